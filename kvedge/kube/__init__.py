@@ -1,0 +1,1 @@
+"""The one door to a Kubernetes-style API: client, informers, patches, leases, errors."""

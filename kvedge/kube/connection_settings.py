@@ -1,0 +1,169 @@
+"""Where an API server is and how to prove who we are: a kubeconfig, or a Pod's service account.
+
+Called by :mod:`kvedge.kube.rest_edge`. Reads the kubeconfig and the files that it names. Keys embedded in a kubeconfig
+never touch a disk: the client library would leave them in temporary files, which a killed process never removes, so
+they are handed to OpenSSL through memory files instead.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import contextlib
+import ipaddress
+import os
+import ssl
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import urlsplit
+from urllib.request import getproxies
+
+import yaml
+from kubernetes.client.configuration import Configuration
+
+from kvedge.kube.plain_kubeconfig import load_plain
+
+_FILE_KEYS: Final = {
+    "clusters": ("cluster", ("certificate-authority",)),
+    "users": ("user", ("client-certificate", "client-key", "tokenFile")),
+}
+
+
+class KubeconfigError(Exception):
+    """A kubeconfig cannot be used; the text names the file and what is wrong with it."""
+
+
+class _Refused(Exception):
+    """What the client library said."""
+
+
+@dataclass(frozen=True, slots=True)
+class Connection:
+    """One server: the client library's configuration (address, tokens, proxy) and one TLS context for all sockets."""
+
+    configuration: Configuration
+    tls: ssl.SSLContext | None
+
+
+def from_kubeconfig(path: str | Path) -> Connection:
+    """The current context of a kubeconfig.
+
+    Raises:
+        KubeconfigError: when it cannot be read or does not hold together.
+    """
+    try:
+        document = yaml.safe_load(Path(path).read_text())
+    except OSError as error:
+        raise KubeconfigError(f"{path}: cannot be read: {error.strerror}") from error
+    except yaml.YAMLError as error:
+        raise KubeconfigError(f"{path}: is not YAML: {error}") from error
+    if not isinstance(document, dict):
+        raise KubeconfigError(f"{path}: is not a kubeconfig")
+    return from_document(document, Path(path))
+
+
+def from_document(document: dict[str, Any], path: Path) -> Connection:
+    """The current context of a kubeconfig's document; relative file names in it count from `path`.
+
+    Raises:
+        KubeconfigError: when it does not hold together.
+    """
+    configuration = Configuration()
+    try:
+        with _memory_files(document, path.parent):
+            if not load_plain(document, configuration):
+                _load_any(document, configuration)
+            _leave_own_host_out_of_proxies(configuration)
+            return Connection(configuration, _tls_context(configuration))
+    except (_Refused, ssl.SSLError, OSError, binascii.Error, KeyError, TypeError, AttributeError) as error:
+        raise KubeconfigError(f"{path}: {error}") from error
+
+
+def from_service_account() -> Connection:
+    """The API server of the cluster that this process is a Pod of.
+
+    Raises:
+        KubeconfigError: when it is none.
+    """
+    configuration = Configuration()
+    try:
+        _load_service_account(configuration)
+        return Connection(configuration, _tls_context(configuration))
+    except (_Refused, ssl.SSLError, OSError) as error:
+        raise KubeconfigError(f"service account: {error}") from error
+
+
+def _load_any(document: dict[str, Any], configuration: Configuration) -> None:
+    # It brings OAuth, requests and pydantic along: 12 MB, which the plain kubeconfigs of a node's own roles can do
+    # without.
+    from kubernetes.config import load_kube_config_from_dict
+    from kubernetes.config.config_exception import ConfigException
+
+    try:
+        load_kube_config_from_dict(document, client_configuration=configuration, persist_config=False)
+    except ConfigException as error:
+        raise _Refused(str(error)) from error
+
+
+def _load_service_account(configuration: Configuration) -> None:
+    from kubernetes.config import load_incluster_config
+    from kubernetes.config.config_exception import ConfigException
+
+    try:
+        load_incluster_config(client_configuration=configuration)
+    except ConfigException as error:
+        raise _Refused(str(error)) from error
+
+
+@contextlib.contextmanager
+def _memory_files(document: dict[str, Any], base: Path) -> Iterator[None]:
+    """Replace embedded data by paths of memory files, and relative paths by absolute ones, in place."""
+    with contextlib.ExitStack() as stack:
+        for section, (inner, keys) in _FILE_KEYS.items():
+            for entry in document.get(section) or ():
+                values = entry.get(inner) or {}
+                for key in keys:
+                    data = values.pop(f"{key}-data", None)
+                    if data:
+                        values[key] = _memory_file(stack, base64.standard_b64decode(data))
+                    elif values.get(key):
+                        values[key] = str(base / values[key])
+        yield
+
+
+def _memory_file(stack: contextlib.ExitStack, content: bytes) -> str:
+    descriptor = os.memfd_create("kubeconfig", os.MFD_CLOEXEC)
+    stack.callback(os.close, descriptor)
+    os.write(descriptor, content)
+    return f"/proc/self/fd/{descriptor}"
+
+
+def _leave_own_host_out_of_proxies(configuration: Configuration) -> None:
+    """A proxy that the environment names is for the outside: kubectl never asks it for the loopback either."""
+    host = urlsplit(configuration.host).hostname or ""
+    try:
+        is_own = host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        is_own = False
+    # One that the kubeconfig itself names stays, even for the loopback.
+    if is_own and configuration.proxy in getproxies().values():
+        configuration.proxy = None
+
+
+def _tls_context(configuration: Configuration) -> ssl.SSLContext | None:
+    """One context for all sockets: made once, it costs no file and no parsing per connection."""
+    if not configuration.host.startswith("https://"):
+        return None
+    context = ssl.create_default_context(cafile=configuration.ssl_ca_cert)
+    # Python 3.13 refuses CAs without key identifiers, such as those of older k3s; the chain is still checked.
+    context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+    if not configuration.verify_ssl:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    if configuration.cert_file:
+        context.load_cert_chain(configuration.cert_file, configuration.key_file)
+    # The pool must not load them again: the memory files are gone by then.
+    configuration.ssl_ca_cert = configuration.cert_file = configuration.key_file = None
+    return context

@@ -1,0 +1,370 @@
+"""Typed calls to an API server: get, list, watch, create, replace, patch and delete, for any kind of `resources`.
+
+Called by the other files of this folder and by the roles' loops. Blocks the calling thread, with a deadline on every
+call. Types drop what they do not know, so whole objects are replaced only where kvedge owns them whole (Leases);
+everything else is patched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
+
+import msgspec
+
+from kvedge.kube import connection_settings
+from kvedge.kube.errors import KubeError, error_from_status
+from kvedge.kube.patches import ApplyPatch, Patch, content_type, document
+from kvedge.kube.rest_edge import Call, LineStream, Patience, RestEdge
+from kvedge.resources.codec import DecodeError, JsonValue, decode_json, encode
+from kvedge.resources.kinds import Kind
+from kvedge.resources.meta import ObjectMeta
+
+# Items per page of a list, as client-go has it.
+_PAGE = 500
+
+
+class KubeObject(Protocol):
+    """Any resource with a kind: what the client can read and write."""
+
+    KIND: ClassVar[Kind]
+    metadata: ObjectMeta
+
+
+T = TypeVar("T", bound=KubeObject)
+S = TypeVar("S")
+
+
+@dataclass(frozen=True, slots=True)
+class Preconditions:
+    """What must hold for a delete: the UID and, when given, the version that the caller saw."""
+
+    uid: str = ""
+    resource_version: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """An object that does not fit its type; the rest of a list is served without it."""
+
+    namespace: str
+    name: str
+    resource_version: str
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class Listing(Generic[T]):
+    """A list, the version to watch from, and what could not be read of it."""
+
+    items: list[T]
+    resource_version: str
+    unreadable: list[Unreadable]
+
+
+class _ListMeta(msgspec.Struct, rename="camel"):
+    resource_version: str = ""
+    continue_: str = msgspec.field(default="", name="continue")
+
+
+class _ListEnvelope(msgspec.Struct):
+    metadata: _ListMeta = msgspec.field(default_factory=_ListMeta)
+    items: list[msgspec.Raw] = []
+
+
+class _Identity(msgspec.Struct):
+    metadata: ObjectMeta = msgspec.field(default_factory=ObjectMeta)
+
+
+class _Answer(msgspec.Struct):
+    """What a delete is answered with: a metav1.Status, the object as it stays for now, or as it was at its end."""
+
+    kind: str = ""
+    metadata: ObjectMeta = msgspec.field(default_factory=ObjectMeta)
+
+    def is_kept(self, grace_seconds: int | None) -> bool:
+        """Whether something still has to happen before it is gone; `grace_seconds` is what was asked for."""
+        meta = self.metadata
+        waits = meta.deletion_grace_period_seconds and grace_seconds != 0
+        return meta.deletion_timestamp is not None and bool(meta.finalizers or waits)
+
+
+class _WatchEnvelope(msgspec.Struct):
+    type: str
+    object: msgspec.Raw
+
+
+@dataclass(frozen=True, slots=True)
+class WatchEvent(Generic[T]):
+    """One change; `object` is None for a bookmark, and :class:`Unreadable` for one that does not fit its type."""
+
+    type: str
+    object: T | Unreadable | None
+    resource_version: str
+
+
+class KubeClient:
+    """One API server; safe for any number of threads."""
+
+    def __init__(self, edge: RestEdge, patience: Patience | None = None) -> None:
+        self._edge = edge
+        self._patience = patience or Patience()
+
+    @classmethod
+    def from_kubeconfig(cls, path: str | Path, program: str = "kvedge") -> Self:
+        """A client for a kubeconfig's current context; nothing is sent yet.
+
+        `program` is who has written, in the managedFields of objects.
+
+        Raises:
+            KubeconfigError: when the file cannot be used.
+        """
+        return cls(RestEdge(connection_settings.from_kubeconfig(path), program))
+
+    @classmethod
+    def in_cluster(cls) -> Self:
+        """A client for the cluster that this process is a Pod of.
+
+        Raises:
+            KubeconfigError: when it is none.
+        """
+        return cls(RestEdge(connection_settings.from_service_account()))
+
+    @property
+    def host(self) -> str:
+        """The server's address."""
+        return self._edge.host
+
+    def hurried(self, read_seconds: float) -> KubeClient:
+        """The same connections, one attempt per call, and at most that many seconds for an answer."""
+        return KubeClient(self._edge, Patience(read_seconds, 1))
+
+    def close(self) -> None:
+        """Drop idle connections."""
+        self._edge.close()
+
+    def get(self, cls: type[T], namespace: str, name: str) -> T:
+        """The object as the server has it now.
+
+        Raises:
+            NotFound: when it is not there.
+        """
+        return self._decoded(cls, self._call("GET", cls.KIND.path(namespace, name)))
+
+    def list(
+        self, cls: type[T], namespace: str | None = None, label_selector: str = "", field_selector: str = ""
+    ) -> list[T]:
+        """All objects of a kind, of one namespace or of all; those that do not fit the type are left out."""
+        return self.listing(cls, namespace, label_selector, field_selector).items
+
+    def listing(
+        self, cls: type[T], namespace: str | None = None, label_selector: str = "", field_selector: str = ""
+    ) -> Listing[T]:
+        """All objects of a kind and the version to watch from."""
+        query = _selectors(label_selector, field_selector) | {"limit": str(_PAGE)}
+        items: list[T] = []
+        unreadable: list[Unreadable] = []
+        while True:
+            body = self._call("GET", cls.KIND.path(namespace or ""), query)
+            page = decode_json(_ListEnvelope, body)
+            for raw in page.items:
+                item = _readable(cls, raw)
+                if isinstance(item, Unreadable):
+                    unreadable.append(item)
+                else:
+                    items.append(item)
+            if not page.metadata.continue_:
+                return Listing(items, page.metadata.resource_version, unreadable)
+            query["continue"] = page.metadata.continue_
+
+    def watch(
+        self,
+        cls: type[T],
+        resource_version: str,
+        namespace: str | None = None,
+        label_selector: str = "",
+        field_selector: str = "",
+        seconds: int = 300,
+    ) -> Watch[T]:
+        """Changes since `resource_version`, until the server ends the watch after about `seconds`.
+
+        Raises:
+            Gone: when the version is too old.
+        """
+        query = _selectors(label_selector, field_selector) | {
+            "watch": "true",
+            "allowWatchBookmarks": "true",
+            "resourceVersion": resource_version,
+            "timeoutSeconds": str(seconds),
+        }
+        # The server ends it first; a server that vanished is noticed by TCP keep-alive before that.
+        stream = self._edge.stream(Call("GET", cls.KIND.path(namespace or ""), query), seconds + 15.0)
+        return Watch(cls, stream)
+
+    def create(self, resource: T) -> T:
+        """Create it; the answer has its UID and version.
+
+        Raises:
+            AlreadyExists: when the name is taken.
+            Invalid: with every cause.
+        """
+        path = resource.KIND.path(resource.metadata.namespace)
+        return self._decoded(type(resource), self._call("POST", path, body=_encoded(resource)))
+
+    def replace(self, resource: T, subresource: str = "") -> T:
+        """Write the whole object over the one with its name.
+
+        Raises:
+            Conflict: when its resource version is set and no longer the newest.
+        """
+        meta = resource.metadata
+        path = resource.KIND.path(meta.namespace, meta.name, subresource)
+        return self._decoded(type(resource), self._call("PUT", path, body=_encoded(resource)))
+
+    def patch(self, cls: type[T], namespace: str, name: str, patch: Patch, subresource: str = "") -> T:
+        """Change a part of an object.
+
+        Raises:
+            NotFound: when it is not there.
+            Conflict: when the patch names a version that is no longer the newest.
+            Invalid: when the outcome is not valid, or a JSON patch's test fails.
+        """
+        query: dict[str, str] = {}
+        if isinstance(patch, ApplyPatch):
+            query = {"fieldManager": patch.field_manager, "force": "true" if patch.force else "false"}
+        body = msgspec.json.encode(document(patch))
+        path = cls.KIND.path(namespace, name, subresource)
+        return self._decoded(cls, self._call("PATCH", path, query, body, content_type(patch)))
+
+    def delete(
+        self,
+        cls: type[T],
+        namespace: str,
+        name: str,
+        preconditions: Preconditions | None = None,
+        grace_seconds: int | None = None,
+        propagation: str = "",
+    ) -> T | None:
+        """Ask for an object's end; the answer is the object when finalizers or a grace period keep it for now.
+
+        Args:
+            cls: the kind.
+            namespace: empty for a cluster-scoped kind.
+            name: the object's name.
+            preconditions: what must hold.
+            grace_seconds: overrides the object's own grace period.
+            propagation: Foreground, Background or Orphan; the kind's default unless given.
+
+        Raises:
+            NotFound: when it is not there (any more).
+            Conflict: when another object has that name now.
+        """
+        options: dict[str, Any] = {"kind": "DeleteOptions", "apiVersion": "v1"}
+        if preconditions is not None:
+            wanted = {"uid": preconditions.uid, "resourceVersion": preconditions.resource_version}
+            options["preconditions"] = {key: value for key, value in wanted.items() if value}
+        if grace_seconds is not None:
+            options["gracePeriodSeconds"] = grace_seconds
+        if propagation:
+            options["propagationPolicy"] = propagation
+        answer = self._call("DELETE", cls.KIND.path(namespace, name), body=msgspec.json.encode(options))
+        left = self._decoded(_Answer, answer) if answer else _Answer()
+        return self._decoded(cls, answer) if left.kind == cls.KIND.kind and left.is_kept(grace_seconds) else None
+
+    def request(
+        self,
+        method: str,
+        path: str,
+        body: JsonValue = None,
+        query: dict[str, str] | None = None,
+        media_type: str = "application/json",
+        accept: str = "application/json",
+    ) -> JsonValue:
+        """A call to any path, for kinds without a type; None for an answer without a body.
+
+        `media_type` is what the body is, `accept` what the answer should be, such as a Table.
+        """
+        encoded = None if body is None else msgspec.json.encode(body)
+        answer = self._edge.call(Call(method, path, query or {}, encoded, media_type, accept), self._patience)
+        return msgspec.json.decode(answer) if answer else None
+
+    def content(self, path: str, query: dict[str, str] | None = None) -> bytes:
+        """What is at a path, as it comes: a picture, a log."""
+        return self._edge.call(Call("GET", path, query or {}, accept="*/*"), self._patience)
+
+    def lines(
+        self, path: str, query: dict[str, str], accept: str = "application/json", seconds: float = 3600.0
+    ) -> LineStream:
+        """The lines of a long answer, a watch or a log; `seconds` may pass between two of them."""
+        return self._edge.stream(Call("GET", path, query, accept=accept), seconds)
+
+    def _call(
+        self,
+        method: str,
+        path: str,
+        query: dict[str, str] | None = None,
+        body: bytes | None = None,
+        media_type: str = "application/json",
+    ) -> bytes:
+        return self._edge.call(Call(method, path, query or {}, body, media_type), self._patience)
+
+    def _decoded(self, cls: type[S], body: bytes) -> S:
+        try:
+            return decode_json(cls, body)
+        except DecodeError as error:
+            raise KubeError(0, "Unreadable", f"{cls.__name__} from the server: {error}") from error
+
+
+class Watch(Generic[T]):
+    """One watch of one kind; iterate it in one thread, :meth:`close` it from any."""
+
+    def __init__(self, cls: type[T], stream: LineStream) -> None:
+        self._cls = cls
+        self._stream = stream
+
+    def __iter__(self) -> Iterator[WatchEvent[T]]:
+        """Each change, until the server ends the watch or it is closed.
+
+        Raises:
+            Gone: when the version has become too old.
+            KubeError: for any other error the server reports.
+            Unavailable: when the connection breaks.
+        """
+        for line in self._stream.lines():
+            try:
+                envelope = decode_json(_WatchEnvelope, line)
+            except DecodeError as error:
+                raise KubeError(0, "Unreadable", f"watch of {self._cls.KIND.plural}: {error}") from error
+            if envelope.type == "ERROR":
+                raise error_from_status(msgspec.json.decode(envelope.object), what="watch")
+            if envelope.type == "BOOKMARK":
+                version = decode_json(_Identity, envelope.object).metadata.resource_version
+                yield WatchEvent("BOOKMARK", None, version)
+                continue
+            item = _readable(self._cls, envelope.object)
+            version = item.resource_version if isinstance(item, Unreadable) else item.metadata.resource_version
+            yield WatchEvent(envelope.type, item, version)
+
+    def close(self) -> None:
+        """End the iteration at once."""
+        self._stream.close()
+
+
+def _readable(cls: type[T], raw: msgspec.Raw) -> T | Unreadable:
+    try:
+        return decode_json(cls, raw)
+    except DecodeError as error:
+        meta = decode_json(_Identity, raw).metadata
+        return Unreadable(meta.namespace, meta.name, meta.resource_version, str(error))
+
+
+def _encoded(resource: KubeObject) -> bytes:
+    assert isinstance(resource, msgspec.Struct)
+    return msgspec.json.encode(encode(resource))
+
+
+def _selectors(label_selector: str, field_selector: str) -> dict[str, str]:
+    query = {"labelSelector": label_selector, "fieldSelector": field_selector}
+    return {key: value for key, value in query.items() if value}

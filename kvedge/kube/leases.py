@@ -1,0 +1,172 @@
+"""One active instance of a role per cluster, by a Lease.
+
+Used by the controller (and by whoever else must be alone). `kubernetes.leaderelection` was weighed and left: it leaves
+the process by sys.exit, cannot be stopped, counts on the wall clock, only talks through the typed API with a global
+configuration, and has no deadline on its calls, so that a leader whose server hangs goes on after its lease has ended.
+
+Losing the lease stops the role, but nothing that must never happen twice rests on it: writes name the version they
+were decided on, and a launcher Pod's name follows from its VMI.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import threading
+from collections.abc import Callable
+from typing import Final
+
+from kvedge.kube.errors import AlreadyExists, Conflict, KubeError, NotFound
+from kvedge.kube.kube_client import KubeClient
+from kvedge.resources.cluster import Lease, LeaseSpec
+from kvedge.resources.meta import ObjectMeta
+from kvedge.runtime.clock import Clock, SystemClock, rfc3339_micro
+
+log = logging.getLogger(__name__)
+
+# KubeVirt's numbers: others take over after the first, the holder gives up after the second, tries are this far apart.
+LEASE_SECONDS: Final = 15
+RENEW_SECONDS: Final = 10.0
+RETRY_SECONDS: Final = 2.0
+# A call that begins just before the holder must give up has to end before the lease does.
+_CALL_SECONDS: Final = 2.0
+
+
+class LeaderElection:
+    """Takes a Lease, keeps it, and says when it is ours and when it no longer is."""
+
+    def __init__(
+        self,
+        client: KubeClient,
+        namespace: str,
+        name: str,
+        identity: str,
+        on_started: Callable[[], None],
+        on_lost: Callable[[], None],
+        clock: Clock | None = None,
+    ) -> None:
+        self._client = client.hurried(_CALL_SECONDS)
+        self._namespace = namespace
+        self._name = name
+        self._identity = identity
+        self._on_started = on_started
+        self._on_lost = on_lost
+        self._clock = clock or SystemClock()
+        self._stop = threading.Event()
+        self._leading = False
+        self._renewed_at = 0.0
+        # The lease as last seen, and when it last changed: another's clock is not to be trusted.
+        self._seen: LeaseSpec | None = None
+        self._seen_at = 0.0
+        self._thread: threading.Thread | None = None
+
+    @property
+    def is_leader(self) -> bool:
+        """Whether the lease is ours."""
+        return self._leading
+
+    def start(self) -> None:
+        """Begin to campaign, in a thread of its own; `on_started` and `on_lost` are called from it."""
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name=f"lease-{self._name}", daemon=True)
+            self._thread.start()
+
+    def stop(self) -> None:
+        """End the role (`on_lost`) and give the lease back, so that another need not wait."""
+        self._stop.set()
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join(2 * _CALL_SECONDS + 1)
+
+    def failure(self) -> str | None:
+        """Why nobody campaigns any more, or None."""
+        if self._thread is None or self._stop.is_set() or self._thread.is_alive():
+            return None
+        return f"the campaign for lease {self._name} has ended"
+
+    def _run(self) -> None:
+        try:
+            while not self._stop.is_set():
+                self.step()
+                self._stop.wait(RETRY_SECONDS * (1 + 0.2 * random.random()))
+        finally:
+            if self._leading:
+                self._lose("stopping")
+                self._release()
+
+    def step(self) -> None:
+        """One try: take, renew or look at the lease."""
+        try:
+            renewed = self._take_or_renew()
+        except KubeError as error:
+            renewed = False
+            facts = {"lease": self._name, "error": str(error)}
+            log.warning("lease not renewed", extra={"facts": facts})
+        now = self._clock.monotonic()
+        if renewed:
+            self._renewed_at = now
+            if not self._leading:
+                self._leading = True
+                log.info("leading", extra={"facts": {"lease": self._name, "identity": self._identity}})
+                self._on_started()
+        elif self._leading and (self._held_by_another() or now - self._renewed_at >= RENEW_SECONDS):
+            self._lose("lease lost")
+
+    def _take_or_renew(self) -> bool:
+        begun = self._clock.monotonic()
+        try:
+            lease = self._client.get(Lease, self._namespace, self._name)
+        except NotFound:
+            return self._write(self._client.create, Lease(metadata=self._meta(), spec=self._spec(None)))
+        if lease.spec != self._seen:
+            self._seen, self._seen_at = lease.spec, begun
+        if not self._is_free(lease.spec, begun):
+            return False
+        lease.spec = self._spec(lease.spec)
+        return self._write(self._client.replace, lease)
+
+    def _write(self, write: Callable[[Lease], Lease], lease: Lease) -> bool:
+        try:
+            self._seen = write(lease).spec
+        except (AlreadyExists, Conflict):
+            return False
+        self._seen_at = self._clock.monotonic()
+        return True
+
+    def _is_free(self, spec: LeaseSpec, now: float) -> bool:
+        if not spec.holder_identity or spec.holder_identity == self._identity:
+            return True
+        return now - self._seen_at >= (spec.lease_duration_seconds or LEASE_SECONDS)
+
+    def _held_by_another(self) -> bool:
+        return self._seen is not None and self._seen.holder_identity not in ("", self._identity)
+
+    def _meta(self) -> ObjectMeta:
+        return ObjectMeta(namespace=self._namespace, name=self._name)
+
+    def _spec(self, old: LeaseSpec | None) -> LeaseSpec:
+        now = rfc3339_micro(self._clock.now())
+        same = old is not None and old.holder_identity == self._identity
+        transitions = 0 if old is None else (old.lease_transitions or 0)
+        return LeaseSpec(
+            holder_identity=self._identity,
+            lease_duration_seconds=LEASE_SECONDS,
+            acquire_time=old.acquire_time if old is not None and same else now,
+            renew_time=now,
+            lease_transitions=transitions if old is None or same else transitions + 1,
+        )
+
+    def _lose(self, why: str) -> None:
+        self._leading = False
+        log.info("no longer leading", extra={"facts": {"lease": self._name, "why": why}})
+        self._on_lost()
+
+    def _release(self) -> None:
+        try:
+            lease = self._client.get(Lease, self._namespace, self._name)
+            if lease.spec.holder_identity == self._identity:
+                lease.spec.holder_identity = ""
+                lease.spec.lease_duration_seconds = 1
+                self._client.replace(lease)
+        except KubeError as error:
+            # It runs out by itself.
+            log.info("lease not given back", extra={"facts": {"lease": self._name, "error": str(error)}})

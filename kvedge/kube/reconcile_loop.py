@@ -1,0 +1,135 @@
+"""Workers that bring one object after the other to where it should be.
+
+Used by controller, handler and node agent. The function handed in reads its objects from caches, decides and acts for
+one key; it is called again when it asks for that (:class:`Again`), when a key is added, and with a growing delay when
+it failed. One key is never in two workers at once.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+from kvedge.kube.errors import Conflict, KubeError, Unavailable
+from kvedge.kube.work_queue import Key, WorkQueue
+
+log = logging.getLogger(__name__)
+
+_FIRST_DELAY: Final = 0.05
+_LONGEST_DELAY: Final = 60.0
+_STOP_SECONDS: Final = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Again:
+    """Come back to this object after so many seconds, even when nothing about it changes."""
+
+    after: float
+
+
+Reconcile: TypeAlias = Callable[[Key], Again | None]
+
+
+class ReconcileLoop:
+    """Named worker threads over one queue."""
+
+    def __init__(self, name: str, reconcile: Reconcile, workers: int = 1) -> None:
+        self._name = name
+        self._reconcile = reconcile
+        self._workers = workers
+        self._threads: list[threading.Thread] = []
+        self._failures: dict[Key, int] = {}
+        self._begun: dict[Key, float] = {}
+        self._lock = threading.Lock()
+        self._stopping = False
+        self.queue = WorkQueue()
+
+    def start(self) -> None:
+        """Begin to work; a second call, or one after :meth:`stop`, does nothing."""
+        with self._lock:
+            if self._threads or self._stopping:
+                return
+            for number in range(self._workers):
+                thread = threading.Thread(target=self._work, name=f"{self._name}-{number}", daemon=True)
+                thread.start()
+                self._threads.append(thread)
+
+    def stop(self) -> None:
+        """Take nothing new; a pass that waits for a slow server ends by its own deadline, in a daemon thread."""
+        with self._lock:
+            self._stopping = True
+        self.queue.close()
+        deadline = time.monotonic() + _STOP_SECONDS
+        for thread in self._threads:
+            if thread is not threading.current_thread():
+                thread.join(max(0.0, deadline - time.monotonic()))
+
+    def add(self, key: Key) -> None:
+        """Something about that object has changed."""
+        self.queue.add(key)
+
+    def add_after(self, key: Key, seconds: float) -> None:
+        """Look at that object in so many seconds."""
+        self.queue.add_after(key, seconds)
+
+    def busy_seconds(self) -> float:
+        """How long the oldest pass that still runs has taken, for a watchdog; 0 when none runs."""
+        now = time.monotonic()
+        with self._lock:
+            return max((now - begun for begun in self._begun.values()), default=0.0)
+
+    def failure(self) -> str | None:
+        """Why the loop no longer works, or None."""
+        if self._stopping or all(thread.is_alive() for thread in self._threads):
+            return None
+        return f"a worker of {self._name} has ended"
+
+    def _work(self) -> None:
+        while (key := self.queue.take()) is not None:
+            with self._lock:
+                self._begun[key] = time.monotonic()
+            try:
+                self._pass(key)
+            finally:
+                with self._lock:
+                    self._begun.pop(key, None)
+                self.queue.done(key)
+
+    def _pass(self, key: Key) -> None:
+        try:
+            again = self._reconcile(key)
+        except Conflict as error:
+            # What was read was old: the watch brings the newer one, so this is no failure worth a warning.
+            self._retry(key, error, logging.DEBUG)
+        except KubeError as error:
+            self._retry(key, error, logging.WARNING)
+        except Exception as error:
+            # A defect that one object triggers must not stop the work on all others; the log has the trace.
+            log.exception("a pass failed", extra={"facts": {"loop": self._name, "key": str(key)}})
+            self._retry(key, error, logging.DEBUG)
+        else:
+            with self._lock:
+                self._failures.pop(key, None)
+            if again is not None:
+                self.queue.add_after(key, again.after)
+
+    def _retry(self, key: Key, error: Exception, level: int) -> None:
+        with self._lock:
+            count = self._failures[key] = self._failures.get(key, 0) + 1
+        delay = backoff(count, random.random())
+        if isinstance(error, Unavailable) and error.retry_after is not None:
+            delay = max(delay, error.retry_after)
+        facts = {"loop": self._name, "key": str(key), "again_in": round(delay, 2), "error": str(error)}
+        log.log(level, "will try again", extra={"facts": facts})
+        self.queue.add_after(key, delay)
+
+
+def backoff(failures: int, jitter: float) -> float:
+    """Seconds before the next try after so many failures in a row; `jitter` is between 0 and 1."""
+    delay = _FIRST_DELAY * 2.0 ** min(failures - 1, 20)
+    return float(min(_LONGEST_DELAY, delay) * (0.75 + jitter / 2))

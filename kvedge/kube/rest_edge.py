@@ -1,0 +1,259 @@
+"""HTTP to one API server: pooled connections, deadlines, retries of what may be repeated, errors translated.
+
+Called by :mod:`kvedge.kube.kube_client` only. It stands on the `kubernetes` package's REST layer, which knows proxies,
+tokens that expire and keep-alive probes, and stops short of its ApiClient and typed models: those would cost 20 MB and
+a second decoding of every object, while ours go from bytes straight into the types of `kvedge.resources`.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+from urllib.parse import urlencode
+
+import urllib3
+from kubernetes.client.rest import RESTClientObject
+from urllib3.exceptions import HTTPError, NewConnectionError
+
+from kvedge import __version__
+from kvedge.kube.connection_settings import Connection
+from kvedge.kube.errors import KubeError, Unavailable, error_from_answer
+
+# Idle connections kept per server; more may be open at once, as watches hold one each.
+# All workers of a role at once: one that is not kept costs a TLS handshake at the next call, on both sides.
+_IDLE_CONNECTIONS: Final = 12
+_CONNECT_SECONDS: Final = 5.0
+# A server asks for patience with Retry-After; a loop has its own back-off for more than this.
+_LONGEST_WAIT: Final = 5.0
+# RFC 7234's Warning header: a number, who warns, and the words in quotes.
+_WARNING: Final = re.compile(r'299 \S+ "((?:[^"\\]|\\.)*)"')
+_QUOTED: Final = re.compile(r"\\(.)")
+_REPEATABLE: Final = frozenset({"GET", "PUT", "DELETE"})
+# Statuses that say the server did not act on the call, so that even a create may be repeated.
+_REFUSED_UNSEEN: Final = frozenset({429})
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long one answer may take, in seconds, and how often a repeatable call is tried."""
+
+    read_seconds: float = 30.0
+    attempts: int = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One HTTP request below the server's address."""
+
+    method: str
+    path: str
+    query: Mapping[str, str] = field(default_factory=dict)
+    body: bytes | None = None
+    content_type: str = "application/json"
+    # What the caller can read: JSON, a Table, or the plain text of a log.
+    accept: str = "application/json"
+
+    def __str__(self) -> str:
+        return f"{self.method} {self.path}"
+
+
+class RestEdge:
+    """Requests to one API server; safe for any number of threads."""
+
+    def __init__(
+        self, connection: Connection, program: str = "kvedge", on_warning: Callable[[str], None] | None = None
+    ) -> None:
+        """`program` is what the server notes as the manager of the fields that are written; `on_warning` hears what
+        the server warns of beside its answers.
+        """
+        self._agent = f"{program}/{__version__}"
+        self._on_warning = on_warning
+        configuration = connection.configuration
+        configuration.connection_pool_maxsize = _IDLE_CONNECTIONS
+        configuration.keep_alive = True
+        self._configuration = configuration
+        self._host: str = configuration.host.rstrip("/")
+        self._rest = RESTClientObject(configuration)
+        if connection.tls is not None:
+            self._rest.pool_manager.connection_pool_kw["ssl_context"] = connection.tls
+        self._token_lock = threading.Lock()
+
+    @property
+    def host(self) -> str:
+        """The server's address, as in the kubeconfig."""
+        return self._host
+
+    def call(self, call: Call, patience: Patience) -> bytes:
+        """The body of the answer.
+
+        Raises:
+            KubeError: when the server refuses (400 and above) or cannot be asked.
+        """
+        attempt = 1
+        while True:
+            try:
+                return self._once(call, patience)
+            except Unavailable as error:
+                if attempt >= patience.attempts or not _may_repeat(call.method, error):
+                    raise
+                time.sleep(_wait_before(attempt, error))
+                attempt += 1
+
+    def stream(self, call: Call, read_seconds: float) -> LineStream:
+        """An answer that goes on until the server ends it; `read_seconds` may pass between two lines.
+
+        Raises:
+            KubeError: when the server refuses or cannot be asked.
+        """
+        response = self._send(call, Patience(read_seconds, 1))
+        if response.status >= 400:
+            raise _refusal(response, call)
+        return LineStream(response, call)
+
+    def close(self) -> None:
+        """Drop idle connections."""
+        self._rest.close()
+
+    def _once(self, call: Call, patience: Patience) -> bytes:
+        response = self._send(call, patience)
+        if response.status >= 400:
+            raise _refusal(response, call)
+        if self._on_warning is not None:
+            for text in _WARNING.findall(", ".join(response.headers.getlist("Warning"))):
+                self._on_warning(_QUOTED.sub(r"\1", text))
+        try:
+            return response.data
+        except HTTPError as error:
+            raise _unreachable(call, error) from error
+        finally:
+            response.release_conn()
+
+    def _send(self, call: Call, patience: Patience) -> urllib3.BaseHTTPResponse:
+        url = f"{self._host}{call.path}"
+        if call.query:
+            url = f"{url}?{urlencode(call.query)}"
+        connect = min(_CONNECT_SECONDS, patience.read_seconds)
+        pool: urllib3.PoolManager = self._rest.pool_manager
+        try:
+            return pool.request(
+                call.method,
+                url,
+                body=call.body,
+                headers=self._headers(call),
+                timeout=urllib3.Timeout(connect=connect, read=patience.read_seconds),
+                retries=False,
+                redirect=False,
+                preload_content=False,
+            )
+        except HTTPError as error:
+            raise _unreachable(call, error) from error
+
+    def _headers(self, call: Call) -> dict[str, str]:
+        headers = {"Accept": call.accept, "User-Agent": self._agent}
+        if call.body is not None:
+            headers["Content-Type"] = call.content_type
+        # The hook that renews a token changes the shared configuration.
+        with self._token_lock:
+            token = self._configuration.get_api_key_with_prefix("BearerToken", alias="authorization")
+        if token:
+            headers["Authorization"] = token
+        elif self._configuration.username:
+            headers["Authorization"] = self._configuration.get_basic_auth_token()
+        return headers
+
+
+class LineStream:
+    """The lines of one long answer; :meth:`close` may be called from any thread and ends the iteration at once."""
+
+    def __init__(self, response: urllib3.BaseHTTPResponse, call: Call) -> None:
+        self._response = response
+        self._call = call
+        self._closed = threading.Event()
+
+    def lines(self) -> Iterator[bytes]:
+        """Each line without its end.
+
+        Raises:
+            Unavailable: when the connection breaks; not after :meth:`close`.
+        """
+        rest = b""
+        try:
+            for chunk in self._chunks():
+                *complete, rest = (rest + chunk).split(b"\n")
+                for line in complete:
+                    if self._closed.is_set():
+                        return
+                    if line.strip():
+                        yield line
+        except (HTTPError, OSError, ValueError, AttributeError) as error:
+            # A socket that another thread shut down fails in any of these ways.
+            if not self._closed.is_set():
+                raise _unreachable(self._call, error) from error
+        finally:
+            # Never back into the pool: the rest of the answer was not read.
+            self._response.close()
+
+    def close(self) -> None:
+        """End the iteration; a read that waits in another thread returns."""
+        self._closed.set()
+        connection: Any = getattr(self._response, "connection", None)
+        sock: socket.socket | None = getattr(connection, "sock", None)
+        if sock is not None:
+            # Closing alone would wait for the reader; shutting down wakes it.
+            try:
+                socket.socket.shutdown(sock, socket.SHUT_RDWR)
+            except OSError:
+                # It is down already.
+                return
+
+    def _chunks(self) -> Iterator[bytes]:
+        if getattr(self._response, "chunked", False):
+            yield from self._response.read_chunked(decode_content=True)
+            return
+        while chunk := self._response.read1(65536):
+            yield chunk
+
+
+def _refusal(response: urllib3.BaseHTTPResponse, call: Call) -> KubeError:
+    try:
+        body = response.data
+    except HTTPError as error:
+        return _unreachable(call, error)
+    finally:
+        response.release_conn()
+    refusal = error_from_answer(response.status, body, str(call))
+    header = response.headers.get("Retry-After", "")
+    if refusal.retry_after is None and header.isdigit():
+        refusal.retry_after = float(header)
+    return refusal
+
+
+def _unreachable(call: Call, error: Exception) -> Unavailable:
+    unavailable = Unavailable(0, "Unreachable", f"{call}: {_why_unreachable(error)}")
+    # Nothing was sent when there was no connection, so that even a create may be repeated.
+    unavailable.never_sent = isinstance(error, NewConnectionError)
+    return unavailable
+
+
+def _why_unreachable(error: Exception) -> str:
+    """Which server, and the system's word for it; the library's own words show Python's objects."""
+    cause = error.__cause__
+    if isinstance(error, NewConnectionError) and isinstance(cause, OSError) and cause.strerror:
+        return f"{error.conn.host}:{error.conn.port} cannot be reached: {cause.strerror}"
+    return str(error)
+
+
+def _may_repeat(method: str, error: Unavailable) -> bool:
+    return method in _REPEATABLE or error.status in _REFUSED_UNSEEN or error.never_sent
+
+
+def _wait_before(attempt: int, error: Unavailable) -> float:
+    if error.retry_after is not None:
+        return min(error.retry_after, _LONGEST_WAIT)
+    return float(min(_LONGEST_WAIT, 0.1 * 2.0**attempt) * (0.5 + random.random() / 2))

@@ -1,0 +1,1 @@
+"""Links in a network namespace, and DHCP: message, decision, socket."""

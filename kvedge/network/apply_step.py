@@ -1,0 +1,87 @@
+"""Makes the changes that the plans of this folder ask for, one by one, in the namespace the calling thread is in."""
+
+from __future__ import annotations
+
+from kvedge.network.errors import NotSupportedError
+from kvedge.network.links import Links
+from kvedge.network.nft_edge import change_elements, delete_table, ensure_table, replace_table
+from kvedge.network.steps import (
+    AddAddress,
+    AddBridge,
+    AddRoute,
+    AddStandIn,
+    AddTable,
+    AddTap,
+    AddVeth,
+    ChangeElements,
+    DeleteLink,
+    DeleteTable,
+    RemoveAddress,
+    ReplaceTable,
+    SetLink,
+    SetSysctl,
+    Step,
+)
+from kvedge.network.sysctls import write_sysctl
+from kvedge.network.tap import make_tap
+
+
+def apply_step(links: Links, step: Step) -> None:
+    """Makes one change in the namespace of the calling thread. Raises NetworkError."""
+    match step:
+        case AddBridge(name, mac, mtu):
+            links.add(name, "bridge", address=mac, mtu=mtu, br_stp_state=0, br_forward_delay=0)
+        case AddVeth():
+            links.add_veth(step.name, step.peer, step.netns, peer_mac=step.peer_mac, mtu=step.mtu)
+        case AddTap(name, owner, multi_queue):
+            make_tap(name, owner, multi_queue=multi_queue)
+        case AddStandIn(name, mac, mtu):
+            _add_stand_in(links, name, mac, mtu)
+        case DeleteLink(name):
+            links.delete(name)
+        case SetLink():
+            _set(links, step)
+        case AddAddress(link, address, prefix_length):
+            links.add_address(link, address, prefix_length)
+        case RemoveAddress(link, address, prefix_length):
+            links.delete_address(link, address, prefix_length)
+        case AddRoute(link, route):
+            links.add_route(route.destination, route.gateway, link, route.metric)
+        case SetSysctl(name, value):
+            write_sysctl(name, value)
+        case AddTable(table):
+            ensure_table(table)
+        case ReplaceTable(table, elements):
+            replace_table(table, elements)
+        case ChangeElements(table, add, remove):
+            change_elements(table, add, remove)
+        case DeleteTable(family, name):
+            delete_table(family, name)
+
+
+def _add_stand_in(links: Links, name: str, mac: str, mtu: int) -> None:
+    try:
+        links.add(name, "dummy", address=mac, mtu=mtu)
+    except NotSupportedError:
+        # A kernel without dummy links: a bridge that has no ports and is never up keeps a name and addresses as well.
+        links.add(name, "bridge", address=mac, mtu=mtu)
+
+
+def _set(links: Links, step: SetLink) -> None:
+    settings: dict[str, str | int] = {}
+    if step.rename is not None:
+        settings["ifname"] = step.rename
+    if step.mac is not None:
+        settings["address"] = step.mac
+    if step.mtu is not None:
+        settings["mtu"] = step.mtu
+    if step.up is not None:
+        settings["state"] = "up" if step.up else "down"
+    if step.alias is not None:
+        settings["ifalias"] = step.alias
+    if settings:
+        links.set(step.name, **settings)
+    if step.master is not None:
+        links.enslave(step.name, step.master)
+    if step.learning is not None:
+        links.set_port(step.name, learning=int(step.learning))

@@ -1,0 +1,301 @@
+"""Which steps lead from what is seen in a launcher Pod's network namespace to a guest on a bridge, and back.
+
+Pure; `bridge_binding` looks, asks here, and does. The plan is computed from what is there, so it may be asked again
+after a crash between any two steps and plans what is missing, and nothing when nothing is. What the Pod's NIC was
+before the first change is in the record, for the kernel forgets its routes with its addresses.
+
+The objects are KubeVirt's: bridge `k6t-eth0` with the DHCP server's address, the Pod's NIC renamed `eth0-nic` as a
+port that learns nothing, `tap0` for QEMU, and a link that keeps the name `eth0`, its MAC and its addresses for those
+who look at the Pod.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from ipaddress import IPv6Address
+from typing import Final
+
+from kvedge.network import dhcp_plan
+from kvedge.network.binding_state import Names, Record, Seen, guards_of, is_touched
+from kvedge.network.errors import LostStateError, NetworkError
+from kvedge.network.link_types import MAIN_TABLE, PROTO_KERNEL, Address, Link
+from kvedge.network.nft_rules import DROP, Chain, Family, Hook, Table, iifname_is, oifname_is, udp_port_within
+from kvedge.network.steps import (
+    AddAddress,
+    AddBridge,
+    AddRoute,
+    AddStandIn,
+    AddTable,
+    AddTap,
+    DeleteLink,
+    DeleteTable,
+    RemoveAddress,
+    SetLink,
+    SetSysctl,
+    Step,
+)
+
+# Before whatever else filters bridged frames in the Pod.
+GUARD_PRIORITY: Final = -300
+DEFAULT_ROUTE: Final = "0.0.0.0/0"
+DHCP4_PORTS: Final = (67, 68)
+DHCP6_PORTS: Final = (546, 547)
+
+
+def bridge_mac(pod_mac: str, bridge: str) -> str:
+    """The bridge's own MAC: the same at each planning, locally administered, never the guest's."""
+    digest = hashlib.sha256(f"{bridge}/{pod_mac}".encode()).digest()
+    return ":".join(f"{byte:02x}" for byte in (0x02, *digest[:5]))
+
+
+def namespace_sysctls() -> dict[str, str]:
+    """Settings of the whole namespace that a binding needs. What they were is in the record."""
+    return {
+        # The stand-in's addresses are answered for by the guest alone.
+        "ipv4/conf/all/arp_ignore": "1",
+        # The guest speaks from an address that this namespace also has: no reason to drop its renewals.
+        "ipv4/conf/all/rp_filter": "0",
+        # The launcher serves port 67 without a capability; usually the Pod's own sysctl says so already.
+        "ipv4/ip_unprivileged_port_start": "0",
+    }
+
+
+def link_sysctls(names: Names) -> dict[str, str]:
+    """Settings of the links made here; they come and go with them."""
+    return {
+        f"ipv4/conf/{names.bridge}/rp_filter": "0",
+        # Without it the kernel takes the guest for an impostor: no answer to its ARP for the DHCP server, renewals
+        # dropped.
+        f"ipv4/conf/{names.bridge}/accept_local": "1",
+        f"ipv6/conf/{names.bridge}/disable_ipv6": "1",
+        f"ipv6/conf/{names.tap}/disable_ipv6": "1",
+        f"ipv6/conf/{names.nic}/disable_ipv6": "1",
+    }
+
+
+IPV6_OF_NEW_LINKS: Final = "ipv6/conf/default/disable_ipv6"
+
+
+def sysctls_to_read(names: Names) -> list[str]:
+    """All settings that a plan looks at."""
+    return [*namespace_sysctls(), *link_sysctls(names), IPV6_OF_NEW_LINKS]
+
+
+def make_record(netns: str, seen: Seen, names: Names) -> Record:
+    """What must be remembered, from a namespace that nobody changed yet. Raises NetworkError when it is not one."""
+    pod = seen.link(names.pod)
+    if is_touched(seen, names) or seen.link(names.nic) is not None:
+        raise LostStateError(
+            "cannot bind",
+            subject=names.pod,
+            why="its network was changed before, and the record of how it was is gone",
+            remedy="replace the Pod",
+        )
+    if pod is None:
+        raise NetworkError("cannot bind", subject=names.pod, why="the Pod has no such interface")
+    return Record(
+        netns=netns,
+        index=pod.index,
+        name=pod.name,
+        mac=pod.mac,
+        mtu=pod.mtu,
+        addresses=tuple(each for each in seen.addresses_of(pod) if not _link_local(each)),
+        routes=tuple(route for route in seen.routes if route.link == pod.index and route.table == MAIN_TABLE),
+        sysctls={name: seen.sysctls[name] for name in namespace_sysctls() if name in seen.sysctls},
+    )
+
+
+def guard_table(names: Names) -> Table:
+    """DHCP never crosses the bridge, and the Pod side never meets the namespace's own stack (its DHCP, its ARP)."""
+    sides = (iifname_is(names.nic), oifname_is(names.nic))
+    dhcp = tuple((*side, *udp_port_within(*ports), DROP) for side in sides for ports in (DHCP4_PORTS, DHCP6_PORTS))
+    return Table(
+        Family.BRIDGE,
+        names.guard,
+        (
+            Chain("forward", Hook.FORWARD, GUARD_PRIORITY, dhcp),
+            Chain("input", Hook.INPUT, GUARD_PRIORITY, ((*iifname_is(names.nic), DROP),)),
+            Chain("output", Hook.OUTPUT, GUARD_PRIORITY, ((*oifname_is(names.nic), DROP),)),
+        ),
+    )
+
+
+def plan_binding(record: Record, seen: Seen, names: Names, owner: tuple[int, int], queues: int) -> list[Step]:
+    """The steps that are still missing, in their order; none when all is as it should be."""
+    nic = _pod_nic(record, seen)
+    steps: list[Step] = [] if names.guard in seen.guards else [AddTable(guard_table(names))]
+    # A guard of an earlier version goes when ours is there: there is no moment without one.
+    steps += [DeleteTable(Family.BRIDGE, guard) for guard in guards_of(seen, names) if guard != names.guard]
+    steps += _sysctl_steps(namespace_sysctls(), seen)
+    steps += _bridge_steps(record, seen, names)
+    steps += _nic_steps(nic, record, seen, names)
+    steps += _tap_steps(record, seen, names, owner, queues)
+    steps += _stand_in_steps(record, seen, names)
+    bridge = seen.link(names.bridge)
+    if bridge is None or not bridge.up:
+        steps.append(SetLink(names.bridge, up=True))
+    return steps
+
+
+def plan_unbinding(record: Record, seen: Seen, names: Names) -> list[Step]:
+    """The steps back to what the record says; none when nothing of ours is left."""
+    if not is_touched(seen, names):
+        return []
+    nic = _pod_nic(record, seen)
+    ours = [names.tap, names.bridge]
+    stand_in = seen.link(names.pod)
+    if stand_in is not None and stand_in.index != record.index:
+        ours.insert(1, names.pod)
+    steps: list[Step] = [DeleteLink(name) for name in ours if seen.link(name) is not None]
+    steps += _nic_back_steps(nic, record, seen, names)
+    steps += [SetSysctl(name, value) for name, value in record.sysctls.items() if seen.sysctls.get(name) != value]
+    return [*steps, *(DeleteTable(Family.BRIDGE, guard) for guard in guards_of(seen, names))]
+
+
+def _pod_nic(record: Record, seen: Seen) -> Link:
+    # By its index: that stays through a rename.
+    nic = next((link for link in seen.links if link.index == record.index), None)
+    if nic is None:
+        raise LostStateError(
+            "cannot bind", subject=record.name, why="the Pod's interface is gone", remedy="replace the Pod"
+        )
+    return nic
+
+
+def _sysctl_steps(wanted: Mapping[str, str], seen: Seen, *, fresh: bool = False) -> Iterator[Step]:
+    # Of a link that this plan makes, what is seen is nothing, or that of the one before it.
+    for name, value in wanted.items():
+        # A kernel without IPv6 has none of its settings.
+        if name.startswith("ipv6/") and IPV6_OF_NEW_LINKS not in seen.sysctls:
+            continue
+        if fresh or seen.sysctls.get(name) != value:
+            yield SetSysctl(name, value)
+
+
+def _settings_of(link: str, names: Names) -> dict[str, str]:
+    return {name: value for name, value in link_sysctls(names).items() if f"/{link}/" in name}
+
+
+def _bridge_steps(record: Record, seen: Seen, names: Names) -> Iterator[Step]:
+    bridge = seen.link(names.bridge)
+    mac = bridge_mac(record.mac, names.bridge)
+    if bridge is None:
+        yield AddBridge(names.bridge, mac, record.mtu)
+    elif (bridge.mac, bridge.mtu) != (mac, record.mtu):
+        yield SetLink(names.bridge, mac=mac, mtu=record.mtu)
+    yield from _sysctl_steps(_settings_of(names.bridge, names), seen)
+    has = {address.address for address in seen.addresses_of(bridge)}
+    if _ipv4(record) is not None and names.server not in has:
+        yield AddAddress(names.bridge, names.server, 32)
+
+
+def _nic_steps(nic: Link, record: Record, seen: Seen, names: Names) -> Iterator[Step]:
+    if nic.name == names.pod:
+        yield SetLink(names.pod, up=False)
+        yield SetLink(names.pod, rename=names.nic)
+    yield from _sysctl_steps(_settings_of(names.nic, names), seen)
+    for address in seen.addresses_of(nic):
+        yield RemoveAddress(names.nic, address.address, address.prefix_length)
+    mac = bridge_mac(record.mac, names.bridge)
+    if nic.mac != mac:
+        yield SetLink(names.nic, mac=mac)
+    bridge = seen.link(names.bridge)
+    if bridge is None or nic.master != bridge.index:
+        yield SetLink(names.nic, master=names.bridge)
+    if nic.learning is not False or nic.master == 0:
+        yield SetLink(names.nic, learning=False)
+    if not nic.up or nic.name == names.pod:
+        yield SetLink(names.nic, up=True)
+
+
+def _tap_steps(record: Record, seen: Seen, names: Names, owner: tuple[int, int], queues: int) -> Iterator[Step]:
+    tap = seen.link(names.tap)
+    # A tap that QEMU has open is right as it is: a guest's cable is never pulled out to be exchanged.
+    if tap is not None and not tap.carrier and tap.multi_queue != (queues > 1):
+        yield DeleteLink(names.tap)
+        tap = None
+    if tap is None:
+        yield AddTap(names.tap, owner, multi_queue=queues > 1)
+    yield from _sysctl_steps(_settings_of(names.tap, names), seen, fresh=tap is None)
+    if tap is None or tap.mtu != record.mtu:
+        yield SetLink(names.tap, mtu=record.mtu)
+    bridge = seen.link(names.bridge)
+    if tap is None or bridge is None or tap.master != bridge.index:
+        yield SetLink(names.tap, master=names.bridge)
+    if tap is None or not tap.up:
+        yield SetLink(names.tap, up=True)
+
+
+def _stand_in_steps(record: Record, seen: Seen, names: Names) -> Iterator[Step]:
+    found = seen.link(names.pod)
+    stand_in = None if found is None or found.index == record.index else found
+    if stand_in is None:
+        yield AddStandIn(names.pod, record.mac, record.mtu)
+    elif (stand_in.mac, stand_in.mtu) != (record.mac, record.mtu):
+        yield SetLink(names.pod, mac=record.mac, mtu=record.mtu)
+    has = {address.address for address in seen.addresses_of(stand_in)}
+    ipv6 = seen.sysctls.get(IPV6_OF_NEW_LINKS) == "0"
+    for address in record.addresses:
+        if address.address not in has and (address.version == 4 or ipv6):
+            yield AddAddress(names.pod, address.address, address.prefix_length)
+
+
+def _nic_back_steps(nic: Link, record: Record, seen: Seen, names: Names) -> Iterator[Step]:
+    if nic.mac != record.mac or nic.name != names.pod:
+        yield SetLink(nic.name, up=False)
+        yield SetLink(nic.name, mac=record.mac)
+    if nic.name != names.pod:
+        yield from (SetSysctl(name, "0") for name in _settings_of(names.nic, names) if seen.sysctls.get(name) == "1")
+        yield SetLink(nic.name, rename=names.pod)
+    yield SetLink(names.pod, up=True)
+    for address in record.addresses:
+        yield AddAddress(names.pod, address.address, address.prefix_length)
+    for route in sorted(record.routes, key=lambda route: bool(route.gateway)):
+        if route.protocol != PROTO_KERNEL:
+            yield AddRoute(names.pod, route)
+
+
+@dataclass(frozen=True, kw_only=True)
+class BoundInterface:
+    """What a guest NIC is made of and what its guest is told. Without IPv4 the addresses are empty: no DHCP."""
+
+    tap: str
+    bridge: str
+    mac: str
+    mtu: int
+    address: str = ""
+    prefix_length: int = 0
+    gateway: str = ""
+    routes: tuple[dhcp_plan.Route, ...] = ()
+    server: str = ""
+
+
+def bound_interface(record: Record, names: Names, guest_mac: str | None) -> BoundInterface:
+    """What the record means for the guest, whose MAC is the Pod's unless it has its own."""
+    address = _ipv4(record)
+    mac = (guest_mac or record.mac).lower()
+    if address is None:
+        return BoundInterface(tap=names.tap, bridge=names.bridge, mac=mac, mtu=record.mtu)
+    defaults = [route for route in record.routes if route.destination == DEFAULT_ROUTE and route.gateway]
+    others = [route for route in record.routes if route.protocol != PROTO_KERNEL and route.destination != DEFAULT_ROUTE]
+    return BoundInterface(
+        tap=names.tap,
+        bridge=names.bridge,
+        mac=mac,
+        mtu=record.mtu,
+        address=address.address,
+        prefix_length=address.prefix_length,
+        gateway=min(defaults, key=lambda route: route.metric).gateway if defaults else "",
+        routes=tuple(dhcp_plan.Route(route.destination, route.gateway or dhcp_plan.ON_LINK) for route in others),
+        server=names.server,
+    )
+
+
+def _link_local(address: Address) -> bool:
+    return address.version == 6 and IPv6Address(address.address).is_link_local
+
+
+def _ipv4(record: Record) -> Address | None:
+    return next((address for address in record.addresses if address.version == 4), None)

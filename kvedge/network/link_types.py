@@ -1,0 +1,53 @@
+"""What rtnetlink tells, as values: links, addresses, routes. Pure: plans decide by them and know no socket."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+MAIN_TABLE: Final = 254
+# rtnetlink's number for routes that the kernel made by itself (connected subnets).
+PROTO_KERNEL: Final = 2
+
+
+@dataclass(frozen=True)
+class Link:
+    """One link as the kernel tells it. `kind` is empty for hardware; `master` and `peer_index` are 0 without one."""
+
+    index: int
+    name: str
+    kind: str
+    mac: str
+    mtu: int
+    up: bool
+    # Whether somebody is at the other end: for a tap, a QEMU that has it open.
+    carrier: bool = False
+    master: int = 0
+    alias: str = ""
+    # The index of a veth's other end, which may lie in another namespace.
+    peer_index: int = 0
+    # Whether a bridge port learns MACs; None when it is no bridge port.
+    learning: bool | None = None
+    multi_queue: bool = False
+
+
+@dataclass(frozen=True)
+class Address:
+    """One address on the link of index `link`: `address` without, `prefix_length` with the length; `version` 4 or 6."""
+
+    link: int
+    address: str
+    prefix_length: int
+    version: int = 4
+
+
+@dataclass(frozen=True)
+class Route:
+    """One unicast IPv4 route. `destination` as CIDR, `gateway` empty for what is on the link, `link` 0 for several."""
+
+    destination: str
+    gateway: str
+    link: int
+    table: int = MAIN_TABLE
+    protocol: int = 0
+    metric: int = 0

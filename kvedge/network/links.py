@@ -1,0 +1,201 @@
+"""Links, addresses and routes of the namespace the calling thread is in: the door to rtnetlink, with typed results.
+
+Used by `bridge_binding` and `pod_network`, usually inside `netns.run_in_netns`. Every pyroute2 error leaves as a
+`NetworkError` with the kernel's number in it. "Already so" and "already gone" are told apart by the callers, by that
+number.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final
+
+from pyroute2.iproute import IPRoute
+from pyroute2.netlink.exceptions import NetlinkError
+
+from kvedge.network.errors import NetworkError, NotSupportedError
+from kvedge.network.link_types import Address, Link, Route
+from kvedge.network.netlink_dump import whole_dump
+
+IFF_UP: Final = 1
+IFF_LOWER_UP: Final = 0x10000
+PROTO_STATIC: Final = 4
+UNICAST: Final = 1
+
+
+class Links:
+    """An open rtnetlink socket of the namespace in which it was made; a context manager, for one thread."""
+
+    def __init__(self) -> None:
+        with _translated("cannot open rtnetlink"):
+            # No multicast groups: nobody here waits for news, and a queue that nobody reads overflows.
+            self._socket: Any = IPRoute(groups=0)
+
+    def __enter__(self) -> Links:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._socket.close()
+
+    def list_links(self) -> list[Link]:
+        """All links of the namespace."""
+        with _translated("cannot list links"):
+            return [_link(message) for message in whole_dump(lambda: list(self._socket.get_links()))]
+
+    def find(self, name: str) -> Link | None:
+        """The link of that name, or None."""
+        try:
+            with _translated("cannot look up", name):
+                found = list(self._socket.link("get", ifname=name))
+        except NetworkError as error:
+            if error.errno in (errno.ENODEV, errno.ENOENT):
+                return None
+            raise
+        return _link(found[0]) if found else None
+
+    def index(self, name: str) -> int:
+        """The index of the link of that name; raises NetworkError (ENODEV) when there is none."""
+        found = self.find(name)
+        if found is None:
+            raise NetworkError("there is no link", subject=name, errno=errno.ENODEV)
+        return found.index
+
+    def list_addresses(self) -> list[Address]:
+        """All IPv4 and IPv6 addresses of the namespace."""
+        with _translated("cannot list addresses"):
+            return [_address(message) for message in whole_dump(lambda: list(self._socket.get_addr()))]
+
+    def list_routes(self) -> list[Route]:
+        """All unicast IPv4 routes of all tables."""
+        with _translated("cannot list routes"):
+            found = whole_dump(lambda: list(self._socket.get_routes(family=socket.AF_INET)))
+            return [_route(message) for message in found if message["type"] == UNICAST]
+
+    def add(self, name: str, kind: str, **settings: Any) -> int:
+        """Makes a link of that kind with rtnetlink's settings for it. Returns its index; EEXIST when it exists."""
+        with _translated(f"cannot make {kind}", name):
+            self._socket.link("add", ifname=name, kind=kind, **settings)
+        return self.index(name)
+
+    def add_veth(self, name: str, peer: str, netns: Path, *, peer_mac: str, mtu: int) -> None:
+        """Makes a pair with its other end already in the namespace at `netns`."""
+        with _translated("cannot make veth", name):
+            opened = os.open(netns, os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                other = {"ifname": peer, "net_ns_fd": opened, "address": peer_mac, "mtu": mtu}
+                self._socket.link("add", ifname=name, kind="veth", mtu=mtu, peer=other)
+            finally:
+                os.close(opened)
+
+    def set(self, name: str, **settings: Any) -> None:
+        """Changes a link by rtnetlink's settings (state, address, mtu, master, ifname, ifalias …)."""
+        with _translated("cannot change", name):
+            self._socket.link("set", index=self.index(name), **settings)
+
+    def set_port(self, name: str, **settings: Any) -> None:
+        """Changes a bridge port's settings (learning, isolated …)."""
+        with _translated("cannot change bridge port", name):
+            self._socket.brport("set", index=self.index(name), **settings)
+
+    def enslave(self, name: str, bridge: str) -> None:
+        """Makes the link a port of the bridge."""
+        self.set(name, master=self.index(bridge))
+
+    def delete(self, name: str) -> None:
+        """Removes the link; nothing when it is gone already."""
+        with _translated("cannot delete", name), _unless(errno.ENODEV):
+            found = self.find(name)
+            if found is not None:
+                self._socket.link("del", index=found.index)
+
+    def add_address(self, name: str, address: str, prefix_length: int) -> None:
+        """Gives the link an address; nothing when it has it."""
+        with _translated("cannot give an address to", name), _unless(errno.EEXIST):
+            self._socket.addr("add", index=self.index(name), address=address, prefixlen=prefix_length)
+
+    def delete_address(self, name: str, address: str, prefix_length: int) -> None:
+        """Takes an address off the link; nothing when it does not have it."""
+        with _translated("cannot take an address off", name), _unless(errno.EADDRNOTAVAIL):
+            self._socket.addr("del", index=self.index(name), address=address, prefixlen=prefix_length)
+
+    def add_route(self, destination: str, gateway: str, name: str, metric: int = 0) -> None:
+        """A route by that link; an empty gateway means that the destination is on it. Nothing when it is there."""
+        settings: dict[str, Any] = {"dst": destination, "oif": self.index(name), "proto": PROTO_STATIC}
+        if gateway:
+            # The gateway may be off the subnet (an address with /32): the link is named, that must be enough.
+            settings |= {"gateway": gateway, "flags": ["onlink"]}
+        else:
+            settings["scope"] = 253
+        if metric:
+            settings["priority"] = metric
+        with _translated(f"cannot add route to {destination} by", name), _unless(errno.EEXIST):
+            self._socket.route("add", **settings)
+
+
+@contextmanager
+def _translated(doing: str, subject: str = "") -> Iterator[None]:
+    try:
+        yield
+    except NetlinkError as error:
+        kind = NotSupportedError if error.code == errno.EOPNOTSUPP else NetworkError
+        raise kind(doing, subject=subject, errno=error.code) from error
+    except OSError as error:
+        raise NetworkError(doing, subject=subject, errno=error.errno or 0) from error
+
+
+@contextmanager
+def _unless(code: int) -> Iterator[None]:
+    try:
+        yield
+    except NetlinkError as error:
+        if error.code != code:
+            raise
+
+
+def _link(message: Any) -> Link:
+    info = message.get("linkinfo")
+    kind = (info.get("kind") if info else None) or ""
+    data = info.get("data") if info else None
+    slave = info.get("slave_data") if info and info.get("slave_kind") == "bridge" else None
+    learning = slave.get("learning") if slave else None
+    return Link(
+        index=message["index"],
+        name=message.get("ifname"),
+        kind=kind,
+        mac=(message.get("address") or "").lower(),
+        mtu=message.get("mtu") or 0,
+        up=bool(message["flags"] & IFF_UP),
+        carrier=bool(message["flags"] & IFF_LOWER_UP),
+        master=message.get("master") or 0,
+        alias=message.get("ifalias") or "",
+        peer_index=message.get("link") or 0 if kind == "veth" else 0,
+        learning=None if learning is None else bool(learning),
+        multi_queue=bool(data.get("multi_queue")) if kind == "tun" and data else False,
+    )
+
+
+def _address(message: Any) -> Address:
+    # For a point-to-point address the local end is IFA_LOCAL; IPv6 has IFA_ADDRESS alone.
+    address = message.get("local") or message.get("address")
+    version = 4 if message["family"] == socket.AF_INET else 6
+    return Address(link=message["index"], address=address, prefix_length=message["prefixlen"], version=version)
+
+
+def _route(message: Any) -> Route:
+    destination = message.get("dst") or "0.0.0.0"
+    return Route(
+        destination=f"{destination}/{message['dst_len']}",
+        gateway=message.get("gateway") or "",
+        link=message.get("oif") or 0,
+        table=message.get("table") or message["table"],
+        protocol=message["proto"],
+        metric=message.get("priority") or 0,
+    )

@@ -1,0 +1,255 @@
+"""The door to nftables, by netlink: puts a table of ours into the kernel, all of it or nothing, and takes it away.
+
+Called inside the network namespace concerned (`netns.run_in_netns`). Touches only the table it is given: other
+tables, of whomever, are only ever listed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from pyroute2.netlink import NLM_F_ACK, NLM_F_APPEND, NLM_F_CREATE, NLM_F_REQUEST
+from pyroute2.netlink.exceptions import NetlinkError
+from pyroute2.netlink.nfnetlink import NFNL_SUBSYS_NFTABLES, nfgen_msg
+from pyroute2.netlink.nfnetlink.nftsocket import (
+    NFT_MSG_DELSETELEM,
+    NFT_MSG_DELTABLE,
+    NFT_MSG_GETCHAIN,
+    NFT_MSG_GETTABLE,
+    NFT_MSG_NEWCHAIN,
+    NFT_MSG_NEWRULE,
+    NFT_MSG_NEWSET,
+    NFT_MSG_NEWSETELEM,
+    NFT_MSG_NEWTABLE,
+    AsyncNFTSocket,
+    nft_chain_msg,
+    nft_rule_msg,
+    nft_set_elem_list_msg,
+    nft_set_msg,
+    nft_table_msg,
+)
+
+from kvedge.network.errors import NetworkError, NotSupportedError
+from kvedge.network.netlink_dump import whole_dump
+from kvedge.network.nft_rules import Chain, Expression, Family, Hook, Rule, Set, Table, Value
+
+BATCH_BEGIN: Final = 0x10
+BATCH_END: Final = 0x11
+# nft's numbers of data types, by which `nft list` knows how to print a key.
+TYPE_NUMBERS: Final[Mapping[str, int]] = {"ipv4_addr": 7, "ether_addr": 9, "ifname": 41}
+TYPE_BITS: Final = 6
+# What the kernel says of a family or an expression that it was built without.
+NOT_SUPPORTED: Final = (errno.EOPNOTSUPP, errno.EPROTONOSUPPORT, errno.EAFNOSUPPORT)
+
+Message = Any
+
+
+@dataclass(frozen=True)
+class ForeignChain:
+    """A base chain of somebody else, as far as it matters to us: where it is called and whether it drops by policy."""
+
+    family: int
+    table: str
+    name: str
+    hook: int
+    drops: bool
+
+
+def list_tables(family: Family, prefix: str = "") -> list[str]:
+    """Names of the tables of that family that begin so."""
+    found = _dump(nft_table_msg, NFT_MSG_GETTABLE, family)
+    return sorted(
+        name for name in (message.get_attr("NFTA_TABLE_NAME") for message in found) if name.startswith(prefix)
+    )
+
+
+def list_base_chains(family: Family, hook: Hook) -> list[ForeignChain]:
+    """All base chains at that hook."""
+    chains = []
+    for message in _dump(nft_chain_msg, NFT_MSG_GETCHAIN, family):
+        where = message.get_attr("NFTA_CHAIN_HOOK")
+        if where is not None and where.get_attr("NFTA_HOOK_HOOKNUM") == hook:
+            policy = message.get_attr("NFTA_CHAIN_POLICY")
+            table, name = message.get_attr("NFTA_CHAIN_TABLE"), message.get_attr("NFTA_CHAIN_NAME")
+            chains.append(ForeignChain(int(family), table, name, int(hook), policy == 0))
+    return chains
+
+
+def replace_table(table: Table, elements: Mapping[str, Iterable[bytes]]) -> None:
+    """Makes the table be as given, with these keys in its sets, in one transaction: no moment is without rules."""
+    renewed = [_new_table(table), _delete_table(table), _new_table(table)]
+    _commit(table.family, table.name, [*renewed, *_contents(table, elements)])
+
+
+def ensure_table(table: Table) -> None:
+    """Makes the table unless one of its name is there (a name stands for its contents); cheaper than to replace it."""
+    if table.name not in list_tables(table.family, table.name):
+        _commit(table.family, table.name, [_new_table(table), *_contents(table, {})])
+
+
+def delete_table(family: Family, name: str) -> None:
+    """Removes the table; nothing when it is gone already."""
+    table = Table(family, name, ())
+    try:
+        _commit(family, name, [_delete_table(table)])
+    except NetworkError as error:
+        # A kernel that cannot have such a table has none of ours.
+        if error.errno not in (errno.ENOENT, *NOT_SUPPORTED):
+            raise
+
+
+def change_elements(table: Table, add: Mapping[str, Iterable[bytes]], remove: Mapping[str, Iterable[bytes]]) -> None:
+    """Adds keys to sets of a table and removes others, in one transaction; adding a present key changes nothing.
+
+    A key to remove that is not there is made first and so removed: the whole stays one transaction that cannot fail
+    for it.
+    """
+    removed = {name: list(keys) for name, keys in remove.items()}
+    messages = [_elements(table, NFT_MSG_NEWSETELEM, name, keys) for name, keys in removed.items() if keys]
+    messages += [_elements(table, NFT_MSG_DELSETELEM, name, keys) for name, keys in removed.items() if keys]
+    for name, keys in add.items():
+        if wanted := list(keys):
+            messages.append(_elements(table, NFT_MSG_NEWSETELEM, name, wanted))
+    if messages:
+        _commit(table.family, table.name, messages)
+
+
+def _contents(table: Table, elements: Mapping[str, Iterable[bytes]]) -> list[Message]:
+    messages = [_new_set(table, each, number) for number, each in enumerate(table.sets, start=1)]
+    messages += [_new_chain(table, chain) for chain in table.chains]
+    messages += [_new_rule(table, chain, rule) for chain in table.chains for rule in chain.rules]
+    for name, keys in elements.items():
+        if wanted := list(keys):
+            messages.append(_elements(table, NFT_MSG_NEWSETELEM, name, wanted))
+    return messages
+
+
+def _new_table(table: Table) -> Message:
+    return _message(nft_table_msg, NFT_MSG_NEWTABLE, table.family, NLM_F_CREATE, {"NFTA_TABLE_NAME": table.name})
+
+
+def _delete_table(table: Table) -> Message:
+    return _message(nft_table_msg, NFT_MSG_DELTABLE, table.family, 0, {"NFTA_TABLE_NAME": table.name})
+
+
+def _new_chain(table: Table, chain: Chain) -> Message:
+    hook = {"NFTA_HOOK_HOOKNUM": int(chain.hook), "NFTA_HOOK_PRIORITY": chain.priority}
+    attributes = {
+        "NFTA_CHAIN_TABLE": table.name,
+        "NFTA_CHAIN_NAME": chain.name,
+        "NFTA_CHAIN_HOOK": _nested(hook),
+        "NFTA_CHAIN_TYPE": chain.type,
+    }
+    return _message(nft_chain_msg, NFT_MSG_NEWCHAIN, table.family, NLM_F_CREATE, attributes)
+
+
+def _new_rule(table: Table, chain: Chain, rule: Rule) -> Message:
+    attributes = {
+        "NFTA_RULE_TABLE": table.name,
+        "NFTA_RULE_CHAIN": chain.name,
+        "NFTA_RULE_EXPRESSIONS": [_expression(step) for step in rule],
+    }
+    return _message(nft_rule_msg, NFT_MSG_NEWRULE, table.family, NLM_F_CREATE | NLM_F_APPEND, attributes)
+
+
+def _new_set(table: Table, wanted: Set, number: int) -> Message:
+    kind = 0
+    for name, _ in wanted.fields:
+        kind = kind << TYPE_BITS | TYPE_NUMBERS[name]
+    attributes = {
+        "NFTA_SET_TABLE": table.name,
+        "NFTA_SET_NAME": wanted.name,
+        "NFTA_SET_FLAGS": set(),
+        "NFTA_SET_KEY_TYPE": kind,
+        "NFTA_SET_KEY_LEN": wanted.key_length if len(wanted.fields) > 1 else wanted.fields[0][1],
+        "NFTA_SET_ID": number,
+    }
+    return _message(nft_set_msg, NFT_MSG_NEWSET, table.family, NLM_F_CREATE, attributes)
+
+
+def _elements(table: Table, kind: int, name: str, keys: Iterable[bytes]) -> Message:
+    attributes = {
+        "NFTA_SET_ELEM_LIST_TABLE": table.name,
+        "NFTA_SET_ELEM_LIST_SET": name,
+        "NFTA_SET_ELEM_LIST_ELEMENTS": [
+            _nested({"NFTA_SET_ELEM_KEY": _nested({"NFTA_DATA_VALUE": key})}) for key in keys
+        ],
+    }
+    flags = NLM_F_CREATE if kind == NFT_MSG_NEWSETELEM else 0
+    return _message(nft_set_elem_list_msg, kind, table.family, flags, attributes)
+
+
+def _expression(step: Expression) -> dict[str, Any]:
+    if step.name == "verdict":
+        code = _nested({"NFTA_VERDICT_CODE": step.attributes["code"]})
+        name, data = (
+            "immediate",
+            {"NFTA_IMMEDIATE_DREG": 0, "NFTA_IMMEDIATE_DATA": _nested({"NFTA_DATA_VERDICT": code})},
+        )
+    else:
+        name = step.name
+        data = {f"NFTA_{name}_{key}".upper(): _value(value) for key, value in step.attributes.items()}
+    return _nested({"NFTA_EXPR_NAME": name, "NFTA_EXPR_DATA": _nested(data)})
+
+
+def _value(value: Value) -> Any:
+    return _nested({"NFTA_DATA_VALUE": value}) if isinstance(value, bytes) else value
+
+
+def _nested(attributes: Mapping[str, Any]) -> dict[str, Any]:
+    return {"attrs": list(attributes.items())}
+
+
+def _message(kind: Any, number: int, family: Family, flags: int, attributes: Mapping[str, Any]) -> Message:
+    message = kind()
+    message["attrs"] = list(attributes.items())
+    message["header"]["type"] = NFNL_SUBSYS_NFTABLES << 8 | number
+    message["header"]["flags"] = NLM_F_REQUEST | NLM_F_ACK | flags
+    message["nfgen_family"] = int(family)
+    return message
+
+
+def _edge(kind: int) -> Message:
+    message = nfgen_msg()
+    message["res_id"] = NFNL_SUBSYS_NFTABLES
+    message["header"]["type"] = kind
+    message["header"]["flags"] = NLM_F_REQUEST
+    return message
+
+
+def _commit(family: Family, subject: str, messages: Iterable[Message]) -> None:
+    async def send() -> None:
+        async with AsyncNFTSocket(nfgen_family=int(family)) as opened:
+            async for _ in opened.nlm_request_batch([_edge(BATCH_BEGIN), *messages, _edge(BATCH_END)]):
+                pass
+
+    try:
+        asyncio.run(send())
+    except NetlinkError as error:
+        raise _refused("cannot change nftables table", subject, error.code) from error
+    except OSError as error:
+        raise _refused("cannot reach nftables", subject, error.errno or 0) from error
+
+
+def _dump(kind: Any, number: int, family: Family) -> list[Message]:
+    async def ask() -> list[Message]:
+        async with AsyncNFTSocket(nfgen_family=int(family)) as opened:
+            return [message async for message in await opened.request_get(kind(), number)]
+
+    try:
+        return whole_dump(lambda: asyncio.run(ask()))
+    except NetlinkError as error:
+        raise _refused("cannot list nftables tables", family.name.lower(), error.code) from error
+    except OSError as error:
+        raise _refused("cannot reach nftables", family.name.lower(), error.errno or 0) from error
+
+
+def _refused(doing: str, subject: str, code: int) -> NetworkError:
+    if code not in NOT_SUPPORTED:
+        return NetworkError(doing, subject=subject, errno=code)
+    remedy = "this kernel needs CONFIG_NF_TABLES with its families ip and bridge, and masquerading"
+    return NotSupportedError(doing, subject=subject, errno=code, remedy=remedy)

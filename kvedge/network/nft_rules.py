@@ -1,0 +1,237 @@
+"""The few nftables expressions that kvedge's own tables are made of, as values.
+
+A table is a `Table` of `Chain`s of rules; a rule is a tuple of `Expression`s read from left to right: load something
+into the register, compare it, and in the end a verdict. Pure; `nft_edge` puts a table into the kernel. Written out
+rather than handed to the `nft` program so that a host needs none; the tests read the result back with `nft` and
+compare.
+"""
+
+from __future__ import annotations
+
+import enum
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from ipaddress import IPv4Address, IPv4Network
+from typing import Final
+
+
+class Family(enum.IntEnum):
+    """Address families of tables."""
+
+    INET = 1
+    IP = 2
+    BRIDGE = 7
+
+
+class Hook(enum.IntEnum):
+    """Where a base chain is called; the bridge family counts in the same way."""
+
+    PREROUTING = 0
+    INPUT = 1
+    FORWARD = 2
+    OUTPUT = 3
+    POSTROUTING = 4
+
+
+# Value of an attribute of an expression: a number, bytes for data, text for a name, the names of flags.
+Value = int | bytes | str | frozenset[str]
+
+
+@dataclass(frozen=True)
+class Expression:
+    """One step of a rule: the kernel's name of it and its attributes without prefix (`payload`, {`base`: 1 …})."""
+
+    name: str
+    attributes: Mapping[str, Value] = field(default_factory=dict)
+
+
+Rule = tuple[Expression, ...]
+
+
+@dataclass(frozen=True)
+class Chain:
+    """A base chain: called at `hook` in order of `priority`; what no rule decides is accepted."""
+
+    name: str
+    hook: Hook
+    priority: int
+    rules: tuple[Rule, ...]
+    type: str = "filter"
+
+
+@dataclass(frozen=True)
+class Set:
+    """A set of keys, each made of fields: `fields` names nft's data types, in order, and gives each one's bytes."""
+
+    name: str
+    fields: tuple[tuple[str, int], ...]
+
+    @property
+    def key_length(self) -> int:
+        """Bytes of a key: each field is padded to four."""
+        return sum(-(-length // 4) * 4 for _, length in self.fields)
+
+
+@dataclass(frozen=True)
+class Table:
+    """A whole table of ours."""
+
+    family: Family
+    name: str
+    chains: tuple[Chain, ...]
+    sets: tuple[Set, ...] = ()
+
+
+NAME_LENGTH: Final = 16
+_LINK, _NETWORK, _TRANSPORT = 0, 1, 2
+_META_PROTOCOL, _META_IIFNAME, _META_OIFNAME, _META_L4PROTO = 1, 6, 7, 16
+_EQUAL, _DIFFERENT = 0, 1
+_REGISTER: Final = 1
+# Four-byte registers, for keys of several fields.
+_REGISTER32: Final = 8
+ETHERTYPE_IPV4: Final = 0x0800
+ETHERTYPE_ARP: Final = 0x0806
+ETHERTYPE_IPV6: Final = 0x86DD
+UDP: Final = 17
+
+DROP: Final = Expression("verdict", {"code": 0})
+ACCEPT: Final = Expression("verdict", {"code": 1})
+MASQUERADE: Final = Expression("masq")
+
+
+def ethertype_is(value: int) -> Rule:
+    """The frame carries this protocol."""
+    return _meta(_META_PROTOCOL), _compare(struct.pack("!H", value))
+
+
+def ethertype_is_neither(*values: int) -> Rule:
+    """The frame carries none of these protocols."""
+    return _meta(_META_PROTOCOL), *(_compare(struct.pack("!H", value), _DIFFERENT) for value in values)
+
+
+def iifname_is(name: str) -> Rule:
+    """Came in by this link; a name that ends in `*` stands for all that begin so."""
+    return _meta(_META_IIFNAME), _compare(_name(name))
+
+
+def oifname_is(name: str) -> Rule:
+    """Goes out by this link."""
+    return _meta(_META_OIFNAME), _compare(_name(name))
+
+
+def oifname_is_not(name: str) -> Rule:
+    """Goes out by any other link."""
+    return _meta(_META_OIFNAME), _compare(_name(name), _DIFFERENT)
+
+
+def udp_source_port_within(first: int, last: int) -> Rule:
+    """A UDP packet from a port of this range."""
+    return _udp_port(0, first, last)
+
+
+def udp_port_within(first: int, last: int) -> Rule:
+    """A UDP packet to a port of this range."""
+    return _udp_port(2, first, last)
+
+
+def source_within(network: str) -> Rule:
+    """The IPv4 source lies in this network."""
+    return _address_within(12, network, _EQUAL)
+
+
+def destination_not_within(network: str) -> Rule:
+    """The IPv4 destination lies outside this network."""
+    return _address_within(16, network, _DIFFERENT)
+
+
+def _udp_port(offset: int, first: int, last: int) -> Rule:
+    return (
+        _meta(_META_L4PROTO),
+        _compare(bytes([UDP])),
+        _payload(_TRANSPORT, offset, 2),
+        Expression("range", {"sreg": _REGISTER, "op": 0, "from_data": _port(first), "to_data": _port(last)}),
+    )
+
+
+def _address_within(offset: int, network: str, comparison: int) -> Rule:
+    net = IPv4Network(network)
+    mask = Expression(
+        "bitwise",
+        {"sreg": _REGISTER, "dreg": _REGISTER, "len": 4, "mask": net.netmask.packed, "xor": bytes(4)},
+    )
+    return _payload(_NETWORK, offset, 4), mask, _compare(net.network_address.packed, comparison)
+
+
+def _port(number: int) -> bytes:
+    return struct.pack("!H", number)
+
+
+def _name(name: str) -> bytes:
+    return name[:-1].encode() if name.endswith("*") else name.encode().ljust(NAME_LENGTH, b"\0")
+
+
+def _meta(key: int, register: int = _REGISTER) -> Expression:
+    return Expression("meta", {"key": key, "dreg": register})
+
+
+def _payload(base: int, offset: int, length: int, register: int = _REGISTER) -> Expression:
+    return Expression("payload", {"dreg": register, "base": base, "offset": offset, "len": length})
+
+
+def _compare(data: bytes, comparison: int = _EQUAL) -> Expression:
+    return Expression("cmp", {"sreg": _REGISTER, "op": comparison, "data": data})
+
+
+# Keys of a port's sets: which link, and what it may say of itself. A key's fields lie in neighbouring four-byte
+# registers.
+_AFTER_NAME: Final = _REGISTER32 + NAME_LENGTH // 4
+
+
+def frame_source_of_port(known_as: str, *, inverted: bool) -> Rule:
+    """The incoming link and the frame's source MAC are (or, inverted, are not) a key of that set."""
+    return _port_key(_payload(_LINK, 6, 6, _AFTER_NAME), known_as, inverted=inverted)
+
+
+def arp_mac_of_port(known_as: str, *, inverted: bool) -> Rule:
+    """As `frame_source_of_port`, for the MAC that an ARP packet says to be its sender's."""
+    return _port_key(_payload(_NETWORK, 8, 6, _AFTER_NAME), known_as, inverted=inverted)
+
+
+def arp_address_of_port(known_as: str, *, inverted: bool) -> Rule:
+    """The same for the IPv4 address that an ARP packet says to be its sender's."""
+    return _port_key(_payload(_NETWORK, 14, 4, _AFTER_NAME), known_as, inverted=inverted)
+
+
+def source_of_port(known_as: str, *, inverted: bool) -> Rule:
+    """The same for the source of an IPv4 packet."""
+    return _port_key(_payload(_NETWORK, 12, 4, _AFTER_NAME), known_as, inverted=inverted)
+
+
+def frame_source_in(known_as: str) -> Rule:
+    """The frame's source MAC is in that set."""
+    return _payload(_LINK, 6, 6), _lookup(known_as, _REGISTER, inverted=False)
+
+
+def arp_mac_in(known_as: str) -> Rule:
+    """The MAC that an ARP packet says to be its sender's is in that set."""
+    return _payload(_NETWORK, 8, 6), _lookup(known_as, _REGISTER, inverted=False)
+
+
+def _port_key(second: Expression, known_as: str, *, inverted: bool) -> Rule:
+    return _meta(_META_IIFNAME, _REGISTER32), second, _lookup(known_as, _REGISTER32, inverted=inverted)
+
+
+def _lookup(known_as: str, register: int, *, inverted: bool) -> Expression:
+    flags = frozenset({"NFT_LOOKUP_F_INV"} if inverted else ())
+    return Expression("lookup", {"set": known_as, "sreg": register, "flags": flags})
+
+
+def port_mac_key(link: str, mac: bytes) -> bytes:
+    """A key of a (link, MAC) set."""
+    return _name(link) + mac.ljust(8, b"\0")
+
+
+def port_address_key(link: str, address: str) -> bytes:
+    """A key of a (link, IPv4 address) set."""
+    return _name(link) + IPv4Address(address).packed

@@ -1,0 +1,283 @@
+"""Which steps make the network of one box: a node bridge, its way out, and one port per Pod.
+
+Pure; `pod_network` looks, asks here, and does. Ours is what carries our mark: the bridge and the tables of the
+configuration, and ports whose names begin with the bridge's own prefix. What must be remembered is written on the
+links themselves, as their alias: it lives exactly as long as they do, and nobody can lose one without the other.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from ipaddress import IPv4Address, IPv4Network
+from pathlib import Path
+from typing import Final
+
+from kvedge.network.address_plan import gateway_address, parse_cidr
+from kvedge.network.dhcp_plan import parse_mac
+from kvedge.network.errors import OverlapError
+from kvedge.network.link_types import Address, Link, Route
+from kvedge.network.nft_rules import Family, Table
+from kvedge.network.port_rules import CLAIMED, keys_of, nat_table, port_table
+from kvedge.network.steps import (
+    AddAddress,
+    AddBridge,
+    AddRoute,
+    AddVeth,
+    ChangeElements,
+    DeleteLink,
+    DeleteTable,
+    ReplaceTable,
+    SetLink,
+    SetSysctl,
+    Step,
+)
+
+DEFAULT_ROUTE: Final = "0.0.0.0/0"
+DEFAULT_MTU: Final = 1500
+IP_FORWARD: Final = "ipv4/ip_forward"
+MARK: Final = "kvedge"
+POD_INTERFACE: Final = "eth0"
+
+
+@dataclass(frozen=True, kw_only=True)
+class NodeNetworkConfig:
+    """One box's Pod network. `table` names our nftables tables, `netns_prefix` begins the names of our namespaces."""
+
+    bridge: str
+    cidr: str
+    table: str
+    netns_prefix: str
+    # 0: that of the link by which the host reaches the world.
+    mtu: int = 0
+
+
+@dataclass(frozen=True)
+class NodeSeen:
+    """The host's namespace as it is."""
+
+    links: tuple[Link, ...]
+    addresses: tuple[Address, ...]
+    routes: tuple[Route, ...]
+    ip_forward: str
+    ipv6: bool
+
+    def link(self, name: str) -> Link | None:
+        """The link of that name."""
+        return next((link for link in self.links if link.name == name), None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Attachment:
+    """One Pod on the node bridge: its namespace's name, the host's end of its pair, its address and its NIC's MAC."""
+
+    netns: str
+    port: str
+    address: str
+    mac: str
+
+    @property
+    def alias(self) -> str:
+        """What is written on the port."""
+        return f"{MARK} {self.netns} {self.address} {self.mac}"
+
+    @property
+    def keys(self) -> dict[str, tuple[bytes, ...]]:
+        """What it adds to the sets of the ports' table."""
+        return keys_of(self.port, self.address, self.mac)
+
+
+def port_prefix(bridge: str) -> str:
+    """What the names of this bridge's ports begin with; another instance's bridge has another."""
+    return "v" + hashlib.sha256(bridge.encode()).hexdigest()[:6]
+
+
+def port_name(bridge: str, netns: str) -> str:
+    """The host's end of a Pod's pair: 15 letters, as many as a name may have."""
+    return port_prefix(bridge) + hashlib.sha256(netns.encode()).hexdigest()[:8]
+
+
+def stable_mac(*names: str) -> str:
+    """A locally administered unicast MAC that belongs to these names."""
+    return ":".join(f"{byte:02x}" for byte in (0x02, *hashlib.sha256("/".join(names).encode()).digest()[:5]))
+
+
+def attachment_for(config: NodeNetworkConfig, netns: str, address: str, mac: str | None) -> Attachment:
+    """What a Pod's attachment is called; a Pod without a MAC of its own gets one from its namespace's name."""
+    chosen = (mac or stable_mac(config.bridge, netns)).lower()
+    parse_mac(chosen)
+    return Attachment(netns=netns, port=port_name(config.bridge, netns), address=str(IPv4Address(address)), mac=chosen)
+
+
+def attachments_of(config: NodeNetworkConfig, links: Iterable[Link]) -> list[Attachment]:
+    """Our ports, as their aliases tell; one that was cut short before it got its alias is not among them."""
+    found = []
+    for link in our_ports(config, links):
+        words = link.alias.split()
+        if len(words) == 4 and words[0] == MARK:
+            found.append(Attachment(netns=words[1], port=link.name, address=words[2], mac=words[3]))
+    return found
+
+
+def our_ports(config: NodeNetworkConfig, links: Iterable[Link]) -> list[Link]:
+    """All pairs' host ends that are ours, finished or not."""
+    return [link for link in links if link.kind == "veth" and link.name.startswith(port_prefix(config.bridge))]
+
+
+def check_overlap(config: NodeNetworkConfig, seen: NodeSeen) -> None:
+    """Raises OverlapError when the Pod CIDR is in use on this host by anything that is not our bridge."""
+    wanted = parse_cidr(config.cidr)
+    names = {link.index: link.name for link in seen.links}
+    used = [(f"{each.address}/{each.prefix_length}", each.link) for each in seen.addresses if each.version == 4]
+    used += [(route.destination, route.link) for route in seen.routes if route.destination != DEFAULT_ROUTE]
+    for network, index in used:
+        name = names.get(index, "several links")
+        if name != config.bridge and wanted.overlaps(IPv4Network(network, strict=False)):
+            raise OverlapError(
+                f"--pod-cidr {config.cidr} overlaps",
+                subject=f"{network} of {name}",
+                remedy="give another --pod-cidr, one that neither this host nor its network uses",
+            )
+
+
+def mtu_for(config: NodeNetworkConfig, seen: NodeSeen) -> int:
+    """The configured MTU, else that of the default route's link: guests' packets need no fragmenting on the way."""
+    if config.mtu:
+        return config.mtu
+    defaults = [route for route in seen.routes if route.destination == DEFAULT_ROUTE]
+    outside = min(defaults, key=lambda route: route.metric).link if defaults else 0
+    return next((link.mtu for link in seen.links if link.index == outside), DEFAULT_MTU)
+
+
+def plan_node_network(config: NodeNetworkConfig, seen: NodeSeen) -> list[Step]:
+    """The steps to a working bridge with NAT; the tables are put anew each time, whole, with the present ports."""
+    check_overlap(config, seen)
+    bridge = seen.link(config.bridge)
+    mac, mtu = stable_mac(config.bridge), mtu_for(config, seen)
+    steps: list[Step] = []
+    if bridge is None:
+        steps.append(AddBridge(config.bridge, mac, mtu))
+    elif bridge.mac != mac or bridge.mtu != mtu:
+        steps.append(SetLink(config.bridge, mac=mac, mtu=mtu))
+    if bridge is None or ip_forward_before(bridge) is None:
+        # Written down before it is changed.
+        steps.append(SetLink(config.bridge, alias=f"{MARK} ip_forward={_original_ip_forward(config, seen)}"))
+    if seen.ipv6:
+        steps.append(SetSysctl(f"ipv6/conf/{config.bridge}/disable_ipv6", "1"))
+    steps += _address_steps(config, seen, bridge)
+    steps += [
+        ReplaceTable(nat_table(config.table, config.cidr, config.bridge)),
+        ReplaceTable(ports_of(config), all_keys(config, seen.links)),
+    ]
+    if bridge is None or not bridge.up:
+        steps.append(SetLink(config.bridge, up=True))
+    if seen.ip_forward != "1":
+        steps.append(SetSysctl(IP_FORWARD, "1"))
+    return steps
+
+
+def _address_steps(config: NodeNetworkConfig, seen: NodeSeen, bridge: Link | None) -> list[Step]:
+    gateway, length = gateway_address(config.cidr), parse_cidr(config.cidr).prefixlen
+    has = {(each.address, each.prefix_length) for each in seen.addresses if bridge and each.link == bridge.index}
+    return [] if (gateway, length) in has else [AddAddress(config.bridge, gateway, length)]
+
+
+def ip_forward_before(bridge: Link) -> str | None:
+    """What the host's setting was before the first of our bridges came, as that bridge's alias tells."""
+    mark, _, value = bridge.alias.partition(" ip_forward=")
+    return value if mark == MARK and value else None
+
+
+def _original_ip_forward(config: NodeNetworkConfig, seen: NodeSeen) -> str:
+    # Another instance may have switched it on before us: then what it found is the host's own setting.
+    others = [ip_forward_before(link) for link in seen.links if link.kind == "bridge" and link.name != config.bridge]
+    return next((value for value in others if value is not None), seen.ip_forward)
+
+
+def plan_removal(config: NodeNetworkConfig, seen: NodeSeen) -> list[Step]:
+    """The steps that leave the host as it was found."""
+    steps: list[Step] = [DeleteLink(link.name) for link in our_ports(config, seen.links)]
+    steps += [DeleteTable(Family.IP, config.table), DeleteTable(Family.BRIDGE, config.table)]
+    bridge = seen.link(config.bridge)
+    if bridge is None:
+        return steps
+    before = ip_forward_before(bridge)
+    others = any(link.name != config.bridge and ip_forward_before(link) for link in seen.links if link.kind == "bridge")
+    if before is not None and before != seen.ip_forward and not others:
+        steps.append(SetSysctl(IP_FORWARD, before))
+    return [*steps, DeleteLink(config.bridge)]
+
+
+def plan_port(
+    config: NodeNetworkConfig, seen: NodeSeen, attachment: Attachment, netns: Path, whole: bool
+) -> list[Step]:
+    """The host's side of one Pod; `seen` need hold no more than the bridge and the Pod's port.
+
+    `whole`: the pair that is there really leads into that namespace.
+    """
+    port, bridge = seen.link(attachment.port), seen.link(config.bridge)
+    steps: list[Step] = []
+    if port is not None and not whole:
+        steps.append(DeleteLink(attachment.port))
+        port = None
+    if port is None:
+        # What the node network was given.
+        mtu = bridge.mtu if bridge is not None else mtu_for(config, seen)
+        steps.append(AddVeth(attachment.port, POD_INTERFACE, netns, attachment.mac, mtu))
+    if seen.ipv6:
+        steps.append(SetSysctl(f"ipv6/conf/{attachment.port}/disable_ipv6", "1"))
+    stale = [each for each in attachments_of(config, [port] if port else []) if each != attachment]
+    if port is None or port.alias != attachment.alias:
+        steps.append(SetLink(attachment.port, alias=attachment.alias))
+    remove = stale[0].keys if stale else {}
+    steps.append(ChangeElements(ports_of(config), add=attachment.keys, remove=remove))
+    if port is None or bridge is None or port.master != bridge.index:
+        steps.append(SetLink(attachment.port, master=config.bridge))
+    if port is None or not port.up:
+        steps.append(SetLink(attachment.port, up=True))
+    return steps
+
+
+def plan_inside(
+    config: NodeNetworkConfig, links: Sequence[Link], addresses: Sequence[Address], attachment: Attachment
+) -> list[Step]:
+    """The Pod's own side, in its namespace."""
+    names = {link.name: link for link in links}
+    steps: list[Step] = [] if names["lo"].up else [SetLink("lo", up=True)]
+    nic = names[POD_INTERFACE]
+    length = parse_cidr(config.cidr).prefixlen
+    if nic.mac != attachment.mac:
+        steps.append(SetLink(POD_INTERFACE, mac=attachment.mac))
+    if attachment.address not in {each.address for each in addresses if each.link == nic.index}:
+        steps.append(AddAddress(POD_INTERFACE, attachment.address, length))
+    if not nic.up:
+        steps.append(SetLink(POD_INTERFACE, up=True))
+    # The kernel forgets it whenever the link goes down, and adding it again changes nothing.
+    steps.append(AddRoute(POD_INTERFACE, Route(DEFAULT_ROUTE, gateway_address(config.cidr), nic.index)))
+    return steps
+
+
+def plan_detaching(config: NodeNetworkConfig, seen: NodeSeen, netns: str) -> list[Step]:
+    """Removes one Pod's port and what it was allowed to say; `seen` need hold no more than that port."""
+    port = seen.link(port_name(config.bridge, netns))
+    if port is None:
+        return []
+    return [
+        *(ChangeElements(ports_of(config), remove=each.keys) for each in attachments_of(config, [port])),
+        DeleteLink(port.name),
+    ]
+
+
+def ports_of(config: NodeNetworkConfig) -> Table:
+    """The table about this bridge's ports."""
+    return port_table(config.table, port_prefix(config.bridge))
+
+
+def all_keys(config: NodeNetworkConfig, links: Iterable[Link]) -> Mapping[str, tuple[bytes, ...]]:
+    """The sets' contents for all present Pods, and the gateway's MAC."""
+    keys: dict[str, tuple[bytes, ...]] = {CLAIMED.name: (parse_mac(stable_mac(config.bridge)),)}
+    for attachment in attachments_of(config, links):
+        for name, more in attachment.keys.items():
+            keys[name] = (*keys.get(name, ()), *more)
+    return keys

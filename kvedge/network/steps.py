@@ -1,0 +1,155 @@
+"""The single changes to a network namespace that the plans of this folder consist of; `apply_step` makes them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from kvedge.network.link_types import Route
+from kvedge.network.nft_rules import Family, Table
+
+
+@dataclass(frozen=True)
+class AddBridge:
+    """A bridge without spanning tree: its ports forward at once."""
+
+    name: str
+    mac: str
+    mtu: int
+
+
+@dataclass(frozen=True)
+class AddVeth:
+    """A pair of which one end is made here and the other, `peer`, in the namespace at `netns`, both at once."""
+
+    name: str
+    peer: str
+    netns: Path
+    peer_mac: str
+    mtu: int
+
+
+@dataclass(frozen=True)
+class AddTap:
+    """A persistent tap."""
+
+    name: str
+    owner: tuple[int, int]
+    multi_queue: bool
+
+
+@dataclass(frozen=True)
+class AddStandIn:
+    """A link that is never up and only keeps a name, a MAC and an MTU."""
+
+    name: str
+    mac: str
+    mtu: int
+
+
+@dataclass(frozen=True)
+class DeleteLink:
+    """Removes a link of ours."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class SetLink:
+    """Changes what is not None of a link."""
+
+    name: str
+    rename: str | None = None
+    mac: str | None = None
+    mtu: int | None = None
+    up: bool | None = None
+    # The bridge to be a port of; empty for none.
+    master: str | None = None
+    learning: bool | None = None
+    # Free text on a link, by which we know our own and what they are for.
+    alias: str | None = None
+
+
+@dataclass(frozen=True)
+class AddAddress:
+    """Gives a link an address."""
+
+    link: str
+    address: str
+    prefix_length: int
+
+
+@dataclass(frozen=True)
+class RemoveAddress:
+    """Takes an address off a link."""
+
+    link: str
+    address: str
+    prefix_length: int
+
+
+@dataclass(frozen=True)
+class AddRoute:
+    """Puts a route of the record back."""
+
+    link: str
+    route: Route
+
+
+@dataclass(frozen=True)
+class SetSysctl:
+    """A kernel setting of the namespace, or of one link."""
+
+    name: str
+    value: str
+
+
+@dataclass(frozen=True)
+class AddTable:
+    """Makes an nftables table of ours, unless one of its name is there."""
+
+    table: Table
+
+
+@dataclass(frozen=True)
+class ReplaceTable:
+    """Makes an nftables table of ours be exactly this, with these keys in its sets, at once."""
+
+    table: Table
+    elements: Mapping[str, tuple[bytes, ...]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class ChangeElements:
+    """Adds keys to sets of a table of ours, and removes others, at once."""
+
+    table: Table
+    add: Mapping[str, tuple[bytes, ...]] = field(default_factory=dict)
+    remove: Mapping[str, tuple[bytes, ...]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class DeleteTable:
+    """Removes a table of ours."""
+
+    family: Family
+    name: str
+
+
+Step = (
+    AddBridge
+    | AddVeth
+    | AddTap
+    | AddStandIn
+    | DeleteLink
+    | SetLink
+    | AddAddress
+    | RemoveAddress
+    | AddRoute
+    | SetSysctl
+    | AddTable
+    | ReplaceTable
+    | ChangeElements
+    | DeleteTable
+)

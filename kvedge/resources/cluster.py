@@ -1,0 +1,120 @@
+"""The kinds around Pods that kvedge reads and writes: Lease, Service, Endpoints, IPAddress and their like.
+
+Only the fields that kvedge uses are typed: decoding drops the rest, so these kinds are changed by patches only.
+Touches nothing.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from msgspec import field
+
+from kvedge.resources.codec import JsonObject, KubeStruct
+from kvedge.resources.kinds import Kind
+from kvedge.resources.meta import ObjectMeta
+
+
+class LeaseSpec(KubeStruct, kw_only=True):
+    """A Lease's spec; times in RFC 3339 with microseconds."""
+
+    holder_identity: str = ""
+    lease_duration_seconds: int | None = None
+    acquire_time: str | None = None
+    renew_time: str | None = None
+    lease_transitions: int | None = None
+
+
+class Lease(KubeStruct, kw_only=True):
+    """coordination.k8s.io/v1 Lease."""
+
+    KIND: ClassVar[Kind] = Kind("coordination.k8s.io", "v1", "Lease", "leases")
+    metadata: ObjectMeta = field(default_factory=ObjectMeta)
+    spec: LeaseSpec = field(default_factory=LeaseSpec)
+
+
+class ServicePort(KubeStruct, kw_only=True):
+    """One port of a Service."""
+
+    port: int
+    name: str = ""
+    protocol: str = ""
+    target_port: int | str | None = None
+
+
+class ServiceSpec(KubeStruct, kw_only=True):
+    """A Service's spec."""
+
+    ports: list[ServicePort] = []
+    selector: dict[str, str] = {}
+    type: str = ""
+    cluster_ip: str = field(default="", name="clusterIP")
+
+
+class Service(KubeStruct, kw_only=True):
+    """core/v1 Service."""
+
+    KIND: ClassVar[Kind] = Kind("", "v1", "Service", "services")
+    metadata: ObjectMeta = field(default_factory=ObjectMeta)
+    spec: ServiceSpec = field(default_factory=ServiceSpec)
+
+
+class EndpointAddress(KubeStruct, kw_only=True):
+    """One address behind a Service."""
+
+    ip: str
+
+
+class EndpointPort(KubeStruct, kw_only=True):
+    """One port behind a Service."""
+
+    port: int
+    name: str = ""
+    protocol: str = ""
+
+
+class EndpointSubset(KubeStruct, kw_only=True):
+    """Addresses and ports that go together."""
+
+    addresses: list[EndpointAddress] = []
+    ports: list[EndpointPort] = []
+
+
+class Endpoints(KubeStruct, kw_only=True):
+    """core/v1 Endpoints."""
+
+    KIND: ClassVar[Kind] = Kind("", "v1", "Endpoints", "endpoints")
+    metadata: ObjectMeta = field(default_factory=ObjectMeta)
+    subsets: list[EndpointSubset] = []
+
+
+class ParentReference(KubeStruct, kw_only=True):
+    """What an address belongs to."""
+
+    resource: str
+    name: str
+    group: str = ""
+    namespace: str = ""
+
+
+class IpAddressSpec(KubeStruct, kw_only=True):
+    """An IPAddress's spec."""
+
+    parent_ref: ParentReference | None = None
+
+
+class IpAddress(KubeStruct, kw_only=True):
+    """networking.k8s.io/v1 IPAddress: its name is the address."""
+
+    KIND: ClassVar[Kind] = Kind("networking.k8s.io", "v1", "IPAddress", "ipaddresses", namespaced=False)
+    metadata: ObjectMeta = field(default_factory=ObjectMeta)
+    spec: IpAddressSpec = field(default_factory=IpAddressSpec)
+
+
+class ControllerRevision(KubeStruct, kw_only=True):
+    """apps/v1 ControllerRevision: a copy of what a VM was started with."""
+
+    KIND: ClassVar[Kind] = Kind("apps", "v1", "ControllerRevision", "controllerrevisions")
+    metadata: ObjectMeta = field(default_factory=ObjectMeta)
+    revision: int
+    data: JsonObject = {}

@@ -1,0 +1,325 @@
+"""What each key of the KubeVirt object does here: applied, accepted for later, or nothing; and why.
+
+ONE table; a feature that is built moves its keys in the same commit. It is what the object's conditions say, what
+admission warns of, and what `kubectl explain kubevirt.spec` tells. Touches nothing. A test holds it against the types.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+
+class Effect(enum.Enum):
+    """What setting a key does."""
+
+    APPLIED = "applied"
+    LATER = "is accepted for later"
+    NONE = "does not apply"
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """One key: its path below `spec`, what it is, what it does here and why it does not do more.
+
+    `same` are values that ask for what kvedge does anyhow: nothing is to be told of them. `without` are values of an
+    applied key that do nothing, for the same reason.
+    """
+
+    path: str
+    effect: Effect
+    text: str
+    reason: str = ""
+    same: Sequence[Any] = ()
+    without: Sequence[Any] = ()
+
+
+def _applied(path: str, text: str, reason: str = "", without: Sequence[Any] = ()) -> Key:
+    return Key(path, Effect.APPLIED, text, reason, without=without)
+
+
+def _later(path: str, text: str, reason: str, same: Sequence[Any] = ()) -> Key:
+    return Key(path, Effect.LATER, text, reason, same)
+
+
+def _nothing(path: str, text: str, reason: str, same: Sequence[Any] = ()) -> Key:
+    return Key(path, Effect.NONE, text, reason, same)
+
+
+_NO_IMAGES: Final = "kvedge is one program and writes its launcher image itself"
+_NO_DEPLOYMENTS: Final = "kvedge's roles are programs on hosts, not Deployments"
+_NO_MIGRATION: Final = "there is no live migration yet"
+_OWN_CERTIFICATES: Final = "kvedge renews its certificates by itself"
+_NO_HOST_DEVICES: Final = "there are no host devices yet"
+_NO_HOTPLUG: Final = "CPUs and memory do not grow while a guest runs yet"
+_ONE_CLIENT: Final = "kvedge's roles do not limit their own requests"
+_NO_ARCHITECTURE: Final = "kvedge runs guests on amd64 and arm64"
+
+_SPEC: Final = (
+    _nothing("imageTag", "The tag of KubeVirt's images.", _NO_IMAGES),
+    _nothing("imageRegistry", "The registry of KubeVirt's images.", _NO_IMAGES),
+    _nothing("imagePullPolicy", "When KubeVirt's images are pulled.", _NO_IMAGES),
+    _nothing("imagePullSecrets", "Secrets for the registry of KubeVirt's images.", _NO_IMAGES),
+    _nothing("monitorNamespace", "Where Prometheus is.", "kvedge makes no ServiceMonitors"),
+    _nothing("serviceMonitorNamespace", "Where ServiceMonitors are made.", "kvedge makes no ServiceMonitors"),
+    _nothing("monitorAccount", "Prometheus' service account.", "kvedge makes no ServiceMonitors"),
+    _later("workloadUpdateStrategy", "How running VMs would get a new launcher.", _NO_MIGRATION),
+    _applied(
+        "uninstallStrategy",
+        "BlockUninstallIfWorkloadsExist refuses to delete this object while there are VMs. Deleting it never removes "
+        "VMs: without it defaults hold.",
+        "deleting this object removes no VM",
+        without=("RemoveWorkloads",),
+    ),
+    _nothing("certificateRotateStrategy", "How certificates are renewed.", _OWN_CERTIFICATES),
+    _nothing("productVersion", "A label of KubeVirt's own objects.", _NO_DEPLOYMENTS),
+    _nothing("productName", "A label of KubeVirt's own objects.", _NO_DEPLOYMENTS),
+    _nothing("productComponent", "A label of KubeVirt's own objects.", _NO_DEPLOYMENTS),
+    _later("synchronizationPort", "The port for migrations between clusters.", _NO_MIGRATION),
+    _nothing("infra", "Where KubeVirt's own Pods run, and how many.", _NO_DEPLOYMENTS),
+    _nothing("workloads", "Where KubeVirt's handlers run.", _NO_DEPLOYMENTS),
+    _nothing("customizeComponents", "Patches of KubeVirt's own objects.", _NO_DEPLOYMENTS),
+)
+
+_DEVELOPER: Final = (
+    _applied(
+        "configuration.developerConfiguration.featureGates",
+        "Features to switch on. Gates that KubeVirt has made permanent need not be named; those of features that "
+        "kvedge lacks change nothing and are listed in the condition ConfigurationApplied.",
+    ),
+    _applied(
+        "configuration.developerConfiguration.disabledFeatureGates",
+        "Features to switch off that are on by default; a gate that is always on here stays on, and is listed in the "
+        "condition ConfigurationApplied.",
+    ),
+    _later(
+        "configuration.developerConfiguration.pvcTolerateLessSpaceUpToPercent",
+        "How much smaller than asked for a volume may be.",
+        "there are no disks on claims yet",
+    ),
+    _later(
+        "configuration.developerConfiguration.minimumReservePVCBytes",
+        "Bytes that stay free on a volume.",
+        "there are no disks on claims yet",
+    ),
+    _applied(
+        "configuration.developerConfiguration.memoryOvercommit",
+        "Guests' memory in percent of what their Pods request: 150 lets guests have half as much again; 100 by "
+        "default.",
+    ),
+    _applied("configuration.developerConfiguration.nodeSelectors", "Labels that a node must have to run any VM."),
+    _applied(
+        "configuration.developerConfiguration.useEmulation",
+        "Emulate guests' CPUs in software, on every node. Without it each node finds out whether KVM works. The "
+        "setting emulation of a node (kvm or tcg) wins over this.",
+    ),
+    _applied(
+        "configuration.developerConfiguration.cpuAllocationRatio",
+        "Virtual CPUs for one CPU of a node, in the requests of VMs that name none; 10 by default.",
+    ),
+    _later(
+        "configuration.developerConfiguration.minimumClusterTSCFrequency",
+        "The least TSC frequency that VMs rely on.",
+        "there is no TSC scheduling yet",
+    ),
+    _nothing(
+        "configuration.developerConfiguration.diskVerification",
+        "Limits for the check of a disk image.",
+        "kvedge checks images when they are imported, within limits of its own",
+    ),
+    _applied("configuration.developerConfiguration.logVerbosity.virtAPI", "For the api role, from 0 to 9."),
+    _applied("configuration.developerConfiguration.logVerbosity.virtController", "For the controller, from 0 to 9."),
+    _applied("configuration.developerConfiguration.logVerbosity.virtHandler", "For all handlers, from 0 to 9."),
+    _later(
+        "configuration.developerConfiguration.logVerbosity.virtLauncher",
+        "For launchers, from 0 to 9.",
+        "a launcher always logs what happens",
+    ),
+    _nothing("configuration.developerConfiguration.logVerbosity.virtOperator", "For the operator.", _NO_DEPLOYMENTS),
+    _nothing(
+        "configuration.developerConfiguration.logVerbosity.virtSynchronizationController",
+        "For the role that migrates between clusters.",
+        _NO_MIGRATION,
+    ),
+    _applied(
+        "configuration.developerConfiguration.logVerbosity.nodeVerbosity",
+        "For the handlers of single nodes, by node; wins over virtHandler.",
+    ),
+    _nothing("configuration.developerConfiguration.clusterProfiler", "Go profiles.", "kvedge has none", same=(False,)),
+)
+
+_MACHINE: Final = (
+    _applied(
+        "configuration.cpuModel",
+        "The CPU model of VMs that name none: a model, host-model or host-passthrough. host-model by default, "
+        "host-passthrough on arm64.",
+    ),
+    _applied("configuration.cpuRequest", "The CPU request of VMs that name none; cpuAllocationRatio unless given."),
+    _applied(
+        "configuration.emulatedMachines",
+        "Machine types that VMs may ask for, with * for any letters; wins over those of architectureConfiguration.",
+    ),
+    _nothing("configuration.imagePullPolicy", "When launchers' images are pulled.", _NO_IMAGES),
+    _applied("configuration.machineType", "The machine type of VMs that name none; q35 by default, virt on arm64."),
+    _applied("configuration.ovmfPath", "The directory with UEFI firmware, on every node; found unless given."),
+    _applied("configuration.smbios.manufacturer", "The maker; KubeVirt by default."),
+    _applied("configuration.smbios.product", "The product; None by default."),
+    _applied("configuration.smbios.version", "The product's version."),
+    _applied("configuration.smbios.sku", "The product's number."),
+    _applied("configuration.smbios.family", "The product's family; KubeVirt by default."),
+    _applied("configuration.architectureConfiguration.amd64", "What holds for VMs on amd64."),
+    _applied("configuration.architectureConfiguration.arm64", "What holds for VMs on arm64."),
+    _nothing("configuration.architectureConfiguration.ppc64le", "Deprecated.", _NO_ARCHITECTURE),
+    _nothing("configuration.architectureConfiguration.s390x", "What holds for VMs on s390x.", _NO_ARCHITECTURE),
+    _applied(
+        "configuration.architectureConfiguration.defaultArchitecture",
+        "The architecture of VMs that name none: amd64 or arm64; that of the control plane by default.",
+    ),
+    _nothing("configuration.minCPUModel", "Deprecated.", "KubeVirt ignores it, too"),
+    _applied("configuration.obsoleteCPUModels", "CPU models, by name, that nodes do not offer where it says true."),
+    _later(
+        "configuration.hypervisors", "The hypervisor of VMs.", "kvedge runs QEMU with KVM", same=([{"name": "kvm"}],)
+    ),
+    _later("configuration.confidentialCompute", "Confidential VMs.", "there are none yet"),
+)
+
+_GUESTS: Final = (
+    _applied(
+        "configuration.evictionStrategy",
+        "What a drain does to VMs that say nothing: None ends them, LiveMigrateIfPossible likewise until there is "
+        "migration; None by default.",
+    ),
+    _applied(
+        "configuration.additionalGuestMemoryOverheadRatio",
+        'A number from 1.0 on, as text, by which the memory that a VM costs beyond its guest\'s is multiplied: "1.5".',
+    ),
+    _later(
+        "configuration.supportedGuestAgentVersions",
+        "Versions of the guest agent that are supported.",
+        "every version is",
+    ),
+    _applied(
+        "configuration.memBalloonStatsPeriod",
+        "Seconds between two looks at a guest's memory; 10 by default, 0 for none.",
+    ),
+    _later("configuration.permittedHostDevices", "Devices of hosts that VMs may be given.", _NO_HOST_DEVICES),
+    _later("configuration.mediatedDevicesConfiguration", "Mediated devices to make on nodes.", _NO_HOST_DEVICES),
+    _applied("configuration.virtualMachineInstancesPerNode", "How many VMs one node takes at most; 1000 by default."),
+    _applied("configuration.virtualMachineOptions.disableFreePageReporting", "Guests do not give unused pages back."),
+    _applied(
+        "configuration.virtualMachineOptions.disableSerialConsoleLog",
+        "VMs that do not say logSerialConsole write no log of their serial console.",
+    ),
+    _nothing("configuration.ksmConfiguration", "Merging of equal pages.", "kvedge leaves the host's KSM as it is"),
+    _later(
+        "configuration.autoCPULimitNamespaceLabelSelector",
+        "Namespaces whose VMs get a CPU limit.",
+        "limits are those that a VM names",
+    ),
+    _later("configuration.liveUpdateConfiguration", "How far a running guest may grow.", _NO_HOTPLUG),
+    _later(
+        "configuration.vmRolloutStrategy",
+        "When changes of a VM take effect: LiveUpdate at once where possible, Stage with its next start.",
+        "all changes take effect with the next start, as Stage has it",
+        same=("Stage",),
+    ),
+    _later(
+        "configuration.vmStateStorageClass",
+        "The storage class for TPM and UEFI variables that last.",
+        "neither lasts yet",
+    ),
+    _later("configuration.changedBlockTrackingLabelSelectors", "VMs whose backups are incremental.", "none are yet"),
+    _later("configuration.persistentReservationConfiguration", "SCSI persistent reservations.", "there are none yet"),
+)
+
+_NETWORK: Final = (
+    _applied(
+        "configuration.network.defaultNetworkInterface",
+        "The binding of the interface that VMs get when they name none: bridge, the only one that this release has.",
+    ),
+    _applied(
+        "configuration.network.permitBridgeInterfaceOnPodNetwork",
+        "Whether VMs may join the pod network by a bridge; true by default.",
+    ),
+    _nothing("configuration.network.permitSlirpInterface", "Discontinued.", "there is no slirp", same=(False,)),
+    _later("configuration.network.binding", "Network binding plugins.", "there are none yet"),
+)
+
+_MIGRATIONS: Final = (
+    _later("configuration.migrations.nodeDrainTaintKey", "The taint of a node that is emptied.", _NO_MIGRATION),
+    _later(
+        "configuration.migrations.parallelOutboundMigrationsPerNode",
+        "Migrations away from one node at a time; 2 by default.",
+        _NO_MIGRATION,
+    ),
+    _later(
+        "configuration.migrations.parallelMigrationsPerCluster",
+        "Migrations in the cluster at a time; 5 by default.",
+        _NO_MIGRATION,
+    ),
+    _later("configuration.migrations.allowAutoConverge", "Slow guests down that write too fast.", _NO_MIGRATION),
+    _later(
+        "configuration.migrations.bandwidthPerMigration",
+        "Bytes per second of one migration; 0, the default, for any.",
+        _NO_MIGRATION,
+    ),
+    _later("configuration.migrations.completionTimeoutPerGiB", "Seconds for one GiB; 150 by default.", _NO_MIGRATION),
+    _later(
+        "configuration.migrations.maxDowntimeMs", "How long a guest may stand still; 900 by default.", _NO_MIGRATION
+    ),
+    _later("configuration.migrations.progressTimeout", "Seconds without progress; 150 by default.", _NO_MIGRATION),
+    _later(
+        "configuration.migrations.utilityVolumesTimeout",
+        "Seconds to wait for utility volumes; 150 by default.",
+        _NO_MIGRATION,
+    ),
+    _later("configuration.migrations.unsafeMigrationOverride", "Migrate disks with a host cache.", _NO_MIGRATION),
+    _later("configuration.migrations.allowPostCopy", "Let the guest go on before its memory is there.", _NO_MIGRATION),
+    _later(
+        "configuration.migrations.allowWorkloadDisruption",
+        "Pause guests that do not converge; as allowPostCopy by default.",
+        _NO_MIGRATION,
+    ),
+    _later("configuration.migrations.disableTLS", "Migrate in clear text.", _NO_MIGRATION, same=(False,)),
+    _later("configuration.migrations.network", "The network to migrate over.", _NO_MIGRATION),
+    _later("configuration.migrations.matchSELinuxLevelOnMigration", "Keep the Pod's SELinux level.", _NO_MIGRATION),
+)
+
+_CLUSTER: Final = (
+    _nothing("configuration.selinuxLauncherType", "The SELinux type of launchers.", "launchers have the runtime's own"),
+    _later("configuration.defaultRuntimeClass", "The runtime class of launchers.", "they have the node's default"),
+    _nothing(
+        "configuration.supportContainerResources",
+        "Resources of KubeVirt's side containers.",
+        "kvedge's launcher Pods have none",
+    ),
+    _nothing("configuration.apiConfiguration", "Limits of the api role's requests.", _ONE_CLIENT),
+    _nothing("configuration.webhookConfiguration", "Limits of the webhooks' requests.", _ONE_CLIENT),
+    _nothing("configuration.controllerConfiguration", "Limits of the controller's requests.", _ONE_CLIENT),
+    _nothing("configuration.handlerConfiguration", "Limits of handlers' requests.", _ONE_CLIENT),
+    _later("configuration.tlsConfiguration", "TLS versions and ciphers.", "roles take TLS 1.2 and later"),
+    _nothing("configuration.seccompConfiguration", "Seccomp of launchers.", "launchers have the runtime's own profile"),
+    _later("configuration.commonInstancetypesDeployment", "Ready-made instance types.", "there are none yet"),
+    _later("configuration.virtTemplateDeployment", "VM templates.", "there are none yet", same=({"enabled": False},)),
+    _later("configuration.instancetype", "How VMs keep their instance type.", "there are no instance types yet"),
+    _nothing(
+        "configuration.roleAggregationStrategy",
+        "Whether KubeVirt's rights are added to the cluster's own roles.",
+        "they are",
+        same=("AggregateToDefault",),
+    ),
+)
+
+TABLE: Final[Sequence[Key]] = (*_SPEC, *_MACHINE, *_GUESTS, *_NETWORK, *_DEVELOPER, *_MIGRATIONS, *_CLUSTER)
+_BY_PATH: Final[Mapping[str, Key]] = {key.path: key for key in TABLE}
+
+
+def key_of(path: str) -> Key | None:
+    """The entry for a path below `spec`: its own, or that of the nearest object it is in."""
+    while path:
+        if path in _BY_PATH:
+            return _BY_PATH[path]
+        path = path.rpartition(".")[0]
+    return None

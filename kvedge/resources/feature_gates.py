@@ -1,0 +1,105 @@
+"""KubeVirt's feature gates, and what each one means here.
+
+Part of configuration.py. Touches nothing. KubeVirt's rule: beta is on unless it is disabled, alpha is off unless it is
+named, what became permanent is on, what was given up is never on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from kvedge.resources.unknown_fields import nearest_name
+
+Stage = Literal["alpha", "beta", "permanent", "deprecated", "discontinued"]
+
+_GATES: Final[Mapping[Stage, str]] = {
+    "alpha": """AlignCPUs CPUManager ConfigurableHypervisor ContainerPathVolumes CrossArchitectureVirtualization
+        DownwardMetrics EnableVirtioFsStorageVolumes ExperimentalIgnitionSupport FirmwareAutoSelection
+        GraceIOVirtualization HostDevices HostDisk HypervStrictCheck IOMMUFD IncrementalBackup MigrationDowntimeTuning
+        MigrationStallDetection NetworkDevicesWithDRA OCIExport ObjectGraph PCINUMAAwareTopology Plugins PortRangesSpec
+        ReservedOverheadMemlock Root Sidecar UtilityVolumes VGPULiveMigration VMStatsCollector VSOCK
+        WorkloadEncryptionTDX""",
+    "beta": """DeclarativeHotplugVolumes DecentralizedLiveMigration ExternalNetResourceInjection GPUsWithDRA
+        HostDevicesWithDRA ImageVolume KubevirtSeccompProfile NodeRestriction OptOutRoleAggregation PasstBinding
+        PodSecondaryInterfaceNamingUpgrade RebootPolicy Snapshot Template WorkloadEncryptionSEV""",
+    "permanent": """AutoResourceLimits CPUNodeDiscovery CommonInstancetypesDeployment EnableVirtioFsConfigVolumes
+        ExpandDisks GPU HotplugNICs InstancetypeReferencePolicy LibvirtHooksServerAndClient LiveMigration
+        LiveUpdateNADRef MigrationPriorityQueue NUMA NetworkBindingPlugins NonRoot PSA PanicDevices
+        PersistentReservation SRIOVLiveMigration SecureExecution VMExport VMLiveUpdateFeatures VMPersistentState
+        VideoConfig VmiMemoryOverheadReport VolumeMigration VolumesUpdateStrategy""",
+    "deprecated": "DisableMDEVConfiguration DockerSELinuxMCSWorkaround HotplugVolumes MultiArchitecture",
+    "discontinued": "ExperimentalVirtiofsSupport Macvtap Passt",
+}
+STAGES: Final[Mapping[str, Stage]] = {name: stage for stage, names in _GATES.items() for name in names.split()}
+# What these gates guard is how kvedge works: they cannot be switched off.
+ALWAYS_ON: Final[Mapping[str, str]] = {
+    "ImageVolume": "container disks are image volumes",
+    "NodeRestriction": "a node only writes what is its own",
+    "RebootPolicy": "rebootPolicy is always understood",
+}
+# Features that kvedge has, behind gates that are on unless somebody says otherwise.
+PRESENT: Final = frozenset(
+    ("CPUNodeDiscovery", "NonRoot", "PSA", "PanicDevices", "VideoConfig", "VmiMemoryOverheadReport", *ALWAYS_ON)
+)
+# Gates of how KubeVirt itself is built.
+_INTERNAL: Final = frozenset(
+    [
+        "DockerSELinuxMCSWorkaround",
+        "ExternalNetResourceInjection",
+        "KubevirtSeccompProfile",
+        "LibvirtHooksServerAndClient",
+        "OptOutRoleAggregation",
+        "PodSecondaryInterfaceNamingUpgrade",
+        "ReservedOverheadMemlock",
+        "Root",
+    ]
+)
+
+
+@dataclass(frozen=True, slots=True)
+class FeatureGates:
+    """The two lists of the KubeVirt object."""
+
+    enabled: frozenset[str] = frozenset()
+    disabled: frozenset[str] = frozenset()
+
+    def is_on(self, gate: str) -> bool:
+        """Whether the feature behind a gate of KubeVirt may be used; one that nobody knows is off."""
+        stage = STAGES.get(gate)
+        if stage == "permanent" or gate in ALWAYS_ON:
+            return True
+        if stage in ("alpha", "deprecated"):
+            return gate in self.enabled
+        return stage == "beta" and gate not in self.disabled
+
+
+def enabled_without_effect(gates: Sequence[str]) -> Iterator[tuple[int, str]]:
+    """For each gate that changes nothing here when it is named: where it is in the list, and why."""
+    for index, gate in enumerate(gates):
+        stage = STAGES.get(gate)
+        if stage == "discontinued":
+            yield index, f"feature gate {gate}: KubeVirt has given the feature up"
+        elif gate in _INTERNAL:
+            yield index, f"feature gate {gate}: it is about parts that only KubeVirt has"
+        elif stage is not None and gate not in PRESENT:
+            yield index, f"feature gate {gate}: kvedge does not have the feature yet"
+
+
+def disabled_without_effect(gates: Sequence[str]) -> Iterator[tuple[int, str]]:
+    """The same for gates that are to be switched off."""
+    for index, gate in enumerate(gates):
+        if gate in ALWAYS_ON:
+            yield index, f"feature gate {gate} is always on here: {ALWAYS_ON[gate]}"
+        elif STAGES.get(gate) == "permanent":
+            yield index, f"feature gate {gate} is always on, in KubeVirt too"
+
+
+def unknown_gates(gates: Sequence[str]) -> Iterator[tuple[int, str]]:
+    """For each gate that KubeVirt does not have: where it is in the list, and which one may be meant."""
+    for index, gate in enumerate(gates):
+        if gate not in STAGES:
+            near = nearest_name(gate, STAGES)
+            hint = f'; did you mean "{near}"?' if near else ""
+            yield index, f'unknown feature gate "{gate}"{hint}'

@@ -1,0 +1,102 @@
+"""Metadata, conditions and references that all kinds share (meta.k8s.io/v1).
+
+Used by every type in this folder. Touches nothing.
+"""
+
+from __future__ import annotations
+
+from kvedge.resources.codec import KubeStruct
+
+
+class OwnerReference(KubeStruct, kw_only=True):
+    """Who owns an object; the owner lives in the same namespace, or in none."""
+
+    api_version: str
+    kind: str
+    name: str
+    uid: str
+    controller: bool | None = None
+    block_owner_deletion: bool | None = None
+
+
+class ObjectMeta(KubeStruct, kw_only=True):
+    """metav1.ObjectMeta; times are RFC 3339 text."""
+
+    name: str = ""
+    generate_name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    generation: int = 0
+    creation_timestamp: str | None = None
+    deletion_timestamp: str | None = None
+    deletion_grace_period_seconds: int | None = None
+    labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+    finalizers: list[str] = []
+    owner_references: list[OwnerReference] = []
+
+    def controller_reference(self) -> OwnerReference | None:
+        """The one owner that controls this object, or None."""
+        return next((owner for owner in self.owner_references if owner.controller), None)
+
+
+class Condition(KubeStruct, kw_only=True):
+    """One condition; `status` is always "True", "False" or "Unknown"."""
+
+    type: str
+    status: str
+    reason: str = ""
+    message: str = ""
+    last_probe_time: str | None = None
+    last_transition_time: str | None = None
+
+
+class ObjectReference(KubeStruct, kw_only=True):
+    """A reference to an object anywhere (core/v1 ObjectReference)."""
+
+    api_version: str = ""
+    kind: str = ""
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    field_path: str = ""
+    resource_version: str = ""
+
+
+class LocalObjectReference(KubeStruct, kw_only=True):
+    """A reference to an object in the same namespace."""
+
+    name: str = ""
+
+
+class LabelSelectorRequirement(KubeStruct, kw_only=True):
+    """One expression of a label selector; `operator` is In, NotIn, Exists or DoesNotExist."""
+
+    key: str
+    operator: str
+    values: list[str] = []
+
+
+class LabelSelector(KubeStruct, kw_only=True):
+    """metav1.LabelSelector."""
+
+    match_labels: dict[str, str] = {}
+    match_expressions: list[LabelSelectorRequirement] = []
+
+
+def condition(conditions: list[Condition], type_: str) -> Condition | None:
+    """The condition of that type, or None."""
+    return next((item for item in conditions if item.type == type_), None)
+
+
+__all__ = [
+    "Condition",
+    "LabelSelector",
+    "LabelSelectorRequirement",
+    "LocalObjectReference",
+    "ObjectMeta",
+    "ObjectReference",
+    "OwnerReference",
+    "condition",
+]

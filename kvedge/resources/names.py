@@ -1,0 +1,82 @@
+"""Labels, annotations, finalizers and fixed names that roles and users meet at: KubeVirt's, and our own in kvedge.io.
+
+Touches nothing.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+# Labels of KubeVirt.
+APP: Final = "kubevirt.io"
+CREATED_BY: Final = "kubevirt.io/created-by"
+NODE_NAME: Final = "kubevirt.io/nodeName"
+SCHEDULABLE: Final = "kubevirt.io/schedulable"
+VMI_ID: Final = "vmi.kubevirt.io/id"
+VM_NAME: Final = "vm.kubevirt.io/name"
+CPU_MODEL_PREFIX: Final = "cpu-model.node.kubevirt.io/"
+CPU_FEATURE_PREFIX: Final = "cpu-feature.node.kubevirt.io/"
+MACHINE_TYPE_PREFIX: Final = "machine-type.node.kubevirt.io/"
+HOST_MODEL_PREFIX: Final = "host-model-cpu.node.kubevirt.io/"
+
+# Annotations of KubeVirt.
+DOMAIN: Final = "kubevirt.io/domain"
+HEARTBEAT: Final = "kubevirt.io/heartbeat"
+VM_GENERATION: Final = "kubevirt.io/vm-generation"
+PCI_TOPOLOGY: Final = "kubevirt.io/pci-topology-version"
+KEEP_LAUNCHER: Final = "kubevirt.io/keep-launcher-alive-after-failure"
+DEFAULT_CONTAINER: Final = "kubectl.kubernetes.io/default-container"
+MEMORY_OVERHEAD: Final = "kubevirt.io/memory-overhead-bytes"
+MIGRATION_TRANSPORT_UNIX: Final = "kubevirt.io/migrationTransportUnix"
+
+# Finalizers of KubeVirt.
+VMI_FINALIZER: Final = "kubevirt.io/foregroundDeleteVirtualMachine"
+VM_FINALIZER: Final = "kubevirt.io/virtualMachineControllerFinalize"
+
+# Readiness gate of a launcher Pod.
+UNPAUSED_GATE: Final = "kubevirt.io/virtual-machine-unpaused"
+
+# Ours.
+SYSTEM_NAMESPACE: Final = "kvedge-system"
+HANDLER_ADDRESS: Final = "kvedge.io/handler-address"
+EMULATION: Final = "kvedge.io/emulation"
+# On a launcher Pod: the MAC its NIC gets where the node agent makes it, so that no other Pod can take the guest's.
+POD_MAC: Final = "kvedge.io/pod-mac"
+OWNER_UID: Final = "kvedge.io/owner-uid"
+TEMPLATE_HASH: Final = "kvedge.io/template-hash"
+# On a VM's template: when it starts after the box has been booted, and how long the next ones wait for it.
+AUTOSTART_ORDER: Final = "kvedge.io/autostart-order"
+AUTOSTART_DELAY: Final = "kvedge.io/autostart-delay"
+
+# Device plugin resources.
+DEVICE_KVM: Final = "devices.kubevirt.io/kvm"
+DEVICE_TUN: Final = "devices.kubevirt.io/tun"
+DEVICE_VHOST_NET: Final = "devices.kubevirt.io/vhost-net"
+
+# The user that a launcher and its QEMU run as, inside the Pod and on the host's files (KubeVirt's qemu user).
+LAUNCHER_UID: Final = 107
+LAUNCHER_GID: Final = 107
+
+# Where things are inside a launcher Pod.
+SOCKETS_DIRECTORY: Final = "/var/run/kubevirt/sockets"
+LAUNCHER_SOCKET: Final = "launcher-sock"
+PRIVATE_DIRECTORY: Final = "/var/run/kubevirt-private"
+EPHEMERAL_DISKS_DIRECTORY: Final = "/var/run/kubevirt-ephemeral-disks"
+LIBVIRT_RUNTIME_DIRECTORY: Final = "/var/run/libvirt"
+IMAGE_VOLUMES_DIRECTORY: Final = "/var/run/kubevirt-image-volume"
+CAPABILITIES_DIRECTORY: Final = "/var/run/kubevirt-capabilities"
+SERIAL_SOCKET: Final = "virt-serial0"
+AGENT_SOCKET: Final = "virt-agent"
+VNC_SOCKET: Final = "virt-vnc"
+
+COMPUTE_CONTAINER: Final = "compute"
+
+
+def launcher_image(version: str) -> str:
+    """The image of a launcher Pod: kvedge writes it itself, no registry serves it."""
+    return f"kvedge.local/launcher:{version}"
+
+
+def domain_name(namespace: str, name: str) -> str:
+    """libvirt's name of a VMI's domain."""
+    return f"{namespace}_{name}"

@@ -1,0 +1,71 @@
+"""The names under which kvedge's roles speak to an API server, and what may be concluded from them.
+
+Used by whoever issues the roles' credentials and by admission. Touches nothing. A role has a client certificate
+(organization = its group, a handler's common name with its node) on one box, and a service account in a cluster;
+admission believes the server's word on who calls, never a field of the object.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from kvedge.resources.names import SYSTEM_NAMESPACE
+
+CONTROLLER_USER: Final = "kvedge:controller"
+API_USER: Final = "kvedge:api"
+CONTROLLER_GROUP: Final = "kvedge:controllers"
+API_GROUP: Final = "kvedge:apis"
+HANDLER_GROUP: Final = "kvedge:handlers"
+HANDLER_PREFIX: Final = "kvedge:handler:"
+_ACCOUNT_PREFIX: Final = f"system:serviceaccount:{SYSTEM_NAMESPACE}:"
+CONTROLLER_ACCOUNT: Final = f"{_ACCOUNT_PREFIX}kvedge-controller"
+API_ACCOUNT: Final = f"{_ACCOUNT_PREFIX}kvedge-api"
+HANDLER_ACCOUNT: Final = f"{_ACCOUNT_PREFIX}kvedge-handler"
+# A bound token of a service account carries the node of its Pod here.
+NODE_EXTRA: Final = "authentication.kubernetes.io/node-name"
+
+
+def handler_user(node: str) -> str:
+    """The user name of the handler on a node."""
+    return f"{HANDLER_PREFIX}{node}"
+
+
+@dataclass(frozen=True, slots=True)
+class UserInfo:
+    """Who calls, as the API server has established it."""
+
+    username: str = ""
+    groups: Sequence[str] = ()
+    uid: str = ""
+    extra: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+    @property
+    def is_controller(self) -> bool:
+        """Whether this is the controller."""
+        return self.username == CONTROLLER_ACCOUNT or CONTROLLER_GROUP in self.groups
+
+    @property
+    def is_api(self) -> bool:
+        """Whether this is the api role, which writes on behalf of whoever called a subresource."""
+        return self.username == API_ACCOUNT or API_GROUP in self.groups
+
+    @property
+    def is_handler(self) -> bool:
+        """Whether this is the handler of some node."""
+        return self.username == HANDLER_ACCOUNT or HANDLER_GROUP in self.groups
+
+    @property
+    def is_role(self) -> bool:
+        """Whether this is any of kvedge's roles."""
+        return self.is_controller or self.is_api or self.is_handler
+
+    @property
+    def node(self) -> str:
+        """The node whose handler this is; empty for others, and for a handler that cannot say."""
+        if HANDLER_GROUP in self.groups and self.username.startswith(HANDLER_PREFIX):
+            return self.username.removeprefix(HANDLER_PREFIX)
+        if self.username == HANDLER_ACCOUNT:
+            return next(iter(self.extra.get(NODE_EXTRA, ())), "")
+        return ""

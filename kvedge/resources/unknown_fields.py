@@ -1,0 +1,80 @@
+"""Fields of a document that its type does not have, with the nearest name that it has.
+
+Works on documents as they came, as decoding drops what it does not know. Used by admission and by whoever reports on
+configuration; touches nothing.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import msgspec.inspect as shapes
+
+from kvedge.resources.codec import JsonObject
+
+
+@dataclass(frozen=True, slots=True)
+class UnknownField:
+    """One such field: its path, and what may be meant (empty when nothing is near)."""
+
+    path: str
+    nearest: str
+
+    @property
+    def message(self) -> str:
+        """In words for the author."""
+        hint = f'; did you mean "{self.nearest}"?' if self.nearest else ""
+        return f'unknown field "{self.path}"{hint}'
+
+
+def unknown_fields(cls: type, document: JsonObject, at: str) -> Iterator[UnknownField]:
+    """Each field of the document, which stands at the path `at`, that the type lacks."""
+    yield from _in_struct(_shape(cls), document, at)
+
+
+def nearest_name(name: str, known: Iterable[str]) -> str:
+    """The name of `known` that may be meant by `name`; empty when none is near."""
+    by_lower = {candidate.lower(): candidate for candidate in known}
+    close = difflib.get_close_matches(name.lower(), by_lower, 1, cutoff=0.7)
+    return by_lower[close[0]] if close else ""
+
+
+@cache
+def _shape(cls: type) -> shapes.StructType:
+    shape = shapes.type_info(cls)
+    assert isinstance(shape, shapes.StructType)
+    return shape
+
+
+def _in_struct(shape: shapes.StructType, value: Any, at: str) -> Iterator[UnknownField]:
+    if not isinstance(value, dict):
+        return  # The schema says so, with a cause of its own.
+    known = {field.encode_name: field for field in shape.fields}
+    for name, item in value.items():
+        path = f"{at}.{name}" if at else str(name)
+        if name in known:
+            yield from _in(known[name].type, item, path)
+        else:
+            yield UnknownField(path, nearest_name(name, known))
+
+
+def _in(shape: shapes.Type, value: Any, at: str) -> Iterator[UnknownField]:
+    match shape:
+        case shapes.StructType():
+            yield from _in_struct(shape, value, at)
+        case shapes.UnionType():
+            for part in shape.types:
+                if isinstance(part, (shapes.StructType, shapes.ListType, shapes.DictType)):
+                    yield from _in(part, value, at)
+        case shapes.ListType() if isinstance(value, list):
+            for index, item in enumerate(value):
+                yield from _in(shape.item_type, item, f"{at}[{index}]")
+        case shapes.DictType() if isinstance(value, dict):
+            for key, item in value.items():
+                yield from _in(shape.value_type, item, f"{at}[{key}]")
+        case _:
+            return

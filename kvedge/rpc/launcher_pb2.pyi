@@ -1,0 +1,383 @@
+from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class DomainState(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    DOMAIN_STATE_ABSENT: _ClassVar[DomainState]
+    DOMAIN_STATE_STARTING: _ClassVar[DomainState]
+    DOMAIN_STATE_RUNNING: _ClassVar[DomainState]
+    DOMAIN_STATE_PAUSED: _ClassVar[DomainState]
+    DOMAIN_STATE_SHUTTING_DOWN: _ClassVar[DomainState]
+    DOMAIN_STATE_SHUTOFF: _ClassVar[DomainState]
+    DOMAIN_STATE_CRASHED: _ClassVar[DomainState]
+
+class DomainReason(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    DOMAIN_REASON_UNSPECIFIED: _ClassVar[DomainReason]
+    DOMAIN_REASON_BOOTED: _ClassVar[DomainReason]
+    DOMAIN_REASON_UNPAUSED: _ClassVar[DomainReason]
+    DOMAIN_REASON_USER: _ClassVar[DomainReason]
+    DOMAIN_REASON_IO_ERROR: _ClassVar[DomainReason]
+    DOMAIN_REASON_SHUTDOWN: _ClassVar[DomainReason]
+    DOMAIN_REASON_DESTROYED: _ClassVar[DomainReason]
+    DOMAIN_REASON_CRASHED: _ClassVar[DomainReason]
+    DOMAIN_REASON_PANICKED: _ClassVar[DomainReason]
+    DOMAIN_REASON_FAILED: _ClassVar[DomainReason]
+    DOMAIN_REASON_STARTING_UP: _ClassVar[DomainReason]
+DOMAIN_STATE_ABSENT: DomainState
+DOMAIN_STATE_STARTING: DomainState
+DOMAIN_STATE_RUNNING: DomainState
+DOMAIN_STATE_PAUSED: DomainState
+DOMAIN_STATE_SHUTTING_DOWN: DomainState
+DOMAIN_STATE_SHUTOFF: DomainState
+DOMAIN_STATE_CRASHED: DomainState
+DOMAIN_REASON_UNSPECIFIED: DomainReason
+DOMAIN_REASON_BOOTED: DomainReason
+DOMAIN_REASON_UNPAUSED: DomainReason
+DOMAIN_REASON_USER: DomainReason
+DOMAIN_REASON_IO_ERROR: DomainReason
+DOMAIN_REASON_SHUTDOWN: DomainReason
+DOMAIN_REASON_DESTROYED: DomainReason
+DOMAIN_REASON_CRASHED: DomainReason
+DOMAIN_REASON_PANICKED: DomainReason
+DOMAIN_REASON_FAILED: DomainReason
+DOMAIN_REASON_STARTING_UP: DomainReason
+
+class PingRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class PingReply(_message.Message):
+    __slots__ = ("protocol", "version", "vmi_uid", "pid")
+    PROTOCOL_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    VMI_UID_FIELD_NUMBER: _ClassVar[int]
+    PID_FIELD_NUMBER: _ClassVar[int]
+    protocol: int
+    version: str
+    vmi_uid: str
+    pid: int
+    def __init__(self, protocol: _Optional[int] = ..., version: _Optional[str] = ..., vmi_uid: _Optional[str] = ..., pid: _Optional[int] = ...) -> None: ...
+
+class GuestInterface(_message.Message):
+    __slots__ = ("name", "tap", "bridge", "mac", "mtu", "dhcp")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    TAP_FIELD_NUMBER: _ClassVar[int]
+    BRIDGE_FIELD_NUMBER: _ClassVar[int]
+    MAC_FIELD_NUMBER: _ClassVar[int]
+    MTU_FIELD_NUMBER: _ClassVar[int]
+    DHCP_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    tap: str
+    bridge: str
+    mac: str
+    mtu: int
+    dhcp: DhcpLease
+    def __init__(self, name: _Optional[str] = ..., tap: _Optional[str] = ..., bridge: _Optional[str] = ..., mac: _Optional[str] = ..., mtu: _Optional[int] = ..., dhcp: _Optional[_Union[DhcpLease, _Mapping]] = ...) -> None: ...
+
+class DhcpLease(_message.Message):
+    __slots__ = ("address", "prefix_length", "server", "gateway", "routes", "dns", "search", "hostname", "domain", "mtu", "ntp", "tftp_server", "boot_file", "private_options", "lease_seconds")
+    class PrivateOptionsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: int
+        value: str
+        def __init__(self, key: _Optional[int] = ..., value: _Optional[str] = ...) -> None: ...
+    ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    PREFIX_LENGTH_FIELD_NUMBER: _ClassVar[int]
+    SERVER_FIELD_NUMBER: _ClassVar[int]
+    GATEWAY_FIELD_NUMBER: _ClassVar[int]
+    ROUTES_FIELD_NUMBER: _ClassVar[int]
+    DNS_FIELD_NUMBER: _ClassVar[int]
+    SEARCH_FIELD_NUMBER: _ClassVar[int]
+    HOSTNAME_FIELD_NUMBER: _ClassVar[int]
+    DOMAIN_FIELD_NUMBER: _ClassVar[int]
+    MTU_FIELD_NUMBER: _ClassVar[int]
+    NTP_FIELD_NUMBER: _ClassVar[int]
+    TFTP_SERVER_FIELD_NUMBER: _ClassVar[int]
+    BOOT_FILE_FIELD_NUMBER: _ClassVar[int]
+    PRIVATE_OPTIONS_FIELD_NUMBER: _ClassVar[int]
+    LEASE_SECONDS_FIELD_NUMBER: _ClassVar[int]
+    address: str
+    prefix_length: int
+    server: str
+    gateway: str
+    routes: _containers.RepeatedCompositeFieldContainer[Route]
+    dns: _containers.RepeatedScalarFieldContainer[str]
+    search: _containers.RepeatedScalarFieldContainer[str]
+    hostname: str
+    domain: str
+    mtu: int
+    ntp: _containers.RepeatedScalarFieldContainer[str]
+    tftp_server: str
+    boot_file: str
+    private_options: _containers.ScalarMap[int, str]
+    lease_seconds: int
+    def __init__(self, address: _Optional[str] = ..., prefix_length: _Optional[int] = ..., server: _Optional[str] = ..., gateway: _Optional[str] = ..., routes: _Optional[_Iterable[_Union[Route, _Mapping]]] = ..., dns: _Optional[_Iterable[str]] = ..., search: _Optional[_Iterable[str]] = ..., hostname: _Optional[str] = ..., domain: _Optional[str] = ..., mtu: _Optional[int] = ..., ntp: _Optional[_Iterable[str]] = ..., tftp_server: _Optional[str] = ..., boot_file: _Optional[str] = ..., private_options: _Optional[_Mapping[int, str]] = ..., lease_seconds: _Optional[int] = ...) -> None: ...
+
+class Route(_message.Message):
+    __slots__ = ("destination", "gateway")
+    DESTINATION_FIELD_NUMBER: _ClassVar[int]
+    GATEWAY_FIELD_NUMBER: _ClassVar[int]
+    destination: str
+    gateway: str
+    def __init__(self, destination: _Optional[str] = ..., gateway: _Optional[str] = ...) -> None: ...
+
+class NodeOptions(_message.Message):
+    __slots__ = ("emulation", "smbios_family", "smbios_manufacturer", "smbios_product", "ovmf_path", "start_paused", "smbios_version", "smbios_sku", "keep_free_pages", "balloon_stats_seconds")
+    EMULATION_FIELD_NUMBER: _ClassVar[int]
+    SMBIOS_FAMILY_FIELD_NUMBER: _ClassVar[int]
+    SMBIOS_MANUFACTURER_FIELD_NUMBER: _ClassVar[int]
+    SMBIOS_PRODUCT_FIELD_NUMBER: _ClassVar[int]
+    OVMF_PATH_FIELD_NUMBER: _ClassVar[int]
+    START_PAUSED_FIELD_NUMBER: _ClassVar[int]
+    SMBIOS_VERSION_FIELD_NUMBER: _ClassVar[int]
+    SMBIOS_SKU_FIELD_NUMBER: _ClassVar[int]
+    KEEP_FREE_PAGES_FIELD_NUMBER: _ClassVar[int]
+    BALLOON_STATS_SECONDS_FIELD_NUMBER: _ClassVar[int]
+    emulation: bool
+    smbios_family: str
+    smbios_manufacturer: str
+    smbios_product: str
+    ovmf_path: str
+    start_paused: bool
+    smbios_version: str
+    smbios_sku: str
+    keep_free_pages: bool
+    balloon_stats_seconds: int
+    def __init__(self, emulation: _Optional[bool] = ..., smbios_family: _Optional[str] = ..., smbios_manufacturer: _Optional[str] = ..., smbios_product: _Optional[str] = ..., ovmf_path: _Optional[str] = ..., start_paused: _Optional[bool] = ..., smbios_version: _Optional[str] = ..., smbios_sku: _Optional[str] = ..., keep_free_pages: _Optional[bool] = ..., balloon_stats_seconds: _Optional[int] = ...) -> None: ...
+
+class SyncRequest(_message.Message):
+    __slots__ = ("vmi_json", "interfaces", "options")
+    VMI_JSON_FIELD_NUMBER: _ClassVar[int]
+    INTERFACES_FIELD_NUMBER: _ClassVar[int]
+    OPTIONS_FIELD_NUMBER: _ClassVar[int]
+    vmi_json: bytes
+    interfaces: _containers.RepeatedCompositeFieldContainer[GuestInterface]
+    options: NodeOptions
+    def __init__(self, vmi_json: _Optional[bytes] = ..., interfaces: _Optional[_Iterable[_Union[GuestInterface, _Mapping]]] = ..., options: _Optional[_Union[NodeOptions, _Mapping]] = ...) -> None: ...
+
+class PauseRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class UnpauseRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class ResetRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class SoftRebootRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class ShutdownRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class KillRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class DeleteRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class DeleteReply(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class GetDomainRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class WatchDomainRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class GetGuestInfoRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class GetUsersRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class GetFilesystemsRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class UnfreezeRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class FreezeRequest(_message.Message):
+    __slots__ = ("unfreeze_seconds",)
+    UNFREEZE_SECONDS_FIELD_NUMBER: _ClassVar[int]
+    unfreeze_seconds: int
+    def __init__(self, unfreeze_seconds: _Optional[int] = ...) -> None: ...
+
+class ScreenshotRequest(_message.Message):
+    __slots__ = ("move_cursor",)
+    MOVE_CURSOR_FIELD_NUMBER: _ClassVar[int]
+    move_cursor: bool
+    def __init__(self, move_cursor: _Optional[bool] = ...) -> None: ...
+
+class ScreenshotChunk(_message.Message):
+    __slots__ = ("data",)
+    DATA_FIELD_NUMBER: _ClassVar[int]
+    data: bytes
+    def __init__(self, data: _Optional[bytes] = ...) -> None: ...
+
+class DomainStatus(_message.Message):
+    __slots__ = ("sequence", "uuid", "state", "reason", "message", "addresses", "agent_connected", "qemu_pid", "machine_type", "disks", "started_unix_ms", "guest", "fs_freeze_status", "agent_trouble", "agent_lacks")
+    SEQUENCE_FIELD_NUMBER: _ClassVar[int]
+    UUID_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    ADDRESSES_FIELD_NUMBER: _ClassVar[int]
+    AGENT_CONNECTED_FIELD_NUMBER: _ClassVar[int]
+    QEMU_PID_FIELD_NUMBER: _ClassVar[int]
+    MACHINE_TYPE_FIELD_NUMBER: _ClassVar[int]
+    DISKS_FIELD_NUMBER: _ClassVar[int]
+    STARTED_UNIX_MS_FIELD_NUMBER: _ClassVar[int]
+    GUEST_FIELD_NUMBER: _ClassVar[int]
+    FS_FREEZE_STATUS_FIELD_NUMBER: _ClassVar[int]
+    AGENT_TROUBLE_FIELD_NUMBER: _ClassVar[int]
+    AGENT_LACKS_FIELD_NUMBER: _ClassVar[int]
+    sequence: int
+    uuid: str
+    state: DomainState
+    reason: DomainReason
+    message: str
+    addresses: _containers.RepeatedCompositeFieldContainer[GuestAddress]
+    agent_connected: bool
+    qemu_pid: int
+    machine_type: str
+    disks: _containers.RepeatedCompositeFieldContainer[DiskTarget]
+    started_unix_ms: int
+    guest: GuestInfo
+    fs_freeze_status: str
+    agent_trouble: str
+    agent_lacks: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, sequence: _Optional[int] = ..., uuid: _Optional[str] = ..., state: _Optional[_Union[DomainState, str]] = ..., reason: _Optional[_Union[DomainReason, str]] = ..., message: _Optional[str] = ..., addresses: _Optional[_Iterable[_Union[GuestAddress, _Mapping]]] = ..., agent_connected: _Optional[bool] = ..., qemu_pid: _Optional[int] = ..., machine_type: _Optional[str] = ..., disks: _Optional[_Iterable[_Union[DiskTarget, _Mapping]]] = ..., started_unix_ms: _Optional[int] = ..., guest: _Optional[_Union[GuestInfo, _Mapping]] = ..., fs_freeze_status: _Optional[str] = ..., agent_trouble: _Optional[str] = ..., agent_lacks: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class GuestAddress(_message.Message):
+    __slots__ = ("interface", "mac", "guest_name", "addresses", "source")
+    INTERFACE_FIELD_NUMBER: _ClassVar[int]
+    MAC_FIELD_NUMBER: _ClassVar[int]
+    GUEST_NAME_FIELD_NUMBER: _ClassVar[int]
+    ADDRESSES_FIELD_NUMBER: _ClassVar[int]
+    SOURCE_FIELD_NUMBER: _ClassVar[int]
+    interface: str
+    mac: str
+    guest_name: str
+    addresses: _containers.RepeatedScalarFieldContainer[str]
+    source: str
+    def __init__(self, interface: _Optional[str] = ..., mac: _Optional[str] = ..., guest_name: _Optional[str] = ..., addresses: _Optional[_Iterable[str]] = ..., source: _Optional[str] = ...) -> None: ...
+
+class DiskTarget(_message.Message):
+    __slots__ = ("name", "target")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    TARGET_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    target: str
+    def __init__(self, name: _Optional[str] = ..., target: _Optional[str] = ...) -> None: ...
+
+class GuestInfo(_message.Message):
+    __slots__ = ("hostname", "os_name", "os_id", "os_version", "os_version_id", "os_pretty_name", "kernel_release", "kernel_version", "machine", "timezone", "agent_version", "commands", "users", "filesystems", "fs_freeze_status")
+    HOSTNAME_FIELD_NUMBER: _ClassVar[int]
+    OS_NAME_FIELD_NUMBER: _ClassVar[int]
+    OS_ID_FIELD_NUMBER: _ClassVar[int]
+    OS_VERSION_FIELD_NUMBER: _ClassVar[int]
+    OS_VERSION_ID_FIELD_NUMBER: _ClassVar[int]
+    OS_PRETTY_NAME_FIELD_NUMBER: _ClassVar[int]
+    KERNEL_RELEASE_FIELD_NUMBER: _ClassVar[int]
+    KERNEL_VERSION_FIELD_NUMBER: _ClassVar[int]
+    MACHINE_FIELD_NUMBER: _ClassVar[int]
+    TIMEZONE_FIELD_NUMBER: _ClassVar[int]
+    AGENT_VERSION_FIELD_NUMBER: _ClassVar[int]
+    COMMANDS_FIELD_NUMBER: _ClassVar[int]
+    USERS_FIELD_NUMBER: _ClassVar[int]
+    FILESYSTEMS_FIELD_NUMBER: _ClassVar[int]
+    FS_FREEZE_STATUS_FIELD_NUMBER: _ClassVar[int]
+    hostname: str
+    os_name: str
+    os_id: str
+    os_version: str
+    os_version_id: str
+    os_pretty_name: str
+    kernel_release: str
+    kernel_version: str
+    machine: str
+    timezone: str
+    agent_version: str
+    commands: _containers.RepeatedCompositeFieldContainer[AgentCommand]
+    users: _containers.RepeatedCompositeFieldContainer[GuestUser]
+    filesystems: _containers.RepeatedCompositeFieldContainer[GuestFilesystem]
+    fs_freeze_status: str
+    def __init__(self, hostname: _Optional[str] = ..., os_name: _Optional[str] = ..., os_id: _Optional[str] = ..., os_version: _Optional[str] = ..., os_version_id: _Optional[str] = ..., os_pretty_name: _Optional[str] = ..., kernel_release: _Optional[str] = ..., kernel_version: _Optional[str] = ..., machine: _Optional[str] = ..., timezone: _Optional[str] = ..., agent_version: _Optional[str] = ..., commands: _Optional[_Iterable[_Union[AgentCommand, _Mapping]]] = ..., users: _Optional[_Iterable[_Union[GuestUser, _Mapping]]] = ..., filesystems: _Optional[_Iterable[_Union[GuestFilesystem, _Mapping]]] = ..., fs_freeze_status: _Optional[str] = ...) -> None: ...
+
+class AgentCommand(_message.Message):
+    __slots__ = ("name", "enabled")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    ENABLED_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    enabled: bool
+    def __init__(self, name: _Optional[str] = ..., enabled: _Optional[bool] = ...) -> None: ...
+
+class GuestUsers(_message.Message):
+    __slots__ = ("users",)
+    USERS_FIELD_NUMBER: _ClassVar[int]
+    users: _containers.RepeatedCompositeFieldContainer[GuestUser]
+    def __init__(self, users: _Optional[_Iterable[_Union[GuestUser, _Mapping]]] = ...) -> None: ...
+
+class GuestUser(_message.Message):
+    __slots__ = ("name", "domain", "login_unix_seconds")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    DOMAIN_FIELD_NUMBER: _ClassVar[int]
+    LOGIN_UNIX_SECONDS_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    domain: str
+    login_unix_seconds: float
+    def __init__(self, name: _Optional[str] = ..., domain: _Optional[str] = ..., login_unix_seconds: _Optional[float] = ...) -> None: ...
+
+class GuestFilesystems(_message.Message):
+    __slots__ = ("filesystems",)
+    FILESYSTEMS_FIELD_NUMBER: _ClassVar[int]
+    filesystems: _containers.RepeatedCompositeFieldContainer[GuestFilesystem]
+    def __init__(self, filesystems: _Optional[_Iterable[_Union[GuestFilesystem, _Mapping]]] = ...) -> None: ...
+
+class GuestFilesystem(_message.Message):
+    __slots__ = ("disk_name", "mount_point", "type", "used_bytes", "total_bytes", "disks")
+    DISK_NAME_FIELD_NUMBER: _ClassVar[int]
+    MOUNT_POINT_FIELD_NUMBER: _ClassVar[int]
+    TYPE_FIELD_NUMBER: _ClassVar[int]
+    USED_BYTES_FIELD_NUMBER: _ClassVar[int]
+    TOTAL_BYTES_FIELD_NUMBER: _ClassVar[int]
+    DISKS_FIELD_NUMBER: _ClassVar[int]
+    disk_name: str
+    mount_point: str
+    type: str
+    used_bytes: int
+    total_bytes: int
+    disks: _containers.RepeatedCompositeFieldContainer[GuestDisk]
+    def __init__(self, disk_name: _Optional[str] = ..., mount_point: _Optional[str] = ..., type: _Optional[str] = ..., used_bytes: _Optional[int] = ..., total_bytes: _Optional[int] = ..., disks: _Optional[_Iterable[_Union[GuestDisk, _Mapping]]] = ...) -> None: ...
+
+class GuestDisk(_message.Message):
+    __slots__ = ("serial", "bus_type")
+    SERIAL_FIELD_NUMBER: _ClassVar[int]
+    BUS_TYPE_FIELD_NUMBER: _ClassVar[int]
+    serial: str
+    bus_type: str
+    def __init__(self, serial: _Optional[str] = ..., bus_type: _Optional[str] = ...) -> None: ...

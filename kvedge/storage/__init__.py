@@ -1,0 +1,1 @@
+"""Container disks, images and volumes."""

@@ -1,0 +1,134 @@
+"""Opening files beneath a directory that somebody else filled: an image, a volume, a Pod's file system.
+
+Called wherever a path comes from an image, an archive or a manifest. The kernel resolves the whole path (openat2), so
+there is no window between a check and its use. Touches only what it is asked to open or make; imports nothing but the
+standard library, as the launcher and the container starter use it too.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+# include/uapi/linux/openat2.h; the number is the same on every architecture.
+_SYS_OPENAT2: Final = 437
+_RESOLVE_NO_MAGICLINKS: Final = 0x02
+_RESOLVE_NO_SYMLINKS: Final = 0x04
+_RESOLVE_BENEATH: Final = 0x08
+_RESOLVE_IN_ROOT: Final = 0x10
+
+# No links at all, and nothing above the directory.
+STRICT: Final = _RESOLVE_BENEATH | _RESOLVE_NO_SYMLINKS | _RESOLVE_NO_MAGICLINKS
+# Links are followed as if the directory were the root: what a container's own processes would see.
+AS_ROOT: Final = _RESOLVE_IN_ROOT | _RESOLVE_NO_MAGICLINKS
+
+# As many links as the kernel follows in one path.
+_MOST_LINKS: Final = 40
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+class _OpenHow(ctypes.Structure):
+    """struct open_how."""
+
+    _fields_ = (("flags", ctypes.c_uint64), ("mode", ctypes.c_uint64), ("resolve", ctypes.c_uint64))
+
+
+def open_beneath(directory: int, path: str, flags: int, *, mode: int = 0, resolve: int = STRICT) -> int:
+    """Open `path` relative to the directory descriptor, never leaving it; the descriptor is close-on-exec.
+
+    Raises:
+        OSError: ELOOP for a link where none is allowed, EXDEV for a way out, and what open(2) raises.
+    """
+    how = _OpenHow(flags | os.O_CLOEXEC, mode, resolve)
+    while True:
+        opened = int(_libc.syscall(_SYS_OPENAT2, directory, os.fsencode(path), ctypes.byref(how), ctypes.sizeof(how)))
+        if opened >= 0:
+            return opened
+        code = ctypes.get_errno()
+        # EAGAIN: a rename elsewhere raced with `..` in the path; the kernel asks to try again.
+        if code not in (errno.EINTR, errno.EAGAIN):
+            raise OSError(code, os.strerror(code), path)
+
+
+@contextmanager
+def beneath(directory: int, path: str, flags: int, *, mode: int = 0, resolve: int = STRICT) -> Iterator[int]:
+    """:func:`open_beneath` for a `with` block."""
+    opened = open_beneath(directory, path, flags, mode=mode, resolve=resolve)
+    try:
+        yield opened
+    finally:
+        os.close(opened)
+
+
+@contextmanager
+def directory_of(path: str | os.PathLike[str]) -> Iterator[int]:
+    """A descriptor of a directory that the caller trusts, for a `with` block."""
+    opened = os.open(path, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        yield opened
+    finally:
+        os.close(opened)
+
+
+def open_regular(directory: int, path: str) -> int:
+    """Open a regular file for reading beneath a directory, following no link.
+
+    Raises:
+        OSError: as :func:`open_beneath`; EINVAL when it is no regular file.
+    """
+    # O_NONBLOCK: opening a fifo must not wait for a writer.
+    opened = open_beneath(directory, path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)
+    if stat.S_ISREG(os.fstat(opened).st_mode):
+        return opened
+    os.close(opened)
+    raise OSError(errno.EINVAL, "not a regular file", path)
+
+
+def make_directories(directory: int, path: str, *, mode: int = 0o755, resolve: int = AS_ROOT) -> int:
+    """Make `path` and what is missing above it beneath the directory; returns an O_PATH descriptor of it.
+
+    With AS_ROOT, a link to a directory that is not there yet has it made, within the directory.
+
+    Raises:
+        OSError: ENOTDIR when a part exists and is no directory, and as :func:`open_beneath`.
+    """
+    return _make_directories(directory, path, mode, resolve, _MOST_LINKS)
+
+
+def _make_directories(directory: int, path: str, mode: int, resolve: int, links: int) -> int:
+    flags = os.O_PATH | os.O_DIRECTORY
+    current = open_beneath(directory, ".", flags, resolve=resolve)
+    walked: list[str] = []
+    try:
+        for part in path.split("/"):
+            if part in ("", "."):
+                continue
+            if part == "..":
+                raise OSError(errno.EXDEV, "a path may not contain ..", path)
+            walked.append(part)
+            so_far = "/".join(walked)
+            try:
+                following = open_beneath(directory, so_far, flags, resolve=resolve)
+            except FileNotFoundError:
+                try:
+                    os.mkdir(part, mode, dir_fd=current)
+                except FileExistsError:
+                    # A link that leads nowhere yet.
+                    if resolve & _RESOLVE_NO_SYMLINKS or not links:
+                        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path) from None
+                    target = os.path.join("/", *walked[:-1], os.readlink(part, dir_fd=current))
+                    inside = os.path.normpath(target).lstrip("/")
+                    os.close(_make_directories(directory, inside, mode, resolve, links - 1))
+                following = open_beneath(directory, so_far, flags, resolve=resolve)
+            os.close(current)
+            current = following
+    except BaseException:
+        os.close(current)
+        raise
+    return current

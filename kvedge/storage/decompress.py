@@ -1,0 +1,180 @@
+"""Compressed streams, recognised by their first bytes, with the output counted.
+
+Called for archives and layers. Starts `zstd` (with no file name) where Python itself has no zstandard.
+"""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import importlib
+import io
+import lzma
+import shutil
+import subprocess
+import threading
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any, BinaryIO, Final, cast
+
+from kvedge.storage.image_errors import BadImage, StoreError
+
+_GZIP: Final = b"\x1f\x8b"
+_ZSTD: Final = b"\x28\xb5\x2f\xfd"
+_XZ: Final = b"\xfd7zXZ\0"
+_BZIP2: Final = b"BZh"
+_CHUNK: Final = 1 << 18
+
+
+class CountedReader(io.RawIOBase):
+    """Reads another stream; stops with :class:`BadImage` once more than `limit` bytes came out of it."""
+
+    def __init__(self, stream: BinaryIO, limit: int) -> None:
+        super().__init__()
+        self._stream = stream
+        self._left = limit
+        self._limit = limit
+
+    def readable(self) -> bool:
+        """Always."""
+        return True
+
+    def read(self, size: int = -1) -> bytes:
+        """As read(2): up to `size` bytes."""
+        try:
+            data = self._stream.read(_CHUNK if size < 0 else size)
+        except (lzma.LZMAError, EOFError, zlib.error) as error:
+            raise _broken(error) from error
+        except OSError as error:
+            # The libraries' own have no number; others are the disk's.
+            if error.errno is not None:
+                raise
+            raise _broken(error) from error
+        self._left -= len(data)
+        if self._left < 0:
+            raise BadImage(f"content unpacks to more than {self._limit >> 20} MiB")
+        return data
+
+
+def _broken(error: Exception) -> BadImage:
+    return BadImage(f"compressed data are broken: {error}", "it may be a broken download: get it again")
+
+
+def is_compressed(head: bytes) -> bool:
+    """Whether a file that begins so is compressed in a way that :func:`decompressed` reads."""
+    return head.startswith((_GZIP, _ZSTD, _XZ, _BZIP2))
+
+
+@contextmanager
+def decompressed(stream: BinaryIO, limit: int) -> Iterator[BinaryIO]:
+    """What is in a possibly compressed stream, at most `limit` bytes of it; forward reading only.
+
+    Raises:
+        BadImage: when the data are broken or too much.
+        StoreError: when the tool for a compression is missing.
+    """
+    head = stream.read(6)
+    rest = cast("BinaryIO", io.BufferedReader(_Rejoined(head, stream), _CHUNK))
+    if head.startswith(_GZIP):
+        with gzip.GzipFile(fileobj=rest, mode="rb") as opened:
+            yield cast("BinaryIO", CountedReader(cast("BinaryIO", opened), limit))
+    elif head.startswith(_XZ):
+        with lzma.LZMAFile(rest) as xz:
+            yield cast("BinaryIO", CountedReader(cast("BinaryIO", xz), limit))
+    elif head.startswith(_BZIP2):
+        with bz2.BZ2File(rest) as opened_bz2:
+            yield cast("BinaryIO", CountedReader(cast("BinaryIO", opened_bz2), limit))
+    elif head.startswith(_ZSTD):
+        with _zstd(rest) as opened_zstd:
+            yield cast("BinaryIO", CountedReader(opened_zstd, limit))
+    else:
+        yield cast("BinaryIO", CountedReader(rest, limit))
+
+
+class _Rejoined(io.RawIOBase):
+    """A stream whose first bytes were read already."""
+
+    def __init__(self, head: bytes, stream: BinaryIO) -> None:
+        super().__init__()
+        self._head = head
+        self._stream = stream
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        view = memoryview(buffer)
+        data = self._head[: len(view)] or self._stream.read(len(view))
+        self._head = self._head[len(data) :] if self._head else b""
+        view[: len(data)] = data
+        return len(data)
+
+
+@contextmanager
+def _zstd(stream: BinaryIO) -> Iterator[BinaryIO]:
+    try:
+        library = importlib.import_module("compression.zstd")
+    except ModuleNotFoundError:
+        with _zstd_process(stream) as opened:
+            yield opened
+    else:
+        with library.ZstdFile(stream) as opened:
+            yield opened
+
+
+@contextmanager
+def _zstd_process(stream: BinaryIO) -> Iterator[BinaryIO]:
+    program = shutil.which("zstd")
+    if program is None:
+        raise StoreError("this image is compressed with zstd, and the program zstd is missing", "apt install zstd")
+    # --memory: a hostile header may ask for a window of gigabytes.
+    process = subprocess.Popen(
+        [program, "-dcq", "--memory=256MB"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    )
+    feeding = threading.Thread(target=_feed, args=(stream, process), name="zstd-feed", daemon=True)
+    feeding.start()
+    complete = False
+    try:
+        yield cast("BinaryIO", _ProcessOutput(process))
+        complete = True
+    finally:
+        if not complete or process.poll() is None:
+            process.kill()
+        process.wait()
+        if process.stdout is not None:
+            process.stdout.close()
+        feeding.join()
+
+
+class _ProcessOutput(io.RawIOBase):
+    """The output of a process; its end counts only when the process says that all went well."""
+
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        super().__init__()
+        self._process = process
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int = -1) -> bytes:
+        output = self._process.stdout
+        data = output.read(size) if output is not None else b""
+        if not data and self._process.wait() != 0:
+            raise BadImage("compressed data are broken (zstd)", "it may be a broken download: get it again")
+        return data
+
+
+def _feed(stream: BinaryIO, process: subprocess.Popen[bytes]) -> None:
+    into = process.stdin
+    if into is None:
+        return
+    try:
+        while chunk := stream.read(_CHUNK):
+            into.write(chunk)
+    except (BrokenPipeError, ValueError, BadImage):
+        # The reader of the output has gone, or the source is broken: zstd then reports a cut stream.
+        return
+    finally:
+        with suppress(BrokenPipeError):
+            into.close()

@@ -1,0 +1,180 @@
+"""The launcher's image: an OCI archive with nothing in it but places to mount things at.
+
+Called by the node agent (into the local store) and by `kvedge install` (to where k3s preloads images). The host's
+/usr and kvedge's own directories come in by hostPath. The same version gives the same bytes on every machine of an
+architecture: nothing is compressed, as the output of compressors differs between their versions.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+import platform
+import tarfile
+from pathlib import Path
+from typing import Any, Final
+
+from kvedge.storage.image_manifest import architecture_of
+from kvedge.storage.image_rules import LOCAL_REGISTRY
+
+# What QEMU and libvirt run as, as in KubeVirt's image.
+_USER: Final = 107
+
+_DIRECTORIES: Final = (
+    ("dev", 0o755),
+    ("etc", 0o755),
+    ("home", 0o755),
+    ("opt", 0o755),
+    ("proc", 0o555),
+    ("root", 0o700),
+    ("run", 0o755),
+    ("run/kubevirt", 0o755),
+    ("run/kubevirt-capabilities", 0o755),
+    ("run/kubevirt-ephemeral-disks", 0o755),
+    ("run/kubevirt-image-volume", 0o755),
+    ("run/kubevirt-private", 0o755),
+    ("run/libvirt", 0o755),
+    ("run/lock", 0o1777),
+    ("srv", 0o755),
+    ("sys", 0o555),
+    ("tmp", 0o1777),
+    ("usr", 0o755),
+    ("var", 0o755),
+    ("var/cache", 0o755),
+    ("var/lib", 0o755),
+    ("var/log", 0o755),
+    ("var/tmp", 0o1777),
+)
+_LINKS: Final = (
+    ("bin", "usr/bin"),
+    ("lib", "usr/lib"),
+    ("lib64", "usr/lib64"),
+    ("sbin", "usr/sbin"),
+    ("var/lock", "/run/lock"),
+    ("var/run", "/run"),
+)
+_FILES: Final = (
+    ("etc/group", "root:x:0:\ntty:x:5:\nqemu:x:107:\nnogroup:x:65534:\n"),
+    ("etc/hostname", ""),
+    ("etc/hosts", "127.0.0.1 localhost\n::1 localhost\n"),
+    ("etc/nsswitch.conf", "passwd: files\ngroup: files\nhosts: files dns\n"),
+    (
+        "etc/passwd",
+        "root:x:0:0:root:/root:/bin/sh\n"
+        "qemu:x:107:107:qemu:/:/usr/sbin/nologin\n"
+        "nobody:x:65534:65534:nobody:/:/usr/sbin/nologin\n",
+    ),
+    ("etc/resolv.conf", ""),
+)
+
+
+def launcher_image_name(version: str) -> str:
+    """The reference that launcher Pods name: `kvedge.local/launcher:<version>`."""
+    # A tag may hold no plus sign, which versions of builds have.
+    return f"{LOCAL_REGISTRY}/launcher:{version.replace('+', '_')}"
+
+
+def write_launcher_image(path: str | os.PathLike[str], version: str, machine: str = "") -> None:
+    """Write the archive for a version of kvedge and a machine (by default this one), replacing `path` whole.
+
+    Raises:
+        OSError: as the file system has it.
+    """
+    target = Path(path)
+    temporary = target.with_name(f".{target.name}.{os.getpid()}")
+    try:
+        with temporary.open("wb") as stream:
+            stream.write(launcher_image(version, machine or platform.machine()))
+            stream.flush()
+            os.fsync(stream.fileno())
+        temporary.replace(target)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def launcher_image(version: str, machine: str) -> bytes:
+    """The archive's bytes."""
+    layer = _layer()
+    config = _json(_config(machine, _digest(layer)))
+    manifest = _json(_manifest(config, layer))
+    index = _json(_index(manifest, launcher_image_name(version), machine))
+    files = {
+        "oci-layout": b'{"imageLayoutVersion":"1.0.0"}',
+        "index.json": index,
+        **{f"blobs/sha256/{_digest(blob).removeprefix('sha256:')}": blob for blob in (config, manifest, layer)},
+    }
+    return _tar([_member(name, 0o644, data) for name, data in sorted(files.items())])
+
+
+def _layer() -> bytes:
+    members = [_member(f"{name}/", mode) for name, mode in _DIRECTORIES]
+    members += [_member(name, 0o777, link=target) for name, target in _LINKS]
+    members += [_member(name, 0o644, text.encode()) for name, text in _FILES]
+    return _tar(sorted(members, key=lambda member: member[0].name))
+
+
+def _config(machine: str, diff_id: str) -> dict[str, Any]:
+    return {
+        "architecture": architecture_of(machine),
+        "os": "linux",
+        "config": {
+            "User": f"{_USER}:{_USER}",
+            "Env": ["PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin"],
+            "WorkingDir": "/",
+        },
+        "rootfs": {"type": "layers", "diff_ids": [diff_id]},
+    }
+
+
+def _manifest(config: bytes, layer: bytes) -> dict[str, Any]:
+    return {
+        "schemaVersion": 2,
+        "mediaType": "application/vnd.oci.image.manifest.v1+json",
+        "config": _descriptor("application/vnd.oci.image.config.v1+json", config),
+        "layers": [_descriptor("application/vnd.oci.image.layer.v1.tar", layer)],
+    }
+
+
+def _index(manifest: bytes, name: str, machine: str) -> dict[str, Any]:
+    descriptor = _descriptor("application/vnd.oci.image.manifest.v1+json", manifest)
+    # containerd reads the first, everybody else the second.
+    annotations = {"io.containerd.image.name": name, "org.opencontainers.image.ref.name": name}
+    target = {"architecture": architecture_of(machine), "os": "linux"}
+    return {
+        "schemaVersion": 2,
+        "mediaType": "application/vnd.oci.image.index.v1+json",
+        "manifests": [{**descriptor, "annotations": annotations, "platform": target}],
+    }
+
+
+def _descriptor(media_type: str, blob: bytes) -> dict[str, Any]:
+    return {"mediaType": media_type, "digest": _digest(blob), "size": len(blob)}
+
+
+def _digest(data: bytes) -> str:
+    return f"sha256:{hashlib.sha256(data).hexdigest()}"
+
+
+def _json(document: dict[str, Any]) -> bytes:
+    return json.dumps(document, sort_keys=True, separators=(",", ":")).encode()
+
+
+def _member(name: str, mode: int, data: bytes = b"", link: str = "") -> tuple[tarfile.TarInfo, bytes]:
+    member = tarfile.TarInfo(name.rstrip("/"))
+    member.mode = mode
+    member.size = len(data)
+    if name.endswith("/"):
+        member.type = tarfile.DIRTYPE
+    elif link:
+        member.type, member.linkname = tarfile.SYMTYPE, link
+    return member, data
+
+
+def _tar(members: list[tuple[tarfile.TarInfo, bytes]]) -> bytes:
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w", format=tarfile.USTAR_FORMAT) as archive:
+        for member, data in members:
+            archive.addfile(member, io.BytesIO(data))
+    return out.getvalue()

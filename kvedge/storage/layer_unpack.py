@@ -1,0 +1,205 @@
+"""Unpacking image layers into a tree, as if each were made to break out of it.
+
+Called by the image store with a staging directory. Whatever a name says, the kernel resolves it beneath the tree;
+devices, fifos, extended attributes and set-user-id bits are left out, whiteouts are obeyed, and everything is
+counted.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import stat
+from dataclasses import dataclass
+from typing import BinaryIO, Final
+
+from kvedge.storage.beneath import AS_ROOT, beneath, make_directories
+from kvedge.storage.image_errors import BadImage
+from kvedge.storage.sparse_file import write_sparse
+from kvedge.storage.tar_reader import EntryKind, TarEntry, TarReader
+
+_WHITEOUT: Final = ".wh."
+_OPAQUE: Final = ".wh..wh..opq"
+# Set-user-id and set-group-id have no use in a tree that is mounted nosuid; on the host they would be a risk.
+_MODE_MASK: Final = 0o1777
+_MAX_DEPTH: Final = 128
+
+
+@dataclass(frozen=True, slots=True)
+class UnpackLimits:
+    """What one image may take; sizes in bytes, of the unpacked content before holes are left out."""
+
+    total_bytes: int = 256 << 30
+    entries: int = 500_000
+
+
+class LayerUnpacker:
+    """Applies layers, lowest first, to one tree that is open as a directory descriptor."""
+
+    def __init__(self, root: int, limits: UnpackLimits) -> None:
+        self._root = root
+        self._bytes_left = limits.total_bytes
+        self._entries_left = limits.entries
+        self.skipped = 0
+
+    def apply(self, stream: BinaryIO) -> None:
+        """Apply one uncompressed layer.
+
+        Raises:
+            BadImage: for what no honest layer holds.
+            OSError: when the tree's file system fails (full, read-only).
+        """
+        made: set[str] = set()
+        reader = TarReader(stream)
+        for entry in reader:
+            self._count(entry)
+            path = _cleaned(entry.name)
+            if path:
+                self._apply_entry(reader, entry, path, made)
+
+    def _count(self, entry: TarEntry) -> None:
+        self._entries_left -= 1
+        self._bytes_left -= entry.size
+        if self._entries_left < 0:
+            raise BadImage("the image holds too many files")
+        if self._bytes_left < 0:
+            raise BadImage("the image unpacks to more than an image may hold")
+
+    def _apply_entry(self, reader: TarReader, entry: TarEntry, path: str, made: set[str]) -> None:
+        parent_path, _, name = path.rpartition("/")
+        try:
+            parent = make_directories(self._root, parent_path or ".", resolve=AS_ROOT)
+        except OSError as error:
+            if error.errno in (errno.ENOTDIR, errno.ELOOP, errno.EXDEV, errno.ENOENT):
+                raise BadImage(f"layer entry {path!r} lies behind something that is no directory") from error
+            raise
+        try:
+            if name.startswith(_WHITEOUT):
+                _white_out(parent, name, parent_path, made)
+                return
+            made.add(path)
+            self._make(reader, entry, parent, name)
+        finally:
+            os.close(parent)
+
+    def _make(self, reader: TarReader, entry: TarEntry, parent: int, name: str) -> None:
+        match entry.kind:
+            case EntryKind.DIRECTORY:
+                _make_directory(parent, name, entry)
+            case EntryKind.FILE:
+                _remove(parent, name)
+                _make_file(reader, entry, parent, name)
+            case EntryKind.SYMLINK:
+                _remove(parent, name)
+                os.symlink(entry.link, name, dir_fd=parent)
+                os.chown(name, entry.uid, entry.gid, dir_fd=parent, follow_symlinks=False)
+            case EntryKind.HARDLINK:
+                self._make_hard_link(entry, parent, name)
+            case EntryKind.OTHER:
+                self.skipped += 1
+
+    def _make_hard_link(self, entry: TarEntry, parent: int, name: str) -> None:
+        target_parent, _, target = _cleaned(entry.link).rpartition("/")
+        try:
+            flags = os.O_PATH | os.O_DIRECTORY
+            with beneath(self._root, target_parent or ".", flags, resolve=AS_ROOT) as folder:
+                facts = os.stat(target, dir_fd=folder, follow_symlinks=False)
+                if not (stat.S_ISREG(facts.st_mode) or stat.S_ISLNK(facts.st_mode)):
+                    raise BadImage(f"layer entry {entry.name!r} is a hard link to something that is no file")
+                if _same_file(parent, name, facts):
+                    return
+                _remove(parent, name)
+                os.link(target, name, src_dir_fd=folder, dst_dir_fd=parent, follow_symlinks=False)
+        except (FileNotFoundError, NotADirectoryError) as error:
+            raise BadImage(
+                f"layer entry {entry.name!r} is a hard link to {entry.link!r}, which is not there"
+            ) from error
+
+
+def _cleaned(name: str) -> str:
+    """The path relative to the tree; a leading slash means the tree's root, as every other unpacker has it."""
+    parts = [part for part in name.split("/") if part not in ("", ".")]
+    if ".." in parts:
+        raise BadImage(f"layer entry {name!r} climbs out of the image")
+    if len(parts) > _MAX_DEPTH or any(len(os.fsencode(part)) > 255 for part in parts):
+        raise BadImage(f"layer entry {name[:64]!r}… has too long a path")
+    return "/".join(parts)
+
+
+def _make_directory(parent: int, name: str, entry: TarEntry) -> None:
+    facts = _lstat(parent, name)
+    if facts is not None and not stat.S_ISDIR(facts.st_mode):
+        _remove(parent, name)
+        facts = None
+    if facts is None:
+        os.mkdir(name, 0o700, dir_fd=parent)
+    with beneath(parent, name, os.O_RDONLY | os.O_DIRECTORY) as opened:
+        os.fchown(opened, entry.uid, entry.gid)
+        os.fchmod(opened, entry.mode & _MODE_MASK)
+
+
+def _make_file(reader: TarReader, entry: TarEntry, parent: int, name: str) -> None:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    opened = os.open(name, flags, 0o600, dir_fd=parent)
+    try:
+        write_sparse(opened, reader.read, entry.size)
+        os.fchown(opened, entry.uid, entry.gid)
+        os.fchmod(opened, entry.mode & _MODE_MASK)
+        os.utime(opened, (entry.mtime, entry.mtime))
+    except OverflowError as error:
+        raise BadImage(f"layer entry {entry.name!r} has an owner or a time that does not exist") from error
+    finally:
+        os.close(opened)
+
+
+def _white_out(parent: int, name: str, parent_path: str, made: set[str]) -> None:
+    """`.wh.<name>` removes what lower layers put there; the opaque one empties the directory of theirs."""
+    prefix = f"{parent_path}/" if parent_path else ""
+    if name == _OPAQUE:
+        _empty(parent, prefix, made)
+        return
+    target = name.removeprefix(_WHITEOUT)
+    if target in ("", ".", ".."):
+        raise BadImage(f"layer entry {name!r} is a broken whiteout")
+    if f"{prefix}{target}" not in made:
+        _remove(parent, target)
+
+
+def _empty(directory: int, prefix: str, made: set[str]) -> None:
+    """Remove what lower layers put into a directory, at any depth; `made` is what the present one brought."""
+    for name in _names(directory):
+        path = f"{prefix}{name}"
+        if any(item.startswith(f"{path}/") for item in made):
+            with beneath(directory, name, os.O_RDONLY | os.O_DIRECTORY) as below:
+                _empty(below, f"{path}/", made)
+        elif path not in made:
+            _remove(directory, name)
+
+
+def _names(directory: int) -> list[str]:
+    with beneath(directory, ".", os.O_RDONLY | os.O_DIRECTORY) as opened:
+        return os.listdir(opened)
+
+
+def _lstat(parent: int, name: str) -> os.stat_result | None:
+    try:
+        return os.stat(name, dir_fd=parent, follow_symlinks=False)
+    except FileNotFoundError:
+        return None
+
+
+def _same_file(parent: int, name: str, facts: os.stat_result) -> bool:
+    there = _lstat(parent, name)
+    return there is not None and (there.st_dev, there.st_ino) == (facts.st_dev, facts.st_ino)
+
+
+def _remove(parent: int, name: str) -> None:
+    facts = _lstat(parent, name)
+    if facts is None:
+        return
+    if stat.S_ISDIR(facts.st_mode):
+        # rmtree with dir_fd walks by descriptors and follows no link.
+        shutil.rmtree(name, dir_fd=parent)
+    else:
+        os.unlink(name, dir_fd=parent)

@@ -1,0 +1,76 @@
+"""Half-made things of the image store: a directory each, owned by a living process or swept away.
+
+Called by the image store. A staging directory's lock is held by its owner, so that the remains of a killed import are
+told from one that is under way in another process.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import fcntl
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+@contextmanager
+def staging_directory(parent: Path) -> Iterator[Path]:
+    """A new directory below `parent` that is gone after the block; move out of it what is to stay."""
+    parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    path = Path(tempfile.mkdtemp(dir=parent, prefix="new-"))
+    lock = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield path
+    finally:
+        shutil.rmtree(path, ignore_errors=True)
+        os.close(lock)
+
+
+def sweep_staging(parent: Path) -> None:
+    """Remove what killed processes left there."""
+    with suppress(FileNotFoundError):
+        for entry in list(os.scandir(parent)):
+            with suppress(FileNotFoundError, BlockingIOError, NotADirectoryError):
+                _remove_unowned(Path(entry.path))
+
+
+def _remove_unowned(path: Path) -> None:
+    lock = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        shutil.rmtree(path, ignore_errors=True)
+    finally:
+        os.close(lock)
+
+
+@contextmanager
+def locked(path: Path, *, shared: bool = False) -> Iterator[None]:
+    """Hold a lock file, across processes, for the block."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_SH if shared else fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(lock)
+
+
+def sync_file_system(path: Path) -> None:
+    """Make everything written to the file system of `path` durable: cheaper than one fsync for each of a tree's files.
+
+    Raises:
+        OSError: when the disk failed.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        if _libc.syncfs(descriptor) != 0:
+            code = ctypes.get_errno()
+            raise OSError(code, os.strerror(code), str(path))
+    finally:
+        os.close(descriptor)

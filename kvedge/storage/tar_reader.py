@@ -1,0 +1,227 @@
+"""A reader of tar archives that were made by strangers.
+
+The standard library's reader takes a header's word for how much to read into memory; this one bounds everything, and
+knows just what image archives hold: ustar, PAX paths, GNU long names. Called for archives and layers. Reads the
+stream only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum
+from typing import BinaryIO, Final
+
+from kvedge.storage.image_errors import BadImage
+
+_BLOCK: Final = 512
+# A PAX header holds a path and a few times; extended attributes may be longer. More is an attack.
+_MAX_PAX: Final = 1 << 20
+_MAX_NAME: Final = 4096
+_SKIP_CHUNK: Final = 1 << 20
+
+
+class EntryKind(Enum):
+    """What an entry is; `OTHER` are devices, fifos and what no image holds."""
+
+    FILE = "file"
+    DIRECTORY = "directory"
+    SYMLINK = "symlink"
+    HARDLINK = "hardlink"
+    OTHER = "other"
+
+
+_KINDS: Final = {
+    b"0": EntryKind.FILE,
+    b"\0": EntryKind.FILE,
+    b"7": EntryKind.FILE,
+    b"5": EntryKind.DIRECTORY,
+    b"2": EntryKind.SYMLINK,
+    b"1": EntryKind.HARDLINK,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class TarEntry:
+    """One entry; `offset` is where its data begin in the (uncompressed) stream, `size` their length in bytes."""
+
+    name: str
+    kind: EntryKind
+    size: int
+    mode: int
+    uid: int
+    gid: int
+    mtime: int
+    link: str
+    offset: int
+
+
+class TarReader:
+    """Iterates over the entries of one stream; :meth:`read` gives the data of the entry that came last."""
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self._stream = stream
+        self._position = 0
+        self._remaining = 0
+        self._padding = 0
+        self._seekable = stream.seekable()
+
+    def __iter__(self) -> Iterator[TarEntry]:
+        """All entries, in order.
+
+        Raises:
+            BadImage: for a header that is broken, too large, or of a kind that cannot be unpacked.
+        """
+        extended: dict[str, str] = {}
+        common: dict[str, str] = {}
+        while True:
+            self._skip_rest()
+            header = self._exactly(_BLOCK, at_end_allowed=True)
+            if not header.strip(b"\0"):
+                return
+            _check_sum(header)
+            kind, size = header[156:157], _number(header[124:136])
+            if kind in (b"x", b"X"):
+                extended |= _pax_records(self._special(size, _MAX_PAX))
+            elif kind == b"g":
+                common |= _pax_records(self._special(size, _MAX_PAX))
+            elif kind == b"L":
+                extended["path"] = _text(self._special(size, _MAX_NAME).rstrip(b"\0"))
+            elif kind == b"K":
+                extended["linkpath"] = _text(self._special(size, _MAX_NAME).rstrip(b"\0"))
+            else:
+                yield self._entry(header, kind, size, common | extended)
+                extended = {}
+
+    def read(self, size: int) -> bytes:
+        """Up to `size` bytes of the current entry's data; empty at their end."""
+        wanted = min(size, self._remaining)
+        if not wanted:
+            return b""
+        data = self._stream.read(wanted)
+        if not data:
+            raise BadImage("the archive ends in the middle of a file", "it may be a broken download: get it again")
+        self._remaining -= len(data)
+        self._position += len(data)
+        return data
+
+    def _entry(self, header: bytes, kind: bytes, size: int, pax: dict[str, str]) -> TarEntry:
+        if kind == b"S" or any(key.startswith("GNU.sparse") for key in pax):
+            raise BadImage("the archive holds a sparse file in GNU's own format", "make it without tar's --sparse")
+        size = _pax_number(pax, "size", size)
+        known = _KINDS.get(kind, EntryKind.OTHER)
+        # POSIX: only files carry data; a size on a link or directory is to be ignored, as all other readers do.
+        if known in (EntryKind.DIRECTORY, EntryKind.SYMLINK, EntryKind.HARDLINK):
+            size = 0
+        name = pax.get("path") or _ustar_name(header)
+        if known is EntryKind.FILE and name.endswith("/"):
+            known = EntryKind.DIRECTORY
+        link = pax.get("linkpath") or _text(header[157:257].split(b"\0", 1)[0])
+        if not name or len(name) > _MAX_NAME or len(link) > _MAX_NAME or "\0" in name or "\0" in link:
+            raise BadImage("the archive holds a file whose name is empty, too long or not a name")
+        self._remaining, self._padding = size, -size % _BLOCK
+        return TarEntry(
+            name=name,
+            kind=known,
+            size=size,
+            mode=_number(header[100:108]) & 0o7777,
+            uid=_pax_number(pax, "uid", _number(header[108:116])),
+            gid=_pax_number(pax, "gid", _number(header[116:124])),
+            mtime=_pax_number(pax, "mtime", _number(header[136:148])),
+            link=link,
+            offset=self._position,
+        )
+
+    def _special(self, size: int, limit: int) -> bytes:
+        if size > limit:
+            raise BadImage(f"the archive holds a header of {size} bytes")
+        data = self._exactly(size)
+        self._exactly(-size % _BLOCK)
+        return data
+
+    def _exactly(self, size: int, *, at_end_allowed: bool = False) -> bytes:
+        parts = []
+        missing = size
+        while missing:
+            part = self._stream.read(missing)
+            if not part:
+                break
+            parts.append(part)
+            missing -= len(part)
+        if missing and not (at_end_allowed and missing == size):
+            raise BadImage("the archive is cut short", "it may be a broken download: get it again")
+        self._position += size - missing
+        return b"".join(parts)
+
+    def _skip_rest(self) -> None:
+        skip = self._remaining + self._padding
+        self._remaining = self._padding = 0
+        if self._seekable and skip:
+            self._stream.seek(self._position + skip)
+            self._position += skip
+            return
+        while skip:
+            skip -= len(self._exactly(min(skip, _SKIP_CHUNK)))
+
+
+def _check_sum(header: bytes) -> None:
+    total = sum(header[:148]) + 8 * 0x20 + sum(header[156:])
+    if total != _number(header[148:156]):
+        raise BadImage("not a tar archive, or a damaged one: a header's checksum is wrong")
+
+
+def _ustar_name(header: bytes) -> str:
+    name = _text(header[:100].split(b"\0", 1)[0])
+    # GNU's old format has times where POSIX has the prefix.
+    if header[257:263] == b"ustar\0":
+        prefix = _text(header[345:500].split(b"\0", 1)[0])
+        if prefix:
+            return f"{prefix}/{name}"
+    return name
+
+
+def _number(field: bytes) -> int:
+    """Octal text, or GNU's base 256 for what does not fit; negative numbers are no sizes, ids or modes."""
+    if field[0] == 0x80:
+        return int.from_bytes(field[1:], "big")
+    if field[0] == 0xFF:
+        # A time before 1970.
+        return 0
+    digits = field.strip(b" \0")
+    try:
+        return int(digits, 8) if digits else 0
+    except ValueError as error:
+        raise BadImage("the archive holds a header with a broken number") from error
+
+
+def _pax_number(pax: dict[str, str], key: str, otherwise: int) -> int:
+    if key not in pax:
+        return otherwise
+    whole = pax[key].partition(".")[0].lstrip("-")
+    # 19 digits hold 2^63; int() of a very long text is slow.
+    if not whole.isascii() or not whole.isdigit() or len(whole) > 19:
+        raise BadImage(f"the archive holds a header with a broken {key}")
+    return 0 if pax[key].startswith("-") else int(whole)
+
+
+def _pax_records(data: bytes) -> dict[str, str]:
+    """`<length> <key>=<value>\\n`, repeated."""
+    found: dict[str, str] = {}
+    position = 0
+    while position < len(data):
+        space = data.find(b" ", position, position + 20)
+        digits = data[position:space] if space > 0 else b""
+        if not digits.isdigit():
+            raise BadImage("the archive holds a broken PAX header")
+        end = position + int(digits)
+        record = data[space + 1 : end]
+        key, equals, value = record.partition(b"=")
+        if end <= space or end > len(data) or not equals or not value.endswith(b"\n"):
+            raise BadImage("the archive holds a broken PAX header")
+        found[_text(key)] = _text(value[:-1])
+        position = end
+    return found
+
+
+def _text(raw: bytes) -> str:
+    return raw.decode("utf-8", "surrogateescape")
