@@ -1,0 +1,211 @@
+"""The controller role as a service: informers, loops, and the lease that keeps it alone.
+
+Started by `kvedge controller`, `kvedge node` and `kvedge standalone`. Talks to one API server. Only the holder of the
+lease watches and works; without an election (one box has only one) it works from the start.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import threading
+import time
+from pathlib import Path
+from typing import Final
+
+from kvedge.controller.cluster_config import ClusterConfig
+from kvedge.controller.kubevirt_loop import KubeVirtLoop, KubeVirtSources
+from kvedge.controller.kubevirt_status import Release
+from kvedge.controller.vm_loop import VmLoop, VmSources
+from kvedge.controller.vmi_loop import VmiLoop, VmiSources
+from kvedge.kube.configuration_follower import ConfigurationFollower
+from kvedge.kube.events import EventRecorder
+from kvedge.kube.informer import Informer
+from kvedge.kube.kube_client import KubeClient
+from kvedge.kube.leases import LeaderElection
+from kvedge.resources.core import Pod
+from kvedge.resources.names import APP, SYSTEM_NAMESPACE
+from kvedge.resources.vm import VirtualMachine
+from kvedge.resources.vmi import VirtualMachineInstance
+from kvedge.runtime.clock import Clock, SystemClock
+from kvedge.runtime.logs import set_verbosity
+
+log = logging.getLogger(__name__)
+
+LEASE_NAME: Final = "virt-controller"
+_COMPONENT: Final = "virtualmachine-controller"
+_SYNC_SECONDS: Final = 60.0
+_SYNC_POLL_SECONDS: Final = 0.2
+# How long a new controller waits to learn the configuration before it plans by defaults.
+_CONFIGURATION_SECONDS: Final = 5.0
+# A pass is a handful of calls; one that takes this long hangs.
+_STUCK_SECONDS: Final = 300.0
+
+
+class ControllerError(Exception):
+    """The controller could not start; the text says why."""
+
+
+class ControllerRole:
+    """Which VMIs and launcher Pods must exist."""
+
+    name = "controller"
+
+    def __init__(
+        self,
+        kubeconfig: str | Path,
+        config: ClusterConfig,
+        leader_election: bool,
+        clock: Clock | None = None,
+    ) -> None:
+        self._kubeconfig = kubeconfig
+        self._config = config
+        self._elects = leader_election
+        self._clock = clock or SystemClock()
+        self._client: KubeClient | None = None
+        self._election: LeaderElection | None = None
+        self._work: _Work | None = None
+        self._lock = threading.Lock()
+
+    def start(self) -> None:
+        """Begin; returns when it works, or campaigns for the lease.
+
+        Raises:
+            KubeconfigError: when the kubeconfig cannot be used.
+            ControllerError: when the server does not answer, or does not know the kinds.
+        """
+        self._client = KubeClient.from_kubeconfig(self._kubeconfig, "kvedge-controller")
+        if not self._elects:
+            self._begin(self._client)
+            self._wait_synced()
+            return
+        identity = f"{socket.gethostname()}_{os.getpid()}_{time.time_ns():x}"
+        client = self._client
+        self._election = LeaderElection(
+            client, SYSTEM_NAMESPACE, LEASE_NAME, identity, lambda: self._begin(client), self._end
+        )
+        self._election.start()
+
+    def stop(self) -> None:
+        """End all work, then give the lease back."""
+        if self._election is not None:
+            self._election.stop()
+        self._end()
+        if self._client is not None:
+            self._client.close()
+
+    @property
+    def ready(self) -> bool:
+        """Whether it works, or stands by for a leader that does."""
+        with self._lock:
+            if self._work is not None:
+                return self._work.is_synced
+            return self._election is not None and not self._election.is_leader
+
+    def failure(self) -> str | None:
+        """Why it no longer serves, or None."""
+        with self._lock:
+            if self._work is not None:
+                return self._work.failure()
+        return None if self._election is None else self._election.failure()
+
+    def _begin(self, client: KubeClient) -> None:
+        work = _Work(client, self._config, self._clock)
+        with self._lock:
+            self._work = work
+        work.start()
+
+    def _end(self) -> None:
+        with self._lock:
+            work, self._work = self._work, None
+        if work is not None:
+            work.stop()
+
+    def _wait_synced(self) -> None:
+        with self._lock:
+            work = self._work
+        if work is not None and not work.wait_synced(_SYNC_SECONDS):
+            assert self._client is not None
+            self._end()
+            raise ControllerError(
+                f"{self._client.host} did not list VirtualMachines, VirtualMachineInstances and Pods within"
+                f" {_SYNC_SECONDS:.0f} s: is it up, and are kvedge's CRDs installed?"
+            )
+
+
+class _Work:
+    """Everything that runs while this controller is the one."""
+
+    def __init__(self, client: KubeClient, config: ClusterConfig, clock: Clock) -> None:
+        self._vms = Informer(client, VirtualMachine)
+        self._vmis = Informer(client, VirtualMachineInstance)
+        self._pods = Informer(client, Pod, label_selector=f"{APP}=virt-launcher")
+        self._events = EventRecorder(client, _COMPONENT, clock=clock)
+        self._configuration = ConfigurationFollower(client, "controller")
+        self._configuration.on_change(lambda found: set_verbosity("controller", found.log_levels.controller))
+        self._vm_loop = VmLoop(VmSources(client, self._vms, self._vmis, self._events, clock))
+        self._vmi_loop = VmiLoop(
+            VmiSources(client, self._vmis, self._pods, self._events, clock),
+            lambda: config.configured(self._configuration.current),
+        )
+        self._kubevirt_loop = KubeVirtLoop(
+            KubeVirtSources(client, self._configuration, self._vmis, self._events, clock),
+            Release(config.version, config.default_architecture),
+        )
+        self._stopped = threading.Event()
+        self._starter = threading.Thread(target=self._start_loops, name="controller-start", daemon=True)
+
+    def start(self) -> None:
+        """Begin to list; the loops follow when everything is known, as a plan on half a world is a wrong one."""
+        self._events.start()
+        self._configuration.start()
+        for informer in (self._vms, self._vmis, self._pods):
+            informer.start()
+        self._starter.start()
+
+    def stop(self) -> None:
+        """End all threads."""
+        self._stopped.set()
+        self._starter.join(2 * _SYNC_POLL_SECONDS)
+        self._vm_loop.stop()
+        self._vmi_loop.stop()
+        self._kubevirt_loop.stop()
+        self._configuration.stop()
+        for informer in (self._vms, self._vmis, self._pods):
+            informer.stop()
+        self._events.stop()
+
+    @property
+    def is_synced(self) -> bool:
+        """Whether everything was listed."""
+        return self.wait_synced(0)
+
+    def wait_synced(self, timeout: float) -> bool:
+        """Whether everything was listed within `timeout` seconds."""
+        deadline = time.monotonic() + timeout
+        informers = (self._pods, self._vmis, self._vms)
+        return all(informer.wait_synced(max(0.0, deadline - time.monotonic())) for informer in informers)
+
+    def failure(self) -> str | None:
+        """Why a part no longer works, or None."""
+        loops = (self._vm_loop.loop, self._vmi_loop.loop, self._kubevirt_loop.loop)
+        for part in (self._vms, self._vmis, self._pods, self._configuration, *loops):
+            detail = part.failure()
+            if detail is not None:
+                return detail
+        for loop in loops:
+            if loop.busy_seconds() > _STUCK_SECONDS:
+                return f"a pass has been stuck for {loop.busy_seconds():.0f} s"
+        return None
+
+    def _start_loops(self) -> None:
+        while not self.wait_synced(_SYNC_POLL_SECONDS):
+            if self._stopped.is_set():
+                return
+        # Without the object's CRD this waits in vain; defaults hold then.
+        self._configuration.wait(_CONFIGURATION_SECONDS)
+        self._kubevirt_loop.start()
+        self._vmi_loop.start()
+        self._vm_loop.start()
+        log.info("controller works", extra={"facts": {"vms": len(self._vms.list()), "vmis": len(self._vmis.list())}})

@@ -1,0 +1,158 @@
+"""Keeps the KubeVirt object's status true, and makes the object when there is none at the start.
+
+Run by the controller role. Which configuration is in force is the follower's to say; this loop only tells of it.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Final, Literal, cast
+
+from kvedge.controller.kubevirt_status import Health, Release, events_of, status_patch, wanted_status
+from kvedge.kube.configuration_follower import ConfigurationFollower
+from kvedge.kube.errors import AlreadyExists, Forbidden, KubeError, NotFound
+from kvedge.kube.events import EventRecorder
+from kvedge.kube.informer import Informer
+from kvedge.kube.kube_client import KubeClient
+from kvedge.kube.patches import at_version
+from kvedge.kube.reconcile_loop import Again, ReconcileLoop
+from kvedge.kube.work_queue import Key
+from kvedge.resources.kubevirt import DEFAULT_NAME, KubeVirt
+from kvedge.resources.meta import ObjectMeta
+from kvedge.resources.names import HEARTBEAT, SCHEDULABLE, SYSTEM_NAMESPACE, launcher_image
+from kvedge.resources.vmi import VirtualMachineInstance
+from kvedge.runtime.clock import Clock, parse_rfc3339
+
+log = logging.getLogger(__name__)
+
+# How often it is seen whether api and nodes are there; more often until they first were.
+_LOOK_SECONDS: Final = 30.0
+_FIRST_LOOKS_SECONDS: Final = 1.0
+# The namespace of the object is made by the api role, which may start after us.
+_RETRY_SECONDS: Final = 2.0
+_ASK_SECONDS: Final = 5.0
+# KubeVirt's limit: a node that has not said anything for that long takes no VM.
+_HEARTBEAT_LIMIT: Final = timedelta(minutes=5)
+# One of these ready is enough.
+_MOST_NODES: Final = 500
+_DISCOVERY: Final = "/apis/subresources.kubevirt.io/v1"
+_AT_START: Final = Key(SYSTEM_NAMESPACE, "")
+
+
+@dataclass(frozen=True, slots=True)
+class KubeVirtSources:
+    """What the loop works with."""
+
+    client: KubeClient
+    follower: ConfigurationFollower
+    vmis: Informer[VirtualMachineInstance]
+    events: EventRecorder
+    clock: Clock
+
+
+class KubeVirtLoop:
+    """One worker over all KubeVirt objects, of which one counts."""
+
+    def __init__(self, sources: KubeVirtSources, release: Release) -> None:
+        self._client = sources.client
+        self._hurried = sources.client.hurried(_ASK_SECONDS)
+        self._follower = sources.follower
+        self._vmis = sources.vmis
+        self._events = sources.events
+        self._clock = sources.clock
+        self._release = release
+        self.loop = ReconcileLoop("kubevirt", self.reconcile)
+
+    def start(self) -> None:
+        """Begin; the object is made when there is none."""
+        self._follower.informer.on_change(self._on_kubevirt)
+        self.loop.add(_AT_START)
+        self.loop.start()
+
+    def stop(self) -> None:
+        """End the worker."""
+        self.loop.stop()
+
+    def reconcile(self, key: Key) -> Again | None:
+        """One pass for one object."""
+        if key == _AT_START:
+            return self._ensure_one()
+        kubevirt = self._follower.informer.get(*key)
+        if kubevirt is None:
+            return None
+        health = self._health()
+        wanted = wanted_status(kubevirt, self._follower.in_force, health, self._release, self._clock.now())
+        patch = status_patch(kubevirt, wanted)
+        if patch is not None:
+            for told in events_of(kubevirt.status, wanted):
+                kind = cast("Literal['Normal', 'Warning']", told.type)
+                self._events.record(kubevirt, kind, told.reason, told.message)
+            try:
+                changed = self._client.patch(
+                    KubeVirt, *key, at_version(patch, kubevirt.metadata.resource_version), "status"
+                )
+            except NotFound:
+                return None
+            self._follower.informer.observe(changed)
+        return Again(_FIRST_LOOKS_SECONDS if health.problems else _LOOK_SECONDS)
+
+    def _ensure_one(self) -> Again | None:
+        """An administrator who deletes it later wants none: it is made at the start only."""
+        if not self._follower.informer.wait_synced(0):
+            return Again(_FIRST_LOOKS_SECONDS)
+        if self._follower.informer.list():
+            return None
+        metadata = ObjectMeta(name=DEFAULT_NAME, namespace=SYSTEM_NAMESPACE)
+        try:
+            made = self._client.create(KubeVirt(metadata=metadata, spec={"configuration": {}}))
+        except AlreadyExists:
+            return None
+        except (NotFound, Forbidden):
+            return Again(_RETRY_SECONDS)
+        log.info("made the KubeVirt object", extra={"facts": {"object": f"{SYSTEM_NAMESPACE}/{DEFAULT_NAME}"}})
+        self._follower.informer.observe(made)
+        return None
+
+    def _health(self) -> Health:
+        return Health(self._api_answers(), self._has_node(), self._outdated())
+
+    def _api_answers(self) -> bool:
+        """Through the API server, as users reach it; who may not ask learns nothing, so that nothing is claimed."""
+        try:
+            self._hurried.request("GET", _DISCOVERY)
+        except Forbidden:
+            return True
+        except KubeError:
+            return False
+        return True
+
+    def _has_node(self) -> bool:
+        query = {"labelSelector": f"{SCHEDULABLE}=true", "limit": str(_MOST_NODES)}
+        found = self._hurried.request("GET", "/api/v1/nodes", query=query)
+        oldest = self._clock.now() - _HEARTBEAT_LIMIT
+        beats = [(item["metadata"].get("annotations") or {}).get(HEARTBEAT, "") for item in found.get("items") or ()]
+        return any(_moment(beat) > oldest for beat in beats)
+
+    def _outdated(self) -> int:
+        """VMIs whose launcher is of another release."""
+        image = launcher_image(self._release.version)
+        found = [vmi.status.launcher_container_image_version for vmi in self._vmis.list() if not vmi.is_final]
+        return sum(version not in ("", image) for version in found)
+
+    def _on_kubevirt(self, old: KubeVirt | None, new: KubeVirt | None) -> None:
+        if new is not None and old is not None and old.metadata.generation == new.metadata.generation:
+            self.loop.add(Key(new.metadata.namespace, new.metadata.name))
+            return
+        # Which one counts may have changed with it.
+        for item in self._follower.informer.list():
+            self.loop.add(Key(item.metadata.namespace, item.metadata.name))
+
+
+def _moment(text: str) -> datetime:
+    """When a heartbeat was; long ago when it says nothing that can be read."""
+    try:
+        return parse_rfc3339(text).astimezone(UTC)
+    except ValueError:
+        return datetime.fromtimestamp(0, UTC)

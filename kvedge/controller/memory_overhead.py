@@ -1,0 +1,56 @@
+"""How much memory one VM costs beyond what its guest sees.
+
+Used for the launcher Pod's memory request, its annotation kubevirt.io/memory-overhead-bytes and the VMI's
+status.memory.memoryOverhead, which all show the same number. Pure.
+
+KubeVirt reserves 240 MiB for its monitor, launcher, virtlogd, virtqemud and QEMU, whatever the guest is. Here libvirt
+lives in the launcher's own process, so the fixed part is about half of that; the parts that grow with the guest are
+KubeVirt's. The numbers are budgets, not averages: memory beyond the request is what gets a Pod killed first.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+_MIB: Final = 1024 * 1024
+
+# Monitor and launcher with libvirt in it: 40 to 50 MiB were seen; the rest is libvirt's work while it probes QEMU.
+LAUNCHER: Final = 64 * _MIB
+# QEMU's own heap, its code that no other process shares, and its page cache of firmware.
+QEMU: Final = 64 * _MIB
+# Stack and state of one vCPU thread.
+PER_VCPU: Final = 8 * _MIB
+# Each QEMU has one thread for its disks.
+IO_THREAD: Final = 8 * _MIB
+# The frame buffer and QEMU's copy of it for VNC.
+GRAPHICS: Final = 32 * _MIB
+# One byte of page tables for 512 bytes of guest memory, once for the host and the nested ones of KVM alike.
+PAGE_TABLE_RATIO: Final = 512
+# UEFI's two flash images, which every arm64 guest has.
+ARM64_FIRMWARE: Final = 128 * _MIB
+# Translated code of a guest that is emulated; the domain caps QEMU's buffer at this size.
+TRANSLATION_BUFFER: Final = 128 * _MIB
+
+
+@dataclass(frozen=True, slots=True)
+class GuestShape:
+    """What of a guest counts; memory in bytes."""
+
+    memory: int
+    vcpus: int
+    graphics: bool
+    architecture: str = "amd64"
+    emulated: bool = False
+
+
+def memory_overhead(guest: GuestShape) -> int:
+    """The bytes that one VM costs beyond its guest's memory, in whole MiB."""
+    total = LAUNCHER + QEMU + IO_THREAD + PER_VCPU * max(1, guest.vcpus) + guest.memory // PAGE_TABLE_RATIO
+    if guest.graphics:
+        total += GRAPHICS
+    if guest.architecture == "arm64":
+        total += ARM64_FIRMWARE
+    if guest.emulated:
+        total += TRANSLATION_BUFFER
+    return -(-total // _MIB) * _MIB

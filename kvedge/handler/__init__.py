@@ -1,0 +1,1 @@
+"""What this node must do for its VMs."""

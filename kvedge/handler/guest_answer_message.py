@@ -1,0 +1,58 @@
+"""What a launcher tells of a guest, in the shape of KubeVirt's answers.
+
+Called by `launcher_door`. Pure. The launcher has made it short; the api role looks at it once more.
+"""
+
+from __future__ import annotations
+
+from kvedge.resources.codec import JsonObject
+from kvedge.rpc.launcher_pb2 import GuestFilesystem, GuestFilesystems, GuestInfo, GuestUser, GuestUsers
+
+
+def guest_answer(reply: object) -> JsonObject:
+    """The answer that a reply stands for; an empty object for one that only says that it was done."""
+    if isinstance(reply, GuestInfo):
+        return _info(reply)
+    if isinstance(reply, GuestUsers):
+        return {"items": [_user(user) for user in reply.users]}
+    if isinstance(reply, GuestFilesystems):
+        return {"items": [_filesystem(mount) for mount in reply.filesystems]}
+    return {}
+
+
+def _info(info: GuestInfo) -> JsonObject:
+    system = {
+        "name": info.os_name,
+        "id": info.os_id,
+        "version": info.os_version,
+        "versionId": info.os_version_id,
+        "prettyName": info.os_pretty_name,
+        "kernelRelease": info.kernel_release,
+        "kernelVersion": info.kernel_version,
+        "machine": info.machine,
+    }
+    return {
+        "guestAgentVersion": info.agent_version,
+        "supportedCommands": [{"name": command.name, "enabled": command.enabled} for command in info.commands],
+        "hostname": info.hostname,
+        "os": {key: value for key, value in system.items() if value},
+        "timezone": info.timezone,
+        "userList": [_user(user) for user in info.users],
+        "fsInfo": {"disks": [_filesystem(mount) for mount in info.filesystems]},
+        "fsFreezeStatus": info.fs_freeze_status,
+    }
+
+
+def _user(user: GuestUser) -> JsonObject:
+    return {"userName": user.name, "domain": user.domain, "loginTime": user.login_unix_seconds}
+
+
+def _filesystem(mount: GuestFilesystem) -> JsonObject:
+    return {
+        "diskName": mount.disk_name,
+        "mountPoint": mount.mount_point,
+        "fileSystemType": mount.type,
+        "usedBytes": mount.used_bytes,
+        "totalBytes": mount.total_bytes,
+        "disk": [{"serial": disk.serial, "busType": disk.bus_type} for disk in mount.disks],
+    }

@@ -1,0 +1,162 @@
+"""What the handler makes of a VMI's interfaces in its Pod's network namespace, and what DHCP will tell the guest.
+
+Called by the sync loop. The links are made by `kvedge.network`; this decides which, and turns the result into what the
+launcher is told. State per VMI is a record under the handler's directory, so that a handler that dies in the middle
+goes on where it was.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from kvedge.handler.vmi_status import GuestNic
+from kvedge.network import dhcp_plan
+from kvedge.network.bridge_binding import bind_pod_interface
+from kvedge.network.bridge_binding_plan import BoundInterface
+from kvedge.resources.devices import Interface
+from kvedge.resources.guest_nics import interface_mac, nic_queues, pod_interfaces
+from kvedge.resources.names import LAUNCHER_GID, LAUNCHER_UID
+from kvedge.resources.vmi import VirtualMachineInstance
+from kvedge.rpc.launcher_pb2 import DhcpLease, GuestInterface, Route
+
+# Long enough to be no load, short enough that a changed route or DNS server arrives within the hour. KubeVirt's 999
+# days mean never.
+LEASE_SECONDS: Final = 3600
+_POD_INTERFACE: Final = "eth0"
+_LONGEST_RESOLV_CONF: Final = 64 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Resolver:
+    """What a resolv.conf says."""
+
+    nameservers: tuple[str, ...] = ()
+    search: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedNic:
+    """One interface: for the launcher, and for the VMI's status."""
+
+    message: GuestInterface
+    nic: GuestNic
+
+
+def parse_resolv_conf(text: str) -> Resolver:
+    """IPv4 name servers and search domains; a resolver on the loopback is of no use to a guest."""
+    nameservers: list[str] = []
+    search: list[str] = []
+    for line in text.splitlines():
+        words = line.split()
+        if len(words) >= 2 and words[0] == "nameserver" and ":" not in words[1] and not words[1].startswith("127."):
+            nameservers.append(words[1])
+        if len(words) >= 2 and words[0] in ("search", "domain"):
+            search = words[1:]
+    return Resolver(tuple(nameservers[:3]), tuple(search[:6]))
+
+
+def hostname(vmi: VirtualMachineInstance) -> str:
+    """The guest's host name: as asked for, else the VMI's name up to its first dot, as a DNS label."""
+    return (vmi.spec.hostname or vmi.metadata.name.split(".")[0])[:63]
+
+
+class GuestNetwork:
+    """Interfaces of all VMIs of this node."""
+
+    def __init__(self, state: Path) -> None:
+        self._state = state
+
+    def prepare(self, vmi: VirtualMachineInstance, launcher_pid: int) -> list[PreparedNic]:
+        """Make bridge and tap for each interface; what is there already stays as it is.
+
+        Raises:
+            NetworkError: when the kernel refused or the namespace is not as it was left.
+        """
+        resolver = _resolver_of(launcher_pid)
+        return [self._prepare(vmi, index, item, launcher_pid, resolver) for index, item in pod_interfaces(vmi)]
+
+    def _prepare(
+        self, vmi: VirtualMachineInstance, index: int, interface: Interface, pid: int, resolver: Resolver
+    ) -> PreparedNic:
+        directory = self._state / vmi.metadata.uid
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        queues = nic_queues(vmi, interface)
+        bound = bind_pod_interface(
+            Path(f"/proc/{pid}/ns/net"),
+            pod_interface=_POD_INTERFACE,
+            index=index,
+            guest_mac=interface_mac(vmi, interface),
+            tap_owner=(LAUNCHER_UID, LAUNCHER_GID),
+            queues=queues,
+            record=directory / f"{interface.name}.json",
+        )
+        nic = GuestNic(interface.name, bound.mac, bound.address, _POD_INTERFACE, queues)
+        return PreparedNic(interface_message(vmi, interface, bound, resolver), nic)
+
+    def forget(self, vmi_uid: str) -> None:
+        """Remove the records of a VMI that is gone; its links went with the Pod's namespace."""
+        shutil.rmtree(self._state / vmi_uid, ignore_errors=True)
+
+    def known(self) -> set[str]:
+        """UIDs of the VMIs that have records."""
+        return {entry.name for entry in self._state.iterdir()} if self._state.is_dir() else set()
+
+
+def interface_message(
+    vmi: VirtualMachineInstance, interface: Interface, bound: BoundInterface, resolver: Resolver
+) -> GuestInterface:
+    """What the launcher is told of one interface; without an address of the Pod nobody answers DHCP."""
+    message = GuestInterface(name=interface.name, tap=bound.tap, bridge=bound.bridge, mac=bound.mac, mtu=bound.mtu)
+    if bound.address:
+        message.dhcp.CopyFrom(_lease(vmi, interface, bound, resolver))
+    return message
+
+
+def _lease(vmi: VirtualMachineInstance, interface: Interface, bound: BoundInterface, resolver: Resolver) -> DhcpLease:
+    options = interface.dhcp_options
+    search = list(resolver.search)
+    return DhcpLease(
+        address=bound.address,
+        prefix_length=bound.prefix_length,
+        server=bound.server,
+        gateway=bound.gateway,
+        routes=_routes(bound.routes),
+        dns=resolver.nameservers,
+        search=search,
+        hostname=hostname(vmi),
+        domain=max(search, key=len, default=""),
+        mtu=bound.mtu,
+        ntp=options.ntp_servers if options else (),
+        tftp_server=options.tftp_server_name if options else "",
+        boot_file=options.boot_file_name if options else "",
+        private_options={item.option: item.value for item in options.private_options} if options else {},
+        lease_seconds=LEASE_SECONDS,
+    )
+
+
+def _routes(routes: Sequence[dhcp_plan.Route]) -> list[Route]:
+    return [Route(destination=route.destination, gateway=route.gateway) for route in routes]
+
+
+def _resolver_of(pid: int) -> Resolver:
+    """The Pod's resolv.conf, else the host's: an image of a Pod need not have one."""
+    for path in (f"/proc/{pid}/root/etc/resolv.conf", "/etc/resolv.conf"):
+        text = _read_regular(Path(path))
+        if text:
+            return parse_resolv_conf(text)
+    return Resolver()
+
+
+def _read_regular(path: Path) -> str:
+    # The Pod's own file may be a link that its owner made: that would lead into the host's tree.
+    try:
+        if path.is_symlink() and str(path).startswith("/proc/"):
+            return ""
+        with path.open("rb") as file:
+            return file.read(_LONGEST_RESOLV_CONF).decode(errors="replace")
+    except OSError:
+        return ""

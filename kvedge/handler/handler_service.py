@@ -1,0 +1,252 @@
+"""The handler role as a service: informer, launcher connections, sync loop, device plugins, node labels.
+
+Started by `kvedge handler`, `kvedge node` and `kvedge standalone`. One per node, as root. On its own restart it finds
+everything again: VMIs from the API, domains from their launchers, interfaces from its records and the kernel.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from kvedge.handler.capability_seed import ProbeError
+from kvedge.handler.device_plugin import DevicePlugins, shared_devices
+from kvedge.handler.guest_network import GuestNetwork
+from kvedge.handler.kernel_modules import load_missing_modules
+from kvedge.handler.kvm_check import Accelerator
+from kvedge.handler.launcher_connections import LauncherConnections
+from kvedge.handler.launcher_door import NodeLaunchers
+from kvedge.handler.node_loop import NodeLoop
+from kvedge.handler.node_platform import NodePlatform, OwnAccelerator
+from kvedge.handler.relay_service import RelayConfig, RelayService
+from kvedge.handler.sync_loop import SyncLoop
+from kvedge.kube.configuration_follower import ConfigurationFollower
+from kvedge.kube.errors import KubeError
+from kvedge.kube.events import EventRecorder
+from kvedge.kube.informer import Informer
+from kvedge.kube.kube_client import KubeClient
+from kvedge.kube.reconcile_loop import ReconcileLoop
+from kvedge.kube.work_queue import Key
+from kvedge.resources.configuration import Configuration
+from kvedge.resources.names import NODE_NAME
+from kvedge.resources.vmi import VirtualMachineInstance
+from kvedge.runtime.clock import SystemClock
+from kvedge.runtime.logs import set_verbosity
+from kvedge.runtime.services import Service, ServiceError
+
+log = logging.getLogger(__name__)
+
+_COMPONENT: Final = "virt-handler"
+_SYNC_SECONDS: Final = 60.0
+# A pass may wait for libvirt and QEMU to start a guest; so many may wait at once.
+_WORKERS: Final = 8
+# Longer than the longest call to a launcher may take.
+_STUCK_SECONDS: Final = 300.0
+# How long a new handler waits to learn the configuration before it starts guests by defaults.
+_CONFIGURATION_SECONDS: Final = 5.0
+
+
+class HandlerError(Exception):
+    """The handler could not start; the text says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class HandlerConfig:
+    """What one handler is told."""
+
+    kubeconfig: Path
+    node: str
+    # Where the kubelet, or the agent of one box, keeps Pods' volumes and the plugins' sockets.
+    kubelet: Path
+    # What the handler itself keeps: records of bound interfaces.
+    state: Path
+    # The seed of libvirt's capabilities, mounted into launcher Pods.
+    capabilities: Path
+    accelerator: Accelerator
+    # The operator has said so, and wins over the KubeVirt object.
+    accelerator_is_set: bool = False
+    # Where consoles are relayed, as host:port; port 0 takes a free one.
+    relay_address: str = "127.0.0.1:0"
+
+
+class HandlerRole:
+    """What this node must do for its VMs."""
+
+    name = "handler"
+
+    def __init__(self, config: HandlerConfig) -> None:
+        self._config = config
+        self._parts: list[Service] = []
+        self._client: KubeClient | None = None
+
+    def start(self) -> None:
+        """Begin; returns when VMIs of this node are looked after.
+
+        Raises:
+            ServiceError: when this host's libvirt or QEMU cannot be used, or the API does not answer.
+        """
+        try:
+            self._start()
+        except (ProbeError, HandlerError, KubeError) as error:
+            raise ServiceError(self.name, str(error)) from error
+
+    def _start(self) -> None:
+        config = self._config
+        for device in load_missing_modules():
+            log.warning("device missing", extra={"facts": {"node": config.node, "device": device}})
+        self._client = KubeClient.from_kubeconfig(config.kubeconfig, "kvedge-handler")
+        configuration = ConfigurationFollower(self._client, self.name)
+        self._parts.append(configuration)
+        configuration.start()
+        configuration.wait(_CONFIGURATION_SECONDS)
+        own = OwnAccelerator(config.accelerator, config.accelerator_is_set)
+        platform = NodePlatform(own, config.capabilities, lambda: configuration.current)
+        platform.prepare()
+        for part in self._make(self._client, configuration, platform):
+            self._parts.append(part)
+            part.start()
+
+    def stop(self) -> None:
+        """Stop looking after VMIs; guests go on."""
+        while self._parts:
+            self._parts.pop().stop()
+        if self._client is not None:
+            self._client.close()
+
+    def failure(self) -> str | None:
+        """The first part that failed, with its cause."""
+        for part in self._parts:
+            detail = part.failure()
+            if detail is not None:
+                return f"{part.name}: {detail}"
+        return None
+
+    def _make(self, client: KubeClient, configuration: ConfigurationFollower, platform: NodePlatform) -> list[Service]:
+        config, clock = self._config, SystemClock()
+        events = EventRecorder(client, _COMPONENT, config.node)
+        vmis = Informer(client, VirtualMachineInstance, label_selector=f"{NODE_NAME}={config.node}")
+        queue = _Queue()
+        connections = LauncherConnections(config.kubelet, queue.add)
+        sync = SyncLoop(
+            client=client,
+            vmis=vmis,
+            connections=connections,
+            network=GuestNetwork(config.state),
+            events=events,
+            options=platform.options,
+            kubelet=config.kubelet,
+            node=config.node,
+            clock=clock,
+        )
+        loop = ReconcileLoop("handler", sync.reconcile, workers=_WORKERS)
+        queue.loop = loop
+        vmis.on_change(queue.on_change)
+        door = NodeLaunchers(vmis, connections, config.kubelet, config.node)
+        relay = RelayService(client, RelayConfig(config.node, config.relay_address), door)
+        node_loop = NodeLoop(client, config.node, platform, lambda: relay.address, clock)
+        # KVM is offered wherever it works: the KubeVirt object may ask for emulation today and no more tomorrow.
+        plugins = DevicePlugins(
+            config.kubelet / "device-plugins", shared_devices(emulation=config.accelerator.emulation)
+        )
+        platform.on_change(node_loop.refresh)
+
+        def follow(found: Configuration) -> None:
+            set_verbosity(self.name, found.log_levels.of_handler(config.node))
+            plugins.offer(found.vmis_per_node)
+            platform.configuration_changed()
+
+        configuration.on_change(follow)
+        watching = _Watching(vmis, config.node)
+        return [_Running("events", events), connections, watching, _Looping(loop), plugins, relay, node_loop, platform]
+
+
+class _Queue:
+    """Hands keys to the loop, which is made after those who report to it."""
+
+    def __init__(self) -> None:
+        self.loop: ReconcileLoop | None = None
+
+    def add(self, key: tuple[str, str]) -> None:
+        """Look at this VMI soon."""
+        if self.loop is not None:
+            self.loop.add(Key(*key))
+
+    def on_change(self, old: VirtualMachineInstance | None, new: VirtualMachineInstance | None) -> None:
+        """A VMI came, changed or went."""
+        vmi = new or old
+        if vmi is not None:
+            self.add((vmi.metadata.namespace, vmi.metadata.name))
+
+
+class _Running:
+    """Something that starts and stops and cannot fail."""
+
+    def __init__(self, name: str, part: EventRecorder) -> None:
+        self.name = name
+        self._part = part
+
+    def start(self) -> None:
+        """Start it."""
+        self._part.start()
+
+    def stop(self) -> None:
+        """Stop it."""
+        self._part.stop()
+
+    def failure(self) -> str | None:
+        """Never."""
+        return None
+
+
+class _Looping:
+    """The reconcile loop."""
+
+    name = "sync loop"
+
+    def __init__(self, loop: ReconcileLoop) -> None:
+        self._loop = loop
+
+    def start(self) -> None:
+        """Start its workers."""
+        self._loop.start()
+
+    def stop(self) -> None:
+        """Let passes that are under way end."""
+        self._loop.stop()
+
+    def failure(self) -> str | None:
+        """A worker that ended, or one that hangs longer than any launcher may take."""
+        stuck = self._loop.busy_seconds()
+        if stuck > _STUCK_SECONDS:
+            return f"a pass has been running for {stuck:.0f} s"
+        return self._loop.failure()
+
+
+class _Watching:
+    """The informer, ready only when it has listed."""
+
+    name = "VMIs"
+
+    def __init__(self, informer: Informer[VirtualMachineInstance], node: str) -> None:
+        self._informer = informer
+        self._node = node
+
+    def start(self) -> None:
+        """List once, then watch.
+
+        Raises:
+            HandlerError: when the list did not come.
+        """
+        self._informer.start()
+        if not self._informer.wait_synced(_SYNC_SECONDS):
+            raise HandlerError(f"the API did not list the VMIs of node {self._node} within {_SYNC_SECONDS:.0f} s")
+
+    def stop(self) -> None:
+        """Stop watching."""
+        self._informer.stop()
+
+    def failure(self) -> str | None:
+        """The informer's own."""
+        return self._informer.failure()

@@ -1,0 +1,107 @@
+"""What the handler does next for one VMI.
+
+Called by the sync loop with what it saw. Pure: no clock, no socket. What comes out is carried out in order; then the
+loop looks again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import Enum
+
+from kvedge.handler.domain_outcome import ALIVE, ENDED, grace_seconds, phase_of
+from kvedge.resources.phases import Phase
+from kvedge.resources.vmi import VirtualMachineInstance
+from kvedge.rpc.launcher_pb2 import DOMAIN_STATE_ABSENT, DOMAIN_STATE_STARTING, DomainStatus
+from kvedge.runtime.clock import parse_rfc3339
+
+# KubeVirt repeats the ACPI signal at most this often: some guests ignore the first one while they boot.
+SHUTDOWN_REPEAT_SECONDS = 5.0
+# A launcher that does not answer for so long is taken for dead (KubeVirt's watchdog).
+UNRESPONSIVE_SECONDS = 30.0
+# One that never answered is still starting, among a hundred others when a small box has just booted: KubeVirt's
+# launcher gives its guest as long.
+STARTING_SECONDS = 240.0
+# How soon a launcher that is not there yet is looked for again; its connection reports by itself as well.
+CONNECT_SECONDS = 1.0
+
+
+class Step(Enum):
+    """One thing to do."""
+
+    CONNECT = "connect to the launcher"
+    SYNC = "prepare the network and hand the VMI to the launcher"
+    SHUTDOWN = "signal the guest to shut down"
+    KILL = "end QEMU"
+    ACKNOWLEDGE = "tell the launcher that its last word has been recorded"
+    FORGET = "drop what is remembered of this VMI"
+
+
+@dataclass(frozen=True, slots=True)
+class LauncherView:
+    """What is known of a launcher at one moment."""
+
+    connected: bool = False
+    # The present connection has been given the VMI and its interfaces.
+    synced: bool = False
+    status: DomainStatus | None = None
+    # How long nobody has answered; 0.0 while somebody does.
+    down_seconds: float = 0.0
+    # What a launcher that has gone left as its last word.
+    last_word: DomainStatus | None = None
+    # Since the last ACPI signal; None when none was sent.
+    signalled_seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SyncPlan:
+    """Steps in order, the phase to record, and when to look again without an event."""
+
+    steps: tuple[Step, ...] = ()
+    phase: Phase = ""
+    reason: str = ""
+    again: float | None = None
+
+
+def plan_sync(vmi: VirtualMachineInstance | None, node: str, launcher: LauncherView, now: datetime) -> SyncPlan:
+    """What to do for a VMI of `node`; None for one that is gone."""
+    if vmi is None or vmi.status.node_name != node:
+        return SyncPlan(steps=(Step.FORGET,))
+    phase = vmi.status.phase
+    if vmi.is_final:
+        steps = (Step.ACKNOWLEDGE, Step.FORGET) if launcher.connected else (Step.FORGET,)
+        return SyncPlan(steps, phase)
+    if phase not in ("Scheduled", "Running", "Unknown"):
+        return SyncPlan(phase=phase)
+    if not launcher.connected or launcher.status is None:
+        return _plan_without_launcher(vmi, launcher)
+    if launcher.status.state in ENDED:
+        return SyncPlan(phase=phase_of(vmi, launcher.status), reason=launcher.status.message)
+    if vmi.metadata.deletion_timestamp is not None:
+        return _plan_end(vmi, launcher, launcher.status, now)
+    return SyncPlan(() if launcher.synced else (Step.SYNC,), phase_of(vmi, launcher.status))
+
+
+def _plan_without_launcher(vmi: VirtualMachineInstance, launcher: LauncherView) -> SyncPlan:
+    if launcher.last_word is not None and launcher.last_word.state in ENDED:
+        return SyncPlan(phase=phase_of(vmi, launcher.last_word), reason=launcher.last_word.message)
+    patience = STARTING_SECONDS if vmi.status.phase == "Scheduled" else UNRESPONSIVE_SECONDS
+    if launcher.down_seconds >= patience:
+        # Its Pod is deleted before a new run may begin, so calling this run failed cannot make the VM run twice.
+        return SyncPlan(phase="Failed", reason=f"the launcher has not answered for {patience:.0f} s")
+    return SyncPlan((Step.CONNECT,), vmi.status.phase, again=CONNECT_SECONDS)
+
+
+def _plan_end(vmi: VirtualMachineInstance, launcher: LauncherView, status: DomainStatus, now: datetime) -> SyncPlan:
+    if status.state == DOMAIN_STATE_ABSENT:
+        return SyncPlan(phase="Failed", reason="deleted before the guest was started")
+    phase: Phase = "Running" if status.state in ALIVE else vmi.status.phase
+    requested = parse_rfc3339(vmi.metadata.deletion_timestamp or "")
+    left = grace_seconds(vmi) - (now - requested).total_seconds()
+    if left <= 0 or status.state == DOMAIN_STATE_STARTING:
+        return SyncPlan((Step.KILL,), phase, again=SHUTDOWN_REPEAT_SECONDS)
+    waited = launcher.signalled_seconds
+    if waited is None or waited >= SHUTDOWN_REPEAT_SECONDS:
+        return SyncPlan((Step.SHUTDOWN,), phase, again=min(SHUTDOWN_REPEAT_SECONDS, left))
+    return SyncPlan(phase=phase, again=max(0.1, min(SHUTDOWN_REPEAT_SECONDS - waited, left)))

@@ -1,0 +1,1 @@
+"""One VM: domain converter, libvirt, the gRPC server, cloud-init."""

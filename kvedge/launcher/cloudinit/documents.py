@@ -1,0 +1,150 @@
+"""The documents that cloud-init finds in a guest: NoCloud's and the config drive's.
+
+Pure. Called by the launcher when it prepares a VMI's volumes; the result goes to iso.py. User and network data are the
+user's own text and pass through unread: cloud-init, not kvedge, knows what is right in them. Touches nothing.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from kvedge.launcher.domain.conversion_error import ConversionError
+from kvedge.launcher.domain.identity_xml import domain_uuid
+from kvedge.resources.identity import guest_hostname
+from kvedge.resources.vmi import VirtualMachineInstance
+from kvedge.resources.volumes import CloudInit, Volume
+
+# The labels by which cloud-init recognizes its data sources.
+NO_CLOUD_LABEL: Final = "cidata"
+CONFIG_DRIVE_LABEL: Final = "config-2"
+
+# Keys of a Secret: KubeVirt takes both spellings.
+_USER_KEYS: Final = ("userdata", "userData")
+_NETWORK_KEYS: Final = ("networkdata", "networkData")
+_INSTANCE_TYPES: Final = ("kubevirt.io/instancetype-name", "kubevirt.io/cluster-instancetype-name")
+
+
+class _Source(NamedTuple):
+    """One of the two kinds of data: what the volume says of it, and where in the VMI that is."""
+
+    field: str
+    plain: str
+    encoded: str
+    secret: str | None
+    keys: tuple[str, ...]
+
+
+def documents(vmi: VirtualMachineInstance, volume: Volume, secrets: Mapping[str, bytes]) -> dict[str, bytes]:
+    """The files of a cloud-init volume, by their path in the image.
+
+    `secrets` is what the Secrets that the volume refers to hold, by key (`userdata`, `networkdata` or KubeVirt's other
+    spelling of them); it is not asked for anything when the volume refers to none.
+
+    Raises:
+        ConversionError: when the volume is none of cloud-init, or its data cannot be read.
+    """
+    if volume.cloud_init_no_cloud is not None:
+        return _no_cloud(vmi, _field(vmi, volume, "cloudInitNoCloud"), volume.cloud_init_no_cloud, secrets)
+    if volume.cloud_init_config_drive is not None:
+        return _config_drive(vmi, _field(vmi, volume, "cloudInitConfigDrive"), volume.cloud_init_config_drive, secrets)
+    raise ConversionError(_field(vmi, volume, ""), "is no cloud-init volume", "use cloudInitNoCloud")
+
+
+def volume_label(volume: Volume) -> str:
+    """The label of the ISO image that a cloud-init volume becomes."""
+    return CONFIG_DRIVE_LABEL if volume.cloud_init_config_drive is not None else NO_CLOUD_LABEL
+
+
+def _no_cloud(
+    vmi: VirtualMachineInstance, field: str, source: CloudInit, secrets: Mapping[str, bytes]
+) -> dict[str, bytes]:
+    meta = {
+        "instance-id": domain_uuid(vmi),
+        "instance-type": _instance_type(vmi),
+        "local-hostname": _hostname(vmi),
+    }
+    # Without a user-data file NoCloud takes the whole image for none of its own, so an empty one is written.
+    files = {"meta-data": _json(meta), "user-data": _user_data(field, source, secrets) or b""}
+    network = _network_data(field, source, secrets)
+    return files if network is None else files | {"network-config": network}
+
+
+def _config_drive(
+    vmi: VirtualMachineInstance, field: str, source: CloudInit, secrets: Mapping[str, bytes]
+) -> dict[str, bytes]:
+    meta = {
+        "hostname": _hostname(vmi),
+        "instance_id": f"{vmi.metadata.name}.{vmi.metadata.namespace}",
+        "instance_type": _instance_type(vmi),
+        "uuid": domain_uuid(vmi),
+    }
+    files = {"openstack/latest/meta_data.json": _json(meta)}
+    user = _user_data(field, source, secrets)
+    network = _network_data(field, source, secrets)
+    if user is not None:
+        files["openstack/latest/user_data"] = user
+    if network is not None:
+        files["openstack/latest/network_data.json"] = network
+    return files
+
+
+def _user_data(field: str, source: CloudInit, secrets: Mapping[str, bytes]) -> bytes | None:
+    reference = source.secret_ref.name if source.secret_ref is not None else None
+    return _data(
+        _Source(f"{field}.userData", source.user_data, source.user_data_base64, reference, _USER_KEYS), secrets
+    )
+
+
+def _network_data(field: str, source: CloudInit, secrets: Mapping[str, bytes]) -> bytes | None:
+    reference = source.network_data_secret_ref.name if source.network_data_secret_ref is not None else None
+    return _data(
+        _Source(f"{field}.networkData", source.network_data, source.network_data_base64, reference, _NETWORK_KEYS),
+        secrets,
+    )
+
+
+def _data(source: _Source, secrets: Mapping[str, bytes]) -> bytes | None:
+    if source.plain:
+        return source.plain.encode()
+    if source.encoded:
+        return _decoded(source)
+    if source.secret is None:
+        return None
+    for key in source.keys:
+        if key in secrets:
+            return secrets[key]
+    raise ConversionError(
+        source.field, f"the Secret {source.secret} has no key {source.keys[0]}", "add the key to the Secret"
+    )
+
+
+def _decoded(source: _Source) -> bytes:
+    try:
+        # Line breaks are what `base64` itself prints; anything else that does not belong is an error.
+        return base64.b64decode("".join(source.encoded.split()), validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise ConversionError(
+            f"{source.field}Base64", "is not a valid base64 value", "encode it with: base64 -w0"
+        ) from error
+
+
+def _hostname(vmi: VirtualMachineInstance) -> str:
+    return guest_hostname(vmi.spec.hostname, vmi.metadata.name)
+
+
+def _instance_type(vmi: VirtualMachineInstance) -> str | None:
+    annotations = vmi.metadata.annotations
+    return next((annotations[name] for name in _INSTANCE_TYPES if name in annotations), None)
+
+
+def _json(document: Mapping[str, str | None]) -> bytes:
+    return json.dumps({key: value for key, value in document.items() if value is not None}, sort_keys=True).encode()
+
+
+def _field(vmi: VirtualMachineInstance, volume: Volume, source: str) -> str:
+    index = next((i for i, candidate in enumerate(vmi.spec.volumes) if candidate.name == volume.name), 0)
+    return f"spec.volumes[{index}]" + (f".{source}" if source else "")

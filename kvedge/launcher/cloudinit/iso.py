@@ -1,0 +1,123 @@
+"""Writes an ISO 9660 image with Joliet and Rock Ridge names: how cloud-init data reaches a guest.
+
+Called by the launcher when it prepares a VMI's volumes. Touches the one file that it is told to write.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path, PurePosixPath
+from typing import Any, Final
+
+from kvedge.launcher.cloudinit.iso_times import clear_times
+
+# QEMU runs as the launcher's own user and opens the image for writing when it is a disk and no CD-ROM.
+_IMAGE_MODE: Final = 0o600
+# In the guest, too, passwords and keys are root's.
+_GUEST_FILE_MODE: Final = 0o100400
+_GUEST_DIRECTORY_MODE: Final = 0o040500
+_NOT_ISO: Final = re.compile(r"[^A-Z0-9_]")
+# ISO 9660 level 3 takes 30 characters; some are left for a number that makes names unique.
+_LONGEST_ISO_NAME: Final = 24
+
+
+class IsoError(ValueError):
+    """The files cannot be put into an image; `reason` is what the writer said."""
+
+    def __init__(self, path: str, reason: str) -> None:
+        super().__init__(f"{path}: {reason}")
+        self.path = path
+        self.reason = reason
+
+
+def write_iso(path: str | os.PathLike[str], volid: str, files: Mapping[str, bytes]) -> None:
+    """Write the image: readable by its owner only, in place at once or not at all, the same bytes for the same files.
+
+    `files` are contents by their path in the image, with `/` between folders.
+
+    Raises:
+        IsoError: when a name or the label cannot be written.
+        OSError: when the file cannot.
+    """
+    target = Path(path)
+    image = iso_image(volid, files, str(target))
+    staged = target.with_name(f".{target.name}.staged")
+    # One launcher writes here; what an earlier, killed one left behind is not its file any more.
+    with suppress(FileNotFoundError):
+        staged.unlink()
+    descriptor = os.open(staged, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, _IMAGE_MODE)
+    try:
+        with open(descriptor, "wb") as file:
+            file.write(image)
+        staged.replace(target)
+    except BaseException:
+        staged.unlink(missing_ok=True)
+        raise
+
+
+def iso_image(volid: str, files: Mapping[str, bytes], name: str = "image") -> bytes:
+    """The bytes of the image; `name` is what an error calls it.
+
+    Raises:
+        IsoError: when a name or the label cannot be written.
+    """
+    # Imported here, as a launcher without cloud-init data does without its 5 MB.
+    import pycdlib
+    from pycdlib.pycdlibexception import PyCdlibException
+
+    iso = pycdlib.PyCdlib()
+    try:
+        iso.new(interchange_level=3, vol_ident=volid, joliet=3, rock_ridge="1.09")
+        _add_files(iso, files)
+        buffer = io.BytesIO()
+        iso.write_fp(buffer)
+        iso.close()
+    except PyCdlibException as error:
+        raise IsoError(name, str(error)) from error
+    image = bytearray(buffer.getvalue())
+    clear_times(image)
+    return bytes(image)
+
+
+def _add_files(iso: Any, files: Mapping[str, bytes]) -> None:
+    names = _IsoNames()
+    made: set[PurePosixPath] = set()
+    for text, content in sorted(files.items()):
+        path = PurePosixPath("/", text)
+        for folder in reversed(path.parents[:-1]):
+            if folder not in made:
+                iso.add_directory(
+                    names.of(folder), rr_name=folder.name, joliet_path=str(folder), file_mode=_GUEST_DIRECTORY_MODE
+                )
+                made.add(folder)
+        iso.add_fp(
+            io.BytesIO(content),
+            len(content),
+            f"{names.of(path)}.;1",
+            rr_name=path.name,
+            joliet_path=str(path),
+            file_mode=_GUEST_FILE_MODE,
+        )
+
+
+class _IsoNames:
+    """Plain ISO 9660 names, for readers that know neither Rock Ridge nor Joliet: capitals, digits, underscores."""
+
+    def __init__(self) -> None:
+        self._names: dict[PurePosixPath, str] = {PurePosixPath("/"): ""}
+
+    def of(self, path: PurePosixPath) -> str:
+        """The path in these names; its folders must have been asked for before."""
+        if path not in self._names:
+            plain = _NOT_ISO.sub("_", path.name.upper())[:_LONGEST_ISO_NAME]
+            taken = set(self._names.values())
+            parent = self._names[path.parent]
+            name, number = f"{parent}/{plain}", 1
+            while name in taken:
+                name, number = f"{parent}/{plain}{number}", number + 1
+            self._names[path] = name
+        return self._names[path]

@@ -1,0 +1,107 @@
+"""The `launcher` subcommand: its arguments, and which of the three programs of a launcher they ask for.
+
+Called by the program's entry before anything else is imported. Parsed by hand: the monitor stays in memory for each
+VM's whole life, and a library for options would stay with it.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from kvedge.launcher.launcher_options import LauncherOptions
+
+_USAGE = """\
+usage: kvedge launcher [--monitor] --namespace NAMESPACE --name NAME --uid UID [options]
+       kvedge launcher --probe DIRECTORY [--emulation]
+
+Runs one VM inside its launcher Pod; --monitor is what the Pod starts. --probe writes what this host's libvirt and QEMU
+can do, and the seed of libvirt's capabilities cache, into an empty directory.
+
+  --grace-period-seconds N   how long the guest gets to shut down after SIGTERM (45)
+  --keep-after-failure       do not exit when the guest has failed, so that one can look
+  --log-level LEVEL          debug, info, warning or error (info)
+  --root DIRECTORY           put before every path of the Pod's layout
+  --emulation                probe QEMU's own CPU emulation instead of KVM
+"""
+
+_WITH_VALUE = frozenset({"namespace", "name", "uid", "grace-period-seconds", "log-level", "root", "probe"})
+_FLAGS = frozenset({"monitor", "keep-after-failure", "emulation", "help"})
+
+
+class _UsageError(Exception):
+    """The arguments cannot be understood; the text names the one."""
+
+
+def launcher_command(arguments: list[str]) -> int:
+    """Run what the arguments ask for; the exit code."""
+    try:
+        values, flags = _parse(arguments)
+        if "help" in flags:
+            sys.stdout.write(_USAGE)
+            return 0
+        if "probe" in values:
+            return _probe(values["probe"], emulation="emulation" in flags)
+        options = _options(values, flags)
+    except (_UsageError, ValueError) as error:
+        sys.stderr.write(f"kvedge launcher: {error}\n{_USAGE}")
+        return 2
+    if "monitor" in flags:
+        from kvedge.launcher.monitor import run_monitor
+
+        return run_monitor(options)
+    from kvedge.launcher.launcher_process import run_launcher
+
+    return run_launcher(options)
+
+
+def _parse(arguments: list[str]) -> tuple[dict[str, str], set[str]]:
+    values: dict[str, str] = {}
+    flags: set[str] = set()
+    rest = iter(arguments)
+    for argument in rest:
+        name, equals, value = argument.removeprefix("--").partition("=")
+        if not argument.startswith("--") and argument != "-h":
+            raise _UsageError(f"unexpected argument {argument!r}")
+        if argument == "-h":
+            flags.add("help")
+        elif name in _FLAGS and not equals:
+            flags.add(name)
+        elif name in _WITH_VALUE:
+            values[name] = value if equals else next(rest, "")
+            if not values[name] and name != "root":
+                raise _UsageError(f"--{name} needs a value")
+        else:
+            raise _UsageError(f"unknown option {argument!r}")
+    return values, flags
+
+
+def _options(values: dict[str, str], flags: set[str]) -> LauncherOptions:
+    missing = [f"--{name}" for name in ("namespace", "name", "uid") if name not in values]
+    if missing:
+        raise _UsageError(f"{', '.join(missing)} must be given")
+    grace = values.get("grace-period-seconds", "45")
+    if not grace.isdecimal():
+        raise _UsageError(f"--grace-period-seconds: {grace!r} is no number of seconds")
+    return LauncherOptions(
+        namespace=values["namespace"],
+        name=values["name"],
+        uid=values["uid"],
+        grace_period_seconds=int(grace),
+        keep_after_failure="keep-after-failure" in flags,
+        root=values.get("root", ""),
+        log_level=values.get("log-level", "info"),
+    )
+
+
+def _probe(directory: str, *, emulation: bool) -> int:
+    from pathlib import Path
+
+    from kvedge.launcher.capability_probe import probe
+    from kvedge.launcher.launcher_errors import LauncherError
+
+    try:
+        probe(Path(directory), emulation=emulation)
+    except LauncherError as error:
+        sys.stderr.write(f"{error}\n")
+        return 5
+    return 0

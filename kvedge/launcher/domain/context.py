@@ -1,0 +1,107 @@
+"""Everything that a domain needs and the VMI does not say: where things are on this node, and what this node can do.
+
+Filled by the launcher's session from the handler's request and from the host; read by the converter. Paths are those
+that QEMU sees, inside the launcher's Pod. Touches nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final, Literal
+
+ImageFormat = Literal["qcow2", "raw"]
+Architecture = Literal["x86_64", "aarch64"]
+
+# libvirt's own way to write 9.0.0, the oldest version that kvedge runs with (Debian 12).
+OLDEST_LIBVIRT = 9_000_000
+
+# How often a guest's memory is looked at, as KubeVirt has it.
+BALLOON_STATS_SECONDS: Final = 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DiskSource:
+    """One prepared volume.
+
+    `format` is always stated: QEMU must never guess it from a header that a guest may have written. `backing` is the
+    image below a copy-on-write overlay, as (path, format). `direct_io_ok` says that O_DIRECT works on the file and on
+    its backing file; `preallocated` that every block is allocated; `block_size` is (logical, physical) in bytes.
+    """
+
+    path: str
+    format: ImageFormat
+    backing: tuple[str, ImageFormat] | None = None
+    block: bool = False
+    readonly: bool = False
+    direct_io_ok: bool = True
+    preallocated: bool = False
+    block_size: tuple[int, int] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InterfaceTarget:
+    """One tap that the handler has made: `mtu` 0 leaves the MTU to QEMU, `queues` above 1 needs a multi-queue tap."""
+
+    tap: str
+    mac: str
+    mtu: int = 0
+    queues: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Smbios:
+    """The cluster's words in the guest's SMBIOS tables."""
+
+    family: str = "KubeVirt"
+    manufacturer: str = "KubeVirt"
+    product: str = "None"
+    version: str = ""
+    sku: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OvmfFiles:
+    """UEFI firmware: its code, the template of its variables, and where the VM's own variables live.
+
+    `secure` says that the code was built with secure boot, which needs SMM; the template may hold the keys.
+    """
+
+    code: str
+    vars_template: str
+    nvram: str
+    secure: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KernelFiles:
+    """A kernel to boot directly, taken out of the kernel-boot image; either may be missing."""
+
+    kernel: str | None = None
+    initrd: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DomainContext:
+    """What the node adds to a VMI; see the module."""
+
+    architecture: Architecture
+    emulation: bool
+    serial_socket: str
+    vnc_socket: str
+    emulator: str | None = None
+    disk_sources: Mapping[str, DiskSource] = field(default_factory=dict)
+    interfaces: Mapping[str, InterfaceTarget] = field(default_factory=dict)
+    smbios: Smbios = field(default_factory=Smbios)
+    ovmf: OvmfFiles | None = None
+    # A file that gets all the guest writes to its serial console; None when logging is off.
+    serial_log: str | None = None
+    # The agent's socket; None lets libvirt choose one beneath its own root.
+    agent_channel: str | None = None
+    kernel_boot: KernelFiles | None = None
+    start_paused: bool = False
+    # How often the guest's balloon driver reports, in seconds; 0 turns its statistics off.
+    balloon_stats_seconds: int = BALLOON_STATS_SECONDS
+    free_page_reporting: bool = True
+    # What the node's libvirt says of itself: major * 1,000,000 + minor * 1,000 + release.
+    libvirt_version: int = OLDEST_LIBVIRT

@@ -1,0 +1,56 @@
+"""What the API has and this converter does not: each a field, refused by name rather than left out in silence.
+
+Called first by render_domain. Touches nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kvedge.launcher.domain.conversion_error import ConversionError
+from kvedge.resources.vmi import VirtualMachineInstance
+
+
+def check_supported(vmi: VirtualMachineInstance) -> None:
+    """Raises:
+    ConversionError: for the first field that is set and not supported.
+    """
+    for field, value in _unsupported(vmi):
+        if value:
+            raise ConversionError(field, "not supported by kvedge", "remove it")
+
+
+def _unsupported(vmi: VirtualMachineInstance) -> Iterator[tuple[str, object]]:
+    yield from _unsupported_tags(vmi)
+    domain = vmi.spec.domain
+    devices = domain.devices
+    for name, value in (
+        ("tpm", devices.tpm is not None),
+        ("gpus", devices.gpus),
+        ("hostDevices", devices.host_devices),
+        ("filesystems", devices.filesystems),
+        ("clientPassthrough", devices.client_passthrough is not None),
+        ("downwardMetrics", devices.downward_metrics is not None),
+        ("autoattachVSOCK", devices.autoattach_vsock),
+    ):
+        yield f"spec.domain.devices.{name}", value
+    yield "spec.domain.launchSecurity", domain.launch_security is not None
+    if domain.cpu is not None:
+        yield "spec.domain.cpu.dedicatedCpuPlacement", domain.cpu.dedicated_cpu_placement
+        yield "spec.domain.cpu.isolateEmulatorThread", domain.cpu.isolate_emulator_thread
+        yield "spec.domain.cpu.numa", domain.cpu.numa is not None
+        yield "spec.domain.cpu.realtime", domain.cpu.realtime is not None
+    if domain.firmware is not None:
+        yield "spec.domain.firmware.acpi", domain.firmware.acpi is not None
+        efi = domain.firmware.bootloader.efi if domain.firmware.bootloader is not None else None
+        yield "spec.domain.firmware.bootloader.efi.persistent", efi is not None and efi.persistent
+
+
+def _unsupported_tags(vmi: VirtualMachineInstance) -> Iterator[tuple[str, object]]:
+    """A guest reads tags in its config drive, whose list of devices is not written; without one they mean nothing."""
+    if not any(volume.cloud_init_config_drive is not None for volume in vmi.spec.volumes):
+        return
+    for index, disk in enumerate(vmi.spec.domain.devices.disks):
+        yield f"spec.domain.devices.disks[{index}].tag", disk.tag
+    for index, interface in enumerate(vmi.spec.domain.devices.interfaces):
+        yield f"spec.domain.devices.interfaces[{index}].tag", interface.tag

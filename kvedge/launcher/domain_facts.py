@@ -1,0 +1,61 @@
+"""What libvirt says of the one domain of a launcher, without libvirt's types.
+
+Made by `libvirt_session`, read by `domain_plan` and `domain_run`. Touches nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final
+
+
+class Life(Enum):
+    """libvirt's domain states."""
+
+    RUNNING = "running"
+    BLOCKED = "blocked"
+    PAUSED = "paused"
+    SHUTTING_DOWN = "shutting down"
+    SHUTOFF = "shut off"
+    CRASHED = "crashed"
+    SUSPENDED = "suspended by the guest"
+    UNKNOWN = "unknown"
+
+
+class Why(Enum):
+    """The reasons of libvirt that kvedge acts on; all others are OTHER."""
+
+    BOOTED = "booted"
+    UNPAUSED = "unpaused"
+    STARTING_UP = "starting up"
+    USER = "paused by request"
+    IO_ERROR = "paused after an I/O error"
+    SHUTDOWN = "the guest powered off"
+    DESTROYED = "ended by request"
+    CRASHED = "QEMU ended by itself"
+    PANICKED = "the guest's kernel panicked"
+    FAILED = "QEMU did not start"
+    OTHER = "other"
+
+
+# Without a QEMU.
+ENDED: Final = frozenset({Life.SHUTOFF, Life.CRASHED, Life.UNKNOWN})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DomainFacts:
+    """One look at the domain: `pid` is QEMU's, 0 when there is none; `disks` are (name, target) pairs."""
+
+    uuid: str
+    life: Life
+    why: Why
+    pid: int = 0
+    machine: str = ""
+    disks: tuple[tuple[str, str], ...] = ()
+    agent_connected: bool = False
+
+    @property
+    def is_active(self) -> bool:
+        """Whether there is a QEMU."""
+        return self.life not in ENDED

@@ -1,0 +1,59 @@
+"""What goes wrong in a launcher, each kind with its facts.
+
+Raised by the doors and the deciding code of this folder; `launcher_server` turns them into gRPC status codes. Touches
+nothing.
+"""
+
+from __future__ import annotations
+
+
+class LauncherError(Exception):
+    """Base of all of them; the text is for the user."""
+
+
+class WrongState(LauncherError):
+    """The domain is not in a state in which this can be done."""
+
+
+class DomainMissing(WrongState):
+    """There is no domain (yet)."""
+
+
+class BadRequest(LauncherError):
+    """The VMI cannot become a domain here, however often it is tried; `field` is its path in the VMI."""
+
+    def __init__(self, field: str, detail: str, remedy: str = "") -> None:
+        super().__init__("; ".join(part for part in (f"{field}: {detail}", remedy) if part))
+        self.field = field
+        self.detail = detail
+        self.remedy = remedy
+
+
+class DiskFull(LauncherError):
+    """No space where something had to be written; `path` is what was being made."""
+
+    def __init__(self, path: str, detail: str) -> None:
+        super().__init__(
+            f"no space left for {path} ({detail}); free some space on the node, or give the volume a smaller capacity"
+        )
+        self.path = path
+        self.detail = detail
+
+
+class Unanswered(LauncherError):
+    """libvirt, QEMU or the guest agent did not answer in time: try again."""
+
+
+class Unreadable(LauncherError):
+    """What the guest agent answered could not be read at all; the text never quotes it."""
+
+
+class LibvirtFailed(LauncherError):
+    """libvirt refused; `code` and `domain` are its numbers, `detail` its words."""
+
+    def __init__(self, doing: str, code: int, domain: int, detail: str) -> None:
+        super().__init__(f"{doing}: {detail}")
+        self.doing = doing
+        self.code = code
+        self.domain = domain
+        self.detail = detail

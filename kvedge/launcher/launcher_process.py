@@ -1,0 +1,100 @@
+"""The launcher proper: one process per VM, in the VM's Pod, below the monitor.
+
+Run by the monitor in a forked child, or by `kvedge launcher` without `--monitor`. It owns the embedded libvirt, the
+gRPC server, the DHCP responders and the record of the run, and ends when the run is over and somebody has taken note of
+it.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import threading
+from typing import Final
+
+from kvedge.launcher.launcher_options import LauncherOptions
+from kvedge.launcher.libvirt_setup import prepare_environment, prepare_root
+from kvedge.launcher.log_files import BoundedLogs
+from kvedge.launcher.preparation_process import PreparationProcess
+from kvedge.launcher.process_memory import limit_arenas, load_grpc, load_shared
+from kvedge.runtime.logs import set_up_logs
+
+# Set before grpc is loaded: without its fork handlers, which a launcher has no use for, and with as few threads as it
+# lets us.
+_GRPC: Final = {"GRPC_ENABLE_FORK_SUPPORT": "0", "GRPC_VERBOSITY": "ERROR"}
+# How long the end of the run waits for the handler to take note of it, as in KubeVirt.
+ACKNOWLEDGE_SECONDS: Final = 15.0
+# When the Pod is to end and no handler is there to see it: what the run was stands in the file of last words.
+UNWATCHED_SECONDS: Final = 2.0
+# Python's threads here are shallow; the default reserves 8 MB of address space for each.
+STACK_BYTES: Final = 512 << 10
+
+log = logging.getLogger(__name__)
+
+
+def run_launcher(options: LauncherOptions) -> int:
+    """Serve until the run is over; 0 when the guest shut down or was ended by request, 1 when something failed."""
+    # Sockets, images and records are for this user and root alone.
+    os.umask(0o077)
+    set_up_logs(options.log_level)
+    prepare_environment(options, os.environ)
+    # Forked before there are threads, and after what both processes need. A launcher that comes after another one has
+    # nothing left to prepare.
+    load_shared()
+    preparation = None if os.path.exists(options.begun_path) else PreparationProcess(options)
+    limit_arenas()
+    threading.stack_size(STACK_BYTES)
+    threading.excepthook = _end_with
+    os.environ.update(_GRPC)
+    prepare_root(options)
+    load_grpc()
+    return _serve(options, preparation)
+
+
+def _serve(options: LauncherOptions, preparation: PreparationProcess | None) -> int:
+    # These bring libvirt and grpc in, which must find the environment as it is now.
+    from kvedge.launcher.domain_run import DomainRun
+    from kvedge.launcher.launcher_server import LauncherServer
+    from kvedge.launcher.libvirt_session import LibvirtSession
+    from kvedge.launcher.run_record import RunRecord
+    from kvedge.launcher.wind_down import wind_down
+
+    record = RunRecord(options)
+    session = LibvirtSession(options.libvirt_root, options.domain_name)
+    stopping, stirred = threading.Event(), threading.Event()
+    run = DomainRun(session, record, preparation, stirred.set, BoundedLogs(options).look_after)
+
+    def stop(_number: int, _frame: object) -> None:
+        stopping.set()
+        stirred.set()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, stop)
+    # The monitor has kept them back until now.
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT})
+    run.start()
+    server = LauncherServer(run, options.uid)
+    server.start(options.socket_path)
+    log.info("serving", extra={"facts": {"vmi": f"{options.namespace}/{options.name}", "uid": options.uid}})
+    stirred.wait()
+    if stopping.is_set():
+        wind_down(run, options.grace_period_seconds)
+    verdict = run.verdict()
+    if verdict.has_ended:
+        seen = server.is_watched or not stopping.is_set()
+        run.acknowledged.wait(ACKNOWLEDGE_SECONDS if seen else UNWATCHED_SECONDS)
+    run.clean_up()
+    server.stop()
+    if preparation is not None:
+        preparation.stop()
+    log.info("done", extra={"facts": {"exit_code": verdict.exit_code}})
+    return verdict.exit_code
+
+
+def _end_with(failure: threading.ExceptHookArgs) -> None:
+    """A thread that fails takes the launcher with it: the monitor starts another one, which finds the guest again."""
+    name = failure.thread.name if failure.thread is not None else "?"
+    cause = (failure.exc_type, failure.exc_value or failure.exc_type(), failure.exc_traceback)
+    log.critical("a thread failed", exc_info=cause, extra={"facts": {"thread": name}})
+    os._exit(70)

@@ -1,0 +1,44 @@
+"""libvirt's event loop, in a thread of its own, and the events of the one domain.
+
+One of the two doors to libvirt; used by `libvirt_session` alone. Events are only a reason to look: who is told of one
+reads the domain's state, so a lost or repeated event does no harm.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any, Final
+
+import libvirt
+
+# What can change a DomainStatus. Reboots change nothing in it.
+_WATCHED: Final = (
+    libvirt.VIR_DOMAIN_EVENT_ID_LIFECYCLE,
+    libvirt.VIR_DOMAIN_EVENT_ID_AGENT_LIFECYCLE,
+)
+
+_loop_started = threading.Lock()
+
+
+def start_event_loop() -> None:
+    """Start the loop once per process; it must run before the first connection is opened and never stops."""
+    if not _loop_started.acquire(blocking=False):
+        return
+    libvirt.virEventRegisterDefaultImpl()
+    threading.Thread(target=_run, name="libvirt-events", daemon=True).start()
+
+
+def _run() -> None:
+    while True:
+        libvirt.virEventRunDefaultImpl()
+
+
+def watch_events(connection: Any, on_event: Callable[[], None]) -> None:
+    """Call `on_event()` after whatever may have changed a domain's status; it runs in the loop's thread: be quick."""
+
+    def told(*_facts: object) -> None:
+        on_event()
+
+    for event in _WATCHED:
+        connection.domainEventRegisterAny(None, event, told, None)

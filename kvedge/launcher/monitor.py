@@ -1,0 +1,265 @@
+"""PID 1 of a launcher Pod: starts the launcher, reaps orphans, forwards signals, and knows when all is over.
+
+Run by `kvedge launcher --monitor`. As PID 1 it must reap: each QEMU that libvirt starts to probe its abilities becomes
+an orphan, and libvirt waits 30 seconds for one that stays a zombie.
+
+It lives beside every guest of the node, so it is kept small. The launcher is forked before anything heavy is loaded,
+and then the monitor replaces itself by a bare interpreter that has this file and nothing else: measured with Python
+3.11, 2.7 MB instead of 5.4. Therefore this file imports only what is built into the interpreter.
+
+A launcher that was killed has left QEMU running; a new one finds the domain again within milliseconds. So it is started
+anew, a bounded number of times. It is the launcher that judges what it finds: a domain that ended is never started
+again.
+"""
+
+from __future__ import annotations
+
+# The public module costs another 0.8 MB for its enumerations; these are the same functions.
+import _signal  # type: ignore[import-not-found]  # typeshed has the public one only
+import gc
+import os
+import sys
+import time
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from kvedge.launcher.launcher_options import LauncherOptions
+
+# A launcher that dies more often than this in the time below will not get better.
+RESTARTS = 5
+RESTARTS_SECONDS = 300.0
+# The pause before the first restart; it doubles with each that follows.
+PAUSE_SECONDS = 0.05
+# How long QEMU may take after SIGTERM, to flush its disks.
+QEMU_SECONDS = 10.0
+# A launcher's own verdicts; anything else, a signal above all, means that it did not end by itself.
+SHUT_DOWN = 0
+FAILED = 1
+# Handed on to the launcher.
+FORWARDED = (_signal.SIGTERM, _signal.SIGINT, _signal.SIGHUP, _signal.SIGQUIT)
+WATCHED = (_signal.SIGCHLD, *FORWARDED)
+
+
+def run_monitor(options: LauncherOptions, launcher: Callable[[LauncherOptions], int] | None = None) -> int:
+    """Run the launcher to its end; returns the Pod's exit code: 0 when the guest shut down, 1 when it failed.
+
+    `launcher` is what the forked child runs, with SIGTERM and its like blocked until it unblocks them; by default the
+    launcher proper, imported in the child only. With the default this does not return: the process becomes another
+    program that exits with the code.
+    """
+    _signal.pthread_sigmask(_signal.SIG_BLOCK, WATCHED)
+    if os.getpid() != 1:
+        _become_subreaper()
+
+    def start() -> int:
+        return _fork(options, launcher or _launcher_proper)
+
+    pid = start()
+    if launcher is None:
+        _become_bare(pid, options)
+    return Monitor(pid, start, options.final_path, keep=options.keep_after_failure).run()
+
+
+def _launcher_proper(options: LauncherOptions) -> int:
+    from kvedge.launcher.launcher_process import run_launcher
+
+    return run_launcher(options)
+
+
+def _fork(options: LauncherOptions, launcher: Callable[[LauncherOptions], int]) -> int:
+    # What exists now is never collected, so that a collection in the child copies none of the pages it shares with us.
+    gc.freeze()
+    pid = os.fork()
+    if pid:
+        return pid
+    # The child: nothing above this frame may run on, whatever happens.
+    code = 70
+    try:
+        # The others stay blocked until the launcher can hear them: one that came early would only kill it.
+        _signal.pthread_sigmask(_signal.SIG_UNBLOCK, (_signal.SIGCHLD,))
+        code = launcher(options)
+    except BaseException:  # noqa: BLE001 - reported, and the exit code makes the monitor act on it
+        sys.excepthook(*sys.exc_info())
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+
+
+def _become_bare(pid: int, options: LauncherOptions) -> None:
+    """Go on as a bare program; children, blocked signals and those that wait stay with the process."""
+    # From here a new launcher is a new program, as nothing of kvedge is loaded any more.
+    frozen = getattr(sys, "frozen", False)
+    again = [sys.executable, *([] if frozen else ["-P", "-m", "kvedge"]), "launcher", *options.arguments()]
+    keep = "keep" if options.keep_after_failure else ""
+    # Isolated, without site-packages: what a virtual environment loads at every start is most of the difference.
+    program = "import sys; sys.path.insert(0, sys.argv[1]); import monitor; sys.exit(monitor.resume(sys.argv[2:]))"
+    here = os.path.dirname(os.path.abspath(__file__))
+    # The built program is that bare from the beginning, see kvedge/__main__.py.
+    resumed = ["monitor-resume"] if frozen else ["-I", "-S", "-c", program, here]
+    bare = [sys.executable, *resumed, str(pid), options.final_path, keep, *again]
+    try:
+        os.execv(sys.executable, bare)
+    except OSError as error:
+        _say(f"the monitor stays as large as it is: {error}")
+
+
+def resume(arguments: list[str]) -> int:
+    """The monitor's second life; `arguments` are the launcher's PID, the path of its last word, `keep` or an empty
+    text, and the command that starts another launcher.
+    """
+    _signal.pthread_sigmask(_signal.SIG_BLOCK, WATCHED)
+    pid, final_path, keep, *again = arguments
+
+    def start() -> int:
+        child = os.fork()
+        if child:
+            return child
+        try:
+            _signal.pthread_sigmask(_signal.SIG_UNBLOCK, (_signal.SIGCHLD,))
+            os.execv(again[0], again)
+        finally:
+            os._exit(70)
+
+    return Monitor(int(pid), start, final_path, keep=bool(keep)).run()
+
+
+class Monitor:
+    """Watches over the launcher `pid`; `start()` forks another one and returns its PID."""
+
+    def __init__(self, pid: int, start: Callable[[], int], final_path: str, *, keep: bool) -> None:
+        self._pid = pid
+        self._start = start
+        self._final_path = final_path
+        self._keep = keep
+        self._stopping = 0
+        self._given_up = ""
+        self._deaths: list[float] = []
+
+    def run(self) -> int:
+        """Until the launcher is gone for good, and with it QEMU; the Pod's exit code."""
+        code = self._watch()
+        self._end_leftovers()
+        if self._given_up:
+            # Only now: whoever reads it may start the VM elsewhere.
+            self._write_last_word()
+        if code != SHUT_DOWN and self._keep and not self._stopping:
+            _say("the launcher failed; the Pod is kept until it is deleted, as its annotation asks")
+            while _signal.sigwait(WATCHED) not in FORWARDED:
+                _reap()
+        return code
+
+    def _watch(self) -> int:
+        while True:
+            # Before waiting: the launcher may have ended before anybody listened.
+            status = _reap().get(self._pid)
+            if status is None:
+                caught = _signal.sigwait(WATCHED)
+                if caught in FORWARDED:
+                    self._stopping = caught
+                    self._forward()
+                continue
+            code = os.waitstatus_to_exitcode(status)
+            if code in (SHUT_DOWN, FAILED):
+                return code
+            if not self._restart(code):
+                return FAILED
+
+    def _forward(self) -> None:
+        try:
+            os.kill(self._pid, self._stopping)
+        except ProcessLookupError:
+            # It is gone already: the SIGCHLD that says so is waiting.
+            return
+
+    def _restart(self, code: int) -> bool:
+        now = time.monotonic()
+        self._deaths = [moment for moment in self._deaths if now - moment < RESTARTS_SECONDS] + [now]
+        if len(self._deaths) > RESTARTS:
+            self._given_up = f"the launcher died {len(self._deaths)} times, last with {_named(code)}"
+            _say(f"{self._given_up}: giving up")
+            return False
+        _say(f"the launcher died with {_named(code)}: starting it again")
+        time.sleep(PAUSE_SECONDS * 2 ** (len(self._deaths) - 1))
+        self._pid = self._start()
+        if self._stopping:
+            self._forward()
+        return True
+
+    def _write_last_word(self) -> None:
+        """For the handler, when no launcher could."""
+        start = '{"state": "DOMAIN_STATE_CRASHED", "reason": "DOMAIN_REASON_CRASHED", "message": "'
+        word = f'{start}{self._given_up}"}}\n'
+        staged = self._final_path + ".new"
+        try:
+            with open(staged, "w") as file:
+                file.write(word)
+            os.rename(staged, self._final_path)
+        except OSError as error:
+            _say(f"cannot write {self._final_path}: {error}")
+
+    def _end_leftovers(self) -> None:
+        """QEMU, and whatever else is still a child of ours: asked, then killed."""
+        for name, number in (("SIGTERM", _signal.SIGTERM), ("SIGKILL", _signal.SIGKILL)):
+            deadline = time.monotonic() + QEMU_SECONDS
+            asked: set[int] = set()
+            while left := _children():
+                for pid in left - asked:
+                    _say(f"sending {name} to process {pid}, left by the launcher")
+                    os.kill(pid, number)
+                asked |= left
+                pause = deadline - time.monotonic()
+                if pause <= 0:
+                    break
+                _signal.sigtimedwait((_signal.SIGCHLD,), pause)
+                _reap()
+
+
+def _reap() -> dict[int, int]:
+    """Collect all children that have ended: exit statuses by process."""
+    ended: dict[int, int] = {}
+    while True:
+        try:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            return ended
+        if not pid:
+            return ended
+        ended[pid] = status
+
+
+def _children() -> set[int]:
+    """Our children that are alive, found in /proc."""
+    found = set()
+    for name in os.listdir("/proc"):
+        if not name.isdigit():
+            continue
+        try:
+            with open(f"/proc/{name}/stat", "rb") as file:
+                # The command in brackets may hold anything; the fields after it do not.
+                state, parent = file.read().rpartition(b")")[2].split()[:2]
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        if int(parent) == os.getpid() and state != b"Z":
+            found.add(int(name))
+    return found
+
+
+def _become_subreaper() -> None:
+    """Outside a PID namespace of its own, orphans come to us all the same; an exec keeps that."""
+    # Not needed in a Pod, where this is PID 1; ctypes costs a megabyte.
+    import ctypes
+
+    set_child_subreaper = 36
+    if ctypes.CDLL(None, use_errno=True).prctl(set_child_subreaper, 1, 0, 0, 0) != 0:
+        raise OSError(ctypes.get_errno(), "prctl(PR_SET_CHILD_SUBREAPER)")
+
+
+def _named(code: int) -> str:
+    return f"signal {-code}" if code < 0 else f"exit code {code}"
+
+
+def _say(text: str) -> None:
+    os.write(2, f'level=warning logger=launcher.monitor msg="{text}"\n'.encode())

@@ -1,0 +1,83 @@
+"""What this node's libvirt and QEMU can do, in the words that become the node's labels.
+
+Made by `capability_probe` of libvirt's documents, written to `capabilities.json`, which the handler reads. Pure.
+"""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ElementTree
+from dataclasses import asdict, dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostDocuments:
+    """libvirt's own documents: domain capabilities of the accelerator in use, capabilities of the host, and the host
+    model's CPU with all its features written out (empty when libvirt cannot tell). Versions as libvirt writes them:
+    major * 1,000,000 + minor * 1,000 + release.
+    """
+
+    domain_capabilities: str
+    capabilities: str
+    host_model: str
+    libvirt: int
+    qemu: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeCapabilities:
+    """Names as QEMU and libvirt have them; versions as `9.0.0`."""
+
+    emulator: str
+    host_cpu_model: str
+    cpu_models: tuple[str, ...]
+    cpu_features: tuple[str, ...]
+    machine_types: tuple[str, ...]
+    hyperv_features: tuple[str, ...]
+    libvirt_version: str
+    qemu_version: str
+
+    def document(self) -> dict[str, Any]:
+        """For JSON."""
+        return asdict(self)
+
+
+def read_capabilities(documents: HostDocuments) -> NodeCapabilities:
+    """The facts in libvirt's documents."""
+    domain = ElementTree.fromstring(documents.domain_capabilities)
+    host_model = domain.find("cpu/mode[@name='host-model'][@supported='yes']")
+    models = domain.iterfind("cpu/mode[@name='custom']/model[@usable='yes']")
+    hyperv = domain.iterfind("features/hyperv[@supported='yes']/enum[@name='features']/value")
+    return NodeCapabilities(
+        emulator=domain.findtext("path") or "",
+        host_cpu_model="" if host_model is None else (host_model.findtext("model") or ""),
+        cpu_models=_names(model.text for model in models),
+        cpu_features=_features(documents, host_model),
+        machine_types=_machines(documents.capabilities, domain.findtext("arch") or ""),
+        hyperv_features=_names(value.text for value in hyperv),
+        libvirt_version=_version(documents.libvirt),
+        qemu_version=_version(documents.qemu),
+    )
+
+
+def _features(documents: HostDocuments, host_model: ElementTree.Element | None) -> tuple[str, ...]:
+    """What a guest may require: all of the host model, or without that document what is named beyond its base model."""
+    source = ElementTree.fromstring(documents.host_model) if documents.host_model else host_model
+    if source is None:
+        return ()
+    refused = {"disable", "forbid"}
+    return _names(entry.get("name") for entry in source.iter("feature") if entry.get("policy") not in refused)
+
+
+def _machines(capabilities: str, architecture: str) -> tuple[str, ...]:
+    host = ElementTree.fromstring(capabilities)
+    guest = f"guest/arch[@name='{architecture}']"
+    return _names(machine.text for machine in host.iterfind(f"{guest}/machine"))
+
+
+def _names(found: Any) -> tuple[str, ...]:
+    return tuple(sorted({name for name in found if name}))
+
+
+def _version(number: int) -> str:
+    return f"{number // 1_000_000}.{number // 1_000 % 1_000}.{number % 1_000}"

@@ -1,0 +1,118 @@
+"""What must outlast a launcher: whether the guest was started, its leases, its freeze, and how it ended.
+
+Written and read by `domain_run`, below the Pod's volumes; the Pod is gone after a power cut, so nothing is synced to
+disk.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import time
+from typing import Any
+
+from kvedge.launcher.launcher_errors import WrongState
+from kvedge.launcher.launcher_options import LauncherOptions
+from kvedge.rpc.launcher_pb2 import DomainReason, DomainState, DomainStatus
+
+
+class RunRecord:
+    """The marks of one run of one VMI in one Pod."""
+
+    def __init__(self, options: LauncherOptions) -> None:
+        """Take the run's lock.
+
+        Raises:
+            WrongState: when another launcher of this VMI is alive in this Pod.
+        """
+        os.makedirs(options.run_directory, mode=0o700, exist_ok=True)
+        self._begun = options.begun_path
+        self._leases = f"{options.run_directory}/leases.json"
+        self._freeze = f"{options.run_directory}/freeze.json"
+        self._final = options.final_path
+        # Held until the process ends, however it ends.
+        self._lock = os.open(f"{options.run_directory}/lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            os.close(self._lock)
+            raise WrongState(f"another launcher of VMI {options.uid} runs in this Pod") from error
+
+    @property
+    def begun_unix_ms(self) -> int:
+        """When the guest was started, in milliseconds since 1970; 0 when it never was."""
+        try:
+            with open(self._begun) as file:
+                return int(file.read(32) or "1")
+        except FileNotFoundError:
+            return 0
+
+    def begin(self) -> None:
+        """Record that the guest is about to be started.
+
+        Raises:
+            WrongState: when that has been recorded before.
+        """
+        try:
+            opened = os.open(self._begun, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        except FileExistsError as error:
+            raise WrongState("the guest has been started in this Pod before") from error
+        with os.fdopen(opened, "w") as file:
+            file.write(str(time.time_ns() // 1_000_000))
+
+    def leases(self) -> dict[str, str]:
+        """The addresses that guests' NICs have taken, by the MAC."""
+        with contextlib.suppress(FileNotFoundError, ValueError), open(self._leases) as file:
+            found = json.loads(file.read(65536))
+            if isinstance(found, dict):
+                return {str(mac): str(address) for mac, address in found.items()}
+        return {}
+
+    def keep_leases(self, leases: dict[str, str]) -> None:
+        """Remember them for the next launcher."""
+        _replace(self._leases, leases)
+
+    def freeze(self) -> float | None:
+        """When the guest that was frozen is to thaw, infinity for not by itself; None when it was not frozen."""
+        try:
+            with open(self._freeze) as file:
+                found = json.loads(file.read(1024))
+        except FileNotFoundError:
+            return None
+        except ValueError:
+            return 0.0
+        thaw_at = found.get("thawAt") if isinstance(found, dict) else None
+        # Better thawed too early than never, when it cannot be read.
+        return float(thaw_at) if isinstance(thaw_at, int | float) else 0.0
+
+    def keep_freeze(self, thaw_at: float) -> None:
+        """Remember that the guest is frozen, and until when.
+
+        Raises:
+            OSError: when it cannot be written.
+        """
+        _replace(self._freeze, {"thawAt": thaw_at})
+
+    def forget_freeze(self) -> None:
+        """It has thawed."""
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(self._freeze)
+
+    def keep_final(self, status: DomainStatus) -> None:
+        """Write the last word: DomainStatus as protobuf's JSON, so far as it tells how the domain ended."""
+        word = {
+            "uuid": status.uuid,
+            "state": DomainState.Name(status.state),
+            "reason": DomainReason.Name(status.reason),
+            "message": status.message,
+        }
+        _replace(self._final, word)
+
+
+def _replace(path: str, document: dict[str, Any]) -> None:
+    staged = f"{path}.new"
+    with open(staged, "w") as file:
+        json.dump(document, file)
+    os.rename(staged, path)
