@@ -1,0 +1,1 @@
+"""What may enter (admission), and who may look at a screen (subresources)."""

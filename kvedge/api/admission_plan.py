@@ -1,0 +1,146 @@
+"""Whether a write may enter: all rules over one AdmissionRequest, all causes at once.
+
+Called by admission_server.py. Pure. Documents are judged as they came (unknown fields, what is not supported yet, who
+writes) and then as types (everything else); a document that no type can be made of is refused for that alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from kvedge.api import (
+    compute_rules,
+    device_rules,
+    disk_rules,
+    network_rules,
+    platform_rules,
+    run_rules,
+    scheduling_rules,
+    vm_rules,
+    volume_rules,
+)
+from kvedge.api.admission_message import AdmissionRequest
+from kvedge.api.causes import Cause, Field
+from kvedge.api.not_yet_rules import VM_NOT_YET, VMI_NOT_YET, not_yet
+from kvedge.api.subject import Cluster, Rule, Subject
+from kvedge.api.text_rules import texts_fit_into_xml
+from kvedge.api.unknown_field_rules import unknown_fields
+from kvedge.api.vm_update_rules import vm_update_is_allowed
+from kvedge.api.vmi_update_rules import update_is_allowed
+from kvedge.resources.codec import DecodeError, JsonObject, decode
+from kvedge.resources.vm import VirtualMachine, VirtualMachineInstanceTemplate
+from kvedge.resources.vmi import VirtualMachineInstance
+
+SPEC_RULES: Final[tuple[Rule, ...]] = (
+    *compute_rules.RULES,
+    *platform_rules.RULES,
+    *disk_rules.RULES,
+    *volume_rules.RULES,
+    *network_rules.RULES,
+    *device_rules.RULES,
+    *run_rules.RULES,
+    *scheduling_rules.RULES,
+)
+# Members of every document that the API server itself looks after.
+_ENVELOPE: Final = frozenset({"apiVersion", "kind", "metadata", "status"})
+_SPEC: Final = Field("spec")
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What is wrong, and what the author should know although it is accepted."""
+
+    causes: tuple[Cause, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
+def plan_verdict(request: AdmissionRequest, cluster: Cluster) -> Verdict:
+    """Judge one write. Deletes, subresources and kinds that are not ours pass."""
+    document = request.object
+    if document is None or request.sub_resource or request.operation not in ("CREATE", "UPDATE"):
+        return Verdict()
+    if request.resource.resource == "virtualmachines":
+        return _vm(request, document, cluster)
+    if request.resource.resource == "virtualmachineinstances":
+        return Verdict(tuple(_distinct(_vmi(request, document, cluster))))
+    return Verdict()
+
+
+def _vm(request: AdmissionRequest, document: JsonObject, cluster: Cluster) -> Verdict:
+    old = request.old_object
+    if request.user.is_handler:
+        return Verdict(tuple(handlers_make_nothing(request)))
+    if old is not None and old.get("spec") == document.get("spec"):
+        # Labels, finalizers, ownership: an object that entered under older rules must not be stuck for them.
+        return Verdict()
+    causes = list(unknown_fields(VirtualMachine, _body(document), Field("")))
+    causes += vm_update_is_allowed(old or {}, document, request.user)
+    spec = _object(document, "spec")
+    causes += not_yet(VM_NOT_YET, spec, _SPEC)
+    template = spec.get("template")
+    if isinstance(template, dict):
+        causes += _document_causes(_object(template, "spec"), _SPEC.at("template", "spec"))
+    try:
+        vm = decode(VirtualMachine, document)
+    except DecodeError as error:
+        return Verdict((*_distinct(causes), Cause(error.path, str(error), "FieldValueTypeInvalid")))
+    causes += [cause for rule in vm_rules.RULES for cause in rule(vm)]
+    if vm.spec.template is not None:
+        causes += _spec_causes(_template_subject(vm.spec.template, cluster))
+    return Verdict(tuple(_distinct(causes)), tuple(vm_rules.warnings(vm)))
+
+
+def _vmi(request: AdmissionRequest, document: JsonObject, cluster: Cluster) -> Iterator[Cause]:
+    if request.operation == "UPDATE":
+        yield from update_is_allowed(request.old_object or {}, document, request.user)
+        return
+    yield from handlers_make_nothing(request)
+    yield from unknown_fields(VirtualMachineInstance, _body(document), Field(""))
+    yield from _document_causes(_object(document, "spec"), _SPEC)
+    try:
+        vmi = decode(VirtualMachineInstance, document)
+    except DecodeError as error:
+        yield Cause(error.path, str(error), "FieldValueTypeInvalid")
+        return
+    by_role = request.user.is_role
+    yield from _spec_causes(Subject(vmi.spec, vmi.metadata, _SPEC, Field("metadata"), cluster, by_role))
+
+
+def handlers_make_nothing(request: AdmissionRequest) -> Iterator[Cause]:
+    """A node reports on the VMIs it was given: what runs where is not its to decide."""
+    if request.user.is_handler:
+        resource = request.resource.resource
+        text = f"Node restriction, virt-handler is not allowed to {request.operation.lower()} {resource}"
+        yield Cause("metadata.name", text, "FieldValueNotSupported")
+
+
+def _template_subject(template: VirtualMachineInstanceTemplate, cluster: Cluster) -> Subject:
+    at = _SPEC.at("template")
+    return Subject(template.spec, template.metadata, at.at("spec"), at.at("metadata"), cluster)
+
+
+def _document_causes(spec: JsonObject, at: Field) -> Iterator[Cause]:
+    yield from not_yet(VMI_NOT_YET, spec, at)
+    yield from texts_fit_into_xml(spec.get("domain"), at.at("domain"))
+
+
+def _spec_causes(subject: Subject) -> Iterator[Cause]:
+    for rule in SPEC_RULES:
+        yield from rule(subject)
+
+
+def _body(document: JsonObject) -> JsonObject:
+    return {name: value for name, value in document.items() if name not in _ENVELOPE}
+
+
+def _object(document: JsonObject, name: str) -> JsonObject:
+    """A member that is an object; an empty one when it is anything else, which decoding refuses."""
+    member = document.get(name)
+    return member if isinstance(member, dict) else {}
+
+
+def _distinct(causes: Iterable[Cause]) -> Iterator[Cause]:
+    """Each field and message once, in the order they were found."""
+    return iter(dict.fromkeys(causes))

@@ -1,0 +1,61 @@
+"""From a request for a subresource to the question whether its caller may do that.
+
+Called by the subresource server. Pure. The subresource is asked for exactly as it is called: who may open a display may
+not for that reason take screenshots (CVE-2026-6383).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from kvedge.api.registration_manifest import SUBRESOURCE_GROUP
+from kvedge.resources.codec import JsonObject
+from kvedge.resources.role_users import UserInfo
+
+_VERBS: Final = {"GET": "get", "PUT": "update", "POST": "create", "DELETE": "delete", "PATCH": "patch"}
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What somebody wants to do; `resource` with its subresource, such as `virtualmachines/start`."""
+
+    method: str
+    version: str
+    namespace: str
+    resource: str
+    name: str
+
+    @property
+    def verb(self) -> str:
+        """The verb that RBAC knows it by."""
+        return _VERBS.get(self.method, self.method.lower())
+
+
+def access_review(user: UserInfo, asked: Asked) -> JsonObject:
+    """The SubjectAccessReview for it."""
+    plural, _, subresource = asked.resource.partition("/")
+    return {
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SubjectAccessReview",
+        "spec": {
+            "user": user.username,
+            "groups": list(user.groups),
+            "extra": {key: list(values) for key, values in user.extra.items()},
+            "resourceAttributes": {
+                "namespace": asked.namespace,
+                "verb": asked.verb,
+                "group": SUBRESOURCE_GROUP,
+                "version": asked.version,
+                "resource": plural,
+                "subresource": subresource,
+                "name": asked.name,
+            },
+        },
+    }
+
+
+def is_allowed(review: JsonObject) -> bool:
+    """Whether the answered review says yes; anything else is a no."""
+    status = review.get("status") or {}
+    return status.get("allowed") is True and status.get("denied") is not True

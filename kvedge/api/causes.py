@@ -1,0 +1,74 @@
+"""What is wrong with an object, one cause per field; and paths of fields.
+
+Yielded by every rule of this folder. Touches nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from kvedge.resources.codec import JsonObject
+
+# As many as KubeVirt spells out in the message; the causes carry all.
+_SPELLED_OUT: Final = 10
+
+
+class Field(str):
+    """A path such as `spec.template.spec.volumes[0].name`; a text like any other once it is made."""
+
+    __slots__ = ()
+
+    def at(self, *names: str) -> Field:
+        """A member, or a member's member."""
+        return Field(".".join((self, *names) if self else names))
+
+    def item(self, index: int) -> Field:
+        """One item of a list."""
+        return Field(f"{self}[{index}]")
+
+    def key(self, key: str) -> Field:
+        """One key of a map."""
+        return Field(f"{self}[{key}]")
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """One thing that is wrong: where, and what in words for the user; `reason` is a metav1.CauseType."""
+
+    field: str
+    message: str
+    reason: str = "FieldValueInvalid"
+
+    def document(self) -> JsonObject:
+        """The metav1.StatusCause."""
+        return {"reason": self.reason, "message": self.message, "field": str(self.field)}
+
+
+def required(field: str, message: str) -> Cause:
+    """Something must be given here."""
+    return Cause(field, message, "FieldValueRequired")
+
+
+def unsupported(field: str, message: str) -> Cause:
+    """There is such a thing, but not here."""
+    return Cause(field, message, "FieldValueNotSupported")
+
+
+def duplicate(field: str, message: str) -> Cause:
+    """It may be there once."""
+    return Cause(field, message, "FieldValueDuplicate")
+
+
+def not_found(field: str, message: str) -> Cause:
+    """It names something that is not there."""
+    return Cause(field, message, "FieldValueNotFound")
+
+
+def summary(causes: Sequence[Cause] | Iterable[Cause]) -> str:
+    """All messages in one line, as KubeVirt joins them."""
+    messages = [cause.message for cause in causes]
+    text = ", ".join(messages[:_SPELLED_OUT])
+    more = len(messages) - _SPELLED_OUT
+    return f"{text}, and {more} more validation errors" if more > 0 else text

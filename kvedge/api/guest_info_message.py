@@ -1,0 +1,100 @@
+"""What `guestosinfo` and its kin answer: what the node's relay passes on from the guest's agent, made safe to show.
+
+Called by agent_calls.py. Touches nothing. Everything in it was said by a guest: only what is known is passed on, and
+what is long is cut.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from kvedge.resources.codec import JsonObject
+
+API_VERSION: Final = "subresources.kubevirt.io/v1"
+_TEXTS: Final = ("guestAgentVersion", "hostname", "timezone", "fsFreezeStatus")
+_SYSTEM: Final = ("name", "id", "version", "versionId", "prettyName", "kernelRelease", "kernelVersion", "machine")
+_LONGEST: Final = 256
+# As many as a launcher passes on.
+_MOST: Final = 256
+_MOST_DISKS: Final = 8
+
+
+def guest_agent_info(found: JsonObject) -> JsonObject:
+    """A VirtualMachineInstanceGuestAgentInfo; what is empty is left out."""
+    mounts = found.get("fsInfo")
+    lists = {
+        "supportedCommands": [_command(entry) for entry in _objects(found.get("supportedCommands"), _MOST)],
+        "userList": [_user(entry) for entry in _objects(found.get("userList"), _MOST)],
+    }
+    disks = _objects(mounts.get("disks"), _MOST) if isinstance(mounts, dict) else []
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "VirtualMachineInstanceGuestAgentInfo",
+        "metadata": {},
+        **_texts(found, _TEXTS),
+        **{name: entries for name, entries in lists.items() if entries},
+        "os": _texts(_object(found.get("os")), _SYSTEM),
+        "fsInfo": {"disks": [_filesystem(entry) for entry in disks]},
+    }
+
+
+def guest_user_list(found: JsonObject) -> JsonObject:
+    """A VirtualMachineInstanceGuestOSUserList."""
+    items = [_user(entry) for entry in _objects(found.get("items"), _MOST)]
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "VirtualMachineInstanceGuestOSUserList",
+        "metadata": {},
+        "items": items,
+    }
+
+
+def guest_filesystem_list(found: JsonObject) -> JsonObject:
+    """A VirtualMachineInstanceFileSystemList."""
+    items = [_filesystem(entry) for entry in _objects(found.get("items"), _MOST)]
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "VirtualMachineInstanceFileSystemList",
+        "metadata": {},
+        "items": items,
+    }
+
+
+def _command(entry: JsonObject) -> JsonObject:
+    return {**_texts(entry, ("name",)), "enabled": entry.get("enabled") is True}
+
+
+def _user(entry: JsonObject) -> JsonObject:
+    seconds = entry.get("loginTime")
+    since = {"loginTime": seconds} if isinstance(seconds, int | float) and seconds else {}
+    return {"userName": "", **_texts(entry, ("userName", "domain")), **since}
+
+
+def _filesystem(entry: JsonObject) -> JsonObject:
+    disks = [_texts(disk, ("serial", "busType")) for disk in _objects(entry.get("disk"), _MOST_DISKS)]
+    empty = {"diskName": "", "mountPoint": "", "fileSystemType": ""}
+    return {
+        **empty,
+        **_texts(entry, tuple(empty)),
+        "usedBytes": _count(entry.get("usedBytes")),
+        "totalBytes": _count(entry.get("totalBytes")),
+        **({"disk": disks} if disks else {}),
+    }
+
+
+def _object(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _objects(value: object, most: int) -> list[JsonObject]:
+    return [entry for entry in value[:most] if isinstance(entry, dict)] if isinstance(value, list) else []
+
+
+def _count(value: object) -> int:
+    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else 0
+
+
+def _texts(found: Mapping[str, Any], names: tuple[str, ...]) -> JsonObject:
+    values = {name: found.get(name) for name in names}
+    return {name: value[:_LONGEST] for name, value in values.items() if isinstance(value, str) and value}

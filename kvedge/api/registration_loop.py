@@ -1,0 +1,103 @@
+"""Keeps the api role known to the API server: CRDs, Service, endpoints, webhooks, APIServices, and trust in both ways.
+
+Run by api_service.py in a thread of its own: once before the role is ready, then every few seconds. Level-triggered:
+each round compares all that should be with what is there, so that a deleted webhook or a moved port heals by itself.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from kvedge import __version__
+from kvedge.api.front_proxy_rules import FrontProxy, front_proxy_of
+from kvedge.api.node_restriction_manifest import GROUP_VERSION, POLICIES, node_restriction
+from kvedge.api.registration_manifest import Document, Endpoint, documents, endpoint_slice, endpoints, slices_selector
+from kvedge.api.registration_plan import plan_write
+from kvedge.kube.errors import AlreadyExists, NotFound
+from kvedge.kube.kube_client import KubeClient
+from kvedge.resources.codec import JsonObject
+from kvedge.resources.core import ConfigMap
+from kvedge.resources.crd_manifest import crds
+
+log = logging.getLogger(__name__)
+
+VERSION_ANNOTATION = "kvedge.io/version"
+_CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+
+
+class Registration:
+    """One api role's registration with one API server."""
+
+    def __init__(self, client: KubeClient, endpoint: Endpoint) -> None:
+        self._client = client
+        self._endpoint = endpoint
+
+    def front_proxy(self) -> FrontProxy:
+        """Whom the API server lets speak for users.
+
+        Raises:
+            KubeError: when the ConfigMap cannot be read.
+            FrontProxyError: when it does not say it.
+        """
+        return front_proxy_of(self._client.get(ConfigMap, "kube-system", "extension-apiserver-authentication").data)
+
+    def write_crds(self) -> None:
+        """Our kinds, unless a later release has written them: while a cluster is upgraded, both are there.
+
+        Raises:
+            KubeError: when the API server refuses or does not answer.
+        """
+        for document in crds():
+            document["metadata"]["annotations"] = {VERSION_ANNOTATION: __version__}
+            there = self._read(f"{_CRDS}/{document['metadata']['name']}")
+            if there is None or _release(there) <= _release(document):
+                self._write(Document(_CRDS, document), there)
+
+    def write(self, ca_bundle: bytes) -> None:
+        """Everything else.
+
+        Raises:
+            KubeError: when the API server refuses or does not answer.
+        """
+        known = [*documents(self._endpoint, ca_bundle), *(node_restriction() if self._has_policies() else ())]
+        for document in known:
+            self._write(document, self._read(document.path))
+            if document.collection == endpoint_slice(self._endpoint).collection:
+                self._write_endpoints(document.collection)
+
+    def _has_policies(self) -> bool:
+        """Whether this API server judges by policies; one that does not looks after its nodes in another way."""
+        found = self._read(f"/apis/{GROUP_VERSION}") or {}
+        return any(resource["name"] == POLICIES for resource in found.get("resources") or ())
+
+    def _write_endpoints(self, slices: str) -> None:
+        found = self._client.request("GET", slices, query={"labelSelector": slices_selector()})
+        wanted = endpoints(found.get("items") or [])
+        self._write(wanted, self._read(wanted.path))
+
+    def _read(self, path: str) -> JsonObject | None:
+        try:
+            found: JsonObject = self._client.request("GET", path)
+        except NotFound:
+            return None
+        return found
+
+    def _write(self, document: Document, there: JsonObject | None) -> None:
+        planned = plan_write(document.body, there)
+        if planned is None:
+            return
+        log.info("registered", extra={"facts": {"kind": document.body["kind"], "name": document.name}})
+        if there is not None:
+            self._client.request("PUT", document.path, planned)
+            return
+        try:
+            self._client.request("POST", document.collection, planned)
+        except AlreadyExists:
+            # Another instance was faster; what it wrote is compared in the next round.
+            return
+
+
+def _release(document: JsonObject) -> tuple[int, ...]:
+    text = (document["metadata"].get("annotations") or {}).get(VERSION_ANNOTATION, "")
+    parts = text.split(".")
+    return tuple(int(part) for part in parts) if all(part.isdigit() for part in parts) else ()

@@ -1,0 +1,1 @@
+"""Services, settings, systemd notify, logging, clock: what every role runs on."""

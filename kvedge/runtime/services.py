@@ -1,0 +1,136 @@
+"""A role is a list of services with names and needs; this runs them.
+
+They start in order, a service that fails stops the role with its name and cause, and they stop in reverse order.
+Called by the subcommands of the long-running roles. Touches signals and systemd's notify socket.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import signal
+import threading
+import time
+from collections.abc import Sequence
+from typing import Protocol, runtime_checkable
+
+from kvedge.runtime.notify import Notifier
+from kvedge.runtime.process_memory import give_back
+
+log = logging.getLogger(__name__)
+
+
+class Service(Protocol):
+    """Something that is started, serves until it is stopped, and may fail."""
+
+    @property
+    def name(self) -> str:
+        """What the logs and systemd's status line call it."""
+
+    def start(self) -> None:
+        """Return when it serves; raise when it cannot."""
+
+    def stop(self) -> None:
+        """Return when nothing of it runs any more; never raises for a service that was not started."""
+
+    def failure(self) -> str | None:
+        """Why it no longer serves, or None while it does; asked for twice a second and for systemd's watchdog."""
+
+
+@runtime_checkable
+class Telling(Protocol):
+    """A service that has something for systemd's status line."""
+
+    def summary(self) -> str:
+        """What it is doing right now, in a few words; empty for nothing."""
+
+
+class ServiceError(Exception):
+    """A service could not start or failed; `service` is its name and `detail` the cause in words for the user."""
+
+    def __init__(self, service: str, detail: str) -> None:
+        super().__init__(f"{service}: {detail}")
+        self.service = service
+        self.detail = detail
+
+
+class ServiceRunner:
+    """Starts services in order, watches them, stops them in reverse."""
+
+    # Often enough that a dead service is noticed before a user notices.
+    POLL_SECONDS = 0.5
+
+    def __init__(self, services: Sequence[Service], notifier: Notifier | None = None) -> None:
+        self._services = list(services)
+        self._notifier = notifier or Notifier()
+        self._started: list[Service] = []
+        self._stop = threading.Event()
+        self._status = ""
+
+    def run(self) -> None:
+        """Run until SIGTERM or SIGINT.
+
+        Raises:
+            ServiceError: when a service could not start or failed; what was started is stopped before.
+        """
+        previous = [(number, signal.signal(number, self._on_signal)) for number in (signal.SIGTERM, signal.SIGINT)]
+        try:
+            self.start()
+            give_back()
+            self._watch()
+        finally:
+            self.stop()
+            for number, handler in previous:
+                signal.signal(number, handler)
+
+    def start(self) -> None:
+        """Start all, then tell systemd once that the program is ready."""
+        for service in self._services:
+            if self._stop.is_set():
+                return
+            self._notifier.status(f"starting {service.name}")
+            begun = time.monotonic()
+            self._started.append(service)
+            service.start()
+            log.info(
+                "started", extra={"facts": {"service": service.name, "seconds": round(time.monotonic() - begun, 3)}}
+            )
+        self._notifier.ready()
+        self._tell_status()
+
+    def stop(self) -> None:
+        """Stop what was started, last first; one that fails to stop does not keep the others from it."""
+        self._notifier.stopping()
+        while self._started:
+            service = self._started.pop()
+            try:
+                service.stop()
+            except Exception:
+                # A role must come down whole whatever one part does; the log has the cause.
+                log.exception("did not stop cleanly", extra={"facts": {"service": service.name}})
+
+    def request_stop(self) -> None:
+        """Make :meth:`run` return."""
+        self._stop.set()
+
+    def _watch(self) -> None:
+        while not self._stop.wait(self.POLL_SECONDS):
+            for service in self._started:
+                detail = service.failure()
+                if detail is not None:
+                    raise ServiceError(service.name, detail)
+            self._notifier.alive()
+            self._tell_status()
+
+    def _tell_status(self) -> None:
+        told = [service.summary() for service in self._started if isinstance(service, Telling)]
+        text = "; ".join(["serving", *(part for part in told if part)])
+        if text != self._status:
+            self._status = text
+            self._notifier.status(text)
+
+    def _on_signal(self, number: int, frame: object) -> None:
+        with contextlib.suppress(OSError):
+            os.write(2, f"kvedge: {signal.Signals(number).name}, stopping\n".encode())
+        self._stop.set()

@@ -1,0 +1,301 @@
+"""Settings of the long-running roles: a config file, then `KVEDGE_*`, then the command line, the last one wins.
+
+Called by the subcommands. Reads the files that it is told to and an environment that it is handed. Unknown keys and
+wrong values are refused, naming the key, where it stands and what may stand there instead. The descriptions here are
+what `--help`, `kvedge show-config` and the README's table say.
+"""
+
+from __future__ import annotations
+
+import difflib
+import ipaddress
+import socket
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal
+
+import msgspec
+
+Emulation = Literal["auto", "kvm", "tcg"]
+
+DEFAULT_CONFIG: Final = Path("/etc/kvedge/config.yaml")
+DEFAULT_DATA_DIR: Final = Path("/var/lib/kvedge")
+# What `kvedge node` can run, in the order in which it starts them: handlers ask the api role for their certificates.
+NODE_ROLES: Final = ("api", "controller", "handler")
+
+
+class SettingsError(Exception):
+    """A setting cannot be used; the text names it, its source and the remedy."""
+
+
+def _about(description: str, default: str = "") -> msgspec.Meta:
+    """What a setting is for; `default` says what an empty one becomes."""
+    return msgspec.Meta(description=description, extra={"default": default})
+
+
+class Settings(msgspec.Struct, rename="kebab", forbid_unknown_fields=True, frozen=True):
+    """What an operator may set; keys in the file are written with dashes."""
+
+    data_dir: Annotated[str, _about("Where state, images and Pods are kept")] = str(DEFAULT_DATA_DIR)
+    bind: Annotated[str, _about("The address to serve the API of one box on")] = "127.0.0.1"
+    port: Annotated[int, _about("The port to serve the API of one box on; 0 takes a free one")] = 6443
+    pod_cidr: Annotated[str, _about("Addresses for VMs on the Pod network of one box")] = "10.99.0.0/24"
+    emulation: Annotated[Emulation, _about("What guests run on: auto tries whether KVM works; kvm; tcg")] = "auto"
+    node_name: Annotated[str, _about("The name of this node", "the host's name")] = ""
+    kubeconfig: Annotated[str, _about("The cluster that roles work for when they run apart", "$KUBECONFIG")] = ""
+    write_kubeconfig: Annotated[
+        str,
+        _about(
+            "Where to write the kubeconfig for users",
+            "/etc/kvedge/kubeconfig; in another data-dir, its kubeconfig",
+        ),
+    ] = ""
+    kubelet_dir: Annotated[
+        str,
+        _about("The kubelet's directory, which some distributions move", "/var/lib/kubelet; on one box in data-dir"),
+    ] = ""
+    api_address: Annotated[str, _about("Where the api role listens, as ADDRESS:PORT; 0 takes a free port")] = (
+        "127.0.0.1:0"
+    )
+    relay_address: Annotated[str, _about("Where the handler's relay listens, as ADDRESS:PORT; 0 takes a free port")] = (
+        "127.0.0.1:0"
+    )
+    node_roles: Annotated[str, _about("What `kvedge node` runs, of controller, api and handler, with commas")] = (
+        "controller,api,handler"
+    )
+    log_level: Annotated[
+        Literal["debug", "info", "warning", "error"], _about("What is logged, from which level on")
+    ] = "info"
+
+    @property
+    def emulation_is_set(self) -> bool:
+        """Whether the operator has decided what guests run on, over the KubeVirt object's useEmulation."""
+        return self.emulation != "auto"
+
+    @property
+    def data_path(self) -> Path:
+        """The data directory."""
+        return Path(self.data_dir)
+
+    @property
+    def state_path(self) -> Path:
+        """Where the store and the certificates are."""
+        return self.data_path / "state"
+
+    @property
+    def kubelet_path(self) -> Path:
+        """Where the kubelet, or the agent of one box, keeps Pods' volumes."""
+        return Path(self.kubelet_dir) if self.kubelet_dir else self.data_path / "kubelet"
+
+    @property
+    def effective_node_name(self) -> str:
+        """The node's name: lower case, as Kubernetes wants it."""
+        return (self.node_name or socket.gethostname()).lower()
+
+    @property
+    def roles_of_node(self) -> tuple[str, ...]:
+        """What `kvedge node` runs, in the order in which it starts."""
+        named = _names(self.node_roles)
+        return tuple(role for role in NODE_ROLES if role in named)
+
+    @property
+    def user_kubeconfig(self) -> Path:
+        """Where the kubeconfig for users is."""
+        if self.write_kubeconfig:
+            return Path(self.write_kubeconfig)
+        return Path("/etc/kvedge/kubeconfig") if self.data_path == DEFAULT_DATA_DIR else self.data_path / "kubeconfig"
+
+
+@dataclass(frozen=True, slots=True)
+class SettingFacts:
+    """What there is to know of a setting without any file: its key, purpose, and default in words."""
+
+    key: str
+    description: str
+    default: str
+
+    @property
+    def variable(self) -> str:
+        """The environment variable that sets it."""
+        return f"KVEDGE_{self.key.upper().replace('-', '_')}"
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """One source of settings: where it is, and its values by key."""
+
+    origin: str
+    values: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedSettings:
+    """The settings of one run, and for each key where its value comes from."""
+
+    settings: Settings
+    origins: Mapping[str, str]
+
+    def rows(self) -> Iterator[tuple[str, str, str]]:
+        """(key, value, origin) for each setting, in the order of the table."""
+        for field in msgspec.structs.fields(Settings):
+            yield field.encode_name, str(getattr(self.settings, field.name)), self.origins[field.encode_name]
+
+
+@cache
+def setting_facts() -> Sequence[SettingFacts]:
+    """Every setting, in the order of the table."""
+    found = []
+    for field in msgspec.structs.fields(Settings):
+        described = msgspec.inspect.type_info(field.type)
+        assert isinstance(described, msgspec.inspect.Metadata)
+        schema, extra = described.extra_json_schema or {}, described.extra or {}
+        found.append(
+            SettingFacts(field.encode_name, str(schema["description"]), str(extra["default"] or field.default))
+        )
+    return tuple(found)
+
+
+def load_settings(
+    config: Path | None,
+    environment: Mapping[str, str],
+    overrides: Mapping[str, Any],
+    default_config: Path = DEFAULT_CONFIG,
+) -> Settings:
+    """The settings of one run, see :func:`trace_settings`."""
+    return trace_settings(config, environment, overrides, default_config).settings
+
+
+def trace_settings(
+    config: Path | None,
+    environment: Mapping[str, str],
+    overrides: Mapping[str, Any],
+    default_config: Path = DEFAULT_CONFIG,
+    leave_out: Path | None = None,
+) -> LoadedSettings:
+    """The settings of one run and where each comes from.
+
+    Args:
+        config: the file that the user named, which must exist; None for the default one. The files in the directory
+            of its name with `.d` count too, in the order of their names.
+        environment: variables, of which those that begin with KVEDGE_ count.
+        overrides: what the command line says, by attribute name; None values do not count.
+        leave_out: a file that does not count, such as the one that an installation has written.
+
+    Raises:
+        SettingsError: for an unknown key, a wrong value or an unreadable file.
+    """
+    given = {name.replace("_", "-"): value for name, value in overrides.items() if value is not None}
+    files = [path for path in _files(config, default_config) if path != leave_out]
+    layers = [*(Layer(str(path), _read_file(path)) for path in files)]
+    layers += [*_environment_layers(environment), Layer("command line", given)]
+    values: dict[str, Any] = {}
+    origins = {field.encode_name: "default" for field in msgspec.structs.fields(Settings)}
+    for layer in layers:
+        for key, value in layer.values.items():
+            values[key] = _converted(key, value, layer.origin)
+            origins[key] = layer.origin
+    settings = msgspec.convert(values, Settings)
+    for wrong in _wrong_values(settings):
+        raise SettingsError(f"{_place(origins[wrong.key])}{wrong.key}: {wrong.reason}")
+    return LoadedSettings(settings, origins)
+
+
+def _converted(key: str, value: Any, origin: str) -> Any:
+    field = next(field for field in msgspec.structs.fields(Settings) if field.encode_name == key)
+    try:
+        # Text from the environment becomes the number or the word that the type wants.
+        return msgspec.convert(value, field.type, strict=False)
+    except msgspec.ValidationError as error:
+        [about] = [facts.description for facts in setting_facts() if facts.key == key]
+        raise SettingsError(f"{_place(origin)}{key}: {value!r} cannot be used: {error} ({about})") from error
+
+
+def _place(origin: str) -> str:
+    # What was typed just now needs no directions.
+    return "" if origin == "command line" else f"{origin}: "
+
+
+def _files(config: Path | None, default_config: Path) -> list[Path]:
+    first = config or default_config
+    files = [first] if config is not None or first.exists() else []
+    return files + sorted(first.parent.glob(f"{first.name}.d/*.yaml"))
+
+
+def _read_file(path: Path) -> dict[str, Any]:
+    import yaml  # costs 15 ms, and most runs have no file
+
+    try:
+        document = yaml.safe_load(path.read_text()) or {}
+    except OSError as error:
+        raise SettingsError(f"{path}: cannot be read: {error.strerror}") from error
+    except yaml.YAMLError as error:
+        raise SettingsError(f"{path}: is not YAML: {error}") from error
+    if not isinstance(document, dict):
+        raise SettingsError(f"{path}: must hold settings as `key: value` lines")
+    for key in document:
+        _check_key(str(key), str(path))
+    return document
+
+
+def _environment_layers(environment: Mapping[str, str]) -> Iterator[Layer]:
+    for name, value in environment.items():
+        # KVEDGE_CONFIG names the file itself, and KVEDGE_TEST_* belongs to the tests' own switches.
+        if not name.startswith("KVEDGE_") or name == "KVEDGE_CONFIG" or name.startswith("KVEDGE_TEST_"):
+            continue
+        key = name.removeprefix("KVEDGE_").lower().replace("_", "-")
+        origin = f"environment variable {name}"
+        _check_key(key, origin)
+        yield Layer(origin, {key: value})
+
+
+def _check_key(key: str, source: str) -> None:
+    known = list(Settings.__struct_encode_fields__)
+    if key in known:
+        return
+    close = difflib.get_close_matches(key, known, 1)
+    hint = f"did you mean {close[0]}?" if close else f"known are {', '.join(known)}"
+    raise SettingsError(f"{source}: unknown setting {key}: {hint}")
+
+
+@dataclass(frozen=True, slots=True)
+class _Wrong:
+    key: str
+    reason: str
+
+
+def _names(text: str) -> list[str]:
+    return [name for part in text.split(",") if (name := part.strip())]
+
+
+def _wrong_roles(text: str) -> str:
+    """What is wrong with a list of roles; empty when nothing is."""
+    known, named = ", ".join(sorted(NODE_ROLES)), _names(text)
+    if not named:
+        return f"names no role: known are {known}"
+    for name in named:
+        if name not in NODE_ROLES:
+            close = difflib.get_close_matches(name, NODE_ROLES, 1)
+            return f"{name} is not a role: {f'did you mean {close[0]}?' if close else f'known are {known}'}"
+    return ""
+
+
+def _wrong_values(settings: Settings) -> Iterator[_Wrong]:
+    if not 0 <= settings.port <= 65535:
+        yield _Wrong("port", f"{settings.port} is not between 0 and 65535")
+    if not Path(settings.data_dir).is_absolute():
+        yield _Wrong("data-dir", f"{settings.data_dir} must be an absolute path")
+    try:
+        ipaddress.ip_address(settings.bind)
+    except ValueError:
+        yield _Wrong("bind", f"{settings.bind} is not an IP address, such as 127.0.0.1 or 0.0.0.0")
+    if wrong := _wrong_roles(settings.node_roles):
+        yield _Wrong("node-roles", wrong)
+    try:
+        network = ipaddress.IPv4Network(settings.pod_cidr)
+    except ValueError as error:
+        yield _Wrong("pod-cidr", f"{settings.pod_cidr} is not an IPv4 network, such as 10.99.0.0/24: {error}")
+        return
+    if network.prefixlen > 29:
+        yield _Wrong("pod-cidr", f"{settings.pod_cidr} has room for too few VMs: use a prefix of 29 or shorter")
