@@ -1,0 +1,1 @@
+"""Kubernetes for one box: object store, API server, node agent."""

@@ -1,0 +1,1 @@
+"""The node agent: scheduler and kubelet of one box, for launcher Pods."""

@@ -1,0 +1,135 @@
+"""Taking everything of one data directory's Pods off this host: for `packaging/demo --stop` and uninstalling.
+
+Called when the agent does not run (any more): the API is not needed. Works from the records and from what carries our
+mark, may be called again, and touches nothing else.
+"""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from kvedge.network.pod_network import remove_node_network
+from kvedge.resources.core import Pod
+from kvedge.standalone.agent.agent_service import AgentConfig
+from kvedge.standalone.agent.cgroups import Cgroups, kill_all
+from kvedge.standalone.agent.container_files import PodFiles
+from kvedge.standalone.agent.container_state import Running, Starting, container_state, signal_container, this_boot
+from kvedge.standalone.agent.pod_plan import grace_seconds
+from kvedge.standalone.agent.pod_record import recorded_pods
+from kvedge.standalone.agent.pod_volumes import tear_down_volumes
+from kvedge.standalone.agent.systemd_scopes import pod_cgroups
+from kvedge.storage.image_store import ImageStore
+
+log = logging.getLogger(__name__)
+
+_POLL_SECONDS: Final = 0.1
+_KILL_SECONDS: Final = 10.0
+
+
+class RemovalError(Exception):
+    """Something of ours is still there; the text says what, and trying again may help."""
+
+
+def no_progress(text: str) -> None:
+    """For callers that show none."""
+
+
+def remove_everything(
+    config: AgentConfig, grace: float | None = None, progress: Callable[[str], None] = no_progress
+) -> None:
+    """End all Pods gracefully, then remove namespaces, bridge, tables, cgroups and mounts.
+
+    `grace` bounds each Pod's own grace period, in seconds. The agent must not run: its lock is the caller's.
+
+    Raises:
+        RemovalError: when something could not be ended or removed.
+        NetworkError: when a link or a table could not be removed.
+        PodRecordError: for a damaged record.
+    """
+    boot_id = this_boot()
+    cgroups = pod_cgroups(config.instance)
+    pods = [(files, record.decoded() if record else None) for files, record in recorded_pods(config.pods)]
+    _end_all(pods, grace, boot_id, progress)
+    _kill_stragglers(cgroups)
+    store = ImageStore(config.data_dir / "images")
+    for files, _ in pods:
+        try:
+            tear_down_volumes(files)
+            shutil.rmtree(files.path)
+        except OSError as error:
+            raise RemovalError(f"{files.path} cannot be removed: {error}") from error
+        store.release(files.uid)
+    remove_node_network(config.network)
+    cgroups.remove_all()
+
+
+def running_pods(pods: Path) -> list[str]:
+    """The Pods below this directory that have containers which run, as `namespace/name`.
+
+    Raises:
+        PodRecordError: for a damaged record.
+    """
+    boot_id = this_boot()
+    found = []
+    for files, record in recorded_pods(pods):
+        if _alive(files, boot_id):
+            meta = record.decoded().metadata if record else None
+            found.append(f"{meta.namespace}/{meta.name}" if meta else files.uid)
+    return sorted(found)
+
+
+def _end_all(
+    pods: list[tuple[PodFiles, Pod | None]], grace: float | None, boot_id: str, progress: Callable[[str], None]
+) -> None:
+    longest = 0.0
+    for files, pod in pods:
+        for name in _alive(files, boot_id):
+            progress(f"stopping {pod.metadata.namespace}/{pod.metadata.name}" if pod else f"stopping {files.uid}")
+            signal_container(files.container(name), signal.SIGTERM, boot_id)
+            own = float(grace_seconds(pod)) if pod else 0.0
+            longest = max(longest, own if grace is None else min(own, grace))
+    if _wait_for_end(pods, longest, boot_id):
+        return
+    for files, _ in pods:
+        for name in _alive(files, boot_id):
+            progress(f"killing {files.uid}/{name}")
+            signal_container(files.container(name), signal.SIGKILL, boot_id)
+    if not _wait_for_end(pods, _KILL_SECONDS, boot_id):
+        left = [str(files.path) for files, _ in pods if _alive(files, boot_id)]
+        raise RemovalError(f"containers do not end: {', '.join(left)}")
+
+
+def _wait_for_end(pods: list[tuple[PodFiles, Pod | None]], seconds: float, boot_id: str) -> bool:
+    deadline = time.monotonic() + seconds
+    while any(_alive(files, boot_id) for files, _ in pods):
+        if time.monotonic() >= deadline:
+            return False
+        time.sleep(_POLL_SECONDS)
+    return True
+
+
+def _alive(files: PodFiles, boot_id: str) -> list[str]:
+    """The containers that run, or are being started by somebody who does not know that this is the end."""
+    folder = files.path / "containers"
+    names = {path.stem for path in folder.glob("*.json")} | {path.stem for path in folder.glob("*.lock")}
+    return [
+        name
+        for name in sorted(names)
+        if isinstance(container_state(files.container(name), boot_id), (Running, Starting))
+    ]
+
+
+def _kill_stragglers(cgroups: Cgroups) -> None:
+    """What is left in our cgroups belongs to Pods whose records are gone."""
+    deadline = time.monotonic() + _KILL_SECONDS
+    while left := [pid for pod in cgroups.pods() for pid in cgroups.processes(pod)]:
+        if time.monotonic() >= deadline:
+            raise RemovalError(f"processes do not end: {', '.join(map(str, left))}")
+        kill_all(left)
+        time.sleep(_POLL_SECONDS)

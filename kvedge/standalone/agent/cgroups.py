@@ -1,0 +1,207 @@
+"""A cgroup for each Pod, in whatever hierarchies this host has: version 2, version 1, or both at once.
+
+Called by the Pod loop, where systemd is not the init (see systemd_scopes). Touches only directories below
+`kvedge/<instance>` of each hierarchy. A host where no cgroup can be made still runs VMs; `notes()` then says what is
+missing. Being in cgroups of their own also keeps containers alive when systemd stops the unit that started them.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from kvedge.standalone.agent.mount_table import mount_table, parse_mounts
+
+_PARENT: Final = "kvedge"
+# What is used of version 1; systemd's own hierarchy only says which service a process belongs to.
+_USED: Final = frozenset({"memory", "pids", "freezer", "cpu", "name=systemd"})
+_V2_CONTROLLERS: Final = ("cpu", "memory", "pids")
+# What one Pod may fork: the kubelet's default is the node's limit, which is too late.
+MOST_PROCESSES: Final = 4096
+_PERIOD: Final = 100_000
+_ATTEMPTS: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class CgroupLimits:
+    """What a Pod may take: bytes of memory, thousandths of a CPU as its share and as its limit; 0 for no limit."""
+
+    memory: int = 0
+    cpu_request: int = 0
+    cpu_limit: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Hierarchy:
+    """One mounted hierarchy; `controllers` is empty for version 2."""
+
+    path: Path
+    controllers: frozenset[str]
+
+    @property
+    def unified(self) -> bool:
+        """Whether it is version 2."""
+        return not self.controllers
+
+
+@dataclass(slots=True)
+class Cgroups:
+    """The cgroups of one instance of kvedge, named after its bridge."""
+
+    instance: str
+    hierarchies: tuple[Hierarchy, ...] = field(default_factory=lambda: find_hierarchies(mount_table()))
+    _problems: dict[str, str] = field(default_factory=dict)
+
+    def create(self, pod: str, limits: CgroupLimits) -> list[str]:
+        """Make a Pod's cgroups and set its limits; the files that a process writes its PID to, to join them."""
+        joined = []
+        for hierarchy in self.hierarchies:
+            folder = hierarchy.path / _PARENT / self.instance / pod
+            try:
+                _make(hierarchy, folder)
+                _limit(hierarchy, folder, limits)
+            except OSError as error:
+                self.problem(str(hierarchy.path), error.strerror or str(error))
+                continue
+            joined.append(str(folder / "cgroup.procs"))
+        return joined
+
+    def settle(self, pod: str) -> None:
+        """A container of the Pod is in its cgroups."""
+
+    def problem(self, where: str, what: str) -> None:
+        """Remember what does not work, for :meth:`notes`."""
+        self._problems[where] = what
+
+    def remove(self, pod: str) -> None:
+        """Remove a Pod's cgroups; its processes must have ended.
+
+        Raises:
+            OSError: EBUSY while a process is left in one.
+        """
+        for hierarchy in self.hierarchies:
+            with suppress(FileNotFoundError):
+                (hierarchy.path / _PARENT / self.instance / pod).rmdir()
+
+    def remove_all(self) -> None:
+        """Remove what is ours and empty."""
+        for hierarchy in self.hierarchies:
+            top = hierarchy.path / _PARENT / self.instance
+            for folder in (*top.glob("*/"), top, top.parent):
+                # Not empty: another instance's, or a process that is just ending.
+                with suppress(OSError):
+                    folder.rmdir()
+
+    def processes(self, pod: str) -> frozenset[int]:
+        """The processes in a Pod's cgroups."""
+        found: set[int] = set()
+        for hierarchy in self.hierarchies:
+            with suppress(FileNotFoundError):
+                text = (hierarchy.path / _PARENT / self.instance / pod / "cgroup.procs").read_text()
+                found.update(int(line) for line in text.split())
+        return frozenset(found)
+
+    def pods(self) -> frozenset[str]:
+        """Every Pod that has a cgroup."""
+        return frozenset(
+            path.name
+            for hierarchy in self.hierarchies
+            for path in (hierarchy.path / _PARENT / self.instance).glob("*/")
+        )
+
+    def out_of_memory_kills(self, pod: str) -> int:
+        """How many of a Pod's processes the kernel has killed for want of memory."""
+        for hierarchy in self.hierarchies:
+            name = "memory.events" if hierarchy.unified else "memory.oom_control"
+            with suppress(OSError):
+                for line in (hierarchy.path / _PARENT / self.instance / pod / name).read_text().splitlines():
+                    key, _, value = line.partition(" ")
+                    if key == "oom_kill":
+                        return int(value)
+        return 0
+
+    def notes(self) -> list[str]:
+        """What does not work here, for the log and the node's status."""
+        found = [f"no cgroup by {path}: {problem}" for path, problem in sorted(self._problems.items())]
+        if not self.hierarchies:
+            found.append("no cgroup hierarchy is mounted: memory limits of Pods have no effect")
+        return found
+
+
+def find_hierarchies(text: str) -> tuple[Hierarchy, ...]:
+    """The hierarchies that are of use, from the text of /proc/self/mountinfo."""
+    found: dict[str, Hierarchy] = {}
+    for mount in parse_mounts(text):
+        if mount.kind == "cgroup2":
+            found.setdefault("", Hierarchy(mount.target, frozenset()))
+        elif mount.kind == "cgroup" and (used := mount.options & _USED):
+            found.setdefault(",".join(sorted(used)), Hierarchy(mount.target, used))
+    return tuple(found.values())
+
+
+def _make(hierarchy: Hierarchy, folder: Path) -> None:
+    for attempt in range(_ATTEMPTS):
+        try:
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            break
+        except FileNotFoundError:
+            # Another instance has removed the directory that both share, as it was empty at that moment.
+            if attempt == _ATTEMPTS - 1:
+                raise
+    if hierarchy.unified:
+        for parent in (hierarchy.path, folder.parent.parent, folder.parent):
+            _enable(parent)
+    folder.mkdir(exist_ok=True)
+
+
+def _enable(folder: Path) -> None:
+    """Hand the controllers down; those that version 1 has are not there to be handed."""
+    available = (folder / "cgroup.controllers").read_text().split()
+    for name in _V2_CONTROLLERS:
+        if name in available:
+            # Inside a container whose own processes are in this very group, it cannot be done: limits then lack.
+            with suppress(OSError):
+                (folder / "cgroup.subtree_control").write_text(f"+{name}")
+
+
+def _limit(hierarchy: Hierarchy, folder: Path, limits: CgroupLimits) -> None:
+    for name, value in _settings(hierarchy, limits):
+        file = folder / name
+        if not file.exists():
+            continue
+        try:
+            file.write_text(value)
+        except OSError as error:
+            # A value that the kernel does not take must not keep a VM from running, unless it is the user's own.
+            if error.errno not in (errno.EINVAL, errno.EPERM, errno.EACCES) or name.startswith("memory"):
+                raise
+
+
+def _settings(hierarchy: Hierarchy, limits: CgroupLimits) -> Iterable[tuple[str, str]]:
+    if hierarchy.unified or "pids" in hierarchy.controllers:
+        yield "pids.max", str(MOST_PROCESSES)
+    # 1024 of version 1 and 100 of version 2 are one CPU's worth.
+    if limits.cpu_request and hierarchy.unified:
+        yield "cpu.weight", str(max(1, min(10_000, limits.cpu_request * 100 // 1000)))
+    elif limits.cpu_request and "cpu" in hierarchy.controllers:
+        yield "cpu.shares", str(max(2, limits.cpu_request * 1024 // 1000))
+    if limits.cpu_limit and hierarchy.unified:
+        yield "cpu.max", f"{limits.cpu_limit * _PERIOD // 1000} {_PERIOD}"
+    elif limits.cpu_limit and "cpu" in hierarchy.controllers:
+        yield "cpu.cfs_quota_us", str(limits.cpu_limit * _PERIOD // 1000)
+    if limits.memory and hierarchy.unified:
+        yield "memory.max", str(limits.memory)
+    elif limits.memory and "memory" in hierarchy.controllers:
+        yield "memory.limit_in_bytes", str(limits.memory)
+
+
+def kill_all(processes: Iterable[int]) -> None:
+    """SIGKILL for what is left in a Pod's cgroup after its containers have ended."""
+    for pid in processes:
+        with suppress(ProcessLookupError):
+            os.kill(pid, 9)

@@ -1,0 +1,92 @@
+"""Where the agent keeps what it knows of a Pod: below `<data-dir>/kubelet/pods/<uid>/`, as the kubelet does.
+
+Called by everything in this folder that reads or writes there. Paths only.
+
+    pod.json                        the Pod as it was taken on, and what was set up for it
+    containers/<name>.json          who runs (written by the starter, before the command may run)
+    containers/<name>.lock          held while the container's holder lives
+    containers/<name>.exit          how it ended
+    containers/<name>.answer        how a start that is under way went (a FIFO)
+    containers/<name>.root/         where its file system is put together, in its own mount namespace
+    volumes/kubernetes.io~<plugin>/<volume>/
+    logs/<name>.log
+    etc-hosts, resolv.conf
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerFiles:
+    """One container's files."""
+
+    pod: Path
+    name: str
+
+    @property
+    def record(self) -> Path:
+        """Who runs."""
+        return self.pod / "containers" / f"{self.name}.json"
+
+    @property
+    def lock(self) -> Path:
+        """Who may start it."""
+        return self.pod / "containers" / f"{self.name}.lock"
+
+    @property
+    def exit(self) -> Path:
+        """How it ended."""
+        return self.pod / "containers" / f"{self.name}.exit"
+
+    @property
+    def answer(self) -> Path:
+        """Where its starter says how the start went."""
+        return self.pod / "containers" / f"{self.name}.answer"
+
+    @property
+    def stage(self) -> Path:
+        """The mount point of its root."""
+        return self.pod / "containers" / f"{self.name}.root"
+
+    @property
+    def log(self) -> Path:
+        """What it printed."""
+        return self.pod / "logs" / f"{self.name}.log"
+
+
+@dataclass(frozen=True, slots=True)
+class PodFiles:
+    """One Pod's files."""
+
+    path: Path
+
+    @property
+    def uid(self) -> str:
+        """The Pod's UID."""
+        return self.path.name
+
+    @property
+    def record(self) -> Path:
+        """The Pod as it was taken on."""
+        return self.path / "pod.json"
+
+    @property
+    def hosts(self) -> Path:
+        """/etc/hosts of its containers."""
+        return self.path / "etc-hosts"
+
+    @property
+    def resolv(self) -> Path:
+        """/etc/resolv.conf of its containers."""
+        return self.path / "resolv.conf"
+
+    def volume(self, plugin: str, name: str) -> Path:
+        """A volume's directory; `plugin` such as empty-dir, secret, configmap."""
+        return self.path / "volumes" / f"kubernetes.io~{plugin}" / name
+
+    def container(self, name: str) -> ContainerFiles:
+        """One container's files."""
+        return ContainerFiles(self.path, name)

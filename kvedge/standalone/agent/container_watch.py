@@ -1,0 +1,85 @@
+"""Notices that containers end, without asking again and again.
+
+Called by the Pod loop with the processes it has seen. One named thread, one descriptor per container.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import select
+import threading
+from collections.abc import Callable
+from typing import Final
+
+from kvedge.kube.work_queue import Key
+
+log = logging.getLogger(__name__)
+
+_WAKE: Final = b"."
+
+
+class ContainerWatch:
+    """Calls `on_end(key)` once for each watched process that ends."""
+
+    def __init__(self, on_end: Callable[[Key], None]) -> None:
+        self._on_end = on_end
+        self._poll = select.epoll()
+        self._wake_in, self._wake_out = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        self._poll.register(self._wake_in, select.EPOLLIN)
+        self._lock = threading.Lock()
+        self._watched: dict[int, tuple[tuple[int, int], Key]] = {}
+        self._known: set[tuple[int, int]] = set()
+        self._thread: threading.Thread | None = None
+        self._stopping = False
+
+    def start(self) -> None:
+        """Begin to watch."""
+        self._thread = threading.Thread(target=self._run, name="container-watch", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End the thread and close what it watched; containers are not touched."""
+        self._stopping = True
+        os.write(self._wake_out, _WAKE)
+        if self._thread is not None:
+            self._thread.join()
+        for descriptor in self._watched:
+            os.close(descriptor)
+        self._poll.close()
+        os.close(self._wake_in)
+        os.close(self._wake_out)
+
+    def watch(self, key: Key, pid: int, start_time: int) -> None:
+        """Watch a process; one that is watched already is not watched twice, one that is gone is told of at once."""
+        with self._lock:
+            if (pid, start_time) in self._known or self._stopping:
+                return
+            try:
+                descriptor = os.pidfd_open(pid)
+            except ProcessLookupError:
+                self._on_end(key)
+                return
+            self._known.add((pid, start_time))
+            self._watched[descriptor] = ((pid, start_time), key)
+            self._poll.register(descriptor, select.EPOLLIN | select.EPOLLONESHOT)
+
+    def failure(self) -> str | None:
+        """Why it no longer watches, or None."""
+        if self._stopping or self._thread is None or self._thread.is_alive():
+            return None
+        return "the thread that watches containers has ended"
+
+    def _run(self) -> None:
+        while not self._stopping:
+            for descriptor, _ in self._poll.poll():
+                if descriptor != self._wake_in:
+                    self._ended(descriptor)
+
+    def _ended(self, descriptor: int) -> None:
+        with self._lock:
+            identity, key = self._watched.pop(descriptor)
+            self._known.discard(identity)
+            # Closing takes it out of the poll as well.
+            os.close(descriptor)
+        self._on_end(key)

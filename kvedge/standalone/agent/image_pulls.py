@@ -1,0 +1,220 @@
+"""Images for Pods: from the store at once, from a registry in the background, with Kubernetes' reasons and back-off.
+
+Called by the Pod loop, which is told when something has changed. Two pulls run at a time; a Pod that waits costs no
+thread.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Final
+
+from kvedge.kube.errors import KubeError
+from kvedge.kube.events import EventRecorder
+from kvedge.kube.kube_client import KubeClient
+from kvedge.kube.work_queue import Key
+from kvedge.resources.core import Pod, Secret
+from kvedge.standalone.agent.pod_plan import ImageProblem
+from kvedge.storage.image_errors import ImageError, ImageNotFound, RegistryError
+from kvedge.storage.image_names import ImageName, InvalidImageName, parse_image_name
+from kvedge.storage.image_pull import docker_credentials
+from kvedge.storage.image_records import Image
+from kvedge.storage.image_rules import Origin, Pull, Refuse, decide_pull, effective_policy
+from kvedge.storage.image_store import ImageStore
+
+log = logging.getLogger(__name__)
+
+_WORKERS: Final = 2
+_FIRST_DELAY: Final = 10.0
+_LONGEST_DELAY: Final = 300.0
+# An image that only an import can bring is looked for this often.
+_LOCAL_DELAY: Final = 3.0
+_UNDER_WAY: Final = ImageProblem("", "")
+
+_Wanted = tuple[str, str]
+
+
+@dataclass(slots=True)
+class _Asked:
+    """One Pod's wish for one image."""
+
+    image: Image | None = None
+    problem: ImageProblem | None = _UNDER_WAY
+    failures: int = 0
+    next_try: float = 0.0
+    pulling: bool = False
+
+
+class ImagePulls:
+    """What each Pod of this node needs of images, and how far that is."""
+
+    def __init__(
+        self,
+        store: ImageStore,
+        client: KubeClient,
+        events: EventRecorder,
+        on_change: Callable[[Key, float], None],
+        insecure: frozenset[str] = frozenset(),
+    ) -> None:
+        self._store = store
+        self._client = client
+        self._events = events
+        self._on_change = on_change
+        self._insecure = insecure
+        self._lock = threading.Lock()
+        self._asked: dict[_Wanted, _Asked] = {}
+        self._pool = ThreadPoolExecutor(_WORKERS, thread_name_prefix="image-pull")
+        self._stopping = False
+
+    def stop(self) -> None:
+        """Begin nothing new; a download that is under way goes on at the next start."""
+        self._stopping = True
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def problems(self, uid: str) -> dict[str, ImageProblem | None]:
+        """By reference: None for an image that is there, or why it is not; references nobody asked for are missing."""
+        with self._lock:
+            return {reference: asked.problem for (pod, reference), asked in self._asked.items() if pod == uid}
+
+    def image(self, uid: str, reference: str) -> Image:
+        """An image of which :meth:`problems` said that it is there."""
+        with self._lock:
+            found = self._asked[uid, reference].image
+        assert found is not None
+        return found
+
+    def ask(self, pod: Pod, reference: str) -> bool:
+        """See to an image; whether it is there now. Waits for no registry: `on_change` tells when there is news."""
+        with self._lock:
+            asked = self._asked.setdefault((pod.metadata.uid, reference), _Asked())
+            if asked.problem is None:
+                return True
+            if asked.pulling:
+                return False
+            delay = asked.next_try - time.monotonic()
+        key = Key(pod.metadata.namespace, pod.metadata.name)
+        if delay > 0:
+            self._on_change(key, delay)
+            return False
+        self._decide(pod, reference, asked, key)
+        return asked.problem is None
+
+    def forget(self, uid: str) -> None:
+        """The Pod is gone: its images may be removed.
+
+        Raises:
+            ImageError: when the store cannot be written.
+        """
+        with self._lock:
+            for wanted in [wanted for wanted in self._asked if wanted[0] == uid]:
+                del self._asked[wanted]
+        self._store.release(uid)
+
+    def _decide(self, pod: Pod, reference: str, asked: _Asked, key: Key) -> None:
+        try:
+            name = parse_image_name(reference)
+            policy = effective_policy(name, _policy_of(pod, reference))
+            decision = decide_pull(name, policy, self._origin(reference))
+        except InvalidImageName as error:
+            message = f'Failed to apply default image tag "{reference}": {error}'
+            self._failed(pod, reference, asked, key, ImageProblem("InvalidImageName", message), _LONGEST_DELAY)
+            return
+        except ImageError as error:
+            # The store's own files are damaged.
+            self._failed(pod, reference, asked, key, ImageProblem("ErrImagePull", str(error)), _LOCAL_DELAY)
+            return
+        if isinstance(decision, Refuse):
+            self._failed(pod, reference, asked, key, ImageProblem(decision.reason, decision.message), _LOCAL_DELAY)
+            return
+        if isinstance(decision, Pull):
+            with self._lock:
+                asked.pulling = True
+            self._pool.submit(self._pull, pod, reference, name, asked, key, decision.fallback)
+            return
+        try:
+            self._take(pod, reference, asked)
+        except ImageError as error:
+            self._failed(pod, reference, asked, key, ImageProblem("ErrImagePull", str(error)), _LOCAL_DELAY)
+
+    def _origin(self, reference: str) -> Origin | None:
+        try:
+            return self._store.resolve(reference).origin
+        except ImageNotFound:
+            return None
+
+    def _take(self, pod: Pod, reference: str, asked: _Asked) -> None:
+        image = self._store.hold(reference, pod.metadata.uid)
+        with self._lock:
+            asked.image, asked.problem, asked.pulling = image, None, False
+
+    def _pull(self, pod: Pod, reference: str, name: ImageName, asked: _Asked, key: Key, fallback: bool) -> None:
+        begun = time.monotonic()
+        self._events.record(pod, "Normal", "Pulling", f'Pulling image "{reference}"')
+        try:
+            try:
+                image = self._store.pull(reference, self._credentials(pod), insecure=self._insecure)
+                note = (
+                    f'Successfully pulled image "{reference}" in {time.monotonic() - begun:.3f}s. '
+                    f"Image size: {image.size} bytes."
+                )
+            except RegistryError as error:
+                if not (fallback and error.temporary):
+                    raise
+                note = f'Container image "{name}" is used as it is in the local store: {error}'
+            self._take(pod, reference, asked)
+        except (ImageError, KubeError) as error:
+            self._pull_failed(pod, reference, asked, key, error)
+        else:
+            self._events.record(pod, "Normal", "Pulled", note)
+            self._on_change(key, 0.0)
+
+    def _pull_failed(self, pod: Pod, reference: str, asked: _Asked, key: Key, error: Exception) -> None:
+        delay = min(_LONGEST_DELAY, _FIRST_DELAY * 2.0 ** min(asked.failures, 10))
+        self._events.record(pod, "Warning", "Failed", f'Failed to pull image "{reference}": {error}')
+        if asked.failures:
+            # The first failure shows as what it is, the next ones as waiting, as kubectl's users know it.
+            message = f'Back-off pulling image "{reference}": ErrImagePull: {error}'
+            problem = ImageProblem("ImagePullBackOff", message)
+        else:
+            problem = ImageProblem("ErrImagePull", f'Failed to pull image "{reference}": {error}')
+        self._failed(pod, reference, asked, key, problem, delay)
+
+    def _failed(self, pod: Pod, reference: str, asked: _Asked, key: Key, problem: ImageProblem, delay: float) -> None:
+        if asked.problem == _UNDER_WAY:
+            self._events.record(pod, "Warning", "Failed", f"Error: {problem.reason}: {problem.message}")
+        with self._lock:
+            asked.problem, asked.pulling = problem, False
+            asked.failures += 1
+            asked.next_try = time.monotonic() + delay
+        if not self._stopping:
+            self._on_change(key, 0.0)
+            self._on_change(key, delay)
+
+    def _credentials(self, pod: Pod) -> Mapping[str, tuple[str, str]]:
+        found: dict[str, tuple[str, str]] = {}
+        for reference in pod.spec.image_pull_secrets:
+            secret = self._client.get(Secret, pod.metadata.namespace, reference.name)
+            try:
+                document = base64.b64decode(secret.data.get(".dockerconfigjson", ""))
+            except binascii.Error as error:
+                raise ImageError(f"the imagePullSecret {reference.name} is not base64") from error
+            if document:
+                found |= docker_credentials(document)
+        return found
+
+
+def _policy_of(pod: Pod, reference: str) -> str:
+    """The strictest policy that the Pod names for an image: Always before the others."""
+    containers = [
+        item.image_pull_policy for item in (*pod.spec.init_containers, *pod.spec.containers) if item.image == reference
+    ]
+    volumes = [item.image.pull_policy for item in pod.spec.volumes if item.image and item.image.reference == reference]
+    named = [policy for policy in (*containers, *volumes) if policy]
+    return "Always" if "Always" in named else (named[0] if named else "")

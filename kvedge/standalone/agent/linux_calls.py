@@ -1,0 +1,158 @@
+"""System calls that Python 3.11 does not have: namespaces, mounts by descriptor, capabilities.
+
+Called by the container starter, in its own process. Standard library only. The numbers are the same on amd64 and arm64
+unless a table says otherwise.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import platform
+
+CLONE_NEWNS = 0x00020000
+CLONE_NEWCGROUP = 0x02000000
+CLONE_NEWUTS = 0x04000000
+CLONE_NEWIPC = 0x08000000
+CLONE_NEWPID = 0x20000000
+CLONE_NEWNET = 0x40000000
+
+MS_RDONLY = 0x1
+MS_NOSUID = 0x2
+MS_NODEV = 0x4
+MS_NOEXEC = 0x8
+MS_BIND = 0x1000
+MS_REC = 0x4000
+MS_PRIVATE = 0x40000
+MS_SLAVE = 0x80000
+
+MOUNT_ATTR_RDONLY = 0x1
+MOUNT_ATTR_NOSUID = 0x2
+MOUNT_ATTR_NODEV = 0x4
+MOUNT_ATTR_NOEXEC = 0x8
+
+_AT_EMPTY_PATH = 0x1000
+_AT_RECURSIVE = 0x8000
+_OPEN_TREE_CLONE = 0x1
+_MOVE_MOUNT_F_EMPTY_PATH = 0x4
+_MOVE_MOUNT_T_EMPTY_PATH = 0x40
+_MNT_DETACH = 0x2
+
+_SYS_OPEN_TREE = 428
+_SYS_MOVE_MOUNT = 429
+_SYS_MOUNT_SETATTR = 442
+_SYS_PIVOT_ROOT = {"x86_64": 155, "aarch64": 41}
+
+_PR_CAPBSET_DROP = 24
+_PR_SET_NO_NEW_PRIVS = 38
+_PR_CAP_AMBIENT = 47
+_PR_CAP_AMBIENT_CLEAR_ALL = 4
+_CAPABILITY_VERSION_3 = 0x20080522
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+class _MountAttributes(ctypes.Structure):
+    """struct mount_attr."""
+
+    _fields_ = (
+        ("attr_set", ctypes.c_uint64),
+        ("attr_clr", ctypes.c_uint64),
+        ("propagation", ctypes.c_uint64),
+        ("userns_fd", ctypes.c_uint64),
+    )
+
+
+class _CapabilityHeader(ctypes.Structure):
+    """struct __user_cap_header_struct."""
+
+    _fields_ = (("version", ctypes.c_uint32), ("pid", ctypes.c_int))
+
+
+class _CapabilityData(ctypes.Structure):
+    """struct __user_cap_data_struct."""
+
+    _fields_ = (("effective", ctypes.c_uint32), ("permitted", ctypes.c_uint32), ("inheritable", ctypes.c_uint32))
+
+
+def _checked(result: int, what: str) -> int:
+    if result < 0:
+        code = ctypes.get_errno()
+        raise OSError(code, os.strerror(code), what)
+    return result
+
+
+def unshare(flags: int) -> None:
+    """unshare(2)."""
+    _checked(_libc.unshare(flags), "unshare")
+
+
+def setns(descriptor: int, kind: int) -> None:
+    """setns(2)."""
+    _checked(_libc.setns(descriptor, kind), "setns")
+
+
+def set_host_name(name: str) -> None:
+    """sethostname(2)."""
+    raw = name.encode()
+    _checked(_libc.sethostname(raw, len(raw)), "set the host name")
+
+
+def mount(source: str, target: str, kind: str, flags: int, options: str = "") -> None:
+    """mount(2)."""
+    encoded = options.encode() if options else None
+    result = _libc.mount(source.encode(), os.fsencode(target), kind.encode(), ctypes.c_ulong(flags), encoded)
+    _checked(result, f"mount {kind or source} at {target}")
+
+
+def copy_mount(opened: int) -> int:
+    """A descriptor of a detached copy of what a descriptor stands for, with all below it.
+
+    There is no path here: resolving one could follow a link out of the container's root.
+    """
+    flags = _OPEN_TREE_CLONE | os.O_CLOEXEC | _AT_RECURSIVE | _AT_EMPTY_PATH
+    return _checked(_libc.syscall(_SYS_OPEN_TREE, opened, b"", flags), "copy a mount")
+
+
+def set_mount_attributes(mounted: int, attributes: int, propagation: int = 0, *, recursive: bool = True) -> None:
+    """Set attributes and, when not 0, propagation of the mount behind a descriptor."""
+    wanted = _MountAttributes(attributes, 0, propagation, 0)
+    flags = _AT_EMPTY_PATH | (_AT_RECURSIVE if recursive else 0)
+    result = _libc.syscall(
+        _SYS_MOUNT_SETATTR, mounted, b"", flags, ctypes.byref(wanted), ctypes.sizeof(_MountAttributes)
+    )
+    _checked(result, "set mount attributes")
+
+
+def attach_mount(mounted: int, target: int) -> None:
+    """Put a detached mount onto what the descriptor `target` stands for."""
+    flags = _MOVE_MOUNT_F_EMPTY_PATH | _MOVE_MOUNT_T_EMPTY_PATH
+    _checked(_libc.syscall(_SYS_MOVE_MOUNT, mounted, b"", target, b"", flags), "attach mount")
+
+
+def change_root(directory: str) -> None:
+    """Make a mount point the root of this mount namespace and let go of everything else."""
+    os.chdir(directory)
+    # Both the same: the old root ends up on top of the new one, from where it is taken off.
+    _checked(_libc.syscall(_SYS_PIVOT_ROOT[platform.machine()], b".", b"."), "pivot_root")
+    _checked(_libc.umount2(b".", _MNT_DETACH), "umount the old root")
+    os.chdir("/")
+
+
+def drop_from_bounding_set(capability: int) -> None:
+    """prctl(PR_CAPBSET_DROP)."""
+    _checked(_libc.prctl(_PR_CAPBSET_DROP, capability, 0, 0, 0), "drop a capability")
+
+
+def set_capabilities(mask: int) -> None:
+    """Make `mask` what this process has, and nothing what it hands on by inheritance."""
+    header = _CapabilityHeader(_CAPABILITY_VERSION_3, 0)
+    low, high = mask & 0xFFFFFFFF, mask >> 32
+    data = (_CapabilityData * 2)(_CapabilityData(low, low, 0), _CapabilityData(high, high, 0))
+    _checked(_libc.capset(ctypes.byref(header), data), "set capabilities")
+    _checked(_libc.prctl(_PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0), "clear ambient capabilities")
+
+
+def set_no_new_privileges() -> None:
+    """prctl(PR_SET_NO_NEW_PRIVS)."""
+    _checked(_libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "set no_new_privs")

@@ -1,0 +1,124 @@
+"""The Pods of this node as the agent keeps them in memory: rebuilt from the records at each start.
+
+Called by the Pod loop. Each entry is touched only by the worker that has its key; what others look at is one flag.
+"""
+
+from __future__ import annotations
+
+import shutil
+import threading
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from kvedge.kube.work_queue import Key
+from kvedge.resources.core import Pod
+from kvedge.standalone.agent.container_files import PodFiles
+from kvedge.standalone.agent.container_plan import PodPlace
+from kvedge.standalone.agent.pod_plan import ImageProblem
+from kvedge.standalone.agent.pod_record import PodRecord, recorded_pods
+from kvedge.standalone.agent.probe_rules import ProbeHistory
+
+
+@dataclass(slots=True)
+class LocalPod:
+    """One Pod; times in seconds since the epoch unless said otherwise."""
+
+    key: Key
+    pod: Pod
+    files: PodFiles
+    record: PodRecord
+    # What its containers need was made by this agent.
+    place: PodPlace | None = None
+    # Network and cgroup are gone, or were never made.
+    released: bool = False
+    # Anything of it may still run: no other Pod of its VM may begin.
+    in_the_way: bool = True
+    stop_asked_at: float | None = None
+    gone_since: float | None = None
+    problem: ImageProblem | None = None
+    failures: int = 0
+    # On the monotonic clock.
+    next_try: float = 0.0
+    probes: dict[str, ProbeHistory] = field(default_factory=dict)
+
+
+class LocalPods:
+    """All of them, by UID and by name."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._lock = threading.Lock()
+        self._pods: dict[str, LocalPod] = {}
+
+    def adopt(self) -> list[LocalPod]:
+        """Read what earlier agents have written down, before anything else is asked or done.
+
+        Raises:
+            PodRecordError: for a record that cannot be read.
+            OSError: as the file system has it.
+        """
+        for files, record in recorded_pods(self._directory):
+            if record is None:
+                # The record comes before everything else: nothing was made of this one.
+                shutil.rmtree(files.path)
+                continue
+            pod = record.decoded()
+            key = Key(pod.metadata.namespace, pod.metadata.name)
+            self._pods[files.uid] = LocalPod(key, pod, files, record)
+        return list(self._pods.values())
+
+    def take_on(self, pod: Pod, record: PodRecord) -> LocalPod:
+        """Begin with a Pod; nothing of it is on this host yet, not even its record."""
+        files = PodFiles(self._directory / pod.metadata.uid)
+        key = Key(pod.metadata.namespace, pod.metadata.name)
+        local = LocalPod(key, pod, files, record, released=True)
+        with self._lock:
+            self._pods[files.uid] = local
+        return local
+
+    def forget(self, uid: str) -> None:
+        """Nothing of that Pod is left."""
+        with self._lock:
+            self._pods.pop(uid, None)
+
+    def get(self, uid: str) -> LocalPod | None:
+        """The Pod with that UID, or None."""
+        with self._lock:
+            return self._pods.get(uid)
+
+    def named(self, key: Key) -> list[LocalPod]:
+        """Those of that name: more than one after a Pod was made anew."""
+        with self._lock:
+            return [local for local in self._pods.values() if local.key == key]
+
+    def uids(self) -> frozenset[str]:
+        """All UIDs."""
+        with self._lock:
+            return frozenset(self._pods)
+
+    def predecessor(self, local: LocalPod) -> str:
+        """A Pod of the same VM of which something may still run, by name; empty when there is none."""
+        with self._lock:
+            return self._predecessor(local)
+
+    def claim(self, local: LocalPod) -> str:
+        """As :meth:`predecessor`; when there is none, from now on no other Pod of this VM can begin."""
+        with self._lock:
+            found = self._predecessor(local)
+            if not found:
+                local.released = False
+            return found
+
+    def _predecessor(self, local: LocalPod) -> str:
+        if not local.record.owner:
+            return ""
+        others = (
+            other
+            for other in self._pods.values()
+            if other is not local and other.in_the_way and other.record.owner == local.record.owner
+        )
+        # Of two that both only wait, the one that sorts first begins; one that has begun waits for no waiting one.
+        blocking = (
+            other for other in others if not other.released or (local.released and other.files.uid < local.files.uid)
+        )
+        return next((str(other.key) for other in blocking), "")

@@ -1,0 +1,46 @@
+"""The kernel's table of mounts, read.
+
+Called by whatever has to know where cgroups are, or what is mounted below a directory. Reads /proc/self/mountinfo.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+_ESCAPED: Final = re.compile(r"\\([0-7]{3})")
+
+
+@dataclass(frozen=True, slots=True)
+class Mount:
+    """One mount: where, the file system's kind, and the options of its super block."""
+
+    target: Path
+    kind: str
+    options: frozenset[str]
+
+
+def mount_table() -> str:
+    """The table's text, in this process' mount namespace."""
+    return Path("/proc/self/mountinfo").read_bytes().decode("utf-8", "surrogateescape")
+
+
+def parse_mounts(text: str) -> Iterator[Mount]:
+    """The mounts of a table, in its order."""
+    for line in text.splitlines():
+        left, _, right = line.partition(" - ")
+        fields, described = left.split(" "), right.split(" ")
+        if len(fields) < 5 or len(described) < 3:
+            continue
+        # Blanks and the like are written as octal numbers; everything else is as it is.
+        target = _ESCAPED.sub(lambda match: chr(int(match.group(1), 8)), fields[4])
+        yield Mount(Path(target), described[0], frozenset(described[2].split(",")))
+
+
+def mounts_below(path: Path) -> list[Path]:
+    """What is mounted below a directory, deepest first."""
+    found = [mount.target for mount in parse_mounts(mount_table()) if path in mount.target.parents]
+    return sorted(found, key=lambda item: len(item.parts), reverse=True)

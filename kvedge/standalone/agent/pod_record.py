@@ -1,0 +1,92 @@
+"""What the agent writes down of a Pod before it does anything for it, so that nothing is lost when either is killed.
+
+Called by the Pod loop. One file per Pod, replaced as a whole.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from kvedge.resources.codec import DecodeError, JsonObject, decode, encode
+from kvedge.resources.core import Pod
+from kvedge.standalone.agent.container_files import PodFiles
+from kvedge.standalone.agent.container_state import write_whole
+
+FORMAT: Final = 1
+_UID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+
+
+class PodRecordError(Exception):
+    """A record is damaged or of a newer kvedge; the text names the file."""
+
+
+class PodRecord(msgspec.Struct, kw_only=True):
+    """`pod.json`, written before anything is made for the Pod.
+
+    `owner` is the UID that the address belongs to, `devices` the ids of devices by resource, `boot_id` the kernel's
+    boot in which its containers were started: they are lost with it.
+    """
+
+    format: int = FORMAT
+    pod: JsonObject
+    owner: str = ""
+    address: str = ""
+    boot_id: str = ""
+    image_ids: dict[str, str] = {}
+    devices: dict[str, list[str]] = {}
+
+    def decoded(self) -> Pod:
+        """The Pod as it was taken on.
+
+        Raises:
+            DecodeError: when it does not fit its type any more.
+        """
+        return decode(Pod, self.pod)
+
+
+def new_record(pod: Pod) -> PodRecord:
+    """The record of a Pod that is being taken on."""
+    return PodRecord(pod=encode(pod))
+
+
+def write_pod_record(files: PodFiles, record: PodRecord) -> None:
+    """Write the record, making the Pod's directory.
+
+    Raises:
+        OSError: as the file system has it.
+    """
+    files.path.mkdir(mode=0o750, parents=True, exist_ok=True)
+    write_whole(files.record, msgspec.json.encode(record), durable=True)
+
+
+def recorded_pods(pods: Path) -> Iterator[tuple[PodFiles, PodRecord | None]]:
+    """Every Pod directory with its record; None when the agent was killed before it wrote one.
+
+    Raises:
+        PodRecordError: for a record that cannot be read: what it stands for may be running.
+    """
+    if not pods.is_dir():
+        return
+    for path in sorted(pods.iterdir()):
+        # Whatever else lies there (lost+found, for one) is not ours.
+        if not _UID.fullmatch(path.name) or not path.is_dir():
+            continue
+        files = PodFiles(path)
+        try:
+            record = msgspec.json.decode(files.record.read_bytes(), type=PodRecord)
+            if record.format > FORMAT:
+                raise PodRecordError(f"{files.record} was written by a newer kvedge: start that one")
+            record.decoded()
+        except FileNotFoundError:
+            yield files, None
+            continue
+        except (msgspec.DecodeError, DecodeError) as error:
+            raise PodRecordError(
+                f"{files.record} is damaged ({error}): remove it once nothing of the Pod runs"
+            ) from error
+        yield files, record

@@ -1,0 +1,1 @@
+"""The embedded API: Kubernetes' REST semantics over SQLite."""

@@ -1,0 +1,249 @@
+"""The embedded API server: `kvedge standalone` and the tests start it, everybody else reaches it by HTTPS.
+
+Owns the data directory's `state/kvedge.db`, `state/pki` and `backup`, one event loop in a thread of its own, and the
+listening socket.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import socket
+import ssl
+import threading
+from collections.abc import Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+from aiohttp import web
+
+from kvedge.runtime.open_files import open_files
+from kvedge.standalone.apiserver.api_errors import ApiError
+from kvedge.standalone.apiserver.connection_acceptor import GOODBYE_SECONDS, ConnectionAcceptor
+from kvedge.standalone.apiserver.connection_gate import ConnectionGate, limits_for
+from kvedge.standalone.apiserver.copy_loop import CopyLoop
+from kvedge.standalone.apiserver.kubeconfig import write_kubeconfig
+from kvedge.standalone.apiserver.log_source import LogSource
+from kvedge.standalone.apiserver.object_hub import ObjectHub
+from kvedge.standalone.apiserver.object_store import ObjectStore
+from kvedge.standalone.apiserver.object_store_copies import CopyFailed, StoreCopies
+from kvedge.standalone.apiserver.pki import Subject
+from kvedge.standalone.apiserver.server_certificate import BoxPki, names_of_server
+from kvedge.standalone.apiserver.server_parts import ServerParts
+from kvedge.standalone.apiserver.stored import Stored
+
+log = logging.getLogger(__name__)
+
+_STOP_SECONDS: Final = 5.0
+# Longer than clients keep idle connections, so that it is the client who gives one up, not the server under a request.
+_IDLE_SECONDS: Final = 3600.0
+_DAY_SECONDS: Final = 86400.0
+
+
+@dataclass(frozen=True)
+class ApiServerConfig:
+    """How the server runs. `port` 0 takes any free port; `hosts` are further names that its certificate is for."""
+
+    data_dir: Path
+    bind: str = "127.0.0.1"
+    port: int = 6443
+    node_name: str = ""
+    hosts: Sequence[str] = ()
+
+
+class StartFailed(Exception):
+    """The server does not serve; the message says why and what to do."""
+
+
+class EmbeddedApi:
+    """The server. `start()` returns when it serves, `stop()` when everything that was written is on disk."""
+
+    def __init__(self, config: ApiServerConfig, log_source: LogSource | None = None) -> None:
+        self._config = config
+        self._log_source = log_source
+        path = config.data_dir / "state" / "kvedge.db"
+        self._store = ObjectStore(path)
+        self._copies = StoreCopies(path, config.data_dir / "backup")
+        self._thread: threading.Thread | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._stopping: asyncio.Event | None = None
+        self._socket: socket.socket | None = None
+        self._port = config.port
+        self._pki: BoxPki | None = None
+        self._kubeconfigs: dict[Path, Subject] = {}
+
+    @property
+    def address(self) -> str:
+        """The URL that clients on this box use."""
+        host = "127.0.0.1" if self._config.bind in ("0.0.0.0", "") else self._config.bind
+        return f"https://{f'[{host}]' if ':' in host else host}:{self._port}"
+
+    @property
+    def pki(self) -> BoxPki:
+        """The box's authorities, once started."""
+        assert self._pki is not None, "the server has not been started"
+        return self._pki
+
+    def start(self) -> None:
+        """Check the store, take the port, serve.
+
+        Raises:
+            StoreError: the store cannot be used.
+            StartFailed: the port is taken, or the server ended while it started.
+        """
+        self._pki = BoxPki(self._config.data_dir / "state" / "pki")
+        objects, _ = self._copies.open_store(self._store)
+        self._copy_before_an_upgrade()
+        try:
+            self._socket = _listen(self._config.bind, self._config.port)
+        except OSError as error:
+            self._store.stop()
+            raise StartFailed(
+                f"cannot listen on {self._config.bind} port {self._config.port}: {error.strerror}."
+                " Stop what uses it, or choose another address or port."
+            ) from error
+        self._port = self._socket.getsockname()[1]
+        started: Future[None] = Future()
+        self._thread = threading.Thread(target=self._run, args=(objects, started), name="kvedge-api", daemon=True)
+        self._thread.start()
+        try:
+            started.result()
+        except (ApiError, OSError) as error:
+            self._thread.join()
+            raise StartFailed(f"the API cannot be served: {error}") from error
+        log.info("the API is served at %s", self.address)
+
+    def _copy_before_an_upgrade(self) -> None:
+        """What the store is before this version writes to it for the first time is kept."""
+        if self._copies.has_one_of_this_version():
+            return
+        try:
+            self._copies.make(self._store)
+        except CopyFailed as error:
+            # Serving comes first; the loop tries again, and tells the Node.
+            log.error("%s", error)
+
+    def stop(self) -> None:
+        """End all connections, commit what was written, close the store."""
+        if self._thread is None:
+            return
+        if self._thread.is_alive() and self._loop is not None and self._stopping is not None:
+            self._loop.call_soon_threadsafe(self._stopping.set)
+        self._thread.join()
+        self._thread = None
+
+    def failure(self) -> str | None:
+        """Why it no longer serves, or None while it does."""
+        if self._thread is None:
+            return None
+        if not self._thread.is_alive():
+            return "the server's event loop has ended; the log says why"
+        return self._store.failure()
+
+    def copy_store(self, target: Path) -> None:
+        """Write a consistent copy of all objects to a file, while the server serves."""
+        self._store.copy_to(target)
+
+    def write_kubeconfig(self, path: Path, user: str, groups: Sequence[str]) -> None:
+        """Write a kubeconfig for this user, readable by its owner alone."""
+        self._kubeconfigs[path] = Subject(user, tuple(groups))
+        self._write_kubeconfig(path)
+
+    def _write_kubeconfig(self, path: Path) -> None:
+        authority, subject = self.pki.servers.certificate_pem, self._kubeconfigs[path]
+        write_kubeconfig(path, self.address, authority, self.pki.clients, subject)
+
+    def _run(self, objects: list[Stored], started: Future[None]) -> None:
+        with asyncio.Runner() as runner:
+            try:
+                runner.run(self._serve(objects, started))
+            except BaseException as error:
+                # Whoever waits in start() is told; afterwards the thread's own hook reports it.
+                if started.done():
+                    raise
+                started.set_exception(error)
+            finally:
+                self._listening().close()
+                self._store.stop()
+
+    async def _serve(self, objects: list[Stored], started: Future[None]) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._stopping = asyncio.Event()
+        hub = ObjectHub(self._store, objects)
+        parts = ServerParts(hub, self.pki, self.address, self._log_source)
+        await parts.prepare()
+        copying = CopyLoop(self._copies, self._store, hub, parts.actor, self._config.node_name, parts.now)
+        copying.start()
+        server = ConnectionGate(parts.dispatcher.handle, limits_for(open_files()), _IDLE_SECONDS)
+        tls = self._tls()
+        acceptor = ConnectionAcceptor(self._listening(), tls, server)
+        acceptor.start()
+        renewing = asyncio.create_task(self._renew_daily(tls), name="certificate renewal")
+        try:
+            started.set_result(None)
+            await self._stopping.wait()
+        finally:
+            renewing.cancel()
+            copying.stop()
+            await acceptor.stop()
+            await parts.stop()
+            await _end_connections(server)
+            server.close()
+
+    def _listening(self) -> socket.socket:
+        assert self._socket is not None
+        return self._socket
+
+    def _renew(self) -> bool:
+        """Make the server a new certificate when the present one is old or for other names."""
+        names = names_of_server(self._config.bind, [*self._config.hosts, self._config.node_name])
+        return self.pki.renew_server(names, datetime.now(UTC))
+
+    async def _renew_daily(self, tls: ssl.SSLContext) -> None:
+        """A box may run for years without a restart; new connections are shown the new certificate."""
+        while True:
+            await asyncio.sleep(_DAY_SECONDS)
+            if self._renew():
+                tls.load_cert_chain(self.pki.certificate_file, self.pki.key_file)
+            for path in tuple(self._kubeconfigs):
+                self._write_kubeconfig(path)
+
+    def _tls(self) -> ssl.SSLContext:
+        self._renew()
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        context.load_cert_chain(self.pki.certificate_file, self.pki.key_file)
+        context.load_verify_locations(self.pki.clients.certificate_file)
+        # Optional, so that a client without a certificate is answered 401 instead of a broken connection.
+        context.verify_mode = ssl.CERT_OPTIONAL
+        return context
+
+
+async def _end_connections(server: web.Server) -> None:
+    """Let requests finish, then close every connection and wait until its socket is closed."""
+    transports = [connection.transport for connection in server.connections]
+    # A connection that has just been lost is still in the list, and has no socket any more.
+    found = [transport.get_extra_info("socket") for transport in transports if transport is not None]
+    sockets = [connected for connected in found if connected is not None]
+    server.pre_shutdown()
+    await server.shutdown(_STOP_SECONDS)
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(2 * GOODBYE_SECONDS):
+            while any(connected.fileno() >= 0 for connected in sockets):
+                await asyncio.sleep(0.005)
+
+
+def _listen(bind: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in bind else socket.AF_INET
+    listening = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind((bind, port))
+    except OSError:
+        listening.close()
+        raise
+    return listening

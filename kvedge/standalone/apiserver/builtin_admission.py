@@ -1,0 +1,99 @@
+"""What the API server itself has to say of a write, before and after the webhooks: rights handed on, and certificates.
+
+Wraps the webhooks' admission; called by the write path. Asks the authorizer, changes only the object of the request.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from typing import Final
+
+from kvedge.resources.codec import JsonObject
+from kvedge.resources.policy_rules import RBAC_GROUP
+from kvedge.standalone.apiserver import csr_rules
+from kvedge.standalone.apiserver.admission import Admission, Review
+from kvedge.standalone.apiserver.api_errors import Forbidden
+from kvedge.standalone.apiserver.authorizer_rules import MASTERS, Authorizer
+from kvedge.standalone.apiserver.csr_rules import REQUESTS
+from kvedge.standalone.apiserver.json_values import same
+from kvedge.standalone.apiserver.rbac_guard import RbacGuard
+from kvedge.standalone.apiserver.request_context import Caller
+from kvedge.standalone.apiserver.request_target import RequestTarget
+from kvedge.standalone.apiserver.write_rules import invalid, target_of, timestamp
+
+_GROUP: Final = "certificates.k8s.io"
+
+
+class BuiltInAdmission:
+    """Admission of the built-in kinds around that of the webhooks."""
+
+    def __init__(self, inner: Admission, authorizer: Authorizer, guard: RbacGuard, now: Callable[[], datetime]) -> None:
+        self._inner = inner
+        self._authorizer = authorizer
+        self._guard = guard
+        self._now = now
+
+    async def mutate(self, review: Review) -> JsonObject | None:
+        """The object as it is to be written.
+
+        Raises:
+            ApiError: somebody refuses it.
+        """
+        obj = await self._inner.mutate(review)
+        if obj is None:
+            return None
+        context = review.context
+        if context.kind.group == RBAC_GROUP:
+            self._guard.check(context, obj, review.old)
+        elif context.kind.storage == REQUESTS:
+            self._settle_request(review, obj)
+        return obj
+
+    async def validate(self, review: Review) -> None:
+        """Return when nobody objects.
+
+        Raises:
+            ApiError: somebody refuses it.
+        """
+        if review.context.kind.storage == REQUESTS and review.obj is not None:
+            self._check_request(review, review.obj)
+        await self._inner.validate(review)
+
+    def _settle_request(self, review: Review, obj: JsonObject) -> None:
+        if review.old is None:
+            csr_rules.settle_create(obj, review.context.caller)
+        else:
+            csr_rules.settle_update(obj, review.old, review.context.target.subresource, timestamp(self._now()))
+
+    def _check_request(self, review: Review, obj: JsonObject) -> None:
+        context, signer = review.context, obj["spec"]["signerName"]
+        if review.old is None:
+            self._check_subject(review, obj)
+            return
+        subresource = context.target.subresource
+        if subresource == "approval" and not self._may(context.caller, "approve", signer):
+            why = f'user not permitted to approve requests with signerName "{signer}"'
+            raise Forbidden(target_of(context.kind, review.name), why)
+        if subresource == "status":
+            errors = csr_rules.decided_elsewhere(obj, review.old)
+            if errors:
+                raise invalid(context.kind, review.name, errors)
+            if not same(obj.get("status"), review.old.get("status")) and not self._may(context.caller, "sign", signer):
+                why = f'user not permitted to sign requests with signerName "{signer}"'
+                raise Forbidden(target_of(context.kind, review.name), why)
+
+    def _check_subject(self, review: Review, obj: JsonObject) -> None:
+        if obj["spec"]["signerName"] != csr_rules.CLIENT_SIGNER:
+            return
+        if MASTERS in csr_rules.groups_of(csr_rules.parsed_request(obj["spec"]["request"])):
+            why = f"use of {csr_rules.CLIENT_SIGNER} signer with {MASTERS} group is not allowed"
+            raise Forbidden(target_of(review.context.kind, review.name), why)
+
+    def _may(self, caller: Caller, verb: str, signer: str) -> bool:
+        """Whether the caller has the verb on this signer, or on all of its domain."""
+        domain = signer.partition("/")[0]
+        return any(
+            self._authorizer.allows(caller, RequestTarget(verb, "", _GROUP, "v1", "", "signers", name))
+            for name in (signer, f"{domain}/*")
+        )

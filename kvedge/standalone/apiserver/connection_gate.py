@@ -1,0 +1,218 @@
+"""How many connections and requests the server holds at once, and which it gives up when there are too many.
+
+The HTTP server itself: made by `EmbeddedApi`, in its event loop. A connection belongs to the user of its certificate,
+or to nobody; the one that gives way is the one that has been idle longest, of the user who has too many. What is being
+answered is never given up for another.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Final
+
+from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
+
+from kvedge.standalone.apiserver.api_errors import TooManyRequests
+from kvedge.standalone.apiserver.request_target import is_true
+from kvedge.standalone.apiserver.resource_routes import status_response
+
+log = logging.getLogger(__name__)
+
+# So long a new connection may take until its first request is there. A client that opens one has something to say.
+HEADER_SECONDS: Final = 15.0
+_SWEEP_SECONDS: Final = 1.0
+# A client may be slow to take an answer, by this and a second for so many bytes.
+_ANSWER_SECONDS: Final = 60.0
+_ANSWER_RATE: Final = 64 << 10
+# Longer answers are handed to the connection piece by piece.
+_PIECE: Final = 128 << 10
+# As the real API server has it: so many requests are worked on at once, the others are told to come again.
+READS, WRITES = 400, 200
+_READING: Final = frozenset({"GET", "HEAD", "OPTIONS"})
+
+# What aiohttp has to say. It answers by itself who does not speak HTTP, and would log a traceback for each of them.
+_http_log = logging.getLogger(f"{__name__}.http")
+_http_log.addFilter(lambda record: not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError)))
+
+Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How many connections there may be: in all, of one user, and of those who have no certificate."""
+
+    total: int = 4096
+    of_one: int = 1024
+    of_nobody: int = 128
+
+
+def limits_for(open_files: int) -> Limits:
+    """Limits that leave half of the descriptors of this process to everything else."""
+    total = max(64, min(Limits.total, open_files // 2))
+    return Limits(total, min(Limits.of_one, total * 3 // 4), min(Limits.of_nobody, total // 8))
+
+
+@dataclass(eq=False)
+class _Connection:
+    owner: str
+    transport: asyncio.Transport
+    since: float
+    # Whether a request has come over it.
+    used: bool = False
+
+
+class ConnectionGate(web.Server):
+    """The HTTP server, with limits."""
+
+    def __init__(self, handler: Handler, limits: Limits, keepalive_seconds: float) -> None:
+        super().__init__(
+            self._counted,
+            access_log=None,
+            logger=_http_log,
+            # So long the rest of a refused body is read, so that the client gets to see the refusal.
+            lingering_time=2.0,
+            handler_cancellation=True,
+            keepalive_timeout=keepalive_seconds,
+            # A long label selector is in the first line.
+            max_line_size=64 << 10,
+        )
+        self._serve = handler
+        self._limits = limits
+        self._known: dict[web.RequestHandler, _Connection] = {}
+        # By owner; the longest idle comes first.
+        self._idle: dict[str, dict[web.RequestHandler, _Connection]] = {}
+        self._counts: dict[str, int] = {}
+        self._working = {True: 0, False: 0}
+        self._timer: asyncio.TimerHandle | None = None
+        self._sweep()
+
+    def connection_made(self, handler: web.RequestHandler, transport: asyncio.Transport) -> None:
+        """Take a connection in, perhaps in another's place."""
+        super().connection_made(handler, transport)
+        owner = _owner(transport)
+        self._known[handler] = connection = _Connection(owner, transport, self._loop.time())
+        self._counts[owner] = self._counts.get(owner, 0) + 1
+        # Not yet among the idle ones, so that it is not given up for itself.
+        most = self._limits.of_one if owner else self._limits.of_nobody
+        fits = self._counts[owner] <= most or self._give_up(owner)
+        if fits and (len(self._known) <= self._limits.total or self.give_one_up()):
+            self._idle.setdefault(owner, {})[handler] = connection
+            return
+        log.warning("a connection of %s is refused: all of them are at work", owner or "an unknown client")
+        self._forget(handler)
+        transport.abort()
+
+    def connection_lost(self, handler: web.RequestHandler, exc: BaseException | None = None) -> None:
+        """Forget a connection."""
+        super().connection_lost(handler, exc)
+        self._forget(handler)
+
+    def give_one_up(self) -> bool:
+        """Close the longest idle connection of whoever has the most; false when all are at work."""
+        owners = [owner for owner, idle in self._idle.items() if idle]
+        return bool(owners) and self._give_up(max(owners, key=lambda owner: self._counts[owner]))
+
+    def close(self) -> None:
+        """Stop looking after connections; for the end of the server."""
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _give_up(self, owner: str) -> bool:
+        idle = self._idle.get(owner)
+        if not idle:
+            return False
+        handler, connection = next(iter(idle.items()))
+        self._forget(handler)
+        connection.transport.abort()
+        return True
+
+    def _forget(self, handler: web.RequestHandler) -> None:
+        connection = self._known.pop(handler, None)
+        if connection is None:
+            return
+        owner = connection.owner
+        self._idle.get(owner, {}).pop(handler, None)
+        self._counts[owner] -= 1
+        if not self._counts[owner]:
+            del self._counts[owner]
+            self._idle.pop(owner, None)
+
+    def _sweep(self) -> None:
+        """Close the connections over which no request has come."""
+        late = self._loop.time() - HEADER_SECONDS
+        for handler, connection in list(self._known.items()):
+            if not connection.used and connection.since < late:
+                self._forget(handler)
+                connection.transport.abort()
+        self._timer = self._loop.call_later(_SWEEP_SECONDS, self._sweep)
+
+    async def _counted(self, request: web.BaseRequest) -> web.StreamResponse:
+        handler = request.protocol
+        connection = self._known.get(handler)
+        if connection is not None:
+            connection.used = True
+            self._idle.get(connection.owner, {}).pop(handler, None)
+        try:
+            return await self._limited(request)
+        finally:
+            if connection is not None and self._known.get(handler) is connection:
+                self._idle.setdefault(connection.owner, {})[handler] = connection
+
+    async def _limited(self, request: web.BaseRequest) -> web.StreamResponse:
+        if _lasts(request):
+            return await self._serve(request)
+        reads = request.method in _READING
+        if self._working[reads] >= (READS if reads else WRITES):
+            return status_response(TooManyRequests("too many requests are worked on, please try again later", 1))
+        self._working[reads] += 1
+        try:
+            return await _sent(request, await self._serve(request))
+        finally:
+            self._working[reads] -= 1
+
+
+async def _sent(request: web.BaseRequest, response: web.StreamResponse) -> web.StreamResponse:
+    """Have the client take its answer, which counts as work while it is in memory; returns what was sent."""
+    body = response.body if isinstance(response, web.Response) else None
+    size = len(body) if isinstance(body, bytes) else 0
+    try:
+        async with asyncio.timeout(_ANSWER_SECONDS + size / _ANSWER_RATE):
+            if isinstance(body, bytes) and size > _PIECE and request.method == "GET":
+                return await _in_pieces(request, response, body)
+            await response.prepare(request)
+            await response.write_eof()
+    except TimeoutError:
+        if request.transport is not None:
+            request.transport.abort()
+    return response
+
+
+async def _in_pieces(request: web.BaseRequest, response: web.StreamResponse, body: bytes) -> web.StreamResponse:
+    """Written at once, all of it would be encrypted and kept by the connection, however slow the client is."""
+    stream = web.StreamResponse(status=response.status, headers=response.headers)
+    stream.content_length = len(body)
+    await stream.prepare(request)
+    view = memoryview(body)
+    for start in range(0, len(body), _PIECE):
+        await stream.write(view[start : start + _PIECE])
+    await stream.write_eof()
+    return stream
+
+
+def _lasts(request: web.BaseRequest) -> bool:
+    """Whether a request is meant to go on: watches, followed logs, streams."""
+    if request.method not in _READING:
+        return "Upgrade" in request.headers
+    query = request.query
+    return "Upgrade" in request.headers or is_true(query.get("watch", "")) or is_true(query.get("follow", ""))
+
+
+def _owner(transport: asyncio.Transport) -> str:
+    """The user whose certificate was verified, or nobody."""
+    certificate = transport.get_extra_info("peercert") or {}
+    pairs = [pair for part in certificate.get("subject", ()) for pair in part]
+    return next((str(value) for name, value in pairs if name == "commonName"), "")

@@ -1,0 +1,148 @@
+"""Every request comes in here: who is it, what is wanted, may they, and who serves it.
+
+One instance per server, in its event loop. What is refused anywhere behind it becomes a Status here.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from typing import Final
+
+from aiohttp import web
+
+from kvedge.standalone.apiserver.aggregation_proxy import AggregationProxy
+from kvedge.standalone.apiserver.api_errors import (
+    ApiError,
+    Forbidden,
+    InternalError,
+    MethodNotAllowed,
+    PathNotFound,
+    Target,
+)
+from kvedge.standalone.apiserver.authorizer_rules import Authorizer
+from kvedge.standalone.apiserver.discovery_routes import DiscoveryRoutes
+from kvedge.standalone.apiserver.identity import Authenticator
+from kvedge.standalone.apiserver.media_types import APPLY_PATCH
+from kvedge.standalone.apiserver.object_hub import ObjectHub
+from kvedge.standalone.apiserver.request_context import Caller, RequestContext, WriteOptions, write_options
+from kvedge.standalone.apiserver.request_target import RequestTarget, is_plain, request_target
+from kvedge.standalone.apiserver.resource_routes import ResourceRoutes, status_response
+from kvedge.standalone.apiserver.served_kinds import ServedKind
+
+log = logging.getLogger(__name__)
+
+_OPTIONS_KINDS: Final = {"create": "CreateOptions", "update": "UpdateOptions", "patch": "PatchOptions"}
+
+# Written as the object itself; what of it may change is the write path's to say.
+_PLAIN_SUBRESOURCES: Final = {
+    "status": ("get", "update", "patch"),
+    "approval": ("get", "update", "patch"),
+    "finalize": ("update",),
+}
+
+# Serves a subresource, or a kind that is not stored. Found by (storage or "*", subresource or "").
+Route = Callable[[web.BaseRequest, RequestContext], Awaitable[web.StreamResponse]]
+
+
+class Dispatcher:
+    """The handler of the HTTP server.
+
+    Args:
+        special: routes by stored resource ("*" for all) and subresource ("" for the kind itself).
+    """
+
+    def __init__(
+        self,
+        hub: ObjectHub,
+        resources: ResourceRoutes,
+        discovery: DiscoveryRoutes,
+        proxy: AggregationProxy,
+        authorizer: Authorizer,
+        authenticator: Authenticator,
+        special: dict[tuple[str, str], Route],
+    ) -> None:
+        self._hub = hub
+        self._resources = resources
+        self._discovery = discovery
+        self._proxy = proxy
+        self._authorizer = authorizer
+        self._authenticator = authenticator
+        self._special = special
+
+    async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        """Answer a request; never raises for what a client did."""
+        try:
+            return await self._answer(request)
+        except ApiError as error:
+            return status_response(error)
+        except ConnectionResetError:
+            # The client left; there is nobody to answer.
+            raise
+        except Exception as error:
+            log.exception("%s %s failed", request.method, request.path)
+            return status_response(InternalError(type(error).__name__))
+
+    async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
+        caller = self._authenticator.caller_of(request)
+        if not is_plain(request.raw_path):
+            raise PathNotFound()
+        target = request_target(request.method, request.path, request.query)
+        api = self._proxy.api_of(target.group, target.version) if target.group else None
+        if not self._authorizer.allows(caller, target) and not (api and self._may_enter(caller, target)):
+            raise forbidden(caller, target)
+        if api is not None:
+            return await self._proxy.serve(request, caller, api)
+        if not target.is_resource:
+            return await self._discovery.serve(request, target)
+        if request.method == "HEAD":
+            # Authorized as the read that it is, and served nowhere.
+            raise MethodNotAllowed()
+        kind = self._hub.kinds.at(target.group, target.version, target.resource)
+        if kind is None or (target.namespace and not kind.namespaced and kind.plural != "namespaces"):
+            raise PathNotFound()
+        return await self._route(request, target, kind, caller)
+
+    def _may_enter(self, caller: Caller, target: RequestTarget) -> bool:
+        """Whether a call goes to another server, which knows what in its path is a name and what a subresource.
+
+        It is asked here, as in Kubernetes, for the first word of the subresource (`portforward` of
+        `portforward/22/tcp`); the other server asks for what it really is (`vnc/screenshot`).
+        """
+        first = target.subresource.partition("/")[0]
+        return first != target.subresource and self._authorizer.allows(caller, replace(target, subresource=first))
+
+    async def _route(
+        self, request: web.BaseRequest, target: RequestTarget, kind: ServedKind, caller: Caller
+    ) -> web.StreamResponse:
+        options = WriteOptions()
+        if target.verb in _OPTIONS_KINDS:
+            agent = request.headers.get("User-Agent", "")
+            applies = request.headers.get("Content-Type", "").startswith(APPLY_PATCH)
+            options = write_options(request.query, agent, _OPTIONS_KINDS[target.verb], applies=applies)
+        context = RequestContext(target, kind, caller, options)
+        if kind.deprecation:
+            context.warn(kind.deprecation)
+        if target.subresource and target.subresource not in kind.subresources:
+            raise PathNotFound()
+        if not target.subresource and target.verb not in kind.verbs:
+            raise MethodNotAllowed()
+        route = self._special.get((kind.storage, target.subresource)) or self._special.get(("*", target.subresource))
+        if route is not None:
+            return await route(request, context)
+        if target.subresource and target.verb not in _PLAIN_SUBRESOURCES.get(target.subresource, ()):
+            raise MethodNotAllowed()
+        if kind.namespaced and not target.namespace and target.verb not in ("list", "watch"):
+            raise MethodNotAllowed()
+        return await self._resources.serve(request, context)
+
+
+def forbidden(caller: Caller, target: RequestTarget) -> Forbidden:
+    """The refusal of something that this caller may not do."""
+    if not target.is_resource:
+        return Forbidden(None, f'User "{caller.user}" cannot {target.verb} path "{target.path}"')
+    resource = f"{target.resource}/{target.subresource}" if target.subresource else target.resource
+    where = f'in the namespace "{target.namespace}"' if target.namespace else "at the cluster scope"
+    why = f'User "{caller.user}" cannot {target.verb} resource "{resource}" in API group "{target.group}" {where}'
+    return Forbidden(Target(target.resource, target.name, target.group), why)

@@ -1,0 +1,200 @@
+"""The certificates of one box: its own authorities, the server's certificate and the clients'.
+
+Used by the embedded API at its start, and by `kvedge standalone` for whoever serves webhooks or an aggregated API.
+Touches only the directory it is given; private keys are readable by their owner alone, and every file appears whole.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric.types import CertificatePublicKeyTypes
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+# A box without a battery-backed clock boots in the past: nothing it made itself may be "not yet valid" then.
+_NOT_BEFORE = datetime(2020, 1, 1, tzinfo=UTC)
+# Everybody who was ever given a kubeconfig trusts the authority, so it is made once, for as long as a box may live.
+_CA_LIFE = timedelta(days=10950)
+_LEAF_LIFE = timedelta(days=1095)
+
+
+@dataclass(frozen=True)
+class KeyPair:
+    """A certificate and its private key, as PEM texts."""
+
+    certificate: bytes
+    key: bytes
+
+
+@dataclass(frozen=True)
+class Subject:
+    """Who a client certificate speaks for: CN is the user, each O a group."""
+
+    user: str
+    groups: tuple[str, ...] = ()
+
+
+class Authority:
+    """A certificate authority kept in `<directory>/<name>.crt` and `.key`; made when it is missing."""
+
+    def __init__(self, directory: Path, name: str) -> None:
+        directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self._certificate_file = directory / f"{name}.crt"
+        self._key_file = directory / f"{name}.key"
+        if not self._certificate_file.exists() or not self._key_file.exists():
+            self._make(f"kvedge-{name}")
+        self.certificate_pem = self._certificate_file.read_bytes()
+        self._certificate = x509.load_pem_x509_certificate(self.certificate_pem)
+        key = serialization.load_pem_private_key(self._key_file.read_bytes(), password=None)
+        assert isinstance(key, ec.EllipticCurvePrivateKey)
+        self._key = key
+
+    @property
+    def certificate_file(self) -> Path:
+        return self._certificate_file
+
+    def issue_client(self, subject: Subject) -> KeyPair:
+        """A certificate for a client."""
+        attributes = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, group) for group in subject.groups]
+        name = x509.Name([*attributes, x509.NameAttribute(NameOID.COMMON_NAME, subject.user)])
+        return self._issue(name, ExtendedKeyUsageOID.CLIENT_AUTH, ())
+
+    def issue_server(self, common_name: str, hosts: Sequence[str]) -> KeyPair:
+        """A certificate for a server that is reached by these names and addresses."""
+        name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
+        return self._issue(name, ExtendedKeyUsageOID.SERVER_AUTH, hosts)
+
+    def sign_client(self, request: x509.CertificateSigningRequest, life: timedelta) -> bytes:
+        """A client certificate for the subject and the key of a request that somebody has approved, as PEM."""
+        certificate = self._signed(request.subject, request.public_key(), ExtendedKeyUsageOID.CLIENT_AUTH, (), life)
+        return certificate.public_bytes(serialization.Encoding.PEM)
+
+    def _make(self, common_name: str) -> None:
+        key = ec.generate_private_key(ec.SECP256R1())
+        name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
+        usage = x509.KeyUsage(True, False, False, False, False, True, True, False, False)
+        certificate = (
+            _builder(name, name, key.public_key(), _CA_LIFE)
+            .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+            .add_extension(usage, critical=True)
+            .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+            .sign(key, hashes.SHA256())
+        )
+        # The key first: with a certificate but no key the pair is made again.
+        write_secret(self._key_file, _key_pem(key))
+        write_secret(self._certificate_file, certificate.public_bytes(serialization.Encoding.PEM), mode=0o644)
+
+    def _issue(self, name: x509.Name, usage: x509.ObjectIdentifier, hosts: Sequence[str]) -> KeyPair:
+        key = ec.generate_private_key(ec.SECP256R1())
+        certificate = self._signed(name, key.public_key(), usage, hosts, _LEAF_LIFE)
+        return KeyPair(certificate.public_bytes(serialization.Encoding.PEM), _key_pem(key))
+
+    def _signed(
+        self,
+        name: x509.Name,
+        key: CertificatePublicKeyTypes,
+        usage: x509.ObjectIdentifier,
+        hosts: Sequence[str],
+        life: timedelta,
+    ) -> x509.Certificate:
+        builder = (
+            _builder(name, self._certificate.subject, key, life)
+            .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+            .add_extension(x509.ExtendedKeyUsage([usage]), critical=False)
+            .add_extension(
+                x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key()),
+                critical=False,
+            )
+        )
+        if hosts:
+            builder = builder.add_extension(x509.SubjectAlternativeName([_general_name(host) for host in hosts]), False)
+        return builder.sign(self._key, hashes.SHA256())
+
+    def issued(self, certificate_pem: bytes) -> bool:
+        """Whether this authority signed the certificate."""
+        certificate = x509.load_pem_x509_certificate(certificate_pem)
+        try:
+            certificate.verify_directly_issued_by(self._certificate)
+        except (InvalidSignature, ValueError):
+            return False
+        return True
+
+    @staticmethod
+    def fits(certificate_pem: bytes, key_pem: bytes) -> bool:
+        """Whether the private key is the one that the certificate is for."""
+        try:
+            key = serialization.load_pem_private_key(key_pem, password=None)
+        except ValueError:
+            return False
+        certificate = x509.load_pem_x509_certificate(certificate_pem)
+        return key.public_key() == certificate.public_key()
+
+
+def is_fresh(certificate_pem: bytes, now: datetime) -> bool:
+    """True while more than a third of a leaf certificate's life is left."""
+    certificate = x509.load_pem_x509_certificate(certificate_pem)
+    return certificate.not_valid_after_utc - now > _LEAF_LIFE / 3
+
+
+def server_names(certificate_pem: bytes) -> set[str]:
+    """The names and addresses that a server certificate is for."""
+    certificate = x509.load_pem_x509_certificate(certificate_pem)
+    names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    return {str(name.value) for name in names}
+
+
+def subject_of(certificate_pem: bytes) -> Subject:
+    """Whom a client certificate speaks for."""
+    subject = x509.load_pem_x509_certificate(certificate_pem).subject
+    users = [str(attribute.value) for attribute in subject.get_attributes_for_oid(NameOID.COMMON_NAME)]
+    groups = [str(attribute.value) for attribute in subject.get_attributes_for_oid(NameOID.ORGANIZATION_NAME)]
+    return Subject(users[0] if users else "", tuple(groups))
+
+
+def write_secret(path: Path, content: bytes, mode: int = 0o600) -> None:
+    """Write a file so that it is whole under its name or not there, and never readable by more than `mode` says."""
+    unfinished = path.with_name(f".{path.name}.unfinished")
+    unfinished.unlink(missing_ok=True)
+    descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    unfinished.replace(path)
+
+
+def _builder(
+    subject: x509.Name, issuer: x509.Name, key: CertificatePublicKeyTypes, life: timedelta
+) -> x509.CertificateBuilder:
+    now = max(datetime.now(UTC), _NOT_BEFORE)
+    return (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer)
+        .public_key(key)
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(_NOT_BEFORE)
+        .not_valid_after(now + life)
+    )
+
+
+def _general_name(host: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ipaddress.ip_address(host))
+    except ValueError:
+        return x509.DNSName(host)
+
+
+def _key_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
+    return key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )

@@ -1,0 +1,243 @@
+"""The subresources that only Pods have: log, binding, eviction.
+
+Called by the dispatcher. Logs come from the node agent's `LogSource`; the other two are writes like any other.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import queue
+import threading
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Final
+
+import msgspec
+from aiohttp import web
+
+from kvedge.resources.codec import JsonObject
+from kvedge.standalone.apiserver import deletion_rules, write_rules
+from kvedge.standalone.apiserver.admission import Admission, Review
+from kvedge.standalone.apiserver.api_errors import BadRequest, Conflict, MethodNotAllowed, NotFound
+from kvedge.standalone.apiserver.log_source import LogRequest, LogSource, NoLog
+from kvedge.standalone.apiserver.object_hub import ObjectHub
+from kvedge.standalone.apiserver.object_remover import ObjectRemover
+from kvedge.standalone.apiserver.object_writer import ObjectWriter
+from kvedge.standalone.apiserver.request_body import read_object
+from kvedge.standalone.apiserver.request_context import RequestContext
+from kvedge.standalone.apiserver.request_target import is_true
+from kvedge.standalone.apiserver.resource_routes import json_response
+
+# So many pieces of a log may wait for a slow client.
+_PIECES: Final = 64
+
+
+class PodRoutes:
+    """Serves pods/log, pods/binding and pods/eviction."""
+
+    def __init__(
+        self,
+        hub: ObjectHub,
+        admission: Admission,
+        writer: ObjectWriter,
+        remover: ObjectRemover,
+        log_source: LogSource | None,
+    ) -> None:
+        self._hub = hub
+        self._admission = admission
+        self._writer = writer
+        self._remover = remover
+        self._log_source = log_source
+
+    async def log(self, request: web.BaseRequest, context: RequestContext) -> web.StreamResponse:
+        """GET pods/<name>/log."""
+        if context.target.verb != "get":
+            raise MethodNotAllowed()
+        pod = self._pod(context)
+        wanted = log_request(pod, request.query, self._writer.now())
+        if self._log_source is None:
+            raise BadRequest("no node agent runs here that could give out the logs of containers")
+        return await _LogStream(self._log_source, wanted).serve(request)
+
+    async def bind(self, request: web.BaseRequest, context: RequestContext) -> web.StreamResponse:
+        """POST pods/<name>/binding: put the Pod on a node."""
+        if context.target.verb != "create":
+            raise MethodNotAllowed()
+        node = ((await read_object(request)).get("target") or {}).get("name")
+        if not node:
+            raise BadRequest("target.name: Required value")
+
+        def bound(pod: JsonObject) -> JsonObject:
+            spec = pod["spec"]
+            if pod["metadata"].get("deletionTimestamp"):
+                why = f"pod {context.target.name} is being deleted, cannot be assigned to a host"
+                raise Conflict(write_rules.target_of(context.kind, context.target.name), why)
+            if spec.get("nodeName"):
+                why = f'pod {context.target.name} is already assigned to node "{spec["nodeName"]}"'
+                raise Conflict(write_rules.target_of(context.kind, context.target.name), why)
+            spec["nodeName"] = node
+            conditions = pod.setdefault("status", {}).setdefault("conditions", [])
+            scheduled = {
+                "type": "PodScheduled",
+                "status": "True",
+                "lastProbeTime": None,
+                "lastTransitionTime": write_rules.timestamp(self._writer.now()),
+            }
+            conditions[:] = [item for item in conditions if item.get("type") != "PodScheduled"] + [scheduled]
+            return pod
+
+        await self._writer.change(context, bound)
+        return json_response(_success(), 201, context)
+
+    async def evict(self, request: web.BaseRequest, context: RequestContext) -> web.StreamResponse:
+        """POST pods/<name>/eviction: delete the Pod, if admission lets it go."""
+        if context.target.verb != "create":
+            raise MethodNotAllowed()
+        body = await read_object(request)
+        options = deletion_rules.delete_options(body.get("deleteOptions") or {})
+        pod = self._pod(context)
+        await self._admission.validate(Review(context, "CREATE", {"metadata": {}, **body}, pod, context.target.name))
+        deletion = replace(context, target=replace(context.target, verb="delete", subresource=""))
+        await self._remover.delete(deletion, context.target.name, options)
+        return json_response(_success(), 201, context)
+
+    def _pod(self, context: RequestContext) -> JsonObject:
+        stored = self._hub.get(context.key)
+        if stored is None:
+            raise NotFound(context.error_target)
+        return stored.load()
+
+
+class _LogStream:
+    """Carries a log from the source's blocking iterator to a client: a thread reads, the event loop writes."""
+
+    def __init__(self, source: LogSource, wanted: LogRequest) -> None:
+        self._source = source
+        self._wanted = wanted
+        self._stopped = threading.Event()
+        self._loop = asyncio.get_running_loop()
+        self._filled = asyncio.Event()
+        self._pieces: queue.Queue[bytes | None] = queue.Queue(_PIECES)
+        self._failure: NoLog | None = None
+
+    async def serve(self, request: web.BaseRequest) -> web.StreamResponse:
+        """Stream until the log or the client ends."""
+        name = f"kvedge-log-{self._wanted.pod}"
+        thread = threading.Thread(target=self._read, name=name, daemon=True)
+        thread.start()
+        try:
+            first = await self._next()
+            if first is None and self._failure is not None:
+                raise BadRequest(str(self._failure))
+            response = web.StreamResponse(headers={"Content-Type": "text/plain", "Cache-Control": "no-cache, private"})
+            await response.prepare(request)
+            piece = first
+            while piece is not None:
+                await response.write(piece)
+                piece = await self._next()
+            return response
+        finally:
+            self._stopped.set()
+
+    def _read(self) -> None:
+        left = self._wanted.limit_bytes
+        try:
+            with contextlib.suppress(_Gone):
+                for piece in self._source.read_log(self._wanted, self._stopped):
+                    kept = piece if left is None else piece[:left]
+                    self._put(kept)
+                    left = None if left is None else left - len(kept)
+                    if left == 0 or self._stopped.is_set():
+                        break
+        except NoLog as error:
+            self._failure = error
+        finally:
+            with contextlib.suppress(_Gone):
+                self._put(None)
+
+    def _put(self, piece: bytes | None) -> None:
+        while True:
+            if self._stopped.is_set():
+                raise _Gone
+            try:
+                self._pieces.put(piece, timeout=0.5)
+            except queue.Full:
+                # The client reads slowly, or has gone without a word yet.
+                continue
+            break
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._filled.set)
+
+    async def _next(self) -> bytes | None:
+        while True:
+            try:
+                return self._pieces.get_nowait()
+            except queue.Empty:
+                await self._filled.wait()
+                self._filled.clear()
+
+
+class _Gone(Exception):
+    """Nobody reads any more."""
+
+
+def log_request(pod: JsonObject, query: Mapping[str, str], now: datetime) -> LogRequest:
+    """What a request for a Pod's log means.
+
+    Raises:
+        BadRequest: it names no container where there are several, or one that is not there, or an option is wrong.
+    """
+    metadata, spec = pod["metadata"], pod.get("spec") or {}
+    names = [item["name"] for group in ("containers", "initContainers") for item in spec.get(group) or []]
+    container = query.get("container", "")
+    if not container:
+        plain = [item["name"] for item in spec.get("containers") or []]
+        if len(plain) != 1:
+            listed = " ".join(names)
+            raise BadRequest(
+                f"a container name must be specified for pod {metadata['name']}, choose one of: [{listed}]"
+            )
+        container = plain[0]
+    if container not in names:
+        raise BadRequest(f"container {container} is not valid for pod {metadata['name']}")
+    return LogRequest(
+        namespace=metadata["namespace"],
+        pod=metadata["name"],
+        pod_uid=metadata["uid"],
+        container=container,
+        follow=is_true(query.get("follow", "")),
+        tail_lines=_number(query, "tailLines"),
+        since=_since(query, now),
+        limit_bytes=_number(query, "limitBytes"),
+        timestamps=is_true(query.get("timestamps", "")),
+        previous=is_true(query.get("previous", "")),
+    )
+
+
+def _since(query: Mapping[str, str], now: datetime) -> datetime | None:
+    seconds, time = _number(query, "sinceSeconds"), query.get("sinceTime", "")
+    if seconds is not None and time:
+        raise BadRequest("at most one of `sinceTime` or `sinceSeconds` may be specified")
+    if seconds is not None:
+        return now - timedelta(seconds=seconds)
+    if not time:
+        return None
+    try:
+        return write_rules.parse_timestamp(time)
+    except ValueError as error:
+        raise BadRequest(f"sinceTime: {error}") from error
+
+
+def _number(query: Mapping[str, str], name: str) -> int | None:
+    text = query.get(name, "")
+    if not text:
+        return None
+    if not text.isascii() or not text.isdigit():
+        raise BadRequest(f'{name}: "{text}" is not a number that is 0 or more')
+    return int(text)
+
+
+def _success() -> bytes:
+    return msgspec.json.encode({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201})

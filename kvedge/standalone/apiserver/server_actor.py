@@ -1,0 +1,82 @@
+"""What the server's own loops do to objects: through the same write and delete paths as any client's requests.
+
+Used by the garbage collector and the loops that empty namespaces and CRDs. Admission is asked as for anybody, except
+that nobody may keep the server from taking its own finalizers off.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from kvedge.resources.codec import JsonObject
+from kvedge.standalone.apiserver.deletion_rules import DeleteOptions
+from kvedge.standalone.apiserver.object_hub import ObjectHub
+from kvedge.standalone.apiserver.object_remover import ObjectRemover
+from kvedge.standalone.apiserver.object_writer import ObjectWriter, Produce
+from kvedge.standalone.apiserver.request_context import SERVER, RequestContext, WriteOptions
+from kvedge.standalone.apiserver.request_target import RequestTarget
+from kvedge.standalone.apiserver.served_kinds import ServedKind
+from kvedge.standalone.apiserver.stored import Stored
+
+_MANAGER = "kvedge-apiserver"
+
+
+class ServerActor:
+    """Creates, changes and deletes objects in the server's own name."""
+
+    def __init__(self, hub: ObjectHub, writer: ObjectWriter, remover: ObjectRemover) -> None:
+        self._hub = hub
+        self._writer = writer
+        self._remover = remover
+
+    async def ensure(self, obj: JsonObject) -> None:
+        """Create an object of a built-in kind unless it is there."""
+        kind = self._hub.kinds.of(obj["apiVersion"], obj["kind"])
+        assert kind is not None
+        metadata = obj["metadata"]
+        context = _context(kind, "create", metadata.get("namespace", ""), "")
+        if self._hub.get(context.key_of(metadata["name"])) is None:
+            await self._writer.create(context, obj)
+
+    async def keep(self, obj: JsonObject, merged: Callable[[JsonObject, JsonObject], JsonObject]) -> None:
+        """Create an object of a built-in kind, or bring the one that is there to what `merged(live, obj)` says."""
+        await self.ensure(obj)
+        kind = self._hub.kinds.of(obj["apiVersion"], obj["kind"])
+        assert kind is not None
+        metadata = obj["metadata"]
+        stored = self._hub.get(_context(kind, "get", metadata.get("namespace", ""), "").key_of(metadata["name"]))
+        if stored is not None:
+            await self.change(stored, lambda live: merged(live, obj))
+
+    async def change(self, stored: Stored, produce: Produce, subresource: str = "") -> Stored | None:
+        """Write what `produce` makes of the object; None when its kind is not served any more."""
+        kind = self._hub.kind_of(stored)
+        if kind is None:
+            return None
+        context = _context(kind, "update", stored.key.namespace, stored.key.name, subresource)
+        return await self._writer.change(context, produce)
+
+    async def delete(self, stored: Stored, policy: str = "") -> None:
+        """Delete this very object, or mark it; another one of its name is left alone."""
+        kind = self._hub.kind_of(stored)
+        if kind is None:
+            return
+        context = _context(kind, "delete", stored.key.namespace, stored.key.name)
+        await self._remover.delete(context, stored.key.name, DeleteOptions(uid=stored.meta.uid, policy=policy))
+
+    async def remove_finalizer(self, stored: Stored, finalizer: str) -> None:
+        """Take a finalizer off; the object goes when it was the last one."""
+
+        def without(live: JsonObject) -> JsonObject:
+            kept = [name for name in live["metadata"].get("finalizers") or [] if name != finalizer]
+            live["metadata"]["finalizers"] = kept
+            if not kept:
+                del live["metadata"]["finalizers"]
+            return live
+
+        await self.change(stored, without)
+
+
+def _context(kind: ServedKind, verb: str, namespace: str, name: str, subresource: str = "") -> RequestContext:
+    target = RequestTarget(verb, "", kind.group, kind.version, namespace, kind.plural, name, subresource)
+    return RequestContext(target, kind, SERVER, WriteOptions(field_manager=_MANAGER))

@@ -1,0 +1,112 @@
+"""What the API server is made of, put together: flows, routes, loops.
+
+Made by `EmbeddedApi` in its event loop.
+"""
+
+from __future__ import annotations
+
+from kvedge.resources.codec import JsonObject
+from kvedge.standalone.apiserver import bootstrap_manifest
+from kvedge.standalone.apiserver.admission_webhooks import AdmissionWebhooks
+from kvedge.standalone.apiserver.aggregation_proxy import AggregationProxy
+from kvedge.standalone.apiserver.authorizer_rules import Authorizer
+from kvedge.standalone.apiserver.availability_loop import AvailabilityLoop
+from kvedge.standalone.apiserver.bootstrap_roles import cluster_roles, current
+from kvedge.standalone.apiserver.builtin_admission import BuiltInAdmission
+from kvedge.standalone.apiserver.csr_loop import CsrLoop
+from kvedge.standalone.apiserver.discovery_routes import DiscoveryRoutes
+from kvedge.standalone.apiserver.dispatcher import Dispatcher, Route
+from kvedge.standalone.apiserver.emptying_loop import EmptyingLoop
+from kvedge.standalone.apiserver.expiry_loop import ExpiryLoop
+from kvedge.standalone.apiserver.garbage_loop import GarbageLoop
+from kvedge.standalone.apiserver.identity import Authenticator
+from kvedge.standalone.apiserver.log_source import LogSource
+from kvedge.standalone.apiserver.object_hub import ObjectHub
+from kvedge.standalone.apiserver.object_remover import ObjectRemover
+from kvedge.standalone.apiserver.object_writer import ObjectWriter, utc_now
+from kvedge.standalone.apiserver.pod_routes import PodRoutes
+from kvedge.standalone.apiserver.rbac_guard import RbacGuard
+from kvedge.standalone.apiserver.rbac_index import RbacIndex
+from kvedge.standalone.apiserver.resource_routes import ResourceRoutes
+from kvedge.standalone.apiserver.review_routes import ReviewRoutes
+from kvedge.standalone.apiserver.role_aggregation_loop import RoleAggregationLoop
+from kvedge.standalone.apiserver.scale_routes import ScaleRoutes
+from kvedge.standalone.apiserver.served_kinds import ASKED, BUILT_IN
+from kvedge.standalone.apiserver.server_actor import ServerActor
+from kvedge.standalone.apiserver.server_certificate import BoxPki
+from kvedge.standalone.apiserver.service_tokens import ServiceTokens
+from kvedge.standalone.apiserver.stored import ObjectKey
+from kvedge.standalone.apiserver.token_routes import TokenRoutes, account_exists
+from kvedge.standalone.apiserver.webhook_client import WebhookClient
+
+
+class ServerParts:
+    """The parts of one server, and their beginning and end."""
+
+    def __init__(self, hub: ObjectHub, pki: BoxPki, address: str, log_source: LogSource | None) -> None:
+        self._pki = pki
+        self._webhooks = WebhookClient(hub.cache)
+        rbac = RbacIndex(hub.cache)
+        authorizer = Authorizer(lambda *where: _lookup(hub, *where), rbac)
+        guard = RbacGuard(authorizer, rbac)
+        admission = BuiltInAdmission(AdmissionWebhooks(hub, self._webhooks), authorizer, guard, utc_now)
+        tokens = ServiceTokens(pki.directory, lambda account: account_exists(hub, account), utc_now)
+        writer = ObjectWriter(hub, admission)
+        remover = ObjectRemover(hub, admission, writer)
+        self.actor = ServerActor(hub, writer, remover)
+        self.now = writer.now
+        self._resources = ResourceRoutes(hub, writer, remover)
+        self._proxy = AggregationProxy(hub, pki.front_proxy_tls)
+        availability = AvailabilityLoop(hub, self.actor, self._proxy, writer.now)
+        self._discovery = DiscoveryRoutes(hub, address, self._proxy, availability.versions)
+        pods = PodRoutes(hub, admission, writer, remover, log_source)
+        special: dict[tuple[str, str], Route] = {
+            ("pods", "log"): pods.log,
+            ("pods", "binding"): pods.bind,
+            ("pods", "eviction"): pods.evict,
+            ("serviceaccounts", "token"): TokenRoutes(hub, tokens).create,
+            ("*", "scale"): ScaleRoutes(hub, writer).serve,
+        }
+        reviews = ReviewRoutes(authorizer, tokens)
+        special.update({(kind.storage, ""): reviews.serve for kind in BUILT_IN if kind.verbs == ASKED})
+        authenticator = Authenticator(authorizer, tokens)
+        self.dispatcher = Dispatcher(
+            hub, self._resources, self._discovery, self._proxy, authorizer, authenticator, special
+        )
+        self._loops = (
+            GarbageLoop(hub, self.actor),
+            EmptyingLoop(hub, self.actor),
+            CsrLoop(hub, self.actor, pki.clients, writer.now),
+            RoleAggregationLoop(hub, self.actor),
+            ExpiryLoop(hub, self.actor, writer.now),
+            availability,
+        )
+
+    async def prepare(self) -> None:
+        """Write the objects that every cluster has, and start the loops."""
+        clients, front_proxy = self._pki.clients.certificate_pem, self._pki.front_proxy.certificate_pem
+        for obj in (
+            *bootstrap_manifest.namespaces(),
+            *bootstrap_manifest.priority_classes(),
+            bootstrap_manifest.authentication_config_map(clients, front_proxy),
+        ):
+            await self.actor.ensure(obj)
+        for role in cluster_roles():
+            await self.actor.keep(role, current)
+        for loop in self._loops:
+            loop.start()
+
+    async def stop(self) -> None:
+        """End the loops and the watches, so that nobody waits for them."""
+        for loop in self._loops:
+            loop.stop()
+        self._resources.stop()
+        self._discovery.stop()
+        await self._webhooks.close()
+        await self._proxy.close()
+
+
+def _lookup(hub: ObjectHub, group: str, resource: str, namespace: str, name: str) -> JsonObject | None:
+    """The object that an authorization rule depends on."""
+    stored = hub.get(ObjectKey(f"{resource}.{group}" if group else resource, namespace, name))
+    return stored.load() if stored else None

@@ -1,0 +1,99 @@
+"""One `kvedge standalone` per data directory: two would both start the same VMs.
+
+Taken first and released last by the standalone program. Touches the lock file and the version mark of the data
+directory; a directory that a newer kvedge has written is refused.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from pathlib import Path
+from typing import Final
+
+from kvedge import __version__
+from kvedge.runtime.services import ServiceError
+
+# Grows when an older program would misread what a newer one has written.
+LAYOUT: Final = 1
+# There, in `state`, while a state is being put back: half of each must not start.
+RESTORING: Final = "restoring"
+
+
+class BoxLock:
+    """A service that owns the data directory while it runs."""
+
+    name = "data directory"
+
+    def __init__(self, data_dir: Path) -> None:
+        self._data_dir = data_dir
+        self._descriptor = -1
+
+    def start(self) -> None:
+        """Make the directory and take it.
+
+        Raises:
+            ServiceError: when another process has it, a newer program wrote it, or it cannot be made.
+        """
+        self.take()
+        try:
+            self._check_layout(self._data_dir / "state")
+        except BaseException:
+            self.stop()
+            raise
+
+    def take(self) -> None:
+        """Make the directory and take it, whatever version wrote it.
+
+        Raises:
+            ServiceError: when another process has it, or it cannot be made.
+        """
+        state = self._data_dir / "state"
+        try:
+            # Container disks and emptyDirs below must be reachable by the launchers' user; the state must not.
+            self._data_dir.mkdir(mode=0o755, parents=True, exist_ok=True)
+            state.mkdir(mode=0o700, exist_ok=True)
+            descriptor = os.open(state / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise ServiceError(self.name, f"{self._data_dir} cannot be used: {error.strerror}") from error
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            holder = os.read(descriptor, 32).decode(errors="replace").strip()
+            os.close(descriptor)
+            remedy = f"stop process {holder}, or name another directory with --data-dir"
+            raise ServiceError(
+                self.name, f"{self._data_dir} is in use by another kvedge standalone: {remedy}"
+            ) from error
+        os.ftruncate(descriptor, 0)
+        os.write(descriptor, f"{os.getpid()}\n".encode())
+        self._descriptor = descriptor
+
+    def _check_layout(self, state: Path) -> None:
+        if (state / RESTORING).exists():
+            remedy = "run `kvedge state restore FILE` again"
+            raise ServiceError(self.name, f"{self._data_dir}: putting its state back was cut short: {remedy}")
+        found, newer = read_layout(state / "layout")
+        if found > LAYOUT:
+            remedy = f"run kvedge {newer} or newer, or name another directory with --data-dir"
+            raise ServiceError(
+                self.name, f"{self._data_dir} was written by kvedge {newer}, newer than {__version__}: {remedy}"
+            )
+        (state / "layout").write_text(f"{LAYOUT} {__version__}\n")
+
+    def stop(self) -> None:
+        """Let the directory go."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+    def failure(self) -> str | None:
+        """A lock that is held stays held."""
+        return None
+
+
+def read_layout(path: Path) -> tuple[int, str]:
+    """The layout of a data directory's version mark, and the version of kvedge that wrote it."""
+    text = path.read_text().split() if path.exists() else []
+    found = int(text[0]) if text and text[0].isdecimal() else LAYOUT
+    return found, text[1] if len(text) > 1 else "a newer version"

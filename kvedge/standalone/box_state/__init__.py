@@ -1,0 +1,1 @@
+"""The state of one box in one file: made, put back, checked."""

@@ -1,0 +1,231 @@
+"""`kvedge standalone` as a list of services: the embedded API, the node agent, then the three roles.
+
+Called by the subcommand. Here, and only here, one box differs from a cluster: the roles are made from the same classes
+and get a kubeconfig each, as everywhere.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Final
+
+from kvedge import __version__
+from kvedge.api.api_service import ApiRole
+from kvedge.controller.cluster_config import ClusterConfig
+from kvedge.controller.controller_service import ControllerRole
+from kvedge.handler.handler_service import HandlerConfig, HandlerRole
+from kvedge.handler.kernel_modules import load_missing_modules
+from kvedge.handler.kvm_check import Accelerator, choose_accelerator
+from kvedge.kube.kube_client import KubeClient
+from kvedge.resources.role_users import API_USER, CONTROLLER_USER, handler_user
+from kvedge.runtime.open_files import raise_open_files
+from kvedge.runtime.program import program_command, program_directories
+from kvedge.runtime.services import Service, ServiceError, Telling
+from kvedge.runtime.settings import Settings
+from kvedge.standalone.agent.agent_service import AgentConfig, NodeAgent
+from kvedge.standalone.apiserver.api_server import ApiServerConfig, EmbeddedApi, StartFailed
+from kvedge.standalone.apiserver.authorizer_rules import AGENTS, APIS, CONTROLLERS, HANDLERS
+from kvedge.standalone.apiserver.log_source import LogRequest, LogSource, NoLog
+from kvedge.standalone.apiserver.object_store_file import StoreError
+from kvedge.standalone.box_lock import BoxLock
+from kvedge.standalone.drop_ins.drop_in_loop import DropInLoop, Teller
+from kvedge.standalone.drop_ins.image_drop_ins import ImageDropIns
+from kvedge.standalone.drop_ins.manifest_drop_ins import ManifestDropIns
+from kvedge.storage.image_store import ImageStore
+
+log = logging.getLogger(__name__)
+
+ADMIN_GROUP: Final = "system:masters"
+
+
+def standalone_services(settings: Settings) -> list[Service]:
+    """Everything one box runs, in the order in which it starts."""
+    box = _Box(settings)
+    return [
+        BoxLock(settings.data_path),
+        _Server(box),
+        _Later("node agent", box.make_agent),
+        _Later("api", box.make_api),
+        _Later("handler", box.make_handler),
+        _Later("controller", box.make_controller),
+        _Later("dropped images", box.make_image_drop_ins),
+        _Later("dropped manifests", box.make_manifest_drop_ins),
+    ]
+
+
+class _Box:
+    """What the services share: settings, kubeconfigs, and the accelerator that is chosen once."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.node = settings.effective_node_name
+        self.logs = _Logs()
+        config = ApiServerConfig(settings.data_path, settings.bind, settings.port, self.node)
+        self.server = EmbeddedApi(config, self.logs)
+        self._accelerator: Accelerator | None = None
+
+    @property
+    def accelerator(self) -> Accelerator:
+        """KVM or emulation, for all roles alike."""
+        if self._accelerator is None:
+            self._accelerator = choose_accelerator(self.settings.emulation, self.settings.state_path)
+        return self._accelerator
+
+    @property
+    def capabilities(self) -> Path:
+        """The seed of libvirt's capabilities; not below `state`, which launchers must not see."""
+        return self.settings.data_path / "qemu-capabilities"
+
+    def kubeconfig(self, role: str, user: str, group: str) -> Path:
+        """A role's own kubeconfig, written anew at each start."""
+        path = self.settings.state_path / "kubeconfigs" / role
+        path.parent.mkdir(mode=0o700, exist_ok=True)
+        self.server.write_kubeconfig(path, user, [group])
+        return path
+
+    def make_agent(self) -> Service:
+        """Scheduler and kubelet."""
+        kubeconfig = self.kubeconfig("agent", f"system:node:{self.node}", AGENTS)
+        config = AgentConfig(
+            node=self.node,
+            data_dir=self.settings.data_path,
+            kubelet=self.settings.kubelet_path,
+            pod_cidr=self.settings.pod_cidr,
+        )
+        agent = NodeAgent(config, KubeClient.from_kubeconfig(kubeconfig, "kvedge-agent"))
+        self.logs.source = agent
+        return agent
+
+    def make_api(self) -> Service:
+        """Admission and subresources."""
+        return ApiRole(self.kubeconfig("api", API_USER, APIS), self.settings.api_address)
+
+    def make_handler(self) -> Service:
+        """This node's handler."""
+        return HandlerRole(
+            HandlerConfig(
+                kubeconfig=self.kubeconfig("handler", handler_user(self.node), HANDLERS),
+                node=self.node,
+                kubelet=self.settings.kubelet_path,
+                state=self.settings.state_path / "handler",
+                capabilities=self.capabilities,
+                accelerator=self.accelerator,
+                accelerator_is_set=self.settings.emulation_is_set,
+                relay_address=self.settings.relay_address,
+            )
+        )
+
+    def make_controller(self) -> Service:
+        """The controller; one box has only one, so nobody is elected."""
+        config = ClusterConfig(
+            version=__version__,
+            program=tuple(program_command()),
+            program_directories=tuple(program_directories()),
+            capabilities_directory=str(self.capabilities),
+            use_emulation=self.accelerator.emulation,
+            emulation_is_set=self.settings.emulation_is_set,
+            # One box knows its only node: a VM must not wait for a module that never comes.
+            use_vhost_net="/dev/vhost-net" not in load_missing_modules(),
+        )
+        return ControllerRole(
+            self.kubeconfig("controller", CONTROLLER_USER, CONTROLLERS), config, leader_election=False
+        )
+
+    def make_image_drop_ins(self) -> Service:
+        """What users put into `images`."""
+        teller = self._teller("images")
+        store = ImageStore(self.settings.data_path / "images")
+        drop_ins = ImageDropIns(store, self.settings.state_path / "image-drop-ins.json", teller)
+        return DropInLoop("dropped images", drop_ins, teller)
+
+    def make_manifest_drop_ins(self) -> Service:
+        """What users put into `manifests`."""
+        teller = self._teller("manifests")
+        drop_ins = ManifestDropIns(self.settings.data_path / "manifests", teller.client, teller)
+        return DropInLoop("dropped manifests", drop_ins, teller)
+
+    def _teller(self, directory: str) -> Teller:
+        # Whoever may write to a root's directory is an administrator, and so is what comes from there.
+        kubeconfig = self.kubeconfig("drop-ins", "kvedge:drop-ins", ADMIN_GROUP)
+        client = KubeClient.from_kubeconfig(kubeconfig, "kvedge-drop-ins")
+        return Teller(client, f"kvedge-{directory}", self.node)
+
+
+class _Server:
+    """The embedded API, and the user's kubeconfig."""
+
+    name = "embedded API"
+
+    def __init__(self, box: _Box) -> None:
+        self._box = box
+
+    def start(self) -> None:
+        """Serve, then write the kubeconfig.
+
+        Raises:
+            ServiceError: when the store or the port cannot be used.
+        """
+        raise_open_files()
+        try:
+            self._box.server.start()
+        except (StartFailed, StoreError) as error:
+            raise ServiceError(self.name, str(error)) from error
+        path = self._box.settings.user_kubeconfig
+        path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+        self._box.server.write_kubeconfig(path, "admin", [ADMIN_GROUP])
+        log.info("kubeconfig written", extra={"facts": {"path": path, "server": self._box.server.address}})
+
+    def stop(self) -> None:
+        """Everything that was written is on disk."""
+        self._box.server.stop()
+
+    def failure(self) -> str | None:
+        """Why it no longer serves."""
+        return self._box.server.failure()
+
+
+class _Logs:
+    """Hands requests for logs on to the agent, which is made after the server."""
+
+    def __init__(self) -> None:
+        self.source: LogSource | None = None
+
+    def read_log(self, request: LogRequest, stopped: threading.Event) -> Iterator[bytes]:
+        """As the agent has it.
+
+        Raises:
+            NoLog: when the agent does not run yet, or has nothing.
+        """
+        if self.source is None:
+            raise NoLog("the node agent is still starting; try again")
+        return self.source.read_log(request, stopped)
+
+
+class _Later:
+    """A service that is made when it starts: it needs what the ones before it have written."""
+
+    def __init__(self, name: str, make: Callable[[], Service]) -> None:
+        self.name = name
+        self._make = make
+        self._made: Service | None = None
+
+    def start(self) -> None:
+        """Make it and start it."""
+        self._made = self._make()
+        self._made.start()
+
+    def stop(self) -> None:
+        """Stop it, when it was made."""
+        if self._made is not None:
+            self._made.stop()
+
+    def failure(self) -> str | None:
+        """Its own."""
+        return None if self._made is None else self._made.failure()
+
+    def summary(self) -> str:
+        """Its own, if it has something to tell."""
+        return self._made.summary() if isinstance(self._made, Telling) else ""
