@@ -1,0 +1,1 @@
+"""The host: unpack, install, upgrade, uninstall, doctor, bundle."""

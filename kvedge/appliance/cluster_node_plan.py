@@ -1,0 +1,104 @@
+"""What an installation on a node of a cluster needs besides program and units: settings of this node, credentials.
+
+Called by `kvedge install --role server|agent`. Pure.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping, Set
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any, Final, Literal
+
+import msgspec
+import yaml
+
+from kvedge.resources.codec import JsonObject
+from kvedge.resources.core import Node
+from kvedge.runtime.certificates import CertificateError, ends_at, renewal_due
+from kvedge.runtime.https_server import join_address
+
+# Fixed, so that a firewall can let them in: kvedge's own, and the one that KubeVirt's handler has for consoles.
+API_PORT: Final = 8443
+RELAY_PORT: Final = 8186
+_SOON: Final = timedelta(days=60)
+_FROM_OUTSIDE: Final = ("InternalIP", "ExternalIP")
+
+
+@dataclass(frozen=True, slots=True)
+class NodePlace:
+    """What is known of this node: where its roles' kubeconfigs and its kubelet are, and its address in the cluster."""
+
+    roles: Path
+    kubelet: Path
+    address: str
+
+
+def node_address(node: Node) -> str:
+    """The address by which the rest of the cluster reaches a node; empty when it tells none."""
+    found = {address.type: address.address for address in reversed(node.status.addresses)}
+    return next((found[kind] for kind in _FROM_OUTSIDE if found.get(kind)), "")
+
+
+def node_settings(role: Literal["server", "agent"], place: NodePlace, decided: Set[str]) -> bytes:
+    """The settings file of this node, without what the operator has decided.
+
+    An administrator's kubeconfig is decided by nobody: roles speak in their own names.
+    """
+    wanted: dict[str, str] = {"kubeconfig": str(place.roles), "kubelet-dir": str(place.kubelet)}
+    if role == "agent":
+        wanted["node-roles"] = "handler"
+    else:
+        wanted["api-address"] = join_address(place.address, API_PORT)
+    wanted["relay-address"] = join_address(place.address, RELAY_PORT)
+    kept = {key: value for key, value in wanted.items() if key not in decided}
+    head = "# Written by `kvedge install` and replaced by it. What config.yaml says of these it leaves out here.\n"
+    return (head + (yaml.safe_dump(kept, sort_keys=False) if kept else "")).encode()
+
+
+def serves_still(text: bytes | None, user: str, cluster: Mapping[str, Any], now: datetime) -> bool:
+    """Whether a kubeconfig of one of our roles can stay: it is this user's, of this cluster, and good for months."""
+    if text is None:
+        return False
+    try:
+        document = msgspec.convert(yaml.safe_load(text), _Kubeconfig)
+        certificate = base64.b64decode(document.users[0].user.certificate)
+        return (
+            document.users[0].name == user
+            and document.clusters[0].cluster == dict(cluster)
+            and not renewal_due(certificate, now)
+        )
+    except (yaml.YAMLError, msgspec.ValidationError, CertificateError, IndexError, ValueError):
+        # Whatever it is, it is replaced by one that can be used.
+        return False
+
+
+def ends_soon(text: bytes, now: datetime) -> datetime | None:
+    """When a kubeconfig's certificate ends, if that is within two months: nobody but `kvedge install` renews it."""
+    try:
+        document = msgspec.convert(yaml.safe_load(text), _Kubeconfig)
+        end = ends_at(base64.b64decode(document.users[0].user.certificate))
+    except (yaml.YAMLError, msgspec.ValidationError, CertificateError, IndexError, ValueError):
+        # With a token, or with files of its own, it is somebody else's to look after.
+        return None
+    return end if end - now < _SOON else None
+
+
+class _Credentials(msgspec.Struct):
+    certificate: str = msgspec.field(name="client-certificate-data")
+
+
+class _User(msgspec.Struct):
+    name: str
+    user: _Credentials
+
+
+class _Cluster(msgspec.Struct):
+    cluster: JsonObject
+
+
+class _Kubeconfig(msgspec.Struct):
+    users: list[_User]
+    clusters: list[_Cluster]

@@ -1,0 +1,84 @@
+"""What an installation puts into a cluster, and takes out of it again.
+
+Called by install and uninstall with an administrator's client. Rights go in here; CRDs, webhooks, APIServices and the
+policy are the api role's, which writes them anew as long as it runs, and go out here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from kvedge.api.node_restriction_manifest import node_restriction
+from kvedge.api.registration_manifest import SUBRESOURCE_VERSIONS, api_service, mutating_webhooks, validating_webhooks
+from kvedge.kube.errors import NotFound
+from kvedge.kube.kube_client import KubeClient
+from kvedge.resources.codec import JsonObject
+from kvedge.resources.names import SCHEDULABLE
+from kvedge.resources.rbac_manifest import rbac_files
+
+_MANAGER: Final = "kvedge-install"
+_APPLY: Final = "application/apply-patch+yaml"
+_PLURALS: Final = {
+    "Namespace": "namespaces",
+    "ServiceAccount": "serviceaccounts",
+    "ClusterRole": "clusterroles",
+    "ClusterRoleBinding": "clusterrolebindings",
+    "Role": "roles",
+    "RoleBinding": "rolebindings",
+}
+
+
+def apply_rights(client: KubeClient) -> int:
+    """Give the roles their rights, as `kubectl apply --server-side -f k3s/rbac` does; how many documents.
+
+    Raises:
+        KubeError: when the API server refuses or does not answer.
+    """
+    documents = _rights()
+    for document in documents:
+        query = {"fieldManager": _MANAGER, "force": "true"}
+        client.request("PATCH", _path(document), document, query, _APPLY)
+    return len(documents)
+
+
+def remove_registration(client: KubeClient) -> Iterator[str]:
+    """Take webhooks, APIServices, policy and rights out, in this order; yields the path of each that was there.
+
+    The namespace stays, with the KubeVirt object in it, and so do CRDs: with them all VMs would go.
+
+    Raises:
+        KubeError: when the API server refuses or does not answer.
+    """
+    registered = [mutating_webhooks(b""), validating_webhooks(b"")]
+    registered += [api_service(version, b"") for version in SUBRESOURCE_VERSIONS]
+    # The binding first: without it the policy judges nobody.
+    registered += reversed(node_restriction())
+    rights = [_path(document) for document in reversed(_rights()) if document["kind"] != "Namespace"]
+    for path in [*(document.path for document in registered), *rights]:
+        try:
+            client.request("DELETE", path)
+        except NotFound:
+            continue
+        yield path
+
+
+def other_nodes(client: KubeClient, own: str) -> list[str]:
+    """The names of other nodes on which kvedge serves.
+
+    Raises:
+        KubeError: when the API server refuses or does not answer.
+    """
+    found = client.request("GET", "/api/v1/nodes", query={"labelSelector": f"{SCHEDULABLE}=true"})
+    return sorted(name for item in found["items"] if (name := str(item["metadata"]["name"])) != own)
+
+
+def _rights() -> list[JsonObject]:
+    return [document for documents in rbac_files().values() for document in documents]
+
+
+def _path(document: JsonObject) -> str:
+    version, metadata = document["apiVersion"], document["metadata"]
+    root = f"/apis/{version}" if "/" in version else f"/api/{version}"
+    where = f"/namespaces/{metadata['namespace']}" if metadata.get("namespace") else ""
+    return f"{root}{where}/{_PLURALS[document['kind']]}/{metadata['name']}"

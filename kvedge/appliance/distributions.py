@@ -1,0 +1,86 @@
+"""Where distributions of Kubernetes keep what kvedge needs of them on a node.
+
+Called by installing on a node of a cluster. Pure: whether a path is there is asked through a function.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+DEFAULT_KUBELET: Final = Path("/var/lib/kubelet")
+_NAMESPACE: Final = ("--namespace", "k8s.io")
+_IMPORT: Final = ("images", "import")
+# Those that wrap the tool know address and namespace.
+_CTR: Final = ("ctr", *_IMPORT)
+
+
+@dataclass(frozen=True, slots=True)
+class Distribution:
+    """One way to run Kubernetes; `sign` is there on each of its nodes, `kubeconfig` on servers only.
+
+    `load` is the command that imports an archive, named after it, into the node's containerd.
+    """
+
+    name: str
+    kubeconfig: Path
+    kubelet: Path
+    sign: Path
+    load: tuple[str, ...]
+    # Archives of images in here are loaded when the node starts; None where nobody looks.
+    images: Path | None = None
+
+
+# In this order: a node of k3s or RKE2 may have leftovers of a kubeadm of before.
+DISTRIBUTIONS: Final[Sequence[Distribution]] = (
+    Distribution(
+        "k3s",
+        Path("/etc/rancher/k3s/k3s.yaml"),
+        DEFAULT_KUBELET,
+        Path("/var/lib/rancher/k3s/agent"),
+        ("k3s", *_CTR),
+        Path("/var/lib/rancher/k3s/agent/images"),
+    ),
+    Distribution(
+        "RKE2",
+        Path("/etc/rancher/rke2/rke2.yaml"),
+        DEFAULT_KUBELET,
+        Path("/var/lib/rancher/rke2/agent"),
+        ("/var/lib/rancher/rke2/bin/ctr", "--address", "/run/k3s/containerd/containerd.sock", *_NAMESPACE, *_IMPORT),
+        Path("/var/lib/rancher/rke2/agent/images"),
+    ),
+    Distribution(
+        "k0s",
+        Path("/var/lib/k0s/pki/admin.conf"),
+        Path("/var/lib/k0s/kubelet"),
+        Path("/var/lib/k0s/kubelet"),
+        ("k0s", *_CTR),
+        Path("/var/lib/k0s/images"),
+    ),
+    Distribution(
+        "MicroK8s",
+        Path("/var/snap/microk8s/current/credentials/client.config"),
+        Path("/var/snap/microk8s/common/var/lib/kubelet"),
+        Path("/var/snap/microk8s/common/var/lib/kubelet"),
+        ("microk8s", *_CTR),
+    ),
+    Distribution(
+        "kubeadm",
+        Path("/etc/kubernetes/admin.conf"),
+        DEFAULT_KUBELET,
+        Path("/etc/kubernetes/kubelet.conf"),
+        ("ctr", *_NAMESPACE, *_IMPORT),
+    ),
+)
+
+
+def of_server(exists: Callable[[Path], bool]) -> Distribution | None:
+    """The one whose administrator's kubeconfig is on this host."""
+    return next((found for found in DISTRIBUTIONS if exists(found.kubeconfig)), None)
+
+
+def of_node(exists: Callable[[Path], bool]) -> Distribution | None:
+    """The one that this host is a node of, as a server or not."""
+    return of_server(exists) or next((found for found in DISTRIBUTIONS if exists(found.sign)), None)

@@ -1,0 +1,78 @@
+"""What `kvedge doctor` looks at: one host, as data.
+
+Made by host_reader.py, judged by doctor_rules.py. Touches nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+Version = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceState:
+    """A device node: whether it is there, and why it cannot be opened (empty when it can)."""
+
+    exists: bool
+    refusal: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class DiskFacts:
+    """The file system below the data directory; sizes in bytes, `options` as in mountinfo."""
+
+    path: str
+    kind: str
+    options: frozenset[str]
+    free: int
+    free_inodes: int
+
+
+@dataclass(frozen=True, slots=True)
+class KvmFacts:
+    """Whether a guest ran on KVM, and what to tell; `tried` is False when nobody wanted to know."""
+
+    tried: bool
+    works: bool = False
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class HostFacts:
+    """One host. Versions are empty for what is not installed; sizes in bytes; names as the kernel has them."""
+
+    machine: str
+    kernel: Version
+    cpu_flags: frozenset[str]
+    nested: str
+    kvm: KvmFacts
+    devices: Mapping[str, DeviceState]
+    # Module → whether it is loaded or built in (True), could be loaded (False); a module that is not there is missing.
+    modules: Mapping[str, bool]
+    libvirt: Version
+    libvirt_qemu_driver: bool
+    qemu: Version
+    commands: frozenset[str]
+    cgroup_controllers: frozenset[str]
+    disk: DiskFacts
+    memory_total: int
+    memory_available: int
+    limits: Mapping[str, int]
+    selinux: str
+    apparmor: bool
+    # Why the API's port cannot be listened on; empty when it can.
+    port_refusal: str
+    year: int
+    clock_synchronized: bool | None
+    resolvers: tuple[str, ...]
+    host_name: str
+    init: str
+    # Whether the instance of this data directory runs, and what of ours is there all the same.
+    kvedge_runs: bool
+    leftovers: tuple[str, ...]
+    data_dir_mode: int | None
+    data_dir_owner: int | None
+    # Networks of this host's links, in CIDR notation, by link.
+    networks: Mapping[str, tuple[str, ...]] = field(default_factory=dict)

@@ -1,0 +1,121 @@
+"""Removes unpacked versions of the program from which nothing runs any more.
+
+Called when `kvedge standalone` has started. The one file unpacks each version to `<data-dir>/data/<sha256>/`
+(packaging/onefile/unpack.c); a launcher of an old version runs on from its own tree for as long as its guest does.
+Touches that directory only.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import logging
+import os
+import re
+import shutil
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from kvedge.appliance.tree_users import used_trees
+from kvedge.runtime.program import is_frozen
+
+log = logging.getLogger(__name__)
+
+_NAME: Final = re.compile(r"[0-9a-f]{64}")
+# What is being made or removed; whoever unpacks sweeps such leftovers too.
+_PARTIAL: Final = ".part-"
+
+
+def remove_unused_trees(directory: Path, pods: Path | None, own: str) -> list[str]:
+    """Remove every tree in `directory` but `own` and those in use; the names of those removed.
+
+    Args:
+        directory: `<data-dir>/data`.
+        pods: where the agent of one box writes its Pods down.
+        own: the name of the tree that this program runs from, or an empty text.
+
+    Raises:
+        OSError: when the directory or the Pods' records cannot be read.
+    """
+    if not directory.is_dir():
+        return []
+    _sweep(directory)
+    names = {name for name in os.listdir(directory) if _NAME.fullmatch(name) and name != own}
+    return [name for name in sorted(names) if _remove(directory, name, pods)]
+
+
+def _remove(directory: Path, name: str, pods: Path | None) -> bool:
+    with _held(directory) as is_held:
+        # Whoever starts now waits for us, or is a process of its tree already.
+        if not is_held or used_trees({name}, pods):
+            return False
+        doomed = directory / f"{_PARTIAL}{name}"
+        os.rename(directory / name, doomed)
+    shutil.rmtree(doomed, ignore_errors=True)
+    return True
+
+
+def _sweep(directory: Path) -> None:
+    """Remove what was left half made or half removed, unless somebody unpacks at this moment."""
+    try:
+        lock = os.open(directory / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    except OSError as error:
+        log.warning("unpacked versions cannot be looked through", extra={"facts": {"error": error.strerror}})
+        return
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        for path in directory.glob(f"{_PARTIAL}*"):
+            shutil.rmtree(path, ignore_errors=True)
+    except BlockingIOError:
+        return
+    finally:
+        os.close(lock)
+
+
+@contextmanager
+def _held(directory: Path) -> Iterator[bool]:
+    """The lock of which every start takes a share until it has become a process of its tree."""
+    descriptor = os.open(directory / ".starts", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield True
+    except BlockingIOError:
+        yield False
+    finally:
+        os.close(descriptor)
+
+
+class OldVersions:
+    """A service that removes old versions once, beside everything else; a failure costs room on the disk, no more."""
+
+    name = "old versions"
+
+    def __init__(self, data_dir: Path, kubelet: Path) -> None:
+        self._directory = data_dir / "data"
+        self._pods = kubelet / "pods"
+        self._thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        """Begin; a program that was not unpacked has nothing to remove."""
+        if is_frozen():
+            self._thread = threading.Thread(target=self._run, name="old-versions", daemon=True)
+            self._thread.start()
+
+    def stop(self) -> None:
+        """Nothing to wait for: a removal that is cut off is finished the next time."""
+
+    def failure(self) -> str | None:
+        """Never one of the role's."""
+        return None
+
+    def _run(self) -> None:
+        try:
+            removed = remove_unused_trees(self._directory, self._pods, Path(sys.executable).parent.name)
+        except OSError as error:
+            log.warning("old versions were not removed", extra={"facts": {"error": str(error)}})
+            return
+        for name in removed:
+            log.info("old version removed", extra={"facts": {"tree": str(self._directory / name)}})
