@@ -1,0 +1,20 @@
+"""`python -m kvedge`, and the first module of the built program: the same as the installed one.
+
+Two helpers of the built program are found here, before anything else is loaded: they start in milliseconds and stay
+small because of that. From a checkout both are started by an interpreter of their own instead.
+"""
+
+import sys
+
+if sys.argv[1:2] == ["container-starter"]:
+    from kvedge.standalone.agent.container_starter import main as start_containers
+
+    sys.exit(start_containers())
+elif sys.argv[1:2] == ["monitor-resume"]:
+    from kvedge.launcher.monitor import resume
+
+    sys.exit(resume(sys.argv[2:]))
+else:
+    from kvedge.cli.main import main
+
+    main()

@@ -1,0 +1,79 @@
+"""Turns the errors of the layers below into words for the user and an exit code: no traceback ever reaches one.
+
+Called by the group when a verb raised. Imports the layers only then.
+"""
+
+from __future__ import annotations
+
+import os
+import traceback
+
+from kvedge.cli.exits import Exit, Refused
+
+
+def explained(error: Exception) -> Refused:
+    """What to print and to exit with."""
+    from msgspec import DecodeError
+
+    from kvedge.kube.connection_settings import KubeconfigError
+    from kvedge.kube.errors import KubeError
+    from kvedge.runtime.settings import SettingsError
+
+    if isinstance(error, KubeError):
+        return _refused_by_server(error)
+    if isinstance(error, KubeconfigError | SettingsError):
+        return Refused(str(error), Exit.USAGE)
+    if isinstance(error, DecodeError):
+        return Refused(f"the server's answer cannot be read: is it a Kubernetes API server? ({error})")
+    code = getattr(error, "exit_code", None)
+    if isinstance(code, int):
+        return Refused(str(error), Exit(code))
+    if isinstance(error, OSError):
+        where = f"{error.filename}: " if error.filename else ""
+        return Refused(f"{where}{error.strerror or error}", Exit.FAILED)
+    if os.environ.get("KVEDGE_TRACEBACK"):
+        traceback.print_exception(error)
+    if isinstance(error, ImportError):
+        return _not_loaded(error)
+    # A document without what the API has in it fails where it is read, and so does a fault of ours.
+    return Refused(
+        f"unexpected answer of the server, or a fault of kvedge ({type(error).__name__}: {error}); "
+        "KVEDGE_TRACEBACK=1 shows where"
+    )
+
+
+def _not_loaded(error: ImportError) -> Refused:
+    """A part of the program, or a library of the host that it is linked with."""
+    from kvedge.runtime.program import is_frozen
+
+    # The dynamic linker has nothing but words.
+    name, _, rest = str(error).partition(": ")
+    if ".so" in name and "No such file" in rest:
+        return Refused(f"this host lacks the library {name}: install the package that has it", Exit.HOST)
+    remedy = "run `kvedge --verify`, which repairs it" if is_frozen() else "install kvedge's requirements"
+    return Refused(f"a part of the program cannot be loaded ({error}); {remedy}", Exit.HOST)
+
+
+def _refused_by_server(error: Exception) -> Refused:
+    from kvedge.kube.errors import KubeError, NotFound, Unavailable
+
+    assert isinstance(error, KubeError)
+    if isinstance(error, NotFound):
+        return Refused(error.message, Exit.NOT_FOUND)
+    if isinstance(error, Unavailable):
+        hint = "is `kvedge standalone` running?" if error.status == 0 else "try again"
+        return Refused(f"{error.message}: {hint}", Exit.FAILED)
+    causes = [f"\n  * {cause.field}: {cause.message}" for cause in error.causes if cause.message]
+    if len(causes) < 2:
+        return Refused(_with_field(error.message, error.causes[0].field if causes else ""))
+    # The message repeats all causes in one line; a list is easier to read.
+    head = error.message.split(" is invalid: ")[0] + " is invalid:" if " is invalid: " in error.message else "refused:"
+    return Refused(head + "".join(causes))
+
+
+def _with_field(message: str, field: str) -> str:
+    """A webhook with one cause says it without its place."""
+    if not field or field in message:
+        return message
+    webhook, denied, rest = message.rpartition(" denied the request: ")
+    return f"{webhook}{denied}{field}: {rest}"

@@ -1,0 +1,275 @@
+"""`kvedge install|upgrade|uninstall|status`: the program as a part of this host.
+
+Called by the group. Changes /usr/local/bin, /etc and systemd's units by way of `kvedge.appliance`; prints each step.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from kvedge.cli.exits import Exit, Refused
+from kvedge.cli.installed import health_here, health_source, role_here
+from kvedge.cli.roles import CONFIG, config_path
+from kvedge.runtime.program import is_frozen
+from kvedge.runtime.settings import LoadedSettings, Settings, load_settings, setting_facts, trace_settings
+
+if TYPE_CHECKING:
+    from kvedge.appliance.install_plan import OwnFile
+    from kvedge.appliance.installation import Installation
+    from kvedge.appliance.layout import Role
+    from kvedge.cli.cluster_node import ClusterNode
+
+_FORCE = click.option("--force", is_flag=True, help="Also when the host or the present installation is not healthy.")
+_DRY_RUN = click.option("--dry-run", is_flag=True, help="Only say what would be done.")
+_DATA_DIR = click.option("--data-dir", help="Where state, images and Pods are kept [/var/lib/kvedge].")
+_ROLE = click.option(
+    "--role",
+    type=click.Choice(["standalone", "server", "agent"]),
+    default=None,
+    help="What this host is [what is installed, else standalone].",
+)
+
+
+@click.command()
+@_ROLE
+@CONFIG
+@_DATA_DIR
+@_DRY_RUN
+@_FORCE
+def install(role: Role | None, config: Path | None, data_dir: str | None, dry_run: bool, force: bool) -> None:
+    """Install this file as a service of this host; with a newer file, upgrade."""
+    _install(role, config, data_dir, dry_run=dry_run, force=force)
+
+
+@click.command()
+@CONFIG
+@_DRY_RUN
+@_FORCE
+def upgrade(config: Path | None, dry_run: bool, force: bool) -> None:
+    """Make this file the one that is installed; VMs run on, and the old one comes back when it does not work."""
+    if role_here(load_settings(config_path(config), os.environ, {})) is None:
+        raise Refused("kvedge is not installed here: use `kvedge install`", Exit.NOT_FOUND)
+    _install(None, config, None, dry_run=dry_run, force=force)
+
+
+@click.command()
+@CONFIG
+@_DATA_DIR
+@click.option("--purge", is_flag=True, help="Also remove settings, objects, images and the disks of VMs.")
+@click.option("--grace", type=float, default=None, help="At most so many seconds for each guest to shut down.")
+def uninstall(config: Path | None, data_dir: str | None, purge: bool, grace: float | None) -> None:
+    """Shut all guests down and take kvedge off this host; may be run again, and needs no API."""
+    _need_root("uninstall")
+    settings = load_settings(config_path(config), os.environ, {"data_dir": data_dir})
+    from kvedge.appliance.installation import InstallError
+    from kvedge.cli.cluster_node import archives, leave_cluster
+
+    operators = _operators(config, data_dir)
+    role = role_here(settings)
+    if role in ("server", "agent"):
+        _refuse_while_guests_run(settings)
+
+    def end_guests() -> None:
+        if role in ("server", "agent"):
+            # The daemon does not run any more, which would write all of it anew.
+            leave_cluster(operators.settings, made.layout, purge=purge)
+        elif settings.data_path.is_dir():
+            from kvedge.cli.killall_verb import end_all
+
+            end_all(settings, grace)
+
+    # At the end the program's own files go: what is needed then is imported now.
+    made = _installation(settings, role or "standalone")
+    from kvedge.appliance import systemctl_client  # noqa: F401
+
+    try:
+        made.uninstall(end_guests)
+    except (InstallError, OSError) as error:
+        raise Refused(f"{error}; run `kvedge uninstall` again") from error
+    for archive in archives(made.layout):
+        click.echo(f"remove {archive}")
+        archive.unlink(missing_ok=True)
+    with contextlib.suppress(OSError):
+        # The operator's own files in it stay.
+        made.layout.node_settings.parent.rmdir()
+    if purge:
+        for path in (settings.data_path, made.layout.config.parent):
+            click.echo(f"remove {path}")
+            _remove_whole(path)
+    else:
+        click.echo(f"kept: {settings.data_path} and {made.layout.config.parent} (--purge removes them)")
+
+
+@click.command()
+@CONFIG
+@_DATA_DIR
+@click.option("--strict", is_flag=True, help="Exit with 5 when anything is wrong, for health gates.")
+@click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", help="The format [table].")
+def status(config: Path | None, data_dir: str | None, strict: bool, output: str) -> None:
+    """Show whether kvedge works on this host: unit, API, node, VMs."""
+    settings = load_settings(config_path(config), os.environ, {"data_dir": data_dir})
+    role = role_here(settings)
+    health = health_here(settings, role)
+    if output == "json":
+        import json
+
+        document = {"role": role or "", "nodes": health.nodes, "vms": dict(health.phases), "problems": health.problems}
+        click.echo(json.dumps(document, indent=2))
+    else:
+        click.echo(f"installed  {role or 'no'}")
+        click.echo(f"nodes      {health.nodes}")
+        vms = ", ".join(f"{count} {phase}" for phase, count in sorted(health.phases.items()))
+        click.echo(f"VMs        {vms or 'none'}")
+        for problem in health.problems:
+            click.echo(f"problem    {problem}")
+        if not health.problems:
+            click.echo("healthy")
+    if strict and health.problems:
+        raise Refused(f"not healthy: {'; '.join(health.problems)}", Exit.HOST)
+
+
+def _install(role: Role | None, config: Path | None, data_dir: str | None, *, dry_run: bool, force: bool) -> None:
+    _need_root("install")
+    settings = load_settings(config_path(config), os.environ, {"data_dir": data_dir})
+    from kvedge.appliance.install_plan import new_config
+    from kvedge.appliance.installation import InstallError
+    from kvedge.appliance.systemctl_client import systemd_runs
+
+    here = role_here(settings)
+    chosen: Role = role or here or "standalone"
+    if here is not None and (here == "standalone") != (chosen == "standalone"):
+        _refuse_to_leave_guests(settings, here, chosen)
+    if not dry_run and not systemd_runs():
+        verb = "standalone" if chosen == "standalone" else "node"
+        raise Refused(f"systemd is not this host's init: run `kvedge {verb}` by other means", Exit.HOST)
+    if not dry_run:
+        _check_host(settings, chosen, force=force)
+    made, node = _prepared(chosen, config, data_dir, dry_run=dry_run)
+    given: dict[str, Any] = {"data-dir": data_dir} if data_dir else {}
+    text = config.read_bytes() if config else new_config(setting_facts(), given)
+    if dry_run:
+        for step in made.steps(text):
+            click.echo(step.text)
+        return
+    try:
+        outcome = made.install(text, force=force)
+    except InstallError as error:
+        raise Refused(str(error)) from error
+    if node is not None:
+        from kvedge.cli.cluster_node import load_launcher_image
+
+        load_launcher_image(node)
+    what = f"kubeconfig {made.kubeconfig}" if chosen == "standalone" else f"{chosen} {made.node}"
+    click.echo(f"{outcome}: {what}; see `kvedge status`")
+
+
+def _prepared(
+    role: Role, config: Path | None, data_dir: str | None, *, dry_run: bool
+) -> tuple[Installation, ClusterNode | None]:
+    """The installation with what its role needs; on a server, rights and kubeconfigs are made in the cluster for it."""
+    from kvedge.appliance.install_plan import OwnFile
+    from kvedge.appliance.layout import Layout
+    from kvedge.cli.cluster_node import prepare_node
+
+    operators = _operators(config, data_dir)
+    settings = operators.settings
+    if role == "standalone":
+        # Of a node of a cluster that this host was.
+        return _installation(settings, role, own=[OwnFile(Layout().node_settings, None)]), None
+    node = prepare_node(role, operators, Layout(settings.data_path), dry_run=dry_run)
+    for note in node.notes:
+        click.echo(note)
+    return _installation(settings, role, (node.kubeconfig, node.name), node.own), node
+
+
+def _operators(config: Path | None, data_dir: str | None) -> LoadedSettings:
+    """The settings without those that an installation has written."""
+    from kvedge.appliance.layout import Layout
+
+    ours = Layout().node_settings
+    return trace_settings(config_path(config), os.environ, {"data_dir": data_dir}, leave_out=ours)
+
+
+def _check_host(settings: Settings, role: Role, *, force: bool) -> None:
+    from kvedge.appliance.doctor_rules import DoctorOptions, Level, examine
+    from kvedge.appliance.host_reader import read_host
+
+    options = DoctorOptions(settings.data_dir, settings.pod_cidr, settings.port, settings.emulation)
+    from kvedge.standalone.agent.agent_service import AgentConfig
+
+    bridge = AgentConfig(settings.effective_node_name, settings.data_path, settings.kubelet_path).instance
+    findings = examine(read_host(options, bridge, try_guest=False), options)
+    # A cluster has its own port and its own Pod network.
+    others = () if role == "standalone" else ("port", "pod network")
+    bad = [finding for finding in findings if finding.level == Level.FAIL and finding.check not in others]
+    for finding in bad:
+        click.echo(f"{finding.check}: {finding.detail} → {finding.remedy}", err=True)
+    if bad and not force:
+        raise Refused("this host is not fit (`kvedge doctor` says more); --force installs all the same", Exit.HOST)
+
+
+def _installation(
+    settings: Settings, role: Role, source: tuple[Path, str] | None = None, own: Sequence[OwnFile] = ()
+) -> Installation:
+    """An installation; `source` is how its health is seen, where that is not in the settings yet."""
+    from kvedge.appliance.installation import Installation
+    from kvedge.appliance.layout import Layout
+
+    kubeconfig, node = source or health_source(settings, role)
+    return Installation(Layout(settings.data_path), role, _own_file(), kubeconfig, click.echo, node, own)
+
+
+def _refuse_to_leave_guests(settings: Settings, here: Role, chosen: Role) -> None:
+    """Whoever runs Pods changes with the role: nobody would look after guests any more."""
+    from kvedge.appliance.running_launchers import running_launchers
+
+    if names := running_launchers(settings.data_path / "data"):
+        raise Refused(
+            f"this host is installed as {here}, and VMs run on it: {', '.join(names)}; stop them before it becomes"
+            f" {chosen}",
+            Exit.HOST,
+        )
+
+
+def _refuse_while_guests_run(settings: Settings) -> None:
+    """In a cluster, Pods are the kubelet's to end; launchers run from the files that would go."""
+    from kvedge.appliance.running_launchers import running_launchers
+
+    if names := running_launchers(settings.data_path / "data"):
+        raise Refused(
+            f"VMs run on this node: {', '.join(names)}; stop them, or move them away with `kubectl drain"
+            f" {settings.effective_node_name} --ignore-daemonsets --delete-emptydir-data`, and run it again",
+            Exit.HOST,
+        )
+
+
+def _own_file() -> Path:
+    if not is_frozen():
+        raise Refused("this is a checkout: build the one file with packaging/build, and run that", Exit.USAGE)
+    return Path(str(getattr(sys, "kvedge_file")))  # noqa: B009 - set by the frozen program only
+
+
+def _remove_whole(path: Path) -> None:
+    if not path.is_dir():
+        return
+    for item in path.iterdir():
+        if item.is_dir() and not item.is_symlink():
+            shutil.rmtree(item)
+        else:
+            item.unlink()
+    # A disk of its own that is mounted there stays, empty.
+    with contextlib.suppress(OSError):
+        path.rmdir()
+
+
+def _need_root(verb: str) -> None:
+    if os.geteuid() != 0:
+        raise Refused(f"kvedge {verb} needs root", Exit.HOST)

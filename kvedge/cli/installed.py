@@ -1,0 +1,56 @@
+"""What is installed on this host, and by which kubeconfig its health is seen.
+
+Called by install, status and report. Reads units and settings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kvedge.runtime.settings import NODE_ROLES, Settings
+
+if TYPE_CHECKING:
+    from kvedge.appliance.health import Health
+    from kvedge.appliance.layout import Role
+
+
+def role_here(settings: Settings) -> Role | None:
+    """The role that is installed on this host."""
+    from kvedge.appliance.installation import installed_role
+    from kvedge.appliance.layout import Layout
+
+    return installed_role(Layout(settings.data_path), settings.roles_of_node)
+
+
+def health_here(settings: Settings, role: Role | None) -> Health:
+    """Look once at what is installed."""
+    from kvedge.appliance.health import check_health
+    from kvedge.appliance.layout import main_unit
+
+    kubeconfig, node = health_source(settings, role)
+    found = check_health(kubeconfig, main_unit(role) if role else None, node)
+    return replace(found, problems=(*found.problems, *_ending(settings, role))) if node else found
+
+
+def _ending(settings: Settings, role: Role | None) -> Iterator[str]:
+    """Certificates of this node's roles that end soon."""
+    from kvedge.appliance.cluster_node_plan import ends_soon
+
+    remedy = "make another with `kvedge user role` on a server" if role == "agent" else "run `kvedge install` again"
+    roles = health_source(settings, role)[0].parent
+    for path in sorted(roles / name for name in NODE_ROLES if (roles / name).is_file()):
+        if end := ends_soon(path.read_bytes(), datetime.now(UTC)):
+            yield f"the certificate in {path} ends on {end:%Y-%m-%d}: {remedy}"
+
+
+def health_source(settings: Settings, role: Role | None) -> tuple[Path, str]:
+    """The kubeconfig by which health is seen, and the node that it is asked about; empty for all of one box."""
+    if role in ("server", "agent"):
+        from kvedge.cli.cluster_node import handler_kubeconfig
+
+        return handler_kubeconfig(settings), settings.effective_node_name
+    return settings.user_kubeconfig, ""

@@ -1,0 +1,34 @@
+"""Entry of the program: everything but the launcher goes to the group, which turns failures into words and exit codes.
+
+Called by the installed script and by `python -m kvedge`. The only place that exits. Verbs are listed in `verbs`.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Final, NoReturn
+
+# Packages that are large as a whole, and of which little is used.
+_LARGE: Final = ("kubernetes", "pyroute2")
+# What a shell says of a program that Ctrl-C ended.
+_INTERRUPTED: Final = 130
+
+
+def main() -> NoReturn:
+    """Run one verb and exit with the code that `kvedge.cli.exits` documents."""
+    arguments = sys.argv[1:]
+    if arguments[:1] == ["launcher"]:
+        # Each VM pays for what its launcher imports: no click on that way.
+        from kvedge.launcher.command import launcher_command
+
+        sys.exit(launcher_command(arguments[1:]))
+    try:
+        from kvedge.cli.group import run
+        from kvedge.runtime.light_import import defer_init
+
+        for package in _LARGE:
+            defer_init(package)
+        code = run(arguments)
+    except KeyboardInterrupt:
+        code = _INTERRUPTED
+    sys.exit(code)

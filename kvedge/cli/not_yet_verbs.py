@@ -1,0 +1,38 @@
+"""Verbs that virtctl has and kvedge has not, and what to do instead.
+
+Read by the group where a verb is unknown. Pure data.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+_MIGRATION: Final = "guests are not moved between nodes yet: stop the VM and start it on another"
+_VOLUMES: Final = "volumes are not plugged into running guests yet: change the VM's manifest and restart it"
+_EXPORT: Final = "volumes are not exported yet: a container disk's image is what `kvedge image list` shows"
+
+# Verb of virtctl → why not, and what to do.
+NOT_YET: Final[dict[str, str]] = {
+    "addvolume": _VOLUMES,
+    "removevolume": _VOLUMES,
+    "adm": "levels of logs are a setting of the roles: --log-level, or log-level in /etc/kvedge/config.yaml",
+    "credentials": "keys and passwords come by cloud-init: `kvedge launch --ssh-key --password-file`",
+    "evacuate-cancel": _MIGRATION,
+    "migrate": _MIGRATION,
+    "migrate-cancel": _MIGRATION,
+    "guestfs": "images are files: `guestfish --ro -a FILE` looks into one before `kvedge image import`",
+    "image-upload": "images are taken in on the box itself: `kvedge image import FILE --name NAME`",
+    "memory-dump": "a guest's memory is not written out yet",
+    "objectgraph": "`kvedge describe vm NAME` shows what belongs to a VM",
+    "permitted-devices": "host devices are not handed to guests yet",
+    "template": "there are no templates of VMs: `kvedge launch --dry-run -o yaml` makes a manifest to start from",
+    "usbredir": "USB devices of this computer are not handed to guests yet",
+    "vmexport": _EXPORT,
+}
+
+# What `virtctl create` makes beside a VM → what to do.
+NOT_CREATED: Final[dict[str, str]] = {
+    "instancetype": "kvedge has no instance types yet: write cpu and memory into the VM's manifest",
+    "preference": "kvedge has no preferences yet: write the devices into the VM's manifest",
+    "clone": "kvedge clones no VMs yet: `kvedge get vm NAME -o yaml` is where another manifest starts",
+}

@@ -1,0 +1,88 @@
+"""The roles as services when each runs by itself against a cluster.
+
+Called by the role verbs. Makes roles from settings; nothing starts here.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from kvedge import __version__
+from kvedge.cli.exits import Exit, Refused
+from kvedge.runtime.program import program_command, program_directories
+from kvedge.runtime.services import Service
+from kvedge.runtime.settings import Settings
+
+_KUBELET: Final = Path("/var/lib/kubelet")
+
+
+def controller_services(settings: Settings) -> Sequence[Service]:
+    """The controller, standing for election."""
+    from kvedge.controller.cluster_config import ClusterConfig
+    from kvedge.controller.controller_service import ControllerRole
+
+    config = ClusterConfig(
+        version=__version__,
+        program=tuple(program_command()),
+        program_directories=tuple(program_directories()),
+        capabilities_directory=str(_capabilities(settings)),
+        # A controller has no node of its own to try: it asks for /dev/kvm unless it is told that guests are emulated.
+        use_emulation=settings.emulation == "tcg",
+        emulation_is_set=settings.emulation_is_set,
+    )
+    return [ControllerRole(role_kubeconfig(settings, "controller"), config, leader_election=True)]
+
+
+def api_services(settings: Settings) -> Sequence[Service]:
+    """Admission and subresources."""
+    from kvedge.api.api_service import ApiRole
+
+    return [ApiRole(role_kubeconfig(settings, "api"), settings.api_address)]
+
+
+def handler_services(settings: Settings) -> Sequence[Service]:
+    """The handler of this node."""
+    from kvedge.handler.handler_service import HandlerConfig, HandlerRole
+    from kvedge.handler.kvm_check import choose_accelerator
+
+    config = HandlerConfig(
+        kubeconfig=role_kubeconfig(settings, "handler"),
+        node=settings.effective_node_name,
+        kubelet=Path(settings.kubelet_dir) if settings.kubelet_dir else _KUBELET,
+        state=settings.state_path / "handler",
+        capabilities=_capabilities(settings),
+        accelerator=choose_accelerator(settings.emulation, settings.state_path),
+        accelerator_is_set=settings.emulation_is_set,
+        relay_address=settings.relay_address,
+    )
+    return [HandlerRole(config)]
+
+
+def node_services(settings: Settings) -> Sequence[Service]:
+    """Those of the three that the setting node-roles names."""
+    make = {"controller": controller_services, "api": api_services, "handler": handler_services}
+    return [service for role in settings.roles_of_node for service in make[role](settings)]
+
+
+def _capabilities(settings: Settings) -> Path:
+    return settings.data_path / "qemu-capabilities"
+
+
+def role_kubeconfig(settings: Settings, role: str) -> Path:
+    """The kubeconfig of a role; one that is a directory holds one for each role, as each has a name of its own.
+
+    Raises:
+        Refused: when none is named, or the directory has none for this role.
+    """
+    path = settings.kubeconfig or os.environ.get("KUBECONFIG", "").split(":")[0]
+    if not path:
+        raise Refused("name the cluster with --kubeconfig, $KUBECONFIG or the setting kubeconfig", Exit.USAGE)
+    if not Path(path).is_dir():
+        return Path(path)
+    own = Path(path, role)
+    if not own.is_file():
+        raise Refused(f"{own} does not exist: make it with `kvedge user role {role} --output {own}`", Exit.USAGE)
+    return own
