@@ -1,0 +1,1 @@
+"""Measures kvedge against a bare libvirt loop, in one run; `tests/bench/run` starts it."""

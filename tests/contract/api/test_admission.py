@@ -1,0 +1,114 @@
+"""Admission as an API server calls it."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+
+import pytest
+
+from kvedge.api.registration_manifest import validating_webhooks
+from kvedge.kube.errors import Forbidden, Invalid, NotFound
+from kvedge.kube.kube_client import KubeClient
+from kvedge.resources.codec import JsonObject
+from kvedge.resources.role_users import HANDLER_GROUP, handler_user
+from tests.contract.api.conftest import remove
+from tests.support.api_servers import ApiServerUnderTest, Kubectl
+from tests.unit.api.reviews import SMOKE, put, small_vmi, vm_of
+
+pytestmark = [pytest.mark.contract, pytest.mark.usefixtures("webhooks_are_called")]
+VMS = "/apis/kubevirt.io/v1/namespaces/default/virtualmachines"
+VMIS = "/apis/kubevirt.io/v1/namespaces/default/virtualmachineinstances"
+
+
+@pytest.fixture
+def vmi(admin: KubeClient) -> Iterator[JsonObject]:
+    yield admin.request("POST", VMIS, small_vmi())
+    remove(admin, f"{VMIS}/small")
+
+
+def handler(server: ApiServerUnderTest, node: str) -> KubeClient:
+    return KubeClient.from_kubeconfig(server.write_kubeconfig(handler_user(node), [HANDLER_GROUP]))
+
+
+def merge(client: KubeClient, body: JsonObject) -> JsonObject:
+    return client.request("PATCH", f"{VMIS}/small", body, None, "application/merge-patch+json")
+
+
+def test_the_manifest_of_a_real_user_is_applied_as_written(kubectl: Kubectl, admin: KubeClient) -> None:
+    done = kubectl.try_run("apply", "-f", str(SMOKE))
+    assert (done.returncode, done.stdout) == (0, "virtualmachine.kubevirt.io/kubevirt-smoke-fedora created\n")
+    assert "spec.running is deprecated, please use spec.runStrategy instead." in done.stderr
+    again = kubectl.run("apply", "-f", str(SMOKE))
+    assert again == "virtualmachine.kubevirt.io/kubevirt-smoke-fedora unchanged\n"
+    remove(admin, f"{VMS}/kubevirt-smoke-fedora")
+
+
+def test_kubectl_shows_each_cause_and_nothing_is_made(kubectl: Kubectl, admin: KubeClient) -> None:
+    text = SMOKE.read_text().replace("cores: 1", "cores: 1\n          treads: 2").replace("type: q35", "type: abacus")
+    done = kubectl.try_run("apply", "-f", "-", text=text)
+    assert done.returncode == 1
+    assert 'unknown field "spec.template.spec.domain.cpu.treads"; did you mean "threads"?' in done.stderr
+    assert "spec.template.spec.domain.machine.type is not supported: abacus" in done.stderr
+    with pytest.raises(NotFound):
+        admin.request("GET", f"{VMS}/kubevirt-smoke-fedora")
+
+
+def test_causes_come_with_their_fields(admin: KubeClient) -> None:
+    vm = vm_of(small_vmi())
+    put(vm, "spec.template.spec.domain.devices.gpus", [{"name": "g"}])
+    put(vm, "spec.template.spec.domain.devices.disks[0].cache", "turbo")
+    with pytest.raises(Invalid) as refusal:
+        admin.request("POST", VMS, vm)
+    assert {cause.field for cause in refusal.value.causes} == {
+        "spec.template.spec.domain.devices.gpus",
+        "spec.template.spec.domain.devices.disks[0].cache",
+    }
+
+
+def test_a_vmi_gets_its_defaults_and_its_first_phase(vmi: JsonObject) -> None:
+    assert vmi["status"]["phase"] == "Pending"
+    assert vmi["metadata"]["finalizers"] == ["kubevirt.io/foregroundDeleteVirtualMachine"]
+    assert vmi["spec"]["domain"]["cpu"] == {"cores": 1, "sockets": 1, "threads": 1, "model": "host-model"}
+
+
+def test_a_user_does_not_change_the_spec_of_a_vmi(admin: KubeClient, vmi: JsonObject) -> None:
+    with pytest.raises(Invalid, match="update of VMI object is restricted"):
+        merge(admin, {"spec": {"domain": {"cpu": {"cores": 2}}}})
+
+
+def test_a_user_who_writes_a_status_changes_nothing(admin: KubeClient, vmi: JsonObject) -> None:
+    assert merge(admin, {"status": {"phase": "Running", "nodeName": "evil"}})["status"] == vmi["status"]
+
+
+def test_the_controller_writes_a_status(controller: KubeClient, vmi: JsonObject) -> None:
+    assert merge(controller, {"status": {"phase": "Scheduling"}})["status"]["phase"] == "Scheduling"
+
+
+def test_a_handler_writes_the_vmis_of_its_own_node_only(
+    server: ApiServerUnderTest, controller: KubeClient, vmi: JsonObject
+) -> None:
+    merge(controller, {"status": {"phase": "Scheduled", "nodeName": "node1"}})
+    mine = handler(server, "node1")
+    other = handler(server, "node2")
+    assert merge(mine, {"status": {"phase": "Running"}})["status"]["phase"] == "Running"
+    # The embedded server's authorizer knows this rule, too, and comes first; a kube-apiserver has it as a policy.
+    with pytest.raises((Invalid, Forbidden)):
+        merge(other, {"status": {"phase": "Failed"}})
+    with pytest.raises((Invalid, Forbidden), match="another node"):
+        merge(mine, {"status": {"nodeName": "node2"}})
+
+
+def test_a_deleted_webhook_comes_back(admin: KubeClient, api_role: object) -> None:
+    document = validating_webhooks(b"")
+    admin.request("DELETE", document.path)
+    api_role._register()  # the next round, without waiting for it
+    there = admin.request("GET", document.path)
+    assert [hook["name"] for hook in there["webhooks"]] == [hook["name"] for hook in document.body["webhooks"]]
+
+
+def test_registering_again_writes_nothing(admin: KubeClient, api_role: object) -> None:
+    document = validating_webhooks(b"")
+    before = copy.deepcopy(admin.request("GET", document.path))
+    api_role._register()
+    assert admin.request("GET", document.path) == before

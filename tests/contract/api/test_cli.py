@@ -1,0 +1,426 @@
+"""kvedge's own verbs on the aggregated API, held to virtctl's: the same call does and says the same."""
+
+from __future__ import annotations
+
+import contextlib
+import difflib
+import json
+import os
+import signal
+import socket
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kvedge.cli.exits import Exit
+from kvedge.kube.kube_client import KubeClient
+from kvedge.resources.codec import JsonObject
+from tests.contract.api.cli_calls import CALLS, RUNNING
+from tests.contract.api.conftest import EchoNode, remove
+from tests.support.api_servers import ApiServerUnderTest, Kubectl
+from tests.support.kube_apiserver import reachable_address
+from tests.support.kvedge_cli import KvedgeCli
+from tests.unit.api.reviews import small_vmi, vm_of
+from tests.unit.cli.manifest_cases import CREATE_CASES, LAUNCH_CASES
+
+pytestmark = [pytest.mark.contract, pytest.mark.usefixtures("subresources_answer")]
+NAMESPACE = "/apis/kubevirt.io/v1/namespaces/default"
+VM, VMI = f"{NAMESPACE}/virtualmachines/clitest", f"{NAMESPACE}/virtualmachineinstances/clitest"
+MERGE = "application/merge-patch+json"
+PODS = "/api/v1/namespaces/default/pods"
+GOLDEN = Path(__file__).parents[2] / "unit" / "cli" / "golden"
+
+
+@pytest.fixture(scope="module")
+def cli(server: ApiServerUnderTest) -> KvedgeCli:
+    return KvedgeCli(server.write_kubeconfig("admin", ["system:masters"]))
+
+
+@pytest.fixture(scope="module")
+def virtctl(server: ApiServerUnderTest) -> Kubectl:
+    return Kubectl(server.write_kubeconfig("admin", ["system:masters"]), "virtctl")
+
+
+@contextlib.contextmanager
+def a_vm(admin: KubeClient) -> Iterator[JsonObject]:
+    document = vm_of(small_vmi(), runStrategy="Manual")
+    document["metadata"]["name"] = "clitest"
+    yield admin.request("POST", VM.rpartition("/")[0], document)
+    remove(admin, VM)
+
+
+@contextlib.contextmanager
+def its_run(vm: JsonObject, admin: KubeClient, controller: KubeClient, node: str) -> Iterator[JsonObject]:
+    """As controller and handler would have made it; its guest has this host's own address."""
+    document = small_vmi()
+    owner = {"apiVersion": "kubevirt.io/v1", "kind": "VirtualMachine", "name": "clitest", "uid": vm["metadata"]["uid"]}
+    document["metadata"] |= {"name": "clitest", "ownerReferences": [{**owner, "controller": True}]}
+    controller.request("POST", VMI.rpartition("/")[0], document)
+    nics = [{"name": "default", "ipAddress": "127.0.0.1", "mac": "02:00:00:00:00:01"}]
+    status = {"phase": "Running", "nodeName": node, "interfaces": nics}
+    controller.request("PATCH", f"{VM}/status", {"status": {"created": True}}, None, MERGE)
+    yield controller.request("PATCH", VMI, {"status": status}, None, MERGE)
+    remove(admin, VMI)
+
+
+@pytest.fixture
+def vmi(admin: KubeClient, controller: KubeClient, echo_node: EchoNode) -> Iterator[JsonObject]:
+    with a_vm(admin) as vm, its_run(vm, admin, controller, echo_node.name) as found:
+        yield found
+
+
+@pytest.mark.parametrize(("call", "state"), CALLS, ids=[f"{call}, with {state}" for call, state in CALLS])
+def test_a_call_does_and_says_what_virtctls_does(
+    call: str,
+    state: str,
+    cli: KvedgeCli,
+    virtctl: Kubectl,
+    admin: KubeClient,
+    controller: KubeClient,
+    echo_node: EchoNode,
+) -> None:
+    seen = []
+    for program in (virtctl, cli):
+        calls = len(echo_node.door.calls)
+        with contextlib.ExitStack() as stack:
+            vm = stack.enter_context(a_vm(admin))
+            run = stack.enter_context(its_run(vm, admin, controller, echo_node.name)) if state is RUNNING else None
+            done = program.try_run(*call.split())
+            requests = admin.request("GET", VM).get("status", {}).get("stateChangeRequests", [])
+            grace = admin.request("GET", VMI)["spec"].get("terminationGracePeriodSeconds") if run else None
+        # Runs have names of their own.
+        asked = [{**request, "uid": bool(request.get("uid"))} for request in requests]
+        seen.append((done, asked, grace, echo_node.door.calls[calls:]))
+    (theirs, *their_effect), (ours, *our_effect) = seen
+    assert our_effect == their_effect
+    assert (ours.returncode == 0) == (theirs.returncode == 0), (ours.stderr, theirs.stderr)
+    assert ours.stdout == theirs.stdout
+    assert "Traceback" not in ours.stderr
+    if ours.returncode:
+        # virtctl may say where it was, kvedge what to do: the reason between is the same.
+        reason, words = theirs.stderr.strip().splitlines()[-1], ours.stderr
+        alike = difflib.SequenceMatcher(None, reason, words, autojunk=False).find_longest_match()
+        assert alike.size >= min(len(reason), 20), (words, reason)
+
+
+def test_what_is_not_there_ends_with_its_own_code_and_names_what_is_alike(cli: KvedgeCli, vmi: JsonObject) -> None:
+    for words in ("start", "pause vmi", "reset", "get vm", "describe vmi", "delete vm", "expose vm", "list"):
+        more = ["--name", "x", "--port", "1"] if words.startswith("expose") else []
+        done = cli.try_run(*words.split(), "clitset", *more)
+        assert (done.returncode, done.stdout) == (Exit.NOT_FOUND, ""), done.stderr
+        assert "Did you mean clitest?" in done.stderr
+
+
+def test_a_vm_of_another_namespace_is_pointed_at(cli: KvedgeCli, vmi: JsonObject) -> None:
+    done = cli.try_run("start", "clitest", "-n", "kube-system")
+    assert done.returncode == Exit.NOT_FOUND
+    assert "There is one of that name in namespace default: add -n default." in done.stderr
+
+
+def test_a_stopped_vm_is_told_apart_from_one_that_is_not_there(cli: KvedgeCli, admin: KubeClient) -> None:
+    with a_vm(admin):
+        done = cli.try_run("reset", "clitest")
+        assert done.returncode == Exit.NOT_FOUND
+        assert "start it with `kvedge start clitest`" in done.stderr
+
+
+def test_of_several_the_one_that_is_not_there_keeps_no_other(cli: KvedgeCli, admin: KubeClient) -> None:
+    for name in ("one", "two"):
+        text = cli.run("create", "vm", "--name", name, "--run-strategy", "Manual")
+        cli.run("apply", "-f", "-", text=text)
+    done = cli.try_run("delete", "vm", "one", "absent", "two", "--no-wait")
+    assert done.returncode == Exit.NOT_FOUND
+    assert done.stdout.splitlines() == ['virtualmachine "one" deleted', 'virtualmachine "two" deleted']
+    assert '"absent" not found' in done.stderr
+    for name in ("one", "two"):
+        # No controller is here to take its finalizer off.
+        admin.request("PATCH", f"{NAMESPACE}/virtualmachines/{name}", {"metadata": {"finalizers": None}}, None, MERGE)
+
+
+def test_the_list_has_a_line_for_each_vm(cli: KvedgeCli, vmi: JsonObject) -> None:
+    lines = [line.split() for line in cli.run("list").splitlines()]
+    assert lines[0] == ["NAME", "STATUS", "READY", "IP", "NODE", "AGE", "MEMORY", "IMAGE"]
+    (row,) = [line for line in lines if line[0] == "clitest"]
+    assert row[3:5] == ["127.0.0.1", "echo"]
+    (document,) = json.loads(cli.run("list", "clitest", "-o", "json"))
+    assert (document["ip"], document["mac"], document["kind"]) == ("127.0.0.1", "02:00:00:00:00:01", "VirtualMachine")
+    assert cli.run("list", "clitest", "-o", "name") == "virtualmachine.kubevirt.io/clitest\n"
+    assert cli.run("-n", "default", "list", "-l", "app=none") == ""
+
+
+def test_waiting_ends_in_time_and_says_what_is_instead(cli: KvedgeCli, admin: KubeClient) -> None:
+    with a_vm(admin):
+        done = cli.try_run("start", "clitest", "--wait", "--timeout", "0.3")
+        assert done.returncode == Exit.TIMED_OUT
+        assert done.stdout == "VM clitest was scheduled to start\n"
+        assert "timed out after 0.3 s waiting for VM clitest to run" in done.stderr
+
+
+def test_a_manifests_guests_are_waited_for(cli: KvedgeCli, admin: KubeClient) -> None:
+    text = (GOLDEN / "launch-plain.yaml").read_text().replace("name: web", "name: clitest")
+    try:
+        done = cli.try_run("apply", "-f", "-", "--wait", "--timeout", "0.3", text=text)
+        assert (done.returncode, done.stdout) == (
+            Exit.TIMED_OUT,
+            "virtualmachine.kubevirt.io/clitest serverside-applied\n",
+        ), done.stderr
+    finally:
+        remove(admin, VM)
+
+
+def test_names_are_completed(cli: KvedgeCli, vmi: JsonObject) -> None:
+    def completed(line: str) -> list[str]:
+        words = line.split(" ")
+        variables = {"COMP_WORDS": line, "COMP_CWORD": str(len(words) - 1), "_KVEDGE_COMPLETE": "bash_complete"}
+        done = KvedgeCli(Path(cli.environment["KUBECONFIG"]), **variables).try_run()
+        assert done.stderr == ""
+        return [item.partition(",")[2] for item in done.stdout.splitlines() if item]
+
+    assert "clitest" in completed("kvedge start cli")
+    assert completed("kvedge ssh joe@vmi/cli") == ["joe@vmi/clitest"]
+    assert completed("kvedge start -n kube-system cli") == []
+    assert completed("kvedge delete vm clit") == ["clitest"]
+    assert completed("kvedge get pod clit") == []
+    assert completed("kvedge describe vm") == ["vm", "vmi"]
+    assert completed("kvedge rest") == ["restart"]
+
+
+def test_the_screen_is_saved_as_it_comes(cli: KvedgeCli, vmi: JsonObject, echo_node: EchoNode, tmp_path: Path) -> None:
+    echo_node.door.picture = b"\x89PNG\r\n\x1a\n\x00\xff"
+    target = tmp_path / "screen.png"
+    assert cli.run("vnc", "screenshot", "clitest", "-f", str(target), "--move-cursor") == ""
+    assert target.read_bytes() == echo_node.door.picture
+    assert echo_node.door.calls[-1] == ("default", "clitest", "screenshot and move")
+
+
+def test_a_viewer_reaches_the_screen_through_the_port_that_is_printed(cli: KvedgeCli, vmi: JsonObject) -> None:
+    with cli.running("vnc", "clitest", "--proxy-only") as process:
+        assert process.stdout is not None
+        port = json.loads(process.stdout.readline())["port"]
+        with socket.create_connection(("127.0.0.1", port), 10) as viewer:
+            viewer.sendall(b"RFB 003.008\n")
+            assert viewer.recv(64) == b"RFB 003.008\n"
+        # The viewer has gone, and the proxy with it.
+        assert process.wait(30) == 0
+
+
+def test_a_viewer_of_this_computer_is_started_with_the_screens_address(
+    cli: KvedgeCli, vmi: JsonObject, tmp_path: Path
+) -> None:
+    script = tmp_path / "remote-viewer"
+    script.write_text(
+        f"#!{os.sys.executable}\nimport socket, sys\n"
+        "host, port = sys.argv[1].removeprefix('vnc://').split(':')\n"
+        "with socket.create_connection((host, int(port))) as screen:\n"
+        "    screen.sendall(b'RFB')\n    print('seen', screen.recv(3).decode())\n"
+    )
+    script.chmod(0o755)
+    assert cli.run("vnc", "clitest", "--vnc-path", str(script)) == "seen RFB\n"
+    script.write_text("#!/bin/sh\nexit 3\n")
+    done = cli.try_run("vnc", "clitest", "--vnc-path", str(script))
+    assert (done.returncode, done.stderr) == (1, "error: the viewer ended with code 3 before it connected\n")
+
+
+@pytest.fixture
+def guest_port(vmi: JsonObject, admin: KubeClient) -> Iterator[int]:
+    """A port of "the guest", which is this host, that echoes what it gets by TCP and by UDP."""
+    address = reachable_address()
+    pod = f"{PODS}/{_launcher_pod(admin, vmi, address)}"
+    with socket.create_server((address, 0)) as tcp, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as udp:
+        port = tcp.getsockname()[1]
+        udp.bind((address, port))
+        threads = [threading.Thread(target=serve, args=(end,)) for serve, end in ((_echo_tcp, tcp), (_echo_udp, udp))]
+        for thread in threads:
+            thread.start()
+        yield port
+        # What waits in another thread is woken by a shutdown only.
+        tcp.shutdown(socket.SHUT_RDWR)
+        udp.sendto(b"", (address, port))
+        for thread in threads:
+            thread.join(10)
+    admin.request("DELETE", pod, {"gracePeriodSeconds": 0})
+
+
+def _launcher_pod(admin: KubeClient, vmi: JsonObject, address: str) -> str:
+    owner = {"apiVersion": "kubevirt.io/v1", "kind": "VirtualMachineInstance", "name": "clitest", "controller": True}
+    uid = vmi["metadata"]["uid"]
+    metadata = {
+        "name": "virt-launcher-clitest",
+        "labels": {"kubevirt.io": "virt-launcher", "kubevirt.io/created-by": uid},
+        "ownerReferences": [{**owner, "uid": uid}],
+    }
+    spec = {"nodeName": "echo", "containers": [{"name": "compute", "image": "none"}]}
+    admin.request("POST", PODS, {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
+    status = {"phase": "Running", "podIP": address, "podIPs": [{"ip": address}]}
+    admin.request("PATCH", f"{PODS}/{metadata['name']}/status", {"status": status}, None, MERGE)
+    return str(metadata["name"])
+
+
+def _echo_tcp(server: socket.socket) -> None:
+    with contextlib.suppress(OSError):
+        while True:
+            connection, _ = server.accept()
+            with connection:
+                while data := connection.recv(65536):
+                    connection.sendall(data)
+
+
+def _echo_udp(server: socket.socket) -> None:
+    while True:
+        data, sender = server.recvfrom(65536)
+        if not data:
+            return
+        server.sendto(data, sender)
+
+
+def test_ports_lead_to_the_guest_by_tcp_and_udp(cli: KvedgeCli, vmi: JsonObject, guest_port: int) -> None:
+    with cli.running(
+        "port-forward", "vmi/clitest/default", f"0:{guest_port}", f"udp/127.0.0.1:0:{guest_port}"
+    ) as process:
+        assert process.stdout is not None
+        places = [process.stdout.readline().split()[2].rpartition(":") for _ in range(2)]
+        tcp, udp = ((host, int(port)) for host, _, port in places)
+        payload = os.urandom(300_000)
+        for _ in range(2):
+            with socket.create_connection(tcp, 20) as connection:
+                sender = threading.Thread(target=connection.sendall, args=(payload,))
+                sender.start()
+                received = b""
+                while len(received) < len(payload):
+                    received += connection.recv(65536)
+                sender.join()
+            assert received == payload
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asker:
+            asker.settimeout(20)
+            for word in (b"one", b"two"):
+                asker.sendto(word, udp)
+                assert asker.recv(64) == word
+        process.send_signal(signal.SIGINT)
+        assert process.wait(20) == 0
+
+
+def test_a_port_that_the_guest_does_not_serve_is_told_and_the_next_is_tried(
+    cli: KvedgeCli, vmi: JsonObject, guest_port: int
+) -> None:
+    with socket.create_server((reachable_address(), 0)) as unused:
+        nobody = unused.getsockname()[1]
+    with cli.running("port-forward", "vm/clitest", f"0:{nobody}", f"0:{guest_port}") as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        bad, good = (int(process.stdout.readline().split()[2].rpartition(":")[2]) for _ in range(2))
+        with socket.create_connection(("127.0.0.1", bad), 20) as connection:
+            assert connection.recv(1) == b""
+        assert "error handling connection for 0: " in process.stderr.readline()
+        with socket.create_connection(("127.0.0.1", good), 20) as connection:
+            connection.sendall(b"still there")
+            assert connection.recv(64) == b"still there"
+
+
+def test_an_address_that_is_taken_is_a_precondition_of_the_host(cli: KvedgeCli, vmi: JsonObject) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        done = cli.try_run("port-forward", "vm/clitest", f"{taken.getsockname()[1]}:80")
+    assert done.returncode == Exit.HOST
+    assert "cannot listen on 127.0.0.1" in done.stderr
+
+
+def test_standard_input_and_output_are_joined_to_a_port(cli: KvedgeCli, vmi: JsonObject, guest_port: int) -> None:
+    text = "hello guest\n" * 5000
+    # The end of the input is not the end of the answer.
+    assert cli.run("port-forward", "--stdio=true", "vm/clitest/default", str(guest_port), text=text) == text
+
+
+_SSH = """#!/bin/sh
+# Stands in for OpenSSH: runs its ProxyCommand as that does, and says something through it.
+for word in "$@"; do
+    case $word in ProxyCommand=*) way=${word#ProxyCommand=};; esac
+done
+echo "to $4" >&2
+echo hello | sh -c "exec $way" | head -1
+exit 7
+"""
+
+
+def test_ssh_reaches_the_guest_through_a_kvedge_of_its_own(
+    cli: KvedgeCli, vmi: JsonObject, guest_port: int, tmp_path: Path
+) -> None:
+    (tmp_path / "ssh").write_text(_SSH)
+    (tmp_path / "ssh").chmod(0o755)
+    path = f"{tmp_path}:{os.environ['PATH']}"
+    ssh = KvedgeCli(Path(cli.environment["KUBECONFIG"]), PATH=path)
+    done = ssh.try_run("ssh", "joe@vm/clitest", "-p", str(guest_port), "-t", "-v", "-c", "uptime")
+    # As the real one ends, so do we.
+    assert (done.returncode, done.stdout) == (7, "hello\n"), done.stderr
+    assert "to joe@vm.clitest.default" in done.stderr
+
+
+def test_without_an_ssh_client_the_host_is_to_blame(cli: KvedgeCli, vmi: JsonObject, tmp_path: Path) -> None:
+    bare = KvedgeCli(Path(cli.environment["KUBECONFIG"]), PATH=str(tmp_path))
+    for words in (["ssh", "vm/clitest"], ["scp", "vm/clitest:a", "."]):
+        done = bare.try_run(*words)
+        assert done.returncode == Exit.HOST
+        assert "apt install openssh-client" in done.stderr
+
+
+def test_describe_leaves_a_labels_key_as_it_is(cli: KvedgeCli, admin: KubeClient) -> None:
+    with a_vm(admin):
+        labels = {"spec": {"template": {"metadata": {"labels": {"kubevirt.io/size": "small"}}}}}
+        admin.request("PATCH", VM, labels, media_type="application/merge-patch+json")
+        told = cli.run("describe", "vm", "clitest")
+    assert "\n  RunStrategy: Manual\n" in told
+    assert " kubevirt.io/size: small\n" in told
+
+
+def test_a_service_is_made_and_owned_by_the_vm(cli: KvedgeCli, admin: KubeClient) -> None:
+    with a_vm(admin) as vm:
+        said = cli.run("expose", "vm", "clitest", "--name", "clitest-ssh", "--port", "2222", "--target-port", "22")
+        assert said == "Service clitest-ssh successfully created for vm clitest\n"
+        path = "/api/v1/namespaces/default/services/clitest-ssh"
+        service = admin.request("GET", path)
+        admin.request("DELETE", path)
+    assert service["spec"]["selector"] == {"vmi.kubevirt.io/id": "clitest"}
+    assert [(port["port"], port["targetPort"]) for port in service["spec"]["ports"]] == [(2222, 22)]
+    assert service["metadata"]["ownerReferences"][0]["uid"] == vm["metadata"]["uid"]
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        *LAUNCH_CASES,
+        *(case for case in CREATE_CASES if case.removeprefix("create-") in ("plain", "container-disks", "login")),
+        *("create-config-drive", "create-no-cloud-init"),
+    ],
+)
+def test_a_manifest_of_ours_is_accepted_by_admission(case: str, cli: KvedgeCli) -> None:
+    said = cli.run("apply", "-f", str(GOLDEN / f"{case}.yaml"), "--dry-run")
+    assert "serverside-applied (server dry run)" in said
+
+
+def test_a_launched_vm_is_there_and_a_second_of_its_name_is_refused(cli: KvedgeCli, admin: KubeClient) -> None:
+    assert cli.run("launch", "local/none:1", "clitest", "--run-strategy", "Halted") == "VM clitest was created\n"
+    try:
+        assert admin.request("GET", VM)["spec"]["template"]["spec"]["domain"]["memory"] == {"guest": "1Gi"}
+        again = cli.try_run("launch", "local/none:1", "clitest")
+        assert again.returncode == 1
+        assert "already exists: start it with `kvedge start clitest`" in again.stderr
+    finally:
+        remove(admin, VM)
+
+
+def test_a_vm_is_expanded_as_virtctl_has_it(cli: KvedgeCli, virtctl: Kubectl, admin: KubeClient) -> None:
+    with a_vm(admin):
+        words = ("expand", "--vm", "clitest", "-o", "json")
+        ours, theirs = (json.loads(program.run(*words))["spec"]["template"]["spec"] for program in (cli, virtctl))
+    # virtctl's types write out what is empty.
+    assert theirs["domain"].pop("resources") == {}
+    assert ours == theirs
+    path = str(GOLDEN / "launch-plain.yaml")
+    assert json.loads(cli.run("expand", "--file", path, "-o", "json"))["metadata"]["name"] == "web"
+    assert cli.try_run("expand").stderr == "error: name either --vm or --file\n"
+
+
+def test_both_versions_are_told(cli: KvedgeCli) -> None:
+    lines = cli.run("version").splitlines()
+    assert [line.partition(":")[0] for line in lines] == ["Client Version", "Server Version"]
+    assert json.loads(cli.run("version", "-o", "json"))["serverVersion"]["gitVersion"].startswith("v0.")

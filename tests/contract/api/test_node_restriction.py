@@ -1,0 +1,182 @@
+"""A node's handler writes what is on its node: with another node's credentials nothing is written, api role or not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from kvedge.api.api_service import ApiRole
+from kvedge.kube.errors import Forbidden, Invalid, KubeError
+from kvedge.kube.kube_client import KubeClient
+from kvedge.resources.codec import JsonObject
+from kvedge.resources.role_users import HANDLER_ACCOUNT, HANDLER_GROUP, NODE_EXTRA, handler_user
+from tests.contract.api.conftest import remove
+from tests.support.api_servers import ApiServerUnderTest, Kubectl
+from tests.support.waiting import wait_until
+from tests.unit.api.reviews import small_vmi
+
+pytestmark = [pytest.mark.contract, pytest.mark.usefixtures("webhooks_are_called")]
+VMIS = "/apis/kubevirt.io/v1/namespaces/default/virtualmachineinstances"
+NODES = "/api/v1/nodes"
+MERGE = "application/merge-patch+json"
+MINE, THEIRS = "restricted-1", "restricted-2"
+RBAC = "/apis/rbac.authorization.k8s.io/v1"
+OWNED = "Node restriction, virt-handler is only allowed to modify VMIs it owns"
+
+
+@pytest.fixture(scope="module")
+def handler(server: ApiServerUnderTest, admin: KubeClient) -> Iterator[KubeClient]:
+    """A client with the credentials of the handler of MINE."""
+    if server.name == "real":
+        # As much as any handler could need, so that it is not the roles' rights that keep it to its node.
+        rules = [{"apiGroups": ["", "kubevirt.io"], "resources": ["nodes", "virtualmachineinstances"], "verbs": ["*"]}]
+        name = {"name": "test-handlers"}
+        admin.request("POST", f"{RBAC}/clusterroles", {"metadata": name, "rules": rules})
+        subjects = [
+            {"kind": kind, "name": name_, "apiGroup": "rbac.authorization.k8s.io"}
+            for kind, name_ in (("Group", HANDLER_GROUP), ("User", HANDLER_ACCOUNT))
+        ]
+        role = {"kind": "ClusterRole", "name": "test-handlers", "apiGroup": "rbac.authorization.k8s.io"}
+        admin.request("POST", f"{RBAC}/clusterrolebindings", {"metadata": name, "roleRef": role, "subjects": subjects})
+    client = KubeClient.from_kubeconfig(server.write_kubeconfig(handler_user(MINE), [HANDLER_GROUP]))
+    yield client
+    client.close()
+    if server.name == "real":
+        admin.request("DELETE", f"{RBAC}/clusterrolebindings/test-handlers")
+        admin.request("DELETE", f"{RBAC}/clusterroles/test-handlers")
+
+
+@pytest.fixture(scope="module")
+def two_nodes(admin: KubeClient, controller: KubeClient, handler: KubeClient) -> Iterator[None]:
+    """Both nodes, each with a VMI."""
+    for node in (MINE, THEIRS):
+        admin.request("POST", NODES, {"apiVersion": "v1", "kind": "Node", "metadata": {"name": node}})
+        vmi = small_vmi()
+        vmi["metadata"]["name"] = f"on-{node}"
+        controller.request("POST", VMIS, vmi)
+        where = {"status": {"phase": "Scheduled", "nodeName": node}}
+        controller.request("PATCH", f"{VMIS}/on-{node}", where, None, MERGE)
+    # A server needs a moment to follow its policies.
+    wait_until(
+        lambda: refused(handler, f"{NODES}/{THEIRS}", {"metadata": {"labels": {"kubevirt.io/a": "b"}}}), "judged"
+    )
+    yield
+    for node in (MINE, THEIRS):
+        remove(admin, f"{VMIS}/on-{node}")
+        admin.request("DELETE", f"{NODES}/{node}")
+
+
+def refused(client: KubeClient, path: str, body: JsonObject) -> str:
+    """The server's answer to a merge patch that it refuses, else nothing."""
+    try:
+        client.request("PATCH", path, body, None, MERGE)
+    except (Forbidden, Invalid) as error:
+        return error.message or error.reason
+    return ""
+
+
+def report(path: str, handler: KubeClient, phase: str = "Running") -> str:
+    return refused(handler, path, {"status": {"phase": phase}})
+
+
+def test_it_reports_on_its_own_vmi_only(two_nodes: None, handler: KubeClient, admin: KubeClient) -> None:
+    assert report(f"{VMIS}/on-{MINE}", handler) == ""
+    assert report(f"{VMIS}/on-{THEIRS}", handler)
+    assert admin.request("GET", f"{VMIS}/on-{MINE}")["status"]["phase"] == "Running"
+    assert admin.request("GET", f"{VMIS}/on-{THEIRS}")["status"]["phase"] == "Scheduled"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"status": {"nodeName": THEIRS}},
+        {"spec": {"domain": {"memory": {"guest": "1Gi"}}}},
+        {"metadata": {"finalizers": []}},
+        {"metadata": {"ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": "a", "uid": "b"}]}},
+        {"metadata": {"labels": {"kubevirt.io/nodeName": THEIRS}}},
+    ],
+    ids=["place", "spec", "finalizers", "owner", "label"],
+)
+def test_of_its_own_vmi_it_changes_the_report_only(
+    two_nodes: None, handler: KubeClient, admin: KubeClient, change: JsonObject
+) -> None:
+    before = admin.request("GET", f"{VMIS}/on-{MINE}")
+    assert refused(handler, f"{VMIS}/on-{MINE}", change)
+    assert admin.request("GET", f"{VMIS}/on-{MINE}") == before
+
+
+def test_it_neither_makes_nor_deletes_vmis(two_nodes: None, handler: KubeClient, admin: KubeClient) -> None:
+    with pytest.raises((Forbidden, Invalid)):
+        handler.request("POST", VMIS, small_vmi())
+    with pytest.raises((Forbidden, Invalid)):
+        handler.request("DELETE", f"{VMIS}/on-{MINE}")
+    assert "deletionTimestamp" not in admin.request("GET", f"{VMIS}/on-{MINE}")["metadata"]
+
+
+def test_it_labels_its_own_node_only(two_nodes: None, handler: KubeClient, admin: KubeClient) -> None:
+    label = {"metadata": {"labels": {"kubevirt.io/schedulable": "true"}, "annotations": {"kvedge.io/note": "x"}}}
+    assert refused(handler, f"{NODES}/{MINE}", label) == ""
+    assert refused(handler, f"{NODES}/{THEIRS}", label)
+    assert "labels" not in admin.request("GET", f"{NODES}/{THEIRS}")["metadata"]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"spec": {"unschedulable": True}},
+        {"metadata": {"labels": {"node-role.kubernetes.io/control-plane": ""}}},
+        {"metadata": {"labels": {"evil-kubevirt.io/a": "b"}}},
+    ],
+    ids=["spec", "label", "label of a like name"],
+)
+def test_of_its_own_node_it_changes_our_labels_only(
+    server: ApiServerUnderTest, two_nodes: None, handler: KubeClient, change: JsonObject
+) -> None:
+    if server.name == "embedded":
+        pytest.skip("one box has one node, and its agent speaks for it as well")
+    assert refused(handler, f"{NODES}/{MINE}", change)
+
+
+@pytest.mark.parametrize("node", [MINE, THEIRS, ""])
+def test_a_service_account_speaks_for_the_node_of_its_token(
+    server: ApiServerUnderTest, two_nodes: None, kubectl: Kubectl, node: str
+) -> None:
+    if server.name == "embedded":
+        pytest.skip("one box has no handler with a service account")
+    caller = [f"--as={HANDLER_ACCOUNT}", *([f"--as-user-extra={NODE_EXTRA}={node}"] if node else [])]
+    patch = '{"metadata": {"annotations": {"kvedge.io/note": "x"}}}'
+    for target in (MINE, THEIRS):
+        for kind, name in (("vmi", f"on-{target}"), ("node", target)):
+            done = kubectl.try_run("patch", kind, name, "--type=merge", "-p", patch, *caller)
+            assert (done.returncode == 0) == (target == node), done.stderr
+            assert target == node or "Node restriction" in done.stderr
+
+
+def test_it_is_kept_to_its_node_while_nobody_can_be_asked(
+    two_nodes: None, handler: KubeClient, api_role: ApiRole, admin: KubeClient
+) -> None:
+    api_role.stop()
+    try:
+        assert report(f"{VMIS}/on-{MINE}", handler, "Succeeded") == ""
+        assert report(f"{VMIS}/on-{THEIRS}", handler, "Failed")
+        assert refused(handler, f"{NODES}/{THEIRS}", {"metadata": {"labels": {"kubevirt.io/a": "b"}}})
+    finally:
+        api_role.start()
+    wait_until(lambda: judges_again(admin), "the webhooks are called again")
+
+
+def judges_again(admin: KubeClient) -> bool:
+    try:
+        admin.request("POST", VMIS, small_vmi(), {"dryRun": "All"})
+    except KubeError:
+        return False
+    return True
+
+
+def test_the_refusal_says_which_restriction_it_is(
+    server: ApiServerUnderTest, two_nodes: None, handler: KubeClient
+) -> None:
+    said = report(f"{VMIS}/on-{THEIRS}", handler)
+    # One box refuses by its authorization, before admission.
+    assert (OWNED if server.name == "real" else 'User "kvedge:handler:restricted-1" cannot patch') in said

@@ -1,0 +1,175 @@
+"""Streams through every hop but the last: client, API server, api role, relay; the guest's end is a socket of ours.
+
+What is carried, who may look, and what a viewer is told when a hop fails.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+
+import pytest
+
+from kvedge.api import stream_calls
+from kvedge.handler.relay_core import DoorError
+from kvedge.kube.errors import KubeError
+from kvedge.kube.kube_client import KubeClient
+from kvedge.resources.codec import JsonObject
+from kvedge.runtime import stream_core, stream_pump
+from tests.contract.api.conftest import EchoNode
+from tests.contract.api.stream_parts import SUBPROTOCOL, VMI_PATH, Client, pod_at
+from tests.support.kube_apiserver import reachable_address
+from tests.support.raw_websocket import CLOSE, PING, TEXT, RawWebSocket, UpgradeRefused
+from tests.support.tearing_proxy import TearingProxy
+from tests.support.waiting import wait_until
+
+pytestmark = [pytest.mark.contract, pytest.mark.usefixtures("subresources_answer")]
+
+
+def test_a_stream_carries_binary_messages_alone_under_kubevirts_name(
+    client: Client, guest: JsonObject, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def test() -> None:
+        stream = await client.open("console")
+        assert stream.protocol == SUBPROTOCOL
+        stream.send(b"texts are not carried", TEXT)
+        stream.send(b"\x00\xff")
+        assert await stream.receive_data() == b"\x00\xff"
+        await stream.leave()
+
+    client.run(test)
+    # A viewer that does as it should is nothing that an operator is told of.
+    assert [record.getMessage() for record in caplog.records if record.levelname == "WARNING"] == []
+
+
+@pytest.mark.parametrize(("kind", "words"), [("console", b"\r\n*** disconnected: another viewer "), ("vnc", b"")])
+def test_a_viewer_is_told_why_he_has_to_go(client: Client, guest: JsonObject, kind: str, words: bytes) -> None:
+    async def test() -> None:
+        first = await client.open(kind)
+        second = await client.open(kind)
+        code, reason, before = await first.receive_close()
+        assert (code, reason) == (1000, f"another viewer has opened this {kind}")
+        assert before.startswith(words)
+        assert bool(before) == bool(words)
+        second.send(b"mine")
+        assert await second.receive_data() == b"mine"
+        second.vanish()
+        first.vanish()
+
+    client.run(test)
+
+
+def test_a_viewer_of_vnc_who_insists_stays(client: Client, guest: JsonObject) -> None:
+    async def test() -> None:
+        first = await client.open("vnc")
+        with pytest.raises(UpgradeRefused) as refused:
+            await client.open("vnc?preserveSession=true")
+        assert (refused.value.status, refused.value.message) == (503, "Active VNC connection. Request denied.")
+        first.send(b"still here")
+        assert await first.receive_data() == b"still here"
+        await first.leave()
+        # The seat is free again: insisting is then nothing special.
+        third = await client.open("vnc?preserveSession=true")
+        await third.leave()
+
+    client.run(test)
+
+
+def test_who_asks_without_a_websocket_is_told_what_is_in_the_way_and_sends_nobody_away(
+    client: Client, admin: KubeClient, guest: JsonObject, echo_node: EchoNode
+) -> None:
+    def refusal(preserve: str) -> tuple[int, str]:
+        with pytest.raises(KubeError) as refused:
+            admin.request("GET", f"{VMI_PATH}/vnc", query={"preserveSession": preserve})
+        return refused.value.status, refused.value.message
+
+    async def test() -> None:
+        first = await client.open("vnc")
+        no_upgrade = (400, "this call is a websocket: connect with an Upgrade header")
+        assert await asyncio.to_thread(refusal, "false") == no_upgrade
+        busy = (503, "Active VNC connection. Request denied.")
+        assert await asyncio.to_thread(refusal, "true") == busy
+        echo_node.door.refusal = DoorError(400, "VMI default/small has no vnc")
+        missing = (400, "VMI default/small has no vnc")
+        assert await asyncio.to_thread(refusal, "true") == missing
+        first.send(b"still here")
+        assert await first.receive_data() == b"still here"
+        await first.leave()
+
+    try:
+        client.run(test)
+    finally:
+        echo_node.door.refusal = None
+
+
+def test_a_message_to_a_udp_port_is_a_datagram(client: Client, admin: KubeClient, guest: JsonObject) -> None:
+    address = reachable_address()
+    with pod_at(admin, guest, address), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as service:
+        service.bind((address, 0))
+        service.settimeout(20)
+
+        async def test() -> None:
+            stream = await client.open(f"portforward/{service.getsockname()[1]}/udp")
+            for message in (b"one", b"two" * 300):
+                stream.send(message)
+                data, sender = await asyncio.to_thread(service.recvfrom, 65536)
+                assert data == message
+                service.sendto(b"re: " + data, sender)
+                assert await stream.receive_data() == b"re: " + message
+            await stream.leave()
+
+        client.run(test)
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who is silent is given up after a second."""
+    real = stream_core.Liveness
+    monkeypatch.setattr(stream_pump, "Liveness", lambda now: real(now, ping_seconds=0.2, dead_seconds=1.0))
+    monkeypatch.setattr(stream_calls, "DEAD_SECONDS", 1.0)
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_viewer_that_answers_no_ping_is_given_up(client: Client, guest: JsonObject, echo_node: EchoNode) -> None:
+    async def test() -> None:
+        stream = await client.open("console")
+        seen = [(await stream.receive())[0] for _ in range(2)]
+        assert seen == [PING, PING]
+        code, reason, _ = await stream.receive_close()
+        assert (code, reason) == (1001, "the viewer did not answer")
+        stream.vanish()
+
+    client.run(test)
+    wait_until(lambda: echo_node.door.open_streams == 0, "the guest's end is closed")
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_node_that_is_gone_without_a_word_is_given_up_by_both_sides(
+    client: Client, guest: JsonObject, echo_node: EchoNode, network: TearingProxy
+) -> None:
+    async def test() -> None:
+        stream = await client.open("console")
+        stream.send(b"hello")
+        assert await stream.receive_data() == b"hello"
+        network.freeze()
+        answering = asyncio.create_task(answer_pings(stream))
+        code, reason = await answering
+        assert (code, reason) == (1011, "the guest's node does not answer")
+        stream.vanish()
+
+    try:
+        client.run(test)
+        # The relay hears nothing of the api role, either, and lets go of the guest.
+        wait_until(lambda: echo_node.door.open_streams == 0, "the guest's end is closed")
+    finally:
+        network.thaw()
+
+
+async def answer_pings(stream: RawWebSocket) -> tuple[int, str]:
+    """Answer each ping until the server closes; its code and reason."""
+    while True:
+        opcode, content = await stream.receive()
+        if opcode == PING:
+            stream.send(content, 10)
+        elif opcode == CLOSE:
+            return int.from_bytes(content[:2]), content[2:].decode()

@@ -1,0 +1,216 @@
+"""kvedge's roles on a real API server with the rights of k3s/rbac and no others: nothing that they do is refused.
+
+The server's audit log tells what they asked for. The embedded API evaluates the same table; both are asked the same
+questions here, right by right.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kvedge.api.api_service import ApiRole
+from kvedge.controller.controller_service import ControllerRole
+from kvedge.handler.relay_service import RelayConfig, RelayService
+from kvedge.kube.errors import KubeError
+from kvedge.kube.events import EventRecorder
+from kvedge.kube.kube_client import KubeClient
+from kvedge.kube.patches import MergePatch
+from kvedge.resources.core import Event, Node
+from kvedge.resources.meta import ObjectMeta
+from kvedge.resources.names import HANDLER_ADDRESS
+from kvedge.resources.policy_rules import PolicyRule
+from kvedge.resources.role_rights import ROLE_RIGHTS, Limit
+from kvedge.resources.role_users import (
+    API_GROUP,
+    API_USER,
+    CONTROLLER_GROUP,
+    CONTROLLER_USER,
+    HANDLER_GROUP,
+    handler_user,
+)
+from kvedge.resources.vm import VirtualMachine
+from kvedge.resources.vmi import VirtualMachineInstance
+from tests.contract.controller.played_node import NODE, PlayedNode
+from tests.support.api_servers import Kubectl
+from tests.support.echo_door import EchoDoor
+from tests.support.either_server import EMBEDDED, REAL, EitherServer, running
+from tests.support.kube_apiserver import RealApiServer, reachable_address
+from tests.support.waiting import wait_until
+from tests.unit.api.reviews import small_vmi, vm_of
+from tests.unit.controller.builders import CONFIG
+
+pytestmark = pytest.mark.contract
+_REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
+_START = "/apis/subresources.kubevirt.io/v1/namespaces/{}/virtualmachines/web/{}"
+_USERS = {CONTROLLER_GROUP: CONTROLLER_USER, API_GROUP: API_USER, HANDLER_GROUP: handler_user(NODE)}
+
+
+@pytest.fixture(scope="module", params=[EMBEDDED, REAL])
+def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[EitherServer]:
+    with running(request.param, tmp_path_factory.mktemp(request.param)) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def api(server: EitherServer) -> Iterator[ApiRole]:
+    host = reachable_address() if server.kind == REAL else "127.0.0.1"
+    role = ApiRole(server.kubeconfig_of(API_USER, API_GROUP), f"{host}:0")
+    role.start()
+    yield role
+    role.stop()
+
+
+@pytest.fixture(scope="module")
+def controller(server: EitherServer, api: ApiRole) -> Iterator[ControllerRole]:
+    role = ControllerRole(server.kubeconfig_of(CONTROLLER_USER, CONTROLLER_GROUP), CONFIG, leader_election=True)
+    role.start()
+    wait_until(lambda: role.ready, "the controller leads")
+    yield role
+    role.stop()
+
+
+@pytest.fixture(scope="module")
+def handler(server: EitherServer) -> Iterator[KubeClient]:
+    client = KubeClient.from_kubeconfig(server.kubeconfig_of(handler_user(NODE), HANDLER_GROUP))
+    yield client
+    client.close()
+
+
+def test_no_role_is_refused_what_it_does(
+    server: EitherServer, api: ApiRole, controller: ControllerRole, handler: KubeClient
+) -> None:
+    server.admin.create(Node(metadata=ObjectMeta(name=NODE)))
+    relay = RelayService(handler, RelayConfig(NODE), EchoDoor())
+    relay.start()
+    wait_until(lambda: relay.address, "the relay serves")
+    handler.patch(Node, "", NODE, MergePatch({"metadata": {"annotations": {HANDLER_ADDRESS: relay.address}}}))
+    _live_a_life(server, handler)
+    relay.stop()
+    assert controller.failure() is None
+    assert api.failure() is None
+    if isinstance(server.server, RealApiServer):
+        calls = server.server.role_calls()
+        assert {call.group for call in calls} == set(ROLE_RIGHTS)
+        assert [call for call in calls if call.code in (401, 403)] == []
+
+
+def _live_a_life(server: EitherServer, handler: KubeClient) -> None:
+    """One VM from its start to its end, with what each role does for it."""
+    namespace = server.new_namespace()
+    node = PlayedNode(server, namespace)
+    vm = vm_of(small_vmi())
+    vm["metadata"] |= {"name": "web", "namespace": namespace}
+    vm["spec"] |= {"runStrategy": "Manual"}
+    wait_until(lambda: _answers(server), "the aggregated API answers")
+    server.admin.request("POST", VirtualMachine.KIND.path(namespace), vm)
+    _call(server, namespace, "start")
+    pod = node.pod()
+    node.starts(pod)
+    wait_until(lambda: node.vmi().status.phase == "Scheduled", "the VMI is handed over")
+    handler.patch(VirtualMachineInstance, namespace, "web", MergePatch({"status": {"phase": "Running"}}))
+    events = EventRecorder(handler, "kvedge-handler", NODE)
+    events.start()
+    for _ in range(2):
+        # The second of its kind counts the first one up.
+        events.record(node.vmi(), "Normal", "Started", "the guest runs")
+    wait_until(lambda: _is_told(server, namespace), "the handler's Event is there")
+    events.stop()
+    node.becomes_ready(pod)
+    _call(server, namespace, "stop")
+    wait_until(lambda: node.pods() == [] or node.pods()[0].metadata.deletion_timestamp, "the Pod ends")
+    node.ends(pod)
+    node.removes(pod)
+    handler_says = MergePatch({"status": {"phase": "Succeeded"}})
+    if handler.list(VirtualMachineInstance, namespace):
+        handler.patch(VirtualMachineInstance, namespace, "web", handler_says)
+    wait_until(lambda: not server.admin.list(VirtualMachineInstance, namespace), "the run ends")
+    server.admin.delete(VirtualMachine, namespace, "web")
+    wait_until(lambda: not server.admin.list(VirtualMachine, namespace), "the VM is gone")
+
+
+def _answers(server: EitherServer) -> bool:
+    try:
+        server.admin.request("GET", "/apis/subresources.kubevirt.io/v1/version")
+    except KubeError:
+        return False
+    return True
+
+
+def _call(server: EitherServer, namespace: str, verb: str) -> None:
+    server.admin.request("PUT", _START.format(namespace, verb), {})
+
+
+def _is_told(server: EitherServer, namespace: str) -> bool:
+    return any(event.reason == "Started" and event.count >= 2 for event in server.admin.list(Event, namespace))
+
+
+def _allowed(server: EitherServer, group: str, rule: PolicyRule, namespace: str) -> list[str]:
+    """What of a rule, part by part, the server says that the role may not do."""
+    refused = []
+    for verb in rule.verbs:
+        for api_group in rule.groups:
+            for resource in rule.resources:
+                plural, _, part = resource.partition("/")
+                attributes = {"verb": verb, "group": api_group, "resource": plural, "subresource": part}
+                attributes |= {"namespace": namespace, "name": rule.names[0] if rule.names else ""}
+                spec = {
+                    "user": _USERS[group],
+                    "groups": [group, "system:authenticated"],
+                    "resourceAttributes": {key: value for key, value in attributes.items() if value},
+                }
+                answer = server.admin.request("POST", _REVIEWS, {"spec": spec})
+                if not answer["status"]["allowed"]:
+                    refused.append(f"{verb} {resource}.{api_group} {namespace}")
+    return refused
+
+
+@pytest.mark.parametrize("group", list(ROLE_RIGHTS))
+def test_both_servers_give_a_role_the_rights_of_the_table(server: EitherServer, group: str) -> None:
+    for right in ROLE_RIGHTS[group]:
+        if right.limit is Limit.NONE:
+            assert _allowed(server, group, right.rule, right.namespace) == []
+
+
+_NOBODYS = [
+    PolicyRule(("get", "list", "create", "update", "patch", "delete"), ("",), ("secrets",)),
+    PolicyRule(("get", "update", "patch", "delete"), ("",), ("secrets",), ("kvedge-ca",)),
+    PolicyRule(("create", "update", "patch", "delete"), ("",), ("configmaps", "nodes", "services", "pods/exec")),
+    PolicyRule(("create", "update", "patch", "bind", "escalate"), ("rbac.authorization.k8s.io",), ("clusterroles",)),
+    PolicyRule(("create",), ("rbac.authorization.k8s.io",), ("rolebindings", "clusterrolebindings")),
+    PolicyRule(("impersonate",), ("",), ("users", "groups", "serviceaccounts")),
+    PolicyRule(("create",), ("",), ("serviceaccounts/token",)),
+    PolicyRule(("approve", "sign"), ("certificates.k8s.io",), ("signers",), ("kubernetes.io/kube-apiserver-client",)),
+    PolicyRule(("get",), ("subresources.kubevirt.io",), ("virtualmachineinstances/console",)),
+    PolicyRule(("*",), ("*",), ("*",)),
+]
+
+
+@pytest.mark.parametrize("group", list(ROLE_RIGHTS))
+def test_both_servers_refuse_a_role_what_it_could_grow_by(server: EitherServer, group: str) -> None:
+    for rule in _NOBODYS:
+        if group == HANDLER_GROUP and "nodes" in rule.resources:
+            # In a cluster a handler's own Node is kept apart from others by admission.
+            continue
+        everything = sum(len(rule.verbs) * len(rule.resources) for _ in rule.groups)
+        assert len(_allowed(server, group, rule, "default")) == everything, rule
+
+
+def test_only_the_api_role_sees_the_authority(server: EitherServer) -> None:
+    read = PolicyRule(("get",), ("",), ("secrets",), ("kvedge-ca",))
+    refused = {group: _allowed(server, group, read, "kvedge-system") for group in ROLE_RIGHTS}
+    assert refused[API_GROUP] == []
+    assert refused[CONTROLLER_GROUP] != []
+    assert refused[HANDLER_GROUP] != []
+
+
+def test_kubectl_applies_the_manifests_and_finds_nothing_to_change_the_second_time(server: EitherServer) -> None:
+    kubectl = Kubectl(server.kubeconfig)
+    folder = str(Path(__file__).parents[2] / "k3s" / "rbac")
+    kubectl.run("apply", "--server-side", "--force-conflicts", "-f", folder)
+    again = kubectl.run("apply", "--server-side", "-f", folder).splitlines()
+    assert len(again) > 20
+    assert [line for line in again if not line.endswith("serverside-applied")] == []
+    assert kubectl.try_run("diff", "--server-side", "-f", folder).returncode == 0

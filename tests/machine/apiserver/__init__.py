@@ -1,0 +1,1 @@
+"""The embedded API on real, bad disks."""

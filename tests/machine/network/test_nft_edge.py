@@ -1,0 +1,144 @@
+"""What is put into the kernel is read back with the distribution's `nft`, which shares nothing with us."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import TypeVar
+
+import pytest
+
+from kvedge.network.binding_state import names_for
+from kvedge.network.bridge_binding_plan import (
+    guard_table,
+)
+from kvedge.network.errors import NetworkError
+from kvedge.network.netns import create_netns, delete_netns, netns_path, run_in_netns
+from kvedge.network.nft_edge import change_elements, delete_table, ensure_table, list_tables, replace_table
+from kvedge.network.nft_rules import DROP, Chain, Family, Hook, Table, iifname_is
+from kvedge.network.pod_network_plan import NodeNetworkConfig, attachment_for, ports_of
+from kvedge.network.port_rules import PORT_ADDRESSES, nat_table
+from tests.machine.network.dhcp_clients import needs
+
+T = TypeVar("T")
+NAME = f"kvt{os.getpid()}-nft"
+CONFIG = NodeNetworkConfig(bridge="kvedge0", cidr="10.99.0.0/24", table="kvedge0", netns_prefix="kvedge0-")
+POD = attachment_for(CONFIG, "kvedge0-pod", "10.99.0.7", "52:54:00:00:00:07")
+
+
+@pytest.fixture(autouse=True)
+def _netns() -> Iterator[None]:
+    needs("nft", "nftables")
+    create_netns(NAME)
+    yield
+    delete_netns(NAME)
+
+
+def inside(work: Callable[[], T]) -> T:
+    return run_in_netns(netns_path(NAME), work)
+
+
+def listed(family: str, table: str) -> list[str]:
+    """The lines of `nft list table`, without indentation."""
+    command = ["nft", "list", "table", family, table]
+    done = inside(lambda: subprocess.run(command, capture_output=True, text=True, check=True))
+    return [line.strip() for line in done.stdout.splitlines()]
+
+
+def everything() -> list[dict[str, object]]:
+    """All that nft knows of the namespace, but for its own version."""
+    done = inside(lambda: subprocess.run(["nft", "-j", "list", "ruleset"], capture_output=True, text=True, check=True))
+    return [each for each in json.loads(done.stdout)["nftables"] if "metainfo" not in each]
+
+
+def test_the_guard_is_what_it_should_be() -> None:
+    inside(lambda: ensure_table(guard_table(names_for("eth0", 0))))
+    assert listed("bridge", "kvedge_guard_1_eth0") == [
+        "table bridge kvedge_guard_1_eth0 {",
+        "chain forward {",
+        "type filter hook forward priority -300; policy accept;",
+        'iifname "eth0-nic" udp dport 67-68 drop',
+        'iifname "eth0-nic" udp dport 546-547 drop',
+        'oifname "eth0-nic" udp dport 67-68 drop',
+        'oifname "eth0-nic" udp dport 546-547 drop',
+        "}",
+        "",
+        "chain input {",
+        "type filter hook input priority -300; policy accept;",
+        'iifname "eth0-nic" drop',
+        "}",
+        "",
+        "chain output {",
+        "type filter hook output priority -300; policy accept;",
+        'oifname "eth0-nic" drop',
+        "}",
+        "}",
+    ]
+
+
+def test_the_nat_table_is_what_it_should_be() -> None:
+    inside(lambda: replace_table(nat_table("kvedge0", "10.99.0.0/24", "kvedge0"), {}))
+    assert 'ip saddr 10.99.0.0/24 ip daddr != 10.99.0.0/24 oifname != "kvedge0" masquerade' in listed("ip", "kvedge0")
+
+
+def test_the_rules_of_the_ports_are_what_they_should_be() -> None:
+    inside(lambda: replace_table(ports_of(CONFIG), POD.keys))
+    lines = listed("bridge", "kvedge0")
+    rules = [line for line in lines if line.startswith("iifname")]
+    prefix = f'iifname "{POD.port[:7]}*"'
+    assert rules == [
+        f"{prefix} meta protocol != ip meta protocol != arp drop",
+        f"{prefix} ether saddr @claimed iifname . ether saddr != @port_macs drop",
+        f"{prefix} arp saddr ether @claimed iifname . arp saddr ether != @port_macs drop",
+        f"{prefix} iifname . arp saddr ip != @port_addresses drop",
+        f"{prefix} iifname . ip saddr != @port_addresses drop",
+    ]
+    assert f'elements = {{ "{POD.port}" . 52:54:00:00:00:07 }}' in lines
+    assert any(f'"{POD.port}" . 10.99.0.7' in line for line in lines)
+
+
+def test_elements_come_and_go_in_one_transaction() -> None:
+    table = ports_of(CONFIG)
+    other = replace(POD, port=POD.port[:-1] + "x", address="10.99.0.8")
+    inside(lambda: replace_table(table, POD.keys))
+    inside(lambda: change_elements(table, add=other.keys, remove=POD.keys))
+    assert POD.port not in "".join(listed("bridge", "kvedge0"))
+    assert other.port in "".join(listed("bridge", "kvedge0"))
+    # What is not there may be removed, and what is there added, without an error.
+    inside(lambda: change_elements(table, add=other.keys, remove=POD.keys))
+    inside(lambda: change_elements(table, add={}, remove={}))
+
+
+def test_a_transaction_that_fails_changes_nothing() -> None:
+    table = ports_of(CONFIG)
+    inside(lambda: replace_table(table, POD.keys))
+    before = everything()
+    with pytest.raises(NetworkError, match="kvedge0"):
+        inside(lambda: change_elements(table, add=POD.keys, remove={"no_such_set": [b"x" * 20]}))
+    broken = replace(table, chains=(*table.chains, Chain("bad", Hook.FORWARD, 0, ((DROP,),), type="nat")))
+    with pytest.raises(NetworkError):
+        inside(lambda: replace_table(broken, {PORT_ADDRESSES.name: []}))
+    assert everything() == before
+
+
+def test_tables_of_others_are_neither_listed_as_ours_nor_touched() -> None:
+    foreign = "table bridge other {\nchain c {\ntype filter hook forward priority 0;\n}\n}\n"
+    inside(lambda: subprocess.run(["nft", "-f", "-"], input=foreign, text=True, check=True))
+    before = everything()
+    table = Table(Family.BRIDGE, "ours", (Chain("c", Hook.FORWARD, 0, ((*iifname_is("x"), DROP),)),))
+    inside(lambda: replace_table(table, {}))
+    assert inside(lambda: list_tables(Family.BRIDGE, "our")) == ["ours"]
+    inside(lambda: delete_table(Family.BRIDGE, "ours"))
+    inside(lambda: delete_table(Family.BRIDGE, "ours"))
+    assert everything() == before
+
+
+def test_ensuring_a_table_that_is_there_leaves_it_as_it_is() -> None:
+    table = guard_table(names_for("eth0", 0))
+    inside(lambda: ensure_table(table))
+    before = everything()
+    inside(lambda: ensure_table(table))
+    assert everything() == before

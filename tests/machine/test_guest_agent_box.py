@@ -1,0 +1,154 @@
+"""The guest agent as a user of one box sees it: the VMI's status, and what an unmodified virtctl prints."""
+
+from __future__ import annotations
+
+import json
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kvedge.kube.errors import KubeError
+from kvedge.resources.core import Event
+from kvedge.resources.meta import condition
+from kvedge.resources.vm import VirtualMachine
+from kvedge.resources.vmi import VirtualMachineInstance
+from tests.support.agent_guest import FALSE_AGENT, RUN_PATH, USER_DATA
+from tests.support.api_servers import Kubectl
+from tests.support.box import Box, small_vm
+from tests.support.guest import build_guest
+from tests.support.waiting import wait_until
+
+pytestmark = [pytest.mark.machine, pytest.mark.timeout(600)]
+
+NAME = "agent"
+IMAGE = "local/agent:1"
+CALLS = f"/apis/subresources.kubevirt.io/v1/namespaces/default/virtualmachineinstances/{NAME}"
+
+
+@pytest.fixture(scope="module")
+def box(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Box]:
+    """A box with one VM, whose guest has the agent."""
+    found = Box(tmp_path_factory.mktemp("box") / "data", "10.94.0.0/24")
+    found.data_dir.mkdir()
+    found.import_image(build_guest(agent=True).disk, IMAGE)
+    found.start()
+    vm = small_vm(NAME, IMAGE)
+    spec = vm["spec"]["template"]["spec"]
+    spec["domain"]["memory"]["guest"] = "192Mi"
+    spec["domain"]["devices"]["disks"] += [{"name": name, "disk": {"bus": "virtio"}} for name in ("data", "seed")]
+    user_data = USER_DATA.replace("/dev/vda", "/dev/vdb") + FALSE_AGENT
+    spec["volumes"] += [
+        {"name": "data", "emptyDisk": {"capacity": "16Mi"}},
+        {"name": "seed", "cloudInitNoCloud": {"userData": user_data}},
+    ]
+    found.apply(vm)
+    yield found
+    found.client.delete(VirtualMachine, "default", NAME)
+    found.wait_gone(NAME)
+    found.remove()
+
+
+@pytest.fixture(scope="module")
+def virtctl(box: Box) -> Kubectl:
+    return Kubectl(box.kubeconfig, "virtctl")
+
+
+def vmi(box: Box) -> VirtualMachineInstance:
+    found = box.vmi(NAME)
+    assert found is not None
+    return found
+
+
+def wait_status(box: Box, words: str, check: object) -> VirtualMachineInstance:
+    assert callable(check)
+    return wait_until(lambda: v if check((v := vmi(box)).status) else None, words, 60)
+
+
+def test_the_vmi_shows_what_the_agent_says(box: Box) -> None:
+    box.wait_phase(NAME, "Running")
+    found = wait_status(box, "the guest's system", lambda status: status.guest_os_info is not None)
+    agent = condition(found.status.conditions, "AgentConnected")
+    assert agent is not None
+    assert agent.status == "True"
+    assert condition(found.status.conditions, "AgentVersionNotSupported") is None
+    assert found.status.guest_os_info is not None
+    assert found.status.guest_os_info.id == "kvedge-guest"
+    found = wait_status(box, "the agent's interfaces", lambda status: "guest-agent" in status.interfaces[0].info_source)
+    nic = found.status.interfaces[0]
+    assert (nic.name, nic.interface_name, nic.info_source) == ("default", "eth0", "domain, guest-agent")
+    assert nic.ip_address in box.wait_answer(NAME)
+    assert nic.ip_addresses[0] == nic.ip_address
+
+
+def test_virtctl_prints_what_the_agent_says(virtctl: Kubectl) -> None:
+    info = json.loads(virtctl.run("guestosinfo", NAME))
+    assert info["os"]["id"] == "kvedge-guest"
+    assert (info["hostname"], info["timezone"][-3:]) == (NAME, ", 0")
+    assert {"name": "guest-ping", "enabled": True} in info["supportedCommands"]
+    assert info["guestAgentVersion"][:1].isdigit()
+    (mount,) = json.loads(virtctl.run("fslist", NAME))["items"]
+    assert (mount["diskName"], mount["mountPoint"], mount["fileSystemType"]) == ("vdb", "/data", "ext2")
+    assert 0 < mount["usedBytes"] < mount["totalBytes"]
+    assert json.loads(virtctl.run("userlist", NAME))["items"] == []
+
+
+def test_virtctl_saves_the_screen(virtctl: Kubectl, tmp_path: Path) -> None:
+    virtctl.run("vnc", "screenshot", NAME, "--file", str(tmp_path / "screen.png"))
+    picture = (tmp_path / "screen.png").read_bytes()
+    assert picture.startswith(b"\x89PNG\r\n\x1a\n")
+    assert picture.endswith(b"IEND\xaeB`\x82")
+
+
+def test_a_frozen_guest_is_shown_and_thaws_by_itself(box: Box) -> None:
+    box.client.request("PUT", f"{CALLS}/freeze", {"unfreezeTimeout": "4s"})
+    wait_status(box, "it is frozen", lambda status: status.fs_freeze_status == "frozen")
+    wait_status(box, "it thaws", lambda status: status.fs_freeze_status == "")
+    box.client.request("PUT", f"{CALLS}/freeze")
+    wait_status(box, "it is frozen", lambda status: status.fs_freeze_status == "frozen")
+    box.client.request("PUT", f"{CALLS}/unfreeze")
+    wait_status(box, "it is thawed", lambda status: status.fs_freeze_status == "")
+
+
+def test_an_agent_that_misbehaves_is_told_by_an_event(box: Box) -> None:
+    """Once, however long it goes on; then the real one comes back."""
+    answer = """printf '%s' '{"return": ['; yes '{},' | head -n 400000 | tr -d '\\n'; echo '{}]}'"""
+    in_guest(box, f"cat >/run/answer <<'END'\n{answer}\nEND")
+    in_guest(box, "killall qemu-ga; setsid fake 'sh /run/answer' </dev/null >/dev/null 2>&1 &")
+    words = "The guest agent: its answer to guest-info is longer than 1024 KiB"
+
+    def told() -> list[Event]:
+        events = [e for e in box.client.list(Event, "default") if e.involved_object.name == NAME]
+        return [event for event in events if event.reason == "GuestAgentTrouble"]
+
+    (event,) = wait_until(told, "the event", 60)
+    assert (event.type, event.message) == ("Warning", words)
+    in_guest(box, "killall -9 fake; qemu-ga -d -p $(port)")
+    wait_status(box, "the real agent is back", lambda status: "guest-agent" in status.interfaces[0].info_source)
+    assert len(told()) == 1
+
+
+def in_guest(box: Box, command: str) -> None:
+    url = f"http://{vmi(box).status.interfaces[0].ip_address}{RUN_PATH}"
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    with opener.open(urllib.request.Request(url, data=command.encode()), timeout=20) as answer:
+        assert answer.status == 200
+
+
+def test_a_stopped_guest_has_nothing_to_tell(box: Box, virtctl: Kubectl, tmp_path: Path) -> None:
+    box.client.request("PUT", f"{CALLS}/pause", {})
+    with pytest.raises(KubeError, match="the guest is paused") as refused:
+        box.client.request("PUT", f"{CALLS}/freeze", {})
+    assert refused.value.status == 409
+    # What was said before is still there.
+    assert json.loads(virtctl.run("guestosinfo", NAME))["hostname"] == NAME
+    box.client.request("PUT", f"{CALLS}/unpause", {})
+    # A frozen guest can be stopped: it is thawed first.
+    box.client.request("PUT", f"{CALLS}/freeze", {})
+    box.cli("stop", NAME)
+    box.wait_gone(NAME)
+    reasons = {event.reason for event in box.client.list(Event, "default") if event.involved_object.name == NAME}
+    assert "ShuttingDown" in reasons
+    assert "Deleted" not in reasons, "the guest was killed instead of shut down"
+    assert virtctl.try_run("guestosinfo", NAME).returncode != 0

@@ -1,0 +1,134 @@
+"""The KubeVirt object on one box: it is there, it is true, and the next VM follows it without a restart."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kvedge.resources.core import Node
+from kvedge.resources.kubevirt import KubeVirt
+from kvedge.resources.meta import condition
+from kvedge.resources.names import CPU_MODEL_PREFIX, MACHINE_TYPE_PREFIX, SYSTEM_NAMESPACE
+from kvedge.resources.vm import VirtualMachine
+from tests.support.box import Box, small_vm
+from tests.support.guest import build_guest
+from tests.support.kubectl import current_kubectl
+from tests.support.waiting import wait_until
+
+pytestmark = [pytest.mark.machine, pytest.mark.timeout(300)]
+IMAGE = "local/guest:1"
+
+
+@pytest.fixture(scope="module")
+def box(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Box]:
+    found = Box(tmp_path_factory.mktemp("kv") / "data", "10.98.7.0/24")
+    found.data_dir.mkdir()
+    found.import_image(build_guest().disk, IMAGE)
+    found.start()
+    wait_until(lambda: found.client.list(KubeVirt), "the object is made")
+    yield found
+    forbidden = [line for line in found.log.read_text().splitlines() if "is forbidden" in line]
+    found.remove()
+    assert forbidden == []
+
+
+def kubevirt(box: Box) -> KubeVirt:
+    return box.client.get(KubeVirt, SYSTEM_NAMESPACE, "kubevirt")
+
+
+def available(box: Box) -> bool:
+    found = condition(kubevirt(box).status.conditions, "Available")
+    return found is not None and found.status == "True"
+
+
+def kubectl(box: Box, *arguments: str) -> str:
+    program = current_kubectl()
+    if program is None:
+        pytest.skip("there is no kubectl in /usr/local/kubebuilder/bin or on the PATH")
+    command = [str(program), "-n", SYSTEM_NAMESPACE, *arguments]
+    environment = {**os.environ, "KUBECONFIG": str(box.kubeconfig)}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment, timeout=60)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def configure(box: Box, **configuration: Any) -> None:
+    """Change the configuration as an administrator does, and wait until the status says that it was seen."""
+    patch = json.dumps({"spec": {"configuration": configuration}})
+    kubectl(box, "patch", "kubevirt", "kubevirt", "--type", "merge", "-p", patch)
+    generation = kubevirt(box).metadata.generation
+    wait_until(lambda: kubevirt(box).status.observed_generation == generation, "the change is seen")
+
+
+def some_label(box: Box, prefix: str, wanted: str) -> str:
+    """What the node offers under a prefix: the wanted one, or any that is not the default."""
+    [node] = box.client.list(Node)
+    offered = sorted(label.removeprefix(prefix) for label in node.metadata.labels if label.startswith(prefix))
+    return next(name for name in offered if wanted in name)
+
+
+def qemu_command(box: Box, uid: str) -> str:
+    [pid] = box.qemu_pids(uid)
+    return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode()
+
+
+def test_an_object_is_there_and_says_that_all_is_ready(box: Box) -> None:
+    wait_until(lambda: available(box), "it is available")
+    found = kubevirt(box)
+    assert found.status.phase == "Deployed"
+    assert {item.type: item.status for item in found.status.conditions} == {
+        "ConfigurationValid": "True",
+        "ConfigurationApplied": "True",
+        "Created": "True",
+        "Available": "True",
+        "Progressing": "False",
+        "Degraded": "False",
+    }
+    assert found.status.observed_kube_virt_version.startswith("v")
+
+
+def test_kubectl_and_kvedge_show_it(box: Box) -> None:
+    # What installers of KubeVirt wait for.
+    kubectl(box, "wait", "kv", "kubevirt", "--for", "condition=Available", "--timeout", "30s")
+    shown = kubectl(box, "get", "kv").splitlines()
+    assert (shown[0].split(), shown[1].split()[0]) == (["NAME", "AGE", "PHASE"], "kubevirt")
+    assert shown[1].split()[-1] == "Deployed"
+    ours = box.cli("get", "kubevirt", "-n", SYSTEM_NAMESPACE).stdout
+    assert "Deployed" in ours
+
+
+def test_the_next_vm_follows_a_change_and_the_running_one_does_not(box: Box) -> None:
+    # Nobody waits for these guests to boot: they are ended at once.
+    box.apply(small_vm("before", IMAGE, terminationGracePeriodSeconds=0))
+    before = box.wait_phase("before", "Running")
+    pids = box.qemu_pids(before.metadata.uid)
+    machine = some_label(box, MACHINE_TYPE_PREFIX, "pc-q35-")
+    model = some_label(box, CPU_MODEL_PREFIX, "Nehalem")
+    options = {"disableFreePageReporting": {}, "disableSerialConsoleLog": {}}
+    smbios = {"family": "Shelf", "version": "7"}
+    configure(box, machineType=machine, cpuModel=model, smbios=smbios, virtualMachineOptions=options)
+    box.apply(small_vm("after", IMAGE, terminationGracePeriodSeconds=0))
+    after = box.wait_phase("after", "Running")
+    assert after.spec.domain.machine is not None
+    assert after.spec.domain.cpu is not None
+    assert (after.spec.domain.machine.type, after.spec.domain.cpu.model) == (machine, model)
+    command = qemu_command(box, after.metadata.uid)
+    assert machine in command
+    assert model in command
+    assert "version=7,family=Shelf" in re.sub(r"serial=[^,]*,|uuid=[^,]*,", "", command)
+    assert '"free-page-reporting":true' in qemu_command(box, before.metadata.uid)
+    assert '"free-page-reporting":true' not in command
+    assert box.qemu_pids(before.metadata.uid) == pids
+    again = box.vmi("before")
+    assert again is not None
+    assert again.spec == before.spec
+    for name in ("before", "after"):
+        box.client.delete(VirtualMachine, "default", name)
+        box.wait_gone(name)

@@ -1,0 +1,356 @@
+"""One box, as a user sees it: real libvirt, QEMU and namespaces, a guest that boots, asks for DHCP and answers."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from kvedge.kube.errors import Invalid, KubeError, NotFound
+from kvedge.resources.cluster import IpAddress
+from kvedge.resources.core import Event, Pod
+from kvedge.resources.vm import VirtualMachine
+from kvedge.resources.vmi import VirtualMachineInstance
+from tests.support.box import Box, small_vm
+from tests.support.guest import build_guest
+from tests.support.terminal import in_terminal
+from tests.support.waiting import wait_until
+
+pytestmark = [pytest.mark.machine, pytest.mark.timeout(600)]
+
+IMAGE = "local/guest:1"
+MANIFESTS = Path(__file__).parents[1] / "support" / "manifests"
+
+
+@pytest.fixture(scope="module")
+def box(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Box]:
+    found = Box(tmp_path_factory.mktemp("box") / "data", "10.97.0.0/24")
+    found.data_dir.mkdir()
+    found.import_image(build_guest().disk, IMAGE)
+    found.start()
+    yield found
+    # A role that lacks a right tries again for ever, and only its log tells.
+    forbidden = [line for line in found.log.read_text().splitlines() if "is forbidden" in line]
+    found.remove()
+    assert left_behind(found) == []
+    assert forbidden == []
+
+
+@pytest.fixture
+def name(box: Box, request: pytest.FixtureRequest) -> Iterator[str]:
+    """A VM's name; the VM and its guest are gone at the end."""
+    found = "t" + str(abs(hash(request.node.name)) % 100_000)
+    yield found
+    if box.process is None:
+        box.start()
+    try:
+        box.client.delete(VirtualMachine, "default", found)
+    except NotFound:
+        return
+    wait_until(lambda: gone(box, VirtualMachine, found), f"VM {found} is gone", 90)
+
+
+def gone(box: Box, kind: type[VirtualMachine], name: str) -> bool:
+    try:
+        box.client.get(kind, "default", name)
+    except NotFound:
+        return True
+    return False
+
+
+def left_behind(box: Box) -> list[str]:
+    """Processes, namespaces, links, mounts and rules that carry this box's mark."""
+    found = [
+        f"mount {line}" for line in Path("/proc/self/mounts").read_text().splitlines() if str(box.data_dir) in line
+    ]
+    ps = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
+    found += [f"process {line}" for line in ps.splitlines() if str(box.data_dir) in line and "pytest" not in line]
+    links = subprocess.run(["ip", "-o", "addr"], capture_output=True, text=True, check=True).stdout
+    found += [f"link {line}" for line in links.splitlines() if "10.97.0." in line]
+    rules = subprocess.run(["nft", "list", "ruleset"], capture_output=True, text=True, check=True).stdout
+    found += ["nftables rules"] if "10.97.0." in rules else []
+    return found
+
+
+def events(box: Box, name: str) -> set[str]:
+    return {event.reason for event in box.client.list(Event, "default") if event.involved_object.name == name}
+
+
+def test_a_vm_gets_its_address_by_dhcp_and_answers_http_on_it(box: Box, name: str) -> None:
+    box.apply(small_vm(name, IMAGE))
+    vmi = box.wait_phase(name, "Running")
+    assert [entry.phase for entry in vmi.status.phase_transition_timestamps] == [
+        "Pending",
+        "Scheduling",
+        "Scheduled",
+        "Running",
+    ]
+    page = box.wait_answer(name)
+    assert vmi.status.interfaces[0].ip_address in page
+    assert vmi.status.interfaces[0].mac in page.lower()
+    vm = wait_until(lambda: v if (v := box.vm(name)).status.ready else None, "the VM is ready")
+    assert (vm.status.printable_status, vm.status.created) == ("Running", True)
+    assert len(box.qemu_pids(vmi.metadata.uid)) == 1
+    wait_until(lambda: {"SuccessfulCreate", "Created", "Started"} <= events(box, name), "events tell the story")
+
+
+def test_address_mac_and_firmware_uuid_survive_stop_and_start(box: Box, name: str) -> None:
+    box.apply(small_vm(name, IMAGE))
+    first = box.wait_phase(name, "Running")
+    box.cli("stop", name)
+    box.wait_gone(name)
+    wait_until(lambda: box.vm(name).status.printable_status == "Stopped", "the VM is stopped")
+    # Another VM must not get the address meanwhile.
+    other = small_vm(f"{name}-other", IMAGE)
+    box.apply(other)
+    taken = box.wait_phase(f"{name}-other", "Running")
+    box.cli("start", name)
+    second = box.wait_phase(name, "Running")
+    box.client.delete(VirtualMachine, "default", f"{name}-other")
+    assert second.metadata.uid != first.metadata.uid
+    assert second.status.interfaces[0].ip_address == first.status.interfaces[0].ip_address
+    assert second.status.interfaces[0].mac == first.status.interfaces[0].mac
+    assert taken.status.interfaces[0].ip_address != first.status.interfaces[0].ip_address
+    assert second.spec.domain.firmware is not None
+    assert first.spec.domain.firmware is not None
+    assert second.spec.domain.firmware.uuid == first.spec.domain.firmware.uuid
+    box.wait_answer(name)
+
+
+def test_a_deleted_vm_is_shut_down_by_acpi_and_its_address_is_free_again(box: Box, name: str) -> None:
+    box.apply(small_vm(name, IMAGE))
+    vmi = box.wait_phase(name, "Running")
+    box.wait_answer(name)
+    address = vmi.status.interfaces[0].ip_address
+    pod = box.pods(vmi)[0]
+    box.client.delete(VirtualMachine, "default", name)
+    wait_until(lambda: gone(box, VirtualMachine, name), "the VM is gone", 60)
+    assert "ShuttingDown" in events(box, name)
+    assert "Deleted" not in events(box, name), "the guest was killed instead of shut down"
+    assert box.qemu_pids(vmi.metadata.uid) == []
+    assert box.launcher_pids(vmi.metadata.uid) == []
+    wait_until(lambda: not (box.data_dir / "kubelet" / "pods" / pod.metadata.uid).exists(), "its volumes are gone")
+    wait_until(lambda: address not in {ip.metadata.name for ip in box.client.list(IpAddress)}, "its address is free")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL], ids=["SIGTERM", "kill -9"])
+def test_the_daemon_may_die_and_come_back_under_a_running_guest(box: Box, name: str, number: int) -> None:
+    box.apply(small_vm(name, IMAGE))
+    before = box.wait_phase(name, "Running")
+    box.wait_answer(name)
+    qemu = box.qemu_pids(before.metadata.uid)
+    pods = [pod.metadata.uid for pod in box.pods(before)]
+    box.end(number)
+    assert box.qemu_pids(before.metadata.uid) == qemu
+    box.start()
+    box.wait_answer(name)
+    after = box.wait_phase(name, "Running")
+    assert after.metadata.uid == before.metadata.uid
+    assert box.qemu_pids(before.metadata.uid) == qemu
+    assert [pod.metadata.uid for pod in box.pods(after)] == pods
+    # It is looked after again: a stop works.
+    box.cli("stop", name)
+    box.wait_gone(name)
+    assert box.qemu_pids(before.metadata.uid) == []
+
+
+def test_a_guest_that_ends_while_the_daemon_is_down_is_recorded_as_what_it_was(box: Box, name: str) -> None:
+    box.apply(small_vm(name, IMAGE, run_strategy="Manual"))
+    box.cli("start", name)
+    vmi = box.wait_phase(name, "Running")
+    (qemu,) = box.qemu_pids(vmi.metadata.uid)
+    box.end(signal.SIGKILL)
+    os.kill(qemu, signal.SIGKILL)
+    wait_until(lambda: box.qemu_pids(vmi.metadata.uid) == [], "QEMU is gone")
+    box.start()
+    assert box.wait_phase(name, "Failed").metadata.uid == vmi.metadata.uid
+
+
+def test_a_killed_qemu_makes_the_run_failed_and_the_vm_comes_back_once(box: Box, name: str) -> None:
+    box.apply(small_vm(name, IMAGE))
+    first = box.wait_phase(name, "Running")
+    (qemu,) = box.qemu_pids(first.metadata.uid)
+    os.kill(qemu, signal.SIGKILL)
+
+    def second_run() -> VirtualMachineInstance | None:
+        vmi = box.vmi(name)
+        return vmi if vmi and vmi.metadata.uid != first.metadata.uid and vmi.status.phase == "Running" else None
+
+    second = wait_until(second_run, "the VM runs again", 90)
+    assert box.qemu_pids(first.metadata.uid) == []
+    assert len(box.qemu_pids(second.metadata.uid)) == 1
+    box.wait_answer(name)
+
+
+def test_a_killed_launcher_is_started_again_under_the_running_guest(box: Box, name: str) -> None:
+    box.apply(small_vm(name, IMAGE))
+    vmi = box.wait_phase(name, "Running")
+    qemu = box.qemu_pids(vmi.metadata.uid)
+    monitor, launcher = box.launcher_pids(vmi.metadata.uid)
+    os.kill(launcher, signal.SIGKILL)
+    wait_until(
+        lambda: len(pids := box.launcher_pids(vmi.metadata.uid)) == 2 and launcher not in pids, "a new launcher", 30
+    )
+    assert box.qemu_pids(vmi.metadata.uid) == qemu
+    assert monitor in box.launcher_pids(vmi.metadata.uid)
+    box.wait_answer(name)
+    box.cli("stop", name)
+    box.wait_gone(name)
+    assert box.qemu_pids(vmi.metadata.uid) == []
+
+
+def test_a_killed_monitor_takes_its_guest_along_and_the_vm_comes_back_once(box: Box, name: str) -> None:
+    box.apply(small_vm(name, IMAGE))
+    first = box.wait_phase(name, "Running")
+    monitor = box.launcher_pids(first.metadata.uid)[0]
+    os.kill(monitor, signal.SIGKILL)
+
+    def second_run() -> VirtualMachineInstance | None:
+        vmi = box.vmi(name)
+        return vmi if vmi and vmi.metadata.uid != first.metadata.uid and vmi.status.phase == "Running" else None
+
+    second = wait_until(second_run, "the VM runs again", 90)
+    assert box.qemu_pids(first.metadata.uid) == []
+    assert len(box.qemu_pids(second.metadata.uid)) == 1
+
+
+def test_a_guest_that_powers_off_stays_off_with_rerun_on_failure(box: Box, name: str) -> None:
+    box.apply(small_vm(name, IMAGE, run_strategy="RerunOnFailure"))
+    vmi = box.wait_phase(name, "Running")
+    box.wait_answer(name)
+    box.cli("stop", name)
+    box.wait_gone(name)
+    assert box.vm(name).spec.run_strategy == "RerunOnFailure"
+    assert box.qemu_pids(vmi.metadata.uid) == []
+
+
+def test_the_manifest_of_a_real_user_works_as_written(box: Box) -> None:
+    text = (MANIFESTS / "kubevirt-smoke-fedora.yaml").read_text()
+    image = yaml.safe_load(text)["spec"]["template"]["spec"]["volumes"][0]["containerDisk"]["image"]
+    box.import_image(build_guest().disk, image)
+    box.apply(text)
+    try:
+        vmi = box.wait_phase("kubevirt-smoke-fedora", "Running")
+        assert [item.target for item in vmi.status.volume_status] == ["vdc", "vda", "vdb"]
+        page = box.wait_answer("kubevirt-smoke-fedora")
+        assert "fedora" in page, "cloud-init's password did not arrive"
+        table = box.cli("get", "vm", "kubevirt-smoke-fedora").stdout.split()
+        assert table[:4] == ["NAME", "AGE", "STATUS", "READY"]
+    finally:
+        box.cli("delete", "vm", "kubevirt-smoke-fedora", "--timeout", "60")
+
+
+def test_a_console_shows_what_the_guest_writes_and_takes_what_is_typed(box: Box, name: str) -> None:
+    vm = small_vm(name, IMAGE)
+    spec = vm["spec"]["template"]["spec"]
+    spec["domain"]["devices"]["disks"].append({"name": "init", "disk": {"bus": "virtio"}})
+    data = "#cloud-config\npassword: secret\nchpasswd: { expire: false }\n"
+    spec["volumes"].append({"name": "init", "cloudInitNoCloud": {"userData": data}})
+    box.apply(vm)
+    box.wait_phase(name, "Running")
+    user = next(line.partition("=")[2] for line in box.wait_answer(name).splitlines() if line.startswith("login="))
+    environment = {**os.environ, "KUBECONFIG": str(box.kubeconfig)}
+    with in_terminal(box.command("console", name), environment) as (terminal, process):
+        terminal.wait_for(b"Successfully connected")
+        terminal.type_until("\r", b"login:")
+        terminal.type(f"{user}\r")
+        for asked, answer in ((b"assword:", "secret"), (b"$", "echo answer-$((6*7))")):
+            terminal.wait_for(asked, 60)
+            terminal.type(f"{answer}\r")
+        terminal.wait_for(b"answer-42")
+        # Ctrl+] leaves, and the terminal is given back.
+        terminal.type("\x1d")
+        assert process.wait(10) == 0
+
+
+class TestBadInput:
+    """What is wrong is refused when it is applied, with every cause, and nothing is created."""
+
+    def test_every_cause_is_told_with_its_field(self, box: Box) -> None:
+        vm = small_vm("bad", IMAGE)
+        domain = vm["spec"]["template"]["spec"]["domain"]
+        domain["devices"]["gpus"] = [{"name": "g", "deviceName": "nvidia.com/x"}]
+        domain["devices"]["disks"][0]["disk"]["bus"] = "ide"
+        domain["cpu"] = {"coers": 2}
+        with pytest.raises(AssertionError) as caught:
+            box.apply(vm)
+        text = str(caught.value)
+        assert "spec.template.spec.domain.devices.gpus" in text
+        assert "not supported by kvedge" in text
+        assert "spec.template.spec.domain.devices.disks[0].disk.bus" in text
+        assert "coers" in text
+        assert gone(box, VirtualMachine, "bad")
+
+    def test_a_missing_image_is_a_condition_and_ends_with_the_vm(self, box: Box, name: str) -> None:
+        box.apply(small_vm(name, "local/none:1"))
+        wait_until(
+            lambda: box.vm(name).status.printable_status in ("ErrImagePull", "ImagePullBackOff"), "the VM says why", 30
+        )
+        vmi = box.vmi(name)
+        assert vmi is not None
+        text = " ".join(item.message for item in vmi.status.conditions)
+        assert "local/none:1" in text
+
+    def test_an_image_that_arrives_later_is_found(self, box: Box, name: str) -> None:
+        image = f"local/{name}:1"
+        box.apply(small_vm(name, image))
+        wait_until(lambda: "Image" in box.vm(name).status.printable_status, "the image is missing", 30)
+        box.import_image(build_guest().disk, image)
+        box.wait_phase(name, "Running", 120)
+
+    def test_a_memory_that_no_box_has_is_unschedulable_and_says_so(self, box: Box, name: str) -> None:
+        vm = small_vm(name, IMAGE)
+        vm["spec"]["template"]["spec"]["domain"]["memory"]["guest"] = "900Gi"
+        box.apply(vm)
+        wait_until(lambda: box.vm(name).status.printable_status == "ErrorUnschedulable", "the VM says why", 30)
+
+    def test_a_broken_disk_is_refused_by_the_store(self, box: Box, tmp_path: Path) -> None:
+        broken = tmp_path / "broken.qcow2"
+        broken.write_bytes(b"QFI\xfb\x00\x00\x00\x03" + bytes(4096))
+        done = box.cli(
+            "image", "import", str(broken), "--name", "local/broken:1", "--data-dir", str(box.data_dir), check=False
+        )
+        assert done.returncode == 1
+        assert done.stderr.startswith("error: ")
+        assert "qcow2" in done.stderr
+        assert "local/broken" not in box.cli("image", "list", "--data-dir", str(box.data_dir)).stdout
+
+    def test_the_spec_of_a_running_instance_cannot_be_changed(self, box: Box, name: str) -> None:
+        box.apply(small_vm(name, IMAGE))
+        vmi = box.wait_phase(name, "Running")
+        path = VirtualMachineInstance.KIND.path("default", name)
+        patch = {"spec": {"domain": {"memory": {"guest": "256Mi"}}}}
+        with pytest.raises((Invalid, KubeError), match="update of VMI object is restricted"):
+            box.client.request("PATCH", path, patch, media_type="application/merge-patch+json")
+        now = box.vmi(name)
+        assert now is not None
+        assert now.spec == vmi.spec
+
+
+@pytest.mark.skipif(shutil.which("kubectl") is None, reason="no kubectl here")
+def test_kubectl_sees_tables_logs_and_events(box: Box, name: str) -> None:
+    box.apply(small_vm(name, IMAGE))
+    vmi = box.wait_phase(name, "Running")
+    environment = {**os.environ, "KUBECONFIG": str(box.kubeconfig)}
+
+    def kubectl(*arguments: str) -> str:
+        done = subprocess.run(["kubectl", *arguments], capture_output=True, text=True, env=environment, check=False)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    kubectl("wait", "vm", name, "--for=condition=Ready", "--timeout=30s")
+    row = kubectl("get", "vmi", name).splitlines()[1].split()
+    assert row[0] == name
+    assert row[2:4] == ["Running", vmi.status.interfaces[0].ip_address]
+    pod = box.pods(vmi)[0].metadata.name
+    assert kubectl("get", "pods").splitlines()[1].split()[:3:2] == [pod, "Running"] or pod in kubectl("get", "pods")
+    assert "level=" in kubectl("logs", pod)
+    assert "Started" in kubectl("get", "events")
+    assert name in kubectl("describe", "vm", name)
+    assert Pod.KIND.plural in kubectl("api-resources")

@@ -1,0 +1,87 @@
+"""A door to guests that are unix sockets of this process: what is written comes back, as from a terminal's echo.
+
+It stands in for launchers where no QEMU runs; the sockets, their back-pressure and their ends are real.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+
+from kvedge.handler.console_log import LogRequest
+from kvedge.handler.relay_core import DoorError, StreamKind, Verb
+from kvedge.resources.codec import JsonObject
+
+
+class EchoDoor:
+    """Opens streams to echoing guests, each of which should have one viewer at a time; remembers calls."""
+
+    def __init__(self) -> None:
+        self._guests: set[asyncio.Task[None]] = set()
+        self.calls: list[tuple[str, str, str]] = []
+        self.open_streams = 0
+        self.most_open_streams = 0
+        self.refusal: DoorError | None = None
+        self.answer: JsonObject = {}
+        # What came with the latest call.
+        self.options: JsonObject = {}
+        self.picture = b"\x89PNG"
+        self.console_text = b""
+        # Guests that do not read: set for tests of slow sides.
+        self.deaf = False
+        # Guests that print without end to whoever looks.
+        self.flooding = False
+        self.printed = 0
+
+    async def open_stream(
+        self, namespace: str, name: str, kind: StreamKind
+    ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        if self.refusal is not None:
+            raise self.refusal
+        ours, theirs = socket.socketpair()
+        guest = asyncio.create_task(self._serve(*await asyncio.open_connection(sock=theirs)))
+        self._guests.add(guest)
+        guest.add_done_callback(self._guests.discard)
+        return await asyncio.open_connection(sock=ours)
+
+    def check_stream(self, namespace: str, name: str, kind: StreamKind) -> None:
+        if self.refusal is not None:
+            raise self.refusal
+
+    async def call(self, namespace: str, name: str, verb: Verb, options: JsonObject) -> JsonObject:
+        if self.refusal is not None:
+            raise self.refusal
+        self.calls.append((namespace, name, verb))
+        self.options = options
+        return self.answer
+
+    async def screenshot(self, namespace: str, name: str, *, move_cursor: bool) -> bytes:
+        if self.refusal is not None:
+            raise self.refusal
+        self.calls.append((namespace, name, "screenshot and move" if move_cursor else "screenshot"))
+        return self.picture
+
+    async def console_log(self, namespace: str, name: str, wanted: LogRequest) -> bytes:
+        if self.refusal is not None:
+            raise self.refusal
+        self.calls.append((namespace, name, "console/log"))
+        return b"" if wanted.previous else self.console_text[-wanted.tail_bytes :]
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.open_streams += 1
+        self.most_open_streams = max(self.most_open_streams, self.open_streams)
+        try:
+            while self.flooding:
+                writer.write(b"flood " * 1024)
+                await writer.drain()
+                self.printed += 6 * 1024
+            while data := await reader.read(4096):
+                while self.deaf:
+                    await asyncio.sleep(0.05)
+                writer.write(data)
+                await writer.drain()
+        except ConnectionError:
+            return
+        finally:
+            self.open_streams -= 1
+            writer.close()

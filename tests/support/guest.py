@@ -1,0 +1,45 @@
+"""The small guest of packaging/guest, made once and kept in a cache: for the machine tests.
+
+Called by tests that boot a VM. Writes below the cache directory only.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+BUILDER = Path(__file__).resolve().parents[2] / "packaging" / "guest"
+
+
+@dataclass(frozen=True)
+class Guest:
+    """Where the guest's files are."""
+
+    kernel: Path
+    initrd: Path
+    disk: Path
+
+
+def cache_directory() -> Path:
+    """Where guests are kept between runs."""
+    return Path(os.environ.get("KVEDGE_TEST_CACHE", "/var/cache/kvedge-tests"))
+
+
+def build_guest(*, agent: bool = False, generic: bool = False, uefi: bool = False) -> Guest:
+    """The guest, built when it is missing or old.
+
+    Raises:
+        RuntimeError: with what the builder said, when it cannot be made.
+    """
+    wanted = {"generic": generic, "agent": agent, "uefi": uefi}
+    flavours = [name for name, on in wanted.items() if on]
+    flavour = "-".join(["guest", *flavours])
+    target = cache_directory() / flavour
+    command = [str(BUILDER), str(target), "--cache", str(cache_directory() / "packages")]
+    command += [f"--{name}" for name in flavours]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise RuntimeError(done.stderr.strip())
+    return Guest(kernel=target / "vmlinuz", initrd=target / "initrd", disk=target / "disk.qcow2")

@@ -1,0 +1,127 @@
+"""What the api role writes of itself, and when it writes again."""
+
+from __future__ import annotations
+
+import copy
+import re
+from typing import Any
+
+import pytest
+
+from kvedge.api import registration_manifest as manifest
+from kvedge.api.registration_manifest import Endpoint
+from kvedge.api.registration_plan import plan_write
+
+ENDPOINT = Endpoint("192.0.2.7", 8443, "node1")
+
+
+def webhooks() -> list[dict[str, Any]]:
+    return manifest.mutating_webhooks(b"CA").body["webhooks"] + manifest.validating_webhooks(b"CA").body["webhooks"]
+
+
+def test_no_webhook_is_called_for_a_subresource() -> None:
+    rules = [rule for webhook in webhooks() for rule in webhook["rules"]]
+    assert {resource for rule in rules for resource in rule["resources"]} == {
+        "virtualmachines",
+        "virtualmachineinstances",
+        "kubevirts",
+    }
+
+
+def test_a_delete_depends_on_no_webhook_and_only_one_that_asks_for_it_is_judged() -> None:
+    [webhook] = [webhook for webhook in webhooks() if "DELETE" in webhook["rules"][0]["operations"]]
+    assert (webhook["rules"][0]["resources"], webhook["rules"][0]["operations"]) == (["kubevirts"], ["DELETE"])
+    assert webhook["failurePolicy"] == "Ignore"
+    [condition] = webhook["matchConditions"]
+    assert "oldObject.spec.uninstallStrategy == 'BlockUninstallIfWorkloadsExist'" in condition["expression"]
+
+
+@pytest.mark.parametrize("webhook", webhooks(), ids=lambda webhook: webhook["name"])
+def test_what_is_being_deleted_waits_for_nobody(webhook: dict[str, Any]) -> None:
+    fails_updates = webhook["failurePolicy"] == "Fail" and "UPDATE" in webhook["rules"][0]["operations"]
+    expressions = [condition["expression"] for condition in webhook.get("matchConditions", [])]
+    # A VMI's status stays guarded to its end; that letting go of it does not wait is a contract test.
+    let_by = ("!has(object.metadata.deletionTimestamp)", "!has(object.metadata.deletionTimestamp) || object.spec != ")
+    assert not fails_updates or any(text.startswith(let_by) for text in expressions)
+
+
+@pytest.mark.parametrize(
+    "webhook",
+    [
+        webhook
+        for webhook in webhooks()
+        if webhook["rules"][0]["resources"] == ["virtualmachineinstances"]
+        and "UPDATE" in webhook["rules"][0]["operations"]
+        and webhook["failurePolicy"] == "Fail"
+    ],
+    ids=lambda webhook: webhook["name"],
+)
+def test_a_roles_write_of_a_status_waits_for_nobody(webhook: dict[str, Any]) -> None:
+    [condition] = [item for item in webhook["matchConditions"] if item["name"] == "not-by-kvedge-itself"]
+    assert re.search(r"kvedge:controllers.*kvedge:handlers", condition["expression"])
+
+
+def test_names_of_webhooks_are_those_of_kubevirt_or_ours() -> None:
+    names = [webhook["name"] for webhook in webhooks()]
+    assert len(set(names)) == len(names)
+    assert all(name.endswith((".kubevirt.io", ".kvedge.io")) for name in names)
+
+
+def test_webhooks_come_last_as_writes_depend_on_them() -> None:
+    kinds = [document.body["kind"] for document in manifest.documents(ENDPOINT, b"CA")]
+    assert kinds[-2:] == ["MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"]
+
+
+def test_endpoints_hold_all_instances() -> None:
+    slices = [manifest.endpoint_slice(Endpoint(f"192.0.2.{n}", 8443 + n, f"node{n}")).body for n in (2, 1)]
+    subsets = manifest.endpoints(slices).body["subsets"]
+    assert [subset["addresses"] for subset in subsets] == [[{"ip": "192.0.2.1"}], [{"ip": "192.0.2.2"}]]
+    assert [subset["ports"][0]["port"] for subset in subsets] == [8444, 8445]
+
+
+def test_instances_do_not_share_a_slice() -> None:
+    names = {manifest.endpoint_slice(Endpoint("192.0.2.1", 1, name)).name for name in ("a", "b")}
+    assert len(names) == 2
+
+
+def test_an_ipv6_address_has_a_slice_of_its_own_family() -> None:
+    body = manifest.endpoint_slice(Endpoint("2001:db8::1", 1, "a")).body
+    assert (body["addressType"], body["metadata"]["name"]) == ("IPv6", "kvedge-api-a-ipv6")
+
+
+SERVICE = manifest.service(ENDPOINT).body
+
+
+def test_what_is_missing_is_created() -> None:
+    assert plan_write(SERVICE, None) == SERVICE
+
+
+def test_what_a_server_adds_is_no_reason_to_write() -> None:
+    there = copy.deepcopy(SERVICE)
+    there["metadata"] |= {"uid": "u", "resourceVersion": "1"}
+    there["spec"] |= {"clusterIP": "10.0.0.1", "sessionAffinity": "None"}
+    assert plan_write(SERVICE, there) is None
+
+
+def test_a_changed_port_is_written_and_what_a_server_added_stays() -> None:
+    there = copy.deepcopy(SERVICE)
+    there["metadata"]["resourceVersion"] = "1"
+    there["spec"] |= {"clusterIP": "10.0.0.1"}
+    there["spec"]["ports"][0]["targetPort"] = 1
+    written = plan_write(SERVICE, there)
+    assert written is not None
+    assert written["spec"] == {**SERVICE["spec"], "clusterIP": "10.0.0.1"}
+    assert written["metadata"]["resourceVersion"] == "1"
+
+
+def test_an_item_too_many_is_taken_out() -> None:
+    wanted = manifest.validating_webhooks(b"CA").body
+    there = copy.deepcopy(wanted)
+    there["webhooks"].append({"name": "foreign"})
+    written = plan_write(wanted, there)
+    assert written is not None
+    assert written["webhooks"] == wanted["webhooks"]
+
+
+def test_an_empty_list_may_be_left_out_by_a_server() -> None:
+    assert plan_write({"subsets": []}, {"metadata": {}}) is None

@@ -1,0 +1,146 @@
+"""Each rule about a VMI's spec: what is wrong, where, and in which words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kvedge.api.admission_plan import plan_verdict
+from kvedge.api.subject import Cluster
+from kvedge.resources.codec import JsonObject
+from tests.unit.api.reviews import put, request, small_vmi
+from tests.unit.api.wrong_disks import WRONG_DISKS
+from tests.unit.api.wrong_machines import WRONG_MACHINES
+from tests.unit.api.wrong_places import WRONG_PLACES
+
+NIC = "domain.devices.interfaces[0]"
+WRONG = WRONG_MACHINES | WRONG_DISKS | WRONG_PLACES
+
+
+def causes(vmi: JsonObject) -> list[tuple[str, str]]:
+    return [(cause.field, cause.message) for cause in plan_verdict(request(vmi), Cluster("amd64")).causes]
+
+
+def changed(changes: dict[str, Any]) -> JsonObject:
+    vmi = small_vmi()
+    for path, value in changes.items():
+        put(vmi["spec"], path, value)
+    return vmi
+
+
+def test_the_small_vmi_is_valid() -> None:
+    assert causes(small_vmi()) == []
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_what_is_wrong_is_named(case: str) -> None:
+    changes, field, words = WRONG[case]
+    found = causes(changed(changes))
+    assert any(at == field and words in message for at, message in found), found
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_one_mistake_has_few_causes(case: str) -> None:
+    changes, _, _ = WRONG[case]
+    assert len(causes(changed(changes))) <= 2
+
+
+RIGHT: dict[str, dict[str, Any]] = {
+    "an empty CD-ROM drive": {"domain.devices.disks[1]": {"name": "drive", "cdrom": {"bus": "sata"}}},
+    "secure boot with SMM": {"domain.firmware.bootloader.efi": {}, "domain.features.smm": {}},
+    "UEFI": {"domain.firmware.bootloader.efi": {"secureBoot": False}},
+    "a versioned machine": {"domain.machine.type": "pc-q35-7.2"},
+    "a kernel": {
+        "domain.firmware.kernelBoot": {
+            "kernelArgs": "quiet",
+            "container": {"image": "k", "kernelPath": "/boot/vmlinuz"},
+        }
+    },
+    "all timers": {
+        "domain.clock": {
+            "utc": {},
+            "timer": {
+                "hpet": {"present": False},
+                "kvm": {},
+                "pit": {"tickPolicy": "delay"},
+                "rtc": {"tickPolicy": "catchup", "track": "guest"},
+                "hyperv": {},
+            },
+        }
+    },
+    "fractions of a cpu": {"domain.resources": {"requests": {"cpu": "500m"}, "limits": {"cpu": 2}}},
+    "e1000e with a MAC": {f"{NIC}.model": "e1000e", f"{NIC}.macAddress": "52:54:00:12:34:56"},
+    "a MAC with dashes": {f"{NIC}.macAddress": "52-54-00-12-34-56"},
+    "DHCP options": {
+        f"{NIC}.dhcpOptions": {
+            "bootFileName": "b",
+            "ntpServers": ["10.0.0.1"],
+            "privateOptions": [{"option": 224, "value": "x"}],
+        }
+    },
+    "no network": {"networks": [], "domain.devices.interfaces": [], "domain.devices.autoattachPodInterface": False},
+    "a start that waits": {"startStrategy": "Paused"},
+    "no eviction": {"evictionStrategy": "None"},
+    "eviction if possible": {"evictionStrategy": "LiveMigrateIfPossible"},
+    "IO threads": {"domain.ioThreadsPolicy": "supplementalPool", "domain.ioThreads.supplementalPoolThreadCount": 2},
+    "large data from a secret": {
+        "volumes[0]": {
+            "name": "root",
+            "cloudInitConfigDrive": {"secretRef": {"name": "s"}, "networkDataSecretRef": {"name": "n"}},
+        }
+    },
+    "hyper-v": {
+        "domain.features": {
+            "acpi": {},
+            "apic": {},
+            "hyperv": {"relaxed": {}, "vapic": {}, "spinlocks": {"spinlocks": 8191}},
+        }
+    },
+    "a panic device": {"domain.devices.panicDevices": [{"model": "pvpanic"}]},
+    "a place on the best nodes": {
+        "nodeSelector": {"kubernetes.io/hostname": "box-1", "gpu": ""},
+        "affinity": {
+            "nodeAffinity": {
+                "requiredDuringSchedulingIgnoredDuringExecution": {
+                    "nodeSelectorTerms": [
+                        {"matchExpressions": [{"key": "memory-gib", "operator": "Gt", "values": ["7"]}]},
+                        {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["box-1"]}]},
+                    ]
+                },
+            },
+            "podAntiAffinity": {
+                "preferredDuringSchedulingIgnoredDuringExecution": [
+                    {
+                        "weight": 100,
+                        "podAffinityTerm": {
+                            "topologyKey": "kubernetes.io/hostname",
+                            "labelSelector": {"matchLabels": {"app": "web"}},
+                        },
+                    }
+                ]
+            },
+        },
+        "tolerations": [{"operator": "Exists"}, {"key": "edge", "effect": "NoExecute", "tolerationSeconds": 30}],
+        "topologySpreadConstraints": [
+            {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule", "labelSelector": {}}
+        ],
+    },
+    "search domains": {"dnsConfig": {"searches": ["example.org", "lan."], "options": [{"name": "ndots"}]}},
+    "nothing of what is not there yet": {"domain.devices.gpus": [], "domain.cpu.dedicatedCpuPlacement": False},
+}
+
+
+@pytest.mark.parametrize("case", RIGHT)
+def test_what_is_right_enters(case: str) -> None:
+    assert causes(changed(RIGHT[case])) == []
+
+
+@pytest.mark.parametrize("name", ["kvedge.io/autostart-order", "kvedge.io/autostart-delay"])
+@pytest.mark.parametrize("text", ["soon", "-1", "1.5", "", "1234567", "٣"])
+def test_the_order_of_starts_is_in_numbers(name: str, text: str) -> None:
+    vmi = small_vmi()
+    vmi["metadata"]["annotations"] = {name: text}
+    assert [at for at, _ in causes(vmi)] == [f"metadata.annotations[{name}]"]
+    vmi["metadata"]["annotations"] = {name: "10"}
+    assert causes(vmi) == []

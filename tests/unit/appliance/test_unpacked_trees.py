@@ -1,0 +1,121 @@
+"""Which unpacked versions may go: real processes, mounts and locks where they decide."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from kvedge.appliance.tree_users import used_trees
+from kvedge.appliance.unpacked_trees import remove_unused_trees
+
+OLD, OLDER, OWN = (hashlib.sha256(name).hexdigest() for name in (b"old", b"older", b"own"))
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    directory = tmp_path / "data"
+    for name in (OLD, OLDER, OWN):
+        (directory / name / "lib").mkdir(parents=True)
+        shutil.copy("/usr/bin/sleep", directory / name / "kvedge")
+    return directory
+
+
+@contextmanager
+def running(*command: str) -> Iterator[int]:
+    process = subprocess.Popen(command)
+    try:
+        yield process.pid
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_trees_that_nobody_uses_are_removed_and_the_own_one_stays(data: Path) -> None:
+    assert remove_unused_trees(data, None, OWN) == [OLD, OLDER]
+    assert set(os.listdir(data)) == {".lock", ".starts", OWN}
+
+
+def test_a_tree_from_which_a_process_runs_stays(data: Path) -> None:
+    with running(str(data / OLD / "kvedge"), "60"):
+        assert remove_unused_trees(data, None, OWN) == [OLDER]
+    assert (data / OLD / "kvedge").exists()
+    assert remove_unused_trees(data, None, OWN) == [OLD]
+
+
+def test_a_tree_that_a_pod_which_is_written_down_mounts_stays(data: Path, tmp_path: Path) -> None:
+    pod = tmp_path / "pods" / "11111111-2222-3333-4444-555555555555"
+    pod.mkdir(parents=True)
+    (pod / "pod.json").write_text(
+        f'{{"pod": {{"spec": {{"volumes": [{{"hostPath": {{"path": "{data / OLDER}"}}}}]}}}}}}'
+    )
+    assert remove_unused_trees(data, tmp_path / "pods", OWN) == [OLD]
+
+
+def test_nothing_goes_while_somebody_is_about_to_start(data: Path) -> None:
+    with (data / ".starts").open("w") as starts:
+        fcntl.flock(starts, fcntl.LOCK_SH)
+        assert remove_unused_trees(data, None, OWN) == []
+    assert remove_unused_trees(data, None, OWN) == [OLD, OLDER]
+
+
+def test_what_was_left_half_made_is_swept_but_not_while_somebody_unpacks(data: Path) -> None:
+    (data / ".part-x").mkdir()
+    with (data / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        remove_unused_trees(data, None, OWN)
+        assert (data / ".part-x").exists()
+    remove_unused_trees(data, None, OWN)
+    assert not (data / ".part-x").exists()
+
+
+def test_other_files_in_the_directory_are_left_alone(data: Path) -> None:
+    (data / "notes").write_text("mine")
+    remove_unused_trees(data, None, OWN)
+    assert (data / "notes").read_text() == "mine"
+
+
+def test_a_directory_that_does_not_exist_holds_nothing(tmp_path: Path) -> None:
+    assert remove_unused_trees(tmp_path / "nowhere", None, "") == []
+
+
+def process(proc: Path, pid: int, *, maps: str = "", mounts: str = "", space: str = "mnt:[1]") -> Path:
+    """What /proc shows of a process."""
+    entry = proc / str(pid)
+    (entry / "ns").mkdir(parents=True)
+    (entry / "cmdline").write_text("sleep\0infinity\0")
+    (entry / "exe").symlink_to("/usr/bin/sleep")
+    (entry / "maps").write_text(maps)
+    (entry / "mountinfo").write_text(mounts)
+    (entry / "ns/mnt").symlink_to(space)
+    return entry
+
+
+def test_a_library_that_is_mapped_and_a_mount_in_another_namespace_count(tmp_path: Path) -> None:
+    process(tmp_path, 1, maps=f"7f00-7f01 r-xp 0 fe:00 12 /srv/data/{OLD}/lib/x.so\n")
+    process(tmp_path, 2, mounts=f"9 8 254:0 /srv/data/{OLDER} /srv/data/{OLDER} ro - ext4 /dev/vda ro\n")
+    assert used_trees({OLD, OLDER, OWN}, None, tmp_path) == {OLD, OLDER}
+
+
+def test_a_process_that_vanishes_or_is_hidden_from_root_counts_by_its_command_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entry = process(tmp_path, 7, maps=OLDER)
+    (entry / "exe").unlink()
+    (entry / "cmdline").write_text(f"/srv/data/{OLD}/kvedge\0launcher\0")
+    read = Path.read_bytes
+
+    def refuse(path: Path) -> bytes:
+        if path == entry / "maps":
+            raise PermissionError(1, "Operation not permitted", str(path))
+        return read(path)
+
+    monkeypatch.setattr(Path, "read_bytes", refuse)
+    assert used_trees({OLD, OLDER}, None, tmp_path) == {OLD}

@@ -1,0 +1,64 @@
+"""Command lines whose manifests are held in golden files, and compared with virtctl's.
+
+Used by unit and contract tests. `password`, `key.pub` and `user-data` are files in the working directory.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+_VM: Final = ["create", "vm", "--name=box"]
+_NO_TYPES: Final = ["--infer-instancetype=false", "--infer-preference=false"]
+
+# Each of these is taken by virtctl as well, and makes the same there.
+CREATE_CASES: Final = {
+    "create-plain": _VM,
+    "create-container-disks": [
+        *_VM,
+        "--memory=1024Mi",
+        "--run-strategy=Manual",
+        "--termination-grace-period=0",
+        "--volume-containerdisk=src:my.registry:5000/img:tag",
+        "--volume-containerdisk=src:other,name:two,bootorder:1",
+    ],
+    "create-claims": [
+        *_VM,
+        *_NO_TYPES,
+        "--volume-pvc=src:p,bootorder:3",
+        "--volume-pvc=src:q,name:second,bootorder:1",
+        "--volume-containerdisk=src:z",
+        "--volume-sysprep=src:answers",
+    ],
+    "create-login": [
+        *_VM,
+        "--volume-containerdisk=src:z",
+        "--user=joe",
+        "--password-file=password",
+        "--ssh-key=ssh-ed25519 AAAA joe@home",
+        "--ssh-key=k1,k2",
+        "--ga-manage-ssh=true",
+    ],
+    "create-config-drive": [
+        *_VM,
+        "--cloud-init=configdrive",
+        "--user=joe",
+        "--cloud-init-network-data=dmVyc2lvbjogMgo=",
+    ],
+    "create-no-cloud-init": [*_VM, "--cloud-init=none", "--user=joe"],
+    "create-own-user-data": [*_VM, "--cloud-init-user-data=I2Nsb3VkLWNvbmZpZwo=", "--volume-sysprep=src:a,type:secret"],
+    "create-keys-by-agent": [*_VM, "--user=joe", "--access-cred=type:ssh,src:keys", "--access-cred=src:more,user:ann"],
+    "create-keys-by-cloud-init": [*_VM, "--access-cred=type:ssh,src:keys,method:noCloud"],
+    "create-password-by-agent": [*_VM, "--access-cred=type:password,src:pw,method:ga"],
+}
+
+_LAUNCH: Final = ["launch", "local/debian:12", "web", "--dry-run"]
+LAUNCH_CASES: Final = {
+    "launch-plain": _LAUNCH,
+    "launch-everything": [
+        *_LAUNCH,
+        *("--memory", "2048Mi", "--cpu", "2", "--disk-size", "10Gi", "--run-strategy", "Halted"),
+        *("--label", "app=shop", "--label", "tier="),
+        *("--user", "joe", "--ssh-key", "./key.pub", "--ssh-key", "ssh-rsa BBBB", "--password-file", "password"),
+    ],
+    "launch-own-user-data": [*_LAUNCH, "--user-data", "user-data"],
+}

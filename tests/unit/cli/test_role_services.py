@@ -1,0 +1,53 @@
+"""Which kubeconfig each role gets when it runs apart."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kvedge.cli.exits import Exit, Refused
+from kvedge.cli.role_services import node_services, role_kubeconfig
+from kvedge.runtime.settings import Settings
+
+
+def test_a_file_is_the_roles_own_as_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "kubeconfig"
+    path.write_text("x")
+    assert role_kubeconfig(Settings(kubeconfig=str(path)), "handler") == path
+
+
+def test_in_a_directory_each_role_has_its_own(tmp_path: Path) -> None:
+    for role in ("controller", "api", "handler"):
+        (tmp_path / role).write_text("x")
+        assert role_kubeconfig(Settings(kubeconfig=str(tmp_path)), role) == tmp_path / role
+
+
+def test_a_role_without_one_is_told_how_to_make_it(tmp_path: Path) -> None:
+    with pytest.raises(Refused, match="kvedge user role handler") as caught:
+        role_kubeconfig(Settings(kubeconfig=str(tmp_path)), "handler")
+    assert caught.value.code is Exit.USAGE
+
+
+def test_without_any_the_setting_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("KUBECONFIG", raising=False)
+    with pytest.raises(Refused, match="--kubeconfig"):
+        role_kubeconfig(Settings(), "api")
+
+
+def test_the_environment_counts_when_nothing_is_set(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("KUBECONFIG", f"{tmp_path}/a:{tmp_path}/b")
+    assert role_kubeconfig(Settings(), "api") == tmp_path / "a"
+
+
+def test_a_node_runs_what_it_is_told_to_and_api_before_those_who_need_it(tmp_path: Path) -> None:
+    for role in ("controller", "api", "handler"):
+        (tmp_path / role).write_text("x")
+    settings = Settings(kubeconfig=str(tmp_path), emulation="tcg")
+    assert [service.name for service in node_services(settings)] == ["api", "controller", "handler"]
+
+
+def test_an_agent_needs_the_kubeconfig_of_its_handler_only(tmp_path: Path) -> None:
+    (tmp_path / "handler").write_text("x")
+    settings = Settings(kubeconfig=str(tmp_path), emulation="tcg", node_roles="handler")
+    assert [service.name for service in node_services(settings)] == ["handler"]

@@ -1,0 +1,48 @@
+"""Switches as virtctl's users write them."""
+
+from __future__ import annotations
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from kvedge.cli import group
+from kvedge.cli.verb_command import VerbCommand
+
+
+@click.command(cls=VerbCommand)
+@click.argument("words", nargs=-1)
+@click.option("--dry-run", is_flag=True)
+@click.option("--wait/--no-wait", default=True)
+@click.option("--name", default="")
+def verb(words: tuple[str, ...], dry_run: bool, wait: bool, name: str) -> None:
+    click.echo(f"{words} {dry_run} {wait} {name}")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "output"),
+    [
+        (["--dry-run", "web"], "('web',) True True "),
+        (["--dry-run=true", "web"], "('web',) True True "),
+        (["web", "--dry-run=false"], "('web',) False True "),
+        (["--dry-run=T", "--wait=0"], "() True False "),
+        (["--name=--dry-run=true"], "() False True --dry-run=true"),
+        (["--", "--dry-run=true"], "('--dry-run=true',) False True "),
+    ],
+)
+def test_a_switch_may_carry_a_value(arguments: list[str], output: str) -> None:
+    assert CliRunner().invoke(verb, arguments).output == f"{output}\n"
+
+
+def test_a_switch_is_on_or_off() -> None:
+    found = CliRunner().invoke(verb, ["--dry-run=maybe"])
+    assert found.exit_code == 2
+    assert "Option '--dry-run' is on or off: 'maybe' is neither." in found.output
+
+
+@pytest.mark.parametrize("verb", ["bundle", "image", "state", "user"])
+def test_the_help_of_a_verb_with_verbs_cuts_no_sentence(verb: str) -> None:
+    told = CliRunner().invoke(group.kvedge, [verb, "--help"])
+    assert told.exit_code == 0
+    assert "Commands:" in told.output
+    assert "..." not in told.output.partition("Commands:")[2]

@@ -1,0 +1,77 @@
+"""Golden launcher Pods: `golden/<case>.yaml` has a VMI and what differs from the usual configuration, and
+`golden/<case>.pod.yaml` the Pod that must come of it.
+
+Used by the unit tests and by the contract tests, which have API servers accept the same Pods. Write the Pods anew with
+`python -m tests.unit.controller.golden_cases`, then read the difference before committing it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from kvedge.controller.cluster_config import ClusterConfig
+from kvedge.controller.launcher_pod_manifest import launcher_pod
+from kvedge.controller.vmi_template import vmi_from_vm
+from kvedge.resources.codec import JsonObject, decode, encode
+from kvedge.resources.vm import VirtualMachine
+from kvedge.resources.vmi import VirtualMachineInstance
+from tests.unit.controller.builders import CONFIG, VM_UID, VMI_UID
+
+GOLDEN = Path(__file__).parent / "golden"
+FEDORA = Path(__file__).parents[2] / "support" / "manifests" / "kubevirt-smoke-fedora.yaml"
+
+
+@dataclass(frozen=True)
+class GoldenPod:
+    """One case, read from its files."""
+
+    name: str
+    vmi: VirtualMachineInstance
+    config: ClusterConfig
+
+    @property
+    def rendered(self) -> JsonObject:
+        return encode(launcher_pod(self.vmi, self.config))
+
+    @property
+    def expected(self) -> JsonObject:
+        return yaml.safe_load(self.path.read_text())
+
+    @property
+    def path(self) -> Path:
+        return GOLDEN / f"{self.name}.pod.yaml"
+
+
+def golden_pods() -> list[GoldenPod]:
+    """All cases, and the manifest of a real user."""
+    names = sorted(path.stem for path in GOLDEN.glob("*.yaml") if not path.stem.endswith(".pod"))
+    return [*(_read(name) for name in names), _fedora()]
+
+
+def _read(name: str) -> GoldenPod:
+    document = yaml.safe_load((GOLDEN / f"{name}.yaml").read_text())
+    vmi = decode(VirtualMachineInstance, document["vmi"])
+    vmi.metadata.uid = VMI_UID
+    return GoldenPod(name, vmi, replace(CONFIG, **_snake(document.get("config", {}))))
+
+
+def _fedora() -> GoldenPod:
+    vm = decode(VirtualMachine, next(yaml.safe_load_all(FEDORA.read_text())))
+    vm.metadata.uid = VM_UID
+    vm.metadata.namespace = vm.metadata.namespace or "default"
+    vmi = vmi_from_vm(vm, paused=False)
+    vmi.metadata.uid = VMI_UID
+    return GoldenPod("kubevirt-smoke-fedora", vmi, CONFIG)
+
+
+def _snake(config: dict[str, Any]) -> dict[str, Any]:
+    return {"".join(f"_{c.lower()}" if c.isupper() else c for c in key): value for key, value in config.items()}
+
+
+if __name__ == "__main__":
+    for case in golden_pods():
+        case.path.write_text(yaml.safe_dump(case.rendered, sort_keys=False, width=110))

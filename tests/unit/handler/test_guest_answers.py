@@ -1,0 +1,58 @@
+"""What a launcher tells, in KubeVirt's shape; and what a freeze has to say."""
+
+from __future__ import annotations
+
+import pytest
+
+from kvedge.handler.guest_answer_message import guest_answer
+from kvedge.handler.launcher_door import freeze_request
+from kvedge.handler.relay_core import DoorError
+from kvedge.rpc import launcher_pb2 as pb
+
+
+def test_all_that_is_known_of_a_guest() -> None:
+    info = pb.GuestInfo(
+        hostname="web",
+        os_id="debian",
+        timezone="CET, 3600",
+        agent_version="7.2",
+        commands=[pb.AgentCommand(name="guest-ping", enabled=True)],
+        users=[pb.GuestUser(name="root", login_unix_seconds=1.5)],
+        filesystems=[pb.GuestFilesystem(disk_name="vda1", mount_point="/", type="ext4", used_bytes=1, total_bytes=2)],
+        fs_freeze_status="thawed",
+    )
+    mount = {"diskName": "vda1", "mountPoint": "/", "fileSystemType": "ext4"}
+    assert guest_answer(info) == {
+        "guestAgentVersion": "7.2",
+        "supportedCommands": [{"name": "guest-ping", "enabled": True}],
+        "hostname": "web",
+        "os": {"id": "debian"},
+        "timezone": "CET, 3600",
+        "userList": [{"userName": "root", "domain": "", "loginTime": 1.5}],
+        "fsInfo": {"disks": [{**mount, "usedBytes": 1, "totalBytes": 2, "disk": []}]},
+        "fsFreezeStatus": "thawed",
+    }
+
+
+def test_lists_are_items() -> None:
+    users = pb.GuestUsers(users=[pb.GuestUser(name="ann", domain="CORP")])
+    assert guest_answer(users) == {"items": [{"userName": "ann", "domain": "CORP", "loginTime": 0.0}]}
+    disk = pb.GuestDisk(serial="s1", bus_type="virtio")
+    mounts = pb.GuestFilesystems(filesystems=[pb.GuestFilesystem(disks=[disk])])
+    assert guest_answer(mounts)["items"][0]["disk"] == [{"serial": "s1", "busType": "virtio"}]
+
+
+def test_what_was_done_needs_no_words() -> None:
+    assert guest_answer(pb.DomainStatus(sequence=3)) == {}
+
+
+def test_a_freeze_says_for_how_long() -> None:
+    assert freeze_request({"unfreezeSeconds": 300}).unfreeze_seconds == 300
+    assert freeze_request({"unfreezeSeconds": 0}).unfreeze_seconds == 0
+
+
+@pytest.mark.parametrize("seconds", [None, True, "300", 1.5, -1, 1 << 32])
+def test_a_freeze_without_sense_is_refused(seconds: object) -> None:
+    with pytest.raises(DoorError) as refused:
+        freeze_request({"unfreezeSeconds": seconds})
+    assert refused.value.status == 400

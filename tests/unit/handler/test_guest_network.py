@@ -1,0 +1,107 @@
+"""What a guest is told of its network."""
+
+from __future__ import annotations
+
+from kvedge.handler.guest_network import hostname, interface_message, parse_resolv_conf
+from kvedge.network.bridge_binding_plan import BoundInterface
+from kvedge.network.dhcp_plan import Route
+from kvedge.resources.codec import decode
+from kvedge.resources.guest_nics import interface_mac, pod_interfaces
+from kvedge.resources.identity import guest_mac
+from kvedge.resources.vmi import VirtualMachineInstance
+
+
+def vmi(interface: dict[str, object] | None = None, owner: str | None = None, **spec: object) -> VirtualMachineInstance:
+    owners = [
+        {"apiVersion": "kubevirt.io/v1", "kind": "VirtualMachine", "name": "web", "uid": owner, "controller": True}
+    ]
+    return decode(
+        VirtualMachineInstance,
+        {
+            "metadata": {"name": "web.example", "uid": "vmi-uid", "ownerReferences": owners if owner else []},
+            "spec": {
+                "domain": {"devices": {"interfaces": [{"name": "default", "bridge": {}, **(interface or {})}]}},
+                "networks": [{"name": "default", "pod": {}}],
+                **spec,
+            },
+        },
+    )
+
+
+def test_a_mac_that_was_asked_for_is_given() -> None:
+    found = vmi({"macAddress": "52-54-00-AA-BB-CC"})
+    assert interface_mac(found, found.spec.domain.devices.interfaces[0]) == "52:54:00:aa:bb:cc"
+
+
+def test_a_mac_belongs_to_the_vm_and_not_to_its_run() -> None:
+    found = vmi(owner="vm-uid")
+    assert interface_mac(found, found.spec.domain.devices.interfaces[0]) == guest_mac("vm-uid", "default")
+    alone = vmi()
+    assert interface_mac(alone, alone.spec.domain.devices.interfaces[0]) == guest_mac("vmi-uid", "default")
+
+
+def test_the_host_name_is_the_one_asked_for_or_the_first_part_of_the_name() -> None:
+    assert hostname(vmi()) == "web"
+    assert hostname(vmi(hostname="shop")) == "shop"
+
+
+def test_only_bridges_on_the_pod_network_are_bound() -> None:
+    assert [index for index, _ in pod_interfaces(vmi())] == [0]
+    assert pod_interfaces(vmi(networks=[{"name": "default", "multus": {"networkName": "lan"}}])) == []
+
+
+def test_a_resolver_on_the_loopback_is_of_no_use_to_a_guest() -> None:
+    found = parse_resolv_conf(
+        "# made by x\nnameserver 127.0.0.53\nnameserver 10.0.0.1\nnameserver ::1\nsearch a.b c.d\n"
+    )
+    assert (found.nameservers, found.search) == (("10.0.0.1",), ("a.b", "c.d"))
+
+
+def test_the_lease_carries_what_the_interface_and_the_pod_say() -> None:
+    options = {
+        "ntpServers": ["10.0.0.9"],
+        "bootFileName": "ipxe.efi",
+        "tftpServerName": "tftp.example",
+        "privateOptions": [{"option": 240, "value": "x"}],
+    }
+    found = vmi({"dhcpOptions": options})
+    bound = BoundInterface(
+        tap="tap0",
+        bridge="k6t-eth0",
+        mac="02:00:00:00:00:01",
+        mtu=1400,
+        address="10.99.0.5",
+        prefix_length=24,
+        gateway="10.99.0.1",
+        routes=(Route("10.1.0.0/16", "10.99.0.7"),),
+        server="169.254.75.10",
+    )
+    resolver = parse_resolv_conf("nameserver 10.0.0.1\nsearch svc.cluster.local longer.svc.cluster.local\n")
+    message = interface_message(found, found.spec.domain.devices.interfaces[0], bound, resolver)
+    lease = message.dhcp
+    assert (message.tap, message.bridge, message.mtu) == ("tap0", "k6t-eth0", 1400)
+    assert (lease.address, lease.prefix_length, lease.gateway, lease.server) == (
+        "10.99.0.5",
+        24,
+        "10.99.0.1",
+        "169.254.75.10",
+    )
+    assert [(route.destination, route.gateway) for route in lease.routes] == [("10.1.0.0/16", "10.99.0.7")]
+    assert (list(lease.dns), list(lease.ntp), lease.tftp_server, lease.boot_file) == (
+        ["10.0.0.1"],
+        ["10.0.0.9"],
+        "tftp.example",
+        "ipxe.efi",
+    )
+    assert (dict(lease.private_options), lease.hostname, lease.domain) == (
+        {240: "x"},
+        "web",
+        "longer.svc.cluster.local",
+    )
+
+
+def test_without_an_address_nobody_answers_dhcp() -> None:
+    found = vmi()
+    bound = BoundInterface(tap="tap0", bridge="k6t-eth0", mac="02:00:00:00:00:01", mtu=1500)
+    message = interface_message(found, found.spec.domain.devices.interfaces[0], bound, parse_resolv_conf(""))
+    assert not message.HasField("dhcp")

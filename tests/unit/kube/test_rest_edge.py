@@ -1,0 +1,150 @@
+"""Calls to a server that is slow, away, overloaded or odd."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from kvedge.kube.connection_settings import from_kubeconfig
+from kvedge.kube.errors import KubeError, NotFound, Unavailable
+from kvedge.kube.kube_client import KubeClient
+from kvedge.kube.rest_edge import RestEdge
+from kvedge.resources.core import ConfigMap
+from kvedge.resources.meta import ObjectMeta
+from tests.support.scripted_api import Exchange, ScriptedApi, a_list, listing, refusing, scripted_api
+
+
+@pytest.fixture
+def kubeconfig(tmp_path: Path) -> Path:
+    return tmp_path / "kubeconfig"
+
+
+def client_of(api: ScriptedApi, path: Path) -> KubeClient:
+    return KubeClient.from_kubeconfig(api.write_kubeconfig(path))
+
+
+def a_map() -> ConfigMap:
+    return ConfigMap(metadata=ObjectMeta(name="a", namespace="default"))
+
+
+def test_a_read_is_repeated_while_the_server_is_busy(kubeconfig):
+    with scripted_api(refusing(503, "ServiceUnavailable"), listing("a")) as api:
+        assert len(client_of(api, kubeconfig).list(ConfigMap)) == 1
+        assert len(api.requests) == 2
+
+
+def test_a_read_gives_up_after_three_tries(kubeconfig):
+    with scripted_api(refusing(503, "ServiceUnavailable")) as api:
+        with pytest.raises(Unavailable):
+            client_of(api, kubeconfig).list(ConfigMap)
+        assert len(api.requests) == 3
+
+
+def test_a_create_is_not_repeated_as_it_may_have_been_done(kubeconfig):
+    with scripted_api(refusing(500, "InternalError"), listing()) as api:
+        with pytest.raises(Unavailable):
+            client_of(api, kubeconfig).create(a_map())
+        assert len(api.requests) == 1
+
+
+def test_a_create_is_not_repeated_when_the_connection_breaks(kubeconfig):
+    with scripted_api(Exchange.hang_up) as api:
+        with pytest.raises(Unavailable):
+            client_of(api, kubeconfig).create(a_map())
+        assert len(api.requests) == 1
+
+
+def test_a_create_that_the_server_turned_away_unseen_is_repeated_after_the_wait_it_asked_for(kubeconfig):
+    done = a_list("a")["items"][0]
+
+    def busy(exchange: Exchange) -> None:
+        exchange.answer(429, {"kind": "Status", "code": 429, "reason": "TooManyRequests"}, Retry_After="1")
+
+    with scripted_api(busy, lambda exchange: exchange.answer(201, done)) as api:
+        begun = time.monotonic()
+        assert client_of(api, kubeconfig).create(a_map()).metadata.uid == "uid-a"
+        assert time.monotonic() - begun >= 1
+
+
+def test_a_refusal_is_final(kubeconfig):
+    with scripted_api(refusing(404, "NotFound")) as api:
+        with pytest.raises(NotFound):
+            client_of(api, kubeconfig).get(ConfigMap, "default", "a")
+        assert len(api.requests) == 1
+
+
+def test_a_server_that_does_not_answer_is_unavailable_in_time(kubeconfig):
+    with scripted_api(lambda exchange: api.over.wait(20)) as api:
+        begun = time.monotonic()
+        with pytest.raises(Unavailable):
+            client_of(api, kubeconfig).hurried(0.2).get(ConfigMap, "default", "a")
+        assert time.monotonic() - begun < 3
+
+
+def test_a_server_that_is_away_is_unavailable_and_says_which(kubeconfig):
+    with scripted_api(listing()) as api:
+        client = client_of(api, kubeconfig)
+    with pytest.raises(Unavailable, match=r"GET /api/v1/configmaps") as caught:
+        client.hurried(1).list(ConfigMap)
+    assert caught.value.status == 0
+    assert caught.value.never_sent
+
+
+def test_an_answer_that_is_no_json_is_an_error(kubeconfig):
+    with (
+        scripted_api(lambda exchange: exchange.answer(200, b"<html>")) as api,
+        pytest.raises(KubeError, match="ConfigMap from the server"),
+    ):
+        client_of(api, kubeconfig).get(ConfigMap, "default", "a")
+
+
+def test_long_lists_are_read_page_by_page(kubeconfig):
+    with scripted_api(listing("a", "b", next_page="more"), listing("c", version="9")) as api:
+        found = client_of(api, kubeconfig).listing(ConfigMap)
+        assert [item.metadata.name for item in found.items] == ["a", "b", "c"]
+        assert found.resource_version == "9"
+        assert [request.query.get("continue") for request in api.requests] == [None, "more"]
+
+
+def test_an_object_that_does_not_fit_its_type_costs_only_itself(kubeconfig):
+    document = a_list("a", "b")
+    document["items"][0]["data"] = ["not a map"]
+    with scripted_api(lambda exchange: exchange.answer(200, document)) as api:
+        found = client_of(api, kubeconfig).listing(ConfigMap)
+    assert [item.metadata.name for item in found.items] == ["b"]
+    (unreadable,) = found.unreadable
+    assert (unreadable.name, unreadable.detail) == ("a", "data: Expected `object`, got `array`")
+
+
+def test_a_token_and_our_name_are_sent(kubeconfig):
+    with scripted_api(listing()) as api:
+        path = api.write_kubeconfig(kubeconfig, token="secret-token")
+        KubeClient.from_kubeconfig(path).list(ConfigMap)
+        headers = api.requests[0].headers
+    assert headers["Authorization"] == "Bearer secret-token"
+    assert headers["User-Agent"].startswith("kvedge/")
+
+
+def test_connections_are_kept(kubeconfig):
+    ports: set[int] = set()
+
+    def script(exchange: Exchange) -> None:
+        ports.add(exchange._handler.client_address[1])
+        exchange.answer(200, a_list())
+
+    with scripted_api(script) as api:
+        client = client_of(api, kubeconfig)
+        for _ in range(5):
+            client.list(ConfigMap)
+    assert len(ports) == 1
+
+
+def test_what_the_server_warns_of_is_heard(kubeconfig):
+    words = '299 - "unknown field \\"spec.a\\""'
+    with scripted_api(lambda exchange: exchange.answer(200, {"metadata": {"name": "a"}}, Warning=words)) as api:
+        heard: list[str] = []
+        connection = from_kubeconfig(api.write_kubeconfig(kubeconfig))
+        KubeClient(RestEdge(connection, on_warning=heard.append)).get(ConfigMap, "default", "a")
+    assert heard == ['unknown field "spec.a"']

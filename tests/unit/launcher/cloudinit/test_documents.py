@@ -1,0 +1,117 @@
+"""What cloud-init finds in a guest."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from kvedge.launcher.cloudinit.documents import documents, volume_label
+from kvedge.launcher.domain.conversion_error import ConversionError
+from kvedge.resources.codec import decode
+from kvedge.resources.vmi import VirtualMachineInstance
+
+
+def _vmi(volume: dict[str, Any], **spec: Any) -> VirtualMachineInstance:
+    return decode(
+        VirtualMachineInstance,
+        {
+            "metadata": {"name": "web.edge", "namespace": "shop", "uid": "the-uid"},
+            "spec": {
+                "domain": {"firmware": {"uuid": "5d307ca9-b3ef-428c-8861-06e72d69f223"}},
+                "volumes": [{"name": "root", "emptyDisk": {"capacity": "1Gi"}}, {"name": "init", **volume}],
+                **spec,
+            },
+        },
+    )
+
+
+def _documents(vmi: VirtualMachineInstance, secrets: dict[str, bytes] | None = None) -> dict[str, bytes]:
+    return documents(vmi, vmi.spec.volumes[1], secrets or {})
+
+
+def test_no_cloud_data_has_meta_data_in_json_and_the_users_text_unchanged() -> None:
+    vmi = _vmi({"cloudInitNoCloud": {"userData": "#cloud-config\nä: 1\n", "networkData": "version: 2\n"}})
+    files = _documents(vmi)
+    assert json.loads(files.pop("meta-data")) == {
+        "instance-id": "5d307ca9-b3ef-428c-8861-06e72d69f223",
+        "local-hostname": "web",
+    }
+    assert files == {"user-data": "#cloud-config\nä: 1\n".encode(), "network-config": b"version: 2\n"}
+    assert volume_label(vmi.spec.volumes[1]) == "cidata"
+
+
+def test_a_config_drive_has_the_folders_of_openstack() -> None:
+    vmi = _vmi({"cloudInitConfigDrive": {"userData": "#!/bin/sh\n", "networkData": "{}"}}, hostname="shopfront")
+    files = _documents(vmi)
+    assert json.loads(files.pop("openstack/latest/meta_data.json")) == {
+        "hostname": "shopfront",
+        "instance_id": "web.edge.shop",
+        "uuid": "5d307ca9-b3ef-428c-8861-06e72d69f223",
+    }
+    assert files == {"openstack/latest/user_data": b"#!/bin/sh\n", "openstack/latest/network_data.json": b"{}"}
+    assert volume_label(vmi.spec.volumes[1]) == "config-2"
+
+
+def test_no_cloud_without_user_data_still_has_the_file_that_cloud_init_looks_for() -> None:
+    files = _documents(_vmi({"cloudInitNoCloud": {"networkData": "version: 2\n"}}))
+    assert files["user-data"] == b""
+
+
+def test_a_config_drive_without_network_data_has_no_file_for_it() -> None:
+    assert set(_documents(_vmi({"cloudInitConfigDrive": {"userData": "x"}}))) == {
+        "openstack/latest/meta_data.json",
+        "openstack/latest/user_data",
+    }
+
+
+def test_base64_data_is_decoded_also_when_it_is_wrapped() -> None:
+    vmi = _vmi({"cloudInitNoCloud": {"userDataBase64": "I2Nsb3Vk\nLWNvbmZpZwo=\n", "networkDataBase64": "AP8="}})
+    files = _documents(vmi)
+    assert files["user-data"] == b"#cloud-config\n"
+    assert files["network-config"] == b"\x00\xff"
+
+
+@pytest.mark.parametrize("text", ["not base64!", "abc", "I2Nsb3Vk*"])
+def test_broken_base64_is_refused_by_its_field_without_repeating_the_data(text: str) -> None:
+    with pytest.raises(ConversionError) as caught:
+        _documents(_vmi({"cloudInitNoCloud": {"userDataBase64": text}}))
+    assert caught.value.field == "spec.volumes[1].cloudInitNoCloud.userDataBase64"
+    assert text not in str(caught.value)
+
+
+@pytest.mark.parametrize("spelling", [("userdata", "networkdata"), ("userData", "networkData")])
+def test_data_of_secrets_is_found_under_both_spellings_of_its_key(spelling: tuple[str, str]) -> None:
+    vmi = _vmi({"cloudInitNoCloud": {"secretRef": {"name": "s"}, "networkDataSecretRef": {"name": "n"}}})
+    user, network = spelling
+    files = _documents(vmi, {user: b"from the secret", network: b"net"})
+    assert (files["user-data"], files["network-config"]) == (b"from the secret", b"net")
+
+
+def test_a_secret_without_the_key_is_refused_by_name_and_shows_no_other_key() -> None:
+    vmi = _vmi({"cloudInitConfigDrive": {"secretRef": {"name": "passwords"}}})
+    with pytest.raises(ConversionError, match=r"Secret passwords has no key userdata") as caught:
+        _documents(vmi, {"private": b"hush"})
+    assert "hush" not in str(caught.value)
+    assert "private" not in str(caught.value)
+
+
+def test_secrets_are_not_looked_at_when_the_volume_refers_to_none() -> None:
+    files = _documents(
+        _vmi({"cloudInitNoCloud": {"userData": "mine"}}), {"userdata": b"other", "networkdata": b"other"}
+    )
+    assert files["user-data"] == b"mine"
+    assert "network-config" not in files
+
+
+def test_the_instance_type_is_told_when_the_vmi_was_made_of_one() -> None:
+    vmi = _vmi({"cloudInitNoCloud": {"userData": "x"}})
+    vmi.metadata.annotations["kubevirt.io/cluster-instancetype-name"] = "u1.small"
+    assert json.loads(_documents(vmi)["meta-data"])["instance-type"] == "u1.small"
+
+
+def test_a_volume_that_is_no_cloud_init_is_refused() -> None:
+    vmi = _vmi({"cloudInitNoCloud": {"userData": "x"}})
+    with pytest.raises(ConversionError, match=r"spec\.volumes\[0\]"):
+        documents(vmi, vmi.spec.volumes[0], {})

@@ -1,0 +1,1 @@
+"""Network decisions and packets: no socket, no kernel."""

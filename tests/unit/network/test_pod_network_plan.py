@@ -1,0 +1,276 @@
+"""The plans of one box's Pod network against a model of the host's namespace."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from kvedge.network.errors import OverlapError
+from kvedge.network.link_types import Route
+from kvedge.network.nft_rules import Family, port_address_key, port_mac_key
+from kvedge.network.pod_network_plan import (
+    IP_FORWARD,
+    Attachment,
+    NodeNetworkConfig,
+    attachment_for,
+    attachments_of,
+    mtu_for,
+    plan_detaching,
+    plan_inside,
+    plan_node_network,
+    plan_port,
+    plan_removal,
+    port_name,
+    port_prefix,
+    stable_mac,
+)
+from kvedge.network.port_rules import CLAIMED, PORT_ADDRESSES, PORT_MACS
+from kvedge.network.steps import AddRoute, DeleteLink, ReplaceTable, SetLink, SetSysctl, Step
+from tests.unit.network.namespace_model import NamespaceModel
+
+CONFIG = NodeNetworkConfig(bridge="kvedge0", cidr="10.99.0.0/24", table="kvedge0", netns_prefix="kvedge0-")
+SECOND = NodeNetworkConfig(bridge="kve-abc123", cidr="10.98.0.0/24", table="kve-abc123", netns_prefix="kve-abc123-")
+POD = attachment_for(CONFIG, "kvedge0-pod", "10.99.0.7", "52:54:00:00:00:07")
+NETNS = Path("/run/netns/kvedge0-pod")
+
+
+def host() -> NamespaceModel:
+    """A host with one NIC of MTU 1400 and a default route."""
+    model = NamespaceModel()
+    model.add_link("eno1", "", mtu=1400)
+    model.apply(SetLink("eno1", up=True))
+    model._add_address(model.link("eno1"), "192.0.2.2", 24)
+    model.routes.append(Route("0.0.0.0/0", "192.0.2.1", model.link("eno1").index, protocol=4))
+    return model
+
+
+def ensure(model: NamespaceModel, config: NodeNetworkConfig = CONFIG, stop_after: int | None = None) -> list[Step]:
+    steps = plan_node_network(config, model.seen_by_node())
+    for step in steps[:stop_after]:
+        model.apply(step)
+    return steps
+
+
+def remove(model: NamespaceModel, config: NodeNetworkConfig = CONFIG, stop_after: int | None = None) -> list[Step]:
+    steps = plan_removal(config, model.seen_by_node())
+    for step in steps[:stop_after]:
+        model.apply(step)
+    return steps
+
+
+def attach(
+    model: NamespaceModel, pod: Attachment = POD, *, whole: bool = True, stop_after: int | None = None
+) -> list[Step]:
+    steps = plan_port(CONFIG, model.seen_by_node(), pod, NETNS, whole=whole)
+    for step in steps[:stop_after]:
+        model.apply(step)
+    return steps
+
+
+def sets_of(model: NamespaceModel) -> dict[str, set[bytes]]:
+    return model.tables[Family.BRIDGE, CONFIG.table]
+
+
+def test_the_node_bridge_has_the_gateway_and_the_uplinks_mtu() -> None:
+    model = host()
+    ensure(model)
+    bridge = model.link("kvedge0")
+    assert (bridge.mtu, bridge.up, bridge.mac) == (1400, True, stable_mac("kvedge0"))
+    assert ("kvedge0", "10.99.0.1", 24) in model.picture()["addresses"]  # type: ignore[operator]
+    assert model.sysctls[IP_FORWARD] == "1"
+    assert model.tables.keys() == {(Family.IP, "kvedge0"), (Family.BRIDGE, "kvedge0")}
+
+
+def test_a_working_node_network_only_has_its_tables_said_again() -> None:
+    model = host()
+    ensure(model)
+    before = model.picture()
+    assert {type(step) for step in ensure(model)} <= {ReplaceTable, SetSysctl}
+    assert model.picture() == before
+
+
+@pytest.mark.parametrize("done", range(10))
+def test_a_node_network_that_was_cut_short_is_finished_and_removed_without_a_trace(done: int) -> None:
+    expected, model = host(), host()
+    pristine = model.picture()
+    ensure(expected)
+    ensure(model, stop_after=done)
+    ensure(model)
+    assert model.picture() == expected.picture()
+    remove(model)
+    assert model.picture() == pristine
+
+
+@pytest.mark.parametrize("done", range(6))
+def test_a_removal_that_was_cut_short_is_finished(done: int) -> None:
+    model = host()
+    pristine = model.picture()
+    ensure(model)
+    attach(model)
+    remove(model, stop_after=done)
+    remove(model)
+    assert model.picture() == pristine
+
+
+@pytest.mark.parametrize("first_to_go", [CONFIG, SECOND], ids=["the older first", "the younger first"])
+def test_forwarding_is_switched_off_by_the_last_of_several_instances(first_to_go: NodeNetworkConfig) -> None:
+    model = host()
+    ensure(model, CONFIG)
+    ensure(model, SECOND)
+    last_to_go = SECOND if first_to_go is CONFIG else CONFIG
+    remove(model, first_to_go)
+    assert model.sysctls[IP_FORWARD] == "1"
+    remove(model, last_to_go)
+    assert model.sysctls[IP_FORWARD] == "0"
+
+
+def test_forwarding_that_was_on_stays_on() -> None:
+    model = host()
+    model.sysctls[IP_FORWARD] = "1"
+    ensure(model)
+    remove(model)
+    assert model.sysctls[IP_FORWARD] == "1"
+
+
+@pytest.mark.parametrize(
+    "cidr",
+    ["192.0.2.0/24", "192.0.0.0/16", "192.0.2.128/25", "172.20.0.0/16"],
+    ids=["same", "wider", "within", "a route"],
+)
+def test_a_range_in_use_on_the_host_is_refused_by_the_name_of_its_option(cidr: str) -> None:
+    model = host()
+    model.routes.append(Route("172.20.5.0/24", "192.0.2.9", model.link("eno1").index))
+    config = replace(CONFIG, cidr=cidr)
+    with pytest.raises(OverlapError, match=r"--pod-cidr .* overlaps .* of eno1"):
+        plan_node_network(config, model.seen_by_node())
+
+
+def test_our_own_bridge_does_not_overlap_with_itself() -> None:
+    model = host()
+    ensure(model)
+    model.routes.append(Route("10.99.0.0/24", "", model.link("kvedge0").index, protocol=2))
+    ensure(model)
+
+
+def test_a_second_instance_with_the_same_range_is_refused() -> None:
+    model = host()
+    ensure(model)
+    with pytest.raises(OverlapError, match="of kvedge0"):
+        plan_node_network(replace(SECOND, cidr=CONFIG.cidr), model.seen_by_node())
+
+
+def test_a_configured_mtu_wins_and_a_host_without_a_way_out_has_ethernets() -> None:
+    assert mtu_for(replace(CONFIG, mtu=9000), host().seen_by_node()) == 9000
+    assert mtu_for(CONFIG, NamespaceModel().seen_by_node()) == 1500
+
+
+def test_a_pod_on_the_bridge_may_speak_as_itself_alone() -> None:
+    model = host()
+    ensure(model)
+    attach(model)
+    mac = bytes.fromhex("525400000007")
+    assert sets_of(model) == {
+        CLAIMED.name: {mac, bytes.fromhex(stable_mac("kvedge0").replace(":", ""))},
+        PORT_MACS.name: {port_mac_key(POD.port, mac)},
+        PORT_ADDRESSES.name: {port_address_key(POD.port, "10.99.0.7"), port_address_key(POD.port, "0.0.0.0")},
+    }
+
+
+def test_a_pod_may_speak_before_its_port_is_up_and_never_the_other_way_round() -> None:
+    model = host()
+    ensure(model)
+    kinds = [type(step).__name__ for step in attach(model)]
+    assert kinds == ["AddVeth", "SetSysctl", "SetLink", "ChangeElements", "SetLink", "SetLink"]
+
+
+@pytest.mark.parametrize("done", range(7))
+def test_an_attachment_that_was_cut_short_is_finished(done: int) -> None:
+    expected, model = host(), host()
+    for each in (expected, model):
+        ensure(each)
+    attach(expected)
+    attach(model, stop_after=done)
+    attach(model)
+    assert model.picture() == expected.picture()
+
+
+def test_a_port_that_leads_elsewhere_is_made_anew() -> None:
+    model = host()
+    ensure(model)
+    attach(model)
+    steps = attach(model, whole=False)
+    assert steps[0] == DeleteLink(POD.port)
+    assert model.link(POD.port).up
+
+
+def test_a_pod_that_got_another_address_loses_the_old_one() -> None:
+    model = host()
+    ensure(model)
+    attach(model)
+    attach(model, replace(POD, address="10.99.0.8"))
+    addresses = {port_address_key(POD.port, address) for address in ("10.99.0.8", "0.0.0.0")}
+    assert sets_of(model)[PORT_ADDRESSES.name] == addresses
+    assert [each.address for each in attachments_of(CONFIG, model.links.values())] == ["10.99.0.8"]
+
+
+def test_present_pods_stay_in_the_tables_when_these_are_put_anew() -> None:
+    model = host()
+    ensure(model)
+    attach(model)
+    before = model.picture()
+    model.tables.clear()
+    ensure(model)
+    assert model.picture() == before
+
+
+def test_a_detached_pod_leaves_nothing() -> None:
+    model = host()
+    ensure(model)
+    before = model.picture()
+    attach(model)
+    for step in plan_detaching(CONFIG, model.seen_by_node(), POD.netns):
+        model.apply(step)
+    assert model.picture() == before
+    assert plan_detaching(CONFIG, model.seen_by_node(), POD.netns) == []
+
+
+def test_removal_touches_no_port_of_another_instance() -> None:
+    model = host()
+    ensure(model, CONFIG)
+    ensure(model, SECOND)
+    attach(model)
+    foreign = port_name(SECOND.bridge, "kve-abc123-pod")
+    model.add_link(foreign, "veth")
+    model.add_link("veth1234", "veth")
+    assert [step for step in remove(model) if isinstance(step, DeleteLink)] == [
+        DeleteLink(POD.port),
+        DeleteLink("kvedge0"),
+    ]
+    assert model.link(foreign)
+
+
+def test_inside_the_pod_a_nic_with_address_and_way_out_is_made() -> None:
+    model = NamespaceModel()
+    model.add_link("lo", "")
+    model.add_link("eth0", "veth")
+    for step in plan_inside(CONFIG, tuple(model.links.values()), tuple(model.addresses), POD):
+        model.apply(step)
+    assert (model.link("eth0").mac, model.link("eth0").up, model.link("lo").up) == (POD.mac, True, True)
+    assert ("eth0", "10.99.0.7", 24) in model.picture()["addresses"]  # type: ignore[operator]
+    assert ("eth0", "0.0.0.0/0", "10.99.0.1") in model.picture()["routes"]  # type: ignore[operator]
+    again = plan_inside(CONFIG, tuple(model.links.values()), tuple(model.addresses), POD)
+    assert [type(step) for step in again] == [AddRoute]
+
+
+def test_names_of_ports_fit_and_tell_the_instance() -> None:
+    name = port_name("kvedge0", "kvedge0-" + "x" * 200)
+    assert len(name) == 15
+    assert name.startswith(port_prefix("kvedge0"))
+    assert port_prefix("kvedge0") != port_prefix("kve-abc123")
+
+
+def test_a_pod_without_a_mac_gets_one_that_stays() -> None:
+    made = [attachment_for(CONFIG, "kvedge0-a", "10.99.0.9", None).mac for _ in range(2)]
+    assert made[0] == made[1] != attachment_for(CONFIG, "kvedge0-b", "10.99.0.9", None).mac

@@ -1,0 +1,68 @@
+"""Documents to types and back."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from kvedge.resources.codec import DecodeError, decode, decode_json, encode
+from kvedge.resources.core import ContainerStatus, Pod
+from kvedge.resources.vm import VirtualMachine
+from kvedge.resources.vmi import InterfaceStatus, VirtualMachineInstance, VolumeStatus
+
+
+def test_keys_are_those_of_the_api_also_where_capitals_are_odd() -> None:
+    document = {
+        "spec": {
+            "domain": {
+                "devices": {
+                    "autoattachVSOCK": True,
+                    "disks": [{"name": "a", "dedicatedIOThread": True}],
+                    "interfaces": [{"name": "n", "dhcpOptions": {"tftpServerName": "t"}}],
+                }
+            },
+            "networks": [{"name": "n", "pod": {"vmNetworkCIDR": "10.0.2.0/24"}}],
+            "volumes": [{"name": "c", "cloudInitNoCloud": {"userDataBase64": "eA=="}}],
+        }
+    }
+    back = encode(decode(VirtualMachineInstance, document))
+    for key in ("devices",):
+        assert back["spec"]["domain"][key] == document["spec"]["domain"][key]
+    assert back["spec"]["networks"] == document["spec"]["networks"]
+    assert back["spec"]["volumes"] == document["spec"]["volumes"]
+
+
+def test_an_empty_object_means_something_and_is_kept() -> None:
+    document = {"spec": {"domain": {"devices": {"rng": {}, "interfaces": [{"name": "n", "bridge": {}}]}}}}
+    devices = encode(decode(VirtualMachineInstance, document))["spec"]["domain"]["devices"]
+    assert devices == {"rng": {}, "interfaces": [{"name": "n", "bridge": {}}]}
+
+
+def test_fields_that_clients_rely_on_are_always_written() -> None:
+    assert msgspec.to_builtins(VolumeStatus(name="a", target="")) == {"name": "a", "target": ""}
+    status = ContainerStatus(name="c", ready=False, restart_count=0, image="", image_id="")
+    assert set(msgspec.to_builtins(status)) == {"name", "ready", "restartCount", "image", "imageID"}
+    assert msgspec.to_builtins(InterfaceStatus()) == {}
+
+
+def test_a_resource_carries_its_kind() -> None:
+    assert encode(Pod())["apiVersion"] == "v1"
+    assert encode(VirtualMachine())["kind"] == "VirtualMachine"
+
+
+def test_an_error_names_the_field_as_kubernetes_does() -> None:
+    with pytest.raises(DecodeError) as caught:
+        decode(VirtualMachine, {"spec": {"template": {"spec": {"domain": {"cpu": {"cores": "two"}}}}}})
+    assert caught.value.path == "spec.template.spec.domain.cpu.cores"
+    assert "int" in caught.value.detail
+
+
+def test_text_that_is_no_json_is_an_error_of_ours() -> None:
+    with pytest.raises(DecodeError, match="not valid JSON"):
+        decode_json(Pod, b"{")
+
+
+def test_two_resources_never_share_a_default() -> None:
+    first, second = Pod(), Pod()
+    first.metadata.labels["a"] = "b"
+    assert second.metadata.labels == {}

@@ -1,0 +1,109 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kvedge.kube.work_queue import Key
+from kvedge.resources.core import Pod
+from kvedge.resources.meta import ObjectMeta
+from kvedge.standalone.agent.local_pods import LocalPod, LocalPods
+from kvedge.standalone.agent.pod_record import PodRecordError, new_record, write_pod_record
+from tests.unit.standalone.agent.pods import pod
+
+
+def uid(number: int) -> str:
+    return f"00000000-0000-0000-0000-00000000000{number}"
+
+
+def _pod(name: str, uid: str) -> Pod:
+    made = pod()
+    made.metadata = ObjectMeta(name=name, namespace="ns", uid=uid)
+    return made
+
+
+def _take_on(pods: LocalPods, name: str, uid: str, owner: str) -> LocalPod:
+    made = _pod(name, uid)
+    record = new_record(made)
+    record.owner, record.address = owner, "10.0.0.2"
+    return pods.take_on(made, record)
+
+
+def test_what_was_begun_is_known_after_a_restart(tmp_path: Path) -> None:
+    taken = _take_on(LocalPods(tmp_path), "p", uid(1), "vm")
+    assert LocalPods(tmp_path).adopt() == []
+    write_pod_record(taken.files, taken.record)
+    (found,) = LocalPods(tmp_path).adopt()
+
+    assert (found.key, found.record, found.files) == (Key("ns", "p"), taken.record, taken.files)
+    assert found.in_the_way
+
+
+def test_two_pods_of_one_name_are_told_apart_by_uid(tmp_path: Path) -> None:
+    pods = LocalPods(tmp_path)
+    one, two = _take_on(pods, "p", uid(1), "vm"), _take_on(pods, "p", uid(2), "other")
+
+    assert pods.named(Key("ns", "p")) == [one, two]
+    pods.forget(uid(1))
+    assert pods.named(Key("ns", "p")) == [two]
+
+
+def test_only_one_pod_of_a_vm_gets_its_turn(tmp_path: Path) -> None:
+    pods = LocalPods(tmp_path)
+    first, second = _take_on(pods, "a", uid(1), "vm"), _take_on(pods, "b", uid(2), "vm")
+    other = _take_on(pods, "c", uid(3), "another vm")
+
+    assert pods.claim(second) == "ns/a"
+    assert pods.claim(first) == ""
+    assert pods.claim(second) == "ns/a"
+    assert pods.claim(other) == ""
+    first.released, first.in_the_way = True, False
+    assert pods.claim(second) == ""
+
+
+def test_the_one_that_has_begun_goes_first_whatever_the_order(tmp_path: Path) -> None:
+    pods = LocalPods(tmp_path)
+    late = _take_on(pods, "b", uid(2), "vm")
+    assert pods.claim(late) == ""
+    early = _take_on(pods, "a", uid(1), "vm")
+
+    assert pods.claim(early) == "ns/b"
+    assert pods.predecessor(late) == ""
+
+
+def test_after_a_restart_the_one_that_had_begun_goes_first(tmp_path: Path) -> None:
+    pods = LocalPods(tmp_path)
+    late = _take_on(pods, "b", uid(2), "vm")
+    write_pod_record(late.files, late.record)
+    again = LocalPods(tmp_path)
+    found = {local.files.uid: local for local in again.adopt()}
+
+    assert list(found) == [uid(2)]
+    early = _take_on(again, "a", uid(1), "vm")
+    assert again.claim(early) == "ns/b"
+    assert again.claim(found[uid(2)]) == ""
+
+
+def test_pods_in_the_host_s_network_have_no_owner_and_wait_for_nobody(tmp_path: Path) -> None:
+    pods = LocalPods(tmp_path)
+    one, two = _take_on(pods, "a", uid(1), ""), _take_on(pods, "b", uid(2), "")
+
+    assert (pods.claim(one), pods.claim(two)) == ("", "")
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b'{"format": 99, "pod": {}}', b'{"pod": {"spec": {"containers": 3}}}'])
+def test_a_record_that_cannot_be_read_is_an_error_with_its_path(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / uid(1)).mkdir()
+    (tmp_path / uid(1) / "pod.json").write_bytes(content)
+
+    with pytest.raises(PodRecordError, match=rf"{uid(1)}/pod\.json"):
+        LocalPods(tmp_path).adopt()
+
+
+def test_what_is_no_pod_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "lost+found").mkdir()
+    (tmp_path / "note").write_text("of the operator")
+    (tmp_path / uid(1)).mkdir()
+
+    assert LocalPods(tmp_path).adopt() == []
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["lost+found", "note"]

@@ -1,0 +1,1 @@
+"""Tests of backups of one box's state."""
