@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Final, Literal
 
 import click
 
-from kvedge import __version__
 from kvedge.appliance.cluster_node_plan import NodePlace, node_address, node_settings, serves_still
 from kvedge.appliance.distributions import DEFAULT_KUBELET, DISTRIBUTIONS, Distribution, of_node, of_server
 from kvedge.appliance.install_plan import OwnFile
@@ -229,7 +228,7 @@ def _image(distribution: Distribution | None, layout: Layout) -> OwnFile:
 
     has_place = distribution is not None and distribution.images is not None and distribution.images.parent.is_dir()
     place = distribution.images if has_place and distribution is not None else None
-    return OwnFile((place or layout.data_dir) / _ARCHIVE, launcher_image(__version__, platform.machine()))
+    return OwnFile((place or layout.data_dir) / _ARCHIVE, launcher_image(platform.machine()))
 
 
 def archives(layout: Layout) -> list[Path]:

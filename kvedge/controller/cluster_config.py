@@ -11,7 +11,6 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 from kvedge.resources.configuration import Configuration
-from kvedge.resources.names import launcher_image
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +48,3 @@ class ClusterConfig:
             node_selectors=configuration.node_selectors,
             memory_overhead_ratio=configuration.memory_overhead_ratio,
         )
-
-    @property
-    def launcher_image(self) -> str:
-        """The image of launcher Pods, which kvedge writes itself."""
-        return launcher_image(self.version)

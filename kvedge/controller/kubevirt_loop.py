@@ -21,7 +21,7 @@ from kvedge.kube.reconcile_loop import Again, ReconcileLoop
 from kvedge.kube.work_queue import Key
 from kvedge.resources.kubevirt import DEFAULT_NAME, KubeVirt
 from kvedge.resources.meta import ObjectMeta
-from kvedge.resources.names import HEARTBEAT, SCHEDULABLE, SYSTEM_NAMESPACE, launcher_image
+from kvedge.resources.names import HEARTBEAT, LAUNCHER_IMAGE, SCHEDULABLE, SYSTEM_NAMESPACE
 from kvedge.resources.vmi import VirtualMachineInstance
 from kvedge.runtime.clock import Clock, parse_rfc3339
 
@@ -136,10 +136,9 @@ class KubeVirtLoop:
         return any(_moment(beat) > oldest for beat in beats)
 
     def _outdated(self) -> int:
-        """VMIs whose launcher is of another release."""
-        image = launcher_image(self._release.version)
+        """VMIs whose launcher was made for another layout of its image."""
         found = [vmi.status.launcher_container_image_version for vmi in self._vmis.list() if not vmi.is_final]
-        return sum(version not in ("", image) for version in found)
+        return sum(version not in ("", LAUNCHER_IMAGE) for version in found)
 
     def _on_kubevirt(self, old: KubeVirt | None, new: KubeVirt | None) -> None:
         if new is not None and old is not None and old.metadata.generation == new.metadata.generation:

@@ -41,6 +41,7 @@ from kvedge.resources.names import (
     DOMAIN,
     KEEP_LAUNCHER,
     LAUNCHER_GID,
+    LAUNCHER_IMAGE,
     LAUNCHER_UID,
     MEMORY_OVERHEAD,
     MIGRATION_TRANSPORT_UNIX,
@@ -164,7 +165,7 @@ def _spec(vmi: VirtualMachineInstance, config: ClusterConfig) -> PodSpec:
 def _compute(vmi: VirtualMachineInstance, config: ClusterConfig) -> Container:
     return Container(
         name=COMPUTE_CONTAINER,
-        image=config.launcher_image,
+        image=LAUNCHER_IMAGE,
         # It is put on the node by kvedge; no registry has it.
         image_pull_policy="Never",
         command=_command(vmi, config),

@@ -1,8 +1,9 @@
 """The launcher's image: an OCI archive with nothing in it but places to mount things at.
 
 Called by the node agent (into the local store) and by `kvedge install` (to where k3s preloads images). The host's
-/usr and kvedge's own directories come in by hostPath. The same version gives the same bytes on every machine of an
-architecture: nothing is compressed, as the output of compressors differs between their versions.
+/usr and kvedge's own directories come in by hostPath. Every version of kvedge with the same layout gives the same bytes
+on every machine of an architecture: nothing is compressed, as the output of compressors differs between their versions.
+Whoever changes what is in it gives `LAUNCHER_IMAGE` the next number: nodes of both versions may be in one cluster.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ import tarfile
 from pathlib import Path
 from typing import Any, Final
 
+from kvedge.resources.names import LAUNCHER_IMAGE
 from kvedge.storage.image_manifest import architecture_of
-from kvedge.storage.image_rules import LOCAL_REGISTRY
 
 # What QEMU and libvirt run as, as in KubeVirt's image.
 _USER: Final = 107
@@ -70,14 +71,8 @@ _FILES: Final = (
 )
 
 
-def launcher_image_name(version: str) -> str:
-    """The reference that launcher Pods name: `kvedge.local/launcher:<version>`."""
-    # A tag may hold no plus sign, which versions of builds have.
-    return f"{LOCAL_REGISTRY}/launcher:{version.replace('+', '_')}"
-
-
-def write_launcher_image(path: str | os.PathLike[str], version: str, machine: str = "") -> None:
-    """Write the archive for a version of kvedge and a machine (by default this one), replacing `path` whole.
+def write_launcher_image(path: str | os.PathLike[str], machine: str = "") -> None:
+    """Write the archive for a machine (by default this one), replacing `path` whole.
 
     Raises:
         OSError: as the file system has it.
@@ -86,7 +81,7 @@ def write_launcher_image(path: str | os.PathLike[str], version: str, machine: st
     temporary = target.with_name(f".{target.name}.{os.getpid()}")
     try:
         with temporary.open("wb") as stream:
-            stream.write(launcher_image(version, machine or platform.machine()))
+            stream.write(launcher_image(machine or platform.machine()))
             stream.flush()
             os.fsync(stream.fileno())
         temporary.replace(target)
@@ -94,12 +89,12 @@ def write_launcher_image(path: str | os.PathLike[str], version: str, machine: st
         temporary.unlink(missing_ok=True)
 
 
-def launcher_image(version: str, machine: str) -> bytes:
+def launcher_image(machine: str) -> bytes:
     """The archive's bytes."""
     layer = _layer()
     config = _json(_config(machine, _digest(layer)))
     manifest = _json(_manifest(config, layer))
-    index = _json(_index(manifest, launcher_image_name(version), machine))
+    index = _json(_index(manifest, LAUNCHER_IMAGE, machine))
     files = {
         "oci-layout": b'{"imageLayoutVersion":"1.0.0"}',
         "index.json": index,

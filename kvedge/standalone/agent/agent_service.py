@@ -15,7 +15,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-import kvedge
 from kvedge.kube.errors import KubeError
 from kvedge.kube.events import EventRecorder
 from kvedge.kube.informer import Informer
@@ -25,6 +24,7 @@ from kvedge.network.errors import NetworkError
 from kvedge.network.pod_network import ensure_node_network
 from kvedge.network.pod_network_plan import NodeNetworkConfig
 from kvedge.resources.core import Node, Pod
+from kvedge.resources.names import LAUNCHER_IMAGE
 from kvedge.runtime.clock import Clock, SystemClock
 from kvedge.runtime.services import ServiceError
 from kvedge.runtime.settings import DEFAULT_DATA_DIR
@@ -49,7 +49,7 @@ from kvedge.standalone.agent.systemd_scopes import pod_cgroups
 from kvedge.standalone.apiserver.log_source import LogRequest
 from kvedge.storage.image_errors import ImageError
 from kvedge.storage.image_store import ImageStore
-from kvedge.storage.launcher_image import launcher_image_name, write_launcher_image
+from kvedge.storage.launcher_image import write_launcher_image
 
 log = logging.getLogger(__name__)
 
@@ -307,12 +307,11 @@ class NodeAgent:
             self._store.release(user)
 
     def _import_launcher(self) -> None:
-        """The launcher's image of this version, unless it is there."""
-        name = launcher_image_name(kvedge.__version__)
+        """The launcher's image, unless it is there."""
         with self._store.staging() as staging:
             archive = staging / "launcher.tar"
-            write_launcher_image(archive, kvedge.__version__)
-            self._store.import_file(archive, name)
+            write_launcher_image(archive)
+            self._store.import_file(archive, LAUNCHER_IMAGE)
 
     def _all_notes(self) -> list[str]:
         return [*self._notes, *self._cgroups.notes()]

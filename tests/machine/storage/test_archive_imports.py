@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from kvedge.resources.names import LAUNCHER_IMAGE
 from kvedge.storage.image_errors import BadImage, ImageError, ImageInUse, ImageNotFound
 from kvedge.storage.image_store import ImageStore
 from kvedge.storage.launcher_image import launcher_image, write_launcher_image
@@ -227,13 +228,13 @@ def test_the_launcher_s_image_is_the_same_bytes_each_time_and_other_tools_read_i
     store: ImageStore, tmp_path: Path
 ) -> None:
     path = tmp_path / "launcher.tar"
-    write_launcher_image(path, "1.2.3+dev")
+    write_launcher_image(path)
 
-    assert path.read_bytes() == launcher_image("1.2.3+dev", os.uname().machine)
+    assert path.read_bytes() == launcher_image(os.uname().machine)
     assert path.stat().st_size < 64 << 10
     found = subprocess.run(["skopeo", "inspect", f"oci-archive:{path}"], check=True, capture_output=True, text=True)
     assert json.loads(found.stdout)["Os"] == "linux"
     (image,) = store.import_file(path)
-    assert image.name == "kvedge.local/launcher:1.2.3_dev"
+    assert image.name == LAUNCHER_IMAGE
     assert os.readlink(image.tree / "var/run") == "/run"
     assert image.config.user == "107:107"

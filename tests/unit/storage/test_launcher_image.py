@@ -1,0 +1,45 @@
+"""The launcher's image: its tag stands for what is in it, as nodes of several versions of kvedge share a cluster."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import tarfile
+from typing import Any
+
+import pytest
+
+from kvedge.resources.names import LAUNCHER_IMAGE
+from kvedge.storage.launcher_image import launcher_image
+
+# By the number in the tag. An image whose layer or start differs gets the next one, and its line here: a node keeps
+# what it has under a tag, so that two contents under one name would be told apart by nobody.
+LAYOUTS = {"v1": "b8402118f253f51246b2593da2b84d7b493399198746cfc6a9a826af7946c84a"}
+CONFIG = {"User": "107:107", "Env": ["PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin"], "WorkingDir": "/"}
+
+
+def members(machine: str) -> dict[str, bytes]:
+    with tarfile.open(fileobj=io.BytesIO(launcher_image(machine))) as archive:
+        files = {member.name: archive.extractfile(member) for member in archive.getmembers()}
+        return {name: stream.read() for name, stream in files.items() if stream is not None}
+
+
+def blob(found: dict[str, bytes], descriptor: Any) -> bytes:
+    return found["blobs/sha256/" + descriptor["digest"].removeprefix("sha256:")]
+
+
+@pytest.mark.parametrize("machine", ["x86_64", "aarch64"])
+def test_what_is_in_the_image_is_what_the_number_in_its_tag_stands_for(machine: str) -> None:
+    found = members(machine)
+    (described,) = json.loads(found["index.json"])["manifests"]
+    manifest = json.loads(blob(found, described))
+    (layer,) = manifest["layers"]
+    assert hashlib.sha256(blob(found, layer)).hexdigest() == LAYOUTS[LAUNCHER_IMAGE.rpartition(":")[2]]
+    assert json.loads(blob(found, manifest["config"]))["config"] == CONFIG
+
+
+def test_the_image_is_named_for_containerd_and_for_everybody_else_as_launcher_pods_name_it() -> None:
+    (described,) = json.loads(members("x86_64")["index.json"])["manifests"]
+    names = {described["annotations"][key] for key in ("io.containerd.image.name", "org.opencontainers.image.ref.name")}
+    assert names == {LAUNCHER_IMAGE}
