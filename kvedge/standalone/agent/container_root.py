@@ -13,6 +13,7 @@ import stat
 from typing import TYPE_CHECKING
 
 from kvedge.standalone.agent import linux_calls as linux
+from kvedge.storage import mount_calls as mounts
 from kvedge.storage.beneath import AS_ROOT, STRICT, make_directories, open_beneath
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ _MASKED_FILES = ("kcore", "keys", "latency_stats", "timer_list", "timer_stats", 
 _MASKED_DIRECTORIES = ("proc/acpi", "proc/asound", "proc/scsi", "sys/firmware", "sys/devices/virtual/powercap")
 _READ_ONLY = ("proc/bus", "proc/fs", "proc/irq", "proc/sys", "proc/sysrq-trigger")
 _DIRECTORY = os.O_PATH | os.O_DIRECTORY
-_PLAIN = linux.MOUNT_ATTR_NOSUID | linux.MOUNT_ATTR_NODEV
+_PLAIN = mounts.MOUNT_ATTR_NOSUID | mounts.MOUNT_ATTR_NODEV
 
 
 def build_root(spec: ContainerSpec) -> None:
@@ -41,7 +42,7 @@ def build_root(spec: ContainerSpec) -> None:
         OSError: with what could not be mounted or made.
     """
     # Changes of the host still arrive (a volume that is mounted later); nothing of ours goes back.
-    linux.mount("", "/", "", linux.MS_REC | linux.MS_SLAVE)
+    linux.mount("", "/", "", linux.MS_REC | mounts.MS_SLAVE)
     # Opened before anything is covered.
     sources = [(_open_source(mount), mount) for mount in _parents_first(spec["mounts"])]
     nodes = [(os.stat(device["host"]), device) for device in spec["devices"]]
@@ -53,7 +54,7 @@ def build_root(spec: ContainerSpec) -> None:
         _mount_volume(root, source, mount)
     _restrict_proc(root, null)
     if not spec["writable_bytes"]:
-        linux.set_mount_attributes(root, linux.MOUNT_ATTR_RDONLY, recursive=False)
+        mounts.set_mount_attributes(root, mounts.MOUNT_ATTR_RDONLY, recursive=False)
     os.close(root)
     linux.change_root(root_path)
 
@@ -73,10 +74,10 @@ def _open_source(mount: MountSpec) -> int:
             part = make_directories(volume, mount["sub_path"], mode=0o750, resolve=STRICT)
         os.close(volume)
         volume = part
-    copied = linux.copy_mount(volume)
+    copied = mounts.copy_mount(volume)
     os.close(volume)
-    attributes = _PLAIN | (linux.MOUNT_ATTR_RDONLY if mount["read_only"] else 0)
-    linux.set_mount_attributes(copied, attributes, linux.MS_SLAVE if mount["follow_host"] else linux.MS_PRIVATE)
+    attributes = _PLAIN | (mounts.MOUNT_ATTR_RDONLY if mount["read_only"] else 0)
+    mounts.set_mount_attributes(copied, attributes, mounts.MS_SLAVE if mount["follow_host"] else mounts.MS_PRIVATE)
     return copied
 
 
@@ -151,7 +152,7 @@ def _make_node(directory: int, name: str, kind: int, device: int, mode: int) -> 
 def _mount_volume(root: int, source: int, mount: MountSpec) -> None:
     is_directory = stat.S_ISDIR(os.fstat(source).st_mode)
     target = _target_directory(root, mount["target"]) if is_directory else _target_file(root, mount["target"])
-    linux.attach_mount(source, target)
+    mounts.attach_mount(source, target)
     os.close(target)
     os.close(source)
 
@@ -189,8 +190,8 @@ def _cover_file(root: int, path: str, null: int) -> None:
         target = open_beneath(root, path, os.O_PATH, resolve=AS_ROOT)
     except FileNotFoundError:
         return
-    copied = linux.copy_mount(null)
-    linux.attach_mount(copied, target)
+    copied = mounts.copy_mount(null)
+    mounts.attach_mount(copied, target)
     os.close(copied)
     os.close(target)
 
@@ -209,10 +210,10 @@ def _make_read_only(root: int, path: str) -> None:
         target = open_beneath(root, path, os.O_PATH, resolve=AS_ROOT)
     except FileNotFoundError:
         return
-    copied = linux.copy_mount(target)
-    linux.set_mount_attributes(
-        copied, linux.MOUNT_ATTR_RDONLY | linux.MOUNT_ATTR_NOSUID | linux.MOUNT_ATTR_NODEV | linux.MOUNT_ATTR_NOEXEC
+    copied = mounts.copy_mount(target)
+    mounts.set_mount_attributes(
+        copied, mounts.MOUNT_ATTR_RDONLY | mounts.MOUNT_ATTR_NOSUID | mounts.MOUNT_ATTR_NODEV | mounts.MOUNT_ATTR_NOEXEC
     )
-    linux.attach_mount(copied, target)
+    mounts.attach_mount(copied, target)
     os.close(copied)
     os.close(target)

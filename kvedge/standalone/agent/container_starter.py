@@ -34,6 +34,7 @@ from kvedge.standalone.agent.container_privileges import (
 )
 from kvedge.standalone.agent.container_root import build_root
 from kvedge.standalone.agent.seccomp_filter import refuse_unusual_calls
+from kvedge.storage.mount_calls import CLONE_NEWNS, setns, unshare
 
 if TYPE_CHECKING:
     from kvedge.standalone.agent.container_spec import ContainerSpec, StartedRecord
@@ -130,7 +131,7 @@ def _start(spec: ContainerSpec) -> StartedRecord:
     os.fchown(log, spec["uid"], spec["gid"])
     from_child, to_parent = os.pipe()
     from_parent, to_child = os.pipe()
-    linux.unshare(linux.CLONE_NEWPID)
+    unshare(linux.CLONE_NEWPID)
     pid = os.fork()
     if pid == 0:
         os.close(from_child)
@@ -183,9 +184,9 @@ def _enter_namespaces(spec: ContainerSpec) -> None:
     os.setsid()
     if spec["netns"]:
         namespace = os.open(spec["netns"], os.O_RDONLY | os.O_CLOEXEC)
-        linux.setns(namespace, linux.CLONE_NEWNET)
+        setns(namespace, linux.CLONE_NEWNET)
         os.close(namespace)
-    linux.unshare(linux.CLONE_NEWNS | linux.CLONE_NEWUTS | linux.CLONE_NEWIPC | linux.CLONE_NEWCGROUP)
+    unshare(CLONE_NEWNS | linux.CLONE_NEWUTS | linux.CLONE_NEWIPC | linux.CLONE_NEWCGROUP)
     if spec["netns"]:
         linux.set_host_name(spec["hostname"])
     os.umask(0o022)

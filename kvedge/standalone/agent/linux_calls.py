@@ -1,7 +1,7 @@
-"""System calls that Python 3.11 does not have: namespaces, mounts by descriptor, capabilities.
+"""System calls that Python 3.11 does not have: namespaces, mounts by path, capabilities.
 
 Called by the container starter, in its own process. Standard library only. The numbers are the same on amd64 and arm64
-unless a table says otherwise.
+unless a table says otherwise. Those that the handler needs too are in `storage.mount_calls`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ import ctypes
 import os
 import platform
 
-CLONE_NEWNS = 0x00020000
+from kvedge.storage.mount_calls import checked as _checked
+
 CLONE_NEWCGROUP = 0x02000000
 CLONE_NEWUTS = 0x04000000
 CLONE_NEWIPC = 0x08000000
@@ -23,24 +24,9 @@ MS_NODEV = 0x4
 MS_NOEXEC = 0x8
 MS_BIND = 0x1000
 MS_REC = 0x4000
-MS_PRIVATE = 0x40000
-MS_SLAVE = 0x80000
 
-MOUNT_ATTR_RDONLY = 0x1
-MOUNT_ATTR_NOSUID = 0x2
-MOUNT_ATTR_NODEV = 0x4
-MOUNT_ATTR_NOEXEC = 0x8
-
-_AT_EMPTY_PATH = 0x1000
-_AT_RECURSIVE = 0x8000
-_OPEN_TREE_CLONE = 0x1
-_MOVE_MOUNT_F_EMPTY_PATH = 0x4
-_MOVE_MOUNT_T_EMPTY_PATH = 0x40
 _MNT_DETACH = 0x2
 
-_SYS_OPEN_TREE = 428
-_SYS_MOVE_MOUNT = 429
-_SYS_MOUNT_SETATTR = 442
 _SYS_PIVOT_ROOT = {"x86_64": 155, "aarch64": 41}
 
 _PR_CAPBSET_DROP = 24
@@ -50,17 +36,6 @@ _PR_CAP_AMBIENT_CLEAR_ALL = 4
 _CAPABILITY_VERSION_3 = 0x20080522
 
 _libc = ctypes.CDLL(None, use_errno=True)
-
-
-class _MountAttributes(ctypes.Structure):
-    """struct mount_attr."""
-
-    _fields_ = (
-        ("attr_set", ctypes.c_uint64),
-        ("attr_clr", ctypes.c_uint64),
-        ("propagation", ctypes.c_uint64),
-        ("userns_fd", ctypes.c_uint64),
-    )
 
 
 class _CapabilityHeader(ctypes.Structure):
@@ -75,23 +50,6 @@ class _CapabilityData(ctypes.Structure):
     _fields_ = (("effective", ctypes.c_uint32), ("permitted", ctypes.c_uint32), ("inheritable", ctypes.c_uint32))
 
 
-def _checked(result: int, what: str) -> int:
-    if result < 0:
-        code = ctypes.get_errno()
-        raise OSError(code, os.strerror(code), what)
-    return result
-
-
-def unshare(flags: int) -> None:
-    """unshare(2)."""
-    _checked(_libc.unshare(flags), "unshare")
-
-
-def setns(descriptor: int, kind: int) -> None:
-    """setns(2)."""
-    _checked(_libc.setns(descriptor, kind), "setns")
-
-
 def set_host_name(name: str) -> None:
     """sethostname(2)."""
     raw = name.encode()
@@ -103,31 +61,6 @@ def mount(source: str, target: str, kind: str, flags: int, options: str = "") ->
     encoded = options.encode() if options else None
     result = _libc.mount(source.encode(), os.fsencode(target), kind.encode(), ctypes.c_ulong(flags), encoded)
     _checked(result, f"mount {kind or source} at {target}")
-
-
-def copy_mount(opened: int) -> int:
-    """A descriptor of a detached copy of what a descriptor stands for, with all below it.
-
-    There is no path here: resolving one could follow a link out of the container's root.
-    """
-    flags = _OPEN_TREE_CLONE | os.O_CLOEXEC | _AT_RECURSIVE | _AT_EMPTY_PATH
-    return _checked(_libc.syscall(_SYS_OPEN_TREE, opened, b"", flags), "copy a mount")
-
-
-def set_mount_attributes(mounted: int, attributes: int, propagation: int = 0, *, recursive: bool = True) -> None:
-    """Set attributes and, when not 0, propagation of the mount behind a descriptor."""
-    wanted = _MountAttributes(attributes, 0, propagation, 0)
-    flags = _AT_EMPTY_PATH | (_AT_RECURSIVE if recursive else 0)
-    result = _libc.syscall(
-        _SYS_MOUNT_SETATTR, mounted, b"", flags, ctypes.byref(wanted), ctypes.sizeof(_MountAttributes)
-    )
-    _checked(result, "set mount attributes")
-
-
-def attach_mount(mounted: int, target: int) -> None:
-    """Put a detached mount onto what the descriptor `target` stands for."""
-    flags = _MOVE_MOUNT_F_EMPTY_PATH | _MOVE_MOUNT_T_EMPTY_PATH
-    _checked(_libc.syscall(_SYS_MOVE_MOUNT, mounted, b"", target, b"", flags), "attach mount")
 
 
 def change_root(directory: str) -> None:
