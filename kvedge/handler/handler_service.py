@@ -48,6 +48,16 @@ _STUCK_SECONDS: Final = 300.0
 _CONFIGURATION_SECONDS: Final = 5.0
 
 
+# A kubelet takes device plugins here whatever its root directory is (Kubernetes' deviceplugin/v1beta1 constants).
+_FIXED_PLUGINS: Final = Path("/var/lib/kubelet/device-plugins")
+
+
+def plugin_directory(kubelet: Path, fixed: Path = _FIXED_PLUGINS) -> Path:
+    """Where plugins meet the kubelet of this node: beside its Pods where there is such a place, else the fixed one."""
+    own = kubelet / "device-plugins"
+    return own if own.is_dir() else fixed
+
+
 class HandlerError(Exception):
     """The handler could not start; the text says why."""
 
@@ -148,7 +158,7 @@ class HandlerRole:
         node_loop = NodeLoop(client, config.node, platform, lambda: relay.address, clock)
         # KVM is offered wherever it works: the KubeVirt object may ask for emulation today and no more tomorrow.
         plugins = DevicePlugins(
-            config.kubelet / "device-plugins", shared_devices(emulation=config.accelerator.emulation)
+            plugin_directory(config.kubelet), shared_devices(emulation=config.accelerator.emulation)
         )
         platform.on_change(node_loop.refresh)
 
