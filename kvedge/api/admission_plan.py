@@ -16,6 +16,7 @@ from kvedge.api import (
     disk_rules,
     network_rules,
     platform_rules,
+    probe_rules,
     run_rules,
     scheduling_rules,
     vm_rules,
@@ -41,6 +42,7 @@ SPEC_RULES: Final[tuple[Rule, ...]] = (
     *network_rules.RULES,
     *device_rules.RULES,
     *run_rules.RULES,
+    *probe_rules.RULES,
     *scheduling_rules.RULES,
 )
 # Members of every document that the API server itself looks after.

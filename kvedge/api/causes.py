@@ -66,6 +66,23 @@ def not_found(field: str, message: str) -> Cause:
     return Cause(field, message, "FieldValueNotFound")
 
 
+def invalid_value(at: Field, value: object, complaint: str) -> Cause:
+    """What is there is none of its kind, in Kubernetes' words."""
+    shown = f'"{value}"' if isinstance(value, str) else "null" if value is None else str(value)
+    return Cause(at, f"{at}: Invalid value: {shown}: {complaint}")
+
+
+def required_value(at: Field, complaint: str) -> Cause:
+    """Something must be given here, in Kubernetes' words."""
+    return required(at, f"{at}: Required value: {complaint}")
+
+
+def unsupported_value(at: Field, value: str, known: Sequence[str]) -> Cause:
+    """It is none of those that are known, in Kubernetes' words."""
+    shown = ", ".join(f'"{name}"' for name in known)
+    return unsupported(at, f'{at}: Unsupported value: "{value}": supported values: {shown}')
+
+
 def summary(causes: Sequence[Cause] | Iterable[Cause]) -> str:
     """All messages in one line, as KubeVirt joins them."""
     messages = [cause.message for cause in causes]

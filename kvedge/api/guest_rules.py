@@ -27,7 +27,7 @@ def check_change(vmi: VirtualMachineInstance, verb: str) -> None:
             if not running:
                 raise conflict(VMI, name, "VM is not running")
             probe = vmi.spec.liveness_probe
-            if probe is not None and "guestAgentPing" not in probe:
+            if probe is not None and probe.guest_agent_ping is None:
                 text = "Pausing VMIs with a non-GuestAgentPing LivenessProbe is not supported"
                 raise forbidden_here(VMI, name, text)
             if paused:

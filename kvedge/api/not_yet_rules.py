@@ -90,8 +90,6 @@ VMI_NOT_YET: Final[Sequence[NotYet]] = (
     # The run itself
     NotYet("accessCredentials", "remove it, or give keys and passwords by cloud-init"),
     NotYet("evictionStrategy", "use None or LiveMigrateIfPossible", values=("LiveMigrate", "External")),
-    NotYet("livenessProbe"),
-    NotYet("readinessProbe"),
     NotYet("resourceClaims"),
     NotYet("serviceAccountName"),
 )

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from kvedge.api.causes import Cause, Field, required, unsupported
+from kvedge.api.causes import Cause, Field, invalid_value, required_value, unsupported_value
 from kvedge.api.dns_names import label_key_complaints, label_value_complaints
 from kvedge.api.subject import Rule, Subject
 
@@ -44,7 +44,7 @@ def affinity_is_one_of_a_pod(subject: Subject) -> Iterator[Cause]:
     if _REQUIRED in node:
         terms, there = _items(_object(node, _REQUIRED), "nodeSelectorTerms"), here.at(_REQUIRED, "nodeSelectorTerms")
         if not terms:
-            yield _required(there, "must have at least one node selector term")
+            yield required_value(there, "must have at least one node selector term")
         for index, term in enumerate(terms):
             yield from _node_term(term, there.item(index))
     for index, preferred in enumerate(_items(node, _PREFERRED)):
@@ -63,11 +63,11 @@ def spread_is_one_of_a_pod(subject: Subject) -> Iterator[Cause]:
         skew, topology = constraint.get("maxSkew"), str(constraint.get("topologyKey") or "")
         action = str(constraint.get("whenUnsatisfiable") or "")
         if not isinstance(skew, int) or skew <= 0:
-            yield _invalid(at.at("maxSkew"), skew, "must be greater than zero")
+            yield invalid_value(at.at("maxSkew"), skew, "must be greater than zero")
         if not topology:
-            yield _required(at.at("topologyKey"), "can not be empty")
+            yield required_value(at.at("topologyKey"), "can not be empty")
         if action not in _SPREADS:
-            yield _not_supported(at.at("whenUnsatisfiable"), action, _SPREADS)
+            yield unsupported_value(at.at("whenUnsatisfiable"), action, _SPREADS)
         if (topology, action) in seen:
             text = f'{at}.{{topologyKey, whenUnsatisfiable}}: Duplicate value: "{{{topology}, {action}}}"'
             yield Cause(at, text, "FieldValueDuplicate")
@@ -82,18 +82,18 @@ def tolerations_are_those_of_a_pod(subject: Subject) -> Iterator[Cause]:
         key, operator = str(toleration.get("key") or ""), str(toleration.get("operator") or "Equal")
         effect = str(toleration.get("effect") or "")
         for complaint in label_key_complaints(key) if key else ():
-            yield _invalid(at.at("key"), key, complaint)
+            yield invalid_value(at.at("key"), key, complaint)
         if not key and operator != "Exists":
             text = 'operator must be Exists when `key` is empty, which means "match all values and all keys"'
-            yield _invalid(at.at("operator"), operator, text)
+            yield invalid_value(at.at("operator"), operator, text)
         if operator not in ("Equal", "Exists"):
-            yield _not_supported(at.at("operator"), operator, ("Equal", "Exists"))
+            yield unsupported_value(at.at("operator"), operator, ("Equal", "Exists"))
         if operator == "Exists" and toleration.get("value"):
-            yield _invalid(at.at("operator"), operator, "value must be empty when `operator` is 'Exists'")
+            yield invalid_value(at.at("operator"), operator, "value must be empty when `operator` is 'Exists'")
         if effect not in _EFFECTS:
-            yield _not_supported(at.at("effect"), effect, tuple(filter(None, _EFFECTS)))
+            yield unsupported_value(at.at("effect"), effect, tuple(filter(None, _EFFECTS)))
         if toleration.get("tolerationSeconds") is not None and effect != "NoExecute":
-            yield _invalid(at.at("effect"), effect, "effect must be 'NoExecute' when `tolerationSeconds` is set")
+            yield invalid_value(at.at("effect"), effect, "effect must be 'NoExecute' when `tolerationSeconds` is set")
 
 
 def _node_term(term: dict[str, Any], at: Field) -> Iterator[Cause]:
@@ -102,7 +102,9 @@ def _node_term(term: dict[str, Any], at: Field) -> Iterator[Cause]:
             here = at.at(name).item(index)
             yield from _expression(expression, here, _NODE_OPERATORS)
             if expression.get("operator") in ("Gt", "Lt") and len(_values(expression)) != 1:
-                yield _required(here.at("values"), "must be specified single value when `operator` is 'Lt' or 'Gt'")
+                yield required_value(
+                    here.at("values"), "must be specified single value when `operator` is 'Lt' or 'Gt'"
+                )
 
 
 def _pod_affinity(affinity: dict[str, Any], at: Field) -> Iterator[Cause]:
@@ -116,7 +118,7 @@ def _pod_affinity(affinity: dict[str, Any], at: Field) -> Iterator[Cause]:
 
 def _pod_term(term: dict[str, Any], at: Field) -> Iterator[Cause]:
     if not term.get("topologyKey"):
-        yield _required(at.at("topologyKey"), "can not be empty")
+        yield required_value(at.at("topologyKey"), "can not be empty")
     yield from _label_selector(_object(term, "labelSelector"), at.at("labelSelector"))
 
 
@@ -130,11 +132,11 @@ def _expression(expression: dict[str, Any], at: Field, operators: tuple[str, ...
     key, operator = str(expression.get("key") or ""), str(expression.get("operator") or "")
     values = _values(expression)
     for complaint in label_key_complaints(key):
-        yield _invalid(at.at("key"), key, complaint)
+        yield invalid_value(at.at("key"), key, complaint)
     if operator not in operators:
-        yield _invalid(at.at("operator"), operator, "not a valid selector operator")
+        yield invalid_value(at.at("operator"), operator, "not a valid selector operator")
     elif operator in ("In", "NotIn") and not values:
-        yield _required(at.at("values"), "must be specified when `operator` is 'In' or 'NotIn'")
+        yield required_value(at.at("values"), "must be specified when `operator` is 'In' or 'NotIn'")
     elif operator in ("Exists", "DoesNotExist") and values:
         text = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
         yield Cause(at.at("values"), f"{at.at('values')}: Forbidden: {text}")
@@ -152,29 +154,15 @@ def _only(members: dict[str, Any], at: Field, known: tuple[str, ...]) -> Iterato
 def _weight(preferred: dict[str, Any], at: Field) -> Iterator[Cause]:
     weight = preferred.get("weight")
     if not isinstance(weight, int) or weight not in _WEIGHTS:
-        yield _invalid(at.at("weight"), weight, "must be in the range 1-100")
+        yield invalid_value(at.at("weight"), weight, "must be in the range 1-100")
 
 
 def _labels(labels: dict[str, Any], at: Field) -> Iterator[Cause]:
     for key, value in labels.items():
         for complaint in label_key_complaints(key):
-            yield _invalid(at, key, complaint)
+            yield invalid_value(at, key, complaint)
         for complaint in label_value_complaints(str(value)):
-            yield _invalid(at.key(key), value, complaint)
-
-
-def _invalid(at: Field, value: object, complaint: str) -> Cause:
-    shown = f'"{value}"' if isinstance(value, str) else "null" if value is None else str(value)
-    return Cause(at, f"{at}: Invalid value: {shown}: {complaint}")
-
-
-def _required(at: Field, complaint: str) -> Cause:
-    return required(at, f"{at}: Required value: {complaint}")
-
-
-def _not_supported(at: Field, value: str, known: tuple[str, ...]) -> Cause:
-    shown = ", ".join(f'"{name}"' for name in known)
-    return unsupported(at, f'{at}: Unsupported value: "{value}": supported values: {shown}')
+            yield invalid_value(at.key(key), value, complaint)
 
 
 def _object(parent: dict[str, Any], name: str) -> dict[str, Any]:

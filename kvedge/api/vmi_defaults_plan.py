@@ -28,6 +28,7 @@ _HYPERV_NEEDS: Final = (
     ("synic", "vpindex"),
 )
 _DEFAULT_SPINLOCKS: Final = 4096
+_PROBE_NUMBERS: Final = {"timeoutSeconds": 1, "periodSeconds": 10, "successThreshold": 1, "failureThreshold": 3}
 # KubeVirt's own default is never written into a VMI, so that the cluster's CPU ratio goes on to count.
 _KUBEVIRTS_CPU_REQUEST: Final = "100m"
 
@@ -223,6 +224,19 @@ def _set_timers(spec: JsonObject) -> None:
             timer.setdefault("present", True)
 
 
+def _set_probes(spec: JsonObject) -> None:
+    for name in ("readinessProbe", "livenessProbe"):
+        probe = spec.get(name)
+        if not isinstance(probe, dict):
+            continue
+        for number, default in _PROBE_NUMBERS.items():
+            probe[number] = probe.get(number) or default
+        page = probe.get("httpGet")
+        if isinstance(page, dict):
+            page["path"] = page.get("path") or "/"
+            page["scheme"] = page.get("scheme") or "HTTP"
+
+
 def _set_bootloader(spec: JsonObject) -> None:
     """arm64 has no BIOS."""
     if spec["architecture"] != "arm64":
@@ -260,6 +274,7 @@ def _steps(configuration: Configuration) -> tuple[Callable[[JsonObject], None], 
         partial(_set_serial_console_log, configuration=configuration),
         _set_features,
         _set_timers,
+        _set_probes,
         _set_bootloader,
         partial(_set_cpu_model, configuration=configuration),
     )

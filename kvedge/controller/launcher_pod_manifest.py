@@ -10,13 +10,12 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Mapping
 from typing import Final
 
 from kvedge.controller.cluster_config import ClusterConfig
+from kvedge.controller.launcher_pod_probes import pod_probe
 from kvedge.controller.launcher_pod_resources import overhead_bytes, pod_resources
 from kvedge.controller.launcher_pod_volumes import launcher_volumes, pull_secrets
-from kvedge.resources.codec import JsonObject
 from kvedge.resources.core import (
     Capabilities,
     Container,
@@ -61,8 +60,6 @@ DEFAULT_GRACE_SECONDS: Final = 30
 # The launcher ends its guest this long after the handler should have, and the kubelet the launcher after that.
 _LAUNCHER_MARGIN: Final = 15
 _POD_MARGIN: Final = 30
-# A probe of the guest starts this much later than asked for, as the launcher needs some time before.
-_PROBE_DELAY: Final = 10
 _LONGEST_LABEL: Final = 63
 _SUFFIX_LENGTH: Final = 5
 _MODELS_WITHOUT_LABEL: Final = frozenset({"", "host-model", "host-passthrough", "max"})
@@ -185,8 +182,8 @@ def _compute(vmi: VirtualMachineInstance, config: ClusterConfig) -> Container:
             allow_privilege_escalation=False,
             capabilities=Capabilities(drop=["ALL"]),
         ),
-        liveness_probe=_probe(vmi.spec.liveness_probe),
-        readiness_probe=_probe(vmi.spec.readiness_probe),
+        liveness_probe=pod_probe(vmi, vmi.spec.liveness_probe, config.program),
+        readiness_probe=pod_probe(vmi, vmi.spec.readiness_probe, config.program),
     )
 
 
@@ -234,11 +231,3 @@ def _as_label(name: str) -> str:
         return name
     digest = hashlib.sha256(name.encode()).hexdigest()[:8]
     return f"{name[: _LONGEST_LABEL - len(digest) - 1]}-{digest}"
-
-
-def _probe(probe: Mapping[str, object] | None) -> JsonObject | None:
-    """A probe of the guest as one of the Pod; those that need a program in the launcher are refused at admission."""
-    if probe is None or not ({"httpGet", "tcpSocket"} & probe.keys()):
-        return None
-    delay = probe.get("initialDelaySeconds", 0)
-    return {**probe, "initialDelaySeconds": (delay if isinstance(delay, int) else 0) + _PROBE_DELAY}

@@ -30,9 +30,15 @@ def overhead_bytes(vmi: VirtualMachineInstance, config: ClusterConfig) -> int:
             graphics=vmi.spec.domain.devices.autoattach_graphics_device is not False,
             architecture=vmi.spec.architecture or config.default_architecture,
             emulated=config.use_emulation,
+            exec_probes=_exec_probes(vmi),
         )
     )
     return math.ceil(overhead * config.memory_overhead_ratio)
+
+
+def _exec_probes(vmi: VirtualMachineInstance) -> int:
+    probes = (vmi.spec.liveness_probe, vmi.spec.readiness_probe)
+    return sum(probe is not None and probe.asks_agent for probe in probes)
 
 
 def vcpu_count(vmi: VirtualMachineInstance) -> int:

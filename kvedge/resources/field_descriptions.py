@@ -47,8 +47,8 @@ _VM: Final[Mapping[str, Mapping[str, str]]] = {
         "dnsPolicy": "Where the guest's DNS servers come from: ClusterFirst, ClusterFirstWithHostNet, Default or None.",
         "dnsConfig": "DNS servers and search domains, required with dnsPolicy None.",
         "architecture": "amd64 or arm64; that of the cluster unless given.",
-        "livenessProbe": _LATER,
-        "readinessProbe": _LATER,
+        "livenessProbe": "Whether the guest lives: one that does not is ended; its run strategy decides what follows.",
+        "readinessProbe": "Whether the guest serves: until it does, its VMI is not Ready and no Service sends to it.",
         "resourceClaims": _LATER,
         "utilityVolumes": _LATER,
     },
@@ -304,11 +304,35 @@ _STORAGE: Final[Mapping[str, Mapping[str, str]]] = {
     },
 }
 
+_PORT: Final = "Its number, or the name that an interface's ports give it."
+_HOST: Final = "Who is asked instead of the guest."
+
+_PROBES: Final[Mapping[str, Mapping[str, str]]] = {
+    "Probe": {
+        "initialDelaySeconds": "How long it waits after the start of the launcher and some seconds for that.",
+        "timeoutSeconds": "How long an answer may take; 1 unless given.",
+        "periodSeconds": "How often it asks; 10 unless given.",
+        "successThreshold": "So many answers in a row count as a yes; 1 unless given, and for liveness.",
+        "failureThreshold": "So many failures in a row count as a no; 3 unless given.",
+    },
+    "ExecAction": {"command": "The program and its arguments; no shell is between."},
+    "HttpGetAction": {
+        "port": _PORT,
+        "path": "The path; / unless given.",
+        "host": _HOST,
+        "scheme": "HTTP or HTTPS, whose certificate is not looked at; HTTP unless given.",
+        "httpHeaders": "Headers of the request.",
+    },
+    "HttpHeader": {"name": "Its name.", "value": "Its value."},
+    "TcpSocketAction": {"port": _PORT, "host": _HOST},
+}
+
 DESCRIPTIONS: Final[Mapping[str, Mapping[str, str]]] = {
     **_VM,
     **_DOMAIN,
     **_DEVICES,
     **_STORAGE,
+    **_PROBES,
     **kubevirt_descriptions(),
     **STATUS_DESCRIPTIONS,
 }

@@ -15,6 +15,7 @@ from kvedge.resources.domain import DomainSpec
 from kvedge.resources.kinds import Kind
 from kvedge.resources.meta import Condition, ObjectMeta
 from kvedge.resources.phases import FINAL_PHASES, Phase
+from kvedge.resources.probes import Probe
 from kvedge.resources.volumes import Network, Volume
 
 
@@ -40,8 +41,8 @@ class VirtualMachineInstanceSpec(KubeStruct, kw_only=True):
     dns_policy: str = ""
     dns_config: JsonObject | None = None
     architecture: str = ""
-    liveness_probe: JsonObject | None = None
-    readiness_probe: JsonObject | None = None
+    liveness_probe: Probe | None = None
+    readiness_probe: Probe | None = None
     resource_claims: list[JsonObject] = []
     utility_volumes: list[JsonObject] = []
 

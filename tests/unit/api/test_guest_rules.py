@@ -49,6 +49,11 @@ CHANGES = {
         "pause",
         (403, FORBIDDEN),
     ),
+    "pause with a program that would then fail": (
+        vmi(livenessProbe={"exec": {"command": ["true"]}}),
+        "pause",
+        (403, FORBIDDEN),
+    ),
 }
 
 
@@ -60,6 +65,7 @@ def test_a_change_that_makes_no_sense_is_refused(case: str) -> None:
 
 def test_changes_that_make_sense_pass() -> None:
     guest_rules.check_change(vmi(), "pause")
+    guest_rules.check_change(vmi(livenessProbe={"guestAgentPing": {}}), "pause")
     guest_rules.check_change(vmi("Running", "Paused"), "unpause")
     guest_rules.check_change(vmi(), "softreboot")
     guest_rules.check_change(vmi("Running", "AgentConnected", domain__features__acpi__enabled=False), "softreboot")

@@ -13,9 +13,10 @@ from tests.unit.api.reviews import put, request, small_vmi
 from tests.unit.api.wrong_disks import WRONG_DISKS
 from tests.unit.api.wrong_machines import WRONG_MACHINES
 from tests.unit.api.wrong_places import WRONG_PLACES
+from tests.unit.api.wrong_probes import WRONG_PROBES
 
 NIC = "domain.devices.interfaces[0]"
-WRONG = WRONG_MACHINES | WRONG_DISKS | WRONG_PLACES
+WRONG = WRONG_MACHINES | WRONG_DISKS | WRONG_PLACES | WRONG_PROBES
 
 
 def causes(vmi: JsonObject) -> list[tuple[str, str]]:
@@ -47,6 +48,32 @@ def test_one_mistake_has_few_causes(case: str) -> None:
 
 
 RIGHT: dict[str, dict[str, Any]] = {
+    "a page as readiness": {
+        "readinessProbe": {
+            "httpGet": {
+                "port": 8080,
+                "path": "/ready",
+                "scheme": "HTTPS",
+                "httpHeaders": [{"name": "X-A", "value": ""}],
+            },
+            "successThreshold": 2,
+        }
+    },
+    "a port with a name": {
+        f"{NIC}.ports": [{"name": "web", "port": 80}],
+        "livenessProbe": {"tcpSocket": {"port": "web"}, "initialDelaySeconds": 120},
+    },
+    "programs by the agent": {
+        "readinessProbe": {"exec": {"command": ["sh", "-c", "true"]}, "timeoutSeconds": 5},
+        "livenessProbe": {"guestAgentPing": {}, "failureThreshold": 10},
+    },
+    "the agent without a network": {
+        "domain.devices.interfaces": [],
+        "domain.devices.autoattachPodInterface": False,
+        "networks": [],
+        "readinessProbe": {"guestAgentPing": {}},
+    },
+    "readiness of a guest that waits": {"startStrategy": "Paused", "readinessProbe": {"guestAgentPing": {}}},
     "an empty CD-ROM drive": {"domain.devices.disks[1]": {"name": "drive", "cdrom": {"bus": "sata"}}},
     "secure boot with SMM": {"domain.firmware.bootloader.efi": {}, "domain.features.smm": {}},
     "UEFI": {"domain.firmware.bootloader.efi": {"secureBoot": False}},

@@ -38,6 +38,17 @@ DISK = "domain.devices.disks[0]"
 CASES: dict[str, tuple[dict[str, Any], str, Any]] = {
     "architecture": ({}, "architecture", "amd64"),
     "machine": ({}, "domain.machine.type", "q35"),
+    "a probe's numbers": (
+        {"livenessProbe": {"guestAgentPing": {}, "failureThreshold": 5, "periodSeconds": 0}},
+        "livenessProbe",
+        {"guestAgentPing": {}, "timeoutSeconds": 1, "periodSeconds": 10, "successThreshold": 1, "failureThreshold": 5},
+    ),
+    "a probe's page": (
+        {"readinessProbe": {"httpGet": {"port": 80}}},
+        "readinessProbe.httpGet",
+        {"port": 80, "path": "/", "scheme": "HTTP"},
+    ),
+    "a probe that is none stays for the rules": ({"readinessProbe": "x"}, "readinessProbe", "x"),
     "a machine that is given stays": ({"domain.machine.type": "pc"}, "domain.machine.type", "pc"),
     "a CPU limit is a request": (
         {"domain.resources.limits.cpu": 2},

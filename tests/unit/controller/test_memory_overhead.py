@@ -31,12 +31,28 @@ def test_a_small_vm_costs_less_than_kubevirt_reserves_for_it():
         ({"memory": 2048 * MIB}, 2),
         ({"architecture": "arm64"}, 128),
         ({"emulated": True}, 128),
+        ({"exec_probes": 2}, 2 * 10),
     ],
     ids=str,
 )
 def test_each_part_counts(change, more):
     base = GuestShape(memory=1024 * MIB, vcpus=1, graphics=True)
     assert memory_overhead(replace(base, **change)) - memory_overhead(base) == more * MIB
+
+
+@pytest.mark.parametrize(
+    ("probes", "more"),
+    [
+        ({"readinessProbe": {"tcpSocket": {"port": 80}}}, 0),
+        ({"readinessProbe": {"exec": {"command": ["true"]}}}, 10),
+        ({"readinessProbe": {"exec": {"command": ["true"]}}, "livenessProbe": {"guestAgentPing": {}}}, 20),
+    ],
+    ids=["one that the kubelet asks", "a program in the guest", "both of the agent"],
+)
+def test_what_asks_the_agent_costs_memory(probes, more):
+    plain = vmi_of({"metadata": {"name": "x"}, "spec": {}})
+    probed = vmi_of({"metadata": {"name": "x"}, "spec": probes})
+    assert overhead_bytes(probed, CONFIG) - overhead_bytes(plain, CONFIG) == more * MIB
 
 
 def test_the_overhead_is_whole_mebibytes_rounded_up():

@@ -116,7 +116,17 @@ def test_nothing_is_handed_over_before_the_pod_runs_on_a_node(phase, node):
 def test_a_container_that_is_not_ready_keeps_the_vmi_scheduling():
     vmi = a_vmi("Scheduling")
     pod = a_pod(vmi, "Running", "node-7")
+    pod.status.container_statuses += [msgspec.structs.replace(pod.status.container_statuses[0], name="o", ready=False)]
+    assert after(vmi, planned(vmi, pod)).status.phase == "Scheduling"
+
+
+def test_a_launcher_whose_guest_is_not_ready_yet_is_handed_over():
+    """Without that there would never be a guest that could say it is ready."""
+    vmi = a_vmi("Scheduling")
+    pod = a_pod(vmi, "Running", "node-7")
     pod.status.container_statuses[0].ready = False
+    assert after(vmi, planned(vmi, pod)).status.phase == "Scheduled"
+    pod.status.container_statuses[0].state = None
     assert after(vmi, planned(vmi, pod)).status.phase == "Scheduling"
 
 
@@ -208,6 +218,18 @@ def test_a_running_vmi_is_ready_when_its_pod_is():
     assert ready is not None
     assert ready.status == "True"
     assert planned(vmi, pod) == VmiPlan()
+
+
+def test_a_guest_whose_readiness_probe_fails_is_not_ready_in_the_words_of_its_pod():
+    vmi = a_vmi("Running")
+    pod = gated(a_pod(vmi, "Running", "node-1"))
+    words = "containers with unready status: [compute]"
+    pod.status.conditions[0] = Condition(type="Ready", status="False", reason="ContainersNotReady", message=words)
+    made = after(vmi, planned(vmi, pod))
+    ready = condition(made.status.conditions, "Ready")
+    assert ready is not None
+    assert (ready.status, ready.reason, ready.message) == ("False", "ContainersNotReady", words)
+    assert made.status.phase == "Running"
 
 
 def test_after_the_hand_over_nothing_but_conditions_is_written():
