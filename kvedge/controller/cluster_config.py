@@ -6,11 +6,13 @@ handed to the planners. Touches nothing.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
+from kvedge.controller.image_volume_rules import uses_image_volumes
 from kvedge.resources.configuration import Configuration
+from kvedge.resources.core import Node
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,9 +37,11 @@ class ClusterConfig:
     node_selectors: Mapping[str, str] = field(default_factory=dict)
     # By what the memory that a VM costs beyond its guest's is multiplied.
     memory_overhead_ratio: Fraction = Fraction(1)
+    # Container disks are volumes that the kubelet mounts; otherwise containers of the images hold them.
+    image_volumes: bool = True
 
-    def configured(self, configuration: Configuration) -> ClusterConfig:
-        """The same under a configuration."""
+    def configured(self, configuration: Configuration, nodes: Sequence[Node] = ()) -> ClusterConfig:
+        """The same under a configuration, in a cluster of these nodes."""
         emulates = self.use_emulation or (configuration.use_emulation and not self.emulation_is_set)
         return replace(
             self,
@@ -47,4 +51,5 @@ class ClusterConfig:
             cpu_allocation_ratio=configuration.cpu_allocation_ratio,
             node_selectors=configuration.node_selectors,
             memory_overhead_ratio=configuration.memory_overhead_ratio,
+            image_volumes=uses_image_volumes(nodes, configuration.gates),
         )

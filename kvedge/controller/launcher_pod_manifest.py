@@ -15,7 +15,12 @@ from typing import Final
 from kvedge.controller.cluster_config import ClusterConfig
 from kvedge.controller.launcher_pod_probes import pod_probe
 from kvedge.controller.launcher_pod_resources import overhead_bytes, pod_resources
-from kvedge.controller.launcher_pod_volumes import launcher_volumes, pull_secrets
+from kvedge.controller.launcher_pod_volumes import (
+    disk_container_volumes,
+    disk_containers,
+    launcher_volumes,
+    pull_secrets,
+)
 from kvedge.resources.core import (
     Capabilities,
     Container,
@@ -137,8 +142,9 @@ def _spec(vmi: VirtualMachineInstance, config: ClusterConfig) -> PodSpec:
     spec = vmi.spec
     volumes = launcher_volumes(vmi, config)
     return PodSpec(
+        init_containers=disk_containers(vmi, config),
         containers=[_compute(vmi, config)],
-        volumes=[made.volume for made in volumes],
+        volumes=[*(made.volume for made in volumes), *disk_container_volumes(vmi, config)],
         node_selector=_node_selector(vmi, config),
         affinity=spec.affinity,
         tolerations=spec.tolerations,

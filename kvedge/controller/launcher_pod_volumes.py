@@ -10,17 +10,26 @@ from dataclasses import dataclass
 from typing import Final
 
 from kvedge.controller.cluster_config import ClusterConfig
-from kvedge.resources.core import EmptyDirVolume, HostPathVolume, ImageVolume, PodVolume, SecretVolume, VolumeMount
+from kvedge.controller.disk_container_manifest import HOST_USR, disk_container, host_library_volumes
+from kvedge.resources.core import (
+    Container,
+    EmptyDirVolume,
+    HostPathVolume,
+    ImageVolume,
+    PodVolume,
+    SecretVolume,
+    VolumeMount,
+)
+from kvedge.resources.image_trees import ImageTree, image_trees
 from kvedge.resources.names import (
     CAPABILITIES_DIRECTORY,
     EPHEMERAL_DISKS_DIRECTORY,
-    IMAGE_VOLUMES_DIRECTORY,
     LIBVIRT_RUNTIME_DIRECTORY,
     PRIVATE_DIRECTORY,
     SOCKETS_DIRECTORY,
 )
 from kvedge.resources.vmi import VirtualMachineInstance
-from kvedge.resources.volumes import CloudInit, ContainerDisk, Volume
+from kvedge.resources.volumes import Volume
 
 _PUBLIC_DIRECTORY: Final = "/var/run/kubevirt"
 # Parents before children, as mounts are made in this order.
@@ -49,22 +58,33 @@ def launcher_volumes(vmi: VirtualMachineInstance, config: ClusterConfig) -> list
     return [
         *_host_directories(config),
         *(_empty_directory(*entry) for entry in _EMPTY_DIRECTORIES),
-        *_kernel_boot(vmi),
-        *(made for index, volume in enumerate(vmi.spec.volumes) for made in _of_volume(index, volume)),
+        *(_image(tree, config) for tree in image_trees(vmi)),
+        *(made for volume in vmi.spec.volumes for made in _cloud_init_secrets(volume)),
     ]
+
+
+def disk_containers(vmi: VirtualMachineInstance, config: ClusterConfig) -> list[Container]:
+    """The containers that hold this VMI's images, where nodes cannot mount them."""
+    if config.image_volumes:
+        return []
+    architecture = _architecture(vmi, config)
+    return [disk_container(tree, _pull_policy(tree), architecture) for tree in image_trees(vmi)]
+
+
+def disk_container_volumes(vmi: VirtualMachineInstance, config: ClusterConfig) -> list[PodVolume]:
+    """The volumes of those containers that the launcher does not have."""
+    if config.image_volumes or not image_trees(vmi):
+        return []
+    return host_library_volumes(_architecture(vmi, config))
 
 
 def pull_secrets(vmi: VirtualMachineInstance) -> list[str]:
     """The names of the secrets with which images are pulled, each once."""
-    names = [volume.container_disk.image_pull_secret for volume in vmi.spec.volumes if volume.container_disk]
-    kernel = _kernel_container(vmi)
-    if kernel is not None:
-        names.append(kernel.image_pull_secret)
-    return sorted({name for name in names if name})
+    return sorted({tree.pull_secret for tree in image_trees(vmi) if tree.pull_secret})
 
 
 def _host_directories(config: ClusterConfig) -> list[MountedVolume]:
-    made = [_host_directory("host-usr", "/usr", "/usr", "Directory")]
+    made = [_host_directory(HOST_USR, "/usr", "/usr", "Directory")]
     for number, path in enumerate(config.program_directories):
         made.append(_host_directory(f"program-{number}", path, path, "Directory"))
     # A node that has not probed its QEMU yet has none: the launcher then probes for itself.
@@ -82,35 +102,22 @@ def _empty_directory(name: str, path: str, propagation: str | None) -> MountedVo
     return MountedVolume(volume, VolumeMount(name=name, mount_path=path, mount_propagation=propagation))
 
 
-def _kernel_boot(vmi: VirtualMachineInstance) -> list[MountedVolume]:
-    kernel = _kernel_container(vmi)
-    if kernel is None:
-        return []
-    return [_image("kernel-boot", kernel.image, kernel.image_pull_policy, "kernel-boot")]
+def _image(tree: ImageTree, config: ClusterConfig) -> MountedVolume:
+    """The image itself, or an empty place that the handler fills from the image's container."""
+    if config.image_volumes:
+        image = ImageVolume(reference=tree.image, pull_policy=_pull_policy(tree))
+        volume = PodVolume(name=tree.name, image=image)
+    else:
+        volume = PodVolume(name=tree.name, empty_dir=EmptyDirVolume())
+    return MountedVolume(volume, VolumeMount(name=tree.name, mount_path=tree.path, read_only=True))
 
 
-def _kernel_container(vmi: VirtualMachineInstance) -> ContainerDisk | None:
-    firmware = vmi.spec.domain.firmware
-    if firmware is None or firmware.kernel_boot is None or firmware.kernel_boot.container is None:
-        return None
-    kernel = firmware.kernel_boot.container
-    return ContainerDisk(
-        image=kernel.image, image_pull_secret=kernel.image_pull_secret, image_pull_policy=kernel.image_pull_policy
-    )
+def _architecture(vmi: VirtualMachineInstance, config: ClusterConfig) -> str:
+    return vmi.spec.architecture or config.default_architecture
 
 
-def _of_volume(index: int, volume: Volume) -> list[MountedVolume]:
-    if volume.container_disk is not None:
-        disk = volume.container_disk
-        return [_image(f"volume{volume.name}", disk.image, disk.image_pull_policy, f"disk_{index}")]
-    cloud_init = volume.cloud_init_no_cloud or volume.cloud_init_config_drive
-    return [] if cloud_init is None else _cloud_init_secrets(volume.name, cloud_init)
-
-
-def _image(name: str, reference: str, policy: str, directory: str) -> MountedVolume:
-    image = ImageVolume(reference=reference, pull_policy=policy or _default_policy(reference))
-    mount = VolumeMount(name=name, mount_path=f"{IMAGE_VOLUMES_DIRECTORY}/{directory}", read_only=True)
-    return MountedVolume(PodVolume(name=name, image=image), mount)
+def _pull_policy(tree: ImageTree) -> str:
+    return tree.pull_policy or _default_policy(tree.image)
 
 
 def _default_policy(reference: str) -> str:
@@ -121,11 +128,15 @@ def _default_policy(reference: str) -> str:
     return "Always" if tag in ("", "latest") else "IfNotPresent"
 
 
-def _cloud_init_secrets(name: str, cloud_init: CloudInit) -> list[MountedVolume]:
+def _cloud_init_secrets(volume: Volume) -> list[MountedVolume]:
+    cloud_init = volume.cloud_init_no_cloud or volume.cloud_init_config_drive
+    if cloud_init is None:
+        return []
     made = []
     for suffix, reference in (("udata", cloud_init.secret_ref), ("ndata", cloud_init.network_data_secret_ref)):
         if reference is not None:
-            volume = PodVolume(name=f"{name}-{suffix}", secret=SecretVolume(secret_name=reference.name))
-            path = f"{PRIVATE_DIRECTORY}/secret/{name}-{suffix}"
-            made.append(MountedVolume(volume, VolumeMount(name=volume.name, mount_path=path, read_only=True)))
+            name = f"{volume.name}-{suffix}"
+            secret = PodVolume(name=name, secret=SecretVolume(secret_name=reference.name))
+            path = f"{PRIVATE_DIRECTORY}/secret/{name}"
+            made.append(MountedVolume(secret, VolumeMount(name=name, mount_path=path, read_only=True)))
     return made

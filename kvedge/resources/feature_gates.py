@@ -35,13 +35,21 @@ _GATES: Final[Mapping[Stage, str]] = {
 STAGES: Final[Mapping[str, Stage]] = {name: stage for stage, names in _GATES.items() for name in names.split()}
 # What these gates guard is how kvedge works: they cannot be switched off.
 ALWAYS_ON: Final[Mapping[str, str]] = {
-    "ImageVolume": "container disks are image volumes",
     "NodeRestriction": "a node only writes what is its own",
     "RebootPolicy": "rebootPolicy is always understood",
 }
 # Features that kvedge has, behind gates that are on unless somebody says otherwise.
 PRESENT: Final = frozenset(
-    ("CPUNodeDiscovery", "NonRoot", "PSA", "PanicDevices", "VideoConfig", "VmiMemoryOverheadReport", *ALWAYS_ON)
+    (
+        "CPUNodeDiscovery",
+        "ImageVolume",
+        "NonRoot",
+        "PSA",
+        "PanicDevices",
+        "VideoConfig",
+        "VmiMemoryOverheadReport",
+        *ALWAYS_ON,
+    )
 )
 # Gates of how KubeVirt itself is built.
 _INTERNAL: Final = frozenset(

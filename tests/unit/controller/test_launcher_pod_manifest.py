@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import msgspec
 import pytest
 from hypothesis import given
@@ -9,12 +11,16 @@ from hypothesis import strategies as st
 
 from kvedge.controller.launcher_pod_manifest import hostname, launcher_pod, launcher_pod_name
 from kvedge.controller.launcher_pod_volumes import launcher_volumes
-from kvedge.resources.codec import encode
+from kvedge.resources.codec import JsonObject, encode
 from kvedge.resources.vmi import VirtualMachineInstance
 from tests.unit.controller.builders import CONFIG, a_vmi
 from tests.unit.controller.golden_cases import GoldenPod, golden_pods
 
 CASES = golden_pods()
+
+
+def disk_containers(spec: JsonObject) -> list[JsonObject]:
+    return spec.get("initContainers", [])
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
@@ -27,7 +33,10 @@ def test_every_volume_is_mounted_once_and_parents_come_before_children(case: Gol
     spec = case.rendered["spec"]
     paths = [mount["mountPath"] for mount in spec["containers"][0]["volumeMounts"]]
     names = [mount["name"] for mount in spec["containers"][0]["volumeMounts"]]
-    assert names == [volume["name"] for volume in spec["volumes"]]
+    volumes = [volume["name"] for volume in spec["volumes"]]
+    assert names == volumes[: len(names)]
+    of_disks = {mount["name"] for container in disk_containers(spec) for mount in container["volumeMounts"]}
+    assert set(volumes[len(names) :]) <= of_disks
     assert len(set(paths)) == len(paths)
     for index, path in enumerate(paths):
         assert not any(path.startswith(f"{later}/") for later in paths[index + 1 :])
@@ -37,17 +46,20 @@ def test_every_volume_is_mounted_once_and_parents_come_before_children(case: Gol
 def test_nothing_of_the_host_is_writable(case: GoldenPod):
     spec = case.rendered["spec"]
     from_host = {volume["name"] for volume in spec["volumes"] if "hostPath" in volume}
-    mounts = [mount for mount in spec["containers"][0]["volumeMounts"] if mount["name"] in from_host]
+    containers = [*spec["containers"], *disk_containers(spec)]
+    mounts = [mount for item in containers for mount in item["volumeMounts"] if mount["name"] in from_host]
     assert mounts
     assert all(mount["readOnly"] for mount in mounts)
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_the_launcher_has_no_privilege_and_no_token(case: GoldenPod):
+def test_no_container_has_a_privilege_and_the_pod_no_token(case: GoldenPod):
     spec = case.rendered["spec"]
-    security = spec["containers"][0]["securityContext"]
-    assert security["capabilities"] == {"drop": ["ALL"]}
-    assert not security["allowPrivilegeEscalation"]
+    for container in [*spec["containers"], *disk_containers(spec)]:
+        security = container["securityContext"]
+        assert security["capabilities"] == {"drop": ["ALL"]}
+        assert not security["allowPrivilegeEscalation"]
+        assert security["runAsUser"] == 107
     assert spec["securityContext"]["runAsUser"] == 107
     assert spec["automountServiceAccountToken"] is False
 
@@ -56,7 +68,7 @@ def test_the_golden_cases_use_every_field_that_the_manifest_can_set():
     used: set[str] = set()
     for case in CASES:
         used |= set(case.rendered["spec"]) | set(case.rendered["spec"]["containers"][0])
-    rendered_by_others = {"nodeName", "initContainers", "serviceAccountName", "hostNetwork"}
+    rendered_by_others = {"nodeName", "serviceAccountName", "hostNetwork"}
     fields = {field.encode_name for field in msgspec.structs.fields(type(launcher_pod(a_vmi(), CONFIG).spec))}
     assert fields - rendered_by_others <= used
 
@@ -100,3 +112,49 @@ def test_an_image_without_a_pull_policy_is_pulled_as_kubernetes_does(image, poli
     vmi.spec = msgspec.convert({"volumes": [{"name": "d", "containerDisk": {"image": image}}]}, type(vmi.spec))
     last = launcher_volumes(vmi, CONFIG)[-1]
     assert encode(last.volume)["image"] == {"reference": image, "pullPolicy": policy}
+
+
+def of_images(architecture: str, *, image_volumes: bool) -> JsonObject:
+    vmi = a_vmi()
+    document = {
+        "architecture": architecture,
+        "volumes": [
+            {"name": "seed", "cloudInitNoCloud": {"userData": "#cloud-config"}},
+            {"name": "root", "containerDisk": {"image": "registry/root:1", "imagePullSecret": "login"}},
+        ],
+    }
+    vmi.spec = msgspec.convert(document, type(vmi.spec))
+    return encode(launcher_pod(vmi, replace(CONFIG, image_volumes=image_volumes)))["spec"]
+
+
+def test_launcher_and_disk_container_share_an_empty_volume_where_the_image_would_be():
+    with_volume, with_container = (of_images("amd64", image_volumes=able) for able in (True, False))
+    assert "initContainers" not in with_volume
+    [container] = with_container["initContainers"]
+    assert (container["name"], container["image"], container["restartPolicy"]) == (
+        "volumeroot",
+        "registry/root:1",
+        "Always",
+    )
+    [of_launcher] = [item for item in with_volume["containers"][0]["volumeMounts"] if item["name"] == "volumeroot"]
+    assert of_launcher in with_container["containers"][0]["volumeMounts"]
+    assert of_launcher in container["volumeMounts"]
+    assert {"name": "volumeroot", "emptyDir": {}} in with_container["volumes"]
+    assert with_volume["imagePullSecrets"] == with_container["imagePullSecrets"] == [{"name": "login"}]
+
+
+def test_only_amd64_has_its_program_loader_in_lib64():
+    paths = {
+        architecture: [
+            mount["mountPath"]
+            for mount in of_images(architecture, image_volumes=False)["initContainers"][0]["volumeMounts"]
+        ]
+        for architecture in ("amd64", "arm64")
+    }
+    assert paths["amd64"][:3] == ["/usr", "/lib", "/lib64"]
+    assert "/lib64" not in paths["arm64"]
+
+
+def test_a_vmi_without_images_has_no_trace_of_disk_containers():
+    pod = launcher_pod(a_vmi(), replace(CONFIG, image_volumes=False))
+    assert pod == launcher_pod(a_vmi(), CONFIG)

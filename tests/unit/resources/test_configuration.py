@@ -244,11 +244,11 @@ def gates(enabled: list[str], disabled: list[str] | None = None) -> JsonObject:
 
 
 def test_gates_follow_kubevirts_rule() -> None:
-    none, some = FeatureGates(), FeatureGates(frozenset({"VSOCK"}), frozenset({"Snapshot", "ImageVolume", "GPU"}))
+    none, some = FeatureGates(), FeatureGates(frozenset({"VSOCK"}), frozenset({"Snapshot", "RebootPolicy", "GPU"}))
     assert (none.is_on("Snapshot"), some.is_on("Snapshot")) == (True, False)
     assert (none.is_on("VSOCK"), some.is_on("VSOCK")) == (False, True)
     assert some.is_on("GPU"), "what became permanent cannot be switched off"
-    assert some.is_on("ImageVolume"), "container disks are image volumes here"
+    assert some.is_on("RebootPolicy"), "that is how kvedge works"
     assert not FeatureGates(frozenset({"Macvtap"})).is_on("Macvtap"), "what was given up is never on"
     assert not FeatureGates(frozenset({"Teleport"})).is_on("Teleport")
 
