@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final, Literal
 
 from kvedge.appliance.install_steps import CopyFile, LoadModules, MakeDirectory, Remove, Step, Systemctl, WriteFile
+from kvedge.appliance.launcher_link import LINK
 from kvedge.appliance.layout import ALL_UNITS, TARGET, Layout, Role, main_unit, role_units
 from kvedge.runtime.settings import SettingFacts
 
@@ -162,7 +163,7 @@ def plan_uninstall(facts: InstallFacts, layout: Layout) -> tuple[list[Step], lis
     last += [Remove(layout.units / name) for name in there]
     if there:
         last.append(Systemctl(("daemon-reload",)))
-    last += [Remove(layout.node_settings), Remove(layout.roles)]
+    last += [Remove(layout.node_settings), Remove(layout.roles), Remove(layout.data_dir / LINK)]
     last += [Remove(layout.modules), Remove(layout.previous), Remove(layout.pending), Remove(layout.program)]
     # At the very end: this program runs from there.
     return first, [*last, Remove(layout.data_dir / "data")]

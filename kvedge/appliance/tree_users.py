@@ -1,7 +1,8 @@
 """Who still uses an unpacked version of the program: processes, mounts, and Pods that have been written down.
 
 Called by `unpacked_trees`. Reads /proc and the kubelet's directory. A tree is named by 64 hexadecimal digits, so its
-name in any path of a process is proof enough: a launcher sees its tree through a mount of its own, on the same path.
+name in any path of a process is proof enough. In a cluster a launcher has its tree mounted under a name without a
+version: there only what its namespace says of the mount's root names it.
 """
 
 from __future__ import annotations

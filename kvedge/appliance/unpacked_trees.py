@@ -1,8 +1,8 @@
 """Removes unpacked versions of the program from which nothing runs any more.
 
-Called when `kvedge standalone` has started. The one file unpacks each version to `<data-dir>/data/<sha256>/`
-(packaging/onefile/unpack.c); a launcher of an old version runs on from its own tree for as long as its guest does.
-Touches that directory only.
+Called when `kvedge standalone` or a handler has started. The one file unpacks each version to
+`<data-dir>/data/<sha256>/` (packaging/onefile/unpack.c); a launcher of an old version runs on from its own tree for as
+long as its guest does. Touches that directory only.
 """
 
 from __future__ import annotations
@@ -27,6 +27,8 @@ log = logging.getLogger(__name__)
 _NAME: Final = re.compile(r"[0-9a-f]{64}")
 # What is being made or removed; whoever unpacks sweeps such leftovers too.
 _PARTIAL: Final = ".part-"
+# Guests of old versions end some day: a node may run for a year without a start.
+_AGAIN_SECONDS: Final = 6 * 3600.0
 
 
 def remove_unused_trees(directory: Path, pods: Path | None, own: str) -> list[str]:
@@ -89,13 +91,16 @@ def _held(directory: Path) -> Iterator[bool]:
 
 
 class OldVersions:
-    """A service that removes old versions once, beside everything else; a failure costs room on the disk, no more."""
+    """A service that removes old versions, beside everything else; a failure costs room on the disk, no more."""
 
     name = "old versions"
 
-    def __init__(self, data_dir: Path, kubelet: Path) -> None:
+    def __init__(self, data_dir: Path, pods: Path | None, wait_seconds: float = 0.0) -> None:
+        """Where trees are and where Pods are written down; how long the ones before ours stay at the least."""
         self._directory = data_dir / "data"
-        self._pods = kubelet / "pods"
+        self._pods = pods
+        self._wait_seconds = wait_seconds
+        self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
@@ -105,13 +110,20 @@ class OldVersions:
             self._thread.start()
 
     def stop(self) -> None:
-        """Nothing to wait for: a removal that is cut off is finished the next time."""
+        """Do not begin any more; a removal that is cut off is finished the next time."""
+        self._stopping.set()
 
     def failure(self) -> str | None:
         """Never one of the role's."""
         return None
 
     def _run(self) -> None:
+        pause = self._wait_seconds
+        while not self._stopping.wait(pause):
+            self._remove()
+            pause = _AGAIN_SECONDS
+
+    def _remove(self) -> None:
         try:
             removed = remove_unused_trees(self._directory, self._pods, Path(sys.executable).parent.name)
         except OSError as error:

@@ -231,7 +231,7 @@ def _refuse_to_leave_guests(settings: Settings, here: Role, chosen: Role) -> Non
     """Whoever runs Pods changes with the role: nobody would look after guests any more."""
     from kvedge.appliance.running_launchers import running_launchers
 
-    if names := running_launchers(settings.data_path / "data"):
+    if names := running_launchers(settings.data_path):
         raise Refused(
             f"this host is installed as {here}, and VMs run on it: {', '.join(names)}; stop them before it becomes"
             f" {chosen}",
@@ -243,7 +243,7 @@ def _refuse_while_guests_run(settings: Settings) -> None:
     """In a cluster, Pods are the kubelet's to end; launchers run from the files that would go."""
     from kvedge.appliance.running_launchers import running_launchers
 
-    if names := running_launchers(settings.data_path / "data"):
+    if names := running_launchers(settings.data_path):
         raise Refused(
             f"VMs run on this node: {', '.join(names)}; stop them, or move them away with `kubectl drain"
             f" {settings.effective_node_name} --ignore-daemonsets --delete-emptydir-data`, and run it again",

@@ -11,12 +11,14 @@ from pathlib import Path
 from typing import Final
 
 from kvedge import __version__
+from kvedge.appliance.launcher_link import LauncherLink, launcher_command, launcher_directories
 from kvedge.cli.exits import Exit, Refused
-from kvedge.runtime.program import program_command, program_directories
 from kvedge.runtime.services import Service
 from kvedge.runtime.settings import Settings
 
 _KUBELET: Final = Path("/var/lib/kubelet")
+# Longer than a runtime takes from reading the link to the launcher's first instruction.
+_START_SECONDS: Final = 600.0
 
 
 def controller_services(settings: Settings) -> Sequence[Service]:
@@ -26,8 +28,8 @@ def controller_services(settings: Settings) -> Sequence[Service]:
 
     config = ClusterConfig(
         version=__version__,
-        program=tuple(program_command()),
-        program_directories=tuple(program_directories()),
+        program=tuple(launcher_command(settings.data_path)),
+        program_directories=tuple(launcher_directories(settings.data_path)),
         capabilities_directory=str(_capabilities(settings)),
         # A controller has no node of its own to try: it asks for /dev/kvm unless it is told that guests are emulated.
         use_emulation=settings.emulation == "tcg",
@@ -58,7 +60,14 @@ def handler_services(settings: Settings) -> Sequence[Service]:
         accelerator_is_set=settings.emulation_is_set,
         relay_address=settings.relay_address,
     )
-    return [HandlerRole(config)]
+    return [LauncherLink(settings.data_path), HandlerRole(config), _old_versions(settings)]
+
+
+def _old_versions(settings: Settings) -> Service:
+    """Trees of versions before this one; a Pod that a runtime is starting may have been told of one just now."""
+    from kvedge.appliance.unpacked_trees import OldVersions
+
+    return OldVersions(settings.data_path, None, _START_SECONDS)
 
 
 def node_services(settings: Settings) -> Sequence[Service]:

@@ -82,7 +82,7 @@ def standalone(config: Path | None, **values: Any) -> None:
     from kvedge.appliance.unpacked_trees import OldVersions
     from kvedge.standalone.standalone_services import standalone_services
 
-    services = [*standalone_services(settings), OldVersions(settings.data_path, settings.kubelet_path)]
+    services = [*standalone_services(settings), OldVersions(settings.data_path, settings.kubelet_path / "pods")]
     click.echo(f"kubeconfig: {settings.user_kubeconfig}")
     _run(services)
 

@@ -5,6 +5,7 @@ Called by tests of the built program. Writes below the tests' cache directory on
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import os
 import shutil
@@ -30,6 +31,14 @@ def built_program() -> Path:
     if given:
         return Path(given)
     programs = cache_directory() / "programs"
+    programs.mkdir(parents=True, exist_ok=True)
+    # Several runs of the tests may want one at the same time.
+    with (programs / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        return _made(programs)
+
+
+def _made(programs: Path) -> Path:
     copy, made = programs / "sources", programs / "new"
     for leftover in (copy, made):
         shutil.rmtree(leftover, ignore_errors=True)

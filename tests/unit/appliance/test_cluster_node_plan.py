@@ -172,12 +172,13 @@ def test_uninstalling_removes_credentials_and_what_was_found_out() -> None:
     assert {LAYOUT.roles, LAYOUT.node_settings} <= {step.path for step in last if isinstance(step, Remove)}
 
 
-def test_launchers_are_told_by_the_tree_that_they_run_from(tmp_path: Path) -> None:
-    trees = Path("/var/lib/kvedge/data")
+def test_launchers_are_told_by_the_tree_or_the_link_that_they_run_from(tmp_path: Path) -> None:
+    data = Path("/var/lib/kvedge")
     processes = {
         "1": ["/sbin/init"],
-        "7": [f"{trees}/{'a' * 64}/kvedge", "launcher", "--monitor", "--namespace", "shop", "--name", "web"],
-        "8": [f"{trees}/{'a' * 64}/kvedge", "node"],
+        "7": [f"{data}/data/{'a' * 64}/kvedge", "launcher", "--monitor", "--namespace", "shop", "--name", "web"],
+        "8": [f"{data}/launcher/kvedge", "node"],
+        "11": [f"{data}/launcher/kvedge", "launcher", "--monitor", "--namespace", "shop", "--name", "db"],
         "9": ["/srv/other/data/x/kvedge", "launcher", "--namespace", "a", "--name", "b"],
     }
     for pid, words in processes.items():
@@ -185,4 +186,4 @@ def test_launchers_are_told_by_the_tree_that_they_run_from(tmp_path: Path) -> No
         (tmp_path / pid / "cmdline").write_bytes("\0".join([*words, ""]).encode())
     (tmp_path / "10").mkdir()
     (tmp_path / "self").mkdir()
-    assert running_launchers(trees, tmp_path) == ["shop/web"]
+    assert running_launchers(data, tmp_path) == ["shop/db", "shop/web"]

@@ -13,8 +13,10 @@ from pathlib import Path
 
 import pytest
 
+from kvedge.appliance.launcher_link import point
 from kvedge.appliance.tree_users import used_trees
 from kvedge.appliance.unpacked_trees import remove_unused_trees
+from tests.support.waiting import wait_until
 
 OLD, OLDER, OWN = (hashlib.sha256(name).hexdigest() for name in (b"old", b"older", b"own"))
 
@@ -47,6 +49,20 @@ def test_a_tree_from_which_a_process_runs_stays(data: Path) -> None:
     with running(str(data / OLD / "kvedge"), "60"):
         assert remove_unused_trees(data, None, OWN) == [OLDER]
     assert (data / OLD / "kvedge").exists()
+    assert remove_unused_trees(data, None, OWN) == [OLD]
+
+
+def test_a_tree_stays_while_it_is_mounted_under_a_name_without_a_version(data: Path) -> None:
+    """As a runtime mounts a hostPath that is a link: from where it points, at the link's own path in the Pod."""
+    place, link = data.parent / "seen-in-the-pod", data.parent / "launcher"
+    place.mkdir()
+    point(link, data / OLD)
+    script = 'mount --bind "$(realpath "$1")" "$2" && exec "$2/kvedge" 60'
+    with running("unshare", "--mount", "sh", "-c", script, "sh", str(link), str(place)) as pid:
+        wait_until(lambda: os.readlink(f"/proc/{pid}/exe") == str(place / "kvedge"), "it runs from its mount", 5)
+        point(link, data / OWN)
+        assert OLD not in Path(f"/proc/{pid}/cmdline").read_text() + Path(f"/proc/{pid}/maps").read_text()
+        assert remove_unused_trees(data, None, OWN) == [OLDER]
     assert remove_unused_trees(data, None, OWN) == [OLD]
 
 
