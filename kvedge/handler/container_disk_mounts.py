@@ -1,0 +1,213 @@
+"""Hands the file systems of container disks to a launcher whose kubelet cannot mount images as volumes.
+
+Called by the sync loop before a guest starts. In such a Pod each image has a container of its own, and the launcher and
+that container have one empty volume in common, at the path where the launcher looks for the image. The handler finds
+the container by that volume, which no process without privileges can move or counterfeit, copies the mount of its
+root, and puts the copy over the empty volume in the launcher's mount namespace. Nothing is mounted on the host, so
+nothing is left there: the copy goes when the launcher's namespace goes.
+
+Images are hostile: no path of theirs is resolved but beneath their own root, and only to compare what is there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import stat
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, TypeVar
+
+from kvedge.handler.launcher_socket import volume_directory
+from kvedge.resources.image_trees import ImageTree, image_trees
+from kvedge.resources.vmi import VirtualMachineInstance
+from kvedge.storage.beneath import AS_ROOT, beneath, directory_of
+from kvedge.storage.mount_calls import (
+    CLONE_FS,
+    CLONE_NEWNS,
+    MOUNT_ATTR_NODEV,
+    MOUNT_ATTR_NOEXEC,
+    MOUNT_ATTR_NOSUID,
+    MOUNT_ATTR_RDONLY,
+    MS_PRIVATE,
+    attach_mount,
+    copy_mount,
+    set_mount_attributes,
+    setns,
+    unshare,
+)
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+_Identity = tuple[int, int]
+
+_PROC: Final = Path("/proc")
+_DIRECTORY: Final = os.O_PATH | os.O_DIRECTORY
+_HARMLESS: Final = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC
+
+
+class DiskNotReady(Exception):
+    """An image's file system cannot be handed over (yet); the text is for the user, trying again may help."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Handed:
+    """One image that the launcher does not have yet, and the volume that it shares with the image's container."""
+
+    tree: ImageTree
+    volume: _Identity
+
+    @property
+    def path(self) -> str:
+        return self.tree.path.lstrip("/")
+
+
+class ContainerDiskMounts:
+    """The images of all VMIs of this node; keeps nothing: what has been handed over is seen in the launcher."""
+
+    def __init__(self, kubelet: Path) -> None:
+        self._kubelet = kubelet
+
+    def prepare(self, vmi: VirtualMachineInstance, launcher_pid: int, pod_uid: str) -> None:
+        """Give the launcher every image that it does not have; what it has stays as it is.
+
+        Raises:
+            DiskNotReady: when an image's container is not there, or the kernel refuses.
+        """
+        shared = [_Handed(tree, found) for tree in image_trees(vmi) if (found := self._volume(pod_uid, tree.name))]
+        if not shared:
+            # The kubelet has mounted the images itself, or there are none.
+            return
+        try:
+            with _process(launcher_pid) as launcher:
+                missing = [item for item in shared if _seen_in(launcher, item.path) == item.volume]
+                if missing:
+                    self._hand_over(missing, launcher)
+        except OSError as error:
+            raise DiskNotReady(f"the node cannot hand over the images of container disks: {error}") from error
+
+    def _volume(self, pod_uid: str, name: str) -> _Identity | None:
+        """Which directory of the host the empty volume is; None when the Pod has none of that name."""
+        try:
+            facts = os.stat(volume_directory(self._kubelet, pod_uid, name), follow_symlinks=False)
+        except FileNotFoundError:
+            return None
+        return _identity(facts) if stat.S_ISDIR(facts.st_mode) else None
+
+    def _hand_over(self, missing: list[_Handed], launcher: int) -> None:
+        with contextlib.ExitStack() as stack:
+            target = stack.enter_context(_mount_namespace(launcher))
+            sources = [(item, stack.enter_context(_container_of(item, launcher))) for item in missing]
+            for item, source in sources:
+                _in_own_thread(lambda item=item, source=source: _move_tree(item, source, target))
+                log.info("image handed over", extra={"facts": {"volume": item.tree.name, "image": item.tree.image}})
+
+
+def _move_tree(item: _Handed, source: int, target: int) -> None:
+    """Runs in a thread of its own, which is in the container's mount namespace first and then in the launcher's."""
+    setns(source, CLONE_NEWNS)
+    with directory_of("/") as root:
+        if _identity_at(root, item.path) != item.volume:
+            raise DiskNotReady(f"the container of {item.tree.subject} has changed while it was looked at")
+        # The image's own files only: nothing of what the container runtime has mounted among them.
+        copied = copy_mount(root, recursive=False)
+    try:
+        set_mount_attributes(copied, _HARMLESS, MS_PRIVATE, recursive=False)
+        setns(target, CLONE_NEWNS)
+        with directory_of("/") as root, beneath(root, item.path, _DIRECTORY, resolve=AS_ROOT) as place:
+            if _identity(os.fstat(place)) == item.volume:
+                attach_mount(copied, place)
+    finally:
+        os.close(copied)
+
+
+@contextlib.contextmanager
+def _container_of(item: _Handed, launcher: int) -> Iterator[int]:
+    """The mount namespace of the image's container: in the launcher's network, and with the volume they share."""
+    network, own_mounts = _namespace(launcher, "net"), _namespace(launcher, "mnt")
+    for name in os.listdir(_PROC):
+        if not name.isdigit():
+            continue
+        # A process may end while it is looked at.
+        with contextlib.suppress(OSError), _process(int(name)) as process:
+            if _namespace(process, "net") != network or _namespace(process, "mnt") == own_mounts:
+                continue
+            if _seen_in(process, item.path) != item.volume:
+                continue
+            found = os.open("ns/mnt", os.O_RDONLY | os.O_CLOEXEC, dir_fd=process)
+            break
+    else:
+        raise DiskNotReady(
+            f"the container {item.tree.name} with {item.tree.subject} ({item.tree.image}) is not running (yet)"
+        )
+    try:
+        yield found
+    finally:
+        os.close(found)
+
+
+@contextlib.contextmanager
+def _process(pid: int) -> Iterator[int]:
+    """A process's directory in /proc, which is this process's even when its number is given to another one."""
+    with directory_of(_PROC / str(pid)) as opened:
+        yield opened
+
+
+@contextlib.contextmanager
+def _mount_namespace(process: int) -> Iterator[int]:
+    opened = os.open("ns/mnt", os.O_RDONLY | os.O_CLOEXEC, dir_fd=process)
+    try:
+        yield opened
+    finally:
+        os.close(opened)
+
+
+def _namespace(process: int, kind: str) -> _Identity:
+    return _identity(os.stat(f"ns/{kind}", dir_fd=process))
+
+
+def _seen_in(process: int, path: str) -> _Identity | None:
+    """What a process has at a path; None when there is nothing."""
+    root = os.open("root", _DIRECTORY | os.O_CLOEXEC, dir_fd=process)
+    try:
+        return _identity_at(root, path)
+    finally:
+        os.close(root)
+
+
+def _identity_at(root: int, path: str) -> _Identity | None:
+    try:
+        with beneath(root, path, _DIRECTORY, resolve=AS_ROOT) as opened:
+            return _identity(os.fstat(opened))
+    except OSError:
+        # Not there, or behind something that is no directory.
+        return None
+
+
+def _identity(facts: os.stat_result) -> _Identity:
+    return facts.st_dev, facts.st_ino
+
+
+def _in_own_thread(work: Callable[[], T]) -> T:
+    """What `work` returns or raises in a thread that may change its mount namespace, and ends with it."""
+    outcome: list[T] = []
+    failures: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            # Root and working directory are shared among threads otherwise, and such a thread cannot move.
+            unshare(CLONE_FS)
+            outcome.append(work())
+        except BaseException as error:  # noqa: BLE001 - raised again by the thread that waits
+            failures.append(error)
+
+    thread = threading.Thread(target=run, name="container-disk")
+    thread.start()
+    thread.join()
+    if failures:
+        raise failures[0]
+    return outcome[0]
