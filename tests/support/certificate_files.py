@@ -39,6 +39,12 @@ class FileAuthority:
         self.ca = directory / f"{name}.crt"
         self.ca.write_bytes(self._authority.certificate_pem)
 
+    def write_key(self) -> Path:
+        """The authority's own key, for a controller manager that signs with it."""
+        path = self.ca.with_suffix(".key")
+        path.write_bytes(self._authority.key_pem)
+        return path
+
     def issue(self, common_name: str, groups: list[str] | None = None, hosts: list[str] | None = None) -> PairFiles:
         """A certificate for both sides of a connection."""
         stem = f"{self._name}-{common_name}".replace(":", "-").replace("/", "-")

@@ -16,6 +16,7 @@ import subprocess
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -97,16 +98,20 @@ def _role_call(event: dict[str, Any]) -> RoleCall:
 class RealApiServer:
     """A running kube-apiserver with RBAC and aggregation; `kubeconfig` is of a cluster admin.
 
-    Another `address` than loopback is for callers in a network of their own.
+    Another `address` than loopback is for callers in a network of their own. One that `has_nodes` is a whole cluster's:
+    kubelets are its users, Pods have service accounts, and it tells its own Endpoints.
     """
 
     directory: Path
     port: int = 0
     address: str = "127.0.0.1"
+    has_nodes: bool = False
+    more_options: Sequence[str] = ()
     authority: FileAuthority = field(init=False)
     front_proxy: FileAuthority = field(init=False)
     kubeconfig: Path = field(init=False)
     _processes: list[subprocess.Popen[bytes]] = field(default_factory=list)
+    _server_command: list[str] = field(default_factory=list)
 
     def start(self) -> None:
         """Start both and wait until the server says it is ready."""
@@ -134,39 +139,53 @@ class RealApiServer:
         proxy = self.front_proxy.issue("front-proxy-client")
         accounts = self.authority.issue("service-accounts")
         public = accounts.write_public_key()
-        self._run(
-            "kube-apiserver",
-            [
-                str(programs / "kube-apiserver"),
-                f"--etcd-servers=http://127.0.0.1:{etcd_port}",
-                f"--bind-address={self.address}",
-                "--advertise-address=127.0.0.1",
-                f"--secure-port={self.port}",
-                f"--tls-cert-file={server.cert}",
-                f"--tls-private-key-file={server.key}",
-                f"--client-ca-file={self.authority.ca}",
-                f"--service-account-key-file={public}",
-                f"--service-account-signing-key-file={accounts.key}",
-                "--service-account-issuer=https://kubernetes.default.svc.cluster.local",
-                "--authorization-mode=RBAC",
-                "--service-cluster-ip-range=10.0.0.0/24",
-                f"--cert-dir={self.directory}",
-                "--endpoint-reconciler-type=none",
-                "--disable-admission-plugins=ServiceAccount",
-                f"--requestheader-client-ca-file={self.front_proxy.ca}",
-                "--requestheader-allowed-names=front-proxy-client",
-                "--requestheader-username-headers=X-Remote-User",
-                "--requestheader-group-headers=X-Remote-Group",
-                "--requestheader-extra-headers-prefix=X-Remote-Extra-",
-                f"--proxy-client-cert-file={proxy.cert}",
-                f"--proxy-client-key-file={proxy.key}",
-                "--enable-aggregator-routing=true",
-                f"--audit-policy-file={self._write_audit_policy()}",
-                f"--audit-log-path={self.directory / 'audit.log'}",
-            ],
-        )
+        self._server_command = [
+            str(programs / "kube-apiserver"),
+            f"--etcd-servers=http://127.0.0.1:{etcd_port}",
+            f"--bind-address={self.address}",
+            f"--advertise-address={self.address}",
+            f"--secure-port={self.port}",
+            f"--tls-cert-file={server.cert}",
+            f"--tls-private-key-file={server.key}",
+            f"--client-ca-file={self.authority.ca}",
+            f"--service-account-key-file={public}",
+            f"--service-account-signing-key-file={accounts.key}",
+            "--service-account-issuer=https://kubernetes.default.svc.cluster.local",
+            *self._options_for_nodes(),
+            "--service-cluster-ip-range=10.0.0.0/24",
+            f"--cert-dir={self.directory}",
+            f"--requestheader-client-ca-file={self.front_proxy.ca}",
+            "--requestheader-allowed-names=front-proxy-client",
+            "--requestheader-username-headers=X-Remote-User",
+            "--requestheader-group-headers=X-Remote-Group",
+            "--requestheader-extra-headers-prefix=X-Remote-Extra-",
+            f"--proxy-client-cert-file={proxy.cert}",
+            f"--proxy-client-key-file={proxy.key}",
+            "--enable-aggregator-routing=true",
+            f"--audit-policy-file={self._write_audit_policy()}",
+            f"--audit-log-path={self.directory / 'audit.log'}",
+            *self.more_options,
+        ]
+        self._run("kube-apiserver", self._server_command)
         self.kubeconfig = self.write_kubeconfig("admin", ["system:masters"])
         self._wait_ready()
+
+    def _options_for_nodes(self) -> list[str]:
+        if not self.has_nodes:
+            return [
+                "--authorization-mode=RBAC",
+                "--endpoint-reconciler-type=none",
+                "--disable-admission-plugins=ServiceAccount",
+            ]
+        client = self.authority.issue("kube-apiserver-kubelet-client", groups=["system:masters"])
+        return [
+            "--authorization-mode=Node,RBAC",
+            "--enable-admission-plugins=NodeRestriction",
+            "--allow-privileged=true",
+            f"--kubelet-client-certificate={client.cert}",
+            f"--kubelet-client-key={client.key}",
+            "--kubelet-preferred-address-types=InternalIP",
+        ]
 
     def write_kubeconfig(self, user: str, groups: list[str] | None = None) -> Path:
         """A kubeconfig of a user with a client certificate of the cluster's CA."""
@@ -193,6 +212,14 @@ class RealApiServer:
         self._processes.clear()
         shutil.rmtree(self.directory / "etcd", ignore_errors=True)
 
+    def restart_server(self) -> None:
+        """Kill the API server, with etcd left as it is, and start it again."""
+        server = self._processes.pop()
+        server.kill()
+        server.wait()
+        self._run("kube-apiserver", self._server_command)
+        self._wait_ready()
+
     def log(self, program: str) -> str:
         """What a program has said so far."""
         return (self.directory / f"{program}.log").read_text(errors="replace")
@@ -211,7 +238,7 @@ class RealApiServer:
         return path
 
     def _run(self, name: str, command: list[str]) -> None:
-        with (self.directory / f"{name}.log").open("wb") as log:
+        with (self.directory / f"{name}.log").open("ab") as log:
             self._processes.append(subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True))
 
     def _wait_ready(self) -> None:

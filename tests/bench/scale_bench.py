@@ -1,0 +1,157 @@
+"""Measures the controllers against a real kube-apiserver with many VMIs on simulated nodes.
+
+    python -m tests.bench.scale_bench [--vmis 100,1000] [--nodes 100]
+
+Controller and api role run as processes of their own, as they do in a cluster; scheduler, kubelets and handlers are
+simulated (simulated_nodes.py), so what is measured is what kvedge's controllers add: time, memory, writes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import psutil
+
+from kvedge.kube.errors import KubeError
+from kvedge.kube.kube_client import KubeClient
+from kvedge.resources.role_users import API_USER, CONTROLLER_USER
+from kvedge.resources.vmi import VirtualMachineInstance
+from kvedge.standalone.apiserver.authorizer_rules import APIS, CONTROLLERS
+from tests.bench.bench_guest import bench_vmi
+from tests.bench.process_memory import cpu_seconds, memory_of
+from tests.bench.report import Report, Row, percentile
+from tests.bench.running_watch import RunningWatch
+from tests.bench.simulated_nodes import SimulatedNodes
+from tests.support.either_server import REAL, EitherServer, running
+from tests.support.kube_apiserver import RealApiServer
+
+_ROLES = {"controller": (CONTROLLER_USER, CONTROLLERS), "api": (API_USER, APIS)}
+_CHANGES = frozenset({"create", "update", "patch", "delete"})
+_SECONDS = 900.0
+
+
+def main() -> int:
+    """Measure."""
+    parser = argparse.ArgumentParser("tests/bench/scale_bench", description=__doc__.partition("\n")[0])
+    parser.add_argument("--vmis", default="100,1000", help="how many VMIs, one run after another (100,1000)")
+    parser.add_argument("--nodes", type=int, default=100, help="simulated nodes (100)")
+    wanted = parser.parse_args()
+    counts = [int(text) for text in wanted.vmis.split(",")]
+    report = Report()
+    directory = Path(tempfile.mkdtemp(prefix="kvbench-scale-"))
+    try:
+        with running(REAL, directory) as server, _roles(server, directory) as roles:
+            nodes = SimulatedNodes(server.admin, wanted.nodes)
+            nodes.start()
+            _wait_admission(server.admin)
+            _memory(report, roles, 0)
+            for count in counts:
+                _measure(report, server, roles, count)
+            nodes.stop()
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
+    report.notes.append(f"{wanted.nodes} simulated nodes; {os.cpu_count()} CPUs, shared with etcd and kube-apiserver")
+    report.show()
+    return 0
+
+
+@contextlib.contextmanager
+def _roles(server: EitherServer, directory: Path) -> Iterator[dict[str, psutil.Process]]:
+    processes: dict[str, subprocess.Popen[bytes]] = {}
+    try:
+        for role, (user, group) in _ROLES.items():
+            kubeconfig = server.kubeconfig_of(user, group)
+            command = [sys.executable, "-m", "kvedge", role, "--kubeconfig", str(kubeconfig), "--emulation", "tcg"]
+            if role == "api":
+                command = command[:-2]
+            with (directory / f"{role}.log").open("wb") as log:
+                processes[role] = subprocess.Popen(command, stdout=log, stderr=log, cwd="/")
+        yield {role: psutil.Process(process.pid) for role, process in processes.items()}
+    finally:
+        for process in processes.values():
+            process.send_signal(signal.SIGTERM)
+        for process in processes.values():
+            process.wait(30)
+
+
+def _wait_admission(client: KubeClient) -> None:
+    """Until a VMI is accepted: webhooks are registered and answer."""
+    deadline = time.monotonic() + 60
+    while True:
+        try:
+            client.request("POST", VirtualMachineInstance.KIND.path("default"), bench_vmi("first"))
+            break
+        except KubeError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.5)
+    client.delete(VirtualMachineInstance, "default", "first")
+
+
+def _measure(report: Report, server: EitherServer, roles: dict[str, psutil.Process], count: int) -> None:
+    assert isinstance(server.server, RealApiServer)
+    names = [f"scale-{count}-{number:04}" for number in range(count)]
+    watch = RunningWatch(server.admin)
+    watch.start()
+    calls_before = len(server.server.role_calls())
+    used = {role: cpu_seconds([process]) for role, process in roles.items()}
+    begun = time.monotonic()
+    created: dict[str, float] = {}
+
+    def create(name: str) -> None:
+        created[name] = time.monotonic()
+        server.admin.request("POST", VirtualMachineInstance.KIND.path("default"), bench_vmi(name))
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(create, names))
+    posted = time.monotonic() - begun
+    at = watch.wait_running(names, _SECONDS)
+    taken = [at[name] - created[name] for name in names]
+    label = f"{count} VMIs on simulated nodes"
+    report.add(Row(f"{label}: all created", "s", posted))
+    report.add(Row(f"{label}: all Running", "s", max(at.values()) - begun))
+    for percent in (50, 95):
+        report.add(Row(f"{label}: created → Running, p{percent}", "s", percentile(taken, percent)))
+    for role, process in roles.items():
+        each = (cpu_seconds([process]) - used[role]) / count
+        report.add(Row(f"{label}: CPU time of the {role} per VMI", "s", each))
+    calls = server.server.role_calls()[calls_before:]
+    writes = Counter(f"{call.verb} {call.resource}" for call in calls if _is_write(call.verb, call.resource))
+    report.add(Row(f"{label}: writes of controller and api per VMI", "", sum(writes.values()) / count))
+    report.notes.append(f"{label}: " + ", ".join(f"{what} {many / count:.2f}" for what, many in writes.most_common(6)))
+    _memory(report, roles, count)
+    _delete(server.admin, watch, names)
+    watch.stop()
+
+
+def _is_write(verb: str, resource: str) -> bool:
+    return verb in _CHANGES and resource not in ("leases", "events")
+
+
+def _memory(report: Report, roles: dict[str, psutil.Process], count: int) -> None:
+    for role, process in roles.items():
+        report.add(Row(f"{role} at {count} VMIs, PSS", "MB", memory_of([process]).pss))
+
+
+def _delete(client: KubeClient, watch: RunningWatch, names: Sequence[str]) -> None:
+    begun = time.monotonic()
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda name: client.delete(VirtualMachineInstance, "default", name), names))
+    watch.wait_gone(list(names), _SECONDS)
+    print(f"  {len(names)} VMIs deleted in {time.monotonic() - begun:.0f} s", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,96 @@
+"""The life of a VM on a real cluster: the same scenarios as on one box."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+import pytest
+
+from kvedge.resources.names import COMPUTE_CONTAINER
+from tests.support.box import CHECKOUT, small_vm
+from tests.support.cluster.kvedge_cluster import Cluster, LocalCluster
+from tests.support.terminal import in_terminal
+from tests.support.waiting import wait_until
+
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(500)]
+
+
+def test_a_vm_boots_gets_its_address_answers_and_is_shut_down_by_acpi(cluster: Cluster) -> None:
+    cluster.apply(small_vm("life", cluster.image))
+    vmi = cluster.wait_phase("life", "Running")
+    (pod,) = cluster.pods(vmi)
+    assert vmi.status.interfaces[0].ip_address == pod.status.pod_ip
+    assert vmi.status.node_name == pod.spec.node_name
+    cluster.wait_answer("life")
+    wait_until(lambda: cluster.vm("life").status.ready, "the VM is ready")
+    cluster.cli("stop", "life", "--wait")
+    cluster.wait_gone("life")
+    assert cluster.vm("life").status.printable_status == "Stopped"
+    events = cluster.kubectl("get", "events", "--field-selector", "involvedObject.name=life").stdout
+    # It went by itself: nobody had to kill it.
+    assert "ShuttingDown" in events
+    cluster.cli("start", "life")
+    again = cluster.wait_phase("life", "Running")
+    assert again.metadata.uid != vmi.metadata.uid
+    cluster.remove_vm("life")
+
+
+def test_console_log_exec_and_log_of_the_launcher_are_useful(cluster: Cluster) -> None:
+    cluster.apply(small_vm("talk", cluster.image))
+    vmi = cluster.wait_phase("talk", "Running")
+    environment = {**os.environ, "KUBECONFIG": str(cluster.kubeconfig), "TERM": "xterm"}
+    with in_terminal([*CHECKOUT, "console", "talk"], environment) as (terminal, process):
+        terminal.wait_for(b"Successfully connected")
+        terminal.type_until("\r", b"login:")
+        terminal.type("\x1d")
+        assert process.wait(20) == 0
+    assert "login:" in cluster.cli("console", "talk", "--log").stdout
+    (pod,) = cluster.pods(vmi)
+    log = cluster.kubectl("logs", pod.metadata.name).stdout
+    assert "domain" in log
+    listed = cluster.kubectl("exec", pod.metadata.name, "--", "/usr/bin/ls", "/run/kubevirt-private").stdout
+    assert vmi.metadata.uid in listed
+    cluster.remove_vm("talk")
+
+
+def test_the_launcher_pod_has_no_privilege(cluster: Cluster) -> None:
+    cluster.apply(small_vm("bare", cluster.image))
+    vmi = cluster.wait_phase("bare", "Running")
+    (pod,) = cluster.pods(vmi)
+    status = cluster.kubectl("exec", pod.metadata.name, "-c", COMPUTE_CONTAINER, "--", "/usr/bin/cat", "/proc/1/status")
+    facts = dict(line.split(":\t", 1) for line in status.stdout.splitlines() if ":\t" in line)
+    assert facts["Uid"].split() == ["107"] * 4
+    assert facts["CapEff"] == facts["CapBnd"] == "0" * 16
+    assert facts["NoNewPrivs"] == "1"
+    assert facts["Seccomp"] == "2"
+    found = cluster.kubectl("exec", pod.metadata.name, "--", "/usr/bin/ls", "/run", check=False).stdout
+    assert "secrets" not in found
+    cluster.remove_vm("bare")
+
+
+@pytest.mark.parametrize(
+    ("strategy", "runs_again"), [("Always", True), ("RerunOnFailure", True), ("Once", False), ("Manual", False)]
+)
+def test_a_guest_that_is_killed_obeys_its_run_strategy(
+    own_cluster: LocalCluster, strategy: str, runs_again: bool
+) -> None:
+    name = f"crash-{strategy.lower()}"
+    own_cluster.apply(small_vm(name, own_cluster.image, strategy))
+    if strategy == "Manual":
+        own_cluster.cli("start", name)
+    vmi = own_cluster.wait_phase(name, "Running")
+    (qemu,) = own_cluster.qemu_pids(vmi.metadata.uid)
+    os.kill(qemu, signal.SIGKILL)
+
+    def settled() -> bool:
+        found = own_cluster.vmi(name)
+        if runs_again:
+            return found is not None and found.metadata.uid != vmi.metadata.uid and found.status.phase == "Running"
+        return found is None or found.status.phase == "Failed"
+
+    wait_until(settled, f"a VM that is {strategy} settles", 200, 0.2)
+    assert own_cluster.qemu_pids(vmi.metadata.uid) == []
+    found = own_cluster.vmi(name)
+    assert len(own_cluster.qemu_pids(found.metadata.uid) if found else ()) == int(runs_again)
+    own_cluster.remove_vm(name)
