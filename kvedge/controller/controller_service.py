@@ -17,6 +17,7 @@ from typing import Final
 from kvedge.controller.cluster_config import ClusterConfig
 from kvedge.controller.kubevirt_loop import KubeVirtLoop, KubeVirtSources
 from kvedge.controller.kubevirt_status import Release
+from kvedge.controller.node_loop import NodeLoop, NodeSources
 from kvedge.controller.vm_loop import VmLoop, VmSources
 from kvedge.controller.vmi_loop import VmiLoop, VmiSources
 from kvedge.kube.configuration_follower import ConfigurationFollower
@@ -24,7 +25,7 @@ from kvedge.kube.events import EventRecorder
 from kvedge.kube.informer import Informer
 from kvedge.kube.kube_client import KubeClient
 from kvedge.kube.leases import LeaderElection
-from kvedge.resources.core import Pod
+from kvedge.resources.core import Node, Pod
 from kvedge.resources.names import APP, SYSTEM_NAMESPACE
 from kvedge.resources.vm import VirtualMachine
 from kvedge.resources.vmi import VirtualMachineInstance
@@ -129,7 +130,7 @@ class ControllerRole:
             assert self._client is not None
             self._end()
             raise ControllerError(
-                f"{self._client.host} did not list VirtualMachines, VirtualMachineInstances and Pods within"
+                f"{self._client.host} did not list VirtualMachines, VirtualMachineInstances, Pods and Nodes within"
                 f" {_SYNC_SECONDS:.0f} s: is it up, and are kvedge's CRDs installed?"
             )
 
@@ -141,18 +142,25 @@ class _Work:
         self._vms = Informer(client, VirtualMachine)
         self._vmis = Informer(client, VirtualMachineInstance)
         self._pods = Informer(client, Pod, label_selector=f"{APP}=virt-launcher")
+        self._nodes = Informer(client, Node)
         self._events = EventRecorder(client, _COMPONENT, clock=clock)
         self._configuration = ConfigurationFollower(client, "controller")
         self._configuration.on_change(lambda found: set_verbosity("controller", found.log_levels.controller))
         self._vm_loop = VmLoop(VmSources(client, self._vms, self._vmis, self._events, clock))
+        self._node_loop = NodeLoop(NodeSources(client, self._nodes, self._events, clock))
         self._vmi_loop = VmiLoop(
-            VmiSources(client, self._vmis, self._pods, self._events, clock),
-            lambda: config.configured(self._configuration.current),
+            VmiSources(client, self._vmis, self._pods, self._events, clock, self._node_loop.state),
+            lambda: config.configured(self._configuration.current, self._nodes.list()),
         )
+        self._node_loop.on_change(self._vmi_loop.node_changed)
         self._kubevirt_loop = KubeVirtLoop(
-            KubeVirtSources(client, self._configuration, self._vmis, self._events, clock),
+            KubeVirtSources(
+                client, self._configuration, self._vmis, self._events, clock, self._node_loop.has_schedulable
+            ),
             Release(config.version, config.default_architecture),
         )
+        self._informers = (self._nodes, self._pods, self._vmis, self._vms)
+        self._loops = (self._node_loop, self._kubevirt_loop, self._vmi_loop, self._vm_loop)
         self._stopped = threading.Event()
         self._starter = threading.Thread(target=self._start_loops, name="controller-start", daemon=True)
 
@@ -160,7 +168,7 @@ class _Work:
         """Begin to list; the loops follow when everything is known, as a plan on half a world is a wrong one."""
         self._events.start()
         self._configuration.start()
-        for informer in (self._vms, self._vmis, self._pods):
+        for informer in self._informers:
             informer.start()
         self._starter.start()
 
@@ -168,11 +176,10 @@ class _Work:
         """End all threads."""
         self._stopped.set()
         self._starter.join(2 * _SYNC_POLL_SECONDS)
-        self._vm_loop.stop()
-        self._vmi_loop.stop()
-        self._kubevirt_loop.stop()
+        for part in reversed(self._loops):
+            part.stop()
         self._configuration.stop()
-        for informer in (self._vms, self._vmis, self._pods):
+        for informer in self._informers:
             informer.stop()
         self._events.stop()
 
@@ -184,14 +191,13 @@ class _Work:
     def wait_synced(self, timeout: float) -> bool:
         """Whether everything was listed within `timeout` seconds."""
         deadline = time.monotonic() + timeout
-        informers = (self._pods, self._vmis, self._vms)
-        return all(informer.wait_synced(max(0.0, deadline - time.monotonic())) for informer in informers)
+        return all(informer.wait_synced(max(0.0, deadline - time.monotonic())) for informer in self._informers)
 
     def failure(self) -> str | None:
         """Why a part no longer works, or None."""
-        loops = (self._vm_loop.loop, self._vmi_loop.loop, self._kubevirt_loop.loop)
-        for part in (self._vms, self._vmis, self._pods, self._configuration, *loops):
-            detail = part.failure()
+        loops = [part.loop for part in self._loops]
+        watchers = [self._nodes.failure(), self._pods.failure(), self._vmis.failure(), self._vms.failure()]
+        for detail in (*watchers, self._configuration.failure(), *(loop.failure() for loop in loops)):
             if detail is not None:
                 return detail
         for loop in loops:
@@ -205,7 +211,6 @@ class _Work:
                 return
         # Without the object's CRD this waits in vain; defaults hold then.
         self._configuration.wait(_CONFIGURATION_SECONDS)
-        self._kubevirt_loop.start()
-        self._vmi_loop.start()
-        self._vm_loop.start()
+        for part in self._loops:
+            part.start()
         log.info("controller works", extra={"facts": {"vms": len(self._vms.list()), "vmis": len(self._vmis.list())}})

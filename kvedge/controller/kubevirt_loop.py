@@ -6,8 +6,8 @@ Run by the controller role. Which configuration is in force is the follower's to
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 from typing import Final, Literal, cast
 
 from kvedge.controller.kubevirt_status import Health, Release, events_of, status_patch, wanted_status
@@ -21,9 +21,9 @@ from kvedge.kube.reconcile_loop import Again, ReconcileLoop
 from kvedge.kube.work_queue import Key
 from kvedge.resources.kubevirt import DEFAULT_NAME, KubeVirt
 from kvedge.resources.meta import ObjectMeta
-from kvedge.resources.names import HEARTBEAT, LAUNCHER_IMAGE, SCHEDULABLE, SYSTEM_NAMESPACE
+from kvedge.resources.names import LAUNCHER_IMAGE, SYSTEM_NAMESPACE
 from kvedge.resources.vmi import VirtualMachineInstance
-from kvedge.runtime.clock import Clock, parse_rfc3339
+from kvedge.runtime.clock import Clock
 
 log = logging.getLogger(__name__)
 
@@ -33,10 +33,6 @@ _FIRST_LOOKS_SECONDS: Final = 1.0
 # The namespace of the object is made by the api role, which may start after us.
 _RETRY_SECONDS: Final = 2.0
 _ASK_SECONDS: Final = 5.0
-# KubeVirt's limit: a node that has not said anything for that long takes no VM.
-_HEARTBEAT_LIMIT: Final = timedelta(minutes=5)
-# One of these ready is enough.
-_MOST_NODES: Final = 500
 _DISCOVERY: Final = "/apis/subresources.kubevirt.io/v1"
 _AT_START: Final = Key(SYSTEM_NAMESPACE, "")
 
@@ -50,6 +46,8 @@ class KubeVirtSources:
     vmis: Informer[VirtualMachineInstance]
     events: EventRecorder
     clock: Clock
+    # Whether any node's handler is ready to run VMs.
+    has_node: Callable[[], bool]
 
 
 class KubeVirtLoop:
@@ -62,6 +60,7 @@ class KubeVirtLoop:
         self._vmis = sources.vmis
         self._events = sources.events
         self._clock = sources.clock
+        self._has_node = sources.has_node
         self._release = release
         self.loop = ReconcileLoop("kubevirt", self.reconcile)
 
@@ -128,13 +127,6 @@ class KubeVirtLoop:
             return False
         return True
 
-    def _has_node(self) -> bool:
-        query = {"labelSelector": f"{SCHEDULABLE}=true", "limit": str(_MOST_NODES)}
-        found = self._hurried.request("GET", "/api/v1/nodes", query=query)
-        oldest = self._clock.now() - _HEARTBEAT_LIMIT
-        beats = [(item["metadata"].get("annotations") or {}).get(HEARTBEAT, "") for item in found.get("items") or ()]
-        return any(_moment(beat) > oldest for beat in beats)
-
     def _outdated(self) -> int:
         """VMIs whose launcher was made for another layout of its image."""
         found = [vmi.status.launcher_container_image_version for vmi in self._vmis.list() if not vmi.is_final]
@@ -147,11 +139,3 @@ class KubeVirtLoop:
         # Which one counts may have changed with it.
         for item in self._follower.informer.list():
             self.loop.add(Key(item.metadata.namespace, item.metadata.name))
-
-
-def _moment(text: str) -> datetime:
-    """When a heartbeat was; long ago when it says nothing that can be read."""
-    try:
-        return parse_rfc3339(text).astimezone(UTC)
-    except ValueError:
-        return datetime.fromtimestamp(0, UTC)

@@ -14,6 +14,8 @@ from typing import Final
 
 from kvedge.controller.cluster_config import ClusterConfig
 from kvedge.controller.create_patience import CreatePatience
+from kvedge.controller.launcher_pod_status import has_ended
+from kvedge.controller.node_plan import NodeState
 from kvedge.controller.vmi_plan import (
     ConfirmPodLost,
     CreatePod,
@@ -23,7 +25,6 @@ from kvedge.controller.vmi_plan import (
     VmiAction,
     VmiPlan,
     VmiView,
-    has_ended,
     plan_create_failure,
     plan_vmi,
 )
@@ -56,6 +57,7 @@ class VmiSources:
     pods: Informer[Pod]
     events: EventRecorder
     clock: Clock
+    node_state: Callable[[str], NodeState | None]
 
 
 class VmiLoop:
@@ -65,10 +67,12 @@ class VmiLoop:
         """`config` says what holds for Pods that are made now."""
         self._client = sources.client
         self._vmis = sources.vmis
+        self._vmis.add_index("node", _node_of)
         self._pods = sources.pods
         self._pods.add_index("vmi", _vmi_of)
         self._events = sources.events
         self._clock = sources.clock
+        self._node_state = sources.node_state
         self._config = config
         self._patience = CreatePatience(sources.clock.monotonic)
         # Since when a VMI's Pod has been gone or has ended, by the VMI's UID.
@@ -84,6 +88,11 @@ class VmiLoop:
     def stop(self) -> None:
         """End the workers."""
         self.loop.stop()
+
+    def node_changed(self, name: str) -> None:
+        """Look at the VMIs of a node again."""
+        for vmi in self._vmis.indexed("node", name):
+            self.loop.add(Key(vmi.metadata.namespace, vmi.metadata.name))
 
     def reconcile(self, key: Key) -> Again | None:
         """One pass for one VMI."""
@@ -103,13 +112,14 @@ class VmiLoop:
     def _view(self, vmi: VirtualMachineInstance) -> VmiView:
         uid = vmi.metadata.uid
         pods = self._own_pods(vmi, self._pods.owned_by(uid))
+        node = self._node_state(vmi.status.node_name) if vmi.status.node_name else None
         if not all(has_ended(pod) for pod in pods):
             self._podless_since.pop(uid, None)
-            return VmiView(vmi, pods)
+            return VmiView(vmi, pods, node=node)
         now = self._clock.monotonic()
         podless = now - self._podless_since.setdefault(uid, now)
         others = self._pods.indexed("vmi", f"{vmi.metadata.namespace}/{vmi.metadata.name}")
-        return VmiView(vmi, pods, podless, earlier_pods=others)
+        return VmiView(vmi, pods, podless, others, node)
 
     def _carry_out(self, vmi: VirtualMachineInstance, plan: VmiPlan) -> float | None:
         if plan.warning is not None and any(isinstance(action, PatchVmi) for action in plan.actions):
@@ -246,3 +256,7 @@ def _vmi_of(pod: Pod) -> tuple[str, ...]:
     if owner is None or owner.kind != VirtualMachineInstance.KIND.kind:
         return ()
     return (f"{pod.metadata.namespace}/{owner.name}",)
+
+
+def _node_of(vmi: VirtualMachineInstance) -> tuple[str, ...]:
+    return (vmi.status.node_name,) if vmi.status.node_name else ()

@@ -8,7 +8,7 @@ loss of the Pod, and the finalizer.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final, TypeAlias
 
@@ -18,13 +18,22 @@ from kvedge.controller.cluster_config import ClusterConfig
 from kvedge.controller.condition_rules import with_condition
 from kvedge.controller.launcher_pod_manifest import launcher_pod
 from kvedge.controller.launcher_pod_resources import overhead_bytes
-from kvedge.controller.vmi_status import (
+from kvedge.controller.launcher_pod_status import (
     SYNCHRONIZED,
+    disruption,
+    end_failure,
+    has_ended,
+    has_ready_containers,
+    has_succeeded,
+    start_failure,
+)
+from kvedge.controller.node_plan import UNRESPONSIVE, NodeState
+from kvedge.controller.vmi_status import (
+    NODE_NOT_READY,
+    READY,
     Facts,
     after_hand_over,
     before_hand_over,
-    has_ready_containers,
-    image_failure,
     with_phase,
 )
 from kvedge.kube.patches import merge_difference
@@ -35,7 +44,6 @@ from kvedge.resources.names import NODE_NAME, UNPAUSED_GATE, VM_FINALIZER, VMI_F
 from kvedge.resources.phases import Phase
 from kvedge.resources.vmi import VirtualMachineInstance, VirtualMachineInstanceStatus
 
-_FINAL_POD_PHASES: Final = frozenset({"Succeeded", "Failed"})
 _OURS: Final = frozenset({"", "Pending", "Scheduling"})
 # The handler has this long to say how a guest ended whose Pod is gone, or has ended and can still be asked.
 LOST_SECONDS: Final = 5.0
@@ -91,12 +99,13 @@ class VmiPlan:
 @dataclass(frozen=True, slots=True)
 class VmiView:
     """A VMI, the Pods whose controller is this very VMI, for how many seconds none of them has been running or about
-    to, and Pods of VMIs that had the same name before."""
+    to, Pods of VMIs that had the same name before, and the node that it was handed over to, when that is known."""
 
     vmi: VirtualMachineInstance
     pods: Sequence[Pod]
     podless_seconds: float = 0.0
     earlier_pods: Sequence[Pod] = ()
+    node: NodeState | None = None
 
 
 def plan_vmi(view: VmiView, config: ClusterConfig, now: datetime) -> VmiPlan:
@@ -104,19 +113,19 @@ def plan_vmi(view: VmiView, config: ClusterConfig, now: datetime) -> VmiPlan:
     vmi, pods = view.vmi, view.pods
     pod = launcher_of(pods)
     if vmi.is_final:
-        return _plan_end(vmi, pods, vmi.status, now)
+        return _plan_end(view, vmi.status, now)
     if vmi.status.phase not in _OURS and (pod is None or has_ended(pod)):
         return _plan_without_launcher(view, pod, now)
     if vmi.metadata.deletion_timestamp is not None:
-        return _plan_deletion(vmi, pods, now)
+        return _plan_deletion(view, now)
     if vmi.status.phase in ("", "Pending"):
-        if pod is None and not all(has_ended(earlier) for earlier in view.earlier_pods):
-            # Somebody took an earlier run's finalizer off by hand: its guest may still run on the same disks.
-            return VmiPlan(again_after=1.0)
+        earlier = next((earlier for earlier in view.earlier_pods if not has_ended(earlier)), None)
+        if pod is None and earlier is not None:
+            return _plan_behind(vmi, earlier, config, now)
         return _plan_pending(vmi, pod, config, now)
     if vmi.status.phase == "Scheduling":
         return _plan_scheduling(vmi, pod, config, now)
-    return _plan_handed_over(vmi, pod, now)
+    return _plan_handed_over(view, now)
 
 
 def plan_create_failure(vmi: VirtualMachineInstance, message: str, config: ClusterConfig, now: datetime) -> VmiPlan:
@@ -127,14 +136,16 @@ def plan_create_failure(vmi: VirtualMachineInstance, message: str, config: Clust
     return VmiPlan(_patches(vmi, status), failure)
 
 
-def has_ended(pod: Pod) -> bool:
-    """Whether nothing of the Pod runs any more."""
-    return pod.status.phase in _FINAL_POD_PHASES
-
-
 def launcher_of(pods: Sequence[Pod]) -> Pod | None:
     """The Pod that counts: one that lives before one that is over, else the oldest."""
     return min(pods, key=lambda pod: (_is_over(pod), pod.metadata.creation_timestamp or ""), default=None)
+
+
+def _plan_behind(vmi: VirtualMachineInstance, earlier: Pod, config: ClusterConfig, now: datetime) -> VmiPlan:
+    """Somebody took an earlier run's finalizer off by hand: its guest may still run on the same disks."""
+    where = f" on node {earlier.spec.node_name}" if earlier.spec.node_name else ""
+    message = f"waits for the end of pod {earlier.metadata.name}{where}, which an earlier run of this name left behind"
+    return replace(plan_create_failure(vmi, message, config, now), again_after=1.0)
 
 
 def _plan_pending(vmi: VirtualMachineInstance, pod: Pod | None, config: ClusterConfig, now: datetime) -> VmiPlan:
@@ -144,18 +155,22 @@ def _plan_pending(vmi: VirtualMachineInstance, pod: Pod | None, config: ClusterC
             finalizers = [*vmi.metadata.finalizers, VMI_FINALIZER]
             return VmiPlan((PatchVmi({"metadata": {"finalizers": finalizers}}),))
         return VmiPlan((CreatePod(launcher_pod(vmi, config)),))
-    facts = Facts(overhead_bytes(vmi, config), failure=image_failure(pod))
+    facts = Facts(overhead_bytes(vmi, config), failure=start_failure(pod))
     return VmiPlan(_patches(vmi, before_hand_over(vmi, pod, "Scheduling", facts, now)))
 
 
 def _plan_scheduling(vmi: VirtualMachineInstance, pod: Pod | None, config: ClusterConfig, now: datetime) -> VmiPlan:
     overhead = overhead_bytes(vmi, config)
     if pod is None or _is_over(pod):
-        facts = Facts(overhead, reason=_why_over(pod))
-        failed = _patches(vmi, before_hand_over(vmi, pod, "Failed", facts, now))
-        return VmiPlan(failed if pod is not None else (ConfirmPodLost(), *failed))
+        failure = None if pod is None else end_failure(pod)
+        facts = Facts(overhead, reason=_why_over(pod), failure=failure)
+        status = before_hand_over(vmi, pod, "Failed", facts, now)
+        failed = _patches(vmi, status)
+        if pod is None:
+            return VmiPlan((ConfirmPodLost(), *failed))
+        return VmiPlan(failed, failure or _news(vmi, pod, status))
     if not has_ready_containers(pod):
-        failure = image_failure(pod)
+        failure = start_failure(pod)
         facts = Facts(overhead, failure=failure)
         return VmiPlan(_patches(vmi, before_hand_over(vmi, pod, "Scheduling", facts, now)), failure)
     status = before_hand_over(vmi, pod, "Scheduled", Facts(overhead), now)
@@ -164,45 +179,57 @@ def _plan_scheduling(vmi: VirtualMachineInstance, pod: Pod | None, config: Clust
     return VmiPlan((*_patches(vmi, status, labels), *_gate(vmi, pod, now)))
 
 
-def _plan_handed_over(vmi: VirtualMachineInstance, pod: Pod | None, now: datetime) -> VmiPlan:
+def _plan_handed_over(view: VmiView, now: datetime) -> VmiPlan:
+    vmi, pod = view.vmi, launcher_of(view.pods)
     assert pod is not None
-    return VmiPlan((*_patches(vmi, after_hand_over(vmi, pod, now)), *_gate(vmi, pod, now)))
+    status = after_hand_over(vmi, pod, view.node, now)
+    return VmiPlan((*_patches(vmi, status), *_gate(vmi, pod, now)), _news(vmi, pod, status))
 
 
 def _plan_without_launcher(view: VmiView, pod: Pod | None, now: datetime) -> VmiPlan:
     """The launcher is gone or has ended: the handler knows how the guest ended, unless it is gone as well."""
-    patience = LOST_SECONDS if pod is None else ENDED_SECONDS
+    vmi, node = view.vmi, view.node
+    nobody_tells = node is not None and node.unresponsive
+    patience = 0.0 if nobody_tells else LOST_SECONDS if pod is None else ENDED_SECONDS
     if view.podless_seconds < patience:
-        return VmiPlan(again_after=patience - view.podless_seconds)
-    vmi = view.vmi
-    # A launcher exits with 0 only when its guest has shut down.
-    phase: Phase = "Succeeded" if pod is not None and pod.status.phase == "Succeeded" else "Failed"
+        waiting = after_hand_over(vmi, pod, node, now) if pod is not None else vmi.status
+        return VmiPlan(_patches(vmi, waiting), _news(vmi, pod, waiting), patience - view.podless_seconds)
+    phase: Phase = "Succeeded" if pod is not None and has_succeeded(pod) else "Failed"
+    warning = None
     reason = "" if phase == "Succeeded" else _why_over(pod)
-    status = with_phase(after_hand_over(vmi, pod, now), phase, reason, now)
+    if phase == "Failed" and node is not None and nobody_tells:
+        reason = UNRESPONSIVE
+        message = f"virt-handler on node {node.name} is not responsive, marking VMI as failed"
+        warning = Condition(type=READY, status="False", reason=UNRESPONSIVE, message=message)
+    status = with_phase(after_hand_over(vmi, pod, node, now), phase, reason, now)
     confirmed = () if pod is not None else (ConfirmPodLost(),)
-    return VmiPlan((*confirmed, *_patches(vmi, status)))
+    return VmiPlan((*confirmed, *_patches(vmi, status)), warning)
 
 
-def _plan_deletion(vmi: VirtualMachineInstance, pods: Sequence[Pod], now: datetime) -> VmiPlan:
+def _plan_deletion(view: VmiView, now: datetime) -> VmiPlan:
     """The Pod goes, its launcher gets SIGTERM, the handler shuts the guest down and has the word on how it ended."""
+    vmi, pods = view.vmi, view.pods
     if pods:
-        gone = tuple(DeletePod(pod) for pod in pods if pod.metadata.deletion_timestamp is None)
-        handed_over = vmi.status.phase not in _OURS
-        ready = _patches(vmi, after_hand_over(vmi, launcher_of(pods), now)) if handed_over else ()
-        return VmiPlan((*gone, *ready))
-    status = with_phase(after_hand_over(vmi, None, now), "Failed", "", now)
-    return _plan_end(vmi, pods, status, now)
+        pod = launcher_of(pods)
+        gone = tuple(DeletePod(item) for item in pods if item.metadata.deletion_timestamp is None)
+        status = vmi.status if vmi.status.phase in _OURS else after_hand_over(vmi, pod, view.node, now)
+        return VmiPlan((*gone, *_patches(vmi, status)), _news(vmi, pod, status))
+    status = with_phase(after_hand_over(vmi, None, view.node, now), "Failed", "", now)
+    return _plan_end(view, status, now)
 
 
-def _plan_end(
-    vmi: VirtualMachineInstance, pods: Sequence[Pod], status: VirtualMachineInstanceStatus, now: datetime
-) -> VmiPlan:
+def _plan_end(view: VmiView, status: VirtualMachineInstanceStatus, now: datetime) -> VmiPlan:
     """A run that is over: its Pod stays for its logs until the VMI is deleted, the VMI until its Pods are gone."""
-    if vmi.metadata.deletion_timestamp is None:
-        ready = after_hand_over(vmi, launcher_of(pods), now) if pods else vmi.status
-        return VmiPlan(_patches(vmi, ready))
+    vmi, pods = view.vmi, view.pods
     if pods:
-        return VmiPlan(tuple(DeletePod(pod) for pod in pods if pod.metadata.deletion_timestamp is None))
+        is_going = vmi.metadata.deletion_timestamp is not None
+        ended = tuple(DeletePod(pod) for pod in pods if is_going and pod.metadata.deletion_timestamp is None)
+        is_lost = view.node is not None and bool(view.node.trouble)
+        # Who waits for the end of a VMI on a lost node is told why; otherwise it is a matter of moments.
+        status = vmi.status if is_going and not is_lost else after_hand_over(vmi, launcher_of(pods), view.node, now)
+        return VmiPlan((*ended, *_patches(vmi, status)), _news(vmi, launcher_of(pods), status))
+    if vmi.metadata.deletion_timestamp is None:
+        return VmiPlan()
     kept = [name for name in vmi.metadata.finalizers if name != VMI_FINALIZER and not _is_stale(name, vmi)]
     metadata: JsonObject = {}
     if kept != vmi.metadata.finalizers:
@@ -233,6 +260,17 @@ def _gate(vmi: VirtualMachineInstance, pod: Pod, now: datetime) -> tuple[PatchPo
     made = condition(with_condition(pod.status.conditions, wanted, now), UNPAUSED_GATE)
     assert made is not None
     return (PatchPodStatus(pod, {"status": {"conditions": [encode(made)]}}),)
+
+
+def _news(vmi: VirtualMachineInstance, pod: Pod | None, status: VirtualMachineInstanceStatus) -> Condition | None:
+    """What a user should be told of the Ready condition that is about to be written: a lost node, a disruption."""
+    old, new = condition(vmi.status.conditions, READY), condition(status.conditions, READY)
+    if new is None or (old is not None and (old.reason, old.message) == (new.reason, new.message)):
+        return None
+    by = None if pod is None else disruption(pod)
+    if new.reason == NODE_NOT_READY or by is None:
+        return new if new.reason == NODE_NOT_READY else None
+    return msgspec.structs.replace(new, reason=by.reason or new.reason)
 
 
 def _patches(

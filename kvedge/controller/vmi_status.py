@@ -6,7 +6,6 @@ controller keeps to the conditions that it alone can know from the Pod.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
@@ -14,26 +13,20 @@ from typing import Final
 import msgspec
 
 from kvedge.controller.condition_rules import with_condition, without_conditions
+from kvedge.controller.launcher_pod_status import START_REASONS, SYNCHRONIZED, compute_image, disruption, has_ended
+from kvedge.controller.node_plan import NodeState
 from kvedge.controller.vm_status import guest_not_running
-from kvedge.resources.core import ContainerStatus, Pod
+from kvedge.resources.core import Pod
 from kvedge.resources.meta import Condition, condition
-from kvedge.resources.names import COMPUTE_CONTAINER, LAUNCHER_UID
+from kvedge.resources.names import LAUNCHER_UID
 from kvedge.resources.phases import Phase, check_transition
 from kvedge.resources.quantities import format_bytes
 from kvedge.resources.vmi import MemoryStatus, PhaseTransition, VirtualMachineInstance, VirtualMachineInstanceStatus
 from kvedge.runtime.clock import rfc3339
 
-SYNCHRONIZED: Final = "Synchronized"
-_READY: Final = "Ready"
+READY: Final = "Ready"
+NODE_NOT_READY: Final = "NodeNotReady"
 _POD_SCHEDULED: Final = "PodScheduled"
-# What kubelets and the node agent call it, and what the VMI says of it.
-_IMAGE_REASONS: Final[Mapping[str, str]] = {
-    "ErrImagePull": "ErrImagePull",
-    "ErrImageNeverPull": "ErrImagePull",
-    "InvalidImageName": "ErrImagePull",
-    "ImagePullBackOff": "ImagePullBackOff",
-}
-_OURS: Final = frozenset({"FailedCreate", "ErrImagePull", "ImagePullBackOff"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,13 +61,15 @@ def before_hand_over(
         changed,
         active_pods={**status.active_pods, pod.metadata.uid: pod.spec.node_name},
         qos_class=pod.status.qos_class or status.qos_class,
-        launcher_container_image_version=_compute_image(pod),
+        launcher_container_image_version=compute_image(pod),
     )
 
 
-def after_hand_over(vmi: VirtualMachineInstance, pod: Pod | None, now: datetime) -> VirtualMachineInstanceStatus:
+def after_hand_over(
+    vmi: VirtualMachineInstance, pod: Pod | None, node: NodeState | None, now: datetime
+) -> VirtualMachineInstanceStatus:
     """The handler's status with our Ready condition."""
-    conditions = with_condition(vmi.status.conditions, _ready(vmi.status.phase, pod), now)
+    conditions = with_condition(vmi.status.conditions, _ready(vmi.status.phase, pod, node), now)
     return msgspec.structs.replace(vmi.status, conditions=without_conditions(conditions, {_POD_SCHEDULED}))
 
 
@@ -97,33 +92,10 @@ def with_phase(
     )
 
 
-def image_failure(pod: Pod) -> Condition | None:
-    """The Synchronized condition for an image that cannot be had, or None."""
-    for status in (*pod.status.init_container_statuses, *pod.status.container_statuses):
-        waiting = None if status.state is None else status.state.waiting
-        if waiting is not None and waiting.reason in _IMAGE_REASONS:
-            reason = _IMAGE_REASONS[waiting.reason]
-            return Condition(type=SYNCHRONIZED, status="False", reason=reason, message=waiting.message)
-    return None
-
-
-def has_ready_containers(pod: Pod) -> bool:
-    """Whether all containers run and are ready, and the Pod is on a node: the launcher can be taken over."""
-    statuses: Sequence[ContainerStatus] = pod.status.container_statuses
-    complete = len(statuses) >= max(1, len(pod.spec.containers)) and all(_is_up(status) for status in statuses)
-    return complete and bool(pod.spec.node_name) and pod.status.phase == "Running"
-
-
-def _is_up(status: ContainerStatus) -> bool:
-    """The launcher's own is ready when its guest says so, by a probe: to get there, it must be taken over first."""
-    runs = status.state is not None and status.state.running is not None
-    return status.ready or (status.name == COMPUTE_CONTAINER and runs)
-
-
 def _conditions(
     vmi: VirtualMachineInstance, pod: Pod | None, phase: Phase, failure: Condition | None, now: datetime
 ) -> list[Condition]:
-    conditions = with_condition(vmi.status.conditions, _ready(phase, pod), now)
+    conditions = with_condition(vmi.status.conditions, _ready(phase, pod, None), now)
     scheduled = None if pod is None else condition(pod.status.conditions, _POD_SCHEDULED)
     if scheduled is not None and scheduled.status == "False":
         conditions = with_condition(conditions, scheduled, now)
@@ -133,27 +105,42 @@ def _conditions(
         return with_condition(conditions, failure, now)
     old = condition(conditions, SYNCHRONIZED)
     # The last word on a run that never got further stays; otherwise what failed before is over.
-    if old is not None and old.reason in _OURS and phase != "Failed":
+    if old is not None and old.reason in START_REASONS and phase != "Failed":
         return without_conditions(conditions, {SYNCHRONIZED})
     return conditions
 
 
-def _ready(phase: Phase, pod: Pod | None) -> Condition:
+def _ready(phase: Phase, pod: Pod | None, node: NodeState | None) -> Condition:
     if pod is None:
         return _not_ready("PodNotExists", "virt-launcher pod has not yet been scheduled")
-    if pod.metadata.deletion_timestamp is not None:
-        return _not_ready("PodTerminating", "virt-launcher pod is terminating")
+    is_lost = node is not None and bool(node.trouble) and not has_ended(pod)
+    if pod.metadata.deletion_timestamp is not None or disruption(pod) is not None:
+        return _not_ready("PodTerminating", _why_terminating(pod, node if is_lost else None))
+    if is_lost and node is not None:
+        return _not_ready(NODE_NOT_READY, f"node {node.name} is not ready, the guest may still run: {node.trouble}")
     if phase != "Running":
         return guest_not_running()
-    found = condition(pod.status.conditions, _READY)
+    found = condition(pod.status.conditions, READY)
     if found is None:
         return _not_ready("PodConditionMissing", "virt-launcher pod is missing the Ready condition")
-    return Condition(type=_READY, status=found.status, reason=found.reason, message=found.message)
+    return Condition(type=READY, status=found.status, reason=found.reason, message=found.message)
+
+
+def _why_terminating(pod: Pod, lost: NodeState | None) -> str:
+    by = disruption(pod)
+    text = "virt-launcher pod is terminating"
+    if by is not None:
+        text = f"{text} ({by.reason}: {by.message})" if by.message else f"{text} ({by.reason})"
+    if lost is None:
+        return text
+    text = f"{text}, but node {lost.name} is not ready, and the guest may still run there: {lost.trouble}"
+    if lost.out_of_service:
+        return f"{text} (the node is out of service: Kubernetes is about to remove its pods)"
+    return (
+        f"{text} (nothing is started elsewhere before the node is back, its Node is deleted, or it has the taint"
+        " node.kubernetes.io/out-of-service)"
+    )
 
 
 def _not_ready(reason: str, message: str) -> Condition:
-    return Condition(type=_READY, status="False", reason=reason, message=message)
-
-
-def _compute_image(pod: Pod) -> str:
-    return next((item.image for item in pod.spec.containers if item.name == COMPUTE_CONTAINER), "")
+    return Condition(type=READY, status="False", reason=reason, message=message)

@@ -77,7 +77,8 @@ _CONTROLLER: Final = (
     # It keeps the KubeVirt object's status true, and makes the object where there is none.
     right(("create",), "kubevirt.io", "kubevirts"),
     right(("patch",), "kubevirt.io", "kubevirts/status"),
-    right(("list",), "core", "nodes"),
+    # It takes the label kubevirt.io/schedulable from a node whose handler says nothing any more.
+    right((*READ, "patch"), "core", "nodes"),
     right(("create", "patch"), "core", "events"),
     # The election.
     right(("get", "create", "update"), "coordination.k8s.io", "leases", namespace=SYSTEM_NAMESPACE),

@@ -17,6 +17,8 @@ from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
 from kvedge.controller.launcher_pod_manifest import launcher_pod_name
+from kvedge.controller.launcher_pod_status import has_ended
+from kvedge.controller.node_plan import NodeState
 from kvedge.controller.vm_plan import AdoptVmi, CreateVmi, DeleteVmi, PatchVm, PatchVmStatus, VmAction, VmPlan, plan_vm
 from kvedge.controller.vm_plan import PatchVmi as PatchVmiOfVm
 from kvedge.controller.vmi_plan import (
@@ -28,17 +30,18 @@ from kvedge.controller.vmi_plan import (
     VmiAction,
     VmiPlan,
     VmiView,
-    has_ended,
     plan_vmi,
 )
 from kvedge.resources.codec import decode, encode
-from kvedge.resources.core import ContainerStatus, Pod
+from kvedge.resources.core import ContainerState, ContainerStateRunning, ContainerStatus, Pod
 from kvedge.resources.meta import Condition, OwnerReference, condition
 from kvedge.resources.names import VM_FINALIZER
 from kvedge.resources.vm import StartFailure, VirtualMachine
 from kvedge.resources.vmi import PhaseTransition, VirtualMachineInstance
 from kvedge.runtime.clock import rfc3339
 from tests.unit.controller.builders import CONFIG, NOW, VMI_UID, a_pod, a_vm, a_vmi, asked, never_ran, patched
+
+RUNNING = ContainerState(running=ContainerStateRunning(started_at="2026-01-02T03:00:00Z"))
 
 
 class Stale(Exception):
@@ -65,6 +68,8 @@ class World:
     version: int = 1000
     serial: int = 0
     podless_since: datetime | None = None
+    # The node cannot be reached: what runs there goes on, what was asked to end does not, and nobody tells of it.
+    is_cut: bool = False
 
     def view(self) -> View:
         return copy.deepcopy(View(self.vm, self.vmi, list(self.pods.values())))
@@ -90,7 +95,8 @@ class World:
         else:
             self.podless_since = None
         others = [pod for pod in view.pods if pod not in pods]
-        return plan_vmi(VmiView(view.vmi, pods, podless, others), CONFIG, self.now)
+        node = NodeState("node-1", "NodeStatusUnknown", self.is_cut) if self.is_cut else None
+        return plan_vmi(VmiView(view.vmi, pods, podless, others, node), CONFIG, self.now)
 
     @property
     def rests(self) -> bool:
@@ -210,6 +216,8 @@ class World:
     # What the node does: kubelet and handler.
 
     def node_works(self) -> None:
+        if self.is_cut:
+            return
         for name, pod in list(self.pods.items()):
             if pod.metadata.deletion_timestamp is not None:
                 self._handler_ends(pod)
@@ -218,7 +226,7 @@ class World:
                 pod.spec.node_name = "node-1"
                 pod.status.phase = "Running"
                 pod.status.container_statuses = [
-                    ContainerStatus(name="compute", ready=True, restart_count=0, image="i", image_id="")
+                    ContainerStatus(name="compute", ready=True, restart_count=0, image="i", image_id="", state=RUNNING)
                 ]
             gate = condition(pod.status.conditions, "kubevirt.io/virtual-machine-unpaused")
             if pod.status.phase == "Running" and gate is not None:
@@ -242,12 +250,25 @@ class World:
 
     def guest_ends(self, phase: Any) -> None:
         """The guest shuts down or crashes by itself; its Pod ends with it."""
-        if self.vmi is None or self.vmi.status.phase not in ("Scheduled", "Running"):
+        if self.is_cut or self.vmi is None or self.vmi.status.phase not in ("Scheduled", "Running"):
             return
         pod = self._launcher()
         self._enter(phase)
         if pod is not None:
             pod.status.phase = "Succeeded" if phase == "Succeeded" else "Failed"
+
+    def node_is_cut_off(self) -> None:
+        """What ran goes on; after some time Kubernetes asks all its Pods to end, in vain."""
+        self.is_cut = True
+        for pod in list(self.pods.values()):
+            if pod.spec.node_name:
+                pod.metadata.deletion_timestamp = rfc3339(self.now)
+
+    def node_is_declared_dead(self) -> None:
+        """Its Node was deleted, or is out of service: Pods are called failed, then removed."""
+        if self.is_cut:
+            self.pods = {name: pod for name, pod in self.pods.items() if not pod.spec.node_name}
+            self.is_cut = False
 
     def _enter(self, phase: Any) -> None:
         assert self.vmi is not None
@@ -388,6 +409,8 @@ STEPS = [
     "delete vmi",
     "delete pod",
     "lose pod",
+    "cut node",
+    "bury node",
     "halt",
 ]
 
@@ -415,6 +438,10 @@ def test_two_controllers_with_old_views_never_run_a_vm_twice_and_still_come_to_r
         elif verb == "lose":
             # Deleted by force while its node is away: the guest is gone with it in this model.
             world.pods.clear()
+        elif verb == "cut":
+            world.node_is_cut_off()
+        elif verb == "bury":
+            world.node_is_declared_dead()
         elif verb == "delete" and world.vmi is not None:
             world.vmi = world._deleted(world.vmi)
             world._collect()
@@ -424,3 +451,6 @@ def test_two_controllers_with_old_views_never_run_a_vm_twice_and_still_come_to_r
         world.now += timedelta(seconds=1)
         world.check()
     settle(world)
+    if world.is_cut:
+        world.is_cut = False
+        settle(world)

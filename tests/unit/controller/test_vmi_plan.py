@@ -19,9 +19,9 @@ from kvedge.controller.vmi_plan import (
     plan_vmi,
 )
 from kvedge.resources.codec import decode, encode
-from kvedge.resources.core import Pod
+from kvedge.resources.core import Container, Pod
 from kvedge.resources.meta import Condition, condition
-from kvedge.resources.names import UNPAUSED_GATE, VM_FINALIZER, VMI_FINALIZER
+from kvedge.resources.names import LAUNCHER_IMAGE, UNPAUSED_GATE, VM_FINALIZER, VMI_FINALIZER
 from kvedge.resources.vmi import VirtualMachineInstance
 from kvedge.runtime.clock import rfc3339
 from tests.unit.controller.builders import CONFIG, NOW, POD_UID, a_pod, a_vm, a_vmi, patched
@@ -67,7 +67,11 @@ def test_no_pod_is_created_while_an_earlier_run_of_that_name_is_still_there():
     earlier = a_vmi("Running")
     earlier.metadata.uid = "an-earlier-run"
     plan = plan_vmi(VmiView(a_vmi("Pending"), (), earlier_pods=(a_pod(earlier, "Running"),)), CONFIG, NOW)
-    assert plan == VmiPlan(again_after=1.0)
+    assert plan.again_after == 1.0
+    assert not any(isinstance(action, CreatePod) for action in plan.actions)
+    found = condition(after(a_vmi("Pending"), plan).status.conditions, "Synchronized")
+    assert found is not None
+    assert "waits for the end of pod virt-launcher-web-" in found.message
     ended = plan_vmi(VmiView(a_vmi("Pending"), (), earlier_pods=(a_pod(earlier, "Succeeded"),)), CONFIG, NOW)
     assert kinds(ended) == ["CreatePod"]
 
@@ -113,11 +117,24 @@ def test_nothing_is_handed_over_before_the_pod_runs_on_a_node(phase, node):
     assert after(vmi, planned(vmi, a_pod(vmi, phase, node))).status.phase == "Scheduling"
 
 
-def test_a_container_that_is_not_ready_keeps_the_vmi_scheduling():
+def test_a_disk_that_is_not_ready_keeps_the_vmi_scheduling():
     vmi = a_vmi("Scheduling")
     pod = a_pod(vmi, "Running", "node-7")
-    pod.status.container_statuses += [msgspec.structs.replace(pod.status.container_statuses[0], name="o", ready=False)]
+    pod.spec.containers += [Container(name="volumeroot")]
     assert after(vmi, planned(vmi, pod)).status.phase == "Scheduling"
+    pod.status.container_statuses += [msgspec.structs.replace(pod.status.container_statuses[0], name="volumeroot")]
+    assert after(vmi, planned(vmi, pod)).status.phase == "Scheduled"
+
+
+def test_a_sidecar_that_a_webhook_put_in_keeps_nobody_waiting():
+    vmi = a_vmi("Scheduling")
+    pod = a_pod(vmi, "Running", "node-7")
+    pod.spec.containers = [Container(name="proxy"), *pod.spec.containers]
+    compute = pod.status.container_statuses[0]
+    pod.status.container_statuses = [msgspec.structs.replace(compute, name="proxy", ready=False, state=None), compute]
+    made = after(vmi, planned(vmi, pod))
+    assert made.status.phase == "Scheduled"
+    assert made.status.launcher_container_image_version == LAUNCHER_IMAGE
 
 
 def test_a_launcher_whose_guest_is_not_ready_yet_is_handed_over():
@@ -144,7 +161,11 @@ def test_an_image_that_cannot_be_had_is_a_condition_and_an_event(waiting, reason
     plan = planned(vmi, a_pod(vmi, node="node-7", waiting=waiting))
     found = condition(after(vmi, plan).status.conditions, "Synchronized")
     assert found is not None
-    assert (found.status, found.reason, found.message) == ("False", reason, "no such image")
+    assert (found.status, found.reason) == ("False", reason)
+    if waiting == "ErrImageNeverPull":
+        assert found.message == f"the launcher image {LAUNCHER_IMAGE} is not on node node-7: run kvedge install there"
+    else:
+        assert found.message == "no such image"
     assert plan.warning is not None
     assert plan.warning.reason == reason
 

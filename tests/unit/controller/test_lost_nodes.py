@@ -1,0 +1,222 @@
+"""A VMI whose node is lost, drained or short of something: what is said of it, and that it never runs twice."""
+
+from __future__ import annotations
+
+import pytest
+
+from kvedge.controller.launcher_pod_status import has_ended
+from kvedge.controller.node_plan import NodeState
+from kvedge.controller.vm_plan import CreateVmi, plan_vm
+from kvedge.controller.vmi_plan import (
+    LOST_SECONDS,
+    ConfirmPodLost,
+    CreatePod,
+    DeletePod,
+    PatchVmi,
+    VmiPlan,
+    VmiView,
+    plan_vmi,
+)
+from kvedge.resources.codec import decode, encode
+from kvedge.resources.core import Container, ContainerState, ContainerStateTerminated, Pod
+from kvedge.resources.meta import Condition, condition
+from kvedge.resources.names import VMI_FINALIZER
+from kvedge.resources.vmi import VirtualMachineInstance
+from kvedge.runtime.clock import rfc3339
+from tests.unit.controller.builders import CONFIG, NOW, a_pod, a_vm, a_vmi, patched
+
+LOST = NodeState("node-1", trouble="Kubelet stopped posting node status.")
+SILENT = NodeState("node-1", trouble="Kubelet stopped posting node status.", unresponsive=True)
+FINE = NodeState("node-1")
+STRATEGIES = ["Always", "RerunOnFailure", "Manual", "Once", "Halted"]
+
+
+def planned(vmi: VirtualMachineInstance, *pods: Pod, node: NodeState = LOST, podless: float = 0.0) -> VmiPlan:
+    return plan_vmi(VmiView(vmi, pods, podless, node=node), CONFIG, NOW)
+
+
+def after(vmi: VirtualMachineInstance, plan: VmiPlan) -> VirtualMachineInstance:
+    document = encode(vmi)
+    for action in plan.actions:
+        if isinstance(action, PatchVmi):
+            document = patched(document, action.body)
+    return decode(VirtualMachineInstance, document)
+
+
+def ready(vmi: VirtualMachineInstance) -> Condition:
+    found = condition(vmi.status.conditions, "Ready")
+    assert found is not None
+    return found
+
+
+def going(pod: Pod, reason: str = "", message: str = "") -> Pod:
+    """The Pod was asked to end, by whoever says so in its condition."""
+    pod.metadata.deletion_timestamp = rfc3339(NOW)
+    return disrupted(pod, reason, message) if reason else pod
+
+
+def disrupted(pod: Pod, reason: str, message: str) -> Pod:
+    mark = Condition(type="DisruptionTarget", status="True", reason=reason, message=message)
+    pod.status.conditions = [*pod.status.conditions, mark]
+    return pod
+
+
+def exited(pod: Pod, code: int) -> Pod:
+    """The launcher has ended, something else in the Pod goes on."""
+    ended = ContainerStateTerminated(exit_code=code, reason="Error" if code else "Completed")
+    pod.status.container_statuses[0].state = ContainerState(terminated=ended)
+    pod.spec.containers = [Container(name="sidecar"), *pod.spec.containers]
+    return pod
+
+
+def test_a_vmi_on_a_node_that_is_not_ready_is_marked_told_of_and_left_running():
+    vmi = a_vmi("Running")
+    plan = planned(vmi, a_pod(vmi, "Running", "node-1"))
+    made = after(vmi, plan)
+    assert made.status.phase == "Running"
+    assert (ready(made).status, ready(made).reason) == ("False", "NodeNotReady")
+    assert "Kubelet stopped posting node status." in ready(made).message
+    assert plan.warning is not None
+    assert plan.warning.reason == "NodeNotReady"
+    again = planned(made, a_pod(made, "Running", "node-1"))
+    assert not any(isinstance(action, PatchVmi) for action in again.actions)
+
+
+def test_a_node_that_comes_back_takes_the_mark_away():
+    vmi = a_vmi("Running")
+    vmi = after(vmi, planned(vmi, a_pod(vmi, "Running", "node-1")))
+    made = after(vmi, planned(vmi, a_pod(vmi, "Running", "node-1"), node=FINE))
+    assert ready(made).status == "True"
+
+
+def test_a_pod_that_terminates_on_a_lost_node_counts_as_running_and_says_what_to_do():
+    vmi = a_vmi("Running")
+    pod = going(a_pod(vmi, "Running", "node-1"), "DeletionByTaintManager", "Taint manager: deleting due to NoExecute")
+    for podless in (0.0, 100_000.0):
+        plan = planned(vmi, pod, node=SILENT, podless=podless)
+        made = after(vmi, plan)
+        assert made.status.phase == "Running"
+        assert not any(isinstance(action, CreatePod) for action in plan.actions)
+    assert ready(made).reason == "PodTerminating"
+    assert "DeletionByTaintManager" in ready(made).message
+    assert "node.kubernetes.io/out-of-service" in ready(made).message
+
+
+@pytest.mark.parametrize("phase", ["Pending", "Running", "Unknown"])
+def test_what_no_kubelet_has_called_ended_may_still_run(phase):
+    vmi = a_vmi("Running")
+    assert not has_ended(a_pod(vmi, phase, "node-1"))
+    assert not has_ended(going(a_pod(vmi, phase, "node-1")))
+
+
+@pytest.mark.parametrize("phase", ["Scheduling", "Scheduled", "Running", "Failed", "Succeeded", "Unknown"])
+@pytest.mark.parametrize("pod_phase", ["Pending", "Running", "Unknown"])
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_no_vm_gets_another_run_while_a_pod_of_the_last_one_is_there(phase, pod_phase, strategy):
+    """Neither a second Pod for the VMI, nor a second VMI: its finalizer stays as long as the Pod does."""
+    vm = a_vm(strategy)
+    vmi = a_vmi(phase, deleting=True, owner=vm)
+    pod = going(a_pod(vmi, pod_phase, "node-1"))
+    plan = planned(vmi, pod, node=SILENT, podless=100_000.0)
+    assert not any(isinstance(action, CreatePod | ConfirmPodLost) for action in plan.actions)
+    made = after(vmi, plan)
+    assert VMI_FINALIZER in made.metadata.finalizers
+    assert not any(isinstance(action, CreateVmi) for action in plan_vm(vm, made, NOW, 0.5).actions)
+
+
+def test_who_waits_for_the_end_of_a_vm_on_a_lost_node_is_told_why():
+    vmi = a_vmi("Failed", deleting=True)
+    pod = going(a_pod(vmi, "Running", "node-1"))
+    made = after(vmi, planned(vmi, pod))
+    assert "node node-1 is not ready, and the guest may still run there" in ready(made).message
+
+
+def test_once_the_pod_is_gone_from_a_silent_node_the_run_has_failed_in_kubevirts_words():
+    vmi = a_vmi("Running")
+    plan = planned(vmi, node=SILENT)
+    assert [type(action).__name__ for action in plan.actions] == ["ConfirmPodLost", "PatchVmi"]
+    status = after(vmi, plan).status
+    assert (status.phase, status.reason) == ("Failed", "NodeUnresponsive")
+    assert plan.warning is not None
+    assert plan.warning.message == "virt-handler on node node-1 is not responsive, marking VMI as failed"
+
+
+def test_a_handler_that_answers_has_its_chance_before():
+    vmi = a_vmi("Running")
+    assert planned(vmi, node=FINE).again_after == LOST_SECONDS
+
+
+def test_the_garbage_collectors_word_ends_a_run_on_a_node_that_is_gone():
+    """It calls a Pod Failed only when the Node is no more, or out of service."""
+    vmi = a_vmi("Running")
+    pod = disrupted(a_pod(vmi, "Failed", "node-1"), "DeletionByPodGC", "PodGC: node no longer exists")
+    status = after(vmi, planned(vmi, pod, node=SILENT)).status
+    assert (status.phase, status.reason) == ("Failed", "NodeUnresponsive")
+
+
+def test_a_drained_pod_says_who_ends_it_in_a_condition_and_an_event():
+    vmi = a_vmi("Running")
+    pod = going(a_pod(vmi, "Running", "node-1"), "EvictionByEvictionAPI", "Eviction API: evicting")
+    plan = planned(vmi, pod, node=FINE)
+    made = after(vmi, plan)
+    assert ready(made).reason == "PodTerminating"
+    assert ready(made).message == "virt-launcher pod is terminating (EvictionByEvictionAPI: Eviction API: evicting)"
+    assert plan.warning is not None
+    assert (plan.warning.reason, plan.warning.message) == ("EvictionByEvictionAPI", ready(made).message)
+    assert planned(made, pod, node=FINE) == VmiPlan()
+
+
+def test_a_kubelet_that_is_short_of_memory_says_so_before_it_ends_the_pod():
+    vmi = a_vmi("Running")
+    pod = disrupted(a_pod(vmi, "Running", "node-1"), "TerminationByKubelet", "The node was low on resource: memory.")
+    plan = planned(vmi, pod, node=FINE)
+    assert "low on resource: memory" in ready(after(vmi, plan)).message
+    assert plan.warning is not None
+    assert plan.warning.reason == "TerminationByKubelet"
+
+
+@pytest.mark.parametrize(("code", "phase"), [(0, "Succeeded"), (1, "Failed")])
+def test_a_launcher_that_exited_has_ended_whatever_sidecars_do(code, phase):
+    vmi = a_vmi("Running")
+    pod = exited(a_pod(vmi, "Running", "node-1"), code)
+    assert has_ended(pod)
+    assert after(vmi, planned(vmi, pod, node=FINE, podless=60.0)).status.phase == phase
+
+
+def test_a_deleted_vmi_with_a_sidecar_that_goes_on_ends_its_pod():
+    vmi = a_vmi("Succeeded", deleting=True)
+    pod = exited(a_pod(vmi, "Running", "node-1"), 0)
+    assert planned(vmi, pod, node=FINE).actions == (DeletePod(pod),)
+
+
+@pytest.mark.parametrize(("reason", "message"), [("UnexpectedAdmissionError", "no healthy devices"), ("OutOfcpu", "")])
+def test_a_pod_that_its_kubelet_refused_fails_the_vmi_with_the_kubelets_words(reason, message):
+    vmi = a_vmi("Scheduling")
+    pod = a_pod(vmi, "Failed", "node-1")
+    pod.status.reason, pod.status.message = reason, message
+    plan = planned(vmi, pod)
+    made = after(vmi, plan)
+    found = condition(made.status.conditions, "Synchronized")
+    assert found is not None
+    assert (made.status.phase, found.reason) == ("Failed", reason)
+    assert message in found.message
+    assert plan.warning is not None
+    assert plan.warning.message == found.message
+
+
+@pytest.mark.parametrize("waiting", ["CreateContainerError", "CreateContainerConfigError"])
+def test_a_container_that_cannot_be_made_is_told(waiting):
+    vmi = a_vmi("Scheduling")
+    found = condition(
+        after(vmi, planned(vmi, a_pod(vmi, node="node-1", waiting=waiting))).status.conditions, "Synchronized"
+    )
+    assert found is not None
+    assert found.reason == waiting
+
+
+def test_who_is_asked_to_end_by_its_user_is_not_disrupted():
+    vmi = a_vmi("Running", deleting=True)
+    pod = going(a_pod(vmi, "Running", "node-1"))
+    plan = planned(vmi, pod, node=FINE)
+    assert ready(after(vmi, plan)).message == "virt-launcher pod is terminating"
+    assert plan.warning is None
