@@ -22,6 +22,7 @@ from kvedge.handler.node_loop import NodeLoop
 from kvedge.handler.node_platform import NodePlatform, OwnAccelerator
 from kvedge.handler.relay_service import RelayConfig, RelayService
 from kvedge.handler.sync_loop import SyncLoop
+from kvedge.handler.version_gate import VersionGate
 from kvedge.kube.configuration_follower import ConfigurationFollower
 from kvedge.kube.errors import KubeError
 from kvedge.kube.events import EventRecorder
@@ -155,7 +156,9 @@ class HandlerRole:
         vmis.on_change(queue.on_change)
         door = NodeLaunchers(vmis, connections, config.kubelet, config.node)
         relay = RelayService(client, RelayConfig(config.node, config.relay_address), door)
-        node_loop = NodeLoop(client, config.node, platform, lambda: relay.address, clock)
+        gate = VersionGate(configuration.informer)
+        node_loop = NodeLoop(client, config.node, platform, lambda: relay.address, lambda: gate.refusal, clock)
+        gate.on_change(node_loop.refresh)
         # KVM is offered wherever it works: the KubeVirt object may ask for emulation today and no more tomorrow.
         plugins = DevicePlugins(
             plugin_directory(config.kubelet), shared_devices(emulation=config.accelerator.emulation)

@@ -59,6 +59,7 @@ class _Connection:
     down_since: float = field(default_factory=time.monotonic)
     stub: Any = None
     pid: int = 0
+    version: str = ""
     synced: bool = False
     status: launcher_pb2.DomainStatus | None = None
     signalled: float | None = None
@@ -140,6 +141,7 @@ class LauncherConnections:
             return LauncherView(
                 connected=connection.stub is not None,
                 synced=connection.synced,
+                version=connection.version,
                 status=connection.status,
                 down_seconds=0.0 if connection.stub is not None else now - connection.down_since,
                 signalled_seconds=None if connection.signalled is None else now - connection.signalled,
@@ -264,6 +266,7 @@ class LauncherConnections:
             raise Unexpected(
                 connection.pod_uid, f"a launcher of protocol {reply.protocol}, newer than this handler's {PROTOCOL}"
             )
+        connection.version = reply.version
 
     async def _watch(self, connection: _Connection, stub: Any) -> None:
         async for status in stub.WatchDomain(launcher_pb2.WatchDomainRequest()):

@@ -39,12 +39,14 @@ class NodeLoop:
         node: str,
         platform: NodePlatform,
         relay_address: Callable[[], str],
+        refusal: Callable[[], str],
         clock: Clock,
     ) -> None:
         self._client = client
         self._node = node
         self._platform = platform
         self._relay_address = relay_address
+        self._refusal = refusal
         self._clock = clock
         self._stopping = False
         self._wake = threading.Event()
@@ -88,6 +90,7 @@ class NodeLoop:
                 self._relay_address(),
                 self._clock.now(),
                 schedulable=schedulable,
+                refusal=self._refusal(),
             )
             self._client.patch(Node, "", self._node, MergePatch(patch))
         except NotFound:

@@ -10,6 +10,7 @@ from datetime import datetime
 
 import msgspec
 
+from kvedge import __version__
 from kvedge.handler.kvm_check import Accelerator
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.names import (
@@ -20,7 +21,9 @@ from kvedge.resources.names import (
     HEARTBEAT,
     HOST_MODEL_PREFIX,
     MACHINE_TYPE_PREFIX,
+    REFUSAL,
     SCHEDULABLE,
+    VERSION,
 )
 from kvedge.runtime.clock import rfc3339
 
@@ -58,16 +61,22 @@ def node_patch(
     now: datetime,
     *,
     schedulable: bool,
+    refusal: str = "",
 ) -> JsonObject:
-    """A merge patch that makes the Node say what is so; labels of ours that no longer hold are removed."""
-    wanted = node_labels(capabilities, schedulable=schedulable)
+    """A merge patch that makes the Node say what is so; labels of ours that no longer hold are removed.
+
+    `refusal` is why no VM should come here, whatever else holds.
+    """
+    wanted = node_labels(capabilities, schedulable=schedulable and not refusal)
     labels: dict[str, str | None] = {
         key: None for key in present if key.startswith(_OWN_PREFIXES) and key not in wanted
     }
     labels |= {key: value for key, value in wanted.items() if present.get(key) != value}
-    annotations = {
+    annotations: dict[str, str | None] = {
         HEARTBEAT: rfc3339(now),
         HANDLER_ADDRESS: relay_address,
         EMULATION: accelerator.detail,
+        VERSION: __version__,
+        REFUSAL: refusal or None,
     }
     return {"metadata": {"labels": labels, "annotations": annotations}}

@@ -45,6 +45,8 @@ class LauncherView:
     connected: bool = False
     # The present connection has been given the VMI and its interfaces.
     synced: bool = False
+    # Of the program that it runs, which may be older than this handler.
+    version: str = ""
     status: DomainStatus | None = None
     # How long nobody has answered; 0.0 while somebody does.
     down_seconds: float = 0.0

@@ -16,6 +16,7 @@ import msgspec
 
 from kvedge.resources.codec import JsonObject, encode
 from kvedge.resources.meta import Condition
+from kvedge.resources.names import LAUNCHER_VERSION
 from kvedge.resources.phases import FINAL_PHASES, Phase, check_transition
 from kvedge.resources.quantities import format_bytes, parse_bytes
 from kvedge.resources.vmi import (
@@ -74,6 +75,7 @@ class Observation:
     status: DomainStatus | None = None
     nics: tuple[GuestNic, ...] = ()
     failure: SyncFailure | None = None
+    launcher_version: str = ""
 
 
 def status_patch(vmi: VirtualMachineInstance, seen: Observation, now: datetime) -> JsonObject | None:
@@ -88,7 +90,11 @@ def status_patch(vmi: VirtualMachineInstance, seen: Observation, now: datetime) 
     changes |= {key: None for key in old if key not in new}
     if not changes:
         return None
-    return {"metadata": {"resourceVersion": vmi.metadata.resource_version}, "status": changes}
+    metadata: JsonObject = {"resourceVersion": vmi.metadata.resource_version}
+    # Never worth a write of its own: the first one comes when the guest starts.
+    if seen.launcher_version not in ("", vmi.metadata.annotations.get(LAUNCHER_VERSION)):
+        metadata["annotations"] = {LAUNCHER_VERSION: seen.launcher_version}
+    return {"metadata": metadata, "status": changes}
 
 
 def _status(vmi: VirtualMachineInstance, seen: Observation, now: datetime) -> VirtualMachineInstanceStatus:

@@ -40,6 +40,11 @@ UNPAUSED_GATE: Final = "kubevirt.io/virtual-machine-unpaused"
 SYSTEM_NAMESPACE: Final = "kvedge-system"
 HANDLER_ADDRESS: Final = "kvedge.io/handler-address"
 EMULATION: Final = "kvedge.io/emulation"
+# On a Node: the version of its handler; and why that handler takes no VM.
+VERSION: Final = "kvedge.io/version"
+REFUSAL: Final = "kvedge.io/takes-no-vm"
+# On a VMI: the version that its launcher runs, which stays while its node is upgraded.
+LAUNCHER_VERSION: Final = "kvedge.io/launcher-version"
 # On a launcher Pod: the MAC its NIC gets where the node agent makes it, so that no other Pod can take the guest's.
 POD_MAC: Final = "kvedge.io/pod-mac"
 OWNER_UID: Final = "kvedge.io/owner-uid"

@@ -42,6 +42,15 @@ def patched(before: VirtualMachineInstance, patch: JsonObject | None) -> Virtual
     return decode(VirtualMachineInstance, document)
 
 
+def test_the_launchers_version_comes_along_with_what_is_written_anyway() -> None:
+    seen = Observation("Running", status=RUNNING, nics=(NIC,), launcher_version="0.1.0")
+    patch = status_patch(vmi(), seen, NOW)
+    assert patch is not None
+    assert patch["metadata"] == {"resourceVersion": "7", "annotations": {"kvedge.io/launcher-version": "0.1.0"}}
+    known = patched(vmi(), patch)
+    assert status_patch(known, seen, NOW) is None
+
+
 def test_a_start_is_one_patch_bound_to_the_version_that_was_read() -> None:
     patch = status_patch(vmi(), Observation("Running", status=RUNNING, nics=(NIC,)), NOW)
     assert patch is not None
