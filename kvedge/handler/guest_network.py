@@ -15,8 +15,8 @@ from typing import Final
 
 from kvedge.handler.vmi_status import GuestNic
 from kvedge.network import dhcp_plan
+from kvedge.network.bound_interface import BoundInterface
 from kvedge.network.bridge_binding import bind_pod_interface
-from kvedge.network.bridge_binding_plan import BoundInterface
 from kvedge.resources.devices import Interface
 from kvedge.resources.guest_nics import interface_mac, nic_queues, pod_interfaces
 from kvedge.resources.names import LAUNCHER_GID, LAUNCHER_UID

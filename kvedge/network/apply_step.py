@@ -16,6 +16,7 @@ from kvedge.network.steps import (
     ChangeElements,
     DeleteLink,
     DeleteTable,
+    ForgetOwnMac,
     RemoveAddress,
     ReplaceTable,
     SetLink,
@@ -41,8 +42,10 @@ def apply_step(links: Links, step: Step) -> None:
             links.delete(name)
         case SetLink():
             _set(links, step)
-        case AddAddress(link, address, prefix_length):
-            links.add_address(link, address, prefix_length)
+        case ForgetOwnMac(link, mac):
+            links.forget_own_mac(link, mac)
+        case AddAddress(link, address, prefix_length, connected):
+            links.add_address(link, address, prefix_length, connected=connected)
         case RemoveAddress(link, address, prefix_length):
             links.delete_address(link, address, prefix_length)
         case AddRoute(link, route):

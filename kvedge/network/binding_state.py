@@ -7,16 +7,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from ipaddress import IPv6Address, ip_interface
 from typing import Final
 
 from kvedge.network.errors import NetworkError
-from kvedge.network.link_types import Address, Link, Route
+from kvedge.network.link_types import PROTO_KERNEL, Address, Link, Route
 
 GUARD_PREFIX: Final = "kvedge_guard_"
 # To be counted up with each change of its rules: another set of rules is another table.
-GUARD_VERSION: Final = 1
+GUARD_VERSION: Final = 2
 # A link's name has 15 letters at most, and `k6t-` and `-nic` take four.
 LONGEST_BASE: Final = 11
+# IPv6 asks it of every link (RFC 8200).
+SMALLEST_IPV6_MTU: Final = 1280
+# The kernel's limit for a tap.
+LARGEST_TAP_MTU: Final = 65521
 # 169.254.75.10 to 169.254.75.199
 MOST_INTERFACES: Final = 99
 
@@ -68,6 +73,41 @@ class Record:
     # The namespace's settings that are changed, with the values they had.
     sysctls: Mapping[str, str] = field(default_factory=dict)
 
+    @property
+    def guest_mtu(self) -> int:
+        """The Pod's, as far as a tap can have it."""
+        return min(self.mtu, LARGEST_TAP_MTU)
+
+    @property
+    def ipv4(self) -> Address | None:
+        """The address that the guest gets, the first of them."""
+        return next((address for address in self.addresses if address.version == 4), None)
+
+    @property
+    def ipv6(self) -> Address | None:
+        """As `ipv4`. What a router of the link told the Pod, it tells the guest as well: that is not ours to give."""
+        if self.mtu < SMALLEST_IPV6_MTU or self.asks_its_router:
+            return None
+        return next((address for address in self.addresses if address.version == 6), None)
+
+    @property
+    def asks_its_router(self) -> bool:
+        """Whether the Pod has its IPv6 addresses from a router of the link."""
+        return any(address.dynamic for address in self.addresses)
+
+    def is_on_link(self, address: Address) -> bool:
+        """Whether the neighbours in the address's subnet are on the link: some CNIs route them all by a gateway."""
+        subnet = str(ip_interface(f"{address.address}/{address.prefix_length}").network)
+        return any(
+            route.destination == subnet and route.protocol == PROTO_KERNEL and not route.gateway
+            for route in self.routes
+        )
+
+
+def is_link_local(address: str) -> bool:
+    """Whether it is an IPv6 address that every link has by itself."""
+    return ":" in address and IPv6Address(address).is_link_local
+
 
 @dataclass(frozen=True, kw_only=True)
 class Seen:
@@ -78,6 +118,8 @@ class Seen:
     routes: tuple[Route, ...]
     guards: tuple[str, ...]
     sysctls: Mapping[str, str]
+    # (port, MAC) of what bridges keep for themselves; read only where a port has a MAC of the guest's.
+    own_macs: tuple[tuple[int, str], ...] = ()
 
     def link(self, name: str) -> Link | None:
         """The link of that name."""

@@ -6,6 +6,7 @@ and a few kernel settings of that namespace, /dev/net/tun, and the record file; 
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
@@ -13,22 +14,23 @@ from typing import Final
 from kvedge.network.apply_step import apply_step
 from kvedge.network.binding_record import read_record, remove_record, write_record
 from kvedge.network.binding_state import GUARD_PREFIX, Names, Record, Seen, is_touched, names_for
+from kvedge.network.bound_interface import BoundInterface, bound_interface
 from kvedge.network.bridge_binding_plan import (
-    BoundInterface,
-    bound_interface,
+    FILTERS_BY_MAC,
     make_record,
     plan_binding,
     plan_unbinding,
     sysctls_to_read,
 )
-from kvedge.network.errors import NetworkError
+from kvedge.network.errors import MacInUseError, NetworkError
 from kvedge.network.links import Links
 from kvedge.network.netns import NetnsRef, netns_identity, run_in_netns
 from kvedge.network.nft_edge import list_tables
 from kvedge.network.nft_rules import Family
-from kvedge.network.steps import Step
+from kvedge.network.steps import SetLink, Step
 from kvedge.network.sysctls import read_sysctl
 
+OWN_NETNS: Final = Path("/proc/thread-self/ns/net")
 BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 
 
@@ -56,12 +58,30 @@ def bind_pod_interface(
         with Links() as links:
             seen = _look(links, names)
             remembered = _remember(record, where, seen, names)
-            for step in plan_binding(remembered, seen, names, tap_owner, queues):
+            mac = (guest_mac or remembered.mac).lower()
+            for step in plan_binding(remembered, seen, names, mac, tap_owner, queues):
                 before_step(step)
-                apply_step(links, step)
-        return bound_interface(remembered, names, guest_mac)
+                _apply(links, step, mac)
+        nic = next(link for link in seen.links if link.index == remembered.index)
+        return bound_interface(remembered, names, mac, nic.peer_index)
 
     return run_in_netns(netns, bind)
+
+
+def _apply(links: Links, step: Step, guest_mac: str) -> None:
+    try:
+        apply_step(links, step)
+    except NetworkError as error:
+        # Only a NIC that has to have the guest's own MAC can meet another one with it.
+        takes_mac = isinstance(step, SetLink) and (step.mac == guest_mac or step.up)
+        if takes_mac and error.errno in (errno.EADDRINUSE, errno.EBUSY):
+            raise MacInUseError(
+                "cannot give the guest its MAC",
+                subject=guest_mac,
+                why="another Pod of this node has it on the same parent link",
+                remedy="give one of them another macAddress",
+            ) from error
+        raise
 
 
 def unbind_pod_interface(
@@ -99,8 +119,12 @@ def forget_pod_interface(record: Path) -> None:
 
 
 def _identity(netns: NetnsRef) -> str:
+    identity = netns_identity(netns)
+    if identity == netns_identity(OWN_NETNS):
+        # The number of a process that is gone may be another's by now, and then this would be the node's own network.
+        raise NetworkError("cannot bind", subject=str(netns), why="this is no Pod's network but the node's own")
     try:
-        return f"{BOOT_ID.read_text().strip()}/{netns_identity(netns)}"
+        return f"{BOOT_ID.read_text().strip()}/{identity}"
     except OSError as error:
         raise NetworkError("cannot read", subject=str(BOOT_ID), errno=error.errno or 0) from error
 
@@ -119,10 +143,12 @@ def _remember(path: Path, where: str, seen: Seen, names: Names) -> Record:
 
 def _look(links: Links, names: Names) -> Seen:
     settings = {name: read_sysctl(name) for name in sysctls_to_read(names)}
+    found = links.list_links()
     return Seen(
-        links=tuple(links.list_links()),
+        links=tuple(found),
         addresses=tuple(links.list_addresses()),
-        routes=tuple(links.list_routes()),
+        routes=(*links.list_routes(), *links.list_ipv6_routes()),
         guards=tuple(list_tables(Family.BRIDGE, GUARD_PREFIX)),
         sysctls={name: value for name, value in settings.items() if value is not None},
+        own_macs=tuple(links.list_own_macs()) if any(link.kind in FILTERS_BY_MAC for link in found) else (),
     )

@@ -6,22 +6,30 @@ before the first change is in the record, for the kernel forgets its routes with
 
 The objects are KubeVirt's: bridge `k6t-eth0` with the DHCP server's address, the Pod's NIC renamed `eth0-nic` as a
 port that learns nothing, `tap0` for QEMU, and a link that keeps the name `eth0`, its MAC and its addresses for those
-who look at the Pod.
+who look at the Pod. A Pod whose NIC takes no frame but for its own MAC (macvlan) has the guest's MAC on its NIC, and a
+bridge that does not keep for itself what is for it.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from ipaddress import IPv6Address
 from typing import Final
 
-from kvedge.network import dhcp_plan
-from kvedge.network.binding_state import Names, Record, Seen, guards_of, is_touched
-from kvedge.network.errors import LostStateError, NetworkError
-from kvedge.network.link_types import MAIN_TABLE, PROTO_KERNEL, Address, Link
-from kvedge.network.nft_rules import DROP, Chain, Family, Hook, Table, iifname_is, oifname_is, udp_port_within
+from kvedge.network.binding_state import Names, Record, Seen, guards_of, is_link_local, is_touched
+from kvedge.network.errors import LostStateError, NetworkError, UnsuitablePodError
+from kvedge.network.link_types import MAIN_TABLE, PROTO_KERNEL, Link, Route
+from kvedge.network.nft_rules import (
+    DROP,
+    Chain,
+    Family,
+    Hook,
+    Table,
+    icmpv6_type_within,
+    iifname_is,
+    oifname_is,
+    udp_port_within,
+)
 from kvedge.network.steps import (
     AddAddress,
     AddBridge,
@@ -31,6 +39,7 @@ from kvedge.network.steps import (
     AddTap,
     DeleteLink,
     DeleteTable,
+    ForgetOwnMac,
     RemoveAddress,
     SetLink,
     SetSysctl,
@@ -39,15 +48,25 @@ from kvedge.network.steps import (
 
 # Before whatever else filters bridged frames in the Pod.
 GUARD_PRIORITY: Final = -300
-DEFAULT_ROUTE: Final = "0.0.0.0/0"
 DHCP4_PORTS: Final = (67, 68)
 DHCP6_PORTS: Final = (546, 547)
+# Solicitations and advertisements of routers.
+ROUTER_MESSAGES: Final = (133, 134)
+# Kinds of links that pass a frame on only when it is for their own MAC, whatever port they are of.
+FILTERS_BY_MAC: Final = frozenset({"macvlan", "macvtap"})
+# Kinds that the kernel lets be no bridge port: they share the MAC of their parent, or have none.
+NEVER_A_PORT: Final = frozenset({"ipvlan", "ipvtap", "wireguard", "ipip", "sit", "ip6tnl", "gre", "xfrm"})
 
 
 def bridge_mac(pod_mac: str, bridge: str) -> str:
     """The bridge's own MAC: the same at each planning, locally administered, never the guest's."""
     digest = hashlib.sha256(f"{bridge}/{pod_mac}".encode()).digest()
     return ":".join(f"{byte:02x}" for byte in (0x02, *digest[:5]))
+
+
+def nic_mac(nic: Link, record: Record, names: Names, guest_mac: str) -> str:
+    """The MAC of the Pod's NIC while it is a port of the bridge."""
+    return guest_mac if nic.kind in FILTERS_BY_MAC else bridge_mac(record.mac, names.bridge)
 
 
 def namespace_sysctls() -> dict[str, str]:
@@ -59,17 +78,25 @@ def namespace_sysctls() -> dict[str, str]:
         "ipv4/conf/all/rp_filter": "0",
         # The launcher serves port 67 without a capability; usually the Pod's own sysctl says so already.
         "ipv4/ip_unprivileged_port_start": "0",
+        # What a host wants of its own bridges, and a namespace has by default as soon as the host wants it: each frame
+        # of the guest would be tracked as a connection of the Pod's.
+        "bridge/bridge-nf-call-iptables": "0",
+        "bridge/bridge-nf-call-ip6tables": "0",
+        "bridge/bridge-nf-call-arptables": "0",
     }
 
 
-def link_sysctls(names: Names) -> dict[str, str]:
-    """Settings of the links made here; they come and go with them."""
+def link_sysctls(names: Names, *, ipv6: bool = False) -> dict[str, str]:
+    """Settings of the links made here; they come and go with them. With `ipv6` the bridge speaks it to the guest."""
     return {
         f"ipv4/conf/{names.bridge}/rp_filter": "0",
         # Without it the kernel takes the guest for an impostor: no answer to its ARP for the DHCP server, renewals
         # dropped.
         f"ipv4/conf/{names.bridge}/accept_local": "1",
-        f"ipv6/conf/{names.bridge}/disable_ipv6": "1",
+        # What the guest advertises is no news, and nobody else can have the address that follows from our MAC.
+        f"ipv6/conf/{names.bridge}/accept_ra": "0",
+        f"ipv6/conf/{names.bridge}/accept_dad": "0",
+        f"ipv6/conf/{names.bridge}/disable_ipv6": "0" if ipv6 else "1",
         f"ipv6/conf/{names.tap}/disable_ipv6": "1",
         f"ipv6/conf/{names.nic}/disable_ipv6": "1",
     }
@@ -94,43 +121,69 @@ def make_record(netns: str, seen: Seen, names: Names) -> Record:
             remedy="replace the Pod",
         )
     if pod is None:
-        raise NetworkError("cannot bind", subject=names.pod, why="the Pod has no such interface")
+        raise NetworkError(
+            "cannot bind",
+            subject=names.pod,
+            why="the Pod has no such interface",
+            remedy="look at the CNI configuration of this node, then replace the Pod",
+        )
+    if pod.kind in NEVER_A_PORT or not pod.mac:
+        raise UnsuitablePodError(
+            "cannot bind",
+            subject=names.pod,
+            why=f"it is {pod.kind or 'a link'} {'' if pod.mac else 'without a MAC '}that no guest's frames can pass",
+            remedy="have a CNI that gives each Pod a MAC of its own, such as flannel, bridge, ptp or macvlan",
+        )
     return Record(
         netns=netns,
         index=pod.index,
         name=pod.name,
         mac=pod.mac,
         mtu=pod.mtu,
-        addresses=tuple(each for each in seen.addresses_of(pod) if not _link_local(each)),
-        routes=tuple(route for route in seen.routes if route.link == pod.index and route.table == MAIN_TABLE),
+        addresses=tuple(each for each in seen.addresses_of(pod) if not is_link_local(each.address)),
+        routes=tuple(route for route in seen.routes if route.link == pod.index and _is_of_pod(route)),
         sysctls={name: seen.sysctls[name] for name in namespace_sysctls() if name in seen.sysctls},
     )
 
 
-def guard_table(names: Names) -> Table:
-    """DHCP never crosses the bridge, and the Pod side never meets the namespace's own stack (its DHCP, its ARP)."""
+def _is_of_pod(route: Route) -> bool:
+    # Of a link's own IPv6 routes, each link has its own.
+    return route.table == MAIN_TABLE and not route.destination.startswith(("fe80:", "ff"))
+
+
+def guard_table(names: Names, record: Record) -> Table:
+    """The Pod side never meets the namespace's own stack (its DHCP, its ARP), and never tells the guest its addresses.
+
+    Unless it is who has to: a router of the link that told the Pod its IPv6 addresses, or anybody where the CNI left
+    addresses to the link.
+    """
     sides = (iifname_is(names.nic), oifname_is(names.nic))
-    dhcp = tuple((*side, *udp_port_within(*ports), DROP) for side in sides for ports in (DHCP4_PORTS, DHCP6_PORTS))
+    fenced = [udp_port_within(*ports) for ports in (DHCP4_PORTS, DHCP6_PORTS)]
+    if not record.asks_its_router:
+        fenced.append(icmpv6_type_within(*ROUTER_MESSAGES))
+    rules = tuple((*side, *rule, DROP) for side in sides for rule in fenced) if record.addresses else ()
     return Table(
         Family.BRIDGE,
         names.guard,
         (
-            Chain("forward", Hook.FORWARD, GUARD_PRIORITY, dhcp),
+            Chain("forward", Hook.FORWARD, GUARD_PRIORITY, rules),
             Chain("input", Hook.INPUT, GUARD_PRIORITY, ((*iifname_is(names.nic), DROP),)),
             Chain("output", Hook.OUTPUT, GUARD_PRIORITY, ((*oifname_is(names.nic), DROP),)),
         ),
     )
 
 
-def plan_binding(record: Record, seen: Seen, names: Names, owner: tuple[int, int], queues: int) -> list[Step]:
+def plan_binding(
+    record: Record, seen: Seen, names: Names, guest_mac: str, owner: tuple[int, int], queues: int
+) -> list[Step]:
     """The steps that are still missing, in their order; none when all is as it should be."""
     nic = _pod_nic(record, seen)
-    steps: list[Step] = [] if names.guard in seen.guards else [AddTable(guard_table(names))]
+    steps: list[Step] = [] if names.guard in seen.guards else [AddTable(guard_table(names, record))]
     # A guard of an earlier version goes when ours is there: there is no moment without one.
     steps += [DeleteTable(Family.BRIDGE, guard) for guard in guards_of(seen, names) if guard != names.guard]
-    steps += _sysctl_steps(namespace_sysctls(), seen)
+    steps += _sysctl_steps({name: value for name, value in namespace_sysctls().items() if name in seen.sysctls}, seen)
     steps += _bridge_steps(record, seen, names)
-    steps += _nic_steps(nic, record, seen, names)
+    steps += _nic_steps(nic, nic_mac(nic, record, names, guest_mac), seen, names)
     steps += _tap_steps(record, seen, names, owner, queues)
     steps += _stand_in_steps(record, seen, names)
     bridge = seen.link(names.bridge)
@@ -174,36 +227,38 @@ def _sysctl_steps(wanted: Mapping[str, str], seen: Seen, *, fresh: bool = False)
             yield SetSysctl(name, value)
 
 
-def _settings_of(link: str, names: Names) -> dict[str, str]:
-    return {name: value for name, value in link_sysctls(names).items() if f"/{link}/" in name}
+def _settings_of(link: str, names: Names, *, ipv6: bool = False) -> dict[str, str]:
+    return {name: value for name, value in link_sysctls(names, ipv6=ipv6).items() if f"/{link}/" in name}
 
 
 def _bridge_steps(record: Record, seen: Seen, names: Names) -> Iterator[Step]:
     bridge = seen.link(names.bridge)
     mac = bridge_mac(record.mac, names.bridge)
     if bridge is None:
-        yield AddBridge(names.bridge, mac, record.mtu)
-    elif (bridge.mac, bridge.mtu) != (mac, record.mtu):
-        yield SetLink(names.bridge, mac=mac, mtu=record.mtu)
-    yield from _sysctl_steps(_settings_of(names.bridge, names), seen)
+        yield AddBridge(names.bridge, mac, record.guest_mtu)
+    elif (bridge.mac, bridge.mtu) != (mac, record.guest_mtu):
+        yield SetLink(names.bridge, mac=mac, mtu=record.guest_mtu)
+    yield from _sysctl_steps(_settings_of(names.bridge, names, ipv6=record.ipv6 is not None), seen)
     has = {address.address for address in seen.addresses_of(bridge)}
-    if _ipv4(record) is not None and names.server not in has:
+    if record.ipv4 is not None and names.server not in has:
         yield AddAddress(names.bridge, names.server, 32)
 
 
-def _nic_steps(nic: Link, record: Record, seen: Seen, names: Names) -> Iterator[Step]:
+def _nic_steps(nic: Link, mac: str, seen: Seen, names: Names) -> Iterator[Step]:
     if nic.name == names.pod:
         yield SetLink(names.pod, up=False)
         yield SetLink(names.pod, rename=names.nic)
     yield from _sysctl_steps(_settings_of(names.nic, names), seen)
     for address in seen.addresses_of(nic):
         yield RemoveAddress(names.nic, address.address, address.prefix_length)
-    mac = bridge_mac(record.mac, names.bridge)
     if nic.mac != mac:
         yield SetLink(names.nic, mac=mac)
     bridge = seen.link(names.bridge)
-    if bridge is None or nic.master != bridge.index:
+    enslaved = bridge is not None and nic.master == bridge.index
+    if not enslaved:
         yield SetLink(names.nic, master=names.bridge)
+    if nic.kind in FILTERS_BY_MAC and (nic.mac != mac or not enslaved or (nic.index, mac) in seen.own_macs):
+        yield ForgetOwnMac(names.nic, mac)
     if nic.learning is not False or nic.master == 0:
         yield SetLink(names.nic, learning=False)
     if not nic.up or nic.name == names.pod:
@@ -219,8 +274,8 @@ def _tap_steps(record: Record, seen: Seen, names: Names, owner: tuple[int, int],
     if tap is None:
         yield AddTap(names.tap, owner, multi_queue=queues > 1)
     yield from _sysctl_steps(_settings_of(names.tap, names), seen, fresh=tap is None)
-    if tap is None or tap.mtu != record.mtu:
-        yield SetLink(names.tap, mtu=record.mtu)
+    if tap is None or tap.mtu != record.guest_mtu:
+        yield SetLink(names.tap, mtu=record.guest_mtu)
     bridge = seen.link(names.bridge)
     if tap is None or bridge is None or tap.master != bridge.index:
         yield SetLink(names.tap, master=names.bridge)
@@ -238,7 +293,7 @@ def _stand_in_steps(record: Record, seen: Seen, names: Names) -> Iterator[Step]:
     has = {address.address for address in seen.addresses_of(stand_in)}
     ipv6 = seen.sysctls.get(IPV6_OF_NEW_LINKS) == "0"
     for address in record.addresses:
-        if address.address not in has and (address.version == 4 or ipv6):
+        if address.address not in has and not address.dynamic and (address.version == 4 or ipv6):
             yield AddAddress(names.pod, address.address, address.prefix_length)
 
 
@@ -251,51 +306,9 @@ def _nic_back_steps(nic: Link, record: Record, seen: Seen, names: Names) -> Iter
         yield SetLink(nic.name, rename=names.pod)
     yield SetLink(names.pod, up=True)
     for address in record.addresses:
-        yield AddAddress(names.pod, address.address, address.prefix_length)
+        if not address.dynamic:
+            connected = record.is_on_link(address)
+            yield AddAddress(names.pod, address.address, address.prefix_length, connected)
     for route in sorted(record.routes, key=lambda route: bool(route.gateway)):
         if route.protocol != PROTO_KERNEL:
             yield AddRoute(names.pod, route)
-
-
-@dataclass(frozen=True, kw_only=True)
-class BoundInterface:
-    """What a guest NIC is made of and what its guest is told. Without IPv4 the addresses are empty: no DHCP."""
-
-    tap: str
-    bridge: str
-    mac: str
-    mtu: int
-    address: str = ""
-    prefix_length: int = 0
-    gateway: str = ""
-    routes: tuple[dhcp_plan.Route, ...] = ()
-    server: str = ""
-
-
-def bound_interface(record: Record, names: Names, guest_mac: str | None) -> BoundInterface:
-    """What the record means for the guest, whose MAC is the Pod's unless it has its own."""
-    address = _ipv4(record)
-    mac = (guest_mac or record.mac).lower()
-    if address is None:
-        return BoundInterface(tap=names.tap, bridge=names.bridge, mac=mac, mtu=record.mtu)
-    defaults = [route for route in record.routes if route.destination == DEFAULT_ROUTE and route.gateway]
-    others = [route for route in record.routes if route.protocol != PROTO_KERNEL and route.destination != DEFAULT_ROUTE]
-    return BoundInterface(
-        tap=names.tap,
-        bridge=names.bridge,
-        mac=mac,
-        mtu=record.mtu,
-        address=address.address,
-        prefix_length=address.prefix_length,
-        gateway=min(defaults, key=lambda route: route.metric).gateway if defaults else "",
-        routes=tuple(dhcp_plan.Route(route.destination, route.gateway or dhcp_plan.ON_LINK) for route in others),
-        server=names.server,
-    )
-
-
-def _link_local(address: Address) -> bool:
-    return address.version == 6 and IPv6Address(address.address).is_link_local
-
-
-def _ipv4(record: Record) -> Address | None:
-    return next((address for address in record.addresses if address.version == 4), None)

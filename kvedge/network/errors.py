@@ -35,6 +35,14 @@ class LostStateError(NetworkError):
     """A Pod's network was changed already and what it was before is known no more: its Pod has to be replaced."""
 
 
+class UnsuitablePodError(NetworkError):
+    """The Pod's interface is of a kind that cannot carry a guest: only another CNI configuration, and Pod, can."""
+
+
+class MacInUseError(NetworkError):
+    """Another guest, or another Pod of the node, has this MAC already."""
+
+
 class AddressesExhaustedError(NetworkError):
     """No address of the range is free."""
 

@@ -39,11 +39,13 @@ class Address:
     address: str
     prefix_length: int
     version: int = 4
+    # It was told by a router of the link and ends unless told again; nobody configured it.
+    dynamic: bool = False
 
 
 @dataclass(frozen=True)
 class Route:
-    """One unicast IPv4 route. `destination` as CIDR, `gateway` empty for what is on the link, `link` 0 for several."""
+    """One unicast route. `destination` as CIDR, `gateway` empty for what is on the link, `link` 0 for several."""
 
     destination: str
     gateway: str

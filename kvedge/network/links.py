@@ -26,6 +26,11 @@ from kvedge.network.netlink_dump import whole_dump
 IFF_UP: Final = 1
 IFF_LOWER_UP: Final = 0x10000
 PROTO_STATIC: Final = 4
+# Of linux/neighbour.h.
+NUD_PERMANENT: Final = 0x80
+NTF_MASTER: Final = 0x04
+IFA_F_PERMANENT: Final = 0x80
+IFA_F_NOPREFIXROUTE: Final = 0x200
 UNICAST: Final = 1
 
 
@@ -75,9 +80,32 @@ class Links:
 
     def list_routes(self) -> list[Route]:
         """All unicast IPv4 routes of all tables."""
+        return self._list_routes(socket.AF_INET)
+
+    def list_ipv6_routes(self) -> list[Route]:
+        """All unicast IPv6 routes of all tables; none where the kernel has no IPv6."""
+        return self._list_routes(socket.AF_INET6)
+
+    def _list_routes(self, family: int) -> list[Route]:
         with _translated("cannot list routes"):
-            found = whole_dump(lambda: list(self._socket.get_routes(family=socket.AF_INET)))
-            return [_route(message) for message in found if message["type"] == UNICAST]
+            found = whole_dump(lambda: list(self._socket.get_routes(family=family)))
+            # A kernel without a family answers for those it has.
+            return [_route(item) for item in found if item["family"] == family and item["type"] == UNICAST]
+
+    def list_own_macs(self) -> list[tuple[int, str]]:
+        """(port, MAC) of what bridges take for their own ports' MACs, and keep for themselves."""
+        with _translated("cannot list the MACs of bridges"):
+            found = whole_dump(lambda: list(self._socket.fdb("dump")))
+            return [
+                (message["ifindex"], message.get("lladdr").lower())
+                for message in found
+                if message["state"] & NUD_PERMANENT and message.get("master")
+            ]
+
+    def forget_own_mac(self, name: str, mac: str) -> None:
+        """Makes a bridge treat the MAC of its own port as any other; nothing when it does already."""
+        with _translated("cannot change the MACs of bridge port", name), _unless(errno.ENOENT):
+            self._socket.fdb("del", ifindex=self.index(name), lladdr=mac, flags=NTF_MASTER, state=NUD_PERMANENT)
 
     def add(self, name: str, kind: str, **settings: Any) -> int:
         """Makes a link of that kind with rtnetlink's settings for it. Returns its index; EEXIST when it exists."""
@@ -116,10 +144,11 @@ class Links:
             if found is not None:
                 self._socket.link("del", index=found.index)
 
-    def add_address(self, name: str, address: str, prefix_length: int) -> None:
-        """Gives the link an address; nothing when it has it."""
+    def add_address(self, name: str, address: str, prefix_length: int, *, connected: bool = True) -> None:
+        """Gives the link an address, with or without the route to its subnet; nothing when it has it."""
+        flags = {} if connected else {"flags": IFA_F_NOPREFIXROUTE}
         with _translated("cannot give an address to", name), _unless(errno.EEXIST):
-            self._socket.addr("add", index=self.index(name), address=address, prefixlen=prefix_length)
+            self._socket.addr("add", index=self.index(name), address=address, prefixlen=prefix_length, **flags)
 
     def delete_address(self, name: str, address: str, prefix_length: int) -> None:
         """Takes an address off the link; nothing when it does not have it."""
@@ -132,7 +161,7 @@ class Links:
         if gateway:
             # The gateway may be off the subnet (an address with /32): the link is named, that must be enough.
             settings |= {"gateway": gateway, "flags": ["onlink"]}
-        else:
+        elif ":" not in destination:
             settings["scope"] = 253
         if metric:
             settings["priority"] = metric
@@ -186,11 +215,18 @@ def _address(message: Any) -> Address:
     # For a point-to-point address the local end is IFA_LOCAL; IPv6 has IFA_ADDRESS alone.
     address = message.get("local") or message.get("address")
     version = 4 if message["family"] == socket.AF_INET else 6
-    return Address(link=message["index"], address=address, prefix_length=message["prefixlen"], version=version)
+    flags = message.get("flags") or message["flags"]
+    return Address(
+        link=message["index"],
+        address=address,
+        prefix_length=message["prefixlen"],
+        version=version,
+        dynamic=version == 6 and not flags & IFA_F_PERMANENT,
+    )
 
 
 def _route(message: Any) -> Route:
-    destination = message.get("dst") or "0.0.0.0"
+    destination = message.get("dst") or ("0.0.0.0" if message["family"] == socket.AF_INET else "::")
     return Route(
         destination=f"{destination}/{message['dst_len']}",
         gateway=message.get("gateway") or "",

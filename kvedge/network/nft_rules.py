@@ -94,6 +94,7 @@ ETHERTYPE_IPV4: Final = 0x0800
 ETHERTYPE_ARP: Final = 0x0806
 ETHERTYPE_IPV6: Final = 0x86DD
 UDP: Final = 17
+ICMPV6: Final = 58
 
 DROP: Final = Expression("verdict", {"code": 0})
 ACCEPT: Final = Expression("verdict", {"code": 1})
@@ -133,6 +134,16 @@ def udp_source_port_within(first: int, last: int) -> Rule:
 def udp_port_within(first: int, last: int) -> Rule:
     """A UDP packet to a port of this range."""
     return _udp_port(2, first, last)
+
+
+def icmpv6_type_within(first: int, last: int) -> Rule:
+    """An ICMPv6 message of a type of this range."""
+    return (
+        _meta(_META_L4PROTO),
+        _compare(bytes([ICMPV6])),
+        _payload(_TRANSPORT, 0, 1),
+        Expression("range", {"sreg": _REGISTER, "op": 0, "from_data": bytes([first]), "to_data": bytes([last])}),
+    )
 
 
 def source_within(network: str) -> Rule:

@@ -72,12 +72,21 @@ class SetLink:
 
 
 @dataclass(frozen=True)
+class ForgetOwnMac:
+    """Makes a bridge treat its own port's MAC as any other: what is for it goes to whom it belongs to."""
+
+    link: str
+    mac: str
+
+
+@dataclass(frozen=True)
 class AddAddress:
-    """Gives a link an address."""
+    """Gives a link an address; its subnet is on the link, unless it is not `connected`."""
 
     link: str
     address: str
     prefix_length: int
+    connected: bool = True
 
 
 @dataclass(frozen=True)
@@ -144,6 +153,7 @@ Step = (
     | AddStandIn
     | DeleteLink
     | SetLink
+    | ForgetOwnMac
     | AddAddress
     | RemoveAddress
     | AddRoute

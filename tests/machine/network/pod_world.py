@@ -17,7 +17,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from kvedge.network.bridge_binding import BoundInterface, bind_pod_interface
+from kvedge.network.bound_interface import BoundInterface
+from kvedge.network.bridge_binding import bind_pod_interface
 from kvedge.network.dhcp_plan import DhcpLease
 from kvedge.network.links import Links
 from kvedge.network.netns import create_netns, delete_netns, netns_path, run_in_netns

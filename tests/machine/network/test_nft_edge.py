@@ -11,11 +11,12 @@ from typing import TypeVar
 
 import pytest
 
-from kvedge.network.binding_state import names_for
+from kvedge.network.binding_state import Record, names_for
 from kvedge.network.bridge_binding_plan import (
     guard_table,
 )
 from kvedge.network.errors import NetworkError
+from kvedge.network.link_types import Address
 from kvedge.network.netns import create_netns, delete_netns, netns_path, run_in_netns
 from kvedge.network.nft_edge import change_elements, delete_table, ensure_table, list_tables, replace_table
 from kvedge.network.nft_rules import DROP, Chain, Family, Hook, Table, iifname_is
@@ -26,6 +27,15 @@ from tests.machine.network.dhcp_clients import needs
 T = TypeVar("T")
 NAME = f"kvt{os.getpid()}-nft"
 CONFIG = NodeNetworkConfig(bridge="kvedge0", cidr="10.99.0.0/24", table="kvedge0", netns_prefix="kvedge0-")
+RECORD = Record(
+    netns="",
+    index=2,
+    name="eth0",
+    mac="02:00:00:00:00:01",
+    mtu=1500,
+    addresses=(Address(2, "10.0.0.2", 24),),
+    routes=(),
+)
 POD = attachment_for(CONFIG, "kvedge0-pod", "10.99.0.7", "52:54:00:00:00:07")
 
 
@@ -55,15 +65,17 @@ def everything() -> list[dict[str, object]]:
 
 
 def test_the_guard_is_what_it_should_be() -> None:
-    inside(lambda: ensure_table(guard_table(names_for("eth0", 0))))
-    assert listed("bridge", "kvedge_guard_1_eth0") == [
-        "table bridge kvedge_guard_1_eth0 {",
+    inside(lambda: ensure_table(guard_table(names_for("eth0", 0), RECORD)))
+    assert listed("bridge", "kvedge_guard_2_eth0") == [
+        "table bridge kvedge_guard_2_eth0 {",
         "chain forward {",
         "type filter hook forward priority -300; policy accept;",
         'iifname "eth0-nic" udp dport 67-68 drop',
         'iifname "eth0-nic" udp dport 546-547 drop',
+        'iifname "eth0-nic" icmpv6 type 133-134 drop',
         'oifname "eth0-nic" udp dport 67-68 drop',
         'oifname "eth0-nic" udp dport 546-547 drop',
+        'oifname "eth0-nic" icmpv6 type 133-134 drop',
         "}",
         "",
         "chain input {",
@@ -137,7 +149,7 @@ def test_tables_of_others_are_neither_listed_as_ours_nor_touched() -> None:
 
 
 def test_ensuring_a_table_that_is_there_leaves_it_as_it_is() -> None:
-    table = guard_table(names_for("eth0", 0))
+    table = guard_table(names_for("eth0", 0), RECORD)
     inside(lambda: ensure_table(table))
     before = everything()
     inside(lambda: ensure_table(table))

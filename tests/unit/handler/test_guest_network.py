@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kvedge.handler.guest_network import hostname, interface_message, parse_resolv_conf
-from kvedge.network.bridge_binding_plan import BoundInterface
+from kvedge.network.bound_interface import BoundInterface
 from kvedge.network.dhcp_plan import Route
 from kvedge.resources.codec import decode
 from kvedge.resources.guest_nics import interface_mac, pod_interfaces

@@ -27,6 +27,7 @@ from kvedge.network.steps import (
     ChangeElements,
     DeleteLink,
     DeleteTable,
+    ForgetOwnMac,
     RemoveAddress,
     ReplaceTable,
     SetLink,
@@ -35,7 +36,13 @@ from kvedge.network.steps import (
 )
 
 # The settings a new link has, with the values this model's kernel gives them.
-OF_LINKS = {"ipv4/conf/{}/rp_filter": "1", "ipv4/conf/{}/accept_local": "0", "ipv6/conf/{}/disable_ipv6": "0"}
+OF_LINKS = {
+    "ipv4/conf/{}/rp_filter": "1",
+    "ipv4/conf/{}/accept_local": "0",
+    "ipv6/conf/{}/disable_ipv6": "0",
+    "ipv6/conf/{}/accept_ra": "1",
+    "ipv6/conf/{}/accept_dad": "1",
+}
 
 
 class RefusedByKernelError(Exception):
@@ -53,6 +60,7 @@ class NamespaceModel:
     tables: dict[tuple[Family, str], dict[str, set[bytes]]] = field(default_factory=dict)
     sysctls: dict[str, str] = field(default_factory=dict)
     owners: dict[str, tuple[int, int]] = field(default_factory=dict)
+    own_macs: set[tuple[int, str]] = field(default_factory=set)
     next_index: int = 1
 
     def __post_init__(self) -> None:
@@ -101,8 +109,10 @@ class NamespaceModel:
                 self._delete(self.link(name))
             case SetLink():
                 self._set(step)
-            case AddAddress(link, address, length):
-                self._add_address(self.link(link), address, length)
+            case ForgetOwnMac(link, mac):
+                self.own_macs.discard((self.link(link).index, mac))
+            case AddAddress(link, address, length, connected):
+                self._add_address(self.link(link), address, length, connected)
             case RemoveAddress(link, address, _):
                 self._remove_address(self.link(link), address)
             case AddRoute(link, route):
@@ -143,12 +153,14 @@ class NamespaceModel:
             link = self._rename(link, step.rename)
         if step.mac is not None:
             link = replace(link, mac=step.mac)
+            self._take_own_mac(link)
         if step.mtu is not None:
             link = replace(link, mtu=step.mtu)
         if step.alias is not None:
             link = replace(link, alias=step.alias)
         if step.master is not None:
             link = replace(link, master=self.link(step.master).index, learning=True)
+            self._take_own_mac(link)
         if step.learning is not None:
             if link.master == 0:
                 raise RefusedByKernelError(f"{link.name} is no bridge port")
@@ -156,6 +168,11 @@ class NamespaceModel:
         if step.up is not None:
             link = self._switch(link, step.up)
         self.links[link.index] = link
+
+    def _take_own_mac(self, port: Link) -> None:
+        self.own_macs = {each for each in self.own_macs if each[0] != port.index}
+        if port.master:
+            self.own_macs.add((port.index, port.mac))
 
     def _rename(self, link: Link, name: str) -> Link:
         if link.up:
@@ -178,18 +195,18 @@ class NamespaceModel:
                 self._connect(address)
         return link
 
-    def _add_address(self, link: Link, address: str, length: int) -> None:
+    def _add_address(self, link: Link, address: str, length: int, connected: bool = True) -> None:
         version = ip_interface(address).version
         if version == 6 and self.sysctls.get(f"ipv6/conf/{link.name}/disable_ipv6", "1") == "1":
             raise RefusedByKernelError("IPv6 is off")
         added = Address(link.index, address, length, version)
         if added not in self.addresses:
             self.addresses.append(added)
-        if link.up:
+        if link.up and connected:
             self._connect(added)
 
     def _connect(self, address: Address) -> None:
-        if address.version == 4 and address.prefix_length < 32:
+        if not address.address.startswith("fe80") and address.prefix_length < (32 if address.version == 4 else 128):
             network = ip_interface(f"{address.address}/{address.prefix_length}").network
             route = Route(str(network), "", address.link, protocol=PROTO_KERNEL)
             if route not in self.routes:
@@ -219,6 +236,7 @@ class NamespaceModel:
             routes=tuple(self.routes),
             guards=tuple(name for family, name in self.tables if name.startswith(GUARD_PREFIX)),
             sysctls=dict(self.sysctls),
+            own_macs=tuple(self.own_macs),
         )
 
     def seen_by_node(self) -> NodeSeen:

@@ -9,32 +9,40 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kvedge.network import dhcp_plan
 from kvedge.network.binding_state import Record, Seen, names_for
 from kvedge.network.bridge_binding_plan import (
-    bound_interface,
     bridge_mac,
     guard_table,
     make_record,
     plan_binding,
     plan_unbinding,
 )
-from kvedge.network.errors import LostStateError, NetworkError
+from kvedge.network.errors import LostStateError, NetworkError, UnsuitablePodError
 from kvedge.network.link_types import Address, Link, Route
 from kvedge.network.nft_rules import Family
-from kvedge.network.steps import AddTable, AddTap, DeleteLink, DeleteTable, SetLink, SetSysctl, Step
+from kvedge.network.steps import (
+    AddTable,
+    AddTap,
+    DeleteLink,
+    DeleteTable,
+    ForgetOwnMac,
+    SetLink,
+    SetSysctl,
+    Step,
+)
 from tests.unit.network.namespace_model import NamespaceModel
 
 NAMES = names_for("eth0", 0)
 OWNER = (107, 107)
 POD_MAC = "52:54:00:aa:bb:cc"
+GUEST_MAC = "02:00:00:00:00:99"
 
 
-def fresh_pod(ipv6: bool = True) -> NamespaceModel:
+def fresh_pod(ipv6: bool = True, kind: str = "veth") -> NamespaceModel:
     """A Pod's namespace as a CNI leaves it."""
     model = NamespaceModel(ipv6=ipv6)
     model.apply(SetLink(model.add_link("lo", "").name, up=True))
-    model.add_link("eth0", "veth", mac=POD_MAC, mtu=1450)
+    model.add_link("eth0", kind, mac=POD_MAC, mtu=1450)
     model.apply(SetLink("eth0", up=True))
     index = model.link("eth0").index
     model._add_address(model.link("eth0"), "10.42.0.7", 24)
@@ -46,6 +54,8 @@ def fresh_pod(ipv6: bool = True) -> NamespaceModel:
         Route("10.42.0.0/16", "10.42.0.1", index, protocol=3),
         Route("169.254.20.10/32", "", index, protocol=3),
     ]
+    if ipv6:
+        model.routes.append(Route("::/0", "fd00::1", index, protocol=3, metric=1024))
     return model
 
 
@@ -55,7 +65,7 @@ def record_of(model: NamespaceModel) -> Record:
 
 def bind(model: NamespaceModel, record: Record, queues: int = 1, stop_after: int | None = None) -> list[Step]:
     """Applies the plan, all of it or its first steps; returns what was planned."""
-    steps = plan_binding(record, model.seen(NAMES), NAMES, OWNER, queues)
+    steps = plan_binding(record, model.seen(NAMES), NAMES, GUEST_MAC, OWNER, queues)
     for step in steps[:stop_after]:
         model.apply(step)
     return steps
@@ -68,9 +78,9 @@ def unbind(model: NamespaceModel, record: Record, stop_after: int | None = None)
     return steps
 
 
-def whole(ipv6: bool = True) -> tuple[NamespaceModel, Record]:
+def whole(ipv6: bool = True, kind: str = "veth") -> tuple[NamespaceModel, Record]:
     """A namespace that was bound without interruption."""
-    model = fresh_pod(ipv6)
+    model = fresh_pod(ipv6, kind)
     record = record_of(model)
     bind(model, record)
     return model, record
@@ -101,18 +111,22 @@ def test_a_bound_pod_needs_nothing_more() -> None:
 
 def test_dhcp_is_fenced_in_before_anything_else_changes() -> None:
     model = fresh_pod()
-    assert plan_binding(record_of(model), model.seen(NAMES), NAMES, OWNER, 1)[0].__class__.__name__ == "AddTable"
+    assert (
+        plan_binding(record_of(model), model.seen(NAMES), NAMES, GUEST_MAC, OWNER, 1)[0].__class__.__name__
+        == "AddTable"
+    )
 
 
 def count_of_steps(ipv6: bool = True) -> int:
     model = fresh_pod(ipv6)
-    return len(plan_binding(record_of(model), model.seen(NAMES), NAMES, OWNER, 1))
+    return len(plan_binding(record_of(model), model.seen(NAMES), NAMES, GUEST_MAC, OWNER, 1))
 
 
-@pytest.mark.parametrize("done", range(count_of_steps()))
-def test_a_binding_that_was_cut_short_is_finished(done: int) -> None:
-    expected, _ = whole()
-    model = fresh_pod()
+@pytest.mark.parametrize("done", range(count_of_steps() + 1))
+@pytest.mark.parametrize("kind", ["veth", "macvlan"])
+def test_a_binding_that_was_cut_short_is_finished(done: int, kind: str) -> None:
+    expected, _ = whole(kind=kind)
+    model = fresh_pod(kind=kind)
     record = record_of(model)
     bind(model, record, stop_after=done)
     bind(model, record)
@@ -121,11 +135,15 @@ def test_a_binding_that_was_cut_short_is_finished(done: int) -> None:
 
 
 @settings(max_examples=150, deadline=None)
-@given(st.lists(st.tuples(st.sampled_from(["bind", "unbind"]), st.integers(0, 30)), max_size=6), st.booleans())
+@given(
+    st.lists(st.tuples(st.sampled_from(["bind", "unbind"]), st.integers(0, 36)), max_size=6),
+    st.booleans(),
+    st.sampled_from(["veth", "macvlan"]),
+)
 def test_after_any_interrupted_history_binding_binds_and_unbinding_restores(
-    history: list[tuple[str, int]], ipv6: bool
+    history: list[tuple[str, int]], ipv6: bool, kind: str
 ) -> None:
-    pristine, (expected, _) = fresh_pod(ipv6), whole(ipv6)
+    pristine, (expected, _) = fresh_pod(ipv6, kind), whole(ipv6, kind)
     model = copy.deepcopy(pristine)
     record = record_of(model)
     for what, stop_after in history:
@@ -145,7 +163,7 @@ def test_a_pod_bound_by_another_version_stays_bound_and_gets_this_versions_guard
     model, record = whole()
     before = model.picture()
     newer = replace(NAMES, guard="kvedge_guard_27_eth0")
-    steps = plan_binding(record, model.seen(newer), newer, OWNER, 1)
+    steps = plan_binding(record, model.seen(newer), newer, GUEST_MAC, OWNER, 1)
     assert [type(step) for step in steps] == [AddTable, DeleteTable]
     for step in steps:
         model.apply(step)
@@ -160,7 +178,7 @@ def test_the_guard_of_another_interface_is_another() -> None:
     model.add_link("net1", "veth")
     assert make_record("boot/4:1", model.seen(second), second).name == "net1"
     assert DeleteTable(Family.BRIDGE, NAMES.guard) not in plan_binding(
-        make_record("boot/4:1", model.seen(second), second), model.seen(second), second, OWNER, 1
+        make_record("boot/4:1", model.seen(second), second), model.seen(second), second, GUEST_MAC, OWNER, 1
     )
     assert bind(model, record) == []
 
@@ -189,8 +207,6 @@ def test_a_pod_without_ipv4_gets_no_dhcp_server() -> None:
     record = record_of(model)
     bind(model, record)
     assert ("k6t-eth0", "169.254.75.10", 32) not in model.picture()["addresses"]  # type: ignore[operator]
-    bound = bound_interface(record, NAMES, None)
-    assert (bound.address, bound.server, bound.gateway, bound.routes) == ("", "", "", ())
 
 
 def test_a_changed_namespace_without_a_record_cannot_be_bound() -> None:
@@ -203,7 +219,7 @@ def test_a_pod_whose_interface_vanished_must_be_replaced() -> None:
     model, record = whole()
     model.apply(DeleteLink("eth0-nic"))
     with pytest.raises(LostStateError, match="gone"):
-        plan_binding(record, model.seen(NAMES), NAMES, OWNER, 1)
+        plan_binding(record, model.seen(NAMES), NAMES, GUEST_MAC, OWNER, 1)
 
 
 def test_a_pod_without_such_an_interface_is_told_apart_from_a_lost_one() -> None:
@@ -224,31 +240,6 @@ def test_an_address_of_ipv6_is_left_out_where_new_links_have_none() -> None:
     bind(model, record)
     assert ("eth0", "fd00::7", 64) not in model.picture()["addresses"]  # type: ignore[operator]
     assert bind(model, record) == []
-
-
-def test_the_guest_is_told_what_the_pod_was() -> None:
-    bound = bound_interface(record_of(fresh_pod()), NAMES, None)
-    assert (bound.tap, bound.bridge, bound.mac, bound.mtu) == ("tap0", "k6t-eth0", POD_MAC, 1450)
-    assert (bound.address, bound.prefix_length, bound.gateway, bound.server) == (
-        "10.42.0.7",
-        24,
-        "10.42.0.1",
-        "169.254.75.10",
-    )
-    assert bound.routes == (
-        dhcp_plan.Route("10.42.0.0/16", "10.42.0.1"),
-        dhcp_plan.Route("169.254.20.10/32", "0.0.0.0"),
-    )
-
-
-def test_a_guest_with_a_mac_of_its_own_keeps_it() -> None:
-    assert bound_interface(record_of(fresh_pod()), NAMES, "02:00:00:00:00:AB").mac == "02:00:00:00:00:ab"
-
-
-def test_of_several_default_routes_the_preferred_one_counts() -> None:
-    record = record_of(fresh_pod())
-    worse = Route("0.0.0.0/0", "10.42.0.254", record.index, metric=100)
-    assert bound_interface(replace(record, routes=(worse, *record.routes)), NAMES, None).gateway == "10.42.0.1"
 
 
 def test_only_the_pods_own_main_routes_are_recorded() -> None:
@@ -289,9 +280,9 @@ def test_a_bridges_mac_is_its_own_and_stays() -> None:
 
 
 def test_the_guard_is_about_the_pods_side_alone() -> None:
-    chains = {chain.name: chain for chain in guard_table(NAMES).chains}
+    chains = {chain.name: chain for chain in guard_table(NAMES, record_of(fresh_pod())).chains}
     assert chains.keys() == {"forward", "input", "output"}
-    assert len(chains["forward"].rules) == 4
+    assert len(chains["forward"].rules) == 6
 
 
 def test_settings_are_put_back_as_they_were() -> None:
@@ -316,3 +307,76 @@ def test_a_link_of_the_stand_ins_name_that_is_the_pods_own_is_not_deleted() -> N
     bind(model, record, stop_after=2)
     assert DeleteLink("eth0") not in unbind(model, record)
     assert isinstance(model.link("eth0"), Link)
+
+
+def test_a_nic_that_filters_by_mac_has_the_guests_and_the_bridge_does_not_keep_it() -> None:
+    model, record = whole(kind="macvlan")
+    nic = model.link("eth0-nic")
+    assert nic.mac == GUEST_MAC != model.link("k6t-eth0").mac
+    assert (nic.index, GUEST_MAC) not in model.own_macs
+    model.own_macs.add((nic.index, GUEST_MAC))
+    assert bind(model, record) == [ForgetOwnMac("eth0-nic", GUEST_MAC)]
+
+
+@pytest.mark.parametrize("kind", ["ipvlan", "wireguard"])
+def test_a_kind_that_cannot_be_a_bridge_port_is_refused_with_a_remedy(kind: str) -> None:
+    with pytest.raises(UnsuitablePodError, match=rf"it is {kind} that.*have a CNI that gives each Pod a MAC"):
+        record_of(fresh_pod(kind=kind))
+
+
+def test_an_interface_without_a_mac_is_refused() -> None:
+    model = fresh_pod()
+    index = model.link("eth0").index
+    model.links[index] = replace(model.links[index], mac="")
+    with pytest.raises(UnsuitablePodError, match="without a MAC"):
+        record_of(model)
+
+
+def test_the_bridge_speaks_ipv6_only_where_the_guest_gets_an_address_of_it() -> None:
+    model, _ = whole()
+    assert model.sysctls["ipv6/conf/k6t-eth0/disable_ipv6"] == "0"
+    assert (model.sysctls["ipv6/conf/k6t-eth0/accept_ra"], model.sysctls["ipv6/conf/k6t-eth0/accept_dad"]) == ("0", "0")
+    model = fresh_pod()
+    model.addresses = [each for each in model.addresses if each.version == 4]
+    bind(model, record_of(model))
+    assert model.sysctls["ipv6/conf/k6t-eth0/disable_ipv6"] == "1"
+
+
+def test_what_a_router_told_the_pod_is_left_to_the_router() -> None:
+    model = fresh_pod()
+    model.addresses = [replace(each, dynamic=each.version == 6) for each in model.addresses]
+    record = record_of(model)
+    bind(model, record)
+    assert record.ipv6 is None
+    assert len(guard_table(NAMES, record).chains[0].rules) == 4
+    assert ("eth0", "fd00::7", 64) not in model.picture()["addresses"]  # type: ignore[operator]
+
+
+def test_on_a_link_to_which_the_cni_left_the_addresses_dhcp_passes() -> None:
+    model = fresh_pod()
+    model.addresses = []
+    assert guard_table(NAMES, record_of(model)).chains[0].rules == ()
+
+
+def test_an_mtu_that_no_tap_can_have_is_cut() -> None:
+    model = fresh_pod()
+    model.apply(SetLink("eth0", mtu=65535))
+    record = record_of(model)
+    bind(model, record)
+    assert {name: model.link(name).mtu for name in ("k6t-eth0", "tap0", "eth0-nic", "eth0")} == {
+        "k6t-eth0": 65521,
+        "tap0": 65521,
+        "eth0-nic": 65535,
+        "eth0": 65535,
+    }
+    assert bind(model, record) == []
+
+
+def test_bridged_frames_are_not_tracked_where_the_host_tracks_those_of_its_bridges() -> None:
+    model = fresh_pod()
+    model.sysctls["bridge/bridge-nf-call-iptables"] = "1"
+    record = record_of(model)
+    bind(model, record)
+    assert model.sysctls["bridge/bridge-nf-call-iptables"] == "0"
+    unbind(model, record)
+    assert model.sysctls["bridge/bridge-nf-call-iptables"] == "1"
