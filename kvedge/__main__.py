@@ -1,7 +1,7 @@
 """`python -m kvedge`, and the first module of the built program: the same as the installed one.
 
-Two helpers of the built program are found here, before anything else is loaded: they start in milliseconds and stay
-small because of that. From a checkout both are started by an interpreter of their own instead.
+Three helpers are found here, before anything else is loaded: they start in milliseconds and stay small because of that.
+From a checkout the first two are started by an interpreter of their own instead.
 """
 
 import sys
@@ -14,6 +14,10 @@ elif sys.argv[1:2] == ["monitor-resume"]:
     from kvedge.launcher.monitor import resume
 
     sys.exit(resume(sys.argv[2:]))
+elif sys.argv[1:2] == ["launcher-probe"]:
+    from kvedge.launcher.guest_probe import main as ask_guest
+
+    sys.exit(ask_guest(sys.argv[2:]))
 else:
     from kvedge.cli.main import main
 

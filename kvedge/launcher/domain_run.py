@@ -38,7 +38,9 @@ from kvedge.launcher.screen_picture import BadPicture, png_pieces
 from kvedge.launcher.status_board import StatusBoard
 from kvedge.network.dhcp_plan import DhcpLease
 from kvedge.rpc.launcher_pb2 import (
+    DOMAIN_REASON_USER,
     DOMAIN_STATE_ABSENT,
+    DOMAIN_STATE_PAUSED,
     DiskTarget,
     DomainStatus,
     GuestAddress,
@@ -209,6 +211,16 @@ class DomainRun:
         self._agents_part.grant()
         self._agent.unfreeze()
         return self.look()
+
+    def ping_guest(self, seconds: int) -> None:
+        """Whether the guest's agent answers in time; one that was paused on purpose need not.
+
+        Raises:
+            LauncherError: when it does not.
+        """
+        status = self.board.status
+        if (status.state, status.reason) != (DOMAIN_STATE_PAUSED, DOMAIN_REASON_USER):
+            self._agent.ping(seconds)
 
     def screenshot(self, *, move_cursor: bool) -> Generator[bytes, None, None]:
         """The guest's screen as a PNG file, in pieces; one at a time.

@@ -9,16 +9,25 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import math
 import threading
-from collections.abc import Callable, Iterator, Mapping
-from typing import Final, TypeVar
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final, TypeVar
 
 from kvedge.launcher.agent_schedule import AgentSchedule, Question
 from kvedge.launcher.guest_agent_message import AgentFacts, BadAnswer, read_answer, surplus, take
+from kvedge.launcher.guest_exec import GuestExec
 from kvedge.launcher.guest_freeze import FreezeRecord, GuestFreeze, now
-from kvedge.launcher.launcher_errors import LauncherError, Unanswered, Unreadable, WrongState
+from kvedge.launcher.launcher_errors import LauncherError, LibvirtFailed, Unanswered, Unreadable, WrongState
 from kvedge.launcher.libvirt_session import LibvirtSession
-from kvedge.rpc.launcher_pb2 import DomainStatus, GuestAddress, GuestFilesystems, GuestInfo, GuestUsers
+from kvedge.rpc.launcher_pb2 import (
+    DomainStatus,
+    GuestAddress,
+    GuestExecReply,
+    GuestFilesystems,
+    GuestInfo,
+    GuestUsers,
+)
 
 log = logging.getLogger(__name__)
 
@@ -52,6 +61,7 @@ class GuestAgent:
         self._session = session
         self._on_change = on_change
         self._freeze = GuestFreeze(record)
+        self._exec = GuestExec(self._question)
         # Held by whoever talks to the agent.
         self._talking = threading.Lock()
         # Guards all that follows.
@@ -77,6 +87,7 @@ class GuestAgent:
             if came or (self._connected and not connected):
                 self._visit += 1
                 self._facts, self._trouble = AgentFacts(), ""
+                self._exec.forget()
                 self._since = now()
                 self._schedule.restart(self._since)
             elif woke:
@@ -198,6 +209,54 @@ class GuestAgent:
         threading.Thread(target=give, name="guest-agent-order", daemon=True).start()
         done.wait(seconds)
         return not refused
+
+    def ping(self, seconds: int) -> None:
+        """Whether the agent answers in time; while it freezes or thaws it is taken to.
+
+        Raises:
+            LauncherError: when it does not.
+        """
+        with self._changed:
+            busy = self._requested
+        if not busy:
+            self._question("guest-ping", {}, now() + seconds)
+
+    def execute(self, command: Sequence[str], seconds: int, is_wanted: Callable[[], bool]) -> GuestExecReply:
+        """Have the agent run a program, and wait for its end, as long as `is_wanted()`.
+
+        While file systems are frozen by request, nothing is run: that is no failure of the guest.
+
+        Raises:
+            LauncherError: when it does not end in time, or does not begin.
+        """
+        with self._changed:
+            busy = self._requested or self._freeze.is_on
+        if busy:
+            return GuestExecReply(output="not asked: the guest's file systems are frozen")
+        return self._exec.run(command, now() + seconds, is_wanted)
+
+    def _question(self, command: str, arguments: dict[str, Any], until: float) -> Any:
+        """What the agent returns to a probe's question, asked between those of others."""
+        with self._changed:
+            if not self._connected:
+                raise WrongState("the guest agent is not connected")
+            if not self._running:
+                raise WrongState("the guest is paused, so that its agent cannot answer")
+        if not self._talking.acquire(timeout=max(0.0, until - now())):
+            raise Unanswered("the guest agent is busy")
+        try:
+            # libvirt counts in whole seconds.
+            left = math.ceil(until - now())
+            if left <= 0:
+                raise Unanswered("the guest agent did not answer in time")
+            return read_answer(self._session.ask_agent(command, left, arguments))
+        except (BadAnswer, Unreadable) as error:
+            raise Unanswered(f"the guest agent's answer {error}") from error
+        except LibvirtFailed as error:
+            # It does not know the command, or must not obey it: the guest's own affair, and no defect of ours.
+            raise WrongState(f"the guest agent refuses: {error.detail}") from error
+        finally:
+            self._talking.release()
 
     @property
     def _frozen(self) -> bool:

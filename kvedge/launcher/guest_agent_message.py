@@ -179,6 +179,12 @@ def clean(value: object, longest: int = LONGEST_TEXT) -> str:
     return printable.encode(errors="ignore")[:longest].decode(errors="ignore")
 
 
+def clean_lines(text: str, longest: int) -> str:
+    """A text of a guest with its lines: printable characters only, and not too many of them."""
+    kept = "".join(letter for letter in text[:longest] if letter.isprintable() or letter in "\n\t")
+    return kept.encode(errors="ignore")[:longest].decode(errors="ignore")
+
+
 def parse_system(value: object) -> GuestInfo:
     """The operating system."""
     found = value if isinstance(value, Mapping) else {}

@@ -39,9 +39,13 @@ log = logging.getLogger(__name__)
 PROTOCOL: Final = 1
 # The handler's watch, a second one while it reconnects, and one for who debugs.
 MOST_WATCHERS: Final = 4
+# A Pod has two probes, each asked once at a time; one that was given up on may still wait for its guest.
+MOST_PROBES: Final = 4
+# The longest that a question of a probe may take; longer ones are asked for, and cut.
+LONGEST_PROBE: Final = 600
 # Each watch keeps a thread; the others answer calls. Four of these may have to wait for the guest: an order to its
 # agent, a freeze, a thaw, a picture.
-WORKERS: Final = MOST_WATCHERS + 8
+WORKERS: Final = MOST_WATCHERS + MOST_PROBES + 8
 # A VMI with large inline cloud-init data stays well below.
 LARGEST_MESSAGE: Final = 8 << 20
 # How long calls that are under way may still take when the server stops.
@@ -77,6 +81,7 @@ class LauncherServer(LauncherServicer):
         self._vmi_uid = vmi_uid
         self._watching = 0
         self._counting = threading.Lock()
+        self._probing = threading.Semaphore(MOST_PROBES)
         self._server: grpc.Server | None = None
 
     def start(self, path: str) -> None:
@@ -196,6 +201,25 @@ class LauncherServer(LauncherServicer):
         """Thaw them."""
         return _answered(context, self._run.unfreeze)
 
+    def GuestPing(self, request: messages.GuestPingRequest, context: grpc.ServicerContext) -> messages.GuestPingReply:
+        """Whether the guest's agent answers."""
+        self._probe(context, lambda: self._run.ping_guest(_seconds(request.timeout_seconds)))
+        return messages.GuestPingReply()
+
+    def GuestExec(self, request: messages.GuestExecRequest, context: grpc.ServicerContext) -> messages.GuestExecReply:
+        """How a program in the guest ends."""
+        command = [request.command, *request.arguments]
+        seconds = _seconds(request.timeout_seconds)
+        return self._probe(context, lambda: self._run.agent.execute(command, seconds, context.is_active))
+
+    def _probe(self, context: grpc.ServicerContext, call: Callable[[], Reply]) -> Reply:
+        if not self._probing.acquire(blocking=False):
+            context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, f"{MOST_PROBES} probes wait for the guest already")
+        try:
+            return _answered(context, call)
+        finally:
+            self._probing.release()
+
     def Screenshot(
         self, request: messages.ScreenshotRequest, context: grpc.ServicerContext
     ) -> Iterator[messages.ScreenshotChunk]:
@@ -204,6 +228,10 @@ class LauncherServer(LauncherServicer):
         with contextlib.closing(pieces):
             while piece := _answered(context, lambda: next(pieces, b"")):
                 yield messages.ScreenshotChunk(data=piece)
+
+
+def _seconds(asked: int) -> int:
+    return min(asked or 1, LONGEST_PROBE)
 
 
 def _answered(context: grpc.ServicerContext, call: Callable[[], Reply]) -> Reply:

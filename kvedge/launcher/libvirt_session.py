@@ -11,7 +11,7 @@ import errno
 import json
 import os
 import xml.etree.ElementTree as ElementTree
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 import libvirt
@@ -221,8 +221,8 @@ class LibvirtSession:
         with _translated("undefining the domain"):
             self._domain().undefineFlags(flags)
 
-    def ask_agent(self, command: str, seconds: int) -> str:
-        """What the guest's agent says to a command without arguments, as JSON text: hostile until it has been read.
+    def ask_agent(self, command: str, seconds: int, arguments: Mapping[str, Any] | None = None) -> str:
+        """What the guest's agent says to a command, as JSON text: hostile until it has been read.
 
         Raises:
             Unanswered: when it does not answer in time.
@@ -232,7 +232,8 @@ class LibvirtSession:
         # A library of its own, for these questions.
         import libvirt_qemu  # type: ignore[import-untyped]  # as `libvirt` itself
 
-        doing, question = "asking the guest agent", json.dumps({"execute": command})
+        doing = "asking the guest agent"
+        question = json.dumps({"execute": command, **({"arguments": dict(arguments)} if arguments else {})})
         try:
             with _translated(doing):
                 return str(libvirt_qemu.qemuAgentCommand(self._domain(), question, seconds, 0))

@@ -226,6 +226,34 @@ class FreezeRequest(_message.Message):
     unfreeze_seconds: int
     def __init__(self, unfreeze_seconds: _Optional[int] = ...) -> None: ...
 
+class GuestPingRequest(_message.Message):
+    __slots__ = ("timeout_seconds",)
+    TIMEOUT_SECONDS_FIELD_NUMBER: _ClassVar[int]
+    timeout_seconds: int
+    def __init__(self, timeout_seconds: _Optional[int] = ...) -> None: ...
+
+class GuestPingReply(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class GuestExecRequest(_message.Message):
+    __slots__ = ("command", "arguments", "timeout_seconds")
+    COMMAND_FIELD_NUMBER: _ClassVar[int]
+    ARGUMENTS_FIELD_NUMBER: _ClassVar[int]
+    TIMEOUT_SECONDS_FIELD_NUMBER: _ClassVar[int]
+    command: str
+    arguments: _containers.RepeatedScalarFieldContainer[str]
+    timeout_seconds: int
+    def __init__(self, command: _Optional[str] = ..., arguments: _Optional[_Iterable[str]] = ..., timeout_seconds: _Optional[int] = ...) -> None: ...
+
+class GuestExecReply(_message.Message):
+    __slots__ = ("exit_code", "output")
+    EXIT_CODE_FIELD_NUMBER: _ClassVar[int]
+    OUTPUT_FIELD_NUMBER: _ClassVar[int]
+    exit_code: int
+    output: str
+    def __init__(self, exit_code: _Optional[int] = ..., output: _Optional[str] = ...) -> None: ...
+
 class ScreenshotRequest(_message.Message):
     __slots__ = ("move_cursor",)
     MOVE_CURSOR_FIELD_NUMBER: _ClassVar[int]

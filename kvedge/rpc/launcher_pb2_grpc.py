@@ -114,6 +114,16 @@ class LauncherStub:
                 request_serializer=launcher__pb2.UnfreezeRequest.SerializeToString,
                 response_deserializer=launcher__pb2.DomainStatus.FromString,
                 _registered_method=True)
+        self.GuestPing = channel.unary_unary(
+                '/kvedge.launcher.v1.Launcher/GuestPing',
+                request_serializer=launcher__pb2.GuestPingRequest.SerializeToString,
+                response_deserializer=launcher__pb2.GuestPingReply.FromString,
+                _registered_method=True)
+        self.GuestExec = channel.unary_unary(
+                '/kvedge.launcher.v1.Launcher/GuestExec',
+                request_serializer=launcher__pb2.GuestExecRequest.SerializeToString,
+                response_deserializer=launcher__pb2.GuestExecReply.FromString,
+                _registered_method=True)
         self.Screenshot = channel.unary_stream(
                 '/kvedge.launcher.v1.Launcher/Screenshot',
                 request_serializer=launcher__pb2.ScreenshotRequest.SerializeToString,
@@ -230,6 +240,21 @@ class LauncherServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def GuestPing(self, request, context):
+        """What probes of the Pod ask. Whether the agent answers; a guest that was paused on purpose counts as one that does.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GuestExec(self, request, context):
+        """Has the agent run a program in the guest, and waits for its end. While file systems are frozen by request the agent
+        runs nothing, and nothing is asked of it: that counts as success.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def Screenshot(self, request, context):
         """The guest's screen as a PNG file, in pieces.
         """
@@ -319,6 +344,16 @@ def add_LauncherServicer_to_server(servicer, server):
                     servicer.Unfreeze,
                     request_deserializer=launcher__pb2.UnfreezeRequest.FromString,
                     response_serializer=launcher__pb2.DomainStatus.SerializeToString,
+            ),
+            'GuestPing': grpc.unary_unary_rpc_method_handler(
+                    servicer.GuestPing,
+                    request_deserializer=launcher__pb2.GuestPingRequest.FromString,
+                    response_serializer=launcher__pb2.GuestPingReply.SerializeToString,
+            ),
+            'GuestExec': grpc.unary_unary_rpc_method_handler(
+                    servicer.GuestExec,
+                    request_deserializer=launcher__pb2.GuestExecRequest.FromString,
+                    response_serializer=launcher__pb2.GuestExecReply.SerializeToString,
             ),
             'Screenshot': grpc.unary_stream_rpc_method_handler(
                     servicer.Screenshot,
@@ -758,6 +793,60 @@ class Launcher:
             '/kvedge.launcher.v1.Launcher/Unfreeze',
             launcher__pb2.UnfreezeRequest.SerializeToString,
             launcher__pb2.DomainStatus.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GuestPing(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/kvedge.launcher.v1.Launcher/GuestPing',
+            launcher__pb2.GuestPingRequest.SerializeToString,
+            launcher__pb2.GuestPingReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GuestExec(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/kvedge.launcher.v1.Launcher/GuestExec',
+            launcher__pb2.GuestExecRequest.SerializeToString,
+            launcher__pb2.GuestExecReply.FromString,
             options,
             channel_credentials,
             insecure,

@@ -30,6 +30,8 @@ ANSWERS: dict[str, Any] = {
     "guest-network-get-interfaces": [],
     "guest-get-fsinfo": [],
     "guest-get-users": [{"user": "root"}],
+    "guest-ping": {},
+    "guest-exec": {"pid": 7},
 }
 
 
@@ -42,15 +44,18 @@ class PlayedSession:
         self.failing: dict[str, LauncherError] = {}
         self.count = 2
         self.asked: list[str] = []
+        self.ended: dict[str, Any] = {"exited": True, "exitcode": 0}
         self.most_at_once = 0
         self.held = threading.Event()
         self.held.set()
         self._talking = threading.Semaphore(1)
 
-    def ask_agent(self, command: str, seconds: int) -> str:
+    def ask_agent(self, command: str, seconds: int, arguments: dict[str, Any] | None = None) -> str:
         with self._alone():
             self.asked.append(command)
             self._check(command)
+            if command == "guest-exec-status":
+                return json.dumps({"return": self.ended})
             status = "frozen" if self.frozen else "thawed"
             return json.dumps({"return": status if command == "guest-fsfreeze-status" else ANSWERS[command]})
 
@@ -350,6 +355,71 @@ def test_what_an_agent_said_is_not_put_down_to_the_next_one(session: PlayedSessi
     assert agent._facts.version == ""
     with pytest.raises(WrongState, match="not connected"):
         agent.info()
+
+
+def test_a_probe_is_answered_between_the_other_questions(agent: GuestAgent, session: PlayedSession) -> None:
+    heard(agent)
+    agent.ping(1)
+    assert agent.execute(["true"], 1, lambda: True).exit_code == 0
+    assert session.asked[-3:] == ["guest-ping", "guest-exec", "guest-exec-status"]
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (Unanswered("nobody answers"), "nobody answers"),
+        (Unreadable("is no UTF-8"), "the guest agent's answer is no UTF-8"),
+        (LibvirtFailed("asking", 1, 10, "it is disabled"), "the guest agent refuses: it is disabled"),
+    ],
+    ids=["silent", "mad", "forbidden"],
+)
+def test_a_probe_that_is_not_answered_says_why(
+    agent: GuestAgent, session: PlayedSession, error: LauncherError, expected: str
+) -> None:
+    heard(agent)
+    session.failing = {"guest-ping": error, "guest-exec": error}
+    with pytest.raises((Unanswered, WrongState), match=expected):
+        agent.ping(1)
+    with pytest.raises((Unanswered, WrongState), match=expected):
+        agent.execute(["true"], 1, lambda: True)
+
+
+def test_a_probe_waits_for_its_turn_only_as_long_as_it_may(agent: GuestAgent) -> None:
+    heard(agent)
+    with agent._talking, pytest.raises(Unanswered, match="busy"):
+        agent.ping(0)
+
+
+@pytest.mark.parametrize(
+    ("connected", "running", "words"), [(False, True, "not connected"), (True, False, "paused")], ids=str
+)
+def test_a_probe_of_a_guest_that_cannot_answer_is_a_no_at_once(
+    agent: GuestAgent, session: PlayedSession, connected: bool, running: bool, words: str
+) -> None:
+    heard(agent)
+    agent.follow(connected=connected, running=running)
+    asked = len(session.asked)
+    with pytest.raises(WrongState, match=words):
+        agent.ping(1)
+    assert len(session.asked) == asked
+
+
+def test_a_freeze_is_no_failure_of_a_probe(agent: GuestAgent, session: PlayedSession) -> None:
+    heard(agent)
+    agent.freeze(300)
+    reply = agent.execute(["true"], 1, lambda: True)
+    assert (reply.exit_code, reply.output) == (0, "not asked: the guest's file systems are frozen")
+    assert "guest-exec" not in session.asked
+    agent.ping(1)
+    assert session.asked[-1] == "guest-ping", "that much it answers"
+    agent.unfreeze()
+    session.held.clear()
+    freezing = threading.Thread(target=agent.freeze, args=(300,), daemon=True)
+    freezing.start()
+    wait_until(lambda: agent._requested, "it is under way")
+    agent.ping(1)
+    session.held.set()
+    freezing.join(10)
 
 
 def wait(event: threading.Event) -> None:
