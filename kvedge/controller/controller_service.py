@@ -155,7 +155,13 @@ class _Work:
         self._node_loop.on_change(self._vmi_loop.node_changed)
         self._kubevirt_loop = KubeVirtLoop(
             KubeVirtSources(
-                client, self._configuration, self._vmis, self._events, clock, self._node_loop.has_schedulable
+                client,
+                self._configuration,
+                self._vmis,
+                self._events,
+                clock,
+                self._node_loop.has_schedulable,
+                self._node_loop.versions,
             ),
             Release(config.version, config.default_architecture),
         )

@@ -6,7 +6,7 @@ Run by the controller role. Which configuration is in force is the follower's to
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final, Literal, cast
 
@@ -21,7 +21,7 @@ from kvedge.kube.reconcile_loop import Again, ReconcileLoop
 from kvedge.kube.work_queue import Key
 from kvedge.resources.kubevirt import DEFAULT_NAME, KubeVirt
 from kvedge.resources.meta import ObjectMeta
-from kvedge.resources.names import LAUNCHER_IMAGE, SYSTEM_NAMESPACE
+from kvedge.resources.names import LAUNCHER_VERSION, SYSTEM_NAMESPACE
 from kvedge.resources.vmi import VirtualMachineInstance
 from kvedge.runtime.clock import Clock
 
@@ -48,6 +48,8 @@ class KubeVirtSources:
     clock: Clock
     # Whether any node's handler is ready to run VMs.
     has_node: Callable[[], bool]
+    # The versions of all nodes' handlers by the nodes' names; empty for one that does not tell.
+    versions: Callable[[], Mapping[str, str]]
 
 
 class KubeVirtLoop:
@@ -61,6 +63,7 @@ class KubeVirtLoop:
         self._events = sources.events
         self._clock = sources.clock
         self._has_node = sources.has_node
+        self._versions = sources.versions
         self._release = release
         self.loop = ReconcileLoop("kubevirt", self.reconcile)
 
@@ -115,7 +118,8 @@ class KubeVirtLoop:
         return None
 
     def _health(self) -> Health:
-        return Health(self._api_answers(), self._has_node(), self._outdated())
+        others = {node: version for node, version in self._versions().items() if version != self._release.version}
+        return Health(self._api_answers(), self._has_node(), self._outdated(), others)
 
     def _api_answers(self) -> bool:
         """Through the API server, as users reach it; who may not ask learns nothing, so that nothing is claimed."""
@@ -128,9 +132,9 @@ class KubeVirtLoop:
         return True
 
     def _outdated(self) -> int:
-        """VMIs whose launcher was made for another layout of its image."""
-        found = [vmi.status.launcher_container_image_version for vmi in self._vmis.list() if not vmi.is_final]
-        return sum(version not in ("", LAUNCHER_IMAGE) for version in found)
+        """VMIs whose launcher runs another release, as their handlers found."""
+        found = [vmi.metadata.annotations.get(LAUNCHER_VERSION, "") for vmi in self._vmis.list() if not vmi.is_final]
+        return sum(version not in ("", self._release.version) for version in found)
 
     def _on_kubevirt(self, old: KubeVirt | None, new: KubeVirt | None) -> None:
         if new is not None and old is not None and old.metadata.generation == new.metadata.generation:

@@ -1,13 +1,13 @@
 """What the KubeVirt object's status says: phase, conditions, versions; and what is told of its configuration.
 
 Called by kubevirt_loop.py. Pure. Reasons and texts of Available, Progressing, Degraded, Created and Synchronized are
-KubeVirt's; ConfigurationValid and ConfigurationApplied are kvedge's own.
+KubeVirt's; ConfigurationValid, ConfigurationApplied and AllNodesOfThisVersion are kvedge's own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
 
@@ -17,12 +17,16 @@ from kvedge.resources.configuration import Finding, Issue
 from kvedge.resources.configuration_in_force import InForce
 from kvedge.resources.kubevirt import KubeVirt, KubeVirtStatus
 from kvedge.resources.meta import Condition
+from kvedge.resources.version_skew import refusal
 
 VALID: Final = "ConfigurationValid"
 APPLIED: Final = "ConfigurationApplied"
+ONE_VERSION: Final = "AllNodesOfThisVersion"
 # Nothing is pulled: the registry is the name that launchers' images have.
 _REGISTRY: Final = "kvedge.local"
 _LONGEST_MESSAGE: Final = 6000
+# So many nodes of other versions are named.
+_MOST_NODES: Final = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +36,8 @@ class Health:
     api_answers: bool = True
     has_node: bool = True
     outdated_vmis: int = 0
+    # Nodes whose handlers are of another version than this controller, and those versions; empty where one is not told.
+    other_versions: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def problems(self) -> str:
@@ -124,7 +130,7 @@ def _phase(kubevirt: KubeVirt, health: Health) -> str:
 def _conditions(
     kubevirt: KubeVirt, in_force: InForce, health: Health, release: Release, now: datetime
 ) -> list[Condition]:
-    wanted = [_valid(in_force), _applied(in_force)]
+    wanted = [_valid(in_force), _applied(in_force), _one_version(health, release)]
     if kubevirt.metadata.deletion_timestamp is not None:
         wanted += _same_reason("DeletionInProgress", "Deletion was triggered", "False", "False", "True")
         dropped = ["Synchronized", "Created"]
@@ -176,6 +182,19 @@ def _applied(in_force: InForce) -> Condition:
     if not without:
         return Condition(type=APPLIED, status="True", reason="EverythingApplies", message="All keys have an effect.")
     return Condition(type=APPLIED, status="False", reason="KeysWithoutEffect", message=without)
+
+
+def _one_version(health: Health, release: Release) -> Condition:
+    if not health.other_versions:
+        return Condition(type=ONE_VERSION, status="True", reason="OneVersion", message=f"All run {release.version}.")
+    nodes = [
+        f"{node} runs {version or 'a version that it does not tell'}"
+        + (", too far from it: it takes no VM" if refusal(release.version, version) else "")
+        for node, version in sorted(health.other_versions.items())
+    ]
+    more = [f"{len(nodes) - _MOST_NODES} more"] if len(nodes) > _MOST_NODES else []
+    message = f"The control plane runs {release.version}; {'; '.join([*nodes[:_MOST_NODES], *more])}"
+    return Condition(type=ONE_VERSION, status="False", reason="OtherVersions", message=message)
 
 
 def _messages(findings: Sequence[Finding], issue: Issue) -> str:

@@ -7,7 +7,7 @@ What a node's state means for its VMIs is for their plan.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -21,7 +21,7 @@ from kvedge.kube.patches import Patch, at_version
 from kvedge.kube.reconcile_loop import Again, ReconcileLoop
 from kvedge.kube.work_queue import Key
 from kvedge.resources.core import Node
-from kvedge.resources.names import HEARTBEAT, SCHEDULABLE
+from kvedge.resources.names import HEARTBEAT, SCHEDULABLE, VERSION
 from kvedge.runtime.clock import Clock
 
 log = logging.getLogger(__name__)
@@ -76,6 +76,11 @@ class NodeLoop:
         ready = [node.metadata.name for node in self._nodes.list() if node.metadata.labels.get(SCHEDULABLE) == "true"]
         states = [self.state(name) for name in ready]
         return any(state is not None and not state.unresponsive for state in states)
+
+    def versions(self) -> Mapping[str, str]:
+        """The versions of all handlers, by their nodes' names; empty for one that does not tell."""
+        ours = [node.metadata for node in self._nodes.list() if SCHEDULABLE in node.metadata.labels]
+        return {metadata.name: metadata.annotations.get(VERSION, "") for metadata in ours}
 
     def reconcile(self, key: Key) -> Again | None:
         """One pass for one node."""

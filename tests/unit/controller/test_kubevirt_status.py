@@ -52,6 +52,26 @@ def test_when_all_is_there_it_is_deployed_as_kubevirt_says_it() -> None:
     assert status.outdated_virtual_machine_instance_workloads == 0
 
 
+def test_nodes_of_other_versions_are_named_and_those_too_far_away_told_apart() -> None:
+    assert said(status_of(kubevirt()), "AllNodesOfThisVersion") == ("True", "OneVersion", "All run 1.2.3.")
+    mixed = Health(other_versions={"c": "", "a": "1.1.9", "b": "1.0.0"})
+    assert said(status_of(kubevirt(), mixed), "AllNodesOfThisVersion") == (
+        "False",
+        "OtherVersions",
+        "The control plane runs 1.2.3; a runs 1.1.9; b runs 1.0.0, too far from it: it takes no VM;"
+        " c runs a version that it does not tell",
+    )
+    # An upgrade that is under way is no fault.
+    assert said(status_of(kubevirt(), mixed), "Available")[0] == "True"
+
+
+def test_of_many_nodes_of_other_versions_some_are_named() -> None:
+    many = Health(other_versions={f"n{number:04}": "1.1.0" for number in range(1000)})
+    message = said(status_of(kubevirt(), many), "AllNodesOfThisVersion")[2]
+    assert message.count(" runs 1.1.0") == 20
+    assert message.endswith("; 980 more")
+
+
 def test_what_is_missing_at_first_is_named_while_it_deploys() -> None:
     status = status_of(kubevirt(), AWAY)
     assert (status.phase, status.observed_kube_virt_version) == ("Deploying", "")
