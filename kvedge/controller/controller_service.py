@@ -112,7 +112,8 @@ class ControllerRole:
         return None if self._election is None else self._election.failure()
 
     def _begin(self, client: KubeClient) -> None:
-        work = _Work(client, self._config, self._clock)
+        leading = client if self._election is None else client.permitted(self._election.holds)
+        work = _Work(leading, EventRecorder(client, _COMPONENT, clock=self._clock), self._config, self._clock)
         with self._lock:
             self._work = work
         work.start()
@@ -138,12 +139,13 @@ class ControllerRole:
 class _Work:
     """Everything that runs while this controller is the one."""
 
-    def __init__(self, client: KubeClient, config: ClusterConfig, clock: Clock) -> None:
+    def __init__(self, client: KubeClient, events: EventRecorder, config: ClusterConfig, clock: Clock) -> None:
+        """`client` writes only while we lead; what happened may be told even after."""
         self._vms = Informer(client, VirtualMachine)
         self._vmis = Informer(client, VirtualMachineInstance)
         self._pods = Informer(client, Pod, label_selector=f"{APP}=virt-launcher")
         self._nodes = Informer(client, Node)
-        self._events = EventRecorder(client, _COMPONENT, clock=clock)
+        self._events = events
         self._configuration = ConfigurationFollower(client, "controller")
         self._configuration.on_change(lambda found: set_verbosity("controller", found.log_levels.controller))
         self._vm_loop = VmLoop(VmSources(client, self._vms, self._vmis, self._events, clock))

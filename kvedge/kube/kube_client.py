@@ -7,7 +7,7 @@ everything else is patched.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
@@ -108,9 +108,12 @@ class WatchEvent(Generic[T]):
 class KubeClient:
     """One API server; safe for any number of threads."""
 
-    def __init__(self, edge: RestEdge, patience: Patience | None = None) -> None:
+    def __init__(
+        self, edge: RestEdge, patience: Patience | None = None, permit: Callable[[], bool] | None = None
+    ) -> None:
         self._edge = edge
         self._patience = patience or Patience()
+        self._permit = permit
 
     @classmethod
     def from_kubeconfig(cls, path: str | Path, program: str = "kvedge") -> Self:
@@ -139,7 +142,11 @@ class KubeClient:
 
     def hurried(self, read_seconds: float) -> KubeClient:
         """The same connections, one attempt per call, and at most that many seconds for an answer."""
-        return KubeClient(self._edge, Patience(read_seconds, 1))
+        return KubeClient(self._edge, Patience(read_seconds, 1), self._permit)
+
+    def permitted(self, permit: Callable[[], bool]) -> KubeClient:
+        """The same connections; `permit` is asked before each single write, which it can stop."""
+        return KubeClient(self._edge, self._patience, permit)
 
     def close(self) -> None:
         """Drop idle connections."""
@@ -287,7 +294,8 @@ class KubeClient:
         `media_type` is what the body is, `accept` what the answer should be, such as a Table.
         """
         encoded = None if body is None else msgspec.json.encode(body)
-        answer = self._edge.call(Call(method, path, query or {}, encoded, media_type, accept), self._patience)
+        call = Call(method, path, query or {}, encoded, media_type, accept)
+        answer = self._edge.call(call, self._patience, self._permit)
         return msgspec.json.decode(answer) if answer else None
 
     def content(self, path: str, query: dict[str, str] | None = None) -> bytes:
@@ -308,7 +316,7 @@ class KubeClient:
         body: bytes | None = None,
         media_type: str = "application/json",
     ) -> bytes:
-        return self._edge.call(Call(method, path, query or {}, body, media_type), self._patience)
+        return self._edge.call(Call(method, path, query or {}, body, media_type), self._patience, self._permit)
 
     def _decoded(self, cls: type[S], body: bytes) -> S:
         try:

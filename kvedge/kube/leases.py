@@ -4,8 +4,10 @@ Used by the controller (and by whoever else must be alone). `kubernetes.leaderel
 the process by sys.exit, cannot be stopped, counts on the wall clock, only talks through the typed API with a global
 configuration, and has no deadline on its calls, so that a leader whose server hangs goes on after its lease has ended.
 
-Losing the lease stops the role, but nothing that must never happen twice rests on it: writes name the version they
-were decided on, and a launcher Pod's name follows from its VMI.
+Losing the lease stops the role, and one that slept through the end of its lease (a process that was stopped, a machine
+that was suspended) finds :meth:`LeaderElection.holds` false before it writes anything. Still nothing that must never
+happen twice rests on this alone: writes name the version they were decided on, and a launcher Pod's name follows from
+its VMI.
 """
 
 from __future__ import annotations
@@ -24,10 +26,14 @@ from kvedge.runtime.clock import Clock, SystemClock, rfc3339_micro
 
 log = logging.getLogger(__name__)
 
-# KubeVirt's numbers: others take over after the first, the holder gives up after the second, tries are this far apart.
-LEASE_SECONDS: Final = 15
-RENEW_SECONDS: Final = 10.0
+# Others take over after the first, the holder gives up after the second, tries are this far apart. KubeVirt has 15, 10
+# and 2; here another works within 15 s although it may have seen the last renewal one try late.
+LEASE_SECONDS: Final = 12
+RENEW_SECONDS: Final = 8.0
 RETRY_SECONDS: Final = 2.0
+# Who stands by only reads.
+_LOOK_SECONDS: Final = 1.0
+_SHORTEST_PAUSE: Final = 0.2
 # A call that begins just before the holder must give up has to end before the lease does.
 _CALL_SECONDS: Final = 2.0
 
@@ -65,6 +71,10 @@ class LeaderElection:
         """Whether the lease is ours."""
         return self._leading
 
+    def holds(self) -> bool:
+        """Whether the lease was renewed so lately that nobody else can have it: to be asked before each write."""
+        return self._leading and self._clock.monotonic() - self._renewed_at < RENEW_SECONDS
+
     def start(self) -> None:
         """Begin to campaign, in a thread of its own; `on_started` and `on_lost` are called from it."""
         if self._thread is None:
@@ -87,7 +97,7 @@ class LeaderElection:
         try:
             while not self._stop.is_set():
                 self.step()
-                self._stop.wait(RETRY_SECONDS * (1 + 0.2 * random.random()))
+                self._stop.wait(self._pause())
         finally:
             if self._leading:
                 self._lose("stopping")
@@ -95,6 +105,7 @@ class LeaderElection:
 
     def step(self) -> None:
         """One try: take, renew or look at the lease."""
+        begun = self._clock.monotonic()
         try:
             renewed = self._take_or_renew()
         except KubeError as error:
@@ -103,7 +114,8 @@ class LeaderElection:
             log.warning("lease not renewed", extra={"facts": facts})
         now = self._clock.monotonic()
         if renewed:
-            self._renewed_at = now
+            # The others count from the write, which was after this.
+            self._renewed_at = begun
             if not self._leading:
                 self._leading = True
                 log.info("leading", extra={"facts": {"lease": self._name, "identity": self._identity}})
@@ -112,14 +124,14 @@ class LeaderElection:
             self._lose("lease lost")
 
     def _take_or_renew(self) -> bool:
-        begun = self._clock.monotonic()
         try:
             lease = self._client.get(Lease, self._namespace, self._name)
         except NotFound:
             return self._write(self._client.create, Lease(metadata=self._meta(), spec=self._spec(None)))
+        now = self._clock.monotonic()
         if lease.spec != self._seen:
-            self._seen, self._seen_at = lease.spec, begun
-        if not self._is_free(lease.spec, begun):
+            self._seen, self._seen_at = lease.spec, now
+        if not self._is_free(lease.spec, now):
             return False
         lease.spec = self._spec(lease.spec)
         return self._write(self._client.replace, lease)
@@ -132,10 +144,19 @@ class LeaderElection:
         self._seen_at = self._clock.monotonic()
         return True
 
+    def _pause(self) -> float:
+        """Until the next try: at the end of another's lease, if that is sooner."""
+        jitter = 1 + 0.2 * random.random()
+        if self._seen is None or not self._held_by_another():
+            return RETRY_SECONDS * jitter
+        left = self._ends_at(self._seen) - self._clock.monotonic()
+        return max(_SHORTEST_PAUSE, min(_LOOK_SECONDS * jitter, left))
+
+    def _ends_at(self, spec: LeaseSpec) -> float:
+        return self._seen_at + (spec.lease_duration_seconds or LEASE_SECONDS)
+
     def _is_free(self, spec: LeaseSpec, now: float) -> bool:
-        if not spec.holder_identity or spec.holder_identity == self._identity:
-            return True
-        return now - self._seen_at >= (spec.lease_duration_seconds or LEASE_SECONDS)
+        return spec.holder_identity in ("", self._identity) or now >= self._ends_at(spec)
 
     def _held_by_another(self) -> bool:
         return self._seen is not None and self._seen.holder_identity not in ("", self._identity)

@@ -89,14 +89,16 @@ class RestEdge:
         """The server's address, as in the kubeconfig."""
         return self._host
 
-    def call(self, call: Call, patience: Patience) -> bytes:
-        """The body of the answer.
+    def call(self, call: Call, patience: Patience, permit: Callable[[], bool] | None = None) -> bytes:
+        """The body of the answer; with a `permit`, nothing is written without its consent at that moment.
 
         Raises:
             KubeError: when the server refuses (400 and above) or cannot be asked.
         """
         attempt = 1
         while True:
+            if permit is not None and call.method != "GET" and not permit():
+                raise Unavailable(0, "NotPermitted", f"{call}: not sent, as this process does not lead (any more)")
             try:
                 return self._once(call, patience)
             except Unavailable as error:

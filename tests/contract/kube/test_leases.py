@@ -8,10 +8,13 @@ from datetime import UTC, datetime
 
 import pytest
 
+from kvedge.kube.errors import Unavailable
 from kvedge.kube.kube_client import KubeClient
 from kvedge.kube.leases import LEASE_SECONDS, RENEW_SECONDS, LeaderElection
 from kvedge.kube.patches import MergePatch
 from kvedge.resources.cluster import Lease
+from kvedge.resources.core import ConfigMap
+from kvedge.resources.meta import ObjectMeta
 from tests.support.either_server import EitherServer
 from tests.support.scripted_api import refusing, scripted_api
 from tests.support.waiting import wait_until
@@ -148,3 +151,31 @@ def test_a_leader_whose_server_is_away_gives_up_before_its_lease_is_over(tmp_pat
         clock.seconds += 1
         one.election.step()
     assert one.calls == ["started", "lost"]
+
+
+def test_who_slept_through_its_lease_reads_but_writes_nothing_until_it_leads_again(
+    make, clock, either_server, namespace
+):
+    one, two = make("one"), make("two")
+    one.election.step()
+    two.election.step()
+    writer = either_server.admin.permitted(one.election.holds)
+    writer.create(ConfigMap(metadata=ObjectMeta(name="first", namespace=namespace)))
+    clock.seconds += RENEW_SECONDS
+    # Nobody has told it yet, and nobody else leads.
+    assert one.election.is_leader
+    for call in (
+        lambda: writer.create(ConfigMap(metadata=ObjectMeta(name="second", namespace=namespace))),
+        lambda: writer.patch(ConfigMap, namespace, "first", MergePatch({"data": {"a": "b"}})),
+        lambda: writer.hurried(1).delete(ConfigMap, namespace, "first"),
+    ):
+        with pytest.raises(Unavailable, match="does not lead"):
+            call()
+    assert writer.get(ConfigMap, namespace, "first").data == {}
+    one.election.step()
+    writer.delete(ConfigMap, namespace, "first")
+    two.election.step()
+    clock.seconds += LEASE_SECONDS
+    two.election.step()
+    one.election.step()
+    assert (one.election.holds(), two.election.holds()) == (False, True)
