@@ -1,0 +1,118 @@
+"""Several versions of kvedge in one cluster, on both servers: who tells what, and who takes no VM.
+
+There is one version yet, so others are played: an older or newer handler by the annotation that it leaves on its Node,
+another control plane by the status that it leaves in the KubeVirt object.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any, cast
+
+import pytest
+
+from kvedge.controller.controller_service import ControllerRole
+from kvedge.handler.kvm_check import Accelerator
+from kvedge.handler.node_loop import NodeLoop
+from kvedge.handler.node_manifest import NodeCapabilities
+from kvedge.handler.node_platform import NodePlatform
+from kvedge.handler.version_gate import VersionGate
+from kvedge.kube.configuration_follower import ConfigurationFollower
+from kvedge.kube.errors import AlreadyExists
+from kvedge.kube.patches import MergePatch
+from kvedge.resources.core import Namespace, Node
+from kvedge.resources.kubevirt import KubeVirt
+from kvedge.resources.meta import ObjectMeta, condition
+from kvedge.resources.names import LAUNCHER_VERSION, REFUSAL, SCHEDULABLE, SYSTEM_NAMESPACE, VERSION
+from kvedge.resources.vmi import VirtualMachineInstance
+from kvedge.runtime.clock import SystemClock
+from tests.support.either_server import EitherServer
+from tests.support.waiting import wait_until
+from tests.unit.controller.builders import CONFIG, a_vmi
+
+OWN = "0.1.0"
+
+
+class Platform:
+    """A host on which nothing was probed."""
+
+    accelerator = Accelerator(True, "as the test has it")
+    capabilities = NodeCapabilities()
+
+
+@pytest.fixture
+def server(either_server: EitherServer) -> Iterator[EitherServer]:
+    with contextlib.suppress(AlreadyExists):
+        either_server.admin.create(Namespace(metadata=ObjectMeta(name=SYSTEM_NAMESPACE)))
+    yield either_server
+    for item in either_server.admin.list(KubeVirt):
+        either_server.admin.delete(KubeVirt, item.metadata.namespace, item.metadata.name)
+    for node in either_server.admin.list(Node):
+        either_server.admin.delete(Node, "", node.metadata.name)
+
+
+def make_node(server: EitherServer, name: str, version: str) -> None:
+    metadata = ObjectMeta(name=name, labels={SCHEDULABLE: "true"}, annotations={VERSION: version})
+    server.admin.create(Node(metadata=metadata))
+
+
+def test_a_newer_control_plane_names_the_nodes_and_guests_of_older_versions(server: EitherServer) -> None:
+    make_node(server, "upgraded", OWN)
+    make_node(server, "next", "0.0.9")
+    namespace = server.new_namespace()
+    for name, version in (("moved", OWN), ("stayed", "0.0.9")):
+        metadata = ObjectMeta(name=name, namespace=namespace, annotations={LAUNCHER_VERSION: version})
+        server.admin.create(VirtualMachineInstance(metadata=metadata, spec=a_vmi().spec))
+    controller = ControllerRole(server.kubeconfig, CONFIG, leader_election=False)
+    controller.start()
+    try:
+
+        def told() -> str | None:
+            for item in server.admin.list(KubeVirt):
+                found = condition(item.status.conditions, "AllNodesOfThisVersion")
+                if found is not None and found.status == "False":
+                    assert item.status.outdated_virtual_machine_instance_workloads == 1
+                    return found.message
+            return None
+
+        assert wait_until(told, "the condition") == f"The control plane runs {OWN}; next runs 0.0.9"
+    finally:
+        controller.stop()
+        for name in ("moved", "stayed"):
+            server.admin.patch(VirtualMachineInstance, namespace, name, MergePatch({"metadata": {"finalizers": None}}))
+            server.admin.delete(VirtualMachineInstance, namespace, name)
+
+
+def control_plane_is(server: EitherServer, version: str) -> None:
+    status: dict[str, Any] = {"status": {"operatorVersion": f"v{version}"}}
+    server.admin.patch(KubeVirt, SYSTEM_NAMESPACE, "kubevirt", MergePatch(status), "status")
+
+
+def test_a_handler_takes_no_vm_while_its_control_plane_is_too_far_away(server: EitherServer) -> None:
+    server.admin.create(Node(metadata=ObjectMeta(name="edge-1")))
+    server.admin.create(
+        KubeVirt(metadata=ObjectMeta(name="kubevirt", namespace=SYSTEM_NAMESPACE), spec={"configuration": {}})
+    )
+    follower = ConfigurationFollower(server.admin, "handler")
+    follower.start()
+    gate = VersionGate(follower.informer, OWN)
+    platform = cast("NodePlatform", Platform())
+    loop = NodeLoop(server.admin, "edge-1", platform, lambda: "a:1", lambda: gate.refusal, SystemClock())
+    gate.on_change(loop.refresh)
+    loop.start()
+
+    def says() -> tuple[str, str]:
+        metadata = server.admin.get(Node, "", "edge-1").metadata
+        return metadata.labels.get(SCHEDULABLE, ""), metadata.annotations.get(REFUSAL, "")[:46]
+
+    takes, refuses = ("true", ""), ("false", f"kvedge {OWN} here and 0.3.0 on the servers are")
+    try:
+        wait_until(lambda: says() == takes, "nobody has told of another version")
+        # Two minor versions ahead, one ahead, and one behind: the last two happen while a cluster is upgraded.
+        for version, expected in (("0.3.0", refuses), ("0.2.0", takes), ("0.3.0", refuses), ("0.0.9", takes)):
+            control_plane_is(server, version)
+            wait_until(lambda expected=expected: says() == expected, f"{expected} of {version}")
+    finally:
+        loop.stop()
+        follower.stop()
