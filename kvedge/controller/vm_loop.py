@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from kvedge.controller.create_patience import CreatePatience
+from kvedge.controller.create_refusal import is_passing
 from kvedge.controller.vm_plan import (
     AdoptVmi,
     CreateVmi,
@@ -202,8 +203,7 @@ class VmLoop:
         return vm
 
     def _record_refusal(self, vm: VirtualMachine, error: KubeError) -> None:
-        if error.status == 0:
-            # Nobody answered, so nobody would take a note either.
+        if is_passing(error):
             raise error
         log.warning("VMI not created", extra={"facts": {"vm": vm.metadata.name, "error": str(error)}})
         message = f"Error creating virtual machine instance: {error}"

@@ -14,6 +14,7 @@ from typing import Final
 
 from kvedge.controller.cluster_config import ClusterConfig
 from kvedge.controller.create_patience import CreatePatience
+from kvedge.controller.create_refusal import is_passing, pod_refusal
 from kvedge.controller.launcher_pod_status import has_ended
 from kvedge.controller.node_plan import NodeState
 from kvedge.controller.vmi_plan import (
@@ -205,13 +206,12 @@ class VmiLoop:
         return live.metadata.resource_version == vmi.metadata.resource_version
 
     def _refused(self, vmi: VirtualMachineInstance, error: KubeError) -> float:
-        if error.status == 0:
-            # Nobody answered, so nobody would take a note either.
+        if is_passing(error):
             raise error
         meta = vmi.metadata
         facts = {"vmi": f"{meta.namespace}/{meta.name}", "error": str(error)}
         log.warning("launcher Pod not created", extra={"facts": facts})
-        message = f"Error creating pod: {error}"
+        message = pod_refusal(error, meta.namespace)
         self._events.record(vmi, "Warning", "FailedCreate", message)
         plan = plan_create_failure(vmi, message, self._config(), self._clock.now())
         for action in plan.actions:

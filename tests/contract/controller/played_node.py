@@ -63,6 +63,14 @@ class PlayedNode:
         }
         self._patch_pod(pod, running)
 
+    def reports(self, pod: Pod, phase: str, states: dict[str, dict[str, object]]) -> None:
+        """The kubelet reports a Pod and its containers, ready if they run."""
+        statuses = [
+            {"name": name, "ready": "running" in state, "restartCount": 0, "image": "i", "imageID": "", "state": state}
+            for name, state in states.items()
+        ]
+        self._patch_pod(pod, {"phase": phase, "containerStatuses": statuses})
+
     def waits(self, pod: Pod, reason: str, message: str) -> None:
         """The Pod's container cannot start yet."""
         state = {"waiting": {"reason": reason, "message": message}}
