@@ -18,10 +18,12 @@ import stat
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final, TypeVar
 
 from kvedge.handler.launcher_socket import volume_directory
+from kvedge.handler.pod_errors import PodNotReady
 from kvedge.resources.image_trees import ImageTree, image_trees
 from kvedge.resources.vmi import VirtualMachineInstance
 from kvedge.storage.beneath import AS_ROOT, beneath, directory_of
@@ -50,10 +52,6 @@ _DIRECTORY: Final = os.O_PATH | os.O_DIRECTORY
 _HARMLESS: Final = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC
 
 
-class DiskNotReady(Exception):
-    """An image's file system cannot be handed over (yet); the text is for the user, trying again may help."""
-
-
 @dataclass(frozen=True, slots=True)
 class _Handed:
     """One image that the launcher does not have yet, and the volume that it shares with the image's container."""
@@ -76,7 +74,7 @@ class ContainerDiskMounts:
         """Give the launcher every image that it does not have; what it has stays as it is.
 
         Raises:
-            DiskNotReady: when an image's container is not there, or the kernel refuses.
+            PodNotReady: when an image's container is not there, or the kernel refuses.
         """
         shared = [_Handed(tree, found) for tree in image_trees(vmi) if (found := self._volume(pod_uid, tree.name))]
         if not shared:
@@ -88,7 +86,7 @@ class ContainerDiskMounts:
                 if missing:
                     self._hand_over(missing, launcher)
         except OSError as error:
-            raise DiskNotReady(f"the node cannot hand over the images of container disks: {error}") from error
+            raise PodNotReady(f"the node cannot hand over the images of container disks: {error}") from error
 
     def _volume(self, pod_uid: str, name: str) -> _Identity | None:
         """Which directory of the host the empty volume is; None when the Pod has none of that name."""
@@ -103,7 +101,7 @@ class ContainerDiskMounts:
             target = stack.enter_context(_mount_namespace(launcher))
             sources = [(item, stack.enter_context(_container_of(item, launcher))) for item in missing]
             for item, source in sources:
-                _in_own_thread(lambda item=item, source=source: _move_tree(item, source, target))
+                _in_own_thread(partial(_move_tree, item, source, target))
                 log.info("image handed over", extra={"facts": {"volume": item.tree.name, "image": item.tree.image}})
 
 
@@ -112,7 +110,7 @@ def _move_tree(item: _Handed, source: int, target: int) -> None:
     setns(source, CLONE_NEWNS)
     with directory_of("/") as root:
         if _identity_at(root, item.path) != item.volume:
-            raise DiskNotReady(f"the container of {item.tree.subject} has changed while it was looked at")
+            raise PodNotReady(f"the container of {item.tree.subject} has changed while it was looked at")
         # The image's own files only: nothing of what the container runtime has mounted among them.
         copied = copy_mount(root, recursive=False)
     try:
@@ -141,7 +139,7 @@ def _container_of(item: _Handed, launcher: int) -> Iterator[int]:
             found = os.open("ns/mnt", os.O_RDONLY | os.O_CLOEXEC, dir_fd=process)
             break
     else:
-        raise DiskNotReady(
+        raise PodNotReady(
             f"the container {item.tree.name} with {item.tree.subject} ({item.tree.image}) is not running (yet)"
         )
     try:

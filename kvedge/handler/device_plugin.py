@@ -1,31 +1,24 @@
-"""Device plugins of the handler: `devices.kubevirt.io/{kvm,tun,vhost-net}` for the kubelet, or the agent of one box.
+"""A device plugin: what the handler tells the kubelet, or the agent of one box, of one resource.
 
-Called by the handler role. Serves one unix socket per resource beside the kubelet's and registers again whenever the
-kubelet has made a new socket of its own (it forgets its plugins when it restarts).
+Made and served by `device_plugins`. Looks at device nodes; talks in gRPC only.
 """
 
 from __future__ import annotations
 
-import logging
 import os
 import threading
 from collections.abc import Iterator
-from concurrent import futures
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-import grpc
-
+from kvedge.handler.device_nodes import launcher_node
 from kvedge.resources.names import DEVICE_KVM, DEVICE_TUN, DEVICE_VHOST_NET
 from kvedge.rpc import deviceplugin_pb2, deviceplugin_pb2_grpc
 
-log = logging.getLogger(__name__)
-
-VERSION: Final = "v1beta1"
-KUBELET_SOCKET: Final = "kubelet.sock"
 # The device is shared by all VMs; the number only bounds how many a node takes (KubeVirt: 1000).
 DEVICES_PER_NODE: Final = 1000
+# The end of a stream is told at once; this is for one that is missed.
 _CHECK_SECONDS: Final = 1.0
 
 
@@ -35,6 +28,8 @@ class SharedDevice:
 
     resource: str
     path: str
+    # Where the handler makes nodes that are the launcher's; without it, Pods get what the host's are.
+    nodes: Path | None = None
 
     @property
     def socket_name(self) -> str:
@@ -42,10 +37,11 @@ class SharedDevice:
         return f"kvedge-{self.resource.rpartition('/')[2]}.sock"
 
 
-def shared_devices(*, emulation: bool) -> list[SharedDevice]:
-    """The devices this node offers; KVM is not offered where guests are emulated."""
-    devices = [SharedDevice(DEVICE_TUN, "/dev/net/tun"), SharedDevice(DEVICE_VHOST_NET, "/dev/vhost-net")]
-    return devices if emulation else [SharedDevice(DEVICE_KVM, "/dev/kvm"), *devices]
+def shared_devices(nodes: Path | None = None, *, emulation: bool) -> list[SharedDevice]:
+    """The devices this node offers, KVM not where guests are emulated; `nodes` is where the handler makes nodes."""
+    paths = {DEVICE_KVM: "/dev/kvm", DEVICE_TUN: "/dev/net/tun", DEVICE_VHOST_NET: "/dev/vhost-net"}
+    offered = (DEVICE_TUN, DEVICE_VHOST_NET) if emulation else tuple(paths)
+    return [SharedDevice(resource, paths[resource], nodes) for resource in offered]
 
 
 class DevicePlugin(deviceplugin_pb2_grpc.DevicePluginServicer):
@@ -57,6 +53,13 @@ class DevicePlugin(deviceplugin_pb2_grpc.DevicePluginServicer):
         self._healthy = os.path.exists(device.path)
         self._count = DEVICES_PER_NODE
         self._stopped = False
+        self._streams = 0
+
+    @property
+    def is_watched(self) -> bool:
+        """Whether somebody reads the list of devices: a kubelet that does not has none of them."""
+        with self._changed:
+            return self._streams > 0
 
     def refresh(self) -> None:
         """Look whether the device is there, and tell the kubelet when that changed."""
@@ -85,10 +88,20 @@ class DevicePlugin(deviceplugin_pb2_grpc.DevicePluginServicer):
 
     def ListAndWatch(self, request: Any, context: Any) -> Iterator[Any]:  # noqa: N802
         """All devices now, and again after each change."""
+        context.add_callback(self._wake)
+        with self._changed:
+            self._streams += 1
+        try:
+            yield from self._lists(context)
+        finally:
+            with self._changed:
+                self._streams -= 1
+
+    def _lists(self, context: Any) -> Iterator[Any]:
         told: tuple[bool, int] | None = None
         while True:
             with self._changed:
-                if not self._stopped and (self._healthy, self._count) == told:
+                if not self._stopped and context.is_active() and (self._healthy, self._count) == told:
                     self._changed.wait(_CHECK_SECONDS)
                 if self._stopped or not context.is_active():
                     return
@@ -96,6 +109,10 @@ class DevicePlugin(deviceplugin_pb2_grpc.DevicePluginServicer):
                     continue
                 told = self._healthy, self._count
             yield self._devices(*told)
+
+    def _wake(self) -> None:
+        with self._changed:
+            self._changed.notify_all()
 
     def _devices(self, healthy: bool, count: int) -> Any:
         kind = self.device.resource.rpartition("/")[2]
@@ -105,9 +122,9 @@ class DevicePlugin(deviceplugin_pb2_grpc.DevicePluginServicer):
 
     def Allocate(self, request: Any, context: Any) -> Any:  # noqa: N802
         """The same device node for everyone who asks."""
-        node = deviceplugin_pb2.DeviceSpec(
-            container_path=self.device.path, host_path=self.device.path, permissions="mrw"
-        )
+        device = self.device
+        host_path = device.path if device.nodes is None else launcher_node(device.nodes, device.path)
+        node = deviceplugin_pb2.DeviceSpec(container_path=device.path, host_path=host_path, permissions="mrw")
         answer = deviceplugin_pb2.ContainerAllocateResponse(devices=[node])
         return deviceplugin_pb2.AllocateResponse(container_responses=[answer for _ in request.container_requests])
 
@@ -118,101 +135,3 @@ class DevicePlugin(deviceplugin_pb2_grpc.DevicePluginServicer):
     def GetPreferredAllocation(self, request: Any, context: Any) -> Any:  # noqa: N802
         """No preference."""
         return deviceplugin_pb2.PreferredAllocationResponse()
-
-
-class DevicePlugins:
-    """All plugins of this node: a service of the handler role."""
-
-    name = "device plugins"
-
-    def __init__(self, directory: Path, devices: list[SharedDevice]) -> None:
-        self._directory = directory
-        self._plugins = [DevicePlugin(device) for device in devices]
-        self._servers: list[grpc.Server] = []
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._keep_registered, name="device-plugins", daemon=True)
-        self._registered: object = None
-
-    def start(self) -> None:
-        """Serve all plugins and begin to register them."""
-        self._directory.mkdir(parents=True, exist_ok=True)
-        for plugin in self._plugins:
-            self._servers.append(self._serve(plugin))
-        self._thread.start()
-
-    def stop(self) -> None:
-        """Stop serving; the kubelet then counts the devices as gone, running Pods keep theirs."""
-        self._stop.set()
-        for plugin in self._plugins:
-            plugin.stop()
-        for server in self._servers:
-            server.stop(grace=None).wait(timeout=2)
-        if self._thread.is_alive():
-            self._thread.join(timeout=5)
-        for plugin in self._plugins:
-            (self._directory / plugin.device.socket_name).unlink(missing_ok=True)
-
-    def offer(self, count: int) -> None:
-        """Let so many VMs have each device at most."""
-        for plugin in self._plugins:
-            plugin.offer(count)
-
-    def failure(self) -> str | None:
-        """Registration is retried for ever, so nothing here is final."""
-        return None
-
-    def _serve(self, plugin: DevicePlugin) -> grpc.Server:
-        # One thread for the stream that never ends, one for Allocate.
-        server = grpc.server(futures.ThreadPoolExecutor(2, thread_name_prefix=plugin.device.socket_name))
-        deviceplugin_pb2_grpc.add_DevicePluginServicer_to_server(plugin, server)  # type: ignore[no-untyped-call]
-        path = self._directory / plugin.device.socket_name
-        path.unlink(missing_ok=True)
-        with _inside(self._directory) as reachable:
-            server.add_insecure_port(f"unix:{reachable}/{plugin.device.socket_name}")
-            server.start()
-        return server
-
-    def _keep_registered(self) -> None:
-        while True:
-            for plugin in self._plugins:
-                plugin.refresh()
-            try:
-                self._register_when_new()
-            except grpc.RpcError as error:
-                log.warning("kubelet refused the device plugins", extra={"facts": {"error": str(error)}})
-            if self._stop.wait(0.05 if self._registered is None else _CHECK_SECONDS):
-                return
-
-    def _register_when_new(self) -> None:
-        try:
-            found = os.stat(self._directory / KUBELET_SOCKET)
-        except FileNotFoundError:
-            self._registered = None
-            return
-        identity = (found.st_dev, found.st_ino, found.st_ctime_ns)
-        if identity == self._registered:
-            return
-        with (
-            _inside(self._directory) as reachable,
-            grpc.insecure_channel(f"unix:{reachable}/{KUBELET_SOCKET}") as channel,
-        ):
-            stub: Any = deviceplugin_pb2_grpc.RegistrationStub(channel)  # type: ignore[no-untyped-call]
-            for plugin in self._plugins:
-                request = deviceplugin_pb2.RegisterRequest(
-                    version=VERSION, endpoint=plugin.device.socket_name, resource_name=plugin.device.resource
-                )
-                stub.Register(request, timeout=5)
-        self._registered = identity
-
-
-class _inside:  # noqa: N801 - reads as a function where it is used
-    """A short name for a directory: unix socket paths end at 108 bytes, data directories do not."""
-
-    def __init__(self, directory: Path) -> None:
-        self._descriptor = os.open(directory, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-
-    def __enter__(self) -> str:
-        return f"/proc/self/fd/{self._descriptor}"
-
-    def __exit__(self, *_: object) -> None:
-        os.close(self._descriptor)

@@ -7,12 +7,16 @@ everything again: VMIs from the API, domains from their launchers, interfaces fr
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from kvedge.handler.capability_seed import ProbeError
-from kvedge.handler.device_plugin import DevicePlugins, shared_devices
+from kvedge.handler.container_disk_mounts import ContainerDiskMounts
+from kvedge.handler.device_claims import DeviceClaims
+from kvedge.handler.device_plugin import shared_devices
+from kvedge.handler.device_plugins import DevicePlugins
 from kvedge.handler.guest_network import GuestNetwork
 from kvedge.handler.kernel_modules import load_missing_modules
 from kvedge.handler.kvm_check import Accelerator
@@ -47,6 +51,8 @@ _WORKERS: Final = 8
 _STUCK_SECONDS: Final = 300.0
 # How long a new handler waits to learn the configuration before it starts guests by defaults.
 _CONFIGURATION_SECONDS: Final = 5.0
+# Where the nodes are that Pods get theirs from, in the handler's state; no VMI's UID looks like this.
+_DEVICE_NODES: Final = "device-nodes"
 
 
 # A kubelet takes device plugins here whatever its root directory is (Kubernetes' deviceplugin/v1beta1 constants).
@@ -145,6 +151,7 @@ class HandlerRole:
             vmis=vmis,
             connections=connections,
             network=GuestNetwork(config.state),
+            prepare_pod=_pod_preparation(config.kubelet),
             events=events,
             options=platform.options,
             kubelet=config.kubelet,
@@ -161,7 +168,8 @@ class HandlerRole:
         gate.on_change(node_loop.refresh)
         # KVM is offered wherever it works: the KubeVirt object may ask for emulation today and no more tomorrow.
         plugins = DevicePlugins(
-            plugin_directory(config.kubelet), shared_devices(emulation=config.accelerator.emulation)
+            plugin_directory(config.kubelet),
+            shared_devices(config.state / _DEVICE_NODES, emulation=config.accelerator.emulation),
         )
         platform.on_change(node_loop.refresh)
 
@@ -173,6 +181,17 @@ class HandlerRole:
         configuration.on_change(follow)
         watching = _Watching(vmis, config.node)
         return [_Running("events", events), connections, watching, _Looping(loop), plugins, relay, node_loop, platform]
+
+
+def _pod_preparation(kubelet: Path) -> Callable[[VirtualMachineInstance, int, str], None]:
+    """What a launcher's Pod is given before its guest starts, beside its network."""
+    devices, disks = DeviceClaims(), ContainerDiskMounts(kubelet)
+
+    def prepare(vmi: VirtualMachineInstance, launcher_pid: int, pod_uid: str) -> None:
+        devices.claim(launcher_pid)
+        disks.prepare(vmi, launcher_pid, pod_uid)
+
+    return prepare
 
 
 class _Queue:

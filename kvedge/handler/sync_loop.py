@@ -19,6 +19,7 @@ from kvedge.handler.domain_outcome import ALIVE, phase_of
 from kvedge.handler.guest_network import GuestNetwork, PreparedNic
 from kvedge.handler.last_word import read_last_word
 from kvedge.handler.launcher_connections import Key, LauncherCallError, LauncherConnections
+from kvedge.handler.pod_errors import PodNotReady
 from kvedge.handler.sync_plan import LauncherView, Step, SyncPlan, plan_sync
 from kvedge.handler.vmi_status import GuestNic, Observation, SyncFailure, status_patch
 from kvedge.kube.errors import Conflict, NotFound
@@ -68,6 +69,8 @@ class SyncLoop:
     vmis: Informer[VirtualMachineInstance]
     connections: LauncherConnections
     network: GuestNetwork
+    # Gives the Pod of a launcher, by its process, what it lacks besides the network; raises PodNotReady.
+    prepare_pod: Callable[[VirtualMachineInstance, int, str], None]
     events: EventRecorder
     # What a launcher is told of this node when it starts a guest.
     options: Callable[[], launcher_pb2.NodeOptions]
@@ -144,7 +147,7 @@ class SyncLoop:
         try:
             for step in plan.steps:
                 self._do(step, key, vmi, memory)
-        except (LauncherCallError, NetworkError) as error:
+        except (LauncherCallError, NetworkError, PodNotReady) as error:
             return self._note_failure(key, vmi, view, memory, error)
         if plan.steps and Step.CONNECT not in plan.steps:
             memory.failure = None
@@ -165,7 +168,10 @@ class SyncLoop:
             self.connections.call(key, "Delete", launcher_pb2.DeleteRequest(), _CALL_SECONDS)
 
     def _sync(self, key: Key, vmi: VirtualMachineInstance, memory: _Remembered) -> None:
-        prepared: list[PreparedNic] = self.network.prepare(vmi, self.connections.pid(key))
+        pid, pod_uid = self.connections.pid(key), self.connections.pod_uid(key)
+        if pod_uid is not None:
+            self.prepare_pod(vmi, pid, pod_uid)
+        prepared: list[PreparedNic] = self.network.prepare(vmi, pid)
         memory.nics = tuple(item.nic for item in prepared)
         request = launcher_pb2.SyncRequest(
             vmi_json=encode_json(vmi), interfaces=[item.message for item in prepared], options=self.options()
@@ -180,7 +186,7 @@ class SyncLoop:
         self, key: Key, vmi: VirtualMachineInstance, view: LauncherView, memory: _Remembered, error: Exception
     ) -> Phase | None:
         detail = error.detail if isinstance(error, LauncherCallError) else str(error)
-        code = error.code.name if isinstance(error, LauncherCallError) else "network"
+        code = error.code.name if isinstance(error, LauncherCallError) else type(error).__name__
         log.warning("sync failed", extra={"facts": {"vmi": "/".join(key), "code": code, "detail": detail}})
         if memory.failure is None or memory.failure.message != detail:
             self.events.record(vmi, "Warning", "SyncFailed", detail)
@@ -213,6 +219,7 @@ class SyncLoop:
             status=view.status,
             nics=memory.nics,
             failure=memory.failure,
+            launcher_version=view.version,
         )
         patch = status_patch(vmi, seen, self.clock.now())
         if patch is None:

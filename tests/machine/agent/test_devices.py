@@ -10,7 +10,8 @@ from pathlib import Path
 import grpc
 import pytest
 
-from kvedge.handler.device_plugin import DevicePlugins, SharedDevice
+from kvedge.handler.device_plugin import SharedDevice
+from kvedge.handler.device_plugins import DevicePlugins
 from kvedge.rpc import deviceplugin_pb2, deviceplugin_pb2_grpc
 from kvedge.standalone.agent.device_manager import SOCKET, DeviceError, DeviceManager
 from tests.support.waiting import wait_until

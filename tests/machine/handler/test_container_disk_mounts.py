@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from kvedge.handler.container_disk_mounts import DiskNotReady
+from kvedge.handler.pod_errors import PodNotReady
 from kvedge.storage.container_disk import ContainerDiskError, find_disk
 from tests.machine.agent.containers import host_mounts
 from tests.machine.handler.disk_pod import DiskPod, disk_pod, image, mounts_of
@@ -111,7 +111,7 @@ def test_a_disk_whose_container_has_not_started_is_waited_for_with_its_name(
 ) -> None:
     pod.start_disk("root", root_image)
     launcher = pod.start_launcher(tree)
-    with pytest.raises(DiskNotReady) as waiting:
+    with pytest.raises(PodNotReady) as waiting:
         pod.prepare(launcher)
     assert str(waiting.value) == (
         "the container volumedata with container disk data (registry/data:1) is not running (yet)"
@@ -125,7 +125,7 @@ def test_a_disk_whose_container_has_not_started_is_waited_for_with_its_name(
 def test_a_launcher_that_has_ended_is_tried_again_later(pod: DiskPod, tree: Path) -> None:
     launcher = pod.start_launcher(tree)
     pod.end("compute")
-    with pytest.raises(DiskNotReady, match="cannot hand over"):
+    with pytest.raises(PodNotReady, match="cannot hand over"):
         pod.prepare(launcher)
 
 
@@ -145,7 +145,7 @@ def test_a_container_that_only_says_that_it_holds_a_disk_is_not_believed(
     pod.start_disk("root", root_image)
     pod.start_other("liar", tree, {"KVEDGE_CONTAINER_DISK": "disk_1", "NAME": "volumedata"})
     launcher = pod.start_launcher(tree)
-    with pytest.raises(DiskNotReady, match="container disk data"):
+    with pytest.raises(PodNotReady, match="container disk data"):
         pod.prepare(launcher)
 
 

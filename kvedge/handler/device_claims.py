@@ -1,0 +1,86 @@
+"""Makes the devices of a launcher's Pod usable for the launcher's user.
+
+Called by the sync loop before a guest starts. A container runtime makes the nodes in the Pod's own /dev after those
+that the device plugins name, owner and mode included, and those are the launcher's already (see `device_nodes`). This
+is for runtimes that do otherwise, and for Pods that are older than such a handler. KubeVirt's handler does the same.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import stat
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from kvedge.handler.pod_errors import PodNotReady
+from kvedge.resources.names import LAUNCHER_GID, LAUNCHER_UID
+from kvedge.storage.beneath import beneath, directory_of
+
+log = logging.getLogger(__name__)
+
+_MODE: Final = 0o660
+_PROC: Final = Path("/proc")
+# Beneath /dev; the kernel's list of devices has given these their numbers for good.
+DEVICE_NUMBERS: Final[Mapping[str, int]] = {
+    "kvm": os.makedev(10, 232),
+    "net/tun": os.makedev(10, 200),
+    "vhost-net": os.makedev(10, 238),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceClaims:
+    """The devices that a launcher may have; which it has is seen in its Pod."""
+
+    numbers: Mapping[str, int] = field(default_factory=lambda: DEVICE_NUMBERS)
+    host_dev: Path = Path("/dev")
+
+    def claim(self, launcher_pid: int) -> None:
+        """Let the launcher's user open each device that its container has.
+
+        Raises:
+            PodNotReady: when one is not what it should be, or is the host's own.
+        """
+        try:
+            with directory_of(_PROC / str(launcher_pid) / "root") as root:
+                for name, number in self.numbers.items():
+                    self._claim(root, name, number)
+        except OSError as error:
+            raise PodNotReady(f"the node cannot look at the devices of the launcher's Pod: {error}") from error
+
+    def _claim(self, root: int, name: str, number: int) -> None:
+        try:
+            with beneath(root, f"dev/{name}", os.O_PATH) as node:
+                facts = os.fstat(node)
+                if not stat.S_ISCHR(facts.st_mode) or facts.st_rdev != number:
+                    raise PodNotReady(f"/dev/{name} of the launcher's Pod is not the device of that name")
+                if _is_usable(facts):
+                    return
+                if facts.st_dev == self.host_dev.stat().st_dev:
+                    # Its owner would change for all of the host.
+                    raise PodNotReady(
+                        f"/dev/{name} of the launcher's Pod is the host's own node, which user {LAUNCHER_UID} cannot "
+                        f"open; let the host's udev rules give it to group {LAUNCHER_GID}, or mode 0666"
+                    )
+                # By descriptor: no name is looked up again.
+                opened = f"/proc/self/fd/{node}"
+                os.chown(opened, LAUNCHER_UID, LAUNCHER_GID)
+                os.chmod(opened, _MODE)
+        except FileNotFoundError:
+            # The Pod did not ask for it.
+            return
+        log.info("device claimed", extra={"facts": {"device": f"/dev/{name}"}})
+
+
+def _is_usable(facts: os.stat_result) -> bool:
+    mode = facts.st_mode
+    if facts.st_uid == LAUNCHER_UID:
+        needed = stat.S_IRUSR | stat.S_IWUSR
+    elif facts.st_gid == LAUNCHER_GID:
+        needed = stat.S_IRGRP | stat.S_IWGRP
+    else:
+        needed = stat.S_IROTH | stat.S_IWOTH
+    return mode & needed == needed

@@ -1,0 +1,148 @@
+"""Devices in a launcher's container, and whether its user can open them: real nodes in a container's own /dev."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kvedge.handler.device_claims import DEVICE_NUMBERS, DeviceClaims
+from kvedge.handler.pod_errors import PodNotReady
+from kvedge.standalone.agent.container_state import Running
+from tests.machine.agent.containers import Containers, containers
+
+# The kernel's null device, under another name: it opens everywhere.
+NUMBERS = {"kvm": os.makedev(1, 3), "net/tun": os.makedev(1, 5)}
+CLAIMS = DeviceClaims(NUMBERS)
+
+
+class _Launcher:
+    """A container, its process, and its /dev looked at from the host."""
+
+    def __init__(self, made: Containers) -> None:
+        script = "while ! [ -e /dev/shm/go ]; do sleep 0.1; done; echo hello > /dev/kvm && echo opened"
+        self.files = made.start("compute", script)
+        state = made.state(self.files)
+        assert isinstance(state, Running)
+        self.pid = state.pid
+        self.dev = Path(f"/proc/{state.pid}/root/dev")
+        self._made = made
+
+    def node(self, name: str, number: int, mode: int = 0o600, owner: int = 0) -> Path:
+        path = self.dev / name
+        path.parent.mkdir(exist_ok=True)
+        os.mknod(path, stat.S_IFCHR, number)
+        path.chmod(mode)
+        os.chown(path, owner, owner)
+        return path
+
+    def says(self) -> str:
+        (self.dev / "shm/go").touch()
+        self._made.ended(self.files)
+        return self.files.log.read_text()
+
+
+@pytest.fixture
+def launcher(tmp_path: Path, tree: Path) -> Iterator[_Launcher]:
+    with containers(tmp_path, tree) as made:
+        yield _Launcher(made)
+
+
+def owner_of(path: Path) -> tuple[int, int, str]:
+    found = path.lstat()
+    return found.st_uid, found.st_gid, stat.filemode(found.st_mode)
+
+
+def test_a_node_of_root_s_becomes_the_launcher_s_and_opens(launcher: _Launcher) -> None:
+    kvm, tun = launcher.node("kvm", NUMBERS["kvm"]), launcher.node("net/tun", NUMBERS["net/tun"])
+    CLAIMS.claim(launcher.pid)
+
+    assert owner_of(kvm) == owner_of(tun) == (107, 107, "crw-rw----")
+    assert launcher.says() == "opened\n"
+
+
+@pytest.mark.parametrize(
+    ("mode", "owner"),
+    [
+        pytest.param(0o600, 107, id="the launcher's own, as on one box"),
+        pytest.param(0o666, 0, id="everybody's"),
+    ],
+)
+def test_a_node_that_opens_already_stays_as_it_is(launcher: _Launcher, mode: int, owner: int) -> None:
+    kvm = launcher.node("kvm", NUMBERS["kvm"], mode, owner)
+    before = kvm.lstat()
+    CLAIMS.claim(launcher.pid)
+
+    assert kvm.lstat().st_ctime_ns == before.st_ctime_ns
+
+
+def test_a_pod_without_devices_has_nothing_to_claim(launcher: _Launcher) -> None:
+    CLAIMS.claim(launcher.pid)
+
+    assert not (launcher.dev / "kvm").exists()
+
+
+def test_the_host_s_own_node_is_left_alone_and_the_remedy_named(launcher: _Launcher) -> None:
+    kvm = launcher.node("kvm", NUMBERS["kvm"])
+    with pytest.raises(PodNotReady, match=r"host's own node, which user 107 cannot open; let .* udev"):
+        DeviceClaims(NUMBERS, host_dev=launcher.dev).claim(launcher.pid)
+
+    assert owner_of(kvm) == (0, 0, "crw-------")
+
+
+def test_the_host_s_own_node_is_used_when_it_opens(launcher: _Launcher) -> None:
+    launcher.node("kvm", NUMBERS["kvm"], 0o666)
+    DeviceClaims(NUMBERS, host_dev=launcher.dev).claim(launcher.pid)
+
+
+def test_another_device_under_the_name_is_refused(launcher: _Launcher) -> None:
+    # A disk would be the worst: 107 could write to all of it.
+    kvm = launcher.node("kvm", os.makedev(1, 1))
+    with pytest.raises(PodNotReady, match="/dev/kvm of the launcher's Pod is not the device of that name"):
+        CLAIMS.claim(launcher.pid)
+
+    assert owner_of(kvm) == (0, 0, "crw-------")
+
+
+def test_a_file_under_the_name_is_refused(launcher: _Launcher) -> None:
+    (launcher.dev / "kvm").write_text("")
+    with pytest.raises(PodNotReady, match="not the device"):
+        CLAIMS.claim(launcher.pid)
+
+
+@pytest.mark.parametrize("target", ["/etc/passwd", "null", "../../../../../../etc/passwd"])
+def test_a_link_under_the_name_is_not_followed(launcher: _Launcher, target: str) -> None:
+    (launcher.dev / "kvm").symlink_to(target)
+    before = os.stat("/etc/passwd")
+    with pytest.raises(PodNotReady, match="cannot look at the devices"):
+        CLAIMS.claim(launcher.pid)
+
+    assert os.stat("/etc/passwd") == before
+
+
+def test_a_folder_that_is_a_link_is_not_followed(launcher: _Launcher) -> None:
+    (launcher.dev / "elsewhere").mkdir()
+    node = launcher.node("elsewhere/tun", NUMBERS["net/tun"])
+    (launcher.dev / "net").symlink_to("elsewhere")
+    with pytest.raises(PodNotReady, match="cannot look at the devices"):
+        CLAIMS.claim(launcher.pid)
+
+    assert owner_of(node) == (0, 0, "crw-------")
+
+
+def test_a_launcher_that_has_ended_is_tried_again_later(launcher: _Launcher) -> None:
+    launcher.says()
+    with pytest.raises(PodNotReady):
+        CLAIMS.claim(launcher.pid)
+
+
+@pytest.mark.parametrize("name", DEVICE_NUMBERS)
+def test_the_numbers_are_those_that_this_host_s_kernel_gives(name: str) -> None:
+    path = Path("/dev") / name
+    if path.exists():
+        assert path.stat().st_rdev == DEVICE_NUMBERS[name]
+    else:
+        assert os.major(DEVICE_NUMBERS[name]) == 10, "all of them are of the kernel's miscellaneous devices"
