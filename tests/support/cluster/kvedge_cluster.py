@@ -237,14 +237,8 @@ class LocalCluster(Cluster):
 
         archive = self.directory / "launcher.tar"
         if not archive.exists():
-            write_launcher_image(archive, _version())
+            write_launcher_image(archive)
         return archive
-
-
-def _version() -> str:
-    import kvedge
-
-    return kvedge.__version__
 
 
 def _repository() -> Path:

@@ -95,7 +95,21 @@ class MachineNode:
             "DIRECTORY": str(self.directory),
             "NAME": self.name,
         }
-        unshare = ["unshare", "--mount", "--net", "--uts", "--ipc", "--pid", "--fork", "--mount-proc", "--kill-child"]
+        # It ends with the tests, however they end.
+        unshare = [
+            "setpriv",
+            "--pdeathsig",
+            "KILL",
+            "unshare",
+            "--mount",
+            "--net",
+            "--uts",
+            "--ipc",
+            "--pid",
+            "--fork",
+            "--mount-proc",
+            "--kill-child",
+        ]
         with (self.directory / "init.log").open("ab") as log:
             self._init = subprocess.Popen(
                 [*unshare, "bash", "-c", _INIT], env=environment, stdout=log, stderr=log, start_new_session=True
@@ -188,7 +202,7 @@ class MachineNode:
         config = {**_kubelet(self.api, self.place.number), **self.kubelet_config}
         labels = ",".join(f"{key}={value}" for key, value in self.labels.items())
         for controller in _CGROUPS.iterdir():
-            if controller.is_dir() and not controller.is_symlink() and controller.name not in ("systemd", "unified"):
+            if controller.is_dir() and not controller.is_symlink() and controller.name != "unified":
                 _make_cgroup(controller, f"kvt-{self.place.number}")
         self.spawn(
             "kubelet",
