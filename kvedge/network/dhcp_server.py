@@ -27,6 +27,7 @@ from kvedge.network.dhcp_message import (
 )
 from kvedge.network.dhcp_plan import DhcpLease, answer, parse_mac
 from kvedge.network.errors import NetworkError
+from kvedge.network.packet_budget import PacketBudget
 
 log = logging.getLogger(__name__)
 
@@ -36,8 +37,6 @@ CLIENT_PORT: Final = 68
 # allows: the kernel would leave it to the guest's virtual NIC, and clients that read raw frames then see a wrong one
 # and drop the reply.
 SO_NO_CHECK: Final = 11
-# A client needs four packets for a lease; a guest that floods gets no more of the launcher's time than this a second.
-PACKETS_PER_SECOND: Final = 50
 # How many packets the kernel keeps for us (about); the rest of a flood is dropped there.
 RECEIVE_BUFFER: Final = 64 * 1024
 
@@ -88,7 +87,7 @@ class DhcpServer:
         waiting.register(wake, select.POLLIN)
         stopping = select.poll()
         stopping.register(wake, select.POLLIN)
-        budget = _Budget(PACKETS_PER_SECOND)
+        budget = PacketBudget()
         with opened:
             while True:
                 if any(fd == wake for fd, _ in waiting.poll()):
@@ -137,22 +136,6 @@ class DhcpServer:
         # A guest may ask as often as it likes: what was said before is no news.
         log.log(logging.DEBUG if what in self._said else level, "%s: %s", self._bridge, what)
         self._said.add(what)
-
-
-class _Budget:
-    """So many packets a second, counted in seconds since the first of them."""
-
-    def __init__(self, per_second: int) -> None:
-        self._per_second = per_second
-        self._since = 0.0
-        self._spent = 0
-
-    def spend(self, now: float) -> float:
-        """Counts one packet at `now` (seconds); how many seconds to leave the rest of them lying, 0 for none."""
-        if now - self._since >= 1:
-            self._since, self._spent = now, 0
-        self._spent += 1
-        return max(0.0, self._since + 1 - now) if self._spent >= self._per_second else 0.0
 
 
 def _open(bridge: str) -> socket.socket:

@@ -18,8 +18,10 @@ from tests.machine.network.cni_world import (
     CLUSTER4,
     DUAL,
     GATEWAY4,
+    GATEWAY6,
     GUEST_MAC,
     IPV4,
+    IPV6,
     KINDS,
     CniNode,
     addresses_of,
@@ -27,6 +29,7 @@ from tests.machine.network.cni_world import (
     cni_pod,
 )
 from tests.machine.network.dhcp_clients import ClientFiles, udhcpc
+from tests.machine.network.ipv6_world import DNS6, Dhclient6, ipv6_lease, ipv6_server
 from tests.machine.network.own_host import on_a_host_of_its_own
 from tests.machine.network.pictures import picture
 from tests.machine.network.pod_world import dhcp_server
@@ -89,6 +92,30 @@ def test_a_guest_has_what_any_cni_gave_its_pod(kind: str, families: str, tmp_pat
             assert world.in_guest(lambda: pings(other_address, *largest))
             assert pings(address, *largest), "the node does not reach the guest"
             assert in_netns(other, lambda: pings(address, *largest)), "another Pod does not reach the guest"
+            assert speaks_tcp(world.guest, address)
+            assert in_netns(other, lambda: speaks_tcp(world.guest, address))
+            assert world.in_guest(lambda: speaks_tcp(other, other_address))
+
+
+@pytest.mark.parametrize("families", [DUAL, IPV6])
+@pytest.mark.parametrize("kind", KINDS)
+@on_a_host_of_its_own
+def test_a_guest_has_the_ipv6_that_any_cni_gave_its_pod(kind: str, families: str, tmp_path: Path) -> None:
+    node = node_of(kind, families, tmp_path)
+    with bound_pod(node, tmp_path) as (world, answer), cni_pod(node, "other") as (other, others):
+        address, other_address = addresses_of(answer)[-1], addresses_of(others)[-1]
+        assert (world.bound.address == "") is (families == IPV6)
+        with ipv6_server(world, ipv6_lease(world), log=tmp_path / "log"):
+            told = Dhclient6(world, tmp_path / "client").run()
+            assert told["new_ip6_address"] == address
+            assert (told["new_dhcp6_name_servers"], told["new_dhcp6_domain_search"]) == (
+                DNS6,
+                "svc.example.com. example.com.",
+            )
+            wait_until(lambda: world.in_guest(lambda: pings(GATEWAY6)), "the way to the gateway")
+            wait_until(lambda: world.in_guest(lambda: pings(other_address)), "the way to another Pod")
+            assert pings(address), "the node does not reach the guest"
+            assert in_netns(other, lambda: pings(address)), "another Pod does not reach the guest"
             assert speaks_tcp(world.guest, address)
             assert in_netns(other, lambda: speaks_tcp(world.guest, address))
             assert world.in_guest(lambda: speaks_tcp(other, other_address))

@@ -8,17 +8,18 @@ import socket
 import pytest
 
 from kvedge.network.dhcp_plan import DhcpLease
-from kvedge.network.dhcp_server import PACKETS_PER_SECOND, DhcpServer, _Budget
+from kvedge.network.dhcp_server import DhcpServer
+from kvedge.network.packet_budget import PacketBudget
 from tests.unit.network.leases import ADDRESS, LEASE, lease, request
 
 
 def test_a_guest_within_its_budget_never_waits() -> None:
-    budget = _Budget(PACKETS_PER_SECOND)
+    budget = PacketBudget()
     assert [budget.spend(100 + number / 10) for number in range(200)] == [0.0] * 200
 
 
 def test_a_flood_waits_for_the_rest_of_the_second_and_then_goes_on() -> None:
-    budget = _Budget(3)
+    budget = PacketBudget(3)
     assert [budget.spend(now) for now in (10.0, 10.1)] == [0.0, 0.0]
     assert budget.spend(10.25) == pytest.approx(0.75)
     assert budget.spend(11.0) == 0.0
