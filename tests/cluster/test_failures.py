@@ -11,6 +11,7 @@ import pytest
 
 from kvedge.kube.errors import KubeError
 from kvedge.resources.names import SCHEDULABLE
+from kvedge.resources.quantities import parse_quantity
 from kvedge.resources.vmi import VirtualMachineInstance
 from tests.support.box import small_vm
 from tests.support.cluster.kvedge_cluster import SERVER, LocalCluster
@@ -78,7 +79,7 @@ def test_a_runtime_that_is_restarted_leaves_guests_alone(
 
 def _devices(cluster: LocalCluster, node: str) -> int:
     status = json.loads(cluster.kubectl("get", "node", node, "-o", "json").stdout)["status"]
-    return int(status["allocatable"].get("devices.kubevirt.io/tun", 0))
+    return int(parse_quantity(status["allocatable"].get("devices.kubevirt.io/tun", "0")))
 
 
 def test_an_api_server_that_is_restarted_is_found_again(
