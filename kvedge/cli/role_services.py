@@ -12,6 +12,7 @@ from typing import Final
 
 from kvedge import __version__
 from kvedge.appliance.launcher_link import LauncherLink, launcher_command, launcher_directories
+from kvedge.appliance.patient_start import PatientStart
 from kvedge.cli.exits import Exit, Refused
 from kvedge.runtime.services import Service
 from kvedge.runtime.settings import Settings
@@ -41,14 +42,17 @@ def controller_services(settings: Settings) -> Sequence[Service]:
 def api_services(settings: Settings) -> Sequence[Service]:
     """Admission and subresources."""
     from kvedge.api.api_service import ApiRole
+    from kvedge.kube.errors import KubeError
 
-    return [ApiRole(role_kubeconfig(settings, "api"), settings.api_address)]
+    kubeconfig = role_kubeconfig(settings, "api")
+    return [PatientStart("api", lambda: ApiRole(kubeconfig, settings.api_address), (KubeError,))]
 
 
 def handler_services(settings: Settings) -> Sequence[Service]:
     """The handler of this node."""
-    from kvedge.handler.handler_service import HandlerConfig, HandlerRole
+    from kvedge.handler.handler_service import HandlerConfig, HandlerError, HandlerRole
     from kvedge.handler.kvm_check import choose_accelerator
+    from kvedge.kube.errors import KubeError
 
     config = HandlerConfig(
         kubeconfig=role_kubeconfig(settings, "handler"),
@@ -60,7 +64,8 @@ def handler_services(settings: Settings) -> Sequence[Service]:
         accelerator_is_set=settings.emulation_is_set,
         relay_address=settings.relay_address,
     )
-    return [LauncherLink(settings.data_path), HandlerRole(config), _old_versions(settings)]
+    role = PatientStart("handler", lambda: HandlerRole(config), (HandlerError, KubeError))
+    return [LauncherLink(settings.data_path), role, _old_versions(settings)]
 
 
 def _old_versions(settings: Settings) -> Service:

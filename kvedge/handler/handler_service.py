@@ -273,7 +273,8 @@ class _Watching:
         """
         self._informer.start()
         if not self._informer.wait_synced(_SYNC_SECONDS):
-            raise HandlerError(f"the API did not list the VMIs of node {self._node} within {_SYNC_SECONDS:.0f} s")
+            why = f": {self._informer.trouble}" if self._informer.trouble else ""
+            raise HandlerError(f"the API did not list the VMIs of node {self._node} within {_SYNC_SECONDS:.0f} s{why}")
 
     def stop(self) -> None:
         """Stop watching."""

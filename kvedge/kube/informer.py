@@ -63,6 +63,7 @@ class Informer(Generic[T]):
         self._last_contact = time.monotonic()
         self._thread: threading.Thread | None = None
         self._version = ""
+        self._trouble = ""
 
     def start(self) -> None:
         """Begin to list and watch; a second call does nothing."""
@@ -125,6 +126,11 @@ class Informer(Generic[T]):
         """Since when the server has not answered; a watch's bookmarks keep it below two minutes."""
         return time.monotonic() - self._last_contact
 
+    @property
+    def trouble(self) -> str:
+        """What the server said last when it did not list; empty when it did."""
+        return self._trouble
+
     def failure(self) -> str | None:
         """Why this informer no longer works, or None: a callback that failed ends its thread."""
         if self._thread is None or self._stop.is_set() or self._thread.is_alive():
@@ -143,6 +149,7 @@ class Informer(Generic[T]):
                 failed = time.monotonic() - begun < _FIRST_WAIT
             except KubeError as error:
                 failed = True
+                self._trouble = str(error)
                 if _must_list_again(error):
                     self._version = ""
                 if not self._stop.is_set():
@@ -164,6 +171,7 @@ class Informer(Generic[T]):
                 self._tell(old, new)
         self._version = listing.resource_version
         self._last_contact = time.monotonic()
+        self._trouble = ""
         self._synced.set()
 
     def _follow(self) -> None:

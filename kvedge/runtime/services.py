@@ -55,11 +55,17 @@ class ServiceError(Exception):
         self.detail = detail
 
 
+class NotYetError(ServiceError):
+    """A service cannot start at present, for a reason that may pass without anybody touching this host."""
+
+
 class ServiceRunner:
     """Starts services in order, watches them, stops them in reverse."""
 
     # Often enough that a dead service is noticed before a user notices.
     POLL_SECONDS = 0.5
+    # Between two tries of a service that waits for something.
+    RETRY_SECONDS = 5.0
 
     def __init__(self, services: Sequence[Service], notifier: Notifier | None = None) -> None:
         self._services = list(services)
@@ -92,12 +98,27 @@ class ServiceRunner:
             self._notifier.status(f"starting {service.name}")
             begun = time.monotonic()
             self._started.append(service)
-            service.start()
+            self._start_patiently(service)
             log.info(
                 "started", extra={"facts": {"service": service.name, "seconds": round(time.monotonic() - begun, 3)}}
             )
+        if self._stop.is_set():
+            return
         self._notifier.ready()
         self._tell_status()
+
+    def _start_patiently(self, service: Service) -> None:
+        told = ""
+        while not self._stop.is_set():
+            try:
+                service.start()
+                return
+            except NotYetError as error:
+                if error.detail != told:
+                    told = error.detail
+                    log.warning("waiting", extra={"facts": {"service": error.service, "reason": told}})
+                self._notifier.status(f"{error.service} waits: {error.detail}")
+                self._stop.wait(self.RETRY_SECONDS)
 
     def stop(self) -> None:
         """Stop what was started, last first; one that fails to stop does not keep the others from it."""

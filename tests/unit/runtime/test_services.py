@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kvedge.runtime.notify import Notifier
-from kvedge.runtime.services import ServiceError, ServiceRunner
+from kvedge.runtime.services import NotYetError, ServiceError, ServiceRunner
 
 
 class Recorder(Notifier):
@@ -98,3 +98,42 @@ def test_the_status_line_says_what_starts_and_then_what_the_services_do() -> Non
     runner.start()
     assert recorder.lines == ["starting a", "starting agent", "serving; 3 Pods on this node"]
     runner.stop()
+
+
+class Late(Part):
+    """A service for which something is missing, so many times."""
+
+    def __init__(self, name: str, life: list[str], tries: int) -> None:
+        super().__init__(name, life)
+        self.tries = tries
+
+    def start(self) -> None:
+        if self.tries:
+            self.tries -= 1
+            raise NotYetError(self.name, "no rights yet")
+        super().start()
+
+
+def test_a_service_that_cannot_start_yet_is_tried_again_and_systemd_told_what_it_waits_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(ServiceRunner, "RETRY_SECONDS", 0.0)
+    life: list[str] = []
+    recorder = Recorder()
+    runner = ServiceRunner([Late("api", life, 3), Part("b", life)], recorder)
+    runner.start()
+    assert life == ["+api", "+b"]
+    assert recorder.told == ["ready"]
+    assert recorder.lines.count("api waits: no rights yet") == 3
+    runner.stop()
+
+
+def test_waiting_ends_when_the_program_is_asked_to_stop(monkeypatch: pytest.MonkeyPatch) -> None:
+    life: list[str] = []
+    recorder = Recorder()
+    runner = ServiceRunner([Late("api", life, 10**6)], recorder)
+    monkeypatch.setattr(recorder, "status", lambda text: runner.request_stop() if "waits" in text else None)
+    runner.start()
+    assert recorder.told == []
+    runner.stop()
+    assert life == ["-api"]
