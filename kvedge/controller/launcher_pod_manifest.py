@@ -47,6 +47,7 @@ from kvedge.resources.names import (
     LAUNCHER_GID,
     LAUNCHER_IMAGE,
     LAUNCHER_UID,
+    MACHINE_TYPE_PREFIX,
     MEMORY_OVERHEAD,
     MIGRATION_TRANSPORT_UNIX,
     NODE_NAME,
@@ -67,6 +68,10 @@ _LAUNCHER_MARGIN: Final = 15
 _POD_MARGIN: Final = 30
 _LONGEST_LABEL: Final = 63
 _SUFFIX_LENGTH: Final = 5
+# The descheduler then only asks, as it has to wait for a guest's shutdown.
+_REQUEST_EVICT_ONLY: Final = "descheduler.alpha.kubernetes.io/request-evict-only"
+# Other names for the newest machine of its kind, which every QEMU of an architecture has.
+_MACHINE_ALIASES: Final = frozenset({"", "q35", "pc", "virt"})
 _MODELS_WITHOUT_LABEL: Final = frozenset({"", "host-model", "host-passthrough", "max"})
 
 
@@ -134,6 +139,7 @@ def _annotations(vmi: VirtualMachineInstance, config: ClusterConfig) -> dict[str
         DOMAIN: vmi.metadata.name,
         DEFAULT_CONTAINER: COMPUTE_CONTAINER,
         MIGRATION_TRANSPORT_UNIX: "true",
+        _REQUEST_EVICT_ONLY: "",
         MEMORY_OVERHEAD: str(overhead_bytes(vmi, config)),
     }
 
@@ -223,6 +229,9 @@ def _node_selector(vmi: VirtualMachineInstance, config: ClusterConfig) -> dict[s
         for feature in cpu.features:
             if feature.policy in ("", "require"):
                 selector[f"{CPU_FEATURE_PREFIX}{feature.name}"] = "true"
+    machine = vmi.spec.domain.machine
+    if machine is not None and machine.type not in _MACHINE_ALIASES:
+        selector[f"{MACHINE_TYPE_PREFIX}{machine.type}"] = "true"
     return {**selector, **config.node_selectors, **vmi.spec.node_selector}
 
 

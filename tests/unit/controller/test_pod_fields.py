@@ -1,0 +1,70 @@
+"""Each field of a VMI's spec shows in its Pod, is the guest's alone, or is refused by admission: none is ignored."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from kvedge.api.not_yet_rules import VMI_NOT_YET
+from kvedge.controller.launcher_pod_manifest import launcher_pod
+from kvedge.resources.codec import decode, encode
+from kvedge.resources.domain import DomainSpec
+from kvedge.resources.vmi import VirtualMachineInstanceSpec
+from tests.unit.controller.builders import CONFIG, a_vmi
+
+DISK = {"name": "root", "containerDisk": {"image": "disk:1"}}
+IN_POD: dict[str, Any] = {
+    "volumes": [DISK],
+    "nodeSelector": {"a": "b"},
+    "affinity": {"podAntiAffinity": {}},
+    "tolerations": [{"operator": "Exists"}],
+    "topologySpreadConstraints": [{"maxSkew": 1}],
+    "priorityClassName": "high",
+    "schedulerName": "another",
+    "terminationGracePeriodSeconds": 5,
+    "hostname": "other",
+    "subdomain": "group",
+    "dnsPolicy": "Default",
+    "dnsConfig": {"nameservers": ["192.0.2.1"]},
+    "architecture": "arm64",
+    "livenessProbe": {"tcpSocket": {"port": 1}},
+    "readinessProbe": {"tcpSocket": {"port": 1}},
+    "domain.resources": {"requests": {"cpu": "3"}},
+    "domain.cpu": {"cores": 4, "model": "Nehalem"},
+    "domain.memory": {"guest": "3Gi"},
+    "domain.machine": {"type": "pc-q35-7.2"},
+    "domain.devices": {"autoattachPodInterface": False},
+    "domain.firmware": {"kernelBoot": {"container": {"image": "kernel:1"}}},
+}
+# What the launcher, the handler or the api role does, and a Pod has no word for.
+THE_GUESTS = {
+    "networks",
+    "evictionStrategy",
+    "startStrategy",
+    "domain.clock",
+    "domain.features",
+    "domain.chassis",
+    "domain.ioThreadsPolicy",
+    "domain.ioThreads",
+    "domain.rebootPolicy",
+}
+
+
+def test_every_field_of_a_vmi_is_somebodys():
+    fields = {field.encode_name for field in msgspec.structs.fields(VirtualMachineInstanceSpec)} - {"domain"}
+    fields |= {f"domain.{field.encode_name}" for field in msgspec.structs.fields(DomainSpec)}
+    refused = {entry.path for entry in VMI_NOT_YET if not entry.values}
+    assert fields - IN_POD.keys() - THE_GUESTS - refused == set()
+
+
+@pytest.mark.parametrize("path", IN_POD)
+def test_a_field_that_is_the_pods_changes_it(path):
+    spec: dict[str, Any] = {"domain": {"memory": {"guest": "1Gi"}}}
+    plain, asking = a_vmi(), a_vmi()
+    plain.spec = decode(VirtualMachineInstanceSpec, spec)
+    parent, _, name = path.rpartition(".")
+    (spec[parent] if parent else spec)[name] = IN_POD[path]
+    asking.spec = decode(VirtualMachineInstanceSpec, spec)
+    assert encode(launcher_pod(plain, CONFIG)) != encode(launcher_pod(asking, CONFIG))
