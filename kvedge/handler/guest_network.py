@@ -8,20 +8,23 @@ goes on where it was.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Final
 
 from kvedge.handler.vmi_status import GuestNic
 from kvedge.network import dhcp_plan
+from kvedge.network.binding_state import is_link_local
 from kvedge.network.bound_interface import BoundInterface
 from kvedge.network.bridge_binding import bind_pod_interface
+from kvedge.network.router_socket import hand_router_socket, router_of
 from kvedge.resources.devices import Interface
 from kvedge.resources.guest_nics import interface_mac, nic_queues, pod_interfaces
 from kvedge.resources.names import LAUNCHER_GID, LAUNCHER_UID
 from kvedge.resources.vmi import VirtualMachineInstance
-from kvedge.rpc.launcher_pb2 import DhcpLease, GuestInterface, Route
+from kvedge.rpc.launcher_pb2 import DhcpLease, GuestInterface, Ipv6Lease, Route
 
 # Long enough to be no load, short enough that a changed route or DNS server arrives within the hour. KubeVirt's 999
 # days mean never.
@@ -35,28 +38,40 @@ class Resolver:
     """What a resolv.conf says."""
 
     nameservers: tuple[str, ...] = ()
+    ipv6_nameservers: tuple[str, ...] = ()
     search: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class PreparedNic:
-    """One interface: for the launcher, and for the VMI's status."""
+    """One interface: for the launcher, for the VMI's status, and what the user should know of it, in sentences."""
 
     message: GuestInterface
     nic: GuestNic
+    shortfalls: tuple[str, ...] = ()
 
 
 def parse_resolv_conf(text: str) -> Resolver:
-    """IPv4 name servers and search domains; a resolver on the loopback is of no use to a guest."""
+    """Name servers and search domains; a resolver on the loopback, or on one link, is of no use to a guest."""
     nameservers: list[str] = []
+    ipv6_nameservers: list[str] = []
     search: list[str] = []
     for line in text.splitlines():
         words = line.split()
-        if len(words) >= 2 and words[0] == "nameserver" and ":" not in words[1] and not words[1].startswith("127."):
-            nameservers.append(words[1])
+        if len(words) >= 2 and words[0] == "nameserver" and _reaches_guest(words[1]):
+            (ipv6_nameservers if ":" in words[1] else nameservers).append(words[1])
         if len(words) >= 2 and words[0] in ("search", "domain"):
             search = words[1:]
-    return Resolver(tuple(nameservers[:3]), tuple(search[:6]))
+    return Resolver(tuple(nameservers[:3]), tuple(ipv6_nameservers[:3]), tuple(search[:6]))
+
+
+def _reaches_guest(nameserver: str) -> bool:
+    if "%" in nameserver:
+        return False
+    try:
+        return not ip_address(nameserver).is_loopback and not is_link_local(nameserver)
+    except ValueError:
+        return False
 
 
 def hostname(vmi: VirtualMachineInstance) -> str:
@@ -94,8 +109,22 @@ class GuestNetwork:
             queues=queues,
             record=directory / f"{interface.name}.json",
         )
-        nic = GuestNic(interface.name, bound.mac, bound.address, _POD_INTERFACE, queues)
-        return PreparedNic(interface_message(vmi, interface, bound, resolver), nic)
+        router = router_of(_router_gateway(bound), bound.peer_index)
+        addresses = tuple(each for each in (bound.address, bound.ipv6.address if bound.ipv6 else "") if each)
+        nic = GuestNic(interface.name, bound.mac, addresses, _POD_INTERFACE, queues)
+        message = interface_message(vmi, interface, bound, resolver, router)
+        return PreparedNic(message, nic, tuple(_shortfalls(bound, router)))
+
+    def introduce_routers(self, launcher_pid: int, prepared: Iterable[PreparedNic]) -> None:
+        """Give the launcher, which has been told of these NICs, what it needs to speak as their router.
+
+        Raises:
+            NetworkError: when the launcher does not take it: its guest then has no IPv6, and all else.
+        """
+        for item in prepared:
+            if item.message.HasField("ipv6"):
+                netns = Path(f"/proc/{launcher_pid}/ns/net")
+                hand_router_socket(netns, item.message.bridge, launcher_pid)
 
     def forget(self, vmi_uid: str) -> None:
         """Remove the records of a VMI that is gone; its links went with the Pod's namespace."""
@@ -106,13 +135,44 @@ class GuestNetwork:
         return {entry.name for entry in self._state.iterdir()} if self._state.is_dir() else set()
 
 
+def _router_gateway(bound: BoundInterface) -> str:
+    return bound.ipv6.gateway if bound.ipv6 else ""
+
+
+def _shortfalls(bound: BoundInterface, router: str) -> Iterator[str]:
+    yield from bound.shortfalls
+    gateway = _router_gateway(bound)
+    if gateway and not router:
+        yield (
+            f"the Pod's IPv6 gateway {gateway} is not of this node, so that nobody can tell the guest of it: the guest "
+            "reaches its own IPv6 subnet alone, unless its network is configured by hand"
+        )
+
+
 def interface_message(
-    vmi: VirtualMachineInstance, interface: Interface, bound: BoundInterface, resolver: Resolver
+    vmi: VirtualMachineInstance, interface: Interface, bound: BoundInterface, resolver: Resolver, router: str = ""
 ) -> GuestInterface:
-    """What the launcher is told of one interface; without an address of the Pod nobody answers DHCP."""
+    """What the launcher is told of one interface; without an address of the Pod nobody answers DHCP.
+
+    `router` is the link-local address of the Pod's IPv6 gateway, if it is known.
+    """
     message = GuestInterface(name=interface.name, tap=bound.tap, bridge=bound.bridge, mac=bound.mac, mtu=bound.mtu)
     if bound.address:
         message.dhcp.CopyFrom(_lease(vmi, interface, bound, resolver))
+    if bound.ipv6 is not None:
+        lease = Ipv6Lease(
+            address=bound.ipv6.address,
+            server_mac=bound.bridge_mac,
+            router=router,
+            is_default=bound.ipv6.is_default,
+            subnet=bound.ipv6.subnet,
+            routes=bound.ipv6.routes,
+            dns=resolver.ipv6_nameservers,
+            search=resolver.search,
+            mtu=bound.mtu,
+            lease_seconds=LEASE_SECONDS,
+        )
+        message.ipv6.CopyFrom(lease)
     return message
 
 

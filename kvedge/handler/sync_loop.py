@@ -19,6 +19,7 @@ from kvedge.handler.domain_outcome import ALIVE, phase_of
 from kvedge.handler.guest_network import GuestNetwork, PreparedNic
 from kvedge.handler.last_word import read_last_word
 from kvedge.handler.launcher_connections import Key, LauncherCallError, LauncherConnections
+from kvedge.handler.mac_conflicts import check_macs
 from kvedge.handler.pod_errors import PodNotReady
 from kvedge.handler.sync_plan import LauncherView, Step, SyncPlan, plan_sync
 from kvedge.handler.vmi_status import GuestNic, Observation, SyncFailure, status_patch
@@ -28,7 +29,7 @@ from kvedge.kube.informer import Informer
 from kvedge.kube.kube_client import KubeClient
 from kvedge.kube.patches import MergePatch
 from kvedge.kube.reconcile_loop import Again
-from kvedge.network.errors import LostStateError, NetworkError
+from kvedge.network.errors import LostStateError, NetworkError, UnsuitablePodError
 from kvedge.resources.codec import encode_json
 from kvedge.resources.phases import Phase
 from kvedge.resources.vmi import VirtualMachineInstance
@@ -171,16 +172,32 @@ class SyncLoop:
         pid, pod_uid = self.connections.pid(key), self.connections.pod_uid(key)
         if pod_uid is not None:
             self.prepare_pod(vmi, pid, pod_uid)
+        known = self.connections.view(key).status
+        if known is None or known.state == DOMAIN_STATE_ABSENT:
+            # A guest that runs is served as it is.
+            check_macs(vmi, self.vmis.list())
         prepared: list[PreparedNic] = self.network.prepare(vmi, pid)
         memory.nics = tuple(item.nic for item in prepared)
         request = launcher_pb2.SyncRequest(
             vmi_json=encode_json(vmi), interfaces=[item.message for item in prepared], options=self.options()
         )
         status = self.connections.call(key, "Sync", request, _SYNC_SECONDS)
+        self._finish_network(vmi, pid, prepared, memory)
         if status.state in ALIVE and not memory.started_told:
             memory.started_told = True
             self.events.record(vmi, "Normal", "Created", "VirtualMachineInstance defined.")
             self.events.record(vmi, "Normal", "Started", "VirtualMachineInstance started.")
+
+    def _finish_network(
+        self, vmi: VirtualMachineInstance, pid: int, prepared: list[PreparedNic], memory: _Remembered
+    ) -> None:
+        said = [sentence for item in prepared for sentence in item.shortfalls]
+        try:
+            self.network.introduce_routers(pid, prepared)
+        except NetworkError as error:
+            said.append(f"the guest gets no IPv6: {error}")
+        for sentence in said:
+            self._tell_once(vmi, memory, "NetworkIncomplete", sentence)
 
     def _note_failure(
         self, key: Key, vmi: VirtualMachineInstance, view: LauncherView, memory: _Remembered, error: Exception
@@ -192,16 +209,22 @@ class SyncLoop:
             self.events.record(vmi, "Warning", "SyncFailed", detail)
         memory.failure = SyncFailure("Synchronizing with the Domain failed.", detail)
         absent = view.status is None or view.status.state == DOMAIN_STATE_ABSENT
-        never = isinstance(error, LostStateError) or (isinstance(error, LauncherCallError) and error.code in _NEVER)
+        never = isinstance(error, (LostStateError, UnsuitablePodError)) or (
+            isinstance(error, LauncherCallError) and error.code in _NEVER
+        )
         return "Failed" if never and absent else None
 
     def _tell_trouble(self, vmi: VirtualMachineInstance, view: LauncherView, memory: _Remembered) -> None:
         trouble = view.status.agent_trouble[:_LONGEST_TROUBLE] if view.status is not None else ""
+        if trouble:
+            self._tell_once(vmi, memory, "GuestAgentTrouble", f"The guest agent: {trouble}")
+
+    def _tell_once(self, vmi: VirtualMachineInstance, memory: _Remembered, reason: str, message: str) -> None:
         # Each kind once in a run: a guest must not be able to fill the API with its doings.
-        if not trouble or trouble in memory.troubles or len(memory.troubles) >= _MOST_TROUBLES:
+        if message in memory.troubles or len(memory.troubles) >= _MOST_TROUBLES:
             return
-        memory.troubles.add(trouble)
-        self.events.record(vmi, "Warning", "GuestAgentTrouble", f"The guest agent: {trouble}")
+        memory.troubles.add(message)
+        self.events.record(vmi, "Warning", reason, message)
 
     def _report(
         self,

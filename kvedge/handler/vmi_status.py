@@ -53,7 +53,8 @@ class GuestNic:
 
     name: str
     mac: str
-    address: str
+    # What it can be reached by, the Pod's: IPv4 first.
+    addresses: tuple[str, ...]
     pod_interface: str
     queues: int = 1
 
@@ -133,7 +134,7 @@ def _interfaces(seen: Observation) -> list[InterfaceStatus]:
 
 def _known_interface(nic: GuestNic, entries: Sequence[GuestAddress]) -> InterfaceStatus:
     agent = [entry for entry in entries if entry.source == "guest-agent"]
-    addresses = _addresses(agent) or ([nic.address] if nic.address else [])
+    addresses = _addresses(agent) or list(nic.addresses)
     return InterfaceStatus(
         name=nic.name,
         mac=nic.mac,

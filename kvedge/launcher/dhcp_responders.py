@@ -1,17 +1,19 @@
-"""One DHCP responder per NIC that the handler has prepared a lease for.
+"""One DHCP responder, and one for IPv6, per NIC that the handler has prepared a lease for.
 
-Kept by `domain_run`; each responder is a thread and a socket on one bridge of the Pod.
+Kept by `domain_run`; each responder is a thread and its sockets on one bridge of the Pod.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Final
+from typing import Final, Protocol, TypeVar
 
 from kvedge.launcher.launcher_errors import BadRequest, Unanswered
 from kvedge.network.dhcp_plan import DEFAULT_LEASE_SECONDS, DhcpLease, Route
 from kvedge.network.dhcp_server import DhcpServer
 from kvedge.network.errors import NetworkError
+from kvedge.network.ipv6_plan import Ipv6Lease
+from kvedge.network.ipv6_server import Ipv6Server
 from kvedge.rpc.launcher_pb2 import GuestInterface
 
 # A VMI has a handful of NICs; each costs a thread.
@@ -48,13 +50,54 @@ def lease_of(interface: GuestInterface) -> DhcpLease:
         raise BadRequest(f"interfaces[{interface.name}].dhcp", str(error)) from error
 
 
+def ipv6_lease_of(interface: GuestInterface) -> Ipv6Lease:
+    """What the handler wants a NIC's guest to be told of IPv6.
+
+    Raises:
+        BadRequest: when that cannot be told.
+    """
+    told = interface.ipv6
+    try:
+        return Ipv6Lease(
+            address=told.address,
+            server_mac=told.server_mac,
+            router=told.router,
+            is_default=told.is_default,
+            subnet=told.subnet,
+            routes=tuple(told.routes),
+            dns=tuple(told.dns),
+            search=tuple(told.search),
+            mtu=told.mtu,
+            lease_seconds=told.lease_seconds or DEFAULT_LEASE_SECONDS,
+        )
+    except ValueError as error:
+        raise BadRequest(f"interfaces[{interface.name}].ipv6", str(error)) from error
+
+
+Lease = TypeVar("Lease", contravariant=True)
+
+
+class Responder(Protocol[Lease]):
+    """A thread that answers the guest on one bridge."""
+
+    def start(self) -> None:
+        """Begin to; raises NetworkError."""
+
+    def update(self, lease: Lease) -> None:
+        """Go on with another lease."""
+
+    def stop(self) -> None:
+        """End it."""
+
+
 class DhcpResponders:
     """The responders of one domain, by bridge."""
 
     def __init__(self, on_lease: Callable[[DhcpLease], None]) -> None:
         """`on_lease(lease)` is called in a responder's thread whenever the guest has taken its address."""
         self._on_lease = on_lease
-        self._servers: dict[str, DhcpServer] = {}
+        self._servers: dict[str, Responder[DhcpLease]] = {}
+        self._ipv6_servers: dict[str, Responder[Ipv6Lease]] = {}
 
     def serve(self, interfaces: Iterable[GuestInterface]) -> None:
         """Make exactly these NICs be answered.
@@ -63,23 +106,32 @@ class DhcpResponders:
             BadRequest: for a lease that cannot be given.
             Unanswered: when a bridge is not there or its port is taken.
         """
-        wanted = {entry.bridge: lease_of(entry) for entry in interfaces if entry.HasField("dhcp")}
-        if len(wanted) > MOST_INTERFACES:
+        entries = list(interfaces)
+        if len(entries) > MOST_INTERFACES:
             raise BadRequest("interfaces", f"more than {MOST_INTERFACES}")
-        for bridge in self._servers.keys() - wanted.keys():
-            self._servers.pop(bridge).stop()
-        for bridge, lease in wanted.items():
-            if bridge in self._servers:
-                self._servers[bridge].update(lease)
-                continue
-            server = DhcpServer(bridge, lease, self._on_lease)
-            try:
-                server.start()
-            except NetworkError as error:
-                raise Unanswered(str(error)) from error
-            self._servers[bridge] = server
+        wanted = {entry.bridge: lease_of(entry) for entry in entries if entry.HasField("dhcp")}
+        ipv6_wanted = {entry.bridge: ipv6_lease_of(entry) for entry in entries if entry.HasField("ipv6")}
+        _serve(self._servers, wanted, lambda bridge, lease: DhcpServer(bridge, lease, self._on_lease))
+        _serve(self._ipv6_servers, ipv6_wanted, Ipv6Server)
 
     def stop(self) -> None:
         """End them all."""
-        while self._servers:
-            self._servers.popitem()[1].stop()
+        _serve(self._servers, {}, lambda bridge, lease: DhcpServer(bridge, lease, self._on_lease))
+        _serve(self._ipv6_servers, {}, Ipv6Server)
+
+
+def _serve(
+    present: dict[str, Responder[Lease]], wanted: dict[str, Lease], make: Callable[[str, Lease], Responder[Lease]]
+) -> None:
+    for bridge in present.keys() - wanted.keys():
+        present.pop(bridge).stop()
+    for bridge, lease in wanted.items():
+        if bridge in present:
+            present[bridge].update(lease)
+            continue
+        server = make(bridge, lease)
+        try:
+            server.start()
+        except NetworkError as error:
+            raise Unanswered(str(error)) from error
+        present[bridge] = server

@@ -21,13 +21,14 @@ DEFAULT_IPV6_ROUTE: Final = "::/0"
 
 @dataclass(frozen=True, kw_only=True)
 class GuestIpv6:
-    """A guest's one IPv6 address, the gateway of its default route (empty: none), and what else leads where.
+    """A guest's one IPv6 address, and the gateway (empty: none) that leads everywhere or, if not, to `routes` alone.
 
-    `subnet` is empty where the neighbours of the address are not on the link; `routes` are by the same gateway.
+    `subnet` is empty where the neighbours of the address are not on the link.
     """
 
     address: str
     gateway: str = ""
+    is_default: bool = True
     subnet: str = ""
     routes: tuple[str, ...] = ()
 
@@ -92,16 +93,17 @@ def _ipv6(record: Record) -> GuestIpv6 | None:
     if address is None:
         return None
     routes = [route for route in record.routes if ":" in route.destination]
-    gateway = _gateway(routes, DEFAULT_IPV6_ROUTE)
-    via = gateway or next((route.gateway for route in routes if route.gateway), "")
+    default = _gateway(routes, DEFAULT_IPV6_ROUTE)
+    gateway = default or next((route.gateway for route in routes if route.gateway), "")
     return GuestIpv6(
         address=address.address,
         gateway=gateway,
+        is_default=bool(default),
         subnet=_subnet(address) if record.is_on_link(address) else "",
         routes=tuple(
             route.destination
             for route in routes
-            if route.gateway and route.gateway == via and route.destination != DEFAULT_IPV6_ROUTE
+            if route.gateway and route.gateway == gateway and route.destination != DEFAULT_IPV6_ROUTE
         ),
     )
 

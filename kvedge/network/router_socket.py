@@ -34,7 +34,10 @@ def hand_router_socket(netns: NetnsRef, bridge: str, launcher_pid: int) -> None:
                 hand_over(bridge, opened, launcher_pid)
         except OSError as error:
             raise NetworkError(
-                "cannot hand the launcher its router socket", subject=bridge, errno=error.errno or 0
+                "cannot hand the launcher its router socket",
+                subject=bridge,
+                errno=error.errno or 0,
+                remedy="a launcher of an earlier version cannot take it: restart the VM",
             ) from error
 
     run_in_netns(netns, opening_and_handing)

@@ -66,20 +66,22 @@ class PingReply(_message.Message):
     def __init__(self, protocol: _Optional[int] = ..., version: _Optional[str] = ..., vmi_uid: _Optional[str] = ..., pid: _Optional[int] = ...) -> None: ...
 
 class GuestInterface(_message.Message):
-    __slots__ = ("name", "tap", "bridge", "mac", "mtu", "dhcp")
+    __slots__ = ("name", "tap", "bridge", "mac", "mtu", "dhcp", "ipv6")
     NAME_FIELD_NUMBER: _ClassVar[int]
     TAP_FIELD_NUMBER: _ClassVar[int]
     BRIDGE_FIELD_NUMBER: _ClassVar[int]
     MAC_FIELD_NUMBER: _ClassVar[int]
     MTU_FIELD_NUMBER: _ClassVar[int]
     DHCP_FIELD_NUMBER: _ClassVar[int]
+    IPV6_FIELD_NUMBER: _ClassVar[int]
     name: str
     tap: str
     bridge: str
     mac: str
     mtu: int
     dhcp: DhcpLease
-    def __init__(self, name: _Optional[str] = ..., tap: _Optional[str] = ..., bridge: _Optional[str] = ..., mac: _Optional[str] = ..., mtu: _Optional[int] = ..., dhcp: _Optional[_Union[DhcpLease, _Mapping]] = ...) -> None: ...
+    ipv6: Ipv6Lease
+    def __init__(self, name: _Optional[str] = ..., tap: _Optional[str] = ..., bridge: _Optional[str] = ..., mac: _Optional[str] = ..., mtu: _Optional[int] = ..., dhcp: _Optional[_Union[DhcpLease, _Mapping]] = ..., ipv6: _Optional[_Union[Ipv6Lease, _Mapping]] = ...) -> None: ...
 
 class DhcpLease(_message.Message):
     __slots__ = ("address", "prefix_length", "server", "gateway", "routes", "dns", "search", "hostname", "domain", "mtu", "ntp", "tftp_server", "boot_file", "private_options", "lease_seconds")
@@ -129,6 +131,30 @@ class Route(_message.Message):
     destination: str
     gateway: str
     def __init__(self, destination: _Optional[str] = ..., gateway: _Optional[str] = ...) -> None: ...
+
+class Ipv6Lease(_message.Message):
+    __slots__ = ("address", "server_mac", "router", "is_default", "subnet", "routes", "dns", "search", "mtu", "lease_seconds")
+    ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    SERVER_MAC_FIELD_NUMBER: _ClassVar[int]
+    ROUTER_FIELD_NUMBER: _ClassVar[int]
+    IS_DEFAULT_FIELD_NUMBER: _ClassVar[int]
+    SUBNET_FIELD_NUMBER: _ClassVar[int]
+    ROUTES_FIELD_NUMBER: _ClassVar[int]
+    DNS_FIELD_NUMBER: _ClassVar[int]
+    SEARCH_FIELD_NUMBER: _ClassVar[int]
+    MTU_FIELD_NUMBER: _ClassVar[int]
+    LEASE_SECONDS_FIELD_NUMBER: _ClassVar[int]
+    address: str
+    server_mac: str
+    router: str
+    is_default: bool
+    subnet: str
+    routes: _containers.RepeatedScalarFieldContainer[str]
+    dns: _containers.RepeatedScalarFieldContainer[str]
+    search: _containers.RepeatedScalarFieldContainer[str]
+    mtu: int
+    lease_seconds: int
+    def __init__(self, address: _Optional[str] = ..., server_mac: _Optional[str] = ..., router: _Optional[str] = ..., is_default: _Optional[bool] = ..., subnet: _Optional[str] = ..., routes: _Optional[_Iterable[str]] = ..., dns: _Optional[_Iterable[str]] = ..., search: _Optional[_Iterable[str]] = ..., mtu: _Optional[int] = ..., lease_seconds: _Optional[int] = ...) -> None: ...
 
 class NodeOptions(_message.Message):
     __slots__ = ("emulation", "smbios_family", "smbios_manufacturer", "smbios_product", "ovmf_path", "start_paused", "smbios_version", "smbios_sku", "keep_free_pages", "balloon_stats_seconds")

@@ -42,6 +42,7 @@ def ipv6_lease(world: PodWorld) -> Ipv6Lease:
         address=bound.ipv6.address,
         server_mac=bound.bridge_mac,
         router=router_of(via, bound.peer_index),
+        is_default=bound.ipv6.is_default,
         subnet=bound.ipv6.subnet,
         routes=bound.ipv6.routes,
         dns=(DNS6,),

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
+
 from kvedge.handler.guest_network import hostname, interface_message, parse_resolv_conf
-from kvedge.network.bound_interface import BoundInterface
+from kvedge.launcher.dhcp_responders import ipv6_lease_of
+from kvedge.launcher.launcher_errors import BadRequest
+from kvedge.network.bound_interface import BoundInterface, GuestIpv6
 from kvedge.network.dhcp_plan import Route
+from kvedge.network.ipv6_plan import Ipv6Lease
 from kvedge.resources.codec import decode
 from kvedge.resources.guest_nics import interface_mac, pod_interfaces
 from kvedge.resources.identity import guest_mac
@@ -52,9 +57,11 @@ def test_only_bridges_on_the_pod_network_are_bound() -> None:
 
 def test_a_resolver_on_the_loopback_is_of_no_use_to_a_guest() -> None:
     found = parse_resolv_conf(
-        "# made by x\nnameserver 127.0.0.53\nnameserver 10.0.0.1\nnameserver ::1\nsearch a.b c.d\n"
+        "# made by x\nnameserver 127.0.0.53\nnameserver 10.0.0.1\nnameserver ::1\nnameserver fd00::a\n"
+        "nameserver fe80::1%eth0\nnameserver fe80::1\nnameserver nonsense\nsearch a.b c.d\n"
     )
-    assert (found.nameservers, found.search) == (("10.0.0.1",), ("a.b", "c.d"))
+    assert (found.nameservers, found.ipv6_nameservers) == (("10.0.0.1",), ("fd00::a",))
+    assert found.search == ("a.b", "c.d")
 
 
 def test_the_lease_carries_what_the_interface_and_the_pod_say() -> None:
@@ -105,3 +112,32 @@ def test_without_an_address_nobody_answers_dhcp() -> None:
     bound = BoundInterface(tap="tap0", bridge="k6t-eth0", mac="02:00:00:00:00:01", mtu=1500)
     message = interface_message(found, found.spec.domain.devices.interfaces[0], bound, parse_resolv_conf(""))
     assert not message.HasField("dhcp")
+
+
+def test_the_guest_is_told_its_pods_ipv6_and_of_its_router() -> None:
+    found = vmi()
+    bound = BoundInterface(
+        tap="tap0",
+        bridge="k6t-eth0",
+        mac="02:00:00:00:00:01",
+        mtu=1400,
+        ipv6=GuestIpv6(address="fd00::7", gateway="fd00::1", subnet="fd00::/64", routes=("fd00::/56",)),
+        bridge_mac="02:00:00:00:00:02",
+    )
+    resolver = parse_resolv_conf("nameserver fd00::53\nsearch svc.cluster.local\n")
+    interface = found.spec.domain.devices.interfaces[0]
+    message = interface_message(found, interface, bound, resolver, "fe80::1")
+    assert not message.HasField("dhcp")
+    assert ipv6_lease_of(message) == Ipv6Lease(
+        address="fd00::7",
+        server_mac="02:00:00:00:00:02",
+        router="fe80::1",
+        subnet="fd00::/64",
+        routes=("fd00::/56",),
+        dns=("fd00::53",),
+        search=("svc.cluster.local",),
+        mtu=1400,
+    )
+    message.ipv6.router = "fd00::1"
+    with pytest.raises(BadRequest, match=r"interfaces\[default\].ipv6"):
+        ipv6_lease_of(message)

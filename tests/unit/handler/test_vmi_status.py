@@ -13,7 +13,7 @@ from kvedge.resources.vmi import VirtualMachineInstance
 from kvedge.rpc import launcher_pb2 as pb
 
 NOW = datetime(2026, 5, 1, 12, 0, 0, tzinfo=UTC)
-NIC = GuestNic("default", "02:00:00:00:00:07", "10.99.0.5", "eth0")
+NIC = GuestNic("default", "02:00:00:00:00:07", ("10.99.0.5",), "eth0")
 RUNNING = pb.DomainStatus(
     state=pb.DOMAIN_STATE_RUNNING, machine_type="pc-q35-7.2", disks=[pb.DiskTarget(name="root", target="vda")]
 )
@@ -166,3 +166,10 @@ def test_an_agent_that_goes_takes_its_conditions_along_and_leaves_what_it_said()
     assert left.status.conditions == []
     assert left.status.fs_freeze_status == ""
     assert left.status.guest_os_info == after.status.guest_os_info
+
+
+def test_a_dual_stack_guest_shows_both_addresses_of_its_pod() -> None:
+    nic = GuestNic("default", "02:00:00:00:00:07", ("10.99.0.5", "fd00::5"), "eth0")
+    before = vmi()
+    after = patched(before, status_patch(before, Observation("Running", status=RUNNING, nics=(nic,)), NOW)).status
+    assert (after.interfaces[0].ip_address, after.interfaces[0].ip_addresses) == ("10.99.0.5", ["10.99.0.5", "fd00::5"])
