@@ -48,7 +48,12 @@ def next_start_failure(
 
 
 def seconds_until_retry(failure: StartFailure | None, now: datetime) -> float:
-    """How long no start may be tried; 0 when one may."""
+    """How long no start may be tried; 0 when one may.
+
+    A moment that is further away than any delay was written by another clock, that of the controller before: waiting for
+    it could take hours, and the next failure is counted by ours.
+    """
     if failure is None or failure.retry_after_timestamp is None:
         return 0.0
-    return max(0.0, (parse_rfc3339(failure.retry_after_timestamp) - now).total_seconds())
+    seconds = (parse_rfc3339(failure.retry_after_timestamp) - now).total_seconds()
+    return seconds if 0 < seconds <= _LONGEST_SECONDS else 0.0

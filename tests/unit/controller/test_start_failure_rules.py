@@ -62,3 +62,10 @@ def test_a_strategy_that_starts_nothing_forgets(strategy):
 def test_a_failure_is_remembered_while_the_next_run_is_on_its_way(vmi):
     failure = StartFailure(consecutive_fail_count=4, last_failed_vmi_uid="another")
     assert next_start_failure(a_vm(start_failure=failure), vmi, NOW, 0.0) == failure
+
+
+def test_a_delay_that_a_controller_with_another_clock_wrote_is_not_waited_for():
+    in_an_hour = StartFailure(consecutive_fail_count=1, retry_after_timestamp=rfc3339(NOW + timedelta(hours=1)))
+    assert seconds_until_retry(in_an_hour, NOW) == 0.0
+    longest = StartFailure(consecutive_fail_count=9, retry_after_timestamp=rfc3339(NOW + timedelta(seconds=300)))
+    assert seconds_until_retry(longest, NOW) == 300.0
