@@ -50,8 +50,8 @@ def next_start_failure(
 def seconds_until_retry(failure: StartFailure | None, now: datetime) -> float:
     """How long no start may be tried; 0 when one may.
 
-    A moment that is further away than any delay was written by another clock, that of the controller before: waiting for
-    it could take hours, and the next failure is counted by ours.
+    A moment that is further away than any delay was written by another clock, that of the controller before: waiting
+    for it could take hours, and the next failure is counted by ours.
     """
     if failure is None or failure.retry_after_timestamp is None:
         return 0.0
