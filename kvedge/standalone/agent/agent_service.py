@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -44,6 +45,7 @@ from kvedge.standalone.agent.pod_place import ApiReader, Places
 from kvedge.standalone.agent.pod_probes import PodProbes
 from kvedge.standalone.agent.pod_record import PodRecordError
 from kvedge.standalone.agent.pod_steps import PodSteps
+from kvedge.standalone.agent.probe_questions import ask
 from kvedge.standalone.agent.scheduler_loop import SchedulerLoop
 from kvedge.standalone.agent.systemd_scopes import pod_cgroups
 from kvedge.standalone.apiserver.log_source import LogRequest
@@ -135,6 +137,7 @@ class NodeAgent:
         self._scheduler_queue: ReconcileLoop | None = None
         self._pulls: ImagePulls | None = None
         self._watch: ContainerWatch | None = None
+        self._probes: PodProbes | None = None
 
     def start(self) -> None:
         """Adopt what runs, then take part in the API; returns when Pods are bound and run.
@@ -164,8 +167,9 @@ class NodeAgent:
         self._devices.stop()
         if self._pulls is not None:
             self._pulls.stop()
-        if self._watch is not None:
-            self._watch.stop()
+        for part in (self._watch, self._probes):
+            if part is not None:
+                part.stop()
         self._keeper.stop()
         self._starter.stop()
         if self._sweeper is not None:
@@ -182,6 +186,7 @@ class NodeAgent:
             self._pod_queue,
             self._scheduler_queue,
             self._watch,
+            self._probes,
             self._keeper,
         )
         if why := next((why for part in parts if part is not None and (why := part.failure())), None):
@@ -241,6 +246,7 @@ class NodeAgent:
             raise ServiceError(self.name, f"the API at {self._client.host} did not list Pods and Nodes in time")
         self._keeper.start()
         pod_loop.watch.start()
+        pod_loop.probes.start()
         pod_loop.loop.start()
         for local in adopted:
             pod_loop.loop.add(local.key)
@@ -260,6 +266,7 @@ class NodeAgent:
             self._store, self._client, self._events, queue.add_after, config.insecure_registries
         )
         watch = self._watch = ContainerWatch(queue.add)
+        probes = self._probes = PodProbes(self._events, partial(ask, self._starter), queue.add)
         steps = PodSteps(
             client=self._client,
             events=self._events,
@@ -280,7 +287,7 @@ class NodeAgent:
             pods=self._pods,
             addresses=self._addresses,
             steps=steps,
-            probes=PodProbes(self._events, self._boot_id),
+            probes=probes,
             watch=watch,
             clock=self._clock,
             loop=queue,

@@ -7,6 +7,8 @@ Called by everything in this folder that reads or writes there. Paths only.
     containers/<name>.lock          held while the container's holder lives
     containers/<name>.exit          how it ended
     containers/<name>.answer        how a start that is under way went (a FIFO)
+    containers/<name>.process       what further processes in it are like, where probes start some
+    containers/<name>.<kind>        how one that is under way ended (a FIFO)
     containers/<name>.root/         where its file system is put together, in its own mount namespace
     volumes/kubernetes.io~<plugin>/<volume>/
     logs/<name>.log
@@ -45,6 +47,15 @@ class ContainerFiles:
     def answer(self) -> Path:
         """Where its starter says how the start went."""
         return self.pod / "containers" / f"{self.name}.answer"
+
+    @property
+    def process(self) -> Path:
+        """What further processes in it are like."""
+        return self.pod / "containers" / f"{self.name}.process"
+
+    def probe(self, kind: str) -> Path:
+        """Where one that a probe of this kind starts says how it ended."""
+        return self.pod / "containers" / f"{self.name}.{kind.lower()}"
 
     @property
     def stage(self) -> Path:

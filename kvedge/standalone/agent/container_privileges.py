@@ -1,6 +1,6 @@
-"""What a container's first process may do: user, groups, capabilities, limits.
+"""What a container's processes may do: user, groups, capabilities, limits.
 
-Called by the container starter's child, last before the command runs. Standard library only.
+Called by the container starter's children, last before the command runs. Standard library only.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from kvedge.standalone.agent import linux_calls as linux
 
 if TYPE_CHECKING:
-    from kvedge.standalone.agent.container_spec import ContainerSpec
+    from kvedge.standalone.agent.container_spec import ProcessSpec
 
 # In the order of their numbers (capabilities(7)).
 CAPABILITIES = (
@@ -66,7 +66,7 @@ CAPABILITIES = (
 _OPEN_FILES = (1024, 524288)
 
 
-def set_limits(spec: ContainerSpec) -> None:
+def set_limits(spec: ProcessSpec) -> None:
     """Resource limits and the out-of-memory score; as root, before the user is changed."""
     # Without CAP_SYS_RESOURCE, as inside some containers, the limits that this process has must do.
     with contextlib.suppress(ValueError, OSError):
@@ -93,7 +93,7 @@ def last_capability() -> int:
         return int(stream.read())
 
 
-def become_user(spec: ContainerSpec, last: int) -> None:
+def become_user(spec: ProcessSpec, last: int) -> None:
     """Give up all capabilities but those of the spec, and become its user and groups."""
     kept = {CAPABILITIES.index(name) for name in spec["capabilities"]}
     for number in range(last + 1):

@@ -1,4 +1,4 @@
-"""What the container starter is told: everything about one container, decided before.
+"""What the container starter is told: everything about one container, or one more process in it, decided before.
 
 Made by the node agent (`container_plan`), handed over as JSON to the starter's process. Types only.
 """
@@ -26,7 +26,26 @@ class DeviceSpec(TypedDict):
     path: str
 
 
-class ContainerSpec(TypedDict):
+class ProcessSpec(TypedDict):
+    """What any process of a container is like, the first one and those that are started in it later."""
+
+    # cgroup.procs files to join.
+    cgroups: list[str]
+    uid: int
+    gid: int
+    groups: list[int]
+    # Without their CAP_ prefix: the bounding set, and what a root user has.
+    capabilities: list[str]
+    no_new_privileges: bool
+    # Whether system calls that no container needs are refused.
+    seccomp: bool
+    oom_score_adj: int
+    env: dict[str, str]
+    # In the container.
+    working_dir: str
+
+
+class ContainerSpec(ProcessSpec):
     """One container; paths are the host's unless said otherwise."""
 
     # `<pod uid>/<container>`, for messages and the process list.
@@ -39,8 +58,6 @@ class ContainerSpec(TypedDict):
     answer: str
     # An empty directory of the agent; the container's file system is put together there, in its own mount namespace.
     stage: str
-    # cgroup.procs files to join.
-    cgroups: list[str]
     # A named network namespace, or empty for the host's.
     netns: str
     hostname: str
@@ -50,20 +67,33 @@ class ContainerSpec(TypedDict):
     writable_bytes: int
     mounts: list[MountSpec]
     devices: list[DeviceSpec]
-    uid: int
-    gid: int
-    groups: list[int]
-    # Without their CAP_ prefix: the bounding set, and what a root user has.
-    capabilities: list[str]
-    no_new_privileges: bool
-    # Whether system calls that no container needs are refused.
-    seccomp: bool
-    oom_score_adj: int
     sysctls: dict[str, str]
     argv: list[str]
-    env: dict[str, str]
-    # In the container.
-    working_dir: str
+
+
+class ExecSpec(ProcessSpec):
+    """One more process in a container that runs."""
+
+    # `<pod uid>/<container>`, for messages.
+    id: str
+    # A FIFO that the agent reads: how it ended.
+    answer: str
+    # The container's first process, as its record has it.
+    pid: int
+    start_time: int
+    argv: list[str]
+    # How long it may take; then it is killed.
+    seconds: float
+
+
+class ExecAnswer(TypedDict, total=False):
+    """How such a process ended: a code, or that it took too long; or, in words, why there was none."""
+
+    exit_code: int
+    # The first kilobytes of what it printed.
+    output: str
+    late: bool
+    error: str
 
 
 class StartedRecord(TypedDict):

@@ -1,7 +1,7 @@
-"""The agent's side of starting containers: orders to the starter's process, and its children's answers.
+"""The agent's side of starting containers, and processes in them: orders to the starter, and its children's answers.
 
-Called by the Pod loop. Touches processes, and a FIFO per start in the Pod's directory. The starter holds nothing:
-killing it, or the agent, does not touch a container, and a new one is started when it is needed.
+Called by the Pod loop and by probes. Touches processes, and a FIFO per order in the Pod's directory. The starter holds
+nothing: killing it, or the agent, does not touch a container, and a new one is started when it is needed.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, cast
 
 import kvedge
 from kvedge.runtime.program import is_frozen, program_command
-from kvedge.standalone.agent.container_spec import ContainerSpec
+from kvedge.standalone.agent.container_spec import ContainerSpec, ExecAnswer, ExecSpec
 
 log = logging.getLogger(__name__)
 
@@ -27,6 +27,8 @@ log = logging.getLogger(__name__)
 STARTER_VERB: Final = "container-starter"
 # A start takes milliseconds; this is for a machine that is badly overloaded.
 _TIMEOUT: Final = 60.0
+# How much longer than it may take a process in a container is waited for.
+_EXEC_MARGIN: Final = 10.0
 
 
 class ContainerStartError(Exception):
@@ -81,16 +83,31 @@ class ContainerStarter:
             ContainerStartError: with the reason, when nothing of it runs.
         """
         try:
-            problem = self._try(spec)
+            problem = self._try(spec, _TIMEOUT)
         except _StarterGone:
             # Killed, for want of memory most likely. What it had begun holds the container's lock.
             log.warning("the container starter was gone", extra={"facts": {"container": spec["id"]}})
             try:
-                problem = self._try(spec)
+                problem = self._try(spec, _TIMEOUT)
             except _StarterGone:
-                problem = "the container starter ends by itself: see the log"
-        if problem:
-            raise ContainerStartError(problem)
+                problem = {"error": "the container starter ends by itself: see the log"}
+        if problem.get("error"):
+            raise ContainerStartError(str(problem["error"]))
+
+    def execute(self, spec: ExecSpec) -> ExecAnswer:
+        """Run one more process in a container, to its end or the end of its time.
+
+        Raises:
+            ContainerStartError: with the reason, when it did not run.
+            OSError: when no process can be made.
+        """
+        try:
+            answer = self._try(spec, spec["seconds"] + _EXEC_MARGIN)
+        except _StarterGone as error:
+            raise ContainerStartError("the container starter was gone") from error
+        if "error" in answer:
+            raise ContainerStartError(str(answer["error"]))
+        return cast("ExecAnswer", answer)
 
     def stop(self) -> None:
         """End the starter's process; containers run on."""
@@ -101,7 +118,7 @@ class ContainerStarter:
             os.close(starter.pidfd)
             os.waitpid(starter.pid, 0)
 
-    def _try(self, spec: ContainerSpec) -> str:
+    def _try(self, spec: ContainerSpec | ExecSpec, seconds: float) -> dict[str, Any]:
         path = Path(spec["answer"])
         path.unlink(missing_ok=True)
         os.mkfifo(path, 0o600)
@@ -113,7 +130,7 @@ class ContainerStarter:
                 # Of its own: the starter may be replaced while this waits.
                 pidfd = os.dup(starter.pidfd)
             try:
-                return _read_answer(answer, pidfd)
+                return _read_answer(answer, pidfd, seconds)
             finally:
                 os.close(pidfd)
         finally:
@@ -148,7 +165,7 @@ class ContainerStarter:
         return _Starter(pid, os.pidfd_open(pid), orders)
 
 
-def _write_order(starter: _Starter, spec: ContainerSpec) -> None:
+def _write_order(starter: _Starter, spec: ContainerSpec | ExecSpec) -> None:
     view = memoryview(json.dumps(spec).encode() + b"\n")
     try:
         while view:
@@ -157,16 +174,16 @@ def _write_order(starter: _Starter, spec: ContainerSpec) -> None:
         raise _StarterGone from error
 
 
-def _read_answer(answer: int, pidfd: int) -> str:
-    """Why the container does not run, empty when it does; the child closes the FIFO when it has answered, or ends."""
+def _read_answer(answer: int, pidfd: int, seconds: float) -> dict[str, Any]:
+    """What the child says; it closes the FIFO when it has answered, or ends."""
     parts: list[bytes] = []
     poll = select.poll()
     poll.register(answer, select.POLLIN)
     poll.register(pidfd, select.POLLIN)
     while True:
-        ready = dict(poll.poll(_TIMEOUT * 1000))
+        ready = dict(poll.poll(seconds * 1000))
         if not ready:
-            raise ContainerStartError(f"not started within {_TIMEOUT:.0f} s: the machine is overloaded")
+            raise ContainerStartError(f"no answer within {seconds:.0f} s: the machine is overloaded")
         if answer not in ready:
             raise _StarterGone
         part = os.read(answer, 1 << 16)
@@ -176,5 +193,5 @@ def _read_answer(answer: int, pidfd: int) -> str:
     try:
         document = json.loads(b"".join(parts))
     except ValueError:
-        return "the container's starter ended in the middle"
-    return str(document.get("error", ""))
+        return {"error": "the container's starter ended in the middle"}
+    return cast("dict[str, Any]", document)

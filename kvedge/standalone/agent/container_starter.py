@@ -3,7 +3,8 @@
 Run by the node agent's `ContainerStarter`: it reads one :class:`ContainerSpec` per line (JSON) from standard input
 and forks a child for each. The child answers on the FIFO that the spec names, and then becomes what holds the
 container: a `sleep` that never ends and never reaps, so that the first process' exit status stays readable in /proc
-for whoever comes by, however often the agent has been killed meanwhile. It takes 0.1 MB.
+for whoever comes by, however often the agent has been killed meanwhile. It takes 0.1 MB. A line may also be an
+:class:`ExecSpec`, whose child is what `container_exec` describes.
 
 The order makes a second start impossible and a kill at any step harmless: the lock is taken first and lives as long
 as the holder; the record is written before the command may run; the container's process runs nothing without the word
@@ -25,6 +26,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from kvedge.standalone.agent import linux_calls as linux
+from kvedge.standalone.agent.container_exec import ExecError, execute
 from kvedge.standalone.agent.container_privileges import (
     become_user,
     last_capability,
@@ -37,7 +39,7 @@ from kvedge.standalone.agent.seccomp_filter import refuse_unusual_calls
 from kvedge.storage.mount_calls import CLONE_NEWNS, setns, unshare
 
 if TYPE_CHECKING:
-    from kvedge.standalone.agent.container_spec import ContainerSpec, StartedRecord
+    from kvedge.standalone.agent.container_spec import ContainerSpec, ExecSpec, StartedRecord
 
 _READY = b"+"
 _GO = b"!"
@@ -78,8 +80,22 @@ def _start_and_hold(order: bytes) -> int:
     null = os.open("/dev/null", os.O_RDWR)
     os.dup2(null, 0)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    spec: ContainerSpec = json.loads(order)
+    spec = json.loads(order)
     answer = _open_answer(spec["answer"])
+    if "record" not in spec:
+        return _execute(spec, answer)
+    return _start_one(spec, answer)
+
+
+def _execute(spec: ExecSpec, answer: int) -> int:
+    try:
+        _answer(answer, execute(spec))
+    except (ExecError, OSError) as error:
+        _answer(answer, {"error": _explained(error)})
+    return 0
+
+
+def _start_one(spec: ContainerSpec, answer: int) -> int:
     try:
         lock = _lock(spec)
         record = _start(spec)

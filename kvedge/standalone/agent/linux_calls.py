@@ -29,6 +29,7 @@ _MNT_DETACH = 0x2
 
 _SYS_PIVOT_ROOT = {"x86_64": 155, "aarch64": 41}
 
+_PR_SET_DUMPABLE = 4
 _PR_CAPBSET_DROP = 24
 _PR_SET_NO_NEW_PRIVS = 38
 _PR_CAP_AMBIENT = 47
@@ -89,3 +90,8 @@ def set_capabilities(mask: int) -> None:
 def set_no_new_privileges() -> None:
     """prctl(PR_SET_NO_NEW_PRIVS)."""
     _checked(_libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "set no_new_privs")
+
+
+def set_undumpable() -> None:
+    """prctl(PR_SET_DUMPABLE, 0): nobody without privileges looks into this process, until it runs a program."""
+    _checked(_libc.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0), "set undumpable")

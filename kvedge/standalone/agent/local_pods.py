@@ -16,7 +16,6 @@ from kvedge.standalone.agent.container_files import PodFiles
 from kvedge.standalone.agent.container_plan import PodPlace
 from kvedge.standalone.agent.pod_plan import ImageProblem
 from kvedge.standalone.agent.pod_record import PodRecord, recorded_pods
-from kvedge.standalone.agent.probe_rules import ProbeHistory
 
 
 @dataclass(slots=True)
@@ -39,7 +38,8 @@ class LocalPod:
     failures: int = 0
     # On the monotonic clock.
     next_try: float = 0.0
-    probes: dict[str, ProbeHistory] = field(default_factory=dict)
+    # When containers were asked to end because their liveness probe says no.
+    unhealthy_since: dict[str, float] = field(default_factory=dict)
 
 
 class LocalPods:

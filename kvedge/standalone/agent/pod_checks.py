@@ -55,8 +55,9 @@ def _container_rejections(container: Container) -> Iterator[Rejection]:
     if context is not None and context.seccomp_profile is not None and context.seccomp_profile.type == "Localhost":
         yield _unsupported(f"container {container.name}: seccomp profiles of the host are not supported on one box")
     for name, probe in (("liveness", container.liveness_probe), ("readiness", container.readiness_probe)):
-        if probe is not None and not ({"httpGet", "tcpSocket"} & probe.keys()):
-            yield _unsupported(f"container {container.name}: only httpGet and tcpSocket {name} probes are supported")
+        if probe is not None and not ({"exec", "httpGet", "tcpSocket"} & probe.keys()):
+            text = f"container {container.name}: only exec, httpGet and tcpSocket {name} probes are supported"
+            yield _unsupported(text)
 
 
 def _unsupported(message: str) -> Rejection:

@@ -143,13 +143,13 @@ class PodLoop:
                 waits.append(self._failed(local, error))
                 break
             if any(isinstance(step, ForgetPod) for step in due):
+                self.probes.forget(local.files.uid)
                 return None
             local.problem, local.failures = None, 0
             if not any(changed):
                 break
         if known:
             self.write_status(local)
-            waits += self.probes.ask(local, self._states(local))
         return min(waits, default=None)
 
     def _failed(self, local: LocalPod, error: StepError) -> float:
@@ -167,6 +167,7 @@ class PodLoop:
         for state in states.values():
             if isinstance(state, Running):
                 self.watch.watch(local.key, state.pid, state.start_time)
+        self.probes.follow(local, states)
         return PodSeen(
             containers=states,
             images=self.steps.pulls.problems(local.files.uid),
@@ -175,6 +176,8 @@ class PodLoop:
             predecessor=self.pods.predecessor(local),
             stop_asked_at=local.stop_asked_at,
             gone_since=local.gone_since,
+            unhealthy=self.probes.unhealthy(local),
+            unhealthy_since=local.unhealthy_since,
         )
 
     def _states(self, local: LocalPod) -> dict[str, ContainerState]:

@@ -6,7 +6,7 @@ container is planned to start only when it is seen that it never did.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
@@ -45,6 +45,10 @@ class PodSeen:
     stop_asked_at: float | None = None
     # When it was first seen that its object is gone.
     gone_since: float | None = None
+    # Containers whose liveness probe says no: how long they may take to end, None for as long as the Pod may.
+    unhealthy: Mapping[str, float | None] = field(default_factory=dict)
+    # When those were asked to end.
+    unhealthy_since: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +78,13 @@ class AskToEnd:
 
 
 @dataclass(frozen=True, slots=True)
+class EndUnhealthy:
+    """SIGTERM for a container whose liveness probe says no."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
 class Kill:
     """SIGKILL for these containers with all their processes."""
 
@@ -99,7 +110,9 @@ class LookAgain:
     after: float
 
 
-Step: TypeAlias = AskForImages | MakePlace | StartContainer | AskToEnd | Kill | ReleasePlace | ForgetPod | LookAgain
+Step: TypeAlias = (
+    AskForImages | MakePlace | StartContainer | AskToEnd | EndUnhealthy | Kill | ReleasePlace | ForgetPod | LookAgain
+)
 
 
 def plan_pod(pod: Pod, seen: PodSeen, now: float, deadline: float | None) -> tuple[Step, ...]:
@@ -113,7 +126,7 @@ def plan_pod(pod: Pod, seen: PodSeen, now: float, deadline: float | None) -> tup
         # A Pod that failed in one container ends in all.
         ending = _plan_end(seen, now, now + grace_seconds(pod) if seen.stop_asked_at is None else _until(pod, seen))
         return ending or ((ReleasePlace(with_volumes=False),) if seen.has_place else ())
-    return _plan_run(pod, seen)
+    return (*_plan_run(pod, seen), *_plan_unhealthy(pod, seen, now))
 
 
 def is_over(pod: Pod, seen: PodSeen) -> bool:
@@ -178,6 +191,21 @@ def _plan_end(seen: PodSeen, now: float, deadline: float) -> tuple[Step, ...]:
         return (Kill(alive), LookAgain(_LOOK_AGAIN))
     asked = () if seen.stop_asked_at is not None else (AskToEnd(alive),)
     return (*asked, LookAgain(max(_LOOK_AGAIN, deadline - now)))
+
+
+def _plan_unhealthy(pod: Pod, seen: PodSeen, now: float) -> Iterator[Step]:
+    """A container that is not alive gets its time to end, and is then killed; none is ever started again."""
+    for name, grace in seen.unhealthy.items():
+        if not isinstance(seen.containers.get(name), Running):
+            continue
+        asked = seen.unhealthy_since.get(name)
+        if asked is None:
+            yield EndUnhealthy(name)
+            continue
+        left = asked + (grace_seconds(pod) if grace is None else grace) - now
+        if left <= 0:
+            yield Kill((name,))
+        yield LookAgain(max(_LOOK_AGAIN, left))
 
 
 def _waiting_starts(seen: PodSeen) -> tuple[Step, ...]:

@@ -31,6 +31,7 @@ from kvedge.standalone.agent.pod_place import PlaceError, Places
 from kvedge.standalone.agent.pod_plan import (
     AskForImages,
     AskToEnd,
+    EndUnhealthy,
     ForgetPod,
     ImageProblem,
     Kill,
@@ -42,6 +43,7 @@ from kvedge.standalone.agent.pod_plan import (
 )
 from kvedge.standalone.agent.pod_record import write_pod_record
 from kvedge.standalone.agent.pod_volumes import VolumeError
+from kvedge.standalone.agent.probe_questions import keep_process_spec
 from kvedge.storage.image_errors import ImageError
 
 log = logging.getLogger(__name__)
@@ -100,6 +102,8 @@ class PodSteps:
             case AskToEnd():
                 self._signal(local, step.names, signal.SIGTERM)
                 local.stop_asked_at = time.time()
+            case EndUnhealthy():
+                self._end_unhealthy(local, step.name)
             case Kill():
                 self._signal(local, step.names, signal.SIGKILL)
             case ReleasePlace():
@@ -160,6 +164,7 @@ class PodSteps:
             pod, container, place, (image.config, str(image.tree)), user, {**env, **allocated.env}, allocated.devices
         )
         spec["mounts"].extend(allocated.mounts)
+        keep_process_spec(local.files.container(container.name), container, spec)
         self.starter.start(spec)
         self.places.cgroups.settle(local.files.uid)
 
@@ -168,6 +173,11 @@ class PodSteps:
             signalled = signal_container(local.files.container(name), number, self.boot_id)
             if signalled and number == signal.SIGTERM:
                 self.events.record(local.pod, "Normal", "Killing", f"Stopping container {name}")
+
+    def _end_unhealthy(self, local: LocalPod, name: str) -> None:
+        self.events.record(local.pod, "Normal", "Killing", f"Container {name} failed liveness probe")
+        signal_container(local.files.container(name), signal.SIGTERM, self.boot_id)
+        local.unhealthy_since[name] = time.time()
 
     def _release(self, local: LocalPod) -> None:
         try:

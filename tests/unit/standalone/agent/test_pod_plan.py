@@ -11,6 +11,7 @@ from kvedge.standalone.agent.container_state import ContainerState, Ended, ExitR
 from kvedge.standalone.agent.pod_plan import (
     AskForImages,
     AskToEnd,
+    EndUnhealthy,
     ForgetPod,
     ImageProblem,
     Kill,
@@ -53,6 +54,42 @@ def test_a_start_of_an_earlier_agent_is_waited_for_and_not_repeated() -> None:
 
 def test_a_running_pod_needs_nothing_not_even_its_images() -> None:
     assert plan_pod(pod(), PodSeen({"c": RUNNING}, has_place=True), _NOW, None) == ()
+
+
+def test_a_container_that_is_not_alive_is_asked_to_end_and_killed_after_its_time() -> None:
+    made = pod(termination_grace_period_seconds=60)
+    seen = PodSeen({"c": RUNNING}, has_place=True, unhealthy={"c": None})
+
+    assert plan_pod(made, seen, _NOW, None) == (EndUnhealthy("c"),)
+    asked = replace(seen, unhealthy_since={"c": _NOW})
+    assert plan_pod(made, asked, _NOW + 20, None) == (LookAgain(40.0),)
+    assert plan_pod(made, asked, _NOW + 60, None) == (Kill(("c",)), LookAgain(0.2))
+
+
+def test_a_probe_may_give_a_container_less_time_than_the_pod_has() -> None:
+    made = pod(termination_grace_period_seconds=60)
+    seen = PodSeen({"c": RUNNING}, has_place=True, unhealthy={"c": 5.0}, unhealthy_since={"c": _NOW})
+
+    assert plan_pod(made, seen, _NOW + 1, None) == (LookAgain(4.0),)
+    assert plan_pod(made, seen, _NOW + 5, None) == (Kill(("c",)), LookAgain(0.2))
+
+
+def test_only_the_container_that_is_not_alive_ends() -> None:
+    seen = PodSeen({"a": RUNNING, "b": RUNNING}, has_place=True, unhealthy={"b": None})
+
+    assert plan_pod(pod("a", "b"), seen, _NOW, None) == (EndUnhealthy("b"),)
+
+
+def test_a_container_that_has_ended_since_is_not_ended_again() -> None:
+    seen = PodSeen({"a": RUNNING, "b": ended(137)}, has_place=True, unhealthy={"b": None})
+
+    assert plan_pod(pod("a", "b"), seen, _NOW, None) == ()
+
+
+def test_a_pod_that_is_being_deleted_ends_as_such() -> None:
+    seen = PodSeen({"c": RUNNING}, has_place=True, unhealthy={"c": 0.0})
+
+    assert plan_pod(pod(), seen, _NOW, _NOW + 30) == (AskToEnd(("c",)), LookAgain(30.0))
 
 
 def test_nothing_starts_while_another_pod_of_the_vm_is_in_the_way() -> None:

@@ -41,6 +41,7 @@ def _with(container: dict[str, Any] | None = None, **spec: Any) -> Pod:
             id="the launcher's sysctl",
         ),
         pytest.param(_with({"readiness_probe": {"httpGet": {"port": 80}}}), id="an http probe"),
+        pytest.param(_with({"liveness_probe": {"exec": {"command": ["x"]}}}), id="an exec probe"),
     ],
 )
 def test_what_is_supported_is_not_rejected(made: Pod) -> None:
@@ -84,10 +85,10 @@ def test_what_is_supported_is_not_rejected(made: Pod) -> None:
             id="a seccomp profile of the host",
         ),
         pytest.param(
-            _with({"liveness_probe": {"exec": {"command": ["x"]}}}),
+            _with({"liveness_probe": {"grpc": {"port": 1}}}),
             "UnsupportedPodSpec",
-            "liveness",
-            id="an exec probe",
+            "only exec, httpGet and tcpSocket liveness probes",
+            id="a grpc probe",
         ),
         pytest.param(pod("c", init=("i",)), "UnsupportedPodSpec", "restartable", id="a restartable init container"),
     ],
@@ -188,8 +189,10 @@ def test_a_probe_changes_its_mind_only_after_a_row_of_equal_answers() -> None:
     history = ProbeHistory(due=0.0)
     verdicts = []
     for number, passed in enumerate([True, True, False, False, True, False, False, False, True, True]):
-        take_answer(history, settings, passed, float(number))
+        before = history.passed
+        changed = take_answer(history, settings, passed, float(number))
         verdicts.append(history.passed)
+        assert changed == (history.passed is not before)
 
     assert verdicts == [None, True, True, True, True, True, True, False, False, True]
     assert history.due == 14.0
@@ -199,6 +202,8 @@ def test_a_probe_s_numbers_have_kubernetes_defaults() -> None:
     found = probe_settings({})
 
     assert (found.initial_delay, found.period, found.timeout, found.successes, found.failures) == (0, 10, 1, 1, 3)
+    assert found.grace is None
+    assert probe_settings({"terminationGracePeriodSeconds": 0}).grace == 0
 
 
 _BOTH = r"""
