@@ -29,11 +29,15 @@ _FROM_OUTSIDE: Final = ("InternalIP", "ExternalIP")
 
 @dataclass(frozen=True, slots=True)
 class NodePlace:
-    """What is known of this node: where its roles' kubeconfigs and its kubelet are, and its address in the cluster."""
+    """What is known of this node: where its roles' kubeconfigs and its kubelet are, and its address in the cluster.
+
+    `name` is its name there, where that is not the host's.
+    """
 
     roles: Path
     kubelet: Path
     address: str
+    name: str = ""
 
 
 def node_address(node: Node) -> str:
@@ -48,6 +52,8 @@ def node_settings(role: Literal["server", "agent"], place: NodePlace, decided: S
     An administrator's kubeconfig is decided by nobody: roles speak in their own names.
     """
     wanted: dict[str, str] = {"kubeconfig": str(place.roles), "kubelet-dir": str(place.kubelet)}
+    if place.name:
+        wanted["node-name"] = place.name
     if role == "agent":
         wanted["node-roles"] = "handler"
     else:

@@ -1,7 +1,7 @@
 """What an installation puts into a cluster, and takes out of it again.
 
-Called by install and uninstall with an administrator's client. Rights go in here; CRDs, webhooks, APIServices and the
-policy are the api role's, which writes them anew as long as it runs, and go out here.
+Called by install and uninstall with an administrator's client. Rights and priority classes go in here; CRDs, webhooks,
+APIServices and the policy are the api role's, which writes them anew as long as it runs, and go out here.
 """
 
 from __future__ import annotations
@@ -13,9 +13,10 @@ from kvedge.api.node_restriction_manifest import node_restriction
 from kvedge.api.registration_manifest import SUBRESOURCE_VERSIONS, api_service, mutating_webhooks, validating_webhooks
 from kvedge.kube.errors import NotFound
 from kvedge.kube.kube_client import KubeClient
+from kvedge.resources.cluster_manifest import applied_documents
 from kvedge.resources.codec import JsonObject
+from kvedge.resources.kubevirt import KubeVirt
 from kvedge.resources.names import SCHEDULABLE
-from kvedge.resources.rbac_manifest import rbac_files
 
 _MANAGER: Final = "kvedge-install"
 _APPLY: Final = "application/apply-patch+yaml"
@@ -26,16 +27,19 @@ _PLURALS: Final = {
     "ClusterRoleBinding": "clusterrolebindings",
     "Role": "roles",
     "RoleBinding": "rolebindings",
+    "PriorityClass": "priorityclasses",
 }
 
 
-def apply_rights(client: KubeClient) -> int:
-    """Give the roles their rights, as `kubectl apply --server-side -f k3s/rbac` does; how many documents.
+def apply_documents(client: KubeClient) -> int:
+    """Rights and priority classes, as `kubectl apply --server-side` of k3s/rbac and k3s/priority-classes.yaml does.
+
+    Returns how many documents they are.
 
     Raises:
         KubeError: when the API server refuses or does not answer.
     """
-    documents = _rights()
+    documents = applied_documents()
     for document in documents:
         query = {"fieldManager": _MANAGER, "force": "true"}
         client.request("PATCH", _path(document), document, query, _APPLY)
@@ -54,8 +58,8 @@ def remove_registration(client: KubeClient) -> Iterator[str]:
     registered += [api_service(version, b"") for version in SUBRESOURCE_VERSIONS]
     # The binding first: without it the policy judges nobody.
     registered += reversed(node_restriction())
-    rights = [_path(document) for document in reversed(_rights()) if document["kind"] != "Namespace"]
-    for path in [*(document.path for document in registered), *rights]:
+    applied = [_path(document) for document in reversed(applied_documents()) if document["kind"] != "Namespace"]
+    for path in [*(document.path for document in registered), *applied]:
         try:
             client.request("DELETE", path)
         except NotFound:
@@ -73,8 +77,18 @@ def other_nodes(client: KubeClient, own: str) -> list[str]:
     return sorted(name for item in found["items"] if (name := str(item["metadata"]["name"])) != own)
 
 
-def _rights() -> list[JsonObject]:
-    return [document for documents in rbac_files().values() for document in documents]
+def control_plane_version(client: KubeClient) -> str:
+    """The version of kvedge that leads in this cluster, as its controller has told; empty where none has.
+
+    Raises:
+        KubeError: when the API server refuses or does not answer.
+    """
+    try:
+        versions = [item.status.operator_version.removeprefix("v") for item in client.list(KubeVirt)]
+    except NotFound:
+        # Nobody has brought the kind yet.
+        return ""
+    return next((version for version in versions if version), "")
 
 
 def _path(document: JsonObject) -> str:

@@ -31,6 +31,9 @@ class Distribution:
     load: tuple[str, ...]
     # Archives of images in here are loaded when the node starts; None where nobody looks.
     images: Path | None = None
+    # Manifests in here are applied on servers, and stay when the file goes. k0s has such a directory too, and deletes
+    # what a file that goes has named: nothing of ours may be in there.
+    manifests: Path | None = None
 
 
 # In this order: a node of k3s or RKE2 may have leftovers of a kubeadm of before.
@@ -42,6 +45,7 @@ DISTRIBUTIONS: Final[Sequence[Distribution]] = (
         Path("/var/lib/rancher/k3s/agent"),
         ("k3s", *_CTR),
         Path("/var/lib/rancher/k3s/agent/images"),
+        Path("/var/lib/rancher/k3s/server/manifests"),
     ),
     Distribution(
         "RKE2",
@@ -50,6 +54,7 @@ DISTRIBUTIONS: Final[Sequence[Distribution]] = (
         Path("/var/lib/rancher/rke2/agent"),
         ("/var/lib/rancher/rke2/bin/ctr", "--address", "/run/k3s/containerd/containerd.sock", *_NAMESPACE, *_IMPORT),
         Path("/var/lib/rancher/rke2/agent/images"),
+        Path("/var/lib/rancher/rke2/server/manifests"),
     ),
     Distribution(
         "k0s",
@@ -74,6 +79,11 @@ DISTRIBUTIONS: Final[Sequence[Distribution]] = (
         ("ctr", *_NAMESPACE, *_IMPORT),
     ),
 )
+
+
+def socket_loader(socket: str) -> tuple[str, ...]:
+    """The command for a containerd of which only the socket is known."""
+    return ("ctr", "--address", socket, *_NAMESPACE, *_IMPORT)
 
 
 def of_server(exists: Callable[[Path], bool]) -> Distribution | None:

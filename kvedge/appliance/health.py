@@ -15,7 +15,7 @@ from kvedge.kube.connection_settings import KubeconfigError
 from kvedge.kube.errors import KubeError
 from kvedge.kube.kube_client import KubeClient
 from kvedge.resources.core import Node
-from kvedge.resources.names import NODE_NAME, SCHEDULABLE
+from kvedge.resources.names import NODE_NAME, REFUSAL, SCHEDULABLE
 from kvedge.resources.vmi import VirtualMachineInstance
 
 _NOT_SERVED: Final = "this node's handler does not offer it for VMs (label kubevirt.io/schedulable)"
@@ -48,7 +48,7 @@ def check_health(kubeconfig: Path, unit: str | None, own_node: str = "") -> Heal
     except (KubeError, OSError) as error:
         return Health((*problems, f"the API does not answer: {error}"))
     problems += [problem for node in nodes if (problem := _node_problem(node))]
-    problems += [_NOT_SERVED] if own_node and nodes[0].metadata.labels.get(SCHEDULABLE) != "true" else []
+    problems += [_not_served(nodes[0])] if own_node and nodes[0].metadata.labels.get(SCHEDULABLE) != "true" else []
     if not nodes:
         problems.append("no node has been registered")
     phases: dict[str, int] = {}
@@ -60,6 +60,11 @@ def check_health(kubeconfig: Path, unit: str | None, own_node: str = "") -> Heal
         if vmi.status.phase == "Running"
     }
     return Health(tuple(problems), running, len(nodes), phases)
+
+
+def _not_served(node: Node) -> str:
+    refusal = node.metadata.annotations.get(REFUSAL, "")
+    return f"this node takes no VM: {refusal}" if refusal else _NOT_SERVED
 
 
 def lost_since(before: Health, after: Health) -> list[str]:

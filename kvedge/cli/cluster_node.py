@@ -15,10 +15,14 @@ from typing import TYPE_CHECKING, Final, Literal
 
 import click
 
+from kvedge import __version__
 from kvedge.appliance.cluster_node_plan import NodePlace, node_address, node_settings, serves_still
-from kvedge.appliance.distributions import DEFAULT_KUBELET, DISTRIBUTIONS, Distribution, of_node, of_server
+from kvedge.appliance.cluster_rules import too_old, wrong_order
+from kvedge.appliance.distributions import DISTRIBUTIONS, of_node, of_server
 from kvedge.appliance.install_plan import OwnFile
+from kvedge.appliance.kubelet_facts import running_kubelet
 from kvedge.appliance.layout import Layout
+from kvedge.appliance.node_places import NodePlaces, node_places
 from kvedge.cli.exits import Exit, Refused
 from kvedge.cli.user_credentials import certified, cluster_entry, secret_text
 from kvedge.cli.user_manifest import role_user
@@ -31,13 +35,20 @@ ClusterRole = Literal["server", "agent"]
 _DAYS: Final = 365
 _SIGN_SECONDS: Final = 30.0
 _ARCHIVE: Final = "kvedge-launcher.tar"
+_MANIFEST: Final = "kvedge.yaml"
+_MANIFEST_HEAD: Final = (
+    "Written by `kvedge install --role server` and replaced by it: what the roles of kvedge need of the cluster.",
+    "The api role writes the rest as long as it runs, and mends it: webhooks and APIServices, which hold a certificate",
+    "that is made at run time, and the kinds (CRDs). With a kind all of its objects go, and k3s deletes what a later",
+    "text of this file does not name any more: VMs must never hang on that.",
+)
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterNode:
     """This host as a node: what is written for it, and what the operator should know.
 
-    By `kubeconfig`, its handler's, its health is seen.
+    By `kubeconfig`, its handler's, its health is seen. `load` is the command that brings the image in at once.
     """
 
     name: str
@@ -45,10 +56,12 @@ class ClusterNode:
     own: Sequence[OwnFile]
     archive: Path
     notes: Sequence[str]
-    distribution: Distribution | None
+    load: tuple[str, ...]
 
 
-def prepare_node(role: ClusterRole, operators: LoadedSettings, layout: Layout, *, dry_run: bool) -> ClusterNode:
+def prepare_node(
+    role: ClusterRole, operators: LoadedSettings, layout: Layout, *, dry_run: bool, force: bool = False
+) -> ClusterNode:
     """Look at the cluster, and bring into it what the roles need there; a dry run changes nothing.
 
     Args:
@@ -56,38 +69,38 @@ def prepare_node(role: ClusterRole, operators: LoadedSettings, layout: Layout, *
         operators: the settings without those that an earlier installation has written.
         layout: where files go.
         dry_run: only say what would be done.
+        force: also when the cluster's servers are of a version that this one should not follow.
 
     Raises:
-        Refused: when there is no cluster, it does not know this node, or a kubeconfig is missing.
+        Refused: when there is no cluster, it is too old, it does not know this node, or a kubeconfig is missing.
         KubeError: when the API server refuses.
     """
-    found = _Found(operators.settings, layout)
+    found = _Found(operators.settings, layout, force=force)
     joined = _join_as_server(found, dry_run=dry_run) if role == "server" else _join_as_agent(found)
     notes = list(joined.notes)
-    if not found.kubelet.is_dir():
-        notes.append(f"{found.kubelet} does not exist: unless this node's kubelet makes it, set kubelet-dir")
+    if not found.places.kubelet.is_dir():
+        notes.append(f"{found.places.kubelet} does not exist: unless this node's kubelet makes it, set kubelet-dir")
     decided = {key for key, origin in operators.origins.items() if _is_file(origin)} - {"kubeconfig"}
     _need_address(found.node, joined.address, role, decided)
-    place = NodePlace(found.roles, found.kubelet, joined.address)
+    name = found.node if found.node != found.settings.effective_node_name else ""
+    place = NodePlace(found.roles, found.places.kubelet, joined.address, name)
     settings = OwnFile(layout.node_settings, node_settings(role, place, decided))
-    image = _image(found.distribution, layout)
+    image = _image(found.places, layout)
     own = [*joined.own, settings, image]
-    return ClusterNode(found.node, found.role_kubeconfig("handler"), own, image.path, notes, found.distribution)
+    return ClusterNode(found.node, found.role_kubeconfig("handler"), own, image.path, notes, found.places.load)
 
 
 def load_launcher_image(node: ClusterNode) -> None:
     """Bring the launcher's image into the node's containerd now; where that fails, say what is to be done."""
     from kvedge.appliance.image_loader import NotLoadedError, load_image
 
-    if node.distribution is None:
+    if not node.load:
         click.echo(f"load {node.archive} into this node's container runtime: launcher Pods run from it")
         return
     try:
-        load_image(node.distribution.load, node.archive)
+        load_image(node.load, node.archive)
     except NotLoadedError as error:
-        click.echo(
-            f"the launcher's image was not loaded: {error}; run that yourself, or restart {node.distribution.name}"
-        )
+        click.echo(f"the launcher's image was not loaded: {error}; run that yourself, or restart the node's Kubernetes")
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,17 +115,16 @@ class _Joined:
 class _Found:
     """What the settings and this host tell of the cluster."""
 
-    def __init__(self, settings: Settings, layout: Layout) -> None:
+    def __init__(self, settings: Settings, layout: Layout, *, force: bool = False) -> None:
         self.settings = settings
-        self.node = settings.effective_node_name
+        self.force = force
         named = Path(settings.kubeconfig) if settings.kubeconfig else None
         # A directory holds the roles' own, made by whoever named it.
         self.roles = named if named is not None and named.is_dir() else layout.roles
         self.is_ours = self.roles == layout.roles
-        self.distribution = of_node(Path.exists)
         self.admin = named if named is not None and not named.is_dir() else _of_distribution()
-        kubelet = self.distribution.kubelet if self.distribution else DEFAULT_KUBELET
-        self.kubelet = Path(settings.kubelet_dir) if settings.kubelet_dir else kubelet
+        self.places = node_places(settings, of_node(Path.exists), running_kubelet(), Path.is_dir)
+        self.node = self.places.node
 
     def role_kubeconfig(self, role: str) -> Path:
         """Where a role's kubeconfig is, or is to be."""
@@ -137,18 +149,25 @@ def _join_as_server(found: _Found, *, dry_run: bool) -> _Joined:
             Exit.HOST,
         )
     client = admin_client(found.admin)
-    address = _own_address(client, found.node, found.admin)
+    address = _own_address(client, found, found.admin, "server")
+    manifest = [OwnFile(found.places.manifests / _MANIFEST, _manifest())] if found.places.manifests else []
+    what = "k3s/rbac and k3s/priority-classes.yaml"
     if dry_run:
         names = ",".join(NODE_ROLES)
-        return _Joined(
-            address,
-            notes=[f"apply k3s/rbac to the cluster of {found.admin}", f"make {found.roles}/{{{names}}}, where needed"],
-        )
-    from kvedge.appliance.cluster_objects import apply_rights
+        told = [f"apply {what} to the cluster of {found.admin}", f"make {found.roles}/{{{names}}}, where needed"]
+        return _Joined(address, manifest, told)
+    from kvedge.appliance.cluster_objects import apply_documents
 
-    click.echo(f"apply k3s/rbac, {apply_rights(client)} documents, to the cluster of {found.admin}")
+    click.echo(f"apply {what}, {apply_documents(client)} documents, to the cluster of {found.admin}")
     own = [_role_file(client, found, role, found.admin) for role in NODE_ROLES] if found.is_ours else []
-    return _Joined(address, own)
+    return _Joined(address, [*manifest, *own])
+
+
+def _manifest() -> bytes:
+    from kvedge.resources.cluster_manifest import manifest_documents
+    from kvedge.resources.manifest_text import manifest_text
+
+    return manifest_text(manifest_documents(), "\n# ".join(_MANIFEST_HEAD)).encode()
 
 
 def _role_file(client: KubeClient, found: _Found, role: str, admin: Path) -> OwnFile:
@@ -173,14 +192,18 @@ def _join_as_agent(found: _Found) -> _Joined:
             f" server's address as this node reaches it; copy that file to {path} here, and install again",
             Exit.USAGE,
         )
-    address = _own_address(admin_client(path), found.node, path)
+    address = _own_address(admin_client(path), found, path, "agent")
+    # Of a server that this node was: it would apply them again when its Kubernetes starts.
+    gone = [OwnFile(found.places.manifests / _MANIFEST, None)] if found.places.manifests else []
     if not found.is_ours:
-        return _Joined(address)
+        return _Joined(address, gone)
     # Copied by hand, it may be open to others.
     path.chmod(0o600)
     own = [OwnFile(found.role_kubeconfig("handler"), path.read_bytes(), 0o600)]
     # Of a server that this node was.
-    return _Joined(address, [*own, *(OwnFile(found.role_kubeconfig(role), None) for role in ("api", "controller"))])
+    return _Joined(
+        address, [*gone, *own, *(OwnFile(found.role_kubeconfig(role), None) for role in ("api", "controller"))]
+    )
 
 
 def handler_kubeconfig(settings: Settings) -> Path:
@@ -200,16 +223,29 @@ def admin_client(kubeconfig: Path) -> KubeClient:
     return KubeClient.from_kubeconfig(kubeconfig, "kvedge-install")
 
 
-def _own_address(client: KubeClient, node: str, kubeconfig: Path) -> str:
-    """The address of this node in the cluster, which may be empty."""
+def _own_address(client: KubeClient, found: _Found, kubeconfig: Path, role: ClusterRole) -> str:
+    """The address of this node in the cluster, which may be empty; a cluster that is not fit is refused."""
+    from kvedge.appliance.cluster_objects import control_plane_version
     from kvedge.kube.errors import NotFound, Unavailable
     from kvedge.resources.core import Node
 
     try:
-        return node_address(client.get(Node, "", node))
+        node = client.get(Node, "", found.node)
+        kubernetes = str(client.request("GET", "/version").get("gitVersion", ""))
+        kubelet = str(node.status.node_info.get("kubeletVersion", ""))
+        for problem in (
+            too_old(kubernetes, f"the API server of {kubeconfig}", "the cluster's servers first"),
+            too_old(kubelet, f"the kubelet of {found.node}", "this node's Kubernetes"),
+        ):
+            if problem:
+                raise Refused(problem, Exit.HOST)
+        order = wrong_order(role, control_plane_version(client), __version__)
+        if order and not found.force:
+            raise Refused(f"{order} (--force installs all the same)", Exit.HOST)
+        return node_address(node)
     except NotFound as error:
         raise Refused(
-            f"the cluster of {kubeconfig} has no node {node}: start its kubelet (k3s) first, or set node-name",
+            f"the cluster of {kubeconfig} has no node {found.node}: start its kubelet (k3s) first, or set node-name",
             Exit.NOT_FOUND,
         ) from error
     except Unavailable as error:
@@ -222,19 +258,21 @@ def _need_address(node: str, address: str, role: ClusterRole, decided: Set[str])
         raise Refused(f"node {node} tells no address of its own: set {' and '.join(missing)}", Exit.HOST)
 
 
-def _image(distribution: Distribution | None, layout: Layout) -> OwnFile:
+def _image(places: NodePlaces, layout: Layout) -> OwnFile:
     """The launcher's empty image, where the distribution loads it from: no registry is asked for it."""
     from kvedge.storage.launcher_image import launcher_image
 
-    has_place = distribution is not None and distribution.images is not None and distribution.images.parent.is_dir()
-    place = distribution.images if has_place and distribution is not None else None
-    return OwnFile((place or layout.data_dir) / _ARCHIVE, launcher_image(platform.machine()))
+    return OwnFile((places.images or layout.data_dir) / _ARCHIVE, launcher_image(platform.machine()))
 
 
-def archives(layout: Layout) -> list[Path]:
-    """Launcher images that installations have written."""
-    found = [layout.data_dir, *(item.images for item in DISTRIBUTIONS if item.images is not None)]
-    return [path / _ARCHIVE for path in found if (path / _ARCHIVE).is_file()]
+def left_on_node(settings: Settings, layout: Layout) -> list[Path]:
+    """Images and manifests that installations have put where a distribution looks for them."""
+    images = [layout.data_dir, *(item.images for item in DISTRIBUTIONS if item.images is not None)]
+    manifests = [item.manifests for item in DISTRIBUTIONS if item.manifests is not None]
+    images += [Path(settings.images_dir)] if settings.images_dir else []
+    manifests += [Path(settings.manifests_dir)] if settings.manifests_dir else []
+    places = dict.fromkeys([*(path / _ARCHIVE for path in images), *(path / _MANIFEST for path in manifests)])
+    return [path for path in places if path.is_file()]
 
 
 def leave_cluster(settings: Settings, layout: Layout, *, purge: bool) -> None:

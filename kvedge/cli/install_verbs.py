@@ -70,7 +70,7 @@ def uninstall(config: Path | None, data_dir: str | None, purge: bool, grace: flo
     _need_root("uninstall")
     settings = load_settings(config_path(config), os.environ, {"data_dir": data_dir})
     from kvedge.appliance.installation import InstallError
-    from kvedge.cli.cluster_node import archives, leave_cluster
+    from kvedge.cli.cluster_node import leave_cluster, left_on_node
 
     operators = _operators(config, data_dir)
     role = role_here(settings)
@@ -94,9 +94,9 @@ def uninstall(config: Path | None, data_dir: str | None, purge: bool, grace: flo
         made.uninstall(end_guests)
     except (InstallError, OSError) as error:
         raise Refused(f"{error}; run `kvedge uninstall` again") from error
-    for archive in archives(made.layout):
-        click.echo(f"remove {archive}")
-        archive.unlink(missing_ok=True)
+    for path in left_on_node(operators.settings, made.layout):
+        click.echo(f"remove {path}")
+        path.unlink(missing_ok=True)
     with contextlib.suppress(OSError):
         # The operator's own files in it stay.
         made.layout.node_settings.parent.rmdir()
@@ -152,7 +152,7 @@ def _install(role: Role | None, config: Path | None, data_dir: str | None, *, dr
         raise Refused(f"systemd is not this host's init: run `kvedge {verb}` by other means", Exit.HOST)
     if not dry_run:
         _check_host(settings, chosen, force=force)
-    made, node = _prepared(chosen, config, data_dir, dry_run=dry_run)
+    made, node = _prepared(chosen, config, data_dir, dry_run=dry_run, force=force)
     given: dict[str, Any] = {"data-dir": data_dir} if data_dir else {}
     text = config.read_bytes() if config else new_config(setting_facts(), given)
     if dry_run:
@@ -172,7 +172,7 @@ def _install(role: Role | None, config: Path | None, data_dir: str | None, *, dr
 
 
 def _prepared(
-    role: Role, config: Path | None, data_dir: str | None, *, dry_run: bool
+    role: Role, config: Path | None, data_dir: str | None, *, dry_run: bool, force: bool
 ) -> tuple[Installation, ClusterNode | None]:
     """The installation with what its role needs; on a server, rights and kubeconfigs are made in the cluster for it."""
     from kvedge.appliance.install_plan import OwnFile
@@ -184,7 +184,7 @@ def _prepared(
     if role == "standalone":
         # Of a node of a cluster that this host was.
         return _installation(settings, role, own=[OwnFile(Layout().node_settings, None)]), None
-    node = prepare_node(role, operators, Layout(settings.data_path), dry_run=dry_run)
+    node = prepare_node(role, operators, Layout(settings.data_path), dry_run=dry_run, force=force)
     for note in node.notes:
         click.echo(note)
     return _installation(settings, role, (node.kubeconfig, node.name), node.own), node

@@ -56,6 +56,15 @@ class Settings(msgspec.Struct, rename="kebab", forbid_unknown_fields=True, froze
         str,
         _about("The kubelet's directory, which some distributions move", "/var/lib/kubelet; on one box in data-dir"),
     ] = ""
+    containerd_socket: Annotated[
+        str, _about("The socket of a node's containerd, for `kvedge install`", "the distribution's or the kubelet's")
+    ] = ""
+    images_dir: Annotated[
+        str, _about("Where a node loads images from when it starts, for `kvedge install`", "the distribution's")
+    ] = ""
+    manifests_dir: Annotated[
+        str, _about("Where a server applies manifests from, for `kvedge install`", "the distribution's")
+    ] = ""
     api_address: Annotated[str, _about("Where the api role listens, as ADDRESS:PORT; 0 takes a free port")] = (
         "127.0.0.1:0"
     )

@@ -33,6 +33,7 @@ pytestmark = [
 ]
 
 ADMIN = "etc/rancher/k3s/k3s.yaml"
+MANIFEST = "var/lib/rancher/k3s/server/manifests/kvedge.yaml"
 UNIT = "kvedge-node.service"
 VM = """
 apiVersion: kubevirt.io/v1
@@ -151,7 +152,7 @@ def test_what_is_missing_is_told_before_anything_is_changed(cluster: Cluster) ->
 def test_a_server_is_installed_registered_and_healthy(cluster: Cluster) -> None:
     host = cluster.host
     make_node(cluster)
-    host.run("mkdir", "-p", "/var/lib/rancher/k3s/agent")
+    host.run("mkdir", "-p", "/var/lib/rancher/k3s/agent", f"/{Path(MANIFEST).parent}")
     # There is no containerd: that the tool is asked is all that can be seen.
     cluster.place("usr/local/bin/k3s", '#!/bin/sh\necho "$@" >>/root/k3s.log\n')
     host.run("chmod", "755", "/usr/local/bin/k3s")
@@ -165,6 +166,11 @@ def test_a_server_is_installed_registered_and_healthy(cluster: Cluster) -> None:
     modes = host.out("sh", "-c", "cd /etc/kvedge/roles && stat -c '%n %a' *").split("\n")
     assert modes == ["api 600", "controller 600", "handler 600"]
     assert host.out("ls", "/var/lib/rancher/k3s/agent/images") == "kvedge-launcher.tar"
+    head = host.out("cat", f"/{MANIFEST}").split("\n")
+    assert head[0].startswith("# Written by `kvedge install --role server`")
+    # As k3s would; the kinds are there by the api role.
+    assert "kubevirt.kubevirt.io/kubevirt" in cluster.kubectl("apply", "-f", str(host.root / MANIFEST))
+    assert cluster.get("priorityclass", "kubevirt-cluster-critical")["value"] == 1_000_000_000
     assert host.out("cat", "/root/k3s.log") == "ctr images import /var/lib/rancher/k3s/agent/images/kvedge-launcher.tar"
     status = host.out("kvedge", "status", "--strict")
     assert status.startswith("installed  server")
@@ -234,6 +240,8 @@ def test_an_agent_runs_a_handler_only_with_the_kubeconfig_that_a_server_has_made
     host.run("sh", "-c", f"{command}:{cluster.server.port} --output /etc/kvedge/roles/handler --force")
     assert f"installed: agent {cluster.node}" in host.out("kvedge", "install", "--role", "agent")
     assert host.out("ls", "/etc/kvedge/roles") == "handler"
+    # Nothing of a server's is left for its k3s to apply.
+    assert host.out("ls", "-A", f"/{Path(MANIFEST).parent}") == ""
     status = host.out("kvedge", "status", "--strict")
     assert status.startswith("installed  agent")
     started = host.journal(f"--unit={UNIT}", "--output=cat", f"_PID={main_pid(cluster)}")
