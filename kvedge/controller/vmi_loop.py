@@ -68,9 +68,10 @@ class VmiLoop:
         """`config` says what holds for Pods that are made now."""
         self._client = sources.client
         self._vmis = sources.vmis
-        self._vmis.add_index("node", _node_of)
+        self._vmis.add_index("node", lambda vmi: (vmi.status.node_name,) if vmi.status.node_name else ())
         self._pods = sources.pods
         self._pods.add_index("vmi", _vmi_of)
+        self._pods.add_index("node", lambda pod: (pod.spec.node_name,) if pod.spec.node_name else ())
         self._events = sources.events
         self._clock = sources.clock
         self._node_state = sources.node_state
@@ -92,6 +93,9 @@ class VmiLoop:
 
     def node_changed(self, name: str) -> None:
         """Look at the VMIs of a node again."""
+        for pod in self._pods.indexed("node", name):
+            self._on_pod(None, pod)
+        # One whose Pod is gone already.
         for vmi in self._vmis.indexed("node", name):
             self.loop.add(Key(vmi.metadata.namespace, vmi.metadata.name))
 
@@ -113,7 +117,8 @@ class VmiLoop:
     def _view(self, vmi: VirtualMachineInstance) -> VmiView:
         uid = vmi.metadata.uid
         pods = self._own_pods(vmi, self._pods.owned_by(uid))
-        node = self._node_state(vmi.status.node_name) if vmi.status.node_name else None
+        node_name = vmi.status.node_name or next((pod.spec.node_name for pod in pods if pod.spec.node_name), "")
+        node = self._node_state(node_name) if node_name else None
         if not all(has_ended(pod) for pod in pods):
             self._podless_since.pop(uid, None)
             return VmiView(vmi, pods, node=node)
@@ -256,7 +261,3 @@ def _vmi_of(pod: Pod) -> tuple[str, ...]:
     if owner is None or owner.kind != VirtualMachineInstance.KIND.kind:
         return ()
     return (f"{pod.metadata.namespace}/{owner.name}",)
-
-
-def _node_of(vmi: VirtualMachineInstance) -> tuple[str, ...]:
-    return (vmi.status.node_name,) if vmi.status.node_name else ()

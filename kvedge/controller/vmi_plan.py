@@ -99,7 +99,7 @@ class VmiPlan:
 @dataclass(frozen=True, slots=True)
 class VmiView:
     """A VMI, the Pods whose controller is this very VMI, for how many seconds none of them has been running or about
-    to, Pods of VMIs that had the same name before, and the node that it was handed over to, when that is known."""
+    to, Pods of VMIs that had the same name before, and the node that it is on, when that is known."""
 
     vmi: VirtualMachineInstance
     pods: Sequence[Pod]
@@ -124,7 +124,7 @@ def plan_vmi(view: VmiView, config: ClusterConfig, now: datetime) -> VmiPlan:
             return _plan_behind(vmi, earlier, config, now)
         return _plan_pending(vmi, pod, config, now)
     if vmi.status.phase == "Scheduling":
-        return _plan_scheduling(vmi, pod, config, now)
+        return _plan_scheduling(view, config, now)
     return _plan_handed_over(view, now)
 
 
@@ -159,21 +159,21 @@ def _plan_pending(vmi: VirtualMachineInstance, pod: Pod | None, config: ClusterC
     return VmiPlan(_patches(vmi, before_hand_over(vmi, pod, "Scheduling", facts, now)))
 
 
-def _plan_scheduling(vmi: VirtualMachineInstance, pod: Pod | None, config: ClusterConfig, now: datetime) -> VmiPlan:
-    overhead = overhead_bytes(vmi, config)
-    if pod is None or _is_over(pod):
-        failure = None if pod is None else end_failure(pod)
-        facts = Facts(overhead, reason=_why_over(pod), failure=failure)
-        status = before_hand_over(vmi, pod, "Failed", facts, now)
-        failed = _patches(vmi, status)
-        if pod is None:
-            return VmiPlan((ConfirmPodLost(), *failed))
-        return VmiPlan(failed, failure or _news(vmi, pod, status))
+def _plan_scheduling(view: VmiView, config: ClusterConfig, now: datetime) -> VmiPlan:
+    vmi, pod = view.vmi, launcher_of(view.pods)
+    facts = Facts(overhead_bytes(vmi, config), view.node)
+    if pod is None:
+        lost = before_hand_over(vmi, None, "Failed", replace(facts, reason=_why_over(None)), now)
+        return VmiPlan((ConfirmPodLost(), *_patches(vmi, lost)))
+    if _is_over(pod):
+        failure = end_failure(pod)
+        status = before_hand_over(vmi, pod, "Failed", replace(facts, reason=_why_over(pod), failure=failure), now)
+        return VmiPlan(_patches(vmi, status), failure or _news(vmi, pod, status))
     if not has_ready_containers(pod):
         failure = start_failure(pod)
-        facts = Facts(overhead, failure=failure)
-        return VmiPlan(_patches(vmi, before_hand_over(vmi, pod, "Scheduling", facts, now)), failure)
-    status = before_hand_over(vmi, pod, "Scheduled", Facts(overhead), now)
+        status = before_hand_over(vmi, pod, "Scheduling", replace(facts, failure=failure), now)
+        return VmiPlan(_patches(vmi, status), failure or _news(vmi, pod, status))
+    status = before_hand_over(vmi, pod, "Scheduled", facts, now)
     status = msgspec.structs.replace(status, node_name=pod.spec.node_name, migration_transport="Unix")
     labels = {"metadata": {"labels": {NODE_NAME: pod.spec.node_name}}}
     return VmiPlan((*_patches(vmi, status, labels), *_gate(vmi, pod, now)))

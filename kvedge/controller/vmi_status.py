@@ -31,9 +31,10 @@ _POD_SCHEDULED: Final = "PodScheduled"
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What else goes into the status: memory overhead in bytes, why the phase is what it is, what failed."""
+    """What else goes into the status: memory overhead in bytes, the node, why the phase is what it is, what failed."""
 
     overhead: int
+    node: NodeState | None = None
     reason: str = ""
     failure: Condition | None = None
 
@@ -52,7 +53,7 @@ def before_hand_over(
         status,
         runtime_user=LAUNCHER_UID,
         memory=msgspec.structs.replace(memory, memory_overhead=format_bytes(facts.overhead)),
-        conditions=_conditions(vmi, pod, phase, facts.failure, now),
+        conditions=_conditions(vmi, pod, phase, facts, now),
     )
     if pod is None or phase == vmi.status.phase:
         # What else becomes known of the Pod meanwhile, such as its node, waits for the next phase: a write less.
@@ -93,16 +94,16 @@ def with_phase(
 
 
 def _conditions(
-    vmi: VirtualMachineInstance, pod: Pod | None, phase: Phase, failure: Condition | None, now: datetime
+    vmi: VirtualMachineInstance, pod: Pod | None, phase: Phase, facts: Facts, now: datetime
 ) -> list[Condition]:
-    conditions = with_condition(vmi.status.conditions, _ready(phase, pod, None), now)
+    conditions = with_condition(vmi.status.conditions, _ready(phase, pod, facts.node), now)
     scheduled = None if pod is None else condition(pod.status.conditions, _POD_SCHEDULED)
     if scheduled is not None and scheduled.status == "False":
         conditions = with_condition(conditions, scheduled, now)
     else:
         conditions = without_conditions(conditions, {_POD_SCHEDULED})
-    if failure is not None:
-        return with_condition(conditions, failure, now)
+    if facts.failure is not None:
+        return with_condition(conditions, facts.failure, now)
     old = condition(conditions, SYNCHRONIZED)
     # The last word on a run that never got further stays; otherwise what failed before is over.
     if old is not None and old.reason in START_REASONS and phase != "Failed":

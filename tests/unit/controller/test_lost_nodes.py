@@ -220,3 +220,15 @@ def test_who_is_asked_to_end_by_its_user_is_not_disrupted():
     plan = planned(vmi, pod, node=FINE)
     assert ready(after(vmi, plan)).message == "virt-launcher pod is terminating"
     assert plan.warning is None
+
+
+def test_a_launcher_that_had_not_started_when_its_node_was_lost_is_marked_too():
+    vmi = a_vmi("Scheduling")
+    pod = a_pod(vmi, node="node-1")
+    plan = planned(vmi, pod)
+    made = after(vmi, plan)
+    assert (made.status.phase, ready(made).reason) == ("Scheduling", "NodeNotReady")
+    assert plan.warning is not None
+    made = after(made, planned(made, going(pod)))
+    assert (made.status.phase, made.status.reason) == ("Failed", "PodTerminating")
+    assert "node.kubernetes.io/out-of-service" in ready(made).message
