@@ -16,7 +16,7 @@ import hashlib
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from kvedge.network.binding_state import Names, Record, Seen, guards_of, is_link_local, is_touched
+from kvedge.network.binding_state import SMALLEST_IPV6_MTU, Names, Record, Seen, guards_of, is_link_local, is_touched
 from kvedge.network.errors import LostStateError, NetworkError, UnsuitablePodError
 from kvedge.network.link_types import MAIN_TABLE, PROTO_KERNEL, Link, Route
 from kvedge.network.nft_rules import (
@@ -183,7 +183,7 @@ def plan_binding(
     steps += [DeleteTable(Family.BRIDGE, guard) for guard in guards_of(seen, names) if guard != names.guard]
     steps += _sysctl_steps({name: value for name, value in namespace_sysctls().items() if name in seen.sysctls}, seen)
     steps += _bridge_steps(record, seen, names)
-    steps += _nic_steps(nic, nic_mac(nic, record, names, guest_mac), seen, names)
+    steps += _nic_steps(nic, nic_mac(nic, record, names, guest_mac), record, seen, names)
     steps += _tap_steps(record, seen, names, owner, queues)
     steps += _stand_in_steps(record, seen, names)
     bridge = seen.link(names.bridge)
@@ -227,8 +227,11 @@ def _sysctl_steps(wanted: Mapping[str, str], seen: Seen, *, fresh: bool = False)
             yield SetSysctl(name, value)
 
 
-def _settings_of(link: str, names: Names, *, ipv6: bool = False) -> dict[str, str]:
-    return {name: value for name, value in link_sysctls(names, ipv6=ipv6).items() if f"/{link}/" in name}
+def _settings_of(link: str, names: Names, record: Record) -> dict[str, str]:
+    # The kernel has no settings of IPv6 for a link that is too small for it.
+    families = ("ipv4/", "ipv6/") if record.mtu >= SMALLEST_IPV6_MTU else ("ipv4/",)
+    wanted = link_sysctls(names, ipv6=record.ipv6 is not None)
+    return {name: value for name, value in wanted.items() if f"/{link}/" in name and name.startswith(families)}
 
 
 def _bridge_steps(record: Record, seen: Seen, names: Names) -> Iterator[Step]:
@@ -238,17 +241,17 @@ def _bridge_steps(record: Record, seen: Seen, names: Names) -> Iterator[Step]:
         yield AddBridge(names.bridge, mac, record.guest_mtu)
     elif (bridge.mac, bridge.mtu) != (mac, record.guest_mtu):
         yield SetLink(names.bridge, mac=mac, mtu=record.guest_mtu)
-    yield from _sysctl_steps(_settings_of(names.bridge, names, ipv6=record.ipv6 is not None), seen)
+    yield from _sysctl_steps(_settings_of(names.bridge, names, record), seen)
     has = {address.address for address in seen.addresses_of(bridge)}
     if record.ipv4 is not None and names.server not in has:
         yield AddAddress(names.bridge, names.server, 32)
 
 
-def _nic_steps(nic: Link, mac: str, seen: Seen, names: Names) -> Iterator[Step]:
+def _nic_steps(nic: Link, mac: str, record: Record, seen: Seen, names: Names) -> Iterator[Step]:
     if nic.name == names.pod:
         yield SetLink(names.pod, up=False)
         yield SetLink(names.pod, rename=names.nic)
-    yield from _sysctl_steps(_settings_of(names.nic, names), seen)
+    yield from _sysctl_steps(_settings_of(names.nic, names, record), seen)
     for address in seen.addresses_of(nic):
         yield RemoveAddress(names.nic, address.address, address.prefix_length)
     if nic.mac != mac:
@@ -273,7 +276,7 @@ def _tap_steps(record: Record, seen: Seen, names: Names, owner: tuple[int, int],
         tap = None
     if tap is None:
         yield AddTap(names.tap, owner, multi_queue=queues > 1)
-    yield from _sysctl_steps(_settings_of(names.tap, names), seen, fresh=tap is None)
+    yield from _sysctl_steps(_settings_of(names.tap, names, record), seen, fresh=tap is None)
     if tap is None or tap.mtu != record.guest_mtu:
         yield SetLink(names.tap, mtu=record.guest_mtu)
     bridge = seen.link(names.bridge)
@@ -302,7 +305,9 @@ def _nic_back_steps(nic: Link, record: Record, seen: Seen, names: Names) -> Iter
         yield SetLink(nic.name, up=False)
         yield SetLink(nic.name, mac=record.mac)
     if nic.name != names.pod:
-        yield from (SetSysctl(name, "0") for name in _settings_of(names.nic, names) if seen.sysctls.get(name) == "1")
+        yield from (
+            SetSysctl(name, "0") for name in _settings_of(names.nic, names, record) if seen.sysctls.get(name) == "1"
+        )
         yield SetLink(nic.name, rename=names.pod)
     yield SetLink(names.pod, up=True)
     for address in record.addresses:

@@ -82,7 +82,7 @@ class NamespaceModel:
         self.links[link.index] = link
         self.next_index += 1
         for setting, value in OF_LINKS.items():
-            if self.ipv6 or not setting.startswith("ipv6"):
+            if (self.ipv6 and link.mtu >= 1280) or not setting.startswith("ipv6"):
                 self.sysctls[setting.format(name)] = value
         return link
 
@@ -156,6 +156,10 @@ class NamespaceModel:
             self._take_own_mac(link)
         if step.mtu is not None:
             link = replace(link, mtu=step.mtu)
+            if step.mtu < 1280:
+                self.sysctls = {
+                    key: value for key, value in self.sysctls.items() if f"ipv6/conf/{link.name}/" not in key
+                }
         if step.alias is not None:
             link = replace(link, alias=step.alias)
         if step.master is not None:

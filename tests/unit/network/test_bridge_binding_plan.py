@@ -380,3 +380,15 @@ def test_bridged_frames_are_not_tracked_where_the_host_tracks_those_of_its_bridg
     assert model.sysctls["bridge/bridge-nf-call-iptables"] == "0"
     unbind(model, record)
     assert model.sysctls["bridge/bridge-nf-call-iptables"] == "1"
+
+
+def test_a_link_too_small_for_ipv6_has_no_settings_of_it() -> None:
+    model = fresh_pod()
+    original = model.picture()
+    model.addresses = [each for each in model.addresses if each.version == 4]
+    model.apply(SetLink("eth0", mtu=1279))
+    record = record_of(model)
+    bind(model, record)
+    assert bind(model, record) == []
+    unbind(model, record)
+    assert model.picture()["masters"] == original["masters"]
