@@ -21,7 +21,7 @@ from tests.support.systemd_host import SystemdHost, missing
 
 pytestmark = [
     pytest.mark.machine,
-    pytest.mark.timeout(600),
+    pytest.mark.timeout(1200),
     pytest.mark.skipif(bool(missing()), reason=missing() or "everything is there"),
 ]
 
