@@ -72,6 +72,36 @@ def test_a_vmi_gets_its_defaults_and_its_first_phase(vmi: JsonObject) -> None:
     assert vmi["spec"]["domain"]["cpu"] == {"cores": 1, "sockets": 1, "threads": 1, "model": "host-model"}
 
 
+def test_probes_enter_with_their_numbers(admin: KubeClient) -> None:
+    probes = {
+        "readinessProbe": {"httpGet": {"port": 8080, "httpHeaders": [{"name": "X-A", "value": "b"}]}},
+        "livenessProbe": {"exec": {"command": ["test", "-e", "/run/alive"]}, "periodSeconds": 30},
+    }
+    made = admin.request("POST", VMIS, small_vmi(**probes))["spec"]
+    remove(admin, f"{VMIS}/small")
+    numbers = {"timeoutSeconds": 1, "successThreshold": 1, "failureThreshold": 3}
+    page = {**probes["readinessProbe"]["httpGet"], "path": "/", "scheme": "HTTP"}
+    assert made["readinessProbe"] == {"httpGet": page, "periodSeconds": 10, **numbers}
+    assert made["livenessProbe"] == {**probes["livenessProbe"], **numbers}
+
+
+def test_probes_that_no_pod_can_have_are_refused_in_a_vm(admin: KubeClient) -> None:
+    vm = vm_of(small_vmi())
+    put(vm, "spec.template.spec.readinessProbe", {"httpGet": {"port": 0}, "guestAgentPing": {}, "failureTreshold": 1})
+    put(vm, "spec.template.spec.livenessProbe", {"periodSeconds": -1})
+    with pytest.raises(Invalid) as refusal:
+        admin.request("POST", VMS, vm)
+    at = "spec.template.spec"
+    assert {cause.field for cause in refusal.value.causes} == {
+        f"{at}.readinessProbe",
+        f"{at}.readinessProbe.failureTreshold",
+        f"{at}.readinessProbe.httpGet.port",
+        f"{at}.livenessProbe",
+        f"{at}.livenessProbe.periodSeconds",
+    }
+    assert f"{at}.readinessProbe must have exactly one probe type set" in str(refusal.value)
+
+
 def test_a_user_does_not_change_the_spec_of_a_vmi(admin: KubeClient, vmi: JsonObject) -> None:
     with pytest.raises(Invalid, match="update of VMI object is restricted"):
         merge(admin, {"spec": {"domain": {"cpu": {"cores": 2}}}})
