@@ -117,3 +117,45 @@ mv %(out)s/unfinished %(out)s/told.$reason
         command = ["ip", "-6", "-o", "addr", "show", "dev", "eth0", "scope", "link", "-tentative"]
         done = self._world.in_guest(lambda: subprocess.run(command, capture_output=True, text=True, check=True))
         return "fe80" in done.stdout
+
+
+NETWORKD = """
+set -e
+mount -t tmpfs none /run/systemd
+mkdir -p /run/systemd/network /run/systemd/netif/links /run/systemd/netif/leases
+cp %(directory)s/eth0.network /run/systemd/network/
+chown -R systemd-network /run/systemd/netif /run/systemd/network
+# Without udev, as in a container: a read-only /sys tells networkd so.
+mount -t sysfs -o ro none /sys
+%(program)s 2> %(directory)s/log &
+echo $! > %(directory)s/pid
+for try in $(seq 150); do
+  if ip -6 addr show dev eth0 scope global | grep -q inet6 && ip -6 route show default | grep -q via; then break; fi
+  sleep 0.1
+done
+ip -6 -o addr show dev eth0 scope global > %(directory)s/addresses
+ip -6 route > %(directory)s/routes
+cat /run/systemd/netif/links/* > %(directory)s/links || true
+kill $(cat %(directory)s/pid)
+"""
+NETWORK_FILE = """
+[Match]
+Name=eth0
+[Network]
+DHCP=yes
+IPv6AcceptRA=yes
+[IPv6AcceptRA]
+UseDomains=yes
+"""
+
+
+def networkd6(world: PodWorld, directory: Path) -> dict[str, str]:
+    """systemd-networkd, kept to itself: `addresses`, `routes` and `links` as it left them."""
+    program = needs("systemd-networkd", "systemd")
+    directory.mkdir()
+    (directory / "eth0.network").write_text(NETWORK_FILE)
+    script = NETWORKD % {"directory": directory, "program": program}
+    command = ["unshare", "--mount", "--uts", "sh", "-c", script]
+    done = world.in_guest(lambda: subprocess.run(command, capture_output=True, text=True, timeout=60, check=False))
+    assert done.returncode == 0, done.stderr
+    return {name: (directory / name).read_text() for name in ("addresses", "routes", "links")}

@@ -16,6 +16,7 @@ from kvedge.network.netns import netns_path, run_in_netns
 from kvedge.network.steps import Step
 from tests.machine.network.cni_world import (
     CLUSTER4,
+    CLUSTER6,
     DUAL,
     GATEWAY4,
     GATEWAY6,
@@ -23,13 +24,14 @@ from tests.machine.network.cni_world import (
     IPV4,
     IPV6,
     KINDS,
+    SUBNET6,
     CniNode,
     addresses_of,
     bound_pod,
     cni_pod,
 )
 from tests.machine.network.dhcp_clients import ClientFiles, udhcpc
-from tests.machine.network.ipv6_world import DNS6, Dhclient6, ipv6_lease, ipv6_server
+from tests.machine.network.ipv6_world import DNS6, Dhclient6, ipv6_lease, ipv6_server, networkd6
 from tests.machine.network.own_host import on_a_host_of_its_own
 from tests.machine.network.pictures import picture
 from tests.machine.network.pod_world import dhcp_server
@@ -119,6 +121,20 @@ def test_a_guest_has_the_ipv6_that_any_cni_gave_its_pod(kind: str, families: str
             assert speaks_tcp(world.guest, address)
             assert in_netns(other, lambda: speaks_tcp(world.guest, address))
             assert world.in_guest(lambda: speaks_tcp(other, other_address))
+
+
+@on_a_host_of_its_own
+def test_networkd_takes_address_router_routes_and_names_from_a_flannel_pod(tmp_path: Path) -> None:
+    node = node_of("flannel", DUAL, tmp_path)
+    with bound_pod(node, tmp_path) as (world, answer):
+        lease = ipv6_lease(world)
+        with ipv6_server(world, lease, log=tmp_path / "log"):
+            found = networkd6(world, tmp_path / "networkd")
+    assert f"inet6 {addresses_of(answer)[-1]}/128" in found["addresses"]
+    assert f"default via {lease.router} dev eth0 proto ra" in found["routes"]
+    assert f"{CLUSTER6} via {lease.router} dev eth0 proto ra" in found["routes"]
+    assert f"{SUBNET6} dev eth0 proto ra" in found["routes"]
+    assert DNS6 in found["links"]
 
 
 @pytest.mark.parametrize("kind", KINDS)
