@@ -59,7 +59,8 @@ def _know_the_distributions_user(root: Path) -> None:
     """As root, libvirt looks its distribution's user up before it reads that it is to take another one, and Debian
     makes that user with a package of services that nobody needs here: only these namespaces know it.
     """
-    for file, line in (("passwd", "libvirt-qemu:x:64055:64055::/:/usr/sbin/nologin"), ("group", "libvirt-qemu:x:64055:")):
+    missing = {"passwd": "libvirt-qemu:x:64055:64055::/:/usr/sbin/nologin", "group": "libvirt-qemu:x:64055:"}
+    for file, line in missing.items():
         name = line.partition(":")[0]
         known = Path("/etc", file).read_text()
         if not any(entry.startswith(f"{name}:") for entry in known.splitlines()):
