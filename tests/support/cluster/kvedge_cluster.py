@@ -7,6 +7,7 @@ skipped on a cluster of somebody else's.
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import http.client
 import json
 import os
@@ -16,6 +17,7 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import IO
 
 import yaml
 
@@ -29,7 +31,7 @@ from kvedge.resources.vmi import VirtualMachineInstance
 from tests.support.box import CHECKOUT, processes
 from tests.support.cluster.control_plane import ControlPlane
 from tests.support.cluster.machine_node import MachineNode, NodePlace, make_bridge, remove_bridge
-from tests.support.guest import build_guest
+from tests.support.guest import build_guest, cache_directory
 from tests.support.kube_apiserver import assets
 from tests.support.small_images import directory, file, layer, oci_archive
 from tests.support.waiting import wait_until
@@ -135,16 +137,22 @@ class LocalCluster(Cluster):
 
     directory: Path = Path()
     plane: ControlPlane = field(init=False)
+    lock: IO[str] | None = None
     nodes: dict[str, MachineNode] = field(default_factory=dict)
 
     @classmethod
     def create(cls, directory: Path, count: int = 2, containerd: Path = Path("/usr/bin")) -> LocalCluster:
-        """Bring up a control plane and nodes n1, n2 …, with kvedge on all of them; n1 is the server."""
+        """Bring up a control plane and nodes n1, n2 …, with kvedge on all of them; n1 is the server.
+
+        There is one at a time on a machine, as its links have fixed names: who comes second waits.
+        """
+        lock = (cache_directory() / "cluster.lock").open("w")
+        fcntl.flock(lock, fcntl.LOCK_EX)
         make_bridge()
         plane = ControlPlane(directory / "plane", "10.98.0.1")
         plane.start()
         cluster = cls(plane.api.kubeconfig, directory=directory)
-        cluster.plane = plane
+        cluster.plane, cluster.lock = plane, lock
         try:
             cluster.kubectl("apply", "--server-side", "-f", str(_repository() / "k3s" / "rbac"))
             for number in range(1, count + 1):
@@ -223,6 +231,8 @@ class LocalCluster(Cluster):
             node.remove()
         self.plane.stop()
         remove_bridge()
+        if self.lock is not None:
+            self.lock.close()
 
     def _guest_archive(self) -> Path:
         archive = self.directory / "guest.tar"
