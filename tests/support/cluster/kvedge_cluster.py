@@ -146,6 +146,7 @@ class LocalCluster(Cluster):
 
         There is one at a time on a machine, as its links have fixed names: who comes second waits.
         """
+        cache_directory().mkdir(parents=True, exist_ok=True)
         lock = (cache_directory() / "cluster.lock").open("w")
         fcntl.flock(lock, fcntl.LOCK_EX)
         make_bridge()
