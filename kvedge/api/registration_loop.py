@@ -11,7 +11,15 @@ import logging
 from kvedge import __version__
 from kvedge.api.front_proxy_rules import FrontProxy, front_proxy_of
 from kvedge.api.node_restriction_manifest import GROUP_VERSION, POLICIES, node_restriction
-from kvedge.api.registration_manifest import Document, Endpoint, documents, endpoint_slice, endpoints, slices_selector
+from kvedge.api.registration_manifest import (
+    Document,
+    Endpoint,
+    documents,
+    endpoint_slice,
+    endpoints,
+    service,
+    slices_selector,
+)
 from kvedge.api.registration_plan import plan_write
 from kvedge.kube.errors import AlreadyExists, NotFound
 from kvedge.kube.kube_client import KubeClient
@@ -60,9 +68,16 @@ class Registration:
             KubeError: when the API server refuses or does not answer.
         """
         known = [*documents(self._endpoint, ca_bundle), *(node_restriction() if self._has_policies() else ())]
+        ours = service(self._endpoint)
+        there = self._read(ours.path) or {}
+        # With a selector, roles run as Pods, and the cluster knows better than they which of them serve.
+        is_selected = bool(there.get("spec", {}).get("selector"))
+        slices = endpoint_slice(self._endpoint).collection
         for document in known:
+            if document.collection == slices and is_selected:
+                continue
             self._write(document, self._read(document.path))
-            if document.collection == endpoint_slice(self._endpoint).collection:
+            if document.collection == slices:
                 self._write_endpoints(document.collection)
 
     def _has_policies(self) -> bool:

@@ -14,6 +14,7 @@ from kvedge import __version__
 from kvedge.appliance.launcher_link import LauncherLink, launcher_command, launcher_directories
 from kvedge.appliance.patient_start import PatientStart
 from kvedge.cli.exits import Exit, Refused
+from kvedge.kube.service_account import ACCOUNT_DIRECTORY, in_pod
 from kvedge.runtime.services import Service
 from kvedge.runtime.settings import Settings
 
@@ -88,10 +89,14 @@ def _capabilities(settings: Settings) -> Path:
 def role_kubeconfig(settings: Settings, role: str) -> Path:
     """The kubeconfig of a role; one that is a directory holds one for each role, as each has a name of its own.
 
+    In a Pod it is the Pod's service account, unless another one is named.
+
     Raises:
         Refused: when none is named, or the directory has none for this role.
     """
     path = settings.kubeconfig or os.environ.get("KUBECONFIG", "").split(":")[0]
+    if not path and in_pod(os.environ):
+        return ACCOUNT_DIRECTORY
     if not path:
         raise Refused("name the cluster with --kubeconfig, $KUBECONFIG or the setting kubeconfig", Exit.USAGE)
     if not Path(path).is_dir():

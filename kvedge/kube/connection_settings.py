@@ -24,6 +24,7 @@ import yaml
 from kubernetes.client.configuration import Configuration
 
 from kvedge.kube.plain_kubeconfig import load_plain
+from kvedge.kube.service_account import ACCOUNT_DIRECTORY, TOKEN, ServiceAccountError, load_service_account
 
 _FILE_KEYS: Final = {
     "clusters": ("cluster", ("certificate-authority",)),
@@ -48,11 +49,13 @@ class Connection:
 
 
 def from_kubeconfig(path: str | Path) -> Connection:
-    """The current context of a kubeconfig.
+    """The current context of a kubeconfig; the directory of a Pod's service account will do as well.
 
     Raises:
         KubeconfigError: when it cannot be read or does not hold together.
     """
+    if Path(path, TOKEN).is_file():
+        return from_service_account(Path(path))
     try:
         document = yaml.safe_load(Path(path).read_text())
     except OSError as error:
@@ -81,17 +84,17 @@ def from_document(document: dict[str, Any], path: Path) -> Connection:
         raise KubeconfigError(f"{path}: {error}") from error
 
 
-def from_service_account() -> Connection:
-    """The API server of the cluster that this process is a Pod of.
+def from_service_account(directory: Path = ACCOUNT_DIRECTORY) -> Connection:
+    """The API server of the cluster that this process is a Pod of; its token is read again as it is replaced.
 
     Raises:
         KubeconfigError: when it is none.
     """
     configuration = Configuration()
     try:
-        _load_service_account(configuration)
+        load_service_account(directory, os.environ, configuration)
         return Connection(configuration, _tls_context(configuration))
-    except (_Refused, ssl.SSLError, OSError) as error:
+    except (ServiceAccountError, ssl.SSLError, OSError) as error:
         raise KubeconfigError(f"service account: {error}") from error
 
 
@@ -103,16 +106,6 @@ def _load_any(document: dict[str, Any], configuration: Configuration) -> None:
 
     try:
         load_kube_config_from_dict(document, client_configuration=configuration, persist_config=False)
-    except ConfigException as error:
-        raise _Refused(str(error)) from error
-
-
-def _load_service_account(configuration: Configuration) -> None:
-    from kubernetes.config import load_incluster_config
-    from kubernetes.config.config_exception import ConfigException
-
-    try:
-        load_incluster_config(client_configuration=configuration)
     except ConfigException as error:
         raise _Refused(str(error)) from error
 

@@ -135,5 +135,5 @@ def test_a_proxy_that_the_kubeconfig_names_is_asked_for_any_host(tmp_path):
 
 def test_outside_of_a_cluster_there_is_no_service_account(monkeypatch):
     monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
-    with pytest.raises(KubeconfigError, match="Service host/port is not set"):
+    with pytest.raises(KubeconfigError, match="KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT are not set"):
         from_service_account()

@@ -1,0 +1,70 @@
+"""A Pod's own credentials, and the token that is replaced while a role runs."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from kvedge.kube import service_account
+from kvedge.kube.connection_settings import KubeconfigError, from_kubeconfig
+from kvedge.kube.service_account import in_pod
+from kvedge.runtime.certificates import CertificateAuthority
+
+
+@pytest.fixture
+def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """As a kubelet makes it, in a Pod of a cluster whose API is at an IPv6 address."""
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "2001:db8::1")
+    monkeypatch.setenv("KUBERNETES_SERVICE_PORT", "443")
+    (tmp_path / "token").write_text("first\n")
+    (tmp_path / "ca.crt").write_bytes(CertificateAuthority.create("cluster", datetime.now(UTC)).certificate_pem)
+    return tmp_path
+
+
+def token_of(configuration: object) -> str:
+    return str(configuration.get_api_key_with_prefix("BearerToken", alias="authorization"))  # type: ignore[attr-defined]
+
+
+def test_the_directory_stands_for_a_kubeconfig(directory: Path) -> None:
+    found = from_kubeconfig(directory)
+    assert found.configuration.host == "https://[2001:db8::1]:443"
+    assert found.tls is not None
+    assert token_of(found.configuration) == "Bearer first"
+
+
+def test_a_token_that_was_replaced_is_used_within_a_minute(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [100.0]
+    monkeypatch.setattr(service_account.time, "monotonic", lambda: now[0])
+    configuration = from_kubeconfig(directory).configuration
+    (directory / "token").write_text("second")
+    now[0] += 59
+    assert token_of(configuration) == "Bearer first"
+    now[0] += 1
+    assert token_of(configuration) == "Bearer second"
+
+
+def test_a_token_that_cannot_be_read_for_a_moment_leaves_the_one_before(
+    directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [100.0]
+    monkeypatch.setattr(service_account.time, "monotonic", lambda: now[0])
+    configuration = from_kubeconfig(directory).configuration
+    (directory / "token").unlink()
+    now[0] += 61
+    assert token_of(configuration) == "Bearer first"
+    (directory / "token").write_text("second")
+    assert token_of(configuration) == "Bearer second"
+
+
+def test_what_is_missing_is_named(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert in_pod({"KUBERNETES_SERVICE_HOST": "192.0.2.1"}, directory)
+    assert not in_pod({}, directory)
+    assert not in_pod({"KUBERNETES_SERVICE_HOST": "192.0.2.1"}, directory / "nowhere")
+    (directory / "token").write_text("")
+    with pytest.raises(KubeconfigError, match="token is empty"):
+        from_kubeconfig(directory)
+    (directory / "ca.crt").unlink()
+    with pytest.raises(KubeconfigError, match=r"ca\.crt does not exist"):
+        from_kubeconfig(directory)
