@@ -218,6 +218,11 @@ class LocalCluster(Cluster):
         """The QEMU processes of one VMI on all nodes: more than one is the end of the company."""
         return [pid for pid, command in processes() if "qemu-system" in command[0] and vmi_uid in " ".join(command)]
 
+    def told(self, name: str) -> str:
+        """What the cluster says, and the last words of kvedge on each node."""
+        logs = [f"--- kvedge of {node.name}\n{node.log('kvedge')[-4000:]}" for node in self.nodes.values()]
+        return "\n".join([super().told(name), *logs])
+
     def node_of(self, vmi: VirtualMachineInstance) -> MachineNode:
         """The node on which a VMI runs."""
         return self.nodes[vmi.status.node_name]
