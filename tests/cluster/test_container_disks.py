@@ -1,0 +1,106 @@
+"""Container disks and devices on a real cluster: from the image, through kubelet and runtime, to the launcher."""
+
+from __future__ import annotations
+
+import pytest
+
+from kvedge.controller.image_volume_rules import unable_nodes
+from kvedge.resources.core import Node
+from kvedge.resources.names import COMPUTE_CONTAINER
+from tests.support.box import small_vm
+from tests.support.cluster.kvedge_cluster import Cluster, LocalCluster
+from tests.support.small_images import directory, file, layer, oci_archive
+from tests.support.waiting import wait_until
+
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(500)]
+
+TREE = "/run/kubevirt-image-volume/disk_0"
+
+
+def test_the_launcher_has_the_image_s_files_in_a_way_that_the_nodes_can(cluster: Cluster) -> None:
+    cluster.apply(small_vm("carried", cluster.image))
+    vmi = cluster.wait_phase("carried", "Running")
+    (pod,) = cluster.pods(vmi)
+    if unable_nodes(cluster.client.list(Node)):
+        (container,) = pod.spec.init_containers
+        assert (container.name, container.image, container.restart_policy) == ("volumesystem", cluster.image, "Always")
+    else:
+        assert pod.spec.init_containers == []
+    inside = ("exec", pod.metadata.name, "-c", COMPUTE_CONTAINER, "--")
+    mounted = [
+        line.split() for line in cluster.kubectl(*inside, "/usr/bin/cat", "/proc/self/mountinfo").stdout.splitlines()
+    ]
+    of_tree = [fields for fields in mounted if fields[4] == TREE]
+    assert "ro" in of_tree[-1][5].split(",")
+    assert cluster.kubectl(*inside, "/usr/bin/ls", f"{TREE}/disk").stdout.split() == ["disk.qcow2"]
+    cluster.wait_answer("carried")
+    cluster.remove_vm("carried")
+
+
+def test_a_launcher_s_devices_are_its_user_s_from_its_start(cluster: Cluster) -> None:
+    cluster.apply(small_vm("owner", cluster.image))
+    vmi = cluster.wait_phase("owner", "Running")
+    (pod,) = cluster.pods(vmi)
+    seen = cluster.kubectl("exec", pod.metadata.name, "--", "/usr/bin/stat", "-c", "%u:%g %a %t:%T", "/dev/net/tun")
+    assert seen.stdout.split() == ["107:107", "660", "a:c8"]
+    cluster.remove_vm("owner")
+
+
+def test_a_pod_is_over_when_its_guest_is_though_the_disk_s_container_goes_on_until_then(cluster: Cluster) -> None:
+    cluster.apply(small_vm("once", cluster.image, "Once"))
+    vmi = cluster.wait_phase("once", "Running")
+    (pod,) = cluster.pods(vmi)
+    cluster.wait_answer("once")
+    cluster.cli("stop", "once", check=False)
+
+    def ended() -> bool:
+        found = [item.status.phase for item in cluster.pods(vmi) if item.metadata.uid == pod.metadata.uid]
+        return found in ([], ["Succeeded"])
+
+    wait_until(ended, "the Pod is over", 60, 0.2)
+    cluster.remove_vm("once")
+
+
+def test_an_image_without_a_disk_is_said_in_kubevirts_words(own_cluster: LocalCluster) -> None:
+    image = "kvedge.local/no-disk:1"
+    archive = own_cluster.directory / "no-disk.tar"
+    found = layer([directory("disk", 0o755), file("disk/a.img", b"a" * 512), file("disk/b.img", b"b" * 512)])
+    oci_archive(archive, [found], {}, image, zipped=False)
+    for node in own_cluster.nodes.values():
+        node.import_image(archive)
+    own_cluster.apply(small_vm("twofold", image, "Manual"))
+    own_cluster.cli("start", "twofold")
+    vmi = own_cluster.wait_phase("twofold", "Failed")
+    assert "more than one file found in folder /disk, only one disk is allowed" in vmi.status.reason
+    own_cluster.remove_vm("twofold")
+
+
+def test_nothing_of_a_disk_is_mounted_on_the_node_and_its_pod_leaves_no_directory(own_cluster: LocalCluster) -> None:
+    own_cluster.apply(small_vm("traceless", own_cluster.image))
+    vmi = own_cluster.wait_phase("traceless", "Running")
+    (pod,) = own_cluster.pods(vmi)
+    node = own_cluster.node_of(vmi)
+    volumes = f"/var/lib/kubelet/pods/{pod.metadata.uid}/volumes/kubernetes.io~empty-dir/volumesystem"
+    assert volumes not in node.run("cat", "/proc/self/mountinfo")
+    own_cluster.remove_vm("traceless")
+    wait_until(lambda: node.run("ls", "/var/lib/kubelet/pods").split().count(pod.metadata.uid) == 0, "the Pod is gone")
+
+
+def test_plugins_come_back_to_a_kubelet_that_removed_their_sockets(own_cluster: LocalCluster) -> None:
+    name, node = next(iter(own_cluster.nodes.items()))
+
+    def registrations() -> int:
+        return node.log("kubelet").count(
+            'registration request from device plugin with resource" resourceName="devices.'
+        )
+
+    before = registrations()
+    assert before >= 2
+    # The kubelet itself removes its plugins' sockets when it starts.
+    node.end("kubelet")
+    node.start_kubelet()
+    wait_until(lambda: registrations() >= before + 2, "the plugins are registered again", 60, 0.2)
+    wait_until(lambda: own_cluster.is_ready(name), "the node is ready", 90, 0.5)
+    own_cluster.apply(small_vm("after", own_cluster.image, nodeSelector={"kubernetes.io/hostname": name}))
+    own_cluster.wait_phase("after", "Running")
+    own_cluster.remove_vm("after")
