@@ -45,11 +45,17 @@ class Platform:
 def server(either_server: EitherServer) -> Iterator[EitherServer]:
     with contextlib.suppress(AlreadyExists):
         either_server.admin.create(Namespace(metadata=ObjectMeta(name=SYSTEM_NAMESPACE)))
+    sweep(either_server)
     yield either_server
-    for item in either_server.admin.list(KubeVirt):
-        either_server.admin.delete(KubeVirt, item.metadata.namespace, item.metadata.name)
-    for node in either_server.admin.list(Node):
-        either_server.admin.delete(Node, "", node.metadata.name)
+    sweep(either_server)
+
+
+def sweep(server: EitherServer) -> None:
+    """What this test, or one before it, has left of objects that there is one set of in a cluster."""
+    for item in server.admin.list(KubeVirt):
+        server.admin.delete(KubeVirt, item.metadata.namespace, item.metadata.name)
+    for node in server.admin.list(Node):
+        server.admin.delete(Node, "", node.metadata.name)
 
 
 def make_node(server: EitherServer, name: str, version: str) -> None:
