@@ -229,13 +229,14 @@ def test_a_handler_that_comes_back_hands_another_socket_over(tmp_path: Path) -> 
     node = node_of("ptp", DUAL, tmp_path)
     with (
         bound_pod(node, tmp_path) as (world, _),
+        wire(world.guest, "eth0") as guest,
         ipv6_server(world, ipv6_lease(world), log=tmp_path / "log") as launcher,
     ):
+        assert guest.first(lambda frame: ICMPv6ND_RA in frame) is not None
         sockets = Path(f"/proc/{launcher}/fd")
         before = len(list(sockets.iterdir()))
-        with wire(world.guest, "eth0") as guest:
-            hand_router_socket(netns_path(world.pod), world.bound.bridge, launcher)
-            assert guest.first(lambda frame: ICMPv6ND_RA in frame) is not None
+        hand_router_socket(netns_path(world.pod), world.bound.bridge, launcher)
+        assert guest.first(lambda frame: ICMPv6ND_RA in frame) is not None
         wait_until(lambda: len(list(sockets.iterdir())) == before, "the socket before to be closed")
 
 
