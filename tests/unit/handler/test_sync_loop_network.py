@@ -1,0 +1,177 @@
+"""What the sync loop makes of a Pod's network: what it tells the user, what it waits for, and what ends a run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from kvedge.handler.guest_network import PreparedNic
+from kvedge.handler.sync_loop import SyncLoop
+from kvedge.handler.sync_plan import LauncherView
+from kvedge.handler.vmi_status import GuestNic
+from kvedge.kube.patches import MergePatch
+from kvedge.network.errors import MacInUseError, NetworkError, UnsuitablePodError
+from kvedge.resources.codec import JsonObject, decode
+from kvedge.resources.vmi import VirtualMachineInstance
+from kvedge.rpc import launcher_pb2 as pb
+
+NODE = "edge-1"
+SHORTFALL = "the CNI gave the Pod's eth0 no address: nobody answers the guest's DHCP"
+
+
+def vmi(name: str = "web", created: str = "2026-01-02T00:00:00Z", phase: str = "Scheduled") -> VirtualMachineInstance:
+    return decode(
+        VirtualMachineInstance,
+        {
+            "metadata": {"name": name, "namespace": "shop", "uid": f"uid-{name}", "creationTimestamp": created},
+            "spec": {
+                "domain": {
+                    "devices": {"interfaces": [{"name": "default", "bridge": {}, "macAddress": "52:54:00:00:00:01"}]}
+                },
+                "networks": [{"name": "default", "pod": {}}],
+            },
+            "status": {"phase": phase, "nodeName": NODE, "activePods": {"pod-uid": NODE}},
+        },
+    )
+
+
+@dataclass
+class FakeConnections:
+    """One launcher that is there and, once synced, runs its guest."""
+
+    state: Any = pb.DOMAIN_STATE_ABSENT
+    synced: bool = False
+
+    def ensure(self, *_: object) -> None: ...
+
+    def pid(self, _: object) -> int:
+        return 4711
+
+    def pod_uid(self, _: object) -> str:
+        return "pod-uid"
+
+    def view(self, _: object) -> LauncherView:
+        return LauncherView(connected=True, synced=self.synced, status=pb.DomainStatus(state=self.state))
+
+    def call(self, _key: object, method: str, _request: object, _seconds: float) -> pb.DomainStatus:
+        assert method == "Sync"
+        self.state, self.synced = pb.DOMAIN_STATE_RUNNING, True
+        return pb.DomainStatus(state=self.state)
+
+
+@dataclass
+class FakeNetwork:
+    """Answers, or fails, as a test wants."""
+
+    failure: NetworkError | None = None
+    router_failure: NetworkError | None = None
+    shortfalls: tuple[str, ...] = ()
+    prepared: int = 0
+
+    def prepare(self, *_: object) -> list[PreparedNic]:
+        self.prepared += 1
+        if self.failure is not None:
+            raise self.failure
+        nic = GuestNic("default", "52:54:00:00:00:01", (), "eth0")
+        return [PreparedNic(pb.GuestInterface(name="default"), nic, self.shortfalls)]
+
+    def introduce_routers(self, *_: object) -> None:
+        if self.router_failure is not None:
+            raise self.router_failure
+
+
+@dataclass
+class Scene:
+    """A loop over VMIs that are given, with what it wrote and said."""
+
+    network: FakeNetwork
+    connections: FakeConnections = field(default_factory=FakeConnections)
+    vmis: list[VirtualMachineInstance] = field(default_factory=lambda: [vmi()])
+    said: list[tuple[str, str]] = field(default_factory=list)
+    written: list[JsonObject] = field(default_factory=list)
+
+    def run(self) -> None:
+        """One pass over the VMI named web."""
+        key = ("shop", "web")
+        loop: Any = SyncLoop(
+            client=SimpleNamespace(patch=self._patch),  # type: ignore[arg-type]
+            vmis=SimpleNamespace(  # type: ignore[arg-type]
+                get=lambda *_: next(item for item in self.vmis if item.metadata.name == "web"),
+                list=lambda: self.vmis,
+                observe=lambda _: None,
+            ),
+            connections=self.connections,  # type: ignore[arg-type]
+            network=self.network,  # type: ignore[arg-type]
+            prepare_pod=lambda *_: None,
+            events=SimpleNamespace(record=lambda _vmi, _type, reason, text: self.said.append((reason, text))),  # type: ignore[arg-type]
+            options=pb.NodeOptions,
+            kubelet=Path("/nowhere"),
+            node=NODE,
+            clock=SimpleNamespace(now=lambda: datetime(2026, 5, 1, tzinfo=UTC)),  # type: ignore[arg-type]
+        )
+        loop.reconcile(key)
+
+    def _patch(self, _kind: object, _namespace: str, _name: str, patch: MergePatch) -> VirtualMachineInstance:
+        self.written.append(patch.body)
+        return self.vmis[0]
+
+    def status(self) -> JsonObject:
+        """What was written last."""
+        found = self.written[-1]["status"]
+        assert isinstance(found, dict)
+        return found
+
+
+def test_what_the_guest_does_not_get_is_an_event_and_the_guest_runs() -> None:
+    scene = Scene(FakeNetwork(shortfalls=(SHORTFALL,)))
+    scene.run()
+    assert ("NetworkIncomplete", SHORTFALL) in scene.said
+    assert scene.status()["phase"] == "Running"
+
+
+def test_a_launcher_that_cannot_take_its_router_socket_has_a_guest_without_ipv6() -> None:
+    scene = Scene(FakeNetwork(router_failure=NetworkError("cannot hand over", subject="k6t-eth0")))
+    scene.run()
+    assert ("NetworkIncomplete", "the guest gets no IPv6: cannot hand over k6t-eth0") in scene.said
+    assert scene.status()["phase"] == "Running"
+
+
+def test_a_pod_that_can_carry_no_guest_ends_the_run_with_the_remedy() -> None:
+    scene = Scene(FakeNetwork(failure=UnsuitablePodError("cannot bind", subject="eth0", why="x", remedy="have a CNI")))
+    scene.run()
+    assert (scene.status()["phase"], scene.status()["reason"]) == ("Failed", "cannot bind eth0: x; have a CNI")
+
+
+def test_what_may_pass_is_a_condition_and_is_tried_again() -> None:
+    scene = Scene(FakeNetwork(failure=NetworkError("cannot bind", subject="eth0", why="the Pod has no such interface")))
+    scene.run()
+    (condition,) = [each for each in scene.status()["conditions"] if each["type"] == "Synchronized"]  # type: ignore[union-attr,index,call-overload]
+    assert (condition["status"], condition["message"]) == ("False", "cannot bind eth0: the Pod has no such interface")
+    assert "phase" not in scene.status()
+
+
+def test_the_second_guest_with_a_mac_waits_for_the_first() -> None:
+    scene = Scene(FakeNetwork(), vmis=[vmi(), vmi("first", "2026-01-01T00:00:00Z")])
+    scene.run()
+    assert scene.network.prepared == 0
+    assert [
+        text for reason, text in scene.said if "VMI shop/first of this node has it" in text and reason == "SyncFailed"
+    ]
+
+
+@pytest.mark.parametrize("state", [pb.DOMAIN_STATE_RUNNING, pb.DOMAIN_STATE_PAUSED])
+def test_a_guest_that_runs_is_served_whoever_else_has_its_mac(state: Any) -> None:
+    scene = Scene(FakeNetwork(), FakeConnections(state), vmis=[vmi(), vmi("first", "2026-01-01T00:00:00Z")])
+    scene.run()
+    assert scene.network.prepared == 1
+
+
+def test_a_mac_in_use_is_a_network_error_that_a_later_try_may_cure() -> None:
+    scene = Scene(FakeNetwork(failure=MacInUseError("cannot give the guest its MAC")))
+    scene.run()
+    assert "phase" not in scene.status()
