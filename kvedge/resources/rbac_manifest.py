@@ -28,7 +28,9 @@ _NAMES: Final = {
 def rbac_files() -> Mapping[str, list[JsonObject]]:
     """All documents, by the name of the file in k3s/rbac that holds them."""
     files = {f"{account}.yaml": role_documents(group) for group, (_, account) in _NAMES.items()}
-    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": SYSTEM_NAMESPACE}}
+    # A cluster that enforces Pod security everywhere would refuse the handler's Pods.
+    labels = {**_LABELS, "pod-security.kubernetes.io/enforce": "privileged"}
+    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": SYSTEM_NAMESPACE, "labels": labels}}
     # In the order in which kubectl applies a folder: the namespace comes first.
     return {"00-namespace.yaml": [namespace], **files, "users.yaml": user_roles()}
 

@@ -14,6 +14,8 @@ import json
 import os
 import platform
 import tarfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -91,16 +93,55 @@ def write_launcher_image(path: str | os.PathLike[str], machine: str = "") -> Non
 
 def launcher_image(machine: str) -> bytes:
     """The archive's bytes."""
-    layer = _layer()
-    config = _json(_config(machine, _digest(layer)))
-    manifest = _json(_manifest(config, layer))
-    index = _json(_index(manifest, LAUNCHER_IMAGE, machine))
+    return oci_archive([empty_image()], machine)
+
+
+@dataclass(frozen=True, slots=True)
+class LocalImage:
+    """An image of our own: its name, its layers as archives, and what else its config says of how it starts."""
+
+    name: str
+    layers: tuple[bytes, ...]
+    config: Mapping[str, Any]
+
+
+def empty_image() -> LocalImage:
+    """That of launchers."""
+    start = {
+        "User": f"{_USER}:{_USER}",
+        "Env": ["PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin"],
+        "WorkingDir": "/",
+    }
+    return LocalImage(LAUNCHER_IMAGE, (_layer(),), start)
+
+
+def oci_archive(images: Sequence[LocalImage], machine: str) -> bytes:
+    """An archive of images for one machine; layers that they share are in it once."""
+    blobs: dict[str, bytes] = {}
+    listed = []
+    for image in images:
+        config = _json(_config(image, machine))
+        manifest = _json(_manifest(config, image))
+        listed.append(_listed(manifest, image.name, machine))
+        blobs |= {_digest(blob): blob for blob in (config, manifest, *image.layers)}
+    index = {
+        "schemaVersion": 2,
+        "mediaType": "application/vnd.oci.image.index.v1+json",
+        "manifests": listed,
+    }
     files = {
         "oci-layout": b'{"imageLayoutVersion":"1.0.0"}',
-        "index.json": index,
-        **{f"blobs/sha256/{_digest(blob).removeprefix('sha256:')}": blob for blob in (config, manifest, layer)},
+        "index.json": _json(index),
+        **{f"blobs/sha256/{digest.removeprefix('sha256:')}": blob for digest, blob in blobs.items()},
     }
     return _tar([_member(name, 0o644, data) for name, data in sorted(files.items())])
+
+
+def program_layer(path: str, program: bytes) -> bytes:
+    """A layer with one program, and the directories above it."""
+    parents = [str(parent) for parent in reversed(Path(path.lstrip("/")).parents) if str(parent) != "."]
+    members = [_member(f"{parent}/", 0o755) for parent in parents]
+    return _tar([*members, _member(path.lstrip("/"), 0o755, program)])
 
 
 def _layer() -> bytes:
@@ -110,38 +151,30 @@ def _layer() -> bytes:
     return _tar(sorted(members, key=lambda member: member[0].name))
 
 
-def _config(machine: str, diff_id: str) -> dict[str, Any]:
+def _config(image: LocalImage, machine: str) -> dict[str, Any]:
     return {
         "architecture": architecture_of(machine),
         "os": "linux",
-        "config": {
-            "User": f"{_USER}:{_USER}",
-            "Env": ["PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin"],
-            "WorkingDir": "/",
-        },
-        "rootfs": {"type": "layers", "diff_ids": [diff_id]},
+        "config": dict(image.config),
+        "rootfs": {"type": "layers", "diff_ids": [_digest(layer) for layer in image.layers]},
     }
 
 
-def _manifest(config: bytes, layer: bytes) -> dict[str, Any]:
+def _manifest(config: bytes, image: LocalImage) -> dict[str, Any]:
     return {
         "schemaVersion": 2,
         "mediaType": "application/vnd.oci.image.manifest.v1+json",
         "config": _descriptor("application/vnd.oci.image.config.v1+json", config),
-        "layers": [_descriptor("application/vnd.oci.image.layer.v1.tar", layer)],
+        "layers": [_descriptor("application/vnd.oci.image.layer.v1.tar", layer) for layer in image.layers],
     }
 
 
-def _index(manifest: bytes, name: str, machine: str) -> dict[str, Any]:
+def _listed(manifest: bytes, name: str, machine: str) -> dict[str, Any]:
     descriptor = _descriptor("application/vnd.oci.image.manifest.v1+json", manifest)
     # containerd reads the first, everybody else the second.
     annotations = {"io.containerd.image.name": name, "org.opencontainers.image.ref.name": name}
     target = {"architecture": architecture_of(machine), "os": "linux"}
-    return {
-        "schemaVersion": 2,
-        "mediaType": "application/vnd.oci.image.index.v1+json",
-        "manifests": [{**descriptor, "annotations": annotations, "platform": target}],
-    }
+    return {**descriptor, "annotations": annotations, "platform": target}
 
 
 def _descriptor(media_type: str, blob: bytes) -> dict[str, Any]:

@@ -1,0 +1,53 @@
+"""Everything in k3s/ is taken as it is by a real API server, in the order in which the README applies it."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.kube_apiserver import RealApiServer, require_assets
+
+pytestmark = pytest.mark.contract
+K3S = Path(__file__).parents[2] / "k3s"
+FILES = ("rbac", "crds", "priority-classes.yaml", "kubevirt.yaml", "deployment.yaml", "daemonset.yaml")
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealApiServer]:
+    require_assets()
+    # As every distribution starts it.
+    server = RealApiServer(tmp_path_factory.mktemp("server"), more_options=["--allow-privileged=true"])
+    server.start()
+    yield server
+    server.stop()
+
+
+def kubectl(server: RealApiServer, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [str(require_assets() / "kubectl"), "--kubeconfig", str(server.kubeconfig), *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+
+
+def test_no_file_was_forgotten() -> None:
+    assert {path.name for path in K3S.iterdir()} == set(FILES)
+
+
+def test_each_file_is_accepted_with_every_field_known_and_again_without_a_change(server: RealApiServer) -> None:
+    for name in FILES:
+        # Kinds are too large for what kubectl notes of its own applies.
+        words = ("apply", "--server-side", "--validate=strict", "-f", str(K3S / name))
+        if name == "kubevirt.yaml":
+            kubectl(server, "wait", "--for=condition=Established", "--timeout=60s", "crd/kubevirts.kubevirt.io")
+        done = kubectl(server, *words)
+        assert (done.returncode, done.stderr) == (0, "")
+    versions = [_versions(server, kind) for kind in ("deployments.apps", "daemonsets.apps", "clusterroles")]
+    for name in FILES:
+        assert kubectl(server, "apply", "--server-side", "-f", str(K3S / name)).returncode == 0
+    assert [_versions(server, kind) for kind in ("deployments.apps", "daemonsets.apps", "clusterroles")] == versions
+
+
+def _versions(server: RealApiServer, kind: str) -> str:
+    path = "jsonpath={range .items[*]}{.metadata.name}={.metadata.resourceVersion} {end}"
+    return kubectl(server, "get", kind, "-A", "-o", path).stdout
