@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from kvedge.resources.core import ContainerStateTerminated, ContainerStatus, Pod
+from kvedge.resources.core import ContainerStateTerminated, ContainerStateWaiting, ContainerStatus, Pod
 from kvedge.resources.meta import Condition, condition
 from kvedge.resources.names import COMPUTE_CONTAINER
 
@@ -26,8 +26,11 @@ _WAITING_REASONS: Final[Mapping[str, str]] = {
     "CreateContainerConfigError": "CreateContainerConfigError",
     "CreateContainerError": "CreateContainerError",
 }
+_DISK_NOT_RUNNING: Final = "RunContainerError"
+# The container of an image is started again and again; what others put into the Pod may do so as it likes.
+_RESTARTED_REASONS: Final = frozenset({_DISK_NOT_RUNNING, "CrashLoopBackOff"})
 # Reasons of a Synchronized condition that is ours to take away again.
-START_REASONS: Final = frozenset({"FailedCreate", *_WAITING_REASONS.values()})
+START_REASONS: Final = frozenset({"FailedCreate", _DISK_NOT_RUNNING, *_WAITING_REASONS.values()})
 
 
 def has_ended(pod: Pod) -> bool:
@@ -67,7 +70,11 @@ def start_failure(pod: Pod) -> Condition | None:
     """The Synchronized condition for a container that cannot start, or None."""
     for status in (*pod.status.init_container_statuses, *pod.status.container_statuses):
         waiting = None if status.state is None else status.state.waiting
-        if waiting is None or waiting.reason not in _WAITING_REASONS:
+        if waiting is None:
+            continue
+        if _holds_disk(status.name) and waiting.reason in _RESTARTED_REASONS:
+            return _failure(_DISK_NOT_RUNNING, f"container {status.name} does not run: {_why_ended(status, waiting)}")
+        if waiting.reason not in _WAITING_REASONS:
             continue
         message = waiting.message
         if status.name == COMPUTE_CONTAINER and waiting.reason == _NEVER_PULLED:
@@ -107,6 +114,14 @@ def _termination(pod: Pod) -> ContainerStateTerminated | None:
     """How the launcher ended; a launcher Pod restarts nothing."""
     found = _compute(pod)
     return found.state.terminated if found is not None and found.state is not None else None
+
+
+def _why_ended(status: ContainerStatus, waiting: ContainerStateWaiting) -> str:
+    """The cause, which a kubelet keeps in the last state while it waits for the next try."""
+    ended = None if status.last_state is None else status.last_state.terminated
+    if ended is None:
+        return waiting.message
+    return ended.message or f"exit code {ended.exit_code}"
 
 
 def _holds_disk(name: str) -> bool:

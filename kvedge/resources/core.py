@@ -249,6 +249,7 @@ class ContainerStatus(KubeStruct, kw_only=True):
     container_id: str = field(default="", name="containerID")
     started: bool | None = None
     state: ContainerState | None = None
+    last_state: ContainerState | None = None
 
 
 class PodIp(KubeStruct, kw_only=True):
