@@ -7,8 +7,9 @@ therefore controllers write patches, never whole objects that they have decoded.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping
-from typing import Any, TypeAlias, TypeVar, cast
+from typing import Any, Final, TypeAlias, TypeVar, cast
 
 import msgspec
 
@@ -23,6 +24,11 @@ class KubeStruct(msgspec.Struct, rename="camel", omit_defaults=True):
 
 T = TypeVar("T")
 
+# msgspec learns a type's fields when it meets it first. It runs Python code for that, so that a second thread may find
+# the half of it, and crash the process; a type is therefore learnt by one thread, before any other may use it.
+_learning: Final = threading.Lock()
+_learnt: Final[set[Any]] = set()
+
 
 class DecodeError(ValueError):
     """A document does not fit its type; `path` is the field in Kubernetes' notation, `detail` says what is wrong."""
@@ -33,12 +39,21 @@ class DecodeError(ValueError):
         self.detail = detail
 
 
+def learn(cls: Any) -> None:
+    """Have a type ready for any number of threads; who asks msgspec itself calls this first, at the import at best."""
+    if cls not in _learnt:
+        with _learning:
+            msgspec.json.Decoder(cls)
+            _learnt.add(cls)
+
+
 def decode(cls: type[T], document: Mapping[str, JsonValue] | JsonValue) -> T:
     """Make a `cls` of a JSON document.
 
     Raises:
         DecodeError: with the path of the first field that does not fit.
     """
+    learn(cls)
     try:
         return msgspec.convert(document, cls, strict=True)
     except msgspec.ValidationError as error:
@@ -51,6 +66,7 @@ def decode_json(cls: type[T], text: bytes | str) -> T:
     Raises:
         DecodeError: when the text is no JSON, or with the path of the first field that does not fit.
     """
+    learn(cls)
     try:
         return msgspec.json.decode(text, type=cls, strict=True)
     except msgspec.ValidationError as error:

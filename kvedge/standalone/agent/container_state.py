@@ -20,6 +20,7 @@ from typing import Final, TypeAlias, cast
 
 import msgspec
 
+from kvedge.resources.codec import learn
 from kvedge.standalone.agent.container_files import ContainerFiles
 from kvedge.standalone.agent.container_spec import StartedRecord
 
@@ -39,6 +40,10 @@ class ExitRecord(msgspec.Struct, frozen=True, kw_only=True):
     reason: str
     message: str = ""
     finished_at: float
+
+
+# Threads read several at once.
+learn(ExitRecord)
 
 
 @dataclass(frozen=True, slots=True)

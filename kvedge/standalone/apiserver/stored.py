@@ -14,7 +14,7 @@ from typing import Final, NamedTuple, cast
 
 import msgspec
 
-from kvedge.resources.codec import JsonObject
+from kvedge.resources.codec import JsonObject, learn
 
 # What one object may have as JSON. Patches can make one grow that no request could carry.
 LARGEST_OBJECT: Final = 3 << 20
@@ -59,6 +59,10 @@ class StoredMeta(msgspec.Struct, rename="camel"):
 
 class _Document(msgspec.Struct):
     metadata: StoredMeta
+
+
+# Threads read several at once.
+learn(_Document)
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import msgspec
 import pytest
 
@@ -66,3 +69,27 @@ def test_two_resources_never_share_a_default() -> None:
     first, second = Pod(), Pod()
     first.metadata.labels["a"] = "b"
     assert second.metadata.labels == {}
+
+
+_FIRST_TIME = """
+import sys, threading
+from kvedge.resources.codec import decode, decode_json
+from kvedge.resources.core import Pod
+sys.setswitchinterval(1e-6)
+TEXT = b'{"spec": {"containers": [{"name": "c", "env": [{"name": "e"}]}]}, "status": {"conditions": [{"type": "t", "status": "s"}]}}'
+together = threading.Barrier(4)
+def work():
+    together.wait()
+    decode_json(Pod, TEXT)
+    decode(Pod, {"metadata": {"name": "n"}})
+threads = [threading.Thread(target=work) for _ in range(4)]
+[thread.start() for thread in threads]
+[thread.join() for thread in threads]
+"""
+
+
+def test_threads_that_meet_a_type_for_the_first_time_at_once_do_not_crash_the_process() -> None:
+    # Without learn() nine of ten such processes ended by SIGSEGV.
+    for _ in range(5):
+        done = subprocess.run([sys.executable, "-c", _FIRST_TIME], capture_output=True, text=True, timeout=60)
+        assert (done.returncode, done.stderr) == (0, "")
