@@ -76,7 +76,7 @@ import sys, threading
 from kvedge.resources.codec import decode, decode_json
 from kvedge.resources.core import Pod
 sys.setswitchinterval(1e-6)
-TEXT = b'{"spec": {"containers": [{"name": "c", "env": [{"name": "e"}]}]}, "status": {"conditions": [{"type": "t", "status": "s"}]}}'
+TEXT = b'{"spec": {"containers": [{"name": "c"}]}, "status": {"conditions": [{"type": "t", "status": "s"}]}}'
 together = threading.Barrier(4)
 def work():
     together.wait()
