@@ -25,6 +25,7 @@ from kvedge.network.nft_rules import (
     Family,
     Hook,
     Table,
+    frame_source_is,
     icmpv6_type_within,
     iifname_is,
     oifname_is,
@@ -52,6 +53,8 @@ DHCP4_PORTS: Final = (67, 68)
 DHCP6_PORTS: Final = (546, 547)
 # Solicitations and advertisements of routers.
 ROUTER_MESSAGES: Final = (133, 134)
+# Neighbour solicitations, by which a guest also asks whether an address is free.
+NEIGHBOUR_QUESTION: Final = (135, 135)
 # Kinds of links that pass a frame on only when it is for their own MAC, whatever port they are of.
 FILTERS_BY_MAC: Final = frozenset({"macvlan", "macvtap"})
 # Kinds that the kernel lets be no bridge port: they share the MAC of their parent, or have none.
@@ -151,22 +154,24 @@ def _is_of_pod(route: Route) -> bool:
     return route.table == MAIN_TABLE and not route.destination.startswith(("fe80:", "ff"))
 
 
-def guard_table(names: Names, record: Record) -> Table:
+def guard_table(names: Names, record: Record, guest_mac: str) -> Table:
     """The Pod side never meets the namespace's own stack (its DHCP, its ARP), and never tells the guest its addresses.
 
     Unless it is who has to: a router of the link that told the Pod its IPv6 addresses, or anybody where the CNI left
-    addresses to the link.
+    addresses to the link. And what the node's bridge reflects (a port in hairpin mode, for the guest's own Services)
+    never makes the guest believe that somebody else has its IPv6 address.
     """
     sides = (iifname_is(names.nic), oifname_is(names.nic))
     fenced = [udp_port_within(*ports) for ports in (DHCP4_PORTS, DHCP6_PORTS)]
     if not record.asks_its_router:
         fenced.append(icmpv6_type_within(*ROUTER_MESSAGES))
-    rules = tuple((*side, *rule, DROP) for side in sides for rule in fenced) if record.addresses else ()
+    rules = [(*side, *rule, DROP) for side in sides for rule in fenced] if record.addresses else []
+    rules.append((*iifname_is(names.nic), *frame_source_is(guest_mac), *icmpv6_type_within(*NEIGHBOUR_QUESTION), DROP))
     return Table(
         Family.BRIDGE,
         names.guard,
         (
-            Chain("forward", Hook.FORWARD, GUARD_PRIORITY, rules),
+            Chain("forward", Hook.FORWARD, GUARD_PRIORITY, tuple(rules)),
             Chain("input", Hook.INPUT, GUARD_PRIORITY, ((*iifname_is(names.nic), DROP),)),
             Chain("output", Hook.OUTPUT, GUARD_PRIORITY, ((*oifname_is(names.nic), DROP),)),
         ),
@@ -178,7 +183,7 @@ def plan_binding(
 ) -> list[Step]:
     """The steps that are still missing, in their order; none when all is as it should be."""
     nic = _pod_nic(record, seen)
-    steps: list[Step] = [] if names.guard in seen.guards else [AddTable(guard_table(names, record))]
+    steps: list[Step] = [] if names.guard in seen.guards else [AddTable(guard_table(names, record, guest_mac))]
     # A guard of an earlier version goes when ours is there: there is no moment without one.
     steps += [DeleteTable(Family.BRIDGE, guard) for guard in guards_of(seen, names) if guard != names.guard]
     steps += _sysctl_steps({name: value for name, value in namespace_sysctls().items() if name in seen.sysctls}, seen)

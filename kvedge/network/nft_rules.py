@@ -126,6 +126,11 @@ def oifname_is_not(name: str) -> Rule:
     return _meta(_META_OIFNAME), _compare(_name(name), _DIFFERENT)
 
 
+def frame_source_is(mac: str) -> Rule:
+    """The frame was sent from this MAC."""
+    return _payload(_LINK, 6, 6), _compare(bytes.fromhex(mac.replace(":", "")))
+
+
 def udp_source_port_within(first: int, last: int) -> Rule:
     """A UDP packet from a port of this range."""
     return _udp_port(0, first, last)

@@ -10,13 +10,17 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from scapy.layers.inet import UDP
+from scapy.layers.inet6 import ICMPv6ND_NS, IPv6
+from scapy.layers.l2 import Ether
 
 from kvedge.network.bridge_binding import bind_pod_interface
 from kvedge.network.links import Links
 from kvedge.network.netns import netns_path, run_in_netns
 from kvedge.network.sysctls import write_sysctl
-from tests.machine.network.cni_world import GATEWAY4, GUEST_MAC, IPV4, CniNode, addresses_of, bound_pod, cni_pod
+from tests.machine.network.cni_world import DUAL, GATEWAY4, GUEST_MAC, IPV4, CniNode, addresses_of, bound_pod, cni_pod
 from tests.machine.network.dhcp_clients import needs
+from tests.machine.network.frames import wire
 from tests.machine.network.own_host import on_a_host_of_its_own
 from tests.machine.network.pod_world import PodWorld
 from tests.support.waiting import wait_until
@@ -112,3 +116,17 @@ def test_a_network_policy_of_the_node_holds_for_the_guest(tmp_path: Path) -> Non
         nft(POLICY, pod=address, other=addresses_of(others)[0])
         wait_until(lambda: not run_in_netns(netns_path(other), lambda: reaches(address, 8080)), "the policy to hold")
         assert reaches(address, 8080), "the node is kept out as well"
+
+
+@on_a_host_of_its_own
+def test_a_hairpin_does_not_let_the_guest_take_its_own_question_for_somebody_elses(tmp_path: Path) -> None:
+    node = CniNode("flannel", DUAL, tmp_path / "ipam")
+    node.prepare_host()
+    with bound_pod(node, tmp_path) as (world, _), wire(world.guest, "eth0") as guest:
+        to_all = {"src": GUEST_MAC, "dst": "33:33:00:00:00:01"}
+        # As guests ask that know no nonce (RFC 7527), by which Linux recognises what comes back.
+        guest.send(Ether(**to_all) / IPv6(src="::", dst="ff02::1", hlim=255) / ICMPv6ND_NS(tgt="fd77:7::2"))
+        guest.send(Ether(**to_all) / IPv6(src="fe80::7", dst="ff02::1") / UDP(dport=9))
+        came_back = guest.first(lambda frame: frame[Ether].src == GUEST_MAC and (ICMPv6ND_NS in frame or UDP in frame))
+        assert came_back is not None, "the node's bridge reflects nothing"
+        assert UDP in came_back

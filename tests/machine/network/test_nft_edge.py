@@ -65,7 +65,7 @@ def everything() -> list[dict[str, object]]:
 
 
 def test_the_guard_is_what_it_should_be() -> None:
-    inside(lambda: ensure_table(guard_table(names_for("eth0", 0), RECORD)))
+    inside(lambda: ensure_table(guard_table(names_for("eth0", 0), RECORD, "52:54:00:00:00:07")))
     assert listed("bridge", "kvedge_guard_2_eth0") == [
         "table bridge kvedge_guard_2_eth0 {",
         "chain forward {",
@@ -76,6 +76,7 @@ def test_the_guard_is_what_it_should_be() -> None:
         'oifname "eth0-nic" udp dport 67-68 drop',
         'oifname "eth0-nic" udp dport 546-547 drop',
         'oifname "eth0-nic" icmpv6 type 133-134 drop',
+        'iifname "eth0-nic" ether saddr 52:54:00:00:00:07 icmpv6 type 135-135 drop',
         "}",
         "",
         "chain input {",
@@ -149,7 +150,7 @@ def test_tables_of_others_are_neither_listed_as_ours_nor_touched() -> None:
 
 
 def test_ensuring_a_table_that_is_there_leaves_it_as_it_is() -> None:
-    table = guard_table(names_for("eth0", 0), RECORD)
+    table = guard_table(names_for("eth0", 0), RECORD, "52:54:00:00:00:07")
     inside(lambda: ensure_table(table))
     before = everything()
     inside(lambda: ensure_table(table))

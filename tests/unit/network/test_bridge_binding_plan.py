@@ -280,9 +280,9 @@ def test_a_bridges_mac_is_its_own_and_stays() -> None:
 
 
 def test_the_guard_is_about_the_pods_side_alone() -> None:
-    chains = {chain.name: chain for chain in guard_table(NAMES, record_of(fresh_pod())).chains}
+    chains = {chain.name: chain for chain in guard_table(NAMES, record_of(fresh_pod()), GUEST_MAC).chains}
     assert chains.keys() == {"forward", "input", "output"}
-    assert len(chains["forward"].rules) == 6
+    assert len(chains["forward"].rules) == 7
 
 
 def test_settings_are_put_back_as_they_were() -> None:
@@ -348,14 +348,14 @@ def test_what_a_router_told_the_pod_is_left_to_the_router() -> None:
     record = record_of(model)
     bind(model, record)
     assert record.ipv6 is None
-    assert len(guard_table(NAMES, record).chains[0].rules) == 4
+    assert len(guard_table(NAMES, record, GUEST_MAC).chains[0].rules) == 5
     assert ("eth0", "fd00::7", 64) not in model.picture()["addresses"]  # type: ignore[operator]
 
 
 def test_on_a_link_to_which_the_cni_left_the_addresses_dhcp_passes() -> None:
     model = fresh_pod()
     model.addresses = []
-    assert guard_table(NAMES, record_of(model)).chains[0].rules == ()
+    assert len(guard_table(NAMES, record_of(model), GUEST_MAC).chains[0].rules) == 1
 
 
 def test_an_mtu_that_no_tap_can_have_is_cut() -> None:
