@@ -80,7 +80,7 @@ def running(kind: str, directory: Path) -> Iterator[EitherServer]:
         server.write_kubeconfig(kubeconfig, "admin", ["system:masters"])
     admin = KubeClient.from_kubeconfig(kubeconfig)
     try:
-        _install_kinds(admin)
+        install_kinds(admin)
         if kind == REAL:
             give_roles_their_rights(admin)
         yield EitherServer(kind, directory, kubeconfig, admin, server)
@@ -89,7 +89,8 @@ def running(kind: str, directory: Path) -> Iterator[EitherServer]:
         server.stop()
 
 
-def _install_kinds(admin: KubeClient) -> None:
+def install_kinds(admin: KubeClient) -> None:
+    """Have the server serve kvedge's kinds."""
     names = []
     for document in crds():
         admin.request("POST", _CRDS, document)
