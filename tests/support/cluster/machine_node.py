@@ -119,6 +119,7 @@ class MachineNode:
         self._plug_in(others)
 
     def _plug_in(self, others: Sequence[NodePlace]) -> None:
+        self._unplug()
         outer = f"kvt-{self.place.number}"
         _ip("link", "add", outer, "type", "veth", "peer", "name", "eth0", "netns", str(self._pid))
         _ip("link", "set", outer, "master", BRIDGE, "up")
@@ -225,7 +226,11 @@ class MachineNode:
         for process in self._programs.values():
             process.wait(30)
         self._programs.clear()
-        wait_until(lambda: not Path(f"/sys/class/net/kvt-{self.place.number}").exists(), "the cable is gone", 20)
+        self._unplug()
+
+    def _unplug(self) -> None:
+        # The kernel takes a namespace's links away when it has the time.
+        subprocess.run(["ip", "link", "delete", f"kvt-{self.place.number}"], capture_output=True, check=False)
 
     def remove(self) -> None:
         """Switch it off and remove all that it has left."""
