@@ -166,6 +166,9 @@ class _Plan:
             raise conflict(VM, name, f"VM cannot be restarted while its volumes change: {text}")
         if isinstance(effect, Refuse):
             raise conflict(VM, name, effect.detail)
+        if "paused" in self.data and self._is_asked_whether_it_lives():
+            # As of a template with both: the run that would come of it could not even be made.
+            raise conflict(VM, name, "Pausing VMI with LivenessProbe is not supported")
         if isinstance(effect, OnlySooner) and not self._is_sooner():
             raise conflict(VM, name, effect.otherwise)
         if self.requests(effect) is not None and self._is_underway(effect):
@@ -184,6 +187,10 @@ class _Plan:
         if effect.start:
             made.append(StateChangeRequest(action="Start", data=self.data))
         return [encode(request) for request in made]
+
+    def _is_asked_whether_it_lives(self) -> bool:
+        template = self.vm.spec.template
+        return template is not None and template.spec.liveness_probe is not None
 
     def _holds(self, type_: str) -> str:
         """What a condition of the VM says while it is True."""

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from kvedge.api.call_options import RestartOptions, StopOptions
+from kvedge.api.call_options import RestartOptions, StartOptions, StopOptions
 from kvedge.api.power_calls import PowerCalls
 from kvedge.api.status_message import Refusal
 from kvedge.kube.kube_client import KubeClient
@@ -118,3 +118,17 @@ def test_a_vm_that_never_rests_is_given_up(tmp_path: Path) -> None:
     )
     assert refusal is not None
     assert (refusal.code, len(written)) == (409, 5)
+
+
+def test_a_guest_that_is_asked_whether_it_lives_is_not_started_paused(tmp_path: Path) -> None:
+    probed = vm()
+    probed["spec"]["template"]["spec"]["livenessProbe"] = {"guestAgentPing": {}}
+    refusal, written = called(
+        tmp_path,
+        lambda power: power.start("default", "small", StartOptions(paused=True)),
+        document(probed),
+        refusing(404, "NotFound"),
+    )
+    assert refusal is not None
+    words = "Pausing VMI with LivenessProbe is not supported"
+    assert (refusal.code, refusal.message.rpartition(": ")[2], written) == (409, words, [])
