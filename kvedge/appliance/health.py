@@ -5,7 +5,7 @@ Called by install and upgrade as a gate, and by `kvedge status`. Asks systemd an
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -15,6 +15,8 @@ from kvedge.kube.connection_settings import KubeconfigError
 from kvedge.kube.errors import KubeError
 from kvedge.kube.kube_client import KubeClient
 from kvedge.resources.core import Node
+from kvedge.resources.kubevirt import ONE_VERSION, KubeVirt
+from kvedge.resources.meta import condition
 from kvedge.resources.names import NODE_NAME, REFUSAL, SCHEDULABLE
 from kvedge.resources.vmi import VirtualMachineInstance
 
@@ -23,12 +25,16 @@ _NOT_SERVED: Final = "this node's handler does not offer it for VMs (label kubev
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """What is wrong, in words for the operator; and what runs: VMI UIDs by namespace/name."""
+    """What is wrong, in words for the operator; and what runs: VMI UIDs by namespace/name.
+
+    Notes are no problems: nodes of other versions are usual while a cluster is upgraded.
+    """
 
     problems: tuple[str, ...] = ()
     running: Mapping[str, str] = field(default_factory=dict)
     nodes: int = 0
     phases: Mapping[str, int] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
 
 
 def check_health(kubeconfig: Path, unit: str | None, own_node: str = "") -> Health:
@@ -43,6 +49,7 @@ def check_health(kubeconfig: Path, unit: str | None, own_node: str = "") -> Heal
         client = KubeClient.from_kubeconfig(kubeconfig)
         nodes = [client.get(Node, "", own_node)] if own_node else client.list(Node)
         vmis = client.list(VirtualMachineInstance, label_selector=f"{NODE_NAME}={own_node}" if own_node else "")
+        notes = tuple(_other_versions(client)) if own_node else ()
     except KubeconfigError as error:
         return Health((*problems, str(error)))
     except (KubeError, OSError) as error:
@@ -59,7 +66,15 @@ def check_health(kubeconfig: Path, unit: str | None, own_node: str = "") -> Heal
         for vmi in vmis
         if vmi.status.phase == "Running"
     }
-    return Health(tuple(problems), running, len(nodes), phases)
+    return Health(tuple(problems), running, len(nodes), phases, notes)
+
+
+def _other_versions(client: KubeClient) -> Iterator[str]:
+    """What the controller says of nodes that run another version than it does."""
+    for item in client.list(KubeVirt):
+        found = condition(item.status.conditions, ONE_VERSION)
+        if found is not None and found.status == "False":
+            yield found.message
 
 
 def _not_served(node: Node) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from kvedge.kube.errors import Invalid
 from kvedge.runtime.services import NotYetError, Service, ServiceError
 
 
@@ -33,7 +34,8 @@ class PatientStart:
             role.start()
         except ServiceError as error:
             role.stop()
-            if isinstance(error.__cause__, self._passing):
+            # What an API server calls invalid is a setting of ours, and stays so.
+            if isinstance(error.__cause__, self._passing) and not isinstance(error.__cause__, Invalid):
                 raise NotYetError(error.service, error.detail) from error
             raise
         self._role = role

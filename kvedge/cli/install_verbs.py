@@ -122,12 +122,15 @@ def status(config: Path | None, data_dir: str | None, strict: bool, output: str)
         import json
 
         document = {"role": role or "", "nodes": health.nodes, "vms": dict(health.phases), "problems": health.problems}
+        document |= {"notes": health.notes}
         click.echo(json.dumps(document, indent=2))
     else:
         click.echo(f"installed  {role or 'no'}")
         click.echo(f"nodes      {health.nodes}")
         vms = ", ".join(f"{count} {phase}" for phase, count in sorted(health.phases.items()))
         click.echo(f"VMs        {vms or 'none'}")
+        for note in health.notes:
+            click.echo(f"note       {note}")
         for problem in health.problems:
             click.echo(f"problem    {problem}")
         if not health.problems:

@@ -15,13 +15,12 @@ from kvedge.controller.condition_rules import with_condition, without_conditions
 from kvedge.resources.codec import JsonObject, encode
 from kvedge.resources.configuration import Finding, Issue
 from kvedge.resources.configuration_in_force import InForce
-from kvedge.resources.kubevirt import KubeVirt, KubeVirtStatus
+from kvedge.resources.kubevirt import ONE_VERSION, KubeVirt, KubeVirtStatus
 from kvedge.resources.meta import Condition
 from kvedge.resources.version_skew import refusal
 
 VALID: Final = "ConfigurationValid"
 APPLIED: Final = "ConfigurationApplied"
-ONE_VERSION: Final = "AllNodesOfThisVersion"
 # Nothing is pulled: the registry is the name that launchers' images have.
 _REGISTRY: Final = "kvedge.local"
 _LONGEST_MESSAGE: Final = 6000

@@ -19,6 +19,8 @@ from kvedge.resources.meta import Condition, LocalObjectReference, ObjectMeta
 BLOCK_UNINSTALL: Final = "BlockUninstallIfWorkloadsExist"
 # The object that is made when there is none.
 DEFAULT_NAME: Final = "kubevirt"
+# A condition of kvedge's own: whether all nodes run the version of the control plane.
+ONE_VERSION: Final = "AllNodesOfThisVersion"
 
 
 class WorkloadUpdateStrategy(KubeStruct, kw_only=True):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kvedge.appliance.patient_start import PatientStart
-from kvedge.kube.errors import Forbidden, KubeError
+from kvedge.kube.errors import Forbidden, Invalid, KubeError
 from kvedge.runtime.services import NotYetError, ServiceError
 
 
@@ -43,9 +43,16 @@ def test_each_try_has_a_role_of_its_own_and_the_last_one_stays() -> None:
     assert life[2:] == ["stopped"]
 
 
-def test_what_no_cluster_can_mend_ends_the_start() -> None:
+@pytest.mark.parametrize(
+    "cause",
+    [
+        pytest.param(OSError("port in use"), id="of this host"),
+        pytest.param(Invalid(422, "Invalid", "a loopback address"), id="of the settings"),
+    ],
+)
+def test_what_no_cluster_can_mend_ends_the_start(cause: Exception) -> None:
     life: list[str] = []
-    patient = PatientStart("api", lambda: Role(OSError("port in use"), life), (KubeError,))
+    patient = PatientStart("api", lambda: Role(cause, life), (KubeError,))
     with pytest.raises(ServiceError) as caught:
         patient.start()
     assert not isinstance(caught.value, NotYetError)
