@@ -12,6 +12,8 @@ from typing import Any, cast
 
 import pytest
 
+from kvedge.api.registration_loop import Registration
+from kvedge.api.registration_manifest import Endpoint
 from kvedge.controller.controller_service import ControllerRole
 from kvedge.handler.kvm_check import Accelerator
 from kvedge.handler.node_loop import NodeLoop
@@ -32,6 +34,7 @@ from tests.support.waiting import wait_until
 from tests.unit.controller.builders import CONFIG, a_vmi
 
 OWN = "0.1.0"
+_CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 
 class Platform:
@@ -122,3 +125,25 @@ def test_a_handler_takes_no_vm_while_its_control_plane_is_too_far_away(server: E
     finally:
         loop.stop()
         follower.stop()
+
+
+@pytest.mark.parametrize(
+    ("version", "stays"),
+    [pytest.param("9.9.9", True, id="of a later version"), pytest.param("0.0.1", False, id="of an earlier version")],
+)
+def test_kinds_go_forward_only_while_servers_of_two_versions_write_them(
+    server: EitherServer, version: str, stays: bool
+) -> None:
+    path = f"{_CRDS}/kubevirts.kubevirt.io"
+    ours = Registration(server.admin, Endpoint("192.0.2.1", 8443, "other"))
+
+    def written_by(release: str, *categories: str) -> None:
+        body = {"metadata": {"annotations": {VERSION: release}}, "spec": {"names": {"categories": categories}}}
+        server.admin.request("PATCH", path, body, None, "application/merge-patch+json")
+
+    written_by(version, "all", "of-the-other")
+    ours.write_crds()
+    assert ("of-the-other" in server.admin.request("GET", path)["spec"]["names"]["categories"]) is stays
+    # As it was, for the tests that follow.
+    written_by("0.0.1", "all")
+    ours.write_crds()
