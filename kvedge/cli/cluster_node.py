@@ -123,7 +123,8 @@ class _Found:
         self.roles = named if named is not None and named.is_dir() else layout.roles
         self.is_ours = self.roles == layout.roles
         self.admin = named if named is not None and not named.is_dir() else _of_distribution()
-        self.places = node_places(settings, of_node(Path.exists), running_kubelet(), Path.is_dir)
+        self.kubelet = running_kubelet()
+        self.places = node_places(settings, of_node(Path.exists), self.kubelet, Path.is_dir)
         self.node = self.places.node
 
     def role_kubeconfig(self, role: str) -> Path:
@@ -143,6 +144,8 @@ def _is_file(origin: str) -> bool:
 def _join_as_server(found: _Found, *, dry_run: bool) -> _Joined:
     if found.admin is None:
         places = ", ".join(f"{item.name}: {item.kubeconfig}" for item in DISTRIBUTIONS)
+        if found.kubelet is not None and found.kubelet.kubeconfig:
+            places += f"; {found.kubelet.kubeconfig} is this node's kubelet's own"
         raise Refused(
             f"no cluster's administrator is on this host (looked for {places}): install k3s first, name its kubeconfig"
             " in the setting kubeconfig, or use --role agent for a node that is no server",
