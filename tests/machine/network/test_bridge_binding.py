@@ -6,11 +6,9 @@ import os
 import pwd
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from statistics import median
 
 import pytest
 
@@ -324,18 +322,6 @@ def test_an_off_link_gateway_is_carried_over_and_restored(tmp_path: Path) -> Non
         assert [route.destination for route in bound.routes] == ["169.254.1.1/32"]
         unbind_pod_interface(netns_path(pod), record=tmp_path / "r")
         assert picture(pod) == original
-
-
-def test_binding_a_pod_takes_less_than_thirty_milliseconds(tmp_path: Path) -> None:
-    times = []
-    with node_network(node_config()) as config:
-        for number in range(7):
-            pod = make_pod(config, f"t{number}", f"10.201.77.{30 + number}", f"52:54:00:77:01:{number:02x}")
-            started = time.perf_counter()
-            bind_pod_interface(netns_path(pod), record=tmp_path / f"{number}")
-            times.append(time.perf_counter() - started)
-    # Twice the goal: this machine may be busy with other things.
-    assert median(times) < 0.06, times
 
 
 @on_a_host_of_its_own
