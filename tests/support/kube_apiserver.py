@@ -135,7 +135,9 @@ class RealApiServer:
                 "http://127.0.0.1:0",
             ],
         )
-        server = self.authority.issue("kube-apiserver", hosts=[self.address, "localhost", "kubernetes.default.svc"])
+        # The last one is the first address of the Services' network, which Pods use.
+        names = [self.address, "localhost", "kubernetes.default.svc", "10.0.0.1"]
+        server = self.authority.issue("kube-apiserver", hosts=names)
         proxy = self.front_proxy.issue("front-proxy-client")
         accounts = self.authority.issue("service-accounts")
         public = accounts.write_public_key()

@@ -1,0 +1,77 @@
+"""kvedge as Pods on a real kubelet and containerd: from an archive and k3s/ to a guest that answers. The tests stand
+in the order of a life.
+
+They have a cluster of their own, and stand before the others that share one: a machine has room for one at a time.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import kvedge
+from kvedge.resources.core import Node
+from kvedge.resources.names import VERSION
+from tests.support.box import processes, small_vm
+from tests.support.built_program import built_program
+from tests.support.cluster.control_plane import missing_programs
+from tests.support.cluster.machine_node import missing_runtime
+from tests.support.cluster.pods_cluster import NODE, SYSTEM, PodsCluster
+from tests.support.waiting import wait_until
+
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(900)]
+
+
+@pytest.fixture(scope="module")
+def pods(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PodsCluster]:
+    if os.environ.get("KUBECONFIG", ""):
+        pytest.skip("puts images on nodes: not done to the cluster of $KUBECONFIG")
+    if missing := missing_programs() + missing_runtime():
+        pytest.skip(f"needs on this machine {', '.join(missing)}")
+    program = built_program()
+    cluster = PodsCluster.create_bare(tmp_path_factory.mktemp("c"))
+    try:
+        cluster.load(program)
+        yield cluster
+    finally:
+        cluster.remove()
+
+
+def launcher_pids(name: str) -> list[int]:
+    """The launcher's processes of a VM."""
+    return [pid for pid, words in processes() if "launcher" in words[:2] and name in words]
+
+
+def tree_of(pid: int) -> str:
+    """The unpacked version that a launcher has mounted, as the kernel says."""
+    for line in Path(f"/proc/{pid}/mountinfo").read_text().splitlines():
+        words = line.split()
+        if words[4] == "/var/lib/kvedge/launcher":
+            return re.findall(r"[0-9a-f]{64}", words[3])[0]
+    raise AssertionError(f"{pid} has no program mounted")
+
+
+def test_everything_comes_up_from_one_archive_and_plain_manifests(pods: PodsCluster) -> None:
+    pods.apply_kvedge()
+    for workload in ("ds/kvedge-handler", "deploy/kvedge-api", "deploy/kvedge-controller"):
+        pods.rolled_out(workload)
+    wait_until(lambda: pods.is_schedulable(NODE), "the node takes VMs", 120)
+    assert pods.client.get(Node, "", NODE).metadata.annotations[VERSION] == kvedge.__version__
+    # Asked for by the handler's account, and signed for the node that its token names.
+    requests = pods.kubectl("get", "csr").stdout
+    assert f"system:serviceaccount:{SYSTEM}:kvedge-handler" in requests
+    assert "Approved,Issued" in requests
+
+
+def test_a_guest_boots_and_answers_and_its_launcher_runs_from_a_path_without_a_version(pods: PodsCluster) -> None:
+    pods.apply(small_vm("web", pods.image))
+    pods.wait_phase("web", "Running")
+    assert "Hello from web" in pods.wait_answer("web")
+    (pid, *_) = launcher_pids("web")
+    assert os.readlink(f"/proc/{pid}/exe") == "/var/lib/kvedge/launcher/kvedge"
+    assert Path(pods.node.run("readlink", "/var/lib/kvedge/launcher").strip()).name == tree_of(pid)
+    pods.remove_vm("web")
