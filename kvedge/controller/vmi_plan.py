@@ -190,7 +190,8 @@ def _plan_without_launcher(view: VmiView, pod: Pod | None, now: datetime) -> Vmi
     """The launcher is gone or has ended: the handler knows how the guest ended, unless it is gone as well."""
     vmi, node = view.vmi, view.node
     nobody_tells = node is not None and node.unresponsive
-    patience = 0.0 if nobody_tells else LOST_SECONDS if pod is None else ENDED_SECONDS
+    # A kubelet that restarts may refuse a Pod that runs: it calls it failed first, and ends it some seconds later.
+    patience = ENDED_SECONDS if pod is not None else 0.0 if nobody_tells else LOST_SECONDS
     if view.podless_seconds < patience:
         waiting = after_hand_over(vmi, pod, node, now) if pod is not None else vmi.status
         return VmiPlan(_patches(vmi, waiting), _news(vmi, pod, waiting), patience - view.podless_seconds)

@@ -8,6 +8,7 @@ from kvedge.controller.launcher_pod_status import has_ended
 from kvedge.controller.node_plan import NodeState
 from kvedge.controller.vm_plan import CreateVmi, plan_vm
 from kvedge.controller.vmi_plan import (
+    ENDED_SECONDS,
     LOST_SECONDS,
     ConfirmPodLost,
     CreatePod,
@@ -150,8 +151,19 @@ def test_the_garbage_collectors_word_ends_a_run_on_a_node_that_is_gone():
     """It calls a Pod Failed only when the Node is no more, or out of service."""
     vmi = a_vmi("Running")
     pod = disrupted(a_pod(vmi, "Failed", "node-1"), "DeletionByPodGC", "PodGC: node no longer exists")
-    status = after(vmi, planned(vmi, pod, node=SILENT)).status
+    status = after(vmi, planned(vmi, pod, node=SILENT, podless=ENDED_SECONDS)).status
     assert (status.phase, status.reason) == ("Failed", "NodeUnresponsive")
+
+
+def test_a_pod_that_a_restarted_kubelet_refuses_is_waited_for_even_on_a_silent_node():
+    """It is called failed while its guest is still being ended, and could be removed and followed at once."""
+    vmi = a_vmi("Running", deleting=True)
+    pod = a_pod(vmi, "Failed", "node-1")
+    pod.status.reason = "OutOfdevices.kubevirt.io/tun"
+    plan = planned(vmi, pod, node=SILENT, podless=1.0)
+    assert plan.again_after == ENDED_SECONDS - 1.0
+    assert not any(isinstance(action, DeletePod) for action in plan.actions)
+    assert after(vmi, plan).status.phase == "Running"
 
 
 def test_a_drained_pod_says_who_ends_it_in_a_condition_and_an_event():
