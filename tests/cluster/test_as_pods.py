@@ -1,5 +1,5 @@
-"""kvedge as Pods on a real kubelet and containerd: from an archive and k3s/ to a guest that answers. The tests stand
-in the order of a life.
+"""kvedge as Pods on a real kubelet and containerd: from an archive and k3s/ to a guest that answers, and the version
+after it beside it. The tests stand in the order of a life.
 
 They have a cluster of their own, and stand before the others that share one: a machine has room for one at a time.
 """
@@ -16,6 +16,7 @@ import pytest
 import kvedge
 from kvedge.resources.core import Node
 from kvedge.resources.names import VERSION
+from tests.support.altered_program import alter_program
 from tests.support.box import processes, small_vm
 from tests.support.built_program import built_program
 from tests.support.cluster.control_plane import missing_programs
@@ -24,6 +25,8 @@ from tests.support.cluster.pods_cluster import NODE, SYSTEM, PodsCluster
 from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(900)]
+# As long as the present one: it replaces bytes.
+LATER = "0.1.9"
 
 
 @pytest.fixture(scope="module")
@@ -74,4 +77,48 @@ def test_a_guest_boots_and_answers_and_its_launcher_runs_from_a_path_without_a_v
     (pid, *_) = launcher_pids("web")
     assert os.readlink(f"/proc/{pid}/exe") == "/var/lib/kvedge/launcher/kvedge"
     assert Path(pods.node.run("readlink", "/var/lib/kvedge/launcher").strip()).name == tree_of(pid)
+
+
+def test_the_next_version_of_the_handler_leaves_the_guest_and_its_launcher_as_they_are(pods: PodsCluster) -> None:
+    (pid, *_) = launcher_pids("web")
+    old, qemu = tree_of(pid), pods.qemu_pids(uid_of(pods, "web"))
+    changes = {"lib/kvedge/__init__.pyc": (kvedge.__version__.encode(), LATER.encode())}
+    later = alter_program(built_program(), pods.directory / "later", changes)
+    pods.load(later)
+    pods.kubectl("rollout", "restart", "ds/kvedge-handler", "-n", SYSTEM)
+    pods.rolled_out("ds/kvedge-handler")
+    new = wait_until(
+        lambda: (name := Path(pods.node.run("readlink", "/var/lib/kvedge/launcher").strip()).name) != old and name,
+        "the link names the later version",
+        120,
+    )
+    assert (tree_of(pid), pods.qemu_pids(uid_of(pods, "web"))) == (old, qemu)
+    trees = set(pods.node.run("ls", "/var/lib/kvedge/data").split())
+    assert {old, new} <= trees
+    assert "Hello from web" in pods.wait_answer("web")
+
+
+def uid_of(pods: PodsCluster, name: str) -> str:
+    vmi = pods.vmi(name)
+    assert vmi is not None
+    return vmi.metadata.uid
+
+
+def test_a_guest_that_starts_now_runs_the_later_version_for_the_control_plane_of_before(pods: PodsCluster) -> None:
+    (pid, *_) = launcher_pids("web")
+    pods.apply(small_vm("next", pods.image))
+    pods.wait_phase("next", "Running")
+    (later, *_) = launcher_pids("next")
+    assert tree_of(later) != tree_of(pid)
+    annotation = pods.client.get(Node, "", NODE).metadata.annotations[VERSION]
+    condition = "jsonpath={.status.conditions[?(@.type=='AllNodesOfThisVersion')].message}"
+    wait_until(
+        lambda: (
+            f"{NODE} runs {annotation}"
+            in pods.kubectl("get", "kubevirt", "kubevirt", "-n", SYSTEM, "-o", condition).stdout
+        ),
+        "the KubeVirt object names the node",
+        90,
+    )
+    pods.remove_vm("next")
     pods.remove_vm("web")
