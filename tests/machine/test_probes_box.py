@@ -18,6 +18,7 @@ from tests.support.probed_guest import (
     PAGED,
     PROBES,
     PROGRAMMED,
+    SILENCE,
     UNREADY,
     in_guest,
     pod_of,
@@ -25,10 +26,10 @@ from tests.support.probed_guest import (
     ready,
     the_vmi,
     told,
-    wait_killed,
     wait_liveness,
     wait_new_run,
     wait_ready,
+    wait_told,
 )
 from tests.support.waiting import wait_until
 
@@ -59,12 +60,18 @@ def call(box: Box, name: str, verb: str, body: dict[str, Any] | None = None) -> 
     box.client.request("PUT", path, body or {})
 
 
+def wait_killed(box: Box, pod: str) -> None:
+    """Until it is said that this Pod's container is ended, as it is not alive."""
+    words = "Container compute failed liveness probe"
+    wait_until(lambda: f"{pod}: {words}" in told(box, words), "it is told", 90)
+
+
 def test_a_guest_is_ready_when_its_page_is_there(box: Box) -> None:
     box.wait_phase(PAGED, "Running")
     wait_until(lambda: ready(box, PAGED).message == UNREADY, "the Pod's words are the VMI's")
     assert (ready(box, PAGED).status, ready(box, PAGED).reason) == ("False", "ContainersNotReady")
     box.wait_answer(PAGED, 240)
-    wait_until(lambda: told(box, "Readiness probe failed: HTTP probe failed with statuscode: 404"), "it is told", 60)
+    wait_told(box, "Readiness probe failed: HTTP probe failed with statuscode: 404", 60)
     assert ready(box, PAGED).status == "False"
     in_guest(box, PAGED, "touch /www/ready")
     wait_ready(box, PAGED, "True")
@@ -75,7 +82,7 @@ def test_a_guest_is_ready_when_its_page_is_there(box: Box) -> None:
 
 def test_a_guest_is_ready_when_a_program_in_it_says_so(box: Box) -> None:
     box.wait_answer(PROGRAMMED, 240)
-    wait_until(lambda: told(box, f"Readiness probe failed: {NOT_YET}"), "it is told", 90)
+    wait_told(box, f"Readiness probe failed: {NOT_YET}", 180)
     assert ready(box, PROGRAMMED).status == "False"
     in_guest(box, PROGRAMMED, "touch /run/ready")
     wait_ready(box, PROGRAMMED, "True")
@@ -95,8 +102,8 @@ def test_a_guest_that_is_paused_or_frozen_is_not_taken_for_dead(box: Box) -> Non
     before = state()
     call(box, PAGED, "pause")
     call(box, PROGRAMMED, "freeze", {"unfreezeTimeout": "300s"})
-    until = time.time() + 10
-    wait_until(lambda: time.time() > until, "three periods and more", 20, 1.0)
+    until = time.time() + SILENCE + 8
+    wait_until(lambda: time.time() > until, "longer than a guest may be silent", 60, 1.0)
     call(box, PAGED, "unpause")
     call(box, PROGRAMMED, "unfreeze")
     assert state() == before

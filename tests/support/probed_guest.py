@@ -23,19 +23,24 @@ NOT_YET = "not yet, --sorry"
 # The Pod's words for a guest that is not ready.
 UNREADY = "containers with unready status: [compute]"
 # Before the first question a guest must have booted, on a machine that is shared with a compiler as well.
-BOOT = 90
+BOOT = 110
 OFTEN = {"periodSeconds": 1, "failureThreshold": 3, "timeoutSeconds": 5}
+# So long a guest may be silent before it is taken for dead.
+SILENCE = 10
+ALIVE = {**OFTEN, "failureThreshold": SILENCE, "initialDelaySeconds": BOOT}
 PROBES: dict[str, dict[str, Any]] = {
     PAGED: {
         "readinessProbe": {"httpGet": {"port": "web", "path": "/ready"}, **OFTEN},
-        "livenessProbe": {"guestAgentPing": {}, "initialDelaySeconds": BOOT, **OFTEN},
+        "livenessProbe": {"guestAgentPing": {}, **ALIVE},
     },
     PROGRAMMED: {
         "readinessProbe": {
             "exec": {"command": ["/bin/sh", "-c", f"test -e /run/ready || {{ echo {NOT_YET}; exit 3; }}"]},
+            # A kubelet tells no more than 25 things about a Pod at once: the first of them are to be the guest's.
+            "initialDelaySeconds": BOOT,
             **OFTEN,
         },
-        "livenessProbe": {"exec": {"command": ["test", "!", "-e", "/run/dead"]}, "initialDelaySeconds": BOOT, **OFTEN},
+        "livenessProbe": {"exec": {"command": ["test", "!", "-e", "/run/dead"]}, **ALIVE},
     },
 }
 
@@ -103,16 +108,18 @@ def told(site: Site, words: str) -> list[str]:
     return [f"{event.involved_object.name}: {event.message}" for event in events if words in event.message]
 
 
+def wait_told(site: Site, words: str, seconds: float = 90.0) -> None:
+    """Until an event says it; what others say comes with the failure."""
+    try:
+        wait_until(lambda: told(site, words), "it is told", seconds)
+    except AssertionError as error:
+        raise AssertionError(f"{error}\n" + "\n".join(told(site, ""))) from error
+
+
 def pod_of(site: Site, vmi: VirtualMachineInstance) -> str:
     """The name of the launcher Pod."""
     (pod,) = site.pods(vmi)
     return pod.metadata.name
-
-
-def wait_killed(site: Site, pod: str) -> None:
-    """Until the kubelet says that it ends this Pod's container, as it is not alive."""
-    words = "Container compute failed liveness probe"
-    wait_until(lambda: any(found.startswith(f"{pod}: ") for found in told(site, words)), "it is told", 90)
 
 
 def wait_liveness(site: Site, name: str) -> None:

@@ -1,0 +1,97 @@
+"""Probes of guests, asked by a real kubelet: who is ready and behind a Service, and who is ended and started anew."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import pytest
+
+from tests.support.cluster.kvedge_cluster import LocalCluster
+from tests.support.guest import build_guest
+from tests.support.probed_guest import (
+    NOT_YET,
+    PAGED,
+    PROBES,
+    PROGRAMMED,
+    UNREADY,
+    in_guest,
+    probed_vm,
+    ready,
+    the_vmi,
+    wait_liveness,
+    wait_new_run,
+    wait_ready,
+    wait_told,
+)
+from tests.support.small_images import directory, file, layer, oci_archive
+from tests.support.waiting import wait_until
+
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(900)]
+
+IMAGE = "kvedge.local/agent-guest:1"
+SERVICE = {
+    "apiVersion": "v1",
+    "kind": "Service",
+    "metadata": {"name": "page"},
+    "spec": {"selector": {"vm.kubevirt.io/name": PAGED}, "ports": [{"port": 80}]},
+}
+
+
+@pytest.fixture(scope="module")
+def probed(request: pytest.FixtureRequest) -> Iterator[LocalCluster]:
+    """A cluster with two VMs, whose guests have the agent, and a Service of one of them."""
+    cluster = request.getfixturevalue("cluster")
+    if not isinstance(cluster, LocalCluster):
+        pytest.skip("needs a guest with an agent: not brought to the cluster of $KUBECONFIG")
+    archive = cluster.directory / "agent-guest.tar"
+    disk = build_guest(agent=True).disk.read_bytes()
+    found = layer([directory("disk", 0o755), file("disk/disk.qcow2", disk, 0o644)])
+    oci_archive(archive, [found], {}, IMAGE, zipped=False)
+    for node in cluster.nodes.values():
+        node.import_image(archive)
+    cluster.apply(SERVICE, *(probed_vm(name, IMAGE) for name in PROBES))
+    yield cluster
+    cluster.kubectl("delete", "service", "page")
+    for name in PROBES:
+        cluster.remove_vm(name)
+
+
+def endpoints(cluster: LocalCluster) -> list[bool]:
+    """Which of the Service's endpoints are ready."""
+    label = "kubernetes.io/service-name=page"
+    slices = json.loads(cluster.kubectl("get", "endpointslices", "-l", label, "-o", "json").stdout)["items"]
+    return [entry["conditions"]["ready"] for item in slices for entry in item["endpoints"] or []]
+
+
+def test_a_guest_is_behind_its_service_when_its_page_is_there(probed: LocalCluster) -> None:
+    probed.wait_phase(PAGED, "Running")
+    wait_until(lambda: ready(probed, PAGED).message == UNREADY, "the Pod's words are the VMI's")
+    assert (ready(probed, PAGED).status, ready(probed, PAGED).reason) == ("False", "ContainersNotReady")
+    probed.wait_answer(PAGED, 240)
+    wait_told(probed, "Readiness probe failed: HTTP probe failed with statuscode: 404", 60)
+    assert endpoints(probed) == [False]
+    in_guest(probed, PAGED, "touch /www/ready")
+    wait_ready(probed, PAGED, "True")
+    wait_until(lambda: endpoints(probed) == [True], "the Service sends to it")
+    in_guest(probed, PAGED, "rm /www/ready")
+    wait_ready(probed, PAGED, "False")
+    wait_until(lambda: endpoints(probed) == [False], "the Service sends to it no more")
+
+
+def test_a_guest_is_ready_when_a_program_in_it_says_so(probed: LocalCluster) -> None:
+    probed.wait_answer(PROGRAMMED, 240)
+    wait_told(probed, f"Readiness probe failed: {NOT_YET}", 180)
+    in_guest(probed, PROGRAMMED, "touch /run/ready")
+    wait_ready(probed, PROGRAMMED, "True")
+
+
+def test_a_guest_that_is_not_alive_is_ended_by_the_kubelet_and_started_anew(probed: LocalCluster) -> None:
+    before = {name: the_vmi(probed, name) for name in PROBES}
+    for name in PROBES:
+        wait_liveness(probed, name)
+    in_guest(probed, PAGED, "killall -9 qemu-ga")
+    in_guest(probed, PROGRAMMED, "touch /run/dead")
+    for name in PROBES:
+        wait_new_run(probed, name, before[name])
+        wait_until(lambda gone=before[name]: probed.pods(gone) == [], "nothing is left of the run before")
