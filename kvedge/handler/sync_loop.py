@@ -52,7 +52,7 @@ _NEVER: Final = frozenset({grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.UNI
 
 @dataclass(slots=True)
 class _Remembered:
-    """What one pass leaves for the next; all of it can be found again after a restart of the handler."""
+    """What one pass leaves for the next; after a restart of the handler it is found again, or begins anew."""
 
     uid: str
     nics: tuple[GuestNic, ...] = ()
@@ -60,6 +60,8 @@ class _Remembered:
     troubles: set[str] = field(default_factory=set)
     started_told: bool = False
     shutdown_told: bool = False
+    # When the guest could first be asked to end, on the monotonic clock.
+    ending_since: float | None = None
 
 
 @dataclass(slots=True)
@@ -89,7 +91,7 @@ class SyncLoop:
             return None
         memory = self._remembered(key, vmi)
         view = self._view(key, vmi)
-        plan = plan_sync(vmi, self.node, view, self.clock.now())
+        plan = plan_sync(vmi, self.node, view, self._ending_seconds(vmi, view, memory))
         failure_phase = self._carry_out(key, vmi, view, plan, memory)
         if Step.FORGET in plan.steps:
             self._forget(key, vmi)
@@ -105,6 +107,13 @@ class SyncLoop:
             # The patch changed what the next decision is made from.
             return Again(0.0)
         return Again(plan.again) if plan.again is not None else None
+
+    def _ending_seconds(self, vmi: VirtualMachineInstance, view: LauncherView, memory: _Remembered) -> float:
+        if vmi.metadata.deletion_timestamp is None or not view.connected:
+            return 0.0
+        if memory.ending_since is None:
+            memory.ending_since = self.clock.monotonic()
+        return self.clock.monotonic() - memory.ending_since
 
     def _phase(
         self, vmi: VirtualMachineInstance, view: LauncherView, plan: SyncPlan, failure_phase: Phase | None

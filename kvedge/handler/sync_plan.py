@@ -7,14 +7,12 @@ loop looks again.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
 from enum import Enum
 
 from kvedge.handler.domain_outcome import ALIVE, ENDED, grace_seconds, phase_of
 from kvedge.resources.phases import Phase
 from kvedge.resources.vmi import VirtualMachineInstance
 from kvedge.rpc.launcher_pb2 import DOMAIN_STATE_ABSENT, DOMAIN_STATE_STARTING, DomainStatus
-from kvedge.runtime.clock import parse_rfc3339
 
 # KubeVirt repeats the ACPI signal at most this often: some guests ignore the first one while they boot.
 SHUTDOWN_REPEAT_SECONDS = 5.0
@@ -66,8 +64,14 @@ class SyncPlan:
     again: float | None = None
 
 
-def plan_sync(vmi: VirtualMachineInstance | None, node: str, launcher: LauncherView, now: datetime) -> SyncPlan:
-    """What to do for a VMI of `node`; None for one that is gone."""
+def plan_sync(
+    vmi: VirtualMachineInstance | None, node: str, launcher: LauncherView, ending_seconds: float = 0.0
+) -> SyncPlan:
+    """What to do for a VMI of `node`; None for one that is gone.
+
+    `ending_seconds` is for how long its guest could be asked to end: by this node's own monotonic clock, as the time in
+    the VMI is of another machine, whose clock may be hours away.
+    """
     if vmi is None or vmi.status.node_name != node:
         return SyncPlan(steps=(Step.FORGET,))
     phase = vmi.status.phase
@@ -81,7 +85,7 @@ def plan_sync(vmi: VirtualMachineInstance | None, node: str, launcher: LauncherV
     if launcher.status.state in ENDED:
         return SyncPlan(phase=phase_of(vmi, launcher.status), reason=launcher.status.message)
     if vmi.metadata.deletion_timestamp is not None:
-        return _plan_end(vmi, launcher, launcher.status, now)
+        return _plan_end(vmi, launcher, launcher.status, ending_seconds)
     return SyncPlan(() if launcher.synced else (Step.SYNC,), phase_of(vmi, launcher.status))
 
 
@@ -95,12 +99,13 @@ def _plan_without_launcher(vmi: VirtualMachineInstance, launcher: LauncherView) 
     return SyncPlan((Step.CONNECT,), vmi.status.phase, again=CONNECT_SECONDS)
 
 
-def _plan_end(vmi: VirtualMachineInstance, launcher: LauncherView, status: DomainStatus, now: datetime) -> SyncPlan:
+def _plan_end(
+    vmi: VirtualMachineInstance, launcher: LauncherView, status: DomainStatus, ending_seconds: float
+) -> SyncPlan:
     if status.state == DOMAIN_STATE_ABSENT:
         return SyncPlan(phase="Failed", reason="deleted before the guest was started")
     phase: Phase = "Running" if status.state in ALIVE else vmi.status.phase
-    requested = parse_rfc3339(vmi.metadata.deletion_timestamp or "")
-    left = grace_seconds(vmi) - (now - requested).total_seconds()
+    left = grace_seconds(vmi) - ending_seconds
     if left <= 0 or status.state == DOMAIN_STATE_STARTING:
         return SyncPlan((Step.KILL,), phase, again=SHUTDOWN_REPEAT_SECONDS)
     waited = launcher.signalled_seconds

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
-
 import pytest
 
 from kvedge.handler.sync_plan import STARTING_SECONDS, UNRESPONSIVE_SECONDS, LauncherView, Step, plan_sync
@@ -12,17 +10,21 @@ from kvedge.resources.phases import Phase
 from kvedge.resources.vmi import VirtualMachineInstance
 from kvedge.rpc import launcher_pb2 as pb
 
-NOW = datetime(2026, 5, 1, 12, 0, 0, tzinfo=UTC)
 NODE = "edge-1"
 
 
-def vmi(phase: Phase = "Scheduled", deleted_for: float | None = None, **spec: object) -> VirtualMachineInstance:
+def vmi(phase: Phase = "Scheduled", deleted: str = "", **spec: object) -> VirtualMachineInstance:
     metadata: dict[str, object] = {"name": "web", "namespace": "default", "uid": "u1"}
-    if deleted_for is not None:
-        metadata["deletionTimestamp"] = (NOW - timedelta(seconds=deleted_for)).strftime("%Y-%m-%dT%H:%M:%SZ")
+    if deleted:
+        metadata["deletionTimestamp"] = deleted
     return decode(
         VirtualMachineInstance, {"metadata": metadata, "spec": spec, "status": {"phase": phase, "nodeName": NODE}}
     )
+
+
+def ending(phase: Phase, **spec: object) -> VirtualMachineInstance:
+    """One that was deleted by another machine, whose clock is years behind."""
+    return vmi(phase, "2019-05-01T12:00:00Z", **spec)
 
 
 def launcher(state: int, reason: int = 0, **more: object) -> LauncherView:
@@ -31,36 +33,36 @@ def launcher(state: int, reason: int = 0, **more: object) -> LauncherView:
 
 
 def test_a_vmi_that_is_gone_is_forgotten() -> None:
-    assert plan_sync(None, NODE, LauncherView(), NOW).steps == (Step.FORGET,)
+    assert plan_sync(None, NODE, LauncherView()).steps == (Step.FORGET,)
 
 
 def test_a_vmi_of_another_node_is_never_touched() -> None:
-    assert plan_sync(vmi(), "edge-2", launcher(pb.DOMAIN_STATE_RUNNING), NOW).steps == (Step.FORGET,)
+    assert plan_sync(vmi(), "edge-2", launcher(pb.DOMAIN_STATE_RUNNING)).steps == (Step.FORGET,)
 
 
 def test_a_vmi_that_the_controller_still_owns_is_left_alone() -> None:
-    plan = plan_sync(vmi("Scheduling"), NODE, LauncherView(), NOW)
+    plan = plan_sync(vmi("Scheduling"), NODE, LauncherView())
     assert (plan.steps, plan.phase) == ((), "Scheduling")
 
 
 def test_a_scheduled_vmi_waits_for_its_launcher() -> None:
-    plan = plan_sync(vmi(), NODE, LauncherView(), NOW)
+    plan = plan_sync(vmi(), NODE, LauncherView())
     assert plan.steps == (Step.CONNECT,)
     assert plan.again is not None
 
 
 def test_a_launcher_without_a_domain_is_given_the_vmi() -> None:
-    plan = plan_sync(vmi(), NODE, launcher(pb.DOMAIN_STATE_ABSENT), NOW)
+    plan = plan_sync(vmi(), NODE, launcher(pb.DOMAIN_STATE_ABSENT))
     assert (plan.steps, plan.phase) == ((Step.SYNC,), "Scheduled")
 
 
 def test_a_launcher_that_came_back_under_a_running_guest_is_given_its_interfaces_again() -> None:
-    plan = plan_sync(vmi("Running"), NODE, launcher(pb.DOMAIN_STATE_RUNNING), NOW)
+    plan = plan_sync(vmi("Running"), NODE, launcher(pb.DOMAIN_STATE_RUNNING))
     assert (plan.steps, plan.phase) == ((Step.SYNC,), "Running")
 
 
 def test_a_running_guest_needs_nothing() -> None:
-    plan = plan_sync(vmi("Running"), NODE, launcher(pb.DOMAIN_STATE_RUNNING, synced=True), NOW)
+    plan = plan_sync(vmi("Running"), NODE, launcher(pb.DOMAIN_STATE_RUNNING, synced=True))
     assert (plan.steps, plan.phase, plan.again) == ((), "Running", None)
 
 
@@ -89,19 +91,19 @@ def test_a_running_guest_needs_nothing() -> None:
     ],
 )
 def test_how_a_domain_ended_decides_the_phase(state: int, reason: int, spec: dict[str, object], phase: str) -> None:
-    plan = plan_sync(vmi("Running", **spec), NODE, launcher(state, reason, synced=True), NOW)
+    plan = plan_sync(vmi("Running", **spec), NODE, launcher(state, reason, synced=True))
     assert (plan.steps, plan.phase) == ((), phase)
 
 
 def test_an_ended_domain_is_acknowledged_only_when_the_result_has_been_recorded() -> None:
     ended = launcher(pb.DOMAIN_STATE_SHUTOFF, pb.DOMAIN_REASON_SHUTDOWN)
-    assert Step.ACKNOWLEDGE not in plan_sync(vmi("Running"), NODE, ended, NOW).steps
-    assert plan_sync(vmi("Succeeded"), NODE, ended, NOW).steps == (Step.ACKNOWLEDGE, Step.FORGET)
+    assert Step.ACKNOWLEDGE not in plan_sync(vmi("Running"), NODE, ended).steps
+    assert plan_sync(vmi("Succeeded"), NODE, ended).steps == (Step.ACKNOWLEDGE, Step.FORGET)
 
 
 def test_a_vmi_that_ended_is_never_started_again() -> None:
     for phase in ("Succeeded", "Failed"):
-        plan = plan_sync(vmi(phase), NODE, launcher(pb.DOMAIN_STATE_ABSENT), NOW)
+        plan = plan_sync(vmi(phase), NODE, launcher(pb.DOMAIN_STATE_ABSENT))
         assert Step.SYNC not in plan.steps
 
 
@@ -109,30 +111,28 @@ class TestEnd:
     """A VMI that is being deleted."""
 
     def test_the_guest_is_asked_first(self) -> None:
-        plan = plan_sync(vmi("Running", 0), NODE, launcher(pb.DOMAIN_STATE_RUNNING, synced=True), NOW)
+        plan = plan_sync(ending("Running"), NODE, launcher(pb.DOMAIN_STATE_RUNNING, synced=True))
         assert plan.steps == (Step.SHUTDOWN,)
 
     def test_it_is_asked_again_after_five_seconds_and_not_before(self) -> None:
         early = launcher(pb.DOMAIN_STATE_RUNNING, synced=True, signalled_seconds=2.0)
-        plan = plan_sync(vmi("Running", 10), NODE, early, NOW)
+        plan = plan_sync(ending("Running"), NODE, early, 10)
         assert plan.steps == ()
         assert plan.again == pytest.approx(3.0)
         late = launcher(pb.DOMAIN_STATE_RUNNING, synced=True, signalled_seconds=5.0)
-        assert plan_sync(vmi("Running", 10), NODE, late, NOW).steps == (Step.SHUTDOWN,)
+        assert plan_sync(ending("Running"), NODE, late, 10).steps == (Step.SHUTDOWN,)
 
     def test_it_is_killed_when_its_grace_period_is_over(self) -> None:
         running = launcher(pb.DOMAIN_STATE_RUNNING, synced=True, signalled_seconds=1.0)
-        assert plan_sync(vmi("Running", 31), NODE, running, NOW).steps == (Step.KILL,)
-        assert plan_sync(vmi("Running", 29), NODE, running, NOW).steps == ()
+        assert plan_sync(ending("Running"), NODE, running, 31).steps == (Step.KILL,)
+        assert plan_sync(ending("Running"), NODE, running, 29).steps == ()
 
     def test_a_grace_period_of_zero_kills_at_once(self) -> None:
-        plan = plan_sync(
-            vmi("Running", 0, terminationGracePeriodSeconds=0), NODE, launcher(pb.DOMAIN_STATE_RUNNING), NOW
-        )
+        plan = plan_sync(ending("Running", terminationGracePeriodSeconds=0), NODE, launcher(pb.DOMAIN_STATE_RUNNING))
         assert plan.steps == (Step.KILL,)
 
     def test_a_guest_that_was_never_started_is_not_started_any_more(self) -> None:
-        plan = plan_sync(vmi("Scheduled", 1), NODE, launcher(pb.DOMAIN_STATE_ABSENT), NOW)
+        plan = plan_sync(ending("Scheduled"), NODE, launcher(pb.DOMAIN_STATE_ABSENT))
         assert (plan.steps, plan.phase) == ((), "Failed")
 
 
@@ -141,20 +141,20 @@ class TestWithoutLauncher:
 
     def test_the_last_word_that_it_left_counts(self) -> None:
         word = pb.DomainStatus(state=pb.DOMAIN_STATE_SHUTOFF, reason=pb.DOMAIN_REASON_SHUTDOWN)
-        assert plan_sync(vmi("Running"), NODE, LauncherView(last_word=word), NOW).phase == "Succeeded"
+        assert plan_sync(vmi("Running"), NODE, LauncherView(last_word=word)).phase == "Succeeded"
 
     def test_a_last_word_of_a_guest_that_runs_is_no_outcome(self) -> None:
         word = pb.DomainStatus(state=pb.DOMAIN_STATE_RUNNING)
-        assert plan_sync(vmi("Running"), NODE, LauncherView(last_word=word), NOW).phase == "Running"
+        assert plan_sync(vmi("Running"), NODE, LauncherView(last_word=word)).phase == "Running"
 
     def test_it_is_given_time_and_then_called_failed(self) -> None:
-        before = plan_sync(vmi("Running"), NODE, LauncherView(down_seconds=UNRESPONSIVE_SECONDS - 1), NOW)
-        after = plan_sync(vmi("Running"), NODE, LauncherView(down_seconds=UNRESPONSIVE_SECONDS), NOW)
+        before = plan_sync(vmi("Running"), NODE, LauncherView(down_seconds=UNRESPONSIVE_SECONDS - 1))
+        after = plan_sync(vmi("Running"), NODE, LauncherView(down_seconds=UNRESPONSIVE_SECONDS))
         assert (before.phase, after.phase) == ("Running", "Failed")
         assert "has not answered" in after.reason
 
     def test_one_that_still_starts_on_a_busy_box_is_given_more(self) -> None:
-        late = plan_sync(vmi("Scheduled"), NODE, LauncherView(down_seconds=STARTING_SECONDS - 1), NOW)
-        never = plan_sync(vmi("Scheduled"), NODE, LauncherView(down_seconds=STARTING_SECONDS), NOW)
+        late = plan_sync(vmi("Scheduled"), NODE, LauncherView(down_seconds=STARTING_SECONDS - 1))
+        never = plan_sync(vmi("Scheduled"), NODE, LauncherView(down_seconds=STARTING_SECONDS))
         assert (late.phase, late.steps) == ("Scheduled", (Step.CONNECT,))
         assert (never.phase, never.reason) == ("Failed", "the launcher has not answered for 240 s")
