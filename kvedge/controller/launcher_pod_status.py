@@ -16,6 +16,7 @@ from kvedge.resources.names import COMPUTE_CONTAINER
 SYNCHRONIZED: Final = "Synchronized"
 _FINAL_PHASES: Final = frozenset({"Succeeded", "Failed"})
 _DISRUPTION: Final = "DisruptionTarget"
+_COLLECTED: Final = "DeletionByPodGC"
 _NEVER_PULLED: Final = "ErrImageNeverPull"
 # What kubelets and the node agent call it, and what the VMI says of it.
 _WAITING_REASONS: Final[Mapping[str, str]] = {
@@ -40,6 +41,17 @@ def has_ended(pod: Pod) -> bool:
     Kubernetes' Pod garbage collector writes a final phase, for a node that is gone or was declared out of service.
     """
     return pod.status.phase in _FINAL_PHASES or _termination(pod) is not None
+
+
+def may_still_run(pod: Pod) -> bool:
+    """Whether the Pod is called failed, and nobody has said of the launcher in it that it ended.
+
+    So a kubelet that restarts speaks of a Pod that it does not take back: it ends the launcher only afterwards, or
+    never, when its container runtime hangs. The Pod garbage collector speaks so of a node that is no more.
+    """
+    by = disruption(pod)
+    is_collected = by is not None and by.reason == _COLLECTED
+    return pod.status.phase == "Failed" and _termination(pod) is None and not is_collected
 
 
 def has_succeeded(pod: Pod) -> bool:

@@ -25,6 +25,7 @@ from kvedge.controller.launcher_pod_status import (
     has_ended,
     has_ready_containers,
     has_succeeded,
+    may_still_run,
     start_failure,
 )
 from kvedge.controller.node_plan import UNRESPONSIVE, NodeState
@@ -195,6 +196,11 @@ def _plan_without_launcher(view: VmiView, pod: Pod | None, now: datetime) -> Vmi
     if view.podless_seconds < patience:
         waiting = after_hand_over(vmi, pod, node, now) if pod is not None else vmi.status
         return VmiPlan(_patches(vmi, waiting), _news(vmi, pod, waiting), patience - view.podless_seconds)
+    if pod is not None and may_still_run(pod) and _has_witness(node):
+        # The handler sees whether the launcher ends: what is left of a Pod that failed goes from the API at once, and
+        # nothing would keep the next run from starting beside this one. What ends the wait changes the VMI or the Node.
+        waiting = after_hand_over(vmi, pod, node, now)
+        return VmiPlan(_patches(vmi, waiting), _news(vmi, pod, waiting))
     phase: Phase = "Succeeded" if pod is not None and has_succeeded(pod) else "Failed"
     warning = None
     reason = "" if phase == "Succeeded" else _why_over(pod)
@@ -205,6 +211,13 @@ def _plan_without_launcher(view: VmiView, pod: Pod | None, now: datetime) -> Vmi
     status = with_phase(after_hand_over(vmi, pod, node, now), phase, reason, now)
     confirmed = () if pod is not None else (ConfirmPodLost(),)
     return VmiPlan((*confirmed, *_patches(vmi, status)), warning)
+
+
+def _has_witness(node: NodeState | None) -> bool:
+    """Whether somebody will say how the launcher ended: the node's handler, or who comes back with a lost node."""
+    if node is None or node.out_of_service:
+        return False
+    return not node.unresponsive or bool(node.trouble)
 
 
 def _plan_deletion(view: VmiView, now: datetime) -> VmiPlan:

@@ -11,6 +11,7 @@ from kvedge.resources.codec import decode
 from kvedge.resources.core import (
     ContainerState,
     ContainerStateRunning,
+    ContainerStateTerminated,
     ContainerStateWaiting,
     ContainerStatus,
     Pod,
@@ -97,12 +98,20 @@ def a_pod(vmi: VirtualMachineInstance, phase: str = "Pending", node: str = "", w
     state = ContainerState(waiting=ContainerStateWaiting(reason=waiting, message="no such image"))
     if phase == "Running":
         state = ContainerState(running=ContainerStateRunning(started_at="2026-01-02T03:00:00Z"))
+    if phase in ("Succeeded", "Failed"):
+        state = ended(phase)
     container = ContainerStatus(
         name="compute", ready=phase == "Running", restart_count=0, image="i", image_id="", state=state
     )
     ready = Condition(type="Ready", status="True" if phase == "Running" else "False", reason="")
     pod.status = PodStatus(phase=phase, conditions=[ready], container_statuses=[container])
     return pod
+
+
+def ended(phase: str) -> ContainerState:
+    """How a kubelet tells of a launcher that has exited."""
+    code = 0 if phase == "Succeeded" else 1
+    return ContainerState(terminated=ContainerStateTerminated(exit_code=code, reason="Error" if code else "Completed"))
 
 
 def asked(action: str, uid: str | None = None, **data: str) -> StateChangeRequest:

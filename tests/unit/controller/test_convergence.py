@@ -39,7 +39,18 @@ from kvedge.resources.names import VM_FINALIZER
 from kvedge.resources.vm import StartFailure, VirtualMachine
 from kvedge.resources.vmi import PhaseTransition, VirtualMachineInstance
 from kvedge.runtime.clock import rfc3339
-from tests.unit.controller.builders import CONFIG, NOW, VMI_UID, a_pod, a_vm, a_vmi, asked, never_ran, patched
+from tests.unit.controller.builders import (
+    CONFIG,
+    NOW,
+    VMI_UID,
+    a_pod,
+    a_vm,
+    a_vmi,
+    asked,
+    ended,
+    never_ran,
+    patched,
+)
 
 RUNNING = ContainerState(running=ContainerStateRunning(started_at="2026-01-02T03:00:00Z"))
 
@@ -100,9 +111,9 @@ class World:
 
     @property
     def rests(self) -> bool:
-        """Whether nobody plans anything, now or later."""
+        """Whether nobody plans anything, now or later; who waits for a node that is cut off looks again and again."""
         plans = (self.plan_vm(self.view()), self.plan_vmi(self.view()))
-        return all(not plan.actions and plan.again_after is None for plan in plans)
+        return all(not plan.actions and (self.is_cut or plan.again_after is None) for plan in plans)
 
     def do(self, view: View, action: VmAction | VmiAction) -> None:
         match action:
@@ -256,6 +267,7 @@ class World:
         self._enter(phase)
         if pod is not None:
             pod.status.phase = "Succeeded" if phase == "Succeeded" else "Failed"
+            pod.status.container_statuses[0].state = ended(pod.status.phase)
 
     def node_is_cut_off(self) -> None:
         """What ran goes on; after some time Kubernetes asks all its Pods to end, in vain."""

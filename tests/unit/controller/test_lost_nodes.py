@@ -244,3 +244,40 @@ def test_a_launcher_that_had_not_started_when_its_node_was_lost_is_marked_too():
     made = after(made, planned(made, going(pod)))
     assert (made.status.phase, made.status.reason) == ("Failed", "PodTerminating")
     assert "node.kubernetes.io/out-of-service" in ready(made).message
+
+
+def refused(vmi: VirtualMachineInstance) -> Pod:
+    """A kubelet that restarted does not take the Pod back; of the launcher in it nobody has said anything."""
+    pod = a_pod(vmi, "Failed", "node-1")
+    pod.status.container_statuses = []
+    return pod
+
+
+@pytest.mark.parametrize(
+    "node", [FINE, LOST, SILENT], ids=["node is fine", "node is lost", "lost, and silent for long"]
+)
+def test_a_pod_that_is_called_failed_may_run_as_long_as_somebody_can_tell(node: NodeState):
+    vmi = a_vmi("Running")
+    pod = refused(vmi)
+    plan = planned(vmi, pod, node=node, podless=3600.0)
+    assert after(vmi, plan).status.phase == "Running"
+    assert not any(isinstance(action, DeletePod) for action in plan.actions)
+
+
+@pytest.mark.parametrize(
+    "node",
+    [
+        NodeState("node-1", unresponsive=True),
+        NodeState("node-1", trouble="gone", unresponsive=True, out_of_service=True),
+    ],
+    ids=["its handler is silent, its kubelet works", "it is declared dead"],
+)
+def test_a_pod_that_is_called_failed_has_failed_when_nobody_will_tell(node: NodeState):
+    vmi = a_vmi("Running")
+    assert after(vmi, planned(vmi, refused(vmi), node=node, podless=ENDED_SECONDS)).status.phase == "Failed"
+
+
+def test_a_failed_pod_whose_launcher_is_said_to_have_ended_is_not_waited_for():
+    vmi = a_vmi("Running")
+    pod = exited(a_pod(vmi, "Failed", "node-1"), 137)
+    assert after(vmi, planned(vmi, pod, node=FINE, podless=ENDED_SECONDS)).status.phase == "Failed"
