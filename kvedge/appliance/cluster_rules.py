@@ -10,8 +10,8 @@ from typing import Final, Literal
 
 from kvedge.resources.version_skew import Skew, skew
 
-# The first with sidecar containers, which a launcher Pod may have, on by default.
-_OLDEST: Final = (1, 29)
+# The first with ValidatingAdmissionPolicy, which keeps a node's handler to its node; sidecar containers came before.
+_OLDEST: Final = (1, 30)
 
 
 def too_old(version: str, what: str, remedy: str) -> str:
@@ -20,7 +20,7 @@ def too_old(version: str, what: str, remedy: str) -> str:
     if found is None or (int(found[1]), int(found[2])) >= _OLDEST:
         return ""
     oldest = ".".join(str(part) for part in _OLDEST)
-    return f"{what} is Kubernetes {version}, and kvedge needs {oldest} or newer (sidecar containers): upgrade {remedy}"
+    return f"{what} is Kubernetes {version}, and kvedge needs {oldest} or newer (admission policies): upgrade {remedy}"
 
 
 def wrong_order(role: Literal["server", "agent"], control_plane: str, own: str) -> str:

@@ -6,6 +6,7 @@ Distributions that have the kubelet inside a program of theirs (k3s, RKE2) are k
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -41,14 +42,23 @@ def kubelet_facts(words: Sequence[str]) -> KubeletFacts | None:
 
 def running_kubelet(proc: Path = Path("/proc")) -> KubeletFacts | None:
     """The kubelet of this host, or None where none runs as a program of its own."""
+    own = _processes_seen_by(proc / "self")
     for entry in sorted(proc.iterdir()):
         if entry.name.isdigit():
             # A process may end while it is looked at.
             with suppress(FileNotFoundError, ProcessLookupError):
+                # Anybody in a container may call a program so: what it says would be believed by root.
+                if entry.stat().st_uid != 0 or _processes_seen_by(entry) != own:
+                    continue
                 words = (entry / "cmdline").read_bytes().decode(errors="replace").rstrip("\0").split("\0")
                 if (found := kubelet_facts(words)) is not None:
                     return found
     return None
+
+
+def _processes_seen_by(process: Path) -> str:
+    """The PID namespace that a process is in: a container has its own."""
+    return os.readlink(process / "ns/pid")
 
 
 def _value(words: Sequence[str], flag: str) -> str:

@@ -12,6 +12,7 @@ from typing import Final
 from kvedge.resources.core import (
     Capabilities,
     Container,
+    EmptyDirVolume,
     EnvVar,
     HostPathVolume,
     PodVolume,
@@ -27,6 +28,7 @@ HOST_USR: Final = "host-usr"
 KEEP_ALIVE: Final = ("/usr/bin/sh", "-c", 'trap "exit 0" TERM; while :; do /usr/bin/sleep 86400 & wait $!; done')
 # An image made from nothing has no program loader. Debian's for amd64 is a link into /lib.
 _HOST_LIBRARIES: Final = (("host-lib", "/usr/lib", "/lib"),)
+_NO_SETTINGS: Final = "no-settings"
 _HOST_LIBRARIES_AMD64: Final = (*_HOST_LIBRARIES, ("host-lib64", "/usr/lib64", "/lib64"))
 # KubeVirt's, but for the CPU's limit, which is 10m there: the runtime's own work to start the container counts, and it
 # stood still for 0.15 s on a fast machine at 10m, and not at all at 100m. The memory was 3 MB at most.
@@ -36,10 +38,11 @@ _LIMITS: Final[dict[str, str | int]] = {"cpu": "100m", "memory": "40M"}
 
 def host_library_volumes(architecture: str) -> list[PodVolume]:
     """The volumes that such containers need besides the host's /usr, which the launcher has too."""
-    return [
+    host = [
         PodVolume(name=name, host_path=HostPathVolume(path=path, type="Directory"))
         for name, path, _ in _libraries(architecture)
     ]
+    return [*host, PodVolume(name=_NO_SETTINGS, empty_dir=EmptyDirVolume())]
 
 
 def disk_container(tree: ImageTree, pull_policy: str, architecture: str) -> Container:
@@ -56,6 +59,8 @@ def disk_container(tree: ImageTree, pull_policy: str, architecture: str) -> Cont
         resources=ResourceRequirements(requests=dict(_REQUESTS), limits=dict(_LIMITS)),
         volume_mounts=[
             *(VolumeMount(name=name, mount_path=target, read_only=True) for name, target in host),
+            # The program loader reads its preloads and its cache from there: those of the image are code of the image.
+            VolumeMount(name=_NO_SETTINGS, mount_path="/etc"),
             VolumeMount(name=tree.name, mount_path=tree.path, read_only=True),
         ],
         security_context=SecurityContext(

@@ -16,7 +16,7 @@ from kvedge.handler.capability_seed import ProbeError
 from kvedge.handler.container_disk_mounts import ContainerDiskMounts
 from kvedge.handler.device_claims import DeviceClaims
 from kvedge.handler.device_plugin import shared_devices
-from kvedge.handler.device_plugins import DevicePlugins
+from kvedge.handler.device_plugins import KUBELET_SOCKET, DevicePlugins
 from kvedge.handler.guest_network import GuestNetwork
 from kvedge.handler.kernel_modules import load_missing_modules
 from kvedge.handler.kvm_check import Accelerator
@@ -62,6 +62,8 @@ _FIXED_PLUGINS: Final = Path("/var/lib/kubelet/device-plugins")
 def plugin_directory(kubelet: Path, fixed: Path = _FIXED_PLUGINS) -> Path:
     """Where plugins meet the kubelet of this node: beside its Pods where there is such a place, else the fixed one."""
     own = kubelet / "device-plugins"
+    if not (own / KUBELET_SOCKET).exists() and (fixed / KUBELET_SOCKET).exists():
+        return fixed
     return own if own.is_dir() else fixed
 
 

@@ -37,13 +37,14 @@ class ServerError(Exception):
 
 
 def split_address(text: str) -> tuple[str, int]:
-    """Host and port of `host:port`; IPv6 hosts in brackets.
+    """Host and port of `host:port`; IPv6 hosts in brackets, or bare, as Kubernetes tells a Pod its host's address.
 
     Raises:
         ServerError: when it is not that.
     """
-    parts = urlsplit(f"//{text}")
+    bare, _, last = text.rpartition(":")
     try:
+        parts = urlsplit(f"//[{bare}]:{last}" if ":" in bare and not bare.startswith("[") else f"//{text}")
         host, port = parts.hostname, parts.port
     except ValueError as error:
         raise ServerError(f"{text} is not host:port: {error}") from error

@@ -14,6 +14,7 @@ from typing import Final, TypeVar
 
 import msgspec
 
+from kvedge.resources.codec import learn
 from kvedge.storage.image_errors import StoreError
 from kvedge.storage.image_manifest import ImageConfig
 from kvedge.storage.image_rules import Origin
@@ -123,3 +124,8 @@ def sync_directory(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+# Workers, pulls and verbs read records at the same time.
+for _record in (NameRecord, ImageRecord):
+    learn(_record)

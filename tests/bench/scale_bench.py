@@ -133,7 +133,7 @@ def _measure(report: Report, server: EitherServer, roles: dict[str, psutil.Proce
         each = (cpu_seconds([process]) - used[role]) / count
         report.add(Row(f"{label}: CPU time of the {role} per VMI", "s", each))
     calls = server.server.role_calls()[calls_before:]
-    writes = Counter(f"{call.verb} {call.resource}" for call in calls if _is_write(call))
+    writes = Counter(f"{call.verb} {call.resource}" for call in calls if is_write(call))
     report.add(Row(f"{label}: writes of controller and api per VMI", "", sum(writes.values()) / count))
     report.notes.append(f"{label}: " + ", ".join(f"{what} {many / count:.2f}" for what, many in writes.most_common(6)))
     _memory(report, roles, count)
@@ -141,7 +141,8 @@ def _measure(report: Report, server: EitherServer, roles: dict[str, psutil.Proce
     watch.stop()
 
 
-def _is_write(call: RoleCall) -> bool:
+def is_write(call: RoleCall) -> bool:
+    """Whether a role changed an object; heartbeats and courtesies do not count, as in KubeVirt's figures."""
     return call.verb in _CHANGES and call.resource not in ("leases", "events") and call.user != _PLAYER
 
 

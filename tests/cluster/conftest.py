@@ -1,6 +1,7 @@
 """The cluster under test: the one that $KUBECONFIG names, with kvedge on it, or one of this machine's own.
 
-Set KVEDGE_TEST_IMAGE to a container disk that the nodes of such a cluster have or can pull.
+Set KVEDGE_TEST_IMAGE to a container disk that the nodes of such a cluster have or can pull, and KVEDGE_TEST_CONTAINERD
+to the directory of another containerd than the distribution's for the nodes of one of this machine's own.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         return
     if missing := missing_programs() + missing_runtime():
         pytest.skip(f"needs KUBECONFIG, or on this machine {', '.join(missing)}")
-    local = LocalCluster.create(tmp_path_factory.mktemp("c"), 2)
+    containerd = Path(os.environ.get("KVEDGE_TEST_CONTAINERD", "/usr/bin"))
+    local = LocalCluster.create(tmp_path_factory.mktemp("c"), 2, containerd)
     yield local
     local.remove()
 

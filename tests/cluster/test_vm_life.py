@@ -94,3 +94,10 @@ def test_a_guest_that_is_killed_obeys_its_run_strategy(
     found = own_cluster.vmi(name)
     assert len(own_cluster.qemu_pids(found.metadata.uid) if found else ()) == int(runs_again)
     own_cluster.remove_vm(name)
+
+
+def test_no_role_was_refused_what_it_asked_for(own_cluster: LocalCluster) -> None:
+    calls = own_cluster.plane.api.role_calls()
+    assert calls
+    refused = {f"{call.group}: {call.verb} {call.api_group}/{call.resource}" for call in calls if call.code == 403}
+    assert refused == set()

@@ -123,12 +123,15 @@ def _watch(pid: int, output: int, problem: int, deadline: float) -> ExecAnswer:
                 poll.unregister(descriptor)
             kept[descriptor] += part[: LONGEST_OUTPUT - len(kept[descriptor])]
         # What it has left behind may hold the pipes open, and is not waited for.
-        if ended in ready and not ready & kept.keys():
+        if ended in ready and (not ready & kept.keys() or time.monotonic() >= deadline):
             break
         if ended not in ready and time.monotonic() >= deadline:
             # All of its session that has not gone its own way.
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(pid, signal.SIGKILL)
+            # One that has not got to a session of its own yet.
+            with contextlib.suppress(ProcessLookupError):
+                signal.pidfd_send_signal(ended, signal.SIGKILL)
             os.waitpid(pid, 0)
             return {"late": True, "output": _text(kept[output])}
     _, status = os.waitpid(pid, 0)

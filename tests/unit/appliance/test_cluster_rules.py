@@ -12,8 +12,8 @@ from kvedge.appliance.cluster_rules import too_old, wrong_order
 @pytest.mark.parametrize(
     ("version", "is_old"),
     [
-        pytest.param("v1.28.15+k3s1", True, id="the last one without sidecars"),
-        pytest.param("v1.29.0", False, id="the first one with them"),
+        pytest.param("v1.29.15+k3s1", True, id="the last one without admission policies"),
+        pytest.param("v1.30.0", False, id="the first one with them"),
         pytest.param("v1.36.2-rc.1", False, id="a new one"),
         pytest.param("v1.9.11", True, id="numbers, not texts, are compared"),
         pytest.param("v2.0.0", False, id="another major version"),
@@ -27,7 +27,7 @@ def test_a_kubernetes_without_sidecars_is_refused(version: str, is_old: bool) ->
 def test_a_refusal_says_what_is_to_be_upgraded() -> None:
     text = too_old("v1.28.4+k3s1", "the kubelet of edge-1", "this node's Kubernetes")
     assert text == (
-        "the kubelet of edge-1 is Kubernetes v1.28.4+k3s1, and kvedge needs 1.29 or newer (sidecar containers):"
+        "the kubelet of edge-1 is Kubernetes v1.28.4+k3s1, and kvedge needs 1.30 or newer (admission policies):"
         " upgrade this node's Kubernetes"
     )
 

@@ -47,12 +47,18 @@ def test_a_kubelet_is_read_by_its_command_line(words: str, expected: KubeletFact
     assert kubelet_facts(words.split()) == expected
 
 
-def test_the_kubelet_that_runs_is_found_among_all_processes(tmp_path: Path) -> None:
-    for pid, words in {"1": ["/sbin/init"], "70": ["kubelet", "--root-dir=/a"]}.items():
-        (tmp_path / pid).mkdir()
-        (tmp_path / pid / "cmdline").write_bytes("\0".join([*words, ""]).encode())
+def _add_process(directory: Path, words: list[str], namespace: str) -> None:
+    (directory / "ns").mkdir(parents=True)
+    (directory / "cmdline").write_bytes("\0".join([*words, ""]).encode())
+    (directory / "ns/pid").symlink_to(namespace)
+
+
+def test_the_kubelet_that_runs_is_found_among_all_processes_but_those_of_containers(tmp_path: Path) -> None:
+    hostile = ["kubelet", "--root-dir=/var/lib/kubelet/pods/1/volumes"]
+    for pid, words in {"1": ["/sbin/init"], "60": hostile, "70": ["kubelet", "--root-dir=/a"]}.items():
+        _add_process(tmp_path / pid, words, "pid:[9]" if words is hostile else "pid:[1]")
     (tmp_path / "71").mkdir()
-    (tmp_path / "self").mkdir()
+    _add_process(tmp_path / "self", ["kvedge"], "pid:[1]")
     assert running_kubelet(tmp_path) == KubeletFacts("/a")
     (tmp_path / "70/cmdline").write_bytes(b"")
     assert running_kubelet(tmp_path) is None

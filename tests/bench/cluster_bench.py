@@ -1,0 +1,119 @@
+"""Measures what a VMI costs on a real cluster, beside the least that Kubernetes itself takes for a Pod.
+
+    python -m tests.bench.cluster_bench [--runs 7]
+
+Runs as root; makes a cluster of one node on this machine, as tests/cluster does, and removes it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+import psutil
+
+from kvedge.kube.informer import Informer
+from kvedge.resources.codec import JsonObject
+from kvedge.resources.core import Pod
+from kvedge.resources.vmi import VirtualMachineInstance
+from tests.bench.bench_guest import bench_vmi
+from tests.bench.process_memory import memory_of
+from tests.bench.report import Report, Row, median, spread
+from tests.bench.scale_bench import is_write
+from tests.support.cluster.control_plane import missing_programs
+from tests.support.cluster.kvedge_cluster import LocalCluster
+from tests.support.cluster.machine_node import PAUSE, missing_runtime
+from tests.support.waiting import wait_until
+
+T = TypeVar("T", Pod, VirtualMachineInstance)
+_SECONDS = 120.0
+
+
+def main() -> int:
+    """Measure."""
+    parser = argparse.ArgumentParser("tests/bench/cluster_bench", description=__doc__.partition("\n")[0])
+    parser.add_argument("--runs", type=int, default=7, help="of which the median is taken (7)")
+    runs = parser.parse_args().runs
+    if missing := missing_programs() + missing_runtime():
+        parser.error(f"needs {', '.join(missing)}")
+    directory, report = Path(tempfile.mkdtemp(prefix="kvbench-")), Report()
+    cluster = LocalCluster.create(directory / "c", 1)
+    try:
+        _measure(cluster, runs, report)
+    finally:
+        cluster.remove()
+        shutil.rmtree(directory, ignore_errors=True)
+    report.show()
+    return 0
+
+
+def _measure(cluster: LocalCluster, runs: int, report: Report) -> None:
+    # The first of each fills caches.
+    pods = [_timed(cluster, Pod, _sleeper(f"pod-{number}"), _pod_runs) for number in range(runs + 1)][1:]
+    _timed(cluster, VirtualMachineInstance, bench_vmi("vmi-warm", network=True), _vmi_runs)
+    before = len(cluster.plane.api.role_calls())
+    vmis = [
+        _timed(cluster, VirtualMachineInstance, bench_vmi(f"vmi-{number}", network=True), _vmi_runs)
+        for number in range(runs)
+    ]
+    calls = cluster.plane.api.role_calls()[before:]
+    report.add(Row("VMI created → Running (reference: a Pod that sleeps)", "s", median(vmis), median(pods)))
+    # Each of them was also deleted: what its end takes is written as well.
+    writes = Counter(f"{call.verb} {call.resource}" for call in calls if is_write(call))
+    report.add(Row("writes of kvedge's roles for one VMI, its end included", "", sum(writes.values()) / runs))
+    (role,) = [process for process in psutil.process_iter() if _is_node_role(process)]
+    report.add(Row("controller, api and handler in one process, PSS", "MB", memory_of([role]).pss))
+    report.notes.append(f"{runs} runs; Pods {spread(pods)}, VMIs {spread(vmis)}; guests are emulated (TCG)")
+    report.notes.append("writes: " + ", ".join(f"{what} {many / runs:.2f}" for what, many in writes.most_common(8)))
+
+
+def _timed(cluster: LocalCluster, kind: type[T], document: JsonObject, runs: Callable[[T], bool]) -> float:
+    """Seconds from its creation until a watch tells that it runs; it is gone afterwards."""
+    name = document["metadata"]["name"]
+    seen: list[float] = []
+    informer = Informer(cluster.client, kind, field_selector=f"metadata.name={name}")
+    informer.on_change(lambda _, new: seen.append(time.monotonic()) if new is not None and runs(new) else None)
+    informer.start()
+    informer.wait_synced(30)
+    try:
+        begun = time.monotonic()
+        cluster.client.request("POST", kind.KIND.path("default"), document)
+        wait_until(lambda: seen, f"{name} runs", _SECONDS, 0.005)
+        cluster.client.delete(kind, "default", name)
+        wait_until(lambda: informer.get("default", name) is None, f"{name} is gone", _SECONDS)
+    finally:
+        informer.stop()
+    return seen[0] - begun
+
+
+def _pod_runs(pod: Pod) -> bool:
+    return pod.status.phase == "Running"
+
+
+def _vmi_runs(vmi: VirtualMachineInstance) -> bool:
+    return vmi.status.phase == "Running"
+
+
+def _sleeper(name: str) -> JsonObject:
+    container = {"name": "sleep", "image": PAUSE, "imagePullPolicy": "Never", "command": ["/bin/sleep", "600"]}
+    spec = {"containers": [container], "terminationGracePeriodSeconds": 0, "automountServiceAccountToken": False}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": "default"}, "spec": spec}
+
+
+def _is_node_role(process: psutil.Process) -> bool:
+    try:
+        words = process.cmdline()
+    except (psutil.NoSuchProcess, psutil.ZombieProcess):
+        return False
+    return "kvedge" in words and "node" in words and "nsenter" not in words[0]
+
+
+if __name__ == "__main__":
+    sys.exit(main())
