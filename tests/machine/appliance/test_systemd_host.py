@@ -259,7 +259,9 @@ def test_an_upgrade_that_is_killed_is_simply_run_again(host: SystemdHost, after:
 
 def test_a_full_disk_at_the_programs_place_leaves_the_version_before(host: SystemdHost) -> None:
     uid, process, daemon = wait_running(host), qemu(host), main_pid(host)
-    host.run("mount", "-t", "tmpfs", "-o", "size=30m", "none", "/usr/local/bin")
+    # Room for one program, and not for two.
+    size = built_program().stat().st_size * 3 // 2
+    host.run("mount", "-t", "tmpfs", "-o", f"size={size}", "none", "/usr/local/bin")
     try:
         host.run("cp", "/root/kvedge", "/usr/local/bin/kvedge")
         done = host.run("/root/newest", "upgrade", check=False)
