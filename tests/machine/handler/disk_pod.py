@@ -70,7 +70,11 @@ class DiskPod:
         """The container of an image, with what the controller gives it."""
         host = [mount("/usr", "/usr", read_only=True)]
         host += [mount(path, target, read_only=True) for path, target in _LIBRARIES if Path(path).is_dir()]
-        return self._start(container or name, tree, argv or list(KEEP_ALIVE), [*host, self._shared(name)])
+        pid = self._start(container or name, tree, argv or list(KEEP_ALIVE), [*host, self._shared(name)])
+        if argv is None:
+            # The shell listens for its end before it waits for anything.
+            wait_until(Path(f"/proc/{pid}/task/{pid}/children").read_text, "it sleeps")
+        return pid
 
     def start_other(self, container: str, tree: Path, env: dict[str, str]) -> int:
         """A container that has nothing to do with any disk."""
