@@ -86,6 +86,7 @@ def test_an_object_is_there_and_says_that_all_is_ready(box: Box) -> None:
     assert {item.type: item.status for item in found.status.conditions} == {
         "ConfigurationValid": "True",
         "ConfigurationApplied": "True",
+        "AllNodesOfThisVersion": "True",
         "Created": "True",
         "Available": "True",
         "Progressing": "False",
