@@ -45,8 +45,8 @@ def running_kubelet(proc: Path = Path("/proc")) -> KubeletFacts | None:
     own = _processes_seen_by(proc / "self")
     for entry in sorted(proc.iterdir()):
         if entry.name.isdigit():
-            # A process may end while it is looked at.
-            with suppress(FileNotFoundError, ProcessLookupError):
+            # A process may end while it is looked at, or be closed even to root.
+            with suppress(FileNotFoundError, ProcessLookupError, PermissionError):
                 # Anybody in a container may call a program so: what it says would be believed by root.
                 if entry.stat().st_uid != 0 or _processes_seen_by(entry) != own:
                     continue

@@ -27,6 +27,8 @@ _WAITING_REASONS: Final[Mapping[str, str]] = {
     "CreateContainerConfigError": "CreateContainerConfigError",
     "CreateContainerError": "CreateContainerError",
 }
+# Its handler looks for it every two minutes where an installation has left the archive.
+_IMAGE_REMEDY: Final = "where kvedge is installed it is loaded again within minutes, else run kvedge install there"
 _DISK_NOT_RUNNING: Final = "RunContainerError"
 # The container of an image is started again and again; what others put into the Pod may do so as it likes.
 _RESTARTED_REASONS: Final = frozenset({_DISK_NOT_RUNNING, "CrashLoopBackOff"})
@@ -91,7 +93,7 @@ def start_failure(pod: Pod) -> Condition | None:
         message = waiting.message
         if status.name == COMPUTE_CONTAINER and waiting.reason == _NEVER_PULLED:
             where = f"node {pod.spec.node_name}" if pod.spec.node_name else "its node"
-            message = f"the launcher image {compute_image(pod)} is not on {where}: run kvedge install there"
+            message = f"the launcher image {compute_image(pod)} is not on {where}: {_IMAGE_REMEDY}"
         return _failure(_WAITING_REASONS[waiting.reason], message)
     return None
 

@@ -11,7 +11,6 @@ import yaml
 
 from kvedge.appliance.cluster_node_plan import NodePlace, ends_soon, node_address, node_settings, serves_still
 from kvedge.appliance.distributions import DISTRIBUTIONS, of_node, of_server
-from kvedge.appliance.image_loader import NotLoadedError, load_image
 from kvedge.appliance.install_plan import OwnFile, plan_install, plan_uninstall, plan_way_back
 from kvedge.appliance.install_steps import MakeDirectory, Remove, Step, Systemctl, WriteFile
 from kvedge.appliance.layout import Layout, role_units
@@ -54,14 +53,6 @@ def test_a_distribution_is_known_by_its_files(there: list[str], server: str, nod
 def test_every_distribution_is_told_apart() -> None:
     for places in ([item.kubeconfig for item in DISTRIBUTIONS], [item.sign for item in DISTRIBUTIONS]):
         assert len(set(places)) == len(DISTRIBUTIONS)
-
-
-def test_an_image_is_loaded_by_the_distributions_tool_and_a_failure_names_the_command(tmp_path: Path) -> None:
-    load_image(["test", "-d"], tmp_path)
-    with pytest.raises(NotLoadedError, match="`no-such-tool images import"):
-        load_image(["no-such-tool", "images", "import"], tmp_path / "a.tar")
-    with pytest.raises(NotLoadedError, match="No such file"):
-        load_image(["ls", "--"], tmp_path / "a.tar")
 
 
 def test_a_node_is_reached_at_its_internal_address() -> None:
