@@ -3,7 +3,9 @@
 Called by registration_loop.py. Touches nothing. A webhook that handlers' writes depended on would stop them from
 reporting while it is away, and one that they do not depend on lets them do anything for that while. A
 ValidatingAdmissionPolicy is neither: the server decides alone. One that has no such policies (the embedded API) keeps
-handlers to their node by its own authorization.
+handlers to their node by its own authorization. A handler that speaks as its node is judged here for VMIs only: to
+its own Node object the API server's NodeRestriction keeps it, and no fault of ours may stand between a kubelet and its
+Node.
 """
 
 from __future__ import annotations
@@ -14,7 +16,14 @@ from kvedge import __version__
 from kvedge.api.registration_manifest import Document
 from kvedge.api.run_rules import RESERVED_LABELS
 from kvedge.resources.codec import JsonObject
-from kvedge.resources.role_users import HANDLER_ACCOUNT, HANDLER_GROUP, HANDLER_PREFIX, NODE_EXTRA
+from kvedge.resources.role_users import (
+    HANDLER_ACCOUNT,
+    HANDLER_GROUP,
+    HANDLER_PREFIX,
+    NODE_EXTRA,
+    NODE_PREFIX,
+    NODES_GROUP,
+)
 
 NAME: Final = "kvedge-node-restriction"
 POLICIES: Final = "validatingadmissionpolicies"
@@ -23,15 +32,21 @@ _BASE: Final = f"/apis/{GROUP_VERSION}"
 _VMI: Final = "request.resource.resource == 'virtualmachineinstances'"
 _NODE: Final = "request.resource.resource == 'nodes'"
 _UPDATE: Final = "request.operation == 'UPDATE'"
+_BY_NODES: Final = (
+    f"'{NODES_GROUP}' in request.userInfo.groups && request.userInfo.username.startsWith('{NODE_PREFIX}')"
+)
 _BY_HANDLERS: Final = (
     f"request.userInfo.username == '{HANDLER_ACCOUNT}' || '{HANDLER_GROUP}' in request.userInfo.groups"
+    # Whoever has a node's rights without a node's name owns nothing.
+    f" || ({_VMI} && '{NODES_GROUP}' in request.userInfo.groups)"
 )
 # The node that the certificate's name, or the service account's token, speaks for.
 _OWN_NODE: Final = (
     f"'{HANDLER_GROUP}' in request.userInfo.groups && request.userInfo.username.startsWith('{HANDLER_PREFIX}')"
     f" ? request.userInfo.username.substring({len(HANDLER_PREFIX)})"
+    f" : ({_BY_NODES} ? request.userInfo.username.substring({len(NODE_PREFIX)})"
     f" : (has(request.userInfo.extra) && '{NODE_EXTRA}' in request.userInfo.extra"
-    f" ? request.userInfo.extra['{NODE_EXTRA}'][0] : '')"
+    f" ? request.userInfo.extra['{NODE_EXTRA}'][0] : ''))"
 )
 _LABELS: Final = "has({0}.metadata.labels) ? {0}.metadata.labels : {{}}"
 

@@ -33,15 +33,18 @@ _TIMEOUT_SECONDS: Final = 10
 # And for one that it can do without: a role that hangs must not hold reports up.
 _SHORT_TIMEOUT_SECONDS: Final = 2
 
+# A handler may speak as its node: see role_users.
+_BY_NODES: Final = "('system:nodes' in request.userInfo.groups && request.userInfo.username.startsWith('system:node:'))"
 _BY_ROLES: Final = (
     "request.userInfo.username.startsWith('system:serviceaccount:kvedge-system:kvedge-')"
     " || ['kvedge:controllers', 'kvedge:apis', 'kvedge:handlers'].exists(g, g in request.userInfo.groups)"
+    f" || {_BY_NODES}"
 )
 _NOT_BY_ROLES: Final[JsonObject] = {"name": "not-by-kvedge-itself", "expression": f"!({_BY_ROLES})"}
 _BY_HANDLERS: Final[JsonObject] = {
     "name": "by-handlers",
     "expression": "request.userInfo.username == 'system:serviceaccount:kvedge-system:kvedge-handler'"
-    " || 'kvedge:handlers' in request.userInfo.groups",
+    f" || 'kvedge:handlers' in request.userInfo.groups || {_BY_NODES}",
 }
 _BLOCKED_BY_WORKLOADS: Final[JsonObject] = {
     "name": "blocked-by-workloads",

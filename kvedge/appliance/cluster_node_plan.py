@@ -19,11 +19,13 @@ from kvedge.resources.codec import JsonObject
 from kvedge.resources.core import Node
 from kvedge.runtime.certificates import CertificateError, ends_at, renewal_due
 from kvedge.runtime.https_server import join_address
+from kvedge.runtime.settings import Settings
 
 # Fixed, so that a firewall can let them in: kvedge's own, and the one that KubeVirt's handler has for consoles.
 API_PORT: Final = 8443
 RELAY_PORT: Final = 8186
 _SOON: Final = timedelta(days=60)
+_HANDLER: Final = "handler"
 _FROM_OUTSIDE: Final = ("InternalIP", "ExternalIP")
 
 
@@ -31,13 +33,15 @@ _FROM_OUTSIDE: Final = ("InternalIP", "ExternalIP")
 class NodePlace:
     """What is known of this node: where its roles' kubeconfigs and its kubelet are, and its address in the cluster.
 
-    `name` is its name there, where that is not the host's.
+    `name` is its name there, where that is not the host's; `own` the kubeconfig as which it speaks for itself, where
+    its handler has none of its own.
     """
 
     roles: Path
     kubelet: Path
     address: str
     name: str = ""
+    own: Path | None = None
 
 
 def node_address(node: Node) -> str:
@@ -52,6 +56,8 @@ def node_settings(role: Literal["server", "agent"], place: NodePlace, decided: S
     An administrator's kubeconfig is decided by nobody: roles speak in their own names.
     """
     wanted: dict[str, str] = {"kubeconfig": str(place.roles), "kubelet-dir": str(place.kubelet)}
+    if place.own is not None:
+        wanted["node-kubeconfig"] = str(place.own)
     if place.name:
         wanted["node-name"] = place.name
     if role == "agent":
@@ -62,6 +68,19 @@ def node_settings(role: Literal["server", "agent"], place: NodePlace, decided: S
     kept = {key: value for key, value in wanted.items() if key not in decided}
     head = "# Written by `kvedge install` and replaced by it. What config.yaml says of these it leaves out here.\n"
     return (head + (yaml.safe_dump(kept, sort_keys=False) if kept else "")).encode()
+
+
+def handler_kubeconfig(settings: Settings, roles: Path) -> Path:
+    """The kubeconfig of this node's handler, whether it is there or not; `roles` is where they are by default.
+
+    Its own counts before its node's.
+    """
+    named = Path(settings.kubeconfig) if settings.kubeconfig else roles
+    if named.is_file() or (named / _HANDLER).is_file():
+        return named if named.is_file() else named / _HANDLER
+    if settings.node_kubeconfig:
+        return Path(settings.node_kubeconfig)
+    return named / _HANDLER if named.is_dir() or not settings.kubeconfig else named
 
 
 def serves_still(text: bytes | None, user: str, cluster: Mapping[str, Any], now: datetime) -> bool:

@@ -17,9 +17,12 @@ from kvedge.resources.cluster_manifest import applied_documents
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.kubevirt import KubeVirt
 from kvedge.resources.names import SCHEDULABLE
+from kvedge.resources.role_users import UserInfo
 
 _MANAGER: Final = "kvedge-install"
 _APPLY: Final = "application/apply-patch+yaml"
+_REVIEW: Final = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
+_ACCESS: Final = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 _PLURALS: Final = {
     "Namespace": "namespaces",
     "ServiceAccount": "serviceaccounts",
@@ -89,6 +92,28 @@ def control_plane_version(client: KubeClient) -> str:
         # Nobody has brought the kind yet.
         return ""
     return next((version for version in versions if version), "")
+
+
+def own_name(client: KubeClient) -> str:
+    """The node that this client speaks for; empty when it is no node.
+
+    Raises:
+        KubeError: when the API server refuses or does not answer.
+    """
+    answer = client.request("POST", _REVIEW, {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"})
+    user = answer["status"]["userInfo"]
+    return UserInfo(str(user.get("username", "")), tuple(user.get("groups") or ())).node
+
+
+def may_report(client: KubeClient) -> bool:
+    """Whether this client may write what becomes of VMIs: the rights of kvedge's handlers have been given.
+
+    Raises:
+        KubeError: when the API server refuses or does not answer.
+    """
+    asked = {"verb": "patch", "group": "kubevirt.io", "resource": "virtualmachineinstances"}
+    body = {"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview"}
+    return bool(client.request("POST", _ACCESS, {**body, "spec": {"resourceAttributes": asked}})["status"]["allowed"])
 
 
 def _path(document: JsonObject) -> str:

@@ -21,13 +21,15 @@ _CTR: Final = ("ctr", *_IMPORT)
 class Distribution:
     """One way to run Kubernetes; `sign` is there on each of its nodes, `kubeconfig` on servers only.
 
-    `load` is the command that imports an archive, named after it, into the node's containerd.
+    `node_kubeconfig` is the kubelet's, by which a node speaks; the distribution renews what is in it. `load` is the
+    command that imports an archive, named after it, into the node's containerd.
     """
 
     name: str
     kubeconfig: Path
     kubelet: Path
     sign: Path
+    node_kubeconfig: Path
     load: tuple[str, ...]
     # Archives of images in here are loaded when the node starts; None where nobody looks.
     images: Path | None = None
@@ -43,6 +45,7 @@ DISTRIBUTIONS: Final[Sequence[Distribution]] = (
         Path("/etc/rancher/k3s/k3s.yaml"),
         DEFAULT_KUBELET,
         Path("/var/lib/rancher/k3s/agent"),
+        Path("/var/lib/rancher/k3s/agent/kubelet.kubeconfig"),
         ("k3s", *_CTR),
         Path("/var/lib/rancher/k3s/agent/images"),
         Path("/var/lib/rancher/k3s/server/manifests"),
@@ -52,6 +55,7 @@ DISTRIBUTIONS: Final[Sequence[Distribution]] = (
         Path("/etc/rancher/rke2/rke2.yaml"),
         DEFAULT_KUBELET,
         Path("/var/lib/rancher/rke2/agent"),
+        Path("/var/lib/rancher/rke2/agent/kubelet.kubeconfig"),
         ("/var/lib/rancher/rke2/bin/ctr", "--address", "/run/k3s/containerd/containerd.sock", *_NAMESPACE, *_IMPORT),
         Path("/var/lib/rancher/rke2/agent/images"),
         Path("/var/lib/rancher/rke2/server/manifests"),
@@ -61,6 +65,7 @@ DISTRIBUTIONS: Final[Sequence[Distribution]] = (
         Path("/var/lib/k0s/pki/admin.conf"),
         Path("/var/lib/k0s/kubelet"),
         Path("/var/lib/k0s/kubelet"),
+        Path("/var/lib/k0s/kubelet.conf"),
         ("k0s", *_CTR),
         Path("/var/lib/k0s/images"),
     ),
@@ -69,12 +74,14 @@ DISTRIBUTIONS: Final[Sequence[Distribution]] = (
         Path("/var/snap/microk8s/current/credentials/client.config"),
         Path("/var/snap/microk8s/common/var/lib/kubelet"),
         Path("/var/snap/microk8s/common/var/lib/kubelet"),
+        Path("/var/snap/microk8s/current/credentials/kubelet.config"),
         ("microk8s", *_CTR),
     ),
     Distribution(
         "kubeadm",
         Path("/etc/kubernetes/admin.conf"),
         DEFAULT_KUBELET,
+        Path("/etc/kubernetes/kubelet.conf"),
         Path("/etc/kubernetes/kubelet.conf"),
         ("ctr", *_NAMESPACE, *_IMPORT),
     ),

@@ -29,6 +29,8 @@ class NodePlaces:
     manifests: Path | None
     # The command that loads an archive, named after it.
     load: tuple[str, ...]
+    # By which the node speaks for itself; it may not be there.
+    kubeconfig: Path | None = None
 
 
 def node_places(
@@ -48,7 +50,15 @@ def node_places(
         images=_images(settings, distribution, is_directory),
         manifests=_manifests(settings, distribution, is_directory),
         load=_load(settings, distribution, told),
+        kubeconfig=_kubeconfig(settings, distribution, told),
     )
+
+
+def _kubeconfig(settings: Settings, distribution: Distribution | None, told: KubeletFacts) -> Path | None:
+    named = settings.node_kubeconfig or told.kubeconfig
+    if named:
+        return Path(named)
+    return distribution.node_kubeconfig if distribution else None
 
 
 def _images(settings: Settings, distribution: Distribution | None, is_directory: Callable[[Path], bool]) -> Path | None:

@@ -1,7 +1,8 @@
 """What `kvedge install` needs on a node of a cluster: the cluster found, rights given, kubeconfigs made; and back.
 
 Called by install_verbs. Asks the cluster with the administrator's kubeconfig that its distribution has written, or on
-an agent with the handler's own; files are handed back, for the installation to write.
+an agent with the handler's; files are handed back, for the installation to write. A handler speaks as its node, with
+the kubelet's own kubeconfig: what lets a node join the cluster is all that its handler needs.
 """
 
 from __future__ import annotations
@@ -16,7 +17,13 @@ from typing import TYPE_CHECKING, Final, Literal
 import click
 
 from kvedge import __version__
-from kvedge.appliance.cluster_node_plan import NodePlace, node_address, node_settings, serves_still
+from kvedge.appliance.cluster_node_plan import (
+    NodePlace,
+    handler_kubeconfig,
+    node_address,
+    node_settings,
+    serves_still,
+)
 from kvedge.appliance.cluster_rules import too_old, wrong_order
 from kvedge.appliance.distributions import DISTRIBUTIONS, of_node, of_server
 from kvedge.appliance.install_plan import OwnFile
@@ -83,11 +90,12 @@ def prepare_node(
     decided = {key for key, origin in operators.origins.items() if _is_file(origin)} - {"kubeconfig"}
     _need_address(found.node, joined.address, role, decided)
     name = found.node if found.node != found.settings.effective_node_name else ""
-    place = NodePlace(found.roles, found.places.kubelet, joined.address, name)
+    place = NodePlace(found.roles, found.places.kubelet, joined.address, name, joined.node_kubeconfig)
     settings = OwnFile(layout.node_settings, node_settings(role, place, decided))
     image = _image(found.places, layout)
     own = [*joined.own, settings, image]
-    return ClusterNode(found.node, found.role_kubeconfig("handler"), own, image.path, notes, found.places.load)
+    kubeconfig = joined.node_kubeconfig or found.role_kubeconfig("handler")
+    return ClusterNode(found.node, kubeconfig, own, image.path, notes, found.places.load)
 
 
 def load_launcher_image(node: ClusterNode) -> None:
@@ -105,11 +113,15 @@ def load_launcher_image(node: ClusterNode) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Joined:
-    """What the cluster said and got: this node's address there, which may be empty, and the roles' kubeconfigs."""
+    """What the cluster said and got: this node's address there, which may be empty, and the roles' kubeconfigs.
+
+    `node_kubeconfig` is the one that its handler speaks by, where it has none of its own.
+    """
 
     address: str
     own: Sequence[OwnFile] = ()
     notes: Sequence[str] = ()
+    node_kubeconfig: Path | None = None
 
 
 class _Found:
@@ -155,15 +167,41 @@ def _join_as_server(found: _Found, *, dry_run: bool) -> _Joined:
     address = _own_address(client, found, found.admin, "server")
     manifest = [OwnFile(found.places.manifests / _MANIFEST, _manifest())] if found.places.manifests else []
     what = "k3s/rbac and k3s/priority-classes.yaml"
+    node_kubeconfig, problem = _as_node(found)
+    wanted = [role for role in NODE_ROLES if role != "handler" or node_kubeconfig is None]
     if dry_run:
-        names = ",".join(NODE_ROLES)
-        told = [f"apply {what} to the cluster of {found.admin}", f"make {found.roles}/{{{names}}}, where needed"]
-        return _Joined(address, manifest, told)
+        told = [f"apply {what} to the cluster of {found.admin}"]
+        told.append(f"make {found.roles}/{{{','.join(wanted)}}}, where needed")
+        return _Joined(address, manifest, told, node_kubeconfig)
     from kvedge.appliance.cluster_objects import apply_documents
 
     click.echo(f"apply {what}, {apply_documents(client)} documents, to the cluster of {found.admin}")
-    own = [_role_file(client, found, role, found.admin) for role in NODE_ROLES] if found.is_ours else []
-    return _Joined(address, [*manifest, *own])
+    if not found.is_ours:
+        return _Joined(address, manifest, node_kubeconfig=node_kubeconfig)
+    if problem:
+        click.echo(f"{problem}: the handler gets a certificate of its own")
+    own = [_role_file(client, found, role, found.admin) for role in wanted]
+    own += [OwnFile(found.role_kubeconfig(role), None) for role in NODE_ROLES if role not in wanted]
+    return _Joined(address, [*manifest, *own], node_kubeconfig=node_kubeconfig)
+
+
+def _as_node(found: _Found) -> tuple[Path | None, str]:
+    """The kubelet's kubeconfig when this node's handler can speak by it, else what stands against that."""
+    from kvedge.appliance.cluster_objects import own_name
+    from kvedge.kube.connection_settings import KubeconfigError
+    from kvedge.kube.errors import KubeError
+
+    path = found.places.kubeconfig
+    if path is None or not path.is_file():
+        return None, f"no kubelet's kubeconfig is on this host{f' ({path} is not there)' if path else ''}"
+    if not found.is_ours and found.role_kubeconfig("handler").is_file():
+        # Whoever has made that directory has decided.
+        return None, ""
+    try:
+        name = own_name(admin_client(path))
+    except (KubeError, KubeconfigError) as error:
+        return None, f"{path} cannot be used: {error}"
+    return (path, "") if name == found.node else (None, f"{path} does not speak as node {found.node}")
 
 
 def _manifest() -> bytes:
@@ -187,32 +225,49 @@ def _role_file(client: KubeClient, found: _Found, role: str, admin: Path) -> Own
 
 def _join_as_agent(found: _Found) -> _Joined:
     # A file that the operator names is the handler's, and copied; a directory has it under its name.
-    path = handler_kubeconfig(found.settings) if found.settings.kubeconfig else found.role_kubeconfig("handler")
-    if not path.is_file():
-        raise Refused(
-            f"{path} does not exist: this node's handler needs a kubeconfig. On a server of the cluster, run"
-            f" `kvedge user role handler --node {found.node} --server https://SERVER:6443 --output handler`, with the"
-            f" server's address as this node reaches it; copy that file to {path} here, and install again",
-            Exit.USAGE,
-        )
-    address = _own_address(admin_client(path), found, path, "agent")
+    path = handler_kubeconfig(found.settings, found.roles)
+    node_kubeconfig = None
+    if not path.is_file() or path == found.places.kubeconfig:
+        node_kubeconfig, problem = _as_node(found)
+        if node_kubeconfig is None:
+            own = found.role_kubeconfig("handler")
+            raise Refused(
+                f"this node's handler has nothing to speak by: {problem}, and {path} does not exist. Start this node's"
+                " Kubernetes first, or name its kubelet's kubeconfig in the setting node-kubeconfig; or, on a server,"
+                f" run `kvedge user role handler --node {found.node} --server https://SERVER:6443 --output handler`,"
+                f" with the server's address as this node reaches it, copy that file to {own} here, and install again",
+                Exit.USAGE,
+            )
+        path = node_kubeconfig
+    client = admin_client(path)
+    _need_rights(client, path)
+    address = _own_address(client, found, path, "agent")
     # Of a server that this node was: it would apply them again when its Kubernetes starts.
     gone = [OwnFile(found.places.manifests / _MANIFEST, None)] if found.places.manifests else []
     if not found.is_ours:
-        return _Joined(address, gone)
+        return _Joined(address, gone, node_kubeconfig=node_kubeconfig)
+    # Of a server that this node was.
+    gone += [OwnFile(found.role_kubeconfig(role), None) for role in ("api", "controller")]
+    if node_kubeconfig is not None:
+        return _Joined(address, gone, node_kubeconfig=node_kubeconfig)
     # Copied by hand, it may be open to others.
     path.chmod(0o600)
-    own = [OwnFile(found.role_kubeconfig("handler"), path.read_bytes(), 0o600)]
-    # Of a server that this node was.
-    return _Joined(
-        address, [*gone, *own, *(OwnFile(found.role_kubeconfig(role), None) for role in ("api", "controller"))]
-    )
+    return _Joined(address, [*gone, OwnFile(found.role_kubeconfig("handler"), path.read_bytes(), 0o600)])
 
 
-def handler_kubeconfig(settings: Settings) -> Path:
-    """The kubeconfig of this node's handler, whether it is there or not."""
-    path = Path(settings.kubeconfig) if settings.kubeconfig else Layout().roles
-    return path / "handler" if path.is_dir() else path
+def _need_rights(client: KubeClient, kubeconfig: Path) -> None:
+    from kvedge.appliance.cluster_objects import may_report
+    from kvedge.kube.errors import Unavailable
+
+    try:
+        if not may_report(client):
+            raise Refused(
+                f"the cluster gives {kubeconfig} no right to report on VMs: run `kvedge install --role server` on a"
+                " server of the cluster first",
+                Exit.HOST,
+            )
+    except Unavailable as error:
+        raise Refused(f"the cluster of {kubeconfig} does not answer: {error}; does {client.host} run?") from error
 
 
 def admin_client(kubeconfig: Path) -> KubeClient:

@@ -39,9 +39,10 @@ def health_here(settings: Settings, role: Role | None) -> Health:
 def _ending(settings: Settings, role: Role | None) -> Iterator[str]:
     """Certificates of this node's roles that end soon."""
     from kvedge.appliance.cluster_node_plan import ends_soon
+    from kvedge.appliance.layout import Layout
 
     remedy = "make another with `kvedge user role` on a server" if role == "agent" else "run `kvedge install` again"
-    roles = health_source(settings, role)[0].parent
+    roles = Path(settings.kubeconfig) if settings.kubeconfig else Layout().roles
     for path in sorted(roles / name for name in NODE_ROLES if (roles / name).is_file()):
         if end := ends_soon(path.read_bytes(), datetime.now(UTC)):
             yield f"the certificate in {path} ends on {end:%Y-%m-%d}: {remedy}"
@@ -50,7 +51,8 @@ def _ending(settings: Settings, role: Role | None) -> Iterator[str]:
 def health_source(settings: Settings, role: Role | None) -> tuple[Path, str]:
     """The kubeconfig by which health is seen, and the node that it is asked about; empty for all of one box."""
     if role in ("server", "agent"):
-        from kvedge.cli.cluster_node import handler_kubeconfig
+        from kvedge.appliance.cluster_node_plan import handler_kubeconfig
+        from kvedge.appliance.layout import Layout
 
-        return handler_kubeconfig(settings), settings.effective_node_name
+        return handler_kubeconfig(settings, Layout().roles), settings.effective_node_name
     return settings.user_kubeconfig, ""

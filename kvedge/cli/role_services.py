@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from kvedge import __version__
+from kvedge.appliance.cluster_node_plan import handler_kubeconfig
 from kvedge.appliance.launcher_link import LauncherLink, launcher_command, launcher_directories
 from kvedge.appliance.patient_start import PatientStart
 from kvedge.cli.exits import Exit, Refused
@@ -89,12 +90,15 @@ def _capabilities(settings: Settings) -> Path:
 def role_kubeconfig(settings: Settings, role: str) -> Path:
     """The kubeconfig of a role; one that is a directory holds one for each role, as each has a name of its own.
 
-    In a Pod it is the Pod's service account, unless another one is named.
+    In a Pod it is the Pod's service account, unless another one is named. A handler without one speaks as its node,
+    where that has been set.
 
     Raises:
         Refused: when none is named, or the directory has none for this role.
     """
     path = settings.kubeconfig or os.environ.get("KUBECONFIG", "").split(":")[0]
+    if role == "handler" and settings.node_kubeconfig:
+        return handler_kubeconfig(settings, Path(path or settings.node_kubeconfig))
     if not path and in_pod(os.environ):
         return ACCOUNT_DIRECTORY
     if not path:

@@ -32,6 +32,7 @@ CONFIG: Final = click.option(
 _COMMON: Final = [CONFIG, _setting("data-dir"), _setting("node-name"), _setting("log-level")]
 _BOX: Final = [_setting("bind"), _setting("port"), _setting("pod-cidr"), _setting("write-kubeconfig")]
 _APART: Final = [_setting("kubeconfig")]
+_AS_NODE: Final = [_setting("node-kubeconfig")]
 _EMULATION: Final = [_setting("emulation")]
 _KUBELET: Final = [_setting("kubelet-dir")]
 
@@ -112,6 +113,7 @@ def api(config: Path | None, **values: Any) -> None:
     [
         *_COMMON,
         *_APART,
+        *_AS_NODE,
         *_EMULATION,
         *_KUBELET,
         _setting("relay-address"),
@@ -131,6 +133,7 @@ def handler(config: Path | None, **values: Any) -> None:
     [
         *_COMMON,
         *_APART,
+        *_AS_NODE,
         *_EMULATION,
         *_KUBELET,
         _setting("api-address"),

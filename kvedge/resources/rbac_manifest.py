@@ -1,7 +1,8 @@
 """The rights of kvedge's own roles as documents for a cluster: accounts, ClusterRoles, Roles, and who has them.
 
 Called by `packaging/rbac`, which writes k3s/rbac/, and by whoever installs them. Pure; made from the one table that the
-embedded API evaluates itself (`role_rights`). A role is known by its certificate's group or by its service account.
+embedded API evaluates itself (`role_rights`). A role is known by its certificate's group or by its service account, and
+a handler by its node's own name as well.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from kvedge.resources.codec import JsonObject
 from kvedge.resources.names import SYSTEM_NAMESPACE
 from kvedge.resources.policy_rules import RBAC_GROUP
 from kvedge.resources.role_rights import ROLE_RIGHTS
-from kvedge.resources.role_users import API_GROUP, CONTROLLER_GROUP, HANDLER_GROUP
+from kvedge.resources.role_users import API_GROUP, CONTROLLER_GROUP, HANDLER_GROUP, NODES_GROUP
 from kvedge.resources.user_roles_manifest import role, user_roles
 
 _LABELS: Final = {"app.kubernetes.io/managed-by": "kvedge"}
@@ -23,6 +24,8 @@ _NAMES: Final = {
     API_GROUP: ("kvedge:api", "kvedge-api"),
     HANDLER_GROUP: ("kvedge:handler", "kvedge-handler"),
 }
+# Who has the same rights. A policy and the API server's own node restriction keep each node to itself.
+_OTHER_GROUPS: Final = {HANDLER_GROUP: (NODES_GROUP,)}
 
 
 def rbac_files() -> Mapping[str, list[JsonObject]]:
@@ -39,8 +42,9 @@ def role_documents(group: str) -> list[JsonObject]:
     """What the role whose certificates have this group needs in a cluster."""
     name, account = _NAMES[group]
     rights = ROLE_RIGHTS[group]
+    groups = [group, *_OTHER_GROUPS.get(group, ())]
     subjects = [
-        {"kind": "Group", "apiGroup": RBAC_GROUP, "name": group},
+        *({"kind": "Group", "apiGroup": RBAC_GROUP, "name": name} for name in groups),
         {"kind": "ServiceAccount", "name": account, "namespace": SYSTEM_NAMESPACE},
     ]
     documents: list[JsonObject] = [

@@ -1,8 +1,9 @@
 """The names under which kvedge's roles speak to an API server, and what may be concluded from them.
 
 Used by whoever issues the roles' credentials and by admission. Touches nothing. A role has a client certificate
-(organization = its group, a handler's common name with its node) on one box, and a service account in a cluster;
-admission believes the server's word on who calls, never a field of the object.
+(organization = its group, a handler's common name with its node) or, as a Pod, a service account. A handler on a node
+of a cluster speaks as that node, with the kubelet's own credentials, which the cluster hands out and renews. Admission
+believes the server's word on who calls, never a field of the object.
 """
 
 from __future__ import annotations
@@ -19,6 +20,9 @@ CONTROLLER_GROUP: Final = "kvedge:controllers"
 API_GROUP: Final = "kvedge:apis"
 HANDLER_GROUP: Final = "kvedge:handlers"
 HANDLER_PREFIX: Final = "kvedge:handler:"
+# Nodes, as the API server's Node authorizer knows them.
+NODES_GROUP: Final = "system:nodes"
+NODE_PREFIX: Final = "system:node:"
 _ACCOUNT_PREFIX: Final = f"system:serviceaccount:{SYSTEM_NAMESPACE}:"
 CONTROLLER_ACCOUNT: Final = f"{_ACCOUNT_PREFIX}kvedge-controller"
 API_ACCOUNT: Final = f"{_ACCOUNT_PREFIX}kvedge-api"
@@ -53,8 +57,8 @@ class UserInfo:
 
     @property
     def is_handler(self) -> bool:
-        """Whether this is the handler of some node."""
-        return self.username == HANDLER_ACCOUNT or HANDLER_GROUP in self.groups
+        """Whether this is the handler of some node, or the node itself, as which it may speak."""
+        return self.username == HANDLER_ACCOUNT or HANDLER_GROUP in self.groups or self._is_node
 
     @property
     def is_role(self) -> bool:
@@ -66,6 +70,12 @@ class UserInfo:
         """The node whose handler this is; empty for others, and for a handler that cannot say."""
         if HANDLER_GROUP in self.groups and self.username.startswith(HANDLER_PREFIX):
             return self.username.removeprefix(HANDLER_PREFIX)
+        if self._is_node:
+            return self.username.removeprefix(NODE_PREFIX)
         if self.username == HANDLER_ACCOUNT:
             return next(iter(self.extra.get(NODE_EXTRA, ())), "")
         return ""
+
+    @property
+    def _is_node(self) -> bool:
+        return NODES_GROUP in self.groups and self.username.startswith(NODE_PREFIX)

@@ -45,6 +45,9 @@ class Settings(msgspec.Struct, rename="kebab", forbid_unknown_fields=True, froze
     emulation: Annotated[Emulation, _about("What guests run on: auto tries whether KVM works; kvm; tcg")] = "auto"
     node_name: Annotated[str, _about("The name of this node", "the host's name")] = ""
     kubeconfig: Annotated[str, _about("The cluster that roles work for when they run apart", "$KUBECONFIG")] = ""
+    node_kubeconfig: Annotated[
+        str, _about("The kubelet's own kubeconfig, for a handler without one: it speaks as its node", "none")
+    ] = ""
     write_kubeconfig: Annotated[
         str,
         _about(

@@ -10,7 +10,14 @@ from kvedge.api.api_service import ApiRole
 from kvedge.kube.errors import Forbidden, Invalid, KubeError
 from kvedge.kube.kube_client import KubeClient
 from kvedge.resources.codec import JsonObject
-from kvedge.resources.role_users import HANDLER_ACCOUNT, HANDLER_GROUP, NODE_EXTRA, handler_user
+from kvedge.resources.role_users import (
+    HANDLER_ACCOUNT,
+    HANDLER_GROUP,
+    NODE_EXTRA,
+    NODE_PREFIX,
+    NODES_GROUP,
+    handler_user,
+)
 from tests.contract.api.conftest import remove
 from tests.support.api_servers import ApiServerUnderTest, Kubectl
 from tests.support.waiting import wait_until
@@ -25,9 +32,22 @@ RBAC = "/apis/rbac.authorization.k8s.io/v1"
 OWNED = "Node restriction, virt-handler is only allowed to modify VMIs it owns"
 
 
+# In whose name the handler of MINE speaks: its own, or its node's, with the kubelet's credentials.
+NAMES = {"handler": (handler_user(MINE), HANDLER_GROUP), "node": (f"{NODE_PREFIX}{MINE}", NODES_GROUP)}
+
+
+@pytest.fixture(scope="module", params=list(NAMES))
+def speaker(request: pytest.FixtureRequest, server: ApiServerUnderTest) -> str:
+    """The key of the name."""
+    if request.param == "node" and server.name == "embedded":
+        pytest.skip("one box has no kubelet, whose credentials a handler could have")
+    return str(request.param)
+
+
 @pytest.fixture(scope="module")
-def handler(server: ApiServerUnderTest, admin: KubeClient) -> Iterator[KubeClient]:
+def handler(server: ApiServerUnderTest, admin: KubeClient, speaker: str) -> Iterator[KubeClient]:
     """A client with the credentials of the handler of MINE."""
+    user, group = NAMES[speaker]
     if server.name == "real":
         # As much as any handler could need, so that it is not the roles' rights that keep it to its node.
         rules = [{"apiGroups": ["", "kubevirt.io"], "resources": ["nodes", "virtualmachineinstances"], "verbs": ["*"]}]
@@ -35,11 +55,11 @@ def handler(server: ApiServerUnderTest, admin: KubeClient) -> Iterator[KubeClien
         admin.request("POST", f"{RBAC}/clusterroles", {"metadata": name, "rules": rules})
         subjects = [
             {"kind": kind, "name": name_, "apiGroup": "rbac.authorization.k8s.io"}
-            for kind, name_ in (("Group", HANDLER_GROUP), ("User", HANDLER_ACCOUNT))
+            for kind, name_ in (("Group", group), ("User", HANDLER_ACCOUNT))
         ]
         role = {"kind": "ClusterRole", "name": "test-handlers", "apiGroup": "rbac.authorization.k8s.io"}
         admin.request("POST", f"{RBAC}/clusterrolebindings", {"metadata": name, "roleRef": role, "subjects": subjects})
-    client = KubeClient.from_kubeconfig(server.write_kubeconfig(handler_user(MINE), [HANDLER_GROUP]))
+    client = KubeClient.from_kubeconfig(server.write_kubeconfig(user, [group]))
     yield client
     client.close()
     if server.name == "real":
@@ -58,9 +78,7 @@ def two_nodes(admin: KubeClient, controller: KubeClient, handler: KubeClient) ->
         where = {"status": {"phase": "Scheduled", "nodeName": node}}
         controller.request("PATCH", f"{VMIS}/on-{node}", where, None, MERGE)
     # A server needs a moment to follow its policies.
-    wait_until(
-        lambda: refused(handler, f"{NODES}/{THEIRS}", {"metadata": {"labels": {"kubevirt.io/a": "b"}}}), "judged"
-    )
+    wait_until(lambda: refused(handler, f"{VMIS}/on-{THEIRS}", {"metadata": {"annotations": {"a": "b"}}}), "judged")
     yield
     for node in (MINE, THEIRS):
         remove(admin, f"{VMIS}/on-{node}")
@@ -131,10 +149,12 @@ def test_it_labels_its_own_node_only(two_nodes: None, handler: KubeClient, admin
     ids=["spec", "label", "label of a like name"],
 )
 def test_of_its_own_node_it_changes_our_labels_only(
-    server: ApiServerUnderTest, two_nodes: None, handler: KubeClient, change: JsonObject
+    server: ApiServerUnderTest, two_nodes: None, handler: KubeClient, speaker: str, change: JsonObject
 ) -> None:
     if server.name == "embedded":
         pytest.skip("one box has one node, and its agent speaks for it as well")
+    if speaker == "node" and "node-role" not in str(change):
+        pytest.skip("the API server allows it to kubelets")
     assert refused(handler, f"{NODES}/{MINE}", change)
 
 
@@ -172,6 +192,16 @@ def judges_again(admin: KubeClient) -> bool:
     except KubeError:
         return False
     return True
+
+
+def test_who_only_calls_itself_a_node_is_none(two_nodes: None, server: ApiServerUnderTest, kubectl: Kubectl) -> None:
+    if server.name == "embedded":
+        pytest.skip("one box has no kubelet, whose credentials a handler could have")
+    # A name without the group, and the group without a name: neither passes for MINE.
+    for caller in ([f"--as={NODE_PREFIX}{MINE}"], ["--as=someone", f"--as-group={NODES_GROUP}"]):
+        patch = '{"status": {"phase": "Failed"}}'
+        done = kubectl.try_run("patch", "vmi", f"on-{MINE}", "--type=merge", "-p", patch, *caller)
+        assert done.returncode != 0, done.stdout
 
 
 def test_the_refusal_says_which_restriction_it_is(

@@ -33,6 +33,7 @@ pytestmark = [
 ]
 
 ADMIN = "etc/rancher/k3s/k3s.yaml"
+KUBELET = "var/lib/rancher/k3s/agent/kubelet.kubeconfig"
 MANIFEST = "var/lib/rancher/k3s/server/manifests/kvedge.yaml"
 UNIT = "kvedge-node.service"
 VM = """
@@ -66,14 +67,18 @@ class Cluster:
     def get(self, *what: str) -> Any:
         return json.loads(self.kubectl("get", *what, "-o", "json"))
 
-    def embedded_kubeconfig(self) -> str:
-        """The administrator's, with everything in it, as distributions write it."""
-        document = yaml.safe_load(self.server.kubeconfig.read_text())
+    def embedded_kubeconfig(self, path: Path | None = None) -> str:
+        """One of the server's, the administrator's by default, with everything in it, as distributions write it."""
+        document = yaml.safe_load((path or self.server.kubeconfig).read_text())
         for entry in (document["clusters"][0]["cluster"], document["users"][0]["user"]):
             for key in ("certificate-authority", "client-certificate", "client-key"):
                 if key in entry:
                     entry[f"{key}-data"] = base64.b64encode(Path(entry.pop(key)).read_bytes()).decode()
         return str(yaml.safe_dump(document))
+
+    def kubelet_kubeconfig(self, node: str) -> str:
+        """What k3s leaves on a node for its kubelet."""
+        return self.embedded_kubeconfig(self.server.write_kubeconfig(f"system:node:{node}", ["system:nodes"]))
 
     def place(self, path: str, text: str) -> None:
         (self.host.root / path).parent.mkdir(parents=True, exist_ok=True)
@@ -142,6 +147,13 @@ def test_what_is_missing_is_told_before_anything_is_changed(cluster: Cluster) ->
     assert done.returncode == 2
     assert f"kvedge user role handler --node {cluster.node} --server" in done.stderr
     assert "/etc/kvedge/roles/handler" in done.stderr
+    cluster.place(KUBELET, cluster.kubelet_kubeconfig("another"))
+    done = host.run("/root/kvedge", "install", "--role", "agent", check=False)
+    assert f"/{KUBELET} does not speak as node {cluster.node}" in done.stderr
+    cluster.place(KUBELET, cluster.kubelet_kubeconfig(cluster.node))
+    done = host.run("/root/kvedge", "install", "--role", "agent", check=False)
+    assert done.returncode == 5
+    assert "run `kvedge install --role server` on a server of the cluster first" in done.stderr
     cluster.place(ADMIN, cluster.embedded_kubeconfig())
     done = host.run("/root/kvedge", "install", "--role", "server", check=False)
     assert done.returncode == 3
@@ -152,7 +164,7 @@ def test_what_is_missing_is_told_before_anything_is_changed(cluster: Cluster) ->
 def test_a_server_is_installed_registered_and_healthy(cluster: Cluster) -> None:
     host = cluster.host
     make_node(cluster)
-    host.run("mkdir", "-p", "/var/lib/rancher/k3s/agent", f"/{Path(MANIFEST).parent}")
+    host.run("mkdir", "-p", f"/{Path(MANIFEST).parent}")
     # There is no containerd: that the tool is asked is all that can be seen.
     cluster.place("usr/local/bin/k3s", '#!/bin/sh\necho "$@" >>/root/k3s.log\n')
     host.run("chmod", "755", "/usr/local/bin/k3s")
@@ -164,7 +176,8 @@ def test_a_server_is_installed_registered_and_healthy(cluster: Cluster) -> None:
     assert host.out("systemctl", "is-active", UNIT) == "active"
     assert host.out("stat", "-c", "%a %U", "/etc/kvedge/roles").split() == ["700", "root"]
     modes = host.out("sh", "-c", "cd /etc/kvedge/roles && stat -c '%n %a' *").split("\n")
-    assert modes == ["api 600", "controller 600", "handler 600"]
+    # The handler speaks as its node.
+    assert modes == ["api 600", "controller 600"]
     assert host.out("ls", "/var/lib/rancher/k3s/agent/images") == "kvedge-launcher.tar"
     head = host.out("cat", f"/{MANIFEST}").split("\n")
     assert head[0].startswith("# Written by `kvedge install --role server`")
@@ -177,6 +190,7 @@ def test_a_server_is_installed_registered_and_healthy(cluster: Cluster) -> None:
     assert status.endswith("healthy")
     config = host.out("kvedge", "show-config")
     assert f"{cluster.address}:8443" in config
+    assert f"/{KUBELET}" in config
     assert "config.yaml.d/10-install.yaml" in config
 
 
@@ -234,20 +248,32 @@ def test_an_upgrade_serves_the_cluster_with_the_new_version_and_keeps_credential
     assert host.out("sha256sum", "/etc/kvedge/roles/api") == key
 
 
-def test_an_agent_runs_a_handler_only_with_the_kubeconfig_that_a_server_has_made(cluster: Cluster) -> None:
+def assert_runs_only_a_handler(cluster: Cluster) -> None:
+    status = cluster.host.out("kvedge", "status", "--strict")
+    assert status.startswith("installed  agent")
+    started = cluster.host.journal(f"--unit={UNIT}", "--output=cat", f"_PID={main_pid(cluster)}")
+    assert "service=handler" in started
+    assert "service=api" not in started
+    assert "service=controller" not in started
+
+
+def test_an_agent_needs_only_what_its_kubelet_has_to_run_a_handler(cluster: Cluster) -> None:
     host = cluster.host
+    assert f"installed: agent {cluster.node}" in host.out("kvedge", "install", "--role", "agent")
+    assert not host.run("ls", "/etc/kvedge/roles", check=False).stdout
+    # Nothing of a server's is left for its k3s to apply.
+    assert host.out("ls", "-A", f"/{Path(MANIFEST).parent}") == ""
+    assert_runs_only_a_handler(cluster)
+
+
+def test_an_agent_may_have_a_kubeconfig_that_a_server_has_made(cluster: Cluster) -> None:
+    host = cluster.host
+    host.run("mkdir", "-p", "/etc/kvedge/roles")
     command = f"/root/kvedge user role handler --node {cluster.node} --server https://{cluster.server.address}"
     host.run("sh", "-c", f"{command}:{cluster.server.port} --output /etc/kvedge/roles/handler --force")
     assert f"installed: agent {cluster.node}" in host.out("kvedge", "install", "--role", "agent")
     assert host.out("ls", "/etc/kvedge/roles") == "handler"
-    # Nothing of a server's is left for its k3s to apply.
-    assert host.out("ls", "-A", f"/{Path(MANIFEST).parent}") == ""
-    status = host.out("kvedge", "status", "--strict")
-    assert status.startswith("installed  agent")
-    started = host.journal(f"--unit={UNIT}", "--output=cat", f"_PID={main_pid(cluster)}")
-    assert "service=handler" in started
-    assert "service=api" not in started
-    assert "service=controller" not in started
+    assert_runs_only_a_handler(cluster)
 
 
 def test_uninstalling_leaves_nothing_on_the_host_and_in_the_cluster_only_vms(cluster: Cluster) -> None:

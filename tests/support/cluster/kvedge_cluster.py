@@ -190,6 +190,8 @@ class LocalCluster(Cluster):
         node = self.nodes[name]
         command = [*CHECKOUT, "node", "--kubeconfig", "/etc/kvedge/roles", "--node-name", name, "--emulation", "tcg"]
         command += ["--relay-address", f"{node.place.address}:8186", "--log-level", "debug"]
+        # As `install --role agent` has it: the handler speaks as its node; on the server, for once, in its own name.
+        command += ["--node-kubeconfig", str(node.kubeconfig)]
         if name == SERVER:
             command += ["--api-address", f"{node.place.address}:8443"]
         else:
@@ -199,7 +201,7 @@ class LocalCluster(Cluster):
     def _give_names(self, node: MachineNode) -> None:
         roles = node.directory / "etc/kvedge/roles"
         roles.mkdir(mode=0o700, exist_ok=True)
-        for role in ("controller", "api", "handler") if node.name == SERVER else ("handler",):
+        for role in ("controller", "api", "handler") if node.name == SERVER else ():
             more = ["--node", node.name] if role == "handler" else []
             self.cli("user", "role", role, *more, "--output", str(roles / role), "--force")
 

@@ -71,6 +71,8 @@ class MachineNode:
     containerd: Path = Path("/usr/bin")
     labels: Mapping[str, str] = field(default_factory=dict)
     kubelet_config: Mapping[str, Any] = field(default_factory=dict)
+    # The kubelet's, once it has been started.
+    kubeconfig: Path = Path()
     _init: subprocess.Popen[bytes] | None = None
     _pid: int = 0
     _programs: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
@@ -198,8 +200,7 @@ class MachineNode:
 
     def start_kubelet(self) -> None:
         """Start the kubelet; it registers its node by itself."""
-        user = f"system:node:{self.name}"
-        kubeconfig = self.api.write_kubeconfig(user, ["system:nodes"])
+        self.kubeconfig = self.api.write_kubeconfig(f"system:node:{self.name}", ["system:nodes"])
         config = {**_kubelet(self.api, self.place.number), **self.kubelet_config}
         labels = ",".join(f"{key}={value}" for key, value in self.labels.items())
         for controller in _CGROUPS.iterdir():
@@ -209,7 +210,7 @@ class MachineNode:
             "kubelet",
             str((assets() or Path()) / "kubelet"),
             f"--config={self._write('kubelet.yaml', yaml.safe_dump(config))}",
-            f"--kubeconfig={kubeconfig}",
+            f"--kubeconfig={self.kubeconfig}",
             f"--hostname-override={self.name}",
             f"--node-ip={self.place.address}",
             *([f"--node-labels={labels}"] if labels else []),

@@ -9,7 +9,14 @@ from pathlib import Path
 import pytest
 import yaml
 
-from kvedge.appliance.cluster_node_plan import NodePlace, ends_soon, node_address, node_settings, serves_still
+from kvedge.appliance.cluster_node_plan import (
+    NodePlace,
+    ends_soon,
+    handler_kubeconfig,
+    node_address,
+    node_settings,
+    serves_still,
+)
 from kvedge.appliance.distributions import DISTRIBUTIONS, of_node, of_server
 from kvedge.appliance.install_plan import OwnFile, plan_install, plan_uninstall, plan_way_back
 from kvedge.appliance.install_steps import MakeDirectory, Remove, Step, Systemctl, WriteFile
@@ -19,7 +26,7 @@ from kvedge.appliance.unit_files import unit_texts
 from kvedge.cli.user_manifest import NewUser, kubeconfig_manifest
 from kvedge.resources.core import Node, NodeAddress, NodeStatus
 from kvedge.runtime.certificates import LEAF_LIFE, CertificateAuthority, LeafRequest
-from kvedge.runtime.settings import load_settings
+from kvedge.runtime.settings import Settings, load_settings
 from tests.unit.appliance.test_install_plan import EMPTY
 
 NOW = datetime(2026, 5, 1, tzinfo=UTC)
@@ -77,6 +84,27 @@ def test_a_servers_settings_are_read_back_and_leave_out_what_the_operator_has_de
     assert settings.roles_of_node == ("api", "controller", "handler")
     kept = yaml.safe_load(node_settings("server", PLACE, {"api-address", "kubelet-dir"}))
     assert set(kept) == {"kubeconfig", "relay-address"}
+
+
+def test_a_handler_speaks_in_its_own_name_where_it_has_one_and_as_its_node_elsewhere(tmp_path: Path) -> None:
+    roles, node = tmp_path / "roles", "/var/lib/rancher/k3s/agent/kubelet.kubeconfig"
+    settings = Settings(node_kubeconfig=node)
+    assert handler_kubeconfig(settings, roles) == Path(node)
+    assert handler_kubeconfig(Settings(), roles) == roles / "handler"
+    roles.mkdir()
+    assert handler_kubeconfig(Settings(kubeconfig=str(roles), node_kubeconfig=node), tmp_path) == Path(node)
+    (roles / "handler").write_text("x")
+    assert handler_kubeconfig(settings, roles) == roles / "handler"
+    named = Settings(kubeconfig=str(roles / "handler"), node_kubeconfig=node)
+    assert handler_kubeconfig(named, tmp_path) == roles / "handler"
+    # One that is named and is not there is what is missed.
+    assert handler_kubeconfig(Settings(kubeconfig="/not/there"), roles) == Path("/not/there")
+
+
+def test_where_the_node_speaks_for_itself_the_settings_say_by_what() -> None:
+    found = yaml.safe_load(node_settings("agent", replace(PLACE, own=Path("/etc/kubernetes/kubelet.conf")), set()))
+    assert found["node-kubeconfig"] == "/etc/kubernetes/kubelet.conf"
+    assert "node-kubeconfig" not in yaml.safe_load(node_settings("agent", PLACE, set()))
 
 
 def test_an_agent_runs_a_handler_only_and_ipv6_gets_its_brackets() -> None:

@@ -72,9 +72,27 @@ def test_a_server_of_k3s_has_its_places_from_the_distribution() -> None:
         Path("/var/lib/rancher/k3s/agent/images"),
         Path("/var/lib/rancher/k3s/server/manifests"),
         ("k3s", "ctr", "images", "import"),
+        Path("/var/lib/rancher/k3s/agent/kubelet.kubeconfig"),
     )
     # An agent has no manifests.
     assert found(None, K3S, None, "/var/lib/rancher/k3s/agent").manifests is None
+
+
+@pytest.mark.parametrize(
+    ("settings", "distribution", "kubelet", "expected"),
+    [
+        (Settings(node_kubeconfig="/own"), K3S, KubeletFacts(kubeconfig="/k"), "/own"),
+        (Settings(), KUBEADM, KubeletFacts(kubeconfig="/k"), "/k"),
+        (Settings(), KUBEADM, PLAIN, "/etc/kubernetes/kubelet.conf"),
+        (Settings(), K0S, None, "/var/lib/k0s/kubelet.conf"),
+        (Settings(), None, PLAIN, None),
+    ],
+    ids=["the operator's", "the running kubelet's", "kubeadm's", "k0s's", "nowhere"],
+)
+def test_a_node_speaks_by_its_kubelets_kubeconfig(
+    settings: Settings, distribution: Distribution | None, kubelet: KubeletFacts | None, expected: str | None
+) -> None:
+    assert found(settings, distribution, kubelet).kubeconfig == (Path(expected) if expected else None)
 
 
 def test_nothing_is_ever_put_among_the_manifests_of_a_distribution_that_deletes_with_the_file() -> None:

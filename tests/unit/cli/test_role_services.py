@@ -29,6 +29,15 @@ def test_a_role_without_one_is_told_how_to_make_it(tmp_path: Path) -> None:
     assert caught.value.code is Exit.USAGE
 
 
+def test_a_handler_without_one_speaks_as_its_node_and_no_other_role_does(tmp_path: Path) -> None:
+    settings = Settings(kubeconfig=str(tmp_path), node_kubeconfig="/kubelet.conf")
+    assert role_kubeconfig(settings, "handler") == Path("/kubelet.conf")
+    with pytest.raises(Refused, match="kvedge user role controller"):
+        role_kubeconfig(settings, "controller")
+    (tmp_path / "handler").write_text("x")
+    assert role_kubeconfig(settings, "handler") == tmp_path / "handler"
+
+
 def test_without_any_the_setting_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("KUBECONFIG", raising=False)
     with pytest.raises(Refused, match="--kubeconfig"):

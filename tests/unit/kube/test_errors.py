@@ -15,6 +15,7 @@ from kvedge.kube.errors import (
     Invalid,
     KubeError,
     NotFound,
+    Unauthenticated,
     Unavailable,
     error_from_answer,
 )
@@ -36,7 +37,7 @@ from tests.support.scripted_api import status
         (503, "ServiceUnavailable", Unavailable),
         (504, "Timeout", Unavailable),
         (400, "BadRequest", KubeError),
-        (401, "Unauthorized", KubeError),
+        (401, "Unauthorized", Unauthenticated),
     ],
 )
 def test_a_status_becomes_its_error(code, reason, kind):
