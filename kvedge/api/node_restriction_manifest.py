@@ -12,10 +12,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from kvedge import __version__
+from kvedge.api.policy_manifest import Validation, judged, policy
 from kvedge.api.registration_manifest import Document
 from kvedge.api.run_rules import RESERVED_LABELS
-from kvedge.resources.codec import JsonObject
 from kvedge.resources.role_users import (
     HANDLER_ACCOUNT,
     HANDLER_GROUP,
@@ -26,9 +25,6 @@ from kvedge.resources.role_users import (
 )
 
 NAME: Final = "kvedge-node-restriction"
-POLICIES: Final = "validatingadmissionpolicies"
-GROUP_VERSION: Final = "admissionregistration.k8s.io/v1"
-_BASE: Final = f"/apis/{GROUP_VERSION}"
 _VMI: Final = "request.resource.resource == 'virtualmachineinstances'"
 _NODE: Final = "request.resource.resource == 'nodes'"
 _UPDATE: Final = "request.operation == 'UPDATE'"
@@ -53,37 +49,17 @@ _LABELS: Final = "has({0}.metadata.labels) ? {0}.metadata.labels : {{}}"
 
 def node_restriction() -> list[Document]:
     """The policy, and the binding that puts it into force."""
-    labels = {"app.kubernetes.io/managed-by": "kvedge"}
-    annotations = {"kvedge.io/version": __version__}
-    policy: JsonObject = {
-        "apiVersion": GROUP_VERSION,
-        "kind": "ValidatingAdmissionPolicy",
-        "metadata": {"name": NAME, "labels": labels, "annotations": annotations},
-        "spec": {
-            # Fail: it cannot be away, and an expression that fails is a write that nobody understood.
-            "failurePolicy": "Fail",
-            "matchConstraints": {
-                "resourceRules": [_rule("kubevirt.io", "virtualmachineinstances"), _rule("", "nodes")]
-            },
-            "matchConditions": [{"name": "by-handlers", "expression": _BY_HANDLERS}],
-            "variables": [
-                {"name": "node", "expression": _OWN_NODE},
-                {"name": "labels", "expression": f"object == null ? {{}} : ({_LABELS.format('object')})"},
-                {"name": "oldLabels", "expression": f"oldObject == null ? {{}} : ({_LABELS.format('oldObject')})"},
-            ],
-            "validations": [
-                *(_validation(_VMI, expression, text) for expression, text in _VMI_RULES),
-                *(_validation(_NODE, expression, text) for expression, text in _NODE_RULES),
-            ],
-        },
+    variables = {
+        "node": _OWN_NODE,
+        "labels": f"object == null ? {{}} : ({_LABELS.format('object')})",
+        "oldLabels": f"oldObject == null ? {{}} : ({_LABELS.format('oldObject')})",
     }
-    binding: JsonObject = {
-        "apiVersion": GROUP_VERSION,
-        "kind": "ValidatingAdmissionPolicyBinding",
-        "metadata": {"name": NAME, "labels": labels},
-        "spec": {"policyName": NAME, "validationActions": ["Deny"]},
-    }
-    return [Document(f"{_BASE}/{POLICIES}", policy), Document(f"{_BASE}/validatingadmissionpolicybindings", binding)]
+    rules = [judged("kubevirt.io", "virtualmachineinstances"), judged("", "nodes")]
+    validations = [
+        *(_validation(_VMI, expression, text) for expression, text in _VMI_RULES),
+        *(_validation(_NODE, expression, text) for expression, text in _NODE_RULES),
+    ]
+    return policy(NAME, rules, ("by-handlers", _BY_HANDLERS), variables, validations)
 
 
 def _node_name(document: str) -> str:
@@ -97,22 +73,8 @@ def _unchanged(member: str) -> str:
     )
 
 
-def _rule(group: str, resource: str) -> JsonObject:
-    return {
-        "apiGroups": [group],
-        "apiVersions": ["*"],
-        "operations": ["CREATE", "UPDATE", "DELETE"],
-        "resources": [resource],
-        "scope": "*",
-    }
-
-
-def _validation(applies: str, expression: str, text: str) -> JsonObject:
-    return {
-        "expression": f"!({applies}) || ({expression})",
-        "message": f"Node restriction, virt-handler {text}",
-        "reason": "Forbidden",
-    }
+def _validation(applies: str, expression: str, text: str) -> Validation:
+    return Validation(f"!({applies}) || ({expression})", f"Node restriction, virt-handler {text}")
 
 
 # Each is: what must hold of an update, and what is said otherwise.

@@ -9,8 +9,10 @@ from __future__ import annotations
 import logging
 
 from kvedge import __version__
+from kvedge.api.controller_restriction_manifest import controller_restriction
 from kvedge.api.front_proxy_rules import FrontProxy, front_proxy_of
-from kvedge.api.node_restriction_manifest import GROUP_VERSION, POLICIES, node_restriction
+from kvedge.api.node_restriction_manifest import node_restriction
+from kvedge.api.policy_manifest import GROUP_VERSION, POLICIES
 from kvedge.api.registration_manifest import (
     Document,
     Endpoint,
@@ -67,7 +69,8 @@ class Registration:
         Raises:
             KubeError: when the API server refuses or does not answer.
         """
-        known = [*documents(self._endpoint, ca_bundle), *(node_restriction() if self._has_policies() else ())]
+        policies = [*node_restriction(), *controller_restriction()] if self._has_policies() else []
+        known = [*documents(self._endpoint, ca_bundle), *policies]
         ours = service(self._endpoint)
         there = self._read(ours.path) or {}
         # With a selector, roles run as Pods, and the cluster knows better than they which of them serve.

@@ -1,7 +1,7 @@
 """What an installation puts into a cluster, and takes out of it again.
 
 Called by install and uninstall with an administrator's client. Rights and priority classes go in here; CRDs, webhooks,
-APIServices and the policy are the api role's, which writes them anew as long as it runs, and go out here.
+APIServices and the policies are the api role's, which writes them anew as long as it runs, and go out here.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from kvedge.api.controller_restriction_manifest import controller_restriction
 from kvedge.api.node_restriction_manifest import node_restriction
 from kvedge.api.registration_manifest import SUBRESOURCE_VERSIONS, api_service, mutating_webhooks, validating_webhooks
 from kvedge.kube.errors import NotFound
@@ -50,7 +51,7 @@ def apply_documents(client: KubeClient) -> int:
 
 
 def remove_registration(client: KubeClient) -> Iterator[str]:
-    """Take webhooks, APIServices, policy and rights out, in this order; yields the path of each that was there.
+    """Take webhooks, APIServices, policies and rights out, in this order; yields the path of each that was there.
 
     The namespace stays, with the KubeVirt object in it, and so do CRDs: with them all VMs would go.
 
@@ -59,8 +60,8 @@ def remove_registration(client: KubeClient) -> Iterator[str]:
     """
     registered = [mutating_webhooks(b""), validating_webhooks(b"")]
     registered += [api_service(version, b"") for version in SUBRESOURCE_VERSIONS]
-    # The binding first: without it the policy judges nobody.
-    registered += reversed(node_restriction())
+    # The bindings first: without them the policies judge nobody.
+    registered += reversed([*node_restriction(), *controller_restriction()])
     applied = [_path(document) for document in reversed(applied_documents()) if document["kind"] != "Namespace"]
     for path in [*(document.path for document in registered), *applied]:
         try:

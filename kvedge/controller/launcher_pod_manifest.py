@@ -44,6 +44,7 @@ from kvedge.resources.names import (
     DEFAULT_CONTAINER,
     DOMAIN,
     KEEP_LAUNCHER,
+    LAUNCHER_APP,
     LAUNCHER_GID,
     LAUNCHER_IMAGE,
     LAUNCHER_UID,
@@ -60,7 +61,6 @@ from kvedge.resources.names import (
 )
 from kvedge.resources.vmi import VirtualMachineInstance
 
-LAUNCHER_APP: Final = "virt-launcher"
 # What a VMI gets that says nothing.
 DEFAULT_GRACE_SECONDS: Final = 30
 # The launcher ends its guest this long after the handler should have, and the kubelet the launcher after that.

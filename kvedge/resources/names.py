@@ -9,6 +9,8 @@ from typing import Final
 
 # Labels of KubeVirt.
 APP: Final = "kubevirt.io"
+# Its value on launcher Pods.
+LAUNCHER_APP: Final = "virt-launcher"
 CREATED_BY: Final = "kubevirt.io/created-by"
 NODE_NAME: Final = "kubevirt.io/nodeName"
 SCHEDULABLE: Final = "kubevirt.io/schedulable"

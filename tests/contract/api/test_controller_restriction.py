@@ -1,0 +1,203 @@
+"""The controller has to do with launcher Pods, and one label of Nodes: more is not done with its credentials."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from kvedge.api.api_service import ApiRole
+from kvedge.kube.errors import Forbidden, Invalid, NotFound
+from kvedge.kube.kube_client import KubeClient
+from kvedge.resources.codec import JsonObject
+from kvedge.resources.role_users import CONTROLLER_ACCOUNT, CONTROLLER_GROUP
+from tests.support.api_servers import ApiServerUnderTest, Kubectl
+from tests.support.waiting import wait_until
+
+pytestmark = [pytest.mark.contract, pytest.mark.usefixtures("webhooks_are_called")]
+PODS = "/api/v1/namespaces/default/pods"
+NODES = "/api/v1/nodes"
+NODE = "controlled-1"
+MERGE = "application/merge-patch+json"
+RBAC = "/apis/rbac.authorization.k8s.io/v1"
+SAID = "Controller restriction, virt-controller is not allowed"
+LAUNCHER = {"kubevirt.io": "virt-launcher"}
+OWNER = {
+    "apiVersion": "kubevirt.io/v1",
+    "kind": "VirtualMachineInstance",
+    "name": "web",
+    "uid": "0b6c6b4a-7a0e-4b43-8b3c-5f1f1f1f1f1f",
+    "controller": True,
+}
+
+
+def pod(name: str, labels: dict[str, str], *owners: JsonObject) -> JsonObject:
+    metadata: JsonObject = {"name": name, "labels": labels, "ownerReferences": list(owners)}
+    containers = [{"name": "compute", "image": "kvedge.local/none:1"}]
+    spec = {"containers": containers, "automountServiceAccountToken": False}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def everything_by_rbac(server: ApiServerUnderTest, admin: KubeClient, controller: KubeClient) -> Iterator[None]:
+    """All rights on the two kinds, so that it is not the roles' rights that keep it from anything; and a Node."""
+    if server.name == "embedded":
+        pytest.skip("one box has no Pods of others, and one Node")
+    rules = [{"apiGroups": [""], "resources": ["nodes", "pods", "pods/status"], "verbs": ["*"]}]
+    name = {"name": "test-controllers"}
+    admin.request("POST", f"{RBAC}/clusterroles", {"metadata": name, "rules": rules})
+    subjects = [
+        {"kind": kind, "name": subject, "apiGroup": "rbac.authorization.k8s.io"}
+        for kind, subject in (("Group", CONTROLLER_GROUP), ("User", CONTROLLER_ACCOUNT))
+    ]
+    role = {"kind": "ClusterRole", "name": "test-controllers", "apiGroup": "rbac.authorization.k8s.io"}
+    admin.request("POST", f"{RBAC}/clusterrolebindings", {"metadata": name, "roleRef": role, "subjects": subjects})
+    labels = {"kubevirt.io/schedulable": "true", "zone": "a"}
+    admin.request("POST", NODES, {"kind": "Node", "apiVersion": "v1", "metadata": {"name": NODE, "labels": labels}})
+    # A server needs a moment to follow its policies; what has been let by once is no change any more.
+    tries = itertools.count()
+
+    def is_judged() -> bool:
+        change = {"metadata": {"annotations": {"try": str(next(tries))}}}
+        return SAID in refused(controller, "PATCH", f"{NODES}/{NODE}", change)
+
+    wait_until(is_judged, "the policy is in force")
+    yield
+    admin.request("DELETE", f"{NODES}/{NODE}")
+    admin.request("DELETE", f"{RBAC}/clusterrolebindings/test-controllers")
+    admin.request("DELETE", f"{RBAC}/clusterroles/test-controllers")
+
+
+@pytest.fixture
+def others(admin: KubeClient) -> Iterator[JsonObject]:
+    """A Pod that is none of ours."""
+    yield admin.request("POST", PODS, pod("others", {"app": "web"}))
+    gone(admin, "others")
+
+
+@pytest.fixture
+def launcher(admin: KubeClient, controller: KubeClient) -> Iterator[JsonObject]:
+    """A Pod as the controller makes them."""
+    yield controller.request("POST", PODS, pod("launcher", LAUNCHER, OWNER))
+    gone(admin, "launcher")
+
+
+def gone(admin: KubeClient, name: str) -> None:
+    try:
+        admin.request("DELETE", f"{PODS}/{name}", query={"gracePeriodSeconds": "0"})
+    except NotFound:
+        return
+
+
+def refused(client: KubeClient, verb: str, path: str, body: Any = None) -> str:
+    """The server's answer to what it refuses, else nothing; patches are merge patches."""
+    try:
+        client.request(verb, path, body, None, *([MERGE] if verb == "PATCH" else []))
+    except (Forbidden, Invalid) as error:
+        return error.message or error.reason
+    return ""
+
+
+def test_it_makes_launchers_of_vmis_reports_on_them_and_ends_them(launcher: JsonObject, controller: KubeClient) -> None:
+    path = f"{PODS}/launcher"
+    condition = {"type": "kubevirt.io/virtual-machine-unpaused", "status": "True"}
+    assert refused(controller, "PATCH", f"{path}/status", {"status": {"conditions": [condition]}}) == ""
+    assert refused(controller, "DELETE", path) == ""
+
+
+@pytest.mark.parametrize(
+    ("labels", "owners"),
+    [
+        pytest.param({"app": "web"}, (), id="any Pod"),
+        pytest.param(LAUNCHER, (), id="of no VMI"),
+        pytest.param({"kubevirt.io": "virt-api"}, (OWNER,), id="no launcher"),
+        pytest.param(LAUNCHER, ({**OWNER, "kind": "ReplicaSet", "apiVersion": "apps/v1"},), id="of something else"),
+        pytest.param(LAUNCHER, ({**OWNER, "controller": False},), id="not controlled"),
+    ],
+)
+def test_it_makes_no_other_pods(controller: KubeClient, labels: dict[str, str], owners: tuple[JsonObject, ...]) -> None:
+    said = refused(controller, "POST", PODS, pod("bad", labels, *owners))
+    assert f"{SAID} to make other Pods than launchers of VMIs" in said
+
+
+def test_it_does_not_touch_pods_of_others(others: JsonObject, controller: KubeClient, admin: KubeClient) -> None:
+    path = f"{PODS}/others"
+    for verb, what, body in (
+        ("DELETE", path, None),
+        ("PATCH", f"{path}/status", {"status": {"phase": "Failed"}}),
+        # To become one of ours is no way either.
+        ("PATCH", f"{path}/status", {"metadata": {"labels": LAUNCHER}}),
+        ("PATCH", path, {"metadata": {"labels": LAUNCHER}}),
+    ):
+        assert f"{SAID} to touch other Pods than launchers of VMIs" in refused(controller, verb, what, body)
+    assert admin.request("GET", path) == others
+
+
+def test_of_a_launcher_it_changes_the_status_only(launcher: JsonObject, controller: KubeClient) -> None:
+    change = {"metadata": {"annotations": {"a": "b"}}}
+    said = refused(controller, "PATCH", f"{PODS}/launcher", change)
+    assert f"{SAID} to change more of a Pod than its status" in said
+
+
+def test_a_launcher_whose_label_somebody_took_is_still_ended(
+    launcher: JsonObject, controller: KubeClient, admin: KubeClient
+) -> None:
+    admin.request("PATCH", f"{PODS}/launcher", {"metadata": {"labels": {"kubevirt.io": None}}}, None, MERGE)
+    assert refused(controller, "DELETE", f"{PODS}/launcher") == ""
+
+
+@pytest.mark.parametrize(
+    ("change", "what"),
+    [
+        ({"spec": {"unschedulable": True}}, "a Node's spec"),
+        ({"spec": {"taints": [{"key": "a", "effect": "NoExecute"}]}}, "a Node's spec"),
+        ({"metadata": {"labels": {"zone": "b"}}}, "more of a Node than its label"),
+        ({"metadata": {"labels": {"zone": None}}}, "more of a Node than its label"),
+        ({"metadata": {"labels": {"kubevirt.io/other": "b"}}}, "more of a Node than its label"),
+        ({"metadata": {"annotations": {"kubevirt.io/heartbeat": "b"}}}, "more of a Node than its label"),
+        ({"metadata": {"finalizers": ["kvedge.io/x"]}}, "more of a Node than its label"),
+        ({"metadata": {"labels": {"kubevirt.io/schedulable": None}}}, "to say that a Node takes VMs"),
+    ],
+    ids=["cordon", "taint", "label", "lost label", "new label", "annotation", "finalizer", "no mark"],
+)
+def test_of_a_node_it_changes_nothing_else(controller: KubeClient, change: JsonObject, what: str) -> None:
+    said = refused(controller, "PATCH", f"{NODES}/{NODE}", change)
+    assert SAID in said
+    assert what in said
+
+
+def test_it_takes_the_mark_from_a_node_and_does_not_give_it(controller: KubeClient, admin: KubeClient) -> None:
+    path = f"{NODES}/{NODE}"
+
+    def mark(value: str) -> JsonObject:
+        return {"metadata": {"labels": {"kubevirt.io/schedulable": value}}}
+
+    assert refused(controller, "PATCH", path, mark("false")) == ""
+    assert f"{SAID} to say that a Node takes VMs" in refused(controller, "PATCH", path, mark("true"))
+    admin.request("PATCH", path, mark("true"), None, MERGE)
+
+
+def test_it_neither_makes_nor_deletes_nodes(controller: KubeClient) -> None:
+    node = {"kind": "Node", "apiVersion": "v1", "metadata": {"name": "controlled-2"}}
+    assert f"{SAID} to make or delete Nodes" in refused(controller, "POST", NODES, node)
+    assert f"{SAID} to make or delete Nodes" in refused(controller, "DELETE", f"{NODES}/{NODE}")
+
+
+def test_a_service_account_of_the_controller_is_kept_to_the_same(others: JsonObject, kubectl: Kubectl) -> None:
+    done = kubectl.try_run("delete", "pod", "others", f"--as={CONTROLLER_ACCOUNT}")
+    assert done.returncode != 0
+    assert SAID in done.stderr
+
+
+def test_others_do_what_they_like_and_no_role_is_asked(
+    others: JsonObject, controller: KubeClient, admin: KubeClient, api_role: ApiRole
+) -> None:
+    admin.request("PATCH", f"{PODS}/others", {"metadata": {"labels": {"app": "b"}}}, None, MERGE)
+    api_role.stop()
+    try:
+        assert SAID in refused(controller, "DELETE", f"{PODS}/others")
+        admin.request("PATCH", f"{PODS}/others", {"metadata": {"labels": {"app": "c"}}}, None, MERGE)
+    finally:
+        api_role.start()
