@@ -1,8 +1,9 @@
 """Where an API server is and how to prove who we are: a kubeconfig, or a Pod's service account.
 
-Called by :mod:`kvedge.kube.rest_edge`. Reads the kubeconfig and the files that it names. Keys embedded in a kubeconfig
-never touch a disk: the client library would leave them in temporary files, which a killed process never removes, so
-they are handed to OpenSSL through memory files instead.
+Called by :mod:`kvedge.kube.rest_edge`. Reads the kubeconfig and the files that it names, and notes which they were:
+:mod:`kvedge.kube.live_connection` follows them. Keys embedded in a kubeconfig never touch a disk: the client library
+would leave them in temporary files, which a killed process never removes, so they are handed to OpenSSL through memory
+files instead.
 """
 
 from __future__ import annotations
@@ -10,11 +11,12 @@ from __future__ import annotations
 import base64
 import binascii
 import contextlib
+import functools
 import ipaddress
 import os
 import ssl
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -23,8 +25,10 @@ from urllib.request import getproxies
 import yaml
 from kubernetes.client.configuration import Configuration
 
+from kvedge.kube.client_certificate import ShownCertificate, leaf_of
+from kvedge.kube.credential_files import FileState, file_state, is_changed, states, vanished
 from kvedge.kube.plain_kubeconfig import load_plain
-from kvedge.kube.service_account import ACCOUNT_DIRECTORY, TOKEN, ServiceAccountError, load_service_account
+from kvedge.kube.service_account import ACCOUNT_DIRECTORY, CA, TOKEN, ServiceAccountError, load_service_account
 
 _FILE_KEYS: Final = {
     "clusters": ("cluster", ("certificate-authority",)),
@@ -37,15 +41,43 @@ class KubeconfigError(Exception):
 
 
 class _Refused(Exception):
-    """What the client library said."""
+    """What the client library said, or OpenSSL of which file."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """The files that a connection was made from, as they were just before they were read."""
+
+    noted: Mapping[str, FileState | None]
+    read: Callable[[], Connection]
+
+    @property
+    def is_changed(self) -> bool:
+        """Whether one of them is another one now."""
+        return is_changed(self.noted)
+
+    def again(self) -> Connection:
+        """The connection that they stand for now.
+
+        Raises:
+            KubeconfigError: when one of them has gone or is not usable.
+        """
+        if gone := vanished(self.noted):
+            raise KubeconfigError(f"{gone}: is not there any more")
+        return self.read()
 
 
 @dataclass(frozen=True, slots=True)
 class Connection:
-    """One server: the client library's configuration (address, tokens, proxy) and one TLS context for all sockets."""
+    """One server: the client library's configuration (address, tokens, proxy) and one TLS context for all sockets.
+
+    `certificate` is the client's own, if it has one; `source` is there when the files can be followed.
+    """
 
     configuration: Configuration
     tls: ssl.SSLContext | None
+    certificate: ShownCertificate | None = None
+    source: Source | None = None
 
 
 def from_kubeconfig(path: str | Path) -> Connection:
@@ -56,6 +88,8 @@ def from_kubeconfig(path: str | Path) -> Connection:
     """
     if Path(path, TOKEN).is_file():
         return from_service_account(Path(path))
+    # Before it is read: what is written from now on is a change.
+    noted = {str(path): file_state(str(path))}
     try:
         document = yaml.safe_load(Path(path).read_text())
     except OSError as error:
@@ -64,7 +98,9 @@ def from_kubeconfig(path: str | Path) -> Connection:
         raise KubeconfigError(f"{path}: is not YAML: {error}") from error
     if not isinstance(document, dict):
         raise KubeconfigError(f"{path}: is not a kubeconfig")
-    return from_document(document, Path(path))
+    noted |= states(_named_files(document, Path(path)))
+    made = from_document(document, Path(path))
+    return replace(made, source=Source(noted, functools.partial(from_kubeconfig, path)))
 
 
 def from_document(document: dict[str, Any], path: Path) -> Connection:
@@ -75,12 +111,13 @@ def from_document(document: dict[str, Any], path: Path) -> Connection:
     """
     configuration = Configuration()
     try:
-        with _memory_files(document, path.parent):
+        with _memory_files(document, path.parent) as embedded:
             if not load_plain(document, configuration):
                 _load_any(document, configuration)
             _leave_own_host_out_of_proxies(configuration)
-            return Connection(configuration, _tls_context(configuration))
-    except (_Refused, ssl.SSLError, OSError, binascii.Error, KeyError, TypeError, AttributeError) as error:
+            shown = _shown(configuration, path, embedded)
+            return Connection(configuration, _tls_context(configuration, embedded), shown)
+    except (_Refused, OSError, binascii.Error, KeyError, TypeError, AttributeError) as error:
         raise KubeconfigError(f"{path}: {error}") from error
 
 
@@ -91,10 +128,13 @@ def from_service_account(directory: Path = ACCOUNT_DIRECTORY) -> Connection:
         KubeconfigError: when it is none.
     """
     configuration = Configuration()
+    # The token has a reader of its own.
+    noted = states([str(directory / CA)])
     try:
         load_service_account(directory, os.environ, configuration)
-        return Connection(configuration, _tls_context(configuration))
-    except (ServiceAccountError, ssl.SSLError, OSError) as error:
+        source = Source(noted, functools.partial(from_service_account, directory))
+        return Connection(configuration, _tls_context(configuration), source=source)
+    except (ServiceAccountError, _Refused, OSError) as error:
         raise KubeconfigError(f"service account: {error}") from error
 
 
@@ -111,19 +151,41 @@ def _load_any(document: dict[str, Any], configuration: Configuration) -> None:
 
 
 @contextlib.contextmanager
-def _memory_files(document: dict[str, Any], base: Path) -> Iterator[None]:
-    """Replace embedded data by paths of memory files, and relative paths by absolute ones, in place."""
+def _memory_files(document: dict[str, Any], base: Path) -> Iterator[dict[str, str]]:
+    """Replace embedded data by paths of memory files, and relative paths by absolute ones, in place.
+
+    Yields what each memory file is called in the kubeconfig.
+    """
+    embedded = {}
     with contextlib.ExitStack() as stack:
-        for section, (inner, keys) in _FILE_KEYS.items():
-            for entry in document.get(section) or ():
-                values = entry.get(inner) or {}
-                for key in keys:
-                    data = values.pop(f"{key}-data", None)
-                    if data:
-                        values[key] = _memory_file(stack, base64.standard_b64decode(data))
-                    elif values.get(key):
-                        values[key] = str(base / values[key])
-        yield
+        for values, key in _file_keys(document):
+            data = values.pop(f"{key}-data", None)
+            if data:
+                values[key] = _memory_file(stack, base64.standard_b64decode(data))
+                embedded[values[key]] = f"{key}-data"
+            elif values.get(key):
+                values[key] = str(base / values[key])
+        yield embedded
+
+
+def _named_files(document: dict[str, Any], path: Path) -> list[str]:
+    """The files that a kubeconfig names; none when it does not hold together, which is told by whoever reads on."""
+    try:
+        return [
+            str(path.parent / values[key])
+            for values, key in _file_keys(document)
+            if values.get(key) and not values.get(f"{key}-data")
+        ]
+    except (TypeError, AttributeError):
+        return []
+
+
+def _file_keys(document: dict[str, Any]) -> Iterator[tuple[dict[str, Any], str]]:
+    for section, (inner, keys) in _FILE_KEYS.items():
+        for entry in document.get(section) or ():
+            values = entry.get(inner) or {}
+            for key in keys:
+                yield values, key
 
 
 def _memory_file(stack: contextlib.ExitStack, content: bytes) -> str:
@@ -145,10 +207,28 @@ def _leave_own_host_out_of_proxies(configuration: Configuration) -> None:
         configuration.proxy = None
 
 
-def _tls_context(configuration: Configuration) -> ssl.SSLContext | None:
+def _shown(configuration: Configuration, path: Path, embedded: Mapping[str, str]) -> ShownCertificate | None:
+    if not configuration.cert_file:
+        return None
+    pem = leaf_of(Path(configuration.cert_file).read_bytes())
+    return ShownCertificate(pem, str(path) if configuration.cert_file in embedded else configuration.cert_file)
+
+
+def _tls_context(configuration: Configuration, embedded: Mapping[str, str] | None = None) -> ssl.SSLContext | None:
     """One context for all sockets: made once, it costs no file and no parsing per connection."""
     if not configuration.host.startswith("https://"):
         return None
+    try:
+        return _made_context(configuration)
+    except OSError as error:
+        # OpenSSL does not say of which file it speaks.
+        files = (configuration.ssl_ca_cert, configuration.cert_file, configuration.key_file)
+        names = ", ".join(dict.fromkeys((embedded or {}).get(file, file) for file in files if file))
+        why = getattr(error, "reason", None) or error.strerror or error
+        raise _Refused(f"{why} (of {names})") from error
+
+
+def _made_context(configuration: Configuration) -> ssl.SSLContext:
     context = ssl.create_default_context(cafile=configuration.ssl_ca_cert)
     # Python 3.13 refuses CAs without key identifiers, such as those of older k3s; the chain is still checked.
     context.verify_flags &= ~ssl.VERIFY_X509_STRICT

@@ -51,6 +51,10 @@ class Gone(KubeError):
     """The resource version is too old to be watched from; list again."""
 
 
+class Unauthenticated(KubeError):
+    """The server does not know who calls: the same call may succeed once the credentials were replaced."""
+
+
 class Forbidden(KubeError):
     """The caller may not do this."""
 
@@ -68,6 +72,7 @@ class Unavailable(KubeError):
 
 _BY_REASON: Final[Mapping[str, type[KubeError]]] = {"AlreadyExists": AlreadyExists, "Expired": Gone, "Gone": Gone}
 _BY_STATUS: Final[Mapping[int, type[KubeError]]] = {
+    401: Unauthenticated,
     403: Forbidden,
     404: NotFound,
     408: Unavailable,

@@ -20,7 +20,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final, Generic
 
-from kvedge.kube.errors import KubeError, Unavailable
+from kvedge.kube.errors import KubeError, Unauthenticated, Unavailable
 from kvedge.kube.kube_client import KubeClient, T, Unreadable, Watch, WatchEvent
 from kvedge.kube.object_cache import ObjectCache, version_number
 
@@ -149,10 +149,11 @@ class Informer(Generic[T]):
                 failed = time.monotonic() - begun < _FIRST_WAIT
             except KubeError as error:
                 failed = True
+                is_told = isinstance(error, Unauthenticated) and str(error) == self._trouble
                 self._trouble = str(error)
                 if _must_list_again(error):
                     self._version = ""
-                if not self._stop.is_set():
+                if not (is_told or self._stop.is_set()):
                     facts = {"kind": self._cls.KIND.plural, "error": str(error)}
                     log.warning("watch interrupted", extra={"facts": facts})
             if not failed or time.monotonic() - begun > _SETTLED_SECONDS:
@@ -181,6 +182,7 @@ class Informer(Generic[T]):
             self._watch = watch
         if self._stop.is_set():
             watch.close()
+        self._trouble = ""
         self._last_contact = time.monotonic()
         for event in watch:
             self._last_contact = time.monotonic()
@@ -211,8 +213,9 @@ class Informer(Generic[T]):
 def _must_list_again(error: KubeError) -> bool:
     """Whether the version cannot be watched from: too old, or newer than a server that was restored has ever seen.
 
-    A server that is away or overloaded says neither, and listing would only add to its load.
+    A server that is away or overloaded says neither, and listing would only add to its load; nor does one that does not
+    know who asks.
     """
     if isinstance(error, Unavailable):
         return error.status == 504
-    return True
+    return not isinstance(error, Unauthenticated)

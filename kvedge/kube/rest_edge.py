@@ -1,8 +1,12 @@
 """HTTP to one API server: pooled connections, deadlines, retries of what may be repeated, errors translated.
 
-Called by :mod:`kvedge.kube.kube_client` only. It stands on the `kubernetes` package's REST layer, which knows proxies,
-tokens that expire and keep-alive probes, and stops short of its ApiClient and typed models: those would cost 20 MB and
-a second decoding of every object, while ours go from bytes straight into the types of `kvedge.resources`.
+Called by :mod:`kvedge.kube.kube_client` only. Credentials that come from files are followed (see
+:mod:`kvedge.kube.live_connection`): new connections use what the files hold now; a watch that is open goes on with
+what it began with, until the server ends it after some minutes.
+
+It stands on the `kubernetes` package's REST layer, which knows proxies, tokens that expire and keep-alive probes, and
+stops short of its ApiClient and typed models: those would cost 20 MB and a second decoding of every object, while ours
+go from bytes straight into the types of `kvedge.resources`.
 """
 
 from __future__ import annotations
@@ -10,6 +14,7 @@ from __future__ import annotations
 import random
 import re
 import socket
+import ssl
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -18,16 +23,13 @@ from typing import Any, Final
 from urllib.parse import urlencode
 
 import urllib3
-from kubernetes.client.rest import RESTClientObject
-from urllib3.exceptions import HTTPError, NewConnectionError
+from urllib3.exceptions import ClosedPoolError, HTTPError, NewConnectionError, SSLError
 
 from kvedge import __version__
 from kvedge.kube.connection_settings import Connection
-from kvedge.kube.errors import KubeError, Unavailable, error_from_answer
+from kvedge.kube.errors import KubeError, Unauthenticated, Unavailable, error_from_answer
+from kvedge.kube.live_connection import LiveConnection, Pooled
 
-# Idle connections kept per server; more may be open at once, as watches hold one each.
-# All workers of a role at once: one that is not kept costs a TLS handshake at the next call, on both sides.
-_IDLE_CONNECTIONS: Final = 12
 _CONNECT_SECONDS: Final = 5.0
 # A server asks for patience with Retry-After; a loop has its own back-off for more than this.
 _LONGEST_WAIT: Final = 5.0
@@ -37,6 +39,22 @@ _QUOTED: Final = re.compile(r"\\(.)")
 _REPEATABLE: Final = frozenset({"GET", "PUT", "DELETE"})
 # Statuses that say the server did not act on the call, so that even a create may be repeated.
 _REFUSED_UNSEEN: Final = frozenset({429})
+_UNAUTHENTICATED: Final = 401
+# How OpenSSL names a handshake that one of the two sides does not agree to; before its end nothing is acted on.
+_NOT_OURS: Final = "CERTIFICATE_VERIFY_FAILED"
+_ALERTS: Final = frozenset(
+    {
+        "ACCESS_DENIED",
+        "BAD_CERTIFICATE",
+        "CERTIFICATE_EXPIRED",
+        "CERTIFICATE_REQUIRED",
+        "CERTIFICATE_REVOKED",
+        "CERTIFICATE_UNKNOWN",
+        "DECRYPT_ERROR",
+        "HANDSHAKE_FAILURE",
+        "UNKNOWN_CA",
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,20 +92,13 @@ class RestEdge:
         """
         self._agent = f"{program}/{__version__}"
         self._on_warning = on_warning
-        configuration = connection.configuration
-        configuration.connection_pool_maxsize = _IDLE_CONNECTIONS
-        configuration.keep_alive = True
-        self._configuration = configuration
-        self._host: str = configuration.host.rstrip("/")
-        self._rest = RESTClientObject(configuration)
-        if connection.tls is not None:
-            self._rest.pool_manager.connection_pool_kw["ssl_context"] = connection.tls
+        self._live = LiveConnection(connection)
         self._token_lock = threading.Lock()
 
     @property
     def host(self) -> str:
         """The server's address, as in the kubeconfig."""
-        return self._host
+        return self._live.newest.host
 
     def call(self, call: Call, patience: Patience, permit: Callable[[], bool] | None = None) -> bytes:
         """The body of the answer; with a `permit`, nothing is written without its consent at that moment.
@@ -115,17 +126,17 @@ class RestEdge:
         """
         response = self._send(call, Patience(read_seconds, 1))
         if response.status >= 400:
-            raise _refusal(response, call)
+            raise self._refusal(response, call)
         return LineStream(response, call)
 
     def close(self) -> None:
         """Drop idle connections."""
-        self._rest.close()
+        self._live.close()
 
     def _once(self, call: Call, patience: Patience) -> bytes:
         response = self._send(call, patience)
         if response.status >= 400:
-            raise _refusal(response, call)
+            raise self._refusal(response, call)
         if self._on_warning is not None:
             for text in _WARNING.findall(", ".join(response.headers.getlist("Warning"))):
                 self._on_warning(_QUOTED.sub(r"\1", text))
@@ -137,37 +148,65 @@ class RestEdge:
             response.release_conn()
 
     def _send(self, call: Call, patience: Patience) -> urllib3.BaseHTTPResponse:
-        url = f"{self._host}{call.path}"
+        """The answer's head; where the server does not take our credentials and there are newer ones, with those."""
+        used = self._live.current()
+        try:
+            response = self._ask(used, call, patience)
+        except HTTPError as error:
+            newer = self._live.newer_than(used) if _is_unseen(error) else None
+            if newer is None:
+                raise self._unreached(used, call, error) from error
+        else:
+            newer = self._live.newer_than(used) if response.status == _UNAUTHENTICATED else None
+            if newer is None:
+                return response
+            # With the connection, which goes on to stand for what it began with.
+            response.close()
+        try:
+            return self._ask(newer, call, patience)
+        except HTTPError as error:
+            raise self._unreached(newer, call, error) from error
+
+    def _ask(self, pooled: Pooled, call: Call, patience: Patience) -> urllib3.BaseHTTPResponse:
+        url = f"{pooled.host}{call.path}"
         if call.query:
             url = f"{url}?{urlencode(call.query)}"
         connect = min(_CONNECT_SECONDS, patience.read_seconds)
-        pool: urllib3.PoolManager = self._rest.pool_manager
-        try:
-            return pool.request(
-                call.method,
-                url,
-                body=call.body,
-                headers=self._headers(call),
-                timeout=urllib3.Timeout(connect=connect, read=patience.read_seconds),
-                retries=False,
-                redirect=False,
-                preload_content=False,
-            )
-        except HTTPError as error:
-            raise _unreachable(call, error) from error
+        return pooled.sockets.request(
+            call.method,
+            url,
+            body=call.body,
+            headers=self._headers(pooled, call),
+            timeout=urllib3.Timeout(connect=connect, read=patience.read_seconds),
+            retries=False,
+            redirect=False,
+            preload_content=False,
+        )
 
-    def _headers(self, call: Call) -> dict[str, str]:
+    def _headers(self, pooled: Pooled, call: Call) -> dict[str, str]:
         headers = {"Accept": call.accept, "User-Agent": self._agent}
         if call.body is not None:
             headers["Content-Type"] = call.content_type
+        configuration = pooled.configuration
         # The hook that renews a token changes the shared configuration.
         with self._token_lock:
-            token = self._configuration.get_api_key_with_prefix("BearerToken", alias="authorization")
+            token = configuration.get_api_key_with_prefix("BearerToken", alias="authorization")
         if token:
             headers["Authorization"] = token
-        elif self._configuration.username:
-            headers["Authorization"] = self._configuration.get_basic_auth_token()
+        elif configuration.username:
+            headers["Authorization"] = configuration.get_basic_auth_token()
         return headers
+
+    def _refusal(self, response: urllib3.BaseHTTPResponse, call: Call) -> KubeError:
+        refusal = _refusal(response, call)
+        if isinstance(refusal, Unauthenticated) and (why := self._live.complaint(self._live.newest)):
+            return Unauthenticated(refusal.status, refusal.reason, f"{call}: {why}")
+        return refusal
+
+    def _unreached(self, used: Pooled, call: Call, error: HTTPError) -> KubeError:
+        if _is_refused_handshake(error) and (why := self._live.complaint(used)):
+            return Unauthenticated(0, "Unauthorized", f"{call}: {why}")
+        return _unreachable(call, error)
 
 
 class LineStream:
@@ -234,6 +273,18 @@ def _refusal(response: urllib3.BaseHTTPResponse, call: Call) -> KubeError:
     if refusal.retry_after is None and header.isdigit():
         refusal.retry_after = float(header)
     return refusal
+
+
+def _is_unseen(error: HTTPError) -> bool:
+    """Whether the server has not seen a call for reasons that are other ones with newer credentials."""
+    # Another thread has just exchanged them.
+    return isinstance(error, ClosedPoolError) or _is_refused_handshake(error)
+
+
+def _is_refused_handshake(error: HTTPError) -> bool:
+    cause = error.args[0] if isinstance(error, SSLError) and error.args else None
+    reason = cause.reason if isinstance(cause, ssl.SSLError) else None
+    return reason == _NOT_OURS or (reason or "").rpartition("ALERT_")[2] in _ALERTS
 
 
 def _unreachable(call: Call, error: Exception) -> Unavailable:

@@ -17,7 +17,7 @@ from kubernetes.client.configuration import Configuration
 # Where a kubelet puts it, in every Pod that has one.
 ACCOUNT_DIRECTORY: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 TOKEN: Final = "token"
-_CA: Final = "ca.crt"
+CA: Final = "ca.crt"
 _HOST: Final = "KUBERNETES_SERVICE_HOST"
 _PORT: Final = "KUBERNETES_SERVICE_PORT"
 _AGAIN_SECONDS: Final = 60.0
@@ -41,10 +41,10 @@ def load_service_account(directory: Path, environment: Mapping[str, str], config
     host, port = environment.get(_HOST, ""), environment.get(_PORT, "")
     if not host or not port:
         raise ServiceAccountError(f"{_HOST} and {_PORT} are not set: this is no Pod of a cluster")
-    if not (directory / _CA).is_file():
-        raise ServiceAccountError(f"{directory / _CA} does not exist")
+    if not (directory / CA).is_file():
+        raise ServiceAccountError(f"{directory / CA} does not exist")
     configuration.host = f"https://{_in_url(host)}:{port}"
-    configuration.ssl_ca_cert = str(directory / _CA)
+    configuration.ssl_ca_cert = str(directory / CA)
     configuration.refresh_api_key_hook = _Token(directory / TOKEN).renew
     configuration.refresh_api_key_hook(configuration)
 

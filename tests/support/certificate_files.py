@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from kvedge.runtime.certificate_requests import parse_request, requested_names
-from kvedge.runtime.certificates import CertificateAuthority, LeafRequest
+from kvedge.runtime.certificates import LEAF_LIFE, CertificateAuthority, LeafRequest
 
 
 @dataclass(frozen=True)
@@ -56,10 +56,10 @@ class FileAuthority:
             pair.key.write_bytes(material.key)
         return pair
 
-    def certify(self, request_pem: bytes) -> bytes:
+    def certify(self, request_pem: bytes, life: timedelta = LEAF_LIFE) -> bytes:
         """A client's certificate for somebody else's request, as a cluster's controller manager signs it."""
         request = parse_request(request_pem)
         names, key = requested_names(request), request.public_key()
         assert isinstance(key, ec.EllipticCurvePublicKey)
-        leaf = LeafRequest(names.common_names[0], names.organizations, server=False)
+        leaf = LeafRequest(names.common_names[0], names.organizations, server=False, life=life)
         return self._authority.certify(key, leaf, datetime.now(UTC))

@@ -1,0 +1,136 @@
+"""The connection that is in use, exchanged for a new one when the files that it was made from change.
+
+Used by :mod:`kvedge.kube.rest_edge` alone. Certificates and tokens in files are replaced while a node runs, by a
+kubelet, k3s or `kvedge user renew`. There is no thread for that: calls themselves look at the files' states every few
+seconds, and at once when the server has refused. Files that cannot be used, as they are half written, change nothing.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Final
+
+import urllib3
+from kubernetes.client.configuration import Configuration
+from kubernetes.client.rest import RESTClientObject
+
+from kvedge.kube.connection_settings import Connection, KubeconfigError
+
+log = logging.getLogger(__name__)
+
+# How long a new certificate may wait until it is used; a look costs some microseconds.
+LOOK_SECONDS: Final = 5.0
+# Idle connections kept per server; more may be open at once, as watches hold one each.
+# All workers of a role at once: one that is not kept costs a TLS handshake at the next call, on both sides.
+_IDLE_CONNECTIONS: Final = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Pooled:
+    """One connection with its sockets."""
+
+    connection: Connection
+    host: str
+    sockets: urllib3.PoolManager
+
+    @classmethod
+    def of(cls, connection: Connection) -> Pooled:
+        """Nothing is opened yet."""
+        configuration = connection.configuration
+        configuration.connection_pool_maxsize = _IDLE_CONNECTIONS
+        configuration.keep_alive = True
+        sockets: urllib3.PoolManager = RESTClientObject(configuration).pool_manager
+        if connection.tls is not None:
+            sockets.connection_pool_kw["ssl_context"] = connection.tls
+        return cls(connection, configuration.host.rstrip("/"), sockets)
+
+    @property
+    def configuration(self) -> Configuration:
+        """What the client library knows of the server."""
+        return self.connection.configuration
+
+    def close(self) -> None:
+        """Drop idle connections now, and those that are in use as soon as they are not any more."""
+        for key in list(self.sockets.pools.keys()):
+            pool = self.sockets.pools.get(key)
+            if pool is not None:
+                pool.close()
+        self.sockets.clear()
+
+
+class LiveConnection:
+    """Safe for any number of threads."""
+
+    def __init__(self, connection: Connection, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self._pooled = Pooled.of(connection)
+        self._monotonic = monotonic
+        self._looked_at = monotonic()
+        # Held by whoever looks at the files.
+        self._looking = threading.Lock()
+        # What was logged last of files that cannot be used, and of a certificate that has ended.
+        self._problem = ""
+        self._complaint = ""
+
+    @property
+    def newest(self) -> Pooled:
+        """What is in use, without a look."""
+        return self._pooled
+
+    def current(self) -> Pooled:
+        """What the next call should use."""
+        if self._is_due() and self._looking.acquire(blocking=False):
+            try:
+                self._look()
+            finally:
+                self._looking.release()
+        return self._pooled
+
+    def newer_than(self, used: Pooled) -> Pooled | None:
+        """What to try instead of what the server has just refused; None when there is nothing newer."""
+        with self._looking:
+            if self._pooled is used:
+                self._look()
+            return None if self._pooled is used else self._pooled
+
+    def complaint(self, used: Pooled) -> str:
+        """That the certificate of a call that was refused has ended, and what to do; empty when it has not.
+
+        It is logged once: calls fail until somebody acts.
+        """
+        shown = used.connection.certificate
+        text = shown.complaint(datetime.now(UTC)) if shown is not None else ""
+        if text and text != self._complaint:
+            self._complaint = text
+            log.error(text, extra={"facts": {"server": used.host}})
+        return text
+
+    def close(self) -> None:
+        """Drop idle connections."""
+        self._pooled.close()
+
+    def _is_due(self) -> bool:
+        return self._pooled.connection.source is not None and self._monotonic() - self._looked_at >= LOOK_SECONDS
+
+    def _look(self) -> None:
+        source = self._pooled.connection.source
+        self._looked_at = self._monotonic()
+        # What could not be used is tried again even if it looks the same: it may have been read while it was written.
+        if source is None or not (self._problem or source.is_changed):
+            return
+        try:
+            made = Pooled.of(source.again())
+        except KubeconfigError as error:
+            if str(error) != self._problem:
+                self._problem = str(error)
+                facts = {"reason": self._problem}
+                log.warning("new credentials cannot be used, those before stay", extra={"facts": facts})
+            return
+        old, self._pooled = self._pooled, made
+        self._problem = self._complaint = ""
+        old.close()
+        log.info("new credentials are in use", extra={"facts": {"server": made.host}})

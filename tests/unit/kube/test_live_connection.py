@@ -1,0 +1,194 @@
+"""Credentials in files are exchanged under a running client, on a clock of the test's."""
+
+from __future__ import annotations
+
+import logging
+import ssl
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from kvedge.kube.connection_settings import from_document, from_kubeconfig, from_service_account
+from kvedge.kube.live_connection import LOOK_SECONDS, LiveConnection
+from kvedge.runtime.certificates import CertificateAuthority, LeafRequest
+
+NOW = datetime.now(UTC)
+AUTHORITY = CertificateAuthority.create("cluster", NOW)
+
+
+class Files:
+    """A kubeconfig with certificate, key and authority in files, as k3s writes it for its kubelet."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.kubeconfig = directory / "kubelet.kubeconfig"
+        self.renew()
+        (directory / "ca.crt").write_bytes(AUTHORITY.certificate_pem)
+        self.write()
+
+    def renew(self, life: timedelta = timedelta(days=1)) -> None:
+        leaf = AUTHORITY.issue(LeafRequest("system:node:n1", life=life), NOW)
+        (self.directory / "client.crt").write_bytes(leaf.certificate)
+        (self.directory / "client.key").write_bytes(leaf.key)
+
+    def write(self, server: str = "https://127.0.0.1:6443", **user: Any) -> None:
+        user = user or {"client-certificate": "client.crt", "client-key": "client.key"}
+        cluster = {"server": server, "certificate-authority": "ca.crt"}
+        document = {
+            "current-context": "here",
+            "clusters": [{"name": "c", "cluster": cluster}],
+            "contexts": [{"name": "here", "context": {"cluster": "c", "user": "u"}}],
+            "users": [{"name": "u", "user": user}],
+        }
+        self.kubeconfig.write_text(yaml.safe_dump(document))
+
+
+class Live:
+    """What is tested, and the seconds that have passed for it."""
+
+    def __init__(self, files: Files) -> None:
+        self.seconds = 0.0
+        self.live = LiveConnection(from_kubeconfig(files.kubeconfig), lambda: self.seconds)
+
+    def later(self) -> Any:
+        self.seconds += LOOK_SECONDS
+        return self.live.current()
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Files:
+    return Files(tmp_path)
+
+
+@pytest.fixture
+def live(files: Files) -> Live:
+    return Live(files)
+
+
+def test_while_no_file_changes_the_same_sockets_stay(live: Live) -> None:
+    first = live.live.current()
+    assert live.later() is first
+    assert live.live.newer_than(first) is None
+
+
+def test_a_renewed_certificate_is_used_after_a_few_seconds(files: Files, live: Live) -> None:
+    first = live.live.current()
+    files.renew()
+    assert live.live.current() is first
+    second = live.later()
+    assert second is not first
+    assert second.connection.certificate.pem == (files.directory / "client.crt").read_bytes()
+    assert second.sockets.connection_pool_kw["ssl_context"] is second.connection.tls
+
+
+def test_after_a_refusal_it_is_used_at_once_and_by_all_threads(files: Files, live: Live) -> None:
+    first = live.live.current()
+    files.renew()
+    newer = live.live.newer_than(first)
+    assert newer is not None
+    assert newer is not first
+    # Whoever was refused with the same ones finds them exchanged already.
+    assert live.live.newer_than(first) is newer
+    assert live.live.newer_than(newer) is None
+
+
+def test_idle_sockets_with_the_old_ones_are_closed(files: Files, live: Live) -> None:
+    first = live.live.current()
+    pool = first.sockets.connection_from_url(first.host)
+    files.renew()
+    live.later()
+    assert pool.pool is None
+    assert len(first.sockets.pools) == 0
+
+
+@pytest.mark.parametrize("name", ["client.key", "client.crt", "ca.crt", "kubelet.kubeconfig"])
+@pytest.mark.parametrize("broken", [b"", b"half of", None], ids=["empty", "cut off", "gone"])
+def test_a_file_that_cannot_be_used_keeps_the_old_ones_is_told_once_and_taken_when_mended(
+    files: Files, live: Live, caplog: pytest.LogCaptureFixture, name: str, broken: bytes | None
+) -> None:
+    caplog.set_level(logging.INFO, "kvedge.kube.live_connection")
+    first, path = live.live.current(), files.directory / name
+    good = path.read_bytes()
+    if broken is None:
+        path.unlink()
+    else:
+        path.write_bytes(broken)
+    assert live.later() is first
+    assert live.live.newer_than(first) is None
+    assert live.later() is first
+    (told,) = caplog.records
+    assert told.message == "new credentials cannot be used, those before stay"
+    assert str(path) in told.facts["reason"]  # type: ignore[attr-defined]
+    path.write_bytes(good)
+    assert live.later() is not first
+    assert [record.message for record in caplog.records[1:]] == ["new credentials are in use"]
+
+
+def test_between_a_new_certificate_and_its_key_the_old_pair_stays(files: Files, live: Live) -> None:
+    first, key = live.live.current(), files.directory / "client.key"
+    old = key.read_bytes()
+    files.renew()
+    new = key.read_bytes()
+    key.write_bytes(old)
+    assert live.later() is first
+    key.write_bytes(new)
+    assert live.later() is not first
+
+
+def test_address_and_token_are_followed_too(files: Files) -> None:
+    (files.directory / "token").write_text("first")
+    files.write(tokenFile="token")
+    live = Live(files)
+
+    def shown(pooled: Any) -> tuple[str, str]:
+        return pooled.host, pooled.configuration.get_api_key_with_prefix("BearerToken", alias="authorization")
+
+    assert shown(live.live.current()) == ("https://127.0.0.1:6443", "Bearer first")
+    (files.directory / "token").write_text("second")
+    assert shown(live.later()) == ("https://127.0.0.1:6443", "Bearer second")
+    files.write("https://127.0.0.1:7443", tokenFile="token")
+    assert shown(live.later()) == ("https://127.0.0.1:7443", "Bearer second")
+
+
+def test_the_authority_of_a_pods_account_is_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")
+    monkeypatch.setenv("KUBERNETES_SERVICE_PORT", "443")
+    for number in (1, 2):
+        # As a kubelet lays it out: a link to a directory, which is replaced as a whole.
+        version = tmp_path / f"..{number}"
+        version.mkdir()
+        (version / "ca.crt").write_bytes(CertificateAuthority.create(f"ca-{number}", NOW).certificate_pem)
+        (version / "token").write_text("t")
+    (tmp_path / "..data").symlink_to("..1")
+    for name in ("ca.crt", "token"):
+        (tmp_path / name).symlink_to(f"..data/{name}")
+    seconds = [0.0]
+    live = LiveConnection(from_service_account(tmp_path), lambda: seconds[0])
+    (tmp_path / "new").symlink_to("..2")
+    (tmp_path / "new").replace(tmp_path / "..data")
+    seconds[0] += LOOK_SECONDS
+    tls = live.current().connection.tls
+    assert isinstance(tls, ssl.SSLContext)
+    assert "ca-2" in str(tls.get_ca_certs()[0]["subject"])
+
+
+def test_a_kubeconfig_that_was_put_together_is_not_followed(files: Files) -> None:
+    document = yaml.safe_load(files.kubeconfig.read_text())
+    seconds = [0.0]
+    live = LiveConnection(from_document(document, files.kubeconfig), lambda: seconds[0])
+    first = live.current()
+    files.renew()
+    seconds[0] += LOOK_SECONDS
+    assert live.current() is first
+
+
+def test_a_certificate_that_has_ended_is_logged_once(files: Files, caplog: pytest.LogCaptureFixture) -> None:
+    files.renew(-timedelta(hours=1))
+    live = Live(files).live
+    first = live.complaint(live.current())
+    assert first.startswith(f"the certificate of system:node:n1 in {files.directory}/client.crt ended ")
+    assert live.complaint(live.current()) == first
+    assert [record.message for record in caplog.records] == [first]
