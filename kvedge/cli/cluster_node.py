@@ -26,6 +26,7 @@ from kvedge.appliance.cluster_node_plan import (
 )
 from kvedge.appliance.cluster_rules import too_old, wrong_order
 from kvedge.appliance.distributions import DISTRIBUTIONS, of_node, of_server
+from kvedge.appliance.image_loader import ARCHIVE, NotLoadedError, load_image, remove_image
 from kvedge.appliance.install_plan import OwnFile
 from kvedge.appliance.kubelet_facts import running_kubelet
 from kvedge.appliance.layout import Layout
@@ -41,7 +42,6 @@ if TYPE_CHECKING:
 ClusterRole = Literal["server", "agent"]
 _DAYS: Final = 365
 _SIGN_SECONDS: Final = 30.0
-_ARCHIVE: Final = "kvedge-launcher.tar"
 _MANIFEST: Final = "kvedge.yaml"
 _MANIFEST_HEAD: Final = (
     "Written by `kvedge install --role server` and replaced by it: what the roles of kvedge need of the cluster.",
@@ -100,8 +100,6 @@ def prepare_node(
 
 def load_launcher_image(node: ClusterNode) -> None:
     """Bring the launcher's image into the node's containerd now; where that fails, say what is to be done."""
-    from kvedge.appliance.image_loader import NotLoadedError, load_image
-
     if not node.load:
         click.echo(f"load {node.archive} into this node's container runtime: launcher Pods run from it")
         return
@@ -109,6 +107,17 @@ def load_launcher_image(node: ClusterNode) -> None:
         load_image(node.load, node.archive)
     except NotLoadedError as error:
         click.echo(f"the launcher's image was not loaded: {error}; run that yourself, or restart the node's Kubernetes")
+
+
+def unload_launcher_image(settings: Settings, layout: Layout) -> None:
+    """Take the image out of the node's containerd, where it is pinned; where that fails, say so."""
+    load = _Found(settings, layout).places.load
+    if not load:
+        return
+    try:
+        remove_image(load)
+    except NotLoadedError as error:
+        click.echo(f"left in this node's container runtime: the launcher's image of a few KB: {error}", err=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -320,7 +329,7 @@ def _image(places: NodePlaces, layout: Layout) -> OwnFile:
     """The launcher's empty image, where the distribution loads it from: no registry is asked for it."""
     from kvedge.storage.launcher_image import launcher_image
 
-    return OwnFile((places.images or layout.data_dir) / _ARCHIVE, launcher_image(platform.machine()))
+    return OwnFile((places.images or layout.data_dir) / ARCHIVE, launcher_image(platform.machine()))
 
 
 def left_on_node(settings: Settings, layout: Layout) -> list[Path]:
@@ -329,7 +338,7 @@ def left_on_node(settings: Settings, layout: Layout) -> list[Path]:
     manifests = [item.manifests for item in DISTRIBUTIONS if item.manifests is not None]
     images += [Path(settings.images_dir)] if settings.images_dir else []
     manifests += [Path(settings.manifests_dir)] if settings.manifests_dir else []
-    places = dict.fromkeys([*(path / _ARCHIVE for path in images), *(path / _MANIFEST for path in manifests)])
+    places = dict.fromkeys([*(path / ARCHIVE for path in images), *(path / _MANIFEST for path in manifests)])
     return [path for path in places if path.is_file()]
 
 

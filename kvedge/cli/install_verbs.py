@@ -70,7 +70,7 @@ def uninstall(config: Path | None, data_dir: str | None, purge: bool, grace: flo
     _need_root("uninstall")
     settings = load_settings(config_path(config), os.environ, {"data_dir": data_dir})
     from kvedge.appliance.installation import InstallError
-    from kvedge.cli.cluster_node import leave_cluster, left_on_node
+    from kvedge.cli.cluster_node import leave_cluster, left_on_node, unload_launcher_image
 
     operators = _operators(config, data_dir)
     role = role_here(settings)
@@ -81,6 +81,7 @@ def uninstall(config: Path | None, data_dir: str | None, purge: bool, grace: flo
         if role in ("server", "agent"):
             # The daemon does not run any more, which would write all of it anew.
             leave_cluster(operators.settings, made.layout, purge=purge)
+            unload_launcher_image(operators.settings, made.layout)
         elif settings.data_path.is_dir():
             from kvedge.cli.killall_verb import end_all
 

@@ -184,7 +184,9 @@ def test_a_server_is_installed_registered_and_healthy(cluster: Cluster) -> None:
     # As k3s would; the kinds are there by the api role.
     assert "kubevirt.kubevirt.io/kubevirt" in cluster.kubectl("apply", "-f", str(host.root / MANIFEST))
     assert cluster.get("priorityclass", "kubevirt-cluster-critical")["value"] == 1_000_000_000
-    assert host.out("cat", "/root/k3s.log") == "ctr images import /var/lib/rancher/k3s/agent/images/kvedge-launcher.tar"
+    asked = host.out("cat", "/root/k3s.log").split("\n")
+    assert "ctr images import /var/lib/rancher/k3s/agent/images/kvedge-launcher.tar" in asked
+    assert "ctr images label kvedge.local/launcher:v1 io.cri-containerd.pinned=pinned" in asked
     status = host.out("kvedge", "status", "--strict")
     assert status.startswith("installed  server")
     assert status.endswith("healthy")
@@ -280,6 +282,7 @@ def test_uninstalling_leaves_nothing_on_the_host_and_in_the_cluster_only_vms(clu
     host = cluster.host
     said = host.out("kvedge", "uninstall", "--purge")
     assert "kept in the cluster: the kinds and their VMs" in said
+    assert host.out("tail", "-n1", "/root/k3s.log") == "ctr images remove kvedge.local/launcher:v1"
     assert "kvedge" not in left_on_the_host(host)
     assert not host.run("ls", "/etc/kvedge", "/var/lib/rancher/k3s/agent/images", check=False).stdout.split("\n")[1:-1]
     assert host.out("ls", "-A", "/var/lib/kvedge") == ""

@@ -58,6 +58,7 @@ def test_a_node_runs_what_it_is_told_to_and_api_before_those_who_need_it(tmp_pat
         "controller",
         "launcher program",
         "handler",
+        "launcher image",
         "old versions",
     ]
 
@@ -65,4 +66,9 @@ def test_a_node_runs_what_it_is_told_to_and_api_before_those_who_need_it(tmp_pat
 def test_an_agent_needs_the_kubeconfig_of_its_handler_only(tmp_path: Path) -> None:
     (tmp_path / "handler").write_text("x")
     settings = Settings(kubeconfig=str(tmp_path), emulation="tcg", node_roles="handler")
-    assert [service.name for service in node_services(settings)] == ["launcher program", "handler", "old versions"]
+    assert [service.name for service in node_services(settings)] == [
+        "launcher program",
+        "handler",
+        "launcher image",
+        "old versions",
+    ]
