@@ -14,13 +14,22 @@ Role = Literal["standalone", "server", "agent"]
 
 TARGET: Final = "kvedge.target"
 _COMMON_UNITS: Final = ("kvedge.slice", "kvedge-failure@.service", TARGET)
+RENEWAL_TIMER: Final = "kvedge-renew.timer"
+# A server has the administrator's credentials, with which those of its roles are renewed.
+_RENEWAL_UNITS: Final = ("kvedge-renew.service", RENEWAL_TIMER)
 _ROLE_UNITS: Final[dict[Role, tuple[str, ...]]] = {
     "standalone": ("kvedge-guests.service", "kvedge.service"),
-    "server": ("kvedge-node.service",),
-    "agent": ("kvedge-node.service",),
+    "server": ("kvedge-guests.service", "kvedge-node.service", *_RENEWAL_UNITS),
+    "agent": ("kvedge-guests.service", "kvedge-node.service"),
 }
 # Everything that any role or any version has ever installed: what `uninstall` looks for.
-ALL_UNITS: Final = (*_COMMON_UNITS, "kvedge-guests.service", "kvedge.service", "kvedge-node.service")
+ALL_UNITS: Final = (
+    *_COMMON_UNITS,
+    "kvedge-guests.service",
+    "kvedge.service",
+    "kvedge-node.service",
+    *_RENEWAL_UNITS,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +88,12 @@ class Layout:
 def role_units(role: Role) -> tuple[str, ...]:
     """The units of a role, in the order in which they are written."""
     return (*_COMMON_UNITS, *_ROLE_UNITS[role])
+
+
+def enabled_units(role: Role) -> tuple[str, ...]:
+    """Those that systemd starts at boot; what a timer starts is not among them."""
+    names = [name for name in role_units(role) if "@" not in name and not name.endswith(".slice")]
+    return tuple(name for name in names if name.removesuffix(".service") + ".timer" not in names)
 
 
 def main_unit(role: Role) -> str:

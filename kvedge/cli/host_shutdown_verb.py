@@ -1,20 +1,24 @@
-"""`kvedge host-shutdown`: shuts the guests of one box down because the host goes down.
+"""`kvedge host-shutdown`: shuts the guests of this host down because the host goes down.
 
 Called by the group; run by kvedge-guests.service when systemd stops it. Needs no API. The guests' VMs run again after
-the next boot, by their run strategies.
+the next boot, by their run strategies. On a node of a cluster Pods are the kubelet's, and only their launchers are told
+to end; the cluster is told, where it answers, that no VM should come here meanwhile.
 """
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Final
 
 import click
 
 from kvedge.cli.exits import Exit, Refused
 from kvedge.cli.roles import CONFIG, config_path
 from kvedge.runtime.services import ServiceError
-from kvedge.runtime.settings import load_settings
+from kvedge.runtime.settings import Settings, load_settings
+
+_TELL_SECONDS: Final = 5.0
 
 
 @click.command("host-shutdown")
@@ -22,12 +26,52 @@ from kvedge.runtime.settings import load_settings
 @click.option("--data-dir", help="The data directory of `kvedge standalone` [/var/lib/kvedge].")
 @click.option("--longest", type=float, default=540.0, help="At most so many seconds for each guest [540].")
 def host_shutdown(config: Path | None, data_dir: str | None, longest: float) -> None:
-    """Shut all guests of this box down, each within its own grace period; they run again when the box does."""
+    """Shut all guests of this host down, each within its own grace period; they run again when the host does."""
     if os.geteuid() != 0:
         raise Refused("kvedge host-shutdown needs root", Exit.HOST)
     settings = load_settings(config_path(config), os.environ, {"data_dir": data_dir})
     if not settings.data_path.is_dir():
         return
+    killed = _shut_down_node(settings, longest) if settings.kubeconfig or settings.node_kubeconfig else []
+    killed += _shut_down_box(settings, longest)
+    if killed:
+        raise Refused(f"killed, as they did not shut down in time: {', '.join(killed)}", Exit.TIMED_OUT)
+
+
+def _shut_down_node(settings: Settings, longest: float) -> list[str]:
+    """Those in Pods of a kubelet; returns what had to be killed."""
+    from kvedge.appliance.node_shutdown import pod_launchers, shut_down_launchers
+    from kvedge.appliance.systemctl_client import systemd_runs, unit_property
+    from kvedge.cli.role_services import kubelet_directory
+
+    if systemd_runs() and unit_property("kvedge-node.service", "ActiveState") == "active":
+        # It would say again that VMs may come here.
+        raise Refused("kvedge runs: stop it first (systemctl stop kvedge-node)", Exit.HOST)
+    launchers = pod_launchers()
+    if launchers:
+        _take_no_vm(settings)
+    return shut_down_launchers(launchers, kubelet_directory(settings), longest, click.echo)
+
+
+def _take_no_vm(settings: Settings) -> None:
+    """Say that no VM should come to this node; its handler says otherwise when it runs again."""
+    from kvedge.cli.installed import health_source
+    from kvedge.kube.connection_settings import KubeconfigError
+    from kvedge.kube.errors import KubeError
+    from kvedge.kube.kube_client import KubeClient
+    from kvedge.resources.names import SCHEDULABLE
+
+    kubeconfig, node = health_source(settings, "agent")
+    patch = {"metadata": {"labels": {SCHEDULABLE: "false"}}}
+    try:
+        client = KubeClient.from_kubeconfig(kubeconfig, "kvedge-host-shutdown").hurried(_TELL_SECONDS)
+        client.request("PATCH", f"/api/v1/nodes/{node}", patch, None, "application/merge-patch+json")
+    except (KubeError, KubeconfigError) as error:
+        click.echo(f"the cluster was not told that node {node} takes no VM: {error}", err=True)
+
+
+def _shut_down_box(settings: Settings, longest: float) -> list[str]:
+    """Those of the node agent of one box; returns what had to be killed."""
     from kvedge.standalone.agent.host_shutdown import shut_down_pods
     from kvedge.standalone.agent.pod_record import PodRecordError
     from kvedge.standalone.box_lock import BoxLock
@@ -36,12 +80,10 @@ def host_shutdown(config: Path | None, data_dir: str | None, longest: float) -> 
     try:
         # While kvedge runs it would start the guests anew.
         lock.start()
-        killed = shut_down_pods(settings.kubelet_path, longest, click.echo)
+        return shut_down_pods(settings.kubelet_path, longest, click.echo)
     except ServiceError as error:
         raise Refused(f"{error.service}: {error.detail}", Exit.HOST) from error
     except PodRecordError as error:
         raise Refused(str(error)) from error
     finally:
         lock.stop()
-    if killed:
-        raise Refused(f"killed, as they did not shut down in time: {', '.join(killed)}", Exit.TIMED_OUT)

@@ -59,7 +59,7 @@ def handler_services(settings: Settings) -> Sequence[Service]:
     config = HandlerConfig(
         kubeconfig=role_kubeconfig(settings, "handler"),
         node=settings.effective_node_name,
-        kubelet=Path(settings.kubelet_dir) if settings.kubelet_dir else _KUBELET,
+        kubelet=kubelet_directory(settings),
         state=settings.state_path / "handler",
         capabilities=_capabilities(settings),
         accelerator=choose_accelerator(settings.emulation, settings.state_path),
@@ -88,6 +88,11 @@ def node_services(settings: Settings) -> Sequence[Service]:
     """Those of the three that the setting node-roles names."""
     make = {"controller": controller_services, "api": api_services, "handler": handler_services}
     return [service for role in settings.roles_of_node for service in make[role](settings)]
+
+
+def kubelet_directory(settings: Settings) -> Path:
+    """Where the kubelet of a cluster's node keeps its Pods."""
+    return Path(settings.kubelet_dir) if settings.kubelet_dir else _KUBELET
 
 
 def _capabilities(settings: Settings) -> Path:

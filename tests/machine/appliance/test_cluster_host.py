@@ -173,7 +173,7 @@ def test_a_server_is_installed_registered_and_healthy(cluster: Cluster) -> None:
     assert not host.run("ls", "/etc/kvedge", check=False).stdout
     said = host.out("/root/kvedge", "install", "--role", "server")
     assert f"installed: server {cluster.node}" in said
-    assert host.out("systemctl", "is-active", UNIT) == "active"
+    assert host.out("systemctl", "is-active", UNIT, "kvedge-guests.service") == "active\nactive"
     assert host.out("stat", "-c", "%a %U", "/etc/kvedge/roles").split() == ["700", "root"]
     modes = host.out("sh", "-c", "cd /etc/kvedge/roles && stat -c '%n %a' *").split("\n")
     # The handler speaks as its node.

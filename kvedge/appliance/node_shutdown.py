@@ -1,0 +1,127 @@
+"""Shutting down the guests of a cluster's node because the host goes down: they run again by their run strategies.
+
+Called by `kvedge host-shutdown`, which a systemd unit runs after kvedge has stopped and before the node's Kubernetes
+does. Launchers are told to end as the kubelet would tell them, all at once, and what they leave says that it was the
+host: such a run has failed, so that a VM with RerunOnFailure runs again. Which Pod a process is in is what the kernel
+says of its cgroup; what a process calls itself only says whom to ask.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import select
+import signal
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from kvedge.appliance.running_launchers import launcher_title
+from kvedge.handler.last_word import overrule_last_word
+
+# As the kubelet has it (pkg/kubelet/nodeshutdown).
+MESSAGE: Final = "Pod was terminated in response to imminent node shutdown."
+# .../pod0d2b9d9c-4d1f-4d53-9b3c-6f1b3a0a8f6e/..., or with underscores and .slice where systemd makes the cgroups.
+_POD: Final = re.compile(r"pod([0-9a-f]{8}(?:[-_][0-9a-f]{4}){3}[-_][0-9a-f]{12})(?=[./])")
+_POLL_SECONDS: Final = 0.5
+_KILL_SECONDS: Final = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class PodLauncher:
+    """A launcher in a Pod of a kubelet: `pid` is of the first process of its container."""
+
+    title: str
+    pid: int
+    pod_uid: str
+
+
+def pod_launchers(proc: Path = Path("/proc")) -> list[PodLauncher]:
+    """All launchers on this host that run in Pods of a kubelet."""
+    found = {}
+    for entry in proc.iterdir():
+        if entry.name.isdigit():
+            # A process may end while it is looked at.
+            with suppress(FileNotFoundError, ProcessLookupError):
+                title = launcher_title(entry)
+                match = _POD.search((entry / "cgroup").read_text()) if title else None
+                if title and match:
+                    first = _first_of_container(proc, int(entry.name))
+                    found[first] = PodLauncher(title, first, match[1].replace("_", "-"))
+    return sorted(found.values(), key=lambda item: item.title)
+
+
+def shut_down_launchers(
+    launchers: Sequence[PodLauncher], kubelet: Path, longest: float, progress: Callable[[str], None]
+) -> list[str]:
+    """Tell all of them to end and wait for them; returns the titles of those that had to be killed.
+
+    A launcher gives its guest the grace period of its VM; `longest`, in seconds, bounds them all.
+
+    Raises:
+        OSError: when what a launcher has left cannot be written.
+    """
+    with ExitStack() as stack:
+        waiting = dict(_opened(launchers, stack))
+        for descriptor, launcher in waiting.items():
+            progress(f"shutting down {launcher.title}")
+            _send(descriptor, signal.SIGTERM)
+        _wait(waiting, longest, kubelet, progress)
+        killed = sorted(launcher.title for launcher in waiting.values())
+        for descriptor, launcher in waiting.items():
+            progress(f"{launcher.title} does not shut down in its time and is killed")
+            _send(descriptor, signal.SIGKILL)
+        _wait(waiting, _KILL_SECONDS, kubelet, progress)
+    return killed
+
+
+def _opened(launchers: Sequence[PodLauncher], stack: ExitStack) -> Iterator[tuple[int, PodLauncher]]:
+    for launcher in launchers:
+        # By its number another process could be meant later.
+        with suppress(ProcessLookupError):
+            descriptor = os.pidfd_open(launcher.pid)
+            stack.callback(os.close, descriptor)
+            yield descriptor, launcher
+
+
+def _send(descriptor: int, number: signal.Signals) -> None:
+    with suppress(ProcessLookupError):
+        signal.pidfd_send_signal(descriptor, number)
+
+
+def _wait(waiting: dict[int, PodLauncher], seconds: float, kubelet: Path, progress: Callable[[str], None]) -> None:
+    """Until all have ended or the time is over; those that have are taken out."""
+    deadline = time.monotonic() + seconds
+    poll = select.poll()
+    for descriptor in waiting:
+        poll.register(descriptor, select.POLLIN)
+    while waiting and time.monotonic() < deadline:
+        for descriptor, _ in poll.poll(_POLL_SECONDS * 1000):
+            poll.unregister(descriptor)
+            launcher = waiting.pop(descriptor)
+            overrule_last_word(kubelet, launcher.pod_uid, MESSAGE)
+            progress(f"{launcher.title} is down")
+
+
+def _first_of_container(proc: Path, pid: int) -> int:
+    """The process that is number 1 in the PID namespace of this one: its monitor, which the launcher is a child of."""
+    while (parent := _parent(proc, pid)) > 1 and _is_contained(proc, parent):
+        pid = parent
+    return pid
+
+
+def _parent(proc: Path, pid: int) -> int:
+    return int(_status(proc, pid)["PPid"])
+
+
+def _is_contained(proc: Path, pid: int) -> bool:
+    """Whether a process has a number of its own in a PID namespace below ours."""
+    return len(_status(proc, pid)["NSpid"].split()) > 1
+
+
+def _status(proc: Path, pid: int) -> dict[str, str]:
+    lines = (proc / str(pid) / "status").read_text().splitlines()
+    return {key: value.strip() for key, _, value in (line.partition(":") for line in lines)}

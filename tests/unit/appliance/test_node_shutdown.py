@@ -1,0 +1,81 @@
+"""Which processes are launchers in Pods of a kubelet, and how they are told that their host goes down."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+from kvedge.appliance.node_shutdown import MESSAGE, PodLauncher, pod_launchers, shut_down_launchers
+
+UID = "0d2b9d9c-4d1f-4d53-9b3c-6f1b3a0a8f6e"
+V1 = f"4:memory:/kubepods/burstable/pod{UID}/0123\n1:name=systemd:/kubepods/burstable/pod{UID}/0123\n"
+V2 = f"0::/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod{UID.replace('-', '_')}.slice/cri-1.scope\n"
+LAUNCHER = ["/var/lib/kvedge/launcher/kvedge", "launcher", "--monitor", "--namespace", "shop", "--name", "web"]
+
+
+def add(proc: Path, pid: int, parent: int, words: list[str], cgroup: str, *, contained: bool = True) -> None:
+    directory = proc / str(pid)
+    directory.mkdir()
+    (directory / "cmdline").write_bytes("\0".join([*words, ""]).encode())
+    (directory / "cgroup").write_text(cgroup)
+    numbers = f"{pid}\t7" if contained else str(pid)
+    (directory / "status").write_text(f"Name:\tx\nPPid:\t{parent}\nNSpid:\t{numbers}\n")
+
+
+def test_a_launcher_is_found_by_its_cgroup_and_told_by_the_first_process_of_its_container(tmp_path: Path) -> None:
+    for number, (cgroup, name) in enumerate(((V1, "web"), (V2, "db"))):
+        base = 100 * (number + 1)
+        words = [*LAUNCHER[:-1], name]
+        add(tmp_path, base, 1, ["containerd-shim"], "0::/system.slice\n", contained=False)
+        add(tmp_path, base + 1, base, ["kvedge", "monitor-resume", str(base + 2), "/x", "", *words], cgroup)
+        add(tmp_path, base + 2, base + 1, words, cgroup)
+        add(tmp_path, base + 3, base + 2, ["qemu-system-x86_64"], cgroup)
+    # Of one box, and somebody's program that has a launcher's name in a kubelet's Pod.
+    add(tmp_path, 400, 1, LAUNCHER, "0::/kvedge.slice/kvedge-vm-1.scope\n")
+    add(tmp_path, 500, 1, ["launcher-of-games"], V1)
+    (tmp_path / "self").mkdir()
+    (tmp_path / "600").mkdir()
+    assert pod_launchers(tmp_path) == [PodLauncher("shop/db", 201, UID), PodLauncher("shop/web", 101, UID)]
+
+
+def child(code: str) -> subprocess.Popen[bytes]:
+    process = subprocess.Popen([sys.executable, "-c", f"import signal\n{code}\nprint(flush=True)\nsignal.pause()"],
+                               stdout=subprocess.PIPE)  # fmt: skip
+    assert process.stdout is not None
+    process.stdout.readline()
+    return process
+
+
+def volume(kubelet: Path, uid: str) -> Path:
+    folder = kubelet / "pods" / uid / "volumes/kubernetes.io~empty-dir/public"
+    folder.mkdir(parents=True)
+    return folder / "final.json"
+
+
+def test_those_that_end_have_failed_by_their_hosts_end_and_those_that_do_not_are_killed(tmp_path: Path) -> None:
+    uids = [UID, UID.replace("0d2b", "1d2b")]
+    words = [volume(tmp_path, uid) for uid in uids]
+    polite, stubborn = child(""), child("signal.signal(signal.SIGTERM, signal.SIG_IGN)")
+    gone = subprocess.Popen(["true"])
+    gone.wait()
+    launchers = [
+        PodLauncher("shop/polite", polite.pid, uids[0]),
+        PodLauncher("shop/stubborn", stubborn.pid, uids[1]),
+        PodLauncher("shop/gone", gone.pid, UID),
+    ]
+    told: list[str] = []
+    try:
+        assert shut_down_launchers(launchers, tmp_path, 2.0, told.append) == ["shop/stubborn"]
+    finally:
+        codes = [process.wait() for process in (polite, stubborn)]
+        for process in (polite, stubborn):
+            assert process.stdout is not None
+            process.stdout.close()
+    assert codes == [-signal.SIGTERM, -signal.SIGKILL]
+    assert [json.loads(path.read_text())["message"] for path in words] == [MESSAGE, MESSAGE]
+    assert told.index("shop/polite is down") < told.index("shop/stubborn is down")
+    assert os.listdir(words[0].parent) == ["final.json"]
