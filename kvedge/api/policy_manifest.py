@@ -12,6 +12,7 @@ from typing import Final
 from kvedge import __version__
 from kvedge.api.registration_manifest import Document
 from kvedge.resources.codec import JsonObject
+from kvedge.resources.names import VERSION
 
 POLICIES: Final = "validatingadmissionpolicies"
 GROUP_VERSION: Final = "admissionregistration.k8s.io/v1"
@@ -58,7 +59,7 @@ def policy(
     judges: JsonObject = {
         "apiVersion": GROUP_VERSION,
         "kind": "ValidatingAdmissionPolicy",
-        "metadata": {"name": name, "labels": labels, "annotations": {"kvedge.io/version": __version__}},
+        "metadata": {"name": name, "labels": labels, "annotations": {VERSION: __version__}},
         "spec": {
             # Fail: it cannot be away, and an expression that fails is a write that nobody understood.
             "failurePolicy": "Fail",

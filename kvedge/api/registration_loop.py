@@ -22,16 +22,16 @@ from kvedge.api.registration_manifest import (
     service,
     slices_selector,
 )
-from kvedge.api.registration_plan import plan_write
+from kvedge.api.registration_plan import newer_serves, plan_beside_newer, plan_write, release_of
 from kvedge.kube.errors import AlreadyExists, NotFound
 from kvedge.kube.kube_client import KubeClient
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.core import ConfigMap
 from kvedge.resources.crd_manifest import crds
+from kvedge.resources.names import VERSION
 
 log = logging.getLogger(__name__)
 
-VERSION_ANNOTATION = "kvedge.io/version"
 _CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 
@@ -58,9 +58,9 @@ class Registration:
             KubeError: when the API server refuses or does not answer.
         """
         for document in crds():
-            document["metadata"]["annotations"] = {VERSION_ANNOTATION: __version__}
+            document["metadata"]["annotations"] = {VERSION: __version__}
             there = self._read(f"{_CRDS}/{document['metadata']['name']}")
-            if there is None or _release(there) <= _release(document):
+            if there is None or release_of(there) <= release_of(document):
                 self._write(Document(_CRDS, document), there)
 
     def write(self, ca_bundle: bytes) -> None:
@@ -75,23 +75,29 @@ class Registration:
         there = self._read(ours.path) or {}
         # With a selector, roles run as Pods, and the cluster knows better than they which of them serve.
         is_selected = bool(there.get("spec", {}).get("selector"))
-        slices = endpoint_slice(self._endpoint).collection
+        own_slice = endpoint_slice(self._endpoint)
+        is_older = False
         for document in known:
-            if document.collection == slices and is_selected:
+            if document.collection == own_slice.collection and is_selected:
                 continue
-            self._write(document, self._read(document.path))
-            if document.collection == slices:
-                self._write_endpoints(document.collection)
+            self._write(
+                document, self._read(document.path), beside_newer=is_older and VERSION in _annotations(document)
+            )
+            if document.collection == own_slice.collection:
+                slices = self._slices(document.collection)
+                wanted = endpoints(slices)
+                self._write(wanted, self._read(wanted.path))
+                is_older = newer_serves(slices, own_slice.body)
 
     def _has_policies(self) -> bool:
         """Whether this API server judges by policies; one that does not looks after its nodes in another way."""
         found = self._read(f"/apis/{GROUP_VERSION}") or {}
         return any(resource["name"] == POLICIES for resource in found.get("resources") or ())
 
-    def _write_endpoints(self, slices: str) -> None:
-        found = self._client.request("GET", slices, query={"labelSelector": slices_selector()})
-        wanted = endpoints(found.get("items") or [])
-        self._write(wanted, self._read(wanted.path))
+    def _slices(self, collection: str) -> list[JsonObject]:
+        """Those of all instances."""
+        found = self._client.request("GET", collection, query={"labelSelector": slices_selector()})
+        return list(found.get("items") or ())
 
     def _read(self, path: str) -> JsonObject | None:
         try:
@@ -100,8 +106,8 @@ class Registration:
             return None
         return found
 
-    def _write(self, document: Document, there: JsonObject | None) -> None:
-        planned = plan_write(document.body, there)
+    def _write(self, document: Document, there: JsonObject | None, *, beside_newer: bool = False) -> None:
+        planned = (plan_beside_newer if beside_newer else plan_write)(document.body, there)
         if planned is None:
             return
         log.info("registered", extra={"facts": {"kind": document.body["kind"], "name": document.name}})
@@ -115,7 +121,5 @@ class Registration:
             return
 
 
-def _release(document: JsonObject) -> tuple[int, ...]:
-    text = (document["metadata"].get("annotations") or {}).get(VERSION_ANNOTATION, "")
-    parts = text.split(".")
-    return tuple(int(part) for part in parts) if all(part.isdigit() for part in parts) else ()
+def _annotations(document: Document) -> JsonObject:
+    return document.body["metadata"].get("annotations") or {}

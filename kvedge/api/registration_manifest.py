@@ -15,7 +15,7 @@ from typing import Final
 from kvedge import __version__
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.kubevirt import BLOCK_UNINSTALL
-from kvedge.resources.names import SYSTEM_NAMESPACE
+from kvedge.resources.names import SYSTEM_NAMESPACE, VERSION
 from kvedge.resources.role_rights import CA_BUNDLE_KEY, CA_BUNDLE_NAME
 
 SERVICE: Final = "kvedge-api"
@@ -27,6 +27,8 @@ SUBRESOURCE_VERSIONS: Final = ("v1", "v1alpha3")
 _SERVICE_PORT: Final = 443
 _PORT_NAME: Final = "https"
 _OURS: Final = {"app.kubernetes.io/managed-by": "kvedge"}
+# On all that may differ from release to release, and on the slice, by which others see who serves.
+_RELEASE: Final = {VERSION: __version__}
 _SERVICE_LABEL: Final = "kubernetes.io/service-name"
 # What an API server waits for an answer; ours come within milliseconds or not at all.
 _TIMEOUT_SECONDS: Final = 10
@@ -157,6 +159,7 @@ def endpoint_slice(endpoint: Endpoint) -> Document:
             "name": f"{SERVICE}-{endpoint.instance}-{family.lower()}",
             "namespace": SYSTEM_NAMESPACE,
             "labels": {**_OURS, _SERVICE_LABEL: SERVICE, "endpointslice.kubernetes.io/managed-by": "kvedge"},
+            "annotations": dict(_RELEASE),
         },
         "addressType": family,
         "endpoints": [{"addresses": [endpoint.address], "conditions": {"ready": True}}],
@@ -193,7 +196,11 @@ def api_service(version: str, ca_bundle: bytes) -> Document:
     body = {
         "apiVersion": "apiregistration.k8s.io/v1",
         "kind": "APIService",
-        "metadata": {"name": f"{version}.{SUBRESOURCE_GROUP}", "labels": dict(_OURS)},
+        "metadata": {
+            "name": f"{version}.{SUBRESOURCE_GROUP}",
+            "labels": dict(_OURS),
+            "annotations": dict(_RELEASE),
+        },
         "spec": {
             "group": SUBRESOURCE_GROUP,
             "version": version,
@@ -295,7 +302,7 @@ def _webhook_configuration(kind: str, webhooks: list[JsonObject]) -> Document:
         "apiVersion": "admissionregistration.k8s.io/v1",
         "kind": f"{kind}WebhookConfiguration",
         # A release that takes something out of a webhook writes it anew: see registration_plan.covers.
-        "metadata": {"name": "kvedge", "labels": dict(_OURS), "annotations": {"kvedge.io/version": __version__}},
+        "metadata": {"name": "kvedge", "labels": dict(_OURS), "annotations": dict(_RELEASE)},
         "webhooks": webhooks,
     }
     plural = f"{kind.lower()}webhookconfigurations"

@@ -1,14 +1,18 @@
 """Whether a document that should be there has to be written, and how it then looks.
 
 Called by registration_loop.py. Pure. Level-triggered: what is there is compared with what should be, members that the
-server or somebody else has added are left alone.
+server or somebody else has added are left alone. Roles of several releases serve one cluster while it is upgraded: the
+newest one's documents count as long as it serves, and the older ones' again when the upgrade has been taken back.
 """
 
 from __future__ import annotations
 
+import copy
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from kvedge.resources.codec import JsonObject
+from kvedge.resources.names import VERSION
 
 
 def plan_write(wanted: JsonObject, there: JsonObject | None) -> JsonObject | None:
@@ -19,6 +23,41 @@ def plan_write(wanted: JsonObject, there: JsonObject | None) -> JsonObject | Non
         return None
     merged: JsonObject = _merged(there, wanted)
     return merged
+
+
+def plan_beside_newer(wanted: JsonObject, there: JsonObject | None) -> JsonObject | None:
+    """As :func:`plan_write`, where a newer release serves too: what is there is its own, but for whom to trust.
+
+    All releases share one authority. Should the newer one be gone for good, calls must not fail for that.
+    """
+    if there is None:
+        return wanted
+    bundle = next((str(holder["caBundle"]) for holder in _trusting(wanted)), "")
+    trusted: JsonObject = copy.deepcopy(there)
+    for holder in _trusting(trusted):
+        holder["caBundle"] = bundle
+    return None if trusted == there else trusted
+
+
+def newer_serves(slices: Iterable[JsonObject], own: JsonObject) -> bool:
+    """Whether another instance of a newer release serves beside us, by the slices that all have written."""
+    name = own["metadata"]["name"]
+    return any(item["metadata"]["name"] != name and release_of(item) > release_of(own) for item in slices)
+
+
+def release_of(document: JsonObject) -> tuple[int, ...]:
+    """The release that has written a document; the lowest of all when it does not say."""
+    text = (document["metadata"].get("annotations") or {}).get(VERSION, "")
+    parts = text.split(".")
+    return tuple(int(part) for part in parts) if all(part.isdigit() for part in parts) else ()
+
+
+def _trusting(document: JsonObject) -> Iterator[JsonObject]:
+    """The members that say whom the API server is to trust."""
+    for webhook in document.get("webhooks") or ():
+        yield webhook["clientConfig"]
+    if "caBundle" in (document.get("spec") or {}):
+        yield document["spec"]
 
 
 def covers(there: Any, wanted: Any) -> bool:

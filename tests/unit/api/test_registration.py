@@ -9,8 +9,11 @@ from typing import Any
 import pytest
 
 from kvedge.api import registration_manifest as manifest
+from kvedge.api.controller_restriction_manifest import controller_restriction
+from kvedge.api.node_restriction_manifest import node_restriction
 from kvedge.api.registration_manifest import Endpoint
-from kvedge.api.registration_plan import plan_write
+from kvedge.api.registration_plan import newer_serves, plan_beside_newer, plan_write
+from kvedge.resources.names import VERSION
 
 ENDPOINT = Endpoint("192.0.2.7", 8443, "node1")
 
@@ -125,3 +128,65 @@ def test_an_item_too_many_is_taken_out() -> None:
 
 def test_an_empty_list_may_be_left_out_by_a_server() -> None:
     assert plan_write({"subsets": []}, {"metadata": {}}) is None
+
+
+def released(document: dict[str, Any], version: str, **changes: Any) -> dict[str, Any]:
+    """The document as another release has written it."""
+    found: dict[str, Any] = copy.deepcopy(document)
+    found["metadata"]["annotations"] = {"kvedge.io/version": version}
+    return {**found, **changes}
+
+
+OWN_SLICE = manifest.endpoint_slice(ENDPOINT).body
+OTHER_SLICE = manifest.endpoint_slice(Endpoint("192.0.2.8", 8443, "node2")).body
+
+
+@pytest.mark.parametrize(
+    ("slices", "newer"),
+    [
+        pytest.param([], False, id="alone"),
+        pytest.param([OWN_SLICE], False, id="our own"),
+        pytest.param([released(OWN_SLICE, "9.9.9")], False, id="what we were before an upgrade was taken back"),
+        pytest.param([OTHER_SLICE], False, id="one like us"),
+        pytest.param([released(OTHER_SLICE, "0.0.9")], False, id="an older one"),
+        pytest.param([released(OTHER_SLICE, "strange")], False, id="one that does not say"),
+        pytest.param([OWN_SLICE, released(OTHER_SLICE, "0.10.0")], True, id="a newer one"),
+    ],
+)
+def test_a_newer_one_serves_if_another_instances_slice_says_so(slices: list[dict[str, Any]], newer: bool) -> None:
+    assert newer_serves(slices, OWN_SLICE) is newer
+
+
+@pytest.mark.parametrize(
+    "document",
+    [manifest.validating_webhooks(b"CA").body, manifest.api_service("v1", b"CA").body],
+    ids=["webhooks", "APIService"],
+)
+def test_beside_a_newer_one_only_whom_to_trust_is_written(document: dict[str, Any]) -> None:
+    theirs = released(document, "9.9.9", theirs=True)
+    assert plan_beside_newer(document, None) == document
+    assert plan_beside_newer(document, theirs) is None
+    assert plan_write(document, theirs) is not None
+    kind = document["kind"]
+    renewed = manifest.validating_webhooks(b"NEW") if "Webhook" in kind else manifest.api_service("v1", b"NEW")
+    written = plan_beside_newer(renewed.body, theirs)
+    assert written is not None
+    assert written == released(renewed.body, "9.9.9", theirs=True)
+
+
+def test_what_has_nobody_to_trust_is_left_to_the_newer_one() -> None:
+    [policy, _] = [document.body for document in controller_restriction()]
+    theirs = released(policy, "9.9.9", spec={})
+    assert plan_beside_newer(policy, theirs) is None
+
+
+def test_all_that_may_differ_says_of_which_release_it_is() -> None:
+    known = [*manifest.documents(ENDPOINT, b"CA"), *controller_restriction(), *node_restriction()]
+    told = {item.body["kind"] for item in known if (item.body["metadata"].get("annotations") or {}).get(VERSION)}
+    assert told == {
+        "EndpointSlice",
+        "APIService",
+        "MutatingWebhookConfiguration",
+        "ValidatingWebhookConfiguration",
+        "ValidatingAdmissionPolicy",
+    }
