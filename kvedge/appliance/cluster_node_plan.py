@@ -17,7 +17,7 @@ import yaml
 
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.core import Node
-from kvedge.runtime.certificates import CertificateError, ends_at, renewal_due
+from kvedge.runtime.certificates import CertificateError, ends_at, life_of, renewal_due
 from kvedge.runtime.https_server import join_address
 from kvedge.runtime.settings import Settings
 
@@ -101,14 +101,16 @@ def serves_still(text: bytes | None, user: str, cluster: Mapping[str, Any], now:
 
 
 def ends_soon(text: bytes, now: datetime) -> datetime | None:
-    """When a kubeconfig's certificate ends, if that is within two months: nobody but `kvedge install` renews it."""
+    """When a kubeconfig's certificate ends, if that is within two months: nobody has renewed it in time."""
     try:
         document = msgspec.convert(yaml.safe_load(text), _Kubeconfig)
-        end = ends_at(base64.b64decode(document.users[0].user.certificate))
+        certificate = base64.b64decode(document.users[0].user.certificate)
+        end = ends_at(certificate)
     except (yaml.YAMLError, msgspec.ValidationError, CertificateError, IndexError, ValueError):
         # With a token, or with files of its own, it is somebody else's to look after.
         return None
-    return end if end - now < _SOON else None
+    # Half of the time in which it is renewed: a cluster may sign for less than a year.
+    return end if end - now < min(_SOON, life_of(certificate) / 6) else None
 
 
 class _Credentials(msgspec.Struct):

@@ -12,7 +12,7 @@ from typing import Final, Literal
 
 from kvedge.appliance.install_steps import CopyFile, LoadModules, MakeDirectory, Remove, Step, Systemctl, WriteFile
 from kvedge.appliance.launcher_link import LINK
-from kvedge.appliance.layout import ALL_UNITS, TARGET, Layout, Role, main_unit, role_units
+from kvedge.appliance.layout import ALL_UNITS, TARGET, Layout, Role, enabled_units, main_unit, role_units
 from kvedge.runtime.settings import SettingFacts
 
 MODULES: Final = ("tun", "vhost_net", "bridge", "veth", "nf_tables", "kvm", "kvm_intel", "kvm_amd")
@@ -68,12 +68,14 @@ def plan_install(
         steps += [Systemctl(("disable", "--now", "--quiet", name)), Remove(layout.units / name)]
     if changed or obsolete:
         steps.append(Systemctl(("daemon-reload",)))
-    steps.append(Systemctl(("enable", "--quiet", TARGET, *_services(role))))
+    steps.append(Systemctl(("enable", "--quiet", *enabled_units(role))))
     is_changed = main_unit(role) in changed or any(facts.own.get(file.path) != file.content for file in own)
     is_old = facts.running == "another" or (facts.running == "this" and is_changed)
     # Guests are no part of the unit: a restart does not touch them.
     verb = "restart" if is_old else "start"
     steps += [Systemctl((verb, main_unit(role)), START_SECONDS), Systemctl(("start", TARGET), START_SECONDS)]
+    # One that waits goes on to wait for what it was read with.
+    steps += [Systemctl(("restart", name)) for name in enabled_units(role) if name in changed and _is_timer(name)]
     return steps
 
 
@@ -144,7 +146,10 @@ def plan_way_back(
         for name, content in previous.items()
         if facts.units.get(name) != content
     ]
-    steps += [Remove(layout.units / name) for name in facts.units if name not in previous]
+    brought = [name for name in facts.units if name not in previous]
+    # A timer would run on without its file.
+    steps += [Systemctl(("disable", "--now", "--quiet", name)) for name in brought if _is_timer(name)]
+    steps += [Remove(layout.units / name) for name in brought]
     if settings is not None and facts.own.get(layout.node_settings) != settings:
         steps.append(WriteFile(layout.node_settings, settings))
     if steps:
@@ -179,8 +184,8 @@ def new_config(facts: Sequence[SettingFacts], given: Mapping[str, object]) -> by
     return ("\n".join(lines) + "\n").encode()
 
 
-def _services(role: Role) -> list[str]:
-    return [name for name in role_units(role) if name.endswith(".service") and "@" not in name]
+def _is_timer(name: str) -> bool:
+    return name.endswith(".timer")
 
 
 def _can_be_stopped(name: str) -> bool:

@@ -37,15 +37,34 @@ def health_here(settings: Settings, role: Role | None) -> Health:
 
 
 def _ending(settings: Settings, role: Role | None) -> Iterator[str]:
-    """Certificates of this node's roles that end soon."""
+    """Certificates of this node's roles that end soon, and whether anybody renews them."""
     from kvedge.appliance.cluster_node_plan import ends_soon
     from kvedge.appliance.layout import Layout
 
-    remedy = "make another with `kvedge user role` on a server" if role == "agent" else "run `kvedge install` again"
+    agents = "make another with `kvedge user role` on a server"
+    remedy = agents if role == "agent" else "run `kvedge user renew`, which says why that was not done yet"
     roles = Path(settings.kubeconfig) if settings.kubeconfig else Layout().roles
-    for path in sorted(roles / name for name in NODE_ROLES if (roles / name).is_file()):
+    own = sorted(roles / name for name in NODE_ROLES if (roles / name).is_file())
+    for path in own:
         if end := ends_soon(path.read_bytes(), datetime.now(UTC)):
             yield f"the certificate in {path} ends on {end:%Y-%m-%d}: {remedy}"
+    if own and role == "server":
+        yield from _timer_problem()
+
+
+def _timer_problem() -> Iterator[str]:
+    from kvedge.appliance.layout import RENEWAL_TIMER
+    from kvedge.appliance.systemctl_client import SystemdError, systemd_runs, unit_property
+
+    if not systemd_runs():
+        return
+    try:
+        state = unit_property(RENEWAL_TIMER, "ActiveState")
+    except SystemdError as error:
+        yield str(error)
+        return
+    if state != "active":
+        yield f"{RENEWAL_TIMER} is {state}, and nobody renews certificates: systemctl enable --now {RENEWAL_TIMER}"
 
 
 def health_source(settings: Settings, role: Role | None) -> tuple[Path, str]:

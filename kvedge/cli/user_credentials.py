@@ -98,10 +98,15 @@ def write_secret(path: Path, document: JsonObject) -> None:
         OSError: as the file system has it.
     """
     unfinished = path.with_name(f".{path.name}.{os.getpid()}")
+    # Of a process that was killed, and had our number.
+    unfinished.unlink(missing_ok=True)
     descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
     try:
         with os.fdopen(descriptor, "wb") as file:
             file.write(secret_text(document))
+            file.flush()
+            # A power cut must not leave an empty file under the name of one that was good.
+            os.fsync(file.fileno())
         unfinished.replace(path)
     except BaseException:
         unfinished.unlink(missing_ok=True)

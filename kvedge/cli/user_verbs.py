@@ -1,4 +1,4 @@
-"""`kvedge user create|role|list|delete`: a kubeconfig for somebody else, with rights of their own.
+"""`kvedge user create|role|list|delete|renew`: a kubeconfig for somebody else, with rights of their own.
 
 Called by the group. Asks the API server, as `kubectl certificate approve` would, and writes one file that only its
 owner can read; the private key is made here and is nowhere else.
@@ -13,6 +13,7 @@ import click
 
 from kvedge.cli.exits import Exit, Refused
 from kvedge.cli.harmless_text import harmless
+from kvedge.cli.renew_verb import renew
 from kvedge.cli.session import open_session, session_options
 from kvedge.cli.tables import columns
 from kvedge.cli.user_credentials import certified, cluster_entry, write_secret
@@ -49,6 +50,9 @@ _TIMEOUT = click.option(
 @click.group(cls=VerbGroup)
 def user() -> None:
     """Users of the API: certificates and rights for people and programs."""
+
+
+user.add_command(renew)
 
 
 @user.command()

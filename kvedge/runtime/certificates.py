@@ -141,14 +141,23 @@ class CertificateAuthority:
         return builder.sign(self._key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
 
 
-def renewal_due(certificate_pem: bytes, now: datetime, issued: datetime | None = None) -> bool:
+def renewal_due(certificate_pem: bytes, now: datetime) -> bool:
     """Whether less than a third of a leaf certificate's life is left.
 
-    `issued` is when it was made, as its own beginning is far in the past; LEAF_LIFE is assumed unless given.
+    Raises:
+        CertificateError: when it is no PEM.
     """
-    end = ends_at(certificate_pem)
-    life = end - issued if issued is not None else LEAF_LIFE
-    return end - now < life / 3
+    return ends_at(certificate_pem) - now < life_of(certificate_pem) / 3
+
+
+def life_of(certificate_pem: bytes) -> timedelta:
+    """How long a leaf certificate is good in all; LEAF_LIFE at most, as those of ours begin far in the past.
+
+    Raises:
+        CertificateError: when it is no PEM.
+    """
+    certificate = _parsed(certificate_pem)
+    return min(LEAF_LIFE, certificate.not_valid_after_utc - certificate.not_valid_before_utc)
 
 
 def ends_at(certificate_pem: bytes) -> datetime:
@@ -157,8 +166,12 @@ def ends_at(certificate_pem: bytes) -> datetime:
     Raises:
         CertificateError: when it is no PEM.
     """
+    return _parsed(certificate_pem).not_valid_after_utc
+
+
+def _parsed(certificate_pem: bytes) -> x509.Certificate:
     try:
-        return x509.load_pem_x509_certificate(certificate_pem).not_valid_after_utc
+        return x509.load_pem_x509_certificate(certificate_pem)
     except ValueError as error:
         raise CertificateError(f"the certificate is not PEM: {error}") from error
 
