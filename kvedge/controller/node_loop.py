@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from kvedge.controller.heartbeat_book import HeartbeatBook
 from kvedge.controller.node_plan import UNRESPONSIVE, NodeState, node_state, plan_node
 from kvedge.kube.errors import NotFound
 from kvedge.kube.events import EventRecorder
@@ -23,6 +22,7 @@ from kvedge.kube.work_queue import Key
 from kvedge.resources.core import Node
 from kvedge.resources.names import HEARTBEAT, SCHEDULABLE, VERSION
 from kvedge.runtime.clock import Clock
+from kvedge.runtime.heartbeat_book import HeartbeatBook
 
 log = logging.getLogger(__name__)
 

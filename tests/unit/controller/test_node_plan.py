@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from kvedge.controller.heartbeat_book import HeartbeatBook
 from kvedge.controller.node_plan import LOOK_SECONDS, UNRESPONSIVE_SECONDS, NodePlan, NodeState, node_state, plan_node
 from kvedge.resources.core import Node, NodeSpec, NodeStatus
 from kvedge.resources.meta import ObjectMeta
 from kvedge.resources.names import SCHEDULABLE
+from kvedge.runtime.heartbeat_book import HeartbeatBook
 
 LATE = UNRESPONSIVE_SECONDS + 1
 
