@@ -9,9 +9,9 @@ import platform
 
 from kvedge import __version__
 from kvedge.api.registration_manifest import SUBRESOURCE_GROUP, SUBRESOURCE_VERSIONS
-from kvedge.api.subject import host_architecture
 from kvedge.api.subresource_table import SUBRESOURCES
 from kvedge.resources.codec import JsonObject
+from kvedge.runtime.architecture import host_architecture
 
 
 def api_group() -> JsonObject:

@@ -5,7 +5,6 @@ Made by admission_plan.py, read by every `*_rules` file. Touches nothing.
 
 from __future__ import annotations
 
-import platform
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -13,12 +12,7 @@ from kvedge.api.causes import Cause, Field
 from kvedge.resources.configuration import DEFAULTS, Configuration
 from kvedge.resources.meta import ObjectMeta
 from kvedge.resources.vmi import VirtualMachineInstanceSpec
-
-
-def host_architecture() -> str:
-    """The architecture of this machine in Kubernetes' words: that of a VM which names none."""
-    machine = platform.machine()
-    return {"x86_64": "amd64", "aarch64": "arm64"}.get(machine, machine)
+from kvedge.runtime.architecture import host_architecture
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from kvedge.appliance.launcher_link import LauncherLink, launcher_command, launc
 from kvedge.appliance.patient_start import PatientStart
 from kvedge.cli.exits import Exit, Refused
 from kvedge.kube.service_account import ACCOUNT_DIRECTORY, in_pod
+from kvedge.runtime.architecture import host_architecture
 from kvedge.runtime.services import Service
 from kvedge.runtime.settings import Settings
 
@@ -34,6 +35,7 @@ def controller_services(settings: Settings) -> Sequence[Service]:
         program=tuple(launcher_command(settings.data_path)),
         program_directories=tuple(launcher_directories(settings.data_path)),
         capabilities_directory=str(_capabilities(settings)),
+        default_architecture=host_architecture(),
         # A controller has no node of its own to try: it asks for /dev/kvm unless it is told that guests are emulated.
         use_emulation=settings.emulation == "tcg",
         emulation_is_set=settings.emulation_is_set,

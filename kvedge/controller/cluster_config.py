@@ -25,13 +25,14 @@ class ClusterConfig:
     program_directories: tuple[str, ...]
     # Where a node keeps the seed of libvirt's capabilities cache.
     capabilities_directory: str
+    # Of a VM that names none, unless the KubeVirt object does.
+    default_architecture: str
     # Guests are emulated, so that no launcher asks for /dev/kvm.
     use_emulation: bool = False
     # The operator of this process has said so, one way or the other, and wins over the KubeVirt object.
     emulation_is_set: bool = False
     # The kernel's back end for virtio NICs; without it QEMU serves them itself, slower.
     use_vhost_net: bool = True
-    default_architecture: str = "amd64"
     memory_overcommit_percent: int = 100
     cpu_allocation_ratio: int = 10
     node_selectors: Mapping[str, str] = field(default_factory=dict)

@@ -8,7 +8,6 @@ only then new guests start on it, and the Node says so. Running guests stay on w
 from __future__ import annotations
 
 import logging
-import platform
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -22,11 +21,11 @@ from kvedge.handler.kvm_check import Accelerator
 from kvedge.handler.node_manifest import NodeCapabilities
 from kvedge.resources.configuration import Configuration
 from kvedge.rpc.launcher_pb2 import NodeOptions
+from kvedge.runtime.architecture import host_architecture
 
 log = logging.getLogger(__name__)
 
 _OVMF_PLACES: Final = ("/usr/share/OVMF", "/usr/share/edk2/ovmf", "/usr/share/AAVMF")
-_ARCHITECTURES: Final = {"x86_64": "amd64", "aarch64": "arm64"}
 _ASKED_FOR: Final = Accelerator(True, "software emulation, as the KubeVirt object asks for (useEmulation)")
 _RETRY_SECONDS: Final = 60.0
 _STOP_SECONDS: Final = 5.0
@@ -117,7 +116,7 @@ class NodePlatform:
             smbios_product=smbios.product,
             smbios_version=smbios.version,
             smbios_sku=smbios.sku,
-            ovmf_path=configuration.ovmf_paths.get(_architecture()) or _ovmf(),
+            ovmf_path=configuration.ovmf_paths.get(host_architecture()) or _ovmf(),
             keep_free_pages=not configuration.free_page_reporting,
             balloon_stats_seconds=configuration.balloon_stats_seconds,
         )
@@ -153,11 +152,6 @@ class NodePlatform:
             told = offered
             for callback in self._callbacks:
                 callback()
-
-
-def _architecture() -> str:
-    machine = platform.machine()
-    return _ARCHITECTURES.get(machine, machine)
 
 
 def _ovmf() -> str:

@@ -21,6 +21,7 @@ from kvedge.handler.kernel_modules import load_missing_modules
 from kvedge.handler.kvm_check import Accelerator, choose_accelerator
 from kvedge.kube.kube_client import KubeClient
 from kvedge.resources.role_users import API_USER, CONTROLLER_USER, handler_user
+from kvedge.runtime.architecture import host_architecture
 from kvedge.runtime.open_files import raise_open_files
 from kvedge.runtime.program import program_command, program_directories
 from kvedge.runtime.services import Service, ServiceError, Telling
@@ -125,6 +126,7 @@ class _Box:
             program=tuple(program_command()),
             program_directories=tuple(program_directories()),
             capabilities_directory=str(self.capabilities),
+            default_architecture=host_architecture(),
             use_emulation=self.accelerator.emulation,
             emulation_is_set=self.settings.emulation_is_set,
             # One box knows its only node: a VM must not wait for a module that never comes.

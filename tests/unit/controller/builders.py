@@ -38,6 +38,7 @@ CONFIG = ClusterConfig(
     program=("/opt/kvedge/bin/kvedge",),
     program_directories=("/opt/kvedge",),
     capabilities_directory="/var/lib/kvedge/state/qemu-capabilities",
+    default_architecture="amd64",
 )
 _PATH: tuple[Phase, ...] = ("Pending", "Scheduling", "Scheduled", "Running")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -209,7 +210,17 @@ def test_the_controllers_numbers_follow_the_configuration() -> None:
 )
 def test_the_operators_setting_wins_over_the_object(process: bool, is_set: bool, wanted: bool, emulates: bool) -> None:
     config = ClusterConfig(
-        version="1", program=(), program_directories=(), capabilities_directory="", use_emulation=process,
-        emulation_is_set=is_set,
+        version="1", program=(), program_directories=(), capabilities_directory="", default_architecture="arm64",
+        use_emulation=process, emulation_is_set=is_set,
     )  # fmt: skip
     assert configured(config, developerConfiguration={"useEmulation": wanted}).use_emulation is emulates
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [({}, "arm64"), ({"architectureConfiguration": {"defaultArchitecture": "amd64"}}, "amd64")],
+    ids=["the controller's host", "the object names another"],
+)
+def test_a_vm_that_names_no_architecture_has_that_of_the_control_plane(given: dict[str, Any], expected: str) -> None:
+    config = dataclasses.replace(CONFIG, default_architecture="arm64")
+    assert configured(config, **given).default_architecture == expected
