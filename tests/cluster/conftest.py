@@ -1,7 +1,9 @@
 """The cluster under test: the one that $KUBECONFIG names, with kvedge on it, or one of this machine's own.
 
-Set KVEDGE_TEST_IMAGE to a container disk that the nodes of such a cluster have or can pull, and KVEDGE_TEST_CONTAINERD
-to the directory of another containerd than the distribution's for the nodes of one of this machine's own.
+That of $KUBECONFIG is taken only where these tests were asked for by name (`pytest tests/cluster`, or a file of it).
+Set KVEDGE_TEST_IMAGE to a container disk that the nodes of such a cluster can pull, unless they have the tests' own
+(see tests/support/cluster/guest_image.py), and KVEDGE_TEST_CONTAINERD to the directory of another containerd than the
+distribution's for the nodes of one of this machine's own.
 """
 
 from __future__ import annotations
@@ -12,19 +14,42 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.cluster.any_cluster import Cluster
 from tests.support.cluster.control_plane import missing_programs
-from tests.support.cluster.kvedge_cluster import GUEST_IMAGE, Cluster, LocalCluster
+from tests.support.cluster.foreign_cluster import UnfitError, described, foreign_cluster, given_kubeconfig
+from tests.support.cluster.kvedge_cluster import LocalCluster
 from tests.support.cluster.machine_node import missing_runtime
 
 
 @pytest.fixture(scope="session")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """A cluster with kvedge."""
-    if given := os.environ.get("KUBECONFIG", ""):
-        yield Cluster(Path(given), os.environ.get("KVEDGE_TEST_IMAGE", GUEST_IMAGE))
-        return
+def given(request: pytest.FixtureRequest) -> str:
+    """$KUBECONFIG, if it is to be used; or nothing."""
+    return given_kubeconfig(request.config.args)
+
+
+@pytest.fixture(scope="session")
+def own_machine(given: str) -> None:
+    """Skips where a cluster of somebody else's is tested, or where none can be made on this machine."""
+    if given:
+        pytest.skip("breaks machines: not done to the cluster of $KUBECONFIG")
     if missing := missing_programs() + missing_runtime():
-        pytest.skip(f"needs KUBECONFIG, or on this machine {', '.join(missing)}")
+        pytest.skip(f"needs KUBECONFIG and these tests asked for by name, or on this machine {', '.join(missing)}")
+
+
+@pytest.fixture(scope="session")
+def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, given: str) -> Iterator[Cluster]:
+    """A cluster with kvedge."""
+    if given:
+        terminal = request.config.pluginmanager.get_plugin("terminalreporter")
+        directory, image = tmp_path_factory.mktemp("c"), os.environ.get("KVEDGE_TEST_IMAGE", "")
+        try:
+            with foreign_cluster(given, image, directory) as found:
+                terminal.write_line(f"cluster: that of $KUBECONFIG, {described(given)}, namespace {found.namespace}")
+                yield found
+        except UnfitError as error:
+            pytest.fail(f"the cluster of $KUBECONFIG: {error}", pytrace=False)
+        return
+    request.getfixturevalue("own_machine")
     containerd = Path(os.environ.get("KVEDGE_TEST_CONTAINERD", "/usr/bin"))
     local = LocalCluster.create(tmp_path_factory.mktemp("c"), 2, containerd)
     yield local
@@ -32,8 +57,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 
 @pytest.fixture
-def own_cluster(cluster: Cluster) -> LocalCluster:
+def own_cluster(own_machine: None, cluster: Cluster) -> LocalCluster:
     """The cluster, if its machines are ours to break."""
-    if not isinstance(cluster, LocalCluster):
-        pytest.skip("breaks machines: not done to the cluster of $KUBECONFIG")
+    assert isinstance(cluster, LocalCluster)
     return cluster

@@ -19,8 +19,6 @@ from kvedge.resources.names import VERSION
 from tests.support.altered_program import alter_program
 from tests.support.box import processes, small_vm
 from tests.support.built_program import built_program
-from tests.support.cluster.control_plane import missing_programs
-from tests.support.cluster.machine_node import missing_runtime
 from tests.support.cluster.pods_cluster import NODE, SYSTEM, PodsCluster
 from tests.support.waiting import wait_until
 
@@ -30,11 +28,7 @@ LATER = "0.1.9"
 
 
 @pytest.fixture(scope="module")
-def pods(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PodsCluster]:
-    if os.environ.get("KUBECONFIG", ""):
-        pytest.skip("puts images on nodes: not done to the cluster of $KUBECONFIG")
-    if missing := missing_programs() + missing_runtime():
-        pytest.skip(f"needs on this machine {', '.join(missing)}")
+def pods(own_machine: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[PodsCluster]:
     program = built_program()
     cluster = PodsCluster.create_bare(tmp_path_factory.mktemp("c"))
     try:

@@ -6,9 +6,9 @@ import pytest
 
 from kvedge.controller.image_volume_rules import unable_nodes
 from kvedge.resources.core import Node
-from kvedge.resources.names import COMPUTE_CONTAINER
 from tests.support.box import small_vm
-from tests.support.cluster.kvedge_cluster import Cluster, LocalCluster
+from tests.support.cluster.any_cluster import Cluster
+from tests.support.cluster.kvedge_cluster import LocalCluster
 from tests.support.small_images import directory, file, layer, oci_archive
 from tests.support.waiting import wait_until
 
@@ -26,13 +26,10 @@ def test_the_launcher_has_the_image_s_files_in_a_way_that_the_nodes_can(cluster:
         assert (container.name, container.image, container.restart_policy) == ("volumesystem", cluster.image, "Always")
     else:
         assert pod.spec.init_containers == []
-    inside = ("exec", pod.metadata.name, "-c", COMPUTE_CONTAINER, "--")
-    mounted = [
-        line.split() for line in cluster.kubectl(*inside, "/usr/bin/cat", "/proc/self/mountinfo").stdout.splitlines()
-    ]
+    mounted = [line.split() for line in cluster.in_launcher(pod, "/usr/bin/cat", "/proc/self/mountinfo").splitlines()]
     of_tree = [fields for fields in mounted if fields[4] == TREE]
     assert "ro" in of_tree[-1][5].split(",")
-    assert cluster.kubectl(*inside, "/usr/bin/ls", f"{TREE}/disk").stdout.split() == ["disk.qcow2"]
+    assert cluster.in_launcher(pod, "/usr/bin/ls", f"{TREE}/disk").split() == ["disk.qcow2"]
     cluster.wait_answer("carried")
     cluster.remove_vm("carried")
 

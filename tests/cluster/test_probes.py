@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.support.cluster.guest_image import write_guest_image
 from tests.support.cluster.kvedge_cluster import LocalCluster
-from tests.support.guest import build_guest
 from tests.support.probed_guest import (
     NOT_YET,
     PAGED,
@@ -24,7 +24,6 @@ from tests.support.probed_guest import (
     wait_ready,
     wait_told,
 )
-from tests.support.small_images import directory, file, layer, oci_archive
 from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(900)]
@@ -39,15 +38,10 @@ SERVICE = {
 
 
 @pytest.fixture(scope="module")
-def probed(request: pytest.FixtureRequest) -> Iterator[LocalCluster]:
+def probed(own_machine: None, cluster: LocalCluster) -> Iterator[LocalCluster]:
     """A cluster with two VMs, whose guests have the agent, and a Service of one of them."""
-    cluster = request.getfixturevalue("cluster")
-    if not isinstance(cluster, LocalCluster):
-        pytest.skip("needs a guest with an agent: not brought to the cluster of $KUBECONFIG")
     archive = cluster.directory / "agent-guest.tar"
-    disk = build_guest(agent=True).disk.read_bytes()
-    found = layer([directory("disk", 0o755), file("disk/disk.qcow2", disk, 0o644)])
-    oci_archive(archive, [found], {}, IMAGE, zipped=False)
+    write_guest_image(archive, IMAGE, agent=True)
     for node in cluster.nodes.values():
         node.import_image(archive)
     cluster.apply(SERVICE, *(probed_vm(name, IMAGE) for name in PROBES))

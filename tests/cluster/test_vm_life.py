@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-import signal
 
 import pytest
 
-from kvedge.resources.names import COMPUTE_CONTAINER
 from tests.support.box import CHECKOUT, small_vm
-from tests.support.cluster.kvedge_cluster import Cluster, LocalCluster
+from tests.support.cluster.any_cluster import Cluster
+from tests.support.cluster.kvedge_cluster import LocalCluster
 from tests.support.terminal import in_terminal
 from tests.support.waiting import wait_until
 
@@ -58,8 +57,8 @@ def test_the_launcher_pod_has_no_privilege(cluster: Cluster) -> None:
     cluster.apply(small_vm("bare", cluster.image))
     vmi = cluster.wait_phase("bare", "Running")
     (pod,) = cluster.pods(vmi)
-    status = cluster.kubectl("exec", pod.metadata.name, "-c", COMPUTE_CONTAINER, "--", "/usr/bin/cat", "/proc/1/status")
-    facts = dict(line.split(":\t", 1) for line in status.stdout.splitlines() if ":\t" in line)
+    status = cluster.in_launcher(pod, "/usr/bin/cat", "/proc/1/status")
+    facts = dict(line.split(":\t", 1) for line in status.splitlines() if ":\t" in line)
     assert facts["Uid"].split() == ["107"] * 4
     assert facts["CapEff"] == facts["CapBnd"] == "0" * 16
     assert facts["NoNewPrivs"] == "1"
@@ -72,28 +71,25 @@ def test_the_launcher_pod_has_no_privilege(cluster: Cluster) -> None:
 @pytest.mark.parametrize(
     ("strategy", "runs_again"), [("Always", True), ("RerunOnFailure", True), ("Once", False), ("Manual", False)]
 )
-def test_a_guest_that_is_killed_obeys_its_run_strategy(
-    own_cluster: LocalCluster, strategy: str, runs_again: bool
-) -> None:
+def test_a_guest_that_is_killed_obeys_its_run_strategy(cluster: Cluster, strategy: str, runs_again: bool) -> None:
     name = f"crash-{strategy.lower()}"
-    own_cluster.apply(small_vm(name, own_cluster.image, strategy))
+    cluster.apply(small_vm(name, cluster.image, strategy))
     if strategy == "Manual":
-        own_cluster.cli("start", name)
-    vmi = own_cluster.wait_phase(name, "Running")
-    (qemu,) = own_cluster.qemu_pids(vmi.metadata.uid)
-    os.kill(qemu, signal.SIGKILL)
+        cluster.cli("start", name)
+    vmi = cluster.wait_phase(name, "Running")
+    cluster.kill_guest(vmi)
 
     def settled() -> bool:
-        found = own_cluster.vmi(name)
+        found = cluster.vmi(name)
         if runs_again:
             return found is not None and found.metadata.uid != vmi.metadata.uid and found.status.phase == "Running"
         return found is None or found.status.phase == "Failed"
 
     wait_until(settled, f"a VM that is {strategy} settles", 200, 0.2)
-    assert own_cluster.qemu_pids(vmi.metadata.uid) == []
-    found = own_cluster.vmi(name)
-    assert len(own_cluster.qemu_pids(found.metadata.uid) if found else ()) == int(runs_again)
-    own_cluster.remove_vm(name)
+    assert cluster.count_qemus(vmi) == 0
+    found = cluster.vmi(name)
+    assert (cluster.count_qemus(found) if found else 0) == int(runs_again)
+    cluster.remove_vm(name)
 
 
 def test_no_role_was_refused_what_it_asked_for(own_cluster: LocalCluster) -> None:
