@@ -5,11 +5,12 @@ Used by `kvedge api`, `kvedge node` and `kvedge standalone`.
 
 from __future__ import annotations
 
+import contextlib
 import ipaddress
 import logging
-import re
 import socket
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,8 +25,9 @@ from kvedge.api.front_proxy_rules import FrontProxy, FrontProxyError
 from kvedge.api.handler_signing_loop import HandlerSigner
 from kvedge.api.kubevirt_admission import KubeVirtAdmission
 from kvedge.api.power_calls import PowerCalls
+from kvedge.api.presence_loop import Presence
 from kvedge.api.registration_loop import Registration
-from kvedge.api.registration_manifest import Endpoint, server_names
+from kvedge.api.registration_manifest import Endpoint, instance_name, server_names
 from kvedge.api.relay_client import RelayClient
 from kvedge.api.subject import Cluster
 from kvedge.api.subresource_server import SubresourceServer
@@ -62,6 +64,8 @@ _CONFIGURATION_SECONDS: Final = 5.0
 # How often it is seen whether the authority has a successor: many times within the week that it is known before it
 # signs.
 AUTHORITY_SECONDS: Final = 3600.0
+# Until all of the cluster sends its calls to other servers: kube-proxies gather changes for a second.
+_LEAVE_SECONDS: Final = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,15 +73,17 @@ class ApiOptions:
     """What most installations leave as it is.
 
     `advertise` is the address by which the API server reaches the role, the listening one unless given. `instance`
-    tells several api roles of one cluster apart, the host's name unless given. `tls` names files that somebody else
-    keeps fresh (common name kvedge-api, for both sides of a connection); without them certificates come from the
-    authority in the Secret `kvedge-ca`.
+    tells several api roles of one cluster apart: the name of the node, the host's unless given. `tls` names files that
+    somebody else keeps fresh (common name kvedge-api, for both sides of a connection); without them certificates come
+    from the authority in the Secret `kvedge-ca`. `needs_policies` is False where the API server's own authorizer keeps
+    each handler to its node.
     """
 
     advertise: str = ""
     instance: str = ""
     tls: TlsFiles | None = None
     install_crds: bool = True
+    needs_policies: bool = True
     cluster: Cluster = field(default_factory=Cluster)
 
 
@@ -121,7 +127,8 @@ class ApiRole:
     def endpoint(self) -> Endpoint:
         """Where the API server finds this role, once started."""
         assert self._server is not None, "not started"
-        return Endpoint(self._advertised(), self._server.port, self._options.instance or default_instance())
+        instance = instance_name(self._options.instance or socket.gethostname())
+        return Endpoint(self._advertised(), self._server.port, instance)
 
     @property
     def configuration(self) -> ConfigurationFollower:
@@ -146,12 +153,18 @@ class ApiRole:
             raise ServiceError(self.name, str(error)) from error
 
     def stop(self) -> None:
-        """End the server and the loop. What is registered stays: without us, writes are refused, not let by."""
+        """End the server and the loop. What is registered stays: without us, writes are refused, not let by.
+
+        Where others serve, calls go to them before we end.
+        """
         self.ready = False
         self._stop.set()
         if self._thread is not None:
             self._thread.join()
             self._thread = None
+        if self._registration is not None:
+            self._withdraw(self._registration.presence)
+            self._registration = None
         if self._signer is not None:
             self._signer.stop()
             self._signer = None
@@ -180,7 +193,8 @@ class ApiRole:
 
     def failure(self) -> str | None:
         """Why it no longer serves, or None while it does."""
-        parts = (self._server, self._signer)
+        presence = self._registration.presence if self._registration is not None else None
+        parts = (self._server, self._signer, presence)
         return next((why for part in parts if part is not None and (why := part.failure()) is not None), None)
 
     def _start(self) -> None:
@@ -192,15 +206,19 @@ class ApiRole:
         self._material = self._patiently(self._issue)
         self._server = HttpsServer(host, port, self.name)
         self._server.bind()
-        self._registration = Registration(self._client, self.endpoint)
+        self._registration = Registration(
+            self._client, self.endpoint, self._clock, needs_policies=self._options.needs_policies
+        )
         self._configuration = ConfigurationFollower(self._client, self.name)
         self._configuration.on_change(lambda found: set_verbosity(self.name, found.log_levels.api))
         self._server.start(self._patiently(self._refresh_trust), self._application)
+        self._patiently(self._registration.check_server)
         self._patiently(self._register_kinds)
         self._configuration.start()
         # From the first webhook on, writes are judged by it.
         self._configuration.wait(_CONFIGURATION_SECONDS)
         self._patiently(self._register)
+        self._registration.presence.start()
         if self._options.tls is None:
             # Who gives us files gives handlers theirs, too.
             self._signer = HandlerSigner(self._client, lambda: self._authority().signing, self._clock)
@@ -308,6 +326,13 @@ class ApiRole:
         self._register_kinds()
         self._registration.write(self._material.ca)
 
+    def _withdraw(self, presence: Presence) -> None:
+        presence.stop()
+        # What is in the way of it is in the way of everything else, too, and told there: those who stay see us silent.
+        with contextlib.suppress(KubeError):
+            if presence.withdraw():
+                time.sleep(_LEAVE_SECONDS)
+
     def _advertised(self) -> str:
         host, _ = split_address(self._listen)
         if self._options.advertise:
@@ -327,8 +352,3 @@ def _own_address(server: str) -> str:
         except OSError as error:
             raise ServerError(f"{server} cannot be reached from here: {error.strerror}; set advertise") from error
         return str(probe.getsockname()[0])
-
-
-def default_instance() -> str:
-    """The host's name, as it may stand in an object's name."""
-    return re.sub(r"[^a-z0-9]+", "-", socket.gethostname().lower()).strip("-")[:40] or "kvedge"

@@ -12,23 +12,18 @@ from kvedge import __version__
 from kvedge.api.controller_restriction_manifest import controller_restriction
 from kvedge.api.front_proxy_rules import FrontProxy, front_proxy_of
 from kvedge.api.node_restriction_manifest import node_restriction
-from kvedge.api.policy_manifest import GROUP_VERSION, POLICIES
-from kvedge.api.registration_manifest import (
-    Document,
-    Endpoint,
-    documents,
-    endpoint_slice,
-    endpoints,
-    service,
-    slices_selector,
-)
+from kvedge.api.policy_manifest import GROUP_VERSION
+from kvedge.api.policy_rules import judges_by_policies, without_policies
+from kvedge.api.presence_loop import Presence
+from kvedge.api.registration_manifest import Document, Endpoint, documents, endpoint_slice, service
 from kvedge.api.registration_plan import newer_serves, plan_beside_newer, plan_write, release_of
-from kvedge.kube.errors import AlreadyExists, NotFound
+from kvedge.kube.errors import AlreadyExists, KubeError, NotFound
 from kvedge.kube.kube_client import KubeClient
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.core import ConfigMap
 from kvedge.resources.crd_manifest import crds
 from kvedge.resources.names import VERSION
+from kvedge.runtime.clock import Clock
 
 log = logging.getLogger(__name__)
 
@@ -36,11 +31,25 @@ _CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 
 class Registration:
-    """One api role's registration with one API server."""
+    """One api role's registration with one API server; `presence` is its place among the endpoints."""
 
-    def __init__(self, client: KubeClient, endpoint: Endpoint) -> None:
+    def __init__(
+        self, client: KubeClient, endpoint: Endpoint, clock: Clock | None = None, *, needs_policies: bool = True
+    ) -> None:
+        """Where the API server's own authorizer keeps each handler to its node, no policies are needed for it."""
         self._client = client
         self._endpoint = endpoint
+        self._needs_policies = needs_policies
+        self.presence = Presence(client, endpoint, clock)
+
+    def check_server(self) -> None:
+        """See that the API server can keep each handler to its node.
+
+        Raises:
+            KubeError: when it cannot, or does not answer.
+        """
+        if self._needs_policies and not judges_by_policies(self._read(f"/apis/{GROUP_VERSION}")):
+            raise KubeError(0, "PoliciesMissing", without_policies(self._read("/version")))
 
     def front_proxy(self) -> FrontProxy:
         """Whom the API server lets speak for users.
@@ -69,35 +78,27 @@ class Registration:
         Raises:
             KubeError: when the API server refuses or does not answer.
         """
-        policies = [*node_restriction(), *controller_restriction()] if self._has_policies() else []
-        known = [*documents(self._endpoint, ca_bundle), *policies]
         ours = service(self._endpoint)
         there = self._read(ours.path) or {}
         # With a selector, roles run as Pods, and the cluster knows better than they which of them serve.
         is_selected = bool(there.get("spec", {}).get("selector"))
         own_slice = endpoint_slice(self._endpoint)
         is_older = False
-        for document in known:
-            if document.collection == own_slice.collection and is_selected:
-                continue
-            self._write(
-                document, self._read(document.path), beside_newer=is_older and VERSION in _annotations(document)
-            )
-            if document.collection == own_slice.collection:
-                slices = self._slices(document.collection)
-                wanted = endpoints(slices)
-                self._write(wanted, self._read(wanted.path))
-                is_older = newer_serves(slices, own_slice.body)
+        for document in documents(self._endpoint, ca_bundle):
+            if document.collection != own_slice.collection:
+                self._write_released(document, is_older=is_older)
+            elif is_selected:
+                self.presence.stay_away()
+            else:
+                is_older = newer_serves(self.presence.appear(), own_slice.body)
+        # Not before: what can be kept true is, also with a server that has lost its policies meanwhile.
+        self.check_server()
+        for document in [*node_restriction(), *controller_restriction()] if self._needs_policies else ():
+            self._write_released(document, is_older=is_older)
 
-    def _has_policies(self) -> bool:
-        """Whether this API server judges by policies; one that does not looks after its nodes in another way."""
-        found = self._read(f"/apis/{GROUP_VERSION}") or {}
-        return any(resource["name"] == POLICIES for resource in found.get("resources") or ())
-
-    def _slices(self, collection: str) -> list[JsonObject]:
-        """Those of all instances."""
-        found = self._client.request("GET", collection, query={"labelSelector": slices_selector()})
-        return list(found.get("items") or ())
+    def _write_released(self, document: Document, *, is_older: bool) -> None:
+        beside_newer = is_older and VERSION in (document.body["metadata"].get("annotations") or {})
+        self._write(document, self._read(document.path), beside_newer=beside_newer)
 
     def _read(self, path: str) -> JsonObject | None:
         try:
@@ -119,7 +120,3 @@ class Registration:
         except AlreadyExists:
             # Another instance was faster; what it wrote is compared in the next round.
             return
-
-
-def _annotations(document: Document) -> JsonObject:
-    return document.body["metadata"].get("annotations") or {}

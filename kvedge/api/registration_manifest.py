@@ -7,7 +7,9 @@ is there can be compared with what should be.
 from __future__ import annotations
 
 import base64
+import hashlib
 import ipaddress
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -30,6 +32,7 @@ _OURS: Final = {"app.kubernetes.io/managed-by": "kvedge"}
 # On all that may differ from release to release, and on the slice, by which others see who serves.
 _RELEASE: Final = {VERSION: __version__}
 _SERVICE_LABEL: Final = "kubernetes.io/service-name"
+_LONGEST_INSTANCE: Final = 40
 # What an API server waits for an answer; ours come within milliseconds or not at all.
 _TIMEOUT_SECONDS: Final = 10
 # And for one that it can do without: a role that hangs must not hold reports up.
@@ -98,6 +101,15 @@ class Document:
     def path(self) -> str:
         """The object's path."""
         return f"{self.collection}/{self.name}"
+
+
+def instance_name(name: str) -> str:
+    """A node's or a host's name as it may stand in an object's name: two of them never become one."""
+    text = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
+    if text == name.lower() and len(text) <= _LONGEST_INSTANCE:
+        return text
+    digest = hashlib.sha256(name.lower().encode()).hexdigest()[:8]
+    return f"{text[: _LONGEST_INSTANCE - len(digest) - 1].strip('-') or 'kvedge'}-{digest}"
 
 
 def server_names() -> list[str]:

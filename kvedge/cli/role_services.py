@@ -45,11 +45,12 @@ def controller_services(settings: Settings) -> Sequence[Service]:
 
 def api_services(settings: Settings) -> Sequence[Service]:
     """Admission and subresources."""
-    from kvedge.api.api_service import ApiRole
+    from kvedge.api.api_service import ApiOptions, ApiRole
     from kvedge.kube.errors import KubeError
 
     kubeconfig = role_kubeconfig(settings, "api")
-    return [PatientStart("api", lambda: ApiRole(kubeconfig, settings.api_address), (KubeError,))]
+    options = ApiOptions(instance=settings.effective_node_name)
+    return [PatientStart("api", lambda: ApiRole(kubeconfig, settings.api_address, options), (KubeError,))]
 
 
 def handler_services(settings: Settings) -> Sequence[Service]:

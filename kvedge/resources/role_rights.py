@@ -116,7 +116,10 @@ _API: Final = (
         " validatingadmissionpolicies validatingadmissionpolicybindings",
     ),
     right(("get", "create", "update"), "core", "services endpoints configmaps", namespace=SYSTEM_NAMESPACE),
-    right(("get", "list", "create", "update"), "discovery.k8s.io", "endpointslices", namespace=SYSTEM_NAMESPACE),
+    # It deletes its own slice when it ends, and those of other api roles that say nothing any more.
+    right(
+        ("get", "list", "create", "update", "delete"), "discovery.k8s.io", "endpointslices", namespace=SYSTEM_NAMESPACE
+    ),
     # The authority of the roles' certificates, which it alone holds, and the requests for one.
     right(("create",), "core", "secrets", namespace=SYSTEM_NAMESPACE),
     right(("get", "update"), "core", "secrets", names=(AUTHORITY_SECRET,), namespace=SYSTEM_NAMESPACE),

@@ -20,7 +20,7 @@ from kvedge.resources.core import Namespace, Pod
 from kvedge.resources.meta import ObjectMeta
 from kvedge.resources.names import SYSTEM_NAMESPACE
 from kvedge.runtime.certificates import CertificateAuthority
-from tests.support.either_server import EitherServer
+from tests.support.either_server import REAL, EitherServer
 
 
 def token(server: EitherServer, namespace: str, name: str) -> str:
@@ -69,13 +69,14 @@ def test_a_service_that_selects_pods_keeps_the_endpoints_that_the_cluster_finds(
     slices = f"/apis/discovery.k8s.io/v1/namespaces/{SYSTEM_NAMESPACE}/endpointslices"
     authority = CertificateAuthority.create("kvedge", datetime.now(UTC)).certificate_pem
     try:
-        Registration(admin, endpoint).write(authority)
+        registration = Registration(admin, endpoint, needs_policies=either_server.kind == REAL)
+        registration.write(authority)
         assert admin.request("GET", wanted.path)["spec"]["selector"] == {"app": "kvedge-api"}
         names = [item["metadata"]["name"] for item in admin.request("GET", slices)["items"]]
         assert "kvedge-api-pod-1-ipv4" not in names
         # One that selects nobody is ours to fill.
         admin.request("DELETE", wanted.path)
-        Registration(admin, endpoint).write(authority)
+        registration.write(authority)
         names = [item["metadata"]["name"] for item in admin.request("GET", slices)["items"]]
         assert "kvedge-api-pod-1-ipv4" in names
     finally:
