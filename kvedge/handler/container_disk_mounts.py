@@ -22,6 +22,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final, TypeVar
 
+from kvedge.handler.held_process import HeldProcess, Identity, directory_at, identity_of
 from kvedge.handler.launcher_socket import volume_directory
 from kvedge.handler.pod_errors import PodNotReady
 from kvedge.resources.image_trees import ImageTree, image_trees
@@ -45,7 +46,6 @@ from kvedge.storage.mount_calls import (
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
-_Identity = tuple[int, int]
 
 _PROC: Final = Path("/proc")
 _DIRECTORY: Final = os.O_PATH | os.O_DIRECTORY
@@ -57,11 +57,7 @@ class _Handed:
     """One image that the launcher does not have yet, and the volume that it shares with the image's container."""
 
     tree: ImageTree
-    volume: _Identity
-
-    @property
-    def path(self) -> str:
-        return self.tree.path.lstrip("/")
+    volume: Identity
 
 
 class ContainerDiskMounts:
@@ -70,7 +66,7 @@ class ContainerDiskMounts:
     def __init__(self, kubelet: Path) -> None:
         self._kubelet = kubelet
 
-    def prepare(self, vmi: VirtualMachineInstance, launcher_pid: int, pod_uid: str) -> None:
+    def prepare(self, vmi: VirtualMachineInstance, launcher: HeldProcess, pod_uid: str) -> None:
         """Give the launcher every image that it does not have; what it has stays as it is.
 
         Raises:
@@ -81,24 +77,23 @@ class ContainerDiskMounts:
             # The kubelet has mounted the images itself, or there are none.
             return
         try:
-            with _process(launcher_pid) as launcher:
-                missing = [item for item in shared if _seen_in(launcher, item.path) == item.volume]
-                if missing:
-                    self._hand_over(missing, launcher)
+            missing = [item for item in shared if launcher.seen_at(item.tree.path) == item.volume]
+            if missing:
+                self._hand_over(missing, launcher)
         except OSError as error:
             raise PodNotReady(f"the node cannot hand over the images of container disks: {error}") from error
 
-    def _volume(self, pod_uid: str, name: str) -> _Identity | None:
+    def _volume(self, pod_uid: str, name: str) -> Identity | None:
         """Which directory of the host the empty volume is; None when the Pod has none of that name."""
         try:
             facts = os.stat(volume_directory(self._kubelet, pod_uid, name), follow_symlinks=False)
         except FileNotFoundError:
             return None
-        return _identity(facts) if stat.S_ISDIR(facts.st_mode) else None
+        return identity_of(facts) if stat.S_ISDIR(facts.st_mode) else None
 
-    def _hand_over(self, missing: list[_Handed], launcher: int) -> None:
+    def _hand_over(self, missing: list[_Handed], launcher: HeldProcess) -> None:
         with contextlib.ExitStack() as stack:
-            target = stack.enter_context(_mount_namespace(launcher))
+            target = stack.enter_context(launcher.namespace("mnt"))
             sources = [(item, stack.enter_context(_container_of(item, launcher))) for item in missing]
             for item, source in sources:
                 _in_own_thread(partial(_move_tree, item, source, target))
@@ -109,85 +104,41 @@ def _move_tree(item: _Handed, source: int, target: int) -> None:
     """Runs in a thread of its own, which is in the container's mount namespace first and then in the launcher's."""
     setns(source, CLONE_NEWNS)
     with directory_of("/") as root:
-        if _identity_at(root, item.path) != item.volume:
+        if directory_at(root, item.tree.path) != item.volume:
             raise PodNotReady(f"the container of {item.tree.subject} has changed while it was looked at")
         # The image's own files only: nothing of what the container runtime has mounted among them.
         copied = copy_mount(root, recursive=False)
     try:
         set_mount_attributes(copied, _HARMLESS, MS_PRIVATE, recursive=False)
         setns(target, CLONE_NEWNS)
-        with directory_of("/") as root, beneath(root, item.path, _DIRECTORY, resolve=AS_ROOT) as place:
-            if _identity(os.fstat(place)) == item.volume:
+        with directory_of("/") as root, beneath(root, item.tree.path.lstrip("/"), _DIRECTORY, resolve=AS_ROOT) as place:
+            if identity_of(os.fstat(place)) == item.volume:
                 attach_mount(copied, place)
     finally:
         os.close(copied)
 
 
 @contextlib.contextmanager
-def _container_of(item: _Handed, launcher: int) -> Iterator[int]:
+def _container_of(item: _Handed, launcher: HeldProcess) -> Iterator[int]:
     """The mount namespace of the image's container: in the launcher's network, and with the volume they share."""
-    network, own_mounts = _namespace(launcher, "net"), _namespace(launcher, "mnt")
-    for name in os.listdir(_PROC):
-        if not name.isdigit():
-            continue
-        # A process may end while it is looked at.
-        with contextlib.suppress(OSError), _process(int(name)) as process:
-            if _namespace(process, "net") != network or _namespace(process, "mnt") == own_mounts:
+    network, own_mounts = launcher.identity("net"), launcher.identity("mnt")
+    with contextlib.ExitStack() as stack:
+        for name in os.listdir(_PROC):
+            if not name.isdigit():
                 continue
-            if _seen_in(process, item.path) != item.volume:
-                continue
-            found = os.open("ns/mnt", os.O_RDONLY | os.O_CLOEXEC, dir_fd=process)
-            break
-    else:
-        raise PodNotReady(
-            f"the container {item.tree.name} with {item.tree.subject} ({item.tree.image}) is not running (yet)"
-        )
-    try:
+            # A process may end while it is looked at.
+            with contextlib.suppress(OSError), HeldProcess.of(int(name)) as process:
+                if process.identity("net") != network or process.identity("mnt") == own_mounts:
+                    continue
+                if process.seen_at(item.tree.path) != item.volume:
+                    continue
+                found = stack.enter_context(process.namespace("mnt"))
+                break
+        else:
+            raise PodNotReady(
+                f"the container {item.tree.name} with {item.tree.subject} ({item.tree.image}) is not running (yet)"
+            )
         yield found
-    finally:
-        os.close(found)
-
-
-@contextlib.contextmanager
-def _process(pid: int) -> Iterator[int]:
-    """A process's directory in /proc, which is this process's even when its number is given to another one."""
-    with directory_of(_PROC / str(pid)) as opened:
-        yield opened
-
-
-@contextlib.contextmanager
-def _mount_namespace(process: int) -> Iterator[int]:
-    opened = os.open("ns/mnt", os.O_RDONLY | os.O_CLOEXEC, dir_fd=process)
-    try:
-        yield opened
-    finally:
-        os.close(opened)
-
-
-def _namespace(process: int, kind: str) -> _Identity:
-    return _identity(os.stat(f"ns/{kind}", dir_fd=process))
-
-
-def _seen_in(process: int, path: str) -> _Identity | None:
-    """What a process has at a path; None when there is nothing."""
-    root = os.open("root", _DIRECTORY | os.O_CLOEXEC, dir_fd=process)
-    try:
-        return _identity_at(root, path)
-    finally:
-        os.close(root)
-
-
-def _identity_at(root: int, path: str) -> _Identity | None:
-    try:
-        with beneath(root, path, _DIRECTORY, resolve=AS_ROOT) as opened:
-            return _identity(os.fstat(opened))
-    except OSError:
-        # Not there, or behind something that is no directory.
-        return None
-
-
-def _identity(facts: os.stat_result) -> _Identity:
-    return facts.st_dev, facts.st_ino
 
 
 def _in_own_thread(work: Callable[[], T]) -> T:

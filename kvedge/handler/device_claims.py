@@ -15,14 +15,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from kvedge.handler.held_process import HeldProcess
 from kvedge.handler.pod_errors import PodNotReady
 from kvedge.resources.names import LAUNCHER_GID, LAUNCHER_UID
-from kvedge.storage.beneath import beneath, directory_of
+from kvedge.storage.beneath import beneath
 
 log = logging.getLogger(__name__)
 
 _MODE: Final = 0o660
-_PROC: Final = Path("/proc")
 # Beneath /dev; the kernel's list of devices has given these their numbers for good.
 DEVICE_NUMBERS: Final[Mapping[str, int]] = {
     "kvm": os.makedev(10, 232),
@@ -38,14 +38,14 @@ class DeviceClaims:
     numbers: Mapping[str, int] = field(default_factory=lambda: DEVICE_NUMBERS)
     host_dev: Path = Path("/dev")
 
-    def claim(self, launcher_pid: int) -> None:
+    def claim(self, launcher: HeldProcess) -> None:
         """Let the launcher's user open each device that its container has.
 
         Raises:
             PodNotReady: when one is not what it should be, or is the host's own.
         """
         try:
-            with directory_of(_PROC / str(launcher_pid) / "root") as root:
+            with launcher.root() as root:
                 for name, number in self.numbers.items():
                     self._claim(root, name, number)
         except OSError as error:

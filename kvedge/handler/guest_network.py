@@ -9,27 +9,32 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Final
+from typing import IO, Final
 
+from kvedge.handler.held_process import HeldProcess
 from kvedge.handler.vmi_status import GuestNic
 from kvedge.network import dhcp_plan
 from kvedge.network.binding_state import is_link_local
 from kvedge.network.bound_interface import BoundInterface
 from kvedge.network.bridge_binding import bind_pod_interface
+from kvedge.network.errors import NetworkError
 from kvedge.network.router_socket import hand_router_socket, router_of
 from kvedge.resources.devices import Interface
 from kvedge.resources.guest_nics import interface_mac, nic_queues, pod_interfaces
 from kvedge.resources.names import LAUNCHER_GID, LAUNCHER_UID
 from kvedge.resources.vmi import VirtualMachineInstance
 from kvedge.rpc.launcher_pb2 import DhcpLease, GuestInterface, Ipv6Lease, Route
+from kvedge.storage.beneath import open_regular
 
 # Long enough to be no load, short enough that a changed route or DNS server arrives within the hour. KubeVirt's 999
 # days mean never.
 LEASE_SECONDS: Final = 3600
 _POD_INTERFACE: Final = "eth0"
+_RESOLV_CONF: Final = "etc/resolv.conf"
 _LONGEST_RESOLV_CONF: Final = 64 * 1024
 
 
@@ -85,23 +90,24 @@ class GuestNetwork:
     def __init__(self, state: Path) -> None:
         self._state = state
 
-    def prepare(self, vmi: VirtualMachineInstance, launcher_pid: int) -> list[PreparedNic]:
+    def prepare(self, vmi: VirtualMachineInstance, launcher: HeldProcess) -> list[PreparedNic]:
         """Make bridge and tap for each interface; what is there already stays as it is.
 
         Raises:
             NetworkError: when the kernel refused or the namespace is not as it was left.
         """
-        resolver = _resolver_of(launcher_pid)
-        return [self._prepare(vmi, index, item, launcher_pid, resolver) for index, item in pod_interfaces(vmi)]
+        resolver = resolver_of(launcher)
+        with _network_of(launcher) as netns:
+            return [self._prepare(vmi, index, item, netns, resolver) for index, item in pod_interfaces(vmi)]
 
     def _prepare(
-        self, vmi: VirtualMachineInstance, index: int, interface: Interface, pid: int, resolver: Resolver
+        self, vmi: VirtualMachineInstance, index: int, interface: Interface, netns: int, resolver: Resolver
     ) -> PreparedNic:
         directory = self._state / vmi.metadata.uid
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         queues = nic_queues(vmi, interface)
         bound = bind_pod_interface(
-            Path(f"/proc/{pid}/ns/net"),
+            netns,
             pod_interface=_POD_INTERFACE,
             index=index,
             guest_mac=interface_mac(vmi, interface),
@@ -115,7 +121,7 @@ class GuestNetwork:
         message = interface_message(vmi, interface, bound, resolver, router)
         return PreparedNic(message, nic, tuple(_shortfalls(bound, router)))
 
-    def introduce_routers(self, launcher_pid: int, prepared: Iterable[PreparedNic]) -> None:
+    def introduce_routers(self, launcher: HeldProcess, prepared: Iterable[PreparedNic]) -> None:
         """Give the launcher, which has been told of these NICs, what it needs to speak as their router.
 
         Raises:
@@ -123,8 +129,8 @@ class GuestNetwork:
         """
         for item in prepared:
             if item.message.HasField("ipv6"):
-                netns = Path(f"/proc/{launcher_pid}/ns/net")
-                hand_router_socket(netns, item.message.bridge, launcher_pid)
+                with _network_of(launcher) as netns:
+                    hand_router_socket(netns, item.message.bridge, launcher.pid)
 
     def forget(self, vmi_uid: str) -> None:
         """Remove the records of a VMI that is gone; its links went with the Pod's namespace."""
@@ -202,21 +208,40 @@ def _routes(routes: Sequence[dhcp_plan.Route]) -> list[Route]:
     return [Route(destination=route.destination, gateway=route.gateway) for route in routes]
 
 
-def _resolver_of(pid: int) -> Resolver:
-    """The Pod's resolv.conf, else the host's: an image of a Pod need not have one."""
-    for path in (f"/proc/{pid}/root/etc/resolv.conf", "/etc/resolv.conf"):
-        text = _read_regular(Path(path))
-        if text:
-            return parse_resolv_conf(text)
-    return Resolver()
+@contextmanager
+def _network_of(launcher: HeldProcess) -> Iterator[int]:
+    with ExitStack() as stack:
+        try:
+            netns = stack.enter_context(launcher.namespace("net"))
+        except OSError as error:
+            why = error.strerror or str(error)
+            raise NetworkError(
+                "cannot enter the network of the launcher's Pod", why=why, errno=error.errno or 0
+            ) from error
+        yield netns
 
 
-def _read_regular(path: Path) -> str:
-    # The Pod's own file may be a link that its owner made: that would lead into the host's tree.
+def resolver_of(launcher: HeldProcess) -> Resolver:
+    """What the Pod's resolv.conf says, else the host's: an image of a Pod need not have one."""
+    return parse_resolv_conf(_resolv_conf_of(launcher) or _own_resolv_conf())
+
+
+def _resolv_conf_of(launcher: HeldProcess) -> str:
     try:
-        if path.is_symlink() and str(path).startswith("/proc/"):
-            return ""
-        with path.open("rb") as file:
-            return file.read(_LONGEST_RESOLV_CONF).decode(errors="replace")
+        # No link is followed: the Pod's own would lead elsewhere in the Pod at best.
+        with launcher.root() as root, open(open_regular(root, _RESOLV_CONF), "rb") as file:
+            return _beginning(file)
     except OSError:
         return ""
+
+
+def _own_resolv_conf() -> str:
+    try:
+        with open(f"/{_RESOLV_CONF}", "rb") as file:
+            return _beginning(file)
+    except OSError:
+        return ""
+
+
+def _beginning(file: IO[bytes]) -> str:
+    return file.read(_LONGEST_RESOLV_CONF).decode(errors="replace")

@@ -18,6 +18,7 @@ from kvedge.handler.device_claims import DeviceClaims
 from kvedge.handler.device_plugin import shared_devices
 from kvedge.handler.device_plugins import KUBELET_SOCKET, DevicePlugins
 from kvedge.handler.guest_network import GuestNetwork
+from kvedge.handler.held_process import HeldProcess
 from kvedge.handler.kernel_modules import load_missing_modules
 from kvedge.handler.kvm_check import Accelerator
 from kvedge.handler.launcher_connections import LauncherConnections
@@ -185,13 +186,13 @@ class HandlerRole:
         return [_Running("events", events), connections, watching, _Looping(loop), plugins, relay, node_loop, platform]
 
 
-def _pod_preparation(kubelet: Path) -> Callable[[VirtualMachineInstance, int, str], None]:
+def _pod_preparation(kubelet: Path) -> Callable[[VirtualMachineInstance, HeldProcess, str], None]:
     """What a launcher's Pod is given before its guest starts, beside its network."""
     devices, disks = DeviceClaims(), ContainerDiskMounts(kubelet)
 
-    def prepare(vmi: VirtualMachineInstance, launcher_pid: int, pod_uid: str) -> None:
-        devices.claim(launcher_pid)
-        disks.prepare(vmi, launcher_pid, pod_uid)
+    def prepare(vmi: VirtualMachineInstance, launcher: HeldProcess, pod_uid: str) -> None:
+        devices.claim(launcher)
+        disks.prepare(vmi, launcher, pod_uid)
 
     return prepare
 

@@ -14,7 +14,7 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -22,7 +22,8 @@ from typing import Any, Final
 import grpc
 import grpc.aio
 
-from kvedge.handler.launcher_socket import NotThere, Unexpected, launcher_socket_path, open_socket, peer_pid
+from kvedge.handler.held_process import HeldProcess
+from kvedge.handler.launcher_socket import NotThere, Unexpected, hold_listener, launcher_socket_path, open_socket
 from kvedge.handler.sync_plan import LauncherView
 from kvedge.rpc import launcher_pb2, launcher_pb2_grpc
 
@@ -37,6 +38,13 @@ _PATIENT_SECONDS: Final = 1.0
 _PING_SECONDS: Final = 5.0
 # A launcher's status holds a few addresses and disks: more is an attack.
 _LARGEST_MESSAGE: Final = 1 << 20
+_OPTIONS: Final = (
+    ("grpc.max_receive_message_length", _LARGEST_MESSAGE),
+    ("grpc.enable_retries", 0),
+    # A channel's address is the number of a descriptor. gRPC lets channels to one address share a connection: with a
+    # number that is used again, a launcher would be called over the connection to the one before.
+    ("grpc.use_local_subchannel_pool", 1),
+)
 
 Key = tuple[str, str]
 
@@ -50,6 +58,10 @@ class LauncherCallError(Exception):
         self.detail = detail
 
 
+def _not_connected() -> LauncherCallError:
+    return LauncherCallError(grpc.StatusCode.UNAVAILABLE, "the launcher is not connected")
+
+
 @dataclass(slots=True)
 class _Connection:
     key: Key
@@ -58,7 +70,8 @@ class _Connection:
     began: float = field(default_factory=time.monotonic)
     down_since: float = field(default_factory=time.monotonic)
     stub: Any = None
-    pid: int = 0
+    # Whoever listens, held from before it is asked who it is; closed when it is no longer connected.
+    launcher: HeldProcess | None = None
     version: str = ""
     synced: bool = False
     status: launcher_pb2.DomainStatus | None = None
@@ -147,13 +160,20 @@ class LauncherConnections:
                 signalled_seconds=None if connection.signalled is None else now - connection.signalled,
             )
 
-    def pid(self, key: Key) -> int:
-        """The launcher's process on this host, as the kernel says.
+    @contextlib.contextmanager
+    def launcher(self, key: Key) -> Iterator[HeldProcess]:
+        """The launcher's process for a `with` block, held whatever becomes of the connection meanwhile.
 
         Raises:
             LauncherCallError: UNAVAILABLE when there is no connection.
         """
-        return self._connected(key).pid
+        with self._lock:
+            connection = self._connections.get(key)
+            if connection is None or connection.stub is None or connection.launcher is None:
+                raise _not_connected()
+            held = connection.launcher.copy()
+        with held:
+            yield held
 
     def pod_uid(self, key: Key) -> str | None:
         """The Pod whose launcher is connected, or None."""
@@ -165,7 +185,7 @@ class LauncherConnections:
         with self._lock:
             connection = self._connections.get(key)
             if connection is None or connection.stub is None:
-                raise LauncherCallError(grpc.StatusCode.UNAVAILABLE, "the launcher is not connected")
+                raise _not_connected()
             return connection
 
     def call(self, key: Key, method: str, request: Any, seconds: float) -> Any:
@@ -224,6 +244,8 @@ class LauncherConnections:
                 log.error("launcher socket refused", extra={"facts": self._facts(connection) | {"found": str(error)}})
             except grpc.aio.AioRpcError as error:
                 log.info("launcher gone", extra={"facts": self._facts(connection) | {"code": error.code().name}})
+            except OSError as error:
+                log.error("launcher not reached", extra={"facts": self._facts(connection) | {"error": str(error)}})
             finally:
                 self._mark_down(connection)
             waited = time.monotonic() - connection.down_since
@@ -235,6 +257,9 @@ class LauncherConnections:
     def _mark_down(self, connection: _Connection) -> None:
         with self._lock:
             was_up = connection.stub is not None
+            if connection.launcher is not None:
+                connection.launcher.close()
+                connection.launcher = None
             connection.stub = None
             connection.synced = False
             connection.status = None
@@ -247,12 +272,10 @@ class LauncherConnections:
         root, name = launcher_socket_path(self._kubelet, connection.pod_uid)
         descriptor = open_socket(root, name)
         try:
-            pid = peer_pid(descriptor)
-            options = [("grpc.max_receive_message_length", _LARGEST_MESSAGE), ("grpc.enable_retries", 0)]
-            async with grpc.aio.insecure_channel(f"unix:/proc/self/fd/{descriptor}", options=options) as channel:
+            connection.launcher = hold_listener(descriptor, root)
+            async with grpc.aio.insecure_channel(f"unix:/proc/self/fd/{descriptor}", options=_OPTIONS) as channel:
                 stub: Any = launcher_pb2_grpc.LauncherStub(channel)  # type: ignore[no-untyped-call]  # generated
                 await self._check_peer(connection, stub)
-                connection.pid = pid
                 await self._watch(connection, stub)
         finally:
             with contextlib.suppress(OSError):

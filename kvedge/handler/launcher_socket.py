@@ -1,7 +1,8 @@
 """How the handler reaches into a launcher Pod: sockets and files beneath the Pod's volumes, no link followed.
 
 Called by the launcher client and the relay. Whatever lies in a Pod's volume may have been put there by a guest that
-broke out of QEMU: each step of a path is opened without following links and checked to be what it should be.
+broke out of QEMU: each step of a path is opened without following links and checked to be what it should be, and so is
+the process that listens on a socket.
 """
 
 from __future__ import annotations
@@ -15,10 +16,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from kvedge.resources.names import LAUNCHER_SOCKET
+from kvedge.handler.held_process import HeldProcess, Identity, Kind, identity_of, own_namespace
+from kvedge.resources.names import LAUNCHER_SOCKET, SOCKETS_DIRECTORY
 
 _EMPTY_DIRS: Final = "volumes/kubernetes.io~empty-dir"
 _BENEATH: Final = os.O_NOFOLLOW | os.O_CLOEXEC
+_SOCKETS: Final = "sockets"
+# A launcher has its own of each; nothing that runs on the node itself does.
+_OF_A_POD: Final[tuple[Kind, ...]] = ("pid", "mnt", "net")
 
 
 class NotThere(Exception):
@@ -44,7 +49,7 @@ def volume_directory(kubelet: Path, pod_uid: str, volume: str) -> Path:
 
 def launcher_socket_path(kubelet: Path, pod_uid: str) -> tuple[Path, str]:
     """The trusted directory, and the name in it, of the launcher's gRPC socket."""
-    return volume_directory(kubelet, pod_uid, "sockets"), LAUNCHER_SOCKET
+    return volume_directory(kubelet, pod_uid, _SOCKETS), LAUNCHER_SOCKET
 
 
 @contextlib.contextmanager
@@ -120,12 +125,48 @@ def read_file_beneath(root: Path, relative: str, limit: int) -> bytes:
     return content
 
 
-def peer_pid(descriptor: int) -> int:
-    """The process that listens on the socket, as the kernel says (SO_PEERCRED).
+def hold_listener(descriptor: int, volume: Path) -> HeldProcess:
+    """The process that listens on a launcher's socket in its Pod's volume, held; the caller closes it.
+
+    The kernel tells the number of who called listen(2), which may have ended since, and another Pod's process may have
+    the number: only this Pod's have its volume where a launcher has it.
 
     Raises:
         NotThere: when nobody listens.
+        Unexpected: when who listens has ended, or is no process of this Pod.
     """
+    wanted = _volume_identity(volume)
+    pid = _peer_pid(descriptor)
+    path = f"{volume}/{LAUNCHER_SOCKET}"
+    try:
+        held = HeldProcess.of(pid)
+        try:
+            _check_of_pod(held, wanted, path)
+        except BaseException:
+            held.close()
+            raise
+    except (ProcessLookupError, PermissionError) as error:
+        raise Unexpected(path, f"listened on by nobody of this Pod: {error.strerror}") from error
+    return held
+
+
+def _volume_identity(volume: Path) -> Identity:
+    try:
+        return identity_of(os.stat(volume, follow_symlinks=False))
+    except FileNotFoundError as error:
+        raise NotThere(str(volume)) from error
+
+
+def _check_of_pod(process: HeldProcess, volume: Identity, path: str) -> None:
+    for kind in _OF_A_POD:
+        if process.identity(kind) == own_namespace(kind):
+            raise Unexpected(path, f"listened on by process {process.pid} in the node's own {kind} namespace")
+    if process.seen_at(SOCKETS_DIRECTORY) != volume:
+        raise Unexpected(path, f"listened on by process {process.pid} without this Pod's volume")
+
+
+def _peer_pid(descriptor: int) -> int:
+    """The process that called listen(2) on the socket, as the kernel says (SO_PEERCRED)."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client:
         client.settimeout(1.0)
         try:

@@ -17,6 +17,7 @@ import grpc
 
 from kvedge.handler.domain_outcome import ALIVE, phase_of
 from kvedge.handler.guest_network import GuestNetwork, PreparedNic
+from kvedge.handler.held_process import HeldProcess
 from kvedge.handler.last_word import read_last_word
 from kvedge.handler.launcher_connections import Key, LauncherCallError, LauncherConnections
 from kvedge.handler.mac_conflicts import check_macs
@@ -73,7 +74,7 @@ class SyncLoop:
     connections: LauncherConnections
     network: GuestNetwork
     # Gives the Pod of a launcher, by its process, what it lacks besides the network; raises PodNotReady.
-    prepare_pod: Callable[[VirtualMachineInstance, int, str], None]
+    prepare_pod: Callable[[VirtualMachineInstance, HeldProcess, str], None]
     events: EventRecorder
     # What a launcher is told of this node when it starts a guest.
     options: Callable[[], launcher_pb2.NodeOptions]
@@ -178,31 +179,38 @@ class SyncLoop:
             self.connections.call(key, "Delete", launcher_pb2.DeleteRequest(), _CALL_SECONDS)
 
     def _sync(self, key: Key, vmi: VirtualMachineInstance, memory: _Remembered) -> None:
-        pid, pod_uid = self.connections.pid(key), self.connections.pod_uid(key)
-        if pod_uid is not None:
-            self.prepare_pod(vmi, pid, pod_uid)
-        known = self.connections.view(key).status
-        if known is None or known.state == DOMAIN_STATE_ABSENT:
-            # A guest that runs is served as it is.
-            check_macs(vmi, self.vmis.list())
-        prepared: list[PreparedNic] = self.network.prepare(vmi, pid)
-        memory.nics = tuple(item.nic for item in prepared)
-        request = launcher_pb2.SyncRequest(
-            vmi_json=encode_json(vmi), interfaces=[item.message for item in prepared], options=self.options()
-        )
-        status = self.connections.call(key, "Sync", request, _SYNC_SECONDS)
-        self._finish_network(vmi, pid, prepared, memory)
+        with self.connections.launcher(key) as launcher:
+            status = self._start_guest(key, vmi, memory, launcher)
         if status.state in ALIVE and not memory.started_told:
             memory.started_told = True
             self.events.record(vmi, "Normal", "Created", "VirtualMachineInstance defined.")
             self.events.record(vmi, "Normal", "Started", "VirtualMachineInstance started.")
 
+    def _start_guest(
+        self, key: Key, vmi: VirtualMachineInstance, memory: _Remembered, launcher: HeldProcess
+    ) -> launcher_pb2.DomainStatus:
+        pod_uid = self.connections.pod_uid(key)
+        if pod_uid is not None:
+            self.prepare_pod(vmi, launcher, pod_uid)
+        known = self.connections.view(key).status
+        if known is None or known.state == DOMAIN_STATE_ABSENT:
+            # A guest that runs is served as it is.
+            check_macs(vmi, self.vmis.list())
+        prepared: list[PreparedNic] = self.network.prepare(vmi, launcher)
+        memory.nics = tuple(item.nic for item in prepared)
+        request = launcher_pb2.SyncRequest(
+            vmi_json=encode_json(vmi), interfaces=[item.message for item in prepared], options=self.options()
+        )
+        status: launcher_pb2.DomainStatus = self.connections.call(key, "Sync", request, _SYNC_SECONDS)
+        self._finish_network(vmi, launcher, prepared, memory)
+        return status
+
     def _finish_network(
-        self, vmi: VirtualMachineInstance, pid: int, prepared: list[PreparedNic], memory: _Remembered
+        self, vmi: VirtualMachineInstance, launcher: HeldProcess, prepared: list[PreparedNic], memory: _Remembered
     ) -> None:
         said = [sentence for item in prepared for sentence in item.shortfalls]
         try:
-            self.network.introduce_routers(pid, prepared)
+            self.network.introduce_routers(launcher, prepared)
         except NetworkError as error:
             said.append(f"the guest gets no IPv6: {error}")
         for sentence in said:

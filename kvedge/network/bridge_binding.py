@@ -24,7 +24,7 @@ from kvedge.network.bridge_binding_plan import (
 )
 from kvedge.network.errors import MacInUseError, NetworkError
 from kvedge.network.links import Links
-from kvedge.network.netns import NetnsRef, netns_identity, run_in_netns
+from kvedge.network.netns import NetnsRef, netns_identity, netns_subject, run_in_netns
 from kvedge.network.nft_edge import list_tables
 from kvedge.network.nft_rules import Family
 from kvedge.network.steps import SetLink, Step
@@ -121,8 +121,10 @@ def forget_pod_interface(record: Path) -> None:
 def _identity(netns: NetnsRef) -> str:
     identity = netns_identity(netns)
     if identity == netns_identity(OWN_NETNS):
-        # The number of a process that is gone may be another's by now, and then this would be the node's own network.
-        raise NetworkError("cannot bind", subject=str(netns), why="this is no Pod's network but the node's own")
+        # Whatever the caller was deceived by: a node that loses its own network is lost.
+        raise NetworkError(
+            "cannot bind", subject=netns_subject(netns), why="this is no Pod's network but the node's own"
+        )
     try:
         return f"{BOOT_ID.read_text().strip()}/{identity}"
     except OSError as error:

@@ -24,7 +24,8 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-# A path such as /proc/42/ns/net or /run/netns/name, or an open descriptor of one.
+# A path such as /run/netns/name, or an open descriptor of one: by far the better for a process's, whose number becomes
+# another one's when it ends.
 NetnsRef = str | os.PathLike[str] | int
 
 RUN_DIRECTORY: Final = Path("/run/netns")
@@ -55,8 +56,15 @@ def netns_identity(netns: NetnsRef) -> str:
     try:
         status = os.stat(netns)
     except OSError as error:
-        raise NetworkError("there is no network namespace", subject=str(netns), errno=error.errno or 0) from error
+        raise NetworkError(
+            "there is no network namespace", subject=netns_subject(netns), errno=error.errno or 0
+        ) from error
     return f"{status.st_dev}:{status.st_ino}"
+
+
+def netns_subject(netns: NetnsRef) -> str:
+    """What an error calls it."""
+    return "behind a descriptor" if isinstance(netns, int) else str(netns)
 
 
 def netns_path(name: str) -> Path:
@@ -147,7 +155,9 @@ def _enter(netns: NetnsRef) -> None:
             opened = os.open(netns, os.O_RDONLY | os.O_CLOEXEC)
             _call("setns", opened, CLONE_NEWNET)
     except OSError as error:
-        raise NetworkError("cannot enter network namespace", subject=str(netns), errno=error.errno or 0) from error
+        raise NetworkError(
+            "cannot enter network namespace", subject=netns_subject(netns), errno=error.errno or 0
+        ) from error
     finally:
         if opened >= 0:
             os.close(opened)

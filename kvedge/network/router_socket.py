@@ -26,7 +26,10 @@ RECEIVE_BUFFER: Final = 16 * 1024
 
 
 def hand_router_socket(netns: NetnsRef, bridge: str, launcher_pid: int) -> None:
-    """Gives the launcher what it needs to speak as a router on that bridge. Raises NetworkError."""
+    """Gives the launcher what it needs to speak as a router on that bridge. Raises NetworkError.
+
+    `launcher_pid` tells the launcher among those at the doors of its own namespace, and nothing else is done by it.
+    """
 
     def opening_and_handing() -> None:
         try:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from kvedge.controller.disk_container_manifest import KEEP_ALIVE
 from kvedge.handler.container_disk_mounts import ContainerDiskMounts
+from kvedge.handler.held_process import HeldProcess
 from kvedge.handler.launcher_socket import volume_directory
 from kvedge.network.netns import create_netns, delete_netns
 from kvedge.resources.codec import decode
@@ -97,8 +98,8 @@ class DiskPod:
         )
         state = self._containers.state(files)
         assert isinstance(state, Running), files.log.read_text()
-        # The record is written just before the command runs.
-        wait_until(lambda: Path(f"/proc/{state.pid}/cmdline").read_bytes().startswith(argv[0].encode()), "its command")
+        # The record is written just before the command runs, which may become one that it names.
+        wait_until(lambda: Path(f"/proc/{state.pid}/cmdline").read_text().split("\0")[0] in argv, "its command")
         return state.pid
 
     def end(self, name: str) -> None:
@@ -115,7 +116,8 @@ class DiskPod:
 
     def prepare(self, launcher: int) -> None:
         """What the handler does before it starts the guest."""
-        self.disks.prepare(self.vmi, launcher, POD_UID)
+        with HeldProcess.of(launcher) as held:
+            self.disks.prepare(self.vmi, held, POD_UID)
 
     def seen(self, launcher: int, name: str) -> Path:
         """Where the launcher has an image, looked at from the host."""

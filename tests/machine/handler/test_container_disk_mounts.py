@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from kvedge.handler.held_process import HeldProcess
 from kvedge.handler.pod_errors import PodNotReady
 from kvedge.storage.container_disk import ContainerDiskError, find_disk
 from tests.machine.agent.containers import host_mounts
-from tests.machine.handler.disk_pod import DiskPod, disk_pod, image, mounts_of
+from tests.machine.handler.disk_pod import POD_UID, DiskPod, disk_pod, image, mounts_of
+from tests.support.waiting import wait_until
 
 
 @pytest.fixture
@@ -123,10 +126,33 @@ def test_a_disk_whose_container_has_not_started_is_waited_for_with_its_name(
 
 
 def test_a_launcher_that_has_ended_is_tried_again_later(pod: DiskPod, tree: Path) -> None:
+    with HeldProcess.of(pod.start_launcher(tree)) as launcher:
+        pod.end("compute")
+        with pytest.raises(PodNotReady, match=rf"cannot hand over .* process {launcher.pid} has ended"):
+            pod.disks.prepare(pod.vmi, launcher, POD_UID)
+
+
+def test_a_process_of_the_pod_that_has_left_the_node_s_users_is_no_image_s_container(
+    pod: DiskPod, tree: Path, root_image: Path, data_image: Path
+) -> None:
+    pod.start_disk("root", root_image)
+    inside = pod.start_disk("data", data_image)
     launcher = pod.start_launcher(tree)
-    pod.end("compute")
-    with pytest.raises(PodNotReady, match="cannot hand over"):
-        pod.prepare(launcher)
+    # In the container's namespaces, with the volume where the container has it: only its users are others.
+    enter = ["nsenter", "--target", str(inside), "--mount", "--net"]
+    liar = subprocess.Popen([*enter, "/usr/bin/unshare", "--user", "--mount", "/usr/bin/sleep", "1000"])
+    try:
+        wait_until(lambda: _runs(liar.pid, "sleep"), "a process in its own user namespace")
+        pod.end("data")
+        with pytest.raises(PodNotReady, match="container disk data"):
+            pod.prepare(launcher)
+    finally:
+        liar.kill()
+        liar.wait()
+
+
+def _runs(pid: int, program: str) -> bool:
+    return Path(f"/proc/{pid}/comm").read_text().strip() == program
 
 
 def test_a_pod_with_image_volumes_is_left_alone(pod: DiskPod, tree: Path) -> None:

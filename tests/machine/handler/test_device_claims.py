@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from kvedge.handler.device_claims import DEVICE_NUMBERS, DeviceClaims
+from kvedge.handler.held_process import HeldProcess
 from kvedge.handler.pod_errors import PodNotReady
 from kvedge.standalone.agent.container_state import Running
 from tests.machine.agent.containers import Containers, containers
@@ -39,6 +40,11 @@ class _Launcher:
         os.chown(path, owner, owner)
         return path
 
+    def claim(self, claims: DeviceClaims = CLAIMS) -> None:
+        """What the handler does before it starts the guest."""
+        with HeldProcess.of(self.pid) as held:
+            claims.claim(held)
+
     def says(self) -> str:
         (self.dev / "shm/go").touch()
         self._made.ended(self.files)
@@ -58,7 +64,7 @@ def owner_of(path: Path) -> tuple[int, int, str]:
 
 def test_a_node_of_root_s_becomes_the_launcher_s_and_opens(launcher: _Launcher) -> None:
     kvm, tun = launcher.node("kvm", NUMBERS["kvm"]), launcher.node("net/tun", NUMBERS["net/tun"])
-    CLAIMS.claim(launcher.pid)
+    launcher.claim()
 
     assert owner_of(kvm) == owner_of(tun) == (107, 107, "crw-rw----")
     assert launcher.says() == "opened\n"
@@ -74,13 +80,13 @@ def test_a_node_of_root_s_becomes_the_launcher_s_and_opens(launcher: _Launcher) 
 def test_a_node_that_opens_already_stays_as_it_is(launcher: _Launcher, mode: int, owner: int) -> None:
     kvm = launcher.node("kvm", NUMBERS["kvm"], mode, owner)
     before = kvm.lstat()
-    CLAIMS.claim(launcher.pid)
+    launcher.claim()
 
     assert kvm.lstat().st_ctime_ns == before.st_ctime_ns
 
 
 def test_a_pod_without_devices_has_nothing_to_claim(launcher: _Launcher) -> None:
-    CLAIMS.claim(launcher.pid)
+    launcher.claim()
 
     assert not (launcher.dev / "kvm").exists()
 
@@ -88,21 +94,21 @@ def test_a_pod_without_devices_has_nothing_to_claim(launcher: _Launcher) -> None
 def test_the_host_s_own_node_is_left_alone_and_the_remedy_named(launcher: _Launcher) -> None:
     kvm = launcher.node("kvm", NUMBERS["kvm"])
     with pytest.raises(PodNotReady, match=r"host's own node, which user 107 cannot open; let .* udev"):
-        DeviceClaims(NUMBERS, host_dev=launcher.dev).claim(launcher.pid)
+        launcher.claim(DeviceClaims(NUMBERS, host_dev=launcher.dev))
 
     assert owner_of(kvm) == (0, 0, "crw-------")
 
 
 def test_the_host_s_own_node_is_used_when_it_opens(launcher: _Launcher) -> None:
     launcher.node("kvm", NUMBERS["kvm"], 0o666)
-    DeviceClaims(NUMBERS, host_dev=launcher.dev).claim(launcher.pid)
+    launcher.claim(DeviceClaims(NUMBERS, host_dev=launcher.dev))
 
 
 def test_another_device_under_the_name_is_refused(launcher: _Launcher) -> None:
     # A disk would be the worst: 107 could write to all of it.
     kvm = launcher.node("kvm", os.makedev(1, 1))
     with pytest.raises(PodNotReady, match="/dev/kvm of the launcher's Pod is not the device of that name"):
-        CLAIMS.claim(launcher.pid)
+        launcher.claim()
 
     assert owner_of(kvm) == (0, 0, "crw-------")
 
@@ -110,7 +116,7 @@ def test_another_device_under_the_name_is_refused(launcher: _Launcher) -> None:
 def test_a_file_under_the_name_is_refused(launcher: _Launcher) -> None:
     (launcher.dev / "kvm").write_text("")
     with pytest.raises(PodNotReady, match="not the device"):
-        CLAIMS.claim(launcher.pid)
+        launcher.claim()
 
 
 @pytest.mark.parametrize("target", ["/etc/passwd", "null", "../../../../../../etc/passwd"])
@@ -118,7 +124,7 @@ def test_a_link_under_the_name_is_not_followed(launcher: _Launcher, target: str)
     (launcher.dev / "kvm").symlink_to(target)
     before = os.stat("/etc/passwd")
     with pytest.raises(PodNotReady, match="cannot look at the devices"):
-        CLAIMS.claim(launcher.pid)
+        launcher.claim()
 
     assert os.stat("/etc/passwd") == before
 
@@ -128,15 +134,16 @@ def test_a_folder_that_is_a_link_is_not_followed(launcher: _Launcher) -> None:
     node = launcher.node("elsewhere/tun", NUMBERS["net/tun"])
     (launcher.dev / "net").symlink_to("elsewhere")
     with pytest.raises(PodNotReady, match="cannot look at the devices"):
-        CLAIMS.claim(launcher.pid)
+        launcher.claim()
 
     assert owner_of(node) == (0, 0, "crw-------")
 
 
 def test_a_launcher_that_has_ended_is_tried_again_later(launcher: _Launcher) -> None:
-    launcher.says()
-    with pytest.raises(PodNotReady):
-        CLAIMS.claim(launcher.pid)
+    with HeldProcess.of(launcher.pid) as held:
+        launcher.says()
+        with pytest.raises(PodNotReady, match=f"process {launcher.pid} has ended"):
+            CLAIMS.claim(held)
 
 
 @pytest.mark.parametrize("name", DEVICE_NUMBERS)

@@ -12,9 +12,9 @@ import pytest
 from kvedge.handler.launcher_socket import (
     NotThere,
     Unexpected,
+    hold_listener,
     open_socket,
     opened_beneath,
-    peer_pid,
     read_file_beneath,
 )
 
@@ -27,12 +27,29 @@ def listener(tmp_path: Path) -> Iterator[socket.socket]:
         yield server
 
 
-def test_a_socket_is_opened_and_its_listener_known_by_the_kernels_word(tmp_path: Path, listener: socket.socket) -> None:
+@pytest.fixture
+def found(tmp_path: Path, listener: socket.socket) -> Iterator[int]:
     descriptor = open_socket(tmp_path, "launcher-sock")
-    try:
-        assert peer_pid(descriptor) == os.getpid()
-    finally:
-        os.close(descriptor)
+    yield descriptor
+    os.close(descriptor)
+
+
+def test_a_process_of_the_node_is_never_taken_for_a_launcher(tmp_path: Path, found: int) -> None:
+    with pytest.raises(Unexpected, match=f"process {os.getpid()} in the node's own pid namespace"):
+        hold_listener(found, tmp_path)
+
+
+def test_a_socket_that_nobody_listens_on_any_more_is_not_there(
+    tmp_path: Path, found: int, listener: socket.socket
+) -> None:
+    listener.close()
+    with pytest.raises(NotThere):
+        hold_listener(found, tmp_path)
+
+
+def test_a_pod_whose_volume_is_gone_has_no_launcher(tmp_path: Path, found: int) -> None:
+    with pytest.raises(NotThere, match="gone is not there"):
+        hold_listener(found, tmp_path / "gone")
 
 
 def test_what_is_not_there_yet_is_told_apart_from_what_should_not_be_there(tmp_path: Path) -> None:

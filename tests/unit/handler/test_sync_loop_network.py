@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -49,8 +50,8 @@ class FakeConnections:
 
     def ensure(self, *_: object) -> None: ...
 
-    def pid(self, _: object) -> int:
-        return 4711
+    def launcher(self, _: object) -> Any:
+        return nullcontext("the launcher")
 
     def pod_uid(self, _: object) -> str:
         return "pod-uid"
