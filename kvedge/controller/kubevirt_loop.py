@@ -1,6 +1,8 @@
-"""Keeps the KubeVirt object's status true, and makes the object when there is none at the start.
+"""Keeps the KubeVirt object's status true, and makes the object when there is none.
 
 Run by the controller role. Which configuration is in force is the follower's to say; this loop only tells of it.
+KubeVirt's operator takes a deletion as its own end. Ours is taken off by `kvedge uninstall`, which leaves the object:
+while we run, one that was deleted comes back with defaults, so that there always is one that tells what holds.
 """
 
 from __future__ import annotations
@@ -32,9 +34,12 @@ _LOOK_SECONDS: Final = 30.0
 _FIRST_LOOKS_SECONDS: Final = 1.0
 # The namespace of the object is made by the api role, which may start after us.
 _RETRY_SECONDS: Final = 2.0
+# Whoever deletes the object may be about to make another: `kubectl replace --force`, or an own one under another name.
+_REPLACE_SECONDS: Final = 15.0
 _ASK_SECONDS: Final = 5.0
 _DISCOVERY: Final = "/apis/subresources.kubevirt.io/v1"
-_AT_START: Final = Key(SYSTEM_NAMESPACE, "")
+# No object's: whether there is any.
+_ANY: Final = Key(SYSTEM_NAMESPACE, "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,12 +70,14 @@ class KubeVirtLoop:
         self._has_node = sources.has_node
         self._versions = sources.versions
         self._release = release
+        # Until when the last one that was deleted may be replaced.
+        self._wait_until = 0.0
         self.loop = ReconcileLoop("kubevirt", self.reconcile)
 
     def start(self) -> None:
         """Begin; the object is made when there is none."""
         self._follower.informer.on_change(self._on_kubevirt)
-        self.loop.add(_AT_START)
+        self.loop.add(_ANY)
         self.loop.start()
 
     def stop(self) -> None:
@@ -79,7 +86,7 @@ class KubeVirtLoop:
 
     def reconcile(self, key: Key) -> Again | None:
         """One pass for one object."""
-        if key == _AT_START:
+        if key == _ANY:
             return self._ensure_one()
         kubevirt = self._follower.informer.get(*key)
         if kubevirt is None:
@@ -101,11 +108,13 @@ class KubeVirtLoop:
         return Again(_FIRST_LOOKS_SECONDS if health.problems else _LOOK_SECONDS)
 
     def _ensure_one(self) -> Again | None:
-        """An administrator who deletes it later wants none: it is made at the start only."""
         if not self._follower.informer.wait_synced(0):
             return Again(_FIRST_LOOKS_SECONDS)
         if self._follower.informer.list():
             return None
+        left = self._wait_until - self._clock.monotonic()
+        if left > 0:
+            return Again(left)
         metadata = ObjectMeta(name=DEFAULT_NAME, namespace=SYSTEM_NAMESPACE)
         try:
             made = self._client.create(KubeVirt(metadata=metadata, spec={"configuration": {}}))
@@ -140,6 +149,9 @@ class KubeVirtLoop:
         if new is not None and old is not None and old.metadata.generation == new.metadata.generation:
             self.loop.add(Key(new.metadata.namespace, new.metadata.name))
             return
+        if new is None:
+            self._wait_until = self._clock.monotonic() + _REPLACE_SECONDS
+            self.loop.add(_ANY)
         # Which one counts may have changed with it.
         for item in self._follower.informer.list():
             self.loop.add(Key(item.metadata.namespace, item.metadata.name))

@@ -6,7 +6,6 @@ everything again: VMIs from the API, domains from their launchers, interfaces fr
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -41,8 +40,6 @@ from kvedge.resources.vmi import VirtualMachineInstance
 from kvedge.runtime.clock import SystemClock
 from kvedge.runtime.logs import set_verbosity
 from kvedge.runtime.services import Service, ServiceError
-
-log = logging.getLogger(__name__)
 
 _COMPONENT: Final = "virt-handler"
 _SYNC_SECONDS: Final = 60.0
@@ -114,8 +111,7 @@ class HandlerRole:
 
     def _start(self) -> None:
         config = self._config
-        for device in load_missing_modules():
-            log.warning("device missing", extra={"facts": {"node": config.node, "device": device}})
+        load_missing_modules()
         self._client = KubeClient.from_kubeconfig(config.kubeconfig, "kvedge-handler")
         configuration = ConfigurationFollower(self._client, self.name)
         self._parts.append(configuration)

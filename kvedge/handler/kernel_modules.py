@@ -1,7 +1,7 @@
 """Loads the kernel modules that guests profit from, where the host has them and nobody has loaded them yet.
 
 Called when the handler starts. Runs modprobe, which knows what the operator has forbidden; what is missing then is
-told by the device plugins and by the accelerator's choice.
+told once, and by the device plugins and the accelerator's choice.
 """
 
 from __future__ import annotations
@@ -9,13 +9,15 @@ from __future__ import annotations
 import logging
 import shutil
 import subprocess
+from functools import cache
 from pathlib import Path
 from typing import Final
 
 log = logging.getLogger(__name__)
 
 # Device node → module. kvm's own parts depend on the CPU, and udev loads them.
-MODULES: Final = {"/dev/net/tun": "tun", "/dev/vhost-net": "vhost_net"}
+_TUN: Final = "/dev/net/tun"
+MODULES: Final = {_TUN: "tun", "/dev/vhost-net": "vhost_net"}
 _SECONDS: Final = 10
 
 
@@ -27,4 +29,15 @@ def load_missing_modules() -> list[str]:
             continue
         done = subprocess.run([modprobe, "-q", module], capture_output=True, text=True, timeout=_SECONDS, check=False)
         log.info("module loaded", extra={"facts": {"module": module, "exit_code": done.returncode}})
-    return [device for device in MODULES if not Path(device).exists()]
+    missing = [device for device in MODULES if not Path(device).exists()]
+    if missing:
+        _tell(" ".join(missing))
+    return missing
+
+
+@cache
+def _tell(missing: str) -> None:
+    """Once for this process: a role that waits for its cluster is started again and again."""
+    # Without vhost-net QEMU moves packets itself; without tun no guest has a network.
+    level = logging.WARNING if _TUN in missing.split() else logging.INFO
+    log.log(level, "devices missing", extra={"facts": {"devices": missing}})

@@ -20,7 +20,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final, Generic
 
-from kvedge.kube.errors import KubeError, Unauthenticated, Unavailable
+from kvedge.kube.errors import KubeError, NotFound, Unauthenticated, Unavailable
 from kvedge.kube.kube_client import KubeClient, T, Unreadable, Watch, WatchEvent
 from kvedge.kube.object_cache import ObjectCache, version_number
 
@@ -149,13 +149,13 @@ class Informer(Generic[T]):
                 failed = time.monotonic() - begun < _FIRST_WAIT
             except KubeError as error:
                 failed = True
-                is_told = isinstance(error, Unauthenticated) and str(error) == self._trouble
+                # What stays so until somebody does something is told once.
+                is_told = isinstance(error, Unauthenticated | NotFound) and str(error) == self._trouble
                 self._trouble = str(error)
                 if _must_list_again(error):
                     self._version = ""
                 if not (is_told or self._stop.is_set()):
-                    facts = {"kind": self._cls.KIND.plural, "error": str(error)}
-                    log.warning("watch interrupted", extra={"facts": facts})
+                    self._log(error)
             if not failed or time.monotonic() - begun > _SETTLED_SECONDS:
                 wait = _FIRST_WAIT
                 continue
@@ -204,6 +204,14 @@ class Informer(Generic[T]):
     def _tell(self, old: T | None, new: T | None) -> None:
         for callback in self._callbacks:
             callback(old, new)
+
+    def _log(self, error: KubeError) -> None:
+        facts = {"kind": self._cls.KIND.plural, "error": str(error)}
+        if isinstance(error, NotFound) and not self._synced.is_set():
+            # Whoever brings the kinds may start after us.
+            log.info("kind not served yet", extra={"facts": facts})
+            return
+        log.warning("watch interrupted", extra={"facts": facts})
 
     def _report(self, item: Unreadable) -> None:
         facts = {"kind": self._cls.KIND.plural, "object": f"{item.namespace}/{item.name}", "detail": item.detail}

@@ -105,7 +105,24 @@ def test_an_object_that_is_there_is_never_overwritten(either_server: EitherServe
         again.stop()
 
 
-def test_an_object_that_is_deleted_stays_away(either_server: EitherServer, controller: ControllerRole) -> None:
+def test_an_object_that_is_deleted_comes_back(
+    either_server: EitherServer, controller: ControllerRole, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kvedge.controller.kubevirt_loop._REPLACE_SECONDS", 0.5)
+    says(either_server, "Created", "True")
+    configure(either_server, cpuModel="Nehalem")
+    before = found(either_server)
+    assert before is not None
+    remove(either_server)
+    again = wait_until(lambda: found(either_server), "another is made")
+    assert again.metadata.uid != before.metadata.uid
+    assert again.spec == {"configuration": {}}
+    says(either_server, "Created", "True")
+
+
+def test_an_object_that_is_replaced_is_not_made_beside_the_other(
+    either_server: EitherServer, controller: ControllerRole
+) -> None:
     says(either_server, "Created", "True")
     remove(either_server)
     either_server.admin.create(
@@ -130,11 +147,12 @@ def test_conditions_follow_what_is_written(either_server: EitherServer, controll
 
     wait_until(lambda: {"ConfigurationInvalid", "KeysWithoutEffect"} <= reasons(), "events tell of it")
     written = configure(either_server, machineType="q35")
+    wait_until(
+        lambda: (item := found(either_server)) and item.status.observed_generation == written.metadata.generation,
+        "the last of them has been seen",
+    )
     says(either_server, "ConfigurationValid", "True")
     says(either_server, "ConfigurationApplied", "True")
-    item = found(either_server)
-    assert item is not None
-    assert item.status.observed_generation == written.metadata.generation
 
 
 def test_of_two_objects_the_older_counts(either_server: EitherServer, controller: ControllerRole) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import threading
 import time
 from pathlib import Path
@@ -147,6 +148,19 @@ def test_a_watch_that_is_refused_for_its_version_leads_to_a_new_list(path, code)
     ):
         wait_until(lambda: len(api.requests) == 4, "listed and watched again")
         assert versions(api) == [None, "5", None, "5"]
+
+
+def test_a_kind_that_is_not_served_yet_is_waited_for_and_told_once(path, caplog):
+    missing = refusing(404, "NotFound")
+    with (
+        caplog.at_level(logging.INFO),
+        scripted_api(missing, missing, listing("a"), missing, missing, stays()) as api,
+        Watched(api, path),
+    ):
+        wait_until(lambda: len(api.requests) == 6, "asked for again and again")
+    told = [(record.levelname, record.message) for record in caplog.records]
+    # One that was there and went is another matter.
+    assert told == [("INFO", "kind not served yet"), ("WARNING", "watch interrupted")]
 
 
 def test_a_server_that_is_overloaded_is_not_burdened_with_lists(path):
