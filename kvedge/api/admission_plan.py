@@ -6,6 +6,7 @@ writes) and then as types (everything else); a document that no type can be made
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
@@ -31,6 +32,8 @@ from kvedge.api.unknown_field_rules import unknown_fields
 from kvedge.api.vm_update_rules import vm_update_is_allowed
 from kvedge.api.vmi_update_rules import update_is_allowed
 from kvedge.resources.codec import DecodeError, JsonObject, decode
+from kvedge.resources.meta import ObjectMeta
+from kvedge.resources.pod_annotations import kept_back
 from kvedge.resources.vm import VirtualMachine, VirtualMachineInstanceTemplate
 from kvedge.resources.vmi import VirtualMachineInstance
 
@@ -66,7 +69,7 @@ def plan_verdict(request: AdmissionRequest, cluster: Cluster) -> Verdict:
     if request.resource.resource == "virtualmachines":
         return _vm(request, document, cluster)
     if request.resource.resource == "virtualmachineinstances":
-        return Verdict(tuple(_distinct(_vmi(request, document, cluster))))
+        return Verdict(tuple(_distinct(_vmi(request, document, cluster))), tuple(_vmi_warnings(request, document)))
     return Verdict()
 
 
@@ -89,9 +92,11 @@ def _vm(request: AdmissionRequest, document: JsonObject, cluster: Cluster) -> Ve
     except DecodeError as error:
         return Verdict((*_distinct(causes), Cause(error.path, str(error), "FieldValueTypeInvalid")))
     causes += [cause for rule in vm_rules.RULES for cause in rule(vm)]
+    warnings = vm_rules.warnings(vm)
     if vm.spec.template is not None:
         causes += _spec_causes(_template_subject(vm.spec.template, cluster))
-    return Verdict(tuple(_distinct(causes)), tuple(vm_rules.warnings(vm)))
+        warnings += annotation_warnings(vm.spec.template.metadata, _SPEC.at("template", "metadata"))
+    return Verdict(tuple(_distinct(causes)), tuple(warnings))
 
 
 def _vmi(request: AdmissionRequest, document: JsonObject, cluster: Cluster) -> Iterator[Cause]:
@@ -108,6 +113,20 @@ def _vmi(request: AdmissionRequest, document: JsonObject, cluster: Cluster) -> I
         return
     by_role = request.user.is_role
     yield from _spec_causes(Subject(vmi.spec, vmi.metadata, _SPEC, Field("metadata"), cluster, by_role))
+
+
+def _vmi_warnings(request: AdmissionRequest, document: JsonObject) -> Iterator[str]:
+    if request.operation == "CREATE" and not request.user.is_role:
+        # Whoever made a VM has been told already.
+        with contextlib.suppress(DecodeError):
+            yield from annotation_warnings(decode(VirtualMachineInstance, document).metadata, Field("metadata"))
+
+
+def annotation_warnings(metadata: ObjectMeta, at: Field) -> list[str]:
+    """What is accepted, as it is in many manifests, and has no effect."""
+    return [
+        f"{at.at('annotations')}: {name} is not handed on to the VM's pod" for name in kept_back(metadata.annotations)
+    ]
 
 
 def handlers_make_nothing(request: AdmissionRequest) -> Iterator[Cause]:

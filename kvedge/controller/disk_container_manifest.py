@@ -25,7 +25,11 @@ from kvedge.resources.names import LAUNCHER_GID, LAUNCHER_UID
 
 HOST_USR: Final = "host-usr"
 # The first process of a container has no default for SIGTERM: without the trap its end would take the grace period.
-KEEP_ALIVE: Final = ("/usr/bin/sh", "-c", 'trap "exit 0" TERM; while :; do /usr/bin/sleep 86400 & wait $!; done')
+_STAY: Final = 'trap "exit 0" TERM; while :; do /usr/bin/sleep 86400 & wait $!; done'
+# Nothing of what an image says of the environment reaches the shell: some take functions and start-up files from it.
+KEEP_ALIVE: Final = ("/usr/bin/env", "-i", "/usr/bin/sh", "-c", _STAY)
+# What a program loader obeys before any program does.
+_LOADER_SETTINGS: Final = ("GLIBC_TUNABLES", "LD_AUDIT", "LD_LIBRARY_PATH", "LD_PRELOAD")
 # An image made from nothing has no program loader. Debian's for amd64 is a link into /lib.
 _HOST_LIBRARIES: Final = (("host-lib", "/usr/lib", "/lib"),)
 _NO_SETTINGS: Final = "no-settings"
@@ -54,7 +58,7 @@ def disk_container(tree: ImageTree, pull_policy: str, architecture: str) -> Cont
         image_pull_policy=pull_policy,
         command=list(KEEP_ALIVE),
         # What an image says of libraries is meant for its own programs.
-        env=[EnvVar(name="LD_PRELOAD"), EnvVar(name="LD_LIBRARY_PATH")],
+        env=[EnvVar(name=name) for name in _LOADER_SETTINGS],
         restart_policy="Always",
         resources=ResourceRequirements(requests=dict(_REQUESTS), limits=dict(_LIMITS)),
         volume_mounts=[

@@ -89,3 +89,14 @@ def test_a_delete_is_never_judged() -> None:
     deletion = request(None, old=small_vmi())
     deletion.operation = "DELETE"
     assert plan_verdict(deletion, CLUSTER).causes == ()
+
+
+def test_an_annotation_that_no_pod_gets_is_accepted_with_a_warning() -> None:
+    name = "k8s.v1.cni.cncf.io/networks"
+    vm, vmi = vm_of(small_vmi()), small_vmi()
+    vm["spec"]["template"].setdefault("metadata", {})["annotations"] = {name: "lan", "note": "x"}
+    vmi["metadata"]["annotations"] = {name: "lan"}
+    said = f"{name} is not handed on to the VM's pod"
+    for document, where in ((vm, "spec.template.metadata"), (vmi, "metadata")):
+        verdict = plan_verdict(request(document), CLUSTER)
+        assert (verdict.causes, verdict.warnings) == ((), (f"{where}.annotations: {said}",))
