@@ -45,13 +45,14 @@ _PAUSED: Final = {Why.USER: DOMAIN_REASON_USER, Why.IO_ERROR: DOMAIN_REASON_IO_E
 class RunMemory:
     """What libvirt does not know: `begun` says that a start was attempted in this Pod, by this launcher or one before
     it; `starting` that it is under way; `failure` is why it did not succeed; `kill_requested` that the end is our
-    doing.
+    doing; `never_ran` that this launcher has started the guest paused, and nobody has let it go on yet.
     """
 
     begun: bool = False
     starting: bool = False
     failure: str = ""
     kill_requested: bool = False
+    never_ran: bool = False
 
 
 class Verdict(NamedTuple):
@@ -131,6 +132,25 @@ def plan_sync(verdict: Verdict) -> SyncStep:
     if verdict.has_ended:
         return SyncStep.LEAVE
     return SyncStep.START if verdict.state == DOMAIN_STATE_ABSENT else SyncStep.ADOPT
+
+
+class ShutdownStep(Enum):
+    """How a guest is told that it is to go."""
+
+    ASK = "ask it"
+    RESUME = "let it go on, and ask it"
+    KILL = "end QEMU"
+
+
+def plan_shutdown(facts: DomainFacts, memory: RunMemory) -> ShutdownStep:
+    """Who wants a guest to go that is paused wants it to go in order: paused, it hears neither agent nor ACPI.
+
+    KubeVirt asks it all the same, waits for its grace period, and ends it with whatever it had not written yet. One
+    that never ran has nothing to write, and would not hear before its kernel is up.
+    """
+    if facts.life is not Life.PAUSED:
+        return ShutdownStep.ASK
+    return ShutdownStep.KILL if memory.never_ran else ShutdownStep.RESUME
 
 
 class StopStep(Enum):

@@ -18,9 +18,11 @@ from kvedge.launcher.dhcp_responders import DhcpResponders
 from kvedge.launcher.domain_facts import DomainFacts, Life
 from kvedge.launcher.domain_plan import (
     RunMemory,
+    ShutdownStep,
     SyncStep,
     Verdict,
     judge,
+    plan_shutdown,
     plan_sync,
 )
 from kvedge.launcher.guest_agent import REBOOT_SECONDS, SHUTDOWN_SECONDS, GuestAgent
@@ -151,7 +153,7 @@ class DomainRun:
         except LauncherError as error:
             failure = str(error)[:LONGEST_MESSAGE]
             log.error("the guest did not start", extra={"facts": {"why": failure}})
-        self._remember(starting=False, failure=failure)
+        self._remember(starting=False, failure=failure, never_ran=prepared.paused)
         seconds = {"preparing": ready - begun, "starting": time.monotonic() - ready}
         log.info("started" if not failure else "not started", extra={"facts": _rounded(seconds)})
         self._untidy = True
@@ -166,6 +168,7 @@ class DomainRun:
 
     def unpause(self) -> DomainStatus:
         """Let them run."""
+        self._remember(never_ran=False)
         self._session.unpause()
         return self.look()
 
@@ -186,11 +189,13 @@ class DomainRun:
         facts = self._session.facts()
         if facts is None or not facts.is_active:
             raise DomainMissing("there is no guest to shut down")
-        if facts.life is Life.PAUSED:
-            # Neither its agent nor its kernel would hear of it, and it is not ours to let it go on.
-            raise WrongState(
-                "the guest is paused, so that it cannot shut down: unpause it, or it is ended after its grace period"
-            )
+        step = plan_shutdown(facts, self._memory)
+        if step is ShutdownStep.KILL:
+            log.info("the guest was started paused and never ran")
+            return self.kill()
+        if step is ShutdownStep.RESUME:
+            log.info("the guest goes on, to shut down", extra={"facts": {"was": facts.why.value}})
+            self._session.unpause()
         if not self._agent.order(lambda: self._session.shut_down(agent=True), SHUTDOWN_SECONDS):
             self._agent.thaw_soon()
             self._session.shut_down(agent=False)

@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import grpc
 import pytest
 
 from kvedge.rpc import launcher_pb2 as m
@@ -228,9 +227,24 @@ def test_a_paused_start_waits_for_the_unpause(disk_pod: LauncherPod) -> None:
     vmi["spec"]["startStrategy"] = "Paused"
     status = disk_pod.sync(vmi, network=True)
     assert (status.state, status.reason) == (m.DOMAIN_STATE_PAUSED, m.DOMAIN_REASON_USER)
-    with pytest.raises(grpc.RpcError, match="the guest is paused, so that it cannot shut down: unpause it"):
-        disk_pod.call("Shutdown")
     assert disk_pod.call("Unpause").state == m.DOMAIN_STATE_RUNNING
+
+
+def test_a_guest_that_never_ran_is_ended_at_once(disk_pod: LauncherPod) -> None:
+    vmi = disk_vmi(disk_pod)
+    vmi["spec"]["startStrategy"] = "Paused"
+    disk_pod.sync(vmi, network=True)
+    ended = disk_pod.call("Shutdown")
+    assert (ended.state, ended.reason) == (m.DOMAIN_STATE_SHUTOFF, m.DOMAIN_REASON_DESTROYED)
+
+
+def test_a_paused_guest_goes_on_to_shut_down(disk_pod: LauncherPod) -> None:
+    pod = disk_pod
+    pod.sync(disk_vmi(pod), network=True)
+    pod.guest_facts()
+    pod.call("Pause")
+    pod.call("Shutdown")
+    assert pod.wait_state(m.DOMAIN_STATE_SHUTOFF).reason == m.DOMAIN_REASON_SHUTDOWN
 
 
 def test_a_reset_boots_the_guest_again_in_the_same_qemu(disk_pod: LauncherPod) -> None:

@@ -10,11 +10,13 @@ from kvedge.launcher.domain_facts import DomainFacts, Life, Why
 from kvedge.launcher.domain_plan import (
     ASK_AGAIN_SECONDS,
     RunMemory,
+    ShutdownStep,
     StopStep,
     StopView,
     SyncStep,
     Verdict,
     judge,
+    plan_shutdown,
     plan_stop,
     plan_sync,
 )
@@ -93,6 +95,24 @@ CASES = {
 def test_a_state_has_one_meaning(seen: DomainFacts | None, memory: RunMemory, state: int, reason: int) -> None:
     verdict = judge(seen, memory)
     assert (verdict.state, verdict.reason) == (state, reason)
+
+
+@pytest.mark.parametrize(
+    ("seen", "memory", "step"),
+    [
+        pytest.param(facts(Life.RUNNING, Why.BOOTED), BEGUN, ShutdownStep.ASK, id="it runs"),
+        pytest.param(facts(Life.PAUSED, Why.USER), BEGUN, ShutdownStep.RESUME, id="it was paused"),
+        pytest.param(facts(Life.PAUSED, Why.IO_ERROR), BEGUN, ShutdownStep.RESUME, id="its disk may have room again"),
+        pytest.param(
+            facts(Life.PAUSED, Why.USER), RunMemory(begun=True, never_ran=True), ShutdownStep.KILL, id="it never ran"
+        ),
+        pytest.param(
+            facts(Life.RUNNING, Why.UNPAUSED), RunMemory(begun=True, never_ran=True), ShutdownStep.ASK, id="it does now"
+        ),
+    ],
+)
+def test_a_guest_is_told_to_go_so_that_it_hears_it(seen: DomainFacts, memory: RunMemory, step: ShutdownStep) -> None:
+    assert plan_shutdown(seen, memory) is step
 
 
 def test_the_cause_of_a_failed_start_is_told() -> None:
