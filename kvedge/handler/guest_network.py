@@ -174,7 +174,7 @@ def interface_message(
             subnet=bound.ipv6.subnet,
             routes=bound.ipv6.routes,
             dns=resolver.ipv6_nameservers,
-            search=resolver.search,
+            search=search_of(vmi, resolver),
             mtu=bound.mtu,
             lease_seconds=LEASE_SECONDS,
         )
@@ -184,7 +184,7 @@ def interface_message(
 
 def _lease(vmi: VirtualMachineInstance, interface: Interface, bound: BoundInterface, resolver: Resolver) -> DhcpLease:
     options = interface.dhcp_options
-    search = list(resolver.search)
+    search = search_of(vmi, resolver)
     return DhcpLease(
         address=bound.address,
         prefix_length=bound.prefix_length,
@@ -202,6 +202,18 @@ def _lease(vmi: VirtualMachineInstance, interface: Interface, bound: BoundInterf
         private_options={item.option: item.value for item in options.private_options} if options else {},
         lease_seconds=LEASE_SECONDS,
     )
+
+
+def search_of(vmi: VirtualMachineInstance, resolver: Resolver) -> list[str]:
+    """The Pod's search domains; that of a VM's subdomain comes first, as in KubeVirt, so that it is the guest's own.
+
+    A headless Service of the subdomain's name makes the cluster's DNS know HOSTNAME.SUBDOMAIN.NAMESPACE.svc.
+    """
+    services = f"{vmi.metadata.namespace}.svc"
+    below = next((name for name in resolver.search if name == services or name.startswith(f"{services}.")), "")
+    own = f"{vmi.spec.subdomain}.{below}"
+    is_known = not vmi.spec.subdomain or not below or own in resolver.search
+    return [*([] if is_known else [own]), *resolver.search]
 
 
 def _routes(routes: Sequence[dhcp_plan.Route]) -> list[Route]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kvedge.handler.guest_network import hostname, interface_message, parse_resolv_conf
+from kvedge.handler.guest_network import hostname, interface_message, parse_resolv_conf, search_of
 from kvedge.launcher.dhcp_responders import ipv6_lease_of
 from kvedge.launcher.launcher_errors import BadRequest
 from kvedge.network.bound_interface import BoundInterface, GuestIpv6
@@ -105,6 +105,27 @@ def test_the_lease_carries_what_the_interface_and_the_pod_say() -> None:
         "web",
         "longer.svc.cluster.local",
     )
+
+
+@pytest.mark.parametrize(
+    ("subdomain", "search", "expected"),
+    [
+        ("db", "default.svc.cluster.local svc.cluster.local", "db.default.svc.cluster.local"),
+        ("", "default.svc.cluster.local", "default.svc.cluster.local"),
+        ("db", "default.svc", "db.default.svc"),
+        # Nobody knows names below these.
+        ("db", "default.svcs.example lan", "default.svcs.example"),
+        ("db", "db.default.svc.x default.svc.x", "db.default.svc.x"),
+    ],
+    ids=["in a cluster", "without", "without a cluster domain", "no cluster's", "there already"],
+)
+def test_a_vms_subdomain_is_searched_first(subdomain: str, search: str, expected: str) -> None:
+    found = vmi()
+    found.metadata.namespace, found.spec.subdomain = "default", subdomain
+    resolver = parse_resolv_conf(f"search {search}\n")
+    assert search_of(found, resolver)[0] == expected
+    assert set(resolver.search) <= set(search_of(found, resolver))
+    assert len(search_of(found, resolver)) == len(set(search_of(found, resolver)))
 
 
 def test_without_an_address_nobody_answers_dhcp() -> None:
