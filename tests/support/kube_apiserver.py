@@ -110,6 +110,7 @@ class RealApiServer:
 
     directory: Path
     port: int = 0
+    etcd_port: int = 0
     address: str = "127.0.0.1"
     has_nodes: bool = False
     more_options: Sequence[str] = ()
@@ -125,7 +126,7 @@ class RealApiServer:
         self.authority = FileAuthority(self.directory, "cluster-ca")
         self.front_proxy = FileAuthority(self.directory, "front-proxy-ca")
         self.port = free_port()
-        etcd_port = free_port()
+        self.etcd_port = free_port()
         self._run(
             "etcd",
             [
@@ -134,9 +135,9 @@ class RealApiServer:
                 str(self.directory / "etcd"),
                 "--unsafe-no-fsync",
                 "--listen-client-urls",
-                f"http://127.0.0.1:{etcd_port}",
+                f"http://127.0.0.1:{self.etcd_port}",
                 "--advertise-client-urls",
-                f"http://127.0.0.1:{etcd_port}",
+                f"http://127.0.0.1:{self.etcd_port}",
                 "--listen-peer-urls",
                 "http://127.0.0.1:0",
             ],
@@ -149,7 +150,7 @@ class RealApiServer:
         public = accounts.write_public_key()
         self._server_command = [
             str(programs / "kube-apiserver"),
-            f"--etcd-servers=http://127.0.0.1:{etcd_port}",
+            f"--etcd-servers=http://127.0.0.1:{self.etcd_port}",
             f"--bind-address={self.address}",
             f"--advertise-address={self.address}",
             f"--secure-port={self.port}",
@@ -228,6 +229,18 @@ class RealApiServer:
         server.wait()
         self._run("kube-apiserver", self._server_command)
         self._wait_ready()
+
+    def compact(self) -> None:
+        """Have etcd forget everything but the present, as it is told to every five minutes."""
+        revision = self._ask_etcd("range", {"key": "AA=="})["header"]["revision"]
+        self._ask_etcd("compaction", {"revision": revision, "physical": True})
+
+    def _ask_etcd(self, verb: str, body: dict[str, Any]) -> dict[str, Any]:
+        url = f"http://127.0.0.1:{self.etcd_port}/v3/kv/{verb}"
+        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        with opener.open(urllib.request.Request(url, data=json.dumps(body).encode()), timeout=10) as answer:
+            said: dict[str, Any] = json.load(answer)
+        return said
 
     def log(self, program: str) -> str:
         """What a program has said so far."""
