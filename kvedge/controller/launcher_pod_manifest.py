@@ -59,6 +59,7 @@ from kvedge.resources.names import (
     VM_NAME,
     VMI_ID,
 )
+from kvedge.resources.pod_annotations import reaches_pod
 from kvedge.resources.vmi import VirtualMachineInstance
 
 # What a VMI gets that says nothing.
@@ -92,6 +93,11 @@ def grace_seconds(vmi: VirtualMachineInstance) -> int:
     """How long the guest has to shut down."""
     wanted = vmi.spec.termination_grace_period_seconds
     return DEFAULT_GRACE_SECONDS if wanted is None else wanted
+
+
+def pod_grace_seconds(vmi: VirtualMachineInstance) -> int:
+    """How long the Pod has to end: the kubelet ends what has not ended by then."""
+    return grace_seconds(vmi) + _POD_MARGIN
 
 
 def _metadata(vmi: VirtualMachineInstance, config: ClusterConfig) -> ObjectMeta:
@@ -130,7 +136,9 @@ def _annotations(vmi: VirtualMachineInstance, config: ClusterConfig) -> dict[str
     passed = {
         key: value
         for key, value in vmi.metadata.annotations.items()
-        if not key.startswith("kubectl.kubernetes.io") and not key.endswith("-observed-api-version")
+        if reaches_pod(key)
+        and not key.startswith("kubectl.kubernetes.io")
+        and not key.endswith("-observed-api-version")
     }
     nics = pod_interfaces(vmi)
     return {
@@ -156,7 +164,7 @@ def _spec(vmi: VirtualMachineInstance, config: ClusterConfig) -> PodSpec:
         tolerations=spec.tolerations,
         topology_spread_constraints=spec.topology_spread_constraints,
         restart_policy="Never",
-        termination_grace_period_seconds=grace_seconds(vmi) + _POD_MARGIN,
+        termination_grace_period_seconds=pod_grace_seconds(vmi),
         hostname=hostname(vmi),
         subdomain=spec.subdomain,
         dns_policy=spec.dns_policy,
@@ -221,7 +229,7 @@ def _pod_security() -> PodSecurityContext:
 
 
 def _node_selector(vmi: VirtualMachineInstance, config: ClusterConfig) -> dict[str, str]:
-    selector = {SCHEDULABLE: "true", "kubernetes.io/arch": vmi.spec.architecture or config.default_architecture}
+    selector: dict[str, str] = {}
     cpu = vmi.spec.domain.cpu
     if cpu is not None:
         if cpu.model not in _MODELS_WITHOUT_LABEL:
@@ -232,7 +240,10 @@ def _node_selector(vmi: VirtualMachineInstance, config: ClusterConfig) -> dict[s
     machine = vmi.spec.domain.machine
     if machine is not None and machine.type not in _MACHINE_ALIASES:
         selector[f"{MACHINE_TYPE_PREFIX}{machine.type}"] = "true"
-    return {**selector, **config.node_selectors, **vmi.spec.node_selector}
+    # Nobody sends a VM to a node that takes none, or to one of another architecture.
+    architecture = vmi.spec.architecture or config.default_architecture
+    ours = {SCHEDULABLE: "true", "kubernetes.io/arch": architecture}
+    return {**selector, **config.node_selectors, **vmi.spec.node_selector, **ours}
 
 
 def hostname(vmi: VirtualMachineInstance) -> str:

@@ -31,7 +31,7 @@ class NodeState:
     name: str
     # Why its Pods may be running without anybody knowing; empty while its kubelet reports.
     trouble: str = ""
-    # Its handler has not been heard of for too long.
+    # Its handler has not been heard of for too long, or there is none.
     unresponsive: bool = False
     # An administrator has said that it is down and stays so.
     out_of_service: bool = False
@@ -51,7 +51,7 @@ def node_state(node: Node, silent_seconds: float | None) -> NodeState:
     return NodeState(
         name=node.metadata.name,
         trouble=_trouble(node),
-        unresponsive=silent_seconds is not None and silent_seconds >= UNRESPONSIVE_SECONDS,
+        unresponsive=silent_seconds is None or silent_seconds >= UNRESPONSIVE_SECONDS,
         out_of_service=any(taint.get("key") == _OUT_OF_SERVICE for taint in node.spec.taints),
     )
 

@@ -15,7 +15,7 @@ from typing import Final
 from kvedge.controller.cluster_config import ClusterConfig
 from kvedge.controller.create_patience import CreatePatience
 from kvedge.controller.create_refusal import is_passing, pod_refusal
-from kvedge.controller.launcher_pod_status import has_ended
+from kvedge.controller.launcher_pod_status import has_ended, may_still_run
 from kvedge.controller.node_plan import NodeState
 from kvedge.controller.vmi_plan import (
     ConfirmPodLost,
@@ -79,6 +79,8 @@ class VmiLoop:
         self._patience = CreatePatience(sources.clock.monotonic)
         # Since when a VMI's Pod has been gone or has ended, by the VMI's UID.
         self._podless_since: dict[str, float] = {}
+        # VMIs, by UID, of whose launcher it was said that it ended, while its Pod was there to say so.
+        self._ended: set[str] = set()
         self.loop = ReconcileLoop("vmi", self.reconcile, _WORKERS)
 
     def start(self) -> None:
@@ -121,11 +123,12 @@ class VmiLoop:
         node = self._node_state(node_name) if node_name else None
         if not all(has_ended(pod) for pod in pods):
             self._podless_since.pop(uid, None)
+            self._ended.discard(uid)
             return VmiView(vmi, pods, node=node)
         now = self._clock.monotonic()
         podless = now - self._podless_since.setdefault(uid, now)
         others = self._pods.indexed("vmi", f"{vmi.metadata.namespace}/{vmi.metadata.name}")
-        return VmiView(vmi, pods, podless, others, node)
+        return VmiView(vmi, pods, podless, others, node, uid in self._ended)
 
     def _carry_out(self, vmi: VirtualMachineInstance, plan: VmiPlan) -> float | None:
         if plan.warning is not None and any(isinstance(action, PatchVmi) for action in plan.actions):
@@ -142,6 +145,7 @@ class VmiLoop:
         if new is None:
             self._patience.forget(item.metadata.uid)
             self._podless_since.pop(item.metadata.uid, None)
+            self._ended.discard(item.metadata.uid)
             return
         self.loop.add(Key(item.metadata.namespace, item.metadata.name))
 
@@ -149,8 +153,14 @@ class VmiLoop:
         item = new or old
         assert item is not None
         owner = item.metadata.controller_reference()
-        if owner is not None and owner.kind == VirtualMachineInstance.KIND.kind:
-            self.loop.add(Key(item.metadata.namespace, owner.name))
+        if owner is None or owner.kind != VirtualMachineInstance.KIND.kind:
+            return
+        key = Key(item.metadata.namespace, owner.name)
+        vmi = self._vmis.get(*key)
+        if vmi is not None and vmi.metadata.uid == owner.uid and has_ended(item) and not may_still_run(item):
+            # Its object may be gone before the loop looks.
+            self._ended.add(owner.uid)
+        self.loop.add(key)
 
     def _do(self, vmi: VirtualMachineInstance, action: VmiAction) -> float | None:
         """Do one action; a number ends the pass, to be continued after so many seconds.

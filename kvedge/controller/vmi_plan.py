@@ -16,7 +16,7 @@ import msgspec
 
 from kvedge.controller.cluster_config import ClusterConfig
 from kvedge.controller.condition_rules import with_condition
-from kvedge.controller.launcher_pod_manifest import launcher_pod
+from kvedge.controller.launcher_pod_manifest import launcher_pod, pod_grace_seconds
 from kvedge.controller.launcher_pod_resources import overhead_bytes
 from kvedge.controller.launcher_pod_status import (
     SYNCHRONIZED,
@@ -31,24 +31,30 @@ from kvedge.controller.launcher_pod_status import (
 from kvedge.controller.node_plan import UNRESPONSIVE, NodeState
 from kvedge.controller.vmi_status import (
     NODE_NOT_READY,
+    POD_GONE,
     READY,
     Facts,
     after_hand_over,
     before_hand_over,
     with_phase,
+    with_pod_gone,
 )
 from kvedge.kube.patches import merge_difference
 from kvedge.resources.codec import JsonObject, encode
 from kvedge.resources.core import Pod
 from kvedge.resources.meta import Condition, condition
-from kvedge.resources.names import NODE_NAME, UNPAUSED_GATE, VM_FINALIZER, VMI_FINALIZER
+from kvedge.resources.names import LAUNCHER_SILENT, NODE_NAME, UNPAUSED_GATE, VM_FINALIZER, VMI_FINALIZER
 from kvedge.resources.phases import Phase
 from kvedge.resources.vmi import VirtualMachineInstance, VirtualMachineInstanceStatus
 
 _OURS: Final = frozenset({"", "Pending", "Scheduling"})
+# Why a VMI is not ready that its user should hear of.
+_TOLD: Final = frozenset({NODE_NOT_READY, POD_GONE})
 # The handler has this long to say how a guest ended whose Pod is gone, or has ended and can still be asked.
 LOST_SECONDS: Final = 5.0
 ENDED_SECONDS: Final = 30.0
+# What a kubelet needs to end a Pod besides its grace period.
+KUBELET_SECONDS: Final = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,13 +106,15 @@ class VmiPlan:
 @dataclass(frozen=True, slots=True)
 class VmiView:
     """A VMI, the Pods whose controller is this very VMI, for how many seconds none of them has been running or about
-    to, Pods of VMIs that had the same name before, and the node that it is on, when that is known."""
+    to, Pods of VMIs that had the same name before, the node that it is on, when that is known, and whether its launcher
+    was said to have ended before its Pod was gone: an object alone can be deleted by force, and its guest runs on."""
 
     vmi: VirtualMachineInstance
     pods: Sequence[Pod]
     podless_seconds: float = 0.0
     earlier_pods: Sequence[Pod] = ()
     node: NodeState | None = None
+    was_ended: bool = False
 
 
 def plan_vmi(view: VmiView, config: ClusterConfig, now: datetime) -> VmiPlan:
@@ -184,33 +192,56 @@ def _plan_handed_over(view: VmiView, now: datetime) -> VmiPlan:
     vmi, pod = view.vmi, launcher_of(view.pods)
     assert pod is not None
     status = after_hand_over(vmi, pod, view.node, now)
-    return VmiPlan((*_patches(vmi, status), *_gate(vmi, pod, now)), _news(vmi, pod, status))
+    ended = (DeletePod(pod),) if _is_stuck(vmi) and pod.metadata.deletion_timestamp is None else ()
+    return VmiPlan((*ended, *_patches(vmi, status), *_gate(vmi, pod, now)), _news(vmi, pod, status))
+
+
+def _is_stuck(vmi: VirtualMachineInstance) -> bool:
+    """Whether the handler has given up on the launcher: it runs, and does not answer. Its Pod's end is a run's end."""
+    found = condition(vmi.status.conditions, SYNCHRONIZED)
+    return found is not None and found.status == "False" and found.reason == LAUNCHER_SILENT
 
 
 def _plan_without_launcher(view: VmiView, pod: Pod | None, now: datetime) -> VmiPlan:
-    """The launcher is gone or has ended: the handler knows how the guest ended, unless it is gone as well."""
+    """The launcher is gone or has ended: the handler knows how the guest ended, unless it is gone as well.
+
+    Neither is certain of a Pod that was deleted by force, or that a kubelet refuses after its restart: it ends the
+    launcher only afterwards, with all the time that the guest has, and nothing but this VMI keeps the next run from
+    starting beside this one. The handler sees the end; what ends the wait changes the VMI or the Node.
+    """
     vmi, node = view.vmi, view.node
-    nobody_tells = node is not None and node.unresponsive
-    # A kubelet that restarts may refuse a Pod that runs: it calls it failed first, and ends it some seconds later.
-    patience = ENDED_SECONDS if pod is not None else 0.0 if nobody_tells else LOST_SECONDS
-    if view.podless_seconds < patience:
-        waiting = after_hand_over(vmi, pod, node, now) if pod is not None else vmi.status
-        return VmiPlan(_patches(vmi, waiting), _news(vmi, pod, waiting), patience - view.podless_seconds)
-    if pod is not None and may_still_run(pod) and _has_witness(node):
-        # The handler sees whether the launcher ends: what is left of a Pod that failed goes from the API at once, and
-        # nothing would keep the next run from starting beside this one. What ends the wait changes the VMI or the Node.
-        waiting = after_hand_over(vmi, pod, node, now)
-        return VmiPlan(_patches(vmi, waiting), _news(vmi, pod, waiting))
+    may_run = not view.was_ended if pod is None else may_still_run(pod)
+    patience = _patience(view, pod, may_run=may_run)
+    if view.podless_seconds < patience or (may_run and _has_witness(node)):
+        # Mostly the handler has its word within moments: of a Pod that is gone nothing is said before.
+        quiet = 0.0 if pod is not None else min(patience, LOST_SECONDS)
+        waiting = vmi.status
+        if view.podless_seconds >= quiet:
+            waiting = with_pod_gone(vmi, node, now) if pod is None else after_hand_over(vmi, pod, node, now)
+        looks = [moment - view.podless_seconds for moment in (quiet, patience) if moment > view.podless_seconds]
+        return VmiPlan(_patches(vmi, waiting), _news(vmi, pod, waiting), min(looks, default=None))
     phase: Phase = "Succeeded" if pod is not None and has_succeeded(pod) else "Failed"
     warning = None
     reason = "" if phase == "Succeeded" else _why_over(pod)
-    if phase == "Failed" and node is not None and nobody_tells:
+    if phase == "Failed" and node is not None and node.unresponsive:
         reason = UNRESPONSIVE
         message = f"virt-handler on node {node.name} is not responsive, marking VMI as failed"
         warning = Condition(type=READY, status="False", reason=UNRESPONSIVE, message=message)
     status = with_phase(after_hand_over(vmi, pod, node, now), phase, reason, now)
     confirmed = () if pod is not None else (ConfirmPodLost(),)
     return VmiPlan((*confirmed, *_patches(vmi, status)), warning)
+
+
+def _patience(view: VmiView, pod: Pod | None, *, may_run: bool) -> float:
+    """For how many seconds somebody may still tell how the guest ended."""
+    node = view.node
+    nobody_tells = node is not None and node.unresponsive
+    if may_run and node is not None and nobody_tells and not node.trouble and not node.out_of_service:
+        # Nobody sees the end, but the kubelet works, and brings it about in its time.
+        return pod_grace_seconds(view.vmi) + KUBELET_SECONDS
+    if pod is not None:
+        return ENDED_SECONDS
+    return 0.0 if nobody_tells else LOST_SECONDS
 
 
 def _has_witness(node: NodeState | None) -> bool:
@@ -243,7 +274,7 @@ def _plan_end(view: VmiView, status: VirtualMachineInstanceStatus, now: datetime
         status = vmi.status if is_going and not is_lost else after_hand_over(vmi, launcher_of(pods), view.node, now)
         return VmiPlan((*ended, *_patches(vmi, status)), _news(vmi, launcher_of(pods), status))
     if vmi.metadata.deletion_timestamp is None:
-        return VmiPlan()
+        return VmiPlan(_patches(vmi, after_hand_over(vmi, None, view.node, now)))
     kept = [name for name in vmi.metadata.finalizers if name != VMI_FINALIZER and not _is_stale(name, vmi)]
     metadata: JsonObject = {}
     if kept != vmi.metadata.finalizers:
@@ -277,13 +308,13 @@ def _gate(vmi: VirtualMachineInstance, pod: Pod, now: datetime) -> tuple[PatchPo
 
 
 def _news(vmi: VirtualMachineInstance, pod: Pod | None, status: VirtualMachineInstanceStatus) -> Condition | None:
-    """What a user should be told of the Ready condition that is about to be written: a lost node, a disruption."""
+    """What a user should hear of the Ready condition that is about to be written: a lost node or Pod, a disruption."""
     old, new = condition(vmi.status.conditions, READY), condition(status.conditions, READY)
     if new is None or (old is not None and (old.reason, old.message) == (new.reason, new.message)):
         return None
     by = None if pod is None else disruption(pod)
-    if new.reason == NODE_NOT_READY or by is None:
-        return new if new.reason == NODE_NOT_READY else None
+    if new.reason in _TOLD or by is None:
+        return new if new.reason in _TOLD else None
     return msgspec.structs.replace(new, reason=by.reason or new.reason)
 
 

@@ -26,7 +26,12 @@ from kvedge.runtime.clock import rfc3339
 
 READY: Final = "Ready"
 NODE_NOT_READY: Final = "NodeNotReady"
+POD_GONE: Final = "PodGone"
 _POD_SCHEDULED: Final = "PodScheduled"
+_UNTIL: Final = (
+    "nothing is started elsewhere before the node is back, its Node is deleted, or it has the taint"
+    " node.kubernetes.io/out-of-service"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +79,21 @@ def after_hand_over(
     return msgspec.structs.replace(vmi.status, conditions=without_conditions(conditions, {_POD_SCHEDULED}))
 
 
+def with_pod_gone(vmi: VirtualMachineInstance, node: NodeState | None, now: datetime) -> VirtualMachineInstanceStatus:
+    """The handler's status while nobody has said that the guest ended whose Pod is no longer in the API."""
+    text = "virt-launcher pod is gone, but nobody has said that the guest has ended"
+    reason = POD_GONE
+    if node is not None and node.trouble:
+        reason = NODE_NOT_READY
+        text = f"{text}, and node {node.name} is not ready: {node.trouble} ({_UNTIL})"
+    elif node is not None and node.unresponsive:
+        text = f"{text}, nor does virt-handler on node {node.name} answer: the pod's grace period is waited for"
+    elif node is not None:
+        text = f"{text}: virt-handler on node {node.name} is waited for"
+    conditions = with_condition(vmi.status.conditions, _not_ready(reason, text), now)
+    return msgspec.structs.replace(vmi.status, conditions=without_conditions(conditions, {_POD_SCHEDULED}))
+
+
 def with_phase(
     status: VirtualMachineInstanceStatus, phase: Phase, reason: str, now: datetime
 ) -> VirtualMachineInstanceStatus:
@@ -113,7 +133,9 @@ def _conditions(
 
 def _ready(phase: Phase, pod: Pod | None, node: NodeState | None) -> Condition:
     if pod is None:
-        return _not_ready("PodNotExists", "virt-launcher pod has not yet been scheduled")
+        was_there = phase not in ("", "Pending", "Scheduling")
+        text = "virt-launcher pod is gone" if was_there else "virt-launcher pod has not yet been scheduled"
+        return _not_ready("PodNotExists", text)
     is_lost = node is not None and bool(node.trouble) and not has_ended(pod)
     if pod.metadata.deletion_timestamp is not None or disruption(pod) is not None:
         return _not_ready("PodTerminating", _why_terminating(pod, node if is_lost else None))
@@ -137,10 +159,7 @@ def _why_terminating(pod: Pod, lost: NodeState | None) -> str:
     text = f"{text}, but node {lost.name} is not ready, and the guest may still run there: {lost.trouble}"
     if lost.out_of_service:
         return f"{text} (the node is out of service: Kubernetes is about to remove its pods)"
-    return (
-        f"{text} (nothing is started elsewhere before the node is back, its Node is deleted, or it has the taint"
-        " node.kubernetes.io/out-of-service)"
-    )
+    return f"{text} ({_UNTIL})"
 
 
 def _not_ready(reason: str, message: str) -> Condition:

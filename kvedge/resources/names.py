@@ -47,6 +47,8 @@ VERSION: Final = "kvedge.io/version"
 REFUSAL: Final = "kvedge.io/takes-no-vm"
 # On a VMI: the version that its launcher runs, which stays while its node is upgraded.
 LAUNCHER_VERSION: Final = "kvedge.io/launcher-version"
+# A VMI's condition Synchronized: its launcher runs and does not answer, so that its Pod has to be ended.
+LAUNCHER_SILENT: Final = "LauncherNotResponding"
 # On a launcher Pod: the MAC its NIC gets where the node agent makes it, so that no other Pod can take the guest's.
 POD_MAC: Final = "kvedge.io/pod-mac"
 OWNER_UID: Final = "kvedge.io/owner-uid"

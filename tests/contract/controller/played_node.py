@@ -106,7 +106,16 @@ class PlayedNode:
         self._patch_pod(pod, {"phase": phase})
 
     def removes(self, pod: Pod) -> None:
-        """The kubelet confirms that nothing of the Pod is left."""
+        """The kubelet says that the launcher has ended, then that nothing of the Pod is left."""
+        try:
+            if self._client.get(Pod, self.namespace, pod.metadata.name).status.phase not in ("Succeeded", "Failed"):
+                self.reports(pod, "Failed", {"compute": {"terminated": {"exitCode": 1}}})
+        except NotFound:
+            return
+        self.is_forgotten(pod)
+
+    def is_forgotten(self, pod: Pod) -> None:
+        """`kubectl delete pod --force --grace-period=0`, by anybody: what runs goes on."""
         try:
             self._client.delete(Pod, self.namespace, pod.metadata.name, grace_seconds=0)
         except NotFound:

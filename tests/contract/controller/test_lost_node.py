@@ -230,6 +230,40 @@ def test_a_failed_run_on_a_lost_node_is_not_followed_by_another_while_its_pod_is
     wait_until(lambda: vm.runs_anew(uid), "another run")
 
 
+def test_a_guest_whose_pod_was_deleted_by_force_is_waited_for_until_its_handler_tells_its_end(cluster, node, vm):
+    pod = vm.runs()
+    uid = vm.uid()
+    node.is_forgotten(pod)
+    wait_until(lambda: vm.ready().reason == "PodGone", "the VMI says what it waits for", seconds=30)
+    assert f"virt-handler on node {NODE} is waited for" in vm.ready().message
+    assert cluster.events("VirtualMachineInstance", "web", "PodGone")
+    # A user who wants it gone does not get another beside it either.
+    cluster.admin.delete(VirtualMachineInstance, node.namespace, "web")
+    for number in range(5):
+        body = MergePatch({"metadata": {"annotations": {"touched": str(number)}}})
+        cluster.admin.patch(VirtualMachine, node.namespace, "web", body)
+        cluster.clock.turn(timedelta(seconds=20))
+        cluster.is_touched()
+        wait_until(lambda: [vmi.metadata.uid for vmi in vm.runs_of()] == [uid], "one run", pause=0.2)
+        assert node.pods() == []
+    node.enters("Succeeded")
+    wait_until(lambda: vm.runs_anew(uid), "another run")
+
+
+def test_a_pod_that_is_deleted_by_force_does_not_declare_its_lost_node_dead(cluster, node, vm):
+    pod = vm.runs()
+    uid = vm.uid()
+    cluster.turns("Unknown")
+    wait_until(lambda: vm.ready().reason == "NodeNotReady", "the VMI is marked")
+    node.is_forgotten(pod)
+    wait_until(lambda: "virt-launcher pod is gone" in vm.ready().message, "the VMI says so", seconds=30)
+    assert "node.kubernetes.io/out-of-service" in vm.ready().message
+    assert (node.vmi().status.phase, vm.uid()) == ("Running", uid)
+    taint = {"key": "node.kubernetes.io/out-of-service", "value": "nodeshutdown", "effect": "NoExecute"}
+    cluster.admin.patch(Node, "", NODE, MergePatch({"spec": {"taints": [taint]}}))
+    wait_until(lambda: vm.runs_anew(uid), "another run", seconds=40)
+
+
 def test_a_node_that_comes_back_finds_its_vm_as_it_was(cluster, node, vm):
     pod = vm.runs()
     cluster.turns("Unknown")

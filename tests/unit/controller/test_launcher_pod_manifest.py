@@ -158,3 +158,58 @@ def test_only_amd64_has_its_program_loader_in_lib64():
 def test_a_vmi_without_images_has_no_trace_of_disk_containers():
     pod = launcher_pod(a_vmi(), replace(CONFIG, image_volumes=False))
     assert pod == launcher_pod(a_vmi(), CONFIG)
+
+
+def test_no_vm_is_sent_to_a_node_that_takes_none():
+    vmi = a_vmi()
+    vmi.spec.node_selector = {"kubevirt.io/schedulable": "false", "kubernetes.io/arch": "s390x", "zone": "a"}
+    wanted = {"kubevirt.io/schedulable": "true", "kubernetes.io/arch": "amd64", "zone": "a"}
+    assert launcher_pod(vmi, CONFIG).spec.node_selector == wanted
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "container.apparmor.security.beta.kubernetes.io/compute",
+        "container.seccomp.security.alpha.kubernetes.io/compute",
+        "seccomp.security.alpha.kubernetes.io/pod",
+        "io.kubernetes.cri-o.userns-mode",
+        "io.kubernetes.cri-o.Devices",
+        "io.kubernetes.cri.untrusted-workload",
+        "cpu-load-balancing.crio.io",
+        "irq-load-balancing.crio.io/compute",
+        "io.katacontainers.config.hypervisor.kernel",
+        "k8s.v1.cni.cncf.io/networks",
+        "v1.multus-cni.io/default-network",
+        "cni.projectcalico.org/ipAddrsNoIpam",
+        "ovn.kubernetes.io/ip_address",
+    ],
+)
+def test_who_makes_a_vm_says_nothing_of_its_pods_confinement_and_networks(name: str):
+    vmi = a_vmi()
+    vmi.metadata.annotations = {name: "x"}
+    assert name not in launcher_pod(vmi, CONFIG).metadata.annotations
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "sidecar.istio.io/inject",
+        "kubernetes.io/egress-bandwidth",
+        "cluster-autoscaler.kubernetes.io/safe-to-evict",
+        "vm.kubevirt.io/os",
+        "note",
+    ],
+)
+def test_other_annotations_of_a_vm_are_its_pods(name: str):
+    vmi = a_vmi()
+    vmi.metadata.annotations = {name: "x"}
+    assert launcher_pod(vmi, CONFIG).metadata.annotations[name] == "x"
+
+
+def test_what_an_image_says_of_its_environment_means_nothing_to_the_hosts_shell():
+    [container] = of_images("amd64", image_volumes=False)["initContainers"]
+    assert container["command"][:3] == ["/usr/bin/env", "-i", "/usr/bin/sh"]
+    # The program loader comes before `env` does.
+    cleared = [item["name"] for item in container["env"] if not item.get("value")]
+    assert {"LD_AUDIT", "LD_LIBRARY_PATH", "LD_PRELOAD"} <= set(cleared)

@@ -9,6 +9,7 @@ from kvedge.controller.node_plan import NodeState
 from kvedge.controller.vm_plan import CreateVmi, plan_vm
 from kvedge.controller.vmi_plan import (
     ENDED_SECONDS,
+    KUBELET_SECONDS,
     LOST_SECONDS,
     ConfirmPodLost,
     CreatePod,
@@ -32,8 +33,14 @@ FINE = NodeState("node-1")
 STRATEGIES = ["Always", "RerunOnFailure", "Manual", "Once", "Halted"]
 
 
-def planned(vmi: VirtualMachineInstance, *pods: Pod, node: NodeState = LOST, podless: float = 0.0) -> VmiPlan:
-    return plan_vmi(VmiView(vmi, pods, podless, node=node), CONFIG, NOW)
+def planned(
+    vmi: VirtualMachineInstance,
+    *pods: Pod,
+    node: NodeState | None = LOST,
+    podless: float = 0.0,
+    was_ended: bool = False,
+) -> VmiPlan:
+    return plan_vmi(VmiView(vmi, pods, podless, node=node, was_ended=was_ended), CONFIG, NOW)
 
 
 def after(vmi: VirtualMachineInstance, plan: VmiPlan) -> VirtualMachineInstance:
@@ -132,9 +139,9 @@ def test_who_waits_for_the_end_of_a_vm_on_a_lost_node_is_told_why():
     assert "node node-1 is not ready, and the guest may still run there" in ready(made).message
 
 
-def test_once_the_pod_is_gone_from_a_silent_node_the_run_has_failed_in_kubevirts_words():
+def test_once_the_pod_is_buried_that_was_on_a_silent_node_the_run_has_failed_in_kubevirts_words():
     vmi = a_vmi("Running")
-    plan = planned(vmi, node=SILENT)
+    plan = planned(vmi, node=SILENT, was_ended=True)
     assert [type(action).__name__ for action in plan.actions] == ["ConfirmPodLost", "PatchVmi"]
     status = after(vmi, plan).status
     assert (status.phase, status.reason) == ("Failed", "NodeUnresponsive")
@@ -145,6 +152,71 @@ def test_once_the_pod_is_gone_from_a_silent_node_the_run_has_failed_in_kubevirts
 def test_a_handler_that_answers_has_its_chance_before():
     vmi = a_vmi("Running")
     assert planned(vmi, node=FINE).again_after == LOST_SECONDS
+
+
+@pytest.mark.parametrize("node", [FINE, LOST, SILENT], ids=["fine", "lost", "lost, and silent for long"])
+def test_a_guest_whose_pod_was_deleted_by_force_may_run_as_long_as_somebody_can_tell(node: NodeState):
+    vmi = a_vmi("Running")
+    plan = planned(vmi, node=node, podless=3600.0)
+    made = after(vmi, plan)
+    assert made.status.phase == "Running"
+    assert "virt-launcher pod is gone, but nobody has said that the guest has ended" in ready(made).message
+    assert "node-1" in ready(made).message
+    assert plan.warning == ready(made)
+    # It is told once, and what ends the wait is a change of the VMI or of the Node.
+    assert planned(made, node=node, podless=7200.0) == VmiPlan()
+
+
+def test_who_waits_for_a_guest_without_a_pod_on_a_lost_node_is_told_what_to_do():
+    vmi = a_vmi("Running")
+    made = after(vmi, planned(vmi, node=SILENT, podless=10.0))
+    assert ready(made).reason == "NodeNotReady"
+    assert "node.kubernetes.io/out-of-service" in ready(made).message
+
+
+@pytest.mark.parametrize("deleting", [False, True])
+def test_a_deleted_vmi_without_a_pod_keeps_its_finalizer_until_its_guest_is_said_to_have_ended(deleting):
+    vmi = a_vmi("Running", deleting=deleting, owner=a_vm())
+    made = after(vmi, planned(vmi, node=FINE, podless=3600.0))
+    assert VMI_FINALIZER in made.metadata.finalizers
+    made.status.phase = "Succeeded"
+    made.metadata.deletion_timestamp = rfc3339(NOW)
+    assert VMI_FINALIZER not in after(made, planned(made, node=FINE, podless=3600.0)).metadata.finalizers
+
+
+def test_a_pod_whose_launcher_was_said_to_have_ended_leaves_nothing_to_wait_for():
+    vmi = a_vmi("Running")
+    status = after(vmi, planned(vmi, node=FINE, podless=LOST_SECONDS, was_ended=True)).status
+    assert (status.phase, status.reason) == ("Failed", "PodLost")
+
+
+@pytest.mark.parametrize(
+    "node",
+    [None, NodeState("node-1", trouble="gone", unresponsive=True, out_of_service=True)],
+    ids=["its Node is deleted", "it is out of service"],
+)
+def test_a_pod_that_was_deleted_by_force_fails_the_run_of_a_node_that_is_declared_dead(node: NodeState | None):
+    vmi = a_vmi("Running")
+    assert after(vmi, planned(vmi, node=node, podless=LOST_SECONDS)).status.phase == "Failed"
+
+
+def test_a_kubelet_has_its_time_to_end_a_launcher_that_no_handler_watches():
+    vmi = a_vmi("Running")
+    node = NodeState("node-1", unresponsive=True)
+    grace = 30.0 + 30.0 + KUBELET_SECONDS
+    early = planned(vmi, node=node, podless=grace - 1.0)
+    assert (after(vmi, early).status.phase, early.again_after) == ("Running", 1.0)
+    assert "grace period" in ready(after(vmi, early)).message
+    assert after(vmi, planned(vmi, node=node, podless=grace)).status.phase == "Failed"
+    assert after(vmi, planned(vmi, refused(vmi), node=node, podless=grace - 1.0)).status.phase == "Running"
+
+
+def test_a_launcher_that_does_not_answer_is_ended_with_its_pod():
+    vmi = a_vmi("Running")
+    vmi.status.conditions = [Condition(type="Synchronized", status="False", reason="LauncherNotResponding")]
+    pod = a_pod(vmi, "Running", "node-1")
+    assert DeletePod(pod) in planned(vmi, pod, node=FINE).actions
+    assert not any(isinstance(action, DeletePod) for action in planned(vmi, going(pod), node=FINE).actions)
 
 
 def test_the_garbage_collectors_word_ends_a_run_on_a_node_that_is_gone():
@@ -274,7 +346,8 @@ def test_a_pod_that_is_called_failed_may_run_as_long_as_somebody_can_tell(node: 
 )
 def test_a_pod_that_is_called_failed_has_failed_when_nobody_will_tell(node: NodeState):
     vmi = a_vmi("Running")
-    assert after(vmi, planned(vmi, refused(vmi), node=node, podless=ENDED_SECONDS)).status.phase == "Failed"
+    grace = 60.0 + KUBELET_SECONDS
+    assert after(vmi, planned(vmi, refused(vmi), node=node, podless=grace)).status.phase == "Failed"
 
 
 def test_a_failed_pod_whose_launcher_is_said_to_have_ended_is_not_waited_for():

@@ -48,7 +48,8 @@ def test_a_node_that_is_not_ready_is_in_trouble_in_the_words_of_kubernetes(ready
 
 def test_a_node_that_is_ready_or_has_said_nothing_yet_is_in_no_trouble():
     assert node_state(a_node(), 0.0) == NodeState("node-1")
-    assert node_state(Node(metadata=ObjectMeta(name="new")), None) == NodeState("new")
+    # Without a heartbeat nobody there tells of VMIs.
+    assert node_state(Node(metadata=ObjectMeta(name="new")), None) == NodeState("new", unresponsive=True)
 
 
 def test_a_node_can_be_declared_out_of_service():
