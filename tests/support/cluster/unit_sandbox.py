@@ -1,4 +1,4 @@
-"""What kvedge-node.service takes from the program that it starts, where there is no systemd: privileges and capabilities.
+"""What kvedge-node.service takes from its program, played where there is no systemd: privileges and capabilities.
 
 Its filter of system calls is not played: the unit of one box has the same one, under a real systemd.
 """
