@@ -69,7 +69,9 @@ def _timer_problem() -> Iterator[str]:
 
 def health_source(settings: Settings, role: Role | None) -> tuple[Path, str]:
     """The kubeconfig by which health is seen, and the node that it is asked about; empty for all of one box."""
-    if role in ("server", "agent"):
+    # Where nothing is installed, roles may run by other means, for the cluster that the settings name.
+    names_cluster = role is None and bool(settings.kubeconfig or settings.node_kubeconfig)
+    if role in ("server", "agent") or names_cluster:
         from kvedge.appliance.cluster_node_plan import handler_kubeconfig
         from kvedge.appliance.layout import Layout
 
