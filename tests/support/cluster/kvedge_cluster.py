@@ -21,7 +21,7 @@ from tests.support.box import CHECKOUT, processes
 from tests.support.cluster.any_cluster import Cluster
 from tests.support.cluster.control_plane import ControlPlane
 from tests.support.cluster.guest_image import write_guest_image
-from tests.support.cluster.machine_node import MachineNode, NodePlace, make_bridge, remove_bridge
+from tests.support.cluster.machine_node import GATEWAY, MachineNode, NodePlace, make_bridge, remove_bridge
 from tests.support.guest import cache_directory
 from tests.support.waiting import wait_until
 
@@ -47,7 +47,7 @@ class LocalCluster(Cluster):
         lock = (cache_directory() / "cluster.lock").open("w")
         fcntl.flock(lock, fcntl.LOCK_EX)
         make_bridge()
-        plane = ControlPlane(directory / "plane", "10.98.0.1")
+        plane = ControlPlane(directory / "plane", GATEWAY)
         plane.start()
         cluster = cls(plane.api.kubeconfig, directory=directory)
         cluster.plane, cluster.lock = plane, lock

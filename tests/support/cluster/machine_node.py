@@ -25,6 +25,10 @@ from tests.support.small_images import busybox_archive
 from tests.support.waiting import wait_until
 
 BRIDGE = "kvt-cluster"
+# No box of the demo or of a test has it as its Pod network.
+_NETWORK = "10.87.0"
+# This machine's, where the control plane is.
+GATEWAY = f"{_NETWORK}.1"
 PAUSE = "kvedge.local/pause:1"
 _KEPT = ("/var/lib/kubelet", "/var/lib/containerd", "/var/lib/kvedge", "/etc/cni", "/etc/kvedge")
 _CGROUPS = Path("/sys/fs/cgroup")
@@ -53,7 +57,7 @@ class NodePlace:
 
     @property
     def address(self) -> str:
-        return f"10.98.0.{10 + self.number}"
+        return f"{_NETWORK}.{10 + self.number}"
 
     @property
     def pods(self) -> str:
@@ -127,7 +131,7 @@ class MachineNode:
         _ip("link", "set", outer, "master", BRIDGE, "up")
         self.run("ip", "address", "add", f"{self.place.address}/24", "dev", "eth0")
         self.run("ip", "link", "set", "eth0", "up")
-        self.run("ip", "route", "add", "default", "via", "10.98.0.1")
+        self.run("ip", "route", "add", "default", "via", GATEWAY)
         for other in others:
             if other.number != self.place.number:
                 self.run("ip", "route", "add", other.pods, "via", other.address)
@@ -260,7 +264,7 @@ def make_bridge() -> None:
     """The switch between nodes, with the control plane's address on it."""
     remove_bridge()
     _ip("link", "add", BRIDGE, "type", "bridge")
-    _ip("address", "add", "10.98.0.1/24", "dev", BRIDGE)
+    _ip("address", "add", f"{GATEWAY}/24", "dev", BRIDGE)
     _ip("link", "set", BRIDGE, "up")
 
 

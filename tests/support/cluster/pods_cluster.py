@@ -14,7 +14,7 @@ from pathlib import Path
 
 from tests.support.cluster.control_plane import ControlPlane
 from tests.support.cluster.kvedge_cluster import LocalCluster
-from tests.support.cluster.machine_node import MachineNode, NodePlace, make_bridge
+from tests.support.cluster.machine_node import GATEWAY, MachineNode, NodePlace, make_bridge
 from tests.support.guest import cache_directory
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -35,7 +35,7 @@ class PodsCluster(LocalCluster):
         lock = (cache_directory() / "cluster.lock").open("w")
         fcntl.flock(lock, fcntl.LOCK_EX)
         make_bridge()
-        plane = ControlPlane(directory / "plane", "10.98.0.1")
+        plane = ControlPlane(directory / "plane", GATEWAY)
         plane.start()
         cluster = cls(plane.api.kubeconfig, directory=directory)
         cluster.plane, cluster.lock = plane, lock
