@@ -23,7 +23,7 @@ from typing import Any, Final
 from urllib.parse import urlencode
 
 import urllib3
-from urllib3.exceptions import ClosedPoolError, HTTPError, NewConnectionError, SSLError
+from urllib3.exceptions import ClosedPoolError, HTTPError, NewConnectionError, ProtocolError, SSLError
 
 from kvedge import __version__
 from kvedge.kube.connection_settings import Connection
@@ -40,6 +40,8 @@ _REPEATABLE: Final = frozenset({"GET", "PUT", "DELETE"})
 # Statuses that say the server did not act on the call, so that even a create may be repeated.
 _REFUSED_UNSEEN: Final = frozenset({429})
 _UNAUTHENTICATED: Final = 401
+# How a connection ends whose client the server does not take; not every server says why before it hangs up.
+_BROKEN: Final = (ClosedPoolError, ProtocolError, SSLError)
 # How OpenSSL names a handshake that one of the two sides does not agree to; before its end nothing is acted on.
 _NOT_OURS: Final = "CERTIFICATE_VERIFY_FAILED"
 _ALERTS: Final = frozenset(
@@ -153,8 +155,8 @@ class RestEdge:
         try:
             response = self._ask(used, call, patience)
         except HTTPError as error:
-            newer = self._live.newer_than(used) if _is_unseen(error) else None
-            if newer is None:
+            newer = self._live.newer_than(used) if isinstance(error, _BROKEN) else None
+            if newer is None or not (call.method in _REPEATABLE or _is_unseen(error)):
                 raise self._unreached(used, call, error) from error
         else:
             newer = self._live.newer_than(used) if response.status == _UNAUTHENTICATED else None
@@ -204,7 +206,7 @@ class RestEdge:
         return refusal
 
     def _unreached(self, used: Pooled, call: Call, error: HTTPError) -> KubeError:
-        if _is_refused_handshake(error) and (why := self._live.complaint(used)):
+        if isinstance(error, _BROKEN) and (why := self._live.complaint(used)):
             return Unauthenticated(0, "Unauthorized", f"{call}: {why}")
         return _unreachable(call, error)
 
@@ -276,12 +278,10 @@ def _refusal(response: urllib3.BaseHTTPResponse, call: Call) -> KubeError:
 
 
 def _is_unseen(error: HTTPError) -> bool:
-    """Whether the server has not seen a call for reasons that are other ones with newer credentials."""
-    # Another thread has just exchanged them.
-    return isinstance(error, ClosedPoolError) or _is_refused_handshake(error)
-
-
-def _is_refused_handshake(error: HTTPError) -> bool:
+    """Whether the server cannot have acted on a call for which it, or we, did not take the connection."""
+    if isinstance(error, ClosedPoolError):
+        # Another thread has just exchanged them.
+        return True
     cause = error.args[0] if isinstance(error, SSLError) and error.args else None
     reason = cause.reason if isinstance(cause, ssl.SSLError) else None
     return reason == _NOT_OURS or (reason or "").rpartition("ALERT_")[2] in _ALERTS

@@ -147,6 +147,10 @@ class AggregationProxy:
             # Not left to TLS's own goodbye, for which it waits half a minute when the other side has gone.
             await ConnectionSource(reader, writer).close()
 
+    def forget_tls(self) -> None:
+        """Read the front proxy's certificate again for the next connection: it may have been renewed."""
+        self._contexts.clear()
+
     def _tls(self, api: AggregatedApi) -> ssl.SSLContext:
         key = (api.ca_bundle, api.insecure)
         known = self._contexts.get(key)

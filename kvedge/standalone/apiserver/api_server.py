@@ -42,6 +42,10 @@ _STOP_SECONDS: Final = 5.0
 # Longer than clients keep idle connections, so that it is the client who gives one up, not the server under a request.
 _IDLE_SECONDS: Final = 3600.0
 _DAY_SECONDS: Final = 86400.0
+# X509_V_FLAG_NO_CHECK_TIME of OpenSSL, which `ssl` has no name for.
+_NO_CHECK_TIME: Final = 0x200000
+# After a day on which that failed: the disk is full, mostly.
+_HOUR_SECONDS: Final = 3600.0
 
 
 @dataclass(frozen=True)
@@ -182,7 +186,7 @@ class EmbeddedApi:
         tls = self._tls()
         acceptor = ConnectionAcceptor(self._listening(), tls, server)
         acceptor.start()
-        renewing = asyncio.create_task(self._renew_daily(tls), name="certificate renewal")
+        renewing = asyncio.create_task(self._renew_daily(tls, parts), name="certificate renewal")
         try:
             started.set_result(None)
             await self._stopping.wait()
@@ -203,14 +207,21 @@ class EmbeddedApi:
         names = names_of_server(self._config.bind, [*self._config.hosts, self._config.node_name])
         return self.pki.renew_server(names, datetime.now(UTC))
 
-    async def _renew_daily(self, tls: ssl.SSLContext) -> None:
-        """A box may run for years without a restart; new connections are shown the new certificate."""
+    async def _renew_daily(self, tls: ssl.SSLContext, parts: ServerParts) -> None:
+        """A box may run for years without a restart; new connections are shown the new certificates."""
+        pause = _DAY_SECONDS
         while True:
-            await asyncio.sleep(_DAY_SECONDS)
-            if self._renew():
-                tls.load_cert_chain(self.pki.certificate_file, self.pki.key_file)
-            for path in tuple(self._kubeconfigs):
-                self._write_kubeconfig(path)
+            await asyncio.sleep(pause)
+            try:
+                if self._renew():
+                    tls.load_cert_chain(self.pki.certificate_file, self.pki.key_file)
+                for path in tuple(self._kubeconfigs):
+                    self._write_kubeconfig(path)
+                parts.renew()
+                pause = _DAY_SECONDS
+            except OSError as error:
+                log.warning("certificates not renewed, to be tried again in an hour: %s", error)
+                pause = _HOUR_SECONDS
 
     def _tls(self) -> ssl.SSLContext:
         self._renew()
@@ -220,6 +231,8 @@ class EmbeddedApi:
         context.load_verify_locations(self.pki.clients.certificate_file)
         # Optional, so that a client without a certificate is answered 401 instead of a broken connection.
         context.verify_mode = ssl.CERT_OPTIONAL
+        # Likewise one whose certificate has ended, which is seen at each request: asyncio hangs up without a word.
+        context.verify_flags |= _NO_CHECK_TIME
         return context
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Final
@@ -17,6 +18,7 @@ from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 
 from kvedge.standalone.apiserver.api_errors import TooManyRequests
+from kvedge.standalone.apiserver.identity import has_ended
 from kvedge.standalone.apiserver.request_target import is_true
 from kvedge.standalone.apiserver.resource_routes import status_response
 
@@ -214,5 +216,7 @@ def _lasts(request: web.BaseRequest) -> bool:
 def _owner(transport: asyncio.Transport) -> str:
     """The user whose certificate was verified, or nobody."""
     certificate = transport.get_extra_info("peercert") or {}
+    if has_ended(certificate, time.time()):
+        return ""
     pairs = [pair for part in certificate.get("subject", ()) for pair in part]
     return next((str(value) for name, value in pairs if name == "commonName"), "")

@@ -71,7 +71,7 @@ class Authenticator:
 
 
 def has_ended(certificate: Mapping[str, Any], now: float) -> bool:
-    """Whether a certificate that was good when its connection began is none any more; connections may last for days."""
+    """Whether a verified certificate is good no more: connections may last for days, and begin after its end, too."""
     ends: str = certificate.get("notAfter", "")
     return not ends or ssl.cert_time_to_seconds(ends) < now
 

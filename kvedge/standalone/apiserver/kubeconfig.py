@@ -8,11 +8,14 @@ from __future__ import annotations
 import base64
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Final
 
 import yaml
 
 from kvedge.resources.codec import JsonObject
 from kvedge.standalone.apiserver.pki import Authority, KeyPair, Subject, is_fresh, subject_of, write_secret
+
+_MODE: Final = 0o600
 
 
 def kubeconfig_manifest(server: str, authority_pem: bytes, user: str, pair: KeyPair) -> JsonObject:
@@ -36,8 +39,18 @@ def write_kubeconfig(path: Path, server: str, server_authority: bytes, clients: 
     """
     pair = _kept_pair(path, clients, subject) or clients.issue_client(subject)
     document = kubeconfig_manifest(server, server_authority, subject.user, pair)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_secret(path, yaml.safe_dump(document, sort_keys=False).encode())
+    text = yaml.safe_dump(document, sort_keys=False).encode()
+    # Whoever follows the file would take each new one for new credentials.
+    if not _is_there(path, text):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_secret(path, text, _MODE)
+
+
+def _is_there(path: Path, text: bytes) -> bool:
+    try:
+        return path.read_bytes() == text and path.stat().st_mode & 0o777 == _MODE
+    except OSError:
+        return False
 
 
 def _kept_pair(path: Path, clients: Authority, subject: Subject) -> KeyPair | None:

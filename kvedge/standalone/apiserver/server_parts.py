@@ -96,6 +96,10 @@ class ServerParts:
         for loop in self._loops:
             loop.start()
 
+    def renew(self) -> None:
+        """Show other servers a certificate that is good for long, from the next connection on."""
+        self._proxy.forget_tls()
+
     async def stop(self) -> None:
         """End the loops and the watches, so that nobody waits for them."""
         for loop in self._loops:

@@ -113,6 +113,16 @@ def test_a_certificate_that_has_ended_is_told_by_user_file_end_and_remedy_and_lo
     assert len([record for record in caplog.records if record.name == LIVE]) == 1
 
 
+def test_one_that_had_ended_before_the_client_began_is_told_too_and_followed(renewed: Renewed, namespace: str) -> None:
+    renewed.renew(-LONG)
+    client = KubeClient.from_kubeconfig(renewed.kubeconfig())
+    with pytest.raises(Unauthenticated, match="kvedge user renew"):
+        client.create(a_map(namespace, "one"))
+    renewed.renew(LONG)
+    client.create(a_map(namespace, "one"))
+    client.close()
+
+
 def test_once_the_link_points_at_a_new_certificate_the_very_next_call_works_and_writes_once(
     renewed: Renewed, client: KubeClient, namespace: str
 ) -> None:

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
+from kvedge.kube.client_certificate import ShownCertificate
 from kvedge.kube.connection_settings import from_kubeconfig
-from kvedge.kube.errors import KubeError, NotFound, Unavailable
+from kvedge.kube.errors import KubeError, NotFound, Unauthenticated, Unavailable
 from kvedge.kube.kube_client import KubeClient
 from kvedge.kube.rest_edge import RestEdge
 from kvedge.resources.core import ConfigMap
 from kvedge.resources.meta import ObjectMeta
-from tests.support.scripted_api import Exchange, ScriptedApi, a_list, listing, refusing, scripted_api
+from kvedge.runtime.certificates import CertificateAuthority, LeafRequest
+from tests.support.scripted_api import Exchange, ScriptedApi, a_list, listing, refusing, scripted_api, status
 
 
 @pytest.fixture
@@ -148,3 +152,51 @@ def test_what_the_server_warns_of_is_heard(kubeconfig):
         connection = from_kubeconfig(api.write_kubeconfig(kubeconfig))
         KubeClient(RestEdge(connection, on_warning=heard.append)).get(ConfigMap, "default", "a")
     assert heard == ['unknown field "spec.a"']
+
+
+def ended(file: str) -> ShownCertificate:
+    now = datetime.now(UTC)
+    request = LeafRequest("kvedge:api", life=-timedelta(hours=1))
+    return ShownCertificate(CertificateAuthority.create("ca", now).issue(request, now).certificate, file)
+
+
+def test_a_server_that_hangs_up_on_somebody_whose_certificate_has_ended_is_understood(kubeconfig):
+    with scripted_api(Exchange.hang_up) as api:
+        made = from_kubeconfig(api.write_kubeconfig(kubeconfig))
+        client = KubeClient(RestEdge(replace(made, certificate=ended("roles/api"))))
+        with pytest.raises(Unauthenticated, match="the certificate of kvedge:api in roles/api ended"):
+            client.list(ConfigMap)
+        assert len(api.requests) == 1
+
+
+def test_after_a_401_the_call_is_sent_once_more_with_what_the_file_holds_now(kubeconfig):
+    def renewing(exchange: Exchange) -> None:
+        api.write_kubeconfig(kubeconfig, token="second")
+        exchange.answer(401, status(401, "Unauthorized"))
+
+    with scripted_api(renewing, lambda exchange: exchange.answer(201, a_list("a")["items"][0])) as api:
+        client = KubeClient.from_kubeconfig(api.write_kubeconfig(kubeconfig, token="first"))
+        client.create(a_map())
+        sent = [request.headers["Authorization"] for request in api.requests]
+    assert sent == ["Bearer first", "Bearer second"]
+
+
+def test_after_a_401_without_anything_newer_the_call_is_not_repeated(kubeconfig):
+    with scripted_api(refusing(401, "Unauthorized")) as api:
+        with pytest.raises(Unauthenticated):
+            client_of(api, kubeconfig).list(ConfigMap)
+        assert len(api.requests) == 1
+
+
+def test_a_create_whose_connection_broke_is_not_sent_again_with_newer_credentials(kubeconfig):
+    def renewing(exchange: Exchange) -> None:
+        api.write_kubeconfig(kubeconfig, token="second")
+        exchange.hang_up()
+
+    with scripted_api(renewing, listing()) as api:
+        client = KubeClient.from_kubeconfig(api.write_kubeconfig(kubeconfig, token="first"))
+        with pytest.raises(Unavailable):
+            client.create(a_map())
+        assert len(api.requests) == 1
+        client.list(ConfigMap)
+        assert api.requests[1].headers["Authorization"] == "Bearer second"

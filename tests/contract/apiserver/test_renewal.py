@@ -1,0 +1,75 @@
+"""The certificates of one box, whose lives are seconds here: its roles are served on while all of them are renewed."""
+
+from __future__ import annotations
+
+import logging
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from kvedge.kube.kube_client import KubeClient
+from kvedge.resources.core import ConfigMap
+from kvedge.standalone.apiserver import api_server, pki
+from kvedge.standalone.apiserver.api_server import ApiServerConfig, EmbeddedApi
+from tests.support.waiting import wait_until
+
+pytestmark = [pytest.mark.contract, pytest.mark.timeout(120)]
+LIFE = timedelta(seconds=9)
+
+
+@pytest.fixture
+def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pki, "_LEAF_LIFE", LIFE)
+    monkeypatch.setattr(api_server, "_DAY_SECONDS", 0.5)
+    monkeypatch.setattr(api_server, "_HOUR_SECONDS", 0.5)
+
+
+@pytest.mark.usefixtures("hurried")
+def test_a_client_of_a_box_is_served_for_longer_than_any_certificate_lives_also_after_a_full_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.WARNING)
+    server = EmbeddedApi(ApiServerConfig(tmp_path, port=0, node_name="box"))
+    server.start()
+    path = tmp_path / "kubeconfig"
+    server.write_kubeconfig(path, "admin", ["system:masters"])
+    first, begun = path.read_bytes(), datetime.now(UTC)
+    write = EmbeddedApi._write_kubeconfig
+
+    def full(self: EmbeddedApi, path: Path) -> None:
+        monkeypatch.setattr(EmbeddedApi, "_write_kubeconfig", write)
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(EmbeddedApi, "_write_kubeconfig", full)
+    client = KubeClient.from_kubeconfig(path)
+
+    def outlived() -> bool:
+        client.list(ConfigMap)
+        # A connection of its own for each call: every certificate is looked at.
+        client.close()
+        return datetime.now(UTC) - begun > 2 * LIFE
+
+    try:
+        wait_until(outlived, "two lives are over", 60, 0.3)
+        assert path.read_bytes() != first
+        assert [record for record in caplog.records if "to be tried again in an hour" in record.message]
+    finally:
+        client.close()
+        server.stop()
+
+
+def test_a_kubeconfig_that_is_as_it_should_be_is_not_written_again(tmp_path: Path) -> None:
+    server = EmbeddedApi(ApiServerConfig(tmp_path, port=0, node_name="box"))
+    server.start()
+    path = tmp_path / "kubeconfig"
+    try:
+        server.write_kubeconfig(path, "admin", ["system:masters"])
+        inode = path.stat().st_ino
+        server.write_kubeconfig(path, "admin", ["system:masters"])
+        assert path.stat().st_ino == inode
+        path.chmod(0o644)
+        server.write_kubeconfig(path, "admin", ["system:masters"])
+        assert path.stat().st_mode & 0o777 == 0o600
+    finally:
+        server.stop()
