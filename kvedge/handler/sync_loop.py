@@ -20,9 +20,10 @@ from kvedge.handler.guest_network import GuestNetwork, PreparedNic
 from kvedge.handler.held_process import HeldProcess
 from kvedge.handler.last_word import read_last_word
 from kvedge.handler.launcher_connections import Key, LauncherCallError, LauncherConnections
+from kvedge.handler.launcher_remains import runs_here
 from kvedge.handler.mac_conflicts import check_macs
 from kvedge.handler.pod_errors import PodNotReady
-from kvedge.handler.sync_plan import LauncherView, Step, SyncPlan, plan_sync
+from kvedge.handler.sync_plan import UNRESPONSIVE_SECONDS, LauncherView, Step, SyncPlan, plan_sync
 from kvedge.handler.vmi_status import GuestNic, Observation, SyncFailure, status_patch
 from kvedge.kube.errors import Conflict, NotFound
 from kvedge.kube.events import EventRecorder
@@ -32,6 +33,7 @@ from kvedge.kube.patches import MergePatch
 from kvedge.kube.reconcile_loop import Again
 from kvedge.network.errors import LostStateError, NetworkError, UnsuitablePodError
 from kvedge.resources.codec import encode_json
+from kvedge.resources.names import LAUNCHER_SILENT
 from kvedge.resources.phases import Phase
 from kvedge.resources.vmi import VirtualMachineInstance
 from kvedge.rpc import launcher_pb2
@@ -56,6 +58,8 @@ class _Remembered:
     """What one pass leaves for the next; after a restart of the handler it is found again, or begins anew."""
 
     uid: str
+    # On the monotonic clock.
+    began: float
     nics: tuple[GuestNic, ...] = ()
     failure: SyncFailure | None = None
     troubles: set[str] = field(default_factory=set)
@@ -91,7 +95,7 @@ class SyncLoop:
             self._forget(key, None)
             return None
         memory = self._remembered(key, vmi)
-        view = self._view(key, vmi)
+        view = self._view(key, vmi, memory)
         plan = plan_sync(vmi, self.node, view, self._ending_seconds(vmi, view, memory))
         failure_phase = self._carry_out(key, vmi, view, plan, memory)
         if Step.FORGET in plan.steps:
@@ -101,6 +105,9 @@ class SyncLoop:
             # What the steps changed belongs into the same patch.
             view = self.connections.view(key)
         self._tell_trouble(vmi, view, memory)
+        if plan.silence and (memory.failure is None or memory.failure.reason != LAUNCHER_SILENT):
+            memory.failure = SyncFailure(LAUNCHER_SILENT, plan.silence)
+            self.events.record(vmi, "Warning", LAUNCHER_SILENT, plan.silence)
         changed = self._report(key, vmi, view, self._phase(vmi, view, plan, failure_phase), plan, memory)
         if memory.failure is not None and not changed:
             return Again(_RETRY_SECONDS)
@@ -129,14 +136,19 @@ class SyncLoop:
         with self._lock:
             memory = self._memory.get(key)
             if memory is None or memory.uid != vmi.metadata.uid:
-                memory = _Remembered(vmi.metadata.uid, started_told=vmi.status.phase == "Running")
+                memory = _Remembered(
+                    vmi.metadata.uid, self.clock.monotonic(), started_told=vmi.status.phase == "Running"
+                )
                 self._memory[key] = memory
             return memory
 
-    def _view(self, key: Key, vmi: VirtualMachineInstance) -> LauncherView:
+    def _view(self, key: Key, vmi: VirtualMachineInstance, memory: _Remembered) -> LauncherView:
         pod_uid = self._pod_uid(vmi)
-        if pod_uid is None or vmi.status.node_name != self.node:
+        if vmi.status.node_name != self.node:
             return LauncherView()
+        if pod_uid is None:
+            down = self.clock.monotonic() - memory.began
+            return LauncherView(down_seconds=down, runs=self._runs(vmi, "", down))
         if not vmi.is_final:
             self.connections.ensure(key, vmi.metadata.uid, pod_uid)
         view = self.connections.view(key)
@@ -145,8 +157,13 @@ class SyncLoop:
         return LauncherView(
             down_seconds=view.down_seconds,
             signalled_seconds=view.signalled_seconds,
+            runs=self._runs(vmi, pod_uid, view.down_seconds),
             last_word=read_last_word(self.kubelet, pod_uid),
         )
+
+    def _runs(self, vmi: VirtualMachineInstance, pod_uid: str, down_seconds: float) -> bool:
+        # It costs a look at every process of the host.
+        return down_seconds >= UNRESPONSIVE_SECONDS and runs_here(vmi.metadata.uid, pod_uid)
 
     def _pod_uid(self, vmi: VirtualMachineInstance) -> str | None:
         return next((pod for pod, node in vmi.status.active_pods.items() if node == self.node), None)

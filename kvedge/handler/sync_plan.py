@@ -48,6 +48,8 @@ class LauncherView:
     status: DomainStatus | None = None
     # How long nobody has answered; 0.0 while somebody does.
     down_seconds: float = 0.0
+    # Something of it runs on this host; only looked for when it has not answered for too long.
+    runs: bool = False
     # What a launcher that has gone left as its last word.
     last_word: DomainStatus | None = None
     # Since the last ACPI signal; None when none was sent.
@@ -62,6 +64,8 @@ class SyncPlan:
     phase: Phase = ""
     reason: str = ""
     again: float | None = None
+    # A launcher that runs and does not answer: the controller ends its Pod.
+    silence: str = ""
 
 
 def plan_sync(
@@ -92,11 +96,14 @@ def plan_sync(
 def _plan_without_launcher(vmi: VirtualMachineInstance, launcher: LauncherView) -> SyncPlan:
     if launcher.last_word is not None and launcher.last_word.state in ENDED:
         return SyncPlan(phase=phase_of(vmi, launcher.last_word), reason=launcher.last_word.message)
+    down = launcher.down_seconds
+    if not launcher.runs and down >= UNRESPONSIVE_SECONDS:
+        # Only now: its Pod may be gone from the API, and then a run that has failed is followed by the next at once.
+        reason = f"the launcher has not answered for {down:.0f} s, and nothing of it runs"
+        return SyncPlan(phase="Failed", reason=reason)
     patience = STARTING_SECONDS if vmi.status.phase == "Scheduled" else UNRESPONSIVE_SECONDS
-    if launcher.down_seconds >= patience:
-        # Its Pod is deleted before a new run may begin, so calling this run failed cannot make the VM run twice.
-        return SyncPlan(phase="Failed", reason=f"the launcher has not answered for {patience:.0f} s")
-    return SyncPlan((Step.CONNECT,), vmi.status.phase, again=CONNECT_SECONDS)
+    silence = f"the launcher runs, but has not answered for {patience:.0f} s" if down >= patience else ""
+    return SyncPlan((Step.CONNECT,), vmi.status.phase, again=CONNECT_SECONDS, silence=silence)
 
 
 def _plan_end(

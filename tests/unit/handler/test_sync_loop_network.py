@@ -113,7 +113,7 @@ class Scene:
             options=pb.NodeOptions,
             kubelet=Path("/nowhere"),
             node=NODE,
-            clock=SimpleNamespace(now=lambda: datetime(2026, 5, 1, tzinfo=UTC)),  # type: ignore[arg-type]
+            clock=SimpleNamespace(now=lambda: datetime(2026, 5, 1, tzinfo=UTC), monotonic=lambda: 1.0),  # type: ignore[arg-type]
         )
         loop.reconcile(key)
 
@@ -176,3 +176,33 @@ def test_a_mac_in_use_is_a_network_error_that_a_later_try_may_cure() -> None:
     scene = Scene(FakeNetwork(failure=MacInUseError("cannot give the guest its MAC")))
     scene.run()
     assert "phase" not in scene.status()
+
+
+class SilentConnections(FakeConnections):
+    """A launcher that has not answered for a minute."""
+
+    def view(self, _: object) -> LauncherView:
+        return LauncherView(down_seconds=60.0)
+
+
+def test_a_launcher_that_runs_and_does_not_answer_is_told_and_its_run_not_called_failed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[tuple[str, str]] = []
+
+    def runs(vmi_uid: str, pod_uid: str) -> bool:
+        asked.append((vmi_uid, pod_uid))
+        return True
+
+    monkeypatch.setattr("kvedge.handler.sync_loop.runs_here", runs)
+    scene = Scene(FakeNetwork(), SilentConnections())
+    scene.vmis[0].status.phase = "Running"
+    scene.run()
+    assert asked == [(scene.vmis[0].metadata.uid, "pod-uid")]
+    (said,) = [item for item in scene.status()["conditions"] if item["type"] == "Synchronized"]  # type: ignore[union-attr]
+    assert (said["status"], said["reason"]) == ("False", "LauncherNotResponding")
+    assert "phase" not in scene.status()
+    assert ("LauncherNotResponding", "the launcher runs, but has not answered for 30 s") in scene.said
+    monkeypatch.setattr("kvedge.handler.sync_loop.runs_here", lambda *_: False)
+    scene.run()
+    assert scene.status()["phase"] == "Failed"

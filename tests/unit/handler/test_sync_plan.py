@@ -153,8 +153,22 @@ class TestWithoutLauncher:
         assert (before.phase, after.phase) == ("Running", "Failed")
         assert "has not answered" in after.reason
 
+    def test_one_that_runs_is_never_called_failed_as_the_next_could_start_beside_it(self) -> None:
+        for down in (UNRESPONSIVE_SECONDS, 100 * UNRESPONSIVE_SECONDS):
+            plan = plan_sync(vmi("Running"), NODE, LauncherView(down_seconds=down, runs=True))
+            assert (plan.phase, plan.steps) == ("Running", (Step.CONNECT,))
+            assert plan.silence == "the launcher runs, but has not answered for 30 s"
+            assert plan.again is not None
+
     def test_one_that_still_starts_on_a_busy_box_is_given_more(self) -> None:
-        late = plan_sync(vmi("Scheduled"), NODE, LauncherView(down_seconds=STARTING_SECONDS - 1))
-        never = plan_sync(vmi("Scheduled"), NODE, LauncherView(down_seconds=STARTING_SECONDS))
-        assert (late.phase, late.steps) == ("Scheduled", (Step.CONNECT,))
-        assert (never.phase, never.reason) == ("Failed", "the launcher has not answered for 240 s")
+        late = plan_sync(vmi("Scheduled"), NODE, LauncherView(down_seconds=STARTING_SECONDS - 1, runs=True))
+        never = plan_sync(vmi("Scheduled"), NODE, LauncherView(down_seconds=STARTING_SECONDS, runs=True))
+        assert (late.phase, late.steps, late.silence) == ("Scheduled", (Step.CONNECT,), "")
+        assert (never.phase, never.silence) == ("Scheduled", "the launcher runs, but has not answered for 240 s")
+
+    def test_one_that_never_started_is_not_waited_for(self) -> None:
+        plan = plan_sync(vmi("Scheduled"), NODE, LauncherView(down_seconds=UNRESPONSIVE_SECONDS))
+        assert (plan.phase, plan.reason) == (
+            "Failed",
+            "the launcher has not answered for 30 s, and nothing of it runs",
+        )
