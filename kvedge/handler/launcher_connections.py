@@ -38,7 +38,7 @@ _PATIENT_SECONDS: Final = 1.0
 _PING_SECONDS: Final = 5.0
 # A launcher's status holds a few addresses and disks: more is an attack.
 _LARGEST_MESSAGE: Final = 1 << 20
-_OPTIONS: Final = (
+CHANNEL_OPTIONS: Final = (
     ("grpc.max_receive_message_length", _LARGEST_MESSAGE),
     ("grpc.enable_retries", 0),
     # A channel's address is the number of a descriptor. gRPC lets channels to one address share a connection: with a
@@ -273,7 +273,9 @@ class LauncherConnections:
         descriptor = open_socket(root, name)
         try:
             connection.launcher = hold_listener(descriptor, root)
-            async with grpc.aio.insecure_channel(f"unix:/proc/self/fd/{descriptor}", options=_OPTIONS) as channel:
+            async with grpc.aio.insecure_channel(
+                f"unix:/proc/self/fd/{descriptor}", options=CHANNEL_OPTIONS
+            ) as channel:
                 stub: Any = launcher_pb2_grpc.LauncherStub(channel)  # type: ignore[no-untyped-call]  # generated
                 await self._check_peer(connection, stub)
                 await self._watch(connection, stub)
