@@ -1,0 +1,23 @@
+"""What a candidate says when the server does not let it look at the lease."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kvedge.kube.kube_client import KubeClient
+from kvedge.kube.leases import LeaderElection
+from tests.support.scripted_api import refusing, scripted_api
+
+
+@pytest.mark.parametrize(("code", "told"), [(401, 1), (503, 3)], ids=["unknown", "overloaded"])
+def test_that_nobody_knows_it_is_told_once_and_an_outage_at_each_try(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, code: int, told: int
+) -> None:
+    with scripted_api(refusing(code, "Refused")) as api:
+        client = KubeClient.from_kubeconfig(api.write_kubeconfig(tmp_path / "kubeconfig"))
+        election = LeaderElection(client, "default", "test", "one", lambda: None, lambda: None)
+        for _ in range(3):
+            election.step()
+    assert [record.message for record in caplog.records] == ["lease not renewed"] * told
