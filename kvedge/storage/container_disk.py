@@ -58,10 +58,7 @@ def find_disk_at(root: int, path: str = "") -> ContainerDisk:
     try:
         facts = os.fstat(opened)
         if not _readable_by_qemu(facts):
-            raise ContainerDiskError(
-                f"disk file /{relative} is not readable by user {QEMU_UID}: "
-                f"build the image with `COPY --chown={QEMU_UID}:{QEMU_UID}`"
-            )
+            raise ContainerDiskError(_unreadable(relative))
         magic = os.pread(opened, len(_QCOW2_MAGIC), 0)
     finally:
         os.close(opened)
@@ -91,7 +88,17 @@ def _only_file(root: int) -> str:
     return names[0]
 
 
+def _unreadable(path: str) -> str:
+    return (
+        f"disk file /{path} is not readable by user {QEMU_UID}: "
+        f"build the image with `COPY --chown={QEMU_UID}:{QEMU_UID}`"
+    )
+
+
 def _explained(error: OSError, path: str) -> str:
+    if error.errno == errno.EACCES:
+        # In an image volume nobody but that user has looked before.
+        return _unreadable(path)
     reasons = {
         errno.ENOENT: "no such file in the image",
         errno.ELOOP: "it is a symbolic link, or lies behind one; links are not followed",

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 
 import pytest
 
+from kvedge.storage import container_disk
 from kvedge.storage.container_disk import ContainerDiskError, find_disk
 
 
@@ -112,3 +114,14 @@ def test_only_what_qemu_s_user_can_read_is_a_disk(
         assert find_disk(tmp_path).path == "disk/disk.img"
     else:
         assert "not readable by user 107" in _refused(tmp_path)
+
+
+def test_whoever_may_not_open_it_says_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The launcher, which is that user, and looks into an image volume before anybody else."""
+    _image(tmp_path, {"disk/disk.img": bytes(512)})
+
+    def refused(root: int, path: str) -> int:
+        raise PermissionError(errno.EACCES, "Permission denied", path)
+
+    monkeypatch.setattr(container_disk, "open_regular", refused)
+    assert "disk file /disk/disk.img is not readable by user 107: build the image with" in _refused(tmp_path)
