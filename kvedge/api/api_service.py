@@ -36,6 +36,7 @@ from kvedge.kube.connection_settings import KubeconfigError
 from kvedge.kube.errors import Conflict, Invalid, KubeError, NotFound, Unavailable
 from kvedge.kube.kube_client import KubeClient
 from kvedge.kube.shared_authority import shared_authority
+from kvedge.kube.told_refusals import ToldRefusals
 from kvedge.runtime.authority_plan import Authorities
 from kvedge.runtime.certificates import (
     API_NAME,
@@ -260,12 +261,15 @@ class ApiRole:
         return "; let api-address name an address of this node that the API server reaches, such as 192.0.2.2:8443"
 
     def _rounds(self) -> None:
+        told = ToldRefusals()
         while not self._stop.wait(_ROUND_SECONDS):
             try:
                 self.refresh()
+                told.clear()
             except (KubeError, CertificateError, FrontProxyError) as error:
                 # What is registered still works; the next round tries again.
-                log.warning("registration not refreshed", extra={"facts": {"reason": str(error)}})
+                if told.is_news(error):
+                    log.warning("registration not refreshed", extra={"facts": {"reason": str(error)}})
 
     def _patiently(self, step: Callable[[], T]) -> T:
         """Do it as soon as the API server answers: the two may be starting at the same time."""

@@ -16,6 +16,7 @@ from kvedge.handler.node_platform import NodePlatform
 from kvedge.kube.errors import KubeError, NotFound
 from kvedge.kube.kube_client import KubeClient
 from kvedge.kube.patches import MergePatch
+from kvedge.kube.told_refusals import ToldRefusals
 from kvedge.resources.core import Node
 from kvedge.runtime.clock import Clock
 
@@ -48,6 +49,7 @@ class NodeLoop:
         self._relay_address = relay_address
         self._refusal = refusal
         self._clock = clock
+        self._told = ToldRefusals()
         self._stopping = False
         self._wake = threading.Event()
         self._thread = threading.Thread(target=self._run, name="node-loop", daemon=True)
@@ -96,6 +98,8 @@ class NodeLoop:
         except NotFound:
             return False
         except KubeError as error:
-            log.warning("node not written", extra={"facts": {"node": self._node, "error": str(error)}})
+            if self._told.is_news(error):
+                log.warning("node not written", extra={"facts": {"node": self._node, "error": str(error)}})
             return False
+        self._told.clear()
         return True

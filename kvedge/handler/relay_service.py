@@ -16,6 +16,7 @@ from kvedge.handler.relay_core import LauncherDoor
 from kvedge.handler.relay_server import RelayServer
 from kvedge.kube.errors import KubeError
 from kvedge.kube.kube_client import KubeClient
+from kvedge.kube.told_refusals import ToldRefusals
 from kvedge.runtime.certificates import CertificateError, TlsFiles, TlsMaterial, renewal_due
 from kvedge.runtime.clock import Clock, SystemClock
 from kvedge.runtime.https_server import HttpsServer, join_address, split_address
@@ -98,14 +99,16 @@ class RelayService:
         return self._server.failure() if self._server is not None else None
 
     def _run(self) -> None:
-        pause = 0.0
+        pause, told = 0.0, ToldRefusals()
         while not self._stop.wait(pause):
             try:
                 self.refresh()
+                told.clear()
                 pause = _ROUND_SECONDS
             except (KubeError, CertificateError) as error:
-                facts = {"node": self._config.node, "reason": str(error)}
-                log.info("relay has no fresh certificate", extra={"facts": facts})
+                if told.is_news(error):
+                    facts = {"node": self._config.node, "reason": str(error)}
+                    log.info("relay has no fresh certificate", extra={"facts": facts})
                 pause = _RETRY_SECONDS
             except Exception as error:
                 # Reported by failure(), which ends the role with this cause.

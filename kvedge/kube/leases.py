@@ -18,8 +18,9 @@ import threading
 from collections.abc import Callable
 from typing import Final
 
-from kvedge.kube.errors import AlreadyExists, Conflict, KubeError, NotFound, Unauthenticated
+from kvedge.kube.errors import AlreadyExists, Conflict, KubeError, NotFound
 from kvedge.kube.kube_client import KubeClient
+from kvedge.kube.told_refusals import ToldRefusals
 from kvedge.resources.cluster import Lease, LeaseSpec
 from kvedge.resources.meta import ObjectMeta
 from kvedge.runtime.clock import Clock, SystemClock, rfc3339_micro
@@ -64,8 +65,7 @@ class LeaderElection:
         # The lease as last seen, and when it last changed: another's clock is not to be trusted.
         self._seen: LeaseSpec | None = None
         self._seen_at = 0.0
-        # What the server said last when it did not let us look.
-        self._trouble = ""
+        self._told = ToldRefusals()
         self._thread: threading.Thread | None = None
 
     @property
@@ -110,14 +110,12 @@ class LeaderElection:
         begun = self._clock.monotonic()
         try:
             renewed = self._take_or_renew()
-            self._trouble = ""
+            self._told.clear()
         except KubeError as error:
             renewed = False
-            # What stays so until somebody does something is told once.
-            is_told = isinstance(error, Unauthenticated) and str(error) == self._trouble
-            self._trouble = str(error)
-            if not is_told:
-                log.warning("lease not renewed", extra={"facts": {"lease": self._name, "error": self._trouble}})
+            if self._told.is_news(error):
+                facts = {"lease": self._name, "error": str(error)}
+                log.warning("lease not renewed", extra={"facts": facts})
         now = self._clock.monotonic()
         if renewed:
             # The others count from the write, which was after this.

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from kvedge.kube.errors import Conflict, KubeError, Unavailable
+from kvedge.kube.errors import Conflict, KubeError, Unauthenticated, Unavailable
 from kvedge.kube.work_queue import Key, WorkQueue
 
 log = logging.getLogger(__name__)
@@ -107,7 +107,8 @@ class ReconcileLoop:
             # What was read was old: the watch brings the newer one, so this is no failure worth a warning.
             self._retry(key, error, logging.DEBUG)
         except KubeError as error:
-            self._retry(key, error, logging.WARNING)
+            # That nobody knows us has been told already, and all objects would say it.
+            self._retry(key, error, logging.DEBUG if isinstance(error, Unauthenticated) else logging.WARNING)
         except Exception as error:
             # A defect that one object triggers must not stop the work on all others; the log has the trace.
             log.exception("a pass failed", extra={"facts": {"loop": self._name, "key": str(key)}})
