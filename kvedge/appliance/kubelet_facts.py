@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from kvedge.storage.beneath import directory_of
+
 _NAME: Final = "kubelet"
 
 
@@ -42,23 +44,34 @@ def kubelet_facts(words: Sequence[str]) -> KubeletFacts | None:
 
 def running_kubelet(proc: Path = Path("/proc")) -> KubeletFacts | None:
     """The kubelet of this host, or None where none runs as a program of its own."""
-    own = _processes_seen_by(proc / "self")
+    own = os.readlink(proc / "self/ns/pid")
     for entry in sorted(proc.iterdir()):
         if entry.name.isdigit():
             # A process may end while it is looked at, or be closed even to root.
-            with suppress(FileNotFoundError, ProcessLookupError, PermissionError):
-                # Anybody in a container may call a program so: what it says would be believed by root.
-                if entry.stat().st_uid != 0 or _processes_seen_by(entry) != own:
+            with (
+                suppress(FileNotFoundError, ProcessLookupError, PermissionError),
+                # All that follows is of one process, whoever gets its number meanwhile.
+                directory_of(entry) as process,
+            ):
+                words = _read(process, "cmdline").rstrip("\0").split("\0")
+                # Anybody in a container may call a program so, and anybody on the host one of root's that he may start:
+                # what it says would be believed by root.
+                if not _is_root_s(process) or os.readlink("ns/pid", dir_fd=process) != own:
                     continue
-                words = (entry / "cmdline").read_bytes().decode(errors="replace").rstrip("\0").split("\0")
                 if (found := kubelet_facts(words)) is not None:
                     return found
     return None
 
 
-def _processes_seen_by(process: Path) -> str:
-    """The PID namespace that a process is in: a container has its own."""
-    return os.readlink(process / "ns/pid")
+def _is_root_s(process: int) -> bool:
+    """Whether root has started it: the first of a process's users is who did."""
+    lines = _read(process, "status").splitlines()
+    return next((line.split()[1] for line in lines if line.startswith("Uid:")), "") == "0"
+
+
+def _read(process: int, name: str) -> str:
+    with open(os.open(name, os.O_RDONLY | os.O_CLOEXEC, dir_fd=process), "rb") as file:
+        return file.read().decode(errors="replace")
 
 
 def _value(words: Sequence[str], flag: str) -> str:

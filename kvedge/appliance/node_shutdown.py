@@ -47,25 +47,26 @@ def pod_launchers(proc: Path = Path("/proc")) -> list[PodLauncher]:
             # A process may end while it is looked at.
             with suppress(FileNotFoundError, ProcessLookupError):
                 title = launcher_title(entry)
-                match = _POD.search((entry / "cgroup").read_text()) if title else None
-                if title and match:
+                pod = _pod_of(entry) if title else ""
+                if title and pod:
                     first = _first_of_container(proc, int(entry.name))
-                    found[first] = PodLauncher(title, first, match[1].replace("_", "-"))
+                    found[first] = PodLauncher(title, first, pod)
     return sorted(found.values(), key=lambda item: item.title)
 
 
 def shut_down_launchers(
-    launchers: Sequence[PodLauncher], kubelet: Path, longest: float, progress: Callable[[str], None]
+    launchers: Sequence[PodLauncher],
+    kubelet: Path,
+    longest: float,
+    progress: Callable[[str], None],
+    proc: Path = Path("/proc"),
 ) -> list[str]:
     """Tell all of them to end and wait for them; returns the titles of those that had to be killed.
 
     A launcher gives its guest the grace period of its VM; `longest`, in seconds, bounds them all.
-
-    Raises:
-        OSError: when what a launcher has left cannot be written.
     """
     with ExitStack() as stack:
-        waiting = dict(_opened(launchers, stack))
+        waiting = dict(_opened(launchers, stack, proc))
         for descriptor, launcher in waiting.items():
             progress(f"shutting down {launcher.title}")
             _send(descriptor, signal.SIGTERM)
@@ -78,13 +79,22 @@ def shut_down_launchers(
     return killed
 
 
-def _opened(launchers: Sequence[PodLauncher], stack: ExitStack) -> Iterator[tuple[int, PodLauncher]]:
+def _opened(launchers: Sequence[PodLauncher], stack: ExitStack, proc: Path) -> Iterator[tuple[int, PodLauncher]]:
     for launcher in launchers:
-        # By its number another process could be meant later.
-        with suppress(ProcessLookupError):
+        # It has ended; a thread, which cannot be held, may have its number.
+        with suppress(OSError):
             descriptor = os.pidfd_open(launcher.pid)
             stack.callback(os.close, descriptor)
-            yield descriptor, launcher
+            # By its number another process could be meant by now. Once it is held, what is seen by the number is the
+            # held one's, or that one has ended and gets no signal.
+            if _pod_of(proc / str(launcher.pid)) == launcher.pod_uid:
+                yield descriptor, launcher
+
+
+def _pod_of(process: Path) -> str:
+    """The Pod whose cgroup a process is in, or empty."""
+    match = _POD.search((process / "cgroup").read_text())
+    return match[1].replace("_", "-") if match else ""
 
 
 def _send(descriptor: int, number: signal.Signals) -> None:
@@ -102,8 +112,16 @@ def _wait(waiting: dict[int, PodLauncher], seconds: float, kubelet: Path, progre
         for descriptor, _ in poll.poll(_POLL_SECONDS * 1000):
             poll.unregister(descriptor)
             launcher = waiting.pop(descriptor)
-            overrule_last_word(kubelet, launcher.pod_uid, MESSAGE)
-            progress(f"{launcher.title} is down")
+            progress(f"{launcher.title} is down{_overruled(kubelet, launcher.pod_uid)}")
+
+
+def _overruled(kubelet: Path, pod_uid: str) -> str:
+    try:
+        overrule_last_word(kubelet, pod_uid, MESSAGE)
+    except OSError as error:
+        # One Pod may have put something in the way; the others are waited for all the same.
+        return f", and its last word stays: {error.strerror}"
+    return ""
 
 
 def _first_of_container(proc: Path, pid: int) -> int:

@@ -128,8 +128,12 @@ def _alive(files: PodFiles, boot_id: str) -> list[str]:
 def _kill_stragglers(cgroups: Cgroups) -> None:
     """What is left in our cgroups belongs to Pods whose records are gone."""
     deadline = time.monotonic() + _KILL_SECONDS
-    while left := [pid for pod in cgroups.pods() for pid in cgroups.processes(pod)]:
+
+    def look() -> set[int]:
+        return {pid for pod in cgroups.pods() for pid in cgroups.processes(pod)}
+
+    while left := look():
         if time.monotonic() >= deadline:
-            raise RemovalError(f"processes do not end: {', '.join(map(str, left))}")
-        kill_all(left)
+            raise RemovalError(f"processes do not end: {', '.join(map(str, sorted(left)))}")
+        kill_all(look)
         time.sleep(_POLL_SECONDS)

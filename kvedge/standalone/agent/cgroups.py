@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterable
-from contextlib import suppress
+import signal
+from collections.abc import Callable, Collection, Iterable
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -25,6 +26,8 @@ _V2_CONTROLLERS: Final = ("cpu", "memory", "pids")
 MOST_PROCESSES: Final = 4096
 _PERIOD: Final = 100_000
 _ATTEMPTS: Final = 3
+# Descriptors that killing a Pod takes.
+_AT_ONCE: Final = 128
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,8 +203,21 @@ def _settings(hierarchy: Hierarchy, limits: CgroupLimits) -> Iterable[tuple[str,
         yield "memory.limit_in_bytes", str(limits.memory)
 
 
-def kill_all(processes: Iterable[int]) -> None:
-    """SIGKILL for what is left in a Pod's cgroup after its containers have ended."""
-    for pid in processes:
-        with suppress(ProcessLookupError):
-            os.kill(pid, 9)
+def kill_all(look: Callable[[], Collection[int]]) -> None:
+    """SIGKILL for what is left in a Pod's cgroup after its containers have ended: the processes that `look` finds.
+
+    They are held before it is seen whether they are there: by its number alone another one could be meant, for which
+    a Pod that forks without end need only wait.
+    """
+    found = sorted(look())
+    for start in range(0, len(found), _AT_ONCE):
+        with ExitStack() as stack:
+            held: dict[int, int] = {}
+            for pid in found[start : start + _AT_ONCE]:
+                # It has ended; a thread, which cannot be held, may have its number.
+                with suppress(OSError):
+                    held[pid] = os.pidfd_open(pid)
+                    stack.callback(os.close, held[pid])
+            for pid in held.keys() & look():
+                with suppress(ProcessLookupError):
+                    signal.pidfd_send_signal(held[pid], signal.SIGKILL)

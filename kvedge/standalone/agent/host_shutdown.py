@@ -63,8 +63,7 @@ def shut_down_pods(kubelet: Path, longest: float, progress: Callable[[str], None
         for key, item in list(waiting.items()):
             if not isinstance(seen_state(item.files.container(item.container), boot_id), Running | Starting):
                 _mark(item.files, item.container, boot_id)
-                overrule_last_word(kubelet, item.files.uid, MESSAGE)
-                progress(f"{item.title} is down")
+                progress(f"{item.title} is down{_overruled(kubelet, item.files.uid)}")
                 del waiting[key]
             elif time.monotonic() >= item.deadline:
                 killed += [] if item.title in killed else [item.title]
@@ -83,6 +82,15 @@ class _Waiting:
         self.container = container
         self.title = title
         self.deadline = deadline
+
+
+def _overruled(kubelet: Path, uid: str) -> str:
+    try:
+        overrule_last_word(kubelet, uid, MESSAGE)
+    except OSError as error:
+        # One Pod may have put something in the way; the others are waited for all the same.
+        return f", and its last word stays: {error.strerror}"
+    return ""
 
 
 def _title(files: PodFiles, pod: Pod | None) -> str:

@@ -104,7 +104,7 @@ class Places:
         Raises:
             PlaceError: when something cannot be taken back yet.
         """
-        kill_all(self.cgroups.processes(files.uid))
+        kill_all(lambda: self.cgroups.processes(files.uid))
         try:
             detach_pod(self.network, self.netns_of(files.uid))
             self.cgroups.remove(files.uid)

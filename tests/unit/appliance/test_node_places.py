@@ -47,8 +47,9 @@ def test_a_kubelet_is_read_by_its_command_line(words: str, expected: KubeletFact
     assert kubelet_facts(words.split()) == expected
 
 
-def _add_process(directory: Path, words: list[str], namespace: str) -> None:
+def _add_process(directory: Path, words: list[str], namespace: str, users: str = "0\t0\t0\t0") -> None:
     (directory / "ns").mkdir(parents=True)
+    (directory / "status").write_text(f"Name:\t{words[0]}\nUid:\t{users}\n")
     (directory / "cmdline").write_bytes("\0".join([*words, ""]).encode())
     (directory / "ns/pid").symlink_to(namespace)
 
@@ -61,6 +62,12 @@ def test_the_kubelet_that_runs_is_found_among_all_processes_but_those_of_contain
     _add_process(tmp_path / "self", ["kvedge"], "pid:[1]")
     assert running_kubelet(tmp_path) == KubeletFacts("/a")
     (tmp_path / "70/cmdline").write_bytes(b"")
+    assert running_kubelet(tmp_path) is None
+
+
+def test_a_program_of_root_s_that_a_user_calls_a_kubelet_is_none(tmp_path: Path) -> None:
+    _add_process(tmp_path / "70", ["kubelet", "--root-dir=/tmp/mine"], "pid:[1]", "1000\t0\t0\t0")
+    _add_process(tmp_path / "self", ["kvedge"], "pid:[1]")
     assert running_kubelet(tmp_path) is None
 
 

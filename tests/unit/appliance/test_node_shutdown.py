@@ -56,6 +56,12 @@ def volume(kubelet: Path, uid: str) -> Path:
     return folder / "final.json"
 
 
+def in_pod(proc: Path, pid: int, uid: str) -> None:
+    """Say of a process of the test that it is in a Pod."""
+    (proc / str(pid)).mkdir(parents=True)
+    (proc / str(pid) / "cgroup").write_text(V1.replace(UID, uid))
+
+
 def test_those_that_end_have_failed_by_their_hosts_end_and_those_that_do_not_are_killed(tmp_path: Path) -> None:
     uids = [UID, UID.replace("0d2b", "1d2b")]
     words = [volume(tmp_path, uid) for uid in uids]
@@ -68,8 +74,10 @@ def test_those_that_end_have_failed_by_their_hosts_end_and_those_that_do_not_are
         PodLauncher("shop/gone", gone.pid, UID),
     ]
     told: list[str] = []
+    for launcher in launchers:
+        in_pod(tmp_path / "proc", launcher.pid, launcher.pod_uid)
     try:
-        assert shut_down_launchers(launchers, tmp_path, 2.0, told.append) == ["shop/stubborn"]
+        assert shut_down_launchers(launchers, tmp_path, 2.0, told.append, tmp_path / "proc") == ["shop/stubborn"]
     finally:
         codes = [process.wait() for process in (polite, stubborn)]
         for process in (polite, stubborn):
@@ -79,3 +87,34 @@ def test_those_that_end_have_failed_by_their_hosts_end_and_those_that_do_not_are
     assert [json.loads(path.read_text())["message"] for path in words] == [MESSAGE, MESSAGE]
     assert told.index("shop/polite is down") < told.index("shop/stubborn is down")
     assert os.listdir(words[0].parent) == ["final.json"]
+
+
+def test_a_process_that_has_a_launcher_s_number_by_now_is_left_alone(tmp_path: Path) -> None:
+    other = child("")
+    in_pod(tmp_path / "proc", other.pid, UID.replace("0d2b", "1d2b"))
+    told: list[str] = []
+    try:
+        launchers = [PodLauncher("shop/web", other.pid, UID)]
+        assert shut_down_launchers(launchers, tmp_path, 2.0, told.append, tmp_path / "proc") == []
+        assert (other.poll(), told) == (None, [])
+    finally:
+        other.kill()
+        other.communicate()
+
+
+def test_a_last_word_that_cannot_be_replaced_keeps_nobody_from_being_shut_down(tmp_path: Path) -> None:
+    uids = [UID, UID.replace("0d2b", "1d2b")]
+    hostile, honest = (volume(tmp_path, uid) for uid in uids)
+    (hostile / "something").mkdir(parents=True)
+    running = [child(""), child("")]
+    launchers = [PodLauncher(f"shop/{uid[:4]}", one.pid, uid) for one, uid in zip(running, uids, strict=True)]
+    told: list[str] = []
+    try:
+        for launcher in launchers:
+            in_pod(tmp_path / "proc", launcher.pid, launcher.pod_uid)
+        assert shut_down_launchers(launchers, tmp_path, 10.0, told.append, tmp_path / "proc") == []
+    finally:
+        for one in running:
+            one.communicate()
+    assert json.loads(honest.read_text())["message"] == MESSAGE
+    assert "shop/0d2b is down, and its last word stays: Is a directory" in told
