@@ -1,9 +1,9 @@
 """Shutting down the guests of a cluster's node because the host goes down: they run again by their run strategies.
 
 Called by `kvedge host-shutdown`, which a systemd unit runs after kvedge has stopped and before the node's Kubernetes
-does. Launchers are told to end as the kubelet would tell them, all at once, and what they leave says that it was the
-host: such a run has failed, so that a VM with RerunOnFailure runs again. Which Pod a process is in is what the kernel
-says of its cgroup; what a process calls itself only says whom to ask.
+does. Launchers are told to end as the kubelet would tell them, all at once, and both their exit codes and what they
+leave say that it was the host: such a run has failed, so that a VM with RerunOnFailure runs again. Which Pod a process
+is in is what the kernel says of its cgroup; what a process calls itself only says whom to ask.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Final
 
 from kvedge.appliance.running_launchers import launcher_title
-from kvedge.handler.last_word import overrule_last_word
+from kvedge.handler.last_word import announce_host_shutdown, overrule_last_word
 
 # As the kubelet has it (pkg/kubelet/nodeshutdown).
 MESSAGE: Final = "Pod was terminated in response to imminent node shutdown."
@@ -69,6 +69,7 @@ def shut_down_launchers(
         waiting = dict(_opened(launchers, stack, proc))
         for descriptor, launcher in waiting.items():
             progress(f"shutting down {launcher.title}")
+            announce_host_shutdown(kubelet, launcher.pod_uid)
             _send(descriptor, signal.SIGTERM)
         _wait(waiting, longest, kubelet, progress)
         killed = sorted(launcher.title for launcher in waiting.values())

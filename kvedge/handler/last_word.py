@@ -7,6 +7,7 @@ have written: it is believed for the outcome of that very VMI and for nothing el
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import secrets
@@ -21,6 +22,7 @@ from kvedge.rpc.launcher_pb2 import DOMAIN_REASON_FAILED, DOMAIN_STATE_SHUTOFF, 
 log = logging.getLogger(__name__)
 
 _FILE: Final = "final.json"
+_HOST_SHUTDOWN: Final = "host-shutdown"
 _LARGEST: Final = 64 * 1024
 
 
@@ -34,6 +36,22 @@ def read_last_word(kubelet: Path, pod_uid: str) -> DomainStatus | None:
     except (Unexpected, json_format.ParseError, OSError) as error:
         log.warning("a launcher's last word is not readable", extra={"facts": {"pod": pod_uid, "error": str(error)}})
         return None
+
+
+def announce_host_shutdown(kubelet: Path, pod_uid: str) -> None:
+    """Say to a launcher that it will be asked to end because its host goes down; a Pod that is no launcher's is left.
+
+    Its exit code, which the kubelet reports while no handler does, is that of a failure then.
+
+    Raises:
+        OSError: as the file system has it.
+    """
+    folder = volume_directory(kubelet, pod_uid, "public")
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    if folder.is_dir():
+        # Whatever the launcher's user may have put under that name already says the same.
+        with contextlib.suppress(FileExistsError):
+            os.close(os.open(folder / _HOST_SHUTDOWN, flags, 0o644))
 
 
 def overrule_last_word(kubelet: Path, pod_uid: str, message: str) -> None:

@@ -60,6 +60,11 @@ class LauncherOptions:
         return f"{self.public_directory}/final.json"
 
     @property
+    def host_shutdown_path(self) -> str:
+        """A file that the host puts there before it asks for the end because it goes down."""
+        return f"{self.public_directory}/host-shutdown"
+
+    @property
     def private_directory(self) -> str:
         """The Pod's volume `private`."""
         return f"{self.root}/var/run/kubevirt-private"

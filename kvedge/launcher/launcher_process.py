@@ -16,6 +16,7 @@ from typing import Final
 from kvedge.launcher.launcher_options import LauncherOptions
 from kvedge.launcher.libvirt_setup import prepare_environment, prepare_root
 from kvedge.launcher.log_files import BoundedLogs
+from kvedge.launcher.monitor import FAILED
 from kvedge.launcher.preparation_process import PreparationProcess
 from kvedge.launcher.process_memory import limit_arenas, load_grpc, load_shared
 from kvedge.runtime.logs import set_up_logs
@@ -88,8 +89,13 @@ def _serve(options: LauncherOptions, preparation: PreparationProcess | None) -> 
     server.stop()
     if preparation is not None:
         preparation.stop()
-    log.info("done", extra={"facts": {"exit_code": verdict.exit_code}})
-    return verdict.exit_code
+    code = verdict.exit_code
+    if stopping.is_set() and os.path.exists(options.host_shutdown_path):
+        # The guest did not end by itself: what runs again after a failure is to run again with the host.
+        log.info("the host goes down: this run counts as failed")
+        code = FAILED
+    log.info("done", extra={"facts": {"exit_code": code}})
+    return code
 
 
 def _end_with(failure: threading.ExceptHookArgs) -> None:

@@ -172,6 +172,16 @@ def test_sigterm_shuts_a_guest_down_that_listens(disk_pod: LauncherPod) -> None:
     assert disk_pod.wait_exit() == 0
 
 
+def test_a_run_that_the_host_ended_as_it_goes_down_has_failed(disk_pod: LauncherPod) -> None:
+    disk_pod.sync(disk_vmi(disk_pod), network=True)
+    disk_pod.guest_facts()
+    # As node_shutdown does; by then no handler is there.
+    (disk_pod.directory / "public" / "host-shutdown").touch()
+    kill(disk_pod.monitor_pid(), signal.SIGTERM)
+    assert disk_pod.wait_state(m.DOMAIN_STATE_SHUTOFF).reason == m.DOMAIN_REASON_SHUTDOWN
+    assert disk_pod.wait_exit() == 1
+
+
 def test_a_guest_keeps_running_while_its_launcher_is_replaced(disk_pod: LauncherPod) -> None:
     pod = disk_pod
     pod.sync(disk_vmi(pod), network=True)

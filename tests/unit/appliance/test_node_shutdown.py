@@ -86,7 +86,7 @@ def test_those_that_end_have_failed_by_their_hosts_end_and_those_that_do_not_are
     assert codes == [-signal.SIGTERM, -signal.SIGKILL]
     assert [json.loads(path.read_text())["message"] for path in words] == [MESSAGE, MESSAGE]
     assert told.index("shop/polite is down") < told.index("shop/stubborn is down")
-    assert os.listdir(words[0].parent) == ["final.json"]
+    assert sorted(os.listdir(words[0].parent)) == ["final.json", "host-shutdown"]
 
 
 def test_a_process_that_has_a_launcher_s_number_by_now_is_left_alone(tmp_path: Path) -> None:
