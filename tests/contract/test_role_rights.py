@@ -123,10 +123,8 @@ def _live_a_life(server: EitherServer, handler: KubeClient) -> None:
     _call(server, namespace, "stop")
     wait_until(lambda: node.pods() == [] or node.pods()[0].metadata.deletion_timestamp, "the Pod ends")
     node.ends(pod)
+    handler.patch(VirtualMachineInstance, namespace, "web", MergePatch({"status": {"phase": "Succeeded"}}))
     node.removes(pod)
-    handler_says = MergePatch({"status": {"phase": "Succeeded"}})
-    if handler.list(VirtualMachineInstance, namespace):
-        handler.patch(VirtualMachineInstance, namespace, "web", handler_says)
     wait_until(lambda: not server.admin.list(VirtualMachineInstance, namespace), "the run ends")
     server.admin.delete(VirtualMachine, namespace, "web")
     wait_until(lambda: not server.admin.list(VirtualMachine, namespace), "the VM is gone")
