@@ -12,6 +12,7 @@ import os
 import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,8 @@ import pytest
 import yaml
 
 from kvedge.kube.kube_client import KubeClient
+from kvedge.resources.role_users import API_GROUP, API_USER
+from kvedge.runtime.certificate_requests import new_request
 from tests.support.altered_program import alter_program
 from tests.support.built_program import built_program
 from tests.support.cluster_signer import ClusterSigner
@@ -36,6 +39,7 @@ ADMIN = "etc/rancher/k3s/k3s.yaml"
 KUBELET = "var/lib/rancher/k3s/agent/kubelet.kubeconfig"
 MANIFEST = "var/lib/rancher/k3s/server/manifests/kvedge.yaml"
 UNIT = "kvedge-node.service"
+RENEWAL = "kvedge-renew.timer"
 VM = """
 apiVersion: kubevirt.io/v1
 kind: VirtualMachine
@@ -240,6 +244,34 @@ def test_a_second_run_changes_nothing_and_what_the_operator_decides_counts(clust
     )
 
 
+def test_certificates_of_roles_are_renewed_by_a_timer_under_the_roles_that_run(cluster: Cluster) -> None:
+    host, before = cluster.host, main_pid(cluster)
+    assert host.out("systemctl", "is-active", RENEWAL) == "active"
+    assert host.out("systemctl", "is-enabled", RENEWAL) == "enabled"
+    key = host.out("sha256sum", "/etc/kvedge/roles/api")
+    host.run("systemctl", "start", "kvedge-renew.service")
+    assert host.out("sha256sum", "/etc/kvedge/roles/api") == key
+    path = host.root / "etc/kvedge/roles/api"
+    document = yaml.safe_load(path.read_text())
+    asked = new_request(API_USER, [API_GROUP])
+    ending = cluster.server.authority.certify(asked.request, timedelta(days=50))
+    document["users"][0]["user"] = {
+        "client-certificate-data": base64.b64encode(ending).decode(),
+        "client-key-data": base64.b64encode(asked.key).decode(),
+    }
+    path.write_text(yaml.safe_dump(document))
+    assert "run `kvedge user renew`" in host.out("kvedge", "status")
+    host.run("systemctl", "start", "kvedge-renew.service")
+    assert "/etc/kvedge/roles/api: kvedge:api, renewed" in host.journal("--unit=kvedge-renew.service", "--output=cat")
+    assert host.out("stat", "-c", "%a", "/etc/kvedge/roles/api") == "600"
+    wait_until(lambda: "new credentials are in use" in host.journal(f"--unit={UNIT}"), "the role has taken it up", 60)
+    assert main_pid(cluster) == before
+    host.run("systemctl", "stop", RENEWAL)
+    assert f"{RENEWAL} is inactive" in host.out("kvedge", "status")
+    host.run("systemctl", "start", RENEWAL)
+    assert host.out("kvedge", "status", "--strict").endswith("healthy")
+
+
 def test_an_upgrade_serves_the_cluster_with_the_new_version_and_keeps_credentials(cluster: Cluster) -> None:
     host = cluster.host
     alter_program(built_program(), host.root / "root/newer", {"lib/kvedge/__init__.pyc": (b"0.1.0", b"0.1.1")})
@@ -263,6 +295,8 @@ def test_an_agent_needs_only_what_its_kubelet_has_to_run_a_handler(cluster: Clus
     host = cluster.host
     assert f"installed: agent {cluster.node}" in host.out("kvedge", "install", "--role", "agent")
     assert not host.run("ls", "/etc/kvedge/roles", check=False).stdout
+    # Its distribution renews what it speaks with.
+    assert host.run("systemctl", "is-active", RENEWAL, check=False).stdout.strip() == "inactive"
     # Nothing of a server's is left for its k3s to apply.
     assert host.out("ls", "-A", f"/{Path(MANIFEST).parent}") == ""
     assert_runs_only_a_handler(cluster)
