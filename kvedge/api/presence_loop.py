@@ -42,7 +42,6 @@ class Presence:
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
         self._appears = False
-        self._told: JsonObject | None = None
 
     def start(self) -> None:
         """Begin to look after it."""
@@ -70,8 +69,6 @@ class Presence:
         """
         with self._lock:
             self._appears = True
-            # Whoever has changed the Endpoints object meanwhile is found out.
-            self._told = None
             return self._round()
 
     def stay_away(self) -> None:
@@ -142,10 +139,8 @@ class Presence:
         return True
 
     def _tell(self, slices: list[JsonObject]) -> None:
-        """The same in core/v1 Endpoints, when it changes."""
+        """The same in core/v1 Endpoints."""
         wanted = endpoints([item for item in slices if serves(item)])
-        if wanted.body == self._told:
-            return
         try:
             there: JsonObject | None = self._client.request("GET", wanted.path)
         except NotFound:
@@ -153,7 +148,6 @@ class Presence:
         planned = plan_write(wanted.body, there)
         if planned is not None:
             self._write(wanted, planned)
-        self._told = wanted.body
 
     def _write(self, document: Document, planned: JsonObject) -> None:
         if planned["metadata"].get("resourceVersion"):

@@ -43,7 +43,9 @@ def plan_presence(
     others = other_slices(wanted, slices)
     gone = [item for item in others if _is_dead(item, silent) or _is_former(item, wanted)]
     left = [item for item in others if item not in gone]
-    there = next((item for item in slices if name_of(item) == name_of(wanted)), None)
+    # A list's items do not say of which kind they are.
+    kind = {"apiVersion": wanted["apiVersion"], "kind": wanted["kind"]}
+    there = next(({**kind, **item} for item in slices if name_of(item) == name_of(wanted)), None)
     # Alone, nobody is told anything: one server, or one box, does not write for nothing.
     if there is not None and heartbeat_of(there) and not left and covers(there, wanted):
         return PresencePlan(None, gone, left)

@@ -78,19 +78,17 @@ class Registration:
         Raises:
             KubeError: when the API server refuses or does not answer.
         """
-        ours = service(self._endpoint)
-        there = self._read(ours.path) or {}
+        ours, own_slice = service(), endpoint_slice(self._endpoint)
         # With a selector, roles run as Pods, and the cluster knows better than they which of them serve.
-        is_selected = bool(there.get("spec", {}).get("selector"))
-        own_slice = endpoint_slice(self._endpoint)
+        is_selected = bool((self._read(ours.path) or {}).get("spec", {}).get("selector"))
         is_older = False
         for document in documents(self._endpoint, ca_bundle):
-            if document.collection != own_slice.collection:
-                self._write_released(document, is_older=is_older)
-            elif is_selected:
+            if is_selected and document.path in (ours.path, own_slice.path):
                 self.presence.stay_away()
-            else:
+            elif document.path == own_slice.path:
                 is_older = newer_serves(self.presence.appear(), own_slice.body)
+            else:
+                self._write_released(document, is_older=is_older)
         # Not before: what can be kept true is, also with a server that has lost its policies meanwhile.
         self.check_server()
         for document in [*node_restriction(), *controller_restriction()] if self._needs_policies else ():

@@ -122,7 +122,7 @@ def documents(endpoint: Endpoint, ca_bundle: bytes) -> list[Document]:
     """All documents but the Endpoints, in the order in which they are written."""
     return [
         namespace(),
-        service(endpoint),
+        service(),
         endpoint_slice(endpoint),
         bundle(ca_bundle),
         *(api_service(version, ca_bundle) for version in SUBRESOURCE_VERSIONS),
@@ -149,9 +149,9 @@ def bundle(ca_bundle: bytes) -> Document:
     return Document(f"/api/v1/namespaces/{SYSTEM_NAMESPACE}/configmaps", body)
 
 
-def service(endpoint: Endpoint) -> Document:
-    """A Service without a selector: no Pod stands behind it, we write its endpoints ourselves."""
-    port = {"name": _PORT_NAME, "port": _SERVICE_PORT, "protocol": "TCP", "targetPort": endpoint.port}
+def service() -> Document:
+    """A Service without a selector: no Pod stands behind it, we write its endpoints ourselves, each with its port."""
+    port = {"name": _PORT_NAME, "port": _SERVICE_PORT, "protocol": "TCP"}
     body = {
         "apiVersion": "v1",
         "kind": "Service",

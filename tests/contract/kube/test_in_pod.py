@@ -63,7 +63,7 @@ def test_a_service_that_selects_pods_keeps_the_endpoints_that_the_cluster_finds(
     admin, endpoint = either_server.admin, Endpoint("192.0.2.7", 8443, "pod-1")
     with contextlib.suppress(AlreadyExists):
         admin.create(Namespace(metadata=ObjectMeta(name=SYSTEM_NAMESPACE)))
-    wanted = service(endpoint)
+    wanted = service()
     body = {**wanted.body, "spec": {**wanted.body["spec"], "selector": {"app": "kvedge-api"}}}
     admin.request("POST", wanted.collection, body)
     slices = f"/apis/discovery.k8s.io/v1/namespaces/{SYSTEM_NAMESPACE}/endpointslices"

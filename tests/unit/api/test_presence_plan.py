@@ -21,6 +21,8 @@ def written(number: int, heartbeat: str = "2026-01-01T00:00:00.000000Z", instanc
     if heartbeat:
         body["metadata"]["annotations"][HEARTBEAT] = heartbeat
     body["metadata"]["resourceVersion"] = "7"
+    # As an item of a list.
+    del body["apiVersion"], body["kind"]
     return body
 
 
@@ -32,6 +34,7 @@ def test_a_new_role_writes_its_slice_with_a_heartbeat() -> None:
     own = plan().own
     assert own is not None
     assert own["endpoints"] == OWN["endpoints"]
+    assert own["kind"] == "EndpointSlice"
     assert own["metadata"]["annotations"] == {**OWN["metadata"]["annotations"], HEARTBEAT: BEAT}
 
 
@@ -43,6 +46,7 @@ def test_a_role_that_others_see_writes_its_heartbeat_over_what_it_has_read() -> 
     found = plan(written(1), written(2))
     assert found.own is not None
     assert heartbeat_of(found.own) == BEAT
+    assert found.own["kind"] == "EndpointSlice"
     assert found.own["metadata"]["resourceVersion"] == "7"
     assert (found.gone, [name_of(item) for item in found.others]) == ([], ["kvedge-api-server-2-ipv4"])
 

@@ -92,7 +92,7 @@ def test_an_ipv6_address_has_a_slice_of_its_own_family() -> None:
     assert (body["addressType"], body["metadata"]["name"]) == ("IPv6", "kvedge-api-a-ipv6")
 
 
-SERVICE = manifest.service(ENDPOINT).body
+SERVICE = manifest.service().body
 
 
 def test_what_is_missing_is_created() -> None:
@@ -110,7 +110,7 @@ def test_a_changed_port_is_written_and_what_a_server_added_stays() -> None:
     there = copy.deepcopy(SERVICE)
     there["metadata"]["resourceVersion"] = "1"
     there["spec"] |= {"clusterIP": "10.0.0.1"}
-    there["spec"]["ports"][0]["targetPort"] = 1
+    there["spec"]["ports"][0]["port"] = 1
     written = plan_write(SERVICE, there)
     assert written is not None
     assert written["spec"] == {**SERVICE["spec"], "clusterIP": "10.0.0.1"}
