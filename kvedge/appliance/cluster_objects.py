@@ -11,7 +11,7 @@ from typing import Final
 
 from kvedge.api.controller_restriction_manifest import controller_restriction
 from kvedge.api.node_restriction_manifest import node_restriction
-from kvedge.api.registration_manifest import SUBRESOURCE_VERSIONS, api_service, mutating_webhooks, validating_webhooks
+from kvedge.api.registration_manifest import mutating_webhooks, validating_webhooks
 from kvedge.kube.errors import NotFound
 from kvedge.kube.kube_client import KubeClient
 from kvedge.resources.cluster_manifest import applied_documents
@@ -51,7 +51,7 @@ def apply_documents(client: KubeClient) -> int:
 
 
 def remove_registration(client: KubeClient) -> Iterator[str]:
-    """Take webhooks, APIServices, policies and rights out, in this order; yields the path of each that was there.
+    """Take webhooks, policies and rights out, in this order; yields the path of each that was there.
 
     The namespace stays, with the KubeVirt object in it, and so do CRDs: with them all VMs would go.
 
@@ -59,7 +59,6 @@ def remove_registration(client: KubeClient) -> Iterator[str]:
         KubeError: when the API server refuses or does not answer.
     """
     registered = [mutating_webhooks(b""), validating_webhooks(b"")]
-    registered += [api_service(version, b"") for version in SUBRESOURCE_VERSIONS]
     # The bindings first: without them the policies judge nobody.
     registered += reversed([*node_restriction(), *controller_restriction()])
     applied = [_path(document) for document in reversed(applied_documents()) if document["kind"] != "Namespace"]
@@ -72,7 +71,7 @@ def remove_registration(client: KubeClient) -> Iterator[str]:
 
 
 def other_nodes(client: KubeClient, own: str) -> list[str]:
-    """The names of other nodes on which kvedge serves.
+    """The names of other nodes on which a handler takes VMs.
 
     Raises:
         KubeError: when the API server refuses or does not answer.

@@ -342,30 +342,7 @@ def left_on_node(settings: Settings, layout: Layout) -> list[Path]:
     return [path for path in places if path.is_file()]
 
 
-def leave_cluster(settings: Settings, layout: Layout, *, purge: bool) -> None:
-    """Say what stays in the cluster, or remove it; when it does not answer, what is left there is told."""
+def administrator(settings: Settings, layout: Layout) -> tuple[Path | None, str]:
+    """The administrator's kubeconfig on this host, if there is one, and this node's name."""
     found = _Found(settings, layout)
-    stays = "webhooks, APIServices, policy and rights of kvedge"
-    if found.admin is None:
-        return
-    if not purge:
-        click.echo(
-            f"kept in the cluster: {stays}, and all VMs; until kvedge runs on a server again, VMs cannot be written"
-            " (--purge takes all but VMs out)"
-        )
-        return
-    from kvedge.appliance.cluster_objects import other_nodes, remove_registration
-    from kvedge.kube.connection_settings import KubeconfigError
-    from kvedge.kube.errors import KubeError
-
-    try:
-        client = admin_client(found.admin)
-        if others := other_nodes(client, found.node):
-            click.echo(f"kept in the cluster: {stays}, as kvedge serves on {', '.join(others)}")
-            return
-        for path in remove_registration(client):
-            click.echo(f"remove from the cluster {path}")
-    except (KubeError, KubeconfigError) as error:
-        click.echo(f"left in the cluster: {stays}, as it does not answer: {error}", err=True)
-        return
-    click.echo("kept in the cluster: the kinds and their VMs, and the namespace kvedge-system")
+    return found.admin, found.node

@@ -70,7 +70,8 @@ def uninstall(config: Path | None, data_dir: str | None, purge: bool, grace: flo
     _need_root("uninstall")
     settings = load_settings(config_path(config), os.environ, {"data_dir": data_dir})
     from kvedge.appliance.installation import InstallError
-    from kvedge.cli.cluster_node import leave_cluster, left_on_node, unload_launcher_image
+    from kvedge.cli.cluster_leave import leave_cluster
+    from kvedge.cli.cluster_node import left_on_node, unload_launcher_image
 
     operators = _operators(config, data_dir)
     role = role_here(settings)
@@ -78,9 +79,10 @@ def uninstall(config: Path | None, data_dir: str | None, purge: bool, grace: flo
         _refuse_while_guests_run(settings)
 
     def end_guests() -> None:
+        if role != "standalone":
+            # Also when it is run again, for what others still needed the first time.
+            leave_cluster(operators.settings, made.layout, was_server=role == "server", purge=purge)
         if role in ("server", "agent"):
-            # The daemon does not run any more, which would write all of it anew.
-            leave_cluster(operators.settings, made.layout, purge=purge)
             unload_launcher_image(operators.settings, made.layout)
         elif settings.data_path.is_dir():
             from kvedge.cli.killall_verb import end_all
@@ -172,6 +174,10 @@ def _install(role: Role | None, config: Path | None, data_dir: str | None, *, dr
 
         load_launcher_image(node)
     what = f"kubeconfig {made.kubeconfig}" if chosen == "standalone" else f"{chosen} {made.node}"
+    if here == "server" and chosen == "agent":
+        from kvedge.cli.cluster_leave import leave_cluster
+
+        leave_cluster(_operators(config, data_dir).settings, made.layout, was_server=True, purge=False)
     click.echo(f"{outcome}: {what}; see `kvedge status`")
 
 

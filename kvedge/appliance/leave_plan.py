@@ -1,0 +1,74 @@
+"""What goes out of a cluster with a node that leaves kvedge, and what its operator is told.
+
+Called by uninstalling, and when a server becomes an agent. Pure. An APIService that nobody serves keeps Kubernetes from
+ending any namespace of the cluster, so that it goes with the last server. Webhooks stay as long as anything of kvedge
+may run: they fail closed, and what they would not let by must not be written under a guest's feet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+_KEPT: Final = "kept in the cluster: webhooks, policies and rights of kvedge"
+
+
+@dataclass(frozen=True, slots=True)
+class Others:
+    """Who else is of kvedge in the cluster.
+
+    `servers` are api roles that answer, `silent` those that do not, `nodes` have a handler.
+    """
+
+    servers: Sequence[str] = ()
+    silent: Sequence[str] = ()
+    nodes: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Leaving:
+    """What is taken out, and what is told.
+
+    `calls` is that which brings calls to the api role, APIServices and endpoints; `registration` is all else but VMs.
+    """
+
+    calls: bool
+    registration: bool
+    told: str
+
+
+def plan_leaving(others: Others, *, purge: bool) -> Leaving:
+    """With a server that answers, nothing; else the calls; and all the rest when that is wanted and nobody is left."""
+    if others.servers:
+        return Leaving(False, False, f"{_KEPT}, and its APIServices, as it serves on {_names(others.servers)}")
+    silent = (
+        f" No answer came from {_names(others.silent)}, which registers anew where it runs." if others.silent else ""
+    )
+    if not purge:
+        return Leaving(
+            True,
+            False,
+            f"{_KEPT}, and all VMs. Until kvedge runs on a server again, VMs cannot be created, changed or started, and"
+            " one that is deleted, or its namespace, ends only then; other namespaces can be deleted (--purge takes all"
+            f" but VMs out).{silent}",
+        )
+    if others.nodes or others.silent:
+        why = [f"handlers are on {_names(others.nodes)}"] if others.nodes else []
+        why += [f"no answer came from {_names(others.silent)}"] if others.silent else []
+        return Leaving(
+            True,
+            False,
+            f"{_KEPT}, and all VMs, as {' and '.join(why)}: uninstall kvedge there, then run `uninstall --purge` here"
+            " again. Until then VMs cannot be created or changed",
+        )
+    return Leaving(
+        True,
+        True,
+        "kept in the cluster: the kinds and their VMs, and the namespace kvedge-system. Nobody judges any more what is"
+        " written of VMs; one that is to run is judged when kvedge is there again",
+    )
+
+
+def _names(names: Sequence[str]) -> str:
+    return ", ".join(names)

@@ -1,0 +1,70 @@
+"""What happens in a cluster when a node of it leaves kvedge, or is no server any more; and what is told of it.
+
+Called by install_verbs when kvedge's daemon has stopped, which would write all of it anew. Asks the cluster with the
+administrator's kubeconfig.
+"""
+
+from __future__ import annotations
+
+from itertools import chain
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from kvedge.cli.cluster_node import admin_client, administrator
+
+if TYPE_CHECKING:
+    from kvedge.appliance.layout import Layout
+    from kvedge.appliance.leave_plan import Leaving
+    from kvedge.kube.kube_client import KubeClient
+    from kvedge.runtime.settings import Settings
+
+_BY_HAND: Final = (
+    "if no other server runs kvedge, no namespace of the cluster can be deleted until somebody runs, with an"
+    " administrator's kubeconfig: kubectl delete --ignore-not-found apiservice v1.subresources.kubevirt.io"
+    " v1alpha3.subresources.kubevirt.io"
+)
+
+
+def leave_cluster(settings: Settings, layout: Layout, *, was_server: bool, purge: bool) -> None:
+    """Take out what nobody serves any more, with `purge` all but VMs, and say what stays.
+
+    When the cluster does not answer, what is left there is told.
+    """
+    from kvedge.kube.connection_settings import KubeconfigError
+    from kvedge.kube.errors import KubeError
+
+    if not was_server and not purge:
+        return
+    admin, node = administrator(settings, layout)
+    if admin is None:
+        if was_server:
+            click.echo(f"left in the cluster: all of kvedge, as no administrator's kubeconfig is here; {_BY_HAND}")
+        return
+    try:
+        leave(admin_client(admin), node, purge=purge)
+    except (KubeError, KubeconfigError) as error:
+        click.echo(f"left in the cluster: all of kvedge, as it does not answer: {error}; {_BY_HAND}", err=True)
+
+
+def leave(client: KubeClient, node: str, *, purge: bool) -> Leaving:
+    """Do it, by a client; returns what was planned.
+
+    Raises:
+        KubeError: when the API server refuses or does not answer.
+    """
+    from kvedge.appliance.cluster_objects import other_nodes, remove_registration
+    from kvedge.appliance.cluster_servers import answers, other_servers, remove_calls, remove_endpoint
+    from kvedge.appliance.leave_plan import Others, plan_leaving
+
+    heard: dict[bool, list[str]] = {True: [], False: []}
+    for server in other_servers(client, node):
+        heard[answers(server)].append(str(server))
+    plan = plan_leaving(Others(heard[True], heard[False], other_nodes(client, node)), purge=purge)
+    steps = [remove_endpoint(client, node)]
+    steps += [remove_calls(client)] if plan.calls else []
+    steps += [remove_registration(client)] if plan.registration else []
+    for path in chain.from_iterable(steps):
+        click.echo(f"remove from the cluster {path}")
+    click.echo(plan.told)
+    return plan
