@@ -220,6 +220,25 @@ def test_a_killed_monitor_takes_its_guest_along_and_the_vm_comes_back_once(box: 
     assert len(box.qemu_pids(second.metadata.uid)) == 1
 
 
+def test_a_pod_that_is_deleted_by_force_takes_its_guest_along_and_the_vm_comes_back_once(box: Box, name: str) -> None:
+    box.apply(small_vm(name, IMAGE))
+    first = box.wait_phase(name, "Running")
+    (pod,) = box.pods(first)
+    # It does not hear that it is to end.
+    os.kill(*box.qemu_pids(first.metadata.uid), signal.SIGSTOP)
+    box.client.delete(Pod, "default", pod.metadata.name, grace_seconds=0)
+
+    def second_run() -> VirtualMachineInstance | None:
+        before, vmi = box.qemu_pids(first.metadata.uid), box.vmi(name)
+        if vmi is None or vmi.metadata.uid == first.metadata.uid:
+            return None
+        assert before == []
+        return vmi if vmi.status.phase == "Running" else None
+
+    second = wait_until(second_run, "the VM runs again", 120)
+    assert len(box.qemu_pids(second.metadata.uid)) == 1
+
+
 def test_a_guest_that_powers_off_stays_off_with_rerun_on_failure(box: Box, name: str) -> None:
     box.apply(small_vm(name, IMAGE, run_strategy="RerunOnFailure"))
     vmi = box.wait_phase(name, "Running")
