@@ -1,4 +1,4 @@
-"""kvedge's roles on a real API server with the rights of k3s/rbac and no others: nothing that they do is refused.
+"""kvedge's roles on a real API server with the rights of k3s/rbac: nothing that they do is refused, and none is idle.
 
 The server's audit log tells what they asked for. The embedded API evaluates the same table; both are asked the same
 questions here, right by right.
@@ -18,6 +18,7 @@ from kvedge.kube.errors import KubeError
 from kvedge.kube.events import EventRecorder
 from kvedge.kube.kube_client import KubeClient
 from kvedge.kube.patches import MergePatch
+from kvedge.resources.codec import JsonObject
 from kvedge.resources.core import Event, Node
 from kvedge.resources.meta import ObjectMeta
 from kvedge.resources.names import HANDLER_ADDRESS
@@ -37,7 +38,8 @@ from tests.contract.controller.played_node import NODE, PlayedNode
 from tests.support.api_servers import Kubectl
 from tests.support.echo_door import EchoDoor
 from tests.support.either_server import EMBEDDED, REAL, EitherServer, running
-from tests.support.kube_apiserver import RealApiServer, reachable_address
+from tests.support.kube_apiserver import RealApiServer, RoleCall, reachable_address
+from tests.support.role_rights import unused_rights
 from tests.support.waiting import wait_until
 from tests.unit.api.reviews import small_vmi, vm_of
 from tests.unit.controller.builders import CONFIG
@@ -45,7 +47,44 @@ from tests.unit.controller.builders import CONFIG
 pytestmark = pytest.mark.contract
 _REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 _START = "/apis/subresources.kubevirt.io/v1/namespaces/{}/virtualmachines/web/{}"
+_PAUSE = "/apis/subresources.kubevirt.io/v1/namespaces/{}/virtualmachineinstances/web/pause"
 _USERS = {CONTROLLER_GROUP: CONTROLLER_USER, API_GROUP: API_USER, HANDLER_GROUP: handler_user(NODE)}
+
+
+# What one short life of a VM does not ask for, by the reason.
+_USED_ELSEWHERE = {
+    "a later version, or another authority, changes what is registered": (
+        "kvedge:apis: update apiservices.apiregistration.k8s.io",
+        "kvedge:apis: update configmaps in kvedge-system",
+        "kvedge:apis: update mutatingwebhookconfigurations.admissionregistration.k8s.io",
+        "kvedge:apis: update secrets kvedge-ca in kvedge-system",
+        "kvedge:apis: update services in kvedge-system",
+        "kvedge:apis: update validatingadmissionpolicies.admissionregistration.k8s.io",
+        "kvedge:apis: update validatingadmissionpolicybindings.admissionregistration.k8s.io",
+        "kvedge:apis: update validatingwebhookconfigurations.admissionregistration.k8s.io",
+    ),
+    "a server comes again at another address, or goes": (
+        "kvedge:apis: delete endpointslices.discovery.k8s.io in kvedge-system",
+        "kvedge:apis: update endpoints in kvedge-system",
+        "kvedge:apis: update endpointslices.discovery.k8s.io in kvedge-system",
+    ),
+    "a cluster without what this one begins with": (
+        "kvedge:apis: create customresourcedefinitions.apiextensions.k8s.io",
+        "kvedge:apis: create namespaces",
+    ),
+    "the API server asks for these itself, when a request is approved and signed": (
+        "kvedge:apis: approve signers.certificates.k8s.io kvedge.io/handler-serving",
+        "kvedge:apis: sign signers.certificates.k8s.io kvedge.io/handler-serving",
+    ),
+    "a request for a certificate is left over": ("kvedge:apis: delete certificatesigningrequests.certificates.k8s.io",),
+    "somebody forwards a port to a guest": ("kvedge:apis: read pods",),
+    "a node is lost, and an event counted up": ("kvedge:controllers: patch events", "kvedge:controllers: patch nodes"),
+    "the handler is played here: its own loops need a kubelet and QEMU": (
+        "kvedge:handlers: read kubevirts.kubevirt.io",
+        "kvedge:handlers: read nodes",
+        "kvedge:handlers: read virtualmachineinstances.kubevirt.io",
+    ),
+}
 
 
 @pytest.fixture(scope="module", params=[EMBEDDED, REAL])
@@ -80,9 +119,9 @@ def handler(server: EitherServer) -> Iterator[KubeClient]:
     client.close()
 
 
-def test_no_role_is_refused_what_it_does(
-    server: EitherServer, api: ApiRole, controller: ControllerRole, handler: KubeClient
-) -> None:
+@pytest.fixture(scope="module")
+def calls(server: EitherServer, api: ApiRole, controller: ControllerRole, handler: KubeClient) -> list[RoleCall]:
+    """What the roles have asked of a real server while a VM lived; nothing is told by the embedded one."""
     server.admin.create(Node(metadata=ObjectMeta(name=NODE)))
     relay = RelayService(handler, RelayConfig(NODE), EchoDoor())
     relay.start()
@@ -92,10 +131,21 @@ def test_no_role_is_refused_what_it_does(
     relay.stop()
     assert controller.failure() is None
     assert api.failure() is None
-    if isinstance(server.server, RealApiServer):
-        calls = server.server.role_calls()
+    return server.server.role_calls() if isinstance(server.server, RealApiServer) else []
+
+
+def test_no_role_is_refused_what_it_does(server: EitherServer, calls: list[RoleCall]) -> None:
+    if server.kind == REAL:
         assert {call.group for call in calls} == set(ROLE_RIGHTS)
-        assert [call for call in calls if call.code in (401, 403)] == []
+    assert [call for call in calls if call.code in (401, 403)] == []
+
+
+def test_no_role_has_a_right_that_it_never_uses(server: EitherServer, calls: list[RoleCall]) -> None:
+    elsewhere = {each for rights in _USED_ELSEWHERE.values() for each in rights}
+    assert elsewhere <= unused_rights([]), "the list names what is no right any more"
+    if server.kind == REAL:
+        idle = unused_rights(calls) - elsewhere
+        assert not idle, "\n".join(sorted(idle))
 
 
 def _live_a_life(server: EitherServer, handler: KubeClient) -> None:
@@ -120,7 +170,8 @@ def _live_a_life(server: EitherServer, handler: KubeClient) -> None:
     wait_until(lambda: _is_told(server, namespace), "the handler's Event is there")
     events.stop()
     node.becomes_ready(pod)
-    _call(server, namespace, "stop")
+    server.admin.request("PUT", _PAUSE.format(namespace), {})
+    _call(server, namespace, "stop", {"gracePeriod": 5})
     wait_until(lambda: node.pods() == [] or node.pods()[0].metadata.deletion_timestamp, "the Pod ends")
     node.ends(pod)
     handler.patch(VirtualMachineInstance, namespace, "web", MergePatch({"status": {"phase": "Succeeded"}}))
@@ -128,6 +179,10 @@ def _live_a_life(server: EitherServer, handler: KubeClient) -> None:
     wait_until(lambda: not server.admin.list(VirtualMachineInstance, namespace), "the run ends")
     server.admin.delete(VirtualMachine, namespace, "web")
     wait_until(lambda: not server.admin.list(VirtualMachine, namespace), "the VM is gone")
+    vm["spec"]["runStrategy"] = "Halted"
+    server.admin.request("POST", VirtualMachine.KIND.path(namespace), vm)
+    _call(server, namespace, "start")
+    server.admin.delete(VirtualMachine, namespace, "web")
 
 
 def _answers(server: EitherServer) -> bool:
@@ -138,8 +193,8 @@ def _answers(server: EitherServer) -> bool:
     return True
 
 
-def _call(server: EitherServer, namespace: str, verb: str) -> None:
-    server.admin.request("PUT", _START.format(namespace, verb), {})
+def _call(server: EitherServer, namespace: str, verb: str, options: JsonObject | None = None) -> None:
+    server.admin.request("PUT", _START.format(namespace, verb), options or {})
 
 
 def _is_told(server: EitherServer, namespace: str) -> bool:
