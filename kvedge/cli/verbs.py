@@ -72,7 +72,7 @@ _HOST: Final[dict[str, Verb]] = {
     "doctor": Verb("doctor_verb", "Check whether this host can run VMs; each finding comes with its remedy."),
     "host-shutdown": Verb(
         "host_shutdown_verb",
-        "Shut all guests of this box down, each within its own grace period; they run again when the box does.",
+        "Shut all guests of this host down, each within its own grace period; they run again when the host does.",
     ),
     "bundle": Verb("bundle_verbs", "Pack program, images and manifests for a site into one file, and use it there."),
     "state": Verb("state_verbs", "Copy, put back and check what makes a box: objects, authorities, certificates."),
