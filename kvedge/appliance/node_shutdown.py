@@ -68,8 +68,7 @@ def shut_down_launchers(
     with ExitStack() as stack:
         waiting = dict(_opened(launchers, stack, proc))
         for descriptor, launcher in waiting.items():
-            progress(f"shutting down {launcher.title}")
-            announce_host_shutdown(kubelet, launcher.pod_uid)
+            progress(f"shutting down {launcher.title}{_announced(kubelet, launcher.pod_uid)}")
             _send(descriptor, signal.SIGTERM)
         _wait(waiting, longest, kubelet, progress)
         killed = sorted(launcher.title for launcher in waiting.values())
@@ -114,6 +113,15 @@ def _wait(waiting: dict[int, PodLauncher], seconds: float, kubelet: Path, progre
             poll.unregister(descriptor)
             launcher = waiting.pop(descriptor)
             progress(f"{launcher.title} is down{_overruled(kubelet, launcher.pod_uid)}")
+
+
+def _announced(kubelet: Path, pod_uid: str) -> str:
+    try:
+        announce_host_shutdown(kubelet, pod_uid)
+    except OSError as error:
+        # A disk may be full; guests are shut down all the same.
+        return f", which cannot be told why: {error.strerror}"
+    return ""
 
 
 def _overruled(kubelet: Path, pod_uid: str) -> str:

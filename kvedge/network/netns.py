@@ -24,8 +24,8 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-# A path such as /run/netns/name, or an open descriptor of one: by far the better for a process's, whose number becomes
-# another one's when it ends.
+# A path such as /run/netns/name, or an open descriptor. A process's own is never named by a path: its number is given
+# to another one when it has ended.
 NetnsRef = str | os.PathLike[str] | int
 
 RUN_DIRECTORY: Final = Path("/run/netns")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
@@ -9,6 +10,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+from kvedge.appliance import node_shutdown
 from kvedge.appliance.node_shutdown import MESSAGE, PodLauncher, pod_launchers, shut_down_launchers
 
 UID = "0d2b9d9c-4d1f-4d53-9b3c-6f1b3a0a8f6e"
@@ -118,3 +122,25 @@ def test_a_last_word_that_cannot_be_replaced_keeps_nobody_from_being_shut_down(t
             one.communicate()
     assert json.loads(honest.read_text())["message"] == MESSAGE
     assert "shop/0d2b is down, and its last word stays: Is a directory" in told
+
+
+def test_a_full_disk_keeps_nobody_from_being_shut_down(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    for call in ("announce_host_shutdown", "overrule_last_word"):
+        monkeypatch.setattr(node_shutdown, call, full)
+    running = child("")
+    told: list[str] = []
+    in_pod(tmp_path / "proc", running.pid, UID)
+    try:
+        launchers = [PodLauncher("shop/web", running.pid, UID)]
+        assert shut_down_launchers(launchers, tmp_path, 10.0, told.append, tmp_path / "proc") == []
+    finally:
+        running.kill()
+        running.communicate()
+    assert running.returncode == -signal.SIGTERM
+    assert told == [
+        "shutting down shop/web, which cannot be told why: No space left on device",
+        "shop/web is down, and its last word stays: No space left on device",
+    ]
