@@ -293,7 +293,13 @@ def assert_runs_only_a_handler(cluster: Cluster) -> None:
 
 def test_an_agent_needs_only_what_its_kubelet_has_to_run_a_handler(cluster: Cluster) -> None:
     host = cluster.host
-    assert f"installed: agent {cluster.node}" in host.out("kvedge", "install", "--role", "agent")
+    said = host.out("kvedge", "install", "--role", "agent")
+    assert f"installed: agent {cluster.node}" in said
+    # It was the last server: an APIService that nobody serves would keep namespaces from ending.
+    assert "remove from the cluster /apis/apiregistration.k8s.io/v1/apiservices/v1.subresources.kubevirt.io" in said
+    assert "Until kvedge runs on a server again, VMs cannot be created" in said
+    assert "subresources.kubevirt" not in cluster.kubectl("get", "apiservices", "-o", "name")
+    cluster.kubectl("get", "validatingwebhookconfiguration/kvedge")
     assert not host.run("ls", "/etc/kvedge/roles", check=False).stdout
     # Its distribution renews what it speaks with.
     assert host.run("systemctl", "is-active", RENEWAL, check=False).stdout.strip() == "inactive"
