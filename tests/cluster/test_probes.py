@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 
 import pytest
@@ -53,9 +52,7 @@ def probed(own_machine: None, cluster: LocalCluster) -> Iterator[LocalCluster]:
 
 def endpoints(cluster: LocalCluster) -> list[bool]:
     """Which of the Service's endpoints are ready."""
-    label = "kubernetes.io/service-name=page"
-    slices = json.loads(cluster.kubectl("get", "endpointslices", "-l", label, "-o", "json").stdout)["items"]
-    return [entry["conditions"]["ready"] for item in slices for entry in item["endpoints"] or []]
+    return [entry.ready for entry in cluster.endpoints("page")]
 
 
 def test_a_guest_is_behind_its_service_when_its_page_is_there(probed: LocalCluster) -> None:

@@ -6,6 +6,7 @@ Everything here goes through the cluster's API server: nothing needs a way from 
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import subprocess
 import tempfile
@@ -32,6 +33,16 @@ GUEST_IMAGE = "kvedge.local/test-guest:1"
 # Nothing but the shell's own words, as a node need not have more.
 _EACH_QEMU = 'for p in /proc/[0-9]*; do read -r name <$p/comm && case $name in qemu*) {} "${{p#/proc/}}";; esac; done'
 _ANSWER_SECONDS = 3.0
+
+
+@dataclass(frozen=True, order=True)
+class ServiceEndpoint:
+    """One address behind a Service, as its EndpointSlices tell."""
+
+    address: str
+    port: int
+    ready: bool
+    pod: str = ""
 
 
 @dataclass
@@ -144,6 +155,23 @@ class Cluster:
         self.kubectl("delete", "vm", name, "--ignore-not-found", "--wait=false")
         self.wait_gone(name)
         wait_until(lambda: not self.pods_of(name), "no Pod", 60)
+
+    def endpoints(self, service: str, namespace: str = "") -> list[ServiceEndpoint]:
+        """Where a Service leads."""
+        where = ("--namespace", namespace or self.namespace, "--selector", f"kubernetes.io/service-name={service}")
+        slices = json.loads(self.kubectl("get", "endpointslices", *where, "--output", "json").stdout)["items"]
+        return sorted(
+            ServiceEndpoint(
+                address,
+                port["port"],
+                entry.get("conditions", {}).get("ready", True),
+                (entry.get("targetRef") or {}).get("name", ""),
+            )
+            for found in slices
+            for port in found["ports"] or []
+            for entry in found["endpoints"] or []
+            for address in entry["addresses"]
+        )
 
     def in_launcher(self, pod: Pod, *command: str, check: bool = True) -> str:
         """What a program says that is run in a launcher, as its user."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import json
+import shutil
 import signal
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,17 +16,19 @@ from typing import IO
 
 from kvedge.kube.errors import NotFound
 from kvedge.resources.core import Node
-from kvedge.resources.names import SCHEDULABLE
+from kvedge.resources.names import SCHEDULABLE, SYSTEM_NAMESPACE
 from kvedge.resources.vmi import VirtualMachineInstance
 from tests.support.box import CHECKOUT, processes
 from tests.support.cluster.any_cluster import Cluster
 from tests.support.cluster.control_plane import ControlPlane
 from tests.support.cluster.guest_image import write_guest_image
 from tests.support.cluster.machine_node import GATEWAY, MachineNode, NodePlace, make_bridge, remove_bridge
+from tests.support.cluster.unit_sandbox import sandboxed
 from tests.support.guest import cache_directory
 from tests.support.waiting import wait_until
 
 SERVER = "n1"
+API_SERVICE = "kvedge-api"
 
 
 @dataclass
@@ -36,6 +39,8 @@ class LocalCluster(Cluster):
     plane: ControlPlane = field(init=False)
     lock: IO[str] | None = None
     nodes: dict[str, MachineNode] = field(default_factory=dict)
+    # Where controller and api are, too.
+    servers: set[str] = field(default_factory=lambda: {SERVER})
 
     @classmethod
     def create(cls, directory: Path, count: int = 2, containerd: Path = Path("/usr/bin")) -> LocalCluster:
@@ -83,21 +88,52 @@ class LocalCluster(Cluster):
         self.start_kvedge(name)
 
     def start_kvedge(self, name: str) -> None:
-        """Start `kvedge node` there: on n1 with all roles, elsewhere with the handler alone."""
+        """Start `kvedge node` there: on a server with all roles, elsewhere with the handler alone."""
         node = self.nodes[name]
         command = [*CHECKOUT, "node", "--kubeconfig", "/etc/kvedge/roles", "--node-name", name, "--emulation", "tcg"]
         command += ["--relay-address", f"{node.place.address}:8186", "--log-level", "debug"]
         # As `install --role agent` has it: the handler speaks as its node; on the server, for once, in its own name.
         command += ["--node-kubeconfig", str(node.kubeconfig)]
-        if name == SERVER:
+        if name in self.servers:
             command += ["--api-address", f"{node.place.address}:8443"]
         else:
             command += ["--node-roles", "handler"]
-        node.spawn("kvedge", *command)
+        node.spawn("kvedge", *sandboxed(command))
 
-    def _give_names(self, node: MachineNode) -> None:
+    def promote(self, name: str) -> None:
+        """Make a node one more server."""
+        self.servers.add(name)
+        roles = self._roles(self.nodes[name])
+        for role in ("controller", "api"):
+            self.cli("user", "role", role, "--output", str(roles / role), "--force")
+        self.restart_kvedge(name)
+        wait_until(lambda: self.serves_api(name), f"the api role of {name} can be reached", 120, 0.2)
+
+    def demote(self, name: str) -> None:
+        """Leave it the handler alone."""
+        self.servers.discard(name)
+        shutil.rmtree(self._roles(self.nodes[name]))
+        self._roles(self.nodes[name])
+        self.restart_kvedge(name)
+
+    def restart_kvedge(self, name: str) -> None:
+        """Start kvedge there anew, whether it runs or not."""
+        if self.nodes[name].is_running("kvedge"):
+            self.nodes[name].end("kvedge")
+        self.start_kvedge(name)
+
+    def serves_api(self, name: str) -> bool:
+        """Whether calls for the api role are sent to this node."""
+        found = self.endpoints(API_SERVICE, SYSTEM_NAMESPACE)
+        return any(entry.address == self.nodes[name].place.address for entry in found)
+
+    def _roles(self, node: MachineNode) -> Path:
         roles = node.directory / "etc/kvedge/roles"
         roles.mkdir(mode=0o700, exist_ok=True)
+        return roles
+
+    def _give_names(self, node: MachineNode) -> None:
+        roles = self._roles(node)
         for role in ("controller", "api", "handler") if node.name == SERVER else ():
             more = ["--node", node.name] if role == "handler" else []
             self.cli("user", "role", role, *more, "--output", str(roles / role), "--force")
