@@ -40,11 +40,10 @@ def own_machine(given: str) -> None:
 def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, given: str) -> Iterator[Cluster]:
     """A cluster with kvedge."""
     if given:
-        terminal = request.config.pluginmanager.get_plugin("terminalreporter")
         directory, image = tmp_path_factory.mktemp("c"), os.environ.get("KVEDGE_TEST_IMAGE", "")
         try:
             with foreign_cluster(given, image, directory) as found:
-                terminal.write_line(f"cluster: that of $KUBECONFIG, {described(given)}, namespace {found.namespace}")
+                say(request, f"cluster: that of $KUBECONFIG, {described(given)}, namespace {found.namespace}")
                 yield found
         except UnfitError as error:
             pytest.fail(f"the cluster of $KUBECONFIG: {error}", pytrace=False)
@@ -54,6 +53,12 @@ def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     local = LocalCluster.create(tmp_path_factory.mktemp("c"), 2, containerd)
     yield local
     local.remove()
+
+
+def say(request: pytest.FixtureRequest, words: str) -> None:
+    """Tell whoever runs the tests, also when they pass."""
+    with request.config.pluginmanager.get_plugin("capturemanager").global_and_fixture_disabled():
+        print(f"\n{words}", flush=True)
 
 
 @pytest.fixture

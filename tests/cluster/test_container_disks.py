@@ -6,8 +6,10 @@ import pytest
 
 from kvedge.controller.image_volume_rules import unable_nodes
 from kvedge.resources.core import Node
+from kvedge.resources.meta import condition
 from tests.support.box import small_vm
 from tests.support.cluster.any_cluster import Cluster
+from tests.support.cluster.guest_image import write_guest_image
 from tests.support.cluster.kvedge_cluster import LocalCluster
 from tests.support.small_images import directory, file, layer, oci_archive
 from tests.support.waiting import wait_until
@@ -26,12 +28,34 @@ def test_the_launcher_has_the_image_s_files_in_a_way_that_the_nodes_can(cluster:
         assert (container.name, container.image, container.restart_policy) == ("volumesystem", cluster.image, "Always")
     else:
         assert pod.spec.init_containers == []
+        (image,) = [volume.image for volume in pod.spec.volumes if volume.image is not None]
+        assert image.reference == cluster.image
     mounted = [line.split() for line in cluster.in_launcher(pod, "/usr/bin/cat", "/proc/self/mountinfo").splitlines()]
     of_tree = [fields for fields in mounted if fields[4] == TREE]
     assert "ro" in of_tree[-1][5].split(",")
     assert cluster.in_launcher(pod, "/usr/bin/ls", f"{TREE}/disk").split() == ["disk.qcow2"]
     cluster.wait_answer("carried")
     cluster.remove_vm("carried")
+
+
+def test_an_image_that_nobody_has_is_said_and_the_vm_runs_once_its_nodes_have_it(own_cluster: LocalCluster) -> None:
+    # Nobody is asked for it: there is no registry on a node's loopback.
+    image = "localhost:1/late:1"
+    own_cluster.apply(small_vm("late", image))
+
+    def complaint() -> str:
+        found = own_cluster.vmi("late")
+        told = condition(found.status.conditions, "Synchronized") if found is not None else None
+        return told.message if told is not None and told.status == "False" else ""
+
+    assert image in wait_until(complaint, "the VMI says what it waits for", 120, 0.2)
+    assert own_cluster.vm("late").status.printable_status in ("ErrImagePull", "ImagePullBackOff")
+    archive = own_cluster.directory / "late.tar"
+    write_guest_image(archive, image)
+    for node in own_cluster.nodes.values():
+        node.import_image(archive)
+    own_cluster.wait_phase("late", "Running")
+    own_cluster.remove_vm("late")
 
 
 def test_a_launcher_s_devices_are_its_user_s_from_its_start(cluster: Cluster) -> None:
@@ -58,17 +82,27 @@ def test_a_pod_is_over_when_its_guest_is_though_the_disk_s_container_goes_on_unt
     cluster.remove_vm("once")
 
 
-def test_an_image_without_a_disk_is_said_in_kubevirts_words(own_cluster: LocalCluster) -> None:
-    image = "kvedge.local/no-disk:1"
+@pytest.mark.parametrize(
+    ("files", "mode", "words"),
+    [
+        (("a.img", "b.img"), 0o644, "more than one file found in folder /disk, only one disk is allowed"),
+        (("a.img",), 0o600, "disk file /disk/a.img is not readable by user 107"),
+    ],
+    ids=["two disks", "root's own disk"],
+)
+def test_an_image_without_a_disk_is_said_with_what_is_wrong(
+    own_cluster: LocalCluster, files: tuple[str, ...], mode: int, words: str
+) -> None:
+    image = f"kvedge.local/no-disk:{mode:o}"
     archive = own_cluster.directory / "no-disk.tar"
-    found = layer([directory("disk", 0o755), file("disk/a.img", b"a" * 512), file("disk/b.img", b"b" * 512)])
+    found = layer([directory("disk", 0o755), *(file(f"disk/{name}", b"a" * 512, mode) for name in files)])
     oci_archive(archive, [found], {}, image, zipped=False)
     for node in own_cluster.nodes.values():
         node.import_image(archive)
     own_cluster.apply(small_vm("twofold", image, "Manual"))
     own_cluster.cli("start", "twofold")
     vmi = own_cluster.wait_phase("twofold", "Failed")
-    assert "more than one file found in folder /disk, only one disk is allowed" in vmi.status.reason
+    assert words in vmi.status.reason
     own_cluster.remove_vm("twofold")
 
 
