@@ -10,7 +10,7 @@ from typing import Final
 
 from kvedge.resources.cluster_manifest import CRITICAL_CLASS
 from kvedge.resources.codec import JsonObject
-from kvedge.resources.names import SYSTEM_NAMESPACE
+from kvedge.resources.names import LAUNCHER_GID, LAUNCHER_IMAGE, LAUNCHER_UID, SYSTEM_NAMESPACE
 
 IMAGE_NAME: Final = "kvedge.local/kvedge"
 # Where the image has the one file; everything else in it is a place to mount things at.
@@ -62,6 +62,7 @@ def daemonset(version: str) -> JsonObject:
     }
     spec = {
         **_pod(name, container),
+        "initContainers": [_kept_image()],
         # Launchers are known by their processes, and reached by them.
         "hostPID": True,
         "hostNetwork": True,
@@ -163,6 +164,31 @@ def _deployment(name: str, container: JsonObject) -> list[JsonObject]:
         "spec": {"minAvailable": 1, "selector": labels},
     }
     return [deployment, budget]
+
+
+def _kept_image() -> JsonObject:
+    """A container of the launcher's image that ends at once.
+
+    A kubelet that needs room removes images without a container; as long as the handler's Pod is there it keeps this
+    one. And a node to which nobody has brought the image says so before the first VM comes.
+    """
+    return {
+        "name": "launcher-image",
+        "image": LAUNCHER_IMAGE,
+        "imagePullPolicy": "Never",
+        "command": ["/usr/bin/true"],
+        "resources": {"requests": {"cpu": "1m", "memory": "4Mi"}},
+        "securityContext": {
+            "privileged": False,
+            "runAsNonRoot": True,
+            "runAsUser": LAUNCHER_UID,
+            "runAsGroup": LAUNCHER_GID,
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+        },
+        "volumeMounts": [_USR_MOUNT],
+    }
 
 
 def _container(role: str, version: str) -> JsonObject:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from kvedge.resources.codec import JsonObject
+from kvedge.resources.names import LAUNCHER_IMAGE
 from kvedge.resources.pods_manifest import control_plane, daemonset, image_name
 from kvedge.resources.rbac_manifest import rbac_files
 from kvedge.runtime.settings import setting_facts
@@ -56,6 +57,14 @@ def test_the_control_plane_has_no_privileges_and_may_lose_a_pod(workload: JsonOb
         if item["kind"] == "PodDisruptionBudget" and item["metadata"]["name"] == workload["metadata"]["name"]
     ]
     assert budget["spec"] == {"minAvailable": 1, "selector": workload["spec"]["selector"]}
+
+
+def test_a_container_without_rights_keeps_the_launchers_image_on_each_node() -> None:
+    (kept,) = pod(HANDLER)["initContainers"]
+    assert (kept["image"], kept["imagePullPolicy"]) == (LAUNCHER_IMAGE, "Never")
+    may = kept["securityContext"]
+    assert (may["privileged"], may["runAsNonRoot"], may["capabilities"]) == (False, True, {"drop": ["ALL"]})
+    assert all(mount["readOnly"] for mount in kept["volumeMounts"])
 
 
 def test_launchers_find_the_program_where_the_handler_unpacks_it() -> None:
