@@ -54,8 +54,8 @@ def main() -> int:
     directory = Path(tempfile.mkdtemp(prefix="kvbench-scale-"))
     try:
         with running(REAL, directory) as server, _roles(server, directory) as roles:
-            # What nodes report of their VMIs is believed of a role only.
-            player = KubeClient.from_kubeconfig(server.kubeconfig_of(_PLAYER, CONTROLLERS, "system:masters"))
+            # What nodes report of their VMIs is believed of a role only, and this one may be all nodes.
+            player = KubeClient.from_kubeconfig(server.kubeconfig_of(_PLAYER, APIS, "system:masters"))
             nodes = SimulatedNodes(player, wanted.nodes)
             nodes.start()
             _wait_admission(server.admin, roles, directory)
