@@ -6,6 +6,7 @@ questions here, right by right.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -134,9 +135,10 @@ def calls(server: EitherServer, api: ApiRole, controller: ControllerRole, handle
     if not isinstance(server.server, RealApiServer):
         return []
     real = server.server
-    # A short life may end before the controller has to say again that it leads.
-    renewed = ("update", "leases")
-    wait_until(lambda: any((call.verb, call.resource) == renewed for call in real.role_calls()), "the lease is renewed")
+    # A short life may end before the controller has to say again that it leads, or has looked at the KubeVirt object.
+    elsewhere = {each for rights in _USED_ELSEWHERE.values() for each in rights}
+    with contextlib.suppress(AssertionError):
+        wait_until(lambda: unused_rights(real.role_calls()) <= elsewhere, "all rights are used", 60, 1.0)
     return real.role_calls()
 
 
