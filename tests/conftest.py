@@ -18,7 +18,7 @@ _UNDIVIDED = {"machine", "cluster"}
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Put each test into a group: its tier's, or its file's."""
-    if not config.pluginmanager.hasplugin("xdist"):
+    if not hasattr(config, "workerinput"):
         return
     for item in items:
         path = item.path.relative_to(_TESTS)
