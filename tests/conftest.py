@@ -6,21 +6,27 @@ All other tests go by the file to whichever process is free.
 
 from __future__ import annotations
 
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
+from xdist.scheduler import LoadScopeScheduling
 
-_TESTS = Path(__file__).parent
-_UNDIVIDED = {"machine", "cluster"}
+if TYPE_CHECKING:
+    from xdist.remote import Producer
+
+_UNDIVIDED = {"tests/machine", "tests/cluster"}
 
 
-# Before xdist looks for groups.
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Put each test into a group: its tier's, or its file's."""
-    if not hasattr(config, "workerinput"):
-        return
-    for item in items:
-        path = item.path.relative_to(_TESTS)
-        group = path.parts[0] if path.parts[0] in _UNDIVIDED else path.with_suffix("").as_posix()
-        item.add_marker(pytest.mark.xdist_group(group))
+class ByTier(LoadScopeScheduling):
+    """Gives whole tiers or whole files to processes, in the order in which they were asked for."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        path = nodeid.partition("::")[0]
+        tier = "/".join(path.split("/")[:2])
+        return tier if tier in _UNDIVIDED else path
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> ByTier:
+    """Called by pytest-xdist where it runs tests in several processes."""
+    return ByTier(config, log)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from kvedge.api.policy_manifest import Validation, judged, policy
+from kvedge.api.policy_manifest import Validation, judged, policy, unchanged
 from kvedge.api.registration_manifest import Document
 from kvedge.resources.names import APP, LAUNCHER_APP, SCHEDULABLE
 from kvedge.resources.role_users import CONTROLLER_ACCOUNT, CONTROLLER_GROUP
@@ -54,13 +54,6 @@ def _labelled(labels: str) -> str:
     return _LABELLED.format(APP, labels, LAUNCHER_APP)
 
 
-def _unchanged(member: str) -> str:
-    return (
-        f"has(object.metadata.{member}) == has(oldObject.metadata.{member})"
-        f" && (!has(object.metadata.{member}) || object.metadata.{member} == oldObject.metadata.{member})"
-    )
-
-
 def _validation(applies: str, expression: str, text: str) -> Validation:
     return Validation(f"!({applies}) || ({expression})", f"Controller restriction, virt-controller {text}")
 
@@ -81,8 +74,7 @@ _RULES: Final = (
     (f"{_NODE} && {_UPDATE}", "object.spec == oldObject.spec", "is not allowed to change a Node's spec"),
     (
         f"{_NODE} && {_UPDATE}",
-        f"{_OTHER_LABELS} && {_unchanged('annotations')} && {_unchanged('finalizers')}"
-        f" && {_unchanged('ownerReferences')}",
+        f"{_OTHER_LABELS} && {unchanged('annotations')} && {unchanged('finalizers')} && {unchanged('ownerReferences')}",
         f"is not allowed to change more of a Node than its label {SCHEDULABLE}",
     ),
     (f"{_NODE} && {_UPDATE}", _TAKEN, "is not allowed to say that a Node takes VMs"),

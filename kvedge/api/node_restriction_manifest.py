@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from kvedge.api.policy_manifest import Validation, judged, policy
+from kvedge.api.policy_manifest import Validation, judged, policy, unchanged
 from kvedge.api.registration_manifest import Document
 from kvedge.api.run_rules import RESERVED_LABELS
 from kvedge.resources.role_users import (
@@ -66,13 +66,6 @@ def _node_name(document: str) -> str:
     return f"(has({document}.status) && has({document}.status.nodeName) ? {document}.status.nodeName : '')"
 
 
-def _unchanged(member: str) -> str:
-    return (
-        f"has(object.metadata.{member}) == has(oldObject.metadata.{member})"
-        f" && (!has(object.metadata.{member}) || object.metadata.{member} == oldObject.metadata.{member})"
-    )
-
-
 def _validation(applies: str, expression: str, text: str) -> Validation:
     return Validation(f"!({applies}) || ({expression})", f"Node restriction, virt-handler {text}")
 
@@ -88,8 +81,8 @@ _VMI_RULES: Final = (
     ),
     (f"!({_UPDATE}) || {_node_name('object')} == variables.node", "is not allowed to give a VMI to another node"),
     (f"!({_UPDATE}) || object.spec == oldObject.spec", "is not allowed to change what should run"),
-    (f"!({_UPDATE}) || ({_unchanged('finalizers')})", "is not allowed to change finalizers"),
-    (f"!({_UPDATE}) || ({_unchanged('ownerReferences')})", "is not allowed to change ownerReferences"),
+    (f"!({_UPDATE}) || ({unchanged('finalizers')})", "is not allowed to change finalizers"),
+    (f"!({_UPDATE}) || ({unchanged('ownerReferences')})", "is not allowed to change ownerReferences"),
     (
         f"!({_UPDATE}) || {_RESERVED}.all(k, (k in variables.labels ? variables.labels[k] : '')"
         " == (k in variables.oldLabels ? variables.oldLabels[k] : ''))",

@@ -38,6 +38,14 @@ def judged(group: str, *resources: str) -> JsonObject:
     }
 
 
+def unchanged(member: str) -> str:
+    """The condition that an update leaves this member of the metadata as it was, absent if it was."""
+    return (
+        f"has(object.metadata.{member}) == has(oldObject.metadata.{member})"
+        f" && (!has(object.metadata.{member}) || object.metadata.{member} == oldObject.metadata.{member})"
+    )
+
+
 def policy(
     name: str,
     rules: Sequence[JsonObject],

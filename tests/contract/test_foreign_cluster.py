@@ -13,7 +13,7 @@ from kvedge.resources.core import Namespace, Node
 from kvedge.resources.meta import ObjectMeta
 from kvedge.resources.names import SCHEDULABLE, VERSION
 from tests.support.cluster.foreign_cluster import UnfitError, described, foreign_cluster, given_kubeconfig
-from tests.support.either_server import install_kinds
+from tests.support.either_server import install_kinds, lone_server
 from tests.support.kube_apiserver import RealApiServer
 
 # In the order of the tests: each brings what the one before it has missed.
@@ -21,18 +21,19 @@ pytestmark = pytest.mark.contract
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealApiServer]:
-    server = RealApiServer(tmp_path_factory.mktemp("foreign"))
-    server.start()
-    yield server
-    server.stop()
+def lone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[RealApiServer, KubeClient]]:
+    with lone_server(tmp_path_factory.mktemp("server")) as both:
+        yield both
 
 
 @pytest.fixture(scope="module")
-def admin(server: RealApiServer) -> Iterator[KubeClient]:
-    client = KubeClient.from_kubeconfig(server.kubeconfig)
-    yield client
-    client.close()
+def server(lone: tuple[RealApiServer, KubeClient]) -> RealApiServer:
+    return lone[0]
+
+
+@pytest.fixture(scope="module")
+def admin(lone: tuple[RealApiServer, KubeClient]) -> KubeClient:
+    return lone[1]
 
 
 def refusal(server: RealApiServer, directory: Path, image: str = "") -> str:

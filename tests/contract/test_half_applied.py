@@ -15,7 +15,8 @@ from kvedge.kube.kube_client import KubeClient
 from kvedge.resources.role_users import API_GROUP, API_USER
 from kvedge.resources.vmi import VirtualMachineInstance
 from kvedge.runtime.services import NotYetError
-from tests.support.kube_apiserver import RealApiServer, reachable_address, require_assets
+from tests.support.either_server import lone_server
+from tests.support.kube_apiserver import RealApiServer, reachable_address
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.contract
@@ -24,19 +25,19 @@ _CRD = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/virtualmachinein
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealApiServer]:
-    require_assets()
-    server = RealApiServer(tmp_path_factory.mktemp("server"))
-    server.start()
-    yield server
-    server.stop()
+def lone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[RealApiServer, KubeClient]]:
+    with lone_server(tmp_path_factory.mktemp("server")) as both:
+        yield both
 
 
 @pytest.fixture(scope="module")
-def admin(server: RealApiServer) -> Iterator[KubeClient]:
-    client = KubeClient.from_kubeconfig(server.kubeconfig)
-    yield client
-    client.close()
+def server(lone: tuple[RealApiServer, KubeClient]) -> RealApiServer:
+    return lone[0]
+
+
+@pytest.fixture(scope="module")
+def admin(lone: tuple[RealApiServer, KubeClient]) -> KubeClient:
+    return lone[1]
 
 
 def test_a_role_waits_for_rights_and_then_for_the_rest_of_them_and_works_when_they_are_there(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -12,7 +13,8 @@ from kvedge.kube.errors import KubeError
 from kvedge.kube.kube_client import KubeClient
 from kvedge.resources.role_users import API_GROUP, API_USER
 from kvedge.runtime.services import NotYetError, ServiceError
-from tests.support.kube_apiserver import RealApiServer, reachable_address, require_assets
+from tests.support.either_server import lone_server
+from tests.support.kube_apiserver import RealApiServer, reachable_address
 from tests.support.role_rights import give_roles_their_rights
 
 pytestmark = pytest.mark.contract
@@ -30,16 +32,13 @@ _WRITTEN = (
 
 
 @pytest.fixture
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealApiServer]:
-    require_assets()
-    server = RealApiServer(tmp_path_factory.mktemp("server"), more_options=_WITHOUT)
-    server.start()
-    yield server
-    server.stop()
+def lone(tmp_path: Path) -> Iterator[tuple[RealApiServer, KubeClient]]:
+    with lone_server(tmp_path, *_WITHOUT) as both:
+        yield both
 
 
-def test_the_role_does_not_register_and_names_what_is_missing(server: RealApiServer) -> None:
-    admin = KubeClient.from_kubeconfig(server.kubeconfig)
+def test_the_role_does_not_register_and_names_what_is_missing(lone: tuple[RealApiServer, KubeClient]) -> None:
+    server, admin = lone
     give_roles_their_rights(admin)
     kubeconfig, listen = server.write_kubeconfig(API_USER, [API_GROUP]), f"{reachable_address()}:0"
     words = r"has no ValidatingAdmissionPolicy in admissionregistration\.k8s\.io/v1.*needs Kubernetes 1\.30 or newer"
@@ -49,4 +48,3 @@ def test_the_role_does_not_register_and_names_what_is_missing(server: RealApiSer
     with pytest.raises(NotYetError, match=words):
         PatientStart("api", lambda: ApiRole(kubeconfig, listen), (KubeError,)).start()
     assert [item for path in _WRITTEN for item in admin.request("GET", path)["items"]] == []
-    admin.close()

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.either_server import lone_server
 from tests.support.kube_apiserver import RealApiServer, require_assets
 
 pytestmark = pytest.mark.contract
@@ -17,12 +18,9 @@ FILES = ("rbac", "crds", "priority-classes.yaml", "kubevirt.yaml", "deployment.y
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealApiServer]:
-    require_assets()
     # As every distribution starts it.
-    server = RealApiServer(tmp_path_factory.mktemp("server"), more_options=["--allow-privileged=true"])
-    server.start()
-    yield server
-    server.stop()
+    with lone_server(tmp_path_factory.mktemp("server"), "--allow-privileged=true") as (server, _):
+        yield server
 
 
 def kubectl(server: RealApiServer, *arguments: str) -> subprocess.CompletedProcess[str]:

@@ -25,7 +25,8 @@ from kvedge.resources.core import Node
 from kvedge.resources.meta import ObjectMeta
 from kvedge.resources.names import SCHEDULABLE
 from kvedge.resources.role_users import API_GROUP, API_USER
-from tests.support.kube_apiserver import RealApiServer, free_port, reachable_address, require_assets
+from tests.support.either_server import lone_server
+from tests.support.kube_apiserver import free_port, reachable_address
 from tests.support.role_rights import give_roles_their_rights
 from tests.support.waiting import wait_until
 from tests.unit.api.reviews import small_vmi, vm_of
@@ -125,23 +126,18 @@ class Cluster:
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    require_assets()
     directory = tmp_path_factory.mktemp("servers")
-    server = RealApiServer(directory)
-    server.start()
-    admin = KubeClient.from_kubeconfig(server.kubeconfig)
-    give_roles_their_rights(admin)
-    kubeconfig = server.write_kubeconfig(API_USER, [API_GROUP])
     # Names that are alike for longer than an object's name is of them.
     alike = "server-of-a-rack-with-a-very-long-name-indeed"
-    one, two = (ApiProcess(f"{alike}-{number}", free_port(), kubeconfig, directory) for number in (1, 2))
-    try:
-        yield Cluster(admin, one, two)
-    finally:
-        for process in (one, two):
-            process.end(signal.SIGKILL)
-        admin.close()
-        server.stop()
+    with lone_server(directory) as (server, admin):
+        give_roles_their_rights(admin)
+        kubeconfig = server.write_kubeconfig(API_USER, [API_GROUP])
+        one, two = (ApiProcess(f"{alike}-{number}", free_port(), kubeconfig, directory) for number in (1, 2))
+        try:
+            yield Cluster(admin, one, two)
+        finally:
+            for process in (one, two):
+                process.end(signal.SIGKILL)
 
 
 @pytest.fixture

@@ -89,6 +89,19 @@ def running(kind: str, directory: Path) -> Iterator[EitherServer]:
         server.stop()
 
 
+@contextmanager
+def lone_server(directory: Path, *options: str) -> Iterator[tuple[RealApiServer, KubeClient]]:
+    """A kube-apiserver that has nothing of kvedge's, and a client that may do everything."""
+    server = RealApiServer(directory, more_options=options)
+    server.start()
+    admin = KubeClient.from_kubeconfig(server.kubeconfig)
+    try:
+        yield server, admin
+    finally:
+        admin.close()
+        server.stop()
+
+
 def install_kinds(admin: KubeClient) -> None:
     """Have the server serve kvedge's kinds."""
     names = []

@@ -22,8 +22,8 @@ from kvedge.resources.role_users import API_GROUP, API_USER, CONTROLLER_GROUP, C
 from kvedge.resources.vm import VirtualMachine, VirtualMachineInstanceTemplate, VirtualMachineSpec
 from kvedge.resources.vmi import VirtualMachineInstance
 from tests.contract.controller.played_node import PlayedNode
-from tests.support.either_server import REAL, EitherServer, install_kinds
-from tests.support.kube_apiserver import RealApiServer, reachable_address, require_assets
+from tests.support.either_server import REAL, EitherServer, install_kinds, lone_server
+from tests.support.kube_apiserver import RealApiServer, reachable_address
 from tests.support.role_rights import give_roles_their_rights
 from tests.support.tearing_proxy import TearingProxy
 from tests.support.waiting import wait_until
@@ -61,19 +61,12 @@ class Cut:
 
 @pytest.fixture(scope="module", params=[False, True], ids=["etcd is asked", "the watch cache is empty"])
 def cut(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cut]:
-    require_assets()
     options = [] if request.param else ["--watch-cache=false"]
-    server = RealApiServer(tmp_path_factory.mktemp("compaction"), more_options=options)
-    server.start()
-    admin = KubeClient.from_kubeconfig(server.kubeconfig)
-    try:
+    with lone_server(tmp_path_factory.mktemp("compaction"), *options) as (server, admin):
         install_kinds(admin)
         give_roles_their_rights(admin)
         with TearingProxy("127.0.0.1", server.port) as proxy:
             yield Cut(server, admin, proxy, request.param)
-    finally:
-        admin.close()
-        server.stop()
 
 
 def vms(client: KubeClient, namespace: str) -> list[str]:
