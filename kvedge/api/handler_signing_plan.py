@@ -8,7 +8,6 @@ nothing else, least of all for the name by which handlers know the api role.
 from __future__ import annotations
 
 import base64
-import binascii
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
@@ -96,7 +95,7 @@ def _judged(request: CertificateSigningRequest) -> tuple[str, ec.EllipticCurvePu
     try:
         parsed = parse_request(base64.b64decode(request.spec.request, validate=True))
         names = requested_names(parsed)
-    except (CertificateError, binascii.Error) as error:
+    except (CertificateError, ValueError) as error:
         return str(error), None
     if names != RequestedNames((HANDLER_NAME,), hosts=(handler_server_name(who.node),)):
         return (

@@ -6,7 +6,6 @@ Called by admission_plan.py; touches nothing. Sources that kvedge does not have 
 from __future__ import annotations
 
 import base64
-import binascii
 import re
 from collections.abc import Iterator
 from typing import Final
@@ -110,7 +109,7 @@ def _inline(text: str, encoded: str, at: Field, name: str) -> Iterator[Cause]:
     if encoded:
         try:
             size = len(base64.b64decode(encoded, validate=True))
-        except binascii.Error:
+        except ValueError:
             yield Cause(here, f"{here} is not a valid base64 value.")
             return
     if size > _INLINE_BYTES:

@@ -8,7 +8,6 @@ What only looks like a secret in a text (a key, a token, a password after its na
 from __future__ import annotations
 
 import base64
-import binascii
 import json
 import re
 from collections.abc import Iterator
@@ -132,7 +131,7 @@ def _is_named_secret(value: JsonObject) -> bool:
 def _decoded(value: str) -> Iterator[str]:
     try:
         yield base64.b64decode(value, validate=True).decode()
-    except (binascii.Error, ValueError):
+    except ValueError:
         return
 
 

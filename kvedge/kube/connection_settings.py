@@ -9,7 +9,6 @@ files instead.
 from __future__ import annotations
 
 import base64
-import binascii
 import contextlib
 import functools
 import ipaddress
@@ -117,7 +116,7 @@ def from_document(document: dict[str, Any], path: Path) -> Connection:
             _leave_own_host_out_of_proxies(configuration)
             shown = _shown(configuration, path, embedded)
             return Connection(configuration, _tls_context(configuration, embedded), shown)
-    except (_Refused, OSError, binascii.Error, KeyError, TypeError, AttributeError) as error:
+    except (_Refused, OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise KubeconfigError(f"{path}: {error}") from error
 
 

@@ -7,7 +7,6 @@ any role, so nobody but the api role may.
 from __future__ import annotations
 
 import base64
-import binascii
 from datetime import UTC, datetime
 from typing import Final
 
@@ -114,7 +113,7 @@ def _authorities(secret: Secret) -> Authorities:
         if _SUCCESSOR in parts:
             successor = CertificateAuthority(parts[_SUCCESSOR], parts[_SUCCESSOR_KEY])
         previous = split_certificates(parts.get(_PREVIOUS, b""))
-    except (KeyError, binascii.Error) as error:
+    except (KeyError, ValueError) as error:
         raise CertificateError(
             f"{where}: {_CERTIFICATE} or {_KEY} is missing or not base64; delete it to make a new one"
         ) from error

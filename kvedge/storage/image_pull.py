@@ -6,7 +6,6 @@ Called by the image store. Downloads into `partial/` (resumable), unpacks in a s
 from __future__ import annotations
 
 import base64
-import binascii
 import json
 import platform
 import time
@@ -153,7 +152,7 @@ def docker_credentials(document: bytes) -> dict[str, tuple[str, str]]:
     try:
         listed = json.loads(document).get("auths", {}).items()
         found = {_registry_of(key): _login(value) for key, value in listed}
-    except (ValueError, AttributeError, TypeError, binascii.Error) as error:
+    except (ValueError, AttributeError, TypeError) as error:
         raise ImageError("the imagePullSecret is no .dockerconfigjson document") from error
     return found
 

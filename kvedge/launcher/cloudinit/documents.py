@@ -7,7 +7,6 @@ user's own text and pass through unread: cloud-init, not kvedge, knows what is r
 from __future__ import annotations
 
 import base64
-import binascii
 import json
 from collections.abc import Mapping
 from typing import Final, NamedTuple
@@ -126,7 +125,7 @@ def _decoded(source: _Source) -> bytes:
     try:
         # Line breaks are what `base64` itself prints; anything else that does not belong is an error.
         return base64.b64decode("".join(source.encoded.split()), validate=True)
-    except (binascii.Error, ValueError) as error:
+    except ValueError as error:
         raise ConversionError(
             f"{source.field}Base64", "is not a valid base64 value", "encode it with: base64 -w0"
         ) from error

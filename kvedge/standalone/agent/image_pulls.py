@@ -7,7 +7,6 @@ thread.
 from __future__ import annotations
 
 import base64
-import binascii
 import logging
 import threading
 import time
@@ -203,7 +202,7 @@ class ImagePulls:
             secret = self._client.get(Secret, pod.metadata.namespace, reference.name)
             try:
                 document = base64.b64decode(secret.data.get(".dockerconfigjson", ""))
-            except binascii.Error as error:
+            except ValueError as error:
                 raise ImageError(f"the imagePullSecret {reference.name} is not base64") from error
             if document:
                 found |= docker_credentials(document)

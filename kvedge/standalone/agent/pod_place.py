@@ -7,7 +7,6 @@ the address is written before anything is made.
 from __future__ import annotations
 
 import base64
-import binascii
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -148,5 +147,5 @@ def secret_text(secret: Secret, key: str) -> str | None:
     """One value of a Secret as text, or None when it has no such key or it is no text."""
     try:
         return base64.b64decode(secret.data[key]).decode()
-    except (KeyError, binascii.Error, UnicodeDecodeError):
+    except (KeyError, ValueError):
         return None

@@ -7,7 +7,6 @@ the Pod's own directory, tmpfs mounts in it, and hostPaths that a Pod asks to be
 from __future__ import annotations
 
 import base64
-import binascii
 import ctypes
 import os
 import shutil
@@ -138,7 +137,7 @@ def _secret_files(pod: Pod, volume: PodVolume, reader: ObjectReader) -> dict[str
         raise VolumeError(f'secret "{wanted.secret_name}" not found')
     try:
         data = {key: base64.b64decode(value) for key, value in found.data.items()} if found else {}
-    except binascii.Error as error:
+    except ValueError as error:
         raise VolumeError(f'secret "{wanted.secret_name}" is not base64') from error
     return _chosen(data, wanted.items, wanted.default_mode, bool(wanted.optional))
 

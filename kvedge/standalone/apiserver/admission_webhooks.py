@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import binascii
 import uuid
 from typing import Final
 
@@ -140,5 +139,5 @@ def _patched(webhook: Webhook, obj: JsonObject, response: JsonObject) -> JsonObj
             raise ValueError(f"patchType is {response.get('patchType')!r}, not JSONPatch")
         operations = msgspec.json.decode(base64.b64decode(response["patch"]))
         return json_patch.apply(obj, operations)
-    except (binascii.Error, ValueError, RecursionError, ApiError) as error:
+    except (ValueError, RecursionError, ApiError) as error:
         raise InternalError(f'webhook "{webhook.name}" sent a patch that cannot be applied: {error}') from error

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import binascii
 import ssl
 from collections.abc import Callable
 from typing import Final
@@ -162,7 +161,7 @@ class AggregationProxy:
             elif api.ca_bundle:
                 try:
                     known.load_verify_locations(cadata=base64.b64decode(api.ca_bundle).decode())
-                except (binascii.Error, ValueError, ssl.SSLError) as error:
+                except (ValueError, ssl.SSLError) as error:
                     raise ServiceUnavailable(f"the caBundle of {api.name} is no PEM certificate in base64") from error
             else:
                 known.load_default_certs()

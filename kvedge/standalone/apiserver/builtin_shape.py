@@ -6,7 +6,6 @@ Called by the server before defaults and rules, which may then rely on the types
 from __future__ import annotations
 
 import base64
-import binascii
 
 from kvedge.resources.codec import JsonObject, JsonValue
 from kvedge.standalone.apiserver.api_errors import BadRequest
@@ -79,5 +78,5 @@ def _check_scalar(value: JsonValue, schema: JsonObject, path: str) -> None:
     if name == "byte":
         try:
             base64.b64decode(value, validate=True)
-        except (binascii.Error, ValueError) as error:
+        except ValueError as error:
             raise _WrongType(f"illegal base64 data in {path}") from error

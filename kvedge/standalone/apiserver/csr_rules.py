@@ -7,7 +7,6 @@ server's word, and everything of it stays; approval and certificate come through
 from __future__ import annotations
 
 import base64
-import binascii
 import re
 from collections.abc import Iterator
 from typing import Final
@@ -69,7 +68,7 @@ def parsed_request(request: str) -> x509.CertificateSigningRequest:
     """
     try:
         pem = base64.b64decode(request, validate=True)
-    except binascii.Error as error:
+    except ValueError as error:
         raise ValueError("illegal base64 data") from error
     if b"-----BEGIN CERTIFICATE REQUEST-----" not in pem:
         raise ValueError("PEM block type must be CERTIFICATE REQUEST")

@@ -6,7 +6,6 @@ Used by the REST routes. Pure.
 from __future__ import annotations
 
 import base64
-import binascii
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -141,7 +140,7 @@ def read_token(text: str) -> _Token:
     """
     try:
         return msgspec.json.decode(base64.urlsafe_b64decode(text), type=_Token)
-    except (binascii.Error, ValueError) as error:
+    except ValueError as error:
         raise BadRequest(f"continue key is not valid: {error}") from error
 
 

@@ -8,7 +8,6 @@ account that it was made for is there: an account that was deleted and made agai
 from __future__ import annotations
 
 import base64
-import binascii
 import hashlib
 import uuid
 from collections.abc import Callable, Sequence
@@ -164,5 +163,5 @@ def _encoded(data: bytes) -> str:
 def _decoded(text: str) -> bytes:
     try:
         return base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
-    except binascii.Error as error:
+    except ValueError as error:
         raise ValueError("not base64") from error

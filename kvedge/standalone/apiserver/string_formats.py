@@ -6,7 +6,6 @@ Called by structural_schema and crd_rules. Pure.
 from __future__ import annotations
 
 import base64
-import binascii
 import ipaddress
 import re
 from collections.abc import Callable
@@ -121,7 +120,7 @@ def _date(text: str) -> None:
 def _base64(text: str) -> None:
     try:
         base64.b64decode(text, validate=True)
-    except binascii.Error as error:
+    except ValueError as error:
         raise ValueError(text) from error
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import binascii
 import ssl
 from functools import lru_cache
 from typing import Final
@@ -109,5 +108,5 @@ def _tls(ca_bundle: str) -> ssl.SSLContext:
         return ssl.create_default_context()
     try:
         return ssl.create_default_context(cadata=base64.b64decode(ca_bundle).decode())
-    except (binascii.Error, ValueError, ssl.SSLError) as error:
+    except (ValueError, ssl.SSLError) as error:
         raise WebhookFailed(f"its caBundle is not a PEM certificate in base64: {error}") from error

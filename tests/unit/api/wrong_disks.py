@@ -205,6 +205,11 @@ WRONG_DISKS: Wrong = {
         "spec.volumes[0].cloudInitNoCloud.userDataBase64",
         "is not a valid base64 value.",
     ),
+    "user data in letters that base64 cannot have": (
+        {"volumes[0]": {"name": "root", "cloudInitNoCloud": {"userDataBase64": "Zür"}}},
+        "spec.volumes[0].cloudInitNoCloud.userDataBase64",
+        "is not a valid base64 value.",
+    ),
     "secret without name": (
         {"volumes[0]": {"name": "root", "cloudInitNoCloud": {"secretRef": {}, "networkData": "a"}}},
         "spec.volumes[0].cloudInitNoCloud.secretRef.name",

@@ -105,7 +105,7 @@ def test_a_file_that_is_not_there_is_refused_by_name(tmp_path):
         from_kubeconfig(tmp_path / "no-such-file")
 
 
-@pytest.mark.parametrize("data", ["%%%", base64.b64encode(b"no certificate").decode()])
+@pytest.mark.parametrize("data", ["%%%", "Zür", base64.b64encode(b"no certificate").decode()])
 def test_broken_certificates_are_refused(tmp_path, data):
     path = write(tmp_path / "kubeconfig", {"certificate-authority-data": data}, {"token": "t"})
     with pytest.raises(KubeconfigError):

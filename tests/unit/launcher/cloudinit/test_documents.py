@@ -73,7 +73,7 @@ def test_base64_data_is_decoded_also_when_it_is_wrapped() -> None:
     assert files["network-config"] == b"\x00\xff"
 
 
-@pytest.mark.parametrize("text", ["not base64!", "abc", "I2Nsb3Vk*"])
+@pytest.mark.parametrize("text", ["not base64!", "abc", "I2Nsb3Vk*", "Zür"])
 def test_broken_base64_is_refused_by_its_field_without_repeating_the_data(text: str) -> None:
     with pytest.raises(ConversionError) as caught:
         _documents(_vmi({"cloudInitNoCloud": {"userDataBase64": text}}))
