@@ -25,6 +25,7 @@ import pytest
 
 from kvedge.resources.role_rights import ROLE_RIGHTS
 from kvedge.resources.role_users import HANDLER_GROUP, NODES_GROUP
+from kvedge.runtime.clock import parse_rfc3339
 from tests.support.certificate_files import FileAuthority
 
 _START_SECONDS = 60
@@ -68,7 +69,7 @@ def reachable_address() -> str:
 
 @dataclass(frozen=True)
 class RoleCall:
-    """One request of a role; `resource` with its subresource."""
+    """One request of a role; `resource` with its subresource, `moment` in seconds since the epoch."""
 
     user: str
     group: str
@@ -78,6 +79,7 @@ class RoleCall:
     namespace: str
     name: str
     code: int
+    moment: float
 
 
 def _is_of_a_role(event: dict[str, Any]) -> bool:
@@ -97,6 +99,7 @@ def _role_call(event: dict[str, Any]) -> RoleCall:
         what.get("namespace", ""),
         what.get("name", ""),
         int((event.get("responseStatus") or {}).get("code", 0)),
+        parse_rfc3339(event["requestReceivedTimestamp"]).timestamp(),
     )
 
 
