@@ -25,7 +25,7 @@ import yaml
 from kubernetes.client.configuration import Configuration
 
 from kvedge.kube.client_certificate import ShownCertificate, leaf_of
-from kvedge.kube.credential_files import FileState, file_state, is_changed, states, vanished
+from kvedge.kube.credential_files import FileState, file_state, is_changed, states
 from kvedge.kube.plain_kubeconfig import load_plain
 from kvedge.kube.service_account import ACCOUNT_DIRECTORY, CA, TOKEN, ServiceAccountError, load_service_account
 
@@ -59,10 +59,8 @@ class Source:
         """The connection that they stand for now.
 
         Raises:
-            KubeconfigError: when one of them has gone or is not usable.
+            KubeconfigError: when one that is needed has gone or is not usable.
         """
-        if gone := vanished(self.noted):
-            raise KubeconfigError(f"{gone}: is not there any more")
         return self.read()
 
 
@@ -90,10 +88,11 @@ def from_kubeconfig(path: str | Path) -> Connection:
     # Before it is read: what is written from now on is a change.
     noted = {str(path): file_state(str(path))}
     try:
-        document = yaml.safe_load(Path(path).read_text())
+        document = yaml.safe_load(Path(path).read_bytes())
     except OSError as error:
         raise KubeconfigError(f"{path}: cannot be read: {error.strerror}") from error
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, ValueError) as error:
+        # ValueError: what looks like a date or a number, and is none.
         raise KubeconfigError(f"{path}: is not YAML: {error}") from error
     if not isinstance(document, dict):
         raise KubeconfigError(f"{path}: is not a kubeconfig")

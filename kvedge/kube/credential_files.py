@@ -39,8 +39,3 @@ def states(paths: list[str]) -> dict[str, FileState | None]:
 def is_changed(noted: Mapping[str, FileState | None]) -> bool:
     """Whether any of these files is not what was noted of it."""
     return any(file_state(path) != state for path, state in noted.items())
-
-
-def vanished(noted: Mapping[str, FileState | None]) -> str:
-    """The first of these files that was there and is not any more; empty when none is missing."""
-    return next((path for path, state in noted.items() if state is not None and file_state(path) is None), "")

@@ -65,10 +65,11 @@ class _Token:
 
     def _read(self) -> None:
         try:
-            found = self._path.read_text().strip()
-        except OSError as error:
+            found = self._path.read_text("utf-8").strip()
+        except (OSError, ValueError) as error:
             if not self._text:
-                raise ServiceAccountError(f"{self._path} cannot be read: {error.strerror}") from error
+                why = error.strerror if isinstance(error, OSError) else error
+                raise ServiceAccountError(f"{self._path} cannot be read: {why}") from error
             return
         if not found and not self._text:
             raise ServiceAccountError(f"{self._path} is empty")

@@ -100,6 +100,16 @@ def test_a_file_that_is_no_kubeconfig_is_refused_by_name(tmp_path, text, said):
     assert str(path) in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    "content", [b"\xff\xfe\x00\xd8", b"a: \xe9", b"a: 2001-99-99"], ids=["utf-16", "latin-1", "date"]
+)
+def test_bytes_that_are_no_text_are_refused_by_name(tmp_path, content):
+    path = tmp_path / "kubeconfig"
+    path.write_bytes(content)
+    with pytest.raises(KubeconfigError, match=f"{path}: is not YAML"):
+        from_kubeconfig(path)
+
+
 def test_a_file_that_is_not_there_is_refused_by_name(tmp_path):
     with pytest.raises(KubeconfigError, match="no-such-file: cannot be read: No such file or directory"):
         from_kubeconfig(tmp_path / "no-such-file")

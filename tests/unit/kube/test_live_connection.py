@@ -105,7 +105,11 @@ def test_idle_sockets_with_the_old_ones_are_closed(files: Files, live: Live) -> 
 
 
 @pytest.mark.parametrize("name", ["client.key", "client.crt", "ca.crt", "kubelet.kubeconfig"])
-@pytest.mark.parametrize("broken", [b"", b"half of", None], ids=["empty", "cut off", "gone"])
+@pytest.mark.parametrize(
+    "broken",
+    [b"", b"half of", b"\xff\xfe\x00\xd8", b"a: 2001-99-99", None],
+    ids=["empty", "cut off", "bytes", "date", "gone"],
+)
 def test_a_file_that_cannot_be_used_keeps_the_old_ones_is_told_once_and_taken_when_mended(
     files: Files, live: Live, caplog: pytest.LogCaptureFixture, name: str, broken: bytes | None
 ) -> None:
@@ -125,6 +129,27 @@ def test_a_file_that_cannot_be_used_keeps_the_old_ones_is_told_once_and_taken_wh
     path.write_bytes(good)
     assert live.later() is not first
     assert [record.message for record in caplog.records[1:]] == ["new credentials are in use"]
+
+
+def test_a_file_that_is_not_needed_any_more_may_go_with_the_change(files: Files, live: Live) -> None:
+    leaf = AUTHORITY.issue(LeafRequest("system:node:n1", life=timedelta(days=2)), NOW)
+    (files.directory / "new.crt").write_bytes(leaf.certificate)
+    (files.directory / "new.key").write_bytes(leaf.key)
+    files.write(**{"client-certificate": "new.crt", "client-key": "new.key"})
+    (files.directory / "client.crt").unlink()
+    (files.directory / "client.key").unlink()
+    assert live.later().connection.certificate.pem == leaf.certificate
+
+
+def test_what_other_users_of_a_kubeconfig_show_may_be_gone(files: Files) -> None:
+    document = yaml.safe_load(files.kubeconfig.read_text())
+    document["users"].append({"name": "somebody", "user": {"client-certificate": "other.crt"}})
+    files.kubeconfig.write_text(yaml.safe_dump(document))
+    (files.directory / "other.crt").write_text("a certificate")
+    live = Live(files)
+    (files.directory / "other.crt").unlink()
+    files.renew()
+    assert live.later().connection.certificate.pem == (files.directory / "client.crt").read_bytes()
 
 
 def test_between_a_new_certificate_and_its_key_the_old_pair_stays(files: Files, live: Live) -> None:

@@ -54,6 +54,8 @@ def test_a_token_that_cannot_be_read_for_a_moment_leaves_the_one_before(
     (directory / "token").unlink()
     now[0] += 61
     assert token_of(configuration) == "Bearer first"
+    (directory / "token").write_bytes(b"\xff\xfe")
+    assert token_of(configuration) == "Bearer first"
     (directory / "token").write_text("second")
     assert token_of(configuration) == "Bearer second"
 
