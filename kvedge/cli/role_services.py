@@ -111,9 +111,10 @@ def role_kubeconfig(settings: Settings, role: str) -> Path:
     Raises:
         Refused: when none is named, or the directory has none for this role.
     """
-    path = settings.kubeconfig or os.environ.get("KUBECONFIG", "").split(":")[0]
     if role == "handler" and settings.node_kubeconfig:
-        return handler_kubeconfig(settings, Path(path or settings.node_kubeconfig))
+        # Before the environment's, which is an administrator's in a shell of root's.
+        return handler_kubeconfig(settings, Path(settings.node_kubeconfig))
+    path = settings.kubeconfig or os.environ.get("KUBECONFIG", "").split(":")[0]
     if not path and in_pod(os.environ):
         return ACCOUNT_DIRECTORY
     if not path:

@@ -49,6 +49,19 @@ def test_the_environment_counts_when_nothing_is_set(monkeypatch: pytest.MonkeyPa
     assert role_kubeconfig(Settings(), "api") == tmp_path / "a"
 
 
+def test_the_environments_administrator_is_not_whom_a_handler_speaks_as(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    administrator = tmp_path / "admin.conf"
+    administrator.write_text("x")
+    monkeypatch.setenv("KUBECONFIG", str(administrator))
+    node = str(tmp_path / "kubelet.conf")
+    assert role_kubeconfig(Settings(node_kubeconfig=node), "handler") == Path(node)
+    # Given by name, one that is a handler's own counts first.
+    named = Settings(kubeconfig=str(administrator), node_kubeconfig=node)
+    assert role_kubeconfig(named, "handler") == administrator
+
+
 def test_a_node_runs_what_it_is_told_to_and_api_before_those_who_need_it(tmp_path: Path) -> None:
     for role in ("controller", "api", "handler"):
         (tmp_path / role).write_text("x")
