@@ -202,10 +202,10 @@ class EmbeddedApi:
         assert self._socket is not None
         return self._socket
 
-    def _renew(self) -> bool:
+    def _renew(self) -> None:
         """Make the server a new certificate when the present one is old or for other names."""
         names = names_of_server(self._config.bind, [*self._config.hosts, self._config.node_name])
-        return self.pki.renew_server(names, datetime.now(UTC))
+        self.pki.renew_server(names, datetime.now(UTC))
 
     async def _renew_daily(self, tls: ssl.SSLContext, parts: ServerParts) -> None:
         """A box may run for years without a restart; new connections are shown the new certificates."""
@@ -213,13 +213,15 @@ class EmbeddedApi:
         while True:
             await asyncio.sleep(pause)
             try:
-                if self._renew():
-                    tls.load_cert_chain(self.pki.certificate_file, self.pki.key_file)
+                self._renew()
+                # Also what was written a round ago and could not be read then.
+                tls.load_cert_chain(self.pki.certificate_file, self.pki.key_file)
                 for path in tuple(self._kubeconfigs):
                     self._write_kubeconfig(path)
                 parts.renew()
                 pause = _DAY_SECONDS
-            except OSError as error:
+            except (OSError, ValueError) as error:
+                # ValueError: a file holds something else.
                 log.warning("certificates not renewed, to be tried again in an hour: %s", error)
                 pause = _HOUR_SECONDS
 

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import logging
+import ssl
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -56,6 +59,41 @@ def test_a_client_of_a_box_is_served_for_longer_than_any_certificate_lives_also_
         assert [record for record in caplog.records if "to be tried again in an hour" in record.message]
     finally:
         client.close()
+        server.stop()
+
+
+def test_a_new_certificate_that_could_not_be_taken_up_at_once_is_taken_up_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.WARNING)
+    monkeypatch.setattr(api_server, "_DAY_SECONDS", 0.2)
+    monkeypatch.setattr(api_server, "_HOUR_SECONDS", 0.2)
+    server = EmbeddedApi(ApiServerConfig(tmp_path, port=0, node_name="box"))
+    server.start()
+    load, place = ssl.SSLContext.load_cert_chain, urlsplit(server.address)
+
+    def out_of_files(self: ssl.SSLContext, *files: Any) -> None:
+        monkeypatch.setattr(ssl.SSLContext, "load_cert_chain", load)
+        raise OSError(24, "Too many open files")
+
+    def is_shown() -> bool:
+        shown = ssl.get_server_certificate((str(place.hostname), int(place.port or 0)))
+        return file.exists() and shown.strip() == file.read_text().strip()
+
+    file = server.pki.certificate_file
+    try:
+        first = file.read_text()
+        monkeypatch.setattr(ssl.SSLContext, "load_cert_chain", out_of_files)
+        file.unlink()
+        wait_until(is_shown, "the new certificate is shown", 20, 0.1)
+        assert file.read_text() != first
+        assert "Too many open files" in caplog.text
+        # What is no certificate at all is told, and ends nothing.
+        file.write_text("none")
+        wait_until(lambda: len(caplog.records) > 1, "it is told", 20, 0.1)
+        file.unlink()
+        wait_until(is_shown, "the next certificate is shown", 20, 0.1)
+    finally:
         server.stop()
 
 
