@@ -76,15 +76,13 @@ class ApiOptions:
     `advertise` is the address by which the API server reaches the role, the listening one unless given. `instance`
     tells several api roles of one cluster apart: the name of the node, the host's unless given. `tls` names files that
     somebody else keeps fresh (common name kvedge-api, for both sides of a connection); without them certificates come
-    from the authority in the Secret `kvedge-ca`. `needs_policies` is False where the API server's own authorizer keeps
-    each handler to its node.
+    from the authority in the Secret `kvedge-ca`.
     """
 
     advertise: str = ""
     instance: str = ""
     tls: TlsFiles | None = None
     install_crds: bool = True
-    needs_policies: bool = True
     cluster: Cluster = field(default_factory=Cluster)
 
 
@@ -207,9 +205,7 @@ class ApiRole:
         self._material = self._patiently(self._issue)
         self._server = HttpsServer(host, port, self.name)
         self._server.bind()
-        self._registration = Registration(
-            self._client, self.endpoint, self._clock, needs_policies=self._options.needs_policies
-        )
+        self._registration = Registration(self._client, self.endpoint, self._clock)
         self._configuration = ConfigurationFollower(self._client, self.name)
         self._configuration.on_change(lambda found: set_verbosity(self.name, found.log_levels.api))
         self._server.start(self._patiently(self._refresh_trust), self._application)

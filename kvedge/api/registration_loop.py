@@ -33,13 +33,11 @@ _CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 class Registration:
     """One api role's registration with one API server; `presence` is its place among the endpoints."""
 
-    def __init__(
-        self, client: KubeClient, endpoint: Endpoint, clock: Clock | None = None, *, needs_policies: bool = True
-    ) -> None:
-        """Where the API server's own authorizer keeps each handler to its node, no policies are needed for it."""
+    def __init__(self, client: KubeClient, endpoint: Endpoint, clock: Clock | None = None) -> None:
         self._client = client
         self._endpoint = endpoint
-        self._needs_policies = needs_policies
+        # Unless the API server turns out to be the embedded one, whose own authorizer keeps each handler to its node.
+        self._needs_policies = True
         self.presence = Presence(client, endpoint, clock)
 
     def check_server(self) -> None:
@@ -52,7 +50,6 @@ class Registration:
             version = self._read("/version")
             if "+kvedge" not in str((version or {}).get("gitVersion", "")):
                 raise KubeError(0, "PoliciesMissing", without_policies(version))
-            # The embedded API, whose own authorizer keeps handlers to their node, with roles in processes of their own.
             self._needs_policies = False
 
     def front_proxy(self) -> FrontProxy:

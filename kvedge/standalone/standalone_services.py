@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from kvedge import __version__
-from kvedge.api.api_service import ApiOptions, ApiRole
+from kvedge.api.api_service import ApiRole
 from kvedge.controller.cluster_config import ClusterConfig
 from kvedge.controller.controller_service import ControllerRole
 from kvedge.handler.handler_service import HandlerConfig, HandlerRole
@@ -102,9 +102,7 @@ class _Box:
 
     def make_api(self) -> Service:
         """Admission and subresources."""
-        # The embedded API's authorizer keeps a handler to its node.
-        options = ApiOptions(needs_policies=False)
-        return ApiRole(self.kubeconfig("api", API_USER, APIS), self.settings.api_address, options)
+        return ApiRole(self.kubeconfig("api", API_USER, APIS), self.settings.api_address)
 
     def make_handler(self) -> Service:
         """This node's handler."""

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from kvedge.api.api_service import ApiOptions, ApiRole
+from kvedge.api.api_service import ApiRole
 from kvedge.resources.role_users import API_GROUP, API_USER
 from tests.support.api_servers import EmbeddedServer
 from tests.support.kubectl import current_kubectl, distribution_kubectl
@@ -58,8 +58,7 @@ class Kubectl:
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedServer]:
     server = EmbeddedServer(tmp_path_factory.mktemp("server"))
     server.start()
-    options = ApiOptions(needs_policies=False)
-    role = ApiRole(server.write_kubeconfig(API_USER, [API_GROUP]), "127.0.0.1:0", options)
+    role = ApiRole(server.write_kubeconfig(API_USER, [API_GROUP]), "127.0.0.1:0")
     role.start()
     yield server
     role.stop()

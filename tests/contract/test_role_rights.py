@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from kvedge.api.api_service import ApiOptions, ApiRole
+from kvedge.api.api_service import ApiRole
 from kvedge.controller.controller_service import ControllerRole
 from kvedge.handler.relay_service import RelayConfig, RelayService
 from kvedge.kube.errors import KubeError
@@ -97,8 +97,7 @@ def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 @pytest.fixture(scope="module")
 def api(server: EitherServer) -> Iterator[ApiRole]:
     host = reachable_address() if server.kind == REAL else "127.0.0.1"
-    options = ApiOptions(needs_policies=server.kind == REAL)
-    role = ApiRole(server.kubeconfig_of(API_USER, API_GROUP), f"{host}:0", options)
+    role = ApiRole(server.kubeconfig_of(API_USER, API_GROUP), f"{host}:0")
     role.start()
     yield role
     role.stop()

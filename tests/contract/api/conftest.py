@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from kvedge.api.api_service import ApiOptions, ApiRole
+from kvedge.api.api_service import ApiRole
 from kvedge.handler.relay_service import RelayConfig, RelayService
 from kvedge.kube.connection_settings import from_kubeconfig
 from kvedge.kube.errors import Invalid, KubeError
@@ -86,8 +86,7 @@ def role_clock(server: ApiServerUnderTest) -> TurnedClock:
 def api_role(server: ApiServerUnderTest, admin: KubeClient, role_clock: TurnedClock) -> Iterator[ApiRole]:
     """The api role, registered under its own user."""
     kubeconfig = server.write_kubeconfig(API_USER, [API_GROUP])
-    options = ApiOptions(needs_policies=server.name == "real")
-    role = ApiRole(kubeconfig, f"{server.listen_host}:0", options, clock=role_clock)
+    role = ApiRole(kubeconfig, f"{server.listen_host}:0", clock=role_clock)
     role.start()
     yield role
     role.stop()

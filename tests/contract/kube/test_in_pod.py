@@ -20,7 +20,7 @@ from kvedge.resources.core import Namespace, Pod
 from kvedge.resources.meta import ObjectMeta
 from kvedge.resources.names import SYSTEM_NAMESPACE
 from kvedge.runtime.certificates import CertificateAuthority
-from tests.support.either_server import REAL, EitherServer
+from tests.support.either_server import EitherServer
 
 
 def token(server: EitherServer, namespace: str, name: str) -> str:
@@ -69,7 +69,7 @@ def test_a_service_that_selects_pods_keeps_the_endpoints_that_the_cluster_finds(
     slices = f"/apis/discovery.k8s.io/v1/namespaces/{SYSTEM_NAMESPACE}/endpointslices"
     authority = CertificateAuthority.create("kvedge", datetime.now(UTC)).certificate_pem
     try:
-        registration = Registration(admin, endpoint, needs_policies=either_server.kind == REAL)
+        registration = Registration(admin, endpoint)
         registration.write(authority)
         assert admin.request("GET", wanted.path)["spec"]["selector"] == {"app": "kvedge-api"}
         names = [item["metadata"]["name"] for item in admin.request("GET", slices)["items"]]
