@@ -1,53 +1,66 @@
 """Whether anything of a launcher still runs on this host, when nobody answers for it.
 
 Called by the sync loop before a run is called failed: the Pod's object may have been deleted by force, and then nothing
-else keeps the VM from being started a second time. Reads /proc.
+else keeps the VM from being started a second time. Reads /proc. Where it cannot be known, something runs.
 """
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
 from kvedge.resources.names import LAUNCHER_UID
+from kvedge.runtime.process_facts import is_kernel_thread, pods_of, process_status
 
 _PROC: Final = Path("/proc")
 _ZOMBIE: Final = "Z"
 
 
 def runs_here(vmi_uid: str, pod_uid: str, proc: Path = _PROC) -> bool:
-    """Whether a process of the launcher's user names this VMI, as its monitor, it itself and QEMU do.
+    """Whether a process is left of the launcher of this VMI in this Pod; `pod_uid` is empty when the Pod is not known.
 
-    One that is just ending has no command line any more, but may still write to a disk that hangs: it is known by the
-    Pod's cgroup.
+    Its monitor, it itself and QEMU name the VMI. One that is just ending names nothing any more, but may still write to
+    a disk that hangs. What is in another Pod is another's, whatever it calls itself.
     """
-    name = vmi_uid.encode()
-    # As cgroupfs and systemd write it.
-    groups = (pod_uid, pod_uid.replace("-", "_")) if pod_uid else ()
+    around = _pods_around(proc)
     for process in proc.iterdir():
-        if not process.name.isdigit():
-            continue
-        try:
-            command = (process / "cmdline").read_bytes()
-            if name in command and _is_launchers(process):
-                return True
-            if not command and groups and _is_ending(process, groups):
-                return True
-        except (FileNotFoundError, ProcessLookupError):
-            # It has ended meanwhile.
-            continue
+        if process.name.isdigit():
+            # It may end while it is looked at.
+            with suppress(FileNotFoundError, ProcessLookupError):
+                if _is_left(process, vmi_uid, pod_uid, around):
+                    return True
     return False
 
 
-def _is_launchers(process: Path) -> bool:
-    return _status(process).get("Uid", "").split()[:1] == [str(LAUNCHER_UID)]
+def _pods_around(proc: Path) -> frozenset[str]:
+    """The Pods that this handler itself is in: launchers of a node within a Pod are all in that one."""
+    with suppress(FileNotFoundError):
+        return pods_of(proc / "self")
+    return frozenset()
 
 
-def _is_ending(process: Path, groups: tuple[str, ...]) -> bool:
-    text = (process / "cgroup").read_text()
-    return any(group in text for group in groups) and not _status(process).get("State", "").startswith(_ZOMBIE)
+def _is_left(process: Path, vmi_uid: str, pod_uid: str, around: frozenset[str]) -> bool:
+    # Before the command line: of a process that ends meanwhile the Pod is known, or that it has none.
+    pods = pods_of(process) - around
+    is_ours = pod_uid in pods
+    if pods and pod_uid and not is_ours:
+        return False
+    command = (process / "cmdline").read_bytes()
+    if command:
+        return vmi_uid.encode() in command and (is_ours or _is_launchers(process_status(process)))
+    return _is_ending(process, is_ours=is_ours)
 
 
-def _status(process: Path) -> dict[str, str]:
-    lines = (process / "status").read_text(errors="replace").splitlines()
-    return {key: value.strip() for key, _, value in (line.partition(":") for line in lines)}
+def _is_ending(process: Path, *, is_ours: bool) -> bool:
+    """Whether a process without a command line is one that hangs on its way out, and may be the launcher's."""
+    status = process_status(process)
+    # One whose other threads still end is shown as a zombie as soon as its first thread has ended.
+    if status.get("State", "").startswith(_ZOMBIE) and int(status.get("Threads", "1")) <= 1:
+        return False
+    # Of which Pod it was nobody tells any more, where the kernel has taken it out of its cgroup.
+    return _is_launchers(status) or (is_ours and not is_kernel_thread(process))
+
+
+def _is_launchers(status: dict[str, str]) -> bool:
+    return status.get("Uid", "").split()[:1] == [str(LAUNCHER_UID)]
