@@ -9,7 +9,6 @@ is in is what the kernel says of its cgroup; what a process calls itself only sa
 from __future__ import annotations
 
 import os
-import re
 import select
 import signal
 import time
@@ -21,11 +20,11 @@ from typing import Final
 
 from kvedge.appliance.running_launchers import launcher_title
 from kvedge.handler.last_word import announce_host_shutdown, overrule_last_word
+from kvedge.handler.launcher_socket import volume_directory
+from kvedge.runtime.process_facts import pods_of, process_status
 
 # As the kubelet has it (pkg/kubelet/nodeshutdown).
 MESSAGE: Final = "Pod was terminated in response to imminent node shutdown."
-# .../pod0d2b9d9c-4d1f-4d53-9b3c-6f1b3a0a8f6e/..., or with underscores and .slice where systemd makes the cgroups.
-_POD: Final = re.compile(r"pod([0-9a-f]{8}(?:[-_][0-9a-f]{4}){3}[-_][0-9a-f]{12})(?=[./])")
 _POLL_SECONDS: Final = 0.5
 _KILL_SECONDS: Final = 10.0
 
@@ -39,15 +38,15 @@ class PodLauncher:
     pod_uid: str
 
 
-def pod_launchers(proc: Path = Path("/proc")) -> list[PodLauncher]:
-    """All launchers on this host that run in Pods of a kubelet."""
+def pod_launchers(kubelet: Path, proc: Path = Path("/proc")) -> list[PodLauncher]:
+    """All launchers on this host that run in Pods of the kubelet with this directory."""
     found = {}
     for entry in proc.iterdir():
         if entry.name.isdigit():
             # A process may end while it is looked at.
             with suppress(FileNotFoundError, ProcessLookupError):
                 title = launcher_title(entry)
-                pod = _pod_of(entry) if title else ""
+                pod = _launcher_pod_of(entry, kubelet) if title else ""
                 if title and pod:
                     first = _first_of_container(proc, int(entry.name))
                     found[first] = PodLauncher(title, first, pod)
@@ -87,14 +86,13 @@ def _opened(launchers: Sequence[PodLauncher], stack: ExitStack, proc: Path) -> I
             stack.callback(os.close, descriptor)
             # By its number another process could be meant by now. Once it is held, what is seen by the number is the
             # held one's, or that one has ended and gets no signal.
-            if _pod_of(proc / str(launcher.pid)) == launcher.pod_uid:
+            if launcher.pod_uid in pods_of(proc / str(launcher.pid)):
                 yield descriptor, launcher
 
 
-def _pod_of(process: Path) -> str:
-    """The Pod whose cgroup a process is in, or empty."""
-    match = _POD.search((process / "cgroup").read_text())
-    return match[1].replace("_", "-") if match else ""
+def _launcher_pod_of(process: Path, kubelet: Path) -> str:
+    """The Pod of this kubelet whose cgroup a process is in, if it has what only a launcher's has; empty otherwise."""
+    return next((uid for uid in sorted(pods_of(process)) if volume_directory(kubelet, uid, "public").is_dir()), "")
 
 
 def _send(descriptor: int, number: signal.Signals) -> None:
@@ -141,14 +139,9 @@ def _first_of_container(proc: Path, pid: int) -> int:
 
 
 def _parent(proc: Path, pid: int) -> int:
-    return int(_status(proc, pid)["PPid"])
+    return int(process_status(proc / str(pid))["PPid"])
 
 
 def _is_contained(proc: Path, pid: int) -> bool:
     """Whether a process has a number of its own in a PID namespace below ours."""
-    return len(_status(proc, pid)["NSpid"].split()) > 1
-
-
-def _status(proc: Path, pid: int) -> dict[str, str]:
-    lines = (proc / str(pid) / "status").read_text().splitlines()
-    return {key: value.strip() for key, _, value in (line.partition(":") for line in lines)}
+    return len(process_status(proc / str(pid))["NSpid"].split()) > 1

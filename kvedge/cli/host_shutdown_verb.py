@@ -47,10 +47,11 @@ def _shut_down_node(settings: Settings, longest: float) -> list[str]:
     if systemd_runs() and unit_property("kvedge-node.service", "ActiveState") == "active":
         # It would say again that VMs may come here.
         raise Refused("kvedge runs: stop it first (systemctl stop kvedge-node)", Exit.HOST)
-    launchers = pod_launchers()
+    kubelet = kubelet_directory(settings)
+    launchers = pod_launchers(kubelet)
     if launchers:
         _take_no_vm(settings)
-    return shut_down_launchers(launchers, kubelet_directory(settings), longest, click.echo)
+    return shut_down_launchers(launchers, kubelet, longest, click.echo)
 
 
 def _take_no_vm(settings: Settings) -> None:

@@ -16,6 +16,7 @@ from kvedge.appliance import node_shutdown
 from kvedge.appliance.node_shutdown import MESSAGE, PodLauncher, pod_launchers, shut_down_launchers
 
 UID = "0d2b9d9c-4d1f-4d53-9b3c-6f1b3a0a8f6e"
+OTHER = UID.replace("0d2b", "1d2b")
 V1 = f"4:memory:/kubepods/burstable/pod{UID}/0123\n1:name=systemd:/kubepods/burstable/pod{UID}/0123\n"
 V2 = f"0::/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod{UID.replace('-', '_')}.slice/cri-1.scope\n"
 LAUNCHER = ["/var/lib/kvedge/launcher/kvedge", "launcher", "--monitor", "--namespace", "shop", "--name", "web"]
@@ -31,19 +32,23 @@ def add(proc: Path, pid: int, parent: int, words: list[str], cgroup: str, *, con
 
 
 def test_a_launcher_is_found_by_its_cgroup_and_told_by_the_first_process_of_its_container(tmp_path: Path) -> None:
+    kubelet, proc = tmp_path / "kubelet", tmp_path / "proc"
+    proc.mkdir()
+    volume(kubelet, UID)
     for number, (cgroup, name) in enumerate(((V1, "web"), (V2, "db"))):
         base = 100 * (number + 1)
         words = [*LAUNCHER[:-1], name]
-        add(tmp_path, base, 1, ["containerd-shim"], "0::/system.slice\n", contained=False)
-        add(tmp_path, base + 1, base, ["kvedge", "monitor-resume", str(base + 2), "/x", "", *words], cgroup)
-        add(tmp_path, base + 2, base + 1, words, cgroup)
-        add(tmp_path, base + 3, base + 2, ["qemu-system-x86_64"], cgroup)
-    # Of one box, and somebody's program that has a launcher's name in a kubelet's Pod.
-    add(tmp_path, 400, 1, LAUNCHER, "0::/kvedge.slice/kvedge-vm-1.scope\n")
-    add(tmp_path, 500, 1, ["launcher-of-games"], V1)
-    (tmp_path / "self").mkdir()
-    (tmp_path / "600").mkdir()
-    assert pod_launchers(tmp_path) == [PodLauncher("shop/db", 201, UID), PodLauncher("shop/web", 101, UID)]
+        add(proc, base, 1, ["containerd-shim"], "0::/system.slice\n", contained=False)
+        add(proc, base + 1, base, ["kvedge", "monitor-resume", str(base + 2), "/x", "", *words], cgroup)
+        add(proc, base + 2, base + 1, words, cgroup)
+        add(proc, base + 3, base + 2, ["qemu-system-x86_64"], cgroup)
+    # Of one box, and somebody's programs that have a launcher's name in a kubelet's Pod.
+    add(proc, 400, 1, LAUNCHER, f"0::/kvedge.slice/kvedge-kv0.slice/kvedge-pod-{OTHER}.scope\n")
+    add(proc, 500, 1, ["launcher-of-games"], V1)
+    add(proc, 550, 1, ["games", "launcher", "--name", "chess"], V1.replace(UID, OTHER))
+    (proc / "self").mkdir()
+    (proc / "600").mkdir()
+    assert pod_launchers(kubelet, proc) == [PodLauncher("shop/db", 201, UID), PodLauncher("shop/web", 101, UID)]
 
 
 def child(code: str) -> subprocess.Popen[bytes]:
@@ -67,7 +72,7 @@ def in_pod(proc: Path, pid: int, uid: str) -> None:
 
 
 def test_those_that_end_have_failed_by_their_hosts_end_and_those_that_do_not_are_killed(tmp_path: Path) -> None:
-    uids = [UID, UID.replace("0d2b", "1d2b")]
+    uids = [UID, OTHER]
     words = [volume(tmp_path, uid) for uid in uids]
     polite, stubborn = child(""), child("signal.signal(signal.SIGTERM, signal.SIG_IGN)")
     gone = subprocess.Popen(["true"])
@@ -95,7 +100,7 @@ def test_those_that_end_have_failed_by_their_hosts_end_and_those_that_do_not_are
 
 def test_a_process_that_has_a_launcher_s_number_by_now_is_left_alone(tmp_path: Path) -> None:
     other = child("")
-    in_pod(tmp_path / "proc", other.pid, UID.replace("0d2b", "1d2b"))
+    in_pod(tmp_path / "proc", other.pid, OTHER)
     told: list[str] = []
     try:
         launchers = [PodLauncher("shop/web", other.pid, UID)]
@@ -107,7 +112,7 @@ def test_a_process_that_has_a_launcher_s_number_by_now_is_left_alone(tmp_path: P
 
 
 def test_a_last_word_that_cannot_be_replaced_keeps_nobody_from_being_shut_down(tmp_path: Path) -> None:
-    uids = [UID, UID.replace("0d2b", "1d2b")]
+    uids = [UID, OTHER]
     hostile, honest = (volume(tmp_path, uid) for uid in uids)
     (hostile / "something").mkdir(parents=True)
     running = [child(""), child("")]
