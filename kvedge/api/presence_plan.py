@@ -3,7 +3,7 @@
 Called by presence_loop.py. Pure. Each api role has an EndpointSlice of its own, with a heartbeat in an annotation that
 it renews as long as others are there to see it. One whose heartbeat stands still is taken out by whoever notices, or
 calls would go on being sent to it; it needs no more than its next round to be an endpoint again. A slice without a
-heartbeat is nobody's whom we know, and stays.
+heartbeat is of nobody who must be heard, and stays, unless it is ours of a name or a release of before.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from kvedge.api.registration_manifest import SLICES_KEEPER
 from kvedge.api.registration_plan import covers, plan_write
 from kvedge.resources.codec import JsonObject
 
@@ -62,6 +63,12 @@ def heartbeat_of(document: JsonObject) -> str:
     return str((document["metadata"].get("annotations") or {}).get(HEARTBEAT, ""))
 
 
+def is_written(document: JsonObject) -> bool:
+    """Whether an api role has written a slice, and not the cluster for Pods; the first releases gave no heartbeat."""
+    labels = document["metadata"].get("labels") or {}
+    return all(labels.get(key) == value for key, value in SLICES_KEEPER.items())
+
+
 def name_of(document: JsonObject) -> str:
     """A slice's name."""
     return str(document["metadata"]["name"])
@@ -78,8 +85,8 @@ def _is_dead(document: JsonObject, silent: Callable[[str], float | None]) -> boo
 
 
 def _is_former(document: JsonObject, wanted: JsonObject) -> bool:
-    """Whether it is ours of another name: this host was called otherwise."""
-    return bool(heartbeat_of(document)) and _addresses(document) == _addresses(wanted)
+    """Whether it is ours of another name: this host was called otherwise. Two cannot listen at one place."""
+    return is_written(document) and _addresses(document) == _addresses(wanted)
 
 
 def _addresses(document: JsonObject) -> list[Any]:

@@ -32,6 +32,11 @@ _OURS: Final = {"app.kubernetes.io/managed-by": "kvedge"}
 # On all that may differ from release to release, and on the slice, by which others see who serves.
 _RELEASE: Final = {VERSION: __version__}
 _SERVICE_LABEL: Final = "kubernetes.io/service-name"
+# By which Kubernetes knows that a slice is nobody's but ours.
+SLICES_KEEPER: Final = {"endpointslice.kubernetes.io/managed-by": "kvedge"}
+# Where the slices of all instances are.
+SLICES: Final = f"/apis/discovery.k8s.io/v1/namespaces/{SYSTEM_NAMESPACE}/endpointslices"
+_FAMILIES: Final = (4, 6)
 _LONGEST_INSTANCE: Final = 40
 # What an API server waits for an answer; ours come within milliseconds or not at all.
 _TIMEOUT_SECONDS: Final = 10
@@ -163,26 +168,42 @@ def service() -> Document:
 
 def endpoint_slice(endpoint: Endpoint) -> Document:
     """Our own address; each instance has a slice of its own, so that none overwrites another's."""
-    family = f"IPv{ipaddress.ip_address(endpoint.address).version}"
+    version = ipaddress.ip_address(endpoint.address).version
     body = {
         "apiVersion": "discovery.k8s.io/v1",
         "kind": "EndpointSlice",
         "metadata": {
-            "name": f"{SERVICE}-{endpoint.instance}-{family.lower()}",
+            "name": _slice_name(endpoint.instance, version),
             "namespace": SYSTEM_NAMESPACE,
-            "labels": {**_OURS, _SERVICE_LABEL: SERVICE, "endpointslice.kubernetes.io/managed-by": "kvedge"},
+            "labels": {**_OURS, _SERVICE_LABEL: SERVICE, **SLICES_KEEPER},
             "annotations": dict(_RELEASE),
         },
-        "addressType": family,
+        "addressType": f"IPv{version}",
         "endpoints": [{"addresses": [endpoint.address], "conditions": {"ready": True}}],
         "ports": [{"name": _PORT_NAME, "port": endpoint.port, "protocol": "TCP"}],
     }
-    return Document(f"/apis/discovery.k8s.io/v1/namespaces/{SYSTEM_NAMESPACE}/endpointslices", body)
+    return Document(SLICES, body)
 
 
 def slices_selector() -> str:
     """The label selector of all instances' slices."""
     return f"{_SERVICE_LABEL}={SERVICE}"
+
+
+def slice_names(instance: str) -> frozenset[str]:
+    """What an instance's slice may be called, as its address is of the one family or of the other."""
+    return frozenset(_slice_name(instance, version) for version in _FAMILIES)
+
+
+def instance_of(slice_name: str) -> str:
+    """Whose slice is called so."""
+    head, tails = f"{SERVICE}-", tuple(f"-ipv{version}" for version in _FAMILIES)
+    name = slice_name.removeprefix(head)
+    return next((name.removesuffix(tail) for tail in tails if name.endswith(tail)), name)
+
+
+def _slice_name(instance: str, version: int) -> str:
+    return f"{SERVICE}-{instance}-ipv{version}"
 
 
 def endpoints(slices: Sequence[JsonObject]) -> Document:

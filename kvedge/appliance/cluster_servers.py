@@ -10,15 +10,15 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from kvedge.api.presence_plan import heartbeat_of, name_of, serves
+from kvedge.api.presence_plan import is_written, name_of, serves
 from kvedge.api.registration_manifest import (
-    SERVICE,
+    SLICES,
     SUBRESOURCE_VERSIONS,
-    Endpoint,
     api_service,
-    endpoint_slice,
     endpoints,
     instance_name,
+    instance_of,
+    slice_names,
     slices_selector,
 )
 from kvedge.kube.errors import NotFound
@@ -26,7 +26,6 @@ from kvedge.kube.kube_client import KubeClient
 from kvedge.resources.codec import JsonObject
 
 _ANSWER_SECONDS: Final = 3.0
-_SLICES: Final = endpoint_slice(Endpoint("192.0.2.1", 1, "any")).collection
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +46,7 @@ def other_servers(client: KubeClient, own: str) -> list[Server]:
     Raises:
         KubeError: when the API server refuses or does not answer.
     """
-    names = _names_of(own)
+    names = slice_names(instance_name(own))
     return [server for item in _read(client) if name_of(item) not in names for server in _servers(item)]
 
 
@@ -66,7 +65,7 @@ def remove_endpoint(client: KubeClient, own: str) -> Iterator[str]:
     Raises:
         KubeError: when the API server refuses or does not answer.
     """
-    yield from _delete(client, (f"{_SLICES}/{name}" for name in sorted(_names_of(own))))
+    yield from _delete(client, (f"{SLICES}/{name}" for name in sorted(slice_names(instance_name(own)))))
 
 
 def remove_calls(client: KubeClient) -> Iterator[str]:
@@ -79,28 +78,22 @@ def remove_calls(client: KubeClient) -> Iterator[str]:
     """
     yield from _delete(client, (api_service(version, b"").path for version in SUBRESOURCE_VERSIONS))
     slices = _read(client)
-    written = [item for item in slices if heartbeat_of(item)]
-    yield from _delete(client, (f"{_SLICES}/{name_of(item)}" for item in written))
+    written = [item for item in slices if is_written(item)]
+    yield from _delete(client, (f"{SLICES}/{name_of(item)}" for item in written))
     if written == slices:
         # Others are those of Pods, which the cluster itself looks after.
         yield from _delete(client, [endpoints([]).path])
 
 
 def _read(client: KubeClient) -> list[JsonObject]:
-    return list(client.request("GET", _SLICES, query={"labelSelector": slices_selector()}).get("items") or ())
-
-
-def _names_of(own: str) -> frozenset[str]:
-    places = (Endpoint(address, 1, instance_name(own)) for address in ("192.0.2.1", "2001:db8::1"))
-    return frozenset(endpoint_slice(place).name for place in places)
+    return list(client.request("GET", SLICES, query={"labelSelector": slices_selector()}).get("items") or ())
 
 
 def _servers(item: JsonObject) -> Iterator[Server]:
     if serves(item):
-        name = name_of(item).removeprefix(f"{SERVICE}-").removesuffix("-ipv4").removesuffix("-ipv6")
         port = next((int(entry["port"]) for entry in item.get("ports") or ()), 0)
         for entry in item["endpoints"]:
-            yield Server(name, str(entry["addresses"][0]), port)
+            yield Server(instance_of(name_of(item)), str(entry["addresses"][0]), port)
 
 
 def _delete(client: KubeClient, paths: Iterable[str]) -> Iterator[str]:

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from kvedge.api.presence_plan import HEARTBEAT, PresencePlan, heartbeat_of, name_of, plan_presence, serves
-from kvedge.api.registration_manifest import Endpoint, endpoint_slice, instance_name
+from kvedge.api.presence_plan import HEARTBEAT, PresencePlan, heartbeat_of, is_written, name_of, plan_presence, serves
+from kvedge.api.registration_manifest import Endpoint, endpoint_slice, instance_name, instance_of, slice_names
 
 OWN = endpoint_slice(Endpoint("192.0.2.1", 8443, "server-1")).body
 BEAT = "2026-01-01T00:00:05.000000Z"
@@ -16,7 +16,7 @@ Slice = dict[str, Any]
 
 
 def written(number: int, heartbeat: str = "2026-01-01T00:00:00.000000Z", instance: str = "") -> Slice:
-    """The slice of a role as it is in the cluster; without a heartbeat, of somebody else's."""
+    """The slice of a role as it is in the cluster; without a heartbeat, of a release that gave none."""
     body = copy.deepcopy(endpoint_slice(Endpoint(f"192.0.2.{number}", 8443, instance or f"server-{number}")).body)
     if heartbeat:
         body["metadata"]["annotations"][HEARTBEAT] = heartbeat
@@ -74,7 +74,13 @@ def test_a_role_never_takes_itself_out() -> None:
     assert plan(written(1), written(2), silent={name_of(OWN): 1000.0}).gone == []
 
 
-def test_a_slice_without_a_heartbeat_is_nobodys_whom_we_know_and_stays() -> None:
+def of_pods(body: Slice) -> Slice:
+    """As a cluster writes it for the Pods of a Service."""
+    body["metadata"]["labels"]["endpointslice.kubernetes.io/managed-by"] = "endpointslice-controller.k8s.io"
+    return body
+
+
+def test_a_slice_without_a_heartbeat_is_of_nobody_who_must_be_heard_and_stays() -> None:
     foreign = written(2, heartbeat="")
     assert plan(written(1), foreign, silent={name_of(foreign): 1000.0}).gone == []
 
@@ -82,7 +88,26 @@ def test_a_slice_without_a_heartbeat_is_nobodys_whom_we_know_and_stays() -> None
 def test_our_own_slice_of_another_name_goes_at_once() -> None:
     former = written(1, instance="as-it-was-called")
     assert plan(written(1), former).gone == [former]
-    assert plan(written(1), written(1, heartbeat="", instance="foreign")).gone == []
+    assert plan(written(1), of_pods(written(1, heartbeat="", instance="foreign"))).gone == []
+
+
+def test_a_slice_for_our_address_of_a_release_without_heartbeats_goes_at_once() -> None:
+    former = written(1, heartbeat="", instance="as-it-was-called")
+    assert plan(written(1), former).gone == [former]
+
+
+def test_a_slice_is_a_roles_or_the_clusters() -> None:
+    assert is_written(written(1))
+    assert is_written(written(1, heartbeat=""))
+    assert not is_written(of_pods(written(1, heartbeat="")))
+
+
+@pytest.mark.parametrize(("address", "tail"), [("192.0.2.1", "ipv4"), ("2001:db8::1", "ipv6")])
+def test_a_slice_is_found_by_its_instance_and_the_instance_by_its_slice(address: str, tail: str) -> None:
+    name = endpoint_slice(Endpoint(address, 8443, "rack-ipv4")).name
+    assert name == f"kvedge-api-rack-ipv4-{tail}"
+    assert name in slice_names("rack-ipv4")
+    assert instance_of(name) == "rack-ipv4"
 
 
 def test_what_somebody_has_changed_in_our_slice_is_mended() -> None:
