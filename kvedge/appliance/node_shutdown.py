@@ -19,12 +19,10 @@ from pathlib import Path
 from typing import Final
 
 from kvedge.appliance.running_launchers import launcher_title
-from kvedge.handler.last_word import announce_host_shutdown, overrule_last_word
+from kvedge.handler.last_word import announce_host_shutdown, end_by_host
 from kvedge.handler.launcher_socket import volume_directory
 from kvedge.runtime.process_facts import pods_of, process_status
 
-# As the kubelet has it (pkg/kubelet/nodeshutdown).
-MESSAGE: Final = "Pod was terminated in response to imminent node shutdown."
 _POLL_SECONDS: Final = 0.5
 _KILL_SECONDS: Final = 10.0
 
@@ -110,7 +108,7 @@ def _wait(waiting: dict[int, PodLauncher], seconds: float, kubelet: Path, progre
         for descriptor, _ in poll.poll(_POLL_SECONDS * 1000):
             poll.unregister(descriptor)
             launcher = waiting.pop(descriptor)
-            progress(f"{launcher.title} is down{_overruled(kubelet, launcher.pod_uid)}")
+            progress(f"{launcher.title} is down{end_by_host(kubelet, launcher.pod_uid)}")
 
 
 def _announced(kubelet: Path, pod_uid: str) -> str:
@@ -119,15 +117,6 @@ def _announced(kubelet: Path, pod_uid: str) -> str:
     except OSError as error:
         # A disk may be full; guests are shut down all the same.
         return f", which cannot be told why: {error.strerror}"
-    return ""
-
-
-def _overruled(kubelet: Path, pod_uid: str) -> str:
-    try:
-        overrule_last_word(kubelet, pod_uid, MESSAGE)
-    except OSError as error:
-        # One Pod may have put something in the way; the others are waited for all the same.
-        return f", and its last word stays: {error.strerror}"
     return ""
 
 

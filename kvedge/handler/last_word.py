@@ -21,6 +21,8 @@ from kvedge.rpc.launcher_pb2 import DOMAIN_REASON_FAILED, DOMAIN_STATE_SHUTOFF, 
 
 log = logging.getLogger(__name__)
 
+# As the kubelet has it (pkg/kubelet/nodeshutdown).
+HOST_SHUTDOWN_MESSAGE: Final = "Pod was terminated in response to imminent node shutdown."
 _FILE: Final = "final.json"
 _HOST_SHUTDOWN: Final = "host-shutdown"
 _LARGEST: Final = 64 * 1024
@@ -72,3 +74,16 @@ def overrule_last_word(kubelet: Path, pod_uid: str, message: str) -> None:
     with os.fdopen(descriptor, "w") as stream:
         stream.write(json_format.MessageToJson(status))
     staged.replace(folder / _FILE)
+
+
+def end_by_host(kubelet: Path, pod_uid: str) -> str:
+    """Overrule the last word of a launcher because its host goes down; how that ends the line that tells of its end.
+
+    It ends it with nothing, or with why the last word stays: the other guests are waited for all the same.
+    """
+    try:
+        overrule_last_word(kubelet, pod_uid, HOST_SHUTDOWN_MESSAGE)
+    except OSError as error:
+        # A disk may be full, or the Pod may have put something in the way.
+        return f", and its last word stays: {error.strerror}"
+    return ""

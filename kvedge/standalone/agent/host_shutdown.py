@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from kvedge.handler.last_word import overrule_last_word
+from kvedge.handler.last_word import HOST_SHUTDOWN_MESSAGE, end_by_host
 from kvedge.resources.core import Pod
 from kvedge.standalone.agent.agent_removal import no_progress
 from kvedge.standalone.agent.container_files import PodFiles
@@ -30,9 +30,8 @@ from kvedge.standalone.agent.container_state import (
 from kvedge.standalone.agent.pod_plan import grace_seconds
 from kvedge.standalone.agent.pod_record import recorded_pods
 
-# As the kubelet has them (pkg/kubelet/nodeshutdown).
+# As the kubelet has it (pkg/kubelet/nodeshutdown).
 REASON: Final = "Terminated"
-MESSAGE: Final = "Pod was terminated in response to imminent node shutdown."
 # 128 and SIGTERM.
 _EXIT_CODE: Final = 143
 _POLL_SECONDS: Final = 0.1
@@ -63,7 +62,7 @@ def shut_down_pods(kubelet: Path, longest: float, progress: Callable[[str], None
         for key, item in list(waiting.items()):
             if not isinstance(seen_state(item.files.container(item.container), boot_id), Running | Starting):
                 _mark(item.files, item.container, boot_id)
-                progress(f"{item.title} is down{_overruled(kubelet, item.files.uid)}")
+                progress(f"{item.title} is down{end_by_host(kubelet, item.files.uid)}")
                 del waiting[key]
             elif time.monotonic() >= item.deadline:
                 killed += [] if item.title in killed else [item.title]
@@ -84,15 +83,6 @@ class _Waiting:
         self.deadline = deadline
 
 
-def _overruled(kubelet: Path, uid: str) -> str:
-    try:
-        overrule_last_word(kubelet, uid, MESSAGE)
-    except OSError as error:
-        # One Pod may have put something in the way; the others are waited for all the same.
-        return f", and its last word stays: {error.strerror}"
-    return ""
-
-
 def _title(files: PodFiles, pod: Pod | None) -> str:
     return f"{pod.metadata.namespace}/{pod.metadata.name}" if pod else files.uid
 
@@ -105,5 +95,5 @@ def _alive(files: PodFiles, boot_id: str) -> list[str]:
 def _mark(files: PodFiles, container: str, boot_id: str) -> None:
     state = seen_state(files.container(container), boot_id)
     finished = state.exit.finished_at if isinstance(state, Ended) else time.time()
-    marked = ExitRecord(exit_code=_EXIT_CODE, reason=REASON, message=MESSAGE, finished_at=finished)
+    marked = ExitRecord(exit_code=_EXIT_CODE, reason=REASON, message=HOST_SHUTDOWN_MESSAGE, finished_at=finished)
     record_exit(files.container(container), marked)

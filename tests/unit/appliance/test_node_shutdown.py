@@ -13,7 +13,9 @@ from pathlib import Path
 import pytest
 
 from kvedge.appliance import node_shutdown
-from kvedge.appliance.node_shutdown import MESSAGE, PodLauncher, pod_launchers, shut_down_launchers
+from kvedge.appliance.node_shutdown import PodLauncher, pod_launchers, shut_down_launchers
+from kvedge.handler import last_word
+from kvedge.handler.last_word import HOST_SHUTDOWN_MESSAGE as MESSAGE
 
 UID = "0d2b9d9c-4d1f-4d53-9b3c-6f1b3a0a8f6e"
 OTHER = UID.replace("0d2b", "1d2b")
@@ -133,8 +135,8 @@ def test_a_full_disk_keeps_nobody_from_being_shut_down(tmp_path: Path, monkeypat
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    for call in ("announce_host_shutdown", "overrule_last_word"):
-        monkeypatch.setattr(node_shutdown, call, full)
+    monkeypatch.setattr(node_shutdown, "announce_host_shutdown", full)
+    monkeypatch.setattr(last_word, "overrule_last_word", full)
     running = child("")
     told: list[str] = []
     in_pod(tmp_path / "proc", running.pid, UID)
