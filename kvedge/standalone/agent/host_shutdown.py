@@ -10,13 +10,14 @@ from __future__ import annotations
 import signal
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from kvedge.handler.last_word import HOST_SHUTDOWN_MESSAGE, end_by_host
 from kvedge.resources.core import Pod
 from kvedge.standalone.agent.agent_removal import no_progress
-from kvedge.standalone.agent.container_files import PodFiles
+from kvedge.standalone.agent.container_files import ContainerFiles, PodFiles
 from kvedge.standalone.agent.container_state import (
     Ended,
     ExitRecord,
@@ -41,46 +42,78 @@ _KILL_SECONDS: Final = 10.0
 def shut_down_pods(kubelet: Path, longest: float, progress: Callable[[str], None] = no_progress) -> list[str]:
     """End every container of the Pods in this kubelet directory; returns what had to be killed, by namespace/name.
 
-    `longest` bounds each Pod's own grace period, in seconds. The agent must not run: it would start Pods anew.
+    `longest` bounds each Pod's own grace period, in seconds. The agent must not run: it would start Pods anew. What
+    goes wrong with one container, as everything does on a full disk, is told, and the others are ended all the same.
 
     Raises:
         PodRecordError: for a damaged record.
-        OSError: when an exit cannot be recorded.
     """
     boot_id = this_boot()
     now = time.monotonic()
-    waiting: dict[tuple[str, str], _Waiting] = {}
+    told: list[_Waiting] = []
     for files, record in recorded_pods(kubelet / "pods"):
         pod = record.decoded() if record else None
         grace = min(longest, float(grace_seconds(pod)) if pod else 0.0)
         for name in _alive(files, boot_id):
-            progress(f"shutting down {_title(files, pod)}")
-            signal_container(files.container(name), signal.SIGTERM, boot_id)
-            waiting[files.uid, name] = _Waiting(files, name, _title(files, pod), now + grace)
-    killed = []
+            item = _Waiting(files.uid, files.container(name), _title(files, pod), now + grace)
+            progress(f"shutting down {item.title}{_signalled(item, signal.SIGTERM, boot_id)}")
+            told.append(item)
+    waiting = told
     while waiting:
-        for key, item in list(waiting.items()):
-            if not isinstance(seen_state(item.files.container(item.container), boot_id), Running | Starting):
-                _mark(item.files, item.container, boot_id)
-                progress(f"{item.title} is down{end_by_host(kubelet, item.files.uid)}")
-                del waiting[key]
-            elif time.monotonic() >= item.deadline:
-                killed += [] if item.title in killed else [item.title]
-                progress(f"{item.title} does not shut down in its time and is killed")
-                signal_container(item.files.container(item.container), signal.SIGKILL, boot_id)
-                item.deadline = time.monotonic() + _KILL_SECONDS
+        waiting = [item for item in waiting if not _is_over(item, kubelet, boot_id, progress)]
         time.sleep(_POLL_SECONDS if waiting else 0)
-    return killed
+    return list(dict.fromkeys(item.title for item in told if item.is_killed))
 
 
+@dataclass(slots=True, eq=False)
 class _Waiting:
-    """A container that has been told to end, and when it is killed."""
+    """A container that has been told to end, and when it is killed, or given up."""
 
-    def __init__(self, files: PodFiles, container: str, title: str, deadline: float) -> None:
-        self.files = files
-        self.container = container
-        self.title = title
-        self.deadline = deadline
+    uid: str
+    files: ContainerFiles
+    title: str
+    deadline: float
+    is_killed: bool = False
+
+
+def _is_over(item: _Waiting, kubelet: Path, boot_id: str, progress: Callable[[str], None]) -> bool:
+    """Look at one, and kill it when its time is over; whether it need not be waited for any more."""
+    if not isinstance(seen_state(item.files, boot_id), Running | Starting):
+        progress(f"{item.title} is down{_marked(item, boot_id)}{end_by_host(kubelet, item.uid)}")
+        return True
+    is_late = time.monotonic() >= item.deadline
+    if is_late and item.is_killed:
+        progress(f"{item.title} does not end, and is left to the host")
+        return True
+    if is_late:
+        told = _signalled(item, signal.SIGKILL, boot_id)
+        progress(f"{item.title} does not shut down in its time and is killed{told}")
+        item.is_killed, item.deadline = True, time.monotonic() + _KILL_SECONDS
+    elif item.is_killed:
+        # Of one that was just being started there may have been nothing to kill yet.
+        _signalled(item, signal.SIGKILL, boot_id)
+    return False
+
+
+def _signalled(item: _Waiting, number: signal.Signals, boot_id: str) -> str:
+    """Signal it; how that ends the line that tells of it: with nothing, or with what went wrong."""
+    try:
+        signal_container(item.files, number, boot_id)
+    except OSError as error:
+        return f", which cannot be told: {error.strerror}"
+    return ""
+
+
+def _marked(item: _Waiting, boot_id: str) -> str:
+    """Record that it ended with its host; as above."""
+    state = seen_state(item.files, boot_id)
+    finished = state.exit.finished_at if isinstance(state, Ended) else time.time()
+    marked = ExitRecord(exit_code=_EXIT_CODE, reason=REASON, message=HOST_SHUTDOWN_MESSAGE, finished_at=finished)
+    try:
+        record_exit(item.files, marked)
+    except OSError as error:
+        return f", and how cannot be recorded: {error.strerror}"
+    return ""
 
 
 def _title(files: PodFiles, pod: Pod | None) -> str:
@@ -90,10 +123,3 @@ def _title(files: PodFiles, pod: Pod | None) -> str:
 def _alive(files: PodFiles, boot_id: str) -> list[str]:
     names = sorted(path.stem for path in (files.path / "containers").glob("*.json"))
     return [name for name in names if isinstance(seen_state(files.container(name), boot_id), Running | Starting)]
-
-
-def _mark(files: PodFiles, container: str, boot_id: str) -> None:
-    state = seen_state(files.container(container), boot_id)
-    finished = state.exit.finished_at if isinstance(state, Ended) else time.time()
-    marked = ExitRecord(exit_code=_EXIT_CODE, reason=REASON, message=HOST_SHUTDOWN_MESSAGE, finished_at=finished)
-    record_exit(files.container(container), marked)
