@@ -60,7 +60,9 @@ def plan_install(
     `units` are the texts that ship with this program, `config` what a new settings file says, `own` what else a role
     needs here.
     """
-    steps = [*_files(facts, layout, role, units, config), *_own(facts, layout, own)]
+    replaced = [file.path for file in own if facts.own.get(file.path) != file.content]
+    kept = {path: facts.own[path] for path in replaced if path in facts.own}
+    steps = [*_files(facts, layout, role, units, config, kept), *_own(facts, layout, own)]
     changed = {name for name in role_units(role) if facts.units.get(name) != units[name]}
     obsolete = [name for name in ALL_UNITS if name in facts.units and name not in role_units(role)]
     for name in obsolete:
@@ -80,13 +82,18 @@ def plan_install(
 
 
 def _files(
-    facts: InstallFacts, layout: Layout, role: Role, units: Mapping[str, bytes], config: bytes
+    facts: InstallFacts,
+    layout: Layout,
+    role: Role,
+    units: Mapping[str, bytes],
+    config: bytes,
+    kept: Mapping[Path, bytes],
 ) -> Iterator[Step]:
     yield MakeDirectory(layout.config.parent)
     yield MakeDirectory(layout.data_dir)
     if facts.installed_digest != facts.source_digest:
         if facts.installed_digest:
-            yield from _keep(facts, layout)
+            yield from _keep(facts, layout, kept)
         yield CopyFile(facts.source, layout.program)
     if not facts.config_exists:
         yield WriteFile(layout.config, config)
@@ -111,17 +118,22 @@ def _own(facts: InstallFacts, layout: Layout, own: Sequence[OwnFile]) -> Iterato
         yield WriteFile(file.path, file.content, file.mode)
 
 
-def _keep(facts: InstallFacts, layout: Layout) -> Iterator[Step]:
-    """Of what is replaced, all that is needed to go back."""
+def _keep(facts: InstallFacts, layout: Layout, own: Mapping[Path, bytes]) -> Iterator[Step]:
+    """Of what is replaced or removed, all that is needed to go back."""
     yield MakeDirectory(layout.previous, 0o755)
+    # Of the upgrade before this one.
+    yield Remove(layout.previous_own)
     yield CopyFile(layout.program, layout.previous / "kvedge")
     for name, content in facts.units.items():
         yield WriteFile(layout.previous / name, content)
     if facts.data_layout is not None:
         yield WriteFile(layout.previous / "layout", facts.data_layout)
-    if (settings := facts.own.get(layout.node_settings)) is not None:
-        # A program of before may not know what a newer one writes there.
-        yield WriteFile(layout.previous / layout.node_settings.name, settings)
+    if own:
+        # Keys may be among them.
+        yield MakeDirectory(layout.previous_own, 0o700)
+    for path, content in own.items():
+        # A program of before may not know what a newer one writes there, or need what that can do without.
+        yield WriteFile(layout.previous_own / path.relative_to("/"), content, 0o600)
 
 
 def plan_way_back(
@@ -130,11 +142,11 @@ def plan_way_back(
     role: Role,
     previous: Mapping[str, bytes],
     previous_digest: str,
-    settings: bytes | None = None,
+    own: Mapping[Path, bytes] | None = None,
 ) -> list[Step]:
     """The steps that put the program and the units before the last upgrade back; `previous` are those units.
 
-    `settings` are those of a cluster's node as they were then.
+    `own` are those of our other files that it has replaced or removed, as they were.
 
     What was not replaced yet is left alone: a full disk may be why we go back.
     """
@@ -150,8 +162,11 @@ def plan_way_back(
     # A timer would run on without its file.
     steps += [Systemctl(("disable", "--now", "--quiet", name)) for name in brought if _is_timer(name)]
     steps += [Remove(layout.units / name) for name in brought]
-    if settings is not None and facts.own.get(layout.node_settings) != settings:
-        steps.append(WriteFile(layout.node_settings, settings))
+    steps += [
+        WriteFile(path, content, 0o600 if path.parent == layout.roles else 0o644)
+        for path, content in (own or {}).items()
+        if facts.own.get(path) != content
+    ]
     if steps:
         steps.append(Systemctl(("daemon-reload",)))
     verb = "start" if facts.running == "another" and facts.installed_digest == previous_digest else "restart"

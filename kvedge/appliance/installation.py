@@ -134,8 +134,8 @@ class Installation:
         try:
             state = way_back_of_state(self.layout, self._pending())
             digest = _digest(self.layout.previous / "kvedge")
-            settings = _content(self.layout.previous / self.layout.node_settings.name)
-            steps = plan_way_back(self._facts(), self.layout, self.role, previous, digest, settings)
+            own = kept_files(self.layout)
+            steps = plan_way_back(self._facts(), self.layout, self.role, previous, digest, own)
             carry_out([*state, *steps], self.progress)
             self._wait_healthy(Health())
             carry_out([Remove(self.layout.pending)], self.progress)
@@ -209,6 +209,12 @@ class Installation:
 def in_words(error: OSError) -> str:
     """Which file, and what is wrong with it."""
     return ": ".join(str(part) for part in (error.filename, error.strerror or error) if part)
+
+
+def kept_files(layout: Layout) -> dict[Path, bytes]:
+    """What an upgrade has kept of our files beside program and units, by their paths on the host."""
+    top = layout.previous_own
+    return {Path("/", path.relative_to(top)): path.read_bytes() for path in top.rglob("*") if path.is_file()}
 
 
 def way_back_of_state(layout: Layout, pending: Pending | None) -> list[Step]:

@@ -75,6 +75,11 @@ class Layout:
         return self.data_dir / "previous"
 
     @property
+    def previous_own(self) -> Path:
+        """Our other files before the last upgrade, each at its own path below."""
+        return self.previous / "own"
+
+    @property
     def pending(self) -> Path:
         """There while an upgrade is under way; holds what it goes from and to."""
         return self.data_dir / "state" / "upgrade.json"

@@ -179,10 +179,10 @@ def test_a_changed_file_of_ours_restarts_what_runs_and_an_unchanged_one_does_not
 
 def test_an_upgrade_keeps_the_nodes_settings_and_the_way_back_restores_them() -> None:
     facts = replace(EMPTY, installed_digest="old", running="another", own={LAYOUT.node_settings: b"before"})
-    kept = WriteFile(LAYOUT.previous / "10-install.yaml", b"before")
+    kept = WriteFile(LAYOUT.previous / "own/etc/kvedge/config.yaml.d/10-install.yaml", b"before", 0o600)
     assert kept in plan_install(facts, LAYOUT, "agent", UNITS, b"", OWN)
     after = replace(facts, own={LAYOUT.node_settings: b"settings"})
-    back = plan_way_back(after, LAYOUT, "agent", {}, "old", b"before")
+    back = plan_way_back(after, LAYOUT, "agent", {}, "old", {LAYOUT.node_settings: b"before"})
     assert WriteFile(LAYOUT.node_settings, b"before") in back
 
 

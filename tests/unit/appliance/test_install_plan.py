@@ -8,9 +8,16 @@ from pathlib import Path
 import msgspec
 import yaml
 
-from kvedge.appliance.install_plan import InstallFacts, new_config, plan_install, plan_uninstall, plan_way_back
-from kvedge.appliance.install_steps import CopyFile, Remove, Step, Systemctl, WriteFile, carry_out
-from kvedge.appliance.installation import Pending, way_back_of_state
+from kvedge.appliance.install_plan import (
+    InstallFacts,
+    OwnFile,
+    new_config,
+    plan_install,
+    plan_uninstall,
+    plan_way_back,
+)
+from kvedge.appliance.install_steps import CopyFile, MakeDirectory, Remove, Step, Systemctl, WriteFile, carry_out
+from kvedge.appliance.installation import Pending, kept_files, way_back_of_state
 from kvedge.appliance.layout import ALL_UNITS, Layout, role_units
 from kvedge.appliance.unit_files import unit_directory, unit_texts
 from kvedge.runtime.settings import load_settings, setting_facts
@@ -108,6 +115,38 @@ def test_the_way_back_restores_program_and_units_and_drops_new_ones() -> None:
     assert Remove(LAYOUT.units / "kvedge-node.service") in steps
     assert isinstance(steps[-1], Systemctl)
     assert steps[-1].arguments == ("restart", "kvedge.service")
+
+
+def test_the_way_back_brings_files_back_that_the_new_version_had_replaced_or_removed(tmp_path: Path) -> None:
+    layout = Layout(data_dir=tmp_path / "data", root=tmp_path)
+    handler, units = layout.roles / "handler", unit_texts(role_units("agent"))
+    there = {handler: b"its own", layout.node_settings: b"old", layout.roles / "api": b"as it is"}
+    own = [
+        OwnFile(handler, None),
+        OwnFile(layout.node_settings, b"new"),
+        OwnFile(layout.roles / "api", b"as it is", 0o600),
+        OwnFile(tmp_path / "image", b"brought"),
+    ]
+    carry_out([WriteFile(path, content) for path, content in there.items()], lambda text: None)
+    # Of an upgrade long ago.
+    carry_out([WriteFile(layout.previous_own / "etc/stale", b"stale")], lambda text: None)
+    facts = replace(EMPTY, installed_digest="old", running="another", units=units, own=there)
+    carry_out(on_files(plan_install(facts, layout, "agent", units, b"", own)), lambda text: None)
+    assert (handler.exists(), layout.node_settings.read_bytes()) == (False, b"new")
+    assert kept_files(layout) == {handler: b"its own", layout.node_settings: b"old"}
+    assert layout.previous_own.stat().st_mode & 0o777 == 0o700
+
+    now = {file.path: file.path.read_bytes() for file in own if file.path.exists()}
+    steps = plan_way_back(replace(facts, own=now), layout, "agent", units, "old", kept_files(layout))
+    carry_out(on_files(steps), lambda text: None)
+    assert {path: path.read_bytes() for path in there} == there
+    assert handler.stat().st_mode & 0o777 == 0o600
+    assert layout.node_settings.stat().st_mode & 0o777 == 0o644
+
+
+def on_files(steps: list[Step]) -> list[Step]:
+    """Those that can be carried out without a host and without a program."""
+    return [step for step in steps if isinstance(step, WriteFile | Remove | MakeDirectory)]
 
 
 def test_the_way_back_from_an_upgrade_that_has_replaced_nothing_touches_nothing() -> None:
