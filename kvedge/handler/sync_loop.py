@@ -109,7 +109,7 @@ class SyncLoop:
             memory.failure = SyncFailure(LAUNCHER_SILENT, plan.silence)
             self.events.record(vmi, "Warning", LAUNCHER_SILENT, plan.silence)
         changed = self._report(key, vmi, view, self._phase(vmi, view, plan, failure_phase), plan, memory)
-        if memory.failure is not None and not changed:
+        if memory.failure is not None and not changed and Step.CONNECT not in plan.steps:
             return Again(_RETRY_SECONDS)
         if changed:
             # The patch changed what the next decision is made from.
@@ -272,7 +272,8 @@ class SyncLoop:
         """Write what was seen; whether anything was new."""
         seen = Observation(
             phase=phase,
-            reason=memory.failure.message if phase == "Failed" and memory.failure else plan.reason,
+            # What ended the run may have come after what had failed before.
+            reason=plan.reason or (memory.failure.message if phase == "Failed" and memory.failure else ""),
             status=view.status,
             nics=memory.nics,
             failure=memory.failure,

@@ -23,6 +23,8 @@ UNRESPONSIVE_SECONDS = 30.0
 STARTING_SECONDS = 240.0
 # How soon a launcher that is not there yet is looked for again; its connection reports by itself as well.
 CONNECT_SECONDS = 1.0
+# And one that is silent by then: each time all processes of the host are looked at.
+SILENT_SECONDS = 5.0
 
 
 class Step(Enum):
@@ -103,7 +105,8 @@ def _plan_without_launcher(vmi: VirtualMachineInstance, launcher: LauncherView) 
         return SyncPlan(phase="Failed", reason=reason)
     patience = STARTING_SECONDS if vmi.status.phase == "Scheduled" else UNRESPONSIVE_SECONDS
     silence = f"the launcher runs, but has not answered for {patience:.0f} s" if down >= patience else ""
-    return SyncPlan((Step.CONNECT,), vmi.status.phase, again=CONNECT_SECONDS, silence=silence)
+    again = SILENT_SECONDS if down >= UNRESPONSIVE_SECONDS else CONNECT_SECONDS
+    return SyncPlan((Step.CONNECT,), vmi.status.phase, again=again, silence=silence)
 
 
 def _plan_end(

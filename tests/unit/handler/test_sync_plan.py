@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from kvedge.handler.sync_plan import STARTING_SECONDS, UNRESPONSIVE_SECONDS, LauncherView, Step, plan_sync
+from kvedge.handler.sync_plan import (
+    CONNECT_SECONDS,
+    SILENT_SECONDS,
+    STARTING_SECONDS,
+    UNRESPONSIVE_SECONDS,
+    LauncherView,
+    Step,
+    plan_sync,
+)
 from kvedge.resources.codec import decode
 from kvedge.resources.phases import Phase
 from kvedge.resources.vmi import VirtualMachineInstance
@@ -172,3 +180,10 @@ class TestWithoutLauncher:
             "Failed",
             "the launcher has not answered for 30 s, and nothing of it runs",
         )
+
+    def test_one_that_is_silent_is_looked_for_less_often_as_that_is_a_look_at_all_processes(self) -> None:
+        soon = plan_sync(vmi("Scheduled"), NODE, LauncherView(down_seconds=UNRESPONSIVE_SECONDS - 1))
+        assert soon.again == CONNECT_SECONDS
+        for phase in ("Scheduled", "Running"):
+            for down in (UNRESPONSIVE_SECONDS, STARTING_SECONDS):
+                assert plan_sync(vmi(phase), NODE, LauncherView(down_seconds=down, runs=True)).again == SILENT_SECONDS
