@@ -41,10 +41,9 @@ def host_shutdown(config: Path | None, data_dir: str | None, longest: float) -> 
 def _shut_down_node(settings: Settings, longest: float) -> list[str]:
     """Those in Pods of a kubelet; returns what had to be killed."""
     from kvedge.appliance.node_shutdown import pod_launchers, shut_down_launchers
-    from kvedge.appliance.systemctl_client import systemd_runs, unit_property
     from kvedge.cli.role_services import kubelet_directory
 
-    if systemd_runs() and unit_property("kvedge-node.service", "ActiveState") == "active":
+    if _kvedge_runs():
         # It would say again that VMs may come here.
         raise Refused("kvedge runs: stop it first (systemctl stop kvedge-node)", Exit.HOST)
     kubelet = kubelet_directory(settings)
@@ -52,6 +51,17 @@ def _shut_down_node(settings: Settings, longest: float) -> list[str]:
     if launchers:
         _take_no_vm(settings)
     return shut_down_launchers(launchers, kubelet, longest, click.echo)
+
+
+def _kvedge_runs() -> bool:
+    """Whether the node's kvedge does; a systemd that does not say so keeps no guest from its orderly end."""
+    from kvedge.appliance.systemctl_client import SystemdError, systemd_runs, unit_property
+
+    try:
+        return systemd_runs() and unit_property("kvedge-node.service", "ActiveState") == "active"
+    except SystemdError as error:
+        click.echo(f"whether kvedge still runs is not known: {error}", err=True)
+        return False
 
 
 def _take_no_vm(settings: Settings) -> None:
