@@ -110,7 +110,8 @@ def _judge_ended(facts: DomainFacts | None, memory: RunMemory) -> Verdict:
     if why is Why.SHUTDOWN:
         return Verdict(DOMAIN_STATE_SHUTOFF, DOMAIN_REASON_SHUTDOWN)
     if why is Why.DESTROYED or (memory.kill_requested and why is not Why.PANICKED):
-        return Verdict(DOMAIN_STATE_SHUTOFF, DOMAIN_REASON_DESTROYED)
+        # One that never ran had nothing to lose, and could not be asked: its end is as orderly as it can be.
+        return Verdict(DOMAIN_STATE_SHUTOFF, DOMAIN_REASON_SHUTDOWN if memory.never_ran else DOMAIN_REASON_DESTROYED)
     if why is Why.FAILED:
         return Verdict(DOMAIN_STATE_SHUTOFF, DOMAIN_REASON_FAILED, why.value)
     if why is Why.PANICKED:

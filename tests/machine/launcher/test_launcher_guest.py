@@ -241,11 +241,21 @@ def test_a_paused_start_waits_for_the_unpause(disk_pod: LauncherPod) -> None:
     assert disk_pod.call("Unpause").state == m.DOMAIN_STATE_RUNNING
 
 
-def test_a_guest_that_never_ran_is_ended_at_once(disk_pod: LauncherPod) -> None:
+def test_a_guest_that_never_ran_is_ended_at_once_and_has_not_crashed(disk_pod: LauncherPod) -> None:
     vmi = disk_vmi(disk_pod)
     vmi["spec"]["startStrategy"] = "Paused"
     disk_pod.sync(vmi, network=True)
     ended = disk_pod.call("Shutdown")
+    assert (ended.state, ended.reason) == (m.DOMAIN_STATE_SHUTOFF, m.DOMAIN_REASON_SHUTDOWN)
+
+
+def test_a_guest_that_was_started_paused_and_has_run_is_one_that_was_killed(disk_pod: LauncherPod) -> None:
+    vmi = disk_vmi(disk_pod)
+    vmi["spec"]["startStrategy"] = "Paused"
+    disk_pod.sync(vmi, network=True)
+    disk_pod.call("Unpause")
+    disk_pod.call("Pause")
+    ended = disk_pod.call("Kill")
     assert (ended.state, ended.reason) == (m.DOMAIN_STATE_SHUTOFF, m.DOMAIN_REASON_DESTROYED)
 
 

@@ -60,6 +60,18 @@ CASES = {
         m.DOMAIN_REASON_SHUTDOWN,
     ),
     "it was killed": (facts(Life.SHUTOFF, Why.DESTROYED), KILLED, m.DOMAIN_STATE_SHUTOFF, m.DOMAIN_REASON_DESTROYED),
+    "it was started paused, never ran, and was killed": (
+        facts(Life.SHUTOFF, Why.DESTROYED),
+        RunMemory(begun=True, kill_requested=True, never_ran=True),
+        m.DOMAIN_STATE_SHUTOFF,
+        m.DOMAIN_REASON_SHUTDOWN,
+    ),
+    "it was started paused, never ran, and died by itself": (
+        facts(Life.SHUTOFF, Why.CRASHED),
+        RunMemory(begun=True, never_ran=True),
+        m.DOMAIN_STATE_CRASHED,
+        m.DOMAIN_REASON_CRASHED,
+    ),
     "its kill looked like a crash": (
         facts(Life.SHUTOFF, Why.CRASHED),
         KILLED,
