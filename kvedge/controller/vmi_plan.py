@@ -213,13 +213,7 @@ def _plan_without_launcher(view: VmiView, pod: Pod | None, now: datetime) -> Vmi
     may_run = not view.was_ended if pod is None else may_still_run(pod)
     patience = _patience(view, pod, may_run=may_run)
     if view.podless_seconds < patience or (may_run and _has_witness(node)):
-        # Mostly the handler has its word within moments: of a Pod that is gone nothing is said before.
-        quiet = 0.0 if pod is not None else min(patience, LOST_SECONDS)
-        waiting = vmi.status
-        if view.podless_seconds >= quiet:
-            waiting = with_pod_gone(vmi, node, now) if pod is None else after_hand_over(vmi, pod, node, now)
-        looks = [moment - view.podless_seconds for moment in (quiet, patience) if moment > view.podless_seconds]
-        return VmiPlan(_patches(vmi, waiting), _news(vmi, pod, waiting), min(looks, default=None))
+        return _waiting(view, pod, patience, now)
     phase: Phase = "Succeeded" if pod is not None and has_succeeded(pod) else "Failed"
     warning = None
     reason = "" if phase == "Succeeded" else _why_over(pod)
@@ -230,6 +224,21 @@ def _plan_without_launcher(view: VmiView, pod: Pod | None, now: datetime) -> Vmi
     status = with_phase(after_hand_over(vmi, pod, node, now), phase, reason, now)
     confirmed = () if pod is not None else (ConfirmPodLost(),)
     return VmiPlan((*confirmed, *_patches(vmi, status)), warning)
+
+
+def _waiting(view: VmiView, pod: Pod | None, patience: float, now: datetime) -> VmiPlan:
+    """Until somebody tells how the guest ended, or patience, in seconds, is over."""
+    vmi = view.vmi
+    # Mostly the handler has its word within moments: of a Pod that is gone nothing is said before.
+    quiet = min(patience, LOST_SECONDS) if pod is None else 0.0
+    looks = [moment - view.podless_seconds for moment in (quiet, patience) if moment > view.podless_seconds]
+    if view.podless_seconds < quiet:
+        status = vmi.status
+    elif pod is None:
+        status = with_pod_gone(vmi, view.node, now)
+    else:
+        status = after_hand_over(vmi, pod, view.node, now)
+    return VmiPlan(_patches(vmi, status), _news(vmi, pod, status), min(looks, default=None))
 
 
 def _patience(view: VmiView, pod: Pod | None, *, may_run: bool) -> float:
@@ -312,9 +321,11 @@ def _news(vmi: VirtualMachineInstance, pod: Pod | None, status: VirtualMachineIn
     old, new = condition(vmi.status.conditions, READY), condition(status.conditions, READY)
     if new is None or (old is not None and (old.reason, old.message) == (new.reason, new.message)):
         return None
+    if new.reason in _TOLD:
+        return new
     by = None if pod is None else disruption(pod)
-    if new.reason in _TOLD or by is None:
-        return new if new.reason in _TOLD else None
+    if by is None:
+        return None
     return msgspec.structs.replace(new, reason=by.reason or new.reason)
 
 
