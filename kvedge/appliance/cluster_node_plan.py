@@ -5,17 +5,15 @@ Called by `kvedge install --role server|agent`. Pure.
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Mapping, Set
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Final, Literal
 
-import msgspec
 import yaml
 
-from kvedge.resources.codec import JsonObject
+from kvedge.appliance.role_kubeconfig import NotOursError, read_role_kubeconfig
 from kvedge.resources.core import Node
 from kvedge.runtime.certificates import CertificateError, ends_at, life_of, renewal_due
 from kvedge.runtime.https_server import join_address
@@ -88,14 +86,9 @@ def serves_still(text: bytes | None, user: str, cluster: Mapping[str, Any], now:
     if text is None:
         return False
     try:
-        document = msgspec.convert(yaml.safe_load(text), _Kubeconfig)
-        certificate = base64.b64decode(document.users[0].user.certificate)
-        return (
-            document.users[0].name == user
-            and document.clusters[0].cluster == dict(cluster)
-            and not renewal_due(certificate, now)
-        )
-    except (yaml.YAMLError, msgspec.ValidationError, CertificateError, IndexError, ValueError):
+        found = read_role_kubeconfig(text)
+        return found.user == user and found.cluster == dict(cluster) and not renewal_due(found.certificate, now)
+    except (NotOursError, CertificateError):
         # Whatever it is, it is replaced by one that can be used.
         return False
 
@@ -103,29 +96,10 @@ def serves_still(text: bytes | None, user: str, cluster: Mapping[str, Any], now:
 def ends_soon(text: bytes, now: datetime) -> datetime | None:
     """When a kubeconfig's certificate ends, if that is within two months: nobody has renewed it in time."""
     try:
-        document = msgspec.convert(yaml.safe_load(text), _Kubeconfig)
-        certificate = base64.b64decode(document.users[0].user.certificate)
+        certificate = read_role_kubeconfig(text).certificate
         end = ends_at(certificate)
-    except (yaml.YAMLError, msgspec.ValidationError, CertificateError, IndexError, ValueError):
+    except (NotOursError, CertificateError):
         # With a token, or with files of its own, it is somebody else's to look after.
         return None
     # Half of the time in which it is renewed: a cluster may sign for less than a year.
     return end if end - now < min(_SOON, life_of(certificate) / 6) else None
-
-
-class _Credentials(msgspec.Struct):
-    certificate: str = msgspec.field(name="client-certificate-data")
-
-
-class _User(msgspec.Struct):
-    name: str
-    user: _Credentials
-
-
-class _Cluster(msgspec.Struct):
-    cluster: JsonObject
-
-
-class _Kubeconfig(msgspec.Struct):
-    users: list[_User]
-    clusters: list[_Cluster]

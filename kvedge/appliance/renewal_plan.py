@@ -6,26 +6,20 @@ to look after: a new certificate is for the user, the groups and the server that
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
-import msgspec
-import yaml
 from cryptography import x509
 from cryptography.x509.oid import NameOID
 
+from kvedge.appliance.role_kubeconfig import NotOursError, read_role_kubeconfig
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.role_users import API_GROUP, API_USER, CONTROLLER_GROUP, CONTROLLER_USER, HANDLER_GROUP, UserInfo
 from kvedge.runtime.certificates import CertificateError, ends_at, renewal_due
 
 _CA: Final = "certificate-authority-data"
-
-
-class NotOursError(Exception):
-    """A role's kubeconfig is none that kvedge has made; the text says in which way."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,13 +40,10 @@ def role_certificate(role: str, text: bytes, now: datetime) -> RoleCertificate:
         NotOursError: when it is not one that kvedge has made for this role.
     """
     try:
-        document = msgspec.convert(yaml.safe_load(text), _Kubeconfig)
-        (user,), (cluster,) = document.users, document.clusters
-        pem = base64.b64decode(user.user.certificate)
-        found = RoleCertificate(*_names(pem), ends_at(pem), renewal_due(pem, now), cluster.cluster)
-    except msgspec.ValidationError as error:
-        raise NotOursError("has no certificate inside") from error
-    except (yaml.YAMLError, CertificateError, ValueError) as error:
+        written = read_role_kubeconfig(text)
+        pem = written.certificate
+        found = RoleCertificate(*_names(pem), ends_at(pem), renewal_due(pem, now), written.cluster)
+    except (CertificateError, ValueError) as error:
         raise NotOursError("is no kubeconfig of one user with a certificate") from error
     if not _is_of_role(role, found):
         raise NotOursError(f"is of {found.user or 'nobody'}, not of the {role}")
@@ -79,20 +70,3 @@ def _is_of_role(role: str, found: RoleCertificate) -> bool:
         return found.group == HANDLER_GROUP and bool(UserInfo(found.user, (found.group,)).node)
     wanted = {"api": (API_USER, API_GROUP), "controller": (CONTROLLER_USER, CONTROLLER_GROUP)}
     return (found.user, found.group) == wanted.get(role)
-
-
-class _Credentials(msgspec.Struct):
-    certificate: str = msgspec.field(name="client-certificate-data")
-
-
-class _User(msgspec.Struct):
-    user: _Credentials
-
-
-class _Cluster(msgspec.Struct):
-    cluster: JsonObject
-
-
-class _Kubeconfig(msgspec.Struct):
-    users: list[_User]
-    clusters: list[_Cluster]

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from kvedge.cli.cluster_node import admin_client, administrator
+from kvedge.cli.cluster_node import admin_client
+from kvedge.cli.installed import administrator_kubeconfig
 
 if TYPE_CHECKING:
-    from kvedge.appliance.layout import Layout
     from kvedge.appliance.leave_plan import Leaving
     from kvedge.kube.kube_client import KubeClient
     from kvedge.runtime.settings import Settings
@@ -26,17 +26,18 @@ _BY_HAND: Final = (
 )
 
 
-def leave_cluster(settings: Settings, layout: Layout, *, was_server: bool, purge: bool) -> None:
-    """Take out what nobody serves any more, with `purge` all but VMs, and say what stays.
+def leave_cluster(operators: Settings, node: str, *, was_server: bool, purge: bool) -> None:
+    """Take out what nobody serves any more once `node` does not, with `purge` all but VMs, and say what stays.
 
-    When the cluster does not answer, what is left there is told.
+    When the cluster does not answer, what is left there is told. `operators` are the settings without those of an
+    installation.
     """
     from kvedge.kube.connection_settings import KubeconfigError
     from kvedge.kube.errors import KubeError
 
     if not was_server and not purge:
         return
-    admin, node = administrator(settings, layout)
+    admin = administrator_kubeconfig(operators)
     if admin is None:
         if was_server:
             click.echo(f"left in the cluster: all of kvedge, as no administrator's kubeconfig is here; {_BY_HAND}")

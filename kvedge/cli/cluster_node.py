@@ -25,13 +25,14 @@ from kvedge.appliance.cluster_node_plan import (
     serves_still,
 )
 from kvedge.appliance.cluster_rules import too_old, wrong_order
-from kvedge.appliance.distributions import DISTRIBUTIONS, of_node, of_server
+from kvedge.appliance.distributions import DISTRIBUTIONS, of_node
 from kvedge.appliance.image_loader import ARCHIVE, NotLoadedError, load_image, remove_image
 from kvedge.appliance.install_plan import OwnFile
 from kvedge.appliance.kubelet_facts import running_kubelet
 from kvedge.appliance.layout import Layout
 from kvedge.appliance.node_places import NodePlaces, node_places
 from kvedge.cli.exits import Exit, Refused
+from kvedge.cli.installed import administrator_kubeconfig, roles_directory
 from kvedge.cli.user_credentials import certified, cluster_entry, secret_text
 from kvedge.cli.user_manifest import role_user
 from kvedge.runtime.settings import NODE_ROLES, LoadedSettings, Settings
@@ -109,13 +110,12 @@ def load_launcher_image(node: ClusterNode) -> None:
         click.echo(f"the launcher's image was not loaded: {error}; run that yourself, or restart the node's Kubernetes")
 
 
-def unload_launcher_image(settings: Settings, layout: Layout) -> None:
+def unload_launcher_image(places: NodePlaces) -> None:
     """Take the image out of the node's containerd, where it is pinned; where that fails, say so."""
-    load = _Found(settings, layout).places.load
-    if not load:
+    if not places.load:
         return
     try:
-        remove_image(load)
+        remove_image(places.load)
     except NotLoadedError as error:
         click.echo(f"left in this node's container runtime: the launcher's image of a few KB: {error}", err=True)
 
@@ -139,11 +139,10 @@ class _Found:
     def __init__(self, settings: Settings, layout: Layout, *, force: bool = False) -> None:
         self.settings = settings
         self.force = force
-        named = Path(settings.kubeconfig) if settings.kubeconfig else None
-        # A directory holds the roles' own, made by whoever named it.
-        self.roles = named if named is not None and named.is_dir() else layout.roles
+        # One that is named holds the roles' own, made by whoever named it.
+        self.roles = roles_directory(settings, layout)
         self.is_ours = self.roles == layout.roles
-        self.admin = named if named is not None and not named.is_dir() else _of_distribution()
+        self.admin = administrator_kubeconfig(settings)
         self.kubelet = running_kubelet()
         self.places = node_places(settings, of_node(Path.exists), self.kubelet, Path.is_dir)
         self.node = self.places.node
@@ -151,11 +150,6 @@ class _Found:
     def role_kubeconfig(self, role: str) -> Path:
         """Where a role's kubeconfig is, or is to be."""
         return self.roles / role
-
-
-def _of_distribution() -> Path | None:
-    found = of_server(Path.exists)
-    return found.kubeconfig if found else None
 
 
 def _is_file(origin: str) -> bool:
@@ -342,7 +336,6 @@ def left_on_node(settings: Settings, layout: Layout) -> list[Path]:
     return [path for path in places if path.is_file()]
 
 
-def administrator(settings: Settings, layout: Layout) -> tuple[Path | None, str]:
-    """The administrator's kubeconfig on this host, if there is one, and this node's name."""
-    found = _Found(settings, layout)
-    return found.admin, found.node
+def places_here(operators: Settings) -> NodePlaces:
+    """Where things are on this host as a node of its cluster; looks through all processes for its kubelet."""
+    return node_places(operators, of_node(Path.exists), running_kubelet(), Path.is_dir)

@@ -71,7 +71,7 @@ def uninstall(config: Path | None, data_dir: str | None, purge: bool, grace: flo
     settings = load_settings(config_path(config), os.environ, {"data_dir": data_dir})
     from kvedge.appliance.installation import InstallError
     from kvedge.cli.cluster_leave import leave_cluster
-    from kvedge.cli.cluster_node import left_on_node, unload_launcher_image
+    from kvedge.cli.cluster_node import left_on_node, places_here, unload_launcher_image
 
     operators = _operators(config, data_dir)
     role = role_here(settings)
@@ -80,11 +80,14 @@ def uninstall(config: Path | None, data_dir: str | None, purge: bool, grace: flo
 
     def end_guests() -> None:
         if role != "standalone":
+            places = places_here(operators.settings)
+            # What is installed knows its node's name also while no kubelet runs here.
+            node = settings.effective_node_name if role else places.node
             # Also when it is run again, for what others still needed the first time.
-            leave_cluster(operators.settings, made.layout, was_server=role == "server", purge=purge)
-        if role in ("server", "agent"):
-            unload_launcher_image(operators.settings, made.layout)
-        elif settings.data_path.is_dir():
+            leave_cluster(operators.settings, node, was_server=role == "server", purge=purge)
+            if role:
+                unload_launcher_image(places)
+        if role in ("standalone", None) and settings.data_path.is_dir():
             from kvedge.cli.killall_verb import end_all
 
             end_all(settings, grace)
@@ -174,10 +177,10 @@ def _install(role: Role | None, config: Path | None, data_dir: str | None, *, dr
 
         load_launcher_image(node)
     what = f"kubeconfig {made.kubeconfig}" if chosen == "standalone" else f"{chosen} {made.node}"
-    if here == "server" and chosen == "agent":
+    if node is not None and here == "server" and chosen == "agent":
         from kvedge.cli.cluster_leave import leave_cluster
 
-        leave_cluster(_operators(config, data_dir).settings, made.layout, was_server=True, purge=False)
+        leave_cluster(_operators(config, data_dir).settings, node.name, was_server=True, purge=False)
     click.echo(f"{outcome}: {what}; see `kvedge status`")
 
 

@@ -1,6 +1,6 @@
-"""What is installed on this host, and by which kubeconfig its health is seen.
+"""What is installed on this host, and which kubeconfigs are its own.
 
-Called by install, status and report. Reads units and settings.
+Called by install, status, renew and report. Reads units and settings.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from kvedge.runtime.settings import NODE_ROLES, Settings
 
 if TYPE_CHECKING:
     from kvedge.appliance.health import Health
-    from kvedge.appliance.layout import Role
+    from kvedge.appliance.layout import Layout, Role
 
 
 def role_here(settings: Settings) -> Role | None:
@@ -24,6 +24,26 @@ def role_here(settings: Settings) -> Role | None:
     from kvedge.appliance.layout import Layout
 
     return installed_role(Layout(settings.data_path), settings.roles_of_node)
+
+
+def roles_directory(settings: Settings, layout: Layout) -> Path:
+    """Where the roles' kubeconfigs are, each under its role's name: a directory that the settings name, or ours."""
+    named = Path(settings.kubeconfig) if settings.kubeconfig else layout.roles
+    return named if named.is_dir() else layout.roles
+
+
+def administrator_kubeconfig(operators: Settings) -> Path | None:
+    """The administrator's kubeconfig on this host, if there is one: that which the operator names, or a distribution's.
+
+    `operators` are the settings without those of an installation, which name the roles' own.
+    """
+    from kvedge.appliance.distributions import of_server
+
+    named = Path(operators.kubeconfig) if operators.kubeconfig else None
+    if named is not None and not named.is_dir():
+        return named
+    distribution = of_server(Path.exists)
+    return distribution.kubeconfig if distribution else None
 
 
 def health_here(settings: Settings, role: Role | None) -> Health:
@@ -43,7 +63,7 @@ def _ending(settings: Settings, role: Role | None) -> Iterator[str]:
 
     agents = "make another with `kvedge user role` on a server"
     remedy = agents if role == "agent" else "run `kvedge user renew`, which says why that was not done yet"
-    roles = Path(settings.kubeconfig) if settings.kubeconfig else Layout().roles
+    roles = roles_directory(settings, Layout())
     own = sorted(roles / name for name in NODE_ROLES if (roles / name).is_file())
     for path in own:
         if end := ends_soon(path.read_bytes(), datetime.now(UTC)):

@@ -18,11 +18,12 @@ import click
 
 from kvedge.cli.exits import Exit, Refused
 from kvedge.cli.failures import explained
+from kvedge.cli.installed import administrator_kubeconfig, roles_directory
 from kvedge.cli.roles import CONFIG, config_path
 from kvedge.cli.session import named_kubeconfig
 from kvedge.cli.user_credentials import certified, cluster_entry, write_secret
 from kvedge.cli.user_manifest import NewUser
-from kvedge.runtime.settings import NODE_ROLES, Settings, trace_settings
+from kvedge.runtime.settings import NODE_ROLES, trace_settings
 
 if TYPE_CHECKING:
     from kvedge.appliance.renewal_plan import RoleCertificate
@@ -51,12 +52,12 @@ def renew(config: Path | None, kubeconfig: Path | None, everything: bool, timeou
 
     # Without what an installation has written: that names the roles' own kubeconfigs.
     operators = trace_settings(config_path(config), os.environ, {}, leave_out=Layout().node_settings).settings
-    found = _own_certificates(_roles(operators, Layout().roles))
+    found = _own_certificates(roles_directory(operators, Layout()))
     if not found:
         click.echo("no role of this node has a certificate of its own: there is nothing to renew")
         return
     named = named_kubeconfig(kubeconfig)
-    administrator = Path(named) if named else _administrator(operators)
+    administrator = Path(named) if named else administrator_kubeconfig(operators)
     cluster = cluster_entry(administrator) if administrator else {}
     due = {path: role for path, role in found.items() if everything or _is_due(role, cluster)}
     for path, role in found.items():
@@ -115,14 +116,9 @@ def _is_due(role: RoleCertificate, cluster: JsonObject) -> bool:
     return role.is_due or renewed_cluster(role.cluster, cluster) != role.cluster
 
 
-def _roles(operators: Settings, ours: Path) -> Path:
-    """The directory with the roles' kubeconfigs; one that the operator names counts."""
-    named = Path(operators.kubeconfig) if operators.kubeconfig else ours
-    return named if named.is_dir() else ours
-
-
 def _own_certificates(roles: Path) -> dict[Path, RoleCertificate]:
-    from kvedge.appliance.renewal_plan import NotOursError, role_certificate
+    from kvedge.appliance.renewal_plan import role_certificate
+    from kvedge.appliance.role_kubeconfig import NotOursError
 
     found = {}
     for name in NODE_ROLES:
@@ -137,12 +133,3 @@ def _own_certificates(roles: Path) -> dict[Path, RoleCertificate]:
         except NotOursError as error:
             click.echo(f"{path}: {error}, and left as it is")
     return found
-
-
-def _administrator(operators: Settings) -> Path | None:
-    from kvedge.appliance.distributions import of_server
-
-    if operators.kubeconfig and not Path(operators.kubeconfig).is_dir():
-        return Path(operators.kubeconfig)
-    distribution = of_server(Path.exists)
-    return distribution.kubeconfig if distribution else None

@@ -11,7 +11,8 @@ import yaml
 from kvedge.appliance.install_plan import plan_install, plan_way_back
 from kvedge.appliance.install_steps import Remove, Systemctl
 from kvedge.appliance.layout import RENEWAL_TIMER, Layout, enabled_units, role_units
-from kvedge.appliance.renewal_plan import NotOursError, renewed_cluster, role_certificate
+from kvedge.appliance.renewal_plan import renewed_cluster, role_certificate
+from kvedge.appliance.role_kubeconfig import NotOursError
 from kvedge.appliance.unit_files import unit_texts
 from kvedge.cli.user_manifest import NewUser, kubeconfig_manifest, role_user
 from kvedge.runtime.certificates import LEAF_LIFE, CertificateAuthority, LeafRequest
@@ -45,6 +46,7 @@ def test_it_is_due_in_the_last_third_of_its_life_and_after_its_end() -> None:
     [
         (b"", "has no certificate inside"),
         (b"a: [", "is no kubeconfig of one user"),
+        (b"a: \xff", "is no kubeconfig of one user"),
         (b"users: []\nclusters: []\n", "is no kubeconfig of one user"),
         (b"users: [{name: kvedge:api, user: {token: x}}]\nclusters: [{cluster: {}}]\n", "has no certificate inside"),
         (
@@ -55,7 +57,7 @@ def test_it_is_due_in_the_last_third_of_its_life_and_after_its_end() -> None:
         (kubeconfig(NewUser("kvedge:api", ("system:masters",))), "is of kvedge:api, not of the api"),
         (kubeconfig(NewUser("ann")), "is of ann, not of the api"),
     ],
-    ids=["empty", "no YAML", "no user", "a token", "no PEM", "another role", "another group", "a person"],
+    ids=["empty", "no YAML", "no text", "no user", "a token", "no PEM", "another role", "another group", "a person"],
 )
 def test_what_kvedge_has_not_made_for_this_role_is_left_alone(text: bytes, why: str) -> None:
     with pytest.raises(NotOursError, match=why):

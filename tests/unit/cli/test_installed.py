@@ -1,4 +1,4 @@
-"""By whose kubeconfig, and for which node, `kvedge status` looks at what runs here."""
+"""By whose kubeconfig, and for which node, `kvedge status` looks at what runs here; and whose are where."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from kvedge.appliance.layout import Role
-from kvedge.cli.installed import health_source
+from kvedge.appliance.distributions import of_server
+from kvedge.appliance.layout import Layout, Role
+from kvedge.cli.installed import administrator_kubeconfig, health_source, roles_directory
 from kvedge.runtime.settings import Settings
 
 
@@ -33,3 +34,18 @@ def test_a_clusters_node_is_seen_as_its_handler_sees_it(tmp_path: Path, role: Ro
     names = {"kubeconfig": str(tmp_path / "none"), "node_kubeconfig": str(tmp_path / "kubelet")}
     as_node = Settings(**names, node_name="edge")
     assert health_source(as_node, role) == (tmp_path / "kubelet", "edge")
+
+
+def test_a_directory_that_is_named_holds_the_roles_and_a_file_is_the_administrators(tmp_path: Path) -> None:
+    layout = Layout(root=tmp_path)
+    named, file = tmp_path / "named", tmp_path / "admin.conf"
+    named.mkdir()
+    assert roles_directory(Settings(kubeconfig=str(named)), layout) == named
+    assert roles_directory(Settings(kubeconfig=str(file)), layout) == layout.roles
+    assert roles_directory(Settings(), layout) == layout.roles
+    # Also one that is not there: it is told by its name.
+    assert administrator_kubeconfig(Settings(kubeconfig=str(file))) == file
+    distribution = of_server(Path.exists)
+    found = distribution.kubeconfig if distribution else None
+    assert administrator_kubeconfig(Settings(kubeconfig=str(named))) == found
+    assert administrator_kubeconfig(Settings()) == found
