@@ -12,10 +12,13 @@ from typing import Final
 from kvedge.api.controller_restriction_manifest import controller_restriction
 from kvedge.api.node_restriction_manifest import node_restriction
 from kvedge.api.registration_manifest import mutating_webhooks, validating_webhooks
+from kvedge.appliance.leave_plan import plan_node
 from kvedge.kube.errors import NotFound
 from kvedge.kube.kube_client import KubeClient
+from kvedge.kube.patches import MergePatch
 from kvedge.resources.cluster_manifest import applied_documents
 from kvedge.resources.codec import JsonObject
+from kvedge.resources.core import Node
 from kvedge.resources.kubevirt import KubeVirt
 from kvedge.resources.names import SCHEDULABLE
 from kvedge.resources.role_users import UserInfo
@@ -71,13 +74,30 @@ def remove_registration(client: KubeClient) -> Iterator[str]:
 
 
 def other_nodes(client: KubeClient, own: str) -> list[str]:
-    """The names of other nodes on which a handler takes VMs.
+    """The names of other nodes that kvedge is on, whether it runs there or not.
 
     Raises:
         KubeError: when the API server refuses or does not answer.
     """
-    found = client.request("GET", "/api/v1/nodes", query={"labelSelector": f"{SCHEDULABLE}=true"})
+    # Whatever it says: a handler that stops says false, and one whose host is down comes back with it.
+    found = client.request("GET", "/api/v1/nodes", query={"labelSelector": SCHEDULABLE})
     return sorted(name for item in found["items"] if (name := str(item["metadata"]["name"])) != own)
+
+
+def clear_node(client: KubeClient, name: str) -> bool:
+    """Take off a Node what its handler has written; whether there was anything. The handler must not run any more.
+
+    Raises:
+        KubeError: when the API server refuses or does not answer.
+    """
+    try:
+        metadata = client.get(Node, "", name).metadata
+        patch = plan_node(metadata.labels, metadata.annotations)
+        if patch is not None:
+            client.patch(Node, "", name, MergePatch(patch))
+    except NotFound:
+        return False
+    return patch is not None
 
 
 def control_plane_version(client: KubeClient) -> str:

@@ -7,10 +7,29 @@ may run: they fail closed, and what they would not let by must not be written un
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from kvedge.resources.codec import JsonObject
+from kvedge.resources.names import (
+    CPU_FEATURE_PREFIX,
+    CPU_MODEL_PREFIX,
+    EMULATION,
+    HANDLER_ADDRESS,
+    HEARTBEAT,
+    HOST_MODEL_PREFIX,
+    MACHINE_TYPE_PREFIX,
+    REFUSAL,
+    SCHEDULABLE,
+    VERSION,
+)
+
+# What a handler writes on its Node.
+_PREFIXES: Final = (SCHEDULABLE, CPU_MODEL_PREFIX, CPU_FEATURE_PREFIX, MACHINE_TYPE_PREFIX, HOST_MODEL_PREFIX)
+_ANNOTATIONS: Final = (HEARTBEAT, HANDLER_ADDRESS, EMULATION, VERSION, REFUSAL)
+# What an administrator runs for a node that nobody can uninstall from any more.
+NODE_BY_HAND: Final = f"kubectl label node {{}} {SCHEDULABLE}-"
 _KEPT: Final = "kept in the cluster: webhooks, policies and rights of kvedge"
 
 
@@ -18,7 +37,7 @@ _KEPT: Final = "kept in the cluster: webhooks, policies and rights of kvedge"
 class Others:
     """Who else is of kvedge in the cluster.
 
-    `servers` are api roles that answer, `silent` those that do not, `nodes` have a handler.
+    `servers` are api roles that answer, `silent` those that do not, `nodes` have a handler, whether it runs or not.
     """
 
     servers: Sequence[str] = ()
@@ -54,13 +73,14 @@ def plan_leaving(others: Others, *, purge: bool) -> Leaving:
             f" but VMs out).{silent}",
         )
     if others.nodes or others.silent:
-        why = [f"handlers are on {_names(others.nodes)}"] if others.nodes else []
+        why = [f"kvedge is on {_names(others.nodes)}, or was not uninstalled there"] if others.nodes else []
         why += [f"no answer came from {_names(others.silent)}"] if others.silent else []
         return Leaving(
             True,
             False,
             f"{_KEPT}, and all VMs, as {' and '.join(why)}: uninstall kvedge there, then run `uninstall --purge` here"
-            " again. Until then VMs cannot be created or changed",
+            f" again. Where a node is gone for good, say so with `{NODE_BY_HAND.format('NAME')}`. Until then VMs cannot"
+            " be created or changed",
         )
     return Leaving(
         True,
@@ -68,6 +88,16 @@ def plan_leaving(others: Others, *, purge: bool) -> Leaving:
         "kept in the cluster: the kinds and their VMs, and the namespace kvedge-system. Nobody judges any more what is"
         " written of VMs; one that is to run is judged when kvedge is there again",
     )
+
+
+def plan_node(labels: Mapping[str, str], annotations: Mapping[str, str]) -> JsonObject | None:
+    """A merge patch that takes off a Node what its handler has written; None when there is nothing.
+
+    Without the label nobody counts with kvedge there any more, and without the heartbeat nobody waits for the next one.
+    """
+    gone = {key: None for key in labels if key.startswith(_PREFIXES)}
+    told = {key: None for key in annotations if key in _ANNOTATIONS}
+    return {"metadata": {"labels": gone, "annotations": told}} if gone or told else None
 
 
 def _names(names: Sequence[str]) -> str:

@@ -1,12 +1,14 @@
 """What happens in a cluster when a node of it leaves kvedge, or is no server any more; and what is told of it.
 
 Called by install_verbs when kvedge's daemon has stopped, which would write all of it anew. Asks the cluster with the
-administrator's kubeconfig.
+administrator's kubeconfig, and speaks of its own Node with its handler's.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import chain
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import click
@@ -19,11 +21,36 @@ if TYPE_CHECKING:
     from kvedge.kube.kube_client import KubeClient
     from kvedge.runtime.settings import Settings
 
+# What is left on a Node does no harm while its cluster does not answer.
+_NODE_SECONDS: Final = 5.0
 _BY_HAND: Final = (
     "if no other server runs kvedge, no namespace of the cluster can be deleted until somebody runs, with an"
     " administrator's kubeconfig: kubectl delete --ignore-not-found apiservice v1.subresources.kubevirt.io"
     " v1alpha3.subresources.kubevirt.io"
 )
+
+
+def leave_node(kubeconfigs: Sequence[Path], node: str) -> None:
+    """Take off this Node what its handler has written, by the first of the kubeconfigs that may.
+
+    Where none can, what is left there is told, and what to do.
+    """
+    from kvedge.appliance.cluster_objects import clear_node
+    from kvedge.appliance.leave_plan import NODE_BY_HAND
+    from kvedge.kube.connection_settings import KubeconfigError
+    from kvedge.kube.errors import KubeError
+
+    problems = []
+    for path in kubeconfigs:
+        try:
+            if clear_node(admin_client(path).hurried(_NODE_SECONDS), node):
+                click.echo(f"remove from the cluster what kvedge says of node {node}")
+            return
+        except (KubeError, KubeconfigError) as error:
+            problems.append(f"{path}: {error}")
+    why = "; ".join(problems) or "no kubeconfig is here"
+    by_hand = NODE_BY_HAND.format(node)
+    click.echo(f"left in the cluster: the labels of node {node}, {why}; as an administrator: {by_hand}", err=True)
 
 
 def leave_cluster(operators: Settings, node: str, *, was_server: bool, purge: bool) -> None:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kvedge.cli.exits import Exit, Refused
-from kvedge.cli.installed import health_here, health_source, role_here
+from kvedge.cli.installed import administrator_kubeconfig, health_here, health_source, role_here
 from kvedge.cli.roles import CONFIG, config_path
 from kvedge.runtime.program import is_frozen
 from kvedge.runtime.settings import LoadedSettings, Settings, load_settings, setting_facts, trace_settings
@@ -70,7 +70,7 @@ def uninstall(config: Path | None, data_dir: str | None, purge: bool, grace: flo
     _need_root("uninstall")
     settings = load_settings(config_path(config), os.environ, {"data_dir": data_dir})
     from kvedge.appliance.installation import InstallError
-    from kvedge.cli.cluster_leave import leave_cluster
+    from kvedge.cli.cluster_leave import leave_cluster, leave_node
     from kvedge.cli.cluster_node import left_on_node, places_here, unload_launcher_image
 
     operators = _operators(config, data_dir)
@@ -79,11 +79,14 @@ def uninstall(config: Path | None, data_dir: str | None, purge: bool, grace: flo
         _refuse_while_guests_run(settings)
 
     def end_guests() -> None:
-        if role != "standalone":
+        # A purge also when it is run again, for what others still needed the first time.
+        if role in ("server", "agent") or (role is None and purge):
             places = places_here(operators.settings)
             # What is installed knows its node's name also while no kubelet runs here.
             node = settings.effective_node_name if role else places.node
-            # Also when it is run again, for what others still needed the first time.
+            own = _own_kubeconfigs(settings, operators.settings, role)
+            if role or own:
+                leave_node(own, node)
             leave_cluster(operators.settings, node, was_server=role == "server", purge=purge)
             if role:
                 unload_launcher_image(places)
@@ -238,6 +241,13 @@ def _installation(
 
     kubeconfig, node = source or health_source(settings, role)
     return Installation(Layout(settings.data_path), role, _own_file(), kubeconfig, click.echo, node, own)
+
+
+def _own_kubeconfigs(settings: Settings, operators: Settings, role: Role | None) -> list[Path]:
+    """By which this host may speak of its own Node: its handler's, and the administrator's where that is here."""
+    own = [health_source(settings, role)[0]] if role else []
+    admin = administrator_kubeconfig(operators)
+    return [path for path in [*own, *([admin] if admin else [])] if path.is_file()]
 
 
 def _refuse_to_leave_guests(settings: Settings, here: Role, chosen: Role) -> None:

@@ -63,7 +63,8 @@ def plan_node(node: Node, silent_seconds: float | None) -> NodePlan:
         return NodePlan()
     if silent_seconds < UNRESPONSIVE_SECONDS:
         return NodePlan(again_after=min(LOOK_SECONDS, UNRESPONSIVE_SECONDS - silent_seconds))
-    if node.metadata.labels.get(SCHEDULABLE) == "false":
+    # Without the label no VM comes there either: kvedge was uninstalled, or somebody has said that it is gone for good.
+    if node.metadata.labels.get(SCHEDULABLE) != "true":
         return NodePlan(again_after=LOOK_SECONDS)
     return NodePlan(
         patch={"metadata": {"labels": {SCHEDULABLE: "false"}}},

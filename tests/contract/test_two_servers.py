@@ -18,15 +18,17 @@ from typing import Any
 import pytest
 
 from kvedge.api.presence_plan import HEARTBEAT
-from kvedge.cli.cluster_leave import leave
+from kvedge.cli.cluster_leave import leave, leave_node
 from kvedge.kube.errors import KubeError, NotFound
 from kvedge.kube.kube_client import KubeClient
+from kvedge.kube.patches import MergePatch
 from kvedge.resources.core import Node
 from kvedge.resources.meta import ObjectMeta
+from kvedge.resources.names import HEARTBEAT as NODE_HEARTBEAT
 from kvedge.resources.names import SCHEDULABLE
-from kvedge.resources.role_users import API_GROUP, API_USER
+from kvedge.resources.role_users import API_GROUP, API_USER, HANDLER_GROUP, NODES_GROUP, handler_user
 from tests.support.either_server import lone_server
-from tests.support.kube_apiserver import free_port, reachable_address
+from tests.support.kube_apiserver import RealApiServer, free_port, reachable_address
 from tests.support.role_rights import give_roles_their_rights
 from tests.support.waiting import wait_until
 from tests.unit.api.reviews import small_vmi, vm_of
@@ -80,6 +82,7 @@ class ApiProcess:
 
 @dataclass
 class Cluster:
+    server: RealApiServer
     admin: KubeClient
     one: ApiProcess
     two: ApiProcess
@@ -134,7 +137,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         kubeconfig = server.write_kubeconfig(API_USER, [API_GROUP])
         one, two = (ApiProcess(f"{alike}-{number}", free_port(), kubeconfig, directory) for number in (1, 2))
         try:
-            yield Cluster(admin, one, two)
+            yield Cluster(server, admin, one, two)
         finally:
             for process in (one, two):
                 process.end(signal.SIGKILL)
@@ -265,15 +268,34 @@ def test_a_server_that_comes_back_brings_all_of_it_back(both: Cluster) -> None:
 def test_a_purge_leaves_agents_what_they_run_by_and_takes_it_out_once_they_are_gone(
     both: Cluster, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    admin = both.admin
-    admin.create(Node(metadata=ObjectMeta(name="agent-1", labels={SCHEDULABLE: "true"})))
+    admin, own, other = both.admin, both.one.node, both.two.node
+    # One handler runs; hosts that are down have said so, and so has the other server's.
+    for name, schedulable in {"agent-1": "true", "agent-2": "false", other: "false", own: "false"}.items():
+        marks = ObjectMeta(name=name, labels={SCHEDULABLE: schedulable}, annotations={NODE_HEARTBEAT: "of its handler"})
+        admin.create(Node(metadata=marks))
+    # In order: the endpoint of the first goes with it.
     for server in (both.two, both.one):
         server.end()
-    leave(admin, both.one.node, purge=True)
-    assert "as handlers are on agent-1: uninstall kvedge there" in capsys.readouterr().out
+    leave(admin, own, purge=True)
+    assert f"as kvedge is on agent-1, agent-2, {other}, or was not uninstalled there:" in capsys.readouterr().out
     assert (both.has(API_SERVICE), both.has(WEBHOOKS), both.has(RIGHTS)) == (False, True, True)
-    admin.delete(Node, "", "agent-1")
-    leave(admin, both.one.node, purge=True)
+
+    # Each that is uninstalled takes its own mark off, by what its handler spoke with.
+    agent = both.server.write_kubeconfig(handler_user("agent-1"), [HANDLER_GROUP])
+    leave_node([agent, both.server.write_kubeconfig(f"system:node:{other}", [NODES_GROUP])], other)
+    leave_node([agent], "agent-1")
+    leave_node([agent], "agent-2")
+    told = capsys.readouterr()
+    assert told.out.splitlines() == [
+        f"remove from the cluster what kvedge says of node {n}" for n in (other, "agent-1")
+    ]
+    assert "as an administrator: kubectl label node agent-2 kubevirt.io/schedulable-" in told.err
+    assert admin.get(Node, "", "agent-1").metadata.annotations == {}
+    leave(admin, own, purge=True)
+    assert "as kvedge is on agent-2, or was not" in capsys.readouterr().out
+    # As told: that one will not come back.
+    admin.patch(Node, "", "agent-2", MergePatch({"metadata": {"labels": {SCHEDULABLE: None}}}))
+    leave(admin, own, purge=True)
     said = capsys.readouterr().out
     assert f"remove from the cluster {WEBHOOKS}" in said
     assert "kept in the cluster: the kinds and their VMs" in said

@@ -321,6 +321,10 @@ def test_an_agent_may_have_a_kubeconfig_that_a_server_has_made(cluster: Cluster)
 def test_uninstalling_leaves_nothing_on_the_host_and_in_the_cluster_only_vms(cluster: Cluster) -> None:
     host = cluster.host
     said = host.out("kvedge", "uninstall", "--purge")
+    assert f"remove from the cluster what kvedge says of node {cluster.node}" in said
+    metadata = cluster.get("node", cluster.node)["metadata"]
+    marks = [*metadata.get("labels", {}), *metadata.get("annotations", {})]
+    assert not [mark for mark in marks if "kubevirt.io/" in mark or "kvedge.io/" in mark]
     assert "kept in the cluster: the kinds and their VMs" in said
     assert host.out("tail", "-n1", "/root/k3s.log") == "ctr images remove kvedge.local/launcher:v1"
     assert "kvedge" not in left_on_the_host(host)

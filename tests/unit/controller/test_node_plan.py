@@ -37,6 +37,11 @@ def test_a_node_is_marked_and_told_of_once():
     assert plan_node(a_node("false"), LATE) == NodePlan(again_after=LOOK_SECONDS)
 
 
+def test_a_label_that_was_taken_off_stays_off():
+    left = Node(metadata=ObjectMeta(name="node-1"))
+    assert plan_node(left, LATE) == NodePlan(again_after=LOOK_SECONDS)
+
+
 def test_a_node_without_a_handler_of_ours_is_nobodys_business():
     assert plan_node(a_node(), None) == NodePlan()
 
