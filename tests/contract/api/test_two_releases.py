@@ -28,10 +28,10 @@ NEWER = "99.0.0"
 
 @pytest.fixture
 def newer(admin: KubeClient, api_role: ApiRole) -> Iterator[str]:
-    """The path of a newer instance's slice; it serves where ours does, so that calls are answered."""
-    own = api_role.endpoint
-    slice_ = endpoint_slice(Endpoint(own.address, own.port, "newer"))
+    """The path of a newer instance's slice; no calls go there, so that all of them are answered."""
+    slice_ = endpoint_slice(Endpoint("192.0.2.9", 8443, "newer"))
     slice_.body["metadata"]["annotations"] = {VERSION: NEWER}
+    slice_.body["endpoints"][0]["conditions"] = {"ready": False}
     admin.request("POST", slice_.collection, slice_.body)
     yield slice_.path
     if slice_.name in [item["metadata"]["name"] for item in admin.request("GET", slice_.collection)["items"]]:
