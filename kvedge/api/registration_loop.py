@@ -7,6 +7,8 @@ each round compares all that should be with what is there, so that a deleted web
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
+from typing import Final
 
 from kvedge import __version__
 from kvedge.api.controller_restriction_manifest import controller_restriction
@@ -16,18 +18,19 @@ from kvedge.api.policy_manifest import GROUP_VERSION
 from kvedge.api.policy_rules import judges_by_policies, without_policies
 from kvedge.api.presence_loop import Presence
 from kvedge.api.registration_manifest import Document, Endpoint, documents, endpoint_slice, service
-from kvedge.api.registration_plan import newer_serves, plan_beside_newer, plan_write, release_of
+from kvedge.api.registration_plan import is_ready, newer_serves, plan_beside_newer, plan_write, release_of
 from kvedge.kube.errors import AlreadyExists, KubeError, NotFound
 from kvedge.kube.kube_client import KubeClient
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.core import ConfigMap
 from kvedge.resources.crd_manifest import crds
-from kvedge.resources.names import VERSION
+from kvedge.resources.names import SYSTEM_NAMESPACE, VERSION
 from kvedge.runtime.clock import Clock
 
 log = logging.getLogger(__name__)
 
-_CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+_PODS: Final = f"/api/v1/namespaces/{SYSTEM_NAMESPACE}/pods"
+_CRDS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 
 class Registration:
@@ -81,10 +84,10 @@ class Registration:
         """
         ours, own_slice = service(), endpoint_slice(self._endpoint)
         # With a selector, roles run as Pods, and the cluster knows better than they which of them serve.
-        is_selected = bool((self._read(ours.path) or {}).get("spec", {}).get("selector"))
-        is_older = False
+        selector = (self._read(ours.path) or {}).get("spec", {}).get("selector") or {}
+        is_older = bool(selector) and newer_serves(self._ready_pods(selector), own_slice.body)
         for document in documents(self._endpoint, ca_bundle):
-            if is_selected and document.path in (ours.path, own_slice.path):
+            if selector and document.path in (ours.path, own_slice.path):
                 self.presence.stay_away()
             elif document.path == own_slice.path:
                 is_older = newer_serves(self.presence.appear(), own_slice.body)
@@ -94,6 +97,11 @@ class Registration:
         self.check_server()
         for document in [*node_restriction(), *controller_restriction()] if self._needs_policies else ():
             self._write_released(document, is_older=is_older)
+
+    def _ready_pods(self, selector: Mapping[str, str]) -> list[JsonObject]:
+        labels = ",".join(f"{key}={value}" for key, value in selector.items())
+        found = self._client.request("GET", _PODS, query={"labelSelector": labels})
+        return [pod for pod in found.get("items") or () if is_ready(pod)]
 
     def _write_released(self, document: Document, *, is_older: bool) -> None:
         beside_newer = is_older and VERSION in (document.body["metadata"].get("annotations") or {})

@@ -39,10 +39,17 @@ def plan_beside_newer(wanted: JsonObject, there: JsonObject | None) -> JsonObjec
     return None if trusted == there else trusted
 
 
-def newer_serves(slices: Iterable[JsonObject], own: JsonObject) -> bool:
-    """Whether another instance of a newer release serves beside us, by the slices that all have written."""
+def newer_serves(others: Iterable[JsonObject], own: JsonObject) -> bool:
+    """Whether another instance of a newer release serves beside us, by the slices that all have written, or by Pods."""
     name = own["metadata"]["name"]
-    return any(item["metadata"]["name"] != name and release_of(item) > release_of(own) for item in slices)
+    return any(item["metadata"]["name"] != name and release_of(item) > release_of(own) for item in others)
+
+
+def is_ready(pod: JsonObject) -> bool:
+    """Whether a Pod takes calls, and will."""
+    conditions = (pod.get("status") or {}).get("conditions") or ()
+    leaves = "deletionTimestamp" in pod["metadata"]
+    return not leaves and any(item.get("type") == "Ready" and item.get("status") == "True" for item in conditions)
 
 
 def release_of(document: JsonObject) -> tuple[int, ...]:

@@ -10,7 +10,7 @@ from typing import Final
 
 from kvedge.resources.cluster_manifest import CRITICAL_CLASS
 from kvedge.resources.codec import JsonObject
-from kvedge.resources.names import LAUNCHER_GID, LAUNCHER_IMAGE, LAUNCHER_UID, SYSTEM_NAMESPACE
+from kvedge.resources.names import LAUNCHER_GID, LAUNCHER_IMAGE, LAUNCHER_UID, SYSTEM_NAMESPACE, VERSION
 
 IMAGE_NAME: Final = "kvedge.local/kvedge"
 # Where the image has the one file; everything else in it is a place to mount things at.
@@ -97,8 +97,8 @@ def control_plane(version: str) -> list[JsonObject]:
     controller = _container("controller", version)
     return [
         _service(),
-        *_deployment("kvedge-api", api),
-        *_deployment("kvedge-controller", controller),
+        *_deployment("kvedge-api", api, version),
+        *_deployment("kvedge-controller", controller, version),
     ]
 
 
@@ -113,7 +113,7 @@ def _service() -> JsonObject:
     }
 
 
-def _deployment(name: str, container: JsonObject) -> list[JsonObject]:
+def _deployment(name: str, container: JsonObject, version: str) -> list[JsonObject]:
     labels = {"matchLabels": {_NAME: name}}
     container = {
         **container,
@@ -154,7 +154,11 @@ def _deployment(name: str, container: JsonObject) -> list[JsonObject]:
             "replicas": _REPLICAS,
             "selector": labels,
             "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 1, "maxSurge": 0}},
-            "template": {"metadata": {"labels": {_NAME: name, **_MANAGED}}, "spec": spec},
+            # By the version api roles see whether a newer one serves, whose webhooks then count.
+            "template": {
+                "metadata": {"labels": {_NAME: name, **_MANAGED}, "annotations": {VERSION: version}},
+                "spec": spec,
+            },
         },
     }
     budget = {

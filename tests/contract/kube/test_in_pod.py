@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import contextlib
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -12,15 +13,20 @@ import pytest
 import yaml
 
 from kvedge.api.registration_loop import Registration
-from kvedge.api.registration_manifest import Endpoint, service
+from kvedge.api.registration_manifest import SLICES, Endpoint, mutating_webhooks, service, validating_webhooks
 from kvedge.kube import service_account
 from kvedge.kube.errors import AlreadyExists, Forbidden, NotFound
 from kvedge.kube.kube_client import KubeClient
 from kvedge.resources.core import Namespace, Pod
 from kvedge.resources.meta import ObjectMeta
-from kvedge.resources.names import SYSTEM_NAMESPACE
+from kvedge.resources.names import SYSTEM_NAMESPACE, VERSION
 from kvedge.runtime.certificates import CertificateAuthority
 from tests.support.either_server import EitherServer
+
+AUTHORITY = CertificateAuthority.create("kvedge", datetime.now(UTC)).certificate_pem
+ENDPOINT = Endpoint("192.0.2.7", 8443, "pod-1")
+LABELS = {"app": "kvedge-api"}
+NEWER = "99.0.0"
 
 
 def token(server: EitherServer, namespace: str, name: str) -> str:
@@ -59,27 +65,62 @@ def service_authority(cluster: dict[str, str], directory: Path) -> bytes:
     return (directory / cluster["certificate-authority"]).read_bytes()
 
 
-def test_a_service_that_selects_pods_keeps_the_endpoints_that_the_cluster_finds(either_server: EitherServer) -> None:
-    admin, endpoint = either_server.admin, Endpoint("192.0.2.7", 8443, "pod-1")
+@pytest.fixture
+def admin(either_server: EitherServer) -> Iterator[KubeClient]:
+    """The administrator of a cluster whose Service kvedge-api selects Pods."""
+    admin, wanted = either_server.admin, service()
     with contextlib.suppress(AlreadyExists):
         admin.create(Namespace(metadata=ObjectMeta(name=SYSTEM_NAMESPACE)))
-    wanted = service()
-    body = {**wanted.body, "spec": {**wanted.body["spec"], "selector": {"app": "kvedge-api"}}}
-    admin.request("POST", wanted.collection, body)
-    slices = f"/apis/discovery.k8s.io/v1/namespaces/{SYSTEM_NAMESPACE}/endpointslices"
-    authority = CertificateAuthority.create("kvedge", datetime.now(UTC)).certificate_pem
+    admin.request("POST", wanted.collection, {**wanted.body, "spec": {**wanted.body["spec"], "selector": LABELS}})
+    yield admin
+    webhooks = (validating_webhooks(b""), mutating_webhooks(b""))
+    for path in (wanted.path, *(document.path for document in webhooks)):
+        with contextlib.suppress(NotFound):
+            admin.request("DELETE", path)
+
+
+def test_a_service_that_selects_pods_keeps_the_endpoints_that_the_cluster_finds(admin: KubeClient) -> None:
+    registration, path = Registration(admin, ENDPOINT), service().path
+    registration.write(AUTHORITY)
+    assert admin.request("GET", path)["spec"]["selector"] == LABELS
+    assert "kvedge-api-pod-1-ipv4" not in [item["metadata"]["name"] for item in admin.request("GET", SLICES)["items"]]
+    # One that selects nobody is ours to fill.
+    admin.request("DELETE", path)
+    registration.write(AUTHORITY)
+    assert "kvedge-api-pod-1-ipv4" in [item["metadata"]["name"] for item in admin.request("GET", SLICES)["items"]]
+
+
+def test_a_role_in_a_pod_leaves_webhooks_to_a_newer_one_as_long_as_that_is_ready(admin: KubeClient) -> None:
+    registration, path = Registration(admin, ENDPOINT), validating_webhooks(b"").path
+    pods = f"/api/v1/namespaces/{SYSTEM_NAMESPACE}/pods"
+    versions = {"older": "0.0.1", "newer": NEWER}
+    for name, version in versions.items():
+        metadata = {"name": name, "labels": LABELS, "annotations": {VERSION: version}}
+        spec = {"containers": [{"name": "api", "image": "x"}]}
+        admin.request("POST", pods, {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
+
+    def report(name: str, ready: str) -> None:
+        body = {"status": {"conditions": [{"type": "Ready", "status": ready}]}}
+        admin.request("PATCH", f"{pods}/{name}/status", body, None, "application/merge-patch+json")
+
+    def seconds_after_a_round() -> int:
+        """What the newer one has changed, once ours has looked at it."""
+        there = admin.request("GET", path)
+        there["webhooks"][0]["timeoutSeconds"] = 7
+        there["metadata"]["annotations"][VERSION] = NEWER
+        admin.request("PUT", path, there)
+        registration.write(AUTHORITY)
+        return int(admin.request("GET", path)["webhooks"][0]["timeoutSeconds"])
+
     try:
-        registration = Registration(admin, endpoint)
-        registration.write(authority)
-        assert admin.request("GET", wanted.path)["spec"]["selector"] == {"app": "kvedge-api"}
-        names = [item["metadata"]["name"] for item in admin.request("GET", slices)["items"]]
-        assert "kvedge-api-pod-1-ipv4" not in names
-        # One that selects nobody is ours to fill.
-        admin.request("DELETE", wanted.path)
-        registration.write(authority)
-        names = [item["metadata"]["name"] for item in admin.request("GET", slices)["items"]]
-        assert "kvedge-api-pod-1-ipv4" in names
+        registration.write(AUTHORITY)
+        report("older", "True")
+        assert seconds_after_a_round() == 10
+        report("newer", "True")
+        assert seconds_after_a_round() == 7
+        # The upgrade is taken back.
+        report("newer", "False")
+        assert seconds_after_a_round() == 10
     finally:
-        for kind in ("validatingwebhookconfigurations", "mutatingwebhookconfigurations"):
-            with contextlib.suppress(NotFound):
-                admin.request("DELETE", f"/apis/admissionregistration.k8s.io/v1/{kind}/kvedge")
+        for name in versions:
+            admin.request("DELETE", f"{pods}/{name}", {"gracePeriodSeconds": 0})
