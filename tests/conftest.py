@@ -1,7 +1,7 @@
 """Which tests may run side by side: `tests/run` has two processes.
 
 The machine tier and the cluster tier are one process's each, as their tests share links and mounts, or one cluster.
-All other tests go by the file to whichever process is free.
+All other tests go by the directory to whichever process is free: those of one share API servers.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ _UNDIVIDED = {"tests/machine", "tests/cluster"}
 
 
 class ByTier(LoadScopeScheduling):
-    """Gives whole tiers or whole files to processes, in the order in which they were asked for."""
+    """Gives whole tiers or whole directories to processes, in the order in which they were asked for."""
 
     def _split_scope(self, nodeid: str) -> str:
-        path = nodeid.partition("::")[0]
-        tier = "/".join(path.split("/")[:2])
-        return tier if tier in _UNDIVIDED else path
+        directory = nodeid.partition("::")[0].rpartition("/")[0]
+        tier = "/".join(directory.split("/")[:2])
+        return tier if tier in _UNDIVIDED else directory
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -36,7 +36,8 @@ def own_machine(given: str) -> None:
         pytest.skip(f"needs KUBECONFIG and these tests asked for by name, or on this machine {', '.join(missing)}")
 
 
-@pytest.fixture(scope="session")
+# No longer than its tests: its nodes take a part of the machine as long as they are there.
+@pytest.fixture(scope="package")
 def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, given: str) -> Iterator[Cluster]:
     """A cluster with kvedge."""
     if given:

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.machine
 
 USER_DATA = "#cloud-config\npassword: a pass word\nchpasswd: { expire: False }\nhostname: smoke\n"
 DEAF = "#!/bin/sh\ntouch /run/ignore-power-button\n"
-KERNEL_ARGUMENTS = "console=ttyS0,115200 quiet loglevel=4 mitigations=off"
+KERNEL_ARGUMENTS = "console=ttyS0,115200 quiet loglevel=4 mitigations=off cryptomgr.notests nokaslr"
 
 
 @pytest.fixture(scope="session")
