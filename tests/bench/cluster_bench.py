@@ -1,8 +1,8 @@
 """Measures what a VMI costs on a real cluster, beside the least that Kubernetes itself takes for a Pod.
 
-    python -m tests.bench.cluster_bench [--runs 7]
+    python -m tests.bench.cluster_bench [--runs 7] [--vmis 100]
 
-Runs as root; makes a cluster of one node on this machine, as tests/cluster does, and removes it.
+Runs as root; makes a cluster of a server and an agent on this machine, as tests/cluster does, and removes it.
 """
 
 from __future__ import annotations
@@ -25,27 +25,34 @@ from kvedge.resources.vmi import VirtualMachineInstance
 from tests.bench.bench_guest import bench_vmi
 from tests.bench.process_memory import memory_of
 from tests.bench.report import Goal, Report, Row, median, spread
+from tests.bench.running_watch import RunningWatch
 from tests.bench.scale_bench import by_kind, is_write
 from tests.support.cluster.control_plane import missing_programs
-from tests.support.cluster.kvedge_cluster import LocalCluster
+from tests.support.cluster.kvedge_cluster import SERVER, LocalCluster
 from tests.support.cluster.machine_node import PAUSE, missing_runtime
 from tests.support.waiting import wait_until
 
 T = TypeVar("T", Pod, VirtualMachineInstance)
 _SECONDS = 120.0
+_SECONDS_EACH = 10.0
+_AGENT = "n2"
 
 
 def main() -> int:
     """Measure."""
     parser = argparse.ArgumentParser("tests/bench/cluster_bench", description=__doc__.partition("\n")[0])
     parser.add_argument("--runs", type=int, default=7, help="of which the median is taken (7)")
-    runs = parser.parse_args().runs
+    parser.add_argument("--vmis", type=int, default=100, help="at how many on one node memory is measured again (100)")
+    wanted = parser.parse_args()
     if missing := missing_programs() + missing_runtime():
         parser.error(f"needs {', '.join(missing)}")
     directory, report = Path(tempfile.mkdtemp(prefix="kvbench-")), Report()
-    cluster = LocalCluster.create(directory / "c", 1)
+    cluster = LocalCluster.create(directory / "c", 2)
     try:
-        _measure(cluster, runs, report)
+        _memory(cluster, 0, report)
+        _measure(cluster, wanted.runs, report)
+        _fill(cluster, wanted.vmis)
+        _memory(cluster, wanted.vmis, report)
     finally:
         cluster.remove()
         shutil.rmtree(directory, ignore_errors=True)
@@ -69,10 +76,27 @@ def _measure(cluster: LocalCluster, runs: int, report: Report) -> None:
     report.add(Row("writes of kvedge's roles for one VMI, created → Running", "", len(running) / runs, goal=Goal(5)))
     # Each of them was also deleted: what its end takes is written as well.
     report.add(Row("writes of kvedge's roles for one VMI, its end included", "", len(writes) / runs))
-    (role,) = [process for process in psutil.process_iter() if _is_node_role(process)]
-    report.add(Row("controller, api and handler in one process, PSS", "MB", memory_of([role]).pss))
     report.notes.append(f"{runs} runs; Pods {spread(pods)}, VMIs {spread(vmis)}; guests are emulated (TCG)")
     report.notes += [f"created → Running: {by_kind(running, runs)}", f"with its end: {by_kind(writes, runs)}"]
+
+
+def _fill(cluster: LocalCluster, count: int) -> None:
+    """Let so many VMIs run on the agent."""
+    names = [f"memory-{number:03}" for number in range(count)]
+    watch = RunningWatch(cluster.client)
+    watch.start()
+    for name in names:
+        document = bench_vmi(name, network=True)
+        document["spec"]["nodeSelector"] = {"kubernetes.io/hostname": _AGENT}
+        cluster.client.request("POST", VirtualMachineInstance.KIND.path("default"), document)
+    watch.wait_running(names, _SECONDS + _SECONDS_EACH * count)
+    watch.stop()
+
+
+def _memory(cluster: LocalCluster, count: int, report: Report) -> None:
+    for node, roles in ((SERVER, "controller, api and handler in one process"), (_AGENT, "handler of an agent")):
+        (process,) = [process for process in psutil.process_iter() if _runs_on(process, node)]
+        report.add(Row(f"{roles}, {count} VMIs on the agent, PSS", "MB", memory_of([process]).pss))
 
 
 def _timed(cluster: LocalCluster, kind: type[T], document: JsonObject, runs: Callable[[T], bool]) -> float:
@@ -108,12 +132,13 @@ def _sleeper(name: str) -> JsonObject:
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": "default"}, "spec": spec}
 
 
-def _is_node_role(process: psutil.Process) -> bool:
+def _runs_on(process: psutil.Process, node: str) -> bool:
+    """Whether it is a node's `kvedge node`, and not what put it into the node's namespaces."""
     try:
         words = process.cmdline()
     except (psutil.NoSuchProcess, psutil.ZombieProcess):
         return False
-    return "kvedge" in words and "node" in words and "nsenter" not in words[0]
+    return {"kvedge", "node", node}.issubset(words) and "python" in words[0]
 
 
 if __name__ == "__main__":

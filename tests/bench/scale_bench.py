@@ -1,6 +1,6 @@
 """Measures the controllers against a real kube-apiserver with many VMIs on simulated nodes.
 
-    python -m tests.bench.scale_bench [--vmis 100,1000] [--nodes 100]
+    python -m tests.bench.scale_bench [--vmis 100,1000] [--nodes 100] [--every 0.1]
 
 Controller and api role run as processes of their own, as they do in a cluster; scheduler, kubelets and handlers are
 simulated (simulated_nodes.py), so what is measured is what kvedge's controllers add: time, memory, writes.
@@ -48,6 +48,9 @@ def main() -> int:
     parser = argparse.ArgumentParser("tests/bench/scale_bench", description=__doc__.partition("\n")[0])
     parser.add_argument("--vmis", default="100,1000", help="how many VMIs, one run after another (100,1000)")
     parser.add_argument("--nodes", type=int, default=100, help="simulated nodes (100)")
+    parser.add_argument(
+        "--every", type=float, default=0.0, help="seconds between two; else as fast as eight clients can"
+    )
     wanted = parser.parse_args()
     counts = [int(text) for text in wanted.vmis.split(",")]
     report = Report()
@@ -61,7 +64,7 @@ def main() -> int:
             _wait_admission(server.admin, roles, directory)
             _memory(report, roles, 0)
             for count in counts:
-                _measure(report, server, roles, count)
+                _measure(report, server, roles, count, wanted.every)
             nodes.stop()
             player.close()
     finally:
@@ -105,7 +108,7 @@ def _wait_admission(client: KubeClient, roles: dict[str, psutil.Process], direct
     raise TimeoutError("the api role's webhooks are not registered")
 
 
-def _measure(report: Report, server: EitherServer, roles: dict[str, psutil.Process], count: int) -> None:
+def _measure(report: Report, server: EitherServer, roles: dict[str, psutil.Process], count: int, every: float) -> None:
     assert isinstance(server.server, RealApiServer)
     names = [f"scale-{count}-{number:04}" for number in range(count)]
     watch = RunningWatch(server.admin)
@@ -115,16 +118,18 @@ def _measure(report: Report, server: EitherServer, roles: dict[str, psutil.Proce
     begun = time.monotonic()
     created: dict[str, float] = {}
 
-    def create(name: str) -> None:
+    def create(number: int) -> None:
+        time.sleep(max(0.0, begun + number * every - time.monotonic()))
+        name = names[number]
         created[name] = time.monotonic()
         server.admin.request("POST", VirtualMachineInstance.KIND.path("default"), bench_vmi(name))
 
     with ThreadPoolExecutor(8) as pool:
-        list(pool.map(create, names))
+        list(pool.map(create, range(count)))
     posted = time.monotonic() - begun
     at = watch.wait_running(names, _SECONDS)
     taken = [at[name] - created[name] for name in names]
-    label = f"{count} VMIs on simulated nodes"
+    label = f"{count} VMIs on simulated nodes" + (f", one each {every * 1000:.0f} ms" if every else "")
     report.add(Row(f"{label}: all created", "s", posted))
     report.add(Row(f"{label}: all Running", "s", max(at.values()) - begun))
     for percent in (50, 95):
