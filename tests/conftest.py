@@ -1,4 +1,4 @@
-"""Which tests may run side by side: `tests/run` has two processes.
+"""Which tests may run side by side: `tests/run` has three processes.
 
 The machine tier and the cluster tier are one process's each, as their tests share links and mounts, or one cluster.
 All other tests go by the directory to whichever process is free: those of one share API servers.
