@@ -6,6 +6,7 @@ And tells which of them nobody has used.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
 from kvedge.kube.errors import AlreadyExists
 from kvedge.kube.kube_client import KubeClient
@@ -32,6 +33,23 @@ def give_roles_their_rights(admin: KubeClient) -> None:
                 admin.request("POST", collection(document), document)
             except AlreadyExists:
                 continue
+
+
+@contextmanager
+def everything_by_rbac(
+    admin: KubeClient, group: str, user: str, groups: list[str], resources: list[str]
+) -> Iterator[None]:
+    """All rights on some kinds, for a role's group and its service account: what it may not do then, policies say."""
+    name, api = {"name": "test-everything"}, "rbac.authorization.k8s.io"
+    root = f"/apis/{api}/v1"
+    rules = [{"apiGroups": groups, "resources": resources, "verbs": ["*"]}]
+    subjects = [{"kind": kind, "name": who, "apiGroup": api} for kind, who in (("Group", group), ("User", user))]
+    role = {"kind": "ClusterRole", "apiGroup": api, **name}
+    admin.request("POST", f"{root}/clusterroles", {"metadata": name, "rules": rules})
+    admin.request("POST", f"{root}/clusterrolebindings", {"metadata": name, "roleRef": role, "subjects": subjects})
+    yield
+    for kind in ("clusterrolebindings", "clusterroles"):
+        admin.request("DELETE", f"{root}/{kind}/{name['name']}")
 
 
 def collection(document: JsonObject) -> str:

@@ -14,6 +14,7 @@ from kvedge.kube.kube_client import KubeClient
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.role_users import CONTROLLER_ACCOUNT, CONTROLLER_GROUP
 from tests.support.api_servers import ApiServerUnderTest, Kubectl
+from tests.support.role_rights import everything_by_rbac
 from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.contract, pytest.mark.usefixtures("webhooks_are_called")]
@@ -21,7 +22,6 @@ PODS = "/api/v1/namespaces/default/pods"
 NODES = "/api/v1/nodes"
 NODE = "controlled-1"
 MERGE = "application/merge-patch+json"
-RBAC = "/apis/rbac.authorization.k8s.io/v1"
 SAID = "Controller restriction, virt-controller is not allowed"
 LAUNCHER = {"kubevirt.io": "virt-launcher"}
 OWNER = {
@@ -41,21 +41,10 @@ def pod(name: str, labels: dict[str, str], *owners: JsonObject) -> JsonObject:
 
 
 @pytest.fixture(scope="module", autouse=True)
-def everything_by_rbac(server: ApiServerUnderTest, admin: KubeClient, controller: KubeClient) -> Iterator[None]:
+def restricted(server: ApiServerUnderTest, admin: KubeClient, controller: KubeClient) -> Iterator[None]:
     """All rights on the two kinds, so that it is not the roles' rights that keep it from anything; and a Node."""
     if server.name == "embedded":
         pytest.skip("one box has no Pods of others, and one Node")
-    rules = [{"apiGroups": [""], "resources": ["nodes", "pods", "pods/status"], "verbs": ["*"]}]
-    name = {"name": "test-controllers"}
-    admin.request("POST", f"{RBAC}/clusterroles", {"metadata": name, "rules": rules})
-    subjects = [
-        {"kind": kind, "name": subject, "apiGroup": "rbac.authorization.k8s.io"}
-        for kind, subject in (("Group", CONTROLLER_GROUP), ("User", CONTROLLER_ACCOUNT))
-    ]
-    role = {"kind": "ClusterRole", "name": "test-controllers", "apiGroup": "rbac.authorization.k8s.io"}
-    admin.request("POST", f"{RBAC}/clusterrolebindings", {"metadata": name, "roleRef": role, "subjects": subjects})
-    labels = {"kubevirt.io/schedulable": "true", "zone": "a"}
-    admin.request("POST", NODES, {"kind": "Node", "apiVersion": "v1", "metadata": {"name": NODE, "labels": labels}})
     # A server needs a moment to follow its policies; what has been let by once is no change any more.
     tries = itertools.count()
 
@@ -63,11 +52,13 @@ def everything_by_rbac(server: ApiServerUnderTest, admin: KubeClient, controller
         change = {"metadata": {"annotations": {"try": str(next(tries))}}}
         return SAID in refused(controller, "PATCH", f"{NODES}/{NODE}", change)
 
-    wait_until(is_judged, "the policy is in force")
-    yield
-    admin.request("DELETE", f"{NODES}/{NODE}")
-    admin.request("DELETE", f"{RBAC}/clusterrolebindings/test-controllers")
-    admin.request("DELETE", f"{RBAC}/clusterroles/test-controllers")
+    resources = ["nodes", "pods", "pods/status"]
+    with everything_by_rbac(admin, CONTROLLER_GROUP, CONTROLLER_ACCOUNT, [""], resources):
+        labels = {"kubevirt.io/schedulable": "true", "zone": "a"}
+        admin.request("POST", NODES, {"kind": "Node", "apiVersion": "v1", "metadata": {"name": NODE, "labels": labels}})
+        wait_until(is_judged, "the policy is in force")
+        yield
+        admin.request("DELETE", f"{NODES}/{NODE}")
 
 
 @pytest.fixture

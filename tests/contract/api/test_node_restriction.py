@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import ExitStack
 
 import pytest
 
@@ -20,6 +21,7 @@ from kvedge.resources.role_users import (
 )
 from tests.contract.api.conftest import remove
 from tests.support.api_servers import ApiServerUnderTest, Kubectl
+from tests.support.role_rights import everything_by_rbac
 from tests.support.waiting import wait_until
 from tests.unit.api.reviews import small_vmi
 
@@ -28,7 +30,6 @@ VMIS = "/apis/kubevirt.io/v1/namespaces/default/virtualmachineinstances"
 NODES = "/api/v1/nodes"
 MERGE = "application/merge-patch+json"
 MINE, THEIRS = "restricted-1", "restricted-2"
-RBAC = "/apis/rbac.authorization.k8s.io/v1"
 OWNED = "Node restriction, virt-handler is only allowed to modify VMIs it owns"
 
 
@@ -48,23 +49,14 @@ def speaker(request: pytest.FixtureRequest, server: ApiServerUnderTest) -> str:
 def handler(server: ApiServerUnderTest, admin: KubeClient, speaker: str) -> Iterator[KubeClient]:
     """A client with the credentials of the handler of MINE."""
     user, group = NAMES[speaker]
-    if server.name == "real":
-        # As much as any handler could need, so that it is not the roles' rights that keep it to its node.
-        rules = [{"apiGroups": ["", "kubevirt.io"], "resources": ["nodes", "virtualmachineinstances"], "verbs": ["*"]}]
-        name = {"name": "test-handlers"}
-        admin.request("POST", f"{RBAC}/clusterroles", {"metadata": name, "rules": rules})
-        subjects = [
-            {"kind": kind, "name": name_, "apiGroup": "rbac.authorization.k8s.io"}
-            for kind, name_ in (("Group", group), ("User", HANDLER_ACCOUNT))
-        ]
-        role = {"kind": "ClusterRole", "name": "test-handlers", "apiGroup": "rbac.authorization.k8s.io"}
-        admin.request("POST", f"{RBAC}/clusterrolebindings", {"metadata": name, "roleRef": role, "subjects": subjects})
-    client = KubeClient.from_kubeconfig(server.write_kubeconfig(user, [group]))
-    yield client
-    client.close()
-    if server.name == "real":
-        admin.request("DELETE", f"{RBAC}/clusterrolebindings/test-handlers")
-        admin.request("DELETE", f"{RBAC}/clusterroles/test-handlers")
+    with ExitStack() as stack:
+        if server.name == "real":
+            # As much as any handler could need, so that it is not the roles' rights that keep it to its node.
+            kinds = ["nodes", "virtualmachineinstances"]
+            stack.enter_context(everything_by_rbac(admin, group, HANDLER_ACCOUNT, ["", "kubevirt.io"], kinds))
+        client = KubeClient.from_kubeconfig(server.write_kubeconfig(user, [group]))
+        yield client
+        client.close()
 
 
 @pytest.fixture(scope="module")
