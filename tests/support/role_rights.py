@@ -14,6 +14,7 @@ from kvedge.resources.codec import JsonObject
 from kvedge.resources.rbac_manifest import rbac_files
 from kvedge.resources.role_rights import ROLE_RIGHTS, Right
 from tests.support.kube_apiserver import RoleCall
+from tests.support.waiting import wait_until
 
 _PLURALS = {
     "Namespace": "namespaces",
@@ -47,6 +48,14 @@ def everything_by_rbac(
     role = {"kind": "ClusterRole", "apiGroup": api, **name}
     admin.request("POST", f"{root}/clusterroles", {"metadata": name, "rules": rules})
     admin.request("POST", f"{root}/clusterrolebindings", {"metadata": name, "roleRef": role, "subjects": subjects})
+    spec = {
+        "user": user,
+        "groups": [group],
+        "resourceAttributes": {"verb": "*", "group": groups[0], "resource": resources[0]},
+    }
+    asked = ("POST", "/apis/authorization.k8s.io/v1/subjectaccessreviews", {"spec": spec})
+    # A server needs a moment to follow its rights, too.
+    wait_until(lambda: admin.request(*asked)["status"]["allowed"], "the rights are in force")
     yield
     for kind in ("clusterrolebindings", "clusterroles"):
         admin.request("DELETE", f"{root}/{kind}/{name['name']}")
