@@ -84,7 +84,6 @@ def _take_no_vm(settings: Settings) -> None:
 def _shut_down_box(settings: Settings, longest: float) -> list[str]:
     """Those of the node agent of one box; returns what had to be killed."""
     from kvedge.standalone.agent.host_shutdown import shut_down_pods
-    from kvedge.standalone.agent.pod_record import PodRecordError
     from kvedge.standalone.box_lock import BoxLock
 
     lock = BoxLock(settings.data_path)
@@ -94,7 +93,5 @@ def _shut_down_box(settings: Settings, longest: float) -> list[str]:
         return shut_down_pods(settings.kubelet_path, longest, click.echo)
     except ServiceError as error:
         raise Refused(f"{error.service}: {error.detail}", Exit.HOST) from error
-    except PodRecordError as error:
-        raise Refused(str(error)) from error
     finally:
         lock.stop()

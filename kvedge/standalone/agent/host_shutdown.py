@@ -29,7 +29,7 @@ from kvedge.standalone.agent.container_state import (
     this_boot,
 )
 from kvedge.standalone.agent.pod_plan import grace_seconds
-from kvedge.standalone.agent.pod_record import recorded_pods
+from kvedge.standalone.agent.pod_record import PodRecordError, pod_directories, read_record
 
 # As the kubelet has it (pkg/kubelet/nodeshutdown).
 REASON: Final = "Terminated"
@@ -43,17 +43,14 @@ def shut_down_pods(kubelet: Path, longest: float, progress: Callable[[str], None
     """End every container of the Pods in this kubelet directory; returns what had to be killed, by namespace/name.
 
     `longest` bounds each Pod's own grace period, in seconds. The agent must not run: it would start Pods anew. What
-    goes wrong with one container, as everything does on a full disk, is told, and the others are ended all the same.
-
-    Raises:
-        PodRecordError: for a damaged record.
+    goes wrong with one container, as everything does on a full disk, is told, and the others are ended all the same;
+    one whose record is damaged has all of `longest`, as nobody knows its own.
     """
     boot_id = this_boot()
     now = time.monotonic()
     told: list[_Waiting] = []
-    for files, record in recorded_pods(kubelet / "pods"):
-        pod = record.decoded() if record else None
-        grace = min(longest, float(grace_seconds(pod)) if pod else 0.0)
+    for files in pod_directories(kubelet / "pods"):
+        pod, grace = _pod_and_grace(files, longest, progress)
         for name in _alive(files, boot_id):
             item = _Waiting(files.uid, files.container(name), _title(files, pod), now + grace)
             progress(f"shutting down {item.title}{_signalled(item, signal.SIGTERM, boot_id)}")
@@ -63,6 +60,16 @@ def shut_down_pods(kubelet: Path, longest: float, progress: Callable[[str], None
         waiting = [item for item in waiting if not _is_over(item, kubelet, boot_id, progress)]
         time.sleep(_POLL_SECONDS if waiting else 0)
     return list(dict.fromkeys(item.title for item in told if item.is_killed))
+
+
+def _pod_and_grace(files: PodFiles, longest: float, progress: Callable[[str], None]) -> tuple[Pod | None, float]:
+    try:
+        record = read_record(files)
+    except PodRecordError as error:
+        progress(str(error))
+        return None, longest
+    pod = record.decoded() if record else None
+    return pod, min(longest, float(grace_seconds(pod)) if pod else 0.0)
 
 
 @dataclass(slots=True, eq=False)

@@ -70,23 +70,30 @@ def recorded_pods(pods: Path) -> Iterator[tuple[PodFiles, PodRecord | None]]:
     Raises:
         PodRecordError: for a record that cannot be read: what it stands for may be running.
     """
-    if not pods.is_dir():
-        return
-    for path in sorted(pods.iterdir()):
+    return ((files, read_record(files)) for files in pod_directories(pods))
+
+
+def pod_directories(pods: Path) -> Iterator[PodFiles]:
+    """Every Pod directory, whatever its record is like."""
+    if pods.is_dir():
         # Whatever else lies there (lost+found, for one) is not ours.
-        if not _UID.fullmatch(path.name) or not path.is_dir():
-            continue
-        files = PodFiles(path)
-        try:
-            record = msgspec.json.decode(files.record.read_bytes(), type=PodRecord)
-            if record.format > FORMAT:
-                raise PodRecordError(f"{files.record} was written by a newer kvedge: start that one")
-            record.decoded()
-        except FileNotFoundError:
-            yield files, None
-            continue
-        except (msgspec.DecodeError, DecodeError) as error:
-            raise PodRecordError(
-                f"{files.record} is damaged ({error}): remove it once nothing of the Pod runs"
-            ) from error
-        yield files, record
+        found = (path for path in sorted(pods.iterdir()) if _UID.fullmatch(path.name) and path.is_dir())
+        yield from map(PodFiles, found)
+
+
+def read_record(files: PodFiles) -> PodRecord | None:
+    """A Pod's record; None when the agent was killed before it wrote one.
+
+    Raises:
+        PodRecordError: when it cannot be read: what it stands for may be running.
+    """
+    try:
+        record = msgspec.json.decode(files.record.read_bytes(), type=PodRecord)
+        if record.format > FORMAT:
+            raise PodRecordError(f"{files.record} was written by a newer kvedge: start that one")
+        record.decoded()
+    except FileNotFoundError:
+        return None
+    except (msgspec.DecodeError, DecodeError) as error:
+        raise PodRecordError(f"{files.record} is damaged ({error}): remove it once nothing of the Pod runs") from error
+    return record

@@ -108,6 +108,15 @@ def test_a_full_disk_keeps_nobody_from_being_shut_down(box: Box, monkeypatch: py
     assert box.exit("web")["reason"] == "Terminated"
 
 
+def test_one_whose_record_is_damaged_is_shut_down_and_keeps_no_other_from_it(box: Box) -> None:
+    box.files("db").record.write_bytes(b"{")
+    told: list[str] = []
+    assert shut_down_pods(box.kubelet, 20.0, told.append) == []
+    assert [process.wait(0) for process in box.processes.values()] == [-signal.SIGTERM] * 2
+    assert f"{UIDS['db']}/pod.json is damaged" in told[0]
+    assert {f"{UIDS['db']} is down", "shop/web is down"}.issubset(told)
+
+
 def test_one_that_cannot_be_told_to_end_keeps_no_other_from_it(box: Box, monkeypatch: pytest.MonkeyPatch) -> None:
     ask = host_shutdown.signal_container
 
