@@ -1,7 +1,7 @@
 """Which tests may run side by side: `tests/run` has three processes.
 
-The machine tier and the cluster tier are one process's each, as their tests share links and mounts, or one cluster.
-All other tests go by the directory to whichever process is free: those of one share API servers.
+Tests go by the directory to whichever process is free: those of one share servers, a cluster, or are whole boxes.
+The parts of the machine tier stay together, as they share names of links and mounts.
 """
 
 from __future__ import annotations
@@ -14,16 +14,15 @@ from xdist.scheduler import LoadScopeScheduling
 if TYPE_CHECKING:
     from xdist.remote import Producer
 
-_UNDIVIDED = {"tests/machine", "tests/cluster"}
+_PARTS = "tests/machine/"
 
 
 class ByTier(LoadScopeScheduling):
-    """Gives whole tiers or whole directories to processes, in the order in which they were asked for."""
+    """Gives whole directories to processes, in the order in which they were asked for."""
 
     def _split_scope(self, nodeid: str) -> str:
         directory = nodeid.partition("::")[0].rpartition("/")[0]
-        tier = "/".join(directory.split("/")[:2])
-        return tier if tier in _UNDIVIDED else directory
+        return _PARTS if directory.startswith(_PARTS) else directory
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Any, Final, TypeAlias, TypeVar, cast
 
 import msgspec
+from msgspec import inspect
 
 # A JSON document as Python holds it. `Any` inside, as a recursive alias only moves the casts to every caller.
 JsonValue: TypeAlias = Any
@@ -45,6 +46,12 @@ def learn(cls: Any) -> None:
         with _learning:
             msgspec.json.Decoder(cls)
             _learnt.add(cls)
+
+
+def shape_of(cls: type) -> inspect.Type:
+    """What msgspec knows of a type, for who writes or checks by its fields; msgspec meets it for that as well."""
+    learn(cls)
+    return inspect.type_info(cls)
 
 
 def decode(cls: type[T], document: Mapping[str, JsonValue] | JsonValue) -> T:

@@ -10,6 +10,7 @@ from typing import Final
 
 import msgspec.inspect as shapes
 
+from kvedge.resources.codec import shape_of
 from kvedge.resources.configuration_table import Effect, Key, key_of
 from kvedge.resources.kubevirt import KubeVirtSpec
 
@@ -41,7 +42,7 @@ _SHARED: Final[Mapping[str, Mapping[str, str]]] = {
 def kubevirt_descriptions() -> dict[str, dict[str, str]]:
     """Texts by type and field."""
     found: dict[str, dict[str, str]] = {name: dict(texts) for name, texts in _SHARED.items()}
-    for owner, field, text in _texts(shapes.type_info(KubeVirtSpec), ""):
+    for owner, field, text in _texts(shape_of(KubeVirtSpec), ""):
         if owner not in _SHARED:
             found.setdefault(owner, {})[field] = text
     return found

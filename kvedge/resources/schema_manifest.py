@@ -13,7 +13,7 @@ from typing import Final
 
 import msgspec.inspect as shapes
 
-from kvedge.resources.codec import JsonObject
+from kvedge.resources.codec import JsonObject, shape_of
 from kvedge.resources.field_descriptions import DESCRIPTIONS
 from kvedge.resources.meta import ObjectMeta
 
@@ -40,7 +40,7 @@ def struct_schema(cls: type, *, keep_unknown: bool) -> JsonObject:
     Raises:
         SchemaError: when a field's type cannot be said in a structural schema.
     """
-    shape = shapes.type_info(cls)
+    shape = shape_of(cls)
     if not isinstance(shape, shapes.StructType):
         raise SchemaError(f"{cls.__name__} is no struct")
     return _struct(shape, keep_unknown)

@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec.inspect as shapes
 
-from kvedge.resources.codec import JsonObject
+from kvedge.resources.codec import JsonObject, shape_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ def nearest_name(name: str, known: Iterable[str]) -> str:
 
 @cache
 def _shape(cls: type) -> shapes.StructType:
-    shape = shapes.type_info(cls)
+    shape = shape_of(cls)
     assert isinstance(shape, shapes.StructType)
     return shape
 

@@ -7,18 +7,21 @@ Called by the subcommands of the long-running roles. Touches signals and systemd
 from __future__ import annotations
 
 import contextlib
+import faulthandler
 import logging
 import os
 import signal
 import threading
 import time
 from collections.abc import Sequence
-from typing import Protocol, runtime_checkable
+from typing import Final, Protocol, runtime_checkable
 
 from kvedge.runtime.notify import Notifier
 from kvedge.runtime.process_memory import give_back
 
 log = logging.getLogger(__name__)
+
+_STANDARD_ERROR: Final = 2
 
 
 class Service(Protocol):
@@ -80,6 +83,8 @@ class ServiceRunner:
         Raises:
             ServiceError: when a service could not start or failed; what was started is stopped before.
         """
+        # A crash beneath Python says where, on standard error, before it ends the process.
+        faulthandler.enable(_STANDARD_ERROR)
         previous = [(number, signal.signal(number, self._on_signal)) for number in (signal.SIGTERM, signal.SIGINT)]
         try:
             self.start()

@@ -12,7 +12,7 @@ from typing import Final
 
 import msgspec
 
-from kvedge.resources.codec import DecodeError, JsonObject, decode, encode
+from kvedge.resources.codec import DecodeError, JsonObject, decode, encode, learn
 from kvedge.resources.core import Pod
 from kvedge.standalone.agent.container_files import PodFiles
 from kvedge.standalone.agent.container_state import write_whole
@@ -47,6 +47,9 @@ class PodRecord(msgspec.Struct, kw_only=True):
             DecodeError: when it does not fit its type any more.
         """
         return decode(Pod, self.pod)
+
+
+learn(PodRecord)
 
 
 def new_record(pod: Pod) -> PodRecord:

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from kvedge.resources.codec import JsonObject
+from kvedge.resources.codec import JsonObject, learn
 from kvedge.standalone.apiserver.api_errors import BadRequest
 
 
@@ -137,3 +137,6 @@ class _Spec(msgspec.Struct, rename="camel"):
     names: _Names | None = None
     versions: list[_Version] | None = None
     preserve_unknown_fields: bool | None = None
+
+
+learn(_Spec)

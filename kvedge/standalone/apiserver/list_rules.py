@@ -12,6 +12,7 @@ from typing import Final
 
 import msgspec
 
+from kvedge.resources.codec import learn
 from kvedge.standalone.apiserver.api_errors import (
     ApiError,
     BadRequest,
@@ -68,6 +69,9 @@ class _Token(msgspec.Struct):
     revision: int
     namespace: str
     name: str
+
+
+learn(_Token)
 
 
 def list_options(kind: ServedKind, query: Mapping[str, str]) -> ListOptions:

@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from kvedge.resources.codec import JsonObject
+from kvedge.resources.codec import JsonObject, learn
 from kvedge.standalone.apiserver import builtin_shape, crd_shape, structural_schema
 from kvedge.standalone.apiserver.api_errors import BadRequest
 from kvedge.standalone.apiserver.builtin_defaults import apply_built_in_defaults
@@ -55,6 +55,9 @@ class _ObjectMeta(msgspec.Struct, rename="camel"):
     owner_references: list[_OwnerReference] | None = None
     finalizers: list[str] | None = None
     managed_fields: list[_ManagedFields] | None = None
+
+
+learn(_ObjectMeta)
 
 
 _METADATA_FIELDS: Final = frozenset(_ObjectMeta.__struct_encode_fields__)

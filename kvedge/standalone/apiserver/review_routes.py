@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 from aiohttp import web
 
-from kvedge.resources.codec import JsonObject
+from kvedge.resources.codec import JsonObject, learn
 from kvedge.standalone.apiserver.api_errors import BadRequest, FieldError, FieldErrorType
 from kvedge.standalone.apiserver.authorizer_rules import Authorizer
 from kvedge.standalone.apiserver.identity import TokenCheck
@@ -147,6 +147,9 @@ class _Spec(msgspec.Struct, rename="camel"):
     namespace: str | None = None
     token: str | None = None
     audiences: list[str] | None = None
+
+
+learn(_Spec)
 
 
 def _check_types(context: RequestContext, review: JsonObject) -> None:

@@ -22,6 +22,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature, encode_dss_signature
 
+from kvedge.resources.codec import learn
 from kvedge.standalone.apiserver.authorizer_rules import AUTHENTICATED
 from kvedge.standalone.apiserver.pki import write_secret
 from kvedge.standalone.apiserver.rbac_index import ACCOUNT_PREFIX
@@ -61,6 +62,10 @@ class _Claims(msgspec.Struct):
     nbf: int
     sub: str
     kubernetes: _Binding = msgspec.field(name="kubernetes.io")
+
+
+learn(_Header)
+learn(_Claims)
 
 
 @dataclass(frozen=True, slots=True)
