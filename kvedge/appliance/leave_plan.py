@@ -11,23 +11,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from kvedge.handler.node_manifest import OWN_ANNOTATIONS, OWN_PREFIXES
 from kvedge.resources.codec import JsonObject
-from kvedge.resources.names import (
-    CPU_FEATURE_PREFIX,
-    CPU_MODEL_PREFIX,
-    EMULATION,
-    HANDLER_ADDRESS,
-    HEARTBEAT,
-    HOST_MODEL_PREFIX,
-    MACHINE_TYPE_PREFIX,
-    REFUSAL,
-    SCHEDULABLE,
-    VERSION,
-)
+from kvedge.resources.names import SCHEDULABLE
 
-# What a handler writes on its Node.
-_PREFIXES: Final = (SCHEDULABLE, CPU_MODEL_PREFIX, CPU_FEATURE_PREFIX, MACHINE_TYPE_PREFIX, HOST_MODEL_PREFIX)
-_ANNOTATIONS: Final = (HEARTBEAT, HANDLER_ADDRESS, EMULATION, VERSION, REFUSAL)
 # What an administrator runs for a node that nobody can uninstall from any more.
 NODE_BY_HAND: Final = f"kubectl label node {{}} {SCHEDULABLE}-"
 _KEPT: Final = "kept in the cluster: webhooks, policies and rights of kvedge"
@@ -95,8 +82,8 @@ def plan_node(labels: Mapping[str, str], annotations: Mapping[str, str]) -> Json
 
     Without the label nobody counts with kvedge there any more, and without the heartbeat nobody waits for the next one.
     """
-    gone = {key: None for key in labels if key.startswith(_PREFIXES)}
-    told = {key: None for key in annotations if key in _ANNOTATIONS}
+    gone = {key: None for key in labels if key.startswith((SCHEDULABLE, *OWN_PREFIXES))}
+    told = {key: None for key in annotations if key in OWN_ANNOTATIONS}
     return {"metadata": {"labels": gone, "annotations": told}} if gone or told else None
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from typing import Final
 
 import msgspec
 
@@ -28,7 +29,9 @@ from kvedge.resources.names import (
 from kvedge.runtime.clock import rfc3339
 
 # Labels under these are ours: those that no longer hold are taken away.
-_OWN_PREFIXES = (CPU_MODEL_PREFIX, CPU_FEATURE_PREFIX, MACHINE_TYPE_PREFIX, HOST_MODEL_PREFIX)
+OWN_PREFIXES: Final = (CPU_MODEL_PREFIX, CPU_FEATURE_PREFIX, MACHINE_TYPE_PREFIX, HOST_MODEL_PREFIX)
+# And these annotations.
+OWN_ANNOTATIONS: Final = (HEARTBEAT, HANDLER_ADDRESS, EMULATION, VERSION, REFUSAL)
 
 
 class NodeCapabilities(msgspec.Struct, frozen=True):
@@ -68,9 +71,7 @@ def node_patch(
     `refusal` is why no VM should come here, whatever else holds.
     """
     wanted = node_labels(capabilities, schedulable=schedulable and not refusal)
-    labels: dict[str, str | None] = {
-        key: None for key in present if key.startswith(_OWN_PREFIXES) and key not in wanted
-    }
+    labels: dict[str, str | None] = {key: None for key in present if key.startswith(OWN_PREFIXES) and key not in wanted}
     labels |= {key: value for key, value in wanted.items() if present.get(key) != value}
     annotations: dict[str, str | None] = {
         HEARTBEAT: rfc3339(now),
