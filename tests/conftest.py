@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _PARTS = "tests/machine/"
 
 
-class ByTier(LoadScopeScheduling):
+class ByDirectory(LoadScopeScheduling):
     """Gives whole directories to processes, in the order in which they were asked for."""
 
     def _split_scope(self, nodeid: str) -> str:
@@ -26,6 +26,6 @@ class ByTier(LoadScopeScheduling):
 
 
 @pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> ByTier:
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> ByDirectory:
     """Called by pytest-xdist where it runs tests in several processes."""
-    return ByTier(config, log)
+    return ByDirectory(config, log)

@@ -16,6 +16,12 @@ OF_POD = f"0::/kubepods/burstable/pod{POD}/compute"
 OF_POD_BY_SYSTEMD = f"0::/kubepods.slice/kubepods-pod{POD.replace('-', '_')}.slice/cri-containerd-1.scope"
 OF_BOX = f"0::/kvedge.slice/kvedge-kv0.slice/kvedge-pod-{POD}.scope"
 OF_BOX_WITHOUT_SYSTEMD = f"4:memory:/kvedge/kv0/{POD}\n0::/"
+OF_A_POD = [
+    pytest.param(OF_POD, id="a kubelet's Pod, cgroupfs"),
+    pytest.param(OF_POD_BY_SYSTEMD, id="a kubelet's Pod, systemd"),
+    pytest.param(OF_BOX, id="a Pod of one box, systemd"),
+    pytest.param(OF_BOX_WITHOUT_SYSTEMD, id="a Pod of one box, cgroupfs"),
+]
 # Version 1 shows nothing else of one that is ending.
 OF_NONE = "4:memory:/\n0::/"
 OF_OTHER = f"0::/kubepods/burstable/pod{OTHER}/compute"
@@ -52,14 +58,7 @@ def a_process(
     ],
 )
 @pytest.mark.parametrize(
-    "group",
-    [
-        pytest.param(OF_POD, id="a kubelet's Pod, cgroupfs"),
-        pytest.param(OF_POD_BY_SYSTEMD, id="a kubelet's Pod, systemd"),
-        pytest.param(OF_BOX, id="a Pod of one box, systemd"),
-        pytest.param(OF_BOX_WITHOUT_SYSTEMD, id="a Pod of one box, cgroupfs"),
-        pytest.param("0::/system.slice/kvedge.service", id="where no cgroup could be made"),
-    ],
+    "group", [*OF_A_POD, pytest.param("0::/system.slice/kvedge.service", id="where no cgroup could be made")]
 )
 def test_what_names_the_vmi_and_is_the_launchers_users_runs(
     tmp_path: Path, command: tuple[str, ...], group: str
@@ -99,16 +98,7 @@ def test_on_a_node_that_is_in_a_pod_itself_that_pod_tells_nothing(tmp_path: Path
     assert runs_here(VMI, POD, tmp_path)
 
 
-@pytest.mark.parametrize(
-    "group",
-    [
-        pytest.param(OF_POD, id="a kubelet's, cgroupfs"),
-        pytest.param(OF_POD_BY_SYSTEMD, id="a kubelet's, systemd"),
-        pytest.param(OF_BOX, id="one box, systemd"),
-        pytest.param(OF_BOX_WITHOUT_SYSTEMD, id="one box, cgroupfs"),
-        pytest.param(OF_NONE, id="version 1, which takes it out"),
-    ],
-)
+@pytest.mark.parametrize("group", [*OF_A_POD, pytest.param(OF_NONE, id="version 1, which takes it out")])
 def test_one_that_hangs_on_its_way_out_still_runs_and_a_zombie_does_not(tmp_path: Path, group: str) -> None:
     a_process(tmp_path, 8, state="Z", group=group)
     assert not runs_here(VMI, POD, tmp_path)

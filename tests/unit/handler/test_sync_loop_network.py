@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from kvedge.handler.guest_network import PreparedNic
-from kvedge.handler.sync_loop import SyncLoop
 from kvedge.handler.sync_plan import LauncherView
 from kvedge.handler.vmi_status import GuestNic
 from kvedge.kube.patches import MergePatch
@@ -20,8 +17,8 @@ from kvedge.network.errors import MacInUseError, NetworkError, UnsuitablePodErro
 from kvedge.resources.codec import JsonObject, decode
 from kvedge.resources.vmi import VirtualMachineInstance
 from kvedge.rpc import launcher_pb2 as pb
+from tests.unit.handler.sync_loops import NODE, a_sync_loop
 
-NODE = "edge-1"
 SHORTFALL = "the CNI gave the Pod's eth0 no address: nobody answers the guest's DHCP"
 
 
@@ -99,21 +96,16 @@ class Scene:
     def run(self) -> None:
         """One pass over the VMI named web."""
         key = ("shop", "web")
-        loop: Any = SyncLoop(
-            client=SimpleNamespace(patch=self._patch),  # type: ignore[arg-type]
-            vmis=SimpleNamespace(  # type: ignore[arg-type]
+        loop = a_sync_loop(
+            vmis=SimpleNamespace(
                 get=lambda *_: next(item for item in self.vmis if item.metadata.name == "web"),
                 list=lambda: self.vmis,
                 observe=lambda _: None,
             ),
-            connections=self.connections,  # type: ignore[arg-type]
-            network=self.network,  # type: ignore[arg-type]
-            prepare_pod=lambda *_: None,
-            events=SimpleNamespace(record=lambda _vmi, _type, reason, text: self.said.append((reason, text))),  # type: ignore[arg-type]
-            options=pb.NodeOptions,
-            kubelet=Path("/nowhere"),
-            node=NODE,
-            clock=SimpleNamespace(now=lambda: datetime(2026, 5, 1, tzinfo=UTC), monotonic=lambda: 1.0),  # type: ignore[arg-type]
+            connections=self.connections,
+            network=self.network,
+            patch=self._patch,
+            said=self.said,
         )
         loop.reconcile(key)
 

@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import UTC, datetime
-from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
 from kvedge.handler import sync_loop
-from kvedge.handler.sync_loop import SyncLoop
 from kvedge.handler.sync_plan import SILENT_SECONDS, UNRESPONSIVE_SECONDS, LauncherView
 from kvedge.kube.patches import MergePatch
 from kvedge.kube.reconcile_loop import Again
 from kvedge.resources.codec import JsonObject, decode, encode
 from kvedge.resources.names import LAUNCHER_SILENT
 from kvedge.resources.vmi import VirtualMachineInstance
-from kvedge.rpc import launcher_pb2 as pb
+from tests.unit.handler.sync_loops import NODE, a_sync_loop
 
-NODE = "edge-1"
 KEY = ("shop", "web")
 
 
@@ -39,19 +34,14 @@ class Scene:
             },
         )
         monkeypatch.setattr(sync_loop, "runs_here", lambda *_: self.runs)
-        self.loop: Any = SyncLoop(
-            client=SimpleNamespace(patch=self._patch),  # type: ignore[arg-type]
-            vmis=SimpleNamespace(get=lambda *_: self.vmi, observe=lambda _: None),  # type: ignore[arg-type]
-            connections=SimpleNamespace(  # type: ignore[arg-type]
+        self.loop = a_sync_loop(
+            vmis=SimpleNamespace(get=lambda *_: self.vmi, observe=lambda _: None),
+            connections=SimpleNamespace(
                 ensure=lambda *_: None, drop=lambda _: None, view=lambda _: LauncherView(down_seconds=self.down)
             ),
-            network=SimpleNamespace(forget=lambda _: None),  # type: ignore[arg-type]
-            prepare_pod=lambda *_: None,
-            events=SimpleNamespace(record=lambda _vmi, _type, reason, text: self.said.append((reason, text))),  # type: ignore[arg-type]
-            options=pb.NodeOptions,
-            kubelet=Path("/nowhere"),
-            node=NODE,
-            clock=SimpleNamespace(now=lambda: datetime(2026, 5, 1, tzinfo=UTC), monotonic=lambda: 1.0),  # type: ignore[arg-type]
+            network=SimpleNamespace(forget=lambda _: None),
+            patch=self._patch,
+            said=self.said,
         )
 
     def _patch(self, _kind: object, _namespace: str, _name: str, patch: MergePatch) -> VirtualMachineInstance:

@@ -1,0 +1,35 @@
+"""A sync loop of one node, whose collaborators a test gives; time stands still."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from kvedge.handler.sync_loop import SyncLoop
+from kvedge.kube.patches import MergePatch
+from kvedge.resources.vmi import VirtualMachineInstance
+from kvedge.rpc import launcher_pb2 as pb
+
+NODE = "edge-1"
+Patch = Callable[[object, str, str, MergePatch], VirtualMachineInstance]
+
+
+def a_sync_loop(
+    *, vmis: object, connections: object, network: object, patch: Patch, said: list[tuple[str, str]]
+) -> Any:
+    """A loop that writes with `patch`, and adds each event's reason and text to `said`."""
+    return SyncLoop(
+        client=SimpleNamespace(patch=patch),  # type: ignore[arg-type]
+        vmis=vmis,  # type: ignore[arg-type]
+        connections=connections,  # type: ignore[arg-type]
+        network=network,  # type: ignore[arg-type]
+        prepare_pod=lambda *_: None,
+        events=SimpleNamespace(record=lambda _vmi, _type, reason, text: said.append((reason, text))),  # type: ignore[arg-type]
+        options=pb.NodeOptions,
+        kubelet=Path("/nowhere"),
+        node=NODE,
+        clock=SimpleNamespace(now=lambda: datetime(2026, 5, 1, tzinfo=UTC), monotonic=lambda: 1.0),  # type: ignore[arg-type]
+    )
