@@ -19,6 +19,7 @@ from kvedge.launcher.log_files import BoundedLogs
 from kvedge.launcher.monitor import FAILED
 from kvedge.launcher.preparation_process import PreparationProcess
 from kvedge.launcher.process_memory import limit_arenas, load_grpc, load_shared
+from kvedge.launcher.stop_bell import StopBell
 from kvedge.runtime.logs import set_up_logs
 
 # Set before grpc is loaded: without its fork handlers, which a launcher has no use for, and with as few threads as it
@@ -63,34 +64,29 @@ def _serve(options: LauncherOptions, preparation: PreparationProcess | None) -> 
 
     record = RunRecord(options)
     session = LibvirtSession(options.libvirt_root, options.domain_name)
-    stopping, stirred = threading.Event(), threading.Event()
-    run = DomainRun(session, record, preparation, stirred.set, BoundedLogs(options).look_after)
-
-    def stop(_number: int, _frame: object) -> None:
-        stopping.set()
-        stirred.set()
-
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, stop)
+    bell = StopBell()
+    run = DomainRun(session, record, preparation, bell.ring, BoundedLogs(options).look_after)
+    bell.listen((signal.SIGTERM, signal.SIGINT))
     # The monitor has kept them back until now.
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT})
     run.start()
     server = LauncherServer(run, options.uid)
     server.start(options.socket_path)
     log.info("serving", extra={"facts": {"vmi": f"{options.namespace}/{options.name}", "uid": options.uid}})
-    stirred.wait()
-    if stopping.is_set():
+    while not (bell.is_asked or run.ended.is_set()):
+        bell.wait()
+    if bell.is_asked:
         wind_down(run, options.grace_period_seconds)
     verdict = run.verdict()
     if verdict.has_ended:
-        seen = server.is_watched or not stopping.is_set()
+        seen = server.is_watched or not bell.is_asked
         run.acknowledged.wait(ACKNOWLEDGE_SECONDS if seen else UNWATCHED_SECONDS)
     run.clean_up()
     server.stop()
     if preparation is not None:
         preparation.stop()
     code = verdict.exit_code
-    if stopping.is_set() and os.path.exists(options.host_shutdown_path):
+    if bell.is_asked and os.path.exists(options.host_shutdown_path):
         # The guest did not end by itself: what runs again after a failure is to run again with the host.
         log.info("the host goes down: this run counts as failed")
         code = FAILED
