@@ -161,9 +161,12 @@ class HttpsServer:
             await site.start()
             self._served.set()
             await self._stopping.wait()
-            await site.stop()
-            # A handshake that is under way becomes a connection, which is then closed like the others.
+            # Nobody is accepted from here, but who was is let in first: asyncio loses a socket that it accepted in the
+            # turn in which its server closes (Python 3.11), and a handshake under way becomes a connection, which is
+            # then closed like the others.
+            loop.remove_reader(self._socket)
             await asyncio.sleep(_HANDSHAKE_SECONDS)
+            await site.stop()
         finally:
             connections = list(runner.server.connections) if runner.server is not None else []
             transports = [connection.transport for connection in connections if connection.transport is not None]
