@@ -37,8 +37,8 @@ def _spec(*, network: bool) -> JsonObject:
         "terminationGracePeriodSeconds": 0,
         "domain": {
             "memory": {"guest": MEMORY},
-            # As many as the machine's memory holds, whatever its number of CPUs.
-            "resources": {"requests": {"cpu": "1m"}},
+            # As many as the machine bears, whatever its number of CPUs and what QEMU may come to need.
+            "resources": {"requests": {"cpu": "1m"}, "overcommitGuestOverhead": True},
             "devices": {"autoattachPodInterface": network},
         },
     }
