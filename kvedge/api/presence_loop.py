@@ -97,6 +97,7 @@ class Presence:
             return True
 
     def _rounds(self) -> None:
+        told = ""
         while not self._stop.wait(BEAT_SECONDS):
             try:
                 with self._lock:
@@ -106,7 +107,14 @@ class Presence:
                 # Another role was faster; what it wrote is seen in the next round.
                 continue
             except KubeError as error:
-                log.warning("endpoint not looked after", extra={"facts": {"reason": str(error)}})
+                # An API server can be away for hours.
+                if str(error) != told:
+                    told = str(error)
+                    log.warning("endpoint not looked after", extra={"facts": {"reason": told}})
+                continue
+            if told:
+                told = ""
+                log.info("endpoint looked after again")
 
     def _round(self) -> list[JsonObject]:
         slices = self._slices()
