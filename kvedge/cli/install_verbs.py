@@ -70,8 +70,7 @@ def uninstall(config: Path | None, data_dir: str | None, purge: bool, grace: flo
     _need_root("uninstall")
     settings = load_settings(config_path(config), os.environ, {"data_dir": data_dir})
     from kvedge.appliance.installation import InstallError
-    from kvedge.cli.cluster_leave import leave_cluster, leave_node
-    from kvedge.cli.cluster_node import left_on_node, places_here, unload_launcher_image
+    from kvedge.cli.cluster_node import left_on_node
 
     operators = _operators(config, data_dir)
     role = role_here(settings)
@@ -81,15 +80,7 @@ def uninstall(config: Path | None, data_dir: str | None, purge: bool, grace: flo
     def end_guests() -> None:
         # A purge also when it is run again, for what others still needed the first time.
         if role in ("server", "agent") or (role is None and purge):
-            places = places_here(operators.settings)
-            # What is installed knows its node's name also while no kubelet runs here.
-            node = settings.effective_node_name if role else places.node
-            own = _own_kubeconfigs(settings, operators.settings, role)
-            if role or own:
-                leave_node(own, node)
-            leave_cluster(operators.settings, node, was_server=role == "server", purge=purge)
-            if role:
-                unload_launcher_image(places)
+            _leave(settings, operators.settings, role, purge=purge)
         if role in ("standalone", None) and settings.data_path.is_dir():
             from kvedge.cli.killall_verb import end_all
 
@@ -151,7 +142,7 @@ def status(config: Path | None, data_dir: str | None, strict: bool, output: str)
 def _install(role: Role | None, config: Path | None, data_dir: str | None, *, dry_run: bool, force: bool) -> None:
     _need_root("install")
     settings = load_settings(config_path(config), os.environ, {"data_dir": data_dir})
-    from kvedge.appliance.install_plan import new_config
+    from kvedge.appliance.install_plan import OwnFile, new_config
     from kvedge.appliance.installation import InstallError
     from kvedge.appliance.systemctl_client import systemd_runs
 
@@ -164,7 +155,9 @@ def _install(role: Role | None, config: Path | None, data_dir: str | None, *, dr
         raise Refused(f"systemd is not this host's init: run `kvedge {verb}` by other means", Exit.HOST)
     if not dry_run:
         _check_host(settings, chosen, force=force)
-    made, node = _prepared(chosen, config, data_dir, dry_run=dry_run, force=force)
+    # Written at each start of a box, and first among the places where kvedge and its users look.
+    stale = [OwnFile(settings.user_kubeconfig, None)] if here == "standalone" != chosen else []
+    made, node = _prepared(chosen, config, data_dir, stale, dry_run=dry_run, force=force)
     given: dict[str, Any] = {"data-dir": data_dir} if data_dir else {}
     text = config.read_bytes() if config else new_config(setting_facts(), given)
     if dry_run:
@@ -180,30 +173,36 @@ def _install(role: Role | None, config: Path | None, data_dir: str | None, *, dr
 
         load_launcher_image(node)
     what = f"kubeconfig {made.kubeconfig}" if chosen == "standalone" else f"{chosen} {made.node}"
-    if node is not None and here == "server" and chosen == "agent":
+    operators = _operators(config, data_dir).settings
+    if chosen == "standalone" and here in ("server", "agent"):
+        _leave(settings, operators, here, purge=False)
+    elif node is not None and here == "server" and chosen == "agent":
         from kvedge.cli.cluster_leave import leave_cluster
 
-        leave_cluster(_operators(config, data_dir).settings, node.name, was_server=True, purge=False)
+        leave_cluster(operators, node.name, was_server=True, purge=False)
     click.echo(f"{outcome}: {what}; see `kvedge status`")
 
 
 def _prepared(
-    role: Role, config: Path | None, data_dir: str | None, *, dry_run: bool, force: bool
+    role: Role, config: Path | None, data_dir: str | None, stale: Sequence[OwnFile], *, dry_run: bool, force: bool
 ) -> tuple[Installation, ClusterNode | None]:
     """The installation with what its role needs; on a server, rights and kubeconfigs are made in the cluster for it."""
     from kvedge.appliance.install_plan import OwnFile
     from kvedge.appliance.layout import Layout
-    from kvedge.cli.cluster_node import prepare_node
+    from kvedge.cli.cluster_node import left_on_node, prepare_node
 
     operators = _operators(config, data_dir)
     settings = operators.settings
     if role == "standalone":
-        # Of a node of a cluster that this host was.
-        return _installation(settings, role, own=[OwnFile(Layout().node_settings, None)]), None
+        # Of a node of a cluster that this host was. A handler's own kubeconfig is the operator's.
+        layout = Layout(settings.data_path)
+        roles = (layout.roles / name for name in ("api", "controller"))
+        gone = [layout.node_settings, *roles, *left_on_node(settings, layout)]
+        return _installation(settings, role, own=[OwnFile(path, None) for path in gone]), None
     node = prepare_node(role, operators, Layout(settings.data_path), dry_run=dry_run, force=force)
     for note in node.notes:
         click.echo(note)
-    return _installation(settings, role, (node.kubeconfig, node.name), node.own), node
+    return _installation(settings, role, (node.kubeconfig, node.name), [*node.own, *stale]), node
 
 
 def _operators(config: Path | None, data_dir: str | None) -> LoadedSettings:
@@ -241,6 +240,25 @@ def _installation(
 
     kubeconfig, node = source or health_source(settings, role)
     return Installation(Layout(settings.data_path), role, _own_file(), kubeconfig, click.echo, node, own)
+
+
+def _leave(settings: Settings, operators: Settings, role: Role | None, *, purge: bool) -> None:
+    """Take this host out of its cluster, of which kvedge's daemon must not run as a part any more.
+
+    `settings` are those that it ran with, `operators` without what an installation has written.
+    """
+    from kvedge.cli.cluster_leave import leave_cluster, leave_node
+    from kvedge.cli.cluster_node import places_here, unload_launcher_image
+
+    places = places_here(operators)
+    # What is installed knows its node's name also while no kubelet runs here.
+    node = settings.effective_node_name if role else places.node
+    own = _own_kubeconfigs(settings, operators, role)
+    if role or own:
+        leave_node(own, node)
+    leave_cluster(operators, node, was_server=role == "server", purge=purge)
+    if role:
+        unload_launcher_image(places)
 
 
 def _own_kubeconfigs(settings: Settings, operators: Settings, role: Role | None) -> list[Path]:

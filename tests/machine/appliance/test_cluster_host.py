@@ -308,6 +308,33 @@ def test_an_agent_needs_only_what_its_kubelet_has_to_run_a_handler(cluster: Clus
     assert_runs_only_a_handler(cluster)
 
 
+def marks_of_kvedge(cluster: Cluster) -> list[str]:
+    """What the Node bears of ours."""
+    metadata = cluster.get("node", cluster.node)["metadata"]
+    marks = [*metadata.get("labels", {}), *metadata.get("annotations", {})]
+    return [mark for mark in marks if "kubevirt.io/" in mark or "kvedge.io/" in mark]
+
+
+def test_a_node_that_becomes_a_box_leaves_its_cluster(cluster: Cluster) -> None:
+    host = cluster.host
+    assert marks_of_kvedge(cluster)
+    said = host.out("kvedge", "install", "--role", "standalone")
+    assert f"remove from the cluster what kvedge says of node {cluster.node}" in said
+    assert "installed: kubeconfig /etc/kvedge/kubeconfig" in said
+    assert marks_of_kvedge(cluster) == []
+    assert host.out("tail", "-n1", "/root/k3s.log") == "ctr images remove kvedge.local/launcher:v1"
+    assert host.out("ls", "-A", "/var/lib/rancher/k3s/agent/images") == ""
+    assert host.out("kvedge", "status", "--strict").startswith("installed  standalone")
+
+
+def test_a_box_becomes_a_node_again(cluster: Cluster) -> None:
+    assert f"installed: agent {cluster.node}" in cluster.host.out("kvedge", "install", "--role", "agent")
+    # A box's API would be asked instead of the cluster's.
+    assert cluster.host.run("ls", "/etc/kvedge/kubeconfig", check=False).stdout == ""
+    wait_until(lambda: "kubevirt.io/schedulable" in marks_of_kvedge(cluster), "its handler has spoken")
+    assert_runs_only_a_handler(cluster)
+
+
 def test_an_agent_may_have_a_kubeconfig_that_a_server_has_made(cluster: Cluster) -> None:
     host = cluster.host
     host.run("mkdir", "-p", "/etc/kvedge/roles")
@@ -322,9 +349,7 @@ def test_uninstalling_leaves_nothing_on_the_host_and_in_the_cluster_only_vms(clu
     host = cluster.host
     said = host.out("kvedge", "uninstall", "--purge")
     assert f"remove from the cluster what kvedge says of node {cluster.node}" in said
-    metadata = cluster.get("node", cluster.node)["metadata"]
-    marks = [*metadata.get("labels", {}), *metadata.get("annotations", {})]
-    assert not [mark for mark in marks if "kubevirt.io/" in mark or "kvedge.io/" in mark]
+    assert marks_of_kvedge(cluster) == []
     assert "kept in the cluster: the kinds and their VMs" in said
     assert host.out("tail", "-n1", "/root/k3s.log") == "ctr images remove kvedge.local/launcher:v1"
     assert "kvedge" not in left_on_the_host(host)
