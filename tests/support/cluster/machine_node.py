@@ -30,7 +30,9 @@ _NETWORK = "10.87.0"
 # This machine's, where the control plane is.
 GATEWAY = f"{_NETWORK}.1"
 PAUSE = "kvedge.local/pause:1"
-_KEPT = ("/var/lib/kubelet", "/var/lib/containerd", "/var/lib/kvedge", "/etc/cni", "/etc/kvedge")
+# A kubelet removes the logs of Pods that it does not know.
+_LOGS = ("/var/log/pods", "/var/log/containers")
+_KEPT = ("/var/lib/kubelet", "/var/lib/containerd", "/var/lib/kvedge", "/etc/cni", "/etc/kvedge", *_LOGS)
 _CGROUPS = Path("/sys/fs/cgroup")
 # The first process reaps whatever its node leaves behind, as an init does.
 _INIT = """
