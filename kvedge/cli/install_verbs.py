@@ -142,7 +142,7 @@ def status(config: Path | None, data_dir: str | None, strict: bool, output: str)
 def _install(role: Role | None, config: Path | None, data_dir: str | None, *, dry_run: bool, force: bool) -> None:
     _need_root("install")
     settings = load_settings(config_path(config), os.environ, {"data_dir": data_dir})
-    from kvedge.appliance.install_plan import OwnFile, new_config
+    from kvedge.appliance.install_plan import new_config
     from kvedge.appliance.installation import InstallError
     from kvedge.appliance.systemctl_client import systemd_runs
 
@@ -155,14 +155,15 @@ def _install(role: Role | None, config: Path | None, data_dir: str | None, *, dr
         raise Refused(f"systemd is not this host's init: run `kvedge {verb}` by other means", Exit.HOST)
     if not dry_run:
         _check_host(settings, chosen, force=force)
-    # Written at each start of a box, and first among the places where kvedge and its users look.
-    stale = [OwnFile(settings.user_kubeconfig, None)] if here == "standalone" != chosen else []
-    made, node = _prepared(chosen, config, data_dir, stale, dry_run=dry_run, force=force)
+    made, node = _prepared(chosen, here, config, data_dir, dry_run=dry_run, force=force)
+    leaves = chosen == "standalone" and here in ("server", "agent")
     given: dict[str, Any] = {"data-dir": data_dir} if data_dir else {}
     text = config.read_bytes() if config else new_config(setting_facts(), given)
     if dry_run:
         for step in made.steps(text):
             click.echo(step.text)
+        if leaves:
+            click.echo(f"take node {settings.effective_node_name} out of its cluster")
         return
     try:
         outcome = made.install(text, force=force)
@@ -174,7 +175,7 @@ def _install(role: Role | None, config: Path | None, data_dir: str | None, *, dr
         load_launcher_image(node)
     what = f"kubeconfig {made.kubeconfig}" if chosen == "standalone" else f"{chosen} {made.node}"
     operators = _operators(config, data_dir).settings
-    if chosen == "standalone" and here in ("server", "agent"):
+    if leaves:
         _leave(settings, operators, here, purge=False)
     elif node is not None and here == "server" and chosen == "agent":
         from kvedge.cli.cluster_leave import leave_cluster
@@ -184,7 +185,7 @@ def _install(role: Role | None, config: Path | None, data_dir: str | None, *, dr
 
 
 def _prepared(
-    role: Role, config: Path | None, data_dir: str | None, stale: Sequence[OwnFile], *, dry_run: bool, force: bool
+    role: Role, here: Role | None, config: Path | None, data_dir: str | None, *, dry_run: bool, force: bool
 ) -> tuple[Installation, ClusterNode | None]:
     """The installation with what its role needs; on a server, rights and kubeconfigs are made in the cluster for it."""
     from kvedge.appliance.install_plan import OwnFile
@@ -193,15 +194,17 @@ def _prepared(
 
     operators = _operators(config, data_dir)
     settings = operators.settings
+    layout = Layout(settings.data_path)
     if role == "standalone":
         # Of a node of a cluster that this host was. A handler's own kubeconfig is the operator's.
-        layout = Layout(settings.data_path)
         roles = (layout.roles / name for name in ("api", "controller"))
         gone = [layout.node_settings, *roles, *left_on_node(settings, layout)]
         return _installation(settings, role, own=[OwnFile(path, None) for path in gone]), None
-    node = prepare_node(role, operators, Layout(settings.data_path), dry_run=dry_run, force=force)
+    node = prepare_node(role, operators, layout, dry_run=dry_run, force=force)
     for note in node.notes:
         click.echo(note)
+    # A box writes it at each start, and kvedge looks there first.
+    stale = [OwnFile(settings.user_kubeconfig, None)] if here == "standalone" else []
     return _installation(settings, role, (node.kubeconfig, node.name), [*node.own, *stale]), node
 
 

@@ -318,6 +318,9 @@ def marks_of_kvedge(cluster: Cluster) -> list[str]:
 def test_a_node_that_becomes_a_box_leaves_its_cluster(cluster: Cluster) -> None:
     host = cluster.host
     assert marks_of_kvedge(cluster)
+    planned = host.out("kvedge", "install", "--role", "standalone", "--dry-run")
+    assert planned.splitlines()[-1] == f"take node {cluster.node} out of its cluster"
+    assert marks_of_kvedge(cluster)
     said = host.out("kvedge", "install", "--role", "standalone")
     assert f"remove from the cluster what kvedge says of node {cluster.node}" in said
     assert "installed: kubeconfig /etc/kvedge/kubeconfig" in said
