@@ -31,7 +31,9 @@ def apply_step(links: Links, step: Step) -> None:
     """Makes one change in the namespace of the calling thread. Raises NetworkError."""
     match step:
         case AddBridge(name, mac, mtu):
-            links.add(name, "bridge", address=mac, mtu=mtu, br_stp_state=0, br_forward_delay=0)
+            links.add(name, "bridge", address=mac, br_stp_state=0, br_forward_delay=0)
+            # Only an MTU that is changed is kept: one from the making is given up with the last port.
+            links.set(name, mtu=mtu)
         case AddVeth():
             links.add_veth(step.name, step.peer, step.netns, peer_mac=step.peer_mac, mtu=step.mtu)
         case AddTap(name, owner, multi_queue):

@@ -34,6 +34,7 @@ from tests.machine.network.frames import BROADCAST, wire
 from tests.machine.network.own_host import UPLINK_NETWORK, host_state, on_a_host_of_its_own
 from tests.machine.network.pictures import ip_json, picture
 from tests.machine.network.pod_world import GATEWAY, node_config, node_network
+from tests.support.waiting import wait_until
 
 ADDRESSES = ("10.201.77.11", "10.201.77.12")
 MACS = ("52:54:00:77:02:01", "52:54:00:77:02:02")
@@ -256,6 +257,21 @@ def test_everything_may_be_killed_at_any_step_and_done_again(monkeypatch: pytest
             assert list_ours(config) == pod_network.Ours((), (), ())
     finally:
         remove_node_network(config)
+
+
+@on_a_host_of_its_own
+def test_the_way_outs_mtu_is_every_pods_also_when_all_were_gone_in_between() -> None:
+    with node_network(node_config()) as config:
+        found = []
+        for name in ("first", "second"):
+            pod = f"{config.netns_prefix}{name}"
+            attach_pod(config, pod, ADDRESSES[0], MACS[0])
+            found += [link["mtu"] for link in ip_json(pod, "addr") if link["ifname"] == "eth0"]
+            detach_pod(config, pod)
+            with Links() as links:
+                # The kernel takes the pair away in its own time.
+                wait_until(lambda pod=pod: links.find(port_name(config.bridge, pod)) is None, "the port is gone", 20)
+        assert found == [1400, 1400]
 
 
 @on_a_host_of_its_own
