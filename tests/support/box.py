@@ -26,6 +26,7 @@ from kvedge.resources.core import Pod
 from kvedge.resources.names import CREATED_BY
 from kvedge.resources.vm import VirtualMachine
 from kvedge.resources.vmi import VirtualMachineInstance
+from tests.support.ended_runs import announce_box, retract_box
 from tests.support.waiting import wait_until
 
 # A box that is shared with a compiler may be slow; a guest that hangs must not hold the run for long.
@@ -50,6 +51,7 @@ class Box:
         self.process: subprocess.Popen[bytes] | None = None
         self._client: KubeClient | None = None
         self.port = _free_port()
+        announce_box(data_dir, pod_cidr)
 
     @property
     def client(self) -> KubeClient:
@@ -120,6 +122,7 @@ class Box:
         if self._client is not None:
             self._client.close()
         self.cli("killall", "--data-dir", str(self.data_dir), "--pod-cidr", self.pod_cidr)
+        retract_box(self.data_dir)
         shutil.rmtree(self.data_dir)
 
     def import_image(self, disk: Path, name: str) -> None:

@@ -73,8 +73,14 @@ def test_a_new_certificate_that_could_not_be_taken_up_at_once_is_taken_up_later(
     load, place = ssl.SSLContext.load_cert_chain, urlsplit(server.address)
 
     def out_of_files(self: ssl.SSLContext, *files: Any) -> None:
+        # Servers and clients of other tests live on in this process.
+        if not str(files[0]).startswith(str(tmp_path)):
+            return load(self, *files)
         monkeypatch.setattr(ssl.SSLContext, "load_cert_chain", load)
         raise OSError(24, "Too many open files")
+
+    def told() -> list[str]:
+        return [each.message for each in caplog.records if "not renewed" in each.message]
 
     def is_shown() -> bool:
         shown = ssl.get_server_certificate((str(place.hostname), int(place.port or 0)))
@@ -87,10 +93,10 @@ def test_a_new_certificate_that_could_not_be_taken_up_at_once_is_taken_up_later(
         file.unlink()
         wait_until(is_shown, "the new certificate is shown", 20, 0.1)
         assert file.read_text() != first
-        assert "Too many open files" in caplog.text
+        assert "Too many open files" in told()[0]
         # What is no certificate at all is told, and ends nothing.
         file.write_text("none")
-        wait_until(lambda: len(caplog.records) > 1, "it is told", 20, 0.1)
+        wait_until(lambda: len(told()) > 1, "it is told", 20, 0.1)
         file.unlink()
         wait_until(is_shown, "the next certificate is shown", 20, 0.1)
     finally:

@@ -22,6 +22,7 @@ from kvedge.standalone.agent.container_logs import ContainerLogs
 from kvedge.standalone.agent.container_state import this_boot
 from kvedge.standalone.apiserver.api_server import ApiServerConfig, EmbeddedApi
 from kvedge.storage.image_store import ImageStore
+from tests.support.ended_runs import announce_box, retract_box
 from tests.support.waiting import wait_until
 
 NODE = "box"
@@ -33,6 +34,7 @@ class Box:
     def __init__(self, data: Path, busybox: Path, cidr: str) -> None:
         self.data = data
         self.config = AgentConfig(node=NODE, data_dir=data, kubelet=data / "kubelet", pod_cidr=cidr)
+        announce_box(data, cidr)
         self.store = ImageStore(data / "images")
         self.store.import_file(busybox, "busybox")
         # As `kvedge standalone` does it; reading logs needs nothing of the agent but its directory.
@@ -126,6 +128,7 @@ class Box:
         self.stop_agent(signal.SIGKILL)
         try:
             remove_everything(self.config, grace=0.5)
+            retract_box(self.data)
         finally:
             self.client.close()
             self._api.stop()
