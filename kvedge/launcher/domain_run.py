@@ -106,6 +106,8 @@ class DomainRun:
         self._agents_part = Steady(DomainStatus())
         self._picturing = threading.Lock()
         self.board = StatusBoard()
+        # How the run ended, once it has: what is asked for afterwards changes nothing of that.
+        self._outcome: Verdict | None = None
         # Set once the run is over, and once somebody has recorded that.
         self.ended = threading.Event()
         self.acknowledged = threading.Event()
@@ -262,6 +264,8 @@ class DomainRun:
             WrongState: while the guest runs.
         """
         with self._making:
+            # Looked at, so that how it ended is kept before this call can be taken for the reason.
+            self.look()
             verdict = self.verdict()
             if not verdict.has_ended and verdict.state != DOMAIN_STATE_ABSENT:
                 raise WrongState("the guest still runs")
@@ -283,11 +287,12 @@ class DomainRun:
         """Read the domain and publish what it is like."""
         with self._looking:
             facts = self._session.facts()
-            verdict = judge(facts, self._memory)
+            verdict = self._outcome or judge(facts, self._memory)
             self._follow_agent(facts)
             status = self.board.publish(self._status(facts, verdict))
             if verdict.has_ended and not self.ended.is_set():
                 log.info("the run is over", extra={"facts": {"reason": verdict.reason, "why": verdict.message}})
+                self._outcome = verdict
                 self._keep_final(status)
                 self._end()
             return status
@@ -314,7 +319,7 @@ class DomainRun:
 
     def verdict(self) -> Verdict:
         """What the domain's state means now."""
-        return judge(self._session.facts(), self._memory)
+        return self._outcome or judge(self._session.facts(), self._memory)
 
     def _remember(self, **changes: bool | str) -> None:
         with self._remembering:

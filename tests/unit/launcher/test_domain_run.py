@@ -1,0 +1,48 @@
+"""How a run ended is settled when it ends, whoever asks for what afterwards."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import cast
+
+import pytest
+
+from kvedge.launcher.domain_facts import DomainFacts, Life, Why
+from kvedge.launcher.domain_run import DomainRun
+from kvedge.launcher.launcher_options import LauncherOptions
+from kvedge.launcher.libvirt_session import LibvirtSession
+from kvedge.launcher.run_record import RunRecord
+from kvedge.rpc import launcher_pb2 as m
+
+
+class OneDomain:
+    """A libvirt whose one domain is as a test has it."""
+
+    def __init__(self) -> None:
+        self.life, self.why = Life.RUNNING, Why.BOOTED
+
+    def facts(self) -> DomainFacts:
+        return DomainFacts(uuid="11111111-1111-4111-8111-111111111111", life=self.life, why=self.why)
+
+
+@pytest.fixture
+def options(tmp_path: Path) -> LauncherOptions:
+    (tmp_path / "var/run/kubevirt").mkdir(parents=True)
+    return LauncherOptions(namespace="n", name="v", uid="u", root=str(tmp_path))
+
+
+@pytest.mark.parametrize("was_seen", [True, False], ids=["seen", "not seen yet"])
+def test_a_crash_stays_one_when_its_run_is_deleted(options: LauncherOptions, *, was_seen: bool) -> None:
+    domain, record = OneDomain(), RunRecord(options)
+    record.begin()
+    run = DomainRun(cast("LibvirtSession", domain), record, None, lambda: None, lambda: False)
+    run.look()
+    domain.life, domain.why = Life.CRASHED, Why.CRASHED
+    if was_seen:
+        run.look()
+    run.delete()
+    assert run.verdict().exit_code == 1
+    assert run.look().state == m.DOMAIN_STATE_CRASHED
+    assert run.board.status.reason == m.DOMAIN_REASON_CRASHED
+    assert json.loads(Path(options.final_path).read_text())["state"] == "DOMAIN_STATE_CRASHED"
