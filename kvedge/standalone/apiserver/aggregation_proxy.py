@@ -119,6 +119,8 @@ class AggregationProxy:
             timeout = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_SECONDS)
             self._session = aiohttp.ClientSession(
                 timeout=timeout,
+                # Each request has a connection of its own: what one user left in it would be read as the next one's.
+                connector=aiohttp.TCPConnector(force_close=True),
                 cookie_jar=aiohttp.DummyCookieJar(),
                 auto_decompress=False,
                 skip_auto_headers=_NO_HEADERS,

@@ -16,7 +16,7 @@ from kvedge.standalone.apiserver.request_context import Caller
 
 API_SERVICES: Final = "apiservices.apiregistration.k8s.io"
 
-# They belong to one connection, not to the request (RFC 9110); the length is that of the new message.
+# They belong to one connection, not to the request (RFC 9110).
 _HOP_BY_HOP: Final = frozenset(
     {
         "connection",
@@ -31,6 +31,8 @@ _HOP_BY_HOP: Final = frozenset(
         "host",
     }
 )
+# What a client says of its body's length is not said in our name: the message to the other server is framed anew.
+_FRAMING: Final = "content-length"
 # Only the server says who is calling; what a client says about it is not passed on.
 _IDENTITY: Final = ("x-remote-", "impersonate-", "authorization", "x-forwarded-")
 
@@ -105,7 +107,7 @@ def forwarded_headers(headers: Iterable[tuple[str, str]], caller: Caller) -> lis
     kept = [
         (name, value)
         for name, value in headers
-        if name.lower() not in _HOP_BY_HOP and not name.lower().startswith(_IDENTITY)
+        if name.lower() not in (*_HOP_BY_HOP, _FRAMING) and not name.lower().startswith(_IDENTITY)
     ]
     identity = [("X-Remote-User", caller.user)]
     identity += [("X-Remote-Group", group) for group in caller.groups]

@@ -78,6 +78,8 @@ class ConnectionGate(web.Server):
             # So long the rest of a refused body is read, so that the client gets to see the refusal.
             lingering_time=2.0,
             handler_cancellation=True,
+            # As the real API server: a body counts as it came. Passed on unpacked, it would not have its length.
+            auto_decompress=False,
             keepalive_timeout=keepalive_seconds,
             # A long label selector is in the first line.
             max_line_size=64 << 10,

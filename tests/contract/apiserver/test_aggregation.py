@@ -5,7 +5,11 @@ there.
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import gzip
 import json
+import struct
+import zlib
 from collections.abc import Iterator
 from typing import Any
 
@@ -17,6 +21,7 @@ from tests.contract.apiserver.test_discovery import _AGGREGATED
 from tests.support.api_client import ApiClient, eventually
 from tests.support.https_backend import HttpsBackend
 from tests.support.kube_apiserver import reachable_address
+from tests.support.raw_http import RawHttp, received
 from tests.support.raw_websocket import BINARY, CLOSE, RawWebSocket
 
 pytestmark = pytest.mark.contract
@@ -30,8 +35,12 @@ _RESOURCES = [
 ]
 
 
+_HEARD: list[tuple[str, str, str]] = []
+
+
 async def serve(request: web.BaseRequest) -> web.StreamResponse:
     """An API server with one resource: it repeats what it was told, and its console repeats what it hears."""
+    _HEARD.append((request.method, request.path, request.headers.get("X-Remote-User", "")))
     if request.path == _BASE:
         document = {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": f"{_GROUP}/v1"}
         return web.json_response({**document, "resources": _RESOURCES})
@@ -149,6 +158,43 @@ def test_nobody_can_pass_themselves_off_as_somebody_else(api_server: Server, agg
     assert heard(told, "X-Remote-User") == ["admin"]
     assert "other" not in heard(told, "X-Remote-Group")
     assert heard(told, "X-Remote-Extra-Key") == []
+
+
+def packed(payload: bytes, padding: int) -> bytes:
+    """A gzip file that is longer than what is in it: its header has a field of so many bytes."""
+    packer = zlib.compressobj(9, zlib.DEFLATED, -zlib.MAX_WBITS)
+    data = packer.compress(payload) + packer.flush()
+    head = b"\x1f\x8b\x08\x04" + bytes(4) + b"\0\xff" + struct.pack("<H", padding) + bytes(padding)
+    return head + data + struct.pack("<II", zlib.crc32(payload), len(payload))
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "deflate", "identity"])
+def test_no_body_becomes_a_request_of_somebody_else(
+    api_server: Server, aggregated: HttpsBackend, encoding: str
+) -> None:
+    _HEARD.clear()
+    mallory = RawHttp(api_server.url, api_server.log_in("mallory", []).context)
+    smuggled = b"PUT /smuggled HTTP/1.1\r\nHost: x\r\nX-Remote-User: admin\r\nContent-Length: 0\r\n\r\n"
+    # The first would leave the other server waiting for bytes, the second bring them.
+    for body in (packed(packed(b"", 60000)[:12], 600), b"\r\n" * 300 + smuggled):
+        head = f"GET {_BASE} HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n"
+        head += f"Content-Encoding: {encoding}\r\n" if body.startswith(b"\x1f") else ""
+        with contextlib.closing(mallory.secure(2.0)) as connection:
+            connection.sendall(f"{head}\r\n".encode() + body)
+            received(connection)
+    assert ("GET", _BASE, "mallory") in _HEARD
+    assert [each for each in _HEARD if "smuggled" in each[1]] == []
+    # Nobody else's connection is left with what mallory did not say.
+    assert api_server.admin.get(f"{_BASE}/namespaces/default/things/a").status == 200
+
+
+def test_a_packed_body_is_passed_on_as_it_came(api_server: Server, aggregated: HttpsBackend) -> None:
+    url = f"{api_server.url}{_BASE}/namespaces/default/things/a/start"
+    headers = {"Content-Encoding": "gzip"}
+    answer = api_server.admin.pool.request("PUT", url, headers=headers, body=gzip.compress(b"plain"))
+    told = json.loads(answer.data)
+    assert heard(told, "Content-Encoding") == ["gzip"]
+    assert told["body"] == "plain"
 
 
 def test_bodies_and_status_codes_pass(admin: ApiClient, aggregated: HttpsBackend) -> None:

@@ -55,6 +55,7 @@ def test_a_client_cannot_say_who_it_is() -> None:
         ("Connection", "keep-alive"),
         ("Transfer-Encoding", "chunked"),
         ("Host", "box"),
+        ("Content-Length", "12"),
         ("Sec-WebSocket-Key", "k"),
     ]
     caller = Caller("joe", ("one", "two"), extra={"node": ("n1",)})
