@@ -18,18 +18,17 @@ from urllib.parse import urlsplit
 
 from aiohttp import web
 
+from kvedge.runtime.connection_acceptor import ConnectionAcceptor
+from kvedge.runtime.connection_bounds import ConnectionBounds
 from kvedge.runtime.rotating_tls import RotatingTls
 
 log = logging.getLogger(__name__)
 
 _STOP_SECONDS: Final = 5.0
-_HANDSHAKE_SECONDS: Final = 0.1
 _GOODBYE_SECONDS: Final = 1.0
 _START_SECONDS: Final = 10.0
 # Calls to the API server under way at once; more wait their turn.
 _BLOCKING_CALLS: Final = 16
-# Connections that nobody has accepted yet.
-_BACKLOG: Final = 256
 
 
 class ServerError(Exception):
@@ -90,7 +89,7 @@ class HttpsServer:
         try:
             listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             listening.bind((self._host, self._port))
-            listening.listen(_BACKLOG)
+            listening.listen()
         except OSError as error:
             listening.close()
             raise ServerError(
@@ -148,27 +147,28 @@ class HttpsServer:
         loop.set_default_executor(pool)
         self._stopping = asyncio.Event()
         self._loop = loop
+        application, bounds = make_application(), ConnectionBounds()
+        application.middlewares.insert(0, bounds.watch)
         runner = web.AppRunner(
-            make_application(),
+            application,
             access_log=None,
             handle_signals=False,
             shutdown_timeout=_STOP_SECONDS,
             keepalive_timeout=75.0,
         )
         await runner.setup()
+        assert runner.server is not None
+        acceptor = ConnectionAcceptor(
+            self._socket, self._tls.acceptor, runner.server, bounds.give_one_up, bounds.take_in
+        )
+        acceptor.start()
         try:
-            site = web.SockSite(runner, self._socket, ssl_context=self._tls.acceptor)
-            await site.start()
             self._served.set()
             await self._stopping.wait()
-            # Nobody is accepted from here, but who was is let in first: asyncio loses a socket that it accepted in the
-            # turn in which its server closes (Python 3.11), and a handshake under way becomes a connection, which is
-            # then closed like the others.
-            loop.remove_reader(self._socket)
-            await asyncio.sleep(_HANDSHAKE_SECONDS)
-            await site.stop()
         finally:
-            connections = list(runner.server.connections) if runner.server is not None else []
+            await acceptor.stop()
+            bounds.close()
+            connections = list(runner.server.connections)
             transports = [connection.transport for connection in connections if connection.transport is not None]
             sockets = [transport.get_extra_info("socket") for transport in transports]
             await runner.cleanup()

@@ -21,9 +21,9 @@ from typing import Final
 
 from aiohttp import web
 
+from kvedge.runtime.connection_acceptor import GOODBYE_SECONDS, ConnectionAcceptor
 from kvedge.runtime.open_files import open_files
 from kvedge.standalone.apiserver.api_errors import ApiError
-from kvedge.standalone.apiserver.connection_acceptor import GOODBYE_SECONDS, ConnectionAcceptor
 from kvedge.standalone.apiserver.connection_gate import ConnectionGate, limits_for
 from kvedge.standalone.apiserver.copy_loop import CopyLoop
 from kvedge.standalone.apiserver.kubeconfig import write_kubeconfig
@@ -184,7 +184,7 @@ class EmbeddedApi:
         copying.start()
         server = ConnectionGate(parts.dispatcher.handle, limits_for(open_files()), _IDLE_SECONDS)
         tls = self._tls()
-        acceptor = ConnectionAcceptor(self._listening(), tls, server)
+        acceptor = ConnectionAcceptor(self._listening(), tls, server, server.give_one_up)
         acceptor.start()
         renewing = asyncio.create_task(self._renew_daily(tls, parts), name="certificate renewal")
         try:

@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from kvedge.runtime import connection_acceptor
+from kvedge.runtime.connection_acceptor import MOST_HANDSHAKES
 from kvedge.runtime.open_files import raise_open_files
-from kvedge.standalone.apiserver import connection_acceptor, connection_gate, request_body
-from kvedge.standalone.apiserver.connection_acceptor import MOST_HANDSHAKES
+from kvedge.standalone.apiserver import connection_gate, request_body
 from kvedge.standalone.apiserver.connection_gate import Limits, limits_for
 from tests.contract.apiserver.conftest import embedded
 from tests.contract.apiserver.widgets import config_map, config_maps

@@ -1,7 +1,7 @@
 """Takes connections in and has them prove who they are, a bounded number at a time.
 
-Made by `EmbeddedApi`, in its event loop. asyncio's own server would keep each half-open connection for a minute, and
-any number of them.
+Made by every HTTPS server of ours, in its event loop. asyncio's own server would keep each half-open connection for a
+minute, and any number of them.
 """
 
 from __future__ import annotations
@@ -11,9 +11,8 @@ import logging
 import socket
 import ssl
 from asyncio.sslproto import SSLProtocol
+from collections.abc import Callable
 from typing import Final
-
-from kvedge.standalone.apiserver.connection_gate import ConnectionGate
 
 log = logging.getLogger(__name__)
 
@@ -29,18 +28,33 @@ _BACKLOG: Final = 512
 GOODBYE_SECONDS: Final = 0.2
 # Accepting failed for want of descriptors or memory: others must end first.
 _PAUSE_SECONDS: Final = 0.05
+# Of the event loop, from a connection that the kernel has to one that is looked after.
+_TURNS: Final = 3
 
 
 class ConnectionAcceptor:
     """Accepts on one listening socket, which stays its owner's."""
 
-    def __init__(self, listening: socket.socket, tls: ssl.SSLContext, gate: ConnectionGate) -> None:
+    def __init__(
+        self,
+        listening: socket.socket,
+        tls: ssl.SSLContext,
+        make_protocol: Callable[[], asyncio.Protocol],
+        give_one_up: Callable[[], bool],
+        on_connected: Callable[[asyncio.Transport, asyncio.Protocol], None] = lambda transport, protocol: None,
+    ) -> None:
+        """`give_one_up()` closes a connection that can be spared, if there is one; `on_connected` hears of each that
+        got through its handshake.
+        """
         self._listening = listening
         self._tls = tls
-        self._gate = gate
+        self._make_protocol = make_protocol
+        self._give_one_up = give_one_up
+        self._on_connected = on_connected
         # With the time at which each began; the oldest comes first.
         self._handshakes: dict[asyncio.Task[None], float] = {}
         self._task: asyncio.Task[None] | None = None
+        self._is_ending = False
 
     def start(self) -> None:
         """Begin to accept."""
@@ -51,6 +65,12 @@ class ConnectionAcceptor:
 
     async def stop(self) -> None:
         """Accept no more; who has not proved who they are is turned away."""
+        self._is_ending = True
+        asyncio.get_running_loop().remove_reader(self._listening)
+        # Who was accepted in this turn begins their handshake in the next ones. Cancelled before, their socket would be
+        # nobody's.
+        for _ in range(_TURNS):
+            await asyncio.sleep(0)
         tasks = [task for task in (self._task, *self._handshakes) if task is not None]
         for task in tasks:
             task.cancel()
@@ -58,12 +78,12 @@ class ConnectionAcceptor:
 
     async def _run(self) -> None:
         loop = asyncio.get_running_loop()
-        while True:
+        while not self._is_ending:
             try:
                 connected, _ = await loop.sock_accept(self._listening)
             except OSError as error:
                 log.warning("a connection could not be accepted: %s", error.strerror)
-                self._gate.give_one_up()
+                self._give_one_up()
                 await asyncio.sleep(_PAUSE_SECONDS)
                 continue
             task = asyncio.create_task(self._handshake(connected), name="TLS handshake")
@@ -87,8 +107,8 @@ class ConnectionAcceptor:
     async def _handshake(self, connected: socket.socket) -> None:
         loop = asyncio.get_running_loop()
         try:
-            await loop.connect_accepted_socket(
-                self._gate,
+            connection = await loop.connect_accepted_socket(
+                self._make_protocol,
                 connected,
                 ssl=self._tls,
                 ssl_handshake_timeout=HANDSHAKE_SECONDS,
@@ -97,3 +117,5 @@ class ConnectionAcceptor:
         except (OSError, TimeoutError) as error:
             # No TLS, no common version, a certificate of another authority, or nothing at all.
             log.debug("a client did not get through its TLS handshake: %s", error)
+        else:
+            self._on_connected(*connection)
