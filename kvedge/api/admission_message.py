@@ -11,7 +11,7 @@ from typing import Literal
 
 import msgspec
 
-from kvedge.api.causes import Cause, summary
+from kvedge.api.causes import Cause, listed, summary
 from kvedge.resources.codec import DecodeError, JsonObject, KubeStruct, decode_json
 from kvedge.resources.role_users import UserInfo
 
@@ -75,7 +75,7 @@ def parse_review(body: bytes) -> AdmissionRequest:
 
 
 def verdict(uid: str, causes: Sequence[Cause], warnings: Sequence[str] = ()) -> JsonObject:
-    """The answer of a validating webhook: allowed when there is no cause; else 422 with all of them."""
+    """The answer of a validating webhook: allowed when there is no cause; else 422 with them, up to a number."""
     response: JsonObject = {"uid": uid, "allowed": not causes}
     if causes:
         response["status"] = {
@@ -83,7 +83,7 @@ def verdict(uid: str, causes: Sequence[Cause], warnings: Sequence[str] = ()) -> 
             "status": "Failure",
             "message": summary(causes),
             "reason": "Invalid",
-            "details": {"causes": [cause.document() for cause in causes]},
+            "details": {"causes": [cause.document() for cause in listed(causes)]},
             "code": 422,
         }
     if warnings:

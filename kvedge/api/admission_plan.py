@@ -26,6 +26,7 @@ from kvedge.api import (
 from kvedge.api.admission_message import AdmissionRequest
 from kvedge.api.causes import Cause, Field
 from kvedge.api.not_yet_rules import VM_NOT_YET, VMI_NOT_YET, not_yet
+from kvedge.api.size_rules import judged_parts, size_is_sane
 from kvedge.api.subject import Cluster, Rule, Subject
 from kvedge.api.text_rules import texts_fit_into_xml
 from kvedge.api.unknown_field_rules import unknown_fields
@@ -51,6 +52,8 @@ SPEC_RULES: Final[tuple[Rule, ...]] = (
 # Members of every document that the API server itself looks after.
 _ENVELOPE: Final = frozenset({"apiVersion", "kind", "metadata", "status"})
 _SPEC: Final = Field("spec")
+# A client shows each warning by itself.
+_MOST_WARNINGS: Final = 15
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +72,8 @@ def plan_verdict(request: AdmissionRequest, cluster: Cluster) -> Verdict:
     if request.resource.resource == "virtualmachines":
         return _vm(request, document, cluster)
     if request.resource.resource == "virtualmachineinstances":
+        if request.operation == "CREATE" and (too_large := tuple(size_is_sane(judged_parts(document)))):
+            return Verdict(too_large)
         return Verdict(tuple(_distinct(_vmi(request, document, cluster))), tuple(_vmi_warnings(request, document)))
     return Verdict()
 
@@ -80,6 +85,8 @@ def _vm(request: AdmissionRequest, document: JsonObject, cluster: Cluster) -> Ve
     if old is not None and old.get("spec") == document.get("spec"):
         # Labels, finalizers, ownership: an object that entered under older rules must not be stuck for them.
         return Verdict()
+    if too_large := tuple(size_is_sane(judged_parts(document))):
+        return Verdict(too_large)
     causes = list(unknown_fields(VirtualMachine, _body(document), Field("")))
     causes += vm_update_is_allowed(old or {}, document, request.user)
     spec = _object(document, "spec")
@@ -90,7 +97,8 @@ def _vm(request: AdmissionRequest, document: JsonObject, cluster: Cluster) -> Ve
     try:
         vm = decode(VirtualMachine, document)
     except DecodeError as error:
-        return Verdict((*_distinct(causes), Cause(error.path, str(error), "FieldValueTypeInvalid")))
+        causes.append(Cause(error.path, str(error), "FieldValueTypeInvalid"))
+        return Verdict(tuple(_distinct(causes)))
     causes += [cause for rule in vm_rules.RULES for cause in rule(vm)]
     warnings = vm_rules.warnings(vm)
     if vm.spec.template is not None:
@@ -124,9 +132,10 @@ def _vmi_warnings(request: AdmissionRequest, document: JsonObject) -> Iterator[s
 
 def annotation_warnings(metadata: ObjectMeta, at: Field) -> list[str]:
     """What is accepted, as it is in many manifests, and has no effect."""
-    return [
-        f"{at.at('annotations')}: {name} is not handed on to the VM's pod" for name in kept_back(metadata.annotations)
-    ]
+    names = kept_back(metadata.annotations)
+    told = [f"{at.at('annotations')}: {name} is not handed on to the VM's pod" for name in names[:_MOST_WARNINGS]]
+    more = len(names) - _MOST_WARNINGS
+    return [*told, f"{at.at('annotations')}: nor are {more} more"] if more > 0 else told
 
 
 def handlers_make_nothing(request: AdmissionRequest) -> Iterator[Cause]:
@@ -163,5 +172,5 @@ def _object(document: JsonObject, name: str) -> JsonObject:
 
 
 def _distinct(causes: Iterable[Cause]) -> Iterator[Cause]:
-    """Each field and message once, in the order they were found."""
-    return iter(dict.fromkeys(causes))
+    """Each field and message once, in the order they were found, and no longer than somebody reads."""
+    return iter(dict.fromkeys(cause.shortened() for cause in causes))

@@ -13,6 +13,10 @@ from kvedge.resources.codec import JsonObject
 
 # As many as KubeVirt spells out in the message; the causes carry all.
 _SPELLED_OUT: Final = 10
+# Nobody reads more, and an answer is held in memory by all that it passes through.
+MOST_CAUSES: Final = 50
+# A message may quote what somebody has written, which may be a megabyte.
+_LONGEST_MESSAGE: Final = 2000
 
 
 class Field(str):
@@ -41,9 +45,23 @@ class Cause:
     message: str
     reason: str = "FieldValueInvalid"
 
+    def shortened(self) -> Cause:
+        """The same with at most so much text as somebody reads."""
+        if len(self.message) <= _LONGEST_MESSAGE and len(self.field) <= _LONGEST_MESSAGE:
+            return self
+        return Cause(_shortened(self.field), _shortened(self.message), self.reason)
+
     def document(self) -> JsonObject:
         """The metav1.StatusCause."""
         return {"reason": self.reason, "message": self.message, "field": str(self.field)}
+
+
+def listed(causes: Sequence[Cause]) -> Sequence[Cause]:
+    """Those that are told: all, or the first ones and one more that says how many there are beyond them."""
+    if len(causes) <= MOST_CAUSES:
+        return causes
+    more = f"{len(causes) - MOST_CAUSES} more validation errors are not listed"
+    return [*causes[:MOST_CAUSES], Cause("", more)]
 
 
 def required(field: str, message: str) -> Cause:
@@ -81,6 +99,10 @@ def unsupported_value(at: Field, value: str, known: Sequence[str]) -> Cause:
     """It is none of those that are known, in Kubernetes' words."""
     shown = ", ".join(f'"{name}"' for name in known)
     return unsupported(at, f'{at}: Unsupported value: "{value}": supported values: {shown}')
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _LONGEST_MESSAGE else f"{text[: _LONGEST_MESSAGE - 1]}…"
 
 
 def summary(causes: Sequence[Cause] | Iterable[Cause]) -> str:

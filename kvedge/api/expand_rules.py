@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from kvedge.api.causes import Cause, Field
+from kvedge.api.causes import Cause, Field, listed
 from kvedge.api.not_yet_rules import VM_NOT_YET, not_yet
+from kvedge.api.size_rules import judged_parts, size_is_sane
 from kvedge.api.status_message import Refusal, bad_request
 from kvedge.api.unknown_field_rules import unknown_fields
 from kvedge.resources.codec import DecodeError, JsonObject, decode
@@ -28,6 +29,8 @@ def check_expandable(document: JsonObject, namespace: str) -> None:
     if not isinstance(spec, dict):
         raise _invalid([Cause("spec", "spec in body is required", "FieldValueRequired")])
     body = {name: value for name, value in document.items() if name not in _ENVELOPE}
+    if too_large := list(size_is_sane(judged_parts(document))):
+        raise _invalid(too_large)
     causes = list(unknown_fields(VirtualMachine, body, Field("")))
     try:
         vm = decode(VirtualMachine, document)
@@ -43,4 +46,5 @@ def check_expandable(document: JsonObject, namespace: str) -> None:
 
 
 def _invalid(causes: list[Cause]) -> Refusal:
-    return Refusal(400, "Object is not a valid VirtualMachine", causes=tuple(cause.document() for cause in causes))
+    shown = tuple(cause.shortened().document() for cause in listed(causes))
+    return Refusal(400, "Object is not a valid VirtualMachine", causes=shown)

@@ -12,6 +12,7 @@ from typing import Final
 from kvedge.api.admission_message import AdmissionRequest
 from kvedge.api.admission_plan import Verdict
 from kvedge.api.causes import Cause
+from kvedge.api.size_rules import size_is_sane
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.configuration import Issue
 from kvedge.resources.configuration_reading import Reading, read_configuration
@@ -31,10 +32,14 @@ def judge_spec(request: AdmissionRequest) -> Verdict:
     new, old = _spec(request.object), _spec(request.old_object)
     if request.old_object is not None and new == old:
         return Verdict()
+    if too_large := tuple(size_is_sane({"spec": new})):
+        return Verdict(too_large)
     reading = read_configuration(new)
-    known = {(item.path, item.message) for item in read_configuration(old).of(Issue.INVALID)}
+    # One that is too large cannot have entered.
+    before = () if any(size_is_sane({"spec": old})) else read_configuration(old).of(Issue.INVALID)
+    known = {(item.path, item.message) for item in before}
     causes = [
-        Cause(item.path, item.message)
+        Cause(item.path, item.message).shortened()
         for item in reading.of(Issue.INVALID)
         if request.old_object is None or (item.path, item.message) not in known
     ]

@@ -23,6 +23,8 @@ _PULL_POLICIES: Final = ("", "Always", "IfNotPresent", "Never")
 _MOST_VOLUMES: Final = 256
 # As much as fits into an object that is read often; larger data goes into a Secret.
 _INLINE_BYTES: Final = 2048
+# Asked for once: msgspec works them out anew each time.
+_SOURCES: Final = tuple(field.name for field in msgspec.structs.fields(Volume) if field.name != "name")
 
 
 def volumes_have_one_name_and_source(subject: Subject) -> Iterator[Cause]:
@@ -119,8 +121,7 @@ def _inline(text: str, encoded: str, at: Field, name: str) -> Iterator[Cause]:
 
 
 def _sources(volume: Volume) -> list[str]:
-    fields = msgspec.structs.fields(volume)
-    return [field.encode_name for field in fields if field.name != "name" and getattr(volume, field.name) is not None]
+    return [name for name in _SOURCES if getattr(volume, name) is not None]
 
 
 RULES: Final[tuple[Rule, ...]] = (

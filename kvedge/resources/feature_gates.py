@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from kvedge.resources.unknown_fields import nearest_name
+from kvedge.resources.unknown_fields import MOST_HINTS, nearest_name
 
 Stage = Literal["alpha", "beta", "permanent", "deprecated", "discontinued"]
 
@@ -106,8 +106,8 @@ def disabled_without_effect(gates: Sequence[str]) -> Iterator[tuple[int, str]]:
 
 def unknown_gates(gates: Sequence[str]) -> Iterator[tuple[int, str]]:
     """For each gate that KubeVirt does not have: where it is in the list, and which one may be meant."""
-    for index, gate in enumerate(gates):
-        if gate not in STAGES:
-            near = nearest_name(gate, STAGES)
-            hint = f'; did you mean "{near}"?' if near else ""
-            yield index, f'unknown feature gate "{gate}"{hint}'
+    unknown = [(index, gate) for index, gate in enumerate(gates) if gate not in STAGES]
+    for count, (index, gate) in enumerate(unknown):
+        near = nearest_name(gate, STAGES) if count < MOST_HINTS else ""
+        hint = f'; did you mean "{near}"?' if near else ""
+        yield index, f'unknown feature gate "{gate}"{hint}'

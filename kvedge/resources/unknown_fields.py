@@ -10,11 +10,16 @@ import difflib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, Final
 
 import msgspec.inspect as shapes
 
 from kvedge.resources.codec import JsonObject, shape_of
+
+# Looking for a near name takes a millisecond. Whoever has misspelt more than these looks at the manual.
+MOST_HINTS: Final = 10
+# No name of ours is half as long, and comparing takes the longer the longer both are.
+_LONGEST_NAME: Final = 80
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,15 +37,26 @@ class UnknownField:
 
 
 def unknown_fields(cls: type, document: JsonObject, at: str) -> Iterator[UnknownField]:
-    """Each field of the document, which stands at the path `at`, that the type lacks."""
-    yield from _in_struct(_shape(cls), document, at)
+    """Each field of the document, which stands at the path `at`, that the type lacks; hints with the first ones."""
+    for index, found in enumerate(_in_struct(_shape(cls), document, at)):
+        nearest = nearest_name(found.name, found.known) if index < MOST_HINTS else ""
+        yield UnknownField(found.path, nearest)
 
 
 def nearest_name(name: str, known: Iterable[str]) -> str:
     """The name of `known` that may be meant by `name`; empty when none is near."""
+    if len(name) > _LONGEST_NAME:
+        return ""
     by_lower = {candidate.lower(): candidate for candidate in known}
     close = difflib.get_close_matches(name.lower(), by_lower, 1, cutoff=0.7)
     return by_lower[close[0]] if close else ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    path: str
+    name: str
+    known: Iterable[str]
 
 
 @cache
@@ -50,7 +66,7 @@ def _shape(cls: type) -> shapes.StructType:
     return shape
 
 
-def _in_struct(shape: shapes.StructType, value: Any, at: str) -> Iterator[UnknownField]:
+def _in_struct(shape: shapes.StructType, value: Any, at: str) -> Iterator[_Found]:
     if not isinstance(value, dict):
         return  # The schema says so, with a cause of its own.
     known = {field.encode_name: field for field in shape.fields}
@@ -59,10 +75,10 @@ def _in_struct(shape: shapes.StructType, value: Any, at: str) -> Iterator[Unknow
         if name in known:
             yield from _in(known[name].type, item, path)
         else:
-            yield UnknownField(path, nearest_name(name, known))
+            yield _Found(path, name, known)
 
 
-def _in(shape: shapes.Type, value: Any, at: str) -> Iterator[UnknownField]:
+def _in(shape: shapes.Type, value: Any, at: str) -> Iterator[_Found]:
     match shape:
         case shapes.StructType():
             yield from _in_struct(shape, value, at)
