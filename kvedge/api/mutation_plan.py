@@ -1,17 +1,16 @@
 """What a mutating webhook changes: object in, JSON patch out.
 
 Called by admission_server.py. Pure. A document that fits no schema is left as it is: the API server refuses it next,
-with causes.
+with causes. So is one that is too large, for which size_rules.py has the words.
 """
 
 from __future__ import annotations
 
-import copy
-from typing import Any, cast
-
-import jsonpatch
+from typing import cast
 
 from kvedge.api.admission_message import AdmissionRequest
+from kvedge.api.json_patch_plan import difference, member_difference
+from kvedge.api.size_rules import judged_parts, size_is_sane
 from kvedge.api.subject import Cluster
 from kvedge.api.vmi_defaults_plan import new_vmi, with_platform_defaults
 from kvedge.api.vmi_update_rules import keep_status
@@ -26,41 +25,52 @@ def plan_mutation(request: AdmissionRequest, cluster: Cluster, now: str) -> list
     document = request.object
     if document is None or request.sub_resource:
         return []
-    if request.resource.resource == "virtualmachineinstances":
-        return _between(document, _vmi(request, document, cluster, now))
-    if request.resource.resource == "virtualmachines":
-        return _between(document, _vm(request, document, cluster))
+    match request.resource.resource, request.operation:
+        case "virtualmachineinstances", "UPDATE":
+            kept = keep_status(request.old_object or {}, document, request.user)
+            return list(member_difference(document, kept, "status"))
+        case "virtualmachineinstances", "CREATE":
+            return _vmi(document, cluster, now)
+        case "virtualmachines", ("CREATE" | "UPDATE"):
+            return _vm(request, document, cluster)
     return []
 
 
-def _vmi(request: AdmissionRequest, document: JsonObject, cluster: Cluster, now: str) -> JsonObject:
-    if request.operation == "UPDATE":
-        return keep_status(request.old_object or {}, document, request.user)
-    if request.operation != "CREATE" or not _fits(VirtualMachineInstanceSpec, document.get("spec")):
-        return document
-    return new_vmi(document, cluster, now)
+def _vmi(document: JsonObject, cluster: Cluster, now: str) -> list[JsonObject]:
+    if not _may_be_read(VirtualMachineInstanceSpec, document):
+        return []
+    made = new_vmi(document, cluster, now)
+    # Whatever its author has written there is no part of what it becomes.
+    return [*difference(_without_status(document), _without_status(made)), *member_difference(document, made, "status")]
 
 
-def _vm(request: AdmissionRequest, document: JsonObject, cluster: Cluster) -> JsonObject:
+def _vm(request: AdmissionRequest, document: JsonObject, cluster: Cluster) -> list[JsonObject]:
     """A VM keeps the platform it was made with; that is all that is written into what the user keeps in a file."""
-    spec = document.get("spec")
-    if request.operation not in ("CREATE", "UPDATE") or not _fits(VirtualMachineSpec, spec):
-        return document
-    template = cast("JsonObject", spec).get("template")
+    if not _may_be_read(VirtualMachineSpec, document):
+        return []
+    spec = cast("JsonObject", document["spec"])
+    template = spec.get("template")
     if not isinstance(template, dict) or not isinstance(template.get("spec"), dict):
-        return document
-    changed = copy.deepcopy(document)
-    made: dict[str, Any] = changed["spec"]["template"]
-    made["spec"] = with_platform_defaults(made["spec"], cluster)
+        return []
+    made = {**template, "spec": with_platform_defaults(template["spec"], cluster)}
+    changed = {**document, "spec": {**spec, "template": made}}
     if request.operation == "CREATE":
-        made["metadata"] = made.get("metadata") or {}
-        annotations = made["metadata"].get("annotations") or {}
-        made["metadata"]["annotations"] = {PCI_TOPOLOGY: "v3", **annotations}
+        metadata = template.get("metadata") or {}
+        annotations = metadata.get("annotations") or {}
+        made["metadata"] = {**metadata, "annotations": {PCI_TOPOLOGY: "v3", **annotations}}
         # The controller would add it before the first start: one write less for each VM.
-        finalizers = changed["metadata"].get("finalizers") or []
+        finalizers = document["metadata"].get("finalizers") or []
         if VM_FINALIZER not in finalizers:
-            changed["metadata"]["finalizers"] = [*finalizers, VM_FINALIZER]
-    return changed
+            changed["metadata"] = {**document["metadata"], "finalizers": [*finalizers, VM_FINALIZER]}
+    return list(difference(document, changed))
+
+
+def _may_be_read(cls: type, document: JsonObject) -> bool:
+    return not any(size_is_sane(judged_parts(document))) and _fits(cls, document.get("spec"))
+
+
+def _without_status(document: JsonObject) -> JsonObject:
+    return {name: value for name, value in document.items() if name != "status"}
 
 
 def _fits(cls: type, value: object) -> bool:
@@ -71,7 +81,3 @@ def _fits(cls: type, value: object) -> bool:
     except DecodeError:
         return False
     return True
-
-
-def _between(before: JsonObject, after: JsonObject) -> list[JsonObject]:
-    return cast("list[JsonObject]", list(jsonpatch.make_patch(before, after)))

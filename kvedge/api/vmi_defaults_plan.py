@@ -54,13 +54,12 @@ def new_vmi(document: JsonObject, cluster: Cluster, now: str) -> JsonObject:
 
     `now` is an RFC 3339 time.
     """
-    vmi = copy.deepcopy(document)
+    vmi = {**document}
     vmi["spec"] = with_defaults(_object(vmi, "spec"), cluster)
-    metadata = _object(vmi, "metadata")
-    _object(metadata, "annotations").setdefault(PCI_TOPOLOGY, _PCI_TOPOLOGY_VERSION)
-    finalizers = metadata.setdefault("finalizers", [])
-    if VMI_FINALIZER not in finalizers:
-        finalizers.append(VMI_FINALIZER)
+    vmi["metadata"] = metadata = {**_object(vmi, "metadata")}
+    metadata["annotations"] = {PCI_TOPOLOGY: _PCI_TOPOLOGY_VERSION, **_object(metadata, "annotations")}
+    finalizers = metadata.get("finalizers") or []
+    metadata["finalizers"] = [*finalizers, *({VMI_FINALIZER} - {*finalizers})]
     vmi["status"] = _first_status(vmi["spec"], now)
     return vmi
 
@@ -160,8 +159,9 @@ def _set_default_network(spec: JsonObject, configuration: Configuration) -> None
 def _attach_volumes(spec: JsonObject) -> None:
     """A volume that no disk names gets one."""
     devices = _object(spec["domain"], "devices")
-    attached = {item.get("name") for name in ("disks", "filesystems") for item in _items(devices, name)}
-    missing = [volume["name"] for volume in _items(spec, "volumes") if volume.get("name") not in attached | {None}]
+    # What has no name is refused, not attached.
+    attached = {None, *(item.get("name") for name in ("disks", "filesystems") for item in _items(devices, name))}
+    missing = [volume["name"] for volume in _items(spec, "volumes") if volume.get("name") not in attached]
     if missing:
         devices["disks"] = [*_items(devices, "disks"), *({"name": name} for name in missing)]
 

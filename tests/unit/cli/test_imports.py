@@ -16,7 +16,6 @@ _HEAVY = [
     "asyncio",
     "cryptography",
     "grpc",
-    "jsonpatch",
     "kubernetes",
     "libvirt",
     "psutil",
