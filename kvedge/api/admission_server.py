@@ -1,7 +1,8 @@
 """The webhooks over HTTPS: AdmissionReview in, AdmissionReview out.
 
 Mounted by api_server.py on the role's one server. Anybody may call: nothing is written and nothing is told that the
-caller did not send. An answer takes no API call, so that a webhook never waits for the server that waits for it.
+caller did not send. An answer takes no API call, so that a webhook never waits for the server that waits for it; and
+none is worked out in the event loop.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from aiohttp import web
 
 from kvedge.api.admission_message import AdmissionRequest, mutation, parse_review, verdict
 from kvedge.api.admission_plan import plan_verdict
+from kvedge.api.judgement import Judgement
 from kvedge.api.mutation_plan import plan_mutation
 from kvedge.api.registration_manifest import MUTATE_PATH, VALIDATE_PATH
 from kvedge.api.subject import Cluster
@@ -27,8 +29,8 @@ log = logging.getLogger(__name__)
 MOST_BYTES: Final = 4 * 1024 * 1024
 
 
-def admission_routes(cluster: Callable[[], Cluster], clock: Clock) -> list[web.RouteDef]:
-    """The two webhooks; `cluster` says what holds when a write is judged."""
+def admission_routes(cluster: Callable[[], Cluster], clock: Clock, judgement: Judgement) -> list[web.RouteDef]:
+    """The two webhooks; `cluster` says, to any thread, what holds when a write is judged."""
 
     def mutate(request: AdmissionRequest) -> JsonObject:
         return mutation(request.uid, plan_mutation(request, cluster(), rfc3339(clock.now())))
@@ -45,15 +47,23 @@ def admission_routes(cluster: Callable[[], Cluster], clock: Clock) -> list[web.R
             log.info("refused", extra={"facts": facts})
         return verdict(request.uid, judged.causes, judged.warnings)
 
-    return [web.post(MUTATE_PATH, _handler(mutate)), web.post(VALIDATE_PATH, _handler(validate))]
+    return [
+        web.post(path, _handler(answer, judgement))
+        for path, answer in ((MUTATE_PATH, mutate), (VALIDATE_PATH, validate))
+    ]
 
 
-def _handler(answer: Callable[[AdmissionRequest], JsonObject]) -> Callable[[web.Request], Awaitable[web.Response]]:
+def _handler(
+    answer: Callable[[AdmissionRequest], JsonObject], judgement: Judgement
+) -> Callable[[web.Request], Awaitable[web.Response]]:
+    def judge(body: bytes) -> bytes:
+        return msgspec.json.encode(answer(parse_review(body)))
+
     async def handle(request: web.Request) -> web.Response:
         try:
-            review = parse_review(await request.read())
+            answered = await judgement.of(judge, await request.read())
         except (DecodeError, RecursionError) as error:
             raise web.HTTPBadRequest(text=f"no AdmissionReview: {error}") from error
-        return web.Response(body=msgspec.json.encode(answer(review)), content_type="application/json")
+        return web.Response(body=answered, content_type="application/json")
 
     return handle

@@ -23,6 +23,7 @@ from kvedge.api.admission_server import MOST_BYTES, admission_routes
 from kvedge.api.cluster_reader import ClusterReader
 from kvedge.api.front_proxy_rules import FrontProxy, FrontProxyError
 from kvedge.api.handler_signing_loop import HandlerSigner
+from kvedge.api.judgement import Judgement
 from kvedge.api.kubevirt_admission import KubeVirtAdmission
 from kvedge.api.power_calls import PowerCalls
 from kvedge.api.presence_loop import Presence
@@ -226,8 +227,9 @@ class ApiRole:
 
     def _application(self) -> web.Application:
         application = web.Application(client_max_size=MOST_BYTES)
-        application.add_routes(admission_routes(self._cluster, self._clock))
-        application.add_routes(KubeVirtAdmission(self._client).routes())
+        judgement = Judgement()
+        application.add_routes(admission_routes(self._cluster, self._clock, judgement))
+        application.add_routes(KubeVirtAdmission(self._client, judgement).routes())
         cluster = ClusterReader(self._client)
         relay = RelayClient(cluster.relay_address, self._newest_material)
         served = SubresourceServer(cluster, PowerCalls(self._client), relay, lambda: self._proxy)
@@ -236,11 +238,12 @@ class ApiRole:
         async def end_streams(application: web.Application) -> None:
             served.streams.send_all_away()
 
-        async def close_relay(application: web.Application) -> None:
+        async def close(application: web.Application) -> None:
+            judgement.close()
             await relay.close()
 
         application.on_shutdown.append(end_streams)
-        application.on_cleanup.append(close_relay)
+        application.on_cleanup.append(close)
         return application
 
     def _cluster(self) -> Cluster:

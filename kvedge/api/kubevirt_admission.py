@@ -14,6 +14,7 @@ import msgspec
 from aiohttp import web
 
 from kvedge.api.admission_message import AdmissionRequest, parse_review, refusal, verdict
+from kvedge.api.judgement import Judgement
 from kvedge.api.kubevirt_rules import ALREADY_CREATED, judge_spec, uninstall_refusal
 from kvedge.api.registration_manifest import VALIDATE_KUBEVIRT_PATH
 from kvedge.kube.errors import KubeError, NotFound
@@ -40,8 +41,9 @@ _WORKLOADS: Final = (
 class KubeVirtAdmission:
     """Judges writes of the KubeVirt object."""
 
-    def __init__(self, client: KubeClient) -> None:
+    def __init__(self, client: KubeClient, judgement: Judgement) -> None:
         self._client = client.hurried(_ASK_SECONDS)
+        self._judgement = judgement
 
     def routes(self) -> list[web.RouteDef]:
         """The webhook."""
@@ -49,24 +51,21 @@ class KubeVirtAdmission:
 
     async def _handle(self, request: web.Request) -> web.Response:
         try:
-            review = parse_review(await request.read())
+            review, judged = await self._judgement.of(_judge, await request.read())
         except (DecodeError, RecursionError) as error:
             raise web.HTTPBadRequest(text=f"no AdmissionReview: {error}") from error
-        answer = await asyncio.to_thread(self._answer, review)
+        answer = await asyncio.to_thread(self._refusal, review) or judged
         return web.Response(body=msgspec.json.encode(answer), content_type="application/json")
 
-    def _answer(self, request: AdmissionRequest) -> JsonObject:
+    def _refusal(self, request: AdmissionRequest) -> JsonObject | None:
         try:
             problem = self._problem(request)
         except KubeError as error:
             return refusal(request.uid, _INTERNAL, f"the API server: {error.message or error}")
-        if problem is not None:
-            log.info("refused", extra={"facts": {"kind": "kubevirts", "operation": request.operation}})
-            return refusal(request.uid, _BAD_REQUEST, problem)
-        if request.object is None or request.sub_resource:
-            return verdict(request.uid, ())
-        judged = judge_spec(request)
-        return verdict(request.uid, judged.causes, judged.warnings)
+        if problem is None:
+            return None
+        log.info("refused", extra={"facts": {"kind": "kubevirts", "operation": request.operation}})
+        return refusal(request.uid, _BAD_REQUEST, problem)
 
     def _problem(self, request: AdmissionRequest) -> str | None:
         if request.operation == "CREATE":
@@ -82,3 +81,12 @@ class KubeVirtAdmission:
         except NotFound:
             return False
         return bool(found.get("items"))
+
+
+def _judge(body: bytes) -> tuple[AdmissionRequest, JsonObject]:
+    """The review, and what is said of it alone."""
+    request = parse_review(body)
+    if request.object is None or request.sub_resource:
+        return request, verdict(request.uid, ())
+    judged = judge_spec(request)
+    return request, verdict(request.uid, judged.causes, judged.warnings)
