@@ -23,7 +23,7 @@ from kvedge.resources.cluster import IpAddress, IpAddressSpec, ParentReference
 from kvedge.resources.codec import KubeStruct
 from kvedge.resources.core import Pod
 from kvedge.resources.kinds import Kind
-from kvedge.resources.meta import ObjectMeta
+from kvedge.resources.meta import ObjectMeta, OwnerReference
 from kvedge.resources.names import OWNER_UID
 from kvedge.resources.vm import VirtualMachine
 from kvedge.resources.vmi import VirtualMachineInstance
@@ -109,7 +109,7 @@ class PodAddresses:
         namespace = pod.metadata.namespace
         itself = AddressOwner("Pod", namespace, pod.metadata.name, pod.metadata.uid)
         reference = pod.metadata.controller_reference()
-        if reference is None or reference.kind != _VMI:
+        if reference is None or reference.kind != _VMI or not _is_ours(reference):
             return itself
         try:
             vmi = self._client.get(VirtualMachineInstance, namespace, reference.name)
@@ -119,9 +119,22 @@ class PodAddresses:
             # The VMI was made anew under the same name: this Pod is of the one before.
             return itself
         above = vmi.metadata.controller_reference()
-        if above is not None and above.kind == _VM:
+        if above is not None and self._made_it(above, vmi):
             return AddressOwner(_VM, namespace, above.name, above.uid)
         return AddressOwner(_VMI, namespace, vmi.metadata.name, vmi.metadata.uid)
+
+    def _made_it(self, above: OwnerReference, vmi: VirtualMachineInstance) -> bool:
+        """Whether a VMI is a run of that VM, which may be on its way out.
+
+        Who makes VMIs by hand writes into them what they like, also the UID of somebody else's VM.
+        """
+        if above.kind != _VM or not _is_ours(above):
+            return False
+        try:
+            vm = self._client.get(VirtualMachineHead, vmi.metadata.namespace, above.name)
+        except NotFound:
+            return False
+        return vm.metadata.uid == above.uid
 
     def address_for(self, owner: AddressOwner) -> str:
         """The owner's address, given to it now when it has none.
@@ -215,6 +228,10 @@ class PodAddresses:
             return True
         uid: object = found.get("metadata", {}).get("uid")
         return uid == item.metadata.labels.get(OWNER_UID)
+
+
+def _is_ours(reference: OwnerReference) -> bool:
+    return reference.api_version.rpartition("/")[0] == _GROUP
 
 
 def _object(address: str, owner: AddressOwner) -> IpAddress:
