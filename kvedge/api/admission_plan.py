@@ -35,6 +35,7 @@ from kvedge.api.vmi_update_rules import update_is_allowed
 from kvedge.resources.codec import DecodeError, JsonObject, decode
 from kvedge.resources.meta import ObjectMeta
 from kvedge.resources.pod_annotations import kept_back
+from kvedge.resources.role_users import UserInfo
 from kvedge.resources.vm import VirtualMachine, VirtualMachineInstanceTemplate
 from kvedge.resources.vmi import VirtualMachineInstance
 
@@ -102,7 +103,7 @@ def _vm(request: AdmissionRequest, document: JsonObject, cluster: Cluster) -> Ve
     causes += [cause for rule in vm_rules.RULES for cause in rule(vm)]
     warnings = vm_rules.warnings(vm)
     if vm.spec.template is not None:
-        causes += _spec_causes(_template_subject(vm.spec.template, cluster))
+        causes += _spec_causes(_template_subject(vm.spec.template, cluster, request.user))
         warnings += annotation_warnings(vm.spec.template.metadata, _SPEC.at("template", "metadata"))
     return Verdict(tuple(_distinct(causes)), tuple(warnings))
 
@@ -146,9 +147,9 @@ def handlers_make_nothing(request: AdmissionRequest) -> Iterator[Cause]:
         yield Cause("metadata.name", text, "FieldValueNotSupported")
 
 
-def _template_subject(template: VirtualMachineInstanceTemplate, cluster: Cluster) -> Subject:
+def _template_subject(template: VirtualMachineInstanceTemplate, cluster: Cluster, user: UserInfo) -> Subject:
     at = _SPEC.at("template")
-    return Subject(template.spec, template.metadata, at.at("spec"), at.at("metadata"), cluster)
+    return Subject(template.spec, template.metadata, at.at("spec"), at.at("metadata"), cluster, user.is_role)
 
 
 def _document_causes(spec: JsonObject, at: Field) -> Iterator[Cause]:

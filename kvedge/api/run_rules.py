@@ -12,7 +12,7 @@ from typing import Any, Final
 from kvedge.api.causes import Cause, Field, required, unsupported
 from kvedge.api.dns_names import dns_label_complaints, dns_subdomain_complaints
 from kvedge.api.subject import Rule, Subject
-from kvedge.resources.names import AUTOSTART_DELAY, AUTOSTART_ORDER
+from kvedge.resources.names import AUTOSTART_DELAY, AUTOSTART_ORDER, LONGEST_AUTOSTART_DELAY
 
 _EVICTION: Final = ("None", "LiveMigrate", "LiveMigrateIfPossible", "External")
 _DNS_POLICIES: Final = ("ClusterFirst", "ClusterFirstWithHostNet", "Default", "None")
@@ -128,6 +128,12 @@ def autostart_is_in_numbers(subject: Subject) -> Iterator[Cause]:
         if not (text.isascii() and text.isdecimal() and len(text) <= _AUTOSTART_DIGITS):
             at = subject.metadata_at.at("annotations").key(name)
             yield Cause(at, f"{at}: {text!r} must be a whole number of at most {_AUTOSTART_DIGITS} digits, such as 10")
+        elif name == AUTOSTART_DELAY and int(text) > LONGEST_AUTOSTART_DELAY and not subject.by_role:
+            # A VM that entered before is started and stopped all the same; the agent waits no longer for it.
+            at = subject.metadata_at.at("annotations").key(name)
+            yield Cause(
+                at, f"{at}: {text} must be at most {LONGEST_AUTOSTART_DELAY}, as other VMs wait so many seconds"
+            )
 
 
 def _texts(value: object) -> list[str]:

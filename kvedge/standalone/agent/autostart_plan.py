@@ -3,7 +3,8 @@
 Called by the scheduler loop, which binds a launcher Pod only when its turn has come. A VM whose template carries the
 annotation `kvedge.io/autostart-order` (a whole number) waits, in the first minutes after kvedge's start, until those
 with a smaller one run, and for each of them as long as its `kvedge.io/autostart-delay` (seconds) says. VMs without an
-order wait for nobody. A VM that does not get up holds the others only for a while.
+order wait for nobody. A VM that does not get up holds the others only for a while; a delay is ten minutes at most, and
+an hour after kvedge's start nobody waits any more.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from kvedge.resources.core import Pod
-from kvedge.resources.names import AUTOSTART_DELAY, AUTOSTART_ORDER
+from kvedge.resources.names import AUTOSTART_DELAY, AUTOSTART_ORDER, LONGEST_AUTOSTART_DELAY
 from kvedge.runtime.clock import parse_rfc3339
 
 # What is made later is started by a user, who does not want to wait for others.
@@ -24,6 +25,8 @@ WINDOW: Final = timedelta(seconds=120)
 SETTLE: Final = timedelta(seconds=3)
 # So long one that does not get up is waited for.
 PATIENCE: Final = timedelta(seconds=300)
+# Whoever may make VMs may make as many as they like with orders before everybody else's: the row ends some time.
+LONGEST: Final = timedelta(seconds=3600)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +40,7 @@ class NotYet:
 def autostart_turn(pod: Pod, others: Iterable[Pod], began: datetime, now: datetime) -> NotYet | None:
     """None when it is a Pod's turn; `began` is when kvedge started, `others` are all Pods."""
     order = _number(pod, AUTOSTART_ORDER)
-    if order is None or not _is_of_the_boot(pod, began):
+    if order is None or not _is_of_the_boot(pod, began) or now >= began + LONGEST:
         return None
     if now < began + SETTLE:
         return NotYet("others may have to start before it", (began + SETTLE - now).total_seconds())
@@ -56,7 +59,8 @@ def _wait_for(other: Pod, order: int, began: datetime, now: datetime) -> NotYet 
     if other.status.phase != "Running":
         left = (made + PATIENCE - now).total_seconds()
         return NotYet(f"waits for {name}, which starts before it", min(left, 5.0)) if left > 0 else None
-    delay = timedelta(seconds=_number(other, AUTOSTART_DELAY) or 0)
+    # Admission allows no more either; what was there before may ask for days.
+    delay = timedelta(seconds=min(_number(other, AUTOSTART_DELAY) or 0, LONGEST_AUTOSTART_DELAY))
     left = (_running_since(other, made) + delay - now).total_seconds()
     return NotYet(f"waits {delay.seconds} s after the start of {name}", left) if left > 0 else None
 

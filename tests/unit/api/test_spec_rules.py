@@ -9,7 +9,7 @@ import pytest
 from kvedge.api.admission_plan import plan_verdict
 from kvedge.api.subject import Cluster
 from kvedge.resources.codec import JsonObject
-from tests.unit.api.reviews import put, request, small_vmi
+from tests.unit.api.reviews import put, request, small_vmi, vm_of
 from tests.unit.api.wrong_disks import WRONG_DISKS
 from tests.unit.api.wrong_machines import WRONG_MACHINES
 from tests.unit.api.wrong_places import WRONG_PLACES
@@ -171,3 +171,27 @@ def test_the_order_of_starts_is_in_numbers(name: str, text: str) -> None:
     assert [at for at, _ in causes(vmi)] == [f"metadata.annotations[{name}]"]
     vmi["metadata"]["annotations"] = {name: "10"}
     assert causes(vmi) == []
+
+
+def delayed(seconds: str) -> JsonObject:
+    vmi = small_vmi()
+    vmi["metadata"]["annotations"] = {"kvedge.io/autostart-delay": seconds}
+    return vmi
+
+
+def test_nobody_has_all_others_wait_for_days() -> None:
+    at = "metadata.annotations[kvedge.io/autostart-delay]"
+    assert causes(delayed("601")) == [(at, f"{at}: 601 must be at most 600, as other VMs wait so many seconds")]
+    assert causes(delayed("600")) == []
+
+
+def test_a_vm_that_entered_with_a_longer_delay_is_started_and_stopped() -> None:
+    cluster = Cluster("amd64")
+    made = request(delayed("999999"), user="kvedge:controller", groups=["kvedge:controllers"])
+    assert plan_verdict(made, cluster).causes == ()
+    before, after = (vm_of(delayed("999999"), runStrategy=strategy) for strategy in ("Halted", "Always"))
+    for vm in (before, after):
+        vm["spec"]["template"]["metadata"] = delayed("999999")["metadata"]
+    started = request(after, before, user="kvedge:api", groups=["kvedge:apis"])
+    assert plan_verdict(started, cluster).causes == ()
+    assert len(plan_verdict(request(after, before), cluster).causes) == 1

@@ -67,6 +67,21 @@ def test_a_delay_counts_from_the_start_of_the_one_that_has_it() -> None:
     assert turn(launcher("web", "20"), database, after=35) is None
 
 
+def test_a_delay_of_days_is_one_of_ten_minutes() -> None:
+    database = launcher("db", "10", delay="999999", phase="Running", since=5)
+    held = turn(launcher("web", "20"), database, after=15)
+    assert held is not None
+    assert held.seconds == pytest.approx(590)
+    assert held.reason == "waits 600 s after the start of default/db"
+    assert turn(launcher("web", "20"), database, after=606) is None
+
+
+def test_a_long_row_ends_after_an_hour() -> None:
+    last = launcher("x6", "6", delay="600", phase="Running", since=3300)
+    assert turn(launcher("web", "20"), last, after=3599) is not None
+    assert turn(launcher("web", "20"), last, after=3600) is None
+
+
 @pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
 def test_one_that_has_ended_is_not_waited_for(phase: str) -> None:
     assert turn(launcher("web", "20"), launcher("db", "10", phase=phase)) is None
