@@ -17,9 +17,9 @@ from aiohttp import WSMsgType, web
 
 from kvedge.api.relay_client import RelayClient
 from kvedge.api.status_message import bad_request, internal
-from kvedge.resources.vmi import VirtualMachineInstance
+from kvedge.api.stream_watch import LOOK_SECONDS, StreamWatch
 from kvedge.runtime.stream_core import DEAD_SECONDS
-from kvedge.runtime.stream_pump import ENDED, GOING_DOWN, ConnectionSource, Farewell, Source, pump
+from kvedge.runtime.stream_pump import ENDED, FAILED, GOING_DOWN, ConnectionSource, Farewell, Source, pump
 from kvedge.runtime.websocket_viewer import WebSocketViewer, hang_up, nobody_there, wants_websocket
 
 log = logging.getLogger(__name__)
@@ -58,27 +58,26 @@ class StreamCalls:
                 sent_away.set_result(GOING_DOWN)
 
     async def relayed(
-        self, request: web.Request, vmi: VirtualMachineInstance, kind: str, query: dict[str, str]
+        self, request: web.Request, watch: StreamWatch, kind: str, query: dict[str, str]
     ) -> web.StreamResponse:
         """The guest's console or display, by its node's relay. Raises Refusal."""
+        vmi = watch.vmi
         if not wants_websocket(request):
             # The relay says what would be in the way, and sends nobody away for it.
             await self._relay.call(vmi, "GET", kind, query=query)
             raise bad_request(_NO_UPGRADE)
         socket = await self._relay.open_stream(vmi, kind, query)
-        return await self._join(request, RelaySource(socket), f"{vmi.metadata.namespace}/{vmi.metadata.name}", kind)
+        return await self._join(request, RelaySource(socket), watch, kind)
 
-    async def forwarded(
-        self, request: web.Request, vmi: VirtualMachineInstance, address: str, port: int, protocol: str
-    ) -> web.StreamResponse:
+    async def forwarded(self, request: web.Request, watch: StreamWatch, port: int, protocol: str) -> web.StreamResponse:
         """A port of the guest. Raises Refusal."""
-        source = await dial(address, port, protocol)
+        source = await dial(watch.address, port, protocol)
         if not wants_websocket(request):
             await source.close()
             raise bad_request(_NO_UPGRADE)
-        return await self._join(request, source, f"{vmi.metadata.namespace}/{vmi.metadata.name}", f"{protocol}/{port}")
+        return await self._join(request, source, watch, f"{protocol}/{port}")
 
-    async def _join(self, request: web.Request, source: Source, vmi: str, kind: str) -> web.StreamResponse:
+    async def _join(self, request: web.Request, source: Source, watch: StreamWatch, kind: str) -> web.StreamResponse:
         viewer = WebSocketViewer()
         try:
             await viewer.accept(request)
@@ -90,12 +89,26 @@ class StreamCalls:
             raise
         sent_away: asyncio.Future[Farewell] = asyncio.get_running_loop().create_future()
         self._open.add(sent_away)
+        watching = asyncio.create_task(_send_away(sent_away, watch))
         try:
             farewell = await pump(viewer, source, sent_away)
         finally:
             self._open.discard(sent_away)
+            watching.cancel()
+            await asyncio.wait([watching])
+        vmi = f"{watch.vmi.metadata.namespace}/{watch.vmi.metadata.name}"
         log.info("stream ended", extra={"facts": {"vmi": vmi, "stream": kind, "reason": farewell.reason}})
         return viewer.socket
+
+
+async def _send_away(sent_away: asyncio.Future[Farewell], watch: StreamWatch) -> None:
+    """End a stream that may not stay; one that cannot be watched ends, too."""
+    farewell = FAILED
+    try:
+        farewell = await watch.end(LOOK_SECONDS)
+    finally:
+        if not sent_away.done():
+            sent_away.set_result(farewell)
 
 
 async def dial(address: str, port: int, protocol: str) -> Source:
@@ -182,7 +195,7 @@ def said_by_relay(code: int, reason: str) -> Farewell:
 
 
 class DatagramSource(asyncio.DatagramProtocol):
-    """UDP to a guest: one message is one datagram; there is no end but the viewer's."""
+    """UDP to a guest: one message is one datagram; it ends when the viewer leaves or its watch ends it."""
 
     farewell = ENDED
 

@@ -40,11 +40,13 @@ from kvedge.api.guest_rules import (
     check_vnc,
     check_vsock,
 )
+from kvedge.api.health_check import HealthCheck
 from kvedge.api.power_calls import PowerCalls
 from kvedge.api.registration_manifest import SUBRESOURCE_GROUP, SUBRESOURCE_VERSIONS
 from kvedge.api.relay_client import RelayClient
 from kvedge.api.status_message import Refusal, bad_request, forbidden, internal, not_there_yet
 from kvedge.api.stream_calls import StreamCalls
+from kvedge.api.stream_watch import StreamWatch
 from kvedge.api.subresource_table import SUBRESOURCES, VM_PLURAL, Subresource
 from kvedge.kube.errors import KubeError
 from kvedge.resources.role_users import UserInfo
@@ -71,6 +73,7 @@ class SubresourceServer:
         self._relay = relay
         self._proxy = proxy
         self._agent = AgentCalls(cluster, relay)
+        self._health = HealthCheck(cluster.version)
         self.streams = StreamCalls(relay)
 
     def routes(self) -> list[web.RouteDef]:
@@ -98,12 +101,12 @@ class SubresourceServer:
             web.put(f"{namespaced}/expand-vm-spec", _answered(self._guarded(version, "expand-vm-spec", _expand))),
         ]
         for call in SUBRESOURCES:
-            handler = _answered(self._guarded(version, call.asked, self._handler(call)))
+            handler = _answered(self._guarded(version, call.asked, self._handler(call, version)))
             path = f"{namespaced}/{call.resource}/{{name}}/{call.route}"
             routes.append(web.route(call.method, path, handler))
         return routes
 
-    def _handler(self, call: Subresource) -> Handler:
+    def _handler(self, call: Subresource, version: str) -> Handler:
         if call.name in NO_DEVICE:
             return self._no_device_handler(call)
         if call.later:
@@ -114,11 +117,11 @@ class SubresourceServer:
             case "expand-spec":
                 return self._expand_spec
             case "console" | "vnc":
-                return self._stream_handler(call.name)
+                return self._stream_handler(call, version)
             case "console/log":
                 return self._console_log
             case "portforward":
-                return self._port_forward_handler(call.resource == VM_PLURAL)
+                return self._port_forward_handler(call, version)
             case _:
                 return self._agent.handler(call.name) or self._change_handler(call.name)
 
@@ -132,7 +135,7 @@ class SubresourceServer:
                 # It becomes part of a path that is asked for with our own rights.
                 if part and dns_subdomain_complaints(part):
                     raise bad_request(f"invalid name {part!r}: it must be a DNS name")
-            asked = Asked(request.method, version, where["namespace"], resource, where.get("name", ""))
+            asked = _asked(request, version, resource)
             if not await self._cluster.may(user, asked):
                 raise forbidden(user, asked.verb, resource, asked.namespace, asked.name)
             facts = {"user": user.username, "call": resource, "object": f"{asked.namespace}/{asked.name}"}
@@ -180,13 +183,17 @@ class SubresourceServer:
 
         return handle
 
-    def _stream_handler(self, kind: str) -> Handler:
+    def _stream_handler(self, call: Subresource, version: str) -> Handler:
+        kind = call.name
+
         async def handle(request: web.Request) -> web.StreamResponse:
             vmi = await self._cluster.vmi(request.match_info["namespace"], request.match_info["name"])
             (check_console if kind == "console" else check_vnc)(vmi)
             check_node(vmi)
             preserve = kind == "vnc" and request.query.get("preserveSession") == "true"
-            return await self.streams.relayed(request, vmi, kind, {"preserveSession": "true"} if preserve else {})
+            query = {"preserveSession": "true"} if preserve else {}
+            watch = StreamWatch(self._cluster, self._caller(request), _asked(request, version, call.asked), vmi)
+            return await self.streams.relayed(request, watch, kind, query)
 
         return handle
 
@@ -199,17 +206,19 @@ class SubresourceServer:
         headers = {"X-Content-Type-Options": "nosniff"}
         return web.Response(body=text, content_type="application/octet-stream", headers=headers)
 
-    def _port_forward_handler(self, of_vm: bool) -> Handler:
+    def _port_forward_handler(self, call: Subresource, version: str) -> Handler:
         async def handle(request: web.Request) -> web.StreamResponse:
             where = request.match_info
             port, protocol = _port(where["port"]), where.get("protocol", "tcp").lower()
             if protocol not in _PROTOCOLS:
                 raise bad_request(f"protocol {protocol} is not supported, use tcp or udp")
-            find = self._cluster.vmi_of_vm if of_vm else self._cluster.vmi
+            find = self._cluster.vmi_of_vm if call.resource == VM_PLURAL else self._cluster.vmi
             vmi = await find(where["namespace"], where["name"])
             check_port_forward(vmi)
             address = await self._cluster.pod_address(vmi)
-            return await self.streams.forwarded(request, vmi, address, port, protocol)
+            asked = _asked(request, version, call.asked)
+            watch = StreamWatch(self._cluster, self._caller(request), asked, vmi, address)
+            return await self.streams.forwarded(request, watch, port, protocol)
 
         return handle
 
@@ -229,11 +238,13 @@ class SubresourceServer:
         return web.json_response(found)
 
     async def _healthz(self, request: web.Request) -> web.StreamResponse:
-        try:
-            server = {"connectivity": "ok", "version": await self._cluster.version()}
-        except Refusal as error:
-            return web.json_response({"apiserver": {"connectivity": "failed", "error": error.message}}, status=500)
-        return web.json_response({"apiserver": server, "config-resource-version": ""})
+        status, document = await self._health.answer()
+        return web.json_response(document, status=status)
+
+
+def _asked(request: web.Request, version: str, resource: str) -> Asked:
+    where = request.match_info
+    return Asked(request.method, version, where["namespace"], resource, where.get("name", ""))
 
 
 async def _expand(request: web.Request) -> web.StreamResponse:

@@ -6,15 +6,19 @@ What is carried, who may look, and what a viewer is told when a hop fails.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import socket
 
 import pytest
 
 from kvedge.api import stream_calls
+from kvedge.api.caller_rules import Asked
+from kvedge.api.cluster_reader import ClusterReader
 from kvedge.handler.relay_core import DoorError
 from kvedge.kube.errors import KubeError
 from kvedge.kube.kube_client import KubeClient
 from kvedge.resources.codec import JsonObject
+from kvedge.resources.role_users import UserInfo
 from kvedge.runtime import stream_core, stream_pump
 from tests.contract.api.conftest import EchoNode
 from tests.contract.api.stream_parts import SUBPROTOCOL, VMI_PATH, Client, pod_at
@@ -119,6 +123,49 @@ def test_a_message_to_a_udp_port_is_a_datagram(client: Client, admin: KubeClient
             await stream.leave()
 
         client.run(test)
+
+
+@pytest.mark.parametrize("protocol", ["udp", "tcp"])
+def test_a_forward_ends_with_its_guest(
+    client: Client, admin: KubeClient, guest: JsonObject, protocol: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stream_calls, "LOOK_SECONDS", 0.2)
+    address, kind = reachable_address(), socket.SOCK_DGRAM if protocol == "udp" else socket.SOCK_STREAM
+    with contextlib.ExitStack() as pod, socket.socket(socket.AF_INET, kind) as service:
+        service.bind((address, 0))
+        if protocol == "tcp":
+            service.listen()
+        pod.enter_context(pod_at(admin, guest, address))
+
+        async def test() -> None:
+            stream = await client.open(f"portforward/{service.getsockname()[1]}/{protocol}")
+            await asyncio.to_thread(pod.close)
+            assert (await stream.receive_close())[:2] == (1000, "the guest is gone")
+            stream.vanish()
+
+        client.run(test)
+
+
+def test_a_stream_ends_with_its_users_right(client: Client, guest: JsonObject, monkeypatch: pytest.MonkeyPatch) -> None:
+    allowed = [True]
+
+    async def may(self: ClusterReader, user: UserInfo, asked: Asked) -> bool:
+        assert (user.username, asked.resource, asked.name) == ("admin", "virtualmachineinstances/console", "small")
+        return allowed[0]
+
+    monkeypatch.setattr(ClusterReader, "may", may)
+    monkeypatch.setattr(stream_calls, "LOOK_SECONDS", 0.2)
+
+    async def test() -> None:
+        stream = await client.open("console")
+        stream.send(b"there")
+        assert await stream.receive_data() == b"there"
+        allowed[0] = False
+        code, reason, _ = await stream.receive_close()
+        assert (code, reason) == (1008, "you are no longer allowed to use this stream")
+        stream.vanish()
+
+    client.run(test)
 
 
 @pytest.fixture
