@@ -70,6 +70,19 @@ class Remove:
 
 
 @dataclass(frozen=True, slots=True)
+class SetAside:
+    """A file goes into this directory; one that is not there is no error."""
+
+    path: Path
+    directory: Path
+
+    @property
+    def text(self) -> str:
+        """For the user."""
+        return f"keep {self.path} in {self.directory}"
+
+
+@dataclass(frozen=True, slots=True)
 class Systemctl:
     """A call of systemctl."""
 
@@ -95,7 +108,7 @@ class LoadModules:
         return f"load modules {', '.join(self.names)}"
 
 
-Step: TypeAlias = MakeDirectory | WriteFile | CopyFile | Remove | Systemctl | LoadModules
+Step: TypeAlias = MakeDirectory | WriteFile | CopyFile | Remove | SetAside | Systemctl | LoadModules
 
 
 def carry_out(steps: Sequence[Step], progress: Callable[[str], None]) -> None:
@@ -123,6 +136,10 @@ def _carry_out(step: Step) -> None:
                 shutil.rmtree(step.path)
             else:
                 step.path.unlink(missing_ok=True)
+        case SetAside():
+            step.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if step.path.exists():
+                step.path.rename(step.directory / step.path.name)
         case Systemctl():
             systemctl(*step.arguments, seconds=step.seconds)
         case LoadModules():

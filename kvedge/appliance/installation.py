@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, Literal
 
@@ -22,7 +23,7 @@ import msgspec
 from kvedge import __version__
 from kvedge.appliance.health import Health, check_health, lost_since
 from kvedge.appliance.install_plan import InstallFacts, OwnFile, plan_install, plan_uninstall, plan_way_back
-from kvedge.appliance.install_steps import CopyFile, Remove, Step, Systemctl, WriteFile, carry_out
+from kvedge.appliance.install_steps import CopyFile, Remove, SetAside, Step, Systemctl, WriteFile, carry_out
 from kvedge.appliance.layout import ALL_UNITS, Layout, Role, main_unit, role_units
 from kvedge.appliance.systemctl_client import SystemdError, last_words, systemctl, unit_property
 from kvedge.appliance.unit_files import unit_texts
@@ -37,12 +38,17 @@ class InstallError(Exception):
     """It could not be done; the text says why and what state the host is in."""
 
 
+# A moment as in the names of copies of the objects.
+_MOMENT: Final = "%Y%m%dT%H%M%SZ"
+
+
 class Pending(msgspec.Struct, frozen=True, kw_only=True):
-    """An upgrade that is under way: digests of the programs."""
+    """An upgrade that is under way: digests of the programs, and when it began, as copies of the objects say it."""
 
     from_digest: str
     to_digest: str
     to_version: str
+    begun: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +121,12 @@ class Installation:
                 f"not upgraded, as the present installation is not healthy: {'; '.join(before.problems)}; "
                 "mend that, or use --force"
             )
-        pending = Pending(from_digest=facts.installed_digest, to_digest=facts.source_digest, to_version=__version__)
+        pending = Pending(
+            from_digest=facts.installed_digest,
+            to_digest=facts.source_digest,
+            to_version=__version__,
+            begun=self._begun(facts.source_digest),
+        )
         try:
             self.layout.pending.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             carry_out([WriteFile(self.layout.pending, msgspec.json.encode(pending), 0o600), *steps], self.progress)
@@ -124,6 +135,12 @@ class Installation:
             what = in_words(error) if isinstance(error, OSError) else f"{error}{self._journal()}"
             raise InstallError(f"{what}\n{self._go_back()}") from error
         carry_out([Remove(self.layout.pending)], self.progress)
+
+    def _begun(self, digest: str) -> str:
+        """When the upgrade to this program began: now, unless it was cut short, and the program may have run since."""
+        before = self._pending()
+        is_same = before is not None and before.to_digest == digest and before.begun
+        return before.begun if before is not None and is_same else f"{datetime.now(UTC):{_MOMENT}}"
 
     def _go_back(self) -> str:
         """Put the program before back; says how that went."""
@@ -220,22 +237,36 @@ def kept_files(layout: Layout) -> dict[Path, bytes]:
 def way_back_of_state(layout: Layout, pending: Pending | None) -> list[Step]:
     """The steps that put the objects back as they were before a version that has changed the data directory's format.
 
-    Nothing when the format is what it was: what was written since then stays.
+    Nothing when the format is what it was: what was written since then stays. Nothing either when there is no copy of
+    what the new version found: the one before then says that it cannot read the directory, and loses nothing.
     """
     state = layout.data_dir / "state"
     before = _content(layout.previous / "layout")
-    if pending is None or before is None or _content(state / "layout") == before:
+    if pending is None or before is None or _format(_content(state / "layout")) == _format(before):
         return []
-    # The first copy that a version makes is of what it found.
-    name = re.compile(rf"kvedge-\w+-r(\d+)-{re.escape(pending.to_version)}\.db")
-    copies = {
-        int(found[1]): path for path in (layout.data_dir / "backup").glob("*.db") if (found := name.match(path.name))
-    }
-    steps: list[Step] = [Systemctl(("stop", main_unit("standalone")))]
-    if copies:
-        steps.append(CopyFile(copies[min(copies)], state / "kvedge.db", 0o600))
-        steps += [Remove(state / "kvedge.db-wal"), Remove(state / "kvedge.db-shm")]
-    return [*steps, WriteFile(state / "layout", before, 0o600)]
+    found = _copy_of_what_was_found(layout.data_dir / "backup", pending)
+    if found is None:
+        return []
+    aside = state / f"replaced-{pending.begun}"
+    return [
+        Systemctl(("stop", main_unit("standalone"))),
+        *(SetAside(state / name, aside) for name in ("kvedge.db", "kvedge.db-wal", "kvedge.db-shm")),
+        CopyFile(found, state / "kvedge.db", 0o600),
+        WriteFile(state / "layout", before, 0o600),
+    ]
+
+
+def _copy_of_what_was_found(backup: Path, pending: Pending) -> Path | None:
+    """The first copy that the new version has made since this upgrade began; earlier ones are of earlier attempts."""
+    name = re.compile(rf"kvedge-(\w+)-r(\d+)-{re.escape(pending.to_version)}\.db")
+    named = [(found[1], int(found[2]), path) for path in backup.glob("*.db") if (found := name.match(path.name))]
+    since = [each for each in named if each[0] >= pending.begun]
+    return min(since)[2] if since else None
+
+
+def _format(mark: bytes | None) -> bytes:
+    """The format's number in a data directory's mark; the version that wrote the mark follows it."""
+    return (mark or b"").partition(b" ")[0].strip()
 
 
 def installed_role(layout: Layout, roles_of_node: Sequence[str] = ()) -> Role | None:

@@ -122,11 +122,8 @@ class EmbeddedApi:
         log.info("the API is served at %s", self.address)
 
     def _copy_before_an_upgrade(self) -> None:
-        """What the store is before this version writes to it for the first time is kept."""
-        if self._copies.has_one_of_this_version():
-            return
         try:
-            self._copies.make(self._store)
+            self._copies.make_before_an_upgrade(self._store)
         except CopyFailed as error:
             # Serving comes first; the loop tries again, and tells the Node.
             log.error("%s", error)

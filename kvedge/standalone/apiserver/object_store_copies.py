@@ -50,12 +50,20 @@ class StoreCopies:
             return []
         return copies_of(path.name for path in self.directory.iterdir())
 
-    def has_one_of_this_version(self) -> bool:
-        """Whether this version of the program has made a copy already, so that its upgrade is behind it."""
-        return any(copy.version == __version__ for copy in self.known())
+    def make_before_an_upgrade(self, store: ObjectStore) -> None:
+        """What the store is before this version writes to it is kept, each time that another version wrote before.
 
-    def make(self, store: ObjectStore) -> str:
+        Raises:
+            CopyFailed: as :meth:`make`.
+        """
+        latest = max(self.known(), key=lambda copy: copy.moment, default=None)
+        if latest is None or latest.version != __version__:
+            self.make(store, always=True)
+
+    def make(self, store: ObjectStore, *, always: bool = False) -> str:
         """Copy the store unless nothing was written since the last time; returns the name of the newest copy.
+
+        With `always` also then: the copy bears this version's name.
 
         Writers are not held up: a reader of a database in WAL mode blocks nobody.
 
@@ -63,7 +71,7 @@ class StoreCopies:
             CopyFailed: the disk is full, or something in the store cannot be read.
         """
         copies, revision = self.known(), store.revision
-        if not is_due(copies, revision):
+        if not always and not is_due(copies, revision):
             return copies[0].name
         name = copy_name(self.now(), revision, __version__)
         try:

@@ -8,13 +8,14 @@ import sqlite3
 import threading
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from kvedge import __version__
-from kvedge.standalone.apiserver import copy_loop, object_store_mend
+from kvedge.standalone.apiserver import copy_loop, object_store_copies, object_store_mend
 from kvedge.standalone.apiserver.api_server import ApiServerConfig, EmbeddedApi
 from kvedge.standalone.apiserver.copy_plan import copies_of
 from kvedge.standalone.apiserver.object_store import ObjectStore, StoreWriteFailed
@@ -404,3 +405,18 @@ def test_what_an_interrupted_copy_left_is_removed(tmp_path: Path) -> None:
     (tmp_path / "elsewhere").write_text("a file where the directory should be")
     with pytest.raises(CopyFailed, match="no copy of the object store could be made"):
         StoreCopies(database(tmp_path), tmp_path / "elsewhere").make(ObjectStore(database(tmp_path)))
+
+
+def test_each_change_of_version_has_a_copy_of_what_was_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "state").mkdir()
+    store, moment = ObjectStore(database(tmp_path)), datetime(2026, 1, 1, tzinfo=UTC)
+    store.open()
+    made = []
+    for version in ("0.1.0", "0.1.0", "0.2.0", "0.1.0", "0.2.0", "0.2.0"):
+        moment += timedelta(minutes=1)
+        monkeypatch.setattr(object_store_copies, "__version__", version)
+        keeper = StoreCopies(database(tmp_path), tmp_path / "backup", lambda moment=moment: moment)
+        keeper.make_before_an_upgrade(store)
+        made.append(len(keeper.known()))
+    store.stop()
+    assert made == [1, 1, 2, 3, 4, 4]

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import msgspec
+import pytest
 import yaml
 
 from kvedge.appliance.install_plan import (
@@ -155,22 +156,45 @@ def test_the_way_back_from_an_upgrade_that_has_replaced_nothing_touches_nothing(
     assert texts(steps) == ["systemctl start kvedge.service"]
 
 
-def test_objects_are_put_back_only_when_the_format_of_the_data_directory_has_changed(tmp_path: Path) -> None:
-    layout = Layout(data_dir=tmp_path)
-    for path, text in {"previous/layout": "1", "state/layout": "2", "state/kvedge.db": "new"}.items():
-        (tmp_path / path).parent.mkdir(exist_ok=True)
-        (tmp_path / path).write_text(text)
-    (tmp_path / "backup").mkdir()
-    (tmp_path / "backup/kvedge-20260101T000000Z-r90-0.2.0.db").write_text("as the new version found it")
-    (tmp_path / "backup/kvedge-20260102T000000Z-r200-0.2.0.db").write_text("as the new version left it")
-    (tmp_path / "backup/kvedge-20260101T000000Z-r80-0.1.0.db").write_text("older")
-    pending = Pending(from_digest="a", to_digest="b", to_version="0.2.0")
-    steps = way_back_of_state(layout, pending)
+OLD, NEW = "1 0.1.0\n", "2 0.2.0\n"
+COPIES = {
+    "kvedge-20251229T080000Z-r1000-0.2.0.db": "an earlier attempt",
+    "kvedge-20260101T080000Z-r4000-0.1.0.db": "older",
+    "kvedge-20260102T080005Z-r5000-0.2.0.db": "as the new version found it",
+    "kvedge-20260102T080105Z-r5200-0.2.0.db": "as the new version left it",
+}
+PENDING = Pending(from_digest="a", to_digest="b", to_version="0.2.0", begun="20260102T080000Z")
+
+
+def data_directory(at: Path, marks: tuple[str, str]) -> Layout:
+    """One with a failed upgrade; `marks` are of the version before and of the present one."""
+    files = {"previous/layout": marks[0], "state/layout": marks[1], "state/kvedge.db": "new", "state/kvedge.db-wal": ""}
+    for path, text in {**files, **{f"backup/{name}": text for name, text in COPIES.items()}}.items():
+        (at / path).parent.mkdir(exist_ok=True)
+        (at / path).write_text(text)
+    return Layout(data_dir=at)
+
+
+def test_objects_are_put_back_when_the_format_of_the_data_directory_has_changed(tmp_path: Path) -> None:
+    layout = data_directory(tmp_path, (OLD, NEW))
+    steps = way_back_of_state(layout, PENDING)
     assert texts(steps)[0] == "systemctl stop kvedge.service"
     carry_out(steps[1:], lambda text: None)
     assert (tmp_path / "state/kvedge.db").read_text() == "as the new version found it"
-    assert (tmp_path / "state/layout").read_text() == "1"
-    assert way_back_of_state(layout, pending) == []
+    assert not (tmp_path / "state/kvedge.db-wal").exists()
+    assert (tmp_path / "state/replaced-20260102T080000Z/kvedge.db").read_text() == "new"
+    assert (tmp_path / "state/layout").read_text() == OLD
+    assert way_back_of_state(layout, PENDING) == []
+
+
+@pytest.mark.parametrize("present", ["1 0.2.0\n", "1 0.1.0\n", "1\n"])
+def test_objects_stay_when_the_format_is_what_it_was(tmp_path: Path, present: str) -> None:
+    assert way_back_of_state(data_directory(tmp_path, (OLD, present)), PENDING) == []
+
+
+def test_copies_of_earlier_attempts_are_not_put_back(tmp_path: Path) -> None:
+    layout = data_directory(tmp_path, (OLD, NEW))
+    assert way_back_of_state(layout, msgspec.structs.replace(PENDING, begun="20260103T000000Z")) == []
 
 
 def test_uninstalling_stops_the_daemon_before_the_guests_end_and_removes_itself_last() -> None:
