@@ -7,7 +7,6 @@ mark, may be called again, and touches nothing else.
 from __future__ import annotations
 
 import logging
-import shutil
 import signal
 import time
 from collections.abc import Callable
@@ -22,7 +21,7 @@ from kvedge.standalone.agent.container_files import PodFiles
 from kvedge.standalone.agent.container_state import Running, Starting, container_state, signal_container, this_boot
 from kvedge.standalone.agent.pod_plan import grace_seconds
 from kvedge.standalone.agent.pod_record import recorded_pods
-from kvedge.standalone.agent.pod_volumes import tear_down_volumes
+from kvedge.standalone.agent.pod_remains import foreign_part, left_alone, remove_pod_directory
 from kvedge.standalone.agent.systemd_scopes import pod_cgroups
 from kvedge.storage.image_store import ImageStore
 
@@ -48,7 +47,7 @@ def remove_everything(
     `grace` bounds each Pod's own grace period, in seconds. The agent must not run: its lock is the caller's.
 
     Raises:
-        RemovalError: when something could not be ended or removed.
+        RemovalError: when something could not be ended or removed, or may be somebody else's and was left.
         NetworkError: when a link or a table could not be removed.
         PodRecordError: for a damaged record.
     """
@@ -58,15 +57,23 @@ def remove_everything(
     _end_all(pods, grace, boot_id, progress)
     _kill_stragglers(cgroups)
     store = ImageStore(config.data_dir / "images")
-    for files, _ in pods:
-        try:
-            tear_down_volumes(files)
-            shutil.rmtree(files.path)
-        except OSError as error:
-            raise RemovalError(f"{files.path} cannot be removed: {error}") from error
-        store.release(files.uid)
+    left = [text for files, pod in pods if (text := _removed(files, store, is_recorded=pod is not None))]
     remove_node_network(config.network)
     cgroups.remove_all()
+    if left:
+        raise RemovalError("; ".join(left))
+
+
+def _removed(files: PodFiles, store: ImageStore, *, is_recorded: bool) -> str:
+    """Remove a Pod's directory; why it is left, or an empty text."""
+    try:
+        if not is_recorded and (part := foreign_part(files)):
+            return left_alone(files, part)
+        remove_pod_directory(files)
+    except OSError as error:
+        raise RemovalError(f"{files.path} cannot be removed: {error}") from error
+    store.release(files.uid)
+    return ""
 
 
 def running_pods(pods: Path) -> list[str]:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from kvedge.standalone.agent.mount_table import mount_table, parse_mounts
+from kvedge.runtime.mount_table import mount_table, parse_mounts
 
 _PARENT: Final = "kvedge"
 # What is used of version 1; systemd's own hierarchy only says which service a process belongs to.

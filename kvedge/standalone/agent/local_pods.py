@@ -5,7 +5,7 @@ Called by the Pod loop. Each entry is touched only by the worker that has its ke
 
 from __future__ import annotations
 
-import shutil
+import logging
 import threading
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,6 +16,9 @@ from kvedge.standalone.agent.container_files import PodFiles
 from kvedge.standalone.agent.container_plan import PodPlace
 from kvedge.standalone.agent.pod_plan import ImageProblem
 from kvedge.standalone.agent.pod_record import PodRecord, recorded_pods
+from kvedge.standalone.agent.pod_remains import foreign_part, left_alone, remove_pod_directory
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
@@ -42,6 +45,14 @@ class LocalPod:
     unhealthy_since: dict[str, float] = field(default_factory=dict)
 
 
+def _sweep(files: PodFiles) -> None:
+    """Remove what was left of a Pod whose record had not been written yet, or was gone already."""
+    if part := foreign_part(files):
+        log.warning("a Pod's directory is not ours", extra={"facts": {"note": left_alone(files, part)}})
+        return
+    remove_pod_directory(files)
+
+
 class LocalPods:
     """All of them, by UID and by name."""
 
@@ -59,8 +70,7 @@ class LocalPods:
         """
         for files, record in recorded_pods(self._directory):
             if record is None:
-                # The record comes before everything else: nothing was made of this one.
-                shutil.rmtree(files.path)
+                _sweep(files)
                 continue
             pod = record.decoded()
             key = Key(pod.metadata.namespace, pod.metadata.name)

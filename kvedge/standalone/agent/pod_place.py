@@ -7,7 +7,6 @@ the address is written before anything is made.
 from __future__ import annotations
 
 import base64
-import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,7 +23,8 @@ from kvedge.standalone.agent.cgroups import Cgroups, kill_all
 from kvedge.standalone.agent.container_files import PodFiles
 from kvedge.standalone.agent.container_plan import PodPlace, hostname, pod_limits
 from kvedge.standalone.agent.container_state import write_whole
-from kvedge.standalone.agent.pod_volumes import set_up_volumes, tear_down_volumes
+from kvedge.standalone.agent.pod_remains import remove_pod_directory
+from kvedge.standalone.agent.pod_volumes import set_up_volumes
 from kvedge.standalone.agent.resolv_conf import host_resolv_conf, pod_resolv_conf
 
 _NETNS_DIRECTORY: Final = "/run/netns"
@@ -117,13 +117,7 @@ class Places:
             PlaceError: when something cannot be removed yet.
         """
         try:
-            tear_down_volumes(files)
-            if files.path.exists():
-                # The record goes last: until then the next agent knows what this was.
-                for entry in files.path.iterdir():
-                    if entry.is_dir():
-                        shutil.rmtree(entry)
-                shutil.rmtree(files.path)
+            remove_pod_directory(files)
         except OSError as error:
             raise PlaceError("FailedKillPod", f"error removing the pod's directory: {error}") from error
 

@@ -17,9 +17,9 @@ from typing import Final, Protocol
 
 from kvedge.resources.core import ConfigMap, EmptyDirVolume, HostPathVolume, KeyToPath, Pod, PodVolume, Secret
 from kvedge.resources.quantities import QuantityError, parse_bytes
+from kvedge.runtime.mount_table import mounts_below
 from kvedge.standalone.agent.atomic_files import BadPath, FileContent, write_files
 from kvedge.standalone.agent.container_files import PodFiles
-from kvedge.standalone.agent.mount_table import mounts_below
 
 _DEFAULT_MODE: Final = 0o644
 # What the kubelet gives an emptyDir, and what fsGroup adds: the group may all, and what is made inside belongs to it.

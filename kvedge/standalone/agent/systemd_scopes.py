@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from kvedge.runtime.mount_table import mount_table
 from kvedge.standalone.agent.cgroups import MOST_PROCESSES, CgroupLimits, Cgroups, find_hierarchies
-from kvedge.standalone.agent.mount_table import mount_table
 
 _BOOTED: Final = Path("/run/systemd/system")
 # Guests are shut down by this unit when the host goes down: it must have stopped before systemd ends the scopes.

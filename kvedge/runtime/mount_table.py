@@ -41,6 +41,15 @@ def parse_mounts(text: str) -> Iterator[Mount]:
 
 
 def mounts_below(path: Path) -> list[Path]:
-    """What is mounted below a directory, deepest first."""
-    found = [mount.target for mount in parse_mounts(mount_table()) if path in mount.target.parents]
+    """What is mounted below a directory, deepest first, by its real path; from the same file system too."""
+    # The table knows no symbolic links: a data directory that is one would seem to have nothing mounted in it.
+    real = path.resolve()
+    found = [mount.target for mount in parse_mounts(mount_table()) if real in mount.target.parents]
     return sorted(found, key=lambda item: len(item.parts), reverse=True)
+
+
+def mounts_within(path: Path) -> list[Path]:
+    """As :meth:`mounts_below`, and the directory itself where something is mounted there."""
+    real = path.resolve()
+    own = [real] if any(mount.target == real for mount in parse_mounts(mount_table())) else []
+    return [*mounts_below(path), *own]
