@@ -90,7 +90,7 @@ def _shut_down_box(settings: Settings, longest: float) -> list[str]:
     try:
         # While kvedge runs it would start the guests anew.
         lock.start()
-        return shut_down_pods(settings.kubelet_path, longest, click.echo)
+        return shut_down_pods(settings.box_kubelet_path, longest, click.echo)
     except ServiceError as error:
         raise Refused(f"{error.service}: {error.detail}", Exit.HOST) from error
     finally:

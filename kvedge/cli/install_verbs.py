@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from kvedge.cli.box_settings import operators_settings, refuse_kubelet_dir
 from kvedge.cli.exits import Exit, Refused
 from kvedge.cli.installed import administrator_kubeconfig, health_here, health_source, role_here
 from kvedge.cli.roles import CONFIG, config_path
 from kvedge.runtime.program import is_frozen
-from kvedge.runtime.settings import LoadedSettings, Settings, load_settings, setting_facts, trace_settings
+from kvedge.runtime.settings import Settings, load_settings, setting_facts
 
 if TYPE_CHECKING:
     from kvedge.appliance.install_plan import OwnFile
@@ -72,10 +73,12 @@ def uninstall(config: Path | None, data_dir: str | None, purge: bool, grace: flo
     from kvedge.appliance.installation import InstallError
     from kvedge.cli.cluster_node import left_on_node
 
-    operators = _operators(config, data_dir)
+    operators = operators_settings(config, data_dir=data_dir)
     role = role_here(settings)
     if role in ("server", "agent"):
         _refuse_while_guests_run(settings)
+    if role == "standalone":
+        refuse_kubelet_dir(operators)
 
     def end_guests() -> None:
         # A purge also when it is run again, for what others still needed the first time.
@@ -150,6 +153,8 @@ def _install(role: Role | None, config: Path | None, data_dir: str | None, *, dr
     chosen: Role = role or here or "standalone"
     if here is not None and (here == "standalone") != (chosen == "standalone"):
         _refuse_to_leave_guests(settings, here, chosen)
+    if chosen == "standalone":
+        refuse_kubelet_dir(operators_settings(config, data_dir=data_dir))
     if not dry_run and not systemd_runs():
         verb = "standalone" if chosen == "standalone" else "node"
         raise Refused(f"systemd is not this host's init: run `kvedge {verb}` by other means", Exit.HOST)
@@ -174,7 +179,7 @@ def _install(role: Role | None, config: Path | None, data_dir: str | None, *, dr
 
         load_launcher_image(node)
     what = f"kubeconfig {made.kubeconfig}" if chosen == "standalone" else f"{chosen} {made.node}"
-    operators = _operators(config, data_dir).settings
+    operators = operators_settings(config, data_dir=data_dir).settings
     if leaves:
         _leave(settings, operators, here, purge=False)
     elif node is not None and here == "server" and chosen == "agent":
@@ -192,7 +197,7 @@ def _prepared(
     from kvedge.appliance.layout import Layout
     from kvedge.cli.cluster_node import left_on_node, prepare_node
 
-    operators = _operators(config, data_dir)
+    operators = operators_settings(config, data_dir=data_dir)
     settings = operators.settings
     layout = Layout(settings.data_path)
     if role == "standalone":
@@ -208,14 +213,6 @@ def _prepared(
     return _installation(settings, role, (node.kubeconfig, node.name), [*node.own, *stale]), node
 
 
-def _operators(config: Path | None, data_dir: str | None) -> LoadedSettings:
-    """The settings without those that an installation has written."""
-    from kvedge.appliance.layout import Layout
-
-    ours = Layout().node_settings
-    return trace_settings(config_path(config), os.environ, {"data_dir": data_dir}, leave_out=ours)
-
-
 def _check_host(settings: Settings, role: Role, *, force: bool) -> None:
     from kvedge.appliance.doctor_rules import DoctorOptions, Level, examine
     from kvedge.appliance.host_reader import read_host
@@ -223,7 +220,7 @@ def _check_host(settings: Settings, role: Role, *, force: bool) -> None:
     options = DoctorOptions(settings.data_dir, settings.pod_cidr, settings.port, settings.emulation)
     from kvedge.standalone.agent.agent_service import AgentConfig
 
-    bridge = AgentConfig(settings.effective_node_name, settings.data_path, settings.kubelet_path).instance
+    bridge = AgentConfig(settings.effective_node_name, settings.data_path, settings.box_kubelet_path).instance
     findings = examine(read_host(options, bridge, try_guest=False), options)
     # A cluster has its own port and its own Pod network.
     others = () if role == "standalone" else ("port", "pod network")

@@ -1,7 +1,7 @@
 """`kvedge killall`: ends what the node agent of a data directory runs, and removes what it made on this host.
 
 Called by the group. Needs no API: it works from the agent's records and from what carries our mark. The data directory
-itself, with its objects and images, stays.
+itself, with its objects and images, stays. A node of a cluster is refused: its Pods are the kubelet's.
 """
 
 from __future__ import annotations
@@ -11,8 +11,10 @@ from pathlib import Path
 
 import click
 
+from kvedge.cli.box_settings import operators_settings, refuse_kubelet_dir
 from kvedge.cli.exits import Exit, Refused
-from kvedge.cli.roles import CONFIG, config_path
+from kvedge.cli.installed import role_here
+from kvedge.cli.roles import CONFIG
 from kvedge.runtime.services import ServiceError
 from kvedge.runtime.settings import Settings, load_settings
 
@@ -26,11 +28,28 @@ def killall(config: Path | None, data_dir: str | None, pod_cidr: str | None, gra
     """End all VMs of one box and remove their namespaces, links, mounts and rules; may be run again."""
     if os.geteuid() != 0:
         raise Refused("kvedge killall needs root", Exit.HOST)
-    settings = load_settings(config_path(config), os.environ, {"data_dir": data_dir, "pod_cidr": pod_cidr})
+    operators = operators_settings(config, data_dir=data_dir, pod_cidr=pod_cidr)
+    settings = operators.settings
+    _refuse_on_a_node(settings)
+    refuse_kubelet_dir(operators)
     if not settings.data_path.is_dir():
         click.echo(f"{settings.data_path} does not exist: nothing to end")
         return
     end_all(settings, grace)
+
+
+def _refuse_on_a_node(settings: Settings) -> None:
+    """A box of another directory may run beside a node of a cluster, as one for a trial does."""
+    # As the installed units have them, whatever this shell says.
+    node = load_settings(None, {}, {})
+    role = role_here(node)
+    if role in ("server", "agent") and settings.data_path.resolve() == node.data_path.resolve():
+        raise Refused(
+            f"this host is a node of a cluster, installed as {role}, and its kubelet ends what runs on it: stop VMs"
+            f" with `kvedge stop`, or move them away with `kubectl drain {node.effective_node_name} --ignore-daemonsets"
+            " --delete-emptydir-data`; `--data-dir` names a box that runs beside it",
+            Exit.HOST,
+        )
 
 
 def end_all(settings: Settings, grace: float | None) -> None:
@@ -51,7 +70,7 @@ def end_all(settings: Settings, grace: float | None) -> None:
         agent = AgentConfig(
             node=settings.effective_node_name,
             data_dir=settings.data_path,
-            kubelet=settings.kubelet_path,
+            kubelet=settings.box_kubelet_path,
             pod_cidr=settings.pod_cidr,
         )
         remove_everything(agent, grace, click.echo)

@@ -173,14 +173,14 @@ class _Collector:
     def _pod_logs(self) -> None:
         from kvedge.appliance.report_sources import pod_logs
 
-        for name, text in pod_logs(self._settings.kubelet_path / "pods"):
+        for name, text in pod_logs(self._settings.box_kubelet_path / "pods"):
             self._archive.add(f"pods/{name}", text)
 
     def _instance(self) -> str:
         from kvedge.standalone.agent.agent_service import AgentConfig
 
         settings = self._settings
-        return AgentConfig(settings.effective_node_name, settings.data_path, settings.kubelet_path).instance
+        return AgentConfig(settings.effective_node_name, settings.data_path, settings.box_kubelet_path).instance
 
 
 def _json(document: object) -> str:

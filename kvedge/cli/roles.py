@@ -81,9 +81,11 @@ def standalone(config: Path | None, **values: Any) -> None:
     _need_root("standalone")
     settings = _settings(config, values)
     from kvedge.appliance.unpacked_trees import OldVersions
+    from kvedge.cli.box_settings import operators_settings, refuse_kubelet_dir
     from kvedge.standalone.standalone_services import standalone_services
 
-    services = [*standalone_services(settings), OldVersions(settings.data_path, settings.kubelet_path / "pods")]
+    refuse_kubelet_dir(operators_settings(config, **values))
+    services = [*standalone_services(settings), OldVersions(settings.data_path, settings.box_kubelet_path / "pods")]
     click.echo(f"kubeconfig: {settings.user_kubeconfig}")
     _run(services)
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from kvedge.cli.box_settings import operators_settings, refuse_kubelet_dir
 from kvedge.cli.exits import Exit, Refused
 from kvedge.cli.roles import CONFIG, config_path
 from kvedge.cli.verb_command import VerbGroup
@@ -52,12 +53,14 @@ def backup(file: Path | None, config: Path | None, data_dir: str | None) -> None
 @_DATA_DIR
 def restore(file: Path, config: Path | None, data_dir: str | None) -> None:
     """Put the state back from FILE, while kvedge does not run; what was there is kept beside it."""
-    settings = _settings(config, data_dir)
+    operators = operators_settings(config, data_dir=data_dir)
+    refuse_kubelet_dir(operators)
+    settings = operators.settings
     from kvedge.standalone.agent.agent_removal import running_pods
     from kvedge.standalone.box_state.state_file import StateError
     from kvedge.standalone.box_state.state_restore import restore_state
 
-    running = running_pods(settings.kubelet_path / "pods") if settings.kubelet_path.is_dir() else []
+    running = running_pods(settings.box_kubelet_path / "pods") if settings.box_kubelet_path.is_dir() else []
     if running:
         raise Refused(
             f"VMs of this box still run ({', '.join(running)}): "

@@ -97,9 +97,9 @@ class Settings(msgspec.Struct, rename="kebab", forbid_unknown_fields=True, froze
         return self.data_path / "state"
 
     @property
-    def kubelet_path(self) -> Path:
-        """Where the kubelet, or the agent of one box, keeps Pods' volumes."""
-        return Path(self.kubelet_dir) if self.kubelet_dir else self.data_path / "kubelet"
+    def box_kubelet_path(self) -> Path:
+        """Where the agent of one box keeps its Pods; never a cluster's kubelet's, whose Pods are not ours to remove."""
+        return self.data_path / "kubelet"
 
     @property
     def effective_node_name(self) -> str:

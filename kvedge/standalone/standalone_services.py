@@ -93,7 +93,7 @@ class _Box:
         config = AgentConfig(
             node=self.node,
             data_dir=self.settings.data_path,
-            kubelet=self.settings.kubelet_path,
+            kubelet=self.settings.box_kubelet_path,
             pod_cidr=self.settings.pod_cidr,
         )
         agent = NodeAgent(config, KubeClient.from_kubeconfig(kubeconfig, "kvedge-agent"))
@@ -110,7 +110,7 @@ class _Box:
             HandlerConfig(
                 kubeconfig=self.kubeconfig("handler", handler_user(self.node), HANDLERS),
                 node=self.node,
-                kubelet=self.settings.kubelet_path,
+                kubelet=self.settings.box_kubelet_path,
                 state=self.settings.state_path / "handler",
                 capabilities=self.capabilities,
                 accelerator=self.accelerator,

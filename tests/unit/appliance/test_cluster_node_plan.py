@@ -79,7 +79,7 @@ def test_a_servers_settings_are_read_back_and_leave_out_what_the_operator_has_de
     path.write_bytes(node_settings("server", PLACE, set()))
     settings = load_settings(path, {}, {})
     assert settings.kubeconfig == "/etc/kvedge/roles"
-    assert settings.kubelet_path == Path("/var/lib/k0s/kubelet")
+    assert settings.kubelet_dir == "/var/lib/k0s/kubelet"
     assert (settings.api_address, settings.relay_address) == ("192.0.2.7:8443", "192.0.2.7:8186")
     assert settings.roles_of_node == ("api", "controller", "handler")
     kept = yaml.safe_load(node_settings("server", PLACE, {"api-address", "kubelet-dir"}))
