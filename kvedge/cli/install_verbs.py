@@ -270,9 +270,8 @@ def _own_kubeconfigs(settings: Settings, operators: Settings, role: Role | None)
 
 def _refuse_to_leave_guests(settings: Settings, here: Role, chosen: Role) -> None:
     """Whoever runs Pods changes with the role: nobody would look after guests any more."""
-    from kvedge.appliance.running_launchers import running_launchers
-
-    if names := running_launchers(settings.data_path):
+    names = _guests_of_box(settings) if here == "standalone" else _guests_of_node(settings)
+    if names:
         raise Refused(
             f"this host is installed as {here}, and VMs run on it: {', '.join(names)}; stop them before it becomes"
             f" {chosen}",
@@ -282,14 +281,32 @@ def _refuse_to_leave_guests(settings: Settings, here: Role, chosen: Role) -> Non
 
 def _refuse_while_guests_run(settings: Settings) -> None:
     """In a cluster, Pods are the kubelet's to end; launchers run from the files that would go."""
-    from kvedge.appliance.running_launchers import running_launchers
-
-    if names := running_launchers(settings.data_path):
+    if names := _guests_of_node(settings):
         raise Refused(
             f"VMs run on this node: {', '.join(names)}; stop them, or move them away with `kubectl drain"
             f" {settings.effective_node_name} --ignore-daemonsets --delete-emptydir-data`, and run it again",
             Exit.HOST,
         )
+
+
+def _guests_of_box(settings: Settings) -> list[str]:
+    """By their launchers, else by the records of their Pods, to which no program's place matters."""
+    from kvedge.appliance.running_launchers import running_launchers
+    from kvedge.standalone.agent.agent_removal import running_pods
+    from kvedge.standalone.agent.pod_record import PodRecordError
+
+    kubelet = settings.box_kubelet_path
+    try:
+        return running_launchers(settings.data_path, kubelet) or running_pods(kubelet / "pods")
+    except PodRecordError as error:
+        raise Refused(str(error), Exit.HOST) from error
+
+
+def _guests_of_node(settings: Settings) -> list[str]:
+    from kvedge.appliance.running_launchers import running_launchers
+    from kvedge.cli.role_services import kubelet_directory
+
+    return running_launchers(settings.data_path, kubelet_directory(settings))
 
 
 def _own_file() -> Path:

@@ -17,8 +17,16 @@ from kvedge.network.pod_network import remove_node_network
 from kvedge.resources.core import Pod
 from kvedge.standalone.agent.agent_service import AgentConfig
 from kvedge.standalone.agent.cgroups import Cgroups, kill_all
-from kvedge.standalone.agent.container_files import PodFiles
-from kvedge.standalone.agent.container_state import Running, Starting, container_state, signal_container, this_boot
+from kvedge.standalone.agent.container_files import ContainerFiles, PodFiles
+from kvedge.standalone.agent.container_state import (
+    ContainerState,
+    Running,
+    Starting,
+    container_state,
+    seen_state,
+    signal_container,
+    this_boot,
+)
 from kvedge.standalone.agent.pod_plan import grace_seconds
 from kvedge.standalone.agent.pod_record import recorded_pods
 from kvedge.standalone.agent.pod_remains import foreign_part, left_alone, remove_pod_directory
@@ -79,13 +87,15 @@ def _removed(files: PodFiles, store: ImageStore, *, is_recorded: bool) -> str:
 def running_pods(pods: Path) -> list[str]:
     """The Pods below this directory that have containers which run, as `namespace/name`.
 
+    The agent may run meanwhile: nothing is written.
+
     Raises:
         PodRecordError: for a damaged record.
     """
     boot_id = this_boot()
     found = []
     for files, record in recorded_pods(pods):
-        if _alive(files, boot_id):
+        if _alive(files, boot_id, seen_state):
             meta = record.decoded().metadata if record else None
             found.append(f"{meta.namespace}/{meta.name}" if meta else files.uid)
     return sorted(found)
@@ -121,15 +131,13 @@ def _wait_for_end(pods: list[tuple[PodFiles, Pod | None]], seconds: float, boot_
     return True
 
 
-def _alive(files: PodFiles, boot_id: str) -> list[str]:
+def _alive(
+    files: PodFiles, boot_id: str, look: Callable[[ContainerFiles, str], ContainerState] = container_state
+) -> list[str]:
     """The containers that run, or are being started by somebody who does not know that this is the end."""
     folder = files.path / "containers"
     names = {path.stem for path in folder.glob("*.json")} | {path.stem for path in folder.glob("*.lock")}
-    return [
-        name
-        for name in sorted(names)
-        if isinstance(container_state(files.container(name), boot_id), (Running, Starting))
-    ]
+    return [name for name in sorted(names) if isinstance(look(files.container(name), boot_id), (Running, Starting))]
 
 
 def _kill_stragglers(cgroups: Cgroups) -> None:

@@ -21,7 +21,6 @@ from kvedge.appliance.distributions import DISTRIBUTIONS, of_node, of_server
 from kvedge.appliance.install_plan import OwnFile, plan_install, plan_uninstall, plan_way_back
 from kvedge.appliance.install_steps import MakeDirectory, Remove, Step, Systemctl, WriteFile
 from kvedge.appliance.layout import Layout, role_units
-from kvedge.appliance.running_launchers import running_launchers
 from kvedge.appliance.unit_files import unit_texts
 from kvedge.cli.user_manifest import NewUser, kubeconfig_manifest
 from kvedge.resources.core import Node, NodeAddress, NodeStatus
@@ -189,20 +188,3 @@ def test_an_upgrade_keeps_the_nodes_settings_and_the_way_back_restores_them() ->
 def test_uninstalling_removes_credentials_and_what_was_found_out() -> None:
     _, last = plan_uninstall(EMPTY, LAYOUT)
     assert {LAYOUT.roles, LAYOUT.node_settings} <= {step.path for step in last if isinstance(step, Remove)}
-
-
-def test_launchers_are_told_by_the_tree_or_the_link_that_they_run_from(tmp_path: Path) -> None:
-    data = Path("/var/lib/kvedge")
-    processes = {
-        "1": ["/sbin/init"],
-        "7": [f"{data}/data/{'a' * 64}/kvedge", "launcher", "--monitor", "--namespace", "shop", "--name", "web"],
-        "8": [f"{data}/launcher/kvedge", "node"],
-        "11": [f"{data}/launcher/kvedge", "launcher", "--monitor", "--namespace", "shop", "--name", "db"],
-        "9": ["/srv/other/data/x/kvedge", "launcher", "--namespace", "a", "--name", "b"],
-    }
-    for pid, words in processes.items():
-        (tmp_path / pid).mkdir()
-        (tmp_path / pid / "cmdline").write_bytes("\0".join([*words, ""]).encode())
-    (tmp_path / "10").mkdir()
-    (tmp_path / "self").mkdir()
-    assert running_launchers(data, tmp_path) == ["shop/db", "shop/web"]
