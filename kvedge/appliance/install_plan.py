@@ -10,7 +10,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Literal
 
-from kvedge.appliance.install_steps import CopyFile, LoadModules, MakeDirectory, Remove, Step, Systemctl, WriteFile
+from kvedge.appliance.install_steps import (
+    CopyFile,
+    LoadModules,
+    MakeDirectory,
+    Remove,
+    RemoveTrees,
+    Step,
+    Systemctl,
+    WriteFile,
+)
 from kvedge.appliance.launcher_link import LINK
 from kvedge.appliance.layout import ALL_UNITS, TARGET, Layout, Role, enabled_units, main_unit, role_units
 from kvedge.runtime.settings import SettingFacts
@@ -186,7 +195,7 @@ def plan_uninstall(facts: InstallFacts, layout: Layout) -> tuple[list[Step], lis
     last += [Remove(layout.node_settings), Remove(layout.roles), Remove(layout.data_dir / LINK)]
     last += [Remove(layout.modules), Remove(layout.previous), Remove(layout.pending), Remove(layout.program)]
     # At the very end: this program runs from there.
-    return first, [*last, Remove(layout.data_dir / "data")]
+    return first, [*last, RemoveTrees(layout.data_dir / "data")]
 
 
 def new_config(facts: Sequence[SettingFacts], given: Mapping[str, object]) -> bytes:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from kvedge.appliance.systemctl_client import load_modules, systemctl
+from kvedge.appliance.unpacked_trees import remove_all_trees
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +71,18 @@ class Remove:
 
 
 @dataclass(frozen=True, slots=True)
+class RemoveTrees:
+    """All unpacked versions of the program go; what else lies in their directory is not ours."""
+
+    path: Path
+
+    @property
+    def text(self) -> str:
+        """For the user."""
+        return f"remove {self.path}"
+
+
+@dataclass(frozen=True, slots=True)
 class SetAside:
     """A file goes into this directory; one that is not there is no error."""
 
@@ -108,7 +121,7 @@ class LoadModules:
         return f"load modules {', '.join(self.names)}"
 
 
-Step: TypeAlias = MakeDirectory | WriteFile | CopyFile | Remove | SetAside | Systemctl | LoadModules
+Step: TypeAlias = MakeDirectory | WriteFile | CopyFile | Remove | RemoveTrees | SetAside | Systemctl | LoadModules
 
 
 def carry_out(steps: Sequence[Step], progress: Callable[[str], None]) -> None:
@@ -136,6 +149,8 @@ def _carry_out(step: Step) -> None:
                 shutil.rmtree(step.path)
             else:
                 step.path.unlink(missing_ok=True)
+        case RemoveTrees():
+            remove_all_trees(step.path)
         case SetAside():
             step.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             if step.path.exists():

@@ -15,7 +15,7 @@ import shutil
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -29,6 +29,30 @@ _NAME: Final = re.compile(r"[0-9a-f]{64}")
 _PARTIAL: Final = ".part-"
 # Guests of old versions end some day: a node may run for a year without a start.
 _AGAIN_SECONDS: Final = 6 * 3600.0
+_LOCK: Final = ".lock"
+_STARTS: Final = ".starts"
+
+
+def is_of_trees(name: str) -> bool:
+    """Whether an entry of `<data-dir>/data` is what unpacking makes there."""
+    return bool(_NAME.fullmatch(name)) or name.startswith(_PARTIAL) or name in (_LOCK, _STARTS)
+
+
+def remove_all_trees(directory: Path) -> None:
+    """Remove every version, also the one that runs; what else lies there stays, and the directory with it.
+
+    Raises:
+        OSError: as the file system has it.
+    """
+    if not directory.is_dir() or directory.is_symlink():
+        return
+    for entry in sorted(directory.iterdir()):
+        if is_of_trees(entry.name) and entry.is_dir():
+            shutil.rmtree(entry)
+        elif is_of_trees(entry.name):
+            entry.unlink()
+    with suppress(OSError):
+        directory.rmdir()
 
 
 def remove_unused_trees(directory: Path, pods: Path | None, own: str) -> list[str]:
@@ -63,7 +87,7 @@ def _remove(directory: Path, name: str, pods: Path | None) -> bool:
 def _sweep(directory: Path) -> None:
     """Remove what was left half made or half removed, unless somebody unpacks at this moment."""
     try:
-        lock = os.open(directory / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        lock = os.open(directory / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     except OSError as error:
         log.warning("unpacked versions cannot be looked through", extra={"facts": {"error": error.strerror}})
         return
@@ -80,7 +104,7 @@ def _sweep(directory: Path) -> None:
 @contextmanager
 def _held(directory: Path) -> Iterator[bool]:
     """The lock of which every start takes a share until it has become a process of its tree."""
-    descriptor = os.open(directory / ".starts", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    descriptor = os.open(directory / _STARTS, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         yield True

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -28,6 +27,8 @@ if TYPE_CHECKING:
     from kvedge.appliance.layout import Role
     from kvedge.cli.cluster_node import ClusterNode
 
+# Of what lies in a directory that is none of ours.
+_NAMED: Final = 5
 _FORCE = click.option("--force", is_flag=True, help="Also when the host or the present installation is not healthy.")
 _DRY_RUN = click.option("--dry-run", is_flag=True, help="Only say what would be done.")
 _DATA_DIR = click.option("--data-dir", help="Where state, images and Pods are kept [/var/lib/kvedge].")
@@ -70,6 +71,8 @@ def uninstall(config: Path | None, data_dir: str | None, purge: bool, grace: flo
     """Shut all guests down and take kvedge off this host; may be run again, and needs no API."""
     _need_root("uninstall")
     settings = load_settings(config_path(config), os.environ, {"data_dir": data_dir})
+    from kvedge.appliance.data_directory import holds_box, purge_settings
+    from kvedge.appliance.data_directory import purge as purge_data
     from kvedge.appliance.installation import InstallError
     from kvedge.cli.cluster_node import left_on_node
 
@@ -79,12 +82,14 @@ def uninstall(config: Path | None, data_dir: str | None, purge: bool, grace: flo
         _refuse_while_guests_run(settings)
     if role == "standalone":
         refuse_kubelet_dir(operators)
+    _refuse_strangers(settings)
+    has_box = holds_box(settings.data_path)
 
     def end_guests() -> None:
         # A purge also when it is run again, for what others still needed the first time.
         if role in ("server", "agent") or (role is None and purge):
             _leave(settings, operators.settings, role, purge=purge)
-        if role in ("standalone", None) and settings.data_path.is_dir():
+        if role in ("standalone", None) and has_box:
             from kvedge.cli.killall_verb import end_all
 
             end_all(settings, grace)
@@ -104,9 +109,10 @@ def uninstall(config: Path | None, data_dir: str | None, purge: bool, grace: flo
         # The operator's own files in it stay.
         made.layout.node_settings.parent.rmdir()
     if purge:
-        for path in (settings.data_path, made.layout.config.parent):
+        for path, remove in ((settings.data_path, purge_data), (made.layout.config.parent, purge_settings)):
             click.echo(f"remove {path}")
-            _remove_whole(path)
+            for left in remove(path):
+                click.echo(f"kept: {left}, which kvedge has not made, or where something is mounted")
     else:
         click.echo(f"kept: {settings.data_path} and {made.layout.config.parent} (--purge removes them)")
 
@@ -315,17 +321,19 @@ def _own_file() -> Path:
     return Path(str(getattr(sys, "kvedge_file")))  # noqa: B009 - set by the frozen program only
 
 
-def _remove_whole(path: Path) -> None:
-    if not path.is_dir():
-        return
-    for item in path.iterdir():
-        if item.is_dir() and not item.is_symlink():
-            shutil.rmtree(item)
-        else:
-            item.unlink()
-    # A disk of its own that is mounted there stays, empty.
-    with contextlib.suppress(OSError):
-        path.rmdir()
+def _refuse_strangers(settings: Settings) -> None:
+    """A typing error must not cost anybody's files."""
+    from kvedge.appliance.data_directory import strangers
+
+    # The one that the installed units work in is kvedge's, also before anything has run there.
+    installed = load_settings(None, {}, {})
+    is_installed = role_here(installed) is not None and settings.data_path.resolve() == installed.data_path.resolve()
+    if not is_installed and (names := strangers(settings.data_path)):
+        raise Refused(
+            f"{settings.data_path} is no data directory of kvedge's, and not empty: {', '.join(names[:_NAMED])}; name"
+            " the right one with --data-dir, or in the settings",
+            Exit.USAGE,
+        )
 
 
 def _need_root(verb: str) -> None:

@@ -28,12 +28,18 @@ def killall(config: Path | None, data_dir: str | None, pod_cidr: str | None, gra
     """End all VMs of one box and remove their namespaces, links, mounts and rules; may be run again."""
     if os.geteuid() != 0:
         raise Refused("kvedge killall needs root", Exit.HOST)
+    from kvedge.appliance.data_directory import holds_box
+
     operators = operators_settings(config, data_dir=data_dir, pod_cidr=pod_cidr)
     settings = operators.settings
     _refuse_on_a_node(settings)
     refuse_kubelet_dir(operators)
     if not settings.data_path.is_dir():
         click.echo(f"{settings.data_path} does not exist: nothing to end")
+        return
+    if not holds_box(settings.data_path):
+        # Whoever takes the lock makes a directory for it, by which another program's directory would look like ours.
+        click.echo(f"no kvedge standalone has run in {settings.data_path}: nothing to end")
         return
     end_all(settings, grace)
 

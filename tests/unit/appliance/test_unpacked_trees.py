@@ -13,9 +13,10 @@ from pathlib import Path
 
 import pytest
 
+from kvedge.appliance.install_steps import RemoveTrees, carry_out
 from kvedge.appliance.launcher_link import point
 from kvedge.appliance.tree_users import used_trees
-from kvedge.appliance.unpacked_trees import remove_unused_trees
+from kvedge.appliance.unpacked_trees import remove_all_trees, remove_unused_trees
 from tests.support.waiting import wait_until
 
 OLD, OLDER, OWN = (hashlib.sha256(name).hexdigest() for name in (b"old", b"older", b"own"))
@@ -43,6 +44,17 @@ def running(*command: str) -> Iterator[int]:
 def test_trees_that_nobody_uses_are_removed_and_the_own_one_stays(data: Path) -> None:
     assert remove_unused_trees(data, None, OWN) == [OLD, OLDER]
     assert set(os.listdir(data)) == {".lock", ".starts", OWN}
+
+
+def test_uninstalling_removes_all_trees_and_nothing_else_of_that_name(data: Path) -> None:
+    for name in (".part-x", "database"):
+        (data / name).mkdir()
+    (data / ".lock").touch()
+    carry_out([RemoveTrees(data)], lambda _: None)
+    assert os.listdir(data) == ["database"]
+    (data / "database").rmdir()
+    remove_all_trees(data)
+    assert not data.exists()
 
 
 def test_a_tree_from_which_a_process_runs_stays(data: Path) -> None:
