@@ -43,7 +43,9 @@ class Settings(msgspec.Struct, rename="kebab", forbid_unknown_fields=True, froze
     port: Annotated[int, _about("The port to serve the API of one box on; 0 takes a free one")] = 6443
     pod_cidr: Annotated[str, _about("Addresses for VMs on the Pod network of one box")] = "10.99.0.0/24"
     emulation: Annotated[Emulation, _about("What guests run on: auto tries whether KVM works; kvm; tcg")] = "auto"
-    node_name: Annotated[str, _about("The name of this node", "the host's name")] = ""
+    node_name: Annotated[
+        str, _about("The name of this node", "the host's name; on one box that of its first start")
+    ] = ""
     kubeconfig: Annotated[str, _about("The cluster that roles work for when they run apart", "$KUBECONFIG")] = ""
     node_kubeconfig: Annotated[
         str, _about("The kubelet's own kubeconfig, for a handler without one: it speaks as its node", "none")

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from kvedge import __version__
-from kvedge.api.api_service import ApiRole
+from kvedge.api.api_service import ApiOptions, ApiRole
 from kvedge.controller.cluster_config import ClusterConfig
 from kvedge.controller.controller_service import ControllerRole
 from kvedge.handler.handler_service import HandlerConfig, HandlerRole
@@ -32,6 +32,7 @@ from kvedge.standalone.apiserver.authorizer_rules import AGENTS, APIS, CONTROLLE
 from kvedge.standalone.apiserver.log_source import LogRequest, LogSource, NoLog
 from kvedge.standalone.apiserver.object_store_file import StoreError
 from kvedge.standalone.box_lock import BoxLock
+from kvedge.standalone.box_node import NodeName, node_name
 from kvedge.standalone.drop_ins.drop_in_loop import DropInLoop, Teller
 from kvedge.standalone.drop_ins.image_drop_ins import ImageDropIns
 from kvedge.standalone.drop_ins.manifest_drop_ins import ManifestDropIns
@@ -47,6 +48,7 @@ def standalone_services(settings: Settings) -> list[Service]:
     box = _Box(settings)
     return [
         BoxLock(settings.data_path),
+        NodeName(settings.state_path, box.node, settings.node_name),
         _Server(box),
         _Later("node agent", box.make_agent),
         _Later("api", box.make_api),
@@ -62,7 +64,7 @@ class _Box:
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
-        self.node = settings.effective_node_name
+        self.node = node_name(settings.state_path, settings.effective_node_name)
         self.logs = _Logs()
         config = ApiServerConfig(settings.data_path, settings.bind, settings.port, self.node)
         self.server = EmbeddedApi(config, self.logs)
@@ -102,7 +104,9 @@ class _Box:
 
     def make_api(self) -> Service:
         """Admission and subresources."""
-        return ApiRole(self.kubeconfig("api", API_USER, APIS), self.settings.api_address)
+        # By the name that stays: under another one, the address of before would go on being asked.
+        options = ApiOptions(instance=self.node)
+        return ApiRole(self.kubeconfig("api", API_USER, APIS), self.settings.api_address, options)
 
     def make_handler(self) -> Service:
         """This node's handler."""
