@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from kvedge.network.address_plan import gateway_address, parse_cidr
+from kvedge.network.binding_state import SMALLEST_IPV6_MTU
 from kvedge.network.dhcp_plan import parse_mac
 from kvedge.network.errors import OverlapError
 from kvedge.network.link_types import Address, Link, Route
@@ -36,6 +37,8 @@ from kvedge.network.steps import (
 
 DEFAULT_ROUTE: Final = "0.0.0.0/0"
 DEFAULT_MTU: Final = 1500
+# 0.0.0.0/1 and 128.0.0.0/1 are the default route of a VPN that leaves the other one in place.
+_LONGEST_DEFAULT: Final = 1
 IP_FORWARD: Final = "ipv4/ip_forward"
 MARK: Final = "kvedge"
 POD_INTERFACE: Final = "eth0"
@@ -126,11 +129,20 @@ def our_ports(config: NodeNetworkConfig, links: Iterable[Link]) -> list[Link]:
 
 
 def check_overlap(config: NodeNetworkConfig, seen: NodeSeen) -> None:
-    """Raises OverlapError when the Pod CIDR is in use on this host by anything that is not our bridge."""
+    """Raises OverlapError when the Pod CIDR is in use on this host by anything that is not our bridge.
+
+    Not once the bridge is there: its VMs have their addresses, and a VPN may come and go. Nor for routes that are the
+    default route in pieces, as VPNs have them: the bridge's own is longer.
+    """
     wanted = parse_cidr(config.cidr)
+    if _has_gateway(config, seen):
+        return
     names = {link.index: link.name for link in seen.links}
     used = [(f"{each.address}/{each.prefix_length}", each.link) for each in seen.addresses if each.version == 4]
-    used += [(route.destination, route.link) for route in seen.routes if route.destination != DEFAULT_ROUTE]
+    routes = [
+        route for route in seen.routes if IPv4Network(route.destination, strict=False).prefixlen > _LONGEST_DEFAULT
+    ]
+    used += [(route.destination, route.link) for route in routes]
     for network, index in used:
         name = names.get(index, "several links")
         if name != config.bridge and wanted.overlaps(IPv4Network(network, strict=False)):
@@ -142,12 +154,19 @@ def check_overlap(config: NodeNetworkConfig, seen: NodeSeen) -> None:
 
 
 def mtu_for(config: NodeNetworkConfig, seen: NodeSeen) -> int:
-    """The configured MTU, else that of the default route's link: guests' packets need no fragmenting on the way."""
+    """The configured MTU, else that of the default route's link: guests' packets need no fragmenting on the way.
+
+    While there is no default route, what the bridge has; and never more than a Pod has that is on it: what is larger
+    would be lost between the two.
+    """
     if config.mtu:
         return config.mtu
     defaults = [route for route in seen.routes if route.destination == DEFAULT_ROUTE]
     outside = min(defaults, key=lambda route: route.metric).link if defaults else 0
-    return next((link.mtu for link in seen.links if link.index == outside), DEFAULT_MTU)
+    bridge = seen.link(config.bridge)
+    kept = bridge.mtu if bridge is not None else DEFAULT_MTU
+    found = next((link.mtu for link in seen.links if link.index == outside), kept)
+    return min([found, *(port.mtu for port in our_ports(config, seen.links))])
 
 
 def plan_node_network(config: NodeNetworkConfig, seen: NodeSeen) -> list[Step]:
@@ -163,7 +182,7 @@ def plan_node_network(config: NodeNetworkConfig, seen: NodeSeen) -> list[Step]:
     if bridge is None or ip_forward_before(bridge) is None:
         # Written down before it is changed.
         steps.append(SetLink(config.bridge, alias=f"{MARK} ip_forward={_original_ip_forward(config, seen)}"))
-    if seen.ipv6:
+    if seen.ipv6 and mtu >= SMALLEST_IPV6_MTU:
         steps.append(SetSysctl(f"ipv6/conf/{config.bridge}/disable_ipv6", "1"))
     steps += _address_steps(config, seen, bridge)
     steps += [
@@ -175,6 +194,11 @@ def plan_node_network(config: NodeNetworkConfig, seen: NodeSeen) -> list[Step]:
     if seen.ip_forward != "1":
         steps.append(SetSysctl(IP_FORWARD, "1"))
     return steps
+
+
+def _has_gateway(config: NodeNetworkConfig, seen: NodeSeen) -> bool:
+    bridge, gateway = seen.link(config.bridge), gateway_address(config.cidr)
+    return bridge is not None and any(each.link == bridge.index and each.address == gateway for each in seen.addresses)
 
 
 def _address_steps(config: NodeNetworkConfig, seen: NodeSeen, bridge: Link | None) -> list[Step]:
@@ -221,11 +245,13 @@ def plan_port(
     if port is not None and not whole:
         steps.append(DeleteLink(attachment.port))
         port = None
+    # What the node network was given.
+    wanted = bridge.mtu if bridge is not None else mtu_for(config, seen)
+    mtu = port.mtu if port is not None else wanted
     if port is None:
-        # What the node network was given.
-        mtu = bridge.mtu if bridge is not None else mtu_for(config, seen)
         steps.append(AddVeth(attachment.port, POD_INTERFACE, netns, attachment.mac, mtu))
-    if seen.ipv6:
+    # The kernel has no settings of IPv6 for a link that is too small for it.
+    if seen.ipv6 and mtu >= SMALLEST_IPV6_MTU:
         steps.append(SetSysctl(f"ipv6/conf/{attachment.port}/disable_ipv6", "1"))
     stale = [each for each in attachments_of(config, [port] if port else []) if each != attachment]
     if port is None or port.alias != attachment.alias:

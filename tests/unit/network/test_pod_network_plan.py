@@ -154,6 +154,50 @@ def test_our_own_bridge_does_not_overlap_with_itself() -> None:
     ensure(model)
 
 
+def test_a_vpns_default_route_in_pieces_is_no_overlap() -> None:
+    model = host()
+    model.routes += [Route(half, "", model.link("eno1").index) for half in ("0.0.0.0/1", "128.0.0.0/1")]
+    ensure(model)
+
+
+def test_what_comes_into_the_range_later_keeps_no_bridge_from_being_served() -> None:
+    model = host()
+    model.routes.append(Route("10.0.0.0/8", "", model.link("eno1").index))
+    with pytest.raises(OverlapError):
+        ensure(model)
+    model.routes.pop()
+    ensure(model)
+    model.routes.append(Route("10.0.0.0/8", "", model.link("eno1").index))
+    ensure(model)
+
+
+@pytest.mark.parametrize("mtu", [1200, 1279, 1280])
+def test_a_way_out_that_is_too_small_for_ipv6_is_one(mtu: int) -> None:
+    model = host()
+    model.apply(SetLink("eno1", mtu=mtu))
+    ensure(model)
+    attach(model)
+    ensure(model)
+    attach(model)
+    assert (model.link("kvedge0").mtu, model.link(POD.port).mtu) == (mtu, mtu)
+
+
+def test_without_a_way_out_the_bridge_keeps_its_mtu_and_with_a_wider_one_that_of_its_pods() -> None:
+    model = host()
+    ensure(model)
+    default = model.routes.pop()
+    ensure(model)
+    assert model.link("kvedge0").mtu == 1400
+    attach(model)
+    model.routes.append(default)
+    model.apply(SetLink("eno1", mtu=9000))
+    ensure(model)
+    assert model.link("kvedge0").mtu == 1400
+    model.apply(DeleteLink(POD.port))
+    ensure(model)
+    assert model.link("kvedge0").mtu == 9000
+
+
 def test_a_second_instance_with_the_same_range_is_refused() -> None:
     model = host()
     ensure(model)
