@@ -24,9 +24,13 @@ def pod_interfaces(vmi: VirtualMachineInstance) -> list[tuple[int, Interface]]:
 
 
 def interface_mac(vmi: VirtualMachineInstance, interface: Interface) -> str:
-    """The guest's MAC: as asked for, else derived from the VM, or from the VMI that has none."""
-    if interface.mac_address:
-        return interface.mac_address.lower().replace("-", ":")
+    """The guest's MAC: as asked for, else the one it has, else derived from the VM, or from the VMI that has none.
+
+    It has one that follows from another owner when a VM has taken over a VMI that ran already.
+    """
+    known = (each.mac for each in vmi.status.interfaces if each.name == interface.name and each.mac)
+    if given := interface.mac_address or next(known, ""):
+        return given.lower().replace("-", ":")
     owner = vmi.metadata.controller_reference()
     return guest_mac(owner.uid if owner is not None else vmi.metadata.uid, interface.name)
 

@@ -13,7 +13,7 @@ from kvedge.network.ipv6_plan import Ipv6Lease
 from kvedge.resources.codec import decode
 from kvedge.resources.guest_nics import interface_mac, pod_interfaces
 from kvedge.resources.identity import guest_mac
-from kvedge.resources.vmi import VirtualMachineInstance
+from kvedge.resources.vmi import InterfaceStatus, VirtualMachineInstance
 
 
 def vmi(interface: dict[str, object] | None = None, owner: str | None = None, **spec: object) -> VirtualMachineInstance:
@@ -43,6 +43,18 @@ def test_a_mac_belongs_to_the_vm_and_not_to_its_run() -> None:
     assert interface_mac(found, found.spec.domain.devices.interfaces[0]) == guest_mac("vm-uid", "default")
     alone = vmi()
     assert interface_mac(alone, alone.spec.domain.devices.interfaces[0]) == guest_mac("vmi-uid", "default")
+
+
+def test_a_guest_keeps_its_mac_when_a_vm_takes_it_over() -> None:
+    alone, taken_over = vmi(), vmi(owner="vm-uid")
+    mac = interface_mac(alone, alone.spec.domain.devices.interfaces[0])
+    taken_over.status.interfaces = [InterfaceStatus(name="other", mac="52:54:00:00:00:01"), InterfaceStatus(mac=mac)]
+    interface = taken_over.spec.domain.devices.interfaces[0]
+    assert interface_mac(taken_over, interface) == guest_mac("vm-uid", "default")
+    taken_over.status.interfaces.append(InterfaceStatus(name="default", mac=mac))
+    assert interface_mac(taken_over, interface) == mac
+    interface.mac_address = "52:54:00:AA:BB:CC"
+    assert interface_mac(taken_over, interface) == "52:54:00:aa:bb:cc"
 
 
 def test_the_host_name_is_the_one_asked_for_or_the_first_part_of_the_name() -> None:
