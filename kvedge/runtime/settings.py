@@ -59,7 +59,9 @@ class Settings(msgspec.Struct, rename="kebab", forbid_unknown_fields=True, froze
     ] = ""
     kubelet_dir: Annotated[
         str,
-        _about("The kubelet's directory, which some distributions move", "/var/lib/kubelet; on one box in data-dir"),
+        _about(
+            "The directory of a cluster's kubelet, which some distributions move; not for one box", "/var/lib/kubelet"
+        ),
     ] = ""
     containerd_socket: Annotated[
         str, _about("The socket of a node's containerd, for `kvedge install`", "the distribution's or the kubelet's")
