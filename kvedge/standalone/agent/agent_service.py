@@ -126,7 +126,7 @@ class NodeAgent:
         self._pods = LocalPods(config.pods)
         self._pod_informer = Informer(client, Pod)
         self._node_informer = Informer(client, Node)
-        self._addresses = PodAddresses(client, config.pod_cidr)
+        self._addresses = PodAddresses(client, config.pod_cidr, self._pods.addresses)
         self._cgroups = pod_cgroups(config.instance)
         self._devices = DeviceManager(config.kubelet / "device-plugins", self._devices_changed)
         self._notes: list[str] = []

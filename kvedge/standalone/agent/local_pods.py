@@ -106,6 +106,11 @@ class LocalPods:
         with self._lock:
             return frozenset(self._pods)
 
+    def addresses(self) -> frozenset[str]:
+        """Addresses that Pods of this node have, whoever they belong to by now."""
+        with self._lock:
+            return frozenset(local.record.address for local in self._pods.values() if local.record.address)
+
     def predecessor(self, local: LocalPod) -> str:
         """A Pod of the same VM of which something may still run, by name; empty when there is none."""
         with self._lock:

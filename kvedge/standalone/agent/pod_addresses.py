@@ -9,6 +9,8 @@ from __future__ import annotations
 import logging
 import queue
 import threading
+from collections.abc import Callable
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
@@ -71,9 +73,11 @@ class VirtualMachineInstanceHead(KubeStruct, kw_only=True):
 class PodAddresses:
     """All addresses of a Pod CIDR; safe for several threads."""
 
-    def __init__(self, client: KubeClient, cidr: str) -> None:
+    def __init__(self, client: KubeClient, cidr: str, in_use: Callable[[], AbstractSet[str]]) -> None:
+        """`in_use()` gives the addresses of the Pods that are here: a VM that was deleted may have left its guest."""
         self._client = client
         self._cidr = cidr
+        self._in_use = in_use
         self._objects: Informer[IpAddress] = Informer(client, IpAddress, label_selector=f"{MANAGED_BY}={MANAGER}")
         self._vms = Informer(client, VirtualMachineHead)
         self._vmis = Informer(client, VirtualMachineInstanceHead)
@@ -147,14 +151,14 @@ class PodAddresses:
             known = self._of(owner.uid)
             if known is not None:
                 return known
-            taken = {item.metadata.name for item in self._objects.list()}
+            taken = {item.metadata.name for item in self._objects.list()} | self._in_use()
             while True:
                 try:
                     address = plan_address(self._cidr, taken)
                 except AddressesExhaustedError:
                     if not self._sweep():
                         raise
-                    taken = {item.metadata.name for item in self._client.list(IpAddress)}
+                    taken = {item.metadata.name for item in self._client.list(IpAddress)} | self._in_use()
                     continue
                 try:
                     self._objects.observe(self._client.create(_object(address, owner)))
@@ -166,6 +170,8 @@ class PodAddresses:
 
     def release_next(self, seconds: float) -> bool:
         """Wait for an owner to be deleted and give its address back; False when none was within that time.
+
+        One that a Pod still has is left to :meth:`sweep`.
 
         Raises:
             KubeError: when the API cannot be asked; :meth:`sweep` finds the address later.
@@ -180,7 +186,7 @@ class PodAddresses:
         return True
 
     def sweep(self) -> None:
-        """Give back the addresses whose owners are deleted, seen or not.
+        """Give back the addresses whose owners are deleted, seen or not, and which no Pod has any more.
 
         Raises:
             KubeError: when the API cannot be asked.
@@ -189,17 +195,19 @@ class PodAddresses:
             self._sweep()
 
     def _sweep(self) -> bool:
-        freed = [item for item in self._objects.list() if not self._is_owned(item)]
-        self._release(freed)
-        return bool(freed)
+        return self._release([item for item in self._objects.list() if not self._is_owned(item)])
 
-    def _release(self, freed: list[IpAddress]) -> None:
+    def _release(self, unowned: list[IpAddress]) -> bool:
+        """Give back those that no Pod has; whether there were any."""
+        in_use = self._in_use()
+        freed = [item for item in unowned if item.metadata.name not in in_use]
         for item in freed:
             try:
                 self._client.delete(IpAddress, "", item.metadata.name, Preconditions(uid=item.metadata.uid))
             except NotFound:
                 continue
             log.info("address given back", extra={"facts": {"address": item.metadata.name}})
+        return bool(freed)
 
     def _owner_changed(
         self,

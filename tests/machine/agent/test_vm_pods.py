@@ -107,7 +107,7 @@ def test_a_deleted_vm_gives_its_address_back_and_no_other_s(made: Box) -> None:
     address = _run(made, kept, 1).status.pod_ip
     other = _run(made, gone, 2).status.pod_ip
     made.client.request("DELETE", f"{_NAMESPACED}/virtualmachines/gone")
-    addresses = PodAddresses(made.client, made.config.pod_cidr)
+    addresses = PodAddresses(made.client, made.config.pod_cidr, frozenset)
     addresses.start()
     try:
         assert addresses.wait_synced(5)
@@ -117,6 +117,17 @@ def test_a_deleted_vm_gives_its_address_back_and_no_other_s(made: Box) -> None:
 
     assert [item.metadata.name for item in made.client.list(IpAddress)] == [address]
     assert other != address
+
+
+def test_a_guest_that_outlives_its_vm_shares_its_address_with_no_other(made: Box) -> None:
+    vm = _vm(made, "orphaned")
+    made.client.create(_launcher(_vmi(made, vm, "vmi"), "run"))
+    address = made.in_phase("run", "Running").status.pod_ip
+    made.client.request("DELETE", f"{_NAMESPACED}/virtualmachines/orphaned?propagationPolicy=Orphan")
+    made.create("next", "sleep 1000")
+
+    assert made.in_phase("next", "Running").status.pod_ip != address
+    assert address in [item.metadata.name for item in made.client.list(IpAddress)]
 
 
 def test_a_range_that_is_used_up_is_said_and_goes_on_when_an_address_is_free(made: Box) -> None:

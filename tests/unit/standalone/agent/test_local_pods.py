@@ -48,6 +48,17 @@ def test_two_pods_of_one_name_are_told_apart_by_uid(tmp_path: Path) -> None:
     assert pods.named(Key("ns", "p")) == [two]
 
 
+def test_an_address_is_in_use_until_its_pod_is_forgotten(tmp_path: Path) -> None:
+    pods = LocalPods(tmp_path)
+    taken = _take_on(pods, "p", uid(1), "vm")
+    taken.released = True
+    pods.take_on(_pod("host", uid(2)), new_record(_pod("host", uid(2))))
+
+    assert pods.addresses() == {"10.0.0.2"}
+    pods.forget(uid(1))
+    assert pods.addresses() == frozenset()
+
+
 def test_only_one_pod_of_a_vm_gets_its_turn(tmp_path: Path) -> None:
     pods = LocalPods(tmp_path)
     first, second = _take_on(pods, "a", uid(1), "vm"), _take_on(pods, "b", uid(2), "vm")

@@ -51,7 +51,7 @@ def owner(path: Path, *scripts: Script, group: str = "kubevirt.io") -> tuple[Add
     with scripted_api(*scripts) as api:
         client = KubeClient.from_kubeconfig(api.write_kubeconfig(path / "kubeconfig"))
         try:
-            found = PodAddresses(client, "10.0.0.0/24").owner_of(pod)
+            found = PodAddresses(client, "10.0.0.0/24", frozenset).owner_of(pod)
         finally:
             client.close()
     return found, [request.path.partition("/namespaces/")[2] for request in api.requests]
