@@ -125,7 +125,7 @@ class Installation:
             from_digest=facts.installed_digest,
             to_digest=facts.source_digest,
             to_version=__version__,
-            begun=self._begun(facts.source_digest),
+            begun=self._begun(facts),
         )
         try:
             self.layout.pending.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -136,11 +136,12 @@ class Installation:
             raise InstallError(f"{what}\n{self._go_back()}") from error
         carry_out([Remove(self.layout.pending)], self.progress)
 
-    def _begun(self, digest: str) -> str:
-        """When the upgrade to this program began: now, unless it was cut short, and the program may have run since."""
+    def _begun(self, facts: InstallFacts) -> str:
+        """When the upgrade began: now, unless one was cut short after its program was put in place: it may have run."""
         before = self._pending()
-        is_same = before is not None and before.to_digest == digest and before.begun
-        return before.begun if before is not None and is_same else f"{datetime.now(UTC):{_MOMENT}}"
+        if before is None or not before.begun or facts.installed_digest != facts.source_digest:
+            return f"{datetime.now(UTC):{_MOMENT}}"
+        return before.begun
 
     def _go_back(self) -> str:
         """Put the program before back; says how that went."""
