@@ -46,6 +46,7 @@ from kvedge.standalone.agent.pod_probes import PodProbes
 from kvedge.standalone.agent.pod_record import PodRecordError
 from kvedge.standalone.agent.pod_steps import PodSteps
 from kvedge.standalone.agent.probe_questions import ask
+from kvedge.standalone.agent.resolv_conf_keeper import ResolvConfKeeper
 from kvedge.standalone.agent.scheduler_loop import SchedulerLoop
 from kvedge.standalone.agent.systemd_scopes import pod_cgroups
 from kvedge.standalone.apiserver.log_source import LogRequest
@@ -124,6 +125,7 @@ class NodeAgent:
         self._scheduler_events = EventRecorder(client, "default-scheduler")
         self._starter = ContainerStarter()
         self._pods = LocalPods(config.pods)
+        self._resolv_confs = ResolvConfKeeper(self._pods)
         self._pod_informer = Informer(client, Pod)
         self._node_informer = Informer(client, Node)
         self._addresses = PodAddresses(client, config.pod_cidr, self._pods.addresses)
@@ -171,6 +173,7 @@ class NodeAgent:
             if part is not None:
                 part.stop()
         self._keeper.stop()
+        self._resolv_confs.stop()
         self._starter.stop()
         if self._sweeper is not None:
             self._sweeper.join(_STOP_SECONDS)
@@ -188,6 +191,7 @@ class NodeAgent:
             self._watch,
             self._probes,
             self._keeper,
+            self._resolv_confs,
         )
         if why := next((why for part in parts if part is not None and (why := part.failure())), None):
             return why
@@ -245,6 +249,7 @@ class NodeAgent:
         if not all(wait(_SYNC_SECONDS) for wait in synced):
             raise ServiceError(self.name, f"the API at {self._client.host} did not list Pods and Nodes in time")
         self._keeper.start()
+        self._resolv_confs.start()
         pod_loop.watch.start()
         pod_loop.probes.start()
         pod_loop.loop.start()

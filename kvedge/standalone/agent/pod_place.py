@@ -15,6 +15,7 @@ from typing import Final
 from kvedge.kube.errors import NotFound
 from kvedge.kube.kube_client import KubeClient
 from kvedge.network.errors import NetworkError
+from kvedge.network.host_resolver import host_resolv_conf
 from kvedge.network.pod_network import attach_pod, detach_pod
 from kvedge.network.pod_network_plan import NodeNetworkConfig
 from kvedge.resources.core import ConfigMap, Pod, Secret
@@ -25,7 +26,7 @@ from kvedge.standalone.agent.container_plan import PodPlace, hostname, pod_limit
 from kvedge.standalone.agent.container_state import write_whole
 from kvedge.standalone.agent.pod_remains import remove_pod_directory
 from kvedge.standalone.agent.pod_volumes import set_up_volumes
-from kvedge.standalone.agent.resolv_conf import host_resolv_conf, pod_resolv_conf
+from kvedge.standalone.agent.resolv_conf import pod_resolv_conf, refresh_resolv_conf
 
 _NETNS_DIRECTORY: Final = "/run/netns"
 
@@ -128,7 +129,9 @@ class Places:
             lines.append(f"{address}\t{name}")
         hosts = "".join(f"{line}\n" for line in lines)
         write_whole(files.hosts, hosts.encode())
-        write_whole(files.resolv, pod_resolv_conf(pod, host_resolv_conf()).encode())
+        # Never replaced: some of the Pod's containers may run already, and have this very file mounted.
+        files.resolv.touch()
+        refresh_resolv_conf(files.resolv, pod_resolv_conf(pod, host_resolv_conf()))
         for path in (files.hosts, files.resolv):
             path.chmod(0o644)
         for container in (*pod.spec.init_containers, *pod.spec.containers):

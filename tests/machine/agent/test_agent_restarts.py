@@ -55,6 +55,20 @@ def test_a_container_outlives_its_agent_and_is_taken_up_again(made: Box, number:
     assert not is_alive(pid)
 
 
+def test_a_container_reads_the_name_servers_that_the_next_agent_writes(made: Box) -> None:
+    made.start_agent()
+    dns = {"dns_policy": "None", "dns_config": {"nameservers": ["203.0.113.7"]}}
+    pod = made.client.create(shell_pod("asks", "trap 'exit 0' TERM; while true; do sleep 0.1; done", **dns))
+    inside = Path(f"/proc/{made.pid(made.in_phase('asks', 'Running'))}/root/etc/resolv.conf")
+    assert inside.read_text() == "nameserver 203.0.113.7\n"
+    made.stop_agent()
+    made.files(pod).resolv.write_text("nameserver 203.0.113.99\n")
+    assert inside.read_text() == "nameserver 203.0.113.99\n"
+
+    made.start_agent()
+    wait_until(lambda: inside.read_text() == "nameserver 203.0.113.7\n", "the new name server in the container")
+
+
 def test_an_adopted_pod_is_left_exactly_as_it_was(made: Box, tmp_path: Path) -> None:
     made.start_agent()
     made.client.create(_counted("same", tmp_path))

@@ -180,6 +180,13 @@ def test_a_pod_s_own_servers_come_first_and_alone_when_it_says_so() -> None:
     assert pod_resolv_conf(pod(dns_config=many), _HOST).count("nameserver") == 3
 
 
+def test_servers_that_a_pod_cannot_reach_take_no_place_of_others() -> None:
+    host = "nameserver 2001:db8::1\nnameserver 2001:db8::2\nnameserver fe80::1%eth0\nnameserver 192.0.2.1\n"
+
+    assert pod_resolv_conf(pod(), host) == "nameserver 192.0.2.1\n"
+    assert pod_resolv_conf(pod(host_network=True), host).count("2001:db8::") == 2
+
+
 def test_a_host_without_a_resolver_gives_an_empty_file() -> None:
     assert pod_resolv_conf(pod(), "") == ""
 
