@@ -271,7 +271,7 @@ def _network(facts: HostFacts, options: DoctorOptions) -> Iterator[Finding]:
     if facts.resolvers:
         yield Finding("dns", Level.OK, ", ".join(facts.resolvers))
     else:
-        yield Finding("dns", Level.INFO, "no name server in /etc/resolv.conf: guests are told none")
+        yield Finding("dns", Level.INFO, "no name server in /etc/resolv.conf: guests are told none until there is one")
 
 
 def _clock(facts: HostFacts, options: DoctorOptions) -> Iterator[Finding]:

@@ -13,7 +13,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from ipaddress import ip_address
 from pathlib import Path
-from typing import IO, Final
+from typing import Final
 
 from kvedge.handler.held_process import HeldProcess
 from kvedge.handler.vmi_status import GuestNic
@@ -22,6 +22,7 @@ from kvedge.network.binding_state import is_link_local
 from kvedge.network.bound_interface import BoundInterface
 from kvedge.network.bridge_binding import bind_pod_interface
 from kvedge.network.errors import NetworkError
+from kvedge.network.host_resolver import LONGEST_RESOLV_CONF, host_resolv_conf
 from kvedge.network.router_socket import hand_router_socket, router_of
 from kvedge.resources.devices import Interface
 from kvedge.resources.guest_nics import interface_mac, nic_queues, pod_interfaces
@@ -30,12 +31,13 @@ from kvedge.resources.vmi import VirtualMachineInstance
 from kvedge.rpc.launcher_pb2 import DhcpLease, GuestInterface, Ipv6Lease, Route
 from kvedge.storage.beneath import open_regular
 
-# Long enough to be no load, short enough that a changed route or DNS server arrives within the hour. KubeVirt's 999
-# days mean never.
+# Long enough to be no load, short enough that a changed DNS server arrives within the hour. KubeVirt's 999 days mean
+# never.
 LEASE_SECONDS: Final = 3600
+# While there is no DNS server to tell, as where the node booted before its network was there: one is waited for.
+LEASE_SECONDS_WITHOUT_DNS: Final = 600
 _POD_INTERFACE: Final = "eth0"
 _RESOLV_CONF: Final = "etc/resolv.conf"
-_LONGEST_RESOLV_CONF: Final = 64 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +47,11 @@ class Resolver:
     nameservers: tuple[str, ...] = ()
     ipv6_nameservers: tuple[str, ...] = ()
     search: tuple[str, ...] = ()
+
+    @property
+    def has_nameservers(self) -> bool:
+        """Whether it names anybody to ask."""
+        return bool(self.nameservers or self.ipv6_nameservers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,13 +97,20 @@ class GuestNetwork:
     def __init__(self, state: Path) -> None:
         self._state = state
 
-    def prepare(self, vmi: VirtualMachineInstance, launcher: HeldProcess) -> list[PreparedNic]:
+    def resolver(self, launcher: HeldProcess) -> Resolver:
+        """Whom the guest of this launcher is to ask for names, now.
+
+        Raises:
+            NetworkError: when the launcher has ended.
+        """
+        return resolver_of(launcher)
+
+    def prepare(self, vmi: VirtualMachineInstance, launcher: HeldProcess, resolver: Resolver) -> list[PreparedNic]:
         """Make bridge and tap for each interface; what is there already stays as it is.
 
         Raises:
             NetworkError: when the kernel refused or the namespace is not as it was left.
         """
-        resolver = resolver_of(launcher)
         with _network_of(launcher) as netns:
             return [self._prepare(vmi, index, item, netns, resolver) for index, item in pod_interfaces(vmi)]
 
@@ -200,7 +214,7 @@ def _lease(vmi: VirtualMachineInstance, interface: Interface, bound: BoundInterf
         tftp_server=options.tftp_server_name if options else "",
         boot_file=options.boot_file_name if options else "",
         private_options={item.option: item.value for item in options.private_options} if options else {},
-        lease_seconds=LEASE_SECONDS,
+        lease_seconds=LEASE_SECONDS if resolver.has_nameservers else LEASE_SECONDS_WITHOUT_DNS,
     )
 
 
@@ -234,26 +248,21 @@ def _network_of(launcher: HeldProcess) -> Iterator[int]:
 
 
 def resolver_of(launcher: HeldProcess) -> Resolver:
-    """What the Pod's resolv.conf says, else the host's: an image of a Pod need not have one."""
-    return parse_resolv_conf(_resolv_conf_of(launcher) or _own_resolv_conf())
+    """What the Pod's resolv.conf says, else the host's: an image of a Pod need not have one.
+
+    Raises:
+        NetworkError: when the launcher has ended.
+    """
+    return parse_resolv_conf(_resolv_conf_of(launcher) or host_resolv_conf())
 
 
 def _resolv_conf_of(launcher: HeldProcess) -> str:
     try:
         # No link is followed: the Pod's own would lead elsewhere in the Pod at best.
         with launcher.root() as root, open(open_regular(root, _RESOLV_CONF), "rb") as file:
-            return _beginning(file)
+            return file.read(LONGEST_RESOLV_CONF).decode(errors="replace")
+    except ProcessLookupError as error:
+        # The host's name servers are not its Pod's.
+        raise NetworkError("cannot read the resolv.conf of the launcher's Pod", why=str(error.strerror)) from error
     except OSError:
         return ""
-
-
-def _own_resolv_conf() -> str:
-    try:
-        with open(f"/{_RESOLV_CONF}", "rb") as file:
-            return _beginning(file)
-    except OSError:
-        return ""
-
-
-def _beginning(file: IO[bytes]) -> str:
-    return file.read(_LONGEST_RESOLV_CONF).decode(errors="replace")

@@ -9,21 +9,21 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
 import grpc
 
 from kvedge.handler.domain_outcome import ALIVE, phase_of
-from kvedge.handler.guest_network import GuestNetwork, PreparedNic
+from kvedge.handler.guest_network import GuestNetwork, PreparedNic, Resolver
 from kvedge.handler.held_process import HeldProcess
 from kvedge.handler.last_word import read_last_word
 from kvedge.handler.launcher_connections import Key, LauncherCallError, LauncherConnections
 from kvedge.handler.launcher_remains import runs_here
 from kvedge.handler.mac_conflicts import check_macs
 from kvedge.handler.pod_errors import PodNotReady
-from kvedge.handler.sync_plan import UNRESPONSIVE_SECONDS, LauncherView, Step, SyncPlan, plan_sync
+from kvedge.handler.sync_plan import RESOLVER_SECONDS, UNRESPONSIVE_SECONDS, LauncherView, Step, SyncPlan, plan_sync
 from kvedge.handler.vmi_status import GuestNic, Observation, SyncFailure, status_patch
 from kvedge.kube.errors import Conflict, NotFound
 from kvedge.kube.events import EventRecorder
@@ -61,6 +61,9 @@ class _Remembered:
     # On the monotonic clock.
     began: float
     nics: tuple[GuestNic, ...] = ()
+    # What the guest was told of name servers, and when that was last compared; None while it is to be told anew.
+    resolver: Resolver | None = None
+    resolver_seen: float = 0.0
     failure: SyncFailure | None = None
     troubles: set[str] = field(default_factory=set)
     started_told: bool = False
@@ -96,6 +99,7 @@ class SyncLoop:
             return None
         memory = self._remembered(key, vmi)
         view = self._view(key, vmi, memory)
+        view = replace(view, outdated=view.synced and self._is_outdated(key, memory))
         plan = plan_sync(vmi, self.node, view, self._ending_seconds(vmi, view, memory))
         failure_phase = self._carry_out(key, vmi, view, plan, memory)
         if Step.FORGET in plan.steps:
@@ -115,6 +119,23 @@ class SyncLoop:
             # The patch changed what the next decision is made from.
             return Again(0.0)
         return Again(plan.again) if plan.again is not None else None
+
+    def _is_outdated(self, key: Key, memory: _Remembered) -> bool:
+        """Whether the guest would be told of other name servers now; compared once in a while."""
+        now = self.clock.monotonic()
+        if memory.resolver is None or now - memory.resolver_seen < RESOLVER_SECONDS:
+            return memory.resolver is None
+        memory.resolver_seen = now
+        try:
+            with self.connections.launcher(key) as launcher:
+                found = self.network.resolver(launcher)
+        except (LauncherCallError, NetworkError):
+            # It has just ended, which is told by another way.
+            return False
+        # A node without network has no name servers: its guests keep those that they had, as it will have them again.
+        if found.has_nameservers and found != memory.resolver:
+            memory.resolver = None
+        return memory.resolver is None
 
     def _ending_seconds(self, vmi: VirtualMachineInstance, view: LauncherView, memory: _Remembered) -> float:
         if vmi.metadata.deletion_timestamp is None or not view.connected:
@@ -213,12 +234,14 @@ class SyncLoop:
         if known is None or known.state == DOMAIN_STATE_ABSENT:
             # A guest that runs is served as it is.
             check_macs(vmi, self.vmis.list())
-        prepared: list[PreparedNic] = self.network.prepare(vmi, launcher)
+        resolver = self.network.resolver(launcher)
+        prepared: list[PreparedNic] = self.network.prepare(vmi, launcher, resolver)
         memory.nics = tuple(item.nic for item in prepared)
         request = launcher_pb2.SyncRequest(
             vmi_json=encode_json(vmi), interfaces=[item.message for item in prepared], options=self.options()
         )
         status: launcher_pb2.DomainStatus = self.connections.call(key, "Sync", request, _SYNC_SECONDS)
+        memory.resolver, memory.resolver_seen = resolver, self.clock.monotonic()
         self._finish_network(vmi, launcher, prepared, memory)
         return status
 

@@ -25,6 +25,8 @@ STARTING_SECONDS = 240.0
 CONNECT_SECONDS = 1.0
 # And one that is silent by then: each time all processes of the host are looked at.
 SILENT_SECONDS = 5.0
+# How often it is asked whether a guest is to be told of other name servers; it learns of them when it renews its lease.
+RESOLVER_SECONDS = 60.0
 
 
 class Step(Enum):
@@ -45,6 +47,8 @@ class LauncherView:
     connected: bool = False
     # The present connection has been given the VMI and its interfaces.
     synced: bool = False
+    # Its guest would be told of other name servers by now.
+    outdated: bool = False
     # Of the program that it runs, which may be older than this handler.
     version: str = ""
     status: DomainStatus | None = None
@@ -92,7 +96,8 @@ def plan_sync(
         return SyncPlan(phase=phase_of(vmi, launcher.status), reason=launcher.status.message)
     if vmi.metadata.deletion_timestamp is not None:
         return _plan_end(vmi, launcher, launcher.status, ending_seconds)
-    return SyncPlan(() if launcher.synced else (Step.SYNC,), phase_of(vmi, launcher.status))
+    is_served = launcher.synced and not launcher.outdated
+    return SyncPlan(() if is_served else (Step.SYNC,), phase_of(vmi, launcher.status), again=RESOLVER_SECONDS)
 
 
 def _plan_without_launcher(vmi: VirtualMachineInstance, launcher: LauncherView) -> SyncPlan:

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from kvedge.handler.guest_network import GuestNetwork, resolver_of
+from kvedge.handler.guest_network import GuestNetwork, Resolver, resolver_of
 from kvedge.handler.held_process import HeldProcess, identity_of
 from kvedge.handler.launcher_connections import LauncherCallError, LauncherConnections
 from kvedge.handler.launcher_socket import Unexpected, hold_listener, open_socket, volume_directory
@@ -161,7 +161,9 @@ def test_a_launcher_that_ends_before_its_network_is_made_is_tried_again_later(po
         numbered_process(launcher.pid, other.monitor_pid()),
         pytest.raises(NetworkError, match=f"network of the launcher's Pod: process {launcher.pid} has ended"),
     ):
-        network.prepare(vmi(), launcher)
+        network.prepare(vmi(), launcher, Resolver())
+    with numbered_process(launcher.pid, other.monitor_pid()), pytest.raises(NetworkError, match=r"resolv\.conf"):
+        network.resolver(launcher)
     assert network.known() == set()
     assert links_of(other) == before != []
 

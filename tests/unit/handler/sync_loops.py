@@ -1,4 +1,4 @@
-"""A sync loop of one node, whose collaborators a test gives; time stands still."""
+"""A sync loop of one node, whose collaborators a test gives; time stands still, or is the test's."""
 
 from __future__ import annotations
 
@@ -18,7 +18,13 @@ Patch = Callable[[object, str, str, MergePatch], VirtualMachineInstance]
 
 
 def a_sync_loop(
-    *, vmis: object, connections: object, network: object, patch: Patch, said: list[tuple[str, str]]
+    *,
+    vmis: object,
+    connections: object,
+    network: object,
+    patch: Patch,
+    said: list[tuple[str, str]],
+    monotonic: Callable[[], float] = lambda: 1.0,
 ) -> Any:
     """A loop that writes with `patch`, and adds each event's reason and text to `said`."""
     return SyncLoop(
@@ -31,5 +37,5 @@ def a_sync_loop(
         options=pb.NodeOptions,
         kubelet=Path("/nowhere"),
         node=NODE,
-        clock=SimpleNamespace(now=lambda: datetime(2026, 5, 1, tzinfo=UTC), monotonic=lambda: 1.0),  # type: ignore[arg-type]
+        clock=SimpleNamespace(now=lambda: datetime(2026, 5, 1, tzinfo=UTC), monotonic=monotonic),  # type: ignore[arg-type]
     )

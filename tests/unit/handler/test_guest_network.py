@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from kvedge.handler.guest_network import hostname, interface_message, parse_resolv_conf, search_of
+from kvedge.handler.guest_network import (
+    LEASE_SECONDS,
+    LEASE_SECONDS_WITHOUT_DNS,
+    hostname,
+    interface_message,
+    parse_resolv_conf,
+    search_of,
+)
 from kvedge.launcher.dhcp_responders import ipv6_lease_of
 from kvedge.launcher.launcher_errors import BadRequest
 from kvedge.network.bound_interface import BoundInterface, GuestIpv6
@@ -138,6 +145,24 @@ def test_a_vms_subdomain_is_searched_first(subdomain: str, search: str, expected
     assert search_of(found, resolver)[0] == expected
     assert set(resolver.search) <= set(search_of(found, resolver))
     assert len(search_of(found, resolver)) == len(set(search_of(found, resolver)))
+
+
+@pytest.mark.parametrize(
+    ("resolv_conf", "seconds"),
+    [
+        ("nameserver 10.0.0.1\n", LEASE_SECONDS),
+        ("nameserver fd00::53\n", LEASE_SECONDS),
+        ("nameserver 127.0.0.53\n", LEASE_SECONDS_WITHOUT_DNS),
+        ("", LEASE_SECONDS_WITHOUT_DNS),
+    ],
+    ids=["one", "one of IPv6", "the stub of another", "none"],
+)
+def test_a_guest_that_is_told_no_name_server_asks_again_sooner(resolv_conf: str, seconds: int) -> None:
+    found = vmi()
+    bound = BoundInterface(tap="tap0", bridge="k6t-eth0", mac="02:00:00:00:00:01", mtu=1500, address="10.99.0.5")
+    interface = found.spec.domain.devices.interfaces[0]
+    message = interface_message(found, interface, bound, parse_resolv_conf(resolv_conf))
+    assert message.dhcp.lease_seconds == seconds
 
 
 def test_without_an_address_nobody_answers_dhcp() -> None:

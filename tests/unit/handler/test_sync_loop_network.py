@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from kvedge.handler.guest_network import PreparedNic
-from kvedge.handler.sync_plan import LauncherView
+from kvedge.handler.guest_network import PreparedNic, Resolver
+from kvedge.handler.sync_plan import RESOLVER_SECONDS, LauncherView
 from kvedge.handler.vmi_status import GuestNic
 from kvedge.kube.patches import MergePatch
 from kvedge.network.errors import MacInUseError, NetworkError, UnsuitablePodError
@@ -20,6 +20,10 @@ from kvedge.rpc import launcher_pb2 as pb
 from tests.unit.handler.sync_loops import NODE, a_sync_loop
 
 SHORTFALL = "the CNI gave the Pod's eth0 no address: nobody answers the guest's DHCP"
+
+NOWHERE = Resolver()
+HOME = Resolver(nameservers=("192.0.2.1",), search=("lan",))
+ELSEWHERE = Resolver(nameservers=("198.51.100.1",))
 
 
 def vmi(name: str = "web", created: str = "2026-01-02T00:00:00Z", phase: str = "Scheduled") -> VirtualMachineInstance:
@@ -70,9 +74,17 @@ class FakeNetwork:
     router_failure: NetworkError | None = None
     shortfalls: tuple[str, ...] = ()
     prepared: int = 0
+    now: Resolver | NetworkError = NOWHERE
+    told: list[Resolver] = field(default_factory=list)
 
-    def prepare(self, *_: object) -> list[PreparedNic]:
+    def resolver(self, _: object) -> Resolver:
+        if isinstance(self.now, NetworkError):
+            raise self.now
+        return self.now
+
+    def prepare(self, _vmi: object, _launcher: object, resolver: Resolver) -> list[PreparedNic]:
         self.prepared += 1
+        self.told.append(resolver)
         if self.failure is not None:
             raise self.failure
         nic = GuestNic("default", "52:54:00:00:00:01", (), "eth0")
@@ -92,11 +104,17 @@ class Scene:
     vmis: list[VirtualMachineInstance] = field(default_factory=lambda: [vmi()])
     said: list[tuple[str, str]] = field(default_factory=list)
     written: list[JsonObject] = field(default_factory=list)
+    seconds: float = 1.0
+    loop: Any = None
 
-    def run(self) -> None:
-        """One pass over the VMI named web."""
-        key = ("shop", "web")
-        loop = a_sync_loop(
+    def run(self, later: float = 0.0) -> None:
+        """One pass over the VMI named web, so many seconds after the one before."""
+        self.seconds += later
+        self.loop = self.loop or self._loop()
+        self.loop.reconcile(("shop", "web"))
+
+    def _loop(self) -> Any:
+        return a_sync_loop(
             vmis=SimpleNamespace(
                 get=lambda *_: next(item for item in self.vmis if item.metadata.name == "web"),
                 list=lambda: self.vmis,
@@ -106,8 +124,8 @@ class Scene:
             network=self.network,
             patch=self._patch,
             said=self.said,
+            monotonic=lambda: self.seconds,
         )
-        loop.reconcile(key)
 
     def _patch(self, _kind: object, _namespace: str, _name: str, patch: MergePatch) -> VirtualMachineInstance:
         self.written.append(patch.body)
@@ -168,6 +186,46 @@ def test_a_mac_in_use_is_a_network_error_that_a_later_try_may_cure() -> None:
     scene = Scene(FakeNetwork(failure=MacInUseError("cannot give the guest its MAC")))
     scene.run()
     assert "phase" not in scene.status()
+
+
+def told_after(first: Resolver, then: Resolver | NetworkError) -> list[Resolver]:
+    """What a guest is told that starts with one resolver, and then has another."""
+    scene = Scene(FakeNetwork(now=first))
+    scene.run()
+    scene.network.now = then
+    scene.run(RESOLVER_SECONDS / 2)
+    assert scene.network.told == [first]
+    scene.run(RESOLVER_SECONDS / 2)
+    scene.run(RESOLVER_SECONDS)
+    return scene.network.told
+
+
+def test_a_guest_that_runs_is_told_of_other_name_servers_within_the_minute() -> None:
+    assert told_after(NOWHERE, HOME) == [NOWHERE, HOME]
+    assert told_after(HOME, ELSEWHERE) == [HOME, ELSEWHERE]
+
+
+def test_a_guest_keeps_its_name_servers_while_the_node_has_none() -> None:
+    assert told_after(HOME, Resolver(search=("lan",))) == [HOME]
+
+
+def test_the_same_name_servers_are_no_news() -> None:
+    assert told_after(HOME, Resolver(("192.0.2.1",), (), ("lan",))) == [HOME]
+
+
+def test_a_launcher_that_has_ended_has_no_name_servers_to_compare() -> None:
+    assert told_after(HOME, NetworkError("cannot read")) == [HOME]
+
+
+def test_telling_a_guest_of_other_name_servers_is_tried_until_it_is_done() -> None:
+    scene = Scene(FakeNetwork(now=HOME))
+    scene.run()
+    scene.network.now, scene.network.failure = ELSEWHERE, NetworkError("cannot bind")
+    scene.run(RESOLVER_SECONDS)
+    scene.network.now, scene.network.failure = HOME, None
+    scene.run(3.0)
+    scene.run(3.0)
+    assert scene.network.told == [HOME, ELSEWHERE, HOME]
 
 
 class SilentConnections(FakeConnections):

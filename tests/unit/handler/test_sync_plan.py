@@ -6,6 +6,7 @@ import pytest
 
 from kvedge.handler.sync_plan import (
     CONNECT_SECONDS,
+    RESOLVER_SECONDS,
     SILENT_SECONDS,
     STARTING_SECONDS,
     UNRESPONSIVE_SECONDS,
@@ -69,9 +70,14 @@ def test_a_launcher_that_came_back_under_a_running_guest_is_given_its_interfaces
     assert (plan.steps, plan.phase) == ((Step.SYNC,), "Running")
 
 
-def test_a_running_guest_needs_nothing() -> None:
+def test_a_running_guest_needs_nothing_but_a_look_at_its_name_servers_now_and_then() -> None:
     plan = plan_sync(vmi("Running"), NODE, launcher(pb.DOMAIN_STATE_RUNNING, synced=True))
-    assert (plan.steps, plan.phase, plan.again) == ((), "Running", None)
+    assert (plan.steps, plan.phase, plan.again) == ((), "Running", RESOLVER_SECONDS)
+
+
+def test_a_running_guest_is_told_of_other_name_servers() -> None:
+    plan = plan_sync(vmi("Running"), NODE, launcher(pb.DOMAIN_STATE_RUNNING, synced=True, outdated=True))
+    assert (plan.steps, plan.phase) == ((Step.SYNC,), "Running")
 
 
 @pytest.mark.parametrize(
