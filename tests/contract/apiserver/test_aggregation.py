@@ -179,7 +179,7 @@ def test_no_body_becomes_a_request_of_somebody_else(
     for body in (packed(packed(b"", 60000)[:12], 600), b"\r\n" * 300 + smuggled):
         head = f"GET {_BASE} HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n"
         head += f"Content-Encoding: {encoding}\r\n" if body.startswith(b"\x1f") else ""
-        with contextlib.closing(mallory.secure(2.0)) as connection:
+        with contextlib.closing(mallory.secure(10.0)) as connection:
             connection.sendall(f"{head}\r\n".encode() + body)
             received(connection)
     assert ("GET", _BASE, "mallory") in _HEARD
