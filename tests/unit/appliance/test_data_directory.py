@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-import socket
+import stat
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -45,8 +45,8 @@ def data(tmp_path: Path) -> Path:
     fill(tmp_path / "data", *OURS)
     (tmp_path / "data/launcher").symlink_to("nowhere")
     (tmp_path / "data/kubelet/device-plugins").mkdir()
-    with socket.socket(socket.AF_UNIX) as listening:
-        listening.bind(str(tmp_path / "data/kubelet/device-plugins/kubelet.sock"))
+    # Made without binding: the path of a socket must be short.
+    os.mknod(tmp_path / "data/kubelet/device-plugins/kubelet.sock", stat.S_IFSOCK | 0o600)
     return tmp_path / "data"
 
 
