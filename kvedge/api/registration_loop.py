@@ -18,8 +18,15 @@ from kvedge.api.policy_manifest import GROUP_VERSION
 from kvedge.api.policy_rules import judges_by_policies, without_policies
 from kvedge.api.presence_loop import Presence
 from kvedge.api.registration_manifest import Document, Endpoint, documents, endpoint_slice, service
-from kvedge.api.registration_plan import is_ready, newer_serves, plan_beside_newer, plan_write, release_of
-from kvedge.kube.errors import AlreadyExists, KubeError, NotFound
+from kvedge.api.registration_plan import (
+    Plan,
+    is_ready,
+    newer_serves,
+    plan_beside_newer,
+    plan_forward,
+    plan_write,
+)
+from kvedge.kube.errors import AlreadyExists, Conflict, KubeError, NotFound
 from kvedge.kube.kube_client import KubeClient
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.core import ConfigMap
@@ -31,6 +38,9 @@ log = logging.getLogger(__name__)
 
 _PODS: Final = f"/api/v1/namespaces/{SYSTEM_NAMESPACE}/pods"
 _CRDS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+
+# How often one document is tried while others write it too; the next round tries again.
+_WRITES: Final = 4
 
 
 class Registration:
@@ -72,9 +82,7 @@ class Registration:
         """
         for document in crds():
             document["metadata"]["annotations"] = {VERSION: __version__}
-            there = self._read(f"{_CRDS}/{document['metadata']['name']}")
-            if there is None or release_of(there) <= release_of(document):
-                self._write(Document(_CRDS, document), there)
+            self._write(Document(_CRDS, document), plan_forward)
 
     def write(self, ca_bundle: bytes) -> None:
         """Everything else.
@@ -105,7 +113,7 @@ class Registration:
 
     def _write_released(self, document: Document, *, is_older: bool) -> None:
         beside_newer = is_older and VERSION in (document.body["metadata"].get("annotations") or {})
-        self._write(document, self._read(document.path), beside_newer=beside_newer)
+        self._write(document, plan_beside_newer if beside_newer else plan_write)
 
     def _read(self, path: str) -> JsonObject | None:
         try:
@@ -114,16 +122,24 @@ class Registration:
             return None
         return found
 
-    def _write(self, document: Document, there: JsonObject | None, *, beside_newer: bool = False) -> None:
-        planned = (plan_beside_newer if beside_newer else plan_write)(document.body, there)
-        if planned is None:
-            return
-        log.info("registered", extra={"facts": {"kind": document.body["kind"], "name": document.name}})
-        if there is not None:
-            self._client.request("PUT", document.path, planned)
-            return
-        try:
+    def _write(self, document: Document, plan: Plan) -> None:
+        for attempt in range(1, _WRITES + 1):
+            there = self._read(document.path)
+            planned = plan(document.body, there)
+            if planned is None:
+                return
+            try:
+                self._send(document, there, planned)
+            except (AlreadyExists, Conflict, NotFound):
+                # Another instance, or the API server, which writes to what it serves, was faster: compare once more.
+                if attempt == _WRITES:
+                    raise
+            else:
+                log.info("registered", extra={"facts": {"kind": document.body["kind"], "name": document.name}})
+                return
+
+    def _send(self, document: Document, there: JsonObject | None, planned: JsonObject) -> None:
+        if there is None:
             self._client.request("POST", document.collection, planned)
-        except AlreadyExists:
-            # Another instance was faster; what it wrote is compared in the next round.
-            return
+        else:
+            self._client.request("PUT", document.path, planned)

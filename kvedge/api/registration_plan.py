@@ -8,11 +8,14 @@ newest one's documents count as long as it serves, and the older ones' again whe
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, TypeAlias
 
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.names import VERSION
+
+# What to write, from what should be there and what is there; None when nothing is to be done.
+Plan: TypeAlias = Callable[[JsonObject, "JsonObject | None"], "JsonObject | None"]
 
 
 def plan_write(wanted: JsonObject, there: JsonObject | None) -> JsonObject | None:
@@ -37,6 +40,13 @@ def plan_beside_newer(wanted: JsonObject, there: JsonObject | None) -> JsonObjec
     for holder in _trusting(trusted):
         holder["caBundle"] = bundle
     return None if trusted == there else trusted
+
+
+def plan_forward(wanted: JsonObject, there: JsonObject | None) -> JsonObject | None:
+    """As :func:`plan_write`, but what a later release has written stays, whether that release serves or not."""
+    if there is not None and release_of(there) > release_of(wanted):
+        return None
+    return plan_write(wanted, there)
 
 
 def newer_serves(others: Iterable[JsonObject], own: JsonObject) -> bool:

@@ -21,7 +21,8 @@ from kvedge.handler.node_manifest import NodeCapabilities
 from kvedge.handler.node_platform import NodePlatform
 from kvedge.handler.version_gate import VersionGate
 from kvedge.kube.configuration_follower import ConfigurationFollower
-from kvedge.kube.errors import AlreadyExists
+from kvedge.kube.errors import AlreadyExists, Conflict
+from kvedge.kube.kube_client import KubeClient
 from kvedge.kube.patches import MergePatch
 from kvedge.resources.core import Namespace, Node
 from kvedge.resources.kubevirt import KubeVirt
@@ -147,3 +148,46 @@ def test_kinds_go_forward_only_while_servers_of_two_versions_write_them(
     # As it was, for the tests that follow.
     written_by("0.0.1", "all")
     ours.write_crds()
+
+
+class OvertakenClient:
+    """A client after whose first reads of an object somebody else writes to it."""
+
+    def __init__(self, client: KubeClient, path: str, times: int) -> None:
+        self._client = client
+        self._path = path
+        self.left = times
+        self.hurried = client.hurried
+
+    def request(self, verb: str, path: str, *args: Any, **options: Any) -> Any:
+        answer = self._client.request(verb, path, *args, **options)
+        if verb == "GET" and path == self._path and self.left:
+            self.left -= 1
+            body = {"metadata": {"annotations": {"test/by-another": str(self.left)}}}
+            self._client.request("PATCH", path, body, None, "application/merge-patch+json")
+        return answer
+
+
+@pytest.mark.parametrize(("times", "written"), [(2, True), (9, False)])
+def test_kinds_are_compared_again_when_somebody_else_was_faster(
+    server: EitherServer, times: int, written: bool
+) -> None:
+    path = f"{_CRDS}/kubevirts.kubevirt.io"
+    body = {"metadata": {"annotations": {VERSION: "0.0.1"}}}
+    server.admin.request("PATCH", path, body, None, "application/merge-patch+json")
+    client = OvertakenClient(server.admin, path, times)
+    ours = Registration(cast("KubeClient", client), Endpoint("192.0.2.1", 8443, "other"))
+    with contextlib.nullcontext() if written else pytest.raises(Conflict):
+        ours.write_crds()
+    annotations = server.admin.request("GET", path)["metadata"]["annotations"]
+    assert annotations["test/by-another"] == str(client.left)
+    assert annotations[VERSION] == (OWN if written else "0.0.1")
+    # As it was, for the tests that follow; the API server's own loops may be faster than we, too.
+    wait_until(lambda: written_whole(server), "the kinds as they were")
+
+
+def written_whole(server: EitherServer) -> bool:
+    with contextlib.suppress(Conflict):
+        Registration(server.admin, Endpoint("192.0.2.1", 8443, "other")).write_crds()
+        return True
+    return False

@@ -12,7 +12,7 @@ from kvedge.api import registration_manifest as manifest
 from kvedge.api.controller_restriction_manifest import controller_restriction
 from kvedge.api.node_restriction_manifest import node_restriction
 from kvedge.api.registration_manifest import Endpoint
-from kvedge.api.registration_plan import newer_serves, plan_beside_newer, plan_write
+from kvedge.api.registration_plan import newer_serves, plan_beside_newer, plan_forward, plan_write
 from kvedge.resources.names import VERSION
 
 ENDPOINT = Endpoint("192.0.2.7", 8443, "node1")
@@ -172,6 +172,17 @@ def test_beside_a_newer_one_only_whom_to_trust_is_written(document: dict[str, An
     written = plan_beside_newer(renewed.body, theirs)
     assert written is not None
     assert written == released(renewed.body, "9.9.9", theirs=True)
+
+
+@pytest.mark.parametrize(
+    ("version", "written"), [("0.0.9", True), ("0.1.0", True), ("0.10.0", False)], ids=["older", "same", "later"]
+)
+def test_kinds_of_a_later_release_stay_and_all_others_are_replaced(version: str, written: bool) -> None:
+    wanted = released({"metadata": {"name": "a"}, "spec": {"scope": "Namespaced"}}, "0.1.0")
+    assert plan_forward(wanted, None) == wanted
+    theirs = released({"metadata": {"name": "a"}, "spec": {"scope": "Cluster", "more": 1}}, version)
+    replaced = {**wanted, "spec": {"scope": "Namespaced", "more": 1}}
+    assert plan_forward(wanted, theirs) == (replaced if written else None)
 
 
 def test_what_has_nobody_to_trust_is_left_to_the_newer_one() -> None:
