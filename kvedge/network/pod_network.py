@@ -34,6 +34,7 @@ from kvedge.network.pod_network_plan import (
     attachment_for,
     attachments_of,
     our_ports,
+    overlaps_of,
     plan_detaching,
     plan_inside,
     plan_node_network,
@@ -48,11 +49,13 @@ from kvedge.network.sysctls import read_sysctl
 @dataclass(frozen=True)
 class NodeNetwork:
     """A working node network. `blockers` names foreign filters (`family/table/chain`) that drop forwarded packets by
-    policy: what guests send to the outside gets no further than these unless somebody allows it there."""
+    policy: what guests send to the outside gets no further than these unless somebody allows it there. `overlaps`
+    names what else on this host has addresses of the Pod CIDR (`10.0.0.0/8 of tun0`)."""
 
     bridge: str
     gateway: str
     blockers: tuple[str, ...]
+    overlaps: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -67,10 +70,11 @@ class Ours:
 def ensure_node_network(config: NodeNetworkConfig) -> NodeNetwork:
     """Makes bridge, gateway address, NAT and anti-spoofing; raises OverlapError when --pod-cidr is in use here."""
     with Links() as links:
-        _apply(links, plan_node_network(config, _look(links)))
+        seen = _look(links)
+        _apply(links, plan_node_network(config, seen))
     chains = [(family, chain) for family in ("ip", "inet") for chain in _forward_chains(family)]
     blockers = tuple(f"{family}/{table}/{name}" for family, (table, name) in chains)
-    return NodeNetwork(config.bridge, gateway_address(config.cidr), blockers)
+    return NodeNetwork(config.bridge, gateway_address(config.cidr), blockers, tuple(overlaps_of(config, seen)))
 
 
 def remove_node_network(config: NodeNetworkConfig) -> None:

@@ -131,26 +131,45 @@ def our_ports(config: NodeNetworkConfig, links: Iterable[Link]) -> list[Link]:
 def check_overlap(config: NodeNetworkConfig, seen: NodeSeen) -> None:
     """Raises OverlapError when the Pod CIDR is in use on this host by anything that is not our bridge.
 
-    Not once the bridge is there: its VMs have their addresses, and a VPN may come and go. Nor for routes that are the
-    default route in pieces, as VPNs have them: the bridge's own is longer.
+    Not once Pods live here: they have their addresses, and a VPN may come and go. Nor for a route that is wider than
+    the Pod CIDR: it takes no packet from the bridge's own, which is longer.
     """
-    wanted = parse_cidr(config.cidr)
-    if _has_gateway(config, seen):
+    if _is_in_service(config, seen):
         return
-    names = {link.index: link.name for link in seen.links}
-    used = [(f"{each.address}/{each.prefix_length}", each.link) for each in seen.addresses if each.version == 4]
-    routes = [
-        route for route in seen.routes if IPv4Network(route.destination, strict=False).prefixlen > _LONGEST_DEFAULT
-    ]
-    used += [(route.destination, route.link) for route in routes]
-    for network, index in used:
-        name = names.get(index, "several links")
-        if name != config.bridge and wanted.overlaps(IPv4Network(network, strict=False)):
+    length = parse_cidr(config.cidr).prefixlen
+    for network, name, is_address in _overlaps(config, seen):
+        if is_address or IPv4Network(network, strict=False).prefixlen >= length:
             raise OverlapError(
                 f"--pod-cidr {config.cidr} overlaps",
                 subject=f"{network} of {name}",
                 remedy="give another --pod-cidr, one that neither this host nor its network uses",
             )
+
+
+def overlaps_of(config: NodeNetworkConfig, seen: NodeSeen) -> list[str]:
+    """What else on this host has addresses of the Pod CIDR, which are out of somebody's reach."""
+    found = {f"{IPv4Network(network, strict=False)} of {name}" for network, name, _ in _overlaps(config, seen)}
+    return sorted(found)
+
+
+def _overlaps(config: NodeNetworkConfig, seen: NodeSeen) -> list[tuple[str, str, bool]]:
+    """(network, link, whether it is an address); the default route, also in pieces as VPNs have it, is none."""
+    wanted = parse_cidr(config.cidr)
+    names = {link.index: link.name for link in seen.links}
+    used = [(f"{each.address}/{each.prefix_length}", each.link, True) for each in seen.addresses if each.version == 4]
+    used += [(route.destination, route.link, False) for route in seen.routes if not _is_default(route)]
+    named = [(network, names.get(index, "several links"), is_address) for network, index, is_address in used]
+    return [each for each in named if each[1] != config.bridge and wanted.overlaps(IPv4Network(each[0], strict=False))]
+
+
+def _is_default(route: Route) -> bool:
+    return int(route.destination.partition("/")[2]) <= _LONGEST_DEFAULT
+
+
+def _is_in_service(config: NodeNetworkConfig, seen: NodeSeen) -> bool:
+    bridge, gateway = seen.link(config.bridge), gateway_address(config.cidr)
+    has_gateway = any(bridge and each.link == bridge.index and each.address == gateway for each in seen.addresses)
+    return has_gateway or bool(our_ports(config, seen.links))
 
 
 def mtu_for(config: NodeNetworkConfig, seen: NodeSeen) -> int:
@@ -194,11 +213,6 @@ def plan_node_network(config: NodeNetworkConfig, seen: NodeSeen) -> list[Step]:
     if seen.ip_forward != "1":
         steps.append(SetSysctl(IP_FORWARD, "1"))
     return steps
-
-
-def _has_gateway(config: NodeNetworkConfig, seen: NodeSeen) -> bool:
-    bridge, gateway = seen.link(config.bridge), gateway_address(config.cidr)
-    return bridge is not None and any(each.link == bridge.index and each.address == gateway for each in seen.addresses)
 
 
 def _address_steps(config: NodeNetworkConfig, seen: NodeSeen, bridge: Link | None) -> list[Step]:

@@ -229,6 +229,8 @@ class NodeAgent:
         ]
         for note in self._notes:
             log.warning("the way to the outside is blocked", extra={"facts": {"note": note}})
+        for overlap in network.overlaps:
+            log.warning("the VMs' addresses are in use elsewhere too", extra={"facts": {"overlap": overlap}})
         self._starter.prepare()
         for recorder in (self._events, self._scheduler_events):
             recorder.start()

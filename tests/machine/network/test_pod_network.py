@@ -299,6 +299,19 @@ def test_a_range_that_this_host_uses_is_refused_and_nothing_is_made() -> None:
 
 
 @on_a_host_of_its_own
+def test_a_vpns_routes_keep_no_box_from_starting_and_are_named() -> None:
+    config = node_config()
+    with Links() as links:
+        for wide in ("0.0.0.0/1", "128.0.0.0/1", "10.0.0.0/8"):
+            links.add_route(wide, "192.0.2.1", "uplink")
+    with node_network(config):
+        assert ensure_node_network(config).overlaps == ("10.0.0.0/8 of uplink",)
+        with Links() as links:
+            links.add_route(config.cidr, "192.0.2.1", "uplink", 50)
+        assert ensure_node_network(config).overlaps == ("10.0.0.0/8 of uplink", f"{config.cidr} of uplink")
+
+
+@on_a_host_of_its_own
 def test_foreign_filters_that_drop_forwarded_packets_are_named() -> None:
     config = node_config()
     table = f"{config.table}_foreign"

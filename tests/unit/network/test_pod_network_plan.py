@@ -17,6 +17,7 @@ from kvedge.network.pod_network_plan import (
     attachment_for,
     attachments_of,
     mtu_for,
+    overlaps_of,
     plan_detaching,
     plan_inside,
     plan_node_network,
@@ -160,15 +161,36 @@ def test_a_vpns_default_route_in_pieces_is_no_overlap() -> None:
     ensure(model)
 
 
+def test_a_route_that_is_wider_than_the_range_is_named_and_refused_by_nobody() -> None:
+    model = host()
+    model.routes.append(Route("10.0.0.0/8", "192.0.2.9", model.link("eno1").index))
+    ensure(model)
+    assert overlaps_of(CONFIG, model.seen_by_node()) == ["10.0.0.0/8 of eno1"]
+
+
+def test_a_neighbour_whose_network_is_wider_than_the_range_is_one() -> None:
+    model = host()
+    model._add_address(model.link("eno1"), "10.0.0.5", 8)
+    with pytest.raises(OverlapError, match=r"10\.0\.0\.5/8 of eno1"):
+        ensure(model)
+
+
 def test_what_comes_into_the_range_later_keeps_no_bridge_from_being_served() -> None:
     model = host()
-    model.routes.append(Route("10.0.0.0/8", "", model.link("eno1").index))
+    later = Route("10.99.0.0/24", "192.0.2.9", model.link("eno1").index)
+    model.routes.append(later)
     with pytest.raises(OverlapError):
         ensure(model)
     model.routes.pop()
     ensure(model)
-    model.routes.append(Route("10.0.0.0/8", "", model.link("eno1").index))
+    assert overlaps_of(CONFIG, model.seen_by_node()) == []
+    model.routes.append(later)
     ensure(model)
+    assert overlaps_of(CONFIG, model.seen_by_node()) == ["10.99.0.0/24 of eno1"]
+    attach(model)
+    model.apply(DeleteLink("kvedge0"))
+    ensure(model)
+    assert model.link("kvedge0").up
 
 
 @pytest.mark.parametrize("mtu", [1200, 1279, 1280])
