@@ -10,8 +10,9 @@ from __future__ import annotations
 import errno
 import os
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final
@@ -80,17 +81,22 @@ class Links:
 
     def list_routes(self) -> list[Route]:
         """All unicast IPv4 routes of all tables."""
-        return self._list_routes(socket.AF_INET)
+        return self._list_routes(socket.AF_INET, _whole)
+
+    def list_hops(self) -> list[Route]:
+        """As :meth:`list_routes`, with a route over several links once for each of them."""
+        return self._list_routes(socket.AF_INET, _hops)
 
     def list_ipv6_routes(self) -> list[Route]:
         """All unicast IPv6 routes of all tables; none where the kernel has no IPv6."""
-        return self._list_routes(socket.AF_INET6)
+        return self._list_routes(socket.AF_INET6, _whole)
 
-    def _list_routes(self, family: int) -> list[Route]:
+    def _list_routes(self, family: int, read: Callable[[Any], list[Route]]) -> list[Route]:
         with _translated("cannot list routes"):
             found = whole_dump(lambda: list(self._socket.get_routes(family=family)))
             # A kernel without a family answers for those it has.
-            return [_route(item) for item in found if item["family"] == family and item["type"] == UNICAST]
+            of_family = [item for item in found if item["family"] == family and item["type"] == UNICAST]
+            return [route for item in of_family for route in read(item)]
 
     def list_own_macs(self) -> list[tuple[int, str]]:
         """(port, MAC) of what bridges take for their own ports' MACs, and keep for themselves."""
@@ -235,3 +241,15 @@ def _route(message: Any) -> Route:
         protocol=message["proto"],
         metric=message.get("priority") or 0,
     )
+
+
+def _whole(message: Any) -> list[Route]:
+    return [_route(message)]
+
+
+def _hops(message: Any) -> list[Route]:
+    route = _route(message)
+    several = [
+        replace(route, link=hop["oif"], gateway=hop.get("gateway") or "") for hop in message.get("multipath") or ()
+    ]
+    return several or [route]

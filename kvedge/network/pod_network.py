@@ -153,7 +153,7 @@ def _look(links: Links) -> NodeSeen:
     return NodeSeen(
         links=tuple(links.list_links()),
         addresses=tuple(links.list_addresses()),
-        routes=tuple(links.list_routes()),
+        routes=tuple(links.list_hops()),
         ip_forward=read_sysctl(IP_FORWARD) or "0",
         ipv6=read_sysctl("ipv6/conf/default/disable_ipv6") is not None,
     )

@@ -7,8 +7,9 @@ links themselves, as their alias: it lives exactly as long as they do, and nobod
 
 from __future__ import annotations
 
+import errno
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network
 from pathlib import Path
@@ -17,8 +18,8 @@ from typing import Final
 from kvedge.network.address_plan import gateway_address, parse_cidr
 from kvedge.network.binding_state import SMALLEST_IPV6_MTU
 from kvedge.network.dhcp_plan import parse_mac
-from kvedge.network.errors import OverlapError
-from kvedge.network.link_types import Address, Link, Route
+from kvedge.network.errors import NetworkError, OverlapError
+from kvedge.network.link_types import MAIN_TABLE, Address, Link, Route
 from kvedge.network.nft_rules import Family, Table
 from kvedge.network.port_rules import CLAIMED, keys_of, nat_table, port_table
 from kvedge.network.steps import (
@@ -173,23 +174,38 @@ def _is_in_service(config: NodeNetworkConfig, seen: NodeSeen) -> bool:
 
 
 def mtu_for(config: NodeNetworkConfig, seen: NodeSeen) -> int:
-    """The configured MTU, else that of the default route's link: guests' packets need no fragmenting on the way.
+    """The configured MTU, else the smallest of the links by which the host reaches the world, so that guests' packets
+    need no fragmenting on any way.
 
     While there is no default route, what the bridge has; and never more than a Pod has that is on it: what is larger
     would be lost between the two.
     """
-    if config.mtu:
-        return config.mtu
-    defaults = [route for route in seen.routes if route.destination == DEFAULT_ROUTE]
-    outside = min(defaults, key=lambda route: route.metric).link if defaults else 0
+    outside = {route.link for route in seen.routes if _is_default(route) and route.table == MAIN_TABLE}
     bridge = seen.link(config.bridge)
     kept = bridge.mtu if bridge is not None else DEFAULT_MTU
-    found = next((link.mtu for link in seen.links if link.index == outside), kept)
-    return min([found, *(port.mtu for port in our_ports(config, seen.links))])
+    wanted = config.mtu or min((link.mtu for link in seen.links if link.index in outside), default=kept)
+    return min([wanted, *(port.mtu for port in our_ports(config, seen.links))])
 
 
 def plan_node_network(config: NodeNetworkConfig, seen: NodeSeen) -> list[Step]:
-    """The steps to a working bridge with NAT; the tables are put anew each time, whole, with the present ports."""
+    """The steps to a working bridge with NAT when the agent starts: whatever an earlier version has left there, the
+    tables are put anew, whole, with the present ports, and the bridge is told its MTU."""
+    return [*_keeping_mtu(config, seen), *plan_healing(config, seen, whole=())]
+
+
+def _keeping_mtu(config: NodeNetworkConfig, seen: NodeSeen) -> list[Step]:
+    """Only an MTU that is changed is kept: one from the making, which is no change, is given up with the last port.
+
+    Smaller for an instant, as a larger one would lose what is not larger than it.
+    """
+    bridge, mtu = seen.link(config.bridge), mtu_for(config, seen)
+    if bridge is None or bridge.mtu != mtu or mtu == DEFAULT_MTU:
+        return []
+    return [SetLink(config.bridge, mtu=mtu - 1), SetLink(config.bridge, mtu=mtu)]
+
+
+def plan_healing(config: NodeNetworkConfig, seen: NodeSeen, whole: Collection[Table]) -> list[Step]:
+    """What of a node network is missing or has been undone; `whole` are those of `our_tables` that need nothing."""
     check_overlap(config, seen)
     bridge = seen.link(config.bridge)
     mac, mtu = stable_mac(config.bridge), mtu_for(config, seen)
@@ -204,14 +220,25 @@ def plan_node_network(config: NodeNetworkConfig, seen: NodeSeen) -> list[Step]:
     if seen.ipv6 and mtu >= SMALLEST_IPV6_MTU:
         steps.append(SetSysctl(f"ipv6/conf/{config.bridge}/disable_ipv6", "1"))
     steps += _address_steps(config, seen, bridge)
-    steps += [
-        ReplaceTable(nat_table(config.table, config.cidr, config.bridge)),
-        ReplaceTable(ports_of(config), all_keys(config, seen.links)),
-    ]
+    nat, ports = our_tables(config)
+    tables = (ReplaceTable(nat), ReplaceTable(ports, all_keys(config, seen.links)))
+    steps += [each for each in tables if each.table not in whole]
     if bridge is None or not bridge.up:
         steps.append(SetLink(config.bridge, up=True))
     if seen.ip_forward != "1":
         steps.append(SetSysctl(IP_FORWARD, "1"))
+    return [*steps, *_port_steps(config, seen, bridge)]
+
+
+def _port_steps(config: NodeNetworkConfig, seen: NodeSeen, bridge: Link | None) -> list[Step]:
+    """A bridge that was deleted has let go of its ports. Those whose attaching was cut short are not for here."""
+    steps: list[Step] = []
+    attached = {each.port for each in attachments_of(config, seen.links)}
+    for port in our_ports(config, seen.links):
+        if port.name in attached and (bridge is None or port.master != bridge.index):
+            steps.append(SetLink(port.name, master=config.bridge))
+        if port.name in attached and not port.up:
+            steps.append(SetLink(port.name, up=True))
     return steps
 
 
@@ -252,16 +279,18 @@ def plan_port(
 ) -> list[Step]:
     """The host's side of one Pod; `seen` need hold no more than the bridge and the Pod's port.
 
-    `whole`: the pair that is there really leads into that namespace.
+    `whole`: the pair that is there really leads into that namespace. Raises NetworkError when there is no bridge:
+    what it would have as its MTU is not known then.
     """
     port, bridge = seen.link(attachment.port), seen.link(config.bridge)
+    if bridge is None:
+        raise NetworkError("there is no bridge", subject=config.bridge, errno=errno.ENODEV)
     steps: list[Step] = []
     if port is not None and not whole:
         steps.append(DeleteLink(attachment.port))
         port = None
     # What the node network was given.
-    wanted = bridge.mtu if bridge is not None else mtu_for(config, seen)
-    mtu = port.mtu if port is not None else wanted
+    mtu = port.mtu if port is not None else bridge.mtu
     if port is None:
         steps.append(AddVeth(attachment.port, POD_INTERFACE, netns, attachment.mac, mtu))
     # The kernel has no settings of IPv6 for a link that is too small for it.
@@ -272,7 +301,7 @@ def plan_port(
         steps.append(SetLink(attachment.port, alias=attachment.alias))
     remove = stale[0].keys if stale else {}
     steps.append(ChangeElements(ports_of(config), add=attachment.keys, remove=remove))
-    if port is None or bridge is None or port.master != bridge.index:
+    if port is None or port.master != bridge.index:
         steps.append(SetLink(attachment.port, master=config.bridge))
     if port is None or not port.up:
         steps.append(SetLink(attachment.port, up=True))
@@ -307,6 +336,11 @@ def plan_detaching(config: NodeNetworkConfig, seen: NodeSeen, netns: str) -> lis
         *(ChangeElements(ports_of(config), remove=each.keys) for each in attachments_of(config, [port])),
         DeleteLink(port.name),
     ]
+
+
+def our_tables(config: NodeNetworkConfig) -> tuple[Table, Table]:
+    """Both tables of a node network."""
+    return nat_table(config.table, config.cidr, config.bridge), ports_of(config)
 
 
 def ports_of(config: NodeNetworkConfig) -> Table:

@@ -30,6 +30,7 @@ from kvedge.network.pod_network import (
 )
 from kvedge.network.pod_network_plan import NodeNetworkConfig, port_name, stable_mac
 from kvedge.network.steps import Step
+from kvedge.network.sysctls import read_sysctl
 from tests.machine.network.frames import BROADCAST, wire
 from tests.machine.network.own_host import UPLINK_NETWORK, host_state, on_a_host_of_its_own
 from tests.machine.network.pictures import ip_json, picture
@@ -272,6 +273,55 @@ def test_the_way_outs_mtu_is_every_pods_also_when_all_were_gone_in_between() -> 
                 # The kernel takes the pair away in its own time.
                 wait_until(lambda pod=pod: links.find(port_name(config.bridge, pod)) is None, "the port is gone", 20)
         assert found == [1400, 1400]
+
+
+@on_a_host_of_its_own
+def test_a_bridge_with_an_mtu_from_its_making_keeps_it_after_the_next_start() -> None:
+    config = node_config()
+    with Links() as links:
+        links.add(config.bridge, "bridge", mtu=1400)
+        with node_network(config):
+            pod = f"{config.netns_prefix}a"
+            attach_pod(config, pod, ADDRESSES[0], MACS[0])
+            detach_pod(config, pod)
+            wait_until(lambda: links.find(port_name(config.bridge, pod)) is None, "the port is gone", 20)
+            bridge = links.find(config.bridge)
+            assert bridge is not None
+            assert bridge.mtu == 1400
+
+
+@on_a_host_of_its_own
+@pytest.mark.parametrize("mtu", [1200, 1280])
+def test_a_way_out_about_as_small_as_ipv6_allows_is_one_and_may_grow(mtu: int) -> None:
+    with Links() as links:
+        links.set("uplink", mtu=mtu)
+        with node_network(node_config()) as config:
+            pod = f"{config.netns_prefix}a"
+            attach_pod(config, pod, ADDRESSES[0], MACS[0])
+            ensure_node_network(config)
+            assert ping(pod, GATEWAY)
+            detach_pod(config, pod)
+            wait_until(lambda: links.find(port_name(config.bridge, pod)) is None, "the port is gone", 20)
+            links.set("uplink", mtu=1400)
+            ensure_node_network(config)
+            bridge = links.find(config.bridge)
+            assert bridge is not None
+            assert bridge.mtu == 1400
+            assert read_sysctl(f"ipv6/conf/{config.bridge}/disable_ipv6") == "1"
+
+
+@on_a_host_of_its_own
+def test_the_smallest_of_several_ways_out_decides() -> None:
+    with node_network(node_config()) as config, Links() as links:
+        links.add("second", "bridge", mtu=1300)
+        links.add_address("second", "198.51.100.1", 24)
+        links.set("second", state="up")
+        several = ["nexthop", "via", "192.0.2.1", "dev", "uplink", "nexthop", "via", "198.51.100.2", "dev", "second"]
+        subprocess.run(["ip", "route", "replace", "default", *several], check=True)
+        ensure_node_network(config)
+        bridge = links.find(config.bridge)
+        assert bridge is not None
+        assert bridge.mtu == 1300
 
 
 @on_a_host_of_its_own

@@ -160,6 +160,9 @@ class NamespaceModel:
                 self.sysctls = {
                     key: value for key, value in self.sysctls.items() if f"ipv6/conf/{link.name}/" not in key
                 }
+            elif self.ipv6:
+                settings = {name.format(link.name): value for name, value in OF_LINKS.items()}
+                self.sysctls = settings | self.sysctls
         if step.alias is not None:
             link = replace(link, alias=step.alias)
         if step.master is not None:

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from kvedge.network.errors import OverlapError
+from kvedge.network.errors import NetworkError, OverlapError
 from kvedge.network.link_types import Route
 from kvedge.network.nft_rules import Family, port_address_key, port_mac_key
 from kvedge.network.pod_network_plan import (
+    DEFAULT_ROUTE,
     IP_FORWARD,
     Attachment,
     NodeNetworkConfig,
@@ -88,7 +89,8 @@ def test_a_working_node_network_only_has_its_tables_said_again() -> None:
     model = host()
     ensure(model)
     before = model.picture()
-    assert {type(step) for step in ensure(model)} <= {ReplaceTable, SetSysctl}
+    told_its_mtu = [SetLink("kvedge0", mtu=1399), SetLink("kvedge0", mtu=1400)]
+    assert {type(step) for step in ensure(model) if step not in told_its_mtu} <= {ReplaceTable, SetSysctl}
     assert model.picture() == before
 
 
@@ -218,6 +220,38 @@ def test_without_a_way_out_the_bridge_keeps_its_mtu_and_with_a_wider_one_that_of
     model.apply(DeleteLink(POD.port))
     ensure(model)
     assert model.link("kvedge0").mtu == 9000
+
+
+def test_the_smallest_way_out_decides_and_ways_of_other_tables_are_none() -> None:
+    model = host()
+    ensure(model)
+    for name, mtu, route in (
+        ("wwan0", 1380, Route(DEFAULT_ROUTE, "192.0.2.9", 0, metric=700)),
+        ("tun0", 1360, Route("128.0.0.0/1", "", 0)),
+        ("wg0", 1340, Route(DEFAULT_ROUTE, "", 0, table=51820)),
+        ("lan0", 1320, Route("172.20.0.0/16", "", 0)),
+    ):
+        link = model.add_link(name, "", mtu=mtu)
+        model.routes.append(replace(route, link=link.index))
+    assert mtu_for(CONFIG, model.seen_by_node()) == 1360
+    model.apply(DeleteLink("tun0"))
+    assert mtu_for(CONFIG, model.seen_by_node()) == 1380
+
+
+def test_a_bridge_that_an_earlier_kvedge_made_is_told_its_mtu_so_that_it_is_kept() -> None:
+    model = host()
+    ensure(model)
+    assert ensure(model)[:2] == [SetLink("kvedge0", mtu=1399), SetLink("kvedge0", mtu=1400)]
+    model.apply(SetLink("eno1", mtu=1500))
+    assert ensure(model)[0] == SetLink("kvedge0", mac=stable_mac("kvedge0"), mtu=1500)
+    assert not [step for step in ensure(model) if isinstance(step, SetLink)]
+
+
+def test_no_port_is_made_for_a_bridge_that_is_gone() -> None:
+    model = host()
+    with pytest.raises(NetworkError, match="kvedge0"):
+        attach(model)
+    assert len(model.links) == 1
 
 
 def test_a_second_instance_with_the_same_range_is_refused() -> None:
