@@ -19,6 +19,8 @@ from pyroute2.netlink.nfnetlink.nftsocket import (
     NFT_MSG_DELSETELEM,
     NFT_MSG_DELTABLE,
     NFT_MSG_GETCHAIN,
+    NFT_MSG_GETRULE,
+    NFT_MSG_GETSET,
     NFT_MSG_GETTABLE,
     NFT_MSG_NEWCHAIN,
     NFT_MSG_NEWRULE,
@@ -77,6 +79,19 @@ def list_base_chains(family: Family, hook: Hook) -> list[ForeignChain]:
             table, name = message.get_attr("NFTA_CHAIN_TABLE"), message.get_attr("NFTA_CHAIN_NAME")
             chains.append(ForeignChain(int(family), table, name, int(hook), policy == 0))
     return chains
+
+
+def is_whole(table: Table) -> bool:
+    """Whether the table is there with its sets and as many rules in its chains as it should have; the sets' keys are
+    not looked at."""
+    if table.name not in list_tables(table.family, table.name):
+        return False
+    sets = _dump(nft_set_msg, NFT_MSG_GETSET, table.family, {"NFTA_SET_TABLE": table.name})
+    rules = _dump(nft_rule_msg, NFT_MSG_GETRULE, table.family, {"NFTA_RULE_TABLE": table.name})
+    names = {each.get_attr("NFTA_SET_NAME") for each in sets if each.get_attr("NFTA_SET_TABLE") == table.name}
+    chains = [each.get_attr("NFTA_RULE_CHAIN") for each in rules if each.get_attr("NFTA_RULE_TABLE") == table.name]
+    has_rules = all(chains.count(chain.name) == len(chain.rules) for chain in table.chains)
+    return has_rules and names >= {each.name for each in table.sets}
 
 
 def replace_table(table: Table, elements: Mapping[str, Iterable[bytes]]) -> None:
@@ -235,10 +250,12 @@ def _commit(family: Family, subject: str, messages: Iterable[Message]) -> None:
         raise _refused("cannot reach nftables", subject, error.errno or 0) from error
 
 
-def _dump(kind: Any, number: int, family: Family) -> list[Message]:
+def _dump(kind: Any, number: int, family: Family, only: Mapping[str, Any] | None = None) -> list[Message]:
     async def ask() -> list[Message]:
+        question = kind()
+        question["attrs"] = list((only or {}).items())
         async with AsyncNFTSocket(nfgen_family=int(family)) as opened:
-            return [message async for message in await opened.request_get(kind(), number)]
+            return [message async for message in await opened.request_get(question, number)]
 
     try:
         return whole_dump(lambda: asyncio.run(ask()))

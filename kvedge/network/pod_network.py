@@ -8,7 +8,10 @@ may be repeated, and takes up where an earlier one was cut short.
 from __future__ import annotations
 
 import errno
+import threading
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from kvedge.network.address_plan import gateway_address
 from kvedge.network.apply_step import apply_step
@@ -24,7 +27,7 @@ from kvedge.network.netns import (
     release_run_directory,
     run_in_netns,
 )
-from kvedge.network.nft_edge import list_base_chains, list_tables
+from kvedge.network.nft_edge import is_whole, list_base_chains, list_tables
 from kvedge.network.nft_rules import Family, Hook
 from kvedge.network.pod_network_plan import (
     IP_FORWARD,
@@ -33,9 +36,12 @@ from kvedge.network.pod_network_plan import (
     NodeSeen,
     attachment_for,
     attachments_of,
+    describe,
     our_ports,
+    our_tables,
     overlaps_of,
     plan_detaching,
+    plan_healing,
     plan_inside,
     plan_node_network,
     plan_port,
@@ -45,17 +51,21 @@ from kvedge.network.pod_network_plan import (
 from kvedge.network.steps import Step
 from kvedge.network.sysctls import read_sysctl
 
+# A table is put back with the keys of the Pods that were seen: nobody is attached or detached between the two.
+_changing: Final = threading.Lock()
+
 
 @dataclass(frozen=True)
 class NodeNetwork:
     """A working node network. `blockers` names foreign filters (`family/table/chain`) that drop forwarded packets by
     policy: what guests send to the outside gets no further than these unless somebody allows it there. `overlaps`
-    names what else on this host has addresses of the Pod CIDR (`10.0.0.0/8 of tun0`)."""
+    names what else on this host has addresses of the Pod CIDR (`10.0.0.0/8 of tun0`), `healed` what was put back."""
 
     bridge: str
     gateway: str
     blockers: tuple[str, ...]
-    overlaps: tuple[str, ...] = ()
+    overlaps: tuple[str, ...]
+    healed: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -69,17 +79,35 @@ class Ours:
 
 def ensure_node_network(config: NodeNetworkConfig) -> NodeNetwork:
     """Makes bridge, gateway address, NAT and anti-spoofing; raises OverlapError when --pod-cidr is in use here."""
-    with Links() as links:
+    with _changing, Links() as links:
         seen = _look(links)
         _apply(links, plan_node_network(config, seen))
+    return _network(config, seen)
+
+
+def heal_node_network(config: NodeNetworkConfig) -> NodeNetwork:
+    """Puts back what somebody has undone since; cheap when that is nothing. Raises NetworkError."""
+    with _changing, Links() as links:
+        seen = _look(links)
+        steps = plan_healing(config, seen, [table for table in our_tables(config) if is_whole(table)])
+        _apply(links, steps)
+    return _network(config, seen, describe(steps))
+
+
+def _network(config: NodeNetworkConfig, seen: NodeSeen, healed: Sequence[str] = ()) -> NodeNetwork:
     chains = [(family, chain) for family in ("ip", "inet") for chain in _forward_chains(family)]
-    blockers = tuple(f"{family}/{table}/{name}" for family, (table, name) in chains)
-    return NodeNetwork(config.bridge, gateway_address(config.cidr), blockers, tuple(overlaps_of(config, seen)))
+    return NodeNetwork(
+        bridge=config.bridge,
+        gateway=gateway_address(config.cidr),
+        blockers=tuple(f"{family}/{table}/{name}" for family, (table, name) in chains),
+        overlaps=tuple(overlaps_of(config, seen)),
+        healed=tuple(healed),
+    )
 
 
 def remove_node_network(config: NodeNetworkConfig) -> None:
     """Removes all that is ours: ports, namespaces' names, bridge, tables; puts `ip_forward` back."""
-    with Links() as links:
+    with _changing, Links() as links:
         _apply(links, plan_removal(config, _look(links)))
     for name in list_netns(config.netns_prefix):
         delete_netns(name)
@@ -94,7 +122,7 @@ def attach_pod(config: NodeNetworkConfig, netns: str, address: str, mac: str | N
     """
     attachment = attachment_for(config, netns, address, mac)
     path = create_netns(netns)
-    with Links() as links:
+    with _changing, Links() as links:
         seen = _look_at(links, config.bridge, attachment.port)
         whole = _leads_into(seen, attachment)
         _apply(links, plan_port(config, seen, attachment, path, whole=whole))
@@ -111,13 +139,9 @@ def attach_pod(config: NodeNetworkConfig, netns: str, address: str, mac: str | N
 
 def detach_pod(config: NodeNetworkConfig, netns: str) -> None:
     """Takes the Pod off the bridge and removes its namespace's name; nothing when it is gone already."""
-    with Links() as links:
-        try:
-            _apply(links, plan_detaching(config, _look_at(links, port_name(config.bridge, netns)), netns))
-        except NetworkError as error:
-            # The namespace's last process may have ended meanwhile, and its end of the pair with it.
-            if error.errno not in (errno.ENOENT, errno.ENODEV):
-                raise
+    with _changing, Links() as links:
+        for step in plan_detaching(config, _look_at(links, port_name(config.bridge, netns)), netns):
+            _apply_unless_gone(links, step)
     delete_netns(netns)
 
 
@@ -174,6 +198,16 @@ def _look_at(links: Links, *names: str) -> NodeSeen:
 def _apply(links: Links, steps: list[Step]) -> None:
     for step in steps:
         apply_step(links, step)
+
+
+def _apply_unless_gone(links: Links, step: Step) -> None:
+    # The namespace's last process may have ended meanwhile, and its end of the pair with it; or somebody took our
+    # tables away.
+    try:
+        apply_step(links, step)
+    except NetworkError as error:
+        if error.errno not in (errno.ENOENT, errno.ENODEV):
+            raise
 
 
 def _forward_chains(family: str) -> list[tuple[str, str]]:

@@ -212,8 +212,10 @@ def plan_healing(config: NodeNetworkConfig, seen: NodeSeen, whole: Collection[Ta
     steps: list[Step] = []
     if bridge is None:
         steps.append(AddBridge(config.bridge, mac, mtu))
-    elif bridge.mac != mac or bridge.mtu != mtu:
-        steps.append(SetLink(config.bridge, mac=mac, mtu=mtu))
+    elif bridge.mtu != mtu:
+        steps.append(SetLink(config.bridge, mtu=mtu))
+    if bridge is not None and bridge.mac != mac:
+        steps.append(SetLink(config.bridge, mac=mac))
     if bridge is None or ip_forward_before(bridge) is None:
         # Written down before it is changed.
         steps.append(SetLink(config.bridge, alias=f"{MARK} ip_forward={_original_ip_forward(config, seen)}"))
@@ -228,6 +230,30 @@ def plan_healing(config: NodeNetworkConfig, seen: NodeSeen, whole: Collection[Ta
     if seen.ip_forward != "1":
         steps.append(SetSysctl(IP_FORWARD, "1"))
     return [*steps, *_port_steps(config, seen, bridge)]
+
+
+def describe(steps: Iterable[Step]) -> list[str]:
+    """In words for the log what :func:`plan_healing` found to do; not what is only said again."""
+    said: list[str] = []
+    for step in steps:
+        match step:
+            case AddBridge(name):
+                said.append(f"{name} was gone")
+            case SetLink(name, mtu=int(mtu)):
+                said.append(f"{name} has MTU {mtu} now")
+            case SetLink(name, mac=str()):
+                said.append(f"{name} had another MAC")
+            case SetLink(name, up=True):
+                said.append(f"{name} was down")
+            case SetLink(name, master=str(master)):
+                said.append(f"{name} was not on {master}")
+            case AddAddress(name, address):
+                said.append(f"{name} had no {address}")
+            case ReplaceTable(table):
+                said.append(f"table {table.family.name.lower()} {table.name} was not whole")
+            case SetSysctl(setting) if setting == IP_FORWARD:
+                said.append("ip_forward was 0")
+    return said
 
 
 def _port_steps(config: NodeNetworkConfig, seen: NodeSeen, bridge: Link | None) -> list[Step]:

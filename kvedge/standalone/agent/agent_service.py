@@ -22,7 +22,6 @@ from kvedge.kube.informer import Informer
 from kvedge.kube.kube_client import KubeClient
 from kvedge.kube.reconcile_loop import ReconcileLoop
 from kvedge.network.errors import NetworkError
-from kvedge.network.pod_network import ensure_node_network
 from kvedge.network.pod_network_plan import NodeNetworkConfig
 from kvedge.resources.core import Node, Pod
 from kvedge.resources.names import LAUNCHER_IMAGE
@@ -37,6 +36,7 @@ from kvedge.standalone.agent.device_manager import DeviceManager
 from kvedge.standalone.agent.image_pulls import ImagePulls
 from kvedge.standalone.agent.local_pods import LocalPod, LocalPods
 from kvedge.standalone.agent.log_keeper import LogKeeper
+from kvedge.standalone.agent.network_keeper import NetworkKeeper
 from kvedge.standalone.agent.node_loop import NodeLoop
 from kvedge.standalone.agent.node_manifest import host_facts
 from kvedge.standalone.agent.pod_addresses import PodAddresses
@@ -131,7 +131,7 @@ class NodeAgent:
         self._addresses = PodAddresses(client, config.pod_cidr, self._pods.addresses)
         self._cgroups = pod_cgroups(config.instance)
         self._devices = DeviceManager(config.kubelet / "device-plugins", self._devices_changed)
-        self._notes: list[str] = []
+        self._network = NetworkKeeper(config.network)
         self._stop = threading.Event()
         self._sweeper: threading.Thread | None = None
         self._node_loop: NodeLoop | None = None
@@ -174,6 +174,7 @@ class NodeAgent:
                 part.stop()
         self._keeper.stop()
         self._resolv_confs.stop()
+        self._network.stop()
         self._starter.stop()
         if self._sweeper is not None:
             self._sweeper.join(_STOP_SECONDS)
@@ -192,6 +193,7 @@ class NodeAgent:
             self._probes,
             self._keeper,
             self._resolv_confs,
+            self._network,
         )
         if why := next((why for part in parts if part is not None and (why := part.failure())), None):
             return why
@@ -223,14 +225,7 @@ class NodeAgent:
                 _lose_containers(local)
         self._release_images()
         self._import_launcher()
-        network = ensure_node_network(config.network)
-        self._notes = [
-            f"{name} drops what guests send to the outside: allow {network.bridge} there" for name in network.blockers
-        ]
-        for note in self._notes:
-            log.warning("the way to the outside is blocked", extra={"facts": {"note": note}})
-        for overlap in network.overlaps:
-            log.warning("the VMs' addresses are in use elsewhere too", extra={"facts": {"overlap": overlap}})
+        self._network.make()
         self._starter.prepare()
         for recorder in (self._events, self._scheduler_events):
             recorder.start()
@@ -252,6 +247,7 @@ class NodeAgent:
             raise ServiceError(self.name, f"the API at {self._client.host} did not list Pods and Nodes in time")
         self._keeper.start()
         self._resolv_confs.start()
+        self._network.start()
         pod_loop.watch.start()
         pod_loop.probes.start()
         pod_loop.loop.start()
@@ -328,7 +324,7 @@ class NodeAgent:
             self._store.import_file(archive, LAUNCHER_IMAGE)
 
     def _all_notes(self) -> list[str]:
-        return [*self._notes, *self._cgroups.notes()]
+        return [*self._network.notes(), *self._cgroups.notes()]
 
     def _devices_changed(self) -> None:
         if self._node_loop is not None:

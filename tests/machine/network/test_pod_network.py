@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import socket
 import subprocess
+import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -25,6 +27,7 @@ from kvedge.network.pod_network import (
     attach_pod,
     detach_pod,
     ensure_node_network,
+    heal_node_network,
     list_ours,
     remove_node_network,
 )
@@ -322,6 +325,71 @@ def test_the_smallest_of_several_ways_out_decides() -> None:
         bridge = links.find(config.bridge)
         assert bridge is not None
         assert bridge.mtu == 1300
+
+
+def command(line: str) -> None:
+    subprocess.run(line.split(), check=True, capture_output=True)
+
+
+UNDONE = {
+    "nft flush ruleset": 2,
+    "nft flush table ip {0}": 1,
+    "nft delete table bridge {0}": 1,
+    "sysctl -qw net.ipv4.ip_forward=0": 1,
+    "ip link del {0}": 5,
+    "ip link set {0} down": 1,
+    "ip address flush dev {0}": 1,
+    "ip link set {1} nomaster": 1,
+    "ip link set {1} down": 1,
+}
+
+
+@pytest.mark.parametrize("line", UNDONE)
+@on_a_host_of_its_own
+def test_what_others_undo_is_put_back_under_running_pods(line: str) -> None:
+    with node_network(node_config()) as config:
+        pods = tuple(f"{config.netns_prefix}{letter}" for letter in "ab")
+        for name, address, mac in zip(pods, ADDRESSES, MACS, strict=True):
+            attach_pod(config, name, address, mac)
+        before = sorted(ruleset().splitlines())
+        assert heal_node_network(config).healed == ()
+        command(line.format(config.bridge, port_name(config.bridge, pods[0])))
+        assert len(heal_node_network(config).healed) == UNDONE[line]
+        assert sorted(ruleset().splitlines()) == before
+        assert heal_node_network(config).healed == ()
+        assert read_sysctl("ipv4/ip_forward") == "1"
+        assert ping(pods[0], ADDRESSES[1])
+        assert ping(pods[0], GATEWAY)
+
+
+@on_a_host_of_its_own
+def test_a_pod_whose_table_was_taken_away_can_be_detached() -> None:
+    with node_network(node_config()) as config:
+        pod = f"{config.netns_prefix}a"
+        attach_pod(config, pod, ADDRESSES[0], MACS[0])
+        command("nft flush ruleset")
+        detach_pod(config, pod)
+        assert list_ours(config) == pod_network.Ours((), (), ())
+
+
+@on_a_host_of_its_own
+def test_pods_come_and_go_while_tables_are_put_back_and_none_loses_what_it_may_say() -> None:
+    with node_network(node_config()) as config, ThreadPoolExecutor(1) as other:
+        this_host = Path(f"/proc/self/task/{threading.get_native_id()}/ns/net")
+        pods = [f"{config.netns_prefix}p{number}" for number in range(12)]
+
+        def attach_all() -> None:
+            for number, pod in enumerate(pods):
+                attach_pod(config, pod, f"10.201.77.{20 + number}")
+
+        attaching = other.submit(run_in_netns, this_host, attach_all)
+        while not attaching.done():
+            with suppress(subprocess.CalledProcessError):
+                command(f"nft flush table bridge {config.table}")
+            heal_node_network(config)
+        attaching.result()
+        heal_node_network(config)
+        assert [pod for pod in pods if not ping(pod, GATEWAY)] == []
 
 
 @on_a_host_of_its_own

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,9 +18,12 @@ from kvedge.network.pod_network_plan import (
     NodeNetworkConfig,
     attachment_for,
     attachments_of,
+    describe,
     mtu_for,
+    our_tables,
     overlaps_of,
     plan_detaching,
+    plan_healing,
     plan_inside,
     plan_node_network,
     plan_port,
@@ -243,7 +247,7 @@ def test_a_bridge_that_an_earlier_kvedge_made_is_told_its_mtu_so_that_it_is_kept
     ensure(model)
     assert ensure(model)[:2] == [SetLink("kvedge0", mtu=1399), SetLink("kvedge0", mtu=1400)]
     model.apply(SetLink("eno1", mtu=1500))
-    assert ensure(model)[0] == SetLink("kvedge0", mac=stable_mac("kvedge0"), mtu=1500)
+    assert ensure(model)[0] == SetLink("kvedge0", mtu=1500)
     assert not [step for step in ensure(model) if isinstance(step, SetLink)]
 
 
@@ -313,6 +317,79 @@ def test_a_pod_that_got_another_address_loses_the_old_one() -> None:
     addresses = {port_address_key(POD.port, address) for address in ("10.99.0.8", "0.0.0.0")}
     assert sets_of(model)[PORT_ADDRESSES.name] == addresses
     assert [each.address for each in attachments_of(CONFIG, model.links.values())] == ["10.99.0.8"]
+
+
+def heal(model: NamespaceModel) -> list[Step]:
+    there = model.tables.keys()
+    whole = [table for table in our_tables(CONFIG) if (table.family, table.name) in there]
+    steps = plan_healing(CONFIG, model.seen_by_node(), whole)
+    for step in steps:
+        model.apply(step)
+    return steps
+
+
+def test_nothing_is_said_of_a_network_that_nobody_has_touched() -> None:
+    model = host()
+    ensure(model)
+    attach(model)
+    before = model.picture()
+    steps = heal(model)
+    assert {type(step) for step in steps} <= {SetSysctl}
+    assert describe(steps) == []
+    assert model.picture() == before
+
+
+UNDONE = {
+    "the firewall was loaded anew": (
+        lambda model: model.tables.clear(),
+        ["table ip kvedge0 was not whole", "table bridge kvedge0 was not whole"],
+    ),
+    "NAT alone was taken away": (
+        lambda model: model.tables.pop((Family.IP, "kvedge0")),
+        ["table ip kvedge0 was not whole"],
+    ),
+    "sysctl --system": (lambda model: model.sysctls.update({IP_FORWARD: "0"}), ["ip_forward was 0"]),
+    "the bridge was set down": (lambda model: model.apply(SetLink("kvedge0", up=False)), ["kvedge0 was down"]),
+    "the gateway's address was taken": (
+        lambda model: model._remove_address(model.link("kvedge0"), "10.99.0.1"),
+        ["kvedge0 had no 10.99.0.1"],
+    ),
+    "a port was set down": (lambda model: model.apply(SetLink(POD.port, up=False)), [f"{POD.port} was down"]),
+    "the bridge was deleted": (
+        lambda model: model.apply(DeleteLink("kvedge0")),
+        [
+            "kvedge0 was gone",
+            "kvedge0 had no 10.99.0.1",
+            "kvedge0 was down",
+            f"{POD.port} was not on kvedge0",
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize("what", UNDONE)
+@pytest.mark.parametrize("again", [heal, ensure], ids=["while it runs", "at the next start"])
+def test_what_others_undo_is_put_back(what: str, again: Callable[[NamespaceModel], list[Step]]) -> None:
+    model = host()
+    model.sysctls[IP_FORWARD] = "1"
+    ensure(model)
+    attach(model)
+    before = model.picture()
+    undo, said = UNDONE[what]
+    undo(model)
+    steps = again(model)
+    assert model.picture() == before
+    if again is heal:
+        assert describe(steps) == said
+
+
+def test_a_port_whose_attaching_was_cut_short_is_left_to_attaching() -> None:
+    model = host()
+    ensure(model)
+    attach(model, stop_after=1)
+    assert not model.link(POD.port).master
+    heal(model)
+    assert not model.link(POD.port).master
 
 
 def test_present_pods_stay_in_the_tables_when_these_are_put_anew() -> None:

@@ -1,0 +1,89 @@
+"""Makes the node network, and puts back what others undo of it: a firewall that is loaded anew, `sysctl --system`.
+
+Started by the node agent. One named thread that looks twice a minute, and changes only what is missing. It looks at
+foreign filters as well, so that the Node says what blocks the guests' way now, not what did at the start.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from typing import Final
+
+from kvedge.network.errors import NetworkError
+from kvedge.network.pod_network import NodeNetwork, ensure_node_network, heal_node_network
+from kvedge.network.pod_network_plan import NodeNetworkConfig
+
+log = logging.getLogger(__name__)
+
+_PERIOD: Final = 30.0
+
+
+class NetworkKeeper:
+    """Keeps one node network."""
+
+    def __init__(self, config: NodeNetworkConfig) -> None:
+        self._config = config
+        self._blockers: tuple[str, ...] = ()
+        self._overlaps: tuple[str, ...] = ()
+        # What went wrong at the last look: said once, not twice a minute.
+        self._error = ""
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def make(self) -> None:
+        """Make the network, whatever is there of it.
+
+        Raises:
+            NetworkError: when it cannot be made.
+        """
+        self._take(ensure_node_network(self._config))
+
+    def start(self) -> None:
+        """Begin to look after it."""
+        self._thread = threading.Thread(target=self._run, name="network", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End the thread; the network stays."""
+        self._stop.set()
+        if self._thread is not None:
+            self._thread.join()
+
+    def failure(self) -> str | None:
+        """Why nobody looks after the network any more, or None."""
+        if self._stop.is_set() or self._thread is None or self._thread.is_alive():
+            return None
+        return "the thread that looks after the node's network has ended"
+
+    def notes(self) -> list[str]:
+        """What keeps guests from the outside."""
+        bridge = self._config.bridge
+        return [f"{name} drops what guests send to the outside: allow {bridge} there" for name in self._blockers]
+
+    def look(self) -> None:
+        """Put back what is missing, and say so."""
+        try:
+            network = heal_node_network(self._config)
+        except NetworkError as error:
+            if str(error) != self._error:
+                log.warning("the node's network cannot be put right", extra={"facts": {"error": str(error)}})
+            self._error = str(error)
+            return
+        self._error = ""
+        if network.healed:
+            facts = {"undone": "; ".join(network.healed)}
+            log.warning("the node's network was changed by others and is put right", extra={"facts": facts})
+        self._take(network)
+
+    def _run(self) -> None:
+        while not self._stop.wait(_PERIOD):
+            self.look()
+
+    def _take(self, network: NodeNetwork) -> None:
+        for name in set(network.blockers) - set(self._blockers):
+            facts = {"filter": name, "allow": network.bridge}
+            log.warning("a filter drops what guests send to the outside", extra={"facts": facts})
+        for overlap in set(network.overlaps) - set(self._overlaps):
+            log.warning("the VMs' addresses are in use elsewhere too", extra={"facts": {"overlap": overlap}})
+        self._blockers, self._overlaps = network.blockers, network.overlaps
