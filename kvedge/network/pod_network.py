@@ -46,7 +46,6 @@ from kvedge.network.pod_network_plan import (
     plan_node_network,
     plan_port,
     plan_removal,
-    port_name,
 )
 from kvedge.network.steps import Step
 from kvedge.network.sysctls import read_sysctl
@@ -124,6 +123,8 @@ def attach_pod(config: NodeNetworkConfig, netns: str, address: str, mac: str | N
     path = create_netns(netns)
     with _changing, Links() as links:
         seen = _look_at(links, config.bridge, attachment.port)
+        if any(each != attachment for each in attachments_of(config, seen.links)):
+            seen = _look(links)
         whole = _leads_into(seen, attachment)
         _apply(links, plan_port(config, seen, attachment, path, whole=whole))
 
@@ -140,7 +141,7 @@ def attach_pod(config: NodeNetworkConfig, netns: str, address: str, mac: str | N
 def detach_pod(config: NodeNetworkConfig, netns: str) -> None:
     """Takes the Pod off the bridge and removes its namespace's name; nothing when it is gone already."""
     with _changing, Links() as links:
-        for step in plan_detaching(config, _look_at(links, port_name(config.bridge, netns)), netns):
+        for step in plan_detaching(config, _look(links), netns):
             _apply_unless_gone(links, step)
     delete_netns(netns)
 

@@ -303,7 +303,8 @@ def plan_removal(config: NodeNetworkConfig, seen: NodeSeen) -> list[Step]:
 def plan_port(
     config: NodeNetworkConfig, seen: NodeSeen, attachment: Attachment, netns: Path, whole: bool
 ) -> list[Step]:
-    """The host's side of one Pod; `seen` need hold no more than the bridge and the Pod's port.
+    """The host's side of one Pod; `seen` need hold no more than the bridge and the Pod's port, unless that port was
+    another attachment's so far: then all ports.
 
     `whole`: the pair that is there really leads into that namespace. Raises NetworkError when there is no bridge:
     what it would have as its MTU is not known then.
@@ -325,7 +326,7 @@ def plan_port(
     stale = [each for each in attachments_of(config, [port] if port else []) if each != attachment]
     if port is None or port.alias != attachment.alias:
         steps.append(SetLink(attachment.port, alias=attachment.alias))
-    remove = stale[0].keys if stale else {}
+    remove = _released(config, seen.links, stale[0]) if stale else {}
     steps.append(ChangeElements(ports_of(config), add=attachment.keys, remove=remove))
     if port is None or port.master != bridge.index:
         steps.append(SetLink(attachment.port, master=config.bridge))
@@ -354,14 +355,28 @@ def plan_inside(
 
 
 def plan_detaching(config: NodeNetworkConfig, seen: NodeSeen, netns: str) -> list[Step]:
-    """Removes one Pod's port and what it was allowed to say; `seen` need hold no more than that port."""
+    """Removes one Pod's port and what it was allowed to say; `seen` holds all ports."""
     port = seen.link(port_name(config.bridge, netns))
     if port is None:
         return []
     return [
-        *(ChangeElements(ports_of(config), remove=each.keys) for each in attachments_of(config, [port])),
+        *(
+            ChangeElements(ports_of(config), remove=_released(config, seen.links, each))
+            for each in attachments_of(config, [port])
+        ),
         DeleteLink(port.name),
     ]
+
+
+def _released(
+    config: NodeNetworkConfig, links: Iterable[Link], attachment: Attachment
+) -> Mapping[str, tuple[bytes, ...]]:
+    """The keys that go with an attachment; its MAC stays claimed while another Pod has it too, as a VM's next one."""
+    others = [each for each in attachments_of(config, links) if each.port != attachment.port]
+    keys = attachment.keys
+    if any(each.mac == attachment.mac for each in others):
+        del keys[CLAIMED.name]
+    return keys
 
 
 def our_tables(config: NodeNetworkConfig) -> tuple[Table, Table]:

@@ -393,6 +393,18 @@ def test_pods_come_and_go_while_tables_are_put_back_and_none_loses_what_it_may_s
 
 
 @on_a_host_of_its_own
+def test_a_mac_that_two_pods_have_is_kept_from_others_until_both_are_gone() -> None:
+    with node_network(node_config()) as config:
+        pods = [f"{config.netns_prefix}{letter}" for letter in "ab"]
+        for pod, address in zip(pods, ADDRESSES, strict=True):
+            attach_pod(config, pod, address, MACS[0])
+        detach_pod(config, pods[0])
+        assert ruleset().count(MACS[0]) == 2
+        detach_pod(config, pods[1])
+        assert MACS[0] not in ruleset()
+
+
+@on_a_host_of_its_own
 def test_two_instances_live_side_by_side_and_the_last_one_puts_forwarding_back() -> None:
     before = host_state()
     first, second = node_config("x"), node_config("y", "10.201.78.0/24")

@@ -413,6 +413,26 @@ def test_a_detached_pod_leaves_nothing() -> None:
     assert plan_detaching(CONFIG, model.seen_by_node(), POD.netns) == []
 
 
+@pytest.mark.parametrize("way", ["it goes", "it gets another MAC"])
+def test_a_mac_stays_claimed_while_another_pod_has_it(way: str) -> None:
+    model = host()
+    ensure(model)
+    following = attachment_for(CONFIG, "kvedge0-next", "10.99.0.8", POD.mac)
+    for pod in (POD, following):
+        attach(model, pod)
+    if way == "it goes":
+        for step in plan_detaching(CONFIG, model.seen_by_node(), POD.netns):
+            model.apply(step)
+    else:
+        attach(model, replace(POD, mac="52:54:00:00:00:09"))
+    mac = bytes.fromhex("525400000007")
+    assert mac in sets_of(model)[CLAIMED.name]
+    assert port_mac_key(POD.port, mac) not in sets_of(model)[PORT_MACS.name]
+    for step in plan_detaching(CONFIG, model.seen_by_node(), following.netns):
+        model.apply(step)
+    assert mac not in sets_of(model)[CLAIMED.name]
+
+
 def test_removal_touches_no_port_of_another_instance() -> None:
     model = host()
     ensure(model, CONFIG)
