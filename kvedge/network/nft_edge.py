@@ -52,12 +52,14 @@ Message = Any
 
 @dataclass(frozen=True)
 class ForeignChain:
-    """A base chain of somebody else, as far as it matters to us: where it is called and whether it drops by policy."""
+    """A base chain of somebody else, as far as it matters to us: where it is called, what for (`filter`, `nat` …) and
+    whether it drops by policy."""
 
     family: int
     table: str
     name: str
     hook: int
+    type: str
     drops: bool
 
 
@@ -77,7 +79,8 @@ def list_base_chains(family: Family, hook: Hook) -> list[ForeignChain]:
         if where is not None and where.get_attr("NFTA_HOOK_HOOKNUM") == hook:
             policy = message.get_attr("NFTA_CHAIN_POLICY")
             table, name = message.get_attr("NFTA_CHAIN_TABLE"), message.get_attr("NFTA_CHAIN_NAME")
-            chains.append(ForeignChain(int(family), table, name, int(hook), policy == 0))
+            kind = message.get_attr("NFTA_CHAIN_TYPE")
+            chains.append(ForeignChain(int(family), table, name, int(hook), kind, policy == 0))
     return chains
 
 

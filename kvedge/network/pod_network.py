@@ -8,15 +8,16 @@ may be repeated, and takes up where an earlier one was cut short.
 from __future__ import annotations
 
 import errno
+import logging
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from kvedge.network.address_plan import gateway_address
 from kvedge.network.apply_step import apply_step
 from kvedge.network.binding_state import GUARD_PREFIX
-from kvedge.network.errors import NetworkError
+from kvedge.network.errors import NetworkError, NotSupportedError
 from kvedge.network.links import Links
 from kvedge.network.netns import (
     create_netns,
@@ -37,6 +38,7 @@ from kvedge.network.pod_network_plan import (
     attachment_for,
     attachments_of,
     describe,
+    ip_forward_before,
     our_ports,
     our_tables,
     overlaps_of,
@@ -49,6 +51,8 @@ from kvedge.network.pod_network_plan import (
 )
 from kvedge.network.steps import Step
 from kvedge.network.sysctls import read_sysctl
+
+log = logging.getLogger(__name__)
 
 # A table is put back with the keys of the Pods that were seen: nobody is attached or detached between the two.
 _changing: Final = threading.Lock()
@@ -105,9 +109,14 @@ def _network(config: NodeNetworkConfig, seen: NodeSeen, healed: Sequence[str] = 
 
 
 def remove_node_network(config: NodeNetworkConfig) -> None:
-    """Removes all that is ours: ports, namespaces' names, bridge, tables; puts `ip_forward` back."""
+    """Removes all that is ours: ports, namespaces' names, bridge, tables; puts `ip_forward` back, unless somebody else
+    needs it by now."""
     with _changing, Links() as links:
-        _apply(links, plan_removal(config, _look(links)))
+        seen = replace(_look(links), foreign_nat=_foreign_nat(config))
+        _apply(links, plan_removal(config, seen))
+    bridge = seen.link(config.bridge)
+    if seen.foreign_nat and bridge is not None and ip_forward_before(bridge) == "0" and seen.ip_forward == "1":
+        log.warning("ip_forward stays on for others", extra={"facts": {"tables": ", ".join(seen.foreign_nat)}})
     for name in list_netns(config.netns_prefix):
         delete_netns(name)
     release_run_directory()
@@ -214,3 +223,13 @@ def _apply_unless_gone(links: Links, step: Step) -> None:
 def _forward_chains(family: str) -> list[tuple[str, str]]:
     number = {"ip": Family.IP, "inet": Family.INET}[family]
     return [(chain.table, chain.name) for chain in list_base_chains(number, Hook.FORWARD) if chain.drops]
+
+
+def _foreign_nat(config: NodeNetworkConfig) -> tuple[str, ...]:
+    families = (("ip", Family.IP), ("inet", Family.INET))
+    try:
+        chains = [(name, chain) for name, family in families for chain in list_base_chains(family, Hook.POSTROUTING)]
+    except NotSupportedError:
+        # A kernel without nftables: what is ours can be removed from it all the same.
+        return ()
+    return tuple(f"{name}/{each.table}" for name, each in chains if each.type == "nat" and each.table != config.table)

@@ -66,6 +66,8 @@ class NodeSeen:
     routes: tuple[Route, ...]
     ip_forward: str
     ipv6: bool
+    # Tables of others that translate addresses on the way out, as Docker and libvirt have them.
+    foreign_nat: tuple[str, ...] = ()
 
     def link(self, name: str) -> Link | None:
         """The link of that name."""
@@ -287,7 +289,7 @@ def _original_ip_forward(config: NodeNetworkConfig, seen: NodeSeen) -> str:
 
 
 def plan_removal(config: NodeNetworkConfig, seen: NodeSeen) -> list[Step]:
-    """The steps that leave the host as it was found."""
+    """The steps that leave the host as it was found; but who translates addresses by now needs forwarding too."""
     steps: list[Step] = [DeleteLink(link.name) for link in our_ports(config, seen.links)]
     steps += [DeleteTable(Family.IP, config.table), DeleteTable(Family.BRIDGE, config.table)]
     bridge = seen.link(config.bridge)
@@ -295,7 +297,7 @@ def plan_removal(config: NodeNetworkConfig, seen: NodeSeen) -> list[Step]:
         return steps
     before = ip_forward_before(bridge)
     others = any(link.name != config.bridge and ip_forward_before(link) for link in seen.links if link.kind == "bridge")
-    if before is not None and before != seen.ip_forward and not others:
+    if before is not None and before != seen.ip_forward and not others and not seen.foreign_nat:
         steps.append(SetSysctl(IP_FORWARD, before))
     return [*steps, DeleteLink(config.bridge)]
 

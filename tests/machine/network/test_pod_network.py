@@ -455,6 +455,21 @@ def test_foreign_filters_that_drop_forwarded_packets_are_named() -> None:
         assert ensure_node_network(config).blockers == ()
 
 
+@pytest.mark.parametrize(("chain", "left"), [("nat hook postrouting", "1"), ("filter hook forward", "0")])
+@on_a_host_of_its_own
+def test_forwarding_is_left_to_those_who_translate_addresses(
+    chain: str, left: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    config = node_config()
+    table = f"{config.table}_foreign"
+    command("sysctl -qw net.ipv4.ip_forward=0")
+    with node_network(config):
+        commands = f"add table ip {table}\nadd chain ip {table} any {{ type {chain} priority 0; }}\n"
+        subprocess.run(["nft", "-f", "-"], input=commands, text=True, check=True)
+    assert read_sysctl("ipv4/ip_forward") == left
+    assert [vars(record)["facts"] for record in caplog.records] == [{"tables": f"ip/{table}"}] * int(left)
+
+
 @on_a_host_of_its_own
 def test_foreign_tables_and_links_survive_removal() -> None:
     config = node_config()

@@ -141,6 +141,15 @@ def test_forwarding_that_was_on_stays_on() -> None:
     assert model.sysctls[IP_FORWARD] == "1"
 
 
+def test_forwarding_stays_on_for_those_who_came_later_and_need_it() -> None:
+    model = host()
+    ensure(model)
+    seen = replace(model.seen_by_node(), foreign_nat=("ip/nat",))
+    for step in plan_removal(CONFIG, seen):
+        model.apply(step)
+    assert model.sysctls[IP_FORWARD] == "1"
+
+
 @pytest.mark.parametrize(
     "cidr",
     ["192.0.2.0/24", "192.0.0.0/16", "192.0.2.128/25", "172.20.0.0/16"],
