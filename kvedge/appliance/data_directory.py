@@ -21,6 +21,8 @@ from kvedge.storage.image_store import OWN_ENTRIES
 
 _BOX_SIGNS: Final = ("state/layout", "state/kvedge.db")
 _RECORDS: Final = "kubelet/pods/*/pod.json"
+# Of what was kept of Pods that the object store had forgotten.
+_KEPT: Final = "kubelet/lost/*/pod.json"
 _NODE_SIGNS: Final = ("state/handler", "state/upgrade.json", "previous/kvedge")
 # Patterns, as others may have a directory of such a name: what is dropped into `images`, for one, is its owner's.
 _OWN: Final = (
@@ -30,7 +32,16 @@ _OWN: Final = (
 )
 _OF_FILE_SYSTEM: Final = "lost+found"
 # Removed when they are empty then, the inner ones first.
-_SHARED: Final = ("images", "backup", "bundle", "data", "kubelet/pods", "kubelet/device-plugins", "kubelet")
+_SHARED: Final = (
+    "images",
+    "backup",
+    "bundle",
+    "data",
+    "kubelet/pods",
+    "kubelet/lost",
+    "kubelet/device-plugins",
+    "kubelet",
+)
 
 
 def holds_box(directory: Path) -> bool:
@@ -110,7 +121,7 @@ def _own(root: Path) -> Iterator[Path]:
     for pattern in _OWN:
         # A pattern does not find a link that leads nowhere.
         yield from sorted(root.glob(pattern)) if "*" in pattern else [root / pattern]
-    yield from (record.parent for record in sorted(root.glob(_RECORDS)))
+    yield from (record.parent for pattern in (_RECORDS, _KEPT) for record in sorted(root.glob(pattern)))
     yield from (path for path in sorted(root.glob("kubelet/device-plugins/*")) if path.is_socket())
     yield from (path for path in sorted(root.glob("data/*")) + sorted(root.glob("data/.*")) if is_of_trees(path.name))
 

@@ -122,6 +122,11 @@ class Informer(Generic[T]):
             if self._cache.take_own(item):
                 self._tell(known, item)
 
+    @property
+    def version(self) -> int:
+        """Up to which version of all objects the server has told; 0 before everything was listed once."""
+        return self._cache.version
+
     def silent_seconds(self) -> float:
         """Since when the server has not answered; a watch's bookmarks keep it below two minutes."""
         return time.monotonic() - self._last_contact

@@ -111,6 +111,11 @@ class ObjectCache(Generic[T]):
             self._reached = version
             return changes
 
+    @property
+    def version(self) -> int:
+        """Up to which version everything is known."""
+        return self._reached
+
     def reached(self, version: int) -> None:
         """The watch has told everything up to `version`."""
         with self._lock:

@@ -48,6 +48,7 @@ from kvedge.standalone.agent.pod_steps import PodSteps
 from kvedge.standalone.agent.probe_questions import ask
 from kvedge.standalone.agent.resolv_conf_keeper import ResolvConfKeeper
 from kvedge.standalone.agent.scheduler_loop import SchedulerLoop
+from kvedge.standalone.agent.store_history import StoreHistory
 from kvedge.standalone.agent.systemd_scopes import pod_cgroups
 from kvedge.standalone.apiserver.log_source import LogRequest
 from kvedge.storage.image_errors import ImageError
@@ -294,6 +295,7 @@ class NodeAgent:
             watch=watch,
             clock=self._clock,
             loop=queue,
+            history=StoreHistory(self._client, self._pod_informer),
         )
         return made
 

@@ -85,6 +85,11 @@ class PodFiles:
         return self.path / "pod.json"
 
     @property
+    def kept(self) -> Path:
+        """Where its data is saved when the object store has forgotten it: `<data-dir>/kubelet/lost/<uid>/`."""
+        return self.path.parent.parent / "lost" / self.uid
+
+    @property
     def hosts(self) -> Path:
         """/etc/hosts of its containers."""
         return self.path / "etc-hosts"

@@ -130,10 +130,23 @@ class LocalPods:
         others = (
             other
             for other in self._pods.values()
-            if other is not local and other.in_the_way and other.record.owner == local.record.owner
+            if other is not local and other.in_the_way and _are_of_one_vm(other, local)
         )
         # Of two that both only wait, the one that sorts first begins; one that has begun waits for no waiting one.
         blocking = (
             other for other in others if not other.released or (local.released and other.files.uid < local.files.uid)
         )
         return next((str(other.key) for other in blocking), "")
+
+
+def _are_of_one_vm(one: LocalPod, other: LocalPod) -> bool:
+    if one.record.owner and one.record.owner == other.record.owner:
+        return True
+    # Of a VM that was made anew, under another UID, after the object store forgot it.
+    names = [_vmi_name(item.pod) for item in (one, other)]
+    return bool(names[0]) and names[0] == names[1] and one.key.namespace == other.key.namespace
+
+
+def _vmi_name(pod: Pod) -> str:
+    reference = pod.metadata.controller_reference()
+    return reference.name if reference is not None and reference.kind == "VirtualMachineInstance" else ""

@@ -36,9 +36,10 @@ from kvedge.standalone.agent.pod_addresses import PodAddresses
 from kvedge.standalone.agent.pod_checks import rejection
 from kvedge.standalone.agent.pod_plan import ForgetPod, LookAgain, PodSeen, plan_pod
 from kvedge.standalone.agent.pod_probes import PodProbes
-from kvedge.standalone.agent.pod_record import new_record
+from kvedge.standalone.agent.pod_record import new_record, write_pod_record
 from kvedge.standalone.agent.pod_status import StatusFacts, pod_status
 from kvedge.standalone.agent.pod_steps import PodSteps, StepError, remove_object
+from kvedge.standalone.agent.store_history import StoreHistory
 
 log = logging.getLogger(__name__)
 
@@ -65,6 +66,7 @@ class PodLoop:
     watch: ContainerWatch
     clock: Clock
     loop: ReconcileLoop
+    history: StoreHistory
 
     def reconcile(self, key: Key) -> Again | None:
         """One pass over everything that has this name.
@@ -105,11 +107,14 @@ class PodLoop:
             local = self._take_on(pod)
             if local is None:
                 return 5.0
+        elif self.history.note(local.record):
+            _write_down(local)
         local.pod, local.gone_since = pod, None
         return self._pass(local, known=True)
 
     def _take_on(self, pod: Pod) -> LocalPod | None:
         record = new_record(pod)
+        self.history.note(record)
         if not pod.spec.host_network:
             owner = self.addresses.owner_of(pod)
             try:
@@ -126,7 +131,7 @@ class PodLoop:
 
     def _pass(self, local: LocalPod, *, known: bool = False) -> float | None:
         if not known and local.gone_since is None:
-            local.gone_since = time.time()
+            self._note_gone(local)
         waits: list[float] = []
         for _ in range(_MOST_ROUNDS):
             seen = self._look(local)
@@ -152,6 +157,18 @@ class PodLoop:
             self.write_status(local)
         return min(waits, default=None)
 
+    def _note_gone(self, local: LocalPod) -> None:
+        if not local.record.forgotten and self.history.has_forgotten(local.record):
+            # Written down, as the next agent may find a store that has counted on.
+            local.record.forgotten = True
+            _write_down(local)
+        if local.record.forgotten:
+            facts = {"pod": str(local.key), "uid": local.files.uid}
+            log.warning(
+                "the object store has forgotten a pod: it is shut down, its data is kept", extra={"facts": facts}
+            )
+        local.gone_since = time.time()
+
     def _failed(self, local: LocalPod, error: StepError) -> float:
         local.failures += 1
         local.problem = error.problem if error.problem.reason else None
@@ -176,6 +193,7 @@ class PodLoop:
             predecessor=self.pods.predecessor(local),
             stop_asked_at=local.stop_asked_at,
             gone_since=local.gone_since,
+            forgotten=local.record.forgotten,
             unhealthy=self.probes.unhealthy(local),
             unhealthy_since=local.unhealthy_since,
         )
@@ -229,6 +247,17 @@ class PodLoop:
             return pod
         self.informer.observe(written)
         return written
+
+
+def _write_down(local: LocalPod) -> None:
+    # One that has no record yet gets it with its place: without that, nothing of it was ever begun.
+    if not local.files.record.exists():
+        return
+    try:
+        write_pod_record(local.files, local.record)
+    except OSError as error:
+        # A full disk: this agent goes by what it has in memory.
+        log.warning("a pod's record was not written", extra={"facts": {"pod": str(local.key), "error": str(error)}})
 
 
 def _deadline(pod: Pod) -> float | None:

@@ -25,7 +25,7 @@ from kvedge.standalone.agent.container_files import PodFiles
 from kvedge.standalone.agent.container_plan import PodPlace, hostname, pod_limits
 from kvedge.standalone.agent.container_state import write_whole
 from kvedge.standalone.agent.pod_remains import remove_pod_directory
-from kvedge.standalone.agent.pod_volumes import set_up_volumes
+from kvedge.standalone.agent.pod_volumes import keep_empty_dirs, set_up_volumes
 from kvedge.standalone.agent.resolv_conf import pod_resolv_conf, refresh_resolv_conf
 
 _NETNS_DIRECTORY: Final = "/run/netns"
@@ -110,6 +110,17 @@ class Places:
             self.cgroups.remove(files.uid)
         except (NetworkError, OSError) as error:
             raise PlaceError("FailedKillPod", f"error killing pod: {error}") from error
+
+    def keep_data(self, files: PodFiles) -> Path | None:
+        """Save what a Pod wrote into its emptyDirs from :meth:`forget`; where it is, None when there is nothing.
+
+        Raises:
+            PlaceError: when it cannot be moved yet.
+        """
+        try:
+            return keep_empty_dirs(files)
+        except OSError as error:
+            raise PlaceError("FailedKillPod", f"error keeping the pod's data: {error}") from error
 
     def forget(self, files: PodFiles) -> None:
         """Remove a Pod's volumes and its whole directory.

@@ -14,7 +14,7 @@ from kvedge.resources.core import Container, Pod
 from kvedge.standalone.agent.container_state import ContainerState, Ended, NotStarted, Running, Starting
 from kvedge.standalone.agent.pod_checks import rejection
 
-# A Pod whose object is gone was deleted by force: it gets this long to end by itself.
+# A Pod whose object is gone was deleted by force, unless the store forgot it: it gets this long to end by itself.
 FORCED_GRACE_SECONDS: Final = 2.0
 # How soon a start of an earlier agent that is still under way is looked at again.
 _LOOK_AGAIN: Final = 0.2
@@ -45,6 +45,8 @@ class PodSeen:
     stop_asked_at: float | None = None
     # When it was first seen that its object is gone.
     gone_since: float | None = None
+    # Nobody deleted it: the object store was put back to before it, or is a new one.
+    forgotten: bool = False
     # Containers whose liveness probe says no: how long they may take to end, None for as long as the Pod may.
     unhealthy: Mapping[str, float | None] = field(default_factory=dict)
     # When those were asked to end.
@@ -118,7 +120,7 @@ Step: TypeAlias = (
 def plan_pod(pod: Pod, seen: PodSeen, now: float, deadline: float | None) -> tuple[Step, ...]:
     """The next steps for a Pod of this node; `deadline` is its deletionTimestamp, None while it is wanted."""
     if seen.gone_since is not None:
-        forced = seen.gone_since + FORCED_GRACE_SECONDS
+        forced = seen.gone_since + (grace_seconds(pod) if seen.forgotten else FORCED_GRACE_SECONDS)
         return _plan_end(seen, now, forced if deadline is None else min(forced, deadline)) or _forget()
     if deadline is not None:
         return _plan_end(seen, now, deadline) or _forget()

@@ -29,7 +29,8 @@ class PodRecord(msgspec.Struct, kw_only=True):
     """`pod.json`, written before anything is made for the Pod.
 
     `owner` is the UID that the address belongs to, `devices` the ids of devices by resource, `boot_id` the kernel's
-    boot in which its containers were started: they are lost with it.
+    boot in which its containers were started: they are lost with it. `store` and `store_revision` say which object
+    store had the Pod, and when (see `store_history`), `forgotten` that it is no more in it though nobody deleted it.
     """
 
     format: int = FORMAT
@@ -39,6 +40,9 @@ class PodRecord(msgspec.Struct, kw_only=True):
     boot_id: str = ""
     image_ids: dict[str, str] = {}
     devices: dict[str, list[str]] = {}
+    store: str = ""
+    store_revision: int = 0
+    forgotten: bool = False
 
     def decoded(self) -> Pod:
         """The Pod as it was taken on.

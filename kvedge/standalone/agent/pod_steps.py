@@ -193,6 +193,8 @@ class PodSteps:
         """Last word, then everything of ours, then the object: as long as it is there, something may be left."""
         self.write_status(local)
         try:
+            if local.record.forgotten:
+                self._keep_data(local)
             self.places.forget(local.files)
             self.pulls.forget(local.files.uid)
         except (PlaceError, ImageError) as error:
@@ -200,6 +202,13 @@ class PodSteps:
         if local.gone_since is None:
             remove_object(self.client, local.pod)
         self.pods.forget(local.files.uid)
+
+    def _keep_data(self, local: LocalPod) -> None:
+        kept = self.places.keep_data(local.files)
+        if kept is None:
+            return
+        facts = {"pod": str(local.key), "kept": str(kept), "remedy": f"rm -r {kept}, once nothing in it is needed"}
+        log.warning("the data of a pod that the object store has forgotten was kept", extra={"facts": facts})
 
 
 def _most(wanted: Iterable[Mapping[str, int]]) -> dict[str, int]:

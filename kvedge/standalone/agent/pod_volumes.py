@@ -67,13 +67,37 @@ def tear_down_volumes(files: PodFiles) -> None:
         OSError: as the file system has it.
     """
     top = files.path / "volumes"
+    _unmount_all(top)
+    if top.exists():
+        shutil.rmtree(top)
+
+
+def keep_empty_dirs(files: PodFiles) -> Path | None:
+    """Move those emptyDirs of a Pod that hold files out of its directory; where to, None when there are none.
+
+    Beside them lies what the Pod was. May be repeated.
+
+    Raises:
+        OSError: as the file system has it.
+    """
+    # Images and what was in memory would come along.
+    _unmount_all(files.path / "volumes")
+    there = files.path / "volumes" / "kubernetes.io~empty-dir"
+    found = [path for path in sorted(there.glob("*")) if any(names for _, _, names in os.walk(path))]
+    if found:
+        files.kept.mkdir(mode=0o700, parents=True, exist_ok=True)
+        shutil.copyfile(files.record, files.kept / files.record.name)
+    for path in found:
+        path.rename(files.kept / path.name)
+    return files.kept if files.kept.exists() else None
+
+
+def _unmount_all(top: Path) -> None:
     for mounted in mounts_below(top):
         _unmount(mounted)
     if mounts_below(top):
         # Removing now would reach into something that is not ours.
         raise OSError(f"something is still mounted below {top}")
-    if top.exists():
-        shutil.rmtree(top)
 
 
 def _set_up(pod: Pod, volume: PodVolume, files: PodFiles, images: Mapping[str, Path], reader: ObjectReader) -> str:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -73,7 +74,25 @@ class Box:
 
     def restart_api(self) -> None:
         """Stop the API, and start it again on the same port and store."""
+        self._restart_api(lambda store: None)
+
+    def damage_store(self) -> None:
+        """Restart the API on a store that a dying disk has damaged: it puts its newest copy back."""
+        self._restart_api(lambda store: store.write_bytes(b"rubbish" * 9999))
+
+    def empty_store(self) -> None:
+        """Restart the API with neither its store nor any copy: it begins a new one, with the same authority."""
+
+        def remove(store: Path) -> None:
+            for path in store.parent.glob("kvedge.db*"):
+                path.unlink()
+            shutil.rmtree(self.data / "backup")
+
+        self._restart_api(remove)
+
+    def _restart_api(self, meanwhile: Callable[[Path], object]) -> None:
         self._api.stop()
+        meanwhile(self.data / "state" / "kvedge.db")
         self._api = EmbeddedApi(ApiServerConfig(self.data, port=self._port), self._logs)
         self._api.start()
 

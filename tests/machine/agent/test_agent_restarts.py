@@ -7,7 +7,7 @@ import os
 import shutil
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -118,6 +118,32 @@ def test_a_pod_deleted_without_an_agent_is_ended_by_the_next_one(made: Box) -> N
 
     wait_until(lambda: not made.files(pod).path.exists(), "its remains are gone")
     assert not is_alive(pid)
+    assert not made.files(pod).kept.exists()
+
+
+@pytest.mark.parametrize("lose", [Box.damage_store, Box.empty_store], ids=["put back", "new"])
+@pytest.mark.parametrize("runs", [True, False], ids=["agent runs", "agent away"])
+def test_a_pod_that_the_store_has_forgotten_ends_in_order_and_leaves_its_data(
+    made: Box, lose: Callable[[Box], None], runs: bool
+) -> None:
+    made.start_agent()
+    # Longer than one that is deleted by force has.
+    script = "trap 'sleep 4; echo bye > /data/disk; exit 0' TERM; echo there; while true; do sleep 0.1; done"
+    made.create("forgotten", script, termination_grace_period_seconds=30)
+    pod = made.in_phase("forgotten", "Running")
+    wait_until(lambda: "there" in made.said(pod), "its trap")
+    if not runs:
+        made.stop_agent(signal.SIGKILL)
+    lose(made)
+    assert made.pod("forgotten") is None
+    if not runs:
+        made.start_agent()
+
+    files = made.files(pod)
+    wait_until(lambda: not files.path.exists(), "its remains are gone", 60)
+    assert (files.kept / "data" / "disk").read_text() == "bye\n"
+    assert json.loads((files.kept / "pod.json").read_text())["pod"]["metadata"]["name"] == "forgotten"
+    assert f"rm -r {files.kept}" in made.log.read_text()
 
 
 @pytest.mark.parametrize("left", ["whole", "empty", "none"])

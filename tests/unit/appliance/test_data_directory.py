@@ -20,6 +20,7 @@ OURS = (
     "images/lock", "manifests/below/a.yaml", "qemu-capabilities/capabilities.json", "previous/kvedge", "kubeconfig",
     "bundle/kvedge", "kvedge-launcher.tar", f"kubelet/pods/{UID}/pod.json",
     f"kubelet/pods/{UID}/volumes/kubernetes.io~empty-dir/d/disk",
+    f"kubelet/lost/{UID}/pod.json", f"kubelet/lost/{UID}/disks/disk",
     f"{TREE}/kvedge", "data/.lock", "data/.starts", "data/.part-x/f",
 )  # fmt: skip
 FOREIGN = (

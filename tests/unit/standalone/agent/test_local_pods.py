@@ -6,7 +6,7 @@ import pytest
 
 from kvedge.kube.work_queue import Key
 from kvedge.resources.core import Pod
-from kvedge.resources.meta import ObjectMeta
+from kvedge.resources.meta import ObjectMeta, OwnerReference
 from kvedge.standalone.agent.local_pods import LocalPod, LocalPods
 from kvedge.standalone.agent.pod_record import PodRecordError, new_record, write_pod_record
 from tests.unit.standalone.agent.pods import pod
@@ -118,3 +118,31 @@ def test_what_is_no_pod_is_left_alone(tmp_path: Path) -> None:
 
     assert LocalPods(tmp_path).adopt() == []
     assert sorted(path.name for path in tmp_path.iterdir()) == ["lost+found", "note"]
+
+
+def _launcher(pods: LocalPods, name: str, uid: str, owner: str, vmi: str, namespace: str = "ns") -> LocalPod:
+    made = _pod(name, uid)
+    reference = OwnerReference(
+        api_version="kubevirt.io/v1", kind="VirtualMachineInstance", name=vmi, uid=owner, controller=True
+    )
+    made.metadata.owner_references, made.metadata.namespace = [reference], namespace
+    record = new_record(made)
+    record.owner = owner
+    return pods.take_on(made, record)
+
+
+def test_a_vm_that_was_made_anew_waits_for_the_one_before_whatever_its_uid(tmp_path: Path) -> None:
+    pods = LocalPods(tmp_path)
+    before = _launcher(pods, "a", uid(1), "vm", "disk")
+    assert pods.claim(before) == ""
+
+    assert pods.claim(_launcher(pods, "b", uid(2), "made anew", "disk")) == "ns/a"
+    assert pods.claim(_launcher(pods, "c", uid(3), "another", "other")) == ""
+    assert pods.claim(_launcher(pods, "d", uid(4), "elsewhere", "disk", "other")) == ""
+
+
+def test_pods_that_have_no_address_of_their_own_do_not_wait_for_each_other(tmp_path: Path) -> None:
+    pods = LocalPods(tmp_path)
+    for number in (1, 2):
+        made = _pod(f"p{number}", uid(number))
+        assert pods.claim(pods.take_on(made, new_record(made))) == ""

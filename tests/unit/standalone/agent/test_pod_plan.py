@@ -92,6 +92,16 @@ def test_a_pod_that_is_being_deleted_ends_as_such() -> None:
     assert plan_pod(pod(), seen, _NOW, _NOW + 30) == (AskToEnd(("c",)), LookAgain(30.0))
 
 
+def test_a_pod_that_was_deleted_by_force_has_two_seconds_and_one_that_was_forgotten_all_its_time() -> None:
+    made = pod(termination_grace_period_seconds=60)
+    forced = PodSeen({"c": RUNNING}, has_place=True, gone_since=_NOW, stop_asked_at=_NOW)
+
+    assert plan_pod(made, forced, _NOW + 2, None) == (Kill(("c",)), LookAgain(0.2))
+    forgotten = replace(forced, forgotten=True)
+    assert plan_pod(made, forgotten, _NOW + 2, None) == (LookAgain(58.0),)
+    assert plan_pod(made, forgotten, _NOW + 60, None) == (Kill(("c",)), LookAgain(0.2))
+
+
 def test_nothing_starts_while_another_pod_of_the_vm_is_in_the_way() -> None:
     seen = PodSeen({"c": NotStarted()}, images=_THERE, predecessor="ns/before")
 
