@@ -1,6 +1,7 @@
 """The name of one box's node: that of its host when it was first started, whatever the host is called later.
 
-Pods and VMIs are bound to the name. Under another one, what runs would belong to nobody.
+Pods and VMIs are bound to the name. Under another one, what runs would belong to nobody; so objects that come from
+another box bring its name along.
 """
 
 from __future__ import annotations
@@ -10,13 +11,42 @@ from pathlib import Path
 from typing import Final
 
 from kvedge.runtime.services import ServiceError
+from kvedge.standalone.apiserver.object_store_copies import StoreCopies
+from kvedge.standalone.apiserver.object_store_file import StoreError
+from kvedge.standalone.apiserver.object_store_snapshot import read_objects
 
-_FILE: Final = "node-name"
+NODE_NAME: Final = "node-name"
 
 
-def node_name(state: Path, proposed: str) -> str:
-    """The name that this box has had since its first start; the proposed one before that."""
-    return _remembered(state) or proposed
+def node_name(state: Path, wanted: str, host: str) -> str:
+    """The name that this box has had since its first start; before that the one that is wanted, or the host's.
+
+    Boxes of earlier versions have it in their objects alone.
+    """
+    if name := remembered_node(state) or wanted:
+        return name
+    store = state / "kvedge.db"
+    copies = StoreCopies(store, state.parent / "backup")
+    stores = [store, *(copies.directory / copy.name for copy in copies.known())]
+    return next((name for path in stores if (name := sole_node(path))), host)
+
+
+def remembered_node(state: Path) -> str:
+    """The name that is kept in this directory, or an empty text."""
+    try:
+        return (state / NODE_NAME).read_text().strip()
+    except (OSError, UnicodeDecodeError):
+        return ""
+
+
+def sole_node(store: Path) -> str:
+    """The name of the one Node in an object store; empty when it has none or several, or cannot be read."""
+    try:
+        nodes = [stored.key.name for stored in read_objects(store) if stored.key.resource == "nodes"]
+    except StoreError:
+        # Who opens it says why.
+        return ""
+    return nodes[0] if len(nodes) == 1 else ""
 
 
 class NodeName:
@@ -28,7 +58,7 @@ class NodeName:
         """`wanted` is the setting `node-name`, empty when it is left to the host."""
         self._state = state
         self._node = node
-        self._wanted = wanted.lower()
+        self._wanted = wanted
 
     def start(self) -> None:
         """Keep it.
@@ -39,20 +69,21 @@ class NodeName:
         if self._wanted and self._wanted != self._node:
             raise ServiceError(
                 self.name,
-                f"node-name: {self._wanted} is not the name by which this box's VMs know their node, {self._node}: set "
-                f"that one or none; or stop all VMs and kvedge, run `kvedge killall`, and remove {self._state / _FILE}",
+                f"node-name: {self._wanted} is not the name by which this box's VMs know their node, {self._node}: set"
+                " that one or none; or stop all VMs and kvedge, run `kvedge killall`, and remove"
+                f" {self._state / NODE_NAME}",
             )
-        if _remembered(self._state) == self._node:
+        if remembered_node(self._state) == self._node:
             return
-        staged = self._state / f".{_FILE}.new"
+        staged = self._state / f".{NODE_NAME}.new"
         try:
             with staged.open("w") as file:
                 file.write(f"{self._node}\n")
                 file.flush()
                 os.fsync(file.fileno())
-            staged.rename(self._state / _FILE)
+            staged.rename(self._state / NODE_NAME)
         except OSError as error:
-            raise ServiceError(self.name, f"{self._state / _FILE} cannot be written: {error.strerror}") from error
+            raise ServiceError(self.name, f"{self._state / NODE_NAME} cannot be written: {error.strerror}") from error
 
     def stop(self) -> None:
         """The file stays."""
@@ -60,10 +91,3 @@ class NodeName:
     def failure(self) -> str | None:
         """A name cannot fail."""
         return None
-
-
-def _remembered(state: Path) -> str:
-    try:
-        return (state / _FILE).read_text().strip()
-    except (OSError, UnicodeDecodeError):
-        return ""

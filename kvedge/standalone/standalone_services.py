@@ -48,7 +48,7 @@ def standalone_services(settings: Settings) -> list[Service]:
     box = _Box(settings)
     return [
         BoxLock(settings.data_path),
-        NodeName(settings.state_path, box.node, settings.node_name),
+        NodeName(settings.state_path, box.node, settings.node_name.lower()),
         _Server(box),
         _Later("node agent", box.make_agent),
         _Later("api", box.make_api),
@@ -64,7 +64,7 @@ class _Box:
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
-        self.node = node_name(settings.state_path, settings.effective_node_name)
+        self.node = node_name(settings.state_path, settings.node_name.lower(), settings.effective_node_name)
         self.logs = _Logs()
         config = ApiServerConfig(settings.data_path, settings.bind, settings.port, self.node)
         self.server = EmbeddedApi(config, self.logs)

@@ -19,11 +19,12 @@ from kvedge.standalone.apiserver.object_store import ObjectStore
 from kvedge.standalone.apiserver.object_store_copies import REVISION_GAP, StoreCopies
 from kvedge.standalone.apiserver.object_store_file import StoreError, revision_of
 from kvedge.standalone.box_lock import RESTORING, BoxLock
+from kvedge.standalone.box_node import NODE_NAME, remembered_node, sole_node
 from kvedge.standalone.box_state.state_file import STORE, StateError, StateHead, read_state
 from kvedge.storage.image_records import sync_directory
 
 _COMING: Final = ".restore-"
-_PARTS: Final = (STORE, f"{STORE}-wal", f"{STORE}-shm", "layout", "pki")
+_PARTS: Final = (STORE, f"{STORE}-wal", f"{STORE}-shm", "layout", NODE_NAME, "pki")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +61,9 @@ def _restore(data_dir: Path, path: Path, now: datetime) -> Restored:
     with tempfile.TemporaryDirectory(prefix=_COMING, dir=state) as folder:
         coming = Path(folder)
         head = read_state(path, coming)
+        # What is bound to that name is this box's from now on, whatever its host is called.
+        if node := sole_node(coming / STORE) or remembered_node(state):
+            (coming / NODE_NAME).write_text(f"{node}\n")
         _count_on(coming / STORE, _highest_revision(data_dir))
         (state / RESTORING).write_text(f"{path}\n")
         sync_directory(state)

@@ -18,6 +18,7 @@ from kvedge.standalone.apiserver.object_store_copies import StoreCopies
 from kvedge.standalone.apiserver.pki import Authority
 from kvedge.standalone.apiserver.stored import ObjectKey, Write
 from kvedge.standalone.box_lock import BoxLock
+from kvedge.standalone.box_node import node_name
 from kvedge.standalone.box_state import state_restore
 from kvedge.standalone.box_state.state_check import check_files, check_state
 from kvedge.standalone.box_state.state_file import StateError, read_state, write_state
@@ -26,13 +27,13 @@ from kvedge.standalone.box_state.state_restore import restore_state
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 
 
-def put(data_dir: Path, *names: str) -> int:
+def put(data_dir: Path, *names: str, resource: str = "widgets") -> int:
     """Objects in a box's store; the revision afterwards."""
     store = ObjectStore(data_dir / "state" / "kvedge.db")
     StoreCopies(data_dir / "state" / "kvedge.db", data_dir / "backup").open_store(store)
     store.start(lambda changes: None)
     for name in names:
-        store.submit(Write(ObjectKey("widgets", "n", name), 0, {"metadata": {"name": name}}, False)).result(5)
+        store.submit(Write(ObjectKey(resource, "n", name), 0, {"metadata": {"name": name}}, False)).result(5)
     store.stop()
     return store.revision
 
@@ -89,6 +90,41 @@ def test_another_box_becomes_this_one(tmp_path: Path, box: Path, backup: Path) -
         assert (other / "state/pki" / name).stat().st_mode & 0o777 == 0o600
     assert (other / "state/layout").read_text() == (box / "state/layout").read_text()
     assert starts(other)
+
+
+def test_another_box_takes_over_the_name_to_which_vms_are_bound(tmp_path: Path, box: Path) -> None:
+    put(box, "edge-1", resource="nodes")
+    write_state(box, tmp_path / "state.tar.gz", NOW)
+    other = tmp_path / "other"
+    (other / "state").mkdir(parents=True)
+    (other / "state/node-name").write_text("spare\n")
+    restored = restore_state(other, tmp_path / "state.tar.gz", NOW)
+    assert node_name(other / "state", "", "spare") == "edge-1"
+    assert restored.aside is not None
+    assert (restored.aside / "node-name").read_text() == "spare\n"
+
+
+@pytest.mark.parametrize("nodes", [(), ("edge-1", "edge-2")], ids=["no node", "two nodes"])
+def test_a_box_keeps_its_name_when_the_objects_do_not_say_another(
+    tmp_path: Path, box: Path, nodes: tuple[str, ...]
+) -> None:
+    put(box, *nodes, resource="nodes")
+    write_state(box, tmp_path / "state.tar.gz", NOW)
+    other = tmp_path / "other"
+    (other / "state").mkdir(parents=True)
+    (other / "state/node-name").write_text("spare\n")
+    restore_state(other, tmp_path / "state.tar.gz", NOW)
+    assert node_name(other / "state", "", "renamed") == "spare"
+
+
+def test_a_box_of_an_earlier_version_has_the_name_that_its_objects_have(box: Path) -> None:
+    assert node_name(box / "state", "", "renamed") == "renamed"
+    put(box, "edge-1", resource="nodes")
+    assert node_name(box / "state", "", "renamed") == "edge-1"
+    assert node_name(box / "state", "as-set", "renamed") == "as-set"
+    (box / "backup").mkdir()
+    (box / "state/kvedge.db").rename(box / "backup/kvedge-20260102T030405Z-r9-0.1.0.db")
+    assert node_name(box / "state", "", "renamed") == "edge-1"
 
 
 def test_a_backup_is_for_its_owner_alone_and_leaves_nothing_else(tmp_path: Path, backup: Path) -> None:
