@@ -50,6 +50,7 @@ class SystemdHost:
     tree: Path = field(default_factory=debian_tree)
     process: subprocess.Popen[bytes] | None = None
     leader: int = 0
+    guard: subprocess.Popen[bytes] | None = None
 
     @property
     def root(self) -> Path:
@@ -81,6 +82,10 @@ class SystemdHost:
         )
         log.close()
         wait_until(self._is_up, "systemd is up", 60)
+        # It ends with the tests, however they end: what a killed run leaves running would be in the next one's way.
+        self.guard = subprocess.Popen(
+            ["sh", "-c", f"read never; kill -KILL {self.leader}"], stdin=subprocess.PIPE, start_new_session=True
+        )
 
     def run(self, *command: str, check: bool = True, seconds: float = 120) -> subprocess.CompletedProcess[str]:
         """A command in it, as root."""
@@ -109,10 +114,12 @@ class SystemdHost:
         self.run("systemctl", "poweroff", check=False)
         self.process.wait(seconds)
         self.process = None
+        self._dismiss_guard()
         return time.monotonic() - begun
 
     def remove(self) -> None:
         """End and remove it, however it is."""
+        self._dismiss_guard()
         if self.process is not None:
             if self.leader:
                 subprocess.run(["kill", "-KILL", str(self.leader)], check=False, capture_output=True)
@@ -122,6 +129,14 @@ class SystemdHost:
         # What was mounted below the data directory inside was mounted in its own namespace, and went with it.
         subprocess.run(["umount", "-l", self.root], check=False, capture_output=True)
         shutil.rmtree(self.directory, ignore_errors=True)
+
+    def _dismiss_guard(self) -> None:
+        # Before anything else can have its number.
+        if self.guard is not None and self.guard.stdin is not None:
+            self.guard.kill()
+            self.guard.wait()
+            self.guard.stdin.close()
+            self.guard = None
 
     def _is_up(self) -> bool:
         assert self.process is not None

@@ -108,8 +108,9 @@ def test_what_is_ready_stays_so_when_the_agent_is_killed_and_is_asked_on(shared:
 
 
 def test_a_page_decides_over_readiness(shared: Box) -> None:
-    serve = "mkdir /tmp/www; httpd -p 8080 -h /tmp/www; sleep 1; touch /tmp/www/index.html; sleep 1000"
+    serve = "mkdir /tmp/www; httpd -p 8080 -h /tmp/www; sleep 1000"
     page = {"httpGet": {"port": 8080, "path": "/"}, "periodSeconds": 1}
-    probed(shared, "page", serve, readiness_probe=page)
+    pod = probed(shared, "page", serve, readiness_probe=page)
     wait_until(lambda: told(shared, "page", "HTTP probe failed with statuscode: 404"), "it is told")
+    Path(f"/proc/{shared.pid(pod)}/root/tmp/www/index.html").touch()
     wait_until(lambda: is_ready(shared, "page"), "it is ready")

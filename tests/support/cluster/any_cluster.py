@@ -125,10 +125,17 @@ class Cluster:
             raise AssertionError(f"{error}\n{self.told(name)}") from error
 
     def told(self, name: str) -> str:
-        """Everything that the cluster says of a VMI and its Pods."""
+        """Everything that the cluster says of a VMI and its Pods, and what the guest wrote last."""
         vmi = self.kubectl("get", "vmi", name, "-o", "yaml", check=False).stdout
         pods = self.kubectl("describe", "pods", check=False).stdout
-        return f"{vmi}\n{pods}"
+        console = (
+            f"/apis/subresources.kubevirt.io/v1/namespaces/{self.namespace}/virtualmachineinstances/{name}/console/log"
+        )
+        try:
+            written = self.client.hurried(_ANSWER_SECONDS).content(console).decode(errors="replace")
+        except KubeError as error:
+            written = str(error)
+        return f"{vmi}\n{pods}\n--- console of {name}\n{written[-4000:]}"
 
     def wait_gone(self, name: str, seconds: float = 90.0) -> None:
         """Until there is no VMI of that name."""
