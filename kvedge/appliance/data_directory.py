@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -72,10 +72,7 @@ def purge(directory: Path) -> list[Path]:
     if not directory.is_dir():
         return []
     root = directory.resolve()
-    mounts = mounts_below(root)
-    for path in _own(root):
-        if not _leads_away(path, root, mounts):
-            remove_entry(path)
+    _remove_all(_own(root), root)
     for name in _SHARED:
         # One that holds something else, or is a disk of its own, stays.
         with contextlib.suppress(OSError):
@@ -95,10 +92,7 @@ def purge_settings(directory: Path) -> list[Path]:
     if not directory.is_dir():
         return []
     root = directory.resolve()
-    mounts = mounts_below(root)
-    for path in sorted(root.iterdir()):
-        if not _leads_away(path, root, mounts):
-            remove_entry(path)
+    _remove_all(sorted(root.iterdir()), root)
     left = sorted(root.iterdir())
     with contextlib.suppress(OSError):
         root.rmdir()
@@ -115,6 +109,13 @@ def remove_entry(path: Path) -> None:
         shutil.rmtree(path)
     else:
         path.unlink(missing_ok=True)
+
+
+def _remove_all(paths: Iterable[Path], root: Path) -> None:
+    mounts = mounts_below(root)
+    for path in paths:
+        if not _leads_away(path, root, mounts):
+            remove_entry(path)
 
 
 def _own(root: Path) -> Iterator[Path]:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
+from kvedge.appliance.data_directory import remove_entry
 from kvedge.appliance.systemctl_client import load_modules, systemctl
 from kvedge.appliance.unpacked_trees import remove_all_trees
 
@@ -145,10 +146,7 @@ def _carry_out(step: Step) -> None:
         case CopyFile():
             replace_file(step.target, step.mode, lambda staged: shutil.copyfile(step.source, staged))
         case Remove():
-            if step.path.is_dir() and not step.path.is_symlink():
-                shutil.rmtree(step.path)
-            else:
-                step.path.unlink(missing_ok=True)
+            remove_entry(step.path)
         case RemoveTrees():
             remove_all_trees(step.path)
         case SetAside():

@@ -53,6 +53,17 @@ def received(connection: socket.socket) -> bytes:
     return answer
 
 
+def is_open(connection: socket.socket) -> bool:
+    """Whether the other side has not hung up."""
+    connection.settimeout(0.01)
+    try:
+        return connection.recv(1) != b""
+    except TimeoutError:
+        return True
+    except OSError:
+        return False
+
+
 def memory_of(pid: int) -> int:
     """The resident memory of a process, in bytes."""
     return int(psutil.Process(pid).memory_info().rss)

@@ -19,7 +19,7 @@ from tests.contract.apiserver.conftest import embedded
 from tests.contract.apiserver.widgets import config_map, config_maps
 from tests.support.api_client import ApiClient, eventually, names
 from tests.support.api_nursery import ApiNursery, ApiProcess, nursery
-from tests.support.raw_http import RawHttp, received
+from tests.support.raw_http import RawHttp, is_open, received
 
 pytestmark = pytest.mark.contract
 
@@ -51,17 +51,6 @@ def held(connections: list[socket.socket]) -> Iterator[list[socket.socket]]:
     finally:
         for connection in connections:
             connection.close()
-
-
-def is_open(connection: socket.socket) -> bool:
-    """Whether the other side has not hung up."""
-    connection.settimeout(0.01)
-    try:
-        return connection.recv(1) != b""
-    except TimeoutError:
-        return True
-    except OSError:
-        return False
 
 
 def test_a_thousand_half_open_connections_keep_nobody_away(process: ApiProcess) -> None:

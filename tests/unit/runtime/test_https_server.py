@@ -19,6 +19,7 @@ from kvedge.runtime import connection_bounds
 from kvedge.runtime.certificates import CertificateAuthority, LeafRequest
 from kvedge.runtime.https_server import HttpsServer
 from kvedge.runtime.rotating_tls import RotatingTls
+from tests.support.raw_http import is_open
 from tests.support.waiting import wait_until
 
 LOCAL = "127.0.0.1"
@@ -88,16 +89,6 @@ def quiet(port: int, count: int) -> list[socket.socket]:
     return [
         context.wrap_socket(socket.create_connection((LOCAL, port), 5), server_hostname=LOCAL) for _ in range(count)
     ]
-
-
-def is_open(connection: socket.socket) -> bool:
-    connection.settimeout(0.01)
-    try:
-        return connection.recv(1) != b""
-    except TimeoutError:
-        return True
-    except OSError:
-        return False
 
 
 def status_of(connection: socket.socket, path: str = "/") -> int:
