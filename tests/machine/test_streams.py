@@ -9,6 +9,7 @@ import os
 import signal
 import socket
 import subprocess
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -135,6 +136,12 @@ def test_virtctl_forwards_a_udp_port_of_the_guest(virtctl: Kubectl, guest: Virtu
         assert echoed(b"x" * 1000)
 
 
+# Calls that happen to be under way at once for the first time take a thread and a connection that stay; QEMU has pools,
+# too. It is less than what 200 streams leave of which every tenth leaves something.
+_POOLED = 10
+_POOLED_BY_QEMU = 3
+
+
 @dataclass(frozen=True)
 class Held:
     """What the box's process and the guest's QEMU hold."""
@@ -151,11 +158,11 @@ class Held:
         return cls(len(os.listdir(place / "fd")), len(names), len(os.listdir(f"/proc/{qemu}/fd")))
 
     def within(self, other: Held) -> bool:
-        """Whether nothing is held beyond what was."""
+        """Whether nothing is held beyond what was, but for what pools of threads and connections grow by."""
         return (
-            self.descriptors <= other.descriptors
-            and self.threads <= other.threads
-            and self.guest_descriptors <= other.guest_descriptors
+            self.descriptors <= other.descriptors + _POOLED
+            and self.threads <= other.threads + _POOLED
+            and self.guest_descriptors <= other.guest_descriptors + _POOLED_BY_QEMU
         )
 
 
@@ -186,7 +193,22 @@ def test_nothing_is_left_of_two_hundred_streams_to_a_guest(box: Box, guest: Virt
     asyncio.run(many(40))
     settled = wait_until(lambda: steady(box, qemu), "what is held is steady", 60, 0.5)
     asyncio.run(many(200))
-    wait_until(lambda: Held.of(box, qemu).within(settled), f"no more is held than {settled}", 60, 0.5)
+    beyond: list[Held] = []
+
+    def is_back() -> bool:
+        beyond[:] = [held] if not (held := Held.of(box, qemu)).within(settled) else []
+        return not beyond
+
+    with contextlib.suppress(AssertionError):
+        wait_until(is_back, "no more is held", 60, 0.5)
+    assert not beyond, f"{beyond[0]} instead of {settled}: {threads_of(box)}"
+
+
+def threads_of(box: Box) -> Counter[str]:
+    """How many of its process' threads have each name, without numbers."""
+    assert box.process is not None
+    names = [(task / "comm").read_text() for task in Path(f"/proc/{box.process.pid}/task").iterdir()]
+    return Counter(name.rstrip("0123456789_-\n") for name in names)
 
 
 def steady(box: Box, qemu: int) -> Held | None:
