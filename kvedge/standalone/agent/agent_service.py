@@ -121,18 +121,18 @@ class NodeAgent:
         self._store = image_store or ImageStore(config.data_dir / "images")
         self._boot_id = this_boot()
         self._logs = ContainerLogs(config.pods, self._boot_id)
-        self._keeper = LogKeeper(config.pods)
         self._events = EventRecorder(client, "kubelet", config.node)
         self._scheduler_events = EventRecorder(client, "default-scheduler")
         self._starter = ContainerStarter()
         self._pods = LocalPods(config.pods)
-        self._resolv_confs = ResolvConfKeeper(self._pods)
         self._pod_informer = Informer(client, Pod)
         self._node_informer = Informer(client, Node)
         self._addresses = PodAddresses(client, config.pod_cidr, self._pods.addresses)
         self._cgroups = pod_cgroups(config.instance)
         self._devices = DeviceManager(config.kubelet / "device-plugins", self._devices_changed)
         self._network = NetworkKeeper(config.network)
+        keepers = (LogKeeper(config.pods), ResolvConfKeeper(self._pods), self._network)
+        self._rounds = [keeper.rounds for keeper in keepers]
         self._stop = threading.Event()
         self._sweeper: threading.Thread | None = None
         self._node_loop: NodeLoop | None = None
@@ -173,9 +173,8 @@ class NodeAgent:
         for part in (self._watch, self._probes):
             if part is not None:
                 part.stop()
-        self._keeper.stop()
-        self._resolv_confs.stop()
-        self._network.stop()
+        for rounds in self._rounds:
+            rounds.stop()
         self._starter.stop()
         if self._sweeper is not None:
             self._sweeper.join(_STOP_SECONDS)
@@ -192,9 +191,7 @@ class NodeAgent:
             self._scheduler_queue,
             self._watch,
             self._probes,
-            self._keeper,
-            self._resolv_confs,
-            self._network,
+            *self._rounds,
         )
         if why := next((why for part in parts if part is not None and (why := part.failure())), None):
             return why
@@ -246,9 +243,8 @@ class NodeAgent:
         synced = (self._node_informer.wait_synced, self._pod_informer.wait_synced, self._addresses.wait_synced)
         if not all(wait(_SYNC_SECONDS) for wait in synced):
             raise ServiceError(self.name, f"the API at {self._client.host} did not list Pods and Nodes in time")
-        self._keeper.start()
-        self._resolv_confs.start()
-        self._network.start()
+        for rounds in self._rounds:
+            rounds.start()
         pod_loop.watch.start()
         pod_loop.probes.start()
         pod_loop.loop.start()

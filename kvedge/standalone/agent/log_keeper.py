@@ -9,13 +9,13 @@ from __future__ import annotations
 import logging
 import os
 import shutil
-import threading
 import time
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
 from kvedge.standalone.agent.log_times import add_time, times_path
+from kvedge.standalone.agent.rounds import Rounds
 
 log = logging.getLogger(__name__)
 
@@ -31,25 +31,7 @@ class LogKeeper:
         self._pods = pods
         self._most_bytes = most_bytes
         self._sizes: dict[Path, int] = {}
-        self._stop = threading.Event()
-        self._thread: threading.Thread | None = None
-
-    def start(self) -> None:
-        """Begin to look."""
-        self._thread = threading.Thread(target=self._run, name="log-keeper", daemon=True)
-        self._thread.start()
-
-    def stop(self) -> None:
-        """End the thread."""
-        self._stop.set()
-        if self._thread is not None:
-            self._thread.join()
-
-    def failure(self) -> str | None:
-        """Why the logs are no longer kept in bounds, or None."""
-        if self._stop.is_set() or self._thread is None or self._thread.is_alive():
-            return None
-        return "the thread that keeps logs in bounds has ended"
+        self.rounds = Rounds("log-keeper", "keeps logs in bounds", _PERIOD, lambda: self.look(time.time()))
 
     def look(self, now: float) -> None:
         """Look at every log once."""
@@ -64,10 +46,6 @@ class LogKeeper:
                 facts = {"log": path, "error": error.strerror}
                 log.warning("a log cannot be kept in bounds", extra={"facts": facts})
         self._sizes = sizes
-
-    def _run(self) -> None:
-        while not self._stop.wait(_PERIOD):
-            self.look(time.time())
 
     def _look_at(self, path: Path, now: float) -> int:
         size = path.stat().st_size

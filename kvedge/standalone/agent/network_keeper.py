@@ -7,12 +7,12 @@ foreign filters as well, so that the Node says what blocks the guests' way now, 
 from __future__ import annotations
 
 import logging
-import threading
 from typing import Final
 
 from kvedge.network.errors import NetworkError
 from kvedge.network.pod_network import NodeNetwork, ensure_node_network, heal_node_network
 from kvedge.network.pod_network_plan import NodeNetworkConfig
+from kvedge.standalone.agent.rounds import Rounds
 
 log = logging.getLogger(__name__)
 
@@ -28,8 +28,7 @@ class NetworkKeeper:
         self._overlaps: tuple[str, ...] = ()
         # What went wrong at the last look: said once, not twice a minute.
         self._error = ""
-        self._stop = threading.Event()
-        self._thread: threading.Thread | None = None
+        self.rounds = Rounds("network-keeper", "looks after the node's network", _PERIOD, self.look)
 
     def make(self) -> None:
         """Make the network, whatever is there of it.
@@ -38,23 +37,6 @@ class NetworkKeeper:
             NetworkError: when it cannot be made.
         """
         self._take(ensure_node_network(self._config))
-
-    def start(self) -> None:
-        """Begin to look after it."""
-        self._thread = threading.Thread(target=self._run, name="network", daemon=True)
-        self._thread.start()
-
-    def stop(self) -> None:
-        """End the thread; the network stays."""
-        self._stop.set()
-        if self._thread is not None:
-            self._thread.join()
-
-    def failure(self) -> str | None:
-        """Why nobody looks after the network any more, or None."""
-        if self._stop.is_set() or self._thread is None or self._thread.is_alive():
-            return None
-        return "the thread that looks after the node's network has ended"
 
     def notes(self) -> list[str]:
         """What keeps guests from the outside."""
@@ -75,10 +57,6 @@ class NetworkKeeper:
             facts = {"undone": "; ".join(network.healed)}
             log.warning("the node's network was changed by others and is put right", extra={"facts": facts})
         self._take(network)
-
-    def _run(self) -> None:
-        while not self._stop.wait(_PERIOD):
-            self.look()
 
     def _take(self, network: NodeNetwork) -> None:
         for name in set(network.blockers) - set(self._blockers):

@@ -7,19 +7,18 @@ kubelet's. What guests are told of them is the handler's.
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Callable
 from typing import Final
 
 from kvedge.network.host_resolver import host_resolv_conf
 from kvedge.standalone.agent.local_pods import LocalPods
 from kvedge.standalone.agent.resolv_conf import pod_resolv_conf, refresh_resolv_conf
+from kvedge.standalone.agent.rounds import Rounds
 
 log = logging.getLogger(__name__)
 
 # Looked at rather than watched: the file is a link on many hosts, and is replaced, or mounted over, by its owner.
 _PERIOD: Final = 30.0
-_STOP_SECONDS: Final = 2.0
 
 
 class ResolvConfKeeper:
@@ -28,37 +27,14 @@ class ResolvConfKeeper:
     def __init__(self, pods: LocalPods, read_host: Callable[[], str] = host_resolv_conf) -> None:
         self._pods = pods
         self._read_host = read_host
-        self._stop = threading.Event()
-        self._thread: threading.Thread | None = None
-
-    def start(self) -> None:
-        """Begin to look."""
-        self._thread = threading.Thread(target=self._run, name="resolv-conf-keeper", daemon=True)
-        self._thread.start()
-
-    def stop(self) -> None:
-        """End the thread."""
-        self._stop.set()
-        if self._thread is not None:
-            self._thread.join(_STOP_SECONDS)
-
-    def failure(self) -> str | None:
-        """Why Pods no longer learn of new name servers, or None."""
-        if self._stop.is_set() or self._thread is None or self._thread.is_alive():
-            return None
-        return "the thread that keeps the Pods' name servers has ended"
+        # At once: the host's may have changed while no agent was there.
+        self.rounds = Rounds("resolv-conf-keeper", "keeps the Pods' name servers", _PERIOD, self.look, at_once=True)
 
     def look(self) -> None:
         """Look at every Pod's file once."""
         host = self._read_host()
         for uid in self._pods.uids():
             self._look_at(uid, host)
-
-    def _run(self) -> None:
-        # At once: the host's may have changed while no agent was there.
-        while not self._stop.is_set():
-            self.look()
-            self._stop.wait(_PERIOD)
 
     def _look_at(self, uid: str, host: str) -> None:
         local = self._pods.get(uid)

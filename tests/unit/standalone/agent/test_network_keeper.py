@@ -78,10 +78,3 @@ def test_the_node_says_what_blocks_the_way_now(
     assert keeper.notes()
     look(network())
     assert keeper.notes() == []
-
-
-def test_a_keeper_that_stops_has_not_failed(keeper: NetworkKeeper, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert keeper.failure() is None
-    keeper.start()
-    keeper.stop()
-    assert keeper.failure() is None

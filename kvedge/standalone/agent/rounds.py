@@ -1,0 +1,50 @@
+"""A thread that does the same thing again and again, with a pause in between.
+
+Used by the agent's keepers, each of which looks after something that nobody tells it about.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Final
+
+# No round takes so long, unless a file system hangs.
+_STOP_SECONDS: Final = 10.0
+
+
+class Rounds:
+    """One named thread; `duty` is what nobody does any more once it has ended."""
+
+    def __init__(self, name: str, duty: str, period: float, do: Callable[[], None], *, at_once: bool = False) -> None:
+        """The first round comes after `period` seconds, or before them with `at_once`."""
+        self._name = name
+        self._duty = duty
+        self._period = period
+        self._do = do
+        self._at_once = at_once
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End the thread; a round that is under way is waited for."""
+        self._stop.set()
+        if self._thread is not None:
+            self._thread.join(_STOP_SECONDS)
+
+    def failure(self) -> str | None:
+        """Why there are no more rounds, or None: one that failed ends the thread."""
+        if self._stop.is_set() or self._thread is None or self._thread.is_alive():
+            return None
+        return f"the thread that {self._duty} has ended"
+
+    def _run(self) -> None:
+        if self._at_once:
+            self._do()
+        while not self._stop.wait(self._period):
+            self._do()
