@@ -211,12 +211,21 @@ class VmLoop:
         for action in plan_create_failure(vm, message, self._clock.now()).actions:
             self._do(vm, action)
 
-    def _delete(self, vm: VirtualMachine, vmi: VirtualMachineInstance) -> None:
-        meta = vmi.metadata
-        if not is_owned(vmi, vm):
+    def _delete(self, vm: VirtualMachine, planned: VirtualMachineInstance) -> None:
+        """End the VMI as it was last seen: a step before in the same plan may have changed it.
+
+        The version must still be that one. A garbage collector that orphans takes the owner from the VMI first and its
+        own finalizer from the VM afterwards; seen in the other order, this would end a guest that was to go on.
+        """
+        meta = planned.metadata
+        seen = self._vmis.get(meta.namespace, meta.name)
+        if seen is None or seen.metadata.uid != meta.uid:
+            return
+        if not is_owned(seen, vm):
             raise Conflict(409, "Conflict", "the VMI belongs to another")
+        as_seen = Preconditions(uid=meta.uid, resource_version=seen.metadata.resource_version)
         try:
-            left = self._client.delete(VirtualMachineInstance, meta.namespace, meta.name, Preconditions(uid=meta.uid))
+            left = self._client.delete(VirtualMachineInstance, meta.namespace, meta.name, as_seen)
         except NotFound:
             return
         if left is not None:

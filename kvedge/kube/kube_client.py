@@ -266,7 +266,7 @@ class KubeClient:
 
         Raises:
             NotFound: when it is not there (any more).
-            Conflict: when another object has that name now.
+            Conflict: when another object has that name now, or it is not of the version of the preconditions any more.
         """
         options: dict[str, Any] = {"kind": "DeleteOptions", "apiVersion": "v1"}
         if preconditions is not None:

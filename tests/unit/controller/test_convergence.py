@@ -154,9 +154,10 @@ def test_from_any_state_planning_reaches_what_is_wanted_and_then_rests(world: Wo
     wanted(world, before)
 
 
+# One informer may be ahead of another.
+SIGHTS = ["see 0", "see 1", "see-vm 0", "see-vmi 0", "see-pods 0", "see-vmi 1"]
 STEPS = [
-    "see 0",
-    "see 1",
+    *SIGHTS,
     "vm 0",
     "vm 1",
     "vmi 0",
@@ -206,12 +207,37 @@ def test_a_guest_outlives_its_pods_object_and_no_other_begins_beside_it(steps: l
     assert list(world.guests) == [world.vmi.metadata.uid]
 
 
+@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.lists(st.sampled_from([*SIGHTS, "vm 0", "vm 1", "vmi 0", "node", *2 * ["collect"]]), max_size=30))
+def test_a_guest_whose_vm_is_deleted_with_orphan_goes_on_whatever_is_seen_first(steps: list[str]):
+    vm = a_vm("Always")
+    vmi = a_vmi("Running", owner=vm)
+    pod = a_pod(vmi, "Running", "node-1")
+    world = World(vm, vmi, {pod.metadata.name: pod}, guests={VMI_UID: "node-1"})
+    views = [world.view(), world.view()]
+    for name in ["orphan", *steps, "collect", "collect"]:
+        happen(world, views, name)
+        assert world.vmi is not None
+        assert world.vmi.metadata.deletion_timestamp is None, name
+    come_to_rest(world)
+    assert world.vm is None
+    assert world.vmi is not None
+    assert world.vmi.metadata.deletion_timestamp is None
+    assert world.guests == {VMI_UID: "node-1"}
+
+
 def happen(world: World, views: list[View], name: str) -> None:
     """One step of a schedule, and a second passes."""
     verb, _, which = name.partition(" ")
     view = views[int(which)] if which in ("0", "1") else None
     if verb == "see":
         views[int(which)] = world.view()
+    elif verb == "see-vm" and view is not None:
+        view.vm = world.view().vm
+    elif verb == "see-vmi" and view is not None:
+        view.vmi = world.view().vmi
+    elif verb == "see-pods" and view is not None:
+        view.pods = world.view().pods
     elif verb == "vm" and view is not None:
         step(world, view, world.plan_vm)
     elif verb == "vmi" and view is not None:
@@ -245,6 +271,10 @@ def happen(world: World, views: list[View], name: str) -> None:
     elif verb == "delete" and world.vmi is not None:
         world.vmi = world._deleted(world.vmi)
         world._collect()
+    elif verb == "orphan":
+        world.vm_is_deleted_with_orphan()
+    elif verb == "collect":
+        world.collector_orphans()
     elif verb == "halt" and world.vm is not None:
         world.vm.spec.run_strategy = "Halted"
         world.vm.metadata.resource_version = world._next()

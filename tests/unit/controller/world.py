@@ -117,6 +117,7 @@ class World:
                 view.vm = copy.deepcopy(self.vm)
             case PatchVmiOfVm(vmi, body):
                 self.vmi = self._patched(self.vmi, vmi, body)
+                view.vmi = copy.deepcopy(self.vmi)
             case AdoptVmi(vmi, body):
                 if self.vm is None or self.vm.metadata.deletion_timestamp is not None:
                     raise Stale
@@ -127,6 +128,8 @@ class World:
                 self._create_vmi(vmi)
             case DeleteVmi(vmi):
                 if self.vmi is None or self.vmi.metadata.uid != vmi.metadata.uid:
+                    raise Stale
+                if view.vmi is None or self.vmi.metadata.resource_version != view.vmi.metadata.resource_version:
                     raise Stale
                 self.vmi = self._deleted(self.vmi)
             case CreatePod(pod):
@@ -214,6 +217,28 @@ class World:
             owner = pod.metadata.controller_reference()
             if owner is not None and (self.vmi is None or owner.uid != self.vmi.metadata.uid):
                 self._delete_pod(pod)
+
+    def vm_is_deleted_with_orphan(self) -> None:
+        """The guest is to go on; a second time changes nothing."""
+        if self.vm is not None and self.vm.metadata.deletion_timestamp is None:
+            self.vm.metadata.finalizers = [*self.vm.metadata.finalizers, "orphan"]
+            self.vm = self._deleted(self.vm)
+
+    def collector_orphans(self) -> None:
+        """One step of the garbage collector's: it takes the owner from the VMI, then its finalizer from the VM."""
+        vm, vmi = self.vm, self.vmi
+        if vm is None or "orphan" not in vm.metadata.finalizers:
+            return
+        if vmi is not None and any(owner.uid == vm.metadata.uid for owner in vmi.metadata.owner_references):
+            vmi.metadata.owner_references = [
+                owner for owner in vmi.metadata.owner_references if owner.uid != vm.metadata.uid
+            ]
+            vmi.metadata.resource_version = self._next()
+            return
+        vm.metadata.finalizers = [finalizer for finalizer in vm.metadata.finalizers if finalizer != "orphan"]
+        vm.metadata.resource_version = self._next()
+        if not vm.metadata.finalizers:
+            self.vm = None
 
     def _next(self) -> str:
         self.version += 1
