@@ -171,10 +171,10 @@ def _live_a_life(server: EitherServer, handler: KubeClient) -> None:
     handler.patch(VirtualMachineInstance, namespace, "web", MergePatch({"status": {"phase": "Running"}}))
     events = EventRecorder(handler, "kvedge-handler", NODE)
     events.start()
-    for _ in range(2):
-        # The second of its kind counts the first one up.
+    for count in (1, 2):
+        # The second of its kind counts the first one up, once that has been sent.
         events.record(node.vmi(), "Normal", "Started", "the guest runs")
-    wait_until(lambda: _is_told(server, namespace), "the handler's Event is there")
+        wait_until(lambda count=count: _is_told(server, namespace, count), "the handler's Event is there")
     events.stop()
     node.becomes_ready(pod)
     server.admin.request("PUT", _PAUSE.format(namespace), {})
@@ -204,8 +204,8 @@ def _call(server: EitherServer, namespace: str, verb: str, options: JsonObject |
     server.admin.request("PUT", _START.format(namespace, verb), options or {})
 
 
-def _is_told(server: EitherServer, namespace: str) -> bool:
-    return any(event.reason == "Started" and event.count >= 2 for event in server.admin.list(Event, namespace))
+def _is_told(server: EitherServer, namespace: str, count: int) -> bool:
+    return any(event.reason == "Started" and event.count == count for event in server.admin.list(Event, namespace))
 
 
 def _allowed(server: EitherServer, group: str, rule: PolicyRule, namespace: str) -> list[str]:

@@ -38,6 +38,7 @@ class HttpsBackend:
         self._stopping: asyncio.Event | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._server: web.Server | None = None
+        self._requests = 0
         self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()), name="backend", daemon=True)
 
     def start(self) -> int:
@@ -56,10 +57,21 @@ class HttpsBackend:
         """How many connections there are now."""
         return len(self._server.connections) if self._server is not None else 0
 
+    def open_requests(self) -> int:
+        """How many requests, WebSockets among them, are being answered now."""
+        return self._requests
+
+    async def _counted(self, request: web.BaseRequest) -> web.StreamResponse:
+        self._requests += 1
+        try:
+            return await self._handler(request)
+        finally:
+            self._requests -= 1
+
     async def _serve(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._stopping = asyncio.Event()
-        self._server = web.Server(self._handler, access_log=None)
+        self._server = web.Server(self._counted, access_log=None)
         runner = web.ServerRunner(self._server, shutdown_timeout=1)
         await runner.setup()
         await web.TCPSite(runner, self._bind, 0, ssl_context=self._context).start()
