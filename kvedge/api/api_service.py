@@ -66,8 +66,9 @@ _CONFIGURATION_SECONDS: Final = 5.0
 # How often it is seen whether the authority has a successor: many times within the week that it is known before it
 # signs.
 AUTHORITY_SECONDS: Final = 3600.0
-# Until all of the cluster sends its calls to other servers: kube-proxies gather changes for a second.
-_LEAVE_SECONDS: Final = 1.0
+# Until all of the cluster sends its calls to other servers: kube-proxies gather changes for a second, and are told late
+# by an API server that has much to do.
+_LEAVE_SECONDS: Final = 2.0
 
 
 @dataclass(frozen=True, slots=True)

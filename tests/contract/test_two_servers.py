@@ -164,36 +164,34 @@ def test_a_server_that_is_alone_writes_no_heartbeats_and_two_see_each_others(clu
         return {item["metadata"]["annotations"][HEARTBEAT] for item in items}
 
     before, until = beats(), time.monotonic() + 12
-    wait_until(lambda: time.monotonic() > until or beats() != before, "two rounds have passed", 20)
+    wait_until(lambda: time.monotonic() > until or beats() != before, "two rounds have passed")
     assert beats() == before
     cluster.two.start()
     cluster.wait_for(cluster.one, cluster.two)
     first = beats()
-    wait_until(lambda: not beats() & first, "both have written another", 20)
+    wait_until(lambda: not beats() & first, "both have written another")
     # Nobody writes Endpoints in turn.
     version = cluster.admin.request("GET", ENDPOINTS)["metadata"]["resourceVersion"]
     second = beats()
-    wait_until(lambda: not beats() & second, "both have written another", 20)
+    wait_until(lambda: not beats() & second, "both have written another")
     assert cluster.admin.request("GET", ENDPOINTS)["metadata"]["resourceVersion"] == version
 
 
 def test_a_server_that_is_killed_gets_no_calls_and_gets_them_when_it_is_back(both: Cluster) -> None:
     both.two.end(signal.SIGKILL)
     both.wait_for(both.one, seconds=GONE_SECONDS)
-    wait_until(lambda: both.takes(10), "all VMs are admitted", 5)
+    wait_until(lambda: both.takes(10), "all VMs are admitted")
     both.two.start()
     both.wait_for(both.one, both.two)
 
 
 def test_a_server_that_hangs_gets_no_calls_and_gets_them_at_once_when_it_goes_on(both: Cluster) -> None:
     both.two.hear(signal.SIGSTOP)
-    begun = time.monotonic()
     # Meanwhile calls to it wait for their time, and others go on.
     both.wait_for(both.one, seconds=GONE_SECONDS)
     wait_until(lambda: both.takes(10), "all VMs are admitted", GONE_SECONDS)
-    assert time.monotonic() - begun < GONE_SECONDS
     both.two.hear(signal.SIGCONT)
-    both.wait_for(both.one, both.two, seconds=10)
+    both.wait_for(both.one, both.two)
     assert both.takes(10)
 
 
@@ -204,10 +202,11 @@ def test_no_call_is_lost_when_a_server_leaves_in_order_and_comes_back(both: Clus
     until = time.monotonic() + START_SECONDS
     while process.poll() is None and time.monotonic() < until:
         refused += not both.takes()
-    assert process.wait(1) == 0
+    assert process.wait(START_SECONDS) == 0
     both.two.process = None
-    both.wait_for(both.one, seconds=1)
+    assert both.ports() == [both.one.port]
     both.two.start()
+    until = time.monotonic() + START_SECONDS
     while both.ports() != sorted([both.one.port, both.two.port]) and time.monotonic() < until:
         refused += not both.takes()
     assert refused == 0
@@ -216,12 +215,12 @@ def test_no_call_is_lost_when_a_server_leaves_in_order_and_comes_back(both: Clus
 
 def test_the_last_server_that_leaves_stays_an_endpoint_as_it_may_only_be_restarted(both: Cluster) -> None:
     both.two.end()
-    both.wait_for(both.one, seconds=5)
+    both.wait_for(both.one, seconds=10)
     both.one.end()
     assert both.ports() == [both.one.port]
     begun = time.monotonic()
     assert not both.takes()
-    assert time.monotonic() - begun < 5
+    assert time.monotonic() - begun < 9
     both.one.start()
     wait_until(both.takes, "it takes calls again", START_SECONDS)
 
@@ -236,7 +235,7 @@ def test_uninstalling_one_of_two_servers_leaves_the_cluster_as_it_is(
     assert both.has(API_SERVICE)
     assert both.has(WEBHOOKS)
     # It could not do so itself.
-    both.wait_for(both.one, seconds=10)
+    both.wait_for(both.one, seconds=GONE_SECONDS)
     assert both.takes(5)
 
 
@@ -257,7 +256,7 @@ def test_with_the_last_server_the_aggregated_api_goes_and_writes_of_vms_are_refu
     begun = time.monotonic()
     with pytest.raises(KubeError, match="no endpoints available for service"):
         both.admin.request("POST", VMS, vm_of(small_vmi(), runStrategy="Halted"), {"dryRun": "All"})
-    assert time.monotonic() - begun < 5
+    assert time.monotonic() - begun < 9
 
 
 def test_a_server_that_comes_back_brings_all_of_it_back(both: Cluster) -> None:

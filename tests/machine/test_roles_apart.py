@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -117,9 +116,7 @@ def test_of_two_controllers_one_works_and_the_other_takes_over(apart: tuple[Box,
     (leader,) = working()
     holder = box.client.get(Lease, SYSTEM_NAMESPACE, "virt-controller").spec.holder_identity
     assert roles.end(leader) == os.EX_OK
-    other = next(name for name in ("controller-1", "controller-2") if name != leader)
-    begun = time.monotonic()
-    wait_until(lambda: other in working(), "the other one takes over", 30)
     # A leader that leaves on purpose gives the lease back: nobody waits until it has run out.
-    assert time.monotonic() - begun < 12
     assert box.client.get(Lease, SYSTEM_NAMESPACE, "virt-controller").spec.holder_identity != holder
+    other = next(name for name in ("controller-1", "controller-2") if name != leader)
+    wait_until(lambda: other in working(), "the other one takes over", 60)

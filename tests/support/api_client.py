@@ -95,7 +95,8 @@ class ApiClient:
     def watch(self, path: str, accept: str = JSON, **query: str) -> Watch:
         """Begin to watch a collection."""
         url = f"{self.url}{path}?{urlencode({'watch': 'true', **query})}"
-        response = self.pool.request("GET", url, headers={"Accept": accept}, preload_content=False, timeout=30.0)
+        timeout = urllib3.Timeout(connect=30.0, read=290.0)
+        response = self.pool.request("GET", url, headers={"Accept": accept}, preload_content=False, timeout=timeout)
         assert isinstance(response, urllib3.HTTPResponse)
         return Watch(response)
 
@@ -112,7 +113,7 @@ class Watch:
         self._thread = threading.Thread(target=self._read, name="watch", daemon=True)
         self._thread.start()
 
-    def wait(self, count: int, seconds: float = 10.0) -> list[dict[str, Any]]:
+    def wait(self, count: int, seconds: float = 30.0) -> list[dict[str, Any]]:
         """The first events, once there are so many; fails when they do not come in time."""
         with self._grown:
             come = self._grown.wait_for(lambda: len(self.events) >= count or self.ended, seconds)
@@ -120,7 +121,7 @@ class Watch:
             assert len(self.events) >= count, f"the watch ended after {len(self.events)} of {count}: {self.events}"
             return self.events[:count]
 
-    def wait_end(self, seconds: float = 10.0) -> None:
+    def wait_end(self, seconds: float = 30.0) -> None:
         """Wait until the server ends the watch."""
         with self._grown:
             assert self._grown.wait_for(lambda: self.ended, seconds), "the watch goes on"
@@ -159,7 +160,7 @@ def names(answer: Answer) -> list[str]:
     return [item["metadata"]["name"] for item in answer.json["items"]]
 
 
-def eventually(check: Any, seconds: float = 10.0) -> Any:
+def eventually(check: Any, seconds: float = 30.0) -> Any:
     """The first true answer of `check`; the test fails when there is none in time."""
     end = time.monotonic() + seconds
     while True:

@@ -9,7 +9,7 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
-def wait_until(check: Callable[[], T], what: str, seconds: float = 20.0, pause: float = 0.05) -> T:
+def wait_until(check: Callable[[], T], what: str, seconds: float = 60.0, pause: float = 0.05) -> T:
     """The first true answer of `check`; fails the test with `what` and the last answer when there is none in time."""
     deadline = time.monotonic() + seconds
     while True:

@@ -39,10 +39,10 @@ class Client:
         return await RawWebSocket.open(f"{self.host}{VMI_PATH}/{what}", self.context, SUBPROTOCOL)
 
     def run(self, test: Callable[[], Awaitable[None]]) -> None:
-        """Run a test of streams within a minute."""
+        """Run a test of streams, for four minutes at most."""
 
         async def limited() -> None:
-            await asyncio.wait_for(test(), 60)
+            await asyncio.wait_for(test(), 240)
 
         asyncio.run(limited())
 
@@ -140,6 +140,10 @@ class Held:
     def with_client(self) -> Held:
         """With one connection of ours: its socket, the event loop it is in and what runs there, a thread that waits."""
         return Held(self.descriptors + 4, self.threads + 1, self.tasks + 2)
+
+    def with_pooled(self) -> Held:
+        """With what clients and servers keep for the next call: some connections of which both ends are here."""
+        return Held(self.descriptors + 12, self.threads + 4, self.tasks + 8)
 
     def within(self, other: Held) -> bool:
         """Whether nothing is held beyond what was."""

@@ -170,10 +170,10 @@ def test_a_stream_ends_with_its_users_right(client: Client, guest: JsonObject, m
 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who is silent is given up after a second."""
+    """Who is silent is given up after some seconds."""
     real = stream_core.Liveness
-    monkeypatch.setattr(stream_pump, "Liveness", lambda now: real(now, ping_seconds=0.2, dead_seconds=1.0))
-    monkeypatch.setattr(stream_calls, "DEAD_SECONDS", 1.0)
+    monkeypatch.setattr(stream_pump, "Liveness", lambda now: real(now, ping_seconds=0.5, dead_seconds=5.0))
+    monkeypatch.setattr(stream_calls, "DEAD_SECONDS", 5.0)
 
 
 @pytest.mark.usefixtures("impatient")

@@ -95,7 +95,7 @@ class Registrar:
             "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": self._namespace}},
             "sideEffects": "None",
             "admissionReviewVersions": ["v1"],
-            "timeoutSeconds": 2,
+            "timeoutSeconds": 10,
             **changes,
         }
 

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 
 from kvedge.runtime import connection_acceptor
@@ -70,14 +71,14 @@ def test_a_thousand_half_open_connections_keep_nobody_away(process: ApiProcess) 
 
 def test_hundreds_of_clients_may_come_at_once(process: ApiProcess) -> None:
     # Altogether fewer than may be in the middle of their handshake, as here nobody is slow on purpose.
-    clients, each = 50, 5
+    clients, each = 20, 3
     assert clients * each < MOST_HANDSHAKES
     statuses: list[int] = []
     gate = threading.Barrier(clients)
 
     def come() -> None:
         raw = process.raw()
-        gate.wait(20)
+        gate.wait(60)
         with held([]) as mine:
             # All TCP connections before the first handshake.
             mine += [raw.connect() for _ in range(each)]
@@ -160,8 +161,8 @@ def test_limits_leave_descriptors_to_others() -> None:
 
 
 def test_who_connects_and_says_nothing_is_hung_up_on(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(connection_gate, "HEADER_SECONDS", 0.3)
-    monkeypatch.setattr(connection_acceptor, "HANDSHAKE_SECONDS", 0.3)
+    monkeypatch.setattr(connection_gate, "HEADER_SECONDS", 2.0)
+    monkeypatch.setattr(connection_acceptor, "HANDSHAKE_SECONDS", 2.0)
     for server in embedded(tmp_path):
         raw = RawHttp(server.url, server.admin.context)
         slow = raw.secure()
@@ -215,23 +216,30 @@ def _refused(admin: ApiClient) -> object:
     return answer if answer.status == 429 else None
 
 
+def has_end_here(port: int) -> bool:
+    """Whether this process still holds the other end of a connection from this port."""
+    return any(one.raddr and one.raddr.port == port for one in psutil.Process().net_connections("tcp"))
+
+
 def test_an_answer_that_is_not_taken_is_given_up(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(connection_gate, "_ANSWER_SECONDS", 0.3)
-    monkeypatch.setattr(connection_gate, "_ANSWER_RATE", 1 << 40)
     for server in embedded(tmp_path):
         for number in range(12):
             server.admin.made(config_maps("default"), config_map(f"c{number}", text="x" * 1_000_000))
+        monkeypatch.setattr(connection_gate, "_ANSWER_SECONDS", 0.3)
+        monkeypatch.setattr(connection_gate, "_ANSWER_RATE", 1 << 40)
         raw = RawHttp(server.url, server.admin.context)
         with held([raw.secure()]) as lazy:
             lazy[0].sendall(f"GET {config_maps('default')} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+            port = lazy[0].getsockname()[1]
+            eventually(lambda port=port: has_end_here(port))
+            eventually(lambda port=port: not has_end_here(port))
             # What the kernels hold in between comes; the rest never does.
-            deadline = threading.Event()
-            deadline.wait(1.0)
             taken = 0
             with contextlib.suppress(OSError):
                 while chunk := lazy[0].recv(1 << 20):
                     taken += len(chunk)
             assert taken < 12_000_000
+        monkeypatch.undo()
         assert server.admin.get("/version").status == 200
 
 

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import itertools
 import json
 import socket
 import ssl
 import threading
-import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -88,28 +86,22 @@ def write_in_threads(server: Server, namespace: str, count: int, threads: int) -
 
 def test_a_hundred_watchers_see_a_thousand_objects_once_and_in_order(embedded_server: Server) -> None:
     namespace = new_namespace(embedded_server.admin)
-    path = f"{config_maps(namespace)}?watch=true"
+    start = embedded_server.admin.get(config_maps(namespace)).json["metadata"]["resourceVersion"]
+    path = f"{config_maps(namespace)}?watch=true&resourceVersion={start}"
 
     async def all_of_them() -> list[list[tuple[str, str, int]]]:
         followers = [asyncio.create_task(follow(embedded_server, path, OBJECTS)) for _ in range(WATCHERS)]
         await asyncio.to_thread(write_in_threads, embedded_server, namespace, OBJECTS, 4)
         return await asyncio.gather(*followers)
 
-    begin = time.monotonic()
     told = asyncio.run(all_of_them())
-    seconds = time.monotonic() - begin
     expected = [f"c{number:04}" for number in range(OBJECTS)]
     for events in told:
         assert sorted(name for _, name, _ in events) == expected
         assert {kind for kind, _, _ in events} == {"ADDED"}
         revisions = [revision for _, _, revision in events]
-        # A watch begins with what is there in order of names; from then on revisions rise.
-        rising = sum(later > earlier for earlier, later in itertools.pairwise(revisions))
-        assert rising >= OBJECTS - 1 - WATCHERS
-    assert seconds < 60
-    begin = time.monotonic()
+        assert revisions == sorted(set(revisions))
     assert len(embedded_server.admin.get(config_maps(namespace)).json["items"]) == OBJECTS
-    assert time.monotonic() - begin < 1
 
 
 def test_two_watchers_from_one_revision_are_told_the_same(embedded_server: Server) -> None:

@@ -170,7 +170,7 @@ def test_bookmarks_say_how_far_a_quiet_watch_has_come(api_server: Server, namesp
     assert event["object"]["metadata"].keys() <= {"resourceVersion", "creationTimestamp"}
     reached = event["object"]["metadata"]["resourceVersion"]
     assert int(reached) >= int(made["metadata"]["resourceVersion"])
-    watch.wait_end(10)
+    watch.wait_end()
     watch.close()
     resumed = admin.watch(widgets(namespace), resourceVersion=reached)
     admin.made(widgets(namespace), widget("later"))

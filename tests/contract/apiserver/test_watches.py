@@ -99,7 +99,7 @@ def test_one_object_is_watched_by_its_name(admin: ApiClient, namespace: str) -> 
 
 def test_a_watch_ends_when_its_time_is_up(admin: ApiClient, namespace: str) -> None:
     watch = admin.watch(config_maps(namespace), timeoutSeconds="1")
-    watch.wait_end(8)
+    watch.wait_end()
 
 
 def test_initial_events_end_with_a_bookmark(admin: ApiClient, namespace: str) -> None:

@@ -236,7 +236,7 @@ def test_a_guest_whose_pod_was_deleted_by_force_is_waited_for_until_its_handler_
     node.is_forgotten(pod)
     wait_until(lambda: vm.ready().reason == "PodGone", "the VMI says what it waits for", seconds=30)
     assert f"virt-handler on node {NODE} is waited for" in vm.ready().message
-    assert cluster.events("VirtualMachineInstance", "web", "PodGone")
+    wait_until(lambda: cluster.events("VirtualMachineInstance", "web", "PodGone"), "the event is there")
     # A user who wants it gone does not get another beside it either.
     cluster.admin.delete(VirtualMachineInstance, node.namespace, "web")
     for number in range(5):

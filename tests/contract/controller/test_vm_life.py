@@ -176,6 +176,7 @@ def test_a_guest_that_shuts_down_comes_back_as_another_run_with_the_same_identit
     first = node.vmi()
     node.enters("Succeeded")
     node.ends(pod)
+    node.removes(pod)
     wait_until(lambda: vm.runs_anew(first), "another run")
     second = node.vmi()
     assert first.spec.domain.firmware == second.spec.domain.firmware
@@ -201,6 +202,7 @@ def test_a_run_that_never_ran_is_counted_and_waited_for(role, node, vm):
     wait_until(lambda: node.vmi().status.phase == "Scheduled", "the VMI is handed over")
     node.enters("Failed")
     node.ends(pod, "Failed")
+    node.removes(pod)
     wait_until(vm.shows("CrashLoopBackOff"), "the VM is in back-off")
     failure = vm.get().status.start_failure
     assert failure is not None

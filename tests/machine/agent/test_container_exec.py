@@ -89,8 +89,8 @@ def test_nothing_of_the_host_is_open_in_it(pod: Containers) -> None:
 def test_a_command_that_takes_too_long_is_killed_with_its_children(pod: Containers) -> None:
     files = pod.start("c", "sleep 1000")
     begun = time.monotonic()
-    answer = shell(pod, files, "echo waiting; sleep 777 & sleep 777", seconds=0.5)
-    assert time.monotonic() - begun < 5
+    answer = shell(pod, files, "echo waiting; sleep 777 & sleep 777", seconds=3)
+    assert time.monotonic() - begun < 60
     assert (answer["late"], answer["output"]) == (True, "waiting\n")
     assert "777" not in shell(pod, files, "ps -o args")["output"].replace("ps -o args", "")
 
@@ -98,8 +98,8 @@ def test_a_command_that_takes_too_long_is_killed_with_its_children(pod: Containe
 def test_what_it_leaves_behind_does_not_hold_it_up(pod: Containers) -> None:
     files = pod.start("c", "sleep 1000")
     begun = time.monotonic()
-    answer = shell(pod, files, "echo done; sleep 5 & exit 0", seconds=10)
-    assert time.monotonic() - begun < 4
+    answer = shell(pod, files, "echo done; sleep 100 & exit 0", seconds=80)
+    assert time.monotonic() - begun < 60
     assert (answer["exit_code"], answer["output"]) == (0, "done\n")
 
 
@@ -138,8 +138,8 @@ def test_a_container_that_has_ended_runs_nothing_more(pod: Containers) -> None:
 def test_the_end_of_the_container_is_the_end_of_the_process(pod: Containers) -> None:
     files = pod.start("c", "sleep 1; exit 0")
     begun = time.monotonic()
-    assert shell(pod, files, "sleep 100", seconds=20)["exit_code"] == 137
-    assert time.monotonic() - begun < 10
+    assert shell(pod, files, "sleep 100", seconds=80)["exit_code"] == 137
+    assert time.monotonic() - begun < 60
 
 
 def test_it_joins_the_container_s_cgroups(pod: Containers, tmp_path: Path) -> None:

@@ -153,7 +153,7 @@ def test_what_a_killed_predecessor_left_is_swept(program: Path, data: Path) -> N
 
 def test_a_kill_in_the_middle_leaves_nothing_that_counts(program: Path, data: Path) -> None:
     process = subprocess.Popen([program, "version"], env={"KVEDGE_DATA_DIR": str(data)}, stdout=subprocess.DEVNULL)
-    wait_until(lambda: list((data / "data").glob(".part-*/lib")), "it unpacks", 10, 0.001)
+    wait_until(lambda: list((data / "data").glob(".part-*/lib")), "it unpacks", 60, 0.001)
     process.send_signal(signal.SIGKILL)
     process.wait()
     version(program, data)

@@ -114,7 +114,7 @@ def test_busybox_with_an_off_link_gateway_reaches_it(world: PodWorld, tmp_path: 
         told = files.last("bound")
         assert told["subnet"] == "255.255.255.255"
         assert told["staticroutes"].startswith(f"{gateway}/32 0.0.0.0 ")
-        wait_until(lambda: reaches(world, gateway), "the way to the gateway", seconds=5)
+        wait_until(lambda: reaches(world, gateway), "the way to the gateway")
 
 
 def test_dhclient_gets_its_lease_keeps_it_over_a_reboot_and_gives_it_back(world: PodWorld, tmp_path: Path) -> None:
@@ -286,7 +286,7 @@ def test_a_changed_lease_is_given_from_the_next_packet_on(world: PodWorld) -> No
             server.update(replace(world.lease, hostname="renamed", address=OTHER))
             assert ask(guest, dhcp_frame(POD_MAC, "request", ("requested_addr", ADDRESS))) == "nak 0.0.0.0"
             assert ask(guest, dhcp_frame(POD_MAC, "request", ("requested_addr", OTHER))) == f"ack {OTHER}"
-            wait_until(lambda: acked == ["edge-vm", "renamed"], "both leases told", seconds=3)
+            wait_until(lambda: acked == ["edge-vm", "renamed"], "both leases told")
     finally:
         server.stop()
         server.stop()

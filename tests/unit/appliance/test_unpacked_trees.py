@@ -71,7 +71,7 @@ def test_a_tree_stays_while_it_is_mounted_under_a_name_without_a_version(data: P
     point(link, data / OLD)
     script = 'mount --bind "$(realpath "$1")" "$2" && exec "$2/kvedge" 60'
     with running("unshare", "--mount", "sh", "-c", script, "sh", str(link), str(place)) as pid:
-        wait_until(lambda: os.readlink(f"/proc/{pid}/exe") == str(place / "kvedge"), "it runs from its mount", 5)
+        wait_until(lambda: os.readlink(f"/proc/{pid}/exe") == str(place / "kvedge"), "it runs from its mount")
         point(link, data / OWN)
         assert OLD not in Path(f"/proc/{pid}/cmdline").read_text() + Path(f"/proc/{pid}/maps").read_text()
         assert remove_unused_trees(data, None, OWN) == [OLDER]
