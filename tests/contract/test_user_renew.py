@@ -26,13 +26,14 @@ from kvedge.runtime.certificate_requests import new_request
 from kvedge.runtime.certificates import LEAF_LIFE, ends_at
 from tests.support.controller_manager import signing_manager
 from tests.support.either_server import EMBEDDED, REAL, EitherServer, running
-from tests.support.kube_apiserver import RealApiServer, free_port
+from tests.support.kube_apiserver import RealApiServer
+from tests.support.ports import free_port
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.contract
 # In the last third of a year, and before it.
 DUE, GOOD = timedelta(days=100), timedelta(days=200)
-SHORT = timedelta(seconds=6)
+SHORT = timedelta(seconds=10)
 VMI = {"apiVersion": "kubevirt.io/v1", "kind": "VirtualMachineInstance", "spec": {"domain": {"devices": {}}}}
 
 

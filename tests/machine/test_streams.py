@@ -21,6 +21,7 @@ from kvedge.resources.vmi import VirtualMachineInstance
 from tests.support.api_servers import Kubectl
 from tests.support.box import Box, small_vm
 from tests.support.guest import build_guest
+from tests.support.ports import free_port
 from tests.support.raw_websocket import RawWebSocket
 from tests.support.terminal import in_terminal
 from tests.support.udp_echo import PORT, udp_echo_script
@@ -63,12 +64,6 @@ def virtctl(box: Box) -> Kubectl:
 
 def command(virtctl: Kubectl, *arguments: str) -> list[str]:
     return [str(virtctl.path), "--kubeconfig", str(virtctl.kubeconfig), *arguments]
-
-
-def free_port(kind: socket.SocketKind = socket.SOCK_STREAM) -> int:
-    with socket.socket(socket.AF_INET, kind) as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 @contextlib.contextmanager

@@ -27,6 +27,7 @@ from kvedge.resources.names import CREATED_BY
 from kvedge.resources.vm import VirtualMachine
 from kvedge.resources.vmi import VirtualMachineInstance
 from tests.support.ended_runs import announce_box, retract_box
+from tests.support.ports import free_port
 from tests.support.waiting import wait_until
 
 # A box that is shared with a compiler may be slow; a guest that hangs must not hold the run for long.
@@ -50,7 +51,7 @@ class Box:
         self.log = data_dir / "standalone.log"
         self.process: subprocess.Popen[bytes] | None = None
         self._client: KubeClient | None = None
-        self.port = _free_port()
+        self.port = free_port()
         announce_box(data_dir, pod_cidr)
 
     @property
@@ -237,9 +238,3 @@ def small_vm(name: str, image: str, run_strategy: str = "Always", **spec: object
             },
         },
     }
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

@@ -9,7 +9,8 @@ from contextlib import contextmanager
 
 import pytest
 
-from tests.support.kube_apiserver import RealApiServer, free_port, require_assets
+from tests.support.kube_apiserver import RealApiServer, require_assets
+from tests.support.ports import free_port
 
 
 @contextmanager

@@ -27,6 +27,7 @@ from kvedge.resources.role_rights import ROLE_RIGHTS
 from kvedge.resources.role_users import HANDLER_GROUP, NODES_GROUP
 from kvedge.runtime.clock import parse_rfc3339
 from tests.support.certificate_files import FileAuthority
+from tests.support.ports import free_port
 
 _START_SECONDS = 60
 
@@ -48,13 +49,6 @@ def require_assets() -> Path:
             "needs etcd and kube-apiserver: set KUBEBUILDER_ASSETS or install them in /usr/local/kubebuilder/bin"
         )
     return found
-
-
-def free_port() -> int:
-    """A port that nobody listens on now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def reachable_address() -> str:
@@ -252,7 +246,9 @@ class RealApiServer:
     def role_calls(self) -> list[RoleCall]:
         """What kvedge's roles have asked of the server so far, in their own names."""
         path = self.directory / "audit.log"
-        events = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+        # The last line may still be written.
+        lines = path.read_text().splitlines(keepends=True) if path.exists() else []
+        events = [json.loads(line) for line in lines if line.endswith("\n")]
         return [_role_call(event) for event in events if _is_of_a_role(event)]
 
     def _write_audit_policy(self) -> Path:

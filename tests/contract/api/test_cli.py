@@ -22,6 +22,7 @@ from tests.contract.api.conftest import EchoNode, remove
 from tests.support.api_servers import ApiServerUnderTest, Kubectl
 from tests.support.kube_apiserver import reachable_address
 from tests.support.kvedge_cli import KvedgeCli
+from tests.support.waiting import wait_until
 from tests.unit.api.reviews import small_vmi, vm_of
 from tests.unit.cli.manifest_cases import CREATE_CASES, LAUNCH_CASES
 
@@ -178,10 +179,11 @@ def test_names_are_completed(cli: KvedgeCli, vmi: JsonObject) -> None:
         assert done.stderr == ""
         return [item.partition(",")[2] for item in done.stdout.splitlines() if item]
 
-    assert "clitest" in completed("kvedge start cli")
-    assert completed("kvedge ssh joe@vmi/cli") == ["joe@vmi/clitest"]
+    # A server that takes its time is not waited for.
+    wait_until(lambda: "clitest" in completed("kvedge start cli"), "a VM is offered")
+    wait_until(lambda: completed("kvedge ssh joe@vmi/cli") == ["joe@vmi/clitest"], "a VMI is offered")
     assert completed("kvedge start -n kube-system cli") == []
-    assert completed("kvedge delete vm clit") == ["clitest"]
+    wait_until(lambda: completed("kvedge delete vm clit") == ["clitest"], "a VM is offered")
     assert completed("kvedge get pod clit") == []
     assert completed("kvedge describe vm") == ["vm", "vmi"]
     assert completed("kvedge rest") == ["restart"]

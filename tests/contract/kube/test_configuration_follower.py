@@ -22,7 +22,7 @@ from tests.support.waiting import wait_until
 def follower(either_server: EitherServer) -> Iterator[ConfigurationFollower]:
     found = ConfigurationFollower(either_server.admin, "test")
     found.start()
-    assert found.wait(20)
+    assert found.wait(60)
     yield found
     found.stop()
 

@@ -24,7 +24,7 @@ from tests.support.kube_apiserver import RealApiServer
 from tests.support.waiting import wait_until
 
 USER, GROUP = "kvedge:api", "system:masters"
-SHORT, LONG = timedelta(seconds=6), timedelta(hours=1)
+SHORT, LONG = timedelta(seconds=10), timedelta(hours=1)
 LIVE = "kvedge.kube.live_connection"
 
 

@@ -9,7 +9,6 @@ import http.server
 import json
 import os
 import shutil
-import socket
 import subprocess
 import threading
 import urllib.error
@@ -27,6 +26,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
 
+from tests.support.ports import free_port
 from tests.support.waiting import wait_until
 
 USER, PASSWORD = "shelf", "s3cret"
@@ -71,12 +71,6 @@ def registry(folder: Path, auth: dict[str, Any] | None = None) -> Iterator[Regis
     finally:
         process.terminate()
         process.wait()
-
-
-def free_port() -> int:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        return int(taken.getsockname()[1])
 
 
 def _answers(port: int) -> bool:

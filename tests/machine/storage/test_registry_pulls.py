@@ -23,11 +23,11 @@ from tests.machine.storage.real_registry import (
     USER,
     Registry,
     basic_auth,
-    free_port,
     registry,
     serving,
     token_service,
 )
+from tests.support.ports import free_port
 from tests.support.small_images import busybox_archive, file, layer, oci_archive
 
 

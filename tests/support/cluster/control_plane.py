@@ -7,7 +7,8 @@ import subprocess
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.support.kube_apiserver import RealApiServer, assets, free_port
+from tests.support.kube_apiserver import RealApiServer, assets
+from tests.support.ports import free_port
 
 PROGRAMS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubelet", "kubectl")
 # Short, so that the loss of a node is noticed within a test.
