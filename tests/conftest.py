@@ -9,12 +9,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadScopeScheduling
 
 if TYPE_CHECKING:
     from xdist.remote import Producer
 
 _PARTS = "tests/machine/"
+# How long an example takes says more about the machine than about what it tries.
+settings.register_profile("busy", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("busy")
 
 
 class ByDirectory(LoadScopeScheduling):

@@ -7,6 +7,7 @@ version: there only what its namespace says of the mount's root names it.
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Iterator, Set
 from contextlib import suppress
@@ -56,7 +57,7 @@ def _of_process(process: Path, spaces: set[bytes]) -> Iterator[bytes]:
     with suppress(*_HIDDEN):
         space = os.readlink(os.fsencode(process / "ns/mnt"))
         if space not in spaces:
-            yield (process / "mountinfo").read_bytes()
+            yield _mounts(process)
             # Only now: the process may have vanished before it could be read.
             spaces.add(space)
 
@@ -71,3 +72,13 @@ def _program(process: Path) -> bytes:
 
 def _maps(process: Path) -> bytes:
     return (process / "maps").read_bytes()
+
+
+def _mounts(process: Path) -> bytes:
+    try:
+        return (process / "mountinfo").read_bytes()
+    except OSError as error:
+        # What the kernel says of a process that has ended and is still to be waited for.
+        if error.errno == errno.EINVAL:
+            raise ProcessLookupError(error.errno, "no longer in a mount namespace") from error
+        raise

@@ -55,7 +55,7 @@ class Vm:
 
 @pytest.mark.parametrize("how", ["deleted by force", "drained without grace"])
 def test_a_pod_that_is_taken_away_leaves_a_guest_that_is_waited_for(own_cluster: LocalCluster, how: str) -> None:
-    vm = Vm(own_cluster, "forced", terminationGracePeriodSeconds=5)
+    vm = Vm(own_cluster, "forced", terminationGracePeriodSeconds=20)
     # It does not hear that it is to end, so that all of its time passes.
     os.kill(*vm.qemus(), signal.SIGSTOP)
     (pod,) = own_cluster.pods(vm.first)

@@ -26,7 +26,7 @@ def test_a_vm_boots_gets_its_address_answers_and_is_shut_down_by_acpi(cluster: C
     wait_until(lambda: cluster.vm("life").status.ready, "the VM is ready")
     cluster.cli("stop", "life", "--wait")
     cluster.wait_gone("life")
-    assert cluster.vm("life").status.printable_status == "Stopped"
+    wait_until(lambda: cluster.vm("life").status.printable_status == "Stopped", "the VM says that it is stopped")
     events = cluster.kubectl("get", "events", "--field-selector", "involvedObject.name=life").stdout
     # It went by itself: nobody had to kill it.
     assert "ShuttingDown" in events

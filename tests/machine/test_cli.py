@@ -124,7 +124,7 @@ def test_stop_waits_until_the_run_is_gone(box: Box, cli: KvedgeCli, vm: str) -> 
     said = cli.run("stop", vm, "--wait")
     assert said == "VM web was scheduled to stop\nVM web is stopped\n"
     assert box.vmi(vm) is None
-    assert json.loads(cli.run("list", vm, "-o", "json"))[0]["status"] == "Stopped"
+    wait_until(lambda: json.loads(cli.run("list", vm, "-o", "json"))[0]["status"] == "Stopped", "it is listed so")
     again = cli.try_run("stop", vm)
     assert (again.returncode, again.stdout) == (Exit.FAILED, "")
     assert "VM is not running" in again.stderr
@@ -157,7 +157,7 @@ def test_delete_waits_until_it_is_gone(cli: KvedgeCli, vm: str) -> None:
 
 
 def test_an_image_that_is_not_there_is_what_a_wait_ends_with(cli: KvedgeCli) -> None:
-    done = cli.try_run("launch", "local/none:1", "lost", "--memory", "64Mi", "--wait", "--timeout", "4")
+    done = cli.try_run("launch", "local/none:1", "lost", "--memory", "64Mi", "--wait", "--timeout", "15")
     try:
         assert done.returncode == Exit.TIMED_OUT
         assert "local/none:1" in done.stderr

@@ -68,7 +68,7 @@ class DebianBox(Box):
             ]
         )
         wait_until(
-            lambda: self._inside(self._first.pid) and self._command_of(self.first_pid) == "sleep", "a chroot", 10
+            lambda: self._inside(self._first.pid) and self._command_of(self.first_pid) == "sleep", "a chroot", 60
         )
         enter = ["nsenter", "-t", str(self.first_pid), "-m", "-p", "-r", "-w", "--"]
         self.program = [*enter, "env", f"KVEDGE_DATA_DIR={self.data_dir}", str(directory / "kvedge")]

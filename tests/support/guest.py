@@ -5,6 +5,7 @@ Called by tests that boot a VM. Writes below the cache directory only.
 
 from __future__ import annotations
 
+import fcntl
 import os
 import subprocess
 from dataclasses import dataclass
@@ -28,7 +29,7 @@ def cache_directory() -> Path:
 
 
 def build_guest(*, agent: bool = False, generic: bool = False, uefi: bool = False) -> Guest:
-    """The guest, built when it is missing or old.
+    """The guest, built when it is missing or old; by one process at a time, as all build from the same packages.
 
     Raises:
         RuntimeError: with what the builder said, when it cannot be made.
@@ -39,7 +40,10 @@ def build_guest(*, agent: bool = False, generic: bool = False, uefi: bool = Fals
     target = cache_directory() / flavour
     command = [str(BUILDER), str(target), "--cache", str(cache_directory() / "packages")]
     command += [f"--{name}" for name in flavours]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    cache_directory().mkdir(parents=True, exist_ok=True)
+    with (cache_directory() / "guest.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise RuntimeError(done.stderr.strip())
     return Guest(kernel=target / "vmlinuz", initrd=target / "initrd", disk=target / "disk.qcow2")

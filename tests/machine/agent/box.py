@@ -16,8 +16,10 @@ from kvedge.kube.errors import NotFound
 from kvedge.kube.kube_client import KubeClient
 from kvedge.resources.core import Container, EmptyDirVolume, Event, Pod, PodSpec, PodVolume, VolumeMount
 from kvedge.resources.meta import ObjectMeta
+from kvedge.runtime.mount_table import mount_table
 from kvedge.standalone.agent.agent_removal import remove_everything
 from kvedge.standalone.agent.agent_service import AgentConfig
+from kvedge.standalone.agent.cgroups import find_hierarchies
 from kvedge.standalone.agent.container_files import PodFiles
 from kvedge.standalone.agent.container_logs import ContainerLogs
 from kvedge.standalone.agent.container_state import this_boot
@@ -67,7 +69,7 @@ class Box:
         if self.process is None:
             return
         self.process.send_signal(number)
-        self.process.wait(20)
+        self.process.wait(60)
         if self.process.stdout is not None:
             self.process.stdout.close()
         self.process = None
@@ -118,7 +120,7 @@ class Box:
         assert found is not None
         return found
 
-    def wait_gone(self, name: str, seconds: float = 20.0) -> None:
+    def wait_gone(self, name: str, seconds: float = 60.0) -> None:
         """Until the Pod's object is gone."""
         wait_until(lambda: self.pod(name) is None, f"{name} gone", seconds)
 
@@ -192,7 +194,8 @@ def marks(config: AgentConfig) -> list[str]:
     found = [name for name in os.listdir("/sys/class/net") if name == config.instance]
     if os.path.isdir("/run/netns"):
         found += [name for name in os.listdir("/run/netns") if name.startswith(config.network.netns_prefix)]
-    found += [str(path) for path in Path("/sys/fs/cgroup").glob(f"**/kvedge/{config.instance}")]
+    tops = [hierarchy.path / "kvedge" / config.instance for hierarchy in find_hierarchies(mount_table())]
+    found += [str(top) for top in tops if top.exists()]
     table = subprocess.run(["nft", "list", "tables"], capture_output=True, text=True, check=True).stdout
     found += [line for line in table.splitlines() if line.endswith(f" {config.network.table}")]
     found += [line for line in Path("/proc/self/mountinfo").read_text().splitlines() if str(config.data_dir) in line]

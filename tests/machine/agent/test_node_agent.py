@@ -357,7 +357,10 @@ def test_an_image_that_nobody_has_waits_with_the_kubelets_reason(shared: Box) ->
         return state.waiting.reason if state and state.waiting else ""
 
     wait_until(lambda: waiting() == "ErrImagePull", "ErrImagePull")
-    assert any(key == "Failed" and "kvedge image import" in text for key, text in shared.events("imageless"))
+    wait_until(
+        lambda: any(key == "Failed" and "kvedge image import" in text for key, text in shared.events("imageless")),
+        "an event with the remedy",
+    )
     assert shared.in_phase("imageless", "Pending")
 
 

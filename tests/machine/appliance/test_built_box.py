@@ -24,7 +24,7 @@ IMAGE = "local/guest:1"
 def box(program: Path) -> Iterator[Box]:
     # Below a directory that the launchers' user may not enter, as /root is one.
     directory = Path(tempfile.mkdtemp(prefix="kvedge-test-", dir="/var/tmp"))
-    found = Box(directory / "data", "10.95.0.0/24", program=[str(program)])
+    found = Box(directory / "data", "10.92.0.0/24", program=[str(program)])
     # Whatever the CLI is used for, it is unpacked once.
     os.environ["KVEDGE_DATA_DIR"] = str(found.data_dir)
     found.data_dir.mkdir()

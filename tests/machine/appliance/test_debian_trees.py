@@ -33,7 +33,7 @@ def box(suite: str, program: Path) -> Iterator[DebianBox]:
         pytest.skip(f"no tree of {suite}: set KVEDGE_TEST_DEBIAN=1 to make it with mmdebstrap (minutes, 400 MB)")
     directory = Path(tempfile.mkdtemp(prefix="kvedge-test-", dir="/var/tmp"))
     directory.chmod(0o755)
-    found = DebianBox(tree, directory, program, "10.94.0.0/24")
+    found = DebianBox(tree, directory, program, "10.91.0.0/24")
     yield found
     found.remove()
     (directory / "kvedge").unlink()

@@ -143,7 +143,7 @@ def test_a_daemon_that_ends_leaves_the_guest_alone(host: SystemdHost, how: tuple
 
 def test_a_daemon_that_hangs_is_noticed_by_the_watchdog(host: SystemdHost) -> None:
     host.run("mkdir", "-p", "/run/systemd/system/kvedge.service.d")
-    host.run("sh", "-c", "printf '[Service]\\nWatchdogSec=3\\n' > /run/systemd/system/kvedge.service.d/fast.conf")
+    host.run("sh", "-c", "printf '[Service]\\nWatchdogSec=10\\n' > /run/systemd/system/kvedge.service.d/fast.conf")
     host.run("systemctl", "daemon-reload")
     host.run("systemctl", "restart", "kvedge.service")
     hung, process = main_pid(host), qemu(host)

@@ -109,7 +109,7 @@ def test_a_freeze_ends_by_itself(pod: LauncherPod) -> None:
     begun = time.monotonic()
     freeze(pod, 2)
     start_writing(pod)
-    assert not has_written(pod)
+    assert not has_written(pod) or time.monotonic() - begun >= 2
     # Asked for again, it is frozen already, and stays so for longer.
     freeze(pod, 3)
     wait_until(lambda: told(pod).fs_freeze_status == "thawed", "it thaws", pause=0.1)
@@ -125,7 +125,7 @@ def test_a_freeze_without_end_waits_for_the_unfreeze(pod: LauncherPod) -> None:
 
 
 def test_a_launcher_that_dies_leaves_the_promise_to_the_next_one(pod: LauncherPod) -> None:
-    freeze(pod, 3)
+    freeze(pod, 5)
     start_writing(pod)
     before = pod.launcher_pid()
     kill(before)

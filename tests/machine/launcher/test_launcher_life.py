@@ -26,15 +26,24 @@ def test_a_launcher_says_who_it_is(pod: LauncherPod) -> None:
 
 def test_a_guest_is_started_paused_reset_and_killed(pod: LauncherPod) -> None:
     watch = Watch(pod)
+
+    def saw(state: str) -> None:
+        # Of states that come faster than they are sent, the last is.
+        wait_until(lambda: watch.states()[-1:] == [state], f"{state} is seen", pause=0.01)
+
+    saw("ABSENT")
     started = pod.sync()
     assert (started.state, started.reason) == (m.DOMAIN_STATE_RUNNING, m.DOMAIN_REASON_BOOTED)
+    saw("RUNNING")
     assert started.machine_type.startswith("pc-q35-")
     assert len(pod.qemu_pids()) == 1
 
     paused = pod.call("Pause")
     assert (paused.state, paused.reason) == (m.DOMAIN_STATE_PAUSED, m.DOMAIN_REASON_USER)
+    saw("PAUSED")
     running = pod.call("Unpause")
     assert (running.state, running.reason) == (m.DOMAIN_STATE_RUNNING, m.DOMAIN_REASON_UNPAUSED)
+    saw("RUNNING")
     assert pod.call("Reset").state == m.DOMAIN_STATE_RUNNING
 
     killed = pod.call("Kill")
@@ -43,17 +52,10 @@ def test_a_guest_is_started_paused_reset_and_killed(pod: LauncherPod) -> None:
     pod.call("Delete")
     assert pod.wait_exit() == 0
     assert pod.final()["reason"] == "DOMAIN_REASON_DESTROYED"
-    assert watch.ended.wait(10)
-    # SIGTERM lets QEMU end by itself, which may be seen on the way.
-    seen = [state for state in watch.states() if state != "SHUTTING_DOWN"]
-    assert [seen[0], *_changes(seen)] == [
-        "ABSENT",
-        "STARTING",
-        "RUNNING",
-        "PAUSED",
-        "RUNNING",
-        "SHUTOFF",
-    ]
+    assert watch.ended.wait(60)
+    # A start is over soon; SIGTERM lets QEMU end by itself: both may be seen on the way.
+    seen = [state for state in watch.states() if state not in {"STARTING", "SHUTTING_DOWN"}]
+    assert [seen[0], *_changes(seen)] == ["ABSENT", "RUNNING", "PAUSED", "RUNNING", "SHUTOFF"]
     assert _grows([status.sequence for status in watch.statuses])
 
 
@@ -171,7 +173,7 @@ def test_sigterm_asks_the_guest_and_ends_qemu_after_the_grace_period(tmp_path: P
 def test_sigterm_before_there_is_a_guest_ends_the_pod(pod: LauncherPod) -> None:
     pod.call("Ping")
     kill(pod.monitor_pid(), signal.SIGTERM)
-    assert pod.wait_exit(10) == 0
+    assert pod.wait_exit(40) == 0
 
 
 def test_sigterm_while_the_launcher_starts_is_not_lost(pod: LauncherPod) -> None:

@@ -22,7 +22,6 @@ SCRIPT = """#!/bin/sh
 reason=${reason:-$1}
 count=$(ls %(out)s | grep -c told)
 env > %(out)s/unfinished
-mv %(out)s/unfinished %(out)s/told.$(printf %%03d $count).$reason
 address=${new_ip_address:-$ip}
 case $reason in bound|renew|BOUND|RENEW|REBOOT|REBIND)
   ip addr replace $address/${mask:-%(length)s} dev eth0
@@ -32,13 +31,15 @@ case $reason in bound|renew|BOUND|RENEW|REBOOT|REBIND)
     shift 2
   done ;;
 esac
+# Told once it is done.
+mv %(out)s/unfinished %(out)s/told.$(printf %%03d $count).$reason
 """
 DHCLIENT_CONFIG = """
 option rfc3442-classless-static-routes code 121 = array of unsigned integer 8;
 option private-first code 224 = text;
 request subnet-mask, broadcast-address, routers, domain-name, domain-name-servers, domain-search, host-name,
   interface-mtu, ntp-servers, rfc3442-classless-static-routes, private-first;
-timeout 8;
+timeout 25;
 retry 2;
 initial-interval 1;
 """
@@ -151,7 +152,7 @@ class Dhclient:
         ]
         command = [self._program, "-4", *arguments, *paths, "eth0"]
         done = self._world.in_guest(
-            lambda: subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+            lambda: subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
         )
         assert done.returncode == 0, done.stderr
 
@@ -166,7 +167,7 @@ chown -R systemd-network /run/systemd/netif /run/systemd/network
 mount -t sysfs -o ro none /sys
 %(program)s 2> %(directory)s/log &
 echo $! > %(directory)s/pid
-for try in $(seq 100); do
+for try in $(seq 500); do
   if ls /run/systemd/netif/leases/* > /dev/null 2>&1 && ip route show default | grep -q .; then break; fi
   sleep 0.1
 done

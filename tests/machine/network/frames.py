@@ -29,7 +29,7 @@ class Wire:
         """Puts one frame out."""
         self._socket.send(bytes(frame))
 
-    def first(self, wanted: Callable[[Packet], bool], seconds: float = 3.0) -> Packet | None:
+    def first(self, wanted: Callable[[Packet], bool], seconds: float = 20.0) -> Packet | None:
         """The first frame coming in that is wanted, or None when there is none in time."""
         deadline = time.monotonic() + seconds
         while (left := deadline - time.monotonic()) > 0:

@@ -76,7 +76,7 @@ def ipv6_server(world: PodWorld, lease: Ipv6Lease, *, log: Path, handed: bool = 
             hand_router_socket(netns_path(world.pod), world.bound.bridge, server.pid)
         yield server.pid
     finally:
-        rest, _ = server.communicate(timeout=10)
+        rest, _ = server.communicate(timeout=60)
         assert rest.endswith("stopped\n"), rest + log.read_text()
 
 
@@ -129,7 +129,7 @@ chown -R systemd-network /run/systemd/netif /run/systemd/network
 mount -t sysfs -o ro none /sys
 %(program)s 2> %(directory)s/log &
 echo $! > %(directory)s/pid
-for try in $(seq 150); do
+for try in $(seq 500); do
   if ip -6 addr show dev eth0 scope global | grep -q inet6 && ip -6 route show default | grep -q via; then break; fi
   sleep 0.1
 done

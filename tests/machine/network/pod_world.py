@@ -176,6 +176,6 @@ def dhcp_server(world: PodWorld, lease: DhcpLease | None = None) -> Iterator[sub
     try:
         yield server
     finally:
-        rest, _ = server.communicate(timeout=10)
+        rest, _ = server.communicate(timeout=60)
         assert rest.endswith("stopped\n"), rest
         assert server.returncode == 0

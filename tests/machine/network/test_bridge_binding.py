@@ -190,7 +190,7 @@ def test_qemus_user_opens_the_tap_and_nobody_else_does(tmp_path: Path, queues: i
                 assert opener.stdout is not None
                 assert (opener.stdout.readline() == "open\n") is works
             finally:
-                _, error = opener.communicate(timeout=10)
+                _, error = opener.communicate(timeout=60)
             assert works or "Operation not permitted" in error
 
 
@@ -206,7 +206,7 @@ def test_a_tap_in_use_keeps_its_queues(tmp_path: Path) -> None:
             bind_pod_interface(netns_path(pod), record=tmp_path / "r", queues=4, before_step=planned.append)
             assert planned == []
         finally:
-            opener.communicate(timeout=10)
+            opener.communicate(timeout=60)
 
 
 class KilledError(Exception):

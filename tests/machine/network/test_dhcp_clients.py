@@ -195,8 +195,12 @@ def test_a_foreign_server_on_the_pods_side_never_meets_the_guest(world: PodWorld
         control = f"{world.config.netns_prefix}control"
         attach_pod(world.config, control, "10.201.77.51", "52:54:00:77:00:51")
         with wire(control, "eth0") as wire_of_control:
-            wire_of_control.send(dhcp_frame("52:54:00:77:00:51", "discover"))
-            assert wire_of_control.first(is_dhcp) is not None
+
+            def is_answered() -> bool:
+                wire_of_control.send(dhcp_frame("52:54:00:77:00:51", "discover"))
+                return wire_of_control.first(is_dhcp, seconds=2.0) is not None
+
+            wait_until(is_answered, "the foreign server answers")
         with wire(foreign, "eth0") as seen:
             assert not udhcpc_once(world, ClientFiles(tmp_path / "client"))
             assert seen.first(is_dhcp, seconds=0.5) is None
@@ -231,10 +235,10 @@ def test_a_request_from_the_pods_side_is_not_answered(world: PodWorld) -> None:
         assert host.first(is_dhcp, seconds=0.3) is None
 
 
-def ask(guest_wire: Wire, frame: bytes | Packet) -> str | None:
+def ask(guest_wire: Wire, frame: bytes | Packet, seconds: float = 20.0) -> str | None:
     """What the responder says to that frame, by scapy's reading: the message type and the address."""
     guest_wire.send(frame)
-    reply = guest_wire.first(lambda each: is_dhcp(each) and each[BOOTP].op == 2, seconds=0.7)
+    reply = guest_wire.first(lambda each: is_dhcp(each) and each[BOOTP].op == 2, seconds=seconds)
     if reply is None:
         return None
     names = {2: "offer", 5: "ack", 6: "nak"}
@@ -254,7 +258,7 @@ def test_hostile_packets_get_nothing_and_change_nothing(world: PodWorld) -> None
             dhcp_frame(POD_MAC, "request", ("requested_addr", ADDRESS), ("server_id", "10.201.77.50")),
             dhcp_frame(POD_MAC, "offer"),
         ):
-            assert ask(guest, damaged) is None
+            assert ask(guest, damaged, seconds=0.7) is None
         assert ask(guest, dhcp_frame(POD_MAC, "request", ("requested_addr", OTHER))) == "nak 0.0.0.0"
         assert ask(guest, dhcp_frame(POD_MAC, "request", ("requested_addr", ADDRESS))) == f"ack {ADDRESS}"
 

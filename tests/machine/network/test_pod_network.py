@@ -137,13 +137,15 @@ def test_a_pod_has_its_address_its_mac_and_a_way_out(config: NodeNetworkConfig, 
     assert links["eth0"]["mtu"] == bridge["mtu"]
 
 
-def test_attaching_and_ensuring_again_changes_nothing_and_interrupts_nothing(
-    config: NodeNetworkConfig, pods: tuple[str, str]
-) -> None:
-    before = (ruleset(), ip_json(None, "link"), ip_json(pods[0], "addr"), ip_json(pods[0], "route"))
-    assert ensure_node_network(config).gateway == GATEWAY
-    attach_pod(config, pods[0], ADDRESSES[0], MACS[0])
-    after = (ruleset(), ip_json(None, "link"), ip_json(pods[0], "addr"), ip_json(pods[0], "route"))
+@on_a_host_of_its_own
+def test_attaching_and_ensuring_again_changes_nothing_and_interrupts_nothing() -> None:
+    with node_network(node_config()) as config:
+        pod = f"{config.netns_prefix}a"
+        attach_pod(config, pod, ADDRESSES[0], MACS[0])
+        before = (ruleset(), ip_json(None, "link"), ip_json(pod, "addr"), ip_json(pod, "route"))
+        assert ensure_node_network(config).gateway == GATEWAY
+        attach_pod(config, pod, ADDRESSES[0], MACS[0])
+        after = (ruleset(), ip_json(None, "link"), ip_json(pod, "addr"), ip_json(pod, "route"))
     assert sorted(after[0].splitlines()) == sorted(before[0].splitlines())
     assert [link["ifname"] for link in after[1]] == [link["ifname"] for link in before[1]]
     assert after[2:] == before[2:]

@@ -147,3 +147,12 @@ def test_a_process_that_vanishes_or_is_hidden_from_root_counts_by_its_command_li
 
     monkeypatch.setattr(Path, "read_bytes", refuse)
     assert used_trees({OLD, OLDER}, None, tmp_path) == {OLD}
+
+
+def test_a_process_that_ends_while_its_mounts_are_asked_for_has_none(tmp_path: Path) -> None:
+    entry = process(tmp_path, 7, maps=f"7f00-7f01 r-xp 0 fe:00 12 /srv/data/{OLD}/lib/x.so\n")
+    with subprocess.Popen(["true"]) as ended:
+        os.waitid(os.P_PID, ended.pid, os.WEXITED | os.WNOWAIT)
+        (entry / "mountinfo").unlink()
+        (entry / "mountinfo").symlink_to(f"/proc/{ended.pid}/mountinfo")
+        assert used_trees({OLD, OLDER}, None, tmp_path) == {OLD}

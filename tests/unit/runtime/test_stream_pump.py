@@ -126,7 +126,7 @@ def test_one_chunk_is_under_way_while_a_side_is_slow() -> None:
 
 def test_both_sides_are_pinged_and_one_that_is_silent_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     real = stream_core.Liveness
-    monkeypatch.setattr(stream_pump, "Liveness", lambda now: real(now, ping_seconds=0.02, dead_seconds=0.1))
+    monkeypatch.setattr(stream_pump, "Liveness", lambda now: real(now, ping_seconds=0.02, dead_seconds=1.0))
 
     async def test(viewer: End, source: End, sent_away: asyncio.Future[Farewell]) -> None:
         return
@@ -139,7 +139,7 @@ def test_both_sides_are_pinged_and_one_that_is_silent_is_given_up(monkeypatch: p
 
 def test_a_side_that_takes_nothing_is_not_pinged_and_given_up_later(monkeypatch: pytest.MonkeyPatch) -> None:
     real = stream_core.Liveness
-    seconds = {"ping_seconds": 0.02, "dead_seconds": 0.05, "stuck_seconds": 0.2}
+    seconds = {"ping_seconds": 0.02, "dead_seconds": 0.5, "stuck_seconds": 2.0}
     monkeypatch.setattr(stream_pump, "Liveness", lambda now: real(now, **seconds))
 
     async def test(viewer: End, source: End, sent_away: asyncio.Future[Farewell]) -> None:

@@ -46,16 +46,16 @@ def rows(path: Path) -> list[tuple[str, int]]:
 
 
 def test_an_answered_write_is_in_the_file(store: ObjectStore, path: Path) -> None:
-    change = store.submit(write(x=1)).result(5)
+    change = store.submit(write(x=1)).result(60)
     assert change.current.revision == 2
     assert change.current.load() == {"metadata": {"name": "a", "resourceVersion": "2"}, "spec": {"x": 1}}
     assert rows(path) == [("a", 2)]
 
 
 def test_each_write_has_its_own_revision_and_knows_what_was_before(store: ObjectStore) -> None:
-    created = store.submit(write(x=1)).result(5)
-    updated = store.submit(write(expected=2, x=2)).result(5)
-    deleted = store.submit(write(expected=3, deletes=True, x=2)).result(5)
+    created = store.submit(write(x=1)).result(60)
+    updated = store.submit(write(expected=2, x=2)).result(60)
+    deleted = store.submit(write(expected=3, deletes=True, x=2)).result(60)
     assert [change.type for change in (created, updated, deleted)] == ["ADDED", "MODIFIED", "DELETED"]
     assert [change.revision for change in (created, updated, deleted)] == [2, 3, 4]
     assert updated.previous is created.current
@@ -64,14 +64,14 @@ def test_each_write_has_its_own_revision_and_knows_what_was_before(store: Object
 
 
 def test_a_write_on_an_old_base_is_refused(store: ObjectStore, path: Path) -> None:
-    store.submit(write()).result(5)
+    store.submit(write()).result(60)
     with pytest.raises(RevisionMismatch) as caught:
-        store.submit(write(expected=7)).result(5)
+        store.submit(write(expected=7)).result(60)
     assert (caught.value.expected, caught.value.found) == (7, 2)
     with pytest.raises(RevisionMismatch):
-        store.submit(write()).result(5)
+        store.submit(write()).result(60)
     with pytest.raises(RevisionMismatch):
-        store.submit(write("other", expected=3, deletes=True)).result(5)
+        store.submit(write("other", expected=3, deletes=True)).result(60)
     assert rows(path) == [("a", 2)]
 
 
@@ -84,15 +84,15 @@ def test_writes_that_wait_together_share_a_commit(path: Path) -> None:
     def on_commit(changes: Sequence[Change]) -> None:
         commits.append(len(changes))
         entered.set()
-        go.wait(5)
+        go.wait(60)
 
     store.start(on_commit)
     first = store.submit(write("first"))
-    assert entered.wait(5)
+    assert entered.wait(60)
     others = [store.submit(write(f"w{number}")) for number in range(50)]
     go.set()
     for future in (first, *others):
-        future.result(5)
+        future.result(60)
     store.stop()
     assert commits == [1, 50]
 
@@ -117,14 +117,14 @@ def test_the_revision_goes_on_after_a_restart(path: Path) -> None:
     first = ObjectStore(path)
     first.open()
     first.start(lambda changes: None)
-    first.submit(write()).result(5)
-    first.submit(write(expected=2, deletes=True)).result(5)
+    first.submit(write()).result(60)
+    first.submit(write(expected=2, deletes=True)).result(60)
     first.stop()
     second = ObjectStore(path)
     assert second.open() == []
     assert second.revision == 3
     second.start(lambda changes: None)
-    assert second.submit(write()).result(5).revision == 4
+    assert second.submit(write()).result(60).revision == 4
     second.stop()
 
 
@@ -134,28 +134,28 @@ def test_a_write_that_was_given_up_before_its_turn_is_not_made(path: Path) -> No
     given_up, kept = store.submit(write("given-up")), store.submit(write("kept"))
     assert given_up.cancel()
     store.start(lambda changes: None)
-    kept.result(5)
+    kept.result(60)
     store.stop()
     assert rows(path) == [("kept", 2)]
 
 
 def test_a_full_disk_fails_the_write_and_loses_nothing(store: ObjectStore, path: Path) -> None:
-    store.submit(write(x=1)).result(5)
+    store.submit(write(x=1)).result(60)
     connection = store._connection
     assert connection is not None
     pages = connection.execute("PRAGMA page_count").fetchone()[0]
     connection.execute(f"PRAGMA max_page_count = {pages}")
     with pytest.raises(StoreWriteFailed, match=r"cannot be written: .*full; nothing was changed"):
-        store.submit(write("big", text="x" * 1_000_000)).result(5)
+        store.submit(write("big", text="x" * 1_000_000)).result(60)
     assert rows(path) == [("a", 2)]
     connection.execute("PRAGMA max_page_count = 1000000")
-    assert store.submit(write("big", text="x" * 1_000_000)).result(5).revision == 3
+    assert store.submit(write("big", text="x" * 1_000_000)).result(60).revision == 3
 
 
 def test_what_cannot_be_encoded_is_refused_and_the_others_are_made(store: ObjectStore) -> None:
     with pytest.raises(TypeError):
-        store.submit(write("odd", value=object())).result(5)
-    assert store.submit(write("good")).result(5).revision == 2
+        store.submit(write("odd", value=object())).result(60)
+    assert store.submit(write("good")).result(60).revision == 2
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
@@ -169,9 +169,9 @@ def test_nobody_waits_for_a_writer_that_has_ended(path: Path) -> None:
     store.start(fail)
     assert store.failure() is None
     with pytest.raises(StoreWriteFailed, match="writer ended: ZeroDivisionError"):
-        store.submit(write()).result(5)
+        store.submit(write()).result(60)
     with pytest.raises(StoreWriteFailed):
-        store.submit(write("b")).result(5)
+        store.submit(write("b")).result(60)
     assert "ZeroDivisionError" in str(store.failure())
     store.stop()
 
@@ -186,7 +186,7 @@ def test_the_file_survives_what_the_promise_says(store: ObjectStore) -> None:
 
 def test_a_copy_is_whole_while_the_store_is_used(store: ObjectStore, path: Path, tmp_path: Path) -> None:
     for number in range(20):
-        store.submit(write(f"w{number:02}")).result(5)
+        store.submit(write(f"w{number:02}")).result(60)
     target = tmp_path / "copy.db"
     store.copy_to(target)
     assert len(rows(target)) == 20
