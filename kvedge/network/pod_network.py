@@ -43,6 +43,7 @@ from kvedge.network.pod_network_plan import (
     our_tables,
     overlaps_of,
     plan_detaching,
+    plan_forwarding_back,
     plan_healing,
     plan_inside,
     plan_node_network,
@@ -114,8 +115,12 @@ def remove_node_network(config: NodeNetworkConfig) -> None:
     with _changing, Links() as links:
         seen = replace(_look(links), foreign_nat=_foreign_nat(config))
         _apply(links, plan_removal(config, seen))
-    bridge = seen.link(config.bridge)
-    if seen.foreign_nat and bridge is not None and ip_forward_before(bridge) == "0" and seen.ip_forward == "1":
+        bridge = seen.link(config.bridge)
+        before = ip_forward_before(bridge) if bridge is not None else None
+        # Another one that was removed at the same time may have left it to this one.
+        seen = replace(_look(links), foreign_nat=_foreign_nat(config))
+        _apply(links, plan_forwarding_back(config, seen, before))
+    if seen.foreign_nat and before == "0" and seen.ip_forward == "1":
         log.warning("ip_forward stays on for others", extra={"facts": {"tables": ", ".join(seen.foreign_nat)}})
     for name in list_netns(config.netns_prefix):
         delete_netns(name)

@@ -295,11 +295,15 @@ def plan_removal(config: NodeNetworkConfig, seen: NodeSeen) -> list[Step]:
     bridge = seen.link(config.bridge)
     if bridge is None:
         return steps
-    before = ip_forward_before(bridge)
+    return [*steps, *plan_forwarding_back(config, seen, ip_forward_before(bridge)), DeleteLink(config.bridge)]
+
+
+def plan_forwarding_back(config: NodeNetworkConfig, seen: NodeSeen, before: str | None) -> list[Step]:
+    """Forwarding as the host had it `before`, unless somebody else needs it."""
     others = any(link.name != config.bridge and ip_forward_before(link) for link in seen.links if link.kind == "bridge")
-    if before is not None and before != seen.ip_forward and not others and not seen.foreign_nat:
-        steps.append(SetSysctl(IP_FORWARD, before))
-    return [*steps, DeleteLink(config.bridge)]
+    if before is None or before == seen.ip_forward or others or seen.foreign_nat:
+        return []
+    return [SetSysctl(IP_FORWARD, before)]
 
 
 def plan_port(

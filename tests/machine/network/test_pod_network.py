@@ -8,7 +8,7 @@ import subprocess
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 
 import pytest
@@ -32,8 +32,8 @@ from kvedge.network.pod_network import (
     remove_node_network,
 )
 from kvedge.network.pod_network_plan import NodeNetworkConfig, port_name, stable_mac
-from kvedge.network.steps import Step
-from kvedge.network.sysctls import read_sysctl
+from kvedge.network.steps import DeleteLink, Step
+from kvedge.network.sysctls import read_sysctl, write_sysctl
 from tests.machine.network.frames import BROADCAST, wire
 from tests.machine.network.own_host import UPLINK_NETWORK, host_state, on_a_host_of_its_own
 from tests.machine.network.pictures import ip_json, picture
@@ -266,6 +266,28 @@ def test_everything_may_be_killed_at_any_step_and_done_again(monkeypatch: pytest
 
 
 @on_a_host_of_its_own
+def test_two_that_are_removed_at_the_same_time_do_not_leave_forwarding_to_each_other(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    write_sysctl("ipv4/ip_forward", "0")
+    before = host_state()
+    ours, other = node_config("x"), node_config("y", "10.201.78.0/24")
+    ensure_node_network(ours)
+    ensure_node_network(other)
+    # Two processes, of which neither waits for the other.
+    monkeypatch.setattr(pod_network, "_changing", nullcontext())
+
+    def apply(links: Links, step: Step) -> None:
+        if step == DeleteLink(ours.bridge):
+            remove_node_network(other)
+        apply_step(links, step)
+
+    monkeypatch.setattr(pod_network, "apply_step", apply)
+    remove_node_network(ours)
+    assert host_state() == before
+
+
+@on_a_host_of_its_own
 def test_the_way_outs_mtu_is_every_pods_also_when_all_were_gone_in_between() -> None:
     with node_network(node_config()) as config:
         found = []
@@ -483,11 +505,13 @@ def test_foreign_tables_and_links_survive_removal() -> None:
     assert f"table bridge {config.table} " not in ruleset()
 
 
-def test_an_attachment_to_a_bridge_that_is_gone_is_an_error_that_names_it(config: NodeNetworkConfig) -> None:
-    with Links() as links:
-        links.delete(config.bridge)
-    with pytest.raises(NetworkError, match=config.bridge):
-        attach_pod(config, f"{config.netns_prefix}a", ADDRESSES[0], MACS[0])
+@on_a_host_of_its_own
+def test_an_attachment_to_a_bridge_that_is_gone_is_an_error_that_names_it() -> None:
+    with node_network(node_config()) as config:
+        with Links() as links:
+            links.delete(config.bridge)
+        with pytest.raises(NetworkError, match=config.bridge):
+            attach_pod(config, f"{config.netns_prefix}a", ADDRESSES[0], MACS[0])
 
 
 VICTIM_IP, VICTIM_MAC = ADDRESSES[1], MACS[1]
