@@ -5,10 +5,8 @@
 from __future__ import annotations
 
 import json
-import os
 import platform
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -41,8 +39,7 @@ def archive(program: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def make(program: Path, out: Path) -> Path:
-    environment = {**os.environ, "PYTHON": sys.executable}
-    subprocess.run([str(SCRIPT), str(program), str(out)], check=True, capture_output=True, env=environment)
+    subprocess.run([str(SCRIPT), str(program), str(out)], check=True, capture_output=True)
     return out / f"{program.name}.images.tar"
 
 

@@ -6,10 +6,8 @@ Its node has no kube-proxy: what that would do for the API server's own Service 
 from __future__ import annotations
 
 import fcntl
-import os
 import signal
 import subprocess
-import sys
 from pathlib import Path
 
 from tests.support.cluster.control_plane import ControlPlane
@@ -61,9 +59,7 @@ class PodsCluster(LocalCluster):
     def load(self, program: Path) -> None:
         """Make the images of a program, and put them on the node."""
         out = self.directory / f"{program.name}-images"
-        environment = {**os.environ, "PYTHON": sys.executable}
-        command = [str(ROOT / "packaging/image"), str(program), str(out)]
-        subprocess.run(command, check=True, capture_output=True, env=environment)
+        subprocess.run([str(ROOT / "packaging/image"), str(program), str(out)], check=True, capture_output=True)
         self.node.import_image(out / f"{program.name}.images.tar")
 
     def apply_kvedge(self) -> None:
