@@ -133,6 +133,11 @@ def make_node(cluster: Cluster) -> None:
     cluster.kubectl("patch", "node", cluster.node, "--subresource=status", "--type=merge", "-p", patch)
 
 
+def set_kubelet_version(cluster: Cluster, version: str) -> None:
+    patch = json.dumps({"status": {"nodeInfo": {"kubeletVersion": version}}})
+    cluster.kubectl("patch", "node", cluster.node, "--subresource=status", "--type=merge", "-p", patch)
+
+
 def main_pid(cluster: Cluster) -> str:
     return cluster.host.out("systemctl", "show", "--value", "--property=MainPID", UNIT)
 
@@ -162,12 +167,17 @@ def test_what_is_missing_is_told_before_anything_is_changed(cluster: Cluster) ->
     done = host.run("/root/kvedge", "install", "--role", "server", check=False)
     assert done.returncode == 3
     assert f"has no node {cluster.node}" in done.stderr
+    make_node(cluster)
+    set_kubelet_version(cluster, "v1.28.4+k3s1")
+    done = host.run("/root/kvedge", "install", "--role", "server", check=False)
+    assert done.returncode == 5
+    assert f"the kubelet of {cluster.node} is Kubernetes v1.28.4+k3s1, and kvedge needs 1.30 or newer" in done.stderr
+    set_kubelet_version(cluster, "v1.30.0+k3s1")
     assert left_on_the_host(host) == before
 
 
 def test_a_server_is_installed_registered_and_healthy(cluster: Cluster) -> None:
     host = cluster.host
-    make_node(cluster)
     host.run("mkdir", "-p", f"/{Path(MANIFEST).parent}")
     # There is no containerd: that the tool is asked is all that can be seen.
     cluster.place("usr/local/bin/k3s", '#!/bin/sh\necho "$@" >>/root/k3s.log\n')
@@ -306,6 +316,26 @@ def test_an_agent_needs_only_what_its_kubelet_has_to_run_a_handler(cluster: Clus
     # Nothing of a server's is left for its k3s to apply.
     assert host.out("ls", "-A", f"/{Path(MANIFEST).parent}") == ""
     assert_runs_only_a_handler(cluster)
+
+
+def test_an_agent_that_is_newer_than_its_servers_waits_for_them(cluster: Cluster) -> None:
+    host, before = cluster.host, left_on_the_host(cluster.host)
+    told = cluster.get("kubevirt", "kubevirt", "-n", "kvedge-system")["status"]["operatorVersion"]
+    set_servers_version(cluster, "v0.0.9")
+    done = host.run("kvedge", "install", "--role", "agent", check=False)
+    assert done.returncode == 5
+    assert (
+        "and the cluster's servers run 0.0.9: upgrade the servers first (--force installs all the same)" in done.stderr
+    )
+    assert left_on_the_host(host) == before
+    host.out("kvedge", "install", "--role", "agent", "--force")
+    set_servers_version(cluster, told)
+
+
+def set_servers_version(cluster: Cluster, version: str) -> None:
+    patch = json.dumps({"status": {"operatorVersion": version}})
+    command = ("patch", "kubevirt", "kubevirt", "-n", "kvedge-system", "--subresource=status", "--type=merge")
+    cluster.kubectl(*command, "-p", patch)
 
 
 def marks_of_kvedge(cluster: Cluster) -> list[str]:
