@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from kvedge.controller.image_volume_rules import unable_nodes
 from kvedge.resources.core import Node
 from kvedge.resources.meta import condition
+from kvedge.resources.names import DEVICE_KVM
 from tests.support.box import small_vm
 from tests.support.cluster.any_cluster import Cluster
 from tests.support.cluster.guest_image import write_guest_image
 from tests.support.cluster.kvedge_cluster import LocalCluster
+from tests.support.cluster.machine_node import PAUSE
 from tests.support.small_images import directory, file, layer, oci_archive
 from tests.support.waiting import wait_until
 
@@ -65,6 +69,27 @@ def test_a_launcher_s_devices_are_its_user_s_from_its_start(cluster: Cluster) ->
     seen = cluster.kubectl("exec", pod.metadata.name, "--", "/usr/bin/stat", "-c", "%u:%g %a %t:%T", "/dev/net/tun")
     assert seen.stdout.split() == ["107:107", "660", "a:c8"]
     cluster.remove_vm("owner")
+
+
+@pytest.mark.skipif(not Path("/dev/kvm").exists(), reason="/dev/kvm is not here")
+def test_kvm_is_given_to_who_asks_for_it_as_the_launcher_s_user_s(own_cluster: LocalCluster) -> None:
+    """Whether guests run on it does not matter: the kubelet hands out a node, and takes it away again."""
+    cluster, look = own_cluster, "jsonpath={.status.allocatable.devices\\.kubevirt\\.io/kvm}"
+    cluster.restart_kvedge("n2", "kvm")
+    try:
+        wait_until(lambda: cluster.kubectl("get", "node", "n2", "-o", look).stdout not in {"", "0"}, "n2 offers KVM")
+        wanted = {"limits": {DEVICE_KVM: "1"}}
+        command = ["/bin/busybox", "stat", "-c", "%u:%g %a %t:%T", "/dev/kvm"]
+        container = {"name": "c", "image": PAUSE, "imagePullPolicy": "Never", "command": command, "resources": wanted}
+        spec = {"restartPolicy": "Never", "nodeName": "n2", "containers": [container]}
+        cluster.apply({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "asks"}, "spec": spec})
+        cluster.kubectl("wait", "pod/asks", "--for=jsonpath={.status.phase}=Succeeded", "--timeout=90s")
+        assert cluster.kubectl("logs", "asks").stdout.split() == ["107:107", "660", "a:e8"]
+        cluster.kubectl("delete", "pod", "asks")
+    finally:
+        cluster.restart_kvedge("n2")
+    wait_until(lambda: cluster.kubectl("get", "node", "n2", "-o", look).stdout in {"", "0"}, "it offers none any more")
+    wait_until(lambda: cluster.is_schedulable("n2"), "n2 takes VMs", 120)
 
 
 def test_a_pod_is_over_when_its_guest_is_though_the_disk_s_container_goes_on_until_then(cluster: Cluster) -> None:

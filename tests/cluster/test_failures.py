@@ -117,6 +117,8 @@ def test_a_lost_node_keeps_its_vm_from_running_elsewhere_until_it_is_confirmed_d
     assert vmi.status.node_name == lost
     cluster.nodes[lost].power_off()
     wait_until(lambda: not cluster.is_ready(lost), "the cluster notices", 90, 0.5)
+    look = ("get", "events", "--field-selector", "reason=NodeNotReady,involvedObject.name=lost")
+    wait_until(lambda: "lost" in cluster.kubectl(*look).stdout, "an event of its VMI says so", 90, 0.5)
     # Its Pod is evicted, and stays: nobody on the node can say that it has ended.
     wait_until(lambda: cluster.pods(vmi)[0].metadata.deletion_timestamp, "its Pod is to go", 90, 0.5)
     with contextlib.suppress(AssertionError):
@@ -133,7 +135,7 @@ def test_a_lost_node_keeps_its_vm_from_running_elsewhere_until_it_is_confirmed_d
     _bring_back(cluster, lost)
 
 
-def test_a_leader_that_is_killed_is_followed_within_its_lease(own_cluster: LocalCluster) -> None:
+def test_a_server_that_is_killed_and_comes_back_leads_and_admits_again(own_cluster: LocalCluster) -> None:
     cluster = own_cluster
     cluster.nodes[SERVER].end("kvedge", signal.SIGKILL)
     cluster.start_kvedge(SERVER)

@@ -6,10 +6,12 @@ import os
 
 import pytest
 
+from kvedge.resources.role_users import HANDLER_GROUP
 from tests.support.box import CHECKOUT, small_vm
 from tests.support.cluster.any_cluster import Cluster
 from tests.support.cluster.kvedge_cluster import LocalCluster
 from tests.support.kube_apiserver import RoleCall
+from tests.support.role_rights import unused_rights
 from tests.support.terminal import in_terminal
 from tests.support.waiting import wait_until
 
@@ -100,6 +102,13 @@ def test_no_role_was_refused_what_it_asked_for(own_cluster: LocalCluster) -> Non
     assert allowed
     # A server that has just restarted knows no rights for a moment, and refuses everybody everything.
     assert refused - allowed == set()
+
+
+def test_a_handler_asks_for_all_that_it_is_allowed(own_cluster: LocalCluster) -> None:
+    # The server's speaks in its own name; the others as their nodes.
+    idle = unused_rights(own_cluster.plane.api.role_calls())
+    # Something need not have happened twice.
+    assert {right for right in idle if right.startswith(HANDLER_GROUP)} <= {f"{HANDLER_GROUP}: patch events"}
 
 
 def _asked(call: RoleCall) -> str:

@@ -39,11 +39,19 @@ class LocalCluster(Cluster):
     plane: ControlPlane = field(init=False)
     lock: IO[str] | None = None
     nodes: dict[str, MachineNode] = field(default_factory=dict)
+    # What runs on some nodes in the checkout's place, as words of a command.
+    programs: dict[str, list[str]] = field(default_factory=dict)
     # Where controller and api are, too.
     servers: set[str] = field(default_factory=lambda: {SERVER})
 
     @classmethod
-    def create(cls, directory: Path, count: int = 2, containerd: Path = Path("/usr/bin")) -> LocalCluster:
+    def create(
+        cls,
+        directory: Path,
+        count: int = 2,
+        containerd: Path = Path("/usr/bin"),
+        programs: dict[str, list[str]] | None = None,
+    ) -> LocalCluster:
         """Bring up a control plane and nodes n1, n2 …, with kvedge on all of them; n1 is the server.
 
         There is one at a time on a machine, as its links have fixed names: who comes second waits.
@@ -55,7 +63,7 @@ class LocalCluster(Cluster):
         plane = ControlPlane(directory / "plane", GATEWAY)
         plane.start()
         cluster = cls(plane.api.kubeconfig, directory=directory)
-        cluster.plane, cluster.lock = plane, lock
+        cluster.plane, cluster.lock, cluster.programs = plane, lock, programs or {}
         try:
             cluster.kubectl("apply", "--server-side", "-f", str(_repository() / "k3s" / "rbac"))
             for number in range(1, count + 1):
@@ -87,10 +95,11 @@ class LocalCluster(Cluster):
         node.start_kubelet()
         self.start_kvedge(name)
 
-    def start_kvedge(self, name: str) -> None:
+    def start_kvedge(self, name: str, emulation: str = "tcg") -> None:
         """Start `kvedge node` there: on a server with all roles, elsewhere with the handler alone."""
         node = self.nodes[name]
-        command = [*CHECKOUT, "node", "--kubeconfig", "/etc/kvedge/roles", "--node-name", name, "--emulation", "tcg"]
+        command = [*self.programs.get(name, CHECKOUT), "node", "--kubeconfig", "/etc/kvedge/roles"]
+        command += ["--node-name", name, "--emulation", emulation]
         command += ["--relay-address", f"{node.place.address}:8186", "--log-level", "debug"]
         # As `install --role agent` has it: the handler speaks as its node; on the server, for once, in its own name.
         command += ["--node-kubeconfig", str(node.kubeconfig)]
@@ -116,11 +125,11 @@ class LocalCluster(Cluster):
         self._roles(self.nodes[name])
         self.restart_kvedge(name)
 
-    def restart_kvedge(self, name: str) -> None:
+    def restart_kvedge(self, name: str, emulation: str = "tcg") -> None:
         """Start kvedge there anew, whether it runs or not."""
         if self.nodes[name].is_running("kvedge"):
             self.nodes[name].end("kvedge")
-        self.start_kvedge(name)
+        self.start_kvedge(name, emulation)
 
     def serves_api(self, name: str) -> bool:
         """Whether calls for the api role are sent to this node."""

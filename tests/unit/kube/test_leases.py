@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from kvedge.kube import leases
 from kvedge.kube.kube_client import KubeClient
 from kvedge.kube.leases import LeaderElection
 from tests.support.scripted_api import refusing, scripted_api
@@ -21,3 +22,13 @@ def test_that_nobody_knows_it_is_told_once_and_an_outage_at_each_try(
         for _ in range(3):
             election.step()
     assert [record.message for record in caplog.records] == ["lease not renewed"] * told
+
+
+def test_a_dead_leader_is_followed_within_15_seconds_and_a_living_one_gives_up_before_that() -> None:
+    """Measured over processes this would be the machine's speed; these are the terms of which the time is made."""
+    jitter = 1.2
+    # The renewal is seen one look late, and the write that takes the lease is one call.
+    assert leases.LEASE_SECONDS + leases._LOOK_SECONDS * jitter + leases._SHORTEST_PAUSE + 0.5 < 15
+    # Even when its last call, begun as late as it may, takes all of its time.
+    assert leases.RENEW_SECONDS + leases._CALL_SECONDS < leases.LEASE_SECONDS
+    assert leases.RETRY_SECONDS * jitter + leases._CALL_SECONDS < leases.RENEW_SECONDS

@@ -37,6 +37,14 @@ def test_a_leaf_is_for_its_hosts_and_of_its_authority(authority: CertificateAuth
     assert [str(name.value) for name in names] == ["api.svc", "192.0.2.1", "2001:db8::1"]
 
 
+@pytest.mark.parametrize("behind", [timedelta(hours=1), timedelta(days=365)])
+def test_a_leaf_counts_on_a_node_whose_clock_is_behind(authority: CertificateAuthority, behind: timedelta) -> None:
+    material = authority.issue(LeafRequest("kvedge-api", hosts=["api.svc"]), NOW)
+    leaf, ca = (x509.load_pem_x509_certificate(each) for each in (material.certificate, material.ca))
+    for each in (leaf, ca):
+        assert each.not_valid_before_utc <= NOW - behind < each.not_valid_after_utc
+
+
 def test_a_leaf_is_no_authority(authority: CertificateAuthority) -> None:
     leaf = x509.load_pem_x509_certificate(authority.issue(LeafRequest("x"), NOW).certificate)
     assert leaf.extensions.get_extension_for_class(x509.BasicConstraints).value.ca is False
