@@ -9,6 +9,9 @@ import pytest
 from tests.support.cluster.guest_image import write_guest_image
 from tests.support.cluster.kvedge_cluster import LocalCluster
 from tests.support.probed_guest import (
+    FALL_SILENT,
+    LISTEN,
+    LISTENING,
     NOT_YET,
     PAGED,
     PROBES,
@@ -38,7 +41,7 @@ SERVICE = {
 
 @pytest.fixture(scope="module")
 def probed(own_machine: None, cluster: LocalCluster) -> Iterator[LocalCluster]:
-    """A cluster with two VMs, whose guests have the agent, and a Service of one of them."""
+    """A cluster with VMs whose guests have the agent, and a Service of one of them."""
     archive = cluster.directory / "agent-guest.tar"
     write_guest_image(archive, IMAGE, agent=True)
     for node in cluster.nodes.values():
@@ -77,12 +80,20 @@ def test_a_guest_is_ready_when_a_program_in_it_says_so(probed: LocalCluster) -> 
     wait_ready(probed, PROGRAMMED, "True")
 
 
+def test_a_guest_is_ready_while_it_listens_on_a_port(probed: LocalCluster) -> None:
+    probed.wait_answer(LISTENING, 240)
+    assert ready(probed, LISTENING).status == "False"
+    in_guest(probed, LISTENING, LISTEN)
+    wait_ready(probed, LISTENING, "True")
+
+
 def test_a_guest_that_is_not_alive_is_ended_by_the_kubelet_and_started_anew(probed: LocalCluster) -> None:
     before = {name: the_vmi(probed, name) for name in PROBES}
     for name in PROBES:
         wait_liveness(probed, name)
     in_guest(probed, PAGED, "killall -9 qemu-ga")
     in_guest(probed, PROGRAMMED, "touch /run/dead")
+    in_guest(probed, LISTENING, FALL_SILENT)
     for name in PROBES:
         wait_new_run(probed, name, before[name])
         wait_until(lambda gone=before[name]: probed.pods(gone) == [], "nothing is left of the run before")

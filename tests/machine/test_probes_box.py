@@ -13,6 +13,10 @@ from kvedge.resources.vm import VirtualMachine
 from tests.support.box import Box
 from tests.support.guest import build_guest
 from tests.support.probed_guest import (
+    FALL_SILENT,
+    LATE_PORT,
+    LISTEN,
+    LISTENING,
     NO_AGENT,
     NOT_YET,
     PAGED,
@@ -40,7 +44,7 @@ IMAGE = "local/agent:1"
 
 @pytest.fixture(scope="module")
 def box(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Box]:
-    """A box with two VMs, whose guests have the agent."""
+    """A box with VMs whose guests have the agent."""
     found = Box(tmp_path_factory.mktemp("box") / "data", "10.93.0.0/24")
     found.data_dir.mkdir()
     found.import_image(build_guest(agent=True).disk, IMAGE)
@@ -88,6 +92,14 @@ def test_a_guest_is_ready_when_a_program_in_it_says_so(box: Box) -> None:
     wait_ready(box, PROGRAMMED, "True")
 
 
+def test_a_guest_is_ready_while_it_listens_on_a_port(box: Box) -> None:
+    box.wait_answer(LISTENING, 240)
+    wait_told(box, f":{LATE_PORT}: connection refused", 60)
+    assert ready(box, LISTENING).status == "False"
+    in_guest(box, LISTENING, LISTEN)
+    wait_ready(box, LISTENING, "True")
+
+
 def test_a_guest_that_is_paused_or_frozen_is_not_taken_for_dead(box: Box) -> None:
     with pytest.raises(KubeError, match="non-GuestAgentPing LivenessProbe is not supported") as refused:
         call(box, PROGRAMMED, "pause")
@@ -124,3 +136,11 @@ def test_a_guest_that_a_program_calls_dead_is_started_anew(box: Box) -> None:
     in_guest(box, PROGRAMMED, "touch /run/dead")
     wait_killed(box, pod)
     wait_new_run(box, PROGRAMMED, before)
+
+
+def test_a_guest_that_no_longer_listens_is_started_anew(box: Box) -> None:
+    before = the_vmi(box, LISTENING)
+    pod = pod_of(box, before)
+    in_guest(box, LISTENING, FALL_SILENT)
+    wait_killed(box, pod)
+    wait_new_run(box, LISTENING, before)

@@ -16,10 +16,15 @@ from tests.support.agent_guest import RUN_PATH, USER_DATA
 from tests.support.box import small_vm
 from tests.support.waiting import wait_until
 
-# Asked by the kubelet itself, and by the guest's agent.
-PAGED, PROGRAMMED = "paged", "programmed"
+# Asked by the kubelet itself for a page, by the guest's agent, and by the kubelet for a port.
+PAGED, PROGRAMMED, LISTENING = "paged", "programmed", "listening"
+# On which nobody listens when the guest has booted.
+LATE_PORT = 81
 NO_AGENT = "the guest agent is not connected"
 NOT_YET = "not yet, --sorry"
+# Commands for the guest: its web server on one more port, and none of them, once this one has answered.
+LISTEN = f"httpd -p {LATE_PORT} -h /www"
+FALL_SILENT = "(sleep 1; killall httpd) </dev/null >/dev/null 2>&1 &"
 # The Pod's words for a guest that is not ready.
 UNREADY = "containers with unready status: [compute]"
 # Before the first question a guest must have booted, on a machine that is shared with a compiler as well.
@@ -42,6 +47,10 @@ PROBES: dict[str, dict[str, Any]] = {
         },
         "livenessProbe": {"exec": {"command": ["test", "!", "-e", "/run/dead"]}, **ALIVE},
     },
+    LISTENING: {
+        "readinessProbe": {"tcpSocket": {"port": LATE_PORT}, **OFTEN},
+        "livenessProbe": {"tcpSocket": {"port": "web"}, **ALIVE},
+    },
 }
 
 
@@ -60,7 +69,7 @@ class Site(Protocol):
 
 
 def probed_vm(name: str, image: str) -> JsonObject:
-    """One of the two VMs; the image's guest has the agent."""
+    """One of these VMs; the image's guest has the agent."""
     vm = small_vm(name, image, **PROBES[name])
     spec = vm["spec"]["template"]["spec"]
     spec["terminationGracePeriodSeconds"] = 5
