@@ -95,6 +95,26 @@ def test_a_guest_that_is_killed_obeys_its_run_strategy(cluster: Cluster, strateg
     cluster.remove_vm(name)
 
 
+def test_of_two_guests_with_one_mac_on_a_node_the_later_waits_for_the_first(own_cluster: LocalCluster) -> None:
+    cluster = own_cluster
+    for name in ("twin", "later"):
+        vm = small_vm(name, cluster.image, nodeSelector={"kubernetes.io/hostname": "n2"})
+        (nic,) = vm["spec"]["template"]["spec"]["domain"]["devices"]["interfaces"]
+        nic["macAddress"] = "02:00:00:5e:00:01"
+        cluster.apply(vm)
+        cluster.wait_phase(name, "Running" if name == "twin" else "Scheduled")
+    words = f"VMI {cluster.namespace}/twin of this node has it"
+    look = ("get", "events", "--field-selector", "involvedObject.name=later,reason=SyncFailed")
+    wait_until(lambda: words in cluster.kubectl(*look).stdout, "it is told whose MAC that is")
+    later = cluster.vmi("later")
+    assert later is not None
+    assert (later.status.phase, cluster.count_qemus(later)) == ("Scheduled", 0)
+    cluster.remove_vm("twin")
+    cluster.wait_phase("later", "Running")
+    cluster.wait_answer("later")
+    cluster.remove_vm("later")
+
+
 def test_no_role_was_refused_what_it_asked_for(own_cluster: LocalCluster) -> None:
     calls = own_cluster.plane.api.role_calls()
     refused = {_asked(call) for call in calls if call.code == 403}
