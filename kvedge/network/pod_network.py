@@ -113,12 +113,12 @@ def remove_node_network(config: NodeNetworkConfig) -> None:
     """Removes all that is ours: ports, namespaces' names, bridge, tables; puts `ip_forward` back, unless somebody else
     needs it by now."""
     with _changing, Links() as links:
-        seen = replace(_look(links), foreign_nat=_foreign_nat(config))
+        seen = _look_with_nat(links, config)
         _apply(links, plan_removal(config, seen))
         bridge = seen.link(config.bridge)
         before = ip_forward_before(bridge) if bridge is not None else None
         # Another one that was removed at the same time may have left it to this one.
-        seen = replace(_look(links), foreign_nat=_foreign_nat(config))
+        seen = _look_with_nat(links, config)
         _apply(links, plan_forwarding_back(config, seen, before))
     if seen.foreign_nat and before == "0" and seen.ip_forward == "1":
         log.warning("ip_forward stays on for others", extra={"facts": {"tables": ", ".join(seen.foreign_nat)}})
@@ -228,6 +228,10 @@ def _apply_unless_gone(links: Links, step: Step) -> None:
 def _forward_chains(family: str) -> list[tuple[str, str]]:
     number = {"ip": Family.IP, "inet": Family.INET}[family]
     return [(chain.table, chain.name) for chain in list_base_chains(number, Hook.FORWARD) if chain.drops]
+
+
+def _look_with_nat(links: Links, config: NodeNetworkConfig) -> NodeSeen:
+    return replace(_look(links), foreign_nat=_foreign_nat(config))
 
 
 def _foreign_nat(config: NodeNetworkConfig) -> tuple[str, ...]:

@@ -61,7 +61,7 @@ def is_told(pod: LauncherPod, words: str) -> bool:
 
 
 def others_do_not_wait(pod: LauncherPod) -> None:
-    """Calls that are not about the agent do not wait for it, over and over; for a busy machine they may, some times."""
+    """Calls that are not about the agent do not wait for it: the quickest of three counts on a busy machine."""
     taken = []
     for _ in range(3):
         begun = time.monotonic()

@@ -259,7 +259,9 @@ class MachineNode:
 def missing_runtime() -> list[str]:
     """What of a node's runtime is not on this machine."""
     wanted = ("/usr/bin/containerd", "/usr/bin/ctr", "/usr/sbin/runc", "/usr/lib/cni/bridge", "/usr/lib/cni/host-local")
-    return [path for path in wanted if not Path(path).is_file()]
+    missing = [path for path in wanted if not Path(path).is_file()]
+    # Nodes have not been tried with version 2.
+    return missing if (_CGROUPS / "memory").is_dir() else [*missing, "cgroup v1"]
 
 
 def make_bridge() -> None:

@@ -82,7 +82,7 @@ def full_vmi() -> JsonObject:
 STARTS = {"vmi": full_vmi(), "vm": vm_of(full_vmi(), running=True), "smoke": smoke_vm()}
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(st.sampled_from(sorted(STARTS)), st.data())
 def test_a_document_changed_anywhere_is_answered(start: str, data: st.DataObject) -> None:
     document = copy.deepcopy(STARTS[start])

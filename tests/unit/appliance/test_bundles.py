@@ -83,7 +83,7 @@ def test_a_bundle_that_is_cut_off_anywhere_is_refused(tmp_path: Path, bundle: Pa
             check_bundle(cut)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(position=st.integers(0, 9000), flip=st.integers(1, 255))
 def test_no_changed_byte_changes_what_is_unpacked(tmp_path: Path, bundle: Path, position: int, flip: int) -> None:
     data = bytearray(bundle.read_bytes())

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
-from hypothesis import HealthCheck, event, given, settings
+from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 from kvedge.controller.vm_plan import VmPlan
@@ -146,7 +146,7 @@ def wanted(world: World, before: World) -> None:
         assert vmi.status.phase == "Running"
 
 
-@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=400)
 @given(worlds())
 def test_from_any_state_planning_reaches_what_is_wanted_and_then_rests(world: World):
     before = copy.deepcopy(world)
@@ -178,7 +178,7 @@ STEPS = [
 ]
 
 
-@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=400)
 @given(worlds(), st.lists(st.sampled_from(STEPS), max_size=40))
 def test_two_controllers_with_old_views_never_run_a_vm_twice_and_still_come_to_rest(world: World, steps: list[str]):
     views = [world.view(), world.view()]
@@ -192,7 +192,7 @@ LOSSES = ["lose pod", "refuse pod", "delete pod", "delete vmi", "cut node", "unc
 WORK = ["settle 0", "settle 0", "node", "wait"]
 
 
-@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=400)
 @given(st.lists(st.sampled_from([*LOSSES, *WORK, *WORK]), max_size=30))
 def test_a_guest_outlives_its_pods_object_and_no_other_begins_beside_it(steps: list[str]):
     vm = a_vm("Always")
@@ -207,7 +207,7 @@ def test_a_guest_outlives_its_pods_object_and_no_other_begins_beside_it(steps: l
     assert list(world.guests) == [world.vmi.metadata.uid]
 
 
-@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=400)
 @given(st.lists(st.sampled_from([*SIGHTS, "vm 0", "vm 1", "vmi 0", "node", *2 * ["collect"]]), max_size=30))
 def test_a_guest_whose_vm_is_deleted_with_orphan_goes_on_whatever_is_seen_first(steps: list[str]):
     vm = a_vm("Always")

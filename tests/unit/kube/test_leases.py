@@ -27,7 +27,7 @@ def test_that_nobody_knows_it_is_told_once_and_an_outage_at_each_try(
 def test_a_dead_leader_is_followed_within_15_seconds_and_a_living_one_gives_up_before_that() -> None:
     """Measured over processes this would be the machine's speed; these are the terms of which the time is made."""
     jitter = 1.2
-    # The renewal is seen one look late, and the write that takes the lease is one call.
+    # The renewal is seen one look late, and the lease is taken from a server that answers within half a second.
     assert leases.LEASE_SECONDS + leases._LOOK_SECONDS * jitter + leases._SHORTEST_PAUSE + 0.5 < 15
     # Even when its last call, begun as late as it may, takes all of its time.
     assert leases.RENEW_SECONDS + leases._CALL_SECONDS < leases.LEASE_SECONDS

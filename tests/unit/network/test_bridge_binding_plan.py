@@ -134,7 +134,7 @@ def test_a_binding_that_was_cut_short_is_finished(done: int, kind: str) -> None:
     assert bind(model, record) == []
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(
     st.lists(st.tuples(st.sampled_from(["bind", "unbind"]), st.integers(0, 36)), max_size=6),
     st.booleans(),

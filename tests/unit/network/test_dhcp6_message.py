@@ -83,7 +83,7 @@ def test_what_no_client_sends_is_refused_for_its_rule(packet: bytes, rule: str) 
         parse_request6(packet)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.binary(max_size=LARGEST_MESSAGE + 8))
 def test_any_bytes_are_a_message_or_a_bad_packet(data: bytes) -> None:
     try:
@@ -93,7 +93,7 @@ def test_any_bytes_are_a_message_or_a_bad_packet(data: bytes) -> None:
     assert len(found.transaction) == 3
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.binary(max_size=60), st.integers(0, 60))
 def test_a_message_that_was_damaged_is_read_or_refused(noise: bytes, at: int) -> None:
     whole = solicit(CLIENT, DHCP6OptIA_NA(iaid=7, ianaopts=[DHCP6OptIAAddress(addr=OTHER)]))

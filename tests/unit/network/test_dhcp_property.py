@@ -58,7 +58,7 @@ def damaged_packets(draw: st.DrawFn) -> bytes:
 PACKETS = st.lists(st.one_of(client_packets(), damaged_packets(), st.binary(max_size=LARGEST_PACKET + 10)), max_size=8)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(PACKETS)
 def test_the_only_address_ever_acknowledged_or_offered_is_the_reserved_one(packets: list[bytes]) -> None:
     for packet in packets:
@@ -82,7 +82,7 @@ def test_the_only_address_ever_acknowledged_or_offered_is_the_reserved_one(packe
         assert planned.unicast_to in (None, bytes([10, 99, 0, 7]))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(PACKETS)
 def test_whatever_came_before_a_guest_gets_its_lease(packets: list[bytes]) -> None:
     for packet in packets:

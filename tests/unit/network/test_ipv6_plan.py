@@ -155,7 +155,7 @@ REQUESTS = st.builds(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(REQUESTS)
 def test_no_message_ever_gets_another_address(asked: Request6) -> None:
     reply = answer6(LEASE, asked)

@@ -81,7 +81,7 @@ def test_what_is_no_solicitation_is_refused_for_its_rule(packet: bytes, hop_limi
         check_solicitation(packet, hop_limit)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.binary(max_size=1300), st.integers(0, 255))
 def test_any_bytes_are_judged_in_time(data: bytes, hop_limit: int) -> None:
     try:

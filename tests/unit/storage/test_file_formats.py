@@ -33,7 +33,7 @@ def _written(pieces: list[tuple[int, bytes]], size: int) -> BinaryIO:
     return stream
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(_PIECES, st.integers(0, 1000))
 def test_a_sparse_copy_is_equal_and_its_digest_does_not_depend_on_holes(
     pieces: list[tuple[int, bytes]], tail: int
@@ -49,7 +49,7 @@ def test_a_sparse_copy_is_equal_and_its_digest_does_not_depend_on_holes(
             assert copy_with_digest(full.fileno(), again.fileno()) == digest
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(_PIECES.filter(bool), st.integers(0, 255))
 def test_another_content_has_another_digest(pieces: list[tuple[int, bytes]], value: int) -> None:
     size = 6 << 16

@@ -74,7 +74,7 @@ _NAMES = st.text(st.characters(codec="utf-8", exclude_characters="\0/"), min_siz
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.dictionaries(_NAMES, st.binary(max_size=3000), max_size=5))
 def test_whatever_the_standard_library_writes_is_read_back(files: dict[str, bytes]) -> None:
     data = layer([file(name, content) for name, content in files.items()])
@@ -82,7 +82,7 @@ def test_whatever_the_standard_library_writes_is_read_back(files: dict[str, byte
     assert {name: content for name, _, content, _ in _all(data)} == files
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.integers(0, 2047), st.integers(0, 255))
 def test_a_changed_byte_is_refused_or_read_but_never_crashes(position: int, value: int) -> None:
     data = bytearray(layer([file("a", b"x" * 600), link("b", "a", hard=True)]))
@@ -93,7 +93,7 @@ def test_a_changed_byte_is_refused_or_read_but_never_crashes(position: int, valu
         return
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.binary(max_size=2048))
 def test_random_bytes_are_refused_or_empty(data: bytes) -> None:
     try:

@@ -79,7 +79,7 @@ def test_an_image_is_whole_sectors_so_that_direct_io_can_read_it() -> None:
     assert len(iso_image("cidata", _FILES)) % 2048 == 0
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     files=st.dictionaries(
         st.from_regex(r"[a-zA-Z0-9_.-]{1,60}", fullmatch=True).filter(lambda name: name.strip(".") != ""),

@@ -248,7 +248,7 @@ def _worlds(draw: st.DrawFn) -> tuple[Pod, PodSeen, float | None]:
     )
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(_worlds())
 def test_from_any_state_repeated_planning_comes_to_rest_and_starts_nothing_twice(
     drawn: tuple[Pod, PodSeen, float | None],

@@ -73,7 +73,7 @@ def test_torn_yaml_is_a_document_or_a_refusal() -> None:
 
 
 @given(st.binary(max_size=200))
-@settings(derandomize=True, max_examples=500, deadline=None)
+@settings(derandomize=True, max_examples=500)
 def test_any_bytes_are_a_document_or_a_refusal(body: bytes) -> None:
     check(body, is_yaml=False)
     check(body, is_yaml=True)
@@ -91,7 +91,7 @@ _documents = st.recursive(
 
 
 @given(_documents)
-@settings(derandomize=True, max_examples=400, deadline=None)
+@settings(derandomize=True, max_examples=400)
 def test_a_document_is_read_as_it_was_written(document: Any) -> None:
     assert same(decode(msgspec.json.encode(document)).value, document)
     assert decode(msgspec.json.encode(document)).duplicates == ()
@@ -105,7 +105,7 @@ def test_a_document_is_read_as_it_was_written(document: Any) -> None:
         max_leaves=10,
     )
 )
-@settings(derandomize=True, max_examples=150, deadline=None)
+@settings(derandomize=True, max_examples=150)
 def test_yaml_is_read_as_json_would_be(document: Any) -> None:
     text = yaml.safe_dump({"document": document}, default_flow_style=False)
     if "&id" not in text:

@@ -142,7 +142,7 @@ def merged(target: Any, patch: Any) -> Any:
 
 
 @given(OBJECTS, OBJECTS)
-@settings(derandomize=True, max_examples=400, deadline=None)
+@settings(derandomize=True, max_examples=400)
 def test_a_merge_patch_does_what_the_rfc_says(document: Any, patch: Any) -> None:
     kept, sent = clone(document), clone(patch)
     assert same(merge_patch.apply(document, patch), merged(document, patch))
@@ -169,7 +169,7 @@ def without_nulls(value: Any) -> Any:
 
 
 @given(OBJECTS, OBJECTS)
-@settings(derandomize=True, max_examples=300, deadline=None)
+@settings(derandomize=True, max_examples=300)
 def test_the_difference_of_two_documents_leads_from_one_to_the_other(one: Any, other: Any) -> None:
     before, after = without_nulls(one), without_nulls(other)
     patch = difference(before, after)
@@ -215,7 +215,7 @@ def _sorted(value: Any) -> Any:
 
 
 @given(st.lists(st.sampled_from("abcd"), unique=True), st.lists(st.sampled_from("abcd"), unique=True), VALUES)
-@settings(derandomize=True, max_examples=150, deadline=None)
+@settings(derandomize=True, max_examples=150)
 def test_lists_with_a_key_are_united_by_it(before: list[str], patch: list[str], value: Any) -> None:
     document = {"spec": {"containers": [{"name": name, "image": "old"} for name in before]}}
     wanted = {"spec": {"containers": [{"name": name, "image": "new"} for name in patch]}}
