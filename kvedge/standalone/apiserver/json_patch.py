@@ -82,11 +82,18 @@ class _Run:
 
     def _replace(self, operation: JsonObject, path: str) -> None:
         value = clone(_value_of(operation))
-        if path and self._get(path) is _MISSING:
+        if not path:
+            self.root = value
+            return
+        parent, key = self._parent(path, "replace")
+        if isinstance(parent, dict):
+            # RFC 6902 asks for a member that is there. The API server takes any (seen with kube-apiserver 1.36), and
+            # clients rely on it for labels and annotations of objects that have none.
+            parent[key] = value
+        elif _item(parent, key) is _MISSING:
             raise _missing("replace", path)
-        if path:
-            self._remove(path, "replace")
-        self._add(path, value, "replace")
+        else:
+            parent[int(key)] = value
 
     def _move(self, operation: JsonObject, path: str) -> None:
         source = _pointer(operation, "from")

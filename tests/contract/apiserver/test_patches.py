@@ -33,6 +33,19 @@ def test_a_json_patch_does_its_steps_or_nothing(admin: ApiClient, namespace: str
     assert admin.get(path).json["spec"]["size"] == 2
 
 
+def test_a_json_patch_replaces_what_is_not_there(admin: ApiClient, namespace: str) -> None:
+    admin.made(config_maps(namespace), config_map("a", one="1"))
+    path = config_maps(namespace, "a")
+    labels = [{"op": "replace", "path": "/metadata/labels", "value": {"a": "b"}}]
+    assert admin.patch(path, labels, JSON_PATCH).json["metadata"]["labels"] == {"a": "b"}
+    assert admin.patch(path, [{"op": "replace", "path": "/data/two", "value": "2"}], JSON_PATCH).json["data"] == {
+        "one": "1",
+        "two": "2",
+    }
+    # Only the last member may be missing.
+    assert admin.patch(path, [{"op": "replace", "path": "/spec/size", "value": 1}], JSON_PATCH).status == 422
+
+
 def test_a_strategic_patch_merges_lists_by_their_key(admin: ApiClient, namespace: str) -> None:
     admin.made(pods(namespace), pod("p", tolerations=[{"key": "x", "operator": "Exists"}]))
     patch = {"spec": {"containers": [{"name": "main", "image": "example.com/image:2"}]}}

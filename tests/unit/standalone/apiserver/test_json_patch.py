@@ -49,6 +49,9 @@ from tests.unit.standalone.apiserver.json_strategies import OBJECTS, VALUES
         ),
         pytest.param({"a": 1}, [{"op": "test", "path": "/a", "value": 1}], {"a": 1}, id="a test passes"),
         pytest.param({}, [{"op": "test", "path": "/a/b", "value": None}], {}, id="what is absent tests as null"),
+        pytest.param(
+            {"o": {}}, [{"op": "replace", "path": "/o/x", "value": 2}], {"o": {"x": 2}}, id="replaces what is not there"
+        ),
         pytest.param({"a": 1}, [{"op": "replace", "path": "", "value": {"b": 1}}], {"b": 1}, id="the whole document"),
     ],
 )
@@ -67,9 +70,14 @@ def test_patching(document: dict[str, Any], operations: list[dict[str, Any]], pa
             id="absent",
         ),
         pytest.param(
-            {"op": "replace", "path": "/x", "value": 1},
-            "replace operation does not apply: doc is missing path: /x",
-            id="nothing to replace",
+            {"op": "replace", "path": "/l/2", "value": 1},
+            "replace operation does not apply: doc is missing path: /l/2",
+            id="no item to replace",
+        ),
+        pytest.param(
+            {"op": "replace", "path": "/x/y", "value": 1},
+            "replace operation does not apply: doc is missing path: /x/y",
+            id="nothing to replace in",
         ),
         pytest.param(
             {"op": "add", "path": "/x/y", "value": 1},
