@@ -6,12 +6,16 @@ Served by subresource_server.py to everybody who is known to the API server. Tou
 from __future__ import annotations
 
 import platform
+from typing import Final
 
 from kvedge import __version__
 from kvedge.api.registration_manifest import SUBRESOURCE_GROUP, SUBRESOURCE_VERSIONS
 from kvedge.api.subresource_table import SUBRESOURCES
 from kvedge.resources.codec import JsonObject
 from kvedge.runtime.architecture import host_architecture
+
+# The KubeVirt release whose API kvedge serves.
+CONFORMS_TO: Final = "v1.9.0"
 
 
 def api_group() -> JsonObject:
@@ -47,9 +51,14 @@ def api_resource_list(version: str) -> JsonObject:
 
 
 def version_info() -> JsonObject:
-    """…/version, in the shape that virtctl reads."""
+    """…/version, in the shape that virtctl reads.
+
+    virtctl warns after each failure when major and minor of `gitVersion` differ from its own: what it compares is the
+    API. kvedge's own version stands beside it, in a member that other clients pass over.
+    """
     return {
-        "gitVersion": f"v{__version__}",
+        "gitVersion": f"{CONFORMS_TO}+kvedge{__version__}",
+        "kvedgeVersion": f"v{__version__}",
         "gitCommit": "",
         "gitTreeState": "",
         "buildDate": "",

@@ -11,10 +11,12 @@ from dataclasses import dataclass, field
 
 from kvedge import __version__
 from kvedge.resources.codec import JsonObject
+from kvedge.runtime.architecture import host_architecture
 from kvedge.standalone.apiserver.served_kinds import ServedKind
 
-# The Kubernetes release whose behaviour is followed; clients compare it with their own.
-_MINOR = "33"
+# The Kubernetes release whose behaviour is followed, which the contract tests hold against its kube-apiserver. Clients
+# compare it with their own.
+_MINOR = "36"
 
 # The kind of what is read or written at a subresource, where it is not the object itself: (group, version, kind),
 # verbs.
@@ -53,7 +55,7 @@ def version_info() -> JsonObject:
         "buildDate": "1970-01-01T00:00:00Z",
         "goVersion": "",
         "compiler": "",
-        "platform": "linux/amd64",
+        "platform": f"linux/{host_architecture()}",
     }
 
 

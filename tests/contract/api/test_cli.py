@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from kvedge import __version__
 from kvedge.cli.exits import Exit
 from kvedge.kube.kube_client import KubeClient
 from kvedge.resources.codec import JsonObject
@@ -424,5 +425,9 @@ def test_a_vm_is_expanded_as_virtctl_has_it(cli: KvedgeCli, virtctl: Kubectl, ad
 
 def test_both_versions_are_told(cli: KvedgeCli) -> None:
     lines = cli.run("version").splitlines()
-    assert [line.partition(":")[0] for line in lines] == ["Client Version", "Server Version"]
-    assert json.loads(cli.run("version", "-o", "json"))["serverVersion"]["gitVersion"].startswith("v0.")
+    assert lines == [
+        f"Client Version: kvedge {__version__}",
+        f"Server Version: kvedge {__version__} (API of KubeVirt v1.9.0)",
+    ]
+    told = json.loads(cli.run("version", "-o", "json"))["serverVersion"]
+    assert (told["gitVersion"], told["kvedgeVersion"]) == (f"v1.9.0+kvedge{__version__}", f"v{__version__}")

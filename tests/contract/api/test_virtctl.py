@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 
 import pytest
 import yaml
 
+from kvedge import __version__
+from kvedge.api.discovery_manifest import CONFORMS_TO
 from kvedge.api.subresource_table import SUBRESOURCES, VM_PLURAL
 from kvedge.kube.errors import Conflict, KubeError
 from kvedge.kube.kube_client import KubeClient
@@ -170,6 +173,16 @@ def test_version(virtctl: Kubectl) -> None:
     assert "Server Version" not in virtctl.run("version", "--client")
 
 
+def test_a_virtctl_of_the_release_whose_api_is_served_says_nothing_of_versions(virtctl: Kubectl) -> None:
+    release = re.search(r'GitVersion:"(v[^"+]*)', virtctl.run("version", "--client"))
+    assert release is not None
+    if release[1].split(".")[:2] != CONFORMS_TO.split(".")[:2]:
+        pytest.skip(f"this virtctl is of {release[1]}, kvedge conforms to {CONFORMS_TO}")
+    done = virtctl.try_run("start", "nothing")
+    assert done.returncode == 1
+    assert "different from the KubeVirt version" not in done.stderr + done.stdout
+
+
 def test_a_vm_that_virtctl_writes_is_accepted(virtctl: Kubectl, kubectl: Kubectl, admin: KubeClient) -> None:
     manifest = virtctl.run(
         "create", "vm", "--name=made", "--memory=128Mi", "--run-strategy=Manual", "--volume-containerdisk=src:demo:1",
@@ -199,7 +212,7 @@ def test_a_vm_that_is_wrong_is_refused_with_all_that_is_wrong(kubectl: Kubectl) 
     for words in (
         "spec.template.spec.domain.devices.disks[0].Name 'a' not found.",
         "spec.template.spec.domain.devices.disks[0] and spec.template.spec.domain.devices.disks[1] must not have",
-        "spec.template.spec.hostname does not conform to the kubernetes DNS_LABEL rules",
+        "spec.template.spec.hostname: does not conform to the kubernetes DNS_LABEL rules",
     ):
         assert words in done.stderr
 
@@ -278,7 +291,7 @@ def test_options_that_cannot_be_read(admin: KubeClient, vm: JsonObject) -> None:
 
 @pytest.mark.parametrize("version", ["v1", "v1alpha3"])
 def test_both_versions_of_the_aggregated_api_answer(admin: KubeClient, vm: JsonObject, version: str) -> None:
-    assert admin.request("GET", f"{SUB}/{version}/version")["gitVersion"].startswith("v")
+    assert admin.request("GET", f"{SUB}/{version}/version")["gitVersion"] == f"v1.9.0+kvedge{__version__}"
     health = admin.request("GET", f"{SUB}/{version}/healthz")
     assert health["apiserver"]["connectivity"] == "ok"
     with pytest.raises(Conflict, match="VM is not running"):

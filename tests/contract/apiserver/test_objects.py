@@ -401,5 +401,6 @@ def test_the_server_is_alive_and_says_its_version(api_server: Server) -> None:
         assert (answer.status, answer.body) == (200, b"ok"), path
     version = api_server.admin.get("/version").json
     assert version["major"] == "1"
-    assert int(version["minor"]) >= 33
+    # Of one release on both servers: the embedded one says whose API it is held against.
+    assert version["minor"] == "36"
     assert version["gitVersion"].startswith(f"v1.{version['minor']}.")
