@@ -52,8 +52,8 @@ class Cause:
         return Cause(_shortened(self.field), _shortened(self.message), self.reason)
 
     def document(self) -> JsonObject:
-        """The metav1.StatusCause."""
-        return {"reason": self.reason, "message": self.message, "field": str(self.field)}
+        """The metav1.StatusCause. Clients show field and message together, so the message leaves the field out."""
+        return {"reason": self.reason, "message": without_field(self.message, self.field), "field": str(self.field)}
 
 
 def listed(causes: Sequence[Cause]) -> Sequence[Cause]:
@@ -99,6 +99,19 @@ def unsupported_value(at: Field, value: str, known: Sequence[str]) -> Cause:
     """It is none of those that are known, in Kubernetes' words."""
     shown = ", ".join(f'"{name}"' for name in known)
     return unsupported(at, f'{at}: Unsupported value: "{value}": supported values: {shown}')
+
+
+def without_field(message: str, field: str) -> str:
+    """The message without the field that it opens with; the one-line summary keeps it, as nothing else names it."""
+    if not field:
+        return message
+    unknown = f'unknown field "{field}"'
+    if message.startswith(unknown):
+        return f"unknown field{message[len(unknown) :]}"
+    for opening in (f"{field}: ", f"{field} "):
+        if message.startswith(opening) and len(message) > len(opening):
+            return message[len(opening) :]
+    return message
 
 
 def _shortened(text: str) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from kvedge.api.registration_manifest import validating_webhooks
-from kvedge.kube.errors import Forbidden, Invalid, NotFound
+from kvedge.kube.errors import Forbidden, Invalid, KubeError, NotFound
 from kvedge.kube.kube_client import KubeClient
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.role_users import HANDLER_GROUP, handler_user
@@ -48,10 +48,38 @@ def test_kubectl_shows_each_cause_and_nothing_is_made(kubectl: Kubectl, admin: K
     text = SMOKE.read_text().replace("cores: 1", "cores: 1\n          treads: 2").replace("type: q35", "type: abacus")
     done = kubectl.try_run("apply", "-f", "-", text=text)
     assert done.returncode == 1
-    assert 'unknown field "spec.template.spec.domain.cpu.treads"; did you mean "threads"?' in done.stderr
-    assert "spec.template.spec.domain.machine.type is not supported: abacus" in done.stderr
+    assert '* spec.template.spec.domain.cpu.treads: unknown field; did you mean "threads"?\n' in done.stderr
+    assert "* spec.template.spec.domain.machine.type: is not supported: abacus" in done.stderr
     with pytest.raises(NotFound):
         admin.request("GET", f"{VMS}/kubevirt-smoke-fedora")
+
+
+def test_a_field_is_named_once(kubectl: Kubectl) -> None:
+    text = SMOKE.read_text().replace("spec:\n", "spec:\n  dataVolumeTemplates: [{metadata: {name: d}}]\n", 1)
+    text = text.replace("type: q35", "type: abacus").replace("cores: 1", "cores: 1\n          treads: 2")
+    done = kubectl.try_run("apply", "-f", "-", text=text)
+    told = [line for line in done.stderr.splitlines() if line.startswith("* ")]
+    assert len(told) == 3, done.stderr
+    for line in told:
+        field = line[2:].partition(": ")[0]
+        assert line.count(field) == 1
+
+
+@pytest.mark.parametrize("amount", [222222222.22, "222222222.22"])
+def test_quantities_are_numbers_or_text(admin: KubeClient, amount: float | str) -> None:
+    vm = vm_of(small_vmi())
+    put(vm, "spec.template.spec.domain.resources", {"requests": {"memory": amount, "cpu": 0.1}})
+    made = admin.request("POST", VMS, vm)
+    remove(admin, f"{VMS}/{made['metadata']['name']}")
+    assert made["spec"]["template"]["spec"]["domain"]["resources"]["requests"] == {"memory": amount, "cpu": 0.1}
+
+
+@pytest.mark.parametrize("amount", [True, {"a": 1}, [1], "much", -1.5])
+def test_what_is_no_quantity_is_refused_with_its_field(admin: KubeClient, amount: object) -> None:
+    vm = vm_of(small_vmi())
+    put(vm, "spec.template.spec.domain.resources", {"requests": {"memory": amount}})
+    with pytest.raises(KubeError, match=r"spec\.template\.spec\.domain\.resources\.requests"):
+        admin.request("POST", VMS, vm)
 
 
 def test_causes_come_with_their_fields(admin: KubeClient) -> None:
