@@ -11,8 +11,7 @@ from typing import Final
 
 from kvedge.api.causes import Cause, Field, required, unsupported
 from kvedge.api.subject import Rule, Subject
-from kvedge.resources.domain import Quantity
-from kvedge.resources.quantities import QuantityError, parse_quantity
+from kvedge.resources.quantities import Quantity, QuantityError, parse_quantity
 
 _RESOURCES: Final = ("cpu", "memory")
 _POLICIES: Final = frozenset({"", "force", "require", "optional", "disable", "forbid"})

@@ -22,6 +22,7 @@ from kvedge.resources.core import (
 )
 from kvedge.resources.image_trees import ImageTree
 from kvedge.resources.names import LAUNCHER_GID, LAUNCHER_UID
+from kvedge.resources.quantities import Quantity
 
 HOST_USR: Final = "host-usr"
 # The first process of a container has no default for SIGTERM: without the trap its end would take the grace period.
@@ -36,8 +37,8 @@ _NO_SETTINGS: Final = "no-settings"
 _HOST_LIBRARIES_AMD64: Final = (*_HOST_LIBRARIES, ("host-lib64", "/usr/lib64", "/lib64"))
 # KubeVirt's, but for the CPU's limit, which is 10m there: the runtime's own work to start the container counts, and it
 # stood still for 0.15 s on a fast machine at 10m, and not at all at 100m. The memory was 3 MB at most.
-_REQUESTS: Final[dict[str, str | int]] = {"cpu": "1m", "memory": "1M", "ephemeral-storage": "50M"}
-_LIMITS: Final[dict[str, str | int]] = {"cpu": "100m", "memory": "40M"}
+_REQUESTS: Final[dict[str, Quantity]] = {"cpu": "1m", "memory": "1M", "ephemeral-storage": "50M"}
+_LIMITS: Final[dict[str, Quantity]] = {"cpu": "100m", "memory": "40M"}
 
 
 def host_library_volumes(architecture: str) -> list[PodVolume]:

@@ -14,7 +14,7 @@ from kvedge.controller.cluster_config import ClusterConfig
 from kvedge.controller.memory_overhead import GuestShape, memory_overhead
 from kvedge.resources.core import ResourceRequirements
 from kvedge.resources.names import DEVICE_KVM, DEVICE_TUN, DEVICE_VHOST_NET
-from kvedge.resources.quantities import format_milli, parse_bytes, parse_quantity
+from kvedge.resources.quantities import Quantity, format_milli, parse_bytes, parse_quantity
 from kvedge.resources.vmi import VirtualMachineInstance
 
 # Logs and the overlay's metadata, as KubeVirt has it.
@@ -53,10 +53,10 @@ def pod_resources(vmi: VirtualMachineInstance, config: ClusterConfig) -> Resourc
     """Requests and limits of the compute container."""
     wanted = vmi.spec.domain.resources
     overhead = overhead_bytes(vmi, config)
-    requests: dict[str, str | int] = {"cpu": _cpu_request(vmi, config), "ephemeral-storage": _EPHEMERAL_STORAGE}
+    requests: dict[str, Quantity] = {"cpu": _cpu_request(vmi, config), "ephemeral-storage": _EPHEMERAL_STORAGE}
     added = 0 if wanted.overcommit_guest_overhead else overhead
     requests["memory"] = str(_memory_base(vmi, config) + added)
-    limits: dict[str, str | int] = {}
+    limits: dict[str, Quantity] = {}
     if "cpu" in wanted.limits:
         limits["cpu"] = str(wanted.limits["cpu"])
     if "memory" in wanted.limits:
@@ -64,8 +64,8 @@ def pod_resources(vmi: VirtualMachineInstance, config: ClusterConfig) -> Resourc
     return ResourceRequirements(requests=requests, limits=limits | _devices(vmi, config))
 
 
-def _devices(vmi: VirtualMachineInstance, config: ClusterConfig) -> dict[str, str | int]:
-    devices: dict[str, str | int] = {}
+def _devices(vmi: VirtualMachineInstance, config: ClusterConfig) -> dict[str, Quantity]:
+    devices: dict[str, Quantity] = {}
     if not config.use_emulation:
         devices[DEVICE_KVM] = "1"
     hardware = vmi.spec.domain.devices

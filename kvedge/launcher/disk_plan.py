@@ -10,7 +10,7 @@ from typing import Final, TypeAlias
 
 from kvedge.launcher.launcher_errors import BadRequest
 from kvedge.launcher.launcher_options import LauncherOptions
-from kvedge.resources.quantities import QuantityError, parse_bytes
+from kvedge.resources.quantities import Quantity, QuantityError, parse_bytes
 from kvedge.resources.vmi import VirtualMachineInstance
 from kvedge.resources.volumes import CloudInit, Volume
 
@@ -90,7 +90,7 @@ def _plan_volume(vmi: VirtualMachineInstance, index: int, volume: Volume, option
     )
 
 
-def _size(capacity: str | int | float, field: str) -> int:
+def _size(capacity: Quantity, field: str) -> int:
     try:
         size = parse_bytes(capacity) // MEBIBYTE * MEBIBYTE
     except QuantityError as error:

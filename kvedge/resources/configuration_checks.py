@@ -12,7 +12,7 @@ from fractions import Fraction
 from typing import Final
 
 from kvedge.resources.configuration import Finding, Issue
-from kvedge.resources.quantities import QuantityError, parse_quantity
+from kvedge.resources.quantities import Quantity, QuantityError, parse_quantity
 
 _LABEL_KEY: Final = re.compile(
     r"(?:[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?"
@@ -52,7 +52,7 @@ class Checks:
             else:
                 self.invalid(f"{path}[{key}]", f"{key}={value} is no label")
 
-    def amount(self, path: str, value: str | int | None, *, above_zero: bool) -> Fraction | None:
+    def amount(self, path: str, value: Quantity | None, *, above_zero: bool) -> Fraction | None:
         """A quantity from 0 on, or above it; None when there is none."""
         if value is None:
             return None

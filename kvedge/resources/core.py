@@ -13,6 +13,7 @@ from msgspec import field
 from kvedge.resources.codec import JsonObject, KubeStruct
 from kvedge.resources.kinds import Kind
 from kvedge.resources.meta import Condition, LocalObjectReference, ObjectMeta, ObjectReference
+from kvedge.resources.quantities import Quantity
 
 
 class KeyToPath(KubeStruct, kw_only=True):
@@ -34,7 +35,7 @@ class EmptyDirVolume(KubeStruct, kw_only=True):
     """A directory that lives as long as the Pod; `medium` "Memory" is a tmpfs."""
 
     medium: str = ""
-    size_limit: str | int | None = None
+    size_limit: Quantity | None = None
 
 
 class SecretVolume(KubeStruct, kw_only=True):
@@ -100,10 +101,10 @@ class EnvVar(KubeStruct, kw_only=True):
 
 
 class ResourceRequirements(KubeStruct, kw_only=True):
-    """Requests and limits; quantities as text or whole numbers."""
+    """Requests and limits; quantities as text or numbers."""
 
-    requests: dict[str, str | int] = {}
-    limits: dict[str, str | int] = {}
+    requests: dict[str, Quantity] = {}
+    limits: dict[str, Quantity] = {}
 
 
 class Capabilities(KubeStruct, kw_only=True):
@@ -301,8 +302,8 @@ class NodeSpec(KubeStruct, kw_only=True):
 class NodeStatus(KubeStruct, kw_only=True):
     """A Node's status."""
 
-    capacity: dict[str, str | int] = {}
-    allocatable: dict[str, str | int] = {}
+    capacity: dict[str, Quantity] = {}
+    allocatable: dict[str, Quantity] = {}
     conditions: list[JsonObject] = []
     addresses: list[NodeAddress] = []
     node_info: JsonObject = {}

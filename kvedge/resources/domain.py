@@ -13,8 +13,7 @@ from msgspec import field
 from kvedge.resources.codec import JsonObject, KubeStruct
 from kvedge.resources.core import ResourceRequirements
 from kvedge.resources.devices import Devices
-
-Quantity = str | int | float
+from kvedge.resources.quantities import Quantity
 
 
 class CpuFeature(KubeStruct, kw_only=True):

@@ -12,12 +12,13 @@ from msgspec import field
 
 from kvedge.resources.codec import JsonObject, KubeStruct
 from kvedge.resources.meta import LabelSelector
+from kvedge.resources.quantities import Quantity
 
 
 class DiskVerification(KubeStruct, kw_only=True):
     """Limits for the check of a disk image."""
 
-    memory_limit: str | int | None = None
+    memory_limit: Quantity | None = None
 
 
 class LogVerbosity(KubeStruct, kw_only=True):
@@ -56,7 +57,7 @@ class MigrationConfiguration(KubeStruct, kw_only=True):
     parallel_outbound_migrations_per_node: int | None = None
     parallel_migrations_per_cluster: int | None = None
     allow_auto_converge: bool | None = None
-    bandwidth_per_migration: str | int | None = None
+    bandwidth_per_migration: Quantity | None = None
     completion_timeout_per_gib: int | None = field(default=None, name="completionTimeoutPerGiB")
     max_downtime_ms: int | None = None
     progress_timeout: int | None = None
@@ -148,7 +149,7 @@ class LiveUpdateConfiguration(KubeStruct, kw_only=True):
 
     max_hotplug_ratio: int | None = None
     max_cpu_sockets: int | None = None
-    max_guest: str | int | None = None
+    max_guest: Quantity | None = None
 
 
 class Switch(KubeStruct, kw_only=True):
@@ -173,7 +174,7 @@ class KubeVirtConfiguration(KubeStruct, kw_only=True):
     """How VMs are made and run; what is not given has KubeVirt's default."""
 
     cpu_model: str = ""
-    cpu_request: str | int | None = None
+    cpu_request: Quantity | None = None
     developer_configuration: DeveloperConfiguration | None = None
     emulated_machines: list[str] = []
     image_pull_policy: str = ""

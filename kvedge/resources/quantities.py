@@ -11,6 +11,9 @@ import re
 from fractions import Fraction
 from typing import Final
 
+# As JSON and YAML have it: text, or a number without a suffix.
+Quantity = str | int | float
+
 _SUFFIXES: Final[dict[str, Fraction]] = {
     "n": Fraction(1, 10**9),
     "u": Fraction(1, 10**6),
@@ -32,7 +35,7 @@ class QuantityError(ValueError):
         self.text = text
 
 
-def parse_quantity(value: str | int | float) -> Fraction:
+def parse_quantity(value: Quantity) -> Fraction:
     """The exact value.
 
     Raises:
@@ -55,7 +58,7 @@ def parse_quantity(value: str | int | float) -> Fraction:
     return Fraction(number) * _SUFFIXES[suffix or ""]
 
 
-def parse_bytes(value: str | int | float) -> int:
+def parse_bytes(value: Quantity) -> int:
     """A size in bytes, rounded up.
 
     Raises:

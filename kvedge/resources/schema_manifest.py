@@ -22,6 +22,9 @@ _INT_OR_STRING: Final[JsonObject] = {
     "anyOf": [{"type": "integer"}, {"type": "string"}],
     "x-kubernetes-int-or-string": True,
 }
+# A structural schema cannot say "a number or a text": a type may be named for integers and texts alone. YAML's
+# `memory: 1.5` is a number, which Kubernetes' own kinds take for a quantity. The webhook judges the value.
+_QUANTITY: Final[JsonObject] = {_PRESERVE: True}
 _SNAKE: Final = re.compile(r"\b[a-z]+(?:_[a-z0-9]+)+\b")
 _METADATA_TEXT: Final = "Labels and annotations of what is made from this template."
 
@@ -106,7 +109,7 @@ def _union(shape: shapes.UnionType, keep_unknown: bool) -> JsonObject:
         # A null is dropped by the API server, as the field is not nullable.
         return _schema(parts[0], keep_unknown)
     if all(isinstance(part, (shapes.StrType, shapes.IntType, shapes.FloatType)) for part in parts):
-        return dict(_INT_OR_STRING)
+        return dict(_QUANTITY if any(isinstance(part, shapes.FloatType) for part in parts) else _INT_OR_STRING)
     raise SchemaError("a union of more than text and numbers has no structural schema")
 
 

@@ -16,6 +16,7 @@ from kvedge.resources.kinds import Kind
 from kvedge.resources.meta import Condition, ObjectMeta
 from kvedge.resources.phases import FINAL_PHASES, Phase
 from kvedge.resources.probes import Probe
+from kvedge.resources.quantities import Quantity
 from kvedge.resources.volumes import Network, Volume
 
 
@@ -103,10 +104,10 @@ class CpuTopology(KubeStruct, kw_only=True):
 class MemoryStatus(KubeStruct, kw_only=True):
     """Guest memory as quantities; `memory_overhead` is what kvedge adds per VM."""
 
-    guest_at_boot: str | int | None = None
-    guest_current: str | int | None = None
-    guest_requested: str | int | None = None
-    memory_overhead: str | int | None = None
+    guest_at_boot: Quantity | None = None
+    guest_current: Quantity | None = None
+    guest_requested: Quantity | None = None
+    memory_overhead: Quantity | None = None
 
 
 class MachineStatus(KubeStruct, kw_only=True):

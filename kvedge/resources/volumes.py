@@ -8,8 +8,8 @@ from __future__ import annotations
 from msgspec import field
 
 from kvedge.resources.codec import JsonObject, KubeStruct
-from kvedge.resources.domain import Quantity
 from kvedge.resources.meta import LocalObjectReference
+from kvedge.resources.quantities import Quantity
 
 
 class ContainerDisk(KubeStruct, kw_only=True):

@@ -11,7 +11,7 @@ from xml.etree.ElementTree import Element
 from kvedge.launcher.domain.conversion_error import ConversionError
 from kvedge.launcher.domain.xml_tree import add
 from kvedge.resources.domain import DomainSpec
-from kvedge.resources.quantities import QuantityError, parse_bytes
+from kvedge.resources.quantities import Quantity, QuantityError, parse_bytes
 
 _MIB: Final = 1024 * 1024
 _KIB: Final = 1024
@@ -73,7 +73,7 @@ def _page_size(spec: DomainSpec) -> int:
     return size
 
 
-def _bytes(field: str, value: str | int | float) -> int:
+def _bytes(field: str, value: Quantity) -> int:
     try:
         return parse_bytes(value)
     except QuantityError as error:

@@ -12,7 +12,7 @@ from xml.etree.ElementTree import Element
 from kvedge.launcher.domain.conversion_error import ConversionError
 from kvedge.launcher.domain.xml_tree import add
 from kvedge.resources.domain import Cpu, DomainSpec
-from kvedge.resources.quantities import QuantityError, parse_quantity
+from kvedge.resources.quantities import Quantity, QuantityError, parse_quantity
 
 
 class Topology(NamedTuple):
@@ -48,7 +48,7 @@ def add_vcpu(domain: Element, spec: DomainSpec) -> None:
     add(domain, "vcpu", topology_of(spec).vcpus, placement="static")
 
 
-def _whole_cpus(field: str, value: str | int | float) -> int:
+def _whole_cpus(field: str, value: Quantity) -> int:
     try:
         return max(1, math.ceil(parse_quantity(value)))
     except QuantityError as error:

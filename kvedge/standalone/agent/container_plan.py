@@ -12,7 +12,7 @@ from fractions import Fraction
 from typing import Final
 
 from kvedge.resources.core import Container, Pod, Sysctl, VolumeMount
-from kvedge.resources.quantities import parse_bytes, parse_quantity
+from kvedge.resources.quantities import Quantity, parse_bytes, parse_quantity
 from kvedge.standalone.agent.cgroups import CgroupLimits
 from kvedge.standalone.agent.container_files import PodFiles
 from kvedge.standalone.agent.container_privileges import CAPABILITIES
@@ -176,11 +176,11 @@ def expand(text: str, env: Mapping[str, str]) -> str:
     return _REFERENCE.sub(value, text)
 
 
-def _milli(values: Sequence[str | int]) -> int:
+def _milli(values: Sequence[Quantity]) -> int:
     return int(sum((parse_quantity(value) for value in values), Fraction()) * 1000)
 
 
-def _of_interest(named: Mapping[str, str | int]) -> dict[str, Fraction]:
+def _of_interest(named: Mapping[str, Quantity]) -> dict[str, Fraction]:
     return {key: parse_quantity(value) for key, value in named.items() if key in ("cpu", "memory") and value}
 
 

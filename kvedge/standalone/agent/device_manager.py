@@ -18,6 +18,7 @@ from typing import Any, Final
 
 import grpc
 
+from kvedge.resources.quantities import Quantity
 from kvedge.rpc import deviceplugin_pb2, deviceplugin_pb2_grpc
 from kvedge.standalone.agent.container_spec import DeviceSpec, MountSpec
 
@@ -247,7 +248,7 @@ def _collect(answer: Any, made: Allocation) -> None:
     made.env.update(answer.envs)
 
 
-def device_requests(resources: Mapping[str, str | int]) -> dict[str, int]:
+def device_requests(resources: Mapping[str, Quantity]) -> dict[str, int]:
     """The extended resources among a container's limits, and how many of each."""
     return {
         name: int(count)
