@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.names import VERSION
+from kvedge.resources.whole_numbers import whole_number
 
 # What to write, from what should be there and what is there; None when nothing is to be done.
 Plan: TypeAlias = Callable[[JsonObject, "JsonObject | None"], "JsonObject | None"]
@@ -65,8 +66,9 @@ def is_ready(pod: JsonObject) -> bool:
 def release_of(document: JsonObject) -> tuple[int, ...]:
     """The release that has written a document; the lowest of all when it does not say."""
     text = (document["metadata"].get("annotations") or {}).get(VERSION, "")
-    parts = text.split(".")
-    return tuple(int(part) for part in parts) if all(part.isdigit() for part in parts) else ()
+    parts = [whole_number(part) for part in text.split(".")]
+    known = tuple(part for part in parts if part is not None)
+    return known if len(known) == len(parts) else ()
 
 
 def _trusting(document: JsonObject) -> Iterator[JsonObject]:

@@ -50,6 +50,7 @@ from kvedge.api.stream_watch import StreamWatch
 from kvedge.api.subresource_table import SUBRESOURCES, VM_PLURAL, Subresource
 from kvedge.kube.errors import KubeError
 from kvedge.resources.role_users import UserInfo
+from kvedge.resources.whole_numbers import whole_number
 from kvedge.runtime.tls_contexts import peer_common_name
 
 log = logging.getLogger(__name__)
@@ -294,6 +295,7 @@ def _refused(error: Refusal) -> web.Response:
 
 
 def _port(text: str) -> int:
-    if not text.isdigit() or not 0 < int(text) < 65536:
-        raise bad_request(f"port {text} is not between 1 and 65535")
-    return int(text)
+    port = whole_number(text, (1, 65535))
+    if port is None:
+        raise bad_request(f"port {text[:64]} is not between 1 and 65535")
+    return port

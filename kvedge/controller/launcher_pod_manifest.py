@@ -33,6 +33,7 @@ from kvedge.resources.core import (
     SecurityContext,
     Sysctl,
 )
+from kvedge.resources.durations import bounded_grace
 from kvedge.resources.guest_nics import interface_mac, pod_interfaces
 from kvedge.resources.meta import LocalObjectReference, ObjectMeta, OwnerReference
 from kvedge.resources.names import (
@@ -92,7 +93,7 @@ def launcher_pod(vmi: VirtualMachineInstance, config: ClusterConfig) -> Pod:
 def grace_seconds(vmi: VirtualMachineInstance) -> int:
     """How long the guest has to shut down."""
     wanted = vmi.spec.termination_grace_period_seconds
-    return DEFAULT_GRACE_SECONDS if wanted is None else wanted
+    return DEFAULT_GRACE_SECONDS if wanted is None else bounded_grace(wanted)
 
 
 def pod_grace_seconds(vmi: VirtualMachineInstance) -> int:

@@ -18,6 +18,7 @@ from kvedge.resources.meta import Condition, condition
 from kvedge.resources.names import VM_GENERATION
 from kvedge.resources.vm import StartFailure, StateChangeRequest, VirtualMachine, VirtualMachineStatus
 from kvedge.resources.vmi import VirtualMachineInstance
+from kvedge.resources.whole_numbers import whole_number
 
 READY: Final = "Ready"
 FAILURE: Final = "Failure"
@@ -57,9 +58,9 @@ def next_status(view: VmView, now: datetime) -> VirtualMachineStatus:
         run_strategy=view.observed_strategy,
     )
     if vmi is not None:
-        started_from = vmi.metadata.annotations.get(VM_GENERATION, "")
+        started_from = whole_number(vmi.metadata.annotations.get(VM_GENERATION, ""))
         changed.desired_generation = view.vm.metadata.generation
-        changed.observed_generation = int(started_from) if started_from.isdigit() else view.vm.metadata.generation
+        changed.observed_generation = view.vm.metadata.generation if started_from is None else started_from
     return changed
 
 

@@ -5,6 +5,7 @@ Called by the sync plan. Pure.
 
 from __future__ import annotations
 
+from kvedge.resources.durations import bounded_grace
 from kvedge.resources.phases import Phase
 from kvedge.resources.vmi import VirtualMachineInstance
 from kvedge.rpc.launcher_pb2 import (
@@ -27,7 +28,7 @@ ENDED = frozenset({DOMAIN_STATE_SHUTOFF, DOMAIN_STATE_CRASHED})
 def grace_seconds(vmi: VirtualMachineInstance) -> int:
     """How long the guest may take to shut down."""
     grace = vmi.spec.termination_grace_period_seconds
-    return DEFAULT_GRACE_SECONDS if grace is None else grace
+    return DEFAULT_GRACE_SECONDS if grace is None else bounded_grace(grace)
 
 
 def phase_of(vmi: VirtualMachineInstance, status: DomainStatus) -> Phase:

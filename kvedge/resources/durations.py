@@ -13,6 +13,14 @@ _PART: Final = re.compile(r"(\d+\.?\d*|\.\d+)(ns|us|µs|μs|ms|s|m|h)")
 # Go keeps nanoseconds in 64 bits: 292 years.
 _MOST_SECONDS: Final = (1 << 63) / 1e9
 _LONGEST: Final = 64
+# Kubernetes takes any number of 64 bits for a grace period. A Pod adds seconds of its own, and no system call waits
+# longer than 292 years: 68 years are as good as for ever.
+LONGEST_GRACE_SECONDS: Final = 2**31 - 1
+
+
+def bounded_grace(seconds: int) -> int:
+    """A grace period that may be added to and waited for: none that is negative, none beyond the longest."""
+    return max(0, min(seconds, LONGEST_GRACE_SECONDS))
 
 
 class DurationError(ValueError):

@@ -23,6 +23,8 @@ _SUFFIXES: Final[dict[str, Fraction]] = {
     **{suffix: Fraction(1024 ** (power + 1)) for power, suffix in enumerate(("Ki", "Mi", "Gi", "Ti", "Pi", "Ei"))},
 }
 _QUANTITY: Final = re.compile(r"([+-]?(?:\d+(?:\.\d*)?|\.\d+))(?:([eE][+-]?\d{1,3})|([numkMGTPE]|[KMGTPE]i)?)")
+# The grammar's own bound: what is larger counts as this much.
+_MOST: Final = Fraction(2**63 - 1)
 # A longer one is no honest quantity, and parsing huge digits costs time.
 _LONGEST: Final = 64
 
@@ -36,11 +38,15 @@ class QuantityError(ValueError):
 
 
 def parse_quantity(value: Quantity) -> Fraction:
-    """The exact value.
+    """The exact value, between -(2^63 - 1) and 2^63 - 1: a larger one counts as the largest, as in Kubernetes.
 
     Raises:
         QuantityError: when the text is none.
     """
+    return max(-_MOST, min(_exact(value), _MOST))
+
+
+def _exact(value: Quantity) -> Fraction:
     if isinstance(value, int) and not isinstance(value, bool):
         return Fraction(value)
     if isinstance(value, float):

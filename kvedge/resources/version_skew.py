@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from enum import Enum
 
+from kvedge.resources.whole_numbers import whole_number
+
 
 class Skew(Enum):
     """Where a node is, as its control plane sees it."""
@@ -48,7 +50,5 @@ def refusal(control_plane: str, node: str) -> str:
 
 def _release(version: str) -> tuple[int, int] | None:
     """Major and minor; what follows them, such as a patch level or a build's name, does not count."""
-    parts = version.removeprefix("v").split(".")
-    if len(parts) < 2 or not all(part.isdigit() for part in parts[:2]):
-        return None
-    return int(parts[0]), int(parts[1])
+    major, minor = (whole_number(part) for part in (*version.removeprefix("v").split("."), "")[:2])
+    return None if major is None or minor is None else (major, minor)

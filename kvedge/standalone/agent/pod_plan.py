@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 from kvedge.resources.core import Container, Pod
+from kvedge.resources.durations import bounded_grace
 from kvedge.standalone.agent.container_state import ContainerState, Ended, NotStarted, Running, Starting
 from kvedge.standalone.agent.pod_checks import rejection
 
@@ -143,7 +144,7 @@ def is_over(pod: Pod, seen: PodSeen) -> bool:
 def grace_seconds(pod: Pod) -> int:
     """How long its containers get to end: Kubernetes' default is 30."""
     wanted = pod.spec.termination_grace_period_seconds
-    return 30 if wanted is None else max(0, wanted)
+    return 30 if wanted is None else bounded_grace(wanted)
 
 
 def image_references(pod: Pod) -> tuple[str, ...]:

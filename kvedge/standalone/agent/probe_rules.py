@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from kvedge.resources.codec import JsonObject
+from kvedge.resources.durations import bounded_grace
 
 READINESS: Final = "Readiness"
 LIVENESS: Final = "Liveness"
@@ -57,7 +58,7 @@ def probe_settings(probe: JsonObject) -> ProbeSettings:
         timeout=float(probe.get("timeoutSeconds") or 1),
         successes=int(probe.get("successThreshold") or 1),
         failures=int(probe.get("failureThreshold") or 3),
-        grace=None if grace is None else float(grace),
+        grace=None if grace is None else float(bounded_grace(grace)),
     )
 
 

@@ -14,6 +14,7 @@ from typing import Any, Final
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.core import Container, Node, Pod
 from kvedge.resources.quantities import parse_quantity
+from kvedge.resources.whole_numbers import whole_number
 
 _COUNTED: Final = ("cpu", "memory", "ephemeral-storage")
 _NO_NODE: Final = "no nodes available to schedule pods"
@@ -107,9 +108,8 @@ def _expression_matches(item: Mapping[str, Any], labels: Mapping[str, str]) -> b
 
 
 def _compared(value: str | None, values: Sequence[str], operator: str) -> bool:
-    try:
-        found, bound = int(value or ""), int(values[0])
-    except (ValueError, IndexError):
+    found, bound = whole_number(value or ""), whole_number(values[0] if values else "")
+    if found is None or bound is None:
         return False
     return found > bound if operator == "Gt" else found < bound
 

@@ -6,14 +6,15 @@ Used by the write path. Pure.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from enum import StrEnum
 from typing import Final
 
-from kvedge.resources.codec import JsonObject
+from kvedge.resources.codec import JsonObject, JsonValue
+from kvedge.resources.whole_numbers import INT64
 from kvedge.standalone.apiserver.api_errors import Conflict, FieldError, FieldErrorType, Invalid, Target
 from kvedge.standalone.apiserver.served_kinds import ServedKind
-from kvedge.standalone.apiserver.write_rules import target_of, timestamp
+from kvedge.standalone.apiserver.write_rules import moment_after, target_of, timestamp
 
 ORPHAN_FINALIZER: Final = "orphan"
 FOREGROUND_FINALIZER: Final = "foregroundDeletion"
@@ -60,8 +61,9 @@ def delete_options(body: JsonObject) -> DeleteOptions:
     if policy and orphan is not None:
         words = "orphanDependents and deletionPropagation cannot be both set"
         errors.append(FieldError(FieldErrorType.INVALID, "propagationPolicy", words, policy))
-    if grace is not None and not isinstance(grace, int):
-        errors.append(FieldError(FieldErrorType.TYPE_INVALID, "gracePeriodSeconds", "must be an integer", grace))
+    if grace is not None and not _is_int64(grace):
+        words = "must be an integer of 64 bits"
+        errors.append(FieldError(FieldErrorType.TYPE_INVALID, "gracePeriodSeconds", words, grace))
     if dry_run not in ([], ["All"]):
         errors.append(FieldError(FieldErrorType.NOT_SUPPORTED, "dryRun", 'supported values: "All"', dry_run))
     preconditions = body.get("preconditions") or {}
@@ -79,6 +81,10 @@ def delete_options(body: JsonObject) -> DeleteOptions:
         policy=policy,
         dry_run=bool(dry_run),
     )
+
+
+def _is_int64(value: JsonValue) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and INT64[0] <= value <= INT64[1]
 
 
 def check_preconditions(kind: ServedKind, obj: JsonObject, options: DeleteOptions) -> None:
@@ -116,11 +122,11 @@ def plan_delete(kind: ServedKind, obj: JsonObject, options: DeleteOptions, now: 
             metadata["deletionGracePeriodSeconds"] = 0
         return Outcome.REMOVE
     if not metadata.get("deletionTimestamp"):
-        metadata["deletionTimestamp"] = timestamp(now + timedelta(seconds=grace))
+        metadata["deletionTimestamp"] = timestamp(moment_after(now, grace))
         if metadata.get("generation"):
             metadata["generation"] += 1
     elif grace < before[2]:
-        metadata["deletionTimestamp"] = timestamp(now + timedelta(seconds=grace))
+        metadata["deletionTimestamp"] = timestamp(moment_after(now, grace))
     metadata["deletionGracePeriodSeconds"] = grace
     if kind.storage == "namespaces":
         obj.setdefault("status", {})["phase"] = "Terminating"

@@ -13,6 +13,7 @@ from typing import Final
 import msgspec
 
 from kvedge.resources.codec import learn
+from kvedge.resources.whole_numbers import INT64, whole_number
 from kvedge.standalone.apiserver.api_errors import (
     ApiError,
     BadRequest,
@@ -34,8 +35,6 @@ from kvedge.standalone.apiserver.served_kinds import ServedKind
 from kvedge.standalone.apiserver.stored import Stored
 
 _OPTIONS: Final = Target("ListOptions", group="meta.k8s.io")
-# Of what 64 bits hold.
-_MOST_DIGITS: Final = 18
 _FROM_METADATA: Final = frozenset({"metadata.name", "metadata.namespace"})
 
 
@@ -171,22 +170,23 @@ def _declared(kind: ServedKind) -> list[str]:
 def _revision(text: str) -> int | None:
     if not text:
         return None
-    if not text.isascii() or not text.isdigit() or len(text) > _MOST_DIGITS:
+    number = whole_number(text, (0, INT64[1]))
+    if number is None:
         error = FieldError(
-            FieldErrorType.INVALID, "resourceVersion", "must be the revision of a list or an object", text
+            FieldErrorType.INVALID, "resourceVersion", "must be the revision of a list or an object", text[:64]
         )
         raise BadRequest(f"invalid resource version: {error.text()}")
-    return int(text)
+    return number
 
 
 def _number(query: Mapping[str, str], name: str) -> int | None:
     text = query.get(name, "")
     if not text:
         return None
-    digits = text.removeprefix("-")
-    if not digits.isascii() or not digits.isdigit() or len(digits) > _MOST_DIGITS:
+    number = whole_number(text)
+    if number is None:
         raise BadRequest(f'unable to parse the option {name}: "{text[:64]}" is not a number of 64 bits')
-    return int(text)
+    return number
 
 
 def _contradictions(options: ListOptions, watch: bool) -> list[FieldError]:

@@ -11,13 +11,14 @@ import queue
 import threading
 from collections.abc import Mapping
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Final
 
 import msgspec
 from aiohttp import web
 
 from kvedge.resources.codec import JsonObject
+from kvedge.resources.whole_numbers import INT64, whole_number
 from kvedge.standalone.apiserver import deletion_rules, write_rules
 from kvedge.standalone.apiserver.admission import Admission, Review
 from kvedge.standalone.apiserver.api_errors import BadRequest, Conflict, MethodNotAllowed, NotFound
@@ -221,7 +222,7 @@ def _since(query: Mapping[str, str], now: datetime) -> datetime | None:
     if seconds is not None and time:
         raise BadRequest("at most one of `sinceTime` or `sinceSeconds` may be specified")
     if seconds is not None:
-        return now - timedelta(seconds=seconds)
+        return write_rules.moment_after(now, -seconds)
     if not time:
         return None
     try:
@@ -234,9 +235,10 @@ def _number(query: Mapping[str, str], name: str) -> int | None:
     text = query.get(name, "")
     if not text:
         return None
-    if not text.isascii() or not text.isdigit():
-        raise BadRequest(f'{name}: "{text}" is not a number that is 0 or more')
-    return int(text)
+    number = whole_number(text, (0, INT64[1]))
+    if number is None:
+        raise BadRequest(f'{name}: "{text[:64]}" is not a number of 64 bits that is 0 or more')
+    return number
 
 
 def _success() -> bytes:

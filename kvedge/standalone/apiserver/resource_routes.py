@@ -12,6 +12,7 @@ import msgspec
 from aiohttp import web
 
 from kvedge.resources.codec import JsonObject
+from kvedge.resources.whole_numbers import whole_number
 from kvedge.standalone.apiserver import deletion_rules, list_rules, patching, write_rules
 from kvedge.standalone.apiserver.api_errors import AlreadyExists, ApiError, Expired, MethodNotAllowed, NotFound
 from kvedge.standalone.apiserver.list_rules import ListOptions
@@ -210,8 +211,8 @@ def _with_query(body: JsonObject, query: Mapping[str, str]) -> JsonObject:
     for name in ("propagationPolicy", "gracePeriodSeconds", "orphanDependents"):
         if name in query and name not in options:
             text = query[name]
-            number = text.lstrip("-").isdigit()
-            options[name] = int(text) if number else text == "true" if name == "orphanDependents" else text
+            number = whole_number(text)
+            options[name] = number if number is not None else text == "true" if name == "orphanDependents" else text
     if query.get("dryRun"):
         options["dryRun"] = query.getall("dryRun") if hasattr(query, "getall") else [query["dryRun"]]
     return options

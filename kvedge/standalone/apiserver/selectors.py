@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from typing import Final, NoReturn
 
 from kvedge.resources.codec import JsonObject
+from kvedge.resources.whole_numbers import whole_number
 from kvedge.standalone.apiserver import name_rules
 from kvedge.standalone.apiserver.api_errors import BadRequest, FieldError, FieldErrorType
 
 _ONE_VALUE: Final = frozenset({"=", "==", "!=", ">", "<"})
 _BINARY: Final = "in, notin, =, ==, !=, >, <"
-_INT64: Final = re.compile(r"[+-]?[0-9]+")
 
 
 @dataclass(frozen=True)
@@ -40,9 +40,10 @@ class Requirement:
                 return value in self.values
             case "!=" | "notin":
                 return value not in self.values
-        if value is None or not _is_int64(value):
+        found, bound = whole_number(value or ""), whole_number(self.values[0])
+        if found is None or bound is None:
             return False
-        return int(value) > int(self.values[0]) if self.operator == ">" else int(value) < int(self.values[0])
+        return found > bound if self.operator == ">" else found < bound
 
     def __str__(self) -> str:
         match self.operator:
@@ -203,10 +204,6 @@ def _unescape(value: str) -> str:
     return "".join(plain)
 
 
-def _is_int64(text: str) -> bool:
-    return _INT64.fullmatch(text) is not None and -(2**63) <= int(text) < 2**63
-
-
 _TOKEN: Final = re.compile(r"[ \t\r\n]*(?P<token>==|!=|[=!(),<>]|[^=!(),<> \t\r\n]+)")
 _SPECIAL: Final = frozenset("=!(),<>") | {"==", "!="}
 
@@ -307,7 +304,7 @@ def _is_identifier(token: str) -> bool:
 
 
 def _checked(requirement: Requirement) -> Requirement:
-    if requirement.operator in {">", "<"} and not _is_int64(requirement.values[0]):
+    if requirement.operator in {">", "<"} and whole_number(requirement.values[0]) is None:
         text = "for 'Gt', 'Lt' operators, the value must be an integer"
         _refuse_invalid("values[0]", requirement.values[0], [text])
     for index, value in enumerate(requirement.values):

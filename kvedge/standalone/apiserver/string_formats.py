@@ -14,6 +14,7 @@ from functools import lru_cache
 from typing import Final
 from urllib.parse import urlsplit
 
+from kvedge.resources.whole_numbers import whole_number
 from kvedge.standalone.apiserver import name_rules
 
 _POSIX: Final = {
@@ -125,7 +126,7 @@ def _base64(text: str) -> None:
 
 
 def _cidr(text: str) -> None:
-    if "/" not in text or not text.rpartition("/")[2].isdigit():
+    if "/" not in text or whole_number(text.rpartition("/")[2], (0, 128)) is None:
         raise ValueError(text)
     ipaddress.ip_interface(text)
 

@@ -6,7 +6,7 @@ Used by the write path for every kind, before validation. Pure: the clock and ra
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Final, cast
 
 from kvedge.resources.codec import JsonObject
@@ -27,6 +27,9 @@ _STATUS_ON_CREATE: Final = frozenset({"nodes"})
 # Status writers of these kinds may change labels and annotations too, as in Kubernetes.
 _METADATA_WITH_STATUS: Final = frozenset({"nodes", "pods", "services", "namespaces", "persistentvolumes"})
 _MAX_GENERATED: Final = 58
+# The years 1 and 9999, a day from where Python's own calendar ends, so that any time zone still shows them.
+_FIRST: Final = datetime.min.replace(tzinfo=UTC) + timedelta(days=1)
+_LAST: Final = datetime.max.replace(tzinfo=UTC) - timedelta(days=1)
 
 
 @dataclass(frozen=True)
@@ -43,6 +46,14 @@ class Stamp:
 def timestamp(moment: datetime) -> str:
     """A metav1.Time."""
     return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def moment_after(now: datetime, seconds: int) -> datetime:
+    """A moment so many seconds later, or earlier; the last or the first that a metav1.Time can name, when beyond it."""
+    try:
+        return now + timedelta(seconds=seconds)
+    except OverflowError:
+        return _LAST if seconds > 0 else _FIRST
 
 
 def parse_timestamp(text: str) -> datetime:

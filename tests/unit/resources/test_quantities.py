@@ -18,14 +18,17 @@ from kvedge.resources.quantities import QuantityError, format_bytes, format_mill
         pytest.param("2Gi", 2 * 2**30, id="binary suffix"),
         pytest.param("1.5Gi", 3 * 2**29, id="a fraction"),
         pytest.param("1e3", 1000, id="exponent"),
-        pytest.param("12E", 12 * 10**18, id="E is exa, not an exponent"),
+        pytest.param("2E", 2 * 10**18, id="E is exa, not an exponent"),
         pytest.param(".5Ki", 512, id="no leading digit"),
         pytest.param(7, 7, id="a number"),
         pytest.param("0", 0, id="zero"),
         pytest.param("+1k", 1000, id="a sign"),
+        pytest.param("12E", 2**63 - 1, id="beyond what 64 bits hold"),
+        pytest.param(1e300, 2**63 - 1, id="a number beyond what 64 bits hold"),
+        pytest.param("-1e400", 1 - 2**63, id="below what 64 bits hold"),
     ],
 )
-def test_a_size_is_exact(text: str | int, value: int) -> None:
+def test_a_size_is_exact(text: str | int | float, value: int) -> None:
     assert parse_bytes(text) == value
 
 
