@@ -15,7 +15,10 @@ from kvedge.storage.launcher_image import launcher_image
 
 # By the number in the tag. An image whose layer or start differs gets the next one, and its line here: a node keeps
 # what it has under a tag, so that two contents under one name would be told apart by nobody.
-LAYOUTS = {"v1": "b8402118f253f51246b2593da2b84d7b493399198746cfc6a9a826af7946c84a"}
+LAYOUTS = {
+    "v1": "b8402118f253f51246b2593da2b84d7b493399198746cfc6a9a826af7946c84a",
+    "v2": "b4561868974deceb2d565a9da8c6adff5825d8917099fa7161f60e7ff3d10ca4",
+}
 CONFIG = {"User": "107:107", "Env": ["PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin"], "WorkingDir": "/"}
 
 
@@ -27,6 +30,16 @@ def members(machine: str) -> dict[str, bytes]:
 
 def blob(found: dict[str, bytes], descriptor: Any) -> bytes:
     return found["blobs/sha256/" + descriptor["digest"].removeprefix("sha256:")]
+
+
+def test_the_launchers_user_passes_every_directory_of_the_image() -> None:
+    """A checkout is mounted where it is on the host, below any of them; /root stood in the way of user 107."""
+    found = members("x86_64")
+    (described,) = json.loads(found["index.json"])["manifests"]
+    (layer,) = json.loads(blob(found, described))["layers"]
+    with tarfile.open(fileobj=io.BytesIO(blob(found, layer))) as archive:
+        closed = [member.name for member in archive.getmembers() if member.isdir() and not member.mode & 0o001]
+    assert closed == []
 
 
 @pytest.mark.parametrize("machine", ["x86_64", "aarch64"])
