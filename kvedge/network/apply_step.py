@@ -17,6 +17,7 @@ from kvedge.network.steps import (
     DeleteLink,
     DeleteTable,
     ForgetOwnMac,
+    KnowMac,
     RemoveAddress,
     ReplaceTable,
     SetLink,
@@ -31,7 +32,7 @@ def apply_step(links: Links, step: Step) -> None:
     """Makes one change in the namespace of the calling thread. Raises NetworkError."""
     match step:
         case AddBridge(name, mac, mtu):
-            links.add(name, "bridge", address=mac, br_stp_state=0, br_forward_delay=0)
+            links.add(name, "bridge", address=mac, br_stp_state=0, br_forward_delay=0, br_mcast_snooping=0)
             # Only an MTU that is changed is kept: one from the making is given up with the last port.
             links.set(name, mtu=mtu)
         case AddVeth():
@@ -44,6 +45,8 @@ def apply_step(links: Links, step: Step) -> None:
             links.delete(name)
         case SetLink():
             _set(links, step)
+        case KnowMac(link, mac):
+            links.know_mac(link, mac)
         case ForgetOwnMac(link, mac):
             links.forget_own_mac(link, mac)
         case AddAddress(link, address, prefix_length, connected):
@@ -90,3 +93,5 @@ def _set(links: Links, step: SetLink) -> None:
         links.enslave(step.name, step.master)
     if step.learning is not None:
         links.set_port(step.name, learning=int(step.learning))
+    if step.snooping is not None:
+        links.set_bridge(step.name, br_mcast_snooping=int(step.snooping))

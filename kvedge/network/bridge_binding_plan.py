@@ -20,14 +20,23 @@ from kvedge.network.binding_state import SMALLEST_IPV6_MTU, Names, Record, Seen,
 from kvedge.network.errors import LostStateError, NetworkError, UnsuitablePodError
 from kvedge.network.link_types import MAIN_TABLE, PROTO_KERNEL, Link, Route
 from kvedge.network.nft_rules import (
+    ACCEPT,
     DROP,
+    ETHERTYPE_ARP,
+    ETHERTYPE_IPV6,
     Chain,
     Family,
     Hook,
+    Rule,
+    Set,
     Table,
+    arp_sender_fits,
+    ethertype_is,
     frame_source_is,
+    frame_source_is_not,
     icmpv6_type_within,
     iifname_is,
+    ipv6_source_fits,
     oifname_is,
     udp_port_within,
 )
@@ -55,6 +64,15 @@ DHCP6_PORTS: Final = (546, 547)
 ROUTER_MESSAGES: Final = (133, 134)
 # Neighbour solicitations, by which a guest also asks whether an address is free.
 NEIGHBOUR_QUESTION: Final = (135, 135)
+# All of neighbour discovery: what makes whoever hears it remember the sender.
+NEIGHBOUR_MESSAGES: Final = (133, 137)
+# Who hears an ARP packet or a neighbour's question remembers its sender, in one table of at most 1,024 (gc_thresh3) for
+# all namespaces of the host together. A guest has a handful of addresses; thirty-two leave room for its containers.
+MOST_ADDRESSES: Final = 32
+# As long as the kernel keeps a neighbour that nobody needs.
+ADDRESS_SECONDS: Final = 60
+ARP_SENDERS: Final = Set("arp_senders", (("ipv4_addr", 4),), MOST_ADDRESSES, ADDRESS_SECONDS)
+IPV6_SENDERS: Final = Set("ipv6_senders", (("ipv6_addr", 16),), MOST_ADDRESSES, ADDRESS_SECONDS)
 # Kinds of links that pass a frame on only when it is for their own MAC, whatever port they are of.
 FILTERS_BY_MAC: Final = frozenset({"macvlan", "macvtap"})
 # Kinds that the kernel lets be no bridge port: they share the MAC of their parent, or have none.
@@ -160,6 +178,9 @@ def guard_table(names: Names, record: Record, guest_mac: str) -> Table:
     Unless it is who has to: a router of the link that told the Pod its IPv6 addresses, or anybody where the CNI left
     addresses to the link. And what the node's bridge reflects (a port in hairpin mode, for the guest's own Services)
     never makes the guest believe that somebody else has its IPv6 address.
+
+    The guest has one MAC, and speaks of itself with a bounded number of addresses: neither this node's bridges and
+    neighbour tables nor those of whoever hears it fill up.
     """
     sides = (iifname_is(names.nic), oifname_is(names.nic))
     fenced = [udp_port_within(*ports) for ports in (DHCP4_PORTS, DHCP6_PORTS)]
@@ -171,11 +192,34 @@ def guard_table(names: Names, record: Record, guest_mac: str) -> Table:
         Family.BRIDGE,
         names.guard,
         (
+            Chain("prerouting", Hook.PREROUTING, GUARD_PRIORITY, _of_guest(names, guest_mac)),
             Chain("forward", Hook.FORWARD, GUARD_PRIORITY, tuple(rules)),
-            Chain("input", Hook.INPUT, GUARD_PRIORITY, ((*iifname_is(names.nic), DROP),)),
+            # Whatever in IPv6 reaches the namespace itself may be answered, and its sender looked for.
+            Chain(
+                "input",
+                Hook.INPUT,
+                GUARD_PRIORITY,
+                (
+                    (*iifname_is(names.nic), DROP),
+                    *_bounded(names.tap, ethertype_is(ETHERTYPE_IPV6), ipv6_source_fits(IPV6_SENDERS.name)),
+                ),
+            ),
             Chain("output", Hook.OUTPUT, GUARD_PRIORITY, ((*oifname_is(names.nic), DROP),)),
         ),
+        (ARP_SENDERS, IPV6_SENDERS),
     )
+
+
+def _of_guest(names: Names, guest_mac: str) -> tuple[Rule, ...]:
+    return (
+        (*iifname_is(names.tap), *frame_source_is_not(guest_mac), DROP),
+        *_bounded(names.tap, ethertype_is(ETHERTYPE_ARP), arp_sender_fits(ARP_SENDERS.name)),
+        *_bounded(names.tap, icmpv6_type_within(*NEIGHBOUR_MESSAGES), ipv6_source_fits(IPV6_SENDERS.name)),
+    )
+
+
+def _bounded(tap: str, what: Rule, fits: Rule) -> tuple[Rule, Rule]:
+    return (*iifname_is(tap), *what, *fits, ACCEPT), (*iifname_is(tap), *what, DROP)
 
 
 def plan_binding(
@@ -246,6 +290,9 @@ def _bridge_steps(record: Record, seen: Seen, names: Names) -> Iterator[Step]:
         yield AddBridge(names.bridge, mac, record.guest_mtu)
     elif (bridge.mac, bridge.mtu) != (mac, record.guest_mtu):
         yield SetLink(names.bridge, mac=mac, mtu=record.guest_mtu)
+    if bridge is not None and bridge.snooping:
+        # As an earlier kvedge made it: it remembered each multicast group that a guest joins.
+        yield SetLink(names.bridge, snooping=False)
     yield from _sysctl_steps(_settings_of(names.bridge, names, record), seen)
     has = {address.address for address in seen.addresses_of(bridge)}
     if record.ipv4 is not None and names.server not in has:
@@ -286,7 +333,10 @@ def _tap_steps(record: Record, seen: Seen, names: Names, owner: tuple[int, int],
         yield SetLink(names.tap, mtu=record.guest_mtu)
     bridge = seen.link(names.bridge)
     if tap is None or bridge is None or tap.master != bridge.index:
-        yield SetLink(names.tap, master=names.bridge)
+        yield SetLink(names.tap, master=names.bridge, learning=False)
+    elif tap.learning is not False:
+        # As an earlier kvedge made it. With two ports there is nothing to learn, and a guest has MACs without end.
+        yield SetLink(names.tap, learning=False)
     if tap is None or not tap.up:
         yield SetLink(names.tap, up=True)
 

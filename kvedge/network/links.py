@@ -29,6 +29,8 @@ IFF_LOWER_UP: Final = 0x10000
 PROTO_STATIC: Final = 4
 # Of linux/neighbour.h.
 NUD_PERMANENT: Final = 0x80
+# Of a bridge's MACs: configured, does not age.
+NUD_NOARP: Final = 0x40
 NTF_MASTER: Final = 0x04
 IFA_F_PERMANENT: Final = 0x80
 IFA_F_NOPREFIXROUTE: Final = 0x200
@@ -113,6 +115,11 @@ class Links:
         with _translated("cannot change the MACs of bridge port", name), _unless(errno.ENOENT):
             self._socket.fdb("del", ifindex=self.index(name), lladdr=mac, flags=NTF_MASTER, state=NUD_PERMANENT)
 
+    def know_mac(self, name: str, mac: str) -> None:
+        """Tells the bridge of this port that the MAC belongs to it, until the port goes; nothing when a port has it."""
+        with _translated("cannot give a MAC to bridge port", name), _unless(errno.EEXIST):
+            self._socket.fdb("add", ifindex=self.index(name), lladdr=mac, flags=NTF_MASTER, state=NUD_NOARP)
+
     def add(self, name: str, kind: str, **settings: Any) -> int:
         """Makes a link of that kind with rtnetlink's settings for it. Returns its index; EEXIST when it exists."""
         with _translated(f"cannot make {kind}", name):
@@ -138,6 +145,10 @@ class Links:
         """Changes a bridge port's settings (learning, isolated …)."""
         with _translated("cannot change bridge port", name):
             self._socket.brport("set", index=self.index(name), **settings)
+
+    def set_bridge(self, name: str, **settings: Any) -> None:
+        """Changes a bridge's own settings (br_mcast_snooping …)."""
+        self.set(name, kind="bridge", **settings)
 
     def enslave(self, name: str, bridge: str) -> None:
         """Makes the link a port of the bridge."""
@@ -213,6 +224,7 @@ def _link(message: Any) -> Link:
         alias=message.get("ifalias") or "",
         peer_index=message.get("link") or 0 if kind == "veth" else 0,
         learning=None if learning is None else bool(learning),
+        snooping=bool(data.get("br_mcast_snooping")) if kind == "bridge" and data else None,
         multi_queue=bool(data.get("multi_queue")) if kind == "tun" and data else False,
     )
 

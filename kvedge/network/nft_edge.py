@@ -42,7 +42,7 @@ from kvedge.network.nft_rules import Chain, Expression, Family, Hook, Rule, Set,
 BATCH_BEGIN: Final = 0x10
 BATCH_END: Final = 0x11
 # nft's numbers of data types, by which `nft list` knows how to print a key.
-TYPE_NUMBERS: Final[Mapping[str, int]] = {"ipv4_addr": 7, "ether_addr": 9, "ifname": 41}
+TYPE_NUMBERS: Final[Mapping[str, int]] = {"ipv4_addr": 7, "ipv6_addr": 8, "ether_addr": 9, "ifname": 41}
 TYPE_BITS: Final = 6
 # What the kernel says of a family or an expression that it was built without.
 NOT_SUPPORTED: Final = (errno.EOPNOTSUPP, errno.EPROTONOSUPPORT, errno.EAFNOSUPPORT)
@@ -186,6 +186,11 @@ def _new_set(table: Table, wanted: Set, number: int) -> Message:
         "NFTA_SET_KEY_LEN": wanted.key_length if len(wanted.fields) > 1 else wanted.fields[0][1],
         "NFTA_SET_ID": number,
     }
+    if wanted.most:
+        attributes["NFTA_SET_FLAGS"] = {"NFT_SET_EVAL"} | ({"NFT_SET_TIMEOUT"} if wanted.seconds else set())
+        attributes["NFTA_SET_DESC"] = _nested({"NFTA_SET_DESC_SIZE": wanted.most})
+    if wanted.seconds:
+        attributes["NFTA_SET_TIMEOUT"] = wanted.seconds * 1000
     return _message(nft_set_msg, NFT_MSG_NEWSET, table.family, NLM_F_CREATE, attributes)
 
 
@@ -215,6 +220,8 @@ def _expression(step: Expression) -> dict[str, Any]:
 
 
 def _value(value: Value) -> Any:
+    if isinstance(value, Expression):
+        return _expression(value)
     return _nested({"NFTA_DATA_VALUE": value}) if isinstance(value, bytes) else value
 
 

@@ -34,10 +34,6 @@ class Hook(enum.IntEnum):
     POSTROUTING = 4
 
 
-# Value of an attribute of an expression: a number, bytes for data, text for a name, the names of flags.
-Value = int | bytes | str | frozenset[str]
-
-
 @dataclass(frozen=True)
 class Expression:
     """One step of a rule: the kernel's name of it and its attributes without prefix (`payload`, {`base`: 1 …})."""
@@ -45,6 +41,10 @@ class Expression:
     name: str
     attributes: Mapping[str, Value] = field(default_factory=dict)
 
+
+# Value of an attribute of an expression: a number, bytes for data, text for a name, the names of flags, or another
+# expression.
+Value = int | bytes | str | frozenset[str] | Expression
 
 Rule = tuple[Expression, ...]
 
@@ -62,10 +62,16 @@ class Chain:
 
 @dataclass(frozen=True)
 class Set:
-    """A set of keys, each made of fields: `fields` names nft's data types, in order, and gives each one's bytes."""
+    """A set of keys, each made of fields: `fields` names nft's data types, in order, and gives each one's bytes.
+
+    With `most`, rules add the keys, so many at most; each is forgotten `seconds` after a packet last named it, or, when
+    that is 0, when what was counted for it is over.
+    """
 
     name: str
     fields: tuple[tuple[str, int], ...]
+    most: int = 0
+    seconds: int = 0
 
     @property
     def key_length(self) -> int:
@@ -85,6 +91,10 @@ class Table:
 
 NAME_LENGTH: Final = 16
 _LINK, _NETWORK, _TRANSPORT = 0, 1, 2
+_CT_STATE = 0
+# Bits of the state of a connection, in the host's order.
+_NEW = struct.pack("=I", 1 << 3)
+_ADD, _UPDATE = 0, 1
 _META_PROTOCOL, _META_IIFNAME, _META_OIFNAME, _META_L4PROTO = 1, 6, 7, 16
 _EQUAL, _DIFFERENT = 0, 1
 _REGISTER: Final = 1
@@ -126,9 +136,41 @@ def oifname_is_not(name: str) -> Rule:
     return _meta(_META_OIFNAME), _compare(_name(name), _DIFFERENT)
 
 
+def iifname_is_not(name: str) -> Rule:
+    """Came in by any other link."""
+    return _meta(_META_IIFNAME), _compare(_name(name), _DIFFERENT)
+
+
 def frame_source_is(mac: str) -> Rule:
     """The frame was sent from this MAC."""
     return _payload(_LINK, 6, 6), _compare(bytes.fromhex(mac.replace(":", "")))
+
+
+def frame_source_is_not(mac: str) -> Rule:
+    """The frame was sent from another MAC."""
+    return _payload(_LINK, 6, 6), _compare(bytes.fromhex(mac.replace(":", "")), _DIFFERENT)
+
+
+def arp_sender_fits(known_as: str) -> Rule:
+    """The IPv4 address that an ARP packet says to be its sender's is in that set, or is added and still had room."""
+    return _payload(_NETWORK, 14, 4), Expression("dynset", {"set_name": known_as, "op": _UPDATE, "sreg_key": _REGISTER})
+
+
+def ipv6_source_fits(known_as: str) -> Rule:
+    """As `arp_sender_fits`, for the source of an IPv6 packet."""
+    return _payload(_NETWORK, 8, 16), Expression("dynset", {"set_name": known_as, "op": _UPDATE, "sreg_key": _REGISTER})
+
+
+def begins_more_flows_than(most: int, known_as: str) -> Rule:
+    """The packet begins a connection, and its IPv4 source has so many already; that set holds the counts."""
+    counted = Expression("connlimit", {"count": most, "flags": frozenset({"NFT_LIMIT_F_INV"})})
+    return (
+        Expression("ct", {"key": _CT_STATE, "dreg": _REGISTER}),
+        Expression("bitwise", {"sreg": _REGISTER, "dreg": _REGISTER, "len": 4, "mask": _NEW, "xor": bytes(4)}),
+        _compare(bytes(4), _DIFFERENT),
+        _payload(_NETWORK, 12, 4),
+        Expression("dynset", {"set_name": known_as, "op": _ADD, "sreg_key": _REGISTER, "expr": counted}),
+    )
 
 
 def udp_source_port_within(first: int, last: int) -> Rule:
@@ -156,9 +198,29 @@ def source_within(network: str) -> Rule:
     return _address_within(12, network, _EQUAL)
 
 
+def destination_within(network: str) -> Rule:
+    """The IPv4 destination lies in this network."""
+    return _address_within(16, network, _EQUAL)
+
+
 def destination_not_within(network: str) -> Rule:
     """The IPv4 destination lies outside this network."""
     return _address_within(16, network, _DIFFERENT)
+
+
+def destination_not_in(known_as: str) -> Rule:
+    """The IPv4 destination is not in that set."""
+    return _payload(_NETWORK, 16, 4), _lookup(known_as, _REGISTER, inverted=True)
+
+
+def iifname_not_in(known_as: str) -> Rule:
+    """Came in by a link that is not in that set."""
+    return _meta(_META_IIFNAME), _lookup(known_as, _REGISTER, inverted=True)
+
+
+def oifname_not_in(known_as: str) -> Rule:
+    """Goes out by a link that is not in that set."""
+    return _meta(_META_OIFNAME), _lookup(known_as, _REGISTER, inverted=True)
 
 
 def _udp_port(offset: int, first: int, last: int) -> Rule:
@@ -224,16 +286,6 @@ def source_of_port(known_as: str, *, inverted: bool) -> Rule:
     return _port_key(_payload(_NETWORK, 12, 4, _AFTER_NAME), known_as, inverted=inverted)
 
 
-def frame_source_in(known_as: str) -> Rule:
-    """The frame's source MAC is in that set."""
-    return _payload(_LINK, 6, 6), _lookup(known_as, _REGISTER, inverted=False)
-
-
-def arp_mac_in(known_as: str) -> Rule:
-    """The MAC that an ARP packet says to be its sender's is in that set."""
-    return _payload(_NETWORK, 8, 6), _lookup(known_as, _REGISTER, inverted=False)
-
-
 def _port_key(second: Expression, known_as: str, *, inverted: bool) -> Rule:
     return _meta(_META_IIFNAME, _REGISTER32), second, _lookup(known_as, _REGISTER32, inverted=inverted)
 
@@ -241,6 +293,16 @@ def _port_key(second: Expression, known_as: str, *, inverted: bool) -> Rule:
 def _lookup(known_as: str, register: int, *, inverted: bool) -> Expression:
     flags = frozenset({"NFT_LOOKUP_F_INV"} if inverted else ())
     return Expression("lookup", {"set": known_as, "sreg": register, "flags": flags})
+
+
+def link_key(name: str) -> bytes:
+    """A key of a set of links."""
+    return _name(name)
+
+
+def address_key(address: str) -> bytes:
+    """A key of a set of IPv4 addresses."""
+    return IPv4Address(address).packed
 
 
 def port_mac_key(link: str, mac: bytes) -> bytes:

@@ -49,6 +49,7 @@ from kvedge.network.pod_network_plan import (
     plan_node_network,
     plan_port,
     plan_removal,
+    port_name,
 )
 from kvedge.network.steps import Step
 from kvedge.network.sysctls import read_sysctl
@@ -137,8 +138,6 @@ def attach_pod(config: NodeNetworkConfig, netns: str, address: str, mac: str | N
     path = create_netns(netns)
     with _changing, Links() as links:
         seen = _look_at(links, config.bridge, attachment.port)
-        if any(each != attachment for each in attachments_of(config, seen.links)):
-            seen = _look(links)
         whole = _leads_into(seen, attachment)
         _apply(links, plan_port(config, seen, attachment, path, whole=whole))
 
@@ -155,7 +154,7 @@ def attach_pod(config: NodeNetworkConfig, netns: str, address: str, mac: str | N
 def detach_pod(config: NodeNetworkConfig, netns: str) -> None:
     """Takes the Pod off the bridge and removes its namespace's name; nothing when it is gone already."""
     with _changing, Links() as links:
-        for step in plan_detaching(config, _look(links), netns):
+        for step in plan_detaching(config, _look_at(links, port_name(config.bridge, netns)), netns):
             _apply_unless_gone(links, step)
     delete_netns(netns)
 

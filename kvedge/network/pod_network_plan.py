@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import errno
 import hashlib
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network
 from pathlib import Path
@@ -21,7 +21,7 @@ from kvedge.network.dhcp_plan import parse_mac
 from kvedge.network.errors import NetworkError, OverlapError
 from kvedge.network.link_types import MAIN_TABLE, Address, Link, Route
 from kvedge.network.nft_rules import Family, Table
-from kvedge.network.port_rules import CLAIMED, keys_of, nat_table, port_table
+from kvedge.network.port_rules import keys_of, nat_table, port_table
 from kvedge.network.steps import (
     AddAddress,
     AddBridge,
@@ -30,6 +30,7 @@ from kvedge.network.steps import (
     ChangeElements,
     DeleteLink,
     DeleteTable,
+    KnowMac,
     ReplaceTable,
     SetLink,
     SetSysctl,
@@ -218,6 +219,9 @@ def plan_healing(config: NodeNetworkConfig, seen: NodeSeen, whole: Collection[Ta
         steps.append(SetLink(config.bridge, mtu=mtu))
     if bridge is not None and bridge.mac != mac:
         steps.append(SetLink(config.bridge, mac=mac))
+    if bridge is not None and bridge.snooping:
+        # Each group that a guest joins would be remembered; without a querier, of which there is none, for nothing.
+        steps.append(SetLink(config.bridge, snooping=False))
     if bridge is None or ip_forward_before(bridge) is None:
         # Written down before it is changed.
         steps.append(SetLink(config.bridge, alias=f"{MARK} ip_forward={_original_ip_forward(config, seen)}"))
@@ -249,6 +253,10 @@ def describe(steps: Iterable[Step]) -> list[str]:
                 said.append(f"{name} was down")
             case SetLink(name, master=str(master)):
                 said.append(f"{name} was not on {master}")
+            case SetLink(name, learning=False):
+                said.append(f"{name} learnt MACs")
+            case SetLink(name, snooping=False):
+                said.append(f"{name} remembered multicast groups")
             case AddAddress(name, address):
                 said.append(f"{name} had no {address}")
             case ReplaceTable(table):
@@ -261,13 +269,31 @@ def describe(steps: Iterable[Step]) -> list[str]:
 def _port_steps(config: NodeNetworkConfig, seen: NodeSeen, bridge: Link | None) -> list[Step]:
     """A bridge that was deleted has let go of its ports. Those whose attaching was cut short are not for here."""
     steps: list[Step] = []
-    attached = {each.port for each in attachments_of(config, seen.links)}
+    attached = {each.port: each for each in attachments_of(config, seen.links)}
     for port in our_ports(config, seen.links):
-        if port.name in attached and (bridge is None or port.master != bridge.index):
-            steps.append(SetLink(port.name, master=config.bridge))
-        if port.name in attached and not port.up:
+        if port.name not in attached:
+            continue
+        steps += _on_bridge(config, attached[port.name], port, bridge)
+        if not port.up:
             steps.append(SetLink(port.name, up=True))
     return steps
+
+
+def _on_bridge(
+    config: NodeNetworkConfig, attachment: Attachment, port: Link | None, bridge: Link | None
+) -> Iterator[Step]:
+    """Makes the port one that learns nothing, and tells the bridge the one MAC that the port has.
+
+    A guest may send from any number of MACs, and each that a bridge learns takes kernel memory for five minutes. Of two
+    Pods with one MAC the earlier keeps it: nobody takes a neighbour's frames by naming its MAC. The step is repeated at
+    each look, because a list of all MACs that the host's bridges know costs more.
+    """
+    if port is None or bridge is None or port.master != bridge.index:
+        yield SetLink(attachment.port, master=config.bridge, learning=False)
+    elif port.learning is not False:
+        # As an earlier kvedge made it.
+        yield SetLink(attachment.port, learning=False)
+    yield KnowMac(attachment.port, attachment.mac)
 
 
 def _address_steps(config: NodeNetworkConfig, seen: NodeSeen, bridge: Link | None) -> list[Step]:
@@ -309,8 +335,7 @@ def plan_forwarding_back(config: NodeNetworkConfig, seen: NodeSeen, before: str 
 def plan_port(
     config: NodeNetworkConfig, seen: NodeSeen, attachment: Attachment, netns: Path, whole: bool
 ) -> list[Step]:
-    """The host's side of one Pod; `seen` need hold no more than the bridge and the Pod's port, unless that port was
-    another attachment's so far: then all ports.
+    """The host's side of one Pod; `seen` need hold no more than the bridge and the Pod's port.
 
     `whole`: the pair that is there really leads into that namespace. Raises NetworkError when there is no bridge:
     what it would have as its MTU is not known then.
@@ -332,10 +357,9 @@ def plan_port(
     stale = [each for each in attachments_of(config, [port] if port else []) if each != attachment]
     if port is None or port.alias != attachment.alias:
         steps.append(SetLink(attachment.port, alias=attachment.alias))
-    remove = _released(config, seen.links, stale[0]) if stale else {}
+    remove = stale[0].keys if stale else {}
     steps.append(ChangeElements(ports_of(config), add=attachment.keys, remove=remove))
-    if port is None or port.master != bridge.index:
-        steps.append(SetLink(attachment.port, master=config.bridge))
+    steps += _on_bridge(config, attachment, port, bridge)
     if port is None or not port.up:
         steps.append(SetLink(attachment.port, up=True))
     return steps
@@ -361,28 +385,14 @@ def plan_inside(
 
 
 def plan_detaching(config: NodeNetworkConfig, seen: NodeSeen, netns: str) -> list[Step]:
-    """Removes one Pod's port and what it was allowed to say; `seen` holds all ports."""
+    """Removes one Pod's port and what it was allowed to say; `seen` need hold no more than that port."""
     port = seen.link(port_name(config.bridge, netns))
     if port is None:
         return []
     return [
-        *(
-            ChangeElements(ports_of(config), remove=_released(config, seen.links, each))
-            for each in attachments_of(config, [port])
-        ),
+        *(ChangeElements(ports_of(config), remove=each.keys) for each in attachments_of(config, [port])),
         DeleteLink(port.name),
     ]
-
-
-def _released(
-    config: NodeNetworkConfig, links: Iterable[Link], attachment: Attachment
-) -> Mapping[str, tuple[bytes, ...]]:
-    """The keys that go with an attachment; its MAC stays claimed while another Pod has it too, as a VM's next one."""
-    others = [each for each in attachments_of(config, links) if each.port != attachment.port]
-    keys = attachment.keys
-    if any(each.mac == attachment.mac for each in others):
-        del keys[CLAIMED.name]
-    return keys
 
 
 def our_tables(config: NodeNetworkConfig) -> tuple[Table, Table]:
@@ -396,8 +406,8 @@ def ports_of(config: NodeNetworkConfig) -> Table:
 
 
 def all_keys(config: NodeNetworkConfig, links: Iterable[Link]) -> Mapping[str, tuple[bytes, ...]]:
-    """The sets' contents for all present Pods, and the gateway's MAC."""
-    keys: dict[str, tuple[bytes, ...]] = {CLAIMED.name: (parse_mac(stable_mac(config.bridge)),)}
+    """The contents of the ports' sets for all present Pods."""
+    keys: dict[str, tuple[bytes, ...]] = {}
     for attachment in attachments_of(config, links):
         for name, more in attachment.keys.items():
             keys[name] = (*keys.get(name, ()), *more)

@@ -19,12 +19,10 @@ from kvedge.network.nft_rules import (
     Set,
     Table,
     arp_address_of_port,
-    arp_mac_in,
     arp_mac_of_port,
     destination_not_within,
     ethertype_is,
     ethertype_is_neither,
-    frame_source_in,
     frame_source_of_port,
     iifname_is,
     oifname_is_not,
@@ -51,36 +49,32 @@ def nat_table(name: str, cidr: str, bridge: str) -> Table:
     return Table(Family.IP, name, (Chain("postrouting", Hook.POSTROUTING, SOURCE_NAT_PRIORITY, (rule,), type="nat"),))
 
 
-# Every MAC that somebody on the bridge has; which port has which; which port speaks from which address.
-CLAIMED: Final = Set("claimed", (("ether_addr", 6),))
+# Which port has which MAC; which port speaks from which address.
 PORT_MACS: Final = Set("port_macs", (("ifname", 16), ("ether_addr", 6)))
 PORT_ADDRESSES: Final = Set("port_addresses", (("ifname", 16), ("ipv4_addr", 4)))
 
 
 def port_table(name: str, prefix: str) -> Table:
-    """No Pod speaks with another's address, nor with another's or the gateway's MAC, nor anything but IPv4 and ARP.
+    """No Pod speaks with an address or a MAC but its own, nor anything but IPv4 and ARP.
 
-    `prefix` begins the names of the ports. A MAC that nobody has is let through, for a VMI may name its own;
-    addresses are never a matter of choice.
+    `prefix` begins the names of the ports. A VMI may name its MAC: its port is told of it when the Pod is attached.
     """
     port = iifname_is(prefix + "*")
     arp, ipv4 = ethertype_is(ETHERTYPE_ARP), ethertype_is(ETHERTYPE_IPV4)
     rules = (
         (*port, *ethertype_is_neither(ETHERTYPE_IPV4, ETHERTYPE_ARP), DROP),
-        (*port, *frame_source_in(CLAIMED.name), *frame_source_of_port(PORT_MACS.name, inverted=True), DROP),
-        (*port, *arp, *arp_mac_in(CLAIMED.name), *arp_mac_of_port(PORT_MACS.name, inverted=True), DROP),
+        (*port, *frame_source_of_port(PORT_MACS.name, inverted=True), DROP),
+        (*port, *arp, *arp_mac_of_port(PORT_MACS.name, inverted=True), DROP),
         (*port, *arp, *arp_address_of_port(PORT_ADDRESSES.name, inverted=True), DROP),
         (*port, *ipv4, *source_of_port(PORT_ADDRESSES.name, inverted=True), DROP),
     )
     chain = Chain("prerouting", Hook.PREROUTING, ANTI_SPOOFING_PRIORITY, rules)
-    return Table(Family.BRIDGE, name, (chain,), (CLAIMED, PORT_MACS, PORT_ADDRESSES))
+    return Table(Family.BRIDGE, name, (chain,), (PORT_MACS, PORT_ADDRESSES))
 
 
 def keys_of(port: str, address: str, mac: str) -> dict[str, tuple[bytes, ...]]:
     """What one Pod adds to the sets. Everybody may probe an address before it has one (RFC 5227), as nobody."""
-    packed = parse_mac(mac)
     return {
-        CLAIMED.name: (packed,),
-        PORT_MACS.name: (port_mac_key(port, packed),),
+        PORT_MACS.name: (port_mac_key(port, parse_mac(mac)),),
         PORT_ADDRESSES.name: tuple(port_address_key(port, allowed) for allowed in (address, NOBODY)),
     }

@@ -67,8 +67,18 @@ class SetLink:
     # The bridge to be a port of; empty for none.
     master: str | None = None
     learning: bool | None = None
+    # Whether a bridge remembers who listens to which multicast group.
+    snooping: bool | None = None
     # Free text on a link, by which we know our own and what they are for.
     alias: str | None = None
+
+
+@dataclass(frozen=True)
+class KnowMac:
+    """Tells a bridge which of its ports a MAC belongs to, for ports that learn none; a port that has it keeps it."""
+
+    link: str
+    mac: str
 
 
 @dataclass(frozen=True)
@@ -153,6 +163,7 @@ Step = (
     | AddStandIn
     | DeleteLink
     | SetLink
+    | KnowMac
     | ForgetOwnMac
     | AddAddress
     | RemoveAddress

@@ -66,8 +66,31 @@ def everything() -> list[dict[str, object]]:
 
 def test_the_guard_is_what_it_should_be() -> None:
     inside(lambda: ensure_table(guard_table(names_for("eth0", 0), RECORD, "52:54:00:00:00:07")))
-    assert listed("bridge", "kvedge_guard_2_eth0") == [
-        "table bridge kvedge_guard_2_eth0 {",
+    assert listed("bridge", "kvedge_guard_3_eth0") == [
+        "table bridge kvedge_guard_3_eth0 {",
+        "set arp_senders {",
+        "type ipv4_addr",
+        "size 32",
+        "flags dynamic,timeout",
+        "timeout 1m",
+        "}",
+        "",
+        "set ipv6_senders {",
+        "type ipv6_addr",
+        "size 32",
+        "flags dynamic,timeout",
+        "timeout 1m",
+        "}",
+        "",
+        "chain prerouting {",
+        "type filter hook prerouting priority dstnat; policy accept;",
+        'iifname "tap0" ether saddr != 52:54:00:00:00:07 drop',
+        'iifname "tap0" update @arp_senders { arp saddr ip } accept',
+        'iifname "tap0" meta protocol arp drop',
+        'iifname "tap0" icmpv6 type 133-137 update @ipv6_senders { @nh,64,128 } accept',
+        'iifname "tap0" icmpv6 type 133-137 drop',
+        "}",
+        "",
         "chain forward {",
         "type filter hook forward priority -300; policy accept;",
         'iifname "eth0-nic" udp dport 67-68 drop',
@@ -82,6 +105,8 @@ def test_the_guard_is_what_it_should_be() -> None:
         "chain input {",
         "type filter hook input priority -300; policy accept;",
         'iifname "eth0-nic" drop',
+        'iifname "tap0" update @ipv6_senders { ip6 saddr } accept',
+        'iifname "tap0" meta protocol ip6 drop',
         "}",
         "",
         "chain output {",
@@ -104,8 +129,8 @@ def test_the_rules_of_the_ports_are_what_they_should_be() -> None:
     prefix = f'iifname "{POD.port[:7]}*"'
     assert rules == [
         f"{prefix} meta protocol != ip meta protocol != arp drop",
-        f"{prefix} ether saddr @claimed iifname . ether saddr != @port_macs drop",
-        f"{prefix} arp saddr ether @claimed iifname . arp saddr ether != @port_macs drop",
+        f"{prefix} iifname . ether saddr != @port_macs drop",
+        f"{prefix} iifname . arp saddr ether != @port_macs drop",
         f"{prefix} iifname . arp saddr ip != @port_addresses drop",
         f"{prefix} iifname . ip saddr != @port_addresses drop",
     ]

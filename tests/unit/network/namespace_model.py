@@ -28,6 +28,7 @@ from kvedge.network.steps import (
     DeleteLink,
     DeleteTable,
     ForgetOwnMac,
+    KnowMac,
     RemoveAddress,
     ReplaceTable,
     SetLink,
@@ -61,6 +62,8 @@ class NamespaceModel:
     sysctls: dict[str, str] = field(default_factory=dict)
     owners: dict[str, tuple[int, int]] = field(default_factory=dict)
     own_macs: set[tuple[int, str]] = field(default_factory=set)
+    # Which port a bridge was told that a MAC belongs to.
+    known_macs: dict[tuple[int, str], int] = field(default_factory=dict)
     next_index: int = 1
 
     def __post_init__(self) -> None:
@@ -97,7 +100,7 @@ class NamespaceModel:
         """Makes one change, as the kernel would."""
         match step:
             case AddBridge(name, mac, mtu):
-                self.add_link(name, "bridge", mac=mac, mtu=mtu)
+                self.add_link(name, "bridge", mac=mac, mtu=mtu, snooping=False)
             case AddStandIn(name, mac, mtu):
                 self.add_link(name, "dummy", mac=mac, mtu=mtu)
             case AddTap(name, owner, multi_queue):
@@ -109,6 +112,10 @@ class NamespaceModel:
                 self._delete(self.link(name))
             case SetLink():
                 self._set(step)
+            case KnowMac(link, mac):
+                if not self.link(link).master:
+                    raise RefusedByKernelError(f"{link} is no bridge port")
+                self.known_macs.setdefault((self.link(link).master, mac), self.link(link).index)
             case ForgetOwnMac(link, mac):
                 self.own_macs.discard((self.link(link).index, mac))
             case AddAddress(link, address, length, connected):
@@ -142,6 +149,7 @@ class NamespaceModel:
         for link in list(self.links.values()):
             if link.master == gone.index:
                 self.links[link.index] = replace(link, master=0, learning=None)
+        self.known_macs = {key: port for key, port in self.known_macs.items() if gone.index not in (key[0], port)}
         self.addresses = [each for each in self.addresses if each.link != gone.index]
         self.routes = [each for each in self.routes if each.link != gone.index]
         for name in [name for name in self.sysctls if f"/{gone.name}/" in name]:
@@ -165,6 +173,8 @@ class NamespaceModel:
                 self.sysctls = settings | self.sysctls
         if step.alias is not None:
             link = replace(link, alias=step.alias)
+        if step.snooping is not None:
+            link = replace(link, snooping=step.snooping)
         if step.master is not None:
             link = replace(link, master=self.link(step.master).index, learning=True)
             self._take_own_mac(link)
@@ -272,4 +282,5 @@ class NamespaceModel:
                 key: {name: frozenset(keys) for name, keys in sets.items()} for key, sets in self.tables.items()
             },
             "sysctls": dict(self.sysctls),
+            "known MACs": {(names[bridge], mac, names[port]) for (bridge, mac), port in self.known_macs.items()},
         }

@@ -32,8 +32,8 @@ from kvedge.network.pod_network_plan import (
     port_prefix,
     stable_mac,
 )
-from kvedge.network.port_rules import CLAIMED, PORT_ADDRESSES, PORT_MACS
-from kvedge.network.steps import AddRoute, DeleteLink, ReplaceTable, SetLink, SetSysctl, Step
+from kvedge.network.port_rules import PORT_ADDRESSES, PORT_MACS
+from kvedge.network.steps import AddRoute, DeleteLink, KnowMac, ReplaceTable, SetLink, SetSysctl, Step
 from tests.unit.network.namespace_model import NamespaceModel
 
 CONFIG = NodeNetworkConfig(bridge="kvedge0", cidr="10.99.0.0/24", table="kvedge0", netns_prefix="kvedge0-")
@@ -285,7 +285,6 @@ def test_a_pod_on_the_bridge_may_speak_as_itself_alone() -> None:
     attach(model)
     mac = bytes.fromhex("525400000007")
     assert sets_of(model) == {
-        CLAIMED.name: {mac, bytes.fromhex(stable_mac("kvedge0").replace(":", ""))},
         PORT_MACS.name: {port_mac_key(POD.port, mac)},
         PORT_ADDRESSES.name: {port_address_key(POD.port, "10.99.0.7"), port_address_key(POD.port, "0.0.0.0")},
     }
@@ -295,10 +294,10 @@ def test_a_pod_may_speak_before_its_port_is_up_and_never_the_other_way_round() -
     model = host()
     ensure(model)
     kinds = [type(step).__name__ for step in attach(model)]
-    assert kinds == ["AddVeth", "SetSysctl", "SetLink", "ChangeElements", "SetLink", "SetLink"]
+    assert kinds == ["AddVeth", "SetSysctl", "SetLink", "ChangeElements", "SetLink", "KnowMac", "SetLink"]
 
 
-@pytest.mark.parametrize("done", range(7))
+@pytest.mark.parametrize("done", range(8))
 def test_an_attachment_that_was_cut_short_is_finished(done: int) -> None:
     expected, model = host(), host()
     for each in (expected, model):
@@ -343,7 +342,7 @@ def test_nothing_is_said_of_a_network_that_nobody_has_touched() -> None:
     attach(model)
     before = model.picture()
     steps = heal(model)
-    assert {type(step) for step in steps} <= {SetSysctl}
+    assert {type(step) for step in steps} <= {SetSysctl, KnowMac}
     assert describe(steps) == []
     assert model.picture() == before
 
@@ -423,23 +422,36 @@ def test_a_detached_pod_leaves_nothing() -> None:
 
 
 @pytest.mark.parametrize("way", ["it goes", "it gets another MAC"])
-def test_a_mac_stays_claimed_while_another_pod_has_it(way: str) -> None:
+def test_of_two_pods_with_one_mac_each_may_speak_and_the_earlier_is_heard_of(way: str) -> None:
     model = host()
     ensure(model)
     following = attachment_for(CONFIG, "kvedge0-next", "10.99.0.8", POD.mac)
     for pod in (POD, following):
         attach(model, pod)
+    assert ("kvedge0", POD.mac, POD.port) in model.picture()["known MACs"]  # type: ignore[operator]
     if way == "it goes":
         for step in plan_detaching(CONFIG, model.seen_by_node(), POD.netns):
             model.apply(step)
+        heal(model)
+        assert model.picture()["known MACs"] == {("kvedge0", POD.mac, following.port)}
     else:
         attach(model, replace(POD, mac="52:54:00:00:00:09"))
     mac = bytes.fromhex("525400000007")
-    assert mac in sets_of(model)[CLAIMED.name]
     assert port_mac_key(POD.port, mac) not in sets_of(model)[PORT_MACS.name]
-    for step in plan_detaching(CONFIG, model.seen_by_node(), following.netns):
-        model.apply(step)
-    assert mac not in sets_of(model)[CLAIMED.name]
+    assert port_mac_key(following.port, mac) in sets_of(model)[PORT_MACS.name]
+
+
+def test_ports_and_a_bridge_that_an_earlier_kvedge_made_stop_learning() -> None:
+    model = host()
+    ensure(model)
+    attach(model)
+    before = model.picture()
+    for name, learnt in ((POD.port, {"learning": True}), ("kvedge0", {"snooping": True})):
+        link = model.link(name)
+        model.links[link.index] = replace(link, **learnt)
+    model.known_macs.clear()
+    assert describe(heal(model)) == ["kvedge0 remembered multicast groups", f"{POD.port} learnt MACs"]
+    assert model.picture() == before
 
 
 def test_removal_touches_no_port_of_another_instance() -> None:
