@@ -91,11 +91,19 @@ def start_failure(pod: Pod) -> Condition | None:
         if waiting.reason not in _WAITING_REASONS:
             continue
         message = waiting.message
-        if status.name == COMPUTE_CONTAINER and waiting.reason == _NEVER_PULLED:
+        if status.name == COMPUTE_CONTAINER and waiting.reason == _NEVER_PULLED and not _names_another(pod, message):
             where = f"node {pod.spec.node_name}" if pod.spec.node_name else "its node"
             message = f"the launcher image {compute_image(pod)} is not on {where}: {_IMAGE_REMEDY}"
         return _failure(_WAITING_REASONS[waiting.reason], message)
     return None
+
+
+def _names_another(pod: Pod, message: str) -> bool:
+    """Whether the image that is missing is that of a disk: the launcher's container waits for its image volumes, too.
+
+    Kubelets and the node agent quote the image that they miss. Nothing else in the status tells which one it is.
+    """
+    return '"' in message and f'"{compute_image(pod)}"' not in message
 
 
 def end_failure(pod: Pod) -> Condition | None:

@@ -309,6 +309,7 @@ def test_only_loopback_is_spoken_to_without_tls_unless_told_otherwise() -> None:
     assert not registry_client.is_loopback("localhost.evil.example")
 
 
-def test_our_own_images_are_never_asked_for(store: ImageStore) -> None:
-    with pytest.raises(RegistryError, match="no registry"):
-        store.pull("kvedge.local/launcher:1")
+@pytest.mark.parametrize("image", ["kvedge.local/launcher:1", "kvedge.local/disk:1"])
+def test_images_of_this_machine_are_never_asked_for(store: ImageStore, image: str) -> None:
+    with pytest.raises(RegistryError, match=f"no registry has {image}, as .*: run kvedge image import"):
+        store.pull(image)

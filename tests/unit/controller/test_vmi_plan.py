@@ -171,6 +171,36 @@ def test_an_image_that_cannot_be_had_is_a_condition_and_an_event(waiting, reason
     assert plan.warning.reason == reason
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        'Container image "kvedge.local/disk:1" is not in the local image store, and no registry has it',
+        'Container image "docker.io/library/disk:latest" is not present with pull policy of Never',
+        f'Container image "{LAUNCHER_IMAGE}-disk" is not present with pull policy of Never',
+    ],
+)
+def test_a_disk_image_that_is_missing_is_not_told_as_the_launchers_own(words):
+    """A container waits for the images of its volumes as it does for its own."""
+    vmi = a_vmi("Scheduling")
+    pod = a_pod(vmi, node="node-7", waiting="ErrImageNeverPull")
+    assert pod.status.container_statuses[0].state.waiting is not None
+    pod.status.container_statuses[0].state.waiting.message = words
+    found = condition(after(vmi, planned(vmi, pod)).status.conditions, "Synchronized")
+    assert found is not None
+    assert (found.reason, found.message) == ("ErrImagePull", words)
+
+
+def test_the_launchers_image_that_is_missing_is_told_with_its_remedy():
+    vmi = a_vmi("Scheduling")
+    pod = a_pod(vmi, node="node-7", waiting="ErrImageNeverPull")
+    assert pod.status.container_statuses[0].state.waiting is not None
+    words = f'Container image "{LAUNCHER_IMAGE}" is not present with pull policy of Never'
+    pod.status.container_statuses[0].state.waiting.message = words
+    found = condition(after(vmi, planned(vmi, pod)).status.conditions, "Synchronized")
+    assert found is not None
+    assert found.message.endswith("run kvedge install there")
+
+
 def test_an_image_that_arrives_clears_the_condition():
     vmi = a_vmi("Scheduling")
     vmi = after(vmi, planned(vmi, a_pod(vmi, waiting="ErrImagePull")))
