@@ -51,8 +51,10 @@ def has_keyboard(spec: Devices, platform: Platform) -> bool:
 def add_inputs(devices: Element, spec: Devices, platform: Platform) -> None:
     """Tablets, and the keyboard of arm64."""
     for index, entry in enumerate(inputs_of(spec, platform)):
-        # A virtio tablet exists in one model only, which is a virtio 1.0 device.
-        element = add(devices, "input", type="tablet", bus=entry.bus or "usb")
+        bus = entry.bus or "usb"
+        # KubeVirt writes this model for every machine: QEMU has no other tablet than one of virtio 1.0.
+        model = "virtio" if bus == "virtio" else None
+        element = add(devices, "input", type="tablet", bus=bus, model=model)
         add_alias(element, entry.name, f"spec.domain.devices.inputs[{index}].name")
     if has_keyboard(spec, platform):
         add(devices, "input", type="keyboard", bus="usb")
