@@ -5,7 +5,6 @@ Called by admission_plan.py; touches nothing. Bindings that kvedge does not have
 
 from __future__ import annotations
 
-import ipaddress
 import re
 from collections.abc import Iterator
 from typing import Final
@@ -14,6 +13,7 @@ from kvedge.api.causes import Cause, Field, duplicate, not_found, required, unsu
 from kvedge.api.disk_rules import pci_address
 from kvedge.api.subject import Rule, Subject
 from kvedge.resources.devices import DhcpOptions, Interface, Port
+from kvedge.resources.ip_addresses import parse_ipv4
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]+")
 _PORT_NAME: Final = re.compile(r"(?=.*[a-z])[a-z0-9]([a-z0-9-]{0,13}[a-z0-9])?")
@@ -162,7 +162,7 @@ def _dhcp(options: DhcpOptions, at: Field) -> Iterator[Cause]:
 
 def _is_ipv4(text: str) -> bool:
     try:
-        ipaddress.IPv4Address(text)
+        parse_ipv4(text)
     except ValueError:
         return False
     return True

@@ -5,13 +5,13 @@ Called by admission_plan.py; touches nothing.
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Iterator
 from typing import Any, Final
 
 from kvedge.api.causes import Cause, Field, required, unsupported
 from kvedge.api.dns_names import dns_label_complaints, dns_subdomain_complaints
 from kvedge.api.subject import Rule, Subject
+from kvedge.resources.ip_addresses import parse_ip
 from kvedge.resources.names import AUTOSTART_DELAY, AUTOSTART_ORDER, LONGEST_AUTOSTART_DELAY
 
 _EVICTION: Final = ("None", "LiveMigrate", "LiveMigrateIfPossible", "External")
@@ -142,7 +142,7 @@ def _texts(value: object) -> list[str]:
 
 def _is_ip(text: str) -> bool:
     try:
-        ipaddress.ip_address(text)
+        parse_ip(text)
     except ValueError:
         return False
     return True

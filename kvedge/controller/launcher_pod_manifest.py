@@ -21,6 +21,7 @@ from kvedge.controller.launcher_pod_volumes import (
     launcher_volumes,
     pull_secrets,
 )
+from kvedge.resources.codec import JsonObject
 from kvedge.resources.core import (
     Capabilities,
     Container,
@@ -35,6 +36,7 @@ from kvedge.resources.core import (
 )
 from kvedge.resources.durations import bounded_grace
 from kvedge.resources.guest_nics import interface_mac, pod_interfaces
+from kvedge.resources.ip_addresses import plain_ip
 from kvedge.resources.meta import LocalObjectReference, ObjectMeta, OwnerReference
 from kvedge.resources.names import (
     APP,
@@ -169,7 +171,7 @@ def _spec(vmi: VirtualMachineInstance, config: ClusterConfig) -> PodSpec:
         hostname=hostname(vmi),
         subdomain=spec.subdomain,
         dns_policy=spec.dns_policy,
-        dns_config=spec.dns_config,
+        dns_config=_dns_config(spec.dns_config),
         security_context=_pod_security(),
         automount_service_account_token=False,
         enable_service_links=False,
@@ -178,6 +180,14 @@ def _spec(vmi: VirtualMachineInstance, config: ClusterConfig) -> PodSpec:
         readiness_gates=[ReadinessGate(condition_type=UNPAUSED_GATE)],
         image_pull_secrets=[LocalObjectReference(name=name) for name in pull_secrets(vmi)],
     )
+
+
+def _dns_config(config: JsonObject | None) -> JsonObject | None:
+    """The guest's DNS, with addresses that container runtimes and C libraries read as Kubernetes does."""
+    servers = None if config is None else config.get("nameservers")
+    if config is None or not isinstance(servers, list):
+        return config
+    return {**config, "nameservers": [plain_ip(str(server)) for server in servers]}
 
 
 def _compute(vmi: VirtualMachineInstance, config: ClusterConfig) -> Container:

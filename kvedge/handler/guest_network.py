@@ -26,6 +26,7 @@ from kvedge.network.host_resolver import LONGEST_RESOLV_CONF, host_resolv_conf
 from kvedge.network.router_socket import hand_router_socket, router_of
 from kvedge.resources.devices import Interface
 from kvedge.resources.guest_nics import interface_mac, nic_queues, pod_interfaces
+from kvedge.resources.ip_addresses import plain_ip
 from kvedge.resources.names import LAUNCHER_GID, LAUNCHER_UID
 from kvedge.resources.vmi import VirtualMachineInstance
 from kvedge.rpc.launcher_pb2 import DhcpLease, GuestInterface, Ipv6Lease, Route
@@ -70,8 +71,9 @@ def parse_resolv_conf(text: str) -> Resolver:
     search: list[str] = []
     for line in text.splitlines():
         words = line.split()
-        if len(words) >= 2 and words[0] == "nameserver" and _reaches_guest(words[1]):
-            (ipv6_nameservers if ":" in words[1] else nameservers).append(words[1])
+        server = plain_ip(words[1]) if len(words) >= 2 and words[0] == "nameserver" else ""
+        if server and _reaches_guest(server):
+            (ipv6_nameservers if ":" in server else nameservers).append(server)
         if len(words) >= 2 and words[0] in ("search", "domain"):
             search = words[1:]
     return Resolver(tuple(nameservers[:3]), tuple(ipv6_nameservers[:3]), tuple(search[:6]))
@@ -210,7 +212,7 @@ def _lease(vmi: VirtualMachineInstance, interface: Interface, bound: BoundInterf
         hostname=hostname(vmi),
         domain=max(search, key=len, default=""),
         mtu=bound.mtu,
-        ntp=options.ntp_servers if options else (),
+        ntp=[plain_ip(server) for server in options.ntp_servers] if options else (),
         tftp_server=options.tftp_server_name if options else "",
         boot_file=options.boot_file_name if options else "",
         private_options={item.option: item.value for item in options.private_options} if options else {},

@@ -57,7 +57,10 @@ def pull_image(
     except InvalidImageName as error:
         raise ImageError(str(error)) from error
     if name.registry == LOCAL_REGISTRY:
-        raise RegistryError(f"no registry has {name}, as {LOCAL_REGISTRY} stands for this machine: run kvedge image import", temporary=False)
+        raise RegistryError(
+            f"no registry has {name}, as {LOCAL_REGISTRY} stands for this machine: run kvedge image import",
+            temporary=False,
+        )
     user, password = credentials.get(name.registry, ("", ""))
     allowed = name.registry in insecure or is_loopback(name.registry)
     client = RegistryClient(name, user, password, allowed)

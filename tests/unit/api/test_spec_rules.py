@@ -102,7 +102,7 @@ RIGHT: dict[str, dict[str, Any]] = {
     "DHCP options": {
         f"{NIC}.dhcpOptions": {
             "bootFileName": "b",
-            "ntpServers": ["10.0.0.1"],
+            "ntpServers": ["10.0.0.1", "0127.0.0.3", "::ffff:10.0.0.1"],
             "privateOptions": [{"option": 224, "value": "x"}],
         }
     },
@@ -153,6 +153,8 @@ RIGHT: dict[str, dict[str, Any]] = {
             {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule", "labelSelector": {}}
         ],
     },
+    "name servers with leading zeros": {"dnsPolicy": "None", "dnsConfig": {"nameservers": ["8.8.8.8", "01.1.1.1"]}},
+    "a serial number with blanks": {"domain.firmware.serial": "4b2f5496-f3a3 460b/a375 (2), r\u00e4ck 7"},
     "search domains": {"dnsConfig": {"searches": ["example.org", "lan."], "options": [{"name": "ndots"}]}},
     "nothing of what is not there yet": {"domain.devices.gpus": [], "domain.cpu.dedicatedCpuPlacement": False},
 }

@@ -68,3 +68,11 @@ def test_a_field_that_is_the_pods_changes_it(path):
     (spec[parent] if parent else spec)[name] = IN_POD[path]
     asking.spec = decode(VirtualMachineInstanceSpec, spec)
     assert encode(launcher_pod(plain, CONFIG)) != encode(launcher_pod(asking, CONFIG))
+
+
+def test_a_name_server_with_leading_zeros_is_written_anew_for_the_pod():
+    """A kubelet would hand 010.0.0.1 on, and a C library takes it for 8.0.0.1."""
+    vmi = a_vmi()
+    vmi.spec.dns_config = {"nameservers": ["010.0.0.1", "fd00::1"], "searches": ["a"]}
+    made = launcher_pod(vmi, CONFIG).spec.dns_config
+    assert made == {"nameservers": ["10.0.0.1", "fd00::1"], "searches": ["a"]}

@@ -85,7 +85,7 @@ def test_a_resolver_on_the_loopback_is_of_no_use_to_a_guest() -> None:
 
 def test_the_lease_carries_what_the_interface_and_the_pod_say() -> None:
     options = {
-        "ntpServers": ["10.0.0.9"],
+        "ntpServers": ["010.0.0.09"],
         "bootFileName": "ipxe.efi",
         "tftpServerName": "tftp.example",
         "privateOptions": [{"option": 240, "value": "x"}],
@@ -102,7 +102,7 @@ def test_the_lease_carries_what_the_interface_and_the_pod_say() -> None:
         routes=(Route("10.1.0.0/16", "10.99.0.7"),),
         server="169.254.75.10",
     )
-    resolver = parse_resolv_conf("nameserver 10.0.0.1\nsearch svc.cluster.local longer.svc.cluster.local\n")
+    resolver = parse_resolv_conf("nameserver 010.0.0.1\nsearch svc.cluster.local longer.svc.cluster.local\n")
     message = interface_message(found, found.spec.domain.devices.interfaces[0], bound, resolver)
     lease = message.dhcp
     assert (message.tap, message.bridge, message.mtu) == ("tap0", "k6t-eth0", 1400)
