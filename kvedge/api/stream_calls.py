@@ -15,6 +15,7 @@ from typing import Final, cast
 import aiohttp
 from aiohttp import WSMsgType, web
 
+from kvedge.api.guest_viewer import GuestViewer
 from kvedge.api.relay_client import RelayClient
 from kvedge.api.status_message import bad_request, internal
 from kvedge.api.stream_watch import LOOK_SECONDS, StreamWatch
@@ -67,7 +68,7 @@ class StreamCalls:
             await self._relay.call(vmi, "GET", kind, query=query)
             raise bad_request(_NO_UPGRADE)
         socket = await self._relay.open_stream(vmi, kind, query)
-        return await self._join(request, RelaySource(socket), watch, kind)
+        return await self._join(request, GuestViewer(), RelaySource(socket), watch, kind)
 
     async def forwarded(self, request: web.Request, watch: StreamWatch, port: int, protocol: str) -> web.StreamResponse:
         """A port of the guest. Raises Refusal."""
@@ -75,10 +76,11 @@ class StreamCalls:
         if not wants_websocket(request):
             await source.close()
             raise bad_request(_NO_UPGRADE)
-        return await self._join(request, source, watch, f"{protocol}/{port}")
+        return await self._join(request, WebSocketViewer(), source, watch, f"{protocol}/{port}")
 
-    async def _join(self, request: web.Request, source: Source, watch: StreamWatch, kind: str) -> web.StreamResponse:
-        viewer = WebSocketViewer()
+    async def _join(
+        self, request: web.Request, viewer: WebSocketViewer, source: Source, watch: StreamWatch, kind: str
+    ) -> web.StreamResponse:
         try:
             await viewer.accept(request)
         except ConnectionError:

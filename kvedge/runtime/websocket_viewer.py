@@ -40,6 +40,7 @@ class WebSocketViewer:
             compress=False,
         )
         self._connection: socket.socket | None = None
+        self._transport: asyncio.Transport | None = None
 
     async def accept(self, request: web.Request) -> None:
         """Turn the connection into a websocket.
@@ -50,6 +51,7 @@ class WebSocketViewer:
         """
         await self.socket.prepare(request)
         self._connection = self.socket.get_extra_info("socket")
+        self._transport = request.transport
 
     async def receive(self) -> bytes | None:
         """Binary data; a ping is answered and a pong counts, texts do not exist here."""
@@ -80,13 +82,29 @@ class WebSocketViewer:
     async def close(self, farewell: Farewell) -> None:
         """Show the last words, if the viewer still takes them, and close; a viewer that takes nothing is hung up on."""
         try:
-            if farewell.last_words and not self.socket.closed:
-                async with asyncio.timeout(_LAST_WORDS_SECONDS):
-                    await self.socket.send_bytes(farewell.last_words)
+            await self._say(farewell.last_words)
             async with asyncio.timeout(_HURRIED_SECONDS if farewell.code == _GOING_AWAY else _PATIENT_SECONDS):
                 await self.socket.close(code=farewell.code, message=farewell.reason.encode())
         except (ConnectionError, TimeoutError):
             hang_up(self._connection)
+
+    async def drop(self, farewell: Farewell) -> None:
+        """Show the last words and close the connection without a close frame, which clients read as code 1006.
+
+        What was sent before still arrives; a viewer that does not take it is hung up on.
+        """
+        with contextlib.suppress(ConnectionError, TimeoutError):
+            await self._say(farewell.last_words)
+        if self._transport is not None:
+            self._transport.close()
+            asyncio.get_running_loop().call_later(_PATIENT_SECONDS, hang_up, self._connection)
+        # Nothing can be written any more: this only marks the websocket as closed.
+        await self.socket.close()
+
+    async def _say(self, last_words: bytes) -> None:
+        if last_words and not self.socket.closed:
+            async with asyncio.timeout(_LAST_WORDS_SECONDS):
+                await self.socket.send_bytes(last_words)
 
 
 def wants_websocket(request: web.Request) -> bool:

@@ -84,6 +84,7 @@ def test_virtctl_shows_the_guests_console_and_a_second_one_takes_over(
         with in_terminal(console, os.environ) as (second, process):
             second.wait_for(b"Successfully connected")
             first.wait_for(b"*** disconnected: another viewer has opened this console ***")
+            first.wait_for(b"You were disconnected from the console.")
             second.type_until("\r", b"login:")
             second.type("nobody\r")
             second.wait_for(b"assword:")

@@ -67,6 +67,11 @@ class EchoDoor:
         self.calls.append((namespace, name, "console/log"))
         return b"" if wanted.previous else self.console_text[-wanted.tail_bytes :]
 
+    def end_streams(self) -> None:
+        """End all guests, from any thread."""
+        for guest in list(self._guests):
+            guest.get_loop().call_soon_threadsafe(guest.cancel)
+
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.open_streams += 1
         self.most_open_streams = max(self.most_open_streams, self.open_streams)

@@ -102,6 +102,20 @@ class RawWebSocket:
             if opcode == BINARY:
                 before.append(content)
 
+    async def receive_drop(self) -> bytes:
+        """The data that came before the connection ended, in order for TLS and without a close frame."""
+        before: list[bytes] = []
+        while True:
+            try:
+                opcode, content = await self.receive()
+            except asyncio.IncompleteReadError as end:
+                if end.partial:
+                    raise
+                return b"".join(before)
+            assert opcode != CLOSE, content
+            if opcode == BINARY:
+                before.append(content)
+
     async def receive(self) -> tuple[int, bytes]:
         """The opcode and the content of the next frame."""
         first, second = await self._reader.readexactly(2)

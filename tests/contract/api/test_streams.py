@@ -14,6 +14,7 @@ import pytest
 from kvedge.api import stream_calls
 from kvedge.api.caller_rules import Asked
 from kvedge.api.cluster_reader import ClusterReader
+from kvedge.api.stream_watch import StreamWatch
 from kvedge.handler.relay_core import DoorError
 from kvedge.kube.errors import KubeError
 from kvedge.kube.kube_client import KubeClient
@@ -47,18 +48,54 @@ def test_a_stream_carries_binary_messages_alone_under_kubevirts_name(
 
 
 @pytest.mark.parametrize(("kind", "words"), [("console", b"\r\n*** disconnected: another viewer "), ("vnc", b"")])
-def test_a_viewer_is_told_why_he_has_to_go(client: Client, guest: JsonObject, kind: str, words: bytes) -> None:
+def test_a_viewer_who_has_to_go_sees_what_kubevirts_sees(
+    client: Client, guest: JsonObject, kind: str, words: bytes
+) -> None:
+    """No close frame, which clients read as 1006: virtctl tells only then what may have happened."""
+
     async def test() -> None:
         first = await client.open(kind)
         second = await client.open(kind)
-        code, reason, before = await first.receive_close()
-        assert (code, reason) == (1000, f"another viewer has opened this {kind}")
+        before = await first.receive_drop()
         assert before.startswith(words)
         assert bool(before) == bool(words)
         second.send(b"mine")
         assert await second.receive_data() == b"mine"
         second.vanish()
         first.vanish()
+
+    client.run(test)
+
+
+@pytest.mark.parametrize("kind", ["console", "vnc"])
+def test_a_viewer_of_a_guest_that_ends_sees_what_kubevirts_sees(
+    client: Client, guest: JsonObject, echo_node: EchoNode, kind: str
+) -> None:
+    async def test() -> None:
+        stream = await client.open(kind)
+        stream.send(b"last words")
+        assert await stream.receive_data() == b"last words"
+        echo_node.door.end_streams()
+        assert await stream.receive_drop() == b""
+        stream.vanish()
+
+    client.run(test)
+
+
+@pytest.mark.parametrize("kind", ["console", "vnc"])
+def test_a_viewer_of_a_guest_that_is_no_more_sees_what_kubevirts_sees(
+    client: Client, guest: JsonObject, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    async def nobody(self: StreamWatch) -> bool:
+        return False
+
+    monkeypatch.setattr(StreamWatch, "_is_there", nobody)
+    monkeypatch.setattr(stream_calls, "LOOK_SECONDS", 0.2)
+
+    async def test() -> None:
+        stream = await client.open(kind)
+        assert await stream.receive_drop() == b""
+        stream.vanish()
 
     client.run(test)
 
