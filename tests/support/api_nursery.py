@@ -14,6 +14,7 @@ from pathlib import Path
 
 import psutil
 
+from kvedge.standalone.apiserver.pki import Authority, Subject
 from tests.support.api_client import ApiClient
 from tests.support.raw_http import RawHttp
 from tests.support.waiting import wait_until
@@ -70,6 +71,18 @@ class ApiProcess:
     def raw(self, certificate: bool = True) -> RawHttp:
         """The administrator, or nobody, byte by byte."""
         return RawHttp(self.url, self.context(certificate))
+
+    def raw_of(self, user: str) -> RawHttp:
+        """Another administrator, byte by byte."""
+        pem = self.directory / f"client-{user}.pem"
+        if not pem.exists():
+            pair = Authority(self.directory / "state" / "pki", "client-ca").issue_client(
+                Subject(user, ("system:masters",))
+            )
+            pem.write_bytes(pair.certificate + pair.key)
+        context = self.context(certificate=False)
+        context.load_cert_chain(pem)
+        return RawHttp(self.url, context)
 
     def kill(self) -> None:
         """kill -9, and wait until it is gone and its lock with it."""

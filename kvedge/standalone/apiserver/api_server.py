@@ -179,7 +179,9 @@ class EmbeddedApi:
         await parts.prepare()
         copying = CopyLoop(self._copies, self._store, hub, parts.actor, self._config.node_name, parts.now)
         copying.start()
-        server = ConnectionGate(parts.dispatcher.handle, limits_for(open_files()), _IDLE_SECONDS)
+        server = ConnectionGate(
+            parts.dispatcher.handle, parts.dispatcher.lasts, limits_for(open_files()), _IDLE_SECONDS
+        )
         tls = self._tls()
         acceptor = ConnectionAcceptor(self._listening(), tls, server, server.give_one_up)
         acceptor.start()

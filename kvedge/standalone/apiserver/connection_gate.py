@@ -2,7 +2,7 @@
 
 The HTTP server itself: made by `EmbeddedApi`, in its event loop. A connection belongs to the user of its certificate,
 or to nobody; the one that gives way is the one that has been idle longest, of the user who has too many. What is being
-answered is never given up for another.
+answered is never given up for another. What slow clients leave in memory is counted in `bytes_in_flight`.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 
 from kvedge.standalone.apiserver.api_errors import TooManyRequests
+from kvedge.standalone.apiserver.bytes_in_flight import FLIGHT, BytesInFlight, Flight, too_much_in_flight
 from kvedge.standalone.apiserver.identity import has_ended
-from kvedge.standalone.apiserver.request_target import is_true
+from kvedge.standalone.apiserver.request_target import READING
 from kvedge.standalone.apiserver.resource_routes import status_response
 
 log = logging.getLogger(__name__)
@@ -34,7 +35,6 @@ _ANSWER_RATE: Final = 64 << 10
 _PIECE: Final = 128 << 10
 # As the real API server has it: so many requests are worked on at once, the others are told to come again.
 READS, WRITES = 400, 200
-_READING: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 
 # What aiohttp has to say. It answers by itself who does not speak HTTP, and would log a traceback for each of them.
 _http_log = logging.getLogger(f"{__name__}.http")
@@ -70,7 +70,14 @@ class _Connection:
 class ConnectionGate(web.Server):
     """The HTTP server, with limits."""
 
-    def __init__(self, handler: Handler, limits: Limits, keepalive_seconds: float) -> None:
+    def __init__(
+        self,
+        handler: Handler,
+        lasts: Callable[[web.BaseRequest], bool],
+        limits: Limits,
+        keepalive_seconds: float,
+    ) -> None:
+        """`lasts(request)` says whether a request is meant to go on, so that it counts as a connection only."""
         super().__init__(
             self._counted,
             access_log=None,
@@ -85,7 +92,9 @@ class ConnectionGate(web.Server):
             max_line_size=64 << 10,
         )
         self._serve = handler
+        self._lasts = lasts
         self._limits = limits
+        self._in_flight = BytesInFlight()
         self._known: dict[web.RequestHandler, _Connection] = {}
         # By owner; the longest idle comes first.
         self._idle: dict[str, dict[web.RequestHandler, _Connection]] = {}
@@ -167,9 +176,17 @@ class ConnectionGate(web.Server):
                 self._idle.setdefault(connection.owner, {})[handler] = connection
 
     async def _limited(self, request: web.BaseRequest) -> web.StreamResponse:
-        if _lasts(request):
-            return await self._serve(request)
-        reads = request.method in _READING
+        request[FLIGHT] = flight = Flight(self._in_flight)
+        try:
+            if self._lasts(request):
+                # It may be refused, or end at once: then it is an answer like any other.
+                return await _sent(request, await self._serve(request))
+            return await self._counted_work(request)
+        finally:
+            flight.end()
+
+    async def _counted_work(self, request: web.BaseRequest) -> web.StreamResponse:
+        reads = request.method in READING
         if self._working[reads] >= (READS if reads else WRITES):
             return status_response(TooManyRequests("too many requests are worked on, please try again later", 1))
         self._working[reads] += 1
@@ -181,38 +198,48 @@ class ConnectionGate(web.Server):
 
 async def _sent(request: web.BaseRequest, response: web.StreamResponse) -> web.StreamResponse:
     """Have the client take its answer, which counts as work while it is in memory; returns what was sent."""
-    body = response.body if isinstance(response, web.Response) else None
-    size = len(body) if isinstance(body, bytes) else 0
+    if response.prepared:
+        return response
+    size = _size(response)
+    if not request[FLIGHT].take(size):
+        if request.method not in READING:
+            # Done is done: the client learns it as if the line had been cut.
+            return _hung_up(request, response)
+        response, size = status_response(too_much_in_flight()), 0
     try:
         async with asyncio.timeout(_ANSWER_SECONDS + size / _ANSWER_RATE):
-            if isinstance(body, bytes) and size > _PIECE and request.method == "GET":
-                return await _in_pieces(request, response, body)
+            if size > _PIECE:
+                return await _in_pieces(request, response)
             await response.prepare(request)
             await response.write_eof()
     except TimeoutError:
-        if request.transport is not None:
-            request.transport.abort()
+        return _hung_up(request, response)
     return response
 
 
-async def _in_pieces(request: web.BaseRequest, response: web.StreamResponse, body: bytes) -> web.StreamResponse:
+def _size(response: web.StreamResponse) -> int:
+    body = response.body if isinstance(response, web.Response) else None
+    return len(body) if isinstance(body, bytes) else 0
+
+
+def _hung_up(request: web.BaseRequest, response: web.StreamResponse) -> web.StreamResponse:
+    if request.transport is not None:
+        request.transport.abort()
+    return response
+
+
+async def _in_pieces(request: web.BaseRequest, response: web.StreamResponse) -> web.StreamResponse:
     """Written at once, all of it would be encrypted and kept by the connection, however slow the client is."""
+    assert isinstance(response, web.Response)
+    assert isinstance(response.body, bytes)
     stream = web.StreamResponse(status=response.status, headers=response.headers)
-    stream.content_length = len(body)
+    stream.content_length = len(response.body)
     await stream.prepare(request)
-    view = memoryview(body)
-    for start in range(0, len(body), _PIECE):
+    view = memoryview(response.body)
+    for start in range(0, len(view), _PIECE):
         await stream.write(view[start : start + _PIECE])
     await stream.write_eof()
     return stream
-
-
-def _lasts(request: web.BaseRequest) -> bool:
-    """Whether a request is meant to go on: watches, followed logs, streams."""
-    if request.method not in _READING:
-        return "Upgrade" in request.headers
-    query = request.query
-    return "Upgrade" in request.headers or is_true(query.get("watch", "")) or is_true(query.get("follow", ""))
 
 
 def _owner(transport: asyncio.Transport) -> str:

@@ -22,14 +22,16 @@ from kvedge.standalone.apiserver.api_errors import (
     Target,
 )
 from kvedge.standalone.apiserver.authorizer_rules import Authorizer
+from kvedge.standalone.apiserver.bytes_in_flight import FLIGHT, payer
 from kvedge.standalone.apiserver.discovery_routes import DiscoveryRoutes
 from kvedge.standalone.apiserver.identity import Authenticator
 from kvedge.standalone.apiserver.media_types import APPLY_PATCH
 from kvedge.standalone.apiserver.object_hub import ObjectHub
 from kvedge.standalone.apiserver.request_context import Caller, RequestContext, WriteOptions, write_options
-from kvedge.standalone.apiserver.request_target import RequestTarget, is_plain, request_target
+from kvedge.standalone.apiserver.request_target import READING, RequestTarget, is_plain, is_true, request_target
 from kvedge.standalone.apiserver.resource_routes import ResourceRoutes, status_response
 from kvedge.standalone.apiserver.served_kinds import ServedKind
+from kvedge.standalone.apiserver.upgrade_tunnel import wants_upgrade
 
 log = logging.getLogger(__name__)
 
@@ -84,8 +86,31 @@ class Dispatcher:
             log.exception("%s %s failed", request.method, request.path)
             return status_response(InternalError(type(error).__name__))
 
+    def lasts(self, request: web.BaseRequest) -> bool:
+        """Whether a request is meant to go on: a watch, a log that is followed, a stream of another server.
+
+        The verb and the route decide. What a client adds to any other request (`?watch=1`, `Upgrade:`) changes nothing.
+        """
+        if not is_plain(request.raw_path):
+            return False
+        target = request_target(request.method, request.path, request.query)
+        if target.verb == "watch":
+            return True
+        if target.subresource and self._proxy.api_of(target.group, target.version) is not None:
+            return wants_upgrade(request)
+        is_log = (target.group, target.resource, target.subresource) == ("", "pods", "log")
+        return is_log and target.verb == "get" and is_true(request.query.get("follow", ""))
+
+    def _charge(self, request: web.BaseRequest, caller: Caller) -> None:
+        flight = request[FLIGHT]
+        flight.user = payer(caller.user)
+        if request.method not in READING:
+            flight.check_room()
+
     async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
         caller = self._authenticator.caller_of(request)
+        if FLIGHT in request:
+            self._charge(request, caller)
         if not is_plain(request.raw_path):
             raise PathNotFound()
         target = request_target(request.method, request.path, request.query)

@@ -17,6 +17,10 @@ from kvedge.standalone.apiserver.stored import Change, ChangeType, ObjectKey, St
 MIN_CHANGES = 200
 MAX_CHANGES = 5000
 MAX_CHANGE_BYTES = 2 << 20
+# Bytes win over the number: a resource with large objects keeps fewer changes than `MIN_CHANGES`, down to none.
+MOST_CHANGE_BYTES = 16 << 20
+# The same for all resources together. The largest history gives way.
+ALL_CHANGE_BYTES = 48 << 20
 
 Listener = Callable[[Change], None]
 
@@ -30,7 +34,8 @@ class ResourceHistory:
         self.listeners: set[Listener] = set()
         # Changes up to and including this revision are no longer (or were never) kept.
         self.compacted = revision
-        self._bytes = 0
+        # What the changes keep in memory beside the objects themselves.
+        self.bytes = 0
 
     def apply(self, change: Change) -> None:
         """Take a change in and tell the listeners."""
@@ -40,7 +45,7 @@ class ResourceHistory:
         else:
             self.objects[name] = change.current
         self.changes.append(change)
-        self._bytes += len(change.current.body)
+        self.bytes += _weight(change)
         self._compact()
         for listener in tuple(self.listeners):
             listener(change)
@@ -65,11 +70,30 @@ class ResourceHistory:
                 objects[change.current.key[1:]] = change.previous
         return objects
 
+    def drop_oldest(self) -> None:
+        """Keep the oldest change no longer: who asks for what came after it is told to list again."""
+        dropped = self.changes.popleft()
+        self.compacted = dropped.revision
+        self.bytes -= _weight(dropped)
+
     def _compact(self) -> None:
-        while len(self.changes) > MAX_CHANGES or (self._bytes > MAX_CHANGE_BYTES and len(self.changes) > MIN_CHANGES):
-            dropped = self.changes.popleft()
-            self.compacted = dropped.revision
-            self._bytes -= len(dropped.current.body)
+        while self._is_too_much():
+            self.drop_oldest()
+
+    def _is_too_much(self) -> bool:
+        count = len(self.changes)
+        if count > MAX_CHANGES or self.bytes > MOST_CHANGE_BYTES:
+            return True
+        return self.bytes > MAX_CHANGE_BYTES and count > MIN_CHANGES
+
+
+def _weight(change: Change) -> int:
+    """The bytes that only the history keeps: the version before, and the new one as the event that watchers are sent.
+
+    The new version itself is the object, or the version before the next change.
+    """
+    previous = len(change.previous.body) if change.previous is not None else 0
+    return previous + len(change.current.body)
 
 
 class ObjectCache:
@@ -82,6 +106,8 @@ class ObjectCache:
         self._histories: dict[str, ResourceHistory] = {}
         self._everything: list[Listener] = []
         self._by_owner: dict[str, dict[ObjectKey, Stored]] = {}
+        # Of all histories.
+        self._bytes = 0
         for stored in objects:
             self.history(stored.key.resource).objects[stored.key[1:]] = stored
             self._index(stored)
@@ -136,9 +162,20 @@ class ObjectCache:
                 self._unindex(change.previous)
             if change.type is not ChangeType.DELETED:
                 self._index(change.current)
-            self.history(change.current.key.resource).apply(change)
+            self._apply(change)
             for listener in self._everything:
                 listener(change)
+
+    def _apply(self, change: Change) -> None:
+        history = self.history(change.current.key.resource)
+        self._bytes -= history.bytes
+        history.apply(change)
+        self._bytes += history.bytes
+        while self._bytes > ALL_CHANGE_BYTES:
+            largest = max(self._histories.values(), key=lambda each: each.bytes)
+            self._bytes -= largest.bytes
+            largest.drop_oldest()
+            self._bytes += largest.bytes
 
     def _index(self, stored: Stored) -> None:
         for reference in stored.meta.owner_references or ():

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Final
 
 import msgspec
 
@@ -20,6 +21,7 @@ from kvedge.standalone.apiserver.table_manifest import columns_of, table
 from kvedge.standalone.apiserver.versions import as_served, is_settled
 
 _META_API: str = "meta.k8s.io/v1"
+_SMALL_EVENT: Final = 32 << 10
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 
 
@@ -71,11 +73,18 @@ class Encoder:
         if self.form is Form.TABLE:
             # Not kept: the ages in its rows are of this moment.
             return self._event(change, kind, now)
-        label = (self.kind.api_version, self.form)
-        known = change.encoded.get((label, kind))
+        label = self.label(kind)
+        known = change.encoded.get(label)
         if known is None:
-            known = change.encoded[(label, kind)] = self._event(change, kind, now)
+            known = self._event(change, kind, now)
+            # Of a large change one form is kept: what all watchers ask for, mostly.
+            if not change.encoded or len(known) <= _SMALL_EVENT:
+                change.encoded[label] = known
         return known
+
+    def label(self, kind: ChangeType) -> tuple[object, ChangeType]:
+        """Under what an event of this form is kept with its change."""
+        return ((self.kind.api_version, self.form), kind)
 
     def initial(self, stored: Stored, now: datetime) -> bytes:
         """The ADDED event of an object that was there before the watch."""

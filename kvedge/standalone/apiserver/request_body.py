@@ -13,6 +13,7 @@ from aiohttp import web
 from kvedge.resources.codec import JsonObject
 from kvedge.standalone.apiserver import protobuf_body
 from kvedge.standalone.apiserver.api_errors import BadRequest, RequestTimeout, TooLarge, UnsupportedMediaType
+from kvedge.standalone.apiserver.bytes_in_flight import FLIGHT, too_much_in_flight
 from kvedge.standalone.apiserver.document_decoder import Document, decode
 from kvedge.standalone.apiserver.media_types import APPLY_PATCH, JSON, PROTOBUF, YAML, parse_media_type
 from kvedge.standalone.apiserver.request_context import RequestContext
@@ -31,9 +32,14 @@ async def read_bytes(request: web.BaseRequest) -> bytes:
     Raises:
         TooLarge: it is longer than any object may be.
         RequestTimeout: it does not come.
+        TooManyRequests: too much of this user is on its way already.
     """
     if (request.content_length or 0) > LIMIT:
         raise TooLarge(LIMIT)
+    # A body that does not say how long it is may become as long as any.
+    size = request.content_length if request.content_length is not None else LIMIT
+    if request.body_exists and FLIGHT in request and not request[FLIGHT].take(size):
+        raise too_much_in_flight()
     body = bytearray()
     try:
         async with asyncio.timeout(BODY_SECONDS):

@@ -14,6 +14,8 @@ from kvedge.standalone.apiserver.api_errors import BadRequest
 from kvedge.standalone.apiserver.selectors import parse_field_selector
 
 _VERBS: Final = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete", "GET": "get", "HEAD": "get"}
+# Methods that change nothing.
+READING: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 # Below a namespace's own name these are parts of the namespace, not resources inside it.
 _NAMESPACE_PARTS: Final = frozenset({"status", "finalize"})
 

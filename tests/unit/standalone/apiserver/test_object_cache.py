@@ -68,6 +68,51 @@ def test_large_objects_push_old_changes_out_but_never_all(monkeypatch: pytest.Mo
     assert len(cache.history("widgets").changes) == 5
 
 
+def grown(cache: ObjectCache, resource: str, revisions: range, size: int) -> None:
+    """One object that is changed again and again."""
+    before = None
+    for revision in revisions:
+        now = stored("big", revision, resource=resource, text="x" * size)
+        cache.publish([modified(now, before) if before is not None else added(now)])
+        before = now
+
+
+def test_bytes_win_over_the_number_of_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(object_cache, "MOST_CHANGE_BYTES", 30_000)
+    cache = ObjectCache([], 0)
+    grown(cache, "widgets", range(1, 101), 5000)
+    history = cache.history("widgets")
+    # Each keeps the version before, and an event.
+    assert [change.revision for change in history.since(98)] == [99, 100]
+    assert history.bytes <= 30_000
+    with pytest.raises(Expired, match=r"too old resource version: 97 \(99\)"):
+        history.since(97)
+    with pytest.raises(Expired):
+        cache.at("widgets", 97)
+
+
+def test_a_change_that_is_larger_than_all_that_is_kept_is_told_and_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(object_cache, "MOST_CHANGE_BYTES", 1000)
+    cache = ObjectCache([], 0)
+    heard: list[Change] = []
+    cache.history("widgets").listeners.add(heard.append)
+    cache.publish([added(stored("w", 1, text="x" * 5000))])
+    assert [change.revision for change in heard] == [1]
+    assert list(cache.history("widgets").since(1)) == []
+    assert cache.history("widgets").bytes == 0
+
+
+def test_all_resources_together_keep_so_much_and_the_largest_gives_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(object_cache, "ALL_CHANGE_BYTES", 100_000)
+    cache = ObjectCache([], 0)
+    grown(cache, "small", range(1, 11), 100)
+    for number in range(20):
+        grown(cache, f"large-{number}", range(11 + number * 10, 21 + number * 10), 5000)
+    kept = [cache.history(resource) for resource in cache.resources()]
+    assert sum(history.bytes for history in kept) <= 100_000
+    assert len(cache.history("small").changes) == 10
+
+
 def test_owners_are_found_and_forgotten() -> None:
     owner = {"apiVersion": "v1", "kind": "Widget", "name": "o", "uid": "uid-o"}
     child = stored("c", 2, metadata={"ownerReferences": [owner]})

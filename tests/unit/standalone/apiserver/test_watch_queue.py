@@ -9,7 +9,7 @@ import pytest
 from kvedge.standalone.apiserver import watch_queue
 from kvedge.standalone.apiserver.list_rules import ListOptions, list_options
 from kvedge.standalone.apiserver.served_kinds import ServedKind
-from kvedge.standalone.apiserver.stored import Change, Stored
+from kvedge.standalone.apiserver.stored import Change, ChangeType, Stored
 from kvedge.standalone.apiserver.watch_queue import WatchQueue, delivered_as
 from tests.unit.standalone.apiserver.stored_objects import added, deleted, modified, stored
 
@@ -107,6 +107,73 @@ def test_a_watcher_is_cut_off_for_few_large_changes_too(monkeypatch: pytest.Monk
 
     assert asyncio.run(run()) == [1, 1, 1, 1]
     assert cut == ["off"]
+
+
+LARGE = stored("large", 1, spec={"text": "x" * (2 * watch_queue.SPARED_BYTES)})
+
+
+@pytest.mark.parametrize(
+    ("sent", "waits", "compacted", "is_cut"),
+    [
+        (LARGE, IN, 0, False),
+        (LARGE, IN, 1, True),
+        (IN, LARGE, 1, True),
+        (IN, IN, 1, False),
+    ],
+    ids=["the history still has it", "large and being sent", "large and waiting", "small"],
+)
+def test_a_slow_watcher_keeps_nothing_large_that_the_history_has_let_go_of(
+    sent: Stored, waits: Stored, compacted: int, is_cut: bool
+) -> None:
+    cut: list[str] = []
+
+    async def run() -> None:
+        queue = WatchQueue("", options(), lambda: cut.append("off"), lambda: compacted)
+        queue.offer(added(sent))
+        assert await queue.take(0)
+        for _ in range(3):
+            queue.offer(added(waits))
+
+    asyncio.run(run())
+    assert cut == ["off"] * is_cut
+
+
+def test_a_watcher_that_has_taken_everything_is_never_behind() -> None:
+    cut: list[str] = []
+
+    async def run() -> int:
+        queue = WatchQueue("", options(), lambda: cut.append("off"), lambda: 99)
+        queue.offer(added(LARGE))
+        taken = len(await queue.take(0))
+        assert await queue.take(0.001) == []
+        queue.offer(added(LARGE))
+        return taken + len(await queue.take(0))
+
+    assert asyncio.run(run()) == 2
+    assert cut == []
+
+
+@pytest.mark.parametrize(("compacted", "is_cut"), [(5, False), (6, True)], ids=["kept", "let go of"])
+def test_a_watcher_that_is_sent_the_state_counts_as_slow_once_changes_after_it_are_gone(
+    compacted: int, is_cut: bool
+) -> None:
+    cut: list[str] = []
+    queue = WatchQueue("", options(), lambda: cut.append("off"), lambda: compacted)
+    queue.sends_state(5, 1 << 20)
+    queue.offer(added(IN))
+    assert cut == ["off"] * is_cut
+
+
+def test_what_waits_is_taken_in_pieces_and_what_was_missed_comes_first() -> None:
+    queue = WatchQueue("", options(), lambda: None)
+    missed = [watch_queue.Delivery(added(LARGE), ChangeType.ADDED) for _ in range(5)]
+    queue.fill(missed)
+    queue.offer(added(IN))
+    taken = []
+    while not queue.is_empty:
+        taken.append(len(queue.take_now()))
+    assert sum(taken) == 6
+    assert max(taken) <= 2
 
 
 def test_a_closed_queue_takes_nothing_in_and_wakes_its_watcher() -> None:

@@ -1,0 +1,63 @@
+"""Hands the events of one watch to its connection, in pieces that a slow client may leave there.
+
+Made by `watch_stream`. Talks to one client.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+from aiohttp import web
+
+from kvedge.standalone.apiserver.bytes_in_flight import FLIGHT, too_much_in_flight
+
+# So much is handed to the connection at once: it encrypts and keeps it, however slow the client is.
+_PIECE: Final = 64 << 10
+
+
+class Event(NamedTuple):
+    """An encoded event. One that is shared is in memory for all watchers; any other is in memory for this one."""
+
+    line: bytes
+    is_shared: bool = False
+
+
+class WatchSender:
+    """Sends the events of one watch."""
+
+    def __init__(self, request: web.BaseRequest, response: web.StreamResponse) -> None:
+        self._request = request
+        self._response = response
+
+    async def send(self, events: Iterable[Event]) -> None:
+        """Send events in order, small ones together; each is made when its turn comes.
+
+        Raises:
+            ConnectionResetError: the client is gone, or too much is in memory for its user.
+        """
+        waiting: list[bytes] = []
+        size = 0
+        for event in events:
+            if waiting and size + len(event.line) > _PIECE:
+                await self._response.write(b"".join(waiting))
+                waiting, size = [], 0
+            if len(event.line) > _PIECE:
+                await self._send_large(event)
+                continue
+            waiting.append(event.line)
+            size += len(event.line)
+        if waiting:
+            await self._response.write(b"".join(waiting))
+
+    async def _send_large(self, event: Event) -> None:
+        flight = self._request[FLIGHT]
+        held = 0 if event.is_shared else len(event.line)
+        if not flight.take(held):
+            if self._request.transport is not None:
+                self._request.transport.abort()
+            raise ConnectionResetError(str(too_much_in_flight()))
+        view = memoryview(event.line)
+        for start in range(0, len(view), _PIECE):
+            await self._response.write(view[start : start + _PIECE])
+        flight.give_back(held)
