@@ -27,6 +27,7 @@ from kvedge.appliance.bundle_format import (
     read_description,
     read_sums,
 )
+from kvedge.runtime.durable_files import sync
 from kvedge.storage.beneath import STRICT, directory_of, make_directories
 
 _PIECE: Final = 1 << 20
@@ -168,6 +169,7 @@ class _Pending:
         while self._files:
             directory, hidden, name, path = self._files[0]
             os.rename(hidden, name, src_dir_fd=directory, dst_dir_fd=directory)
+            sync(Path("."), beneath=directory)
             self._files.pop(0)
             os.close(directory)
             done.append(path)

@@ -30,6 +30,7 @@ from kvedge.appliance.bundle_format import (
     check_member,
     sums_text,
 )
+from kvedge.runtime.durable_files import put_durably
 
 _PIECE: Final = 1 << 20
 
@@ -59,7 +60,7 @@ def write_bundle(target: Path, members: Mapping[str, Path]) -> str:
             os.fsync(out.fileno())
         with coming.open("rb") as stream:
             digest = hashlib.file_digest(stream, "sha256").hexdigest()
-        coming.replace(target)
+        put_durably(coming, target)
     except OSError as error:
         raise BundleError(f"{target} cannot be written: {error.strerror or error}") from error
     finally:

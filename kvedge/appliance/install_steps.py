@@ -6,7 +6,6 @@ begins, so that a power cut leaves the old one or the new one.
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from typing import TypeAlias
 from kvedge.appliance.data_directory import remove_entry
 from kvedge.appliance.systemctl_client import load_modules, systemctl
 from kvedge.appliance.unpacked_trees import remove_all_trees
+from kvedge.runtime.durable_files import put_durably
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,16 +170,6 @@ def replace_file(path: Path, mode: int, write: Callable[[Path], object]) -> None
     try:
         write(staged)
         staged.chmod(mode)
-        _sync(staged)
-        staged.replace(path)
-        _sync(path.parent)
+        put_durably(staged, path)
     finally:
         staged.unlink(missing_ok=True)
-
-
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -23,6 +23,7 @@ from kvedge.cli.user_manifest import (
     request_manifest,
     with_ca,
 )
+from kvedge.runtime.durable_files import put_durably
 
 if TYPE_CHECKING:
     from kvedge.kube.kube_client import KubeClient
@@ -104,10 +105,8 @@ def write_secret(path: Path, document: JsonObject) -> None:
     try:
         with os.fdopen(descriptor, "wb") as file:
             file.write(secret_text(document))
-            file.flush()
-            # A power cut must not leave an empty file under the name of one that was good.
-            os.fsync(file.fileno())
-        unfinished.replace(path)
+        # A power cut must not leave an empty file under the name of one that was good.
+        put_durably(unfinished, path)
     except BaseException:
         unfinished.unlink(missing_ok=True)
         raise

@@ -7,7 +7,6 @@ go on.
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any, TypeVar
@@ -15,25 +14,16 @@ from typing import Any, TypeVar
 from kvedge.network.binding_state import Record
 from kvedge.network.errors import NetworkError
 from kvedge.network.link_types import Address, Route
+from kvedge.runtime.durable_files import write_durably
 
 T = TypeVar("T", Record, Address, Route)
 
 
 def write_record(path: Path, record: Record) -> None:
     """Puts the record on disk under its final name only when it is complete there. Raises NetworkError."""
-    unfinished = path.with_name(path.name + ".new")
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with open(unfinished, "w", encoding="utf-8") as file:
-            json.dump(asdict(record), file)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(unfinished, path)
-        directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(directory)
-        finally:
-            os.close(directory)
+        write_durably(path, json.dumps(asdict(record)).encode(), mode=0o644)
     except OSError as error:
         raise NetworkError("cannot write the network record", subject=str(path), errno=error.errno or 0) from error
 

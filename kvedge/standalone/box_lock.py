@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from kvedge import __version__
+from kvedge.runtime.durable_files import write_durably
 from kvedge.runtime.services import ServiceError
 
 # Grows when an older program would misread what a newer one has written.
@@ -79,7 +80,11 @@ class BoxLock:
             raise ServiceError(
                 self.name, f"{self._data_dir} was written by kvedge {newer}, newer than {__version__}: {remedy}"
             )
-        (state / "layout").write_text(f"{LAYOUT} {__version__}\n")
+        mark = f"{LAYOUT} {__version__}\n".encode()
+        try:
+            write_durably(state / "layout", mark, mode=0o644)
+        except OSError as error:
+            raise ServiceError(self.name, f"{state / 'layout'} cannot be written: {error.strerror}") from error
 
     def stop(self) -> None:
         """Let the directory go."""

@@ -6,10 +6,10 @@ another box bring its name along.
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Final
 
+from kvedge.runtime.durable_files import write_durably
 from kvedge.runtime.services import ServiceError
 from kvedge.standalone.apiserver.object_store_copies import StoreCopies
 from kvedge.standalone.apiserver.object_store_file import StoreError
@@ -75,13 +75,8 @@ class NodeName:
             )
         if remembered_node(self._state) == self._node:
             return
-        staged = self._state / f".{NODE_NAME}.new"
         try:
-            with staged.open("w") as file:
-                file.write(f"{self._node}\n")
-                file.flush()
-                os.fsync(file.fileno())
-            staged.rename(self._state / NODE_NAME)
+            write_durably(self._state / NODE_NAME, f"{self._node}\n".encode(), mode=0o644)
         except OSError as error:
             raise ServiceError(self.name, f"{self._state / NODE_NAME} cannot be written: {error.strerror}") from error
 

@@ -21,6 +21,7 @@ from typing import Final, TypeAlias, cast
 import msgspec
 
 from kvedge.resources.codec import learn
+from kvedge.runtime.durable_files import put_durably
 from kvedge.standalone.agent.container_files import ContainerFiles
 from kvedge.standalone.agent.container_spec import StartedRecord
 
@@ -172,10 +173,10 @@ def write_whole(path: Path, data: bytes, *, durable: bool = False) -> None:
     temporary = path.with_name(f"{path.name}.new")
     with temporary.open("wb") as stream:
         stream.write(data)
-        if durable:
-            stream.flush()
-            os.fsync(stream.fileno())
-    temporary.replace(path)
+    if durable:
+        put_durably(temporary, path)
+    else:
+        temporary.replace(path)
 
 
 @dataclass(frozen=True, slots=True)

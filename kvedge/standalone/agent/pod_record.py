@@ -14,6 +14,7 @@ import msgspec
 
 from kvedge.resources.codec import DecodeError, JsonObject, decode, encode, learn
 from kvedge.resources.core import Pod
+from kvedge.runtime.durable_files import sync
 from kvedge.standalone.agent.container_files import PodFiles
 from kvedge.standalone.agent.container_state import write_whole
 
@@ -67,8 +68,11 @@ def write_pod_record(files: PodFiles, record: PodRecord) -> None:
     Raises:
         OSError: as the file system has it.
     """
+    is_new = not files.path.exists()
     files.path.mkdir(mode=0o750, parents=True, exist_ok=True)
     write_whole(files.record, msgspec.json.encode(record), durable=True)
+    if is_new:
+        sync(files.path.parent)
 
 
 def recorded_pods(pods: Path) -> Iterator[tuple[PodFiles, PodRecord | None]]:

@@ -13,7 +13,8 @@ from typing import Final
 import yaml
 
 from kvedge.resources.codec import JsonObject
-from kvedge.standalone.apiserver.pki import Authority, KeyPair, Subject, is_fresh, subject_of, write_secret
+from kvedge.runtime.durable_files import write_durably
+from kvedge.standalone.apiserver.pki import Authority, KeyPair, Subject, is_fresh, subject_of
 
 _MODE: Final = 0o600
 
@@ -43,7 +44,7 @@ def write_kubeconfig(path: Path, server: str, server_authority: bytes, clients: 
     # Whoever follows the file would take each new one for new credentials.
     if not _is_there(path, text):
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_secret(path, text, _MODE)
+        write_durably(path, text, _MODE)
 
 
 def _is_there(path: Path, text: bytes) -> bool:

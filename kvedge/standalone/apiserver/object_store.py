@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import os
 import queue
 import sqlite3
 import threading
@@ -22,6 +21,7 @@ from typing import Literal
 
 import msgspec
 
+from kvedge.runtime.durable_files import put_durably
 from kvedge.standalone.apiserver.object_store_file import (
     StoreError,
     check,
@@ -184,13 +184,11 @@ class ObjectStore:
                 source.execute("VACUUM INTO ?", (str(unfinished),))
             unfinished.chmod(0o600)
             check_file(unfinished)
-            with unfinished.open("rb") as file:
-                # SQLite leaves it to the kernel when such a copy reaches the disk.
-                os.fsync(file.fileno())
+            # SQLite leaves it to the kernel when such a copy reaches the disk.
+            put_durably(unfinished, target)
         except BaseException:
             unfinished.unlink(missing_ok=True)
             raise
-        unfinished.replace(target)
 
     def mend(self, damage: str) -> None:
         """Have the file written anew from memory, as something in it cannot be read any more."""

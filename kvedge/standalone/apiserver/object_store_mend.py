@@ -7,7 +7,6 @@ which puts a copy in its place at a start. Owns the directories `damaged-*` besi
 from __future__ import annotations
 
 import logging
-import os
 import shutil
 import sqlite3
 from collections.abc import Iterable
@@ -17,6 +16,7 @@ from typing import Final
 
 import msgspec
 
+from kvedge.runtime.durable_files import sync, write_durably
 from kvedge.standalone.apiserver.object_store_file import StoreError, check_file, damage_named, prepare
 from kvedge.standalone.apiserver.stored import Stored
 
@@ -76,11 +76,12 @@ def put_in_place(store: Path, restored: Restored) -> None:
     coming = coming_file(store)
     sync(coming)
     aside = _new_aside(store, restored.restored_at)
-    (aside / _NOTE).write_bytes(msgspec.json.encode(restored))
+    write_durably(aside / _NOTE, msgspec.json.encode(restored))
     for suffix in ("", "-wal", "-shm"):
         part = store.with_name(store.name + suffix)
         if part.exists():
             part.rename(aside / part.name)
+    sync(aside)
     coming.rename(store)
     sync(store.parent)
     for old in sorted(_damaged(store))[:-_DAMAGED_KEPT]:
@@ -119,15 +120,6 @@ def last_restored(store: Path) -> tuple[Restored, Path] | None:
             # Moved aside by hand, or not finished: it tells nothing.
             continue
     return None
-
-
-def sync(path: Path) -> None:
-    """Have a file or a directory on disk."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _new_aside(store: Path, moment: str) -> Path:

@@ -7,7 +7,6 @@ Touches only the directory it is given; private keys are readable by their owner
 from __future__ import annotations
 
 import ipaddress
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -19,6 +18,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.types import CertificatePublicKeyTypes
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from kvedge.runtime.durable_files import write_durably
 
 # A box without a battery-backed clock boots in the past: nothing it made itself may be "not yet valid" then.
 _NOT_BEFORE = datetime(2020, 1, 1, tzinfo=UTC)
@@ -90,8 +91,8 @@ class Authority:
             .sign(key, hashes.SHA256())
         )
         # The key first: with a certificate but no key the pair is made again.
-        write_secret(self._key_file, _key_pem(key))
-        write_secret(self._certificate_file, certificate.public_bytes(serialization.Encoding.PEM), mode=0o644)
+        write_durably(self._key_file, _key_pem(key))
+        write_durably(self._certificate_file, certificate.public_bytes(serialization.Encoding.PEM), mode=0o644)
 
     def _issue(self, name: x509.Name, usage: x509.ObjectIdentifier, hosts: Sequence[str]) -> KeyPair:
         key = ec.generate_private_key(ec.SECP256R1())
@@ -158,18 +159,6 @@ def subject_of(certificate_pem: bytes) -> Subject:
     users = [str(attribute.value) for attribute in subject.get_attributes_for_oid(NameOID.COMMON_NAME)]
     groups = [str(attribute.value) for attribute in subject.get_attributes_for_oid(NameOID.ORGANIZATION_NAME)]
     return Subject(users[0] if users else "", tuple(groups))
-
-
-def write_secret(path: Path, content: bytes, mode: int = 0o600) -> None:
-    """Write a file so that it is whole under its name or not there, and never readable by more than `mode` says."""
-    unfinished = path.with_name(f".{path.name}.unfinished")
-    unfinished.unlink(missing_ok=True)
-    descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    unfinished.replace(path)
 
 
 def _builder(

@@ -14,8 +14,9 @@ from typing import Final
 
 import psutil
 
+from kvedge.runtime.durable_files import write_durably
 from kvedge.standalone.apiserver.bootstrap_manifest import FRONT_PROXY_USER
-from kvedge.standalone.apiserver.pki import Authority, Subject, is_fresh, server_names, write_secret
+from kvedge.standalone.apiserver.pki import Authority, Subject, is_fresh, server_names
 
 _EVERYWHERE: Final = frozenset({"0.0.0.0", "::", ""})
 _CLUSTER_NAMES: Final = (
@@ -52,8 +53,8 @@ class BoxPki:
             return False
         pair = self.servers.issue_server("kvedge-apiserver", names)
         # The certificate last: an interrupted renewal leaves a pair that does not fit, which the check finds.
-        write_secret(self.key_file, pair.key)
-        write_secret(self.certificate_file, pair.certificate, mode=0o644)
+        write_durably(self.key_file, pair.key)
+        write_durably(self.certificate_file, pair.certificate, mode=0o644)
         return True
 
     def front_proxy_tls(self) -> ssl.SSLContext:
@@ -61,8 +62,8 @@ class BoxPki:
         certificate_file, key_file = self.directory / "front-proxy.crt", self.directory / "front-proxy.key"
         if not certificate_file.exists() or not is_fresh(certificate_file.read_bytes(), datetime.now(UTC)):
             pair = self.front_proxy.issue_client(Subject(FRONT_PROXY_USER))
-            write_secret(key_file, pair.key)
-            write_secret(certificate_file, pair.certificate, mode=0o644)
+            write_durably(key_file, pair.key)
+            write_durably(certificate_file, pair.certificate, mode=0o644)
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.load_cert_chain(certificate_file, key_file)
         return context

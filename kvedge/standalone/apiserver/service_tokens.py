@@ -23,8 +23,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature, encode_dss_signature
 
 from kvedge.resources.codec import learn
+from kvedge.runtime.durable_files import write_durably
 from kvedge.standalone.apiserver.authorizer_rules import AUTHENTICATED
-from kvedge.standalone.apiserver.pki import write_secret
 from kvedge.standalone.apiserver.rbac_index import ACCOUNT_PREFIX
 from kvedge.standalone.apiserver.request_context import Caller
 
@@ -155,7 +155,7 @@ def _key(path: Path) -> ec.EllipticCurvePrivateKey:
         pem = made.private_bytes(
             serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
         )
-        write_secret(path, pem)
+        write_durably(path, pem)
     key = serialization.load_pem_private_key(path.read_bytes(), password=None)
     assert isinstance(key, ec.EllipticCurvePrivateKey)
     return key

@@ -25,6 +25,7 @@ from typing import IO, Final
 import msgspec
 
 from kvedge import __version__
+from kvedge.runtime.durable_files import put_durably
 from kvedge.standalone.apiserver.object_store_file import StoreError, check_file, revision_of
 from kvedge.standalone.apiserver.object_store_snapshot import SnapshotFailed, copy_now
 from kvedge.standalone.box_lock import LAYOUT, read_layout
@@ -81,7 +82,7 @@ def write_state(data_dir: Path, target: Path, now: datetime) -> StateHead:
                 digests={name: _digest_of(path) for name, path in members.items()},
             )
             _pack(coming, head, members)
-        coming.replace(target)
+        put_durably(coming, target)
     except (SnapshotFailed, StoreError) as error:
         raise StateError(str(error)) from error
     except OSError as error:
@@ -125,18 +126,16 @@ def read_state(path: Path, into: Path) -> StateHead:
 
 def _pack(target: Path, head: StateHead, members: dict[str, Path]) -> None:
     descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    with open(descriptor, "wb") as file:
-        with (
-            gzip.GzipFile(fileobj=file, mode="wb", mtime=0, filename="") as packed,
-            tarfile.open(fileobj=packed, mode="w|", format=tarfile.PAX_FORMAT) as archive,
-        ):
-            text = msgspec.json.encode(head)
-            _add(archive, _HEAD, io.BytesIO(text), len(text))
-            for name, path in members.items():
-                with path.open("rb") as stream:
-                    _add(archive, name, stream, os.fstat(stream.fileno()).st_size)
-        file.flush()
-        os.fsync(file.fileno())
+    with (
+        open(descriptor, "wb") as file,
+        gzip.GzipFile(fileobj=file, mode="wb", mtime=0, filename="") as packed,
+        tarfile.open(fileobj=packed, mode="w|", format=tarfile.PAX_FORMAT) as archive,
+    ):
+        text = msgspec.json.encode(head)
+        _add(archive, _HEAD, io.BytesIO(text), len(text))
+        for name, path in members.items():
+            with path.open("rb") as stream:
+                _add(archive, name, stream, os.fstat(stream.fileno()).st_size)
 
 
 def _add(archive: tarfile.TarFile, name: str, stream: IO[bytes], size: int) -> None:

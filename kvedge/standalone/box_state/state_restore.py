@@ -14,6 +14,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Final
 
+from kvedge.runtime.durable_files import sync, write_durably
 from kvedge.runtime.services import ServiceError
 from kvedge.standalone.apiserver.object_store import ObjectStore
 from kvedge.standalone.apiserver.object_store_copies import REVISION_GAP, StoreCopies
@@ -21,7 +22,6 @@ from kvedge.standalone.apiserver.object_store_file import StoreError, revision_o
 from kvedge.standalone.box_lock import RESTORING, BoxLock
 from kvedge.standalone.box_node import NODE_NAME, remembered_node, sole_node
 from kvedge.standalone.box_state.state_file import STORE, StateError, StateHead, read_state
-from kvedge.storage.image_records import sync_directory
 
 _COMING: Final = ".restore-"
 _PARTS: Final = (STORE, f"{STORE}-wal", f"{STORE}-shm", "layout", NODE_NAME, "pki")
@@ -63,17 +63,16 @@ def _restore(data_dir: Path, path: Path, now: datetime) -> Restored:
         head = read_state(path, coming)
         # What is bound to that name is this box's from now on, whatever its host is called.
         if node := sole_node(coming / STORE) or remembered_node(state):
-            (coming / NODE_NAME).write_text(f"{node}\n")
+            write_durably(coming / NODE_NAME, f"{node}\n".encode(), mode=0o644)
         _count_on(coming / STORE, _highest_revision(data_dir))
-        (state / RESTORING).write_text(f"{path}\n")
-        sync_directory(state)
+        write_durably(state / RESTORING, f"{path}\n".encode())
         aside = _set_aside(state, now)
         for part in _PARTS:
             if (coming / part).exists():
                 (coming / part).rename(state / part)
-        sync_directory(state)
+        sync(state)
     (state / RESTORING).unlink()
-    sync_directory(state)
+    sync(state)
     return Restored(head, aside)
 
 
@@ -105,4 +104,5 @@ def _set_aside(state: Path, now: datetime) -> Path | None:
     aside = Path(tempfile.mkdtemp(prefix=f"replaced-{now:%Y%m%dT%H%M%SZ}-", dir=state))
     for part in there:
         shutil.move(part, aside / part.name)
+    sync(aside)
     return aside

@@ -8,7 +8,6 @@ remembers in `<data-dir>/state/image-drop-ins.json` what became of which content
 from __future__ import annotations
 
 import logging
-import os
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -16,6 +15,7 @@ from typing import Final
 
 import msgspec
 
+from kvedge.runtime.durable_files import write_durably
 from kvedge.standalone.drop_ins.drop_in_loop import Teller
 from kvedge.standalone.drop_ins.dropped_files import (
     DroppedFile,
@@ -141,6 +141,4 @@ class ImageDropIns:
         self._write()
 
     def _write(self) -> None:
-        coming = self._record.with_name(f".{self._record.name}.new")
-        coming.write_bytes(msgspec.json.encode(self._known()))
-        os.replace(coming, self._record)
+        write_durably(self._record, msgspec.json.encode(self._known()), mode=0o644)

@@ -219,8 +219,9 @@ def test_a_store_of_a_newer_version_is_never_replaced_by_an_older_copy(tmp_path:
     assert not list((tmp_path / "state").glob("damaged-*"))
 
 
+@pytest.mark.parametrize("step", range(3), ids=["before", "the old one is away", "the new one is there"])
 def test_a_start_that_was_killed_while_it_put_a_copy_back_is_made_up_for(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: int
 ) -> None:
     with running(tmp_path) as admin:
         admin.made(config_maps("default"), config_map("kept"))
@@ -228,19 +229,18 @@ def test_a_start_that_was_killed_while_it_put_a_copy_back_is_made_up_for(
     damage(database(tmp_path))
 
     sync = object_store_mend.sync
-    for step in range(2):
-        synced: list[Path] = []
+    synced: list[Path] = []
 
-        def killed(path: Path, step: int = step, synced: list[Path] = synced) -> None:
-            if len(synced) == step:
-                raise KeyboardInterrupt
-            sync(path)
-            synced.append(path)
+    def killed(path: Path) -> None:
+        if len(synced) == step:
+            raise KeyboardInterrupt
+        sync(path)
+        synced.append(path)
 
-        with monkeypatch.context() as patch:
-            patch.setattr(object_store_mend, "sync", killed)
-            with pytest.raises(KeyboardInterrupt):
-                EmbeddedApi(ApiServerConfig(tmp_path, port=0)).start()
+    with monkeypatch.context() as patch:
+        patch.setattr(object_store_mend, "sync", killed)
+        with pytest.raises(KeyboardInterrupt):
+            EmbeddedApi(ApiServerConfig(tmp_path, port=0)).start()
     with running(tmp_path) as admin:
         assert names(admin.get(config_maps("default"))) == ["kept"]
 

@@ -12,8 +12,9 @@ import yaml
 from cryptography import x509
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
+from kvedge.runtime.durable_files import write_durably
 from kvedge.standalone.apiserver.kubeconfig import write_kubeconfig
-from kvedge.standalone.apiserver.pki import Authority, Subject, is_fresh, server_names, subject_of, write_secret
+from kvedge.standalone.apiserver.pki import Authority, Subject, is_fresh, server_names, subject_of
 from kvedge.standalone.apiserver.server_certificate import BoxPki, names_of_server
 
 NOW = datetime.now(UTC)
@@ -105,9 +106,9 @@ def test_the_server_is_known_by_the_names_that_clients_use() -> None:
 
 def test_a_secret_file_is_never_half_there(tmp_path: Path) -> None:
     path = tmp_path / "secret"
-    write_secret(path, b"one")
+    write_durably(path, b"one")
     path.chmod(0o644)
-    write_secret(path, b"two")
+    write_durably(path, b"two")
     assert path.read_bytes() == b"two"
     assert path.stat().st_mode & 0o777 == 0o600
     assert [item.name for item in tmp_path.iterdir()] == ["secret"]

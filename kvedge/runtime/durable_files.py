@@ -1,0 +1,53 @@
+"""The one writer of small files that must be there after a power cut: write, fsync, rename, fsync of the directory.
+
+Called wherever a program of ours keeps what it could not make anew, and where an old version of a file would mislead
+it. Without the last step the file system may forget the rename, and with it the file. Touches only what it is given.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+
+def write_durably(path: Path, content: bytes, mode: int = 0o600) -> None:
+    """Replace a file: whole under its name or as it was before, and never readable by more than `mode` says.
+
+    Raises:
+        OSError: as the file system has it; what was there is untouched.
+    """
+    unfinished = path.with_name(f".{path.name}.unfinished")
+    # Of a process that was killed.
+    unfinished.unlink(missing_ok=True)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    try:
+        with os.fdopen(os.open(unfinished, flags, mode), "wb") as file:
+            file.write(content)
+        put_durably(unfinished, path)
+    except BaseException:
+        unfinished.unlink(missing_ok=True)
+        raise
+
+
+def put_durably(staged: Path, path: Path) -> None:
+    """Give a file that is complete, in the same directory, its final name.
+
+    Raises:
+        OSError: as the file system has it.
+    """
+    sync(staged)
+    staged.replace(path)
+    sync(path.parent)
+
+
+def sync(path: Path, beneath: int | None = None) -> None:
+    """Have a file, or the names in a directory, on disk; the path may be one beneath an open directory.
+
+    Raises:
+        OSError: as the file system has it.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC, dir_fd=beneath)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
