@@ -1,4 +1,5 @@
-"""What the API server itself has to say of a write, before and after the webhooks: rights handed on, and certificates.
+"""What the API server itself has to say of a write, before and after the webhooks: rights handed on, certificates, and
+what Pods may be.
 
 Wraps the webhooks' admission; called by the write path. Asks the authorizer, changes only the object of the request.
 """
@@ -17,6 +18,7 @@ from kvedge.standalone.apiserver.api_errors import Forbidden
 from kvedge.standalone.apiserver.authorizer_rules import MASTERS, Authorizer
 from kvedge.standalone.apiserver.csr_rules import REQUESTS
 from kvedge.standalone.apiserver.json_values import same
+from kvedge.standalone.apiserver.pod_security import PodSecurity
 from kvedge.standalone.apiserver.rbac_guard import RbacGuard
 from kvedge.standalone.apiserver.request_context import Caller
 from kvedge.standalone.apiserver.request_target import RequestTarget
@@ -28,10 +30,18 @@ _GROUP: Final = "certificates.k8s.io"
 class BuiltInAdmission:
     """Admission of the built-in kinds around that of the webhooks."""
 
-    def __init__(self, inner: Admission, authorizer: Authorizer, guard: RbacGuard, now: Callable[[], datetime]) -> None:
+    def __init__(
+        self,
+        inner: Admission,
+        authorizer: Authorizer,
+        guard: RbacGuard,
+        pods: PodSecurity,
+        now: Callable[[], datetime],
+    ) -> None:
         self._inner = inner
         self._authorizer = authorizer
         self._guard = guard
+        self._pods = pods
         self._now = now
 
     async def mutate(self, review: Review) -> JsonObject | None:
@@ -58,6 +68,7 @@ class BuiltInAdmission:
         """
         if review.context.kind.storage == REQUESTS and review.obj is not None:
             self._check_request(review, review.obj)
+        self._pods.check(review)
         await self._inner.validate(review)
 
     def _settle_request(self, review: Review, obj: JsonObject) -> None:

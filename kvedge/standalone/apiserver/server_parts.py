@@ -25,6 +25,7 @@ from kvedge.standalone.apiserver.object_hub import ObjectHub
 from kvedge.standalone.apiserver.object_remover import ObjectRemover
 from kvedge.standalone.apiserver.object_writer import ObjectWriter, utc_now
 from kvedge.standalone.apiserver.pod_routes import PodRoutes
+from kvedge.standalone.apiserver.pod_security import PodSecurity
 from kvedge.standalone.apiserver.rbac_guard import RbacGuard
 from kvedge.standalone.apiserver.rbac_index import RbacIndex
 from kvedge.standalone.apiserver.resource_routes import ResourceRoutes
@@ -49,7 +50,8 @@ class ServerParts:
         rbac = RbacIndex(hub.cache)
         authorizer = Authorizer(lambda *where: _lookup(hub, *where), rbac)
         guard = RbacGuard(authorizer, rbac)
-        admission = BuiltInAdmission(AdmissionWebhooks(hub, self._webhooks), authorizer, guard, utc_now)
+        pods_guard = PodSecurity(hub, authorizer)
+        admission = BuiltInAdmission(AdmissionWebhooks(hub, self._webhooks), authorizer, guard, pods_guard, utc_now)
         tokens = ServiceTokens(pki.directory, lambda account: account_exists(hub, account), utc_now)
         writer = ObjectWriter(hub, admission)
         remover = ObjectRemover(hub, admission, writer)

@@ -94,7 +94,8 @@ def embedded(directory: Path) -> Generator[Server, None, None]:
 
 def real(directory: Path) -> Generator[Server, None, None]:
     """Run a kube-apiserver."""
-    api = RealApiServer(directory)
+    # Whether a Pod may be privileged is the level's to say.
+    api = RealApiServer(directory, more_options=("--allow-privileged=true",))
     api.start()
     try:
         url = f"https://127.0.0.1:{api.port}"
