@@ -20,16 +20,25 @@ GATE: Final = "ImageVolume"
 _KUBELET: Final = (1, 35)
 # The runtimes that are known to need a version for it; any other one is taken at its kubelet's word.
 _RUNTIMES: Final = {"containerd": (2, 1), "cri-o": (1, 31)}
+# The node agent of one box. It has always mounted images, and runs no init containers that go on, which containers of
+# images are: there the gate has nothing to choose between.
+_AGENT: Final = "kvedge"
 # cri-dockerd never got it.
 _NEVER: Final = frozenset({"docker"})
 _VERSION: Final = re.compile(r"v?(\d+)\.(\d+)")
 
 
 def uses_image_volumes(nodes: Iterable[Node], gates: FeatureGates) -> bool:
-    """Whether Pods made now have image volumes; the KubeVirt object's word wins over what nodes say of themselves."""
+    """Whether Pods made now have image volumes.
+
+    The KubeVirt object's word wins over what nodes say of themselves, except where nodes know no other way.
+    """
+    counted = _counted(nodes)
+    if counted and all(_runtime(node)[0] == _AGENT for node in counted):
+        return True
     if GATE in gates.disabled:
         return False
-    return GATE in gates.enabled or not unable_nodes(nodes)
+    return GATE in gates.enabled or not unable_nodes(counted)
 
 
 def unable_nodes(nodes: Iterable[Node]) -> list[str]:
@@ -38,21 +47,29 @@ def unable_nodes(nodes: Iterable[Node]) -> list[str]:
     A node counts once a handler has labelled it, also while its handler is away: VMs come back to it. As long as there
     is none, every node counts.
     """
-    known = list(nodes)
-    handled = [node for node in known if SCHEDULABLE in node.metadata.labels]
-    return sorted(node.metadata.name for node in handled or known if not mounts_images(node))
+    return sorted(node.metadata.name for node in _counted(nodes) if not mounts_images(node))
 
 
 def mounts_images(node: Node) -> bool:
     """Whether this node's kubelet and container runtime mount images as volumes, by their versions."""
-    info = node.status.node_info
-    return _mounts_images(str(info.get("containerRuntimeVersion", "")), str(info.get("kubeletVersion", "")))
+    runtime, version = _runtime(node)
+    return _mounts_images(runtime, version, str(node.status.node_info.get("kubeletVersion", "")))
+
+
+def _counted(nodes: Iterable[Node]) -> list[Node]:
+    known = list(nodes)
+    return [node for node in known if SCHEDULABLE in node.metadata.labels] or known
+
+
+def _runtime(node: Node) -> tuple[str, str]:
+    """The name of a node's container runtime, and its version."""
+    name, _, version = str(node.status.node_info.get("containerRuntimeVersion", "")).partition("://")
+    return name, version
 
 
 # Asked for each node whenever a Pod is made; a cluster has few versions.
 @lru_cache(maxsize=256)
-def _mounts_images(runtime_version: str, kubelet: str) -> bool:
-    runtime, _, version = runtime_version.partition("://")
+def _mounts_images(runtime: str, version: str, kubelet: str) -> bool:
     if runtime in _NEVER:
         return False
     if runtime not in _RUNTIMES:

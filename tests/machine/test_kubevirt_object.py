@@ -133,3 +133,12 @@ def test_the_next_vm_follows_a_change_and_the_running_one_does_not(box: Box) -> 
     for name in ("before", "after"):
         box.client.delete(VirtualMachine, "default", name)
         box.wait_gone(name)
+
+
+def test_a_vm_with_a_container_disk_runs_when_the_gate_of_image_volumes_is_disabled(box: Box) -> None:
+    """As old client set-ups disable it by themselves for an API below 1.35."""
+    configure(box, developerConfiguration={"disabledFeatureGates": ["ImageVolume"]})
+    box.apply(small_vm("gated", IMAGE, terminationGracePeriodSeconds=0))
+    box.wait_phase("gated", "Running")
+    box.client.delete(VirtualMachine, "default", "gated")
+    box.wait_gone("gated")

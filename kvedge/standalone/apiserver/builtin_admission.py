@@ -1,5 +1,5 @@
-"""What the API server itself has to say of a write, before and after the webhooks: rights handed on, certificates, and
-what Pods may be.
+"""What the API server itself has to say of a write, before and after the webhooks: rights handed on, certificates,
+what Pods may be, and what they may ask for.
 
 Wraps the webhooks' admission; called by the write path. Asks the authorizer, changes only the object of the request.
 """
@@ -18,6 +18,7 @@ from kvedge.standalone.apiserver.api_errors import Forbidden
 from kvedge.standalone.apiserver.authorizer_rules import MASTERS, Authorizer
 from kvedge.standalone.apiserver.csr_rules import REQUESTS
 from kvedge.standalone.apiserver.json_values import same
+from kvedge.standalone.apiserver.limit_ranger import LimitRanger
 from kvedge.standalone.apiserver.pod_security import PodSecurity
 from kvedge.standalone.apiserver.rbac_guard import RbacGuard
 from kvedge.standalone.apiserver.request_context import Caller
@@ -36,12 +37,14 @@ class BuiltInAdmission:
         authorizer: Authorizer,
         guard: RbacGuard,
         pods: PodSecurity,
+        limits: LimitRanger,
         now: Callable[[], datetime],
     ) -> None:
         self._inner = inner
         self._authorizer = authorizer
         self._guard = guard
         self._pods = pods
+        self._limits = limits
         self._now = now
 
     async def mutate(self, review: Review) -> JsonObject | None:
@@ -50,6 +53,7 @@ class BuiltInAdmission:
         Raises:
             ApiError: somebody refuses it.
         """
+        self._limits.complete(review)
         obj = await self._inner.mutate(review)
         if obj is None:
             return None
@@ -69,6 +73,7 @@ class BuiltInAdmission:
         if review.context.kind.storage == REQUESTS and review.obj is not None:
             self._check_request(review, review.obj)
         self._pods.check(review)
+        self._limits.check(review)
         await self._inner.validate(review)
 
     def _settle_request(self, review: Review, obj: JsonObject) -> None:

@@ -12,6 +12,7 @@ from typing import Final
 
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.policy_rules import RBAC_GROUP
+from kvedge.standalone.apiserver.limit_rules import set_limit_defaults
 
 
 def apply_built_in_defaults(resource: str, obj: JsonObject) -> None:
@@ -26,7 +27,7 @@ def initial_status(resource: str, obj: JsonObject) -> JsonObject | None:
     status = _INITIAL_STATUS.get(resource)
     if status is None:
         return None
-    return {**status, "qosClass": _qos_class(obj)} if resource == "pods" else dict(status)
+    return {**status, "qosClass": qos_class(obj)} if resource == "pods" else dict(status)
 
 
 _INITIAL_STATUS: Final[dict[str, JsonObject]] = {
@@ -99,7 +100,7 @@ def _container(container: JsonObject) -> None:
         _set(port, protocol="TCP")
 
 
-def _qos_class(pod: JsonObject) -> str:
+def qos_class(pod: JsonObject) -> str:
     """How safe the Pod is when memory runs short, by what its containers ask for."""
     spec = pod.get("spec") or {}
     containers = [*(spec.get("initContainers") or []), *(spec.get("containers") or [])]
@@ -219,6 +220,7 @@ _DEFAULTS: Final[dict[str, Callable[[JsonObject], None]]] = {
     "secrets": _secret,
     "services": _service,
     "endpoints": _endpoints,
+    "limitranges": set_limit_defaults,
     "persistentvolumeclaims": _claim,
     "persistentvolumes": _claim,
     "customresourcedefinitions.apiextensions.k8s.io": _crd,

@@ -232,9 +232,37 @@ PersistentVolume kind: A piece of storage.
   status free: Its state.
 
 LimitRange kind: Limits of what objects of a namespace may ask for.
-  spec free: The limits.
+  spec LimitRangeSpec: The limits.
+
+LimitRangeSpec: Limits of what objects of a namespace may ask for.
+  limits! [LimitRangeItem]: The limits, one for each type.
+
+LimitRangeItem: Limits for one type of object.
+  type! string: Container, Pod or PersistentVolumeClaim.
+  max {quantity}: The most that may be asked for.
+  min {quantity}: The least that must be asked for.
+  default {quantity}: The limits of containers that name none.
+  defaultRequest {quantity}: The requests of containers that name none.
+  maxLimitRequestRatio {quantity}: How often the request the limit may be.
 
 ResourceQuota kind: Limits of what a namespace may use.
-  spec free: The limits.
-  status free: What is used.
+  spec ResourceQuotaSpec: The limits.
+  status ResourceQuotaStatus: What is used.
+
+ResourceQuotaSpec: Limits of what a namespace may use.
+  hard {quantity}: The limits, by name.
+  scopes [string]: What objects must be to be counted.
+  scopeSelector ScopeSelector: What else they must be.
+
+ScopeSelector: What objects must be to be counted.
+  matchExpressions [ScopedResourceSelectorRequirement]: Conditions, all of which must hold.
+
+ScopedResourceSelectorRequirement: A condition for objects to be counted.
+  scopeName! string: What the condition is about.
+  operator! string: In, NotIn, Exists or DoesNotExist.
+  values [string]: Values for In and NotIn.
+
+ResourceQuotaStatus: What a namespace uses.
+  hard {quantity}: The limits in force.
+  used {quantity}: What is used.
 """

@@ -10,7 +10,16 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from kvedge.resources.codec import JsonObject
-from kvedge.standalone.apiserver import core_rules, crd_rules, csr_rules, name_rules, pod_rules, rbac_rules
+from kvedge.standalone.apiserver import (
+    core_rules,
+    crd_rules,
+    csr_rules,
+    limit_rules,
+    name_rules,
+    pod_rules,
+    quota_rules,
+    rbac_rules,
+)
 from kvedge.standalone.apiserver.api_errors import FieldError
 from kvedge.standalone.apiserver.metadata_rules import NameRule
 from kvedge.standalone.apiserver.served_kinds import ServedKind
@@ -36,9 +45,11 @@ _CHECKS: Final[Mapping[str, Check]] = {
     "events": core_rules.check_event,
     "ipaddresses.networking.k8s.io": core_rules.check_ip_address,
     "leases.coordination.k8s.io": core_rules.check_lease,
+    "limitranges": limit_rules.check_limit_range,
     "nodes": core_rules.check_node,
     "persistentvolumeclaims": core_rules.check_claim,
     "pods": pod_rules.check_pod,
+    "resourcequotas": quota_rules.check_quota,
     "rolebindings.rbac.authorization.k8s.io": rbac_rules.check_role_binding,
     "roles.rbac.authorization.k8s.io": rbac_rules.check_role,
     "secrets": core_rules.check_secret,
@@ -51,6 +62,7 @@ _UPDATE_CHECKS: Final[Mapping[str, UpdateCheck]] = {
     "customresourcedefinitions.apiextensions.k8s.io": crd_rules.check_crd_update,
     "ipaddresses.networking.k8s.io": core_rules.check_ip_address_update,
     "pods": pod_rules.check_pod_update,
+    "resourcequotas": quota_rules.check_quota_update,
     "rolebindings.rbac.authorization.k8s.io": core_rules.check_role_binding_update,
     "secrets": core_rules.check_secret_update,
     "services": core_rules.check_service_update,

@@ -25,6 +25,7 @@ from kvedge.standalone.apiserver.json_values import clone
 from kvedge.standalone.apiserver.object_hub import CRDS, ObjectHub
 from kvedge.standalone.apiserver.object_shape import report_unknown, report_without_effect, shaped
 from kvedge.standalone.apiserver.object_store import RevisionMismatch
+from kvedge.standalone.apiserver.quota_ledger import QuotaLedger
 from kvedge.standalone.apiserver.request_context import RequestContext
 from kvedge.standalone.apiserver.served_kinds import ServedKind
 from kvedge.standalone.apiserver.stored import ObjectKey, Stored, Write
@@ -51,9 +52,12 @@ class ObjectWriter:
     What it raises is an ApiError as the API server words it; nothing was stored then.
     """
 
-    def __init__(self, hub: ObjectHub, admission: Admission, now: Callable[[], datetime] = utc_now) -> None:
+    def __init__(
+        self, hub: ObjectHub, admission: Admission, quotas: QuotaLedger, now: Callable[[], datetime] = utc_now
+    ) -> None:
         self._hub = hub
         self._admission = admission
+        self._quotas = quotas
         self.now = now
 
     async def create(self, context: RequestContext, obj: JsonObject, *, owners_noted: bool = False) -> Stored:
@@ -110,12 +114,14 @@ class ObjectWriter:
         if self._hub.get(context.key_of(name)) is not None:
             raise AlreadyExists(write_rules.target_of(kind, name))
         await self._admission.validate(Review(context, "CREATE", obj, None, name))
-        if context.options.dry_run:
-            return _unsaved(context.key_of(name), as_stored(kind, obj), 0)
         try:
-            # Again: while admission was asked, the namespace may have gone.
-            self._check_namespace(context, obj)
-            return (await self._hub.commit(Write(context.key_of(name), 0, as_stored(kind, obj)))).current
+            # Last, as what is taken of a quota may be lacking to others until the write is over.
+            with self._quotas.taking(context, name, obj, None):
+                if context.options.dry_run:
+                    return _unsaved(context.key_of(name), as_stored(kind, obj), 0)
+                # Again: while admission was asked, the namespace may have gone.
+                self._check_namespace(context, obj)
+                return (await self._hub.commit(Write(context.key_of(name), 0, as_stored(kind, obj)))).current
         except RevisionMismatch as error:
             raise AlreadyExists(write_rules.target_of(kind, name)) from error
 
@@ -141,11 +147,12 @@ class ObjectWriter:
         await self._admission.validate(Review(context, "UPDATE", obj, live, name))
         if write_rules.same_object(live, obj):
             return stored
-        if context.options.dry_run:
-            return _unsaved(stored.key, as_stored(kind, obj), stored.revision)
-        finished = deletion_rules.is_finished(kind, obj)
-        write = Write(stored.key, stored.revision, as_stored(kind, obj), deletes=finished)
-        return (await self._hub.commit(write)).current
+        with self._quotas.taking(context, name, obj, live):
+            if context.options.dry_run:
+                return _unsaved(stored.key, as_stored(kind, obj), stored.revision)
+            finished = deletion_rules.is_finished(kind, obj)
+            write = Write(stored.key, stored.revision, as_stored(kind, obj), deletes=finished)
+            return (await self._hub.commit(write)).current
 
     def _shaped(self, context: RequestContext, obj: JsonObject) -> JsonObject:
         result = shaped(context.kind, obj)

@@ -20,12 +20,15 @@ from kvedge.standalone.apiserver.emptying_loop import EmptyingLoop
 from kvedge.standalone.apiserver.expiry_loop import ExpiryLoop
 from kvedge.standalone.apiserver.garbage_loop import GarbageLoop
 from kvedge.standalone.apiserver.identity import Authenticator
+from kvedge.standalone.apiserver.limit_ranger import LimitRanger
 from kvedge.standalone.apiserver.log_source import LogSource
 from kvedge.standalone.apiserver.object_hub import ObjectHub
 from kvedge.standalone.apiserver.object_remover import ObjectRemover
 from kvedge.standalone.apiserver.object_writer import ObjectWriter, utc_now
 from kvedge.standalone.apiserver.pod_routes import PodRoutes
 from kvedge.standalone.apiserver.pod_security import PodSecurity
+from kvedge.standalone.apiserver.quota_ledger import QuotaLedger
+from kvedge.standalone.apiserver.quota_loop import QuotaLoop
 from kvedge.standalone.apiserver.rbac_guard import RbacGuard
 from kvedge.standalone.apiserver.rbac_index import RbacIndex
 from kvedge.standalone.apiserver.resource_routes import ResourceRoutes
@@ -50,10 +53,17 @@ class ServerParts:
         rbac = RbacIndex(hub.cache)
         authorizer = Authorizer(lambda *where: _lookup(hub, *where), rbac)
         guard = RbacGuard(authorizer, rbac)
-        pods_guard = PodSecurity(hub, authorizer)
-        admission = BuiltInAdmission(AdmissionWebhooks(hub, self._webhooks), authorizer, guard, pods_guard, utc_now)
+        admission = BuiltInAdmission(
+            AdmissionWebhooks(hub, self._webhooks),
+            authorizer,
+            guard,
+            PodSecurity(hub, authorizer),
+            LimitRanger(hub),
+            utc_now,
+        )
         tokens = ServiceTokens(pki.directory, lambda account: account_exists(hub, account), utc_now)
-        writer = ObjectWriter(hub, admission)
+        quotas = QuotaLedger(hub.cache)
+        writer = ObjectWriter(hub, admission, quotas)
         remover = ObjectRemover(hub, admission, writer)
         self.actor = ServerActor(hub, writer, remover)
         self.now = writer.now
@@ -81,6 +91,7 @@ class ServerParts:
             CsrLoop(hub, self.actor, pki.clients, writer.now),
             RoleAggregationLoop(hub, self.actor),
             ExpiryLoop(hub, self.actor, writer.now),
+            QuotaLoop(hub, self.actor, quotas),
             availability,
         )
 

@@ -13,6 +13,7 @@ from tests.unit.controller.builders import CONFIG
 
 NEW = ("v1.35.0+k3s1", "containerd://2.1.4-k3s1")
 OLD = ("v1.34.2", "containerd://1.6.20~ds1")
+BOX = ("v0.1.0", "kvedge://0.1.0")
 NOBODY = FeatureGates()
 
 
@@ -63,6 +64,26 @@ def test_the_kubevirt_object_has_the_last_word() -> None:
     asked, refused = FeatureGates(frozenset({"ImageVolume"})), FeatureGates(disabled=frozenset({"ImageVolume"}))
     assert uses_image_volumes([node("a", OLD)], asked)
     assert not uses_image_volumes([node("a", NEW)], refused)
+
+
+@pytest.mark.parametrize(
+    "gates",
+    [
+        pytest.param(NOBODY, id="no word"),
+        pytest.param(FeatureGates(frozenset({"ImageVolume"})), id="enabled"),
+        pytest.param(FeatureGates(disabled=frozenset({"ImageVolume"})), id="disabled"),
+    ],
+)
+def test_on_one_box_the_gate_has_nothing_to_choose(gates: FeatureGates) -> None:
+    """Its agent runs no init containers that go on: with containers of images no VM with a container disk started."""
+    assert uses_image_volumes([node("box", BOX)], gates)
+    assert uses_image_volumes([node("box", BOX, None)], gates)
+
+
+def test_a_cluster_that_a_box_belongs_to_obeys_the_gate() -> None:
+    refused = FeatureGates(disabled=frozenset({"ImageVolume"}))
+    assert not uses_image_volumes([node("box", BOX), node("a", NEW)], refused)
+    assert uses_image_volumes([node("box", BOX), node("a", NEW, None)], refused)
 
 
 def test_the_nodes_that_cannot_are_named() -> None:

@@ -1,0 +1,48 @@
+"""Writes into each ResourceQuota's status what its namespace uses.
+
+Runs in the API server's event loop; started by `server_parts`. The count is the ledger's: the status is for readers, and
+nothing is decided by it.
+"""
+
+from __future__ import annotations
+
+from kvedge.resources.codec import JsonObject
+from kvedge.standalone.apiserver.object_hub import ObjectHub
+from kvedge.standalone.apiserver.quota_ledger import QUOTAS, QuotaLedger
+from kvedge.standalone.apiserver.server_actor import ServerActor
+from kvedge.standalone.apiserver.stored import ObjectKey
+from kvedge.standalone.apiserver.work_loop import WorkLoop
+
+
+class QuotaLoop:
+    """Keeps the status of quotas true."""
+
+    def __init__(self, hub: ObjectHub, actor: ServerActor, ledger: QuotaLedger) -> None:
+        self._hub = hub
+        self._actor = actor
+        self._ledger = ledger
+        self._loop: WorkLoop[ObjectKey] = WorkLoop("quota status", self._write)
+
+    def start(self) -> None:
+        """Look at every quota once, and from then on at those whose count changes."""
+        self._ledger.on_change(self._loop.add)
+        for stored in self._hub.cache.in_namespace(QUOTAS):
+            self._loop.add(stored.key)
+        self._loop.start()
+
+    def stop(self) -> None:
+        self._loop.stop()
+
+    async def _write(self, key: ObjectKey) -> None:
+        stored, tally = self._hub.get(key), self._ledger.tally(key)
+        if stored is None or tally is None:
+            return
+        wanted = {"hard": {name: amount.text for name, amount in tally.hard.items()}, "used": tally.shown()}
+        if stored.load().get("status") == wanted:
+            return
+
+        def counted(live: JsonObject) -> JsonObject:
+            live["status"] = wanted
+            return live
+
+        await self._actor.change(stored, counted, "status")
