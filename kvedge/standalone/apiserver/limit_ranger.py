@@ -5,7 +5,7 @@ Called by `builtin_admission`. Reads the cache, changes only the object of the r
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from kvedge.resources.codec import JsonObject
 from kvedge.standalone.apiserver.admission import Review
@@ -39,6 +39,7 @@ class LimitRanger:
         obj = review.obj
         if obj is None or (review.old or obj)["metadata"].get("deletionTimestamp"):
             return
+        faults: Callable[[JsonObject, JsonObject], list[str]]
         if _is_of(review, "pods") and review.old is None:
             faults = pod_faults
         elif _is_of(review, "persistentvolumeclaims"):

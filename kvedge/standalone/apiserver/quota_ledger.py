@@ -1,9 +1,9 @@
 """Keeps count of what namespaces with quotas use, and lets a write take of a quota or refuses it.
 
-Lives in the API server's event loop, as the cache does. `ObjectWriter` takes right before it commits and gives back once
-the commit is over: between the two the taken amount counts, so that of two writes at the same time the second sees what
-the first takes. The count follows the cache's changes, each by what it adds or takes away; nothing is counted anew but
-for a quota that was made or changed, and nothing at all where there is no quota.
+Lives in the API server's event loop, as the cache does. `ObjectWriter` takes right before it commits and gives back
+once the commit is over. Between the two the taken amount counts, so that of two writes at the same time the second
+sees what the first takes. The count follows the cache's changes, each by what it adds or takes away. It begins anew
+only for a quota that was made or changed, and a namespace without quotas costs nothing.
 """
 
 from __future__ import annotations
@@ -84,9 +84,7 @@ class QuotaLedger:
         return self._tallies.get(key.namespace, {}).get(key.name)
 
     @contextmanager
-    def taking(
-        self, context: RequestContext, name: str, obj: JsonObject, live: JsonObject | None
-    ) -> Iterator[None]:
+    def taking(self, context: RequestContext, name: str, obj: JsonObject, live: JsonObject | None) -> Iterator[None]:
         """Take what a write needs beyond what its object has, for as long as the write is under way.
 
         Raises:
@@ -96,11 +94,7 @@ class QuotaLedger:
         if not tallies or not context.namespace or context.target.subresource:
             yield
             return
-        wanted = [
-            (tally, more)
-            for tally in tallies.values()
-            if (more := self._more(context, name, tally, obj, live))
-        ]
+        wanted = [(tally, more) for tally in tallies.values() if (more := self._more(context, name, tally, obj, live))]
         for tally, more in wanted:
             _check_left(context, name, tally, more)
         key = context.key_of(name)
@@ -123,9 +117,7 @@ class QuotaLedger:
                 why = f"failed quota: {tally.name}: must specify {missing}"
                 raise Forbidden(target_of(context.kind, name), why)
         has = tally.usage(resource, live) if live is not None else {}
-        changes = {
-            key: amount - has.get(key, NOTHING) for key, amount in tally.usage(resource, obj).items()
-        }
+        changes = {key: amount - has.get(key, NOTHING) for key, amount in tally.usage(resource, obj).items()}
         return {key: change for key, change in changes.items() if change.value > 0}
 
     def _notice(self, change: Change) -> None:

@@ -1,6 +1,6 @@
 """Writes into each ResourceQuota's status what its namespace uses.
 
-Runs in the API server's event loop; started by `server_parts`. The count is the ledger's: the status is for readers, and
+Runs in the API server's event loop; started by `server_parts`. The count is the ledger's: the status is for readers,
 nothing is decided by it.
 """
 

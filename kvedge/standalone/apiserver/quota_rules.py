@@ -26,9 +26,7 @@ _AMOUNTS: Final = (
     *(f"{way}.{name}" for way in ("requests", "limits") for name in ("cpu", "memory", "ephemeral-storage")),
 )
 _STANDARD: Final = frozenset((*_COUNTS, *_AMOUNTS))
-_NOT_A_QUANTITY: Final = (
-    "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
-)
+_NOT_A_QUANTITY: Final = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
 _SCOPES: Final = (
     *("BestEffort", "CrossNamespacePodAffinity", "NotBestEffort", "NotTerminating", "PriorityClass", "Terminating"),
 )
@@ -84,8 +82,9 @@ def _check_scopes(spec: JsonObject) -> Iterator[FieldError]:
             yield invalid("spec.scopes", scopes, "unsupported scope")
     if any(set(pair) <= set(scopes) for pair in _CONTRARY):
         yield invalid("spec.scopes", scopes, "conflicting scopes")
-    for index, condition in enumerate((spec.get("scopeSelector") or {}).get("matchExpressions") or []):
-        path = f"spec.scopeSelector.matchExpressions[{index}]"
+    # Without the condition's number, as the API server has it.
+    path = "spec.scopeSelector.matchExpressions"
+    for condition in (spec.get("scopeSelector") or {}).get("matchExpressions") or []:
         name, operator, values = condition.get("scopeName"), condition.get("operator"), condition.get("values") or []
         if name not in _SCOPES:
             yield invalid(f"{path}.scopeName", name, "unsupported scope")
@@ -99,6 +98,12 @@ def _check_scopes(spec: JsonObject) -> Iterator[FieldError]:
             )
             yield invalid(f"{path}.operator", operator, text)
         elif operator in ("In", "NotIn") and not values:
-            yield required(f"{path}.values", "must be at least one value when `operator` is 'In' or 'NotIn' for scope selector")
+            yield required(
+                f"{path}.values", "must be at least one value when `operator` is 'In' or 'NotIn' for scope selector"
+            )
         elif operator in ("Exists", "DoesNotExist") and values:
-            yield invalid(f"{path}.values", values, "must be no value when `operator` is 'Exist' or 'DoesNotExist' for scope selector")
+            yield invalid(
+                f"{path}.values",
+                values,
+                "must be no value when `operator` is 'Exist' or 'DoesNotExist' for scope selector",
+            )

@@ -16,17 +16,13 @@ from kvedge.standalone.apiserver.builtin_defaults import qos_class
 from kvedge.standalone.apiserver.pod_amounts import container_amounts, containers_that_start, pod_amounts
 
 # Kinds that have a name in quotas beside `count/...`.
-_SHORT: Final = frozenset(
-    ("configmaps", "persistentvolumeclaims", "pods", "resourcequotas", "secrets", "services")
-)
+_SHORT: Final = frozenset(("configmaps", "persistentvolumeclaims", "pods", "resourcequotas", "secrets", "services"))
 # Never counted.
 _UNCOUNTED: Final = frozenset(("events",))
 _BY_CLASS: Final = ".storageclass.storage.k8s.io/"
 _COMPUTE: Final = frozenset(("cpu", "memory", "ephemeral-storage"))
 # What containers must say when a quota limits it.
-_MUST_BE_SAID: Final = frozenset(
-    ("cpu", "memory", "requests.cpu", "requests.memory", "limits.cpu", "limits.memory")
-)
+_MUST_BE_SAID: Final = frozenset(("cpu", "memory", "requests.cpu", "requests.memory", "limits.cpu", "limits.memory"))
 _POD_SCOPES: Final = frozenset(
     ("Terminating", "NotTerminating", "BestEffort", "NotBestEffort", "PriorityClass", "CrossNamespacePodAffinity")
 )
@@ -80,9 +76,9 @@ def _in_scope(selector: Mapping[str, Any], resource: str, obj: JsonObject) -> bo
     spec = obj.get("spec") or {}
     match name:
         case "Terminating" | "NotTerminating":
-            return (spec.get("activeDeadlineSeconds") is not None) == (name == "Terminating")
+            return bool((spec.get("activeDeadlineSeconds") is not None) == (name == "Terminating"))
         case "BestEffort" | "NotBestEffort":
-            return (qos_class(obj) == "BestEffort") == (name == "BestEffort")
+            return bool((qos_class(obj) == "BestEffort") == (name == "BestEffort"))
         case "CrossNamespacePodAffinity":
             return any(term.get("namespaces") or term.get("namespaceSelector") is not None for term in _terms(spec))
     return _has_class(selector, str(spec.get("priorityClassName") or ""))
