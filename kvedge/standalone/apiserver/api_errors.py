@@ -1,7 +1,8 @@
 """What the embedded API refuses, as exceptions that carry a metav1.Status.
 
 Raised by every module of this package; turned into a response in one place. Clients match on code, reason and
-sometimes on wording, so the texts follow apimachinery's. Pure: no I/O.
+sometimes on wording, so the texts follow apimachinery's; unlike there, values, texts and the number of causes are cut:
+what a client sent may be megabytes. Pure: no I/O.
 """
 
 from __future__ import annotations
@@ -10,7 +11,14 @@ import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from itertools import islice
+from typing import Any, Final
+
+from kvedge.standalone.apiserver.told import LONGEST_PATH, MOST_TOLD, cut, shown
+
+# The message of a Status names all causes that it has: as many as are told, in words of usual length.
+LONGEST_MESSAGE: Final = 16 * 1024
+_MORE_ERRORS: Final = "there are more errors than are listed; mend these first"
 
 
 class FieldErrorType(StrEnum):
@@ -60,16 +68,21 @@ class FieldError:
         """The text without the field's path, as it stands in a cause."""
         words = _TYPE_WORDS[self.type]
         if self.type not in _WITHOUT_VALUE:
-            words = f"{words}: {json.dumps(self.bad_value, ensure_ascii=False, separators=(',', ':'))}"
-        return f"{words}: {self.message}" if self.message else words
+            words = f"{words}: {shown(self.bad_value)}"
+        return f"{words}: {cut(self.message)}" if self.message else words
 
     def text(self) -> str:
         """The text with the field's path, as it stands in a Status message."""
-        return f"{self.field}: {self.body()}"
+        return f"{cut(self.field, LONGEST_PATH)}: {self.body()}"
 
     def cause(self) -> dict[str, str]:
         """The metav1.StatusCause."""
-        return {"reason": self.type.value, "message": self.body(), "field": self.field}
+        return {"reason": self.type.value, "message": self.body(), "field": cut(self.field, LONGEST_PATH)}
+
+
+def first_errors(errors: Iterable[FieldError]) -> list[FieldError]:
+    """As many errors as are told of, and one more where there are more: rules are not asked for the rest."""
+    return list(islice(errors, MOST_TOLD + 1))
 
 
 @dataclass(frozen=True)
@@ -87,7 +100,7 @@ class Target:
 
 
 def _quote(name: str) -> str:
-    return json.dumps(name, ensure_ascii=False)
+    return json.dumps(cut(name, LONGEST_PATH), ensure_ascii=False)
 
 
 @dataclass(eq=False)
@@ -110,19 +123,26 @@ class ApiError(Exception):
         details: dict[str, Any] = {}
         if self.target is not None:
             named = {"name": self.target.name, "group": self.target.group, "kind": self.target.kind}
-            details.update({key: value for key, value in (named | {"uid": self.target.uid}).items() if value})
+            named["uid"] = self.target.uid
+            details.update({key: cut(value, LONGEST_PATH) for key, value in named.items() if value})
         if self.causes:
-            details["causes"] = list(self.causes)
+            details["causes"] = _told_causes(self.causes)
         if self.retry_after_seconds:
             details["retryAfterSeconds"] = self.retry_after_seconds
         status: dict[str, Any] = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure"}
-        status["message"] = self.message
+        status["message"] = cut(self.message, LONGEST_MESSAGE)
         if self.reason:
             status["reason"] = self.reason
         if details:
             status["details"] = details
         status["code"] = self.code
         return status
+
+
+def _told_causes(causes: Sequence[dict[str, str]]) -> list[dict[str, str]]:
+    """The first causes, and one that says when there are more."""
+    told = list(causes[:MOST_TOLD])
+    return told if len(causes) <= MOST_TOLD else [*told, {"message": _MORE_ERRORS, "field": ""}]
 
 
 class NotFound(ApiError):
@@ -236,11 +256,13 @@ class TooLarge(ApiError):
 
 
 class Invalid(ApiError):
-    """422: the object is wrong; every cause is named. `target.kind` is the kind, not the plural."""
+    """422: the object is wrong; the first causes are named. `target.kind` is the kind, not the plural."""
 
     def __init__(self, target: Target, errors: Iterable[FieldError]) -> None:
-        found = list(errors)
-        texts = list(dict.fromkeys(error.text() for error in found))
+        found = first_errors(errors)
+        texts = list(dict.fromkeys(error.text() for error in found[:MOST_TOLD]))
+        if len(found) > MOST_TOLD:
+            texts.append(_MORE_ERRORS)
         joined = texts[0] if len(texts) == 1 else "[" + ", ".join(texts) + "]"
         text = f"{target.qualified()} {_quote(target.name)} is invalid: {joined}"
         super().__init__(422, "Invalid", text, target, [error.cause() for error in found])

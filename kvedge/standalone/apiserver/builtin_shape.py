@@ -14,6 +14,7 @@ from kvedge.standalone.apiserver.json_values import clone, type_word
 from kvedge.standalone.apiserver.schema_constraints import type_error
 from kvedge.standalone.apiserver.served_kinds import ServedKind
 from kvedge.standalone.apiserver.string_formats import INTEGER_FORMATS
+from kvedge.standalone.apiserver.told import child, note
 
 _GO_TYPES = {"object": "struct", "array": "slice", "string": "string", "boolean": "bool", "integer": "int64"}
 
@@ -60,10 +61,10 @@ def _decoded_object(value: JsonObject, schema: JsonObject, path: str, unknown: l
         return dict(clone(value))
     decoded = {}
     for key, item in value.items():
-        where = f"{path}.{key}" if path else key
+        where = child(path, key)
         inner = (properties or {}).get(key, additional)
         if inner is None:
-            unknown.append(where)
+            note(unknown, where)
         elif item is not None:
             decoded[key] = _decoded(item, inner, where, unknown)
     return decoded

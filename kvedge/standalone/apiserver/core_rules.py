@@ -25,6 +25,7 @@ from kvedge.standalone.apiserver.causes import (
 from kvedge.standalone.apiserver.json_values import same
 from kvedge.standalone.apiserver.metadata_rules import check_immutable
 from kvedge.standalone.apiserver.selectors import check_labels
+from kvedge.standalone.apiserver.told import keyed
 
 _MAX_DATA: Final = 1024 * 1024
 _SERVICE_TYPES: Final = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
@@ -82,12 +83,12 @@ def check_secret(secret: JsonObject) -> Iterator[FieldError]:
     """Everything wrong with a Secret."""
     data = secret.get("data") or {}
     for key in data:
-        yield from invalids(f"data[{key}]", key, name_rules.config_key(key))
+        yield from invalids(keyed("data", key), key, name_rules.config_key(key))
     if sum(len(value) * 3 // 4 for value in data.values()) > _MAX_DATA:
         yield too_long("data", _MAX_DATA)
     for key in _SECRET_KEYS.get(secret.get("type") or "", ()):
         if key not in data:
-            yield required(f"data[{key}]")
+            yield required(keyed("data", key))
 
 
 def check_secret_update(new: JsonObject, old: JsonObject) -> Iterator[FieldError]:
@@ -101,10 +102,10 @@ def check_config_map(config_map: JsonObject) -> Iterator[FieldError]:
     data, binary = config_map.get("data") or {}, config_map.get("binaryData") or {}
     for field, values in (("data", data), ("binaryData", binary)):
         for key in values:
-            yield from invalids(f"{field}[{key}]", key, name_rules.config_key(key))
+            yield from invalids(keyed(field, key), key, name_rules.config_key(key))
     for key in data:
         if key in binary:
-            yield invalid(f"data[{key}]", key, "duplicate of key present in binaryData")
+            yield invalid(keyed("data", key), key, "duplicate of key present in binaryData")
     size = sum(len(value.encode()) for value in data.values()) + sum(len(value) * 3 // 4 for value in binary.values())
     if size > _MAX_DATA:
         yield too_long("", _MAX_DATA)

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from kvedge.resources.codec import JsonObject
 from kvedge.standalone.apiserver import jsonpath, name_rules
-from kvedge.standalone.apiserver.api_errors import FieldError
+from kvedge.standalone.apiserver.api_errors import FieldError, first_errors
 from kvedge.standalone.apiserver.causes import duplicate, invalid, not_supported, one_of, required
 from kvedge.standalone.apiserver.crd_schema_rules import check_schema
 from kvedge.standalone.apiserver.metadata_rules import check_immutable
@@ -23,8 +23,8 @@ _SIMPLE_PATH: Final = re.compile(r"(\.[a-zA-Z_][-a-zA-Z0-9_]*)+")
 
 
 def check_crd(crd: JsonObject) -> list[FieldError]:
-    """Everything wrong with a CRD's name and spec."""
-    return list(_check(crd))
+    """What is wrong with a CRD's name and spec: the first errors."""
+    return first_errors(_check(crd))
 
 
 def check_crd_update(new: JsonObject, old: JsonObject) -> Iterator[FieldError]:

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from itertools import chain
 from typing import Any, Final
 
 from kvedge.resources.codec import JsonObject
-from kvedge.standalone.apiserver.api_errors import FieldError
+from kvedge.standalone.apiserver.api_errors import FieldError, first_errors
 from kvedge.standalone.apiserver.causes import forbidden, invalid, not_supported, required
 from kvedge.standalone.apiserver.json_values import same
 from kvedge.standalone.apiserver.string_formats import compiled_pattern
 from kvedge.standalone.apiserver.structural_schema import prune, validate
+from kvedge.standalone.apiserver.told import keyed
 
 _TYPES: Final = ("array", "boolean", "integer", "number", "object", "string")
 _SCALARS: Final = frozenset({"boolean", "integer", "number", "string"})
@@ -47,11 +49,9 @@ _NOT_NESTED: Final[Mapping[str, str]] = {
 
 
 def check_schema(schema: JsonObject, path: str) -> list[FieldError]:
-    """Everything wrong with the root schema of a version."""
-    errors = list(_check_node(schema, path, "root"))
-    if schema.get("nullable"):
-        errors.append(forbidden(f"{path}.nullable", "nullable cannot be true at the root"))
-    return errors
+    """What is wrong with the root schema of a version: the first errors."""
+    nullable = [forbidden(f"{path}.nullable", "nullable cannot be true at the root")] if schema.get("nullable") else []
+    return first_errors(chain(_check_node(schema, path, "root"), nullable))
 
 
 def _check_node(schema: JsonObject, path: str, level: str) -> Iterator[FieldError]:
@@ -112,7 +112,7 @@ def _check_children(schema: JsonObject, path: str, level: str) -> Iterator[Field
     elif isinstance(items, dict):
         yield from _check_node(items, f"{path}.items", "item")
     for name, inner in (schema.get("properties") or {}).items():
-        yield from _check_node(inner, f"{path}.properties[{name}]", "field")
+        yield from _check_node(inner, keyed(f"{path}.properties", name), "field")
     if additional is None:
         return
     if level == "root":
@@ -146,20 +146,21 @@ def _check_list(schema: JsonObject, path: str) -> Iterator[FieldError]:
         yield invalid(f"{path}.items.type", items.get("type") or "", text)
     if items.get("nullable"):
         yield forbidden(f"{path}.items.nullable", f"cannot be nullable when {_LIST_TYPE} is map")
+    required_names = set(items.get("required") or [])
     for key in keys:
-        yield from _check_list_key(key, items, path, keys)
+        yield from _check_list_key(key, items, path, keys, key in required_names)
 
 
-def _check_list_key(key: str, items: JsonObject, path: str, keys: list[str]) -> Iterator[FieldError]:
+def _check_list_key(key: str, items: JsonObject, path: str, keys: list[str], is_required: bool) -> Iterator[FieldError]:
     found = (items.get("properties") or {}).get(key)
-    where = f"{path}.items.properties[{key}]"
+    where = keyed(f"{path}.items.properties", key)
     if found is None:
         yield invalid(f"{path}.{_LIST_KEYS}", keys, "entries must all be names of item properties")
         return
     if found.get("type") not in _SCALARS:
         text = f"must be a scalar type if parent array's {_LIST_TYPE} is map"
         yield invalid(f"{where}.type", found.get("type") or "", text)
-    if found.get("default") is None and key not in (items.get("required") or []):
+    if found.get("default") is None and not is_required:
         text = f"this property is in {_LIST_KEYS}, so it must have a default or be a required property"
         yield required(f"{where}.default", text)
     if found.get("nullable"):
@@ -214,7 +215,7 @@ def _check_nested(schema: JsonObject, path: str) -> Iterator[FieldError]:
     for name, inner in (schema.get("properties") or {}).items():
         if name == "metadata":
             yield forbidden(f"{path}.properties[metadata]", "must not be specified in a nested context")
-        yield from _check_nested(inner, f"{path}.properties[{name}]")
+        yield from _check_nested(inner, keyed(f"{path}.properties", name))
 
 
 def _check_default(schema: JsonObject, path: str, level: str) -> Iterator[FieldError]:

@@ -173,11 +173,13 @@ def _types(status: JsonObject) -> set[str]:
 def _check_usages(usages: list[str]) -> Iterator[FieldError]:
     if not usages:
         yield required("spec.usages")
+    seen: set[str] = set()
     for index, usage in enumerate(usages):
         if usage not in _USAGES:
             yield not_supported(f"spec.usages[{index}]", usage, _USAGES)
-        if usage in usages[:index]:
+        if usage in seen:
             yield duplicate(f"spec.usages[{index}]", usage)
+        seen.add(usage)
 
 
 def _check_signer(signer: str) -> Iterator[FieldError]:

@@ -7,6 +7,7 @@ patch that turns a number into a boolean is a change.
 from __future__ import annotations
 
 import json
+from collections.abc import Hashable
 from typing import Final
 
 from kvedge.resources.codec import JsonValue
@@ -52,6 +53,15 @@ def same(left: JsonValue, right: JsonValue) -> bool:
     if isinstance(left, bool) or isinstance(right, bool):
         return left is right
     return bool(left == right)
+
+
+def identity(value: JsonValue) -> Hashable:
+    """What stands for a value in a set or a dict: two values have the same one when `same` says that they are."""
+    if isinstance(value, dict):
+        return (dict, frozenset((key, identity(item)) for key, item in value.items()))
+    if isinstance(value, list):
+        return (list, tuple(map(identity, value)))
+    return (bool, value) if isinstance(value, bool) else value
 
 
 def compact(value: JsonValue) -> str:

@@ -13,7 +13,7 @@ from typing import Final
 
 from kvedge.resources.codec import JsonObject, JsonValue
 from kvedge.standalone.apiserver import field_sets
-from kvedge.standalone.apiserver.field_sets import FieldSet
+from kvedge.standalone.apiserver.field_sets import FieldSet, Path
 
 MAX_UPDATE_MANAGERS: Final = 10
 _ANCIENT: Final = "ancient-changes"
@@ -122,10 +122,15 @@ def _capped(entries: list[Entry]) -> list[Entry]:
     if excess <= 0:
         return entries
     oldest = updates[: excess + 1]
-    united: dict[str, Entry] = {}
+    united: dict[str, set[Path]] = {}
+    times: dict[str, str] = {}
     for entry in oldest:
         version = entry.manager.api_version
-        before = united.get(version)
-        fields = entry.fields | (before.fields if before else field_sets.EMPTY)
-        united[version] = Entry(Manager(_ANCIENT, "Update", version), fields, entry.time)
-    return [entry for entry in entries if entry not in oldest] + list(united.values())
+        united.setdefault(version, set()).update(entry.fields)
+        times[version] = entry.time
+    gone = set(map(id, oldest))
+    ancient = [
+        Entry(Manager(_ANCIENT, "Update", version), frozenset(fields), times[version])
+        for version, fields in united.items()
+    ]
+    return [entry for entry in entries if id(entry) not in gone] + ancient

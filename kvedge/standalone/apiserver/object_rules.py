@@ -1,12 +1,13 @@
 """What objects of built-in kinds may say: the rule for their names, for what is in them, and for what may change.
 
-Called by the server (`object_checks`) once an object has its final shape. Pure; nothing is raised, all causes are
+Called by the server (`object_checks`) once an object has its final shape. Pure; nothing is raised, the first causes are
 returned.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from itertools import chain
 from typing import Final
 
 from kvedge.resources.codec import JsonObject
@@ -20,7 +21,7 @@ from kvedge.standalone.apiserver import (
     quota_rules,
     rbac_rules,
 )
-from kvedge.standalone.apiserver.api_errors import FieldError
+from kvedge.standalone.apiserver.api_errors import FieldError, first_errors
 from kvedge.standalone.apiserver.metadata_rules import NameRule
 from kvedge.standalone.apiserver.served_kinds import ServedKind
 
@@ -77,12 +78,12 @@ def name_rule_of(kind: ServedKind) -> NameRule:
 
 
 def check_content(kind: ServedKind, obj: JsonObject) -> list[FieldError]:
-    """Everything wrong with an object besides its metadata."""
+    """What is wrong with an object besides its metadata: the first errors."""
     check = _CHECKS.get(kind.storage)
-    return list(check(obj)) if check is not None else []
+    return first_errors(check(obj)) if check is not None else []
 
 
 def check_content_update(kind: ServedKind, new: JsonObject, old: JsonObject) -> list[FieldError]:
-    """Everything wrong with an object that replaces `old`, besides its metadata."""
+    """What is wrong with an object that replaces `old`, besides its metadata: the first errors."""
     changed = _UPDATE_CHECKS.get(kind.storage)
-    return check_content(kind, new) + (list(changed(new, old)) if changed is not None else [])
+    return first_errors(chain(check_content(kind, new), changed(new, old) if changed is not None else ()))

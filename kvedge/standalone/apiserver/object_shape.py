@@ -16,6 +16,7 @@ from kvedge.standalone.apiserver.api_errors import BadRequest
 from kvedge.standalone.apiserver.builtin_defaults import apply_built_in_defaults
 from kvedge.standalone.apiserver.object_hub import CRDS
 from kvedge.standalone.apiserver.served_kinds import ServedKind
+from kvedge.standalone.apiserver.told import child, note
 
 
 class _OwnerReference(msgspec.Struct, rename="camel"):
@@ -65,7 +66,7 @@ _METADATA_FIELDS: Final = frozenset(_ObjectMeta.__struct_encode_fields__)
 
 @dataclass(frozen=True)
 class Shaped:
-    """An object in shape, and the paths of the fields that were dropped for it."""
+    """An object in shape, and the paths of the fields that were dropped for it, as many as are told of."""
 
     obj: JsonObject
     unknown: tuple[str, ...] = ()
@@ -97,7 +98,10 @@ def shaped(kind: ServedKind, obj: JsonObject) -> Shaped:
         apply_built_in_defaults(kind.storage, decoded)
         return Shaped(decoded, tuple(dropped))
     check_metadata_types(obj)
-    unknown = [f"metadata.{name}" for name in obj["metadata"] if name not in _METADATA_FIELDS]
+    unknown: list[str] = []
+    for name in obj["metadata"]:
+        if name not in _METADATA_FIELDS:
+            note(unknown, child("metadata", name))
     metadata = {
         name: value for name, value in obj["metadata"].items() if name in _METADATA_FIELDS and value is not None
     }
@@ -106,7 +110,8 @@ def shaped(kind: ServedKind, obj: JsonObject) -> Shaped:
     if schema is not None:
         if not kind.crd["spec"].get("preserveUnknownFields"):
             pruned, dropped = structural_schema.prune(schema, obj)
-            unknown += dropped
+            for path in dropped:
+                note(unknown, path)
             obj = pruned
         obj = structural_schema.apply_defaults(schema, obj)
     return Shaped(obj, tuple(unknown))

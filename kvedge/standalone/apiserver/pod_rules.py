@@ -1,12 +1,12 @@
 """What a Pod may say, and what of it may change.
 
-Called by object_rules. Pure; the object has the types of its kind (`builtin_shape`). All causes at once, in
-Kubernetes' words.
+Called by object_rules. Pure; the object has the types of its kind (`builtin_shape`). Rules yield their causes,
+in Kubernetes' words.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any, Final
 
 from kvedge.resources.codec import JsonObject
@@ -22,8 +22,9 @@ from kvedge.standalone.apiserver.causes import (
     one_of,
     required,
 )
-from kvedge.standalone.apiserver.json_values import clone, same
+from kvedge.standalone.apiserver.json_values import clone, identity, same
 from kvedge.standalone.apiserver.selectors import check_labels
+from kvedge.standalone.apiserver.told import cut, keyed
 from kvedge.standalone.apiserver.volume_rules import check_volumes
 
 _MAX_ID: Final = 2**31 - 1
@@ -38,84 +39,80 @@ _IMMUTABLE: Final = (
 )
 
 
-def check_pod(pod: JsonObject) -> list[FieldError]:
-    """Everything wrong with a Pod's spec."""
+def check_pod(pod: JsonObject) -> Iterator[FieldError]:
+    """What is wrong with a Pod's spec."""
     spec = pod.get("spec") or {}
     volumes = {volume.get("name") for volume in spec.get("volumes") or []}
-    errors = check_volumes(spec.get("volumes") or [], "spec.volumes")
+    yield from check_volumes(spec.get("volumes") or [], "spec.volumes")
     if not spec.get("containers"):
-        errors.append(required("spec.containers"))
+        yield required("spec.containers")
     seen: set[str] = set()
     for field in ("initContainers", "containers"):
         for index, container in enumerate(spec.get(field) or []):
             path = f"spec.{field}[{index}]"
-            errors += check_container(container, path, volumes)
+            yield from check_container(container, path, volumes)
             name = container.get("name")
             if name and name in seen:
-                errors.append(duplicate(f"{path}.name", name))
+                yield duplicate(f"{path}.name", name)
             seen.add(name)
-    return errors + list(_check_rest(spec))
+    yield from _check_rest(spec)
 
 
-def check_pod_update(new: JsonObject, old: JsonObject) -> list[FieldError]:
+def check_pod_update(new: JsonObject, old: JsonObject) -> Iterator[FieldError]:
     """What of a change of a Pod's spec is not allowed."""
-    errors = []
     before, after = old.get("spec") or {}, new.get("spec") or {}
     kept = before.get("tolerations") or []
     added = after.get("tolerations") or []
-    if any(not any(same(item, other) for other in added) for item in kept):
+    there = {identity(item) for item in added}
+    if any(identity(item) not in there for item in kept):
         text = "existing toleration can not be modified except its tolerationSeconds"
-        errors.append(forbidden("spec.tolerations", text))
-    gates = [gate.get("name") for gate in before.get("schedulingGates") or []]
+        yield forbidden("spec.tolerations", text)
+    gates = {gate.get("name") for gate in before.get("schedulingGates") or []}
     for index, gate in enumerate(after.get("schedulingGates") or []):
         if gate.get("name") not in gates:
             text = f"only deletion is allowed, but found new scheduling gate '{gate.get('name')}'"
-            errors.append(forbidden(f"spec.schedulingGates[{index}]", text))
+            yield forbidden(f"spec.schedulingGates[{index}]", text)
     if not same(_frozen(after, before), _frozen(before, before)):
-        errors.append(forbidden("spec", _IMMUTABLE))
-    return errors
+        yield forbidden("spec", _IMMUTABLE)
 
 
-def check_container(container: JsonObject, path: str, volumes: set[Any]) -> list[FieldError]:
-    """Everything wrong with one container; `volumes` are the names that it can mount."""
-    errors = _check_name(container.get("name"), f"{path}.name")
+def check_container(container: JsonObject, path: str, volumes: set[Any]) -> Iterator[FieldError]:
+    """What is wrong with one container; `volumes` are the names that it can mount."""
+    yield from _check_name(container.get("name"), f"{path}.name")
     image = container.get("image") or ""
     if not image:
-        errors.append(required(f"{path}.image"))
+        yield required(f"{path}.image")
     elif image != image.strip():
-        errors.append(invalid(f"{path}.image", image, "must not have leading or trailing whitespace"))
-    errors += one_of(f"{path}.imagePullPolicy", container.get("imagePullPolicy"), _PULL_POLICIES)
-    errors += _check_env(container.get("env") or [], f"{path}.env")
-    errors += _check_ports(container.get("ports") or [], f"{path}.ports")
-    errors += _check_mounts(container.get("volumeMounts") or [], f"{path}.volumeMounts", "mountPath", volumes)
-    errors += _check_mounts(container.get("volumeDevices") or [], f"{path}.volumeDevices", "devicePath", volumes)
-    errors += check_resources(container.get("resources") or {}, f"{path}.resources")
-    return errors + list(_check_identity(container.get("securityContext") or {}, f"{path}.securityContext"))
+        yield invalid(f"{path}.image", image, "must not have leading or trailing whitespace")
+    yield from one_of(f"{path}.imagePullPolicy", container.get("imagePullPolicy"), _PULL_POLICIES)
+    yield from _check_env(container.get("env") or [], f"{path}.env")
+    yield from _check_ports(container.get("ports") or [], f"{path}.ports")
+    yield from _check_mounts(container.get("volumeMounts") or [], f"{path}.volumeMounts", "mountPath", volumes)
+    yield from _check_mounts(container.get("volumeDevices") or [], f"{path}.volumeDevices", "devicePath", volumes)
+    yield from check_resources(container.get("resources") or {}, f"{path}.resources")
+    yield from _check_identity(container.get("securityContext") or {}, f"{path}.securityContext")
 
 
-def check_resources(resources: JsonObject, path: str) -> list[FieldError]:
-    """Everything wrong with requests and limits: quantities, names, and requests above their limits."""
-    errors = []
-    amounts: dict[str, Mapping[str, Any]] = {}
-    for field in ("limits", "requests"):
-        amounts[field] = {}
+def check_resources(resources: JsonObject, path: str) -> Iterator[FieldError]:
+    """What is wrong with requests and limits: quantities, names, and requests above their limits."""
+    amounts: dict[str, dict[str, Any]] = {"limits": {}, "requests": {}}
+    for field, known in amounts.items():
         for name, value in (resources.get(field) or {}).items():
-            errors += invalids(f"{path}.{field}", name, name_rules.label_key(name))
+            yield from invalids(f"{path}.{field}", name, name_rules.label_key(name))
             try:
                 amount = parse_quantity(value)
             except QuantityError:
                 text = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
-                errors.append(invalid(f"{path}.{field}[{name}]", value, text))
+                yield invalid(keyed(f"{path}.{field}", name), value, text)
                 continue
             if amount < 0:
-                errors.append(invalid(f"{path}.{field}[{name}]", value, "must be greater than or equal to 0"))
-            amounts[field] = {**amounts[field], name: amount}
+                yield invalid(keyed(f"{path}.{field}", name), value, "must be greater than or equal to 0")
+            known[name] = amount
     for name, amount in amounts["requests"].items():
         limit = amounts["limits"].get(name)
         if limit is not None and amount > limit:
-            text = f"must be less than or equal to {name} limit of {resources['limits'][name]}"
-            errors.append(invalid(f"{path}.requests", str(resources["requests"][name]), text))
-    return errors
+            text = f"must be less than or equal to {cut(name)} limit of {resources['limits'][name]}"
+            yield invalid(f"{path}.requests", str(resources["requests"][name]), text)
 
 
 def _frozen(spec: JsonObject, before: JsonObject) -> JsonObject:

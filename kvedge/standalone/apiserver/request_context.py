@@ -5,13 +5,19 @@ Made by the dispatcher. Pure.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 from kvedge.standalone.apiserver.api_errors import FieldError, FieldErrorType, Invalid, Target
 from kvedge.standalone.apiserver.request_target import RequestTarget, is_true
 from kvedge.standalone.apiserver.served_kinds import ServedKind
 from kvedge.standalone.apiserver.stored import ObjectKey
+from kvedge.standalone.apiserver.told import MOST_TOLD, cut
+
+# All of them, before they are escaped; servers and proxies on the way bound the headers of an answer, mostly at 8 KB.
+_ALL_WARNINGS: Final = 4096
+LONGEST_WARNING: Final = 256
 
 
 @dataclass(frozen=True)
@@ -38,15 +44,37 @@ class WriteOptions:
     field_validation: str = "Warn"
 
 
+class Warnings:
+    """The warnings of one answer, each once. Each becomes a header, of which clients take a hundred and no more."""
+
+    def __init__(self) -> None:
+        self._texts: dict[str, None] = {}
+        self._bytes = 0
+        self._more = False
+
+    def add(self, text: str) -> None:
+        """One more, unless it is known or there are enough."""
+        text = cut(text, LONGEST_WARNING)
+        if text in self._texts or self._more:
+            return
+        self._bytes += len(text.encode(errors="replace"))
+        if len(self._texts) >= MOST_TOLD or self._bytes > _ALL_WARNINGS:
+            self._more, text = True, "there are more warnings than are shown"
+        self._texts[text] = None
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._texts)
+
+
 @dataclass(frozen=True)
 class RequestContext:
-    """One request for a kind. `warnings` is filled as the request is worked on and sent back as Warning headers."""
+    """One request for a kind. `warnings` are gathered as it is worked on and sent back as Warning headers."""
 
     target: RequestTarget
     kind: ServedKind
     caller: Caller
     options: WriteOptions = WriteOptions()
-    warnings: list[str] = field(default_factory=list)
+    warnings: Warnings = field(default_factory=Warnings)
 
     @property
     def key(self) -> ObjectKey:
@@ -68,8 +96,7 @@ class RequestContext:
 
     def warn(self, text: str) -> None:
         """Have the client show a warning."""
-        if text not in self.warnings:
-            self.warnings.append(text)
+        self.warnings.add(text)
 
 
 def write_options(query: Mapping[str, str], user_agent: str, kind_name: str, *, applies: bool = False) -> WriteOptions:

@@ -7,14 +7,14 @@ Texts that cannot be understood raise `BadRequest` with apimachinery's words.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NoReturn
 
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.whole_numbers import whole_number
 from kvedge.standalone.apiserver import name_rules
-from kvedge.standalone.apiserver.api_errors import BadRequest, FieldError, FieldErrorType
+from kvedge.standalone.apiserver.api_errors import BadRequest, FieldError, FieldErrorType, first_errors
 
 _ONE_VALUE: Final = frozenset({"=", "==", "!=", ">", "<"})
 _BINARY: Final = "in, notin, =, ==, !=, >, <"
@@ -119,22 +119,17 @@ def label_selector_of(document: JsonObject | None) -> LabelSelector:
 
 
 def check_label_selector(document: JsonObject | None, path: str) -> list[FieldError]:
-    """Everything wrong with a metav1.LabelSelector object that stands at `path`."""
-    if not document:
-        return []
-    errors = check_labels(document.get("matchLabels"), f"{path}.matchLabels")
-    for index, expression in enumerate(document.get("matchExpressions") or []):
-        errors += _check_expression(expression, f"{path}.matchExpressions[{index}]")
-    return errors
+    """What is wrong with a metav1.LabelSelector object that stands at `path`: the first errors."""
+    return first_errors(_selector_errors(document or {}, path))
 
 
-def check_labels(labels: Mapping[str, str] | None, path: str) -> list[FieldError]:
-    """Everything wrong with a map of labels that stands at `path`."""
-    errors = []
+def check_labels(labels: Mapping[str, str] | None, path: str) -> Iterator[FieldError]:
+    """What is wrong with a map of labels that stands at `path`."""
     for key, value in (labels or {}).items():
-        errors += [FieldError(FieldErrorType.INVALID, path, text, key) for text in name_rules.label_key(key)]
-        errors += [FieldError(FieldErrorType.INVALID, path, text, value) for text in name_rules.label_value(value)]
-    return errors
+        for text in name_rules.label_key(key):
+            yield FieldError(FieldErrorType.INVALID, path, text, key)
+        for text in name_rules.label_value(value):
+            yield FieldError(FieldErrorType.INVALID, path, text, value)
 
 
 def parse_field_selector(text: str) -> FieldSelector:
@@ -158,26 +153,30 @@ def _requirements_of(document: JsonObject) -> list[Requirement]:
     return found
 
 
-def _check_expression(expression: JsonObject, path: str) -> list[FieldError]:
+def _selector_errors(document: JsonObject, path: str) -> Iterator[FieldError]:
+    yield from check_labels(document.get("matchLabels"), f"{path}.matchLabels")
+    for index, expression in enumerate(document.get("matchExpressions") or []):
+        yield from _check_expression(expression, f"{path}.matchExpressions[{index}]")
+
+
+def _check_expression(expression: JsonObject, path: str) -> Iterator[FieldError]:
     operator, values = expression.get("operator", ""), expression.get("values") or []
-    errors = []
     if operator in {"In", "NotIn"}:
         if not values:
             text = "must be specified when `operator` is 'In' or 'NotIn'"
-            errors.append(FieldError(FieldErrorType.REQUIRED, f"{path}.values", text))
+            yield FieldError(FieldErrorType.REQUIRED, f"{path}.values", text)
     elif operator in {"Exists", "DoesNotExist"}:
         if values:
             text = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
-            errors.append(FieldError(FieldErrorType.FORBIDDEN, f"{path}.values", text))
+            yield FieldError(FieldErrorType.FORBIDDEN, f"{path}.values", text)
     else:
-        text = "not a valid selector operator"
-        errors.append(FieldError(FieldErrorType.INVALID, f"{path}.operator", text, operator))
+        yield FieldError(FieldErrorType.INVALID, f"{path}.operator", "not a valid selector operator", operator)
     key = expression.get("key", "")
-    errors += [FieldError(FieldErrorType.INVALID, f"{path}.key", text, key) for text in name_rules.label_key(key)]
+    for text in name_rules.label_key(key):
+        yield FieldError(FieldErrorType.INVALID, f"{path}.key", text, key)
     for index, value in enumerate(values):
-        complaints = name_rules.label_value(value)
-        errors += [FieldError(FieldErrorType.INVALID, f"{path}.values[{index}]", text, value) for text in complaints]
-    return errors
+        for text in name_rules.label_value(value):
+            yield FieldError(FieldErrorType.INVALID, f"{path}.values[{index}]", text, value)
 
 
 def _field_term(whole: str, part: str) -> FieldTerm:

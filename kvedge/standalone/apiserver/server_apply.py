@@ -20,6 +20,7 @@ from kvedge.standalone.apiserver.field_sets import FieldSet, Path
 from kvedge.standalone.apiserver.json_values import clone, compact, same
 from kvedge.standalone.apiserver.managed_fields import Entry, Manager
 from kvedge.standalone.apiserver.served_kinds import ServedKind
+from kvedge.standalone.apiserver.told import LONGEST_PATH, MOST_TOLD, cut
 
 LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 # Only kubectl may take over silently what it applied from the client side before.
@@ -192,16 +193,27 @@ def _with_entries(obj: JsonObject, entries: Iterable[Entry]) -> JsonObject:
 
 
 def _conflict_error(conflicts: list[tuple[Entry, FieldSet]]) -> ManagerConflict:
-    listed = [(entry.manager.shown(), path) for entry, fields in conflicts for path in sorted(fields)]
+    count = sum(len(fields) for _, fields in conflicts)
+    # Sorted whole, told in part: whoever applies again after the first fifty sees the next.
+    listed = [
+        (entry.manager.shown(), field_sets.shown(path))
+        for entry, fields in conflicts[:MOST_TOLD]
+        for path in sorted(fields)[:MOST_TOLD]
+    ][: MOST_TOLD + 1]
     causes = [
-        {"reason": "FieldManagerConflict", "message": f"conflict with {name}", "field": field_sets.shown(path)}
+        {"reason": "FieldManagerConflict", "message": f"conflict with {name}", "field": cut(path, LONGEST_PATH)}
         for name, path in listed
     ]
-    if len(listed) == 1:
+    if count == 1:
         name, path = listed[0]
-        return ManagerConflict(f"Apply failed with 1 conflict: conflict with {name}: {field_sets.shown(path)}", causes)
+        return ManagerConflict(f"Apply failed with 1 conflict: conflict with {name}: {path}", causes)
+    by_name: dict[str, list[str]] = {}
+    for name, path in listed:
+        by_name.setdefault(name, []).append(cut(path, LONGEST_PATH))
     lines = []
-    for name in sorted({name for name, _ in listed}):
+    for name in sorted(by_name):
         lines.append(f"conflicts with {name}:")
-        lines += [f"- {field_sets.shown(path)}" for other, path in listed if other == name]
-    return ManagerConflict(f"Apply failed with {len(listed)} conflicts: " + "\n".join(lines), causes)
+        lines += [f"- {path}" for path in by_name[name]]
+    if count > len(listed):
+        lines.append(f"and {count - len(listed)} more")
+    return ManagerConflict(f"Apply failed with {count} conflicts: " + "\n".join(lines), causes)

@@ -2,16 +2,20 @@
 
 Called by the server's PATCH. Pure; the inputs are not touched. Which lists are merged by which key comes from the
 schema (`builtin_schemas`): x-kubernetes-patch-merge-key and x-kubernetes-patch-strategy; a list without them is
-replaced.
+replaced. Lists are indexed by their keys: merging takes time for both lists, not for each pair of items.
 """
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Hashable
+from itertools import chain
 from typing import Any, Final, NoReturn, cast
 
 from kvedge.resources.codec import JsonObject, JsonValue
 from kvedge.standalone.apiserver.api_errors import BadRequest
-from kvedge.standalone.apiserver.json_values import clone, compact, same, type_word
+from kvedge.standalone.apiserver.json_values import clone, identity, type_word
+from kvedge.standalone.apiserver.told import LONGEST_VALUE, cut, shown
 
 _PATCH: Final = "$patch"
 _RETAIN: Final = "$retainKeys"
@@ -39,7 +43,7 @@ def _merged_map(original: JsonObject, patch: JsonObject, schema: JsonObject) -> 
     if directive == "delete":
         return {}
     if directive is not None:
-        _refuse(f"unknown patch type: {directive} in map: {compact(patch)}")
+        _refuse(f"unknown patch type: {cut(str(directive), LONGEST_VALUE)} in map: {shown(patch)}")
     merged = _retained(original, patch)
     for key in dict.fromkeys(_field_of(key) for key in patch if key != _RETAIN):
         _merge_field(merged, key, patch, _property(schema, key))
@@ -63,16 +67,17 @@ def _retained(original: JsonObject, patch: JsonObject) -> JsonObject:
     keys = patch[_RETAIN]
     if not isinstance(keys, list):
         _refuse("invalid patch format of retainKeys")
-    if any(value is not None and not key.startswith("$") and key not in keys for key, value in patch.items()):
+    retained = set(map(identity, keys))
+    if any(value is not None and not key.startswith("$") and key not in retained for key, value in patch.items()):
         _refuse("invalid patch format of retainKeys")
-    return {key: value for key, value in original.items() if key in keys}
+    return {key: value for key, value in original.items() if key in retained}
 
 
 def _merge_field(merged: JsonObject, key: str, patch: JsonObject, schema: JsonObject) -> None:
     """Take one field over, with the directives about it: deletions first, then the values, then their order."""
     if _DELETE + key in patch and isinstance(merged.get(key), list):
-        unwanted = _list_of(patch[_DELETE + key], "invalid patch format of primitive list")
-        merged[key] = [item for item in merged[key] if not any(same(item, other) for other in unwanted)]
+        unwanted = set(map(identity, _list_of(patch[_DELETE + key], "invalid patch format of primitive list")))
+        merged[key] = [item for item in merged[key] if identity(item) not in unwanted]
     if key in patch:
         if patch[key] is None:
             merged.pop(key, None)
@@ -106,11 +111,10 @@ def _order_for(key: str, patch: JsonObject, items: list[Any], merge_key: str) ->
     if _ORDER + key not in patch:
         return plain
     order = _list_of(patch[_ORDER + key], "invalid patch format of setElementOrder list")
-    places = [_place(item, order, merge_key) for item in plain]
-    if _NOWHERE in places or places != sorted(places):
-        _refuse(
-            f"The order in patch list:\n{compact(items)}\n doesn't match $setElementOrder list:\n{compact(order)}\n"
-        )
+    places = _Places(order, merge_key)
+    found = [places.of(item) for item in plain]
+    if _NOWHERE in found or found != sorted(found):
+        _refuse(f"The order in patch list:\n{shown(items)}\n doesn't match $setElementOrder list:\n{shown(order)}\n")
     return order
 
 
@@ -118,57 +122,90 @@ def _merged_list(original: list[Any], patch: list[Any], order: list[Any], schema
     merge_key = _merge_key(schema)
     if not merge_key:
         # A list of scalars: each value once.
-        united: list[Any] = []
-        for item in [*original, *patch]:
-            if not any(same(item, other) for other in united):
-                united.append(item)
-        return _ordered(united, order, original, "")
-    items = schema.get("items") or {}
-    kept = [] if any(_is_directive(item) == "replace" for item in patch) else list(original)
+        united: dict[Hashable, Any] = {}
+        for item in chain(original, patch):
+            united.setdefault(identity(item), item)
+        return _ordered(list(united.values()), order, original, "")
+    replaces = any(_is_directive(item) == "replace" for item in patch)
+    kept = _Items([] if replaces else original, merge_key)
     for item in patch:
         directive = _is_directive(item)
         if directive == "delete":
-            value = _key_of(item, merge_key)
-            kept = [other for other in kept if not same(_key_of(other, merge_key), value)]
+            kept.remove(_key_of(item, merge_key))
         elif directive not in {"", "replace"}:
-            _refuse(f"unknown patch type: {directive} in map: {compact(item)}")
+            _refuse(f"unknown patch type: {cut(directive, LONGEST_VALUE)} in map: {shown(item)}")
         elif not directive:
-            kept = _with_item(kept, item, merge_key, items)
-    return _ordered(kept, order, original, merge_key)
+            kept.merge(item, schema.get("items") or {})
+    return _ordered(kept.items(), order, original, merge_key)
 
 
-def _with_item(items: list[Any], item: JsonObject, merge_key: str, schema: JsonObject) -> list[Any]:
-    value = _key_of(item, merge_key)
-    for index, other in enumerate(items):
-        if isinstance(other, dict) and same(other.get(merge_key), value):
-            return [*items[:index], _merged_map(other, item, schema), *items[index + 1 :]]
-    return [*items, _without_directives(item)[0]]
+class _Items:
+    """The items of a list while a patch is merged in, found by their keys; of those with one key the first is meant."""
+
+    def __init__(self, items: list[Any], merge_key: str) -> None:
+        self._merge_key = merge_key
+        self._items: dict[int, Any] = dict(enumerate(items))
+        self._places: dict[Hashable, list[int]] = {}
+        for place, item in self._items.items():
+            self._places.setdefault(self._identity(item), []).append(place)
+        self._next = len(items)
+
+    def items(self) -> list[Any]:
+        """Those that are left, in their order."""
+        return list(self._items.values())
+
+    def remove(self, key: JsonValue) -> None:
+        """Take away all items of a key."""
+        for place in self._places.pop(identity(key), ()):
+            del self._items[place]
+
+    def merge(self, item: JsonObject, schema: JsonObject) -> None:
+        """Merge an item into the one that has its key, or add it."""
+        key = identity(_key_of(item, self._merge_key))
+        places = self._places.setdefault(key, [])
+        if places:
+            self._items[places[0]] = _merged_map(self._items[places[0]], item, schema)
+            return
+        places.append(self._next)
+        self._items[self._next] = _without_directives(item)[0]
+        self._next += 1
+
+    def _identity(self, item: Any) -> Hashable:
+        """The key of an item; what is no object has none that a patch could name."""
+        return identity(item.get(self._merge_key)) if isinstance(item, dict) else (None, identity(item))
 
 
 def _ordered(items: list[Any], order: list[Any], original: list[Any], merge_key: str) -> list[Any]:
     """Items that `order` names in its order; the others, which only the server has, where they were as far as
     possible.
     """
-    named = [item for item in items if _place(item, order, merge_key) != _NOWHERE]
-    named.sort(key=lambda item: _place(item, order, merge_key))
-    others = [item for item in items if _place(item, order, merge_key) == _NOWHERE]
-    others.sort(key=lambda item: _place(item, original, merge_key))
+    wanted, before = _Places(order, merge_key), _Places(original, merge_key)
+    named = sorted((item for item in items if wanted.of(item) != _NOWHERE), key=wanted.of)
+    others = deque(sorted((item for item in items if wanted.of(item) == _NOWHERE), key=before.of))
     placed: list[Any] = []
     for item in named:
-        where = _place(item, original, merge_key)
-        while others and where != _NOWHERE and _place(others[0], original, merge_key) < where:
-            placed.append(others.pop(0))
+        where = before.of(item)
+        while others and where != _NOWHERE and before.of(others[0]) < where:
+            placed.append(others.popleft())
         placed.append(item)
-    return placed + others
+    return [*placed, *others]
 
 
-def _place(item: Any, items: list[Any], merge_key: str) -> int:
-    wanted = item.get(merge_key) if merge_key and isinstance(item, dict) else item
-    for index, other in enumerate(items):
-        found = other.get(merge_key) if merge_key and isinstance(other, dict) else other
-        if same(wanted, found):
-            return index
-    return _NOWHERE
+class _Places:
+    """Where items stand in a list, by their keys where it has some: the first place of each."""
+
+    def __init__(self, items: list[Any], merge_key: str) -> None:
+        self._merge_key = merge_key
+        self._places: dict[Hashable, int] = {}
+        for place, item in enumerate(items):
+            self._places.setdefault(self._identity(item), place)
+
+    def of(self, item: Any) -> int:
+        """The place of the item with this one's key, or _NOWHERE."""
+        return self._places.get(self._identity(item), _NOWHERE)
+
+    def _identity(self, item: Any) -> Hashable:
+        return identity(item.get(self._merge_key) if self._merge_key and isinstance(item, dict) else item)
 
 
 def _without_directives(value: JsonValue) -> tuple[JsonValue, bool]:
@@ -202,7 +239,7 @@ def _merge_key(schema: JsonObject) -> str:
 
 def _key_of(item: Any, merge_key: str) -> JsonValue:
     if not isinstance(item, dict) or merge_key not in item:
-        _refuse(f"map: {compact(item)} does not contain declared merge key: {merge_key}")
+        _refuse(f"map: {shown(item)} does not contain declared merge key: {merge_key}")
     return item[merge_key]
 
 

@@ -9,24 +9,31 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import chain
 from typing import Any
 
 from kvedge.resources.codec import JsonObject, JsonValue
-from kvedge.standalone.apiserver.api_errors import FieldError, FieldErrorType
+from kvedge.standalone.apiserver.api_errors import FieldError, FieldErrorType, first_errors
 from kvedge.standalone.apiserver.json_values import clone, compact
 from kvedge.standalone.apiserver.metadata_rules import check_embedded_object
 from kvedge.standalone.apiserver.schema_constraints import constraint_errors, type_error
 from kvedge.standalone.apiserver.string_formats import compiled_pattern
+from kvedge.standalone.apiserver.told import child, keyed, note
 
 _META_FIELDS = frozenset({"apiVersion", "kind", "metadata"})
 
 
 def validate(schema: JsonObject, value: JsonValue, path: str = "") -> list[FieldError]:
-    """Every error of a value that stands at `path`: of the schema, of embedded objects, of maps and sets in lists."""
-    errors = list(_schema_errors(schema, value, path))
-    errors += _embedded_errors(schema, value, path)
-    errors += _list_type_errors(schema, value, path)
-    return errors
+    """The first errors of a value that stands at `path`: of the schema, of embedded objects, of maps and sets in
+    lists.
+    """
+    return first_errors(
+        chain(
+            _schema_errors(schema, value, path),
+            _embedded_errors(schema, value, path),
+            _list_type_errors(schema, value, path),
+        )
+    )
 
 
 def apply_defaults(schema: JsonObject, value: JsonValue) -> JsonValue:
@@ -71,19 +78,19 @@ def _member_errors(schema: JsonObject, value: JsonObject, path: str) -> Iterator
     additional = schema.get("additionalProperties")
     for key, item in value.items():
         if key in properties:
-            yield from _schema_errors(properties[key], item, _child(path, key))
+            yield from _schema_errors(properties[key], item, child(path, key))
             continue
         matched = [found for pattern, found in patterns.items() if re.search(compiled_pattern(pattern), key)]
         for found in matched:
-            yield from _schema_errors(found, item, _child(path, key))
+            yield from _schema_errors(found, item, child(path, key))
         if not matched and isinstance(additional, dict):
-            yield from _schema_errors(additional, item, _child(path, key))
+            yield from _schema_errors(additional, item, child(path, key))
         elif not matched and additional is False:
-            text = f"{_child(path, key)} in body is a forbidden property"
+            text = f"{child(path, key)} in body is a forbidden property"
             yield FieldError(FieldErrorType.INVALID, path, text, key)
     for key in schema.get("required") or []:
         if key not in value:
-            yield FieldError(FieldErrorType.REQUIRED, _child(path, key))
+            yield FieldError(FieldErrorType.REQUIRED, child(path, key))
 
 
 def _combination_errors(schema: JsonObject, value: JsonValue, path: str) -> Iterator[FieldError]:
@@ -113,60 +120,55 @@ def _combination_errors(schema: JsonObject, value: JsonValue, path: str) -> Iter
 
 
 def _failures(schemas: list[JsonObject], value: JsonValue, path: str) -> list[list[FieldError]]:
-    return [list(_schema_errors(schema, value, path)) for schema in schemas]
+    return [first_errors(_schema_errors(schema, value, path)) for schema in schemas]
 
 
 def _combined(path: str, text: str) -> FieldError:
     return FieldError(FieldErrorType.INVALID, path, f'"{path}" {text}', "")
 
 
-def _embedded_errors(schema: JsonObject, value: JsonValue, path: str) -> list[FieldError]:
-    errors: list[FieldError] = []
+def _embedded_errors(schema: JsonObject, value: JsonValue, path: str) -> Iterator[FieldError]:
     if isinstance(value, dict):
         if schema.get("x-kubernetes-embedded-resource"):
-            errors += check_embedded_object(value, path)
+            yield from check_embedded_object(value, path)
         for key, item, inner, _ in _members(schema, value):
-            errors += _embedded_errors(inner, item, _child(path, key))
+            yield from _embedded_errors(inner, item, child(path, key))
     elif isinstance(value, list) and isinstance(schema.get("items"), dict):
         for index, item in enumerate(value):
-            errors += _embedded_errors(schema["items"], item, f"{path}[{index}]")
-    return errors
+            yield from _embedded_errors(schema["items"], item, f"{path}[{index}]")
 
 
-def _list_type_errors(schema: JsonObject, value: JsonValue, path: str) -> list[FieldError]:
-    errors: list[FieldError] = []
+def _list_type_errors(schema: JsonObject, value: JsonValue, path: str) -> Iterator[FieldError]:
     if isinstance(value, dict):
         for key, item, inner, additional in _members(schema, value):
-            errors += _list_type_errors(inner, item, f"{path}[{key}]" if additional else _child(path, key))
+            yield from _list_type_errors(inner, item, keyed(path, key) if additional else child(path, key))
     elif isinstance(value, list):
         if schema.get("x-kubernetes-list-type") == "set":
-            errors += _duplicates(value, path)
+            yield from _duplicates(value, path)
         elif schema.get("x-kubernetes-list-type") == "map":
-            errors += _map_errors(schema.get("x-kubernetes-list-map-keys") or [], value, path)
+            yield from _map_errors(schema.get("x-kubernetes-list-map-keys") or [], value, path)
         if isinstance(schema.get("items"), dict):
             for index, item in enumerate(value):
-                errors += _list_type_errors(schema["items"], item, f"{path}[{index}]")
-    return errors
+                yield from _list_type_errors(schema["items"], item, f"{path}[{index}]")
 
 
-def _map_errors(keys: list[str], value: list[Any], path: str) -> list[FieldError]:
+def _map_errors(keys: list[str], value: list[Any], path: str) -> Iterator[FieldError]:
     text = "must be an object for an array of list-type map"
     for index, item in enumerate(value):
         if item is not None and not isinstance(item, dict):
-            return [FieldError(FieldErrorType.INVALID, f"{path}[{index}]", text, item)]
-    return _duplicates([{key: item[key] for key in keys if item and key in item} for item in value], path)
+            yield FieldError(FieldErrorType.INVALID, f"{path}[{index}]", text, item)
+            return
+    yield from _duplicates([{key: item[key] for key in keys if item and key in item} for item in value], path)
 
 
-def _duplicates(items: list[Any], path: str) -> list[FieldError]:
+def _duplicates(items: list[Any], path: str) -> Iterator[FieldError]:
     """An error for the second appearance of each item; a third one says nothing new."""
     seen: dict[str, int] = {}
-    errors = []
     for index, item in enumerate(items):
         text = compact(item)
         seen[text] = seen.get(text, 0) + 1
         if seen[text] == 2:
-            errors.append(FieldError(FieldErrorType.DUPLICATE, f"{path}[{index}]", "", item))
-    return errors
+            yield FieldError(FieldErrorType.DUPLICATE, f"{path}[{index}]", "", item)
 
 
 def _members(schema: JsonObject, value: JsonObject) -> Iterator[tuple[str, JsonValue, JsonObject, bool]]:
@@ -213,7 +215,7 @@ def _pruned(schema: JsonObject | None, value: JsonValue, path: str, unknown: lis
     properties, additional = known.get("properties") or {}, known.get("additionalProperties")
     kept: JsonObject = {}
     for key, item in value.items():
-        where = _child(path, key)
+        where = child(path, key)
         if key in _META_FIELDS and known.get("x-kubernetes-embedded-resource"):
             kept[key] = clone(item)
         elif key in properties:
@@ -223,9 +225,5 @@ def _pruned(schema: JsonObject | None, value: JsonValue, path: str, unknown: lis
         elif additional is True or known.get("x-kubernetes-preserve-unknown-fields"):
             kept[key] = clone(item)
         else:
-            unknown.append(where)
+            note(unknown, where)
     return kept
-
-
-def _child(path: str, key: str) -> str:
-    return f"{path}.{key}" if path else key

@@ -203,7 +203,7 @@ def _member_schema(schema: JsonObject, name: str) -> JsonObject:
 
 def _merged_order(live: list[str], applied: list[str]) -> list[str]:
     """The applied order; items that only the live list has stay before the items that they stood before."""
-    wanted, at = set(applied), 0
+    wanted, places, at = set(applied), {element: place for place, element in enumerate(live)}, 0
     order: list[str] = []
 
     def take_live(until: int | None) -> None:
@@ -215,10 +215,11 @@ def _merged_order(live: list[str], applied: list[str]) -> list[str]:
             at += 1
 
     for element in applied:
-        take_live(live.index(element) if element in live else None)
+        place = places.get(element)
+        take_live(place)
         order.append(element)
-        if element in live:
-            at = max(at, live.index(element) + 1)
+        if place is not None:
+            at = max(at, place + 1)
     take_live(len(live))
     return order
 
@@ -249,4 +250,11 @@ def _without(value: Any, schema: JsonObject, path: Path, removal: _Removal) -> A
 
 
 def _prefixes(paths: FieldSet) -> frozenset[Path]:
-    return frozenset(path[:length] for path in paths for length in range(len(path)))
+    found: set[Path] = set()
+    for path in paths:
+        # From the longest on: where one is known, so are all that are shorter.
+        for length in range(len(path) - 1, -1, -1):
+            if path[:length] in found:
+                break
+            found.add(path[:length])
+    return frozenset(found)

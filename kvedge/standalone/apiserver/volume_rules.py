@@ -34,21 +34,19 @@ _NEEDED: Final = {
 }
 
 
-def check_volumes(volumes: list[JsonObject], path: str) -> list[FieldError]:
-    """Everything wrong with a Pod's volumes."""
-    errors: list[FieldError] = []
+def check_volumes(volumes: list[JsonObject], path: str) -> Iterator[FieldError]:
+    """What is wrong with a Pod's volumes."""
     seen: set[str] = set()
     for index, volume in enumerate(volumes):
         where, name = f"{path}[{index}]", volume.get("name")
         if not name:
-            errors.append(required(f"{where}.name"))
+            yield required(f"{where}.name")
         else:
-            errors += invalids(f"{where}.name", name, name_rules.dns_label(name))
+            yield from invalids(f"{where}.name", name, name_rules.dns_label(name))
             if name in seen:
-                errors.append(duplicate(f"{where}.name", name))
+                yield duplicate(f"{where}.name", name)
             seen.add(name)
-        errors += _check_source(volume, where)
-    return errors
+        yield from _check_source(volume, where)
 
 
 def _check_source(volume: JsonObject, path: str) -> Iterator[FieldError]:
