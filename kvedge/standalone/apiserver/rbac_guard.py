@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from kvedge.resources.codec import JsonObject
-from kvedge.resources.policy_rules import EVERYTHING, RBAC_GROUP, PolicyRule, policy_rules, uncovered
+from kvedge.resources.policy_rules import EVERYTHING, RBAC_GROUP, PolicyRule, TooManyRules, policy_rules, uncovered
 from kvedge.standalone.apiserver.api_errors import Forbidden, NotFound
 from kvedge.standalone.apiserver.authorizer_rules import Authorizer
 from kvedge.standalone.apiserver.json_values import same
@@ -81,7 +81,14 @@ class RbacGuard:
 
     def _check_held(self, context: RequestContext, name: str, rules: Iterable[PolicyRule]) -> None:
         caller = context.caller
-        missing = uncovered(self._authorizer.rules_of(caller, context.namespace), rules)
+        try:
+            missing = uncovered(self._authorizer.rules_of(caller, context.namespace), rules)
+        except TooManyRules as error:
+            why = (
+                "these rules stand for more rights than can be compared with those that you hold;"
+                " write several roles, or let somebody write it who has the verb escalate"
+            )
+            raise Forbidden(target_of(context.kind, name), why) from error
         if missing:
             groups = " ".join(f'"{group}"' for group in caller.groups)
             lines = "\n".join(dict.fromkeys(map(_spelled, missing)))
