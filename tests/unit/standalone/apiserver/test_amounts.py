@@ -31,7 +31,8 @@ from kvedge.standalone.apiserver.amounts import Amount, amount_of, amounts_of, l
         ("1e3", "1k"),
         ("100n", "100n"),
         ("0.1n", "1n"),
-        ("2048E", "2048E"),
+        ("8E", "8E"),
+        ("2048E", "9223372036854775807"),
     ],
 )
 def test_an_amount_is_written_as_short_as_can_be_without_loss(written: str | int, shown: str) -> None:
