@@ -42,7 +42,7 @@ def attach(session: Session, vmi: str, wait_seconds: float) -> None:
 
 async def _attach(session: Session, vmi: str, deadline: float) -> None:
     async with StreamClient(session) as client:
-        socket = await _connect(client, vmi, deadline)
+        socket = await _connect(session, client, vmi, deadline)
         click.echo(f"Successfully connected to {vmi} console. Press Ctrl+] or Ctrl+5 to exit console.\r", err=True)
         with _raw_terminal():
             ended = await _pump(socket)
@@ -50,7 +50,9 @@ async def _attach(session: Session, vmi: str, deadline: float) -> None:
         click.echo(f"\r\n{ended}\r", err=True)
 
 
-async def _connect(client: StreamClient, vmi: str, deadline: float) -> aiohttp.ClientWebSocketResponse:
+async def _connect(
+    session: Session, client: StreamClient, vmi: str, deadline: float
+) -> aiohttp.ClientWebSocketResponse:
     while True:
         try:
             return await client.open(VMI, vmi, "console", heartbeat=_HEARTBEAT_SECONDS)
@@ -58,8 +60,14 @@ async def _connect(client: StreamClient, vmi: str, deadline: float) -> aiohttp.C
             if refused.status != _NOT_RUNNING:
                 raise client.explained(refused, VMI, vmi) from refused
             if time.monotonic() > deadline:
-                raise Refused(f"timed out: {refused.message}", Exit.TIMED_OUT) from refused
+                raise Refused(f"timed out: {refused.message}{_warnings(session, vmi)}", Exit.TIMED_OUT) from refused
         await asyncio.sleep(_RETRY_SECONDS)
+
+
+def _warnings(session: Session, vmi: str) -> str:
+    from kvedge.cli.vm_warnings import newest_warnings
+
+    return newest_warnings(session.client, session.namespace, vmi)
 
 
 async def _pump(socket: aiohttp.ClientWebSocketResponse) -> str:

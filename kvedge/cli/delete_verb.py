@@ -19,6 +19,7 @@ from kvedge.cli.progress import Progress
 from kvedge.cli.session import Session, checked_name, open_session, session_options
 from kvedge.cli.verb_command import kind_argument, object_argument
 from kvedge.kube.errors import NotFound
+from kvedge.resources.codec import JsonObject
 from kvedge.resources.kinds import Kind
 
 _LOOK_SECONDS: Final = 0.2
@@ -113,6 +114,17 @@ def _wait_gone(session: Session, path: str, name: str, uid: str, deadline: float
                 return
             held = ", ".join(present["metadata"].get("finalizers") or ()) or "nobody"
             if time.monotonic() > deadline:
-                raise Refused(f"timed out waiting for {name} to go: held by {held}", Exit.TIMED_OUT)
+                told = f"timed out waiting for {name} to go: held by {held}"
+                raise Refused(f"{told}{_warnings(session, present)}", Exit.TIMED_OUT)
             progress.show(f"{name}: held by {held}")
             time.sleep(_LOOK_SECONDS)
+
+
+def _warnings(session: Session, present: JsonObject) -> str:
+    """The newest ones about a VM or VMI that stays."""
+    from kvedge.cli.vm_warnings import newest_warnings
+
+    if present.get("kind") not in ("VirtualMachine", "VirtualMachineInstance"):
+        return ""
+    metadata = present["metadata"]
+    return newest_warnings(session.client, metadata["namespace"], metadata["name"])

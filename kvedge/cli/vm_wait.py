@@ -94,17 +94,22 @@ class VmWait:
         self._session = session
         self._name = name
         self._timeout = timeout
+        # The runs that were seen while waiting: what their events say is the reason when it fails.
+        self._runs: set[str] = set()
         self._before = self._look()
 
     def until_running(self, *, paused: bool = False, anew: bool = False) -> str:
         """Until it runs; `anew` when the run that there was does not count.
 
         Raises:
-            Refused: TIMED_OUT with what it is instead, or FAILED when its guest ended.
+            Refused: TIMED_OUT with what it is instead, or FAILED when its guest ended; both with the newest warnings.
         """
         # A run that had ended already is not the one that is waited for.
         has_ended = self._before.vmi is not None and self._before.vmi.status.phase in FINAL_PHASES
         before = self._before.run if anew or has_ended else ""
+        if anew:
+            # The run that is to end first may be the one that hangs.
+            self._runs.add(before)
         seen = self._until(lambda seen: is_running(seen, before, paused=paused), before, "run")
         assert seen.vmi is not None
         addresses = [item.ip_address for item in seen.vmi.status.interfaces if item.ip_address]
@@ -116,6 +121,7 @@ class VmWait:
         Raises:
             Refused: TIMED_OUT with what it is instead.
         """
+        self._runs.add(self._before.run)
         self._until(lambda seen: is_stopped(seen, self._before.run), None, "stop")
         return f"VM {self._name} is stopped"
 
@@ -128,19 +134,26 @@ class VmWait:
                 # A server that restarts is waited for as well.
                 with contextlib.suppress(Unavailable):
                     seen = self._look()
+                    if seen.run and seen.run != over_after:
+                        self._runs.add(seen.run)
                 if is_so(seen):
                     return seen
                 if over_after is not None and is_over(seen, over_after):
-                    raise Refused(f"the guest of VM {self._name} ended: {summary(seen)}")
+                    raise Refused(f"the guest of VM {self._name} ended: {summary(seen)}{self._warnings()}")
                 progress.show(f"{self._name}: {summary(seen)}")
                 if time.monotonic() > deadline:
                     raise Refused(
                         f"timed out after {self._timeout:g} s waiting for VM {self._name} to {what}: "
-                        f"{summary(seen)}; `kvedge describe vmi {self._name}` tells more",
+                        f"{summary(seen)}; `kvedge describe vmi {self._name}` tells more{self._warnings()}",
                         Exit.TIMED_OUT,
                     )
                 time.sleep(min(pause, max(0.0, deadline - time.monotonic())))
                 pause = min(_LONGEST_LOOK, pause * 1.5)
+
+    def _warnings(self) -> str:
+        from kvedge.cli.vm_warnings import newest_warnings
+
+        return newest_warnings(self._session.client, self._session.namespace, self._name, self._runs)
 
     def _look(self) -> Seen:
         client, namespace = self._session.client, self._session.namespace
