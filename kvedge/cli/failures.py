@@ -13,6 +13,9 @@ from kvedge.cli.exits import Exit, Refused
 
 def explained(error: Exception) -> Refused:
     """What to print and to exit with."""
+    if isinstance(error, ImportError):
+        # First: what is imported below may be just what cannot be.
+        return _not_loaded(error)
     from msgspec import DecodeError
 
     from kvedge.kube.connection_settings import KubeconfigError
@@ -33,8 +36,6 @@ def explained(error: Exception) -> Refused:
         return Refused(f"{where}{error.strerror or error}", Exit.FAILED)
     if os.environ.get("KVEDGE_TRACEBACK"):
         traceback.print_exception(error)
-    if isinstance(error, ImportError):
-        return _not_loaded(error)
     # A document without what the API has in it fails where it is read, and so does a fault of ours.
     return Refused(
         f"unexpected answer of the server, or a fault of kvedge ({type(error).__name__}: {error}); "
@@ -46,6 +47,12 @@ def _not_loaded(error: ImportError) -> Refused:
     """A part of the program, or a library of the host that it is linked with."""
     from kvedge.runtime.program import is_frozen
 
+    if os.environ.get("KVEDGE_TRACEBACK"):
+        traceback.print_exception(error)
+    if error.path and os.path.exists(error.path) and os.statvfs(error.path).f_flag & os.ST_NOEXEC:
+        # Python's own files can be read from there, libraries cannot be run.
+        remedy = "move the program to another place, such as /opt, or mount that file system without noexec"
+        return Refused(f"{error.path} is on a file system that is mounted noexec; {remedy}", Exit.HOST)
     # The dynamic linker has nothing but words.
     name, _, rest = str(error).partition(": ")
     if ".so" in name and "No such file" in rest:

@@ -74,11 +74,22 @@ def _need_root(role: str) -> None:
         raise Refused(f"kvedge {role} needs root: it makes namespaces, links and device nodes", Exit.HOST)
 
 
+def _need_reach() -> None:
+    """A program that launchers cannot run is told now, instead of by an event of each VM."""
+    from kvedge.appliance.program_reach import find_unreachable
+    from kvedge.runtime.program import program_command, program_directories, program_trees
+
+    found = find_unreachable(program_command()[0], program_directories(), program_trees())
+    if found is not None:
+        raise Refused(str(found), Exit.HOST)
+
+
 @click.command()
 @_options([*_COMMON, *_BOX, *_EMULATION])
 def standalone(config: Path | None, **values: Any) -> None:
     """Run a whole node without Kubernetes: API, node agent, controller, api and handler in one process."""
     _need_root("standalone")
+    _need_reach()
     settings = _settings(config, values)
     from kvedge.appliance.unpacked_trees import OldVersions
     from kvedge.cli.box_settings import operators_settings, refuse_kubelet_dir
@@ -124,6 +135,7 @@ def api(config: Path | None, **values: Any) -> None:
 def handler(config: Path | None, **values: Any) -> None:
     """Run the handler of this node for a cluster."""
     _need_root("handler")
+    _need_reach()
     settings = _settings(config, values)
     from kvedge.cli.role_services import handler_services
 
@@ -146,6 +158,7 @@ def handler(config: Path | None, **values: Any) -> None:
 def node(config: Path | None, **values: Any) -> None:
     """Run controller, api and handler in one process, for a cluster."""
     _need_root("node")
+    _need_reach()
     settings = _settings(config, values)
     from kvedge.cli.role_services import node_services
 

@@ -53,6 +53,16 @@ def program_directories() -> list[str]:
     return [str(path) for path in kept]
 
 
+def program_trees() -> list[str]:
+    """Directories with files that the program reads: the package and its libraries, or the unpacked executable."""
+    if is_frozen():
+        return [str(Path(sys.executable).parent)]
+    libraries = {sysconfig.get_path(name) for name in ("purelib", "platlib", "stdlib")}
+    # What the distribution has below /usr is readable for everybody.
+    own = sorted(path for path in libraries if not Path(path).is_relative_to("/usr"))
+    return [str(Path(kvedge.__file__).resolve().parent), *own]
+
+
 def program_file() -> Path | None:
     """The one file that the user started, of which this program is the unpacked tree; None from a checkout, and in a
     launcher Pod, which starts the tree's own program.

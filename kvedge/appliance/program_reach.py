@@ -1,0 +1,143 @@
+"""Whether user 107, as whom launchers run, can run this program: asked before there is a VM.
+
+Called by `kvedge standalone`, `kvedge node` and `kvedge handler` when they start. A launcher sees /usr and the
+program's own directories, at the places that they have on the host. Homes that are closed above those do not matter;
+what lies in them must be readable. Reads the file system.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import shlex
+import stat
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from kvedge.resources.names import LAUNCHER_GID, LAUNCHER_UID
+
+# A launcher has its own there: nothing of the host's can be mounted below them.
+_OWN_IN_A_LAUNCHER: Final = ("/proc", "/sys")
+_SHARED: Final = "/usr"
+# Links into it, in the launcher's image.
+_MERGED: Final = ("bin", "lib", "lib64", "sbin")
+_MOST_LINKS: Final = 40
+_READ: Final = 4
+_ENTER: Final = 1
+_ACL: Final = "system.posix_acl_access"
+_ELSEWHERE: Final = "move the checkout to another place, such as /opt"
+
+
+@dataclass(frozen=True, slots=True)
+class Unreachable:
+    """What a launcher cannot use of the program, and what to do about it."""
+
+    path: str
+    reason: str
+    remedy: str
+
+    def __str__(self) -> str:
+        return f"no VM could start: launchers run as user {LAUNCHER_UID}, and {self.path} {self.reason}; {self.remedy}"
+
+
+def find_unreachable(executable: str, directories: Sequence[str], trees: Sequence[str]) -> Unreachable | None:
+    """The first thing that stands in the way, or None.
+
+    Args:
+        executable: what a launcher starts.
+        directories: what it sees of the host beside /usr.
+        trees: directories with files that it reads; the entries of each are looked at, and all that is in a package.
+
+    Raises:
+        OSError: when something of it is not there.
+    """
+    for directory in directories:
+        if any(_is_below(directory, own) for own in _OWN_IN_A_LAUNCHER):
+            return Unreachable(directory, "is below a directory that every launcher has of its own", _ELSEWHERE)
+    view = _View([*directories, _SHARED])
+    paths = itertools.chain([executable], *map(_entries, trees))
+    return next((found for path in paths if (found := view.obstacle(path)) is not None), None)
+
+
+class _View:
+    """The host as a launcher sees it."""
+
+    def __init__(self, roots: Sequence[str]) -> None:
+        # The longest first: one may lie within another.
+        self._roots = sorted(roots, key=len, reverse=True)
+        self._passed: set[str] = set()
+
+    def obstacle(self, path: str, links: int = 0) -> Unreachable | None:
+        """What keeps the launcher from reading this file or directory."""
+        if path.split("/")[1] in _MERGED:
+            path = f"{_SHARED}{path}"
+        root = next((root for root in self._roots if _is_below(path, root)), None)
+        if root is None:
+            where = f"is not below {', '.join(sorted(self._roots))}, which is all that they see of this host"
+            return Unreachable(path, where, "make the virtual environment anew with /usr/bin/python3")
+        walked = root
+        if (found := self._closed(root, root)) is not None:
+            return found
+        for part in path[len(root) :].split("/"):
+            walked = f"{walked.rstrip('/')}/{part}" if part else walked
+            if os.path.islink(walked):
+                if links == _MOST_LINKS:
+                    return Unreachable(path, "is a link that leads nowhere", _ELSEWHERE)
+                rest = path[len(walked) :]
+                target = os.path.normpath(os.path.join(os.path.dirname(walked), os.readlink(walked)))
+                return self.obstacle(target + rest, links + 1)
+            if (found := self._closed(walked, root)) is not None:
+                return found
+        return None
+
+    def _closed(self, path: str, root: str) -> Unreachable | None:
+        if path in self._passed:
+            return None
+        self._passed.add(path)
+        facts = os.stat(path)
+        wanted = _READ | _ENTER if stat.S_ISDIR(facts.st_mode) else _READ
+        if _allowed(facts) & wanted == wanted or _has_list(path):
+            return None
+        remedy = f"run `chmod -R go+rX {shlex.quote(root)}`" if root != _SHARED else _ELSEWHERE
+        return Unreachable(path, f"has mode {stat.S_IMODE(facts.st_mode):04o}", remedy)
+
+
+def _allowed(facts: os.stat_result) -> int:
+    """What the mode grants to the launcher's user."""
+    if facts.st_uid == LAUNCHER_UID:
+        return facts.st_mode >> 6 & 7
+    return (facts.st_mode >> 3 if facts.st_gid == LAUNCHER_GID else facts.st_mode) & 7
+
+
+def _has_list(path: str) -> bool:
+    """Whether an access control list says more than the mode does; the kernel alone judges by those."""
+    try:
+        return bool(os.getxattr(path, _ACL))
+    except OSError:
+        return False
+
+
+def _is_below(path: str, parent: str) -> bool:
+    return path == parent or path.startswith(f"{parent.rstrip('/')}/")
+
+
+def _entries(tree: str) -> Iterator[str]:
+    """A directory and what it has; everything below it when it is a package itself, as ours is."""
+    yield tree
+    is_package = os.path.exists(os.path.join(tree, "__init__.py"))
+    with os.scandir(tree) as entries:
+        found = sorted(entries, key=lambda entry: entry.name)
+    for entry in found:
+        # Python goes on without compiled files that it cannot read; what a link leads to is no part of the tree.
+        if entry.name == "__pycache__" or entry.is_symlink():
+            continue
+        yield entry.path
+        if is_package and entry.is_dir(follow_symlinks=False):
+            yield from _below(entry.path)
+
+
+def _below(directory: str) -> Iterator[str]:
+    for at, directories, files in os.walk(directory):
+        directories[:] = [name for name in directories if name != "__pycache__"]
+        yield from (os.path.join(at, name) for name in (*directories, *files))
