@@ -28,7 +28,7 @@ from kvedge.appliance.host_facts import DeviceState, DiskFacts, HostFacts, KvmFa
 from kvedge.handler.kvm_check import check_kvm
 
 _DEVICES: Final = ("/dev/kvm", "/dev/net/tun", "/dev/vhost-net")
-_MODULES: Final = ("tun", "bridge", "veth", "nf_tables", "vhost_net", "loop")
+_MODULES: Final = ("tun", "bridge", "veth", "nf_tables", "nft_connlimit", "vhost_net", "loop")
 _LIMITS: Final = ("fs/inotify/max_user_instances", "fs/inotify/max_user_watches", "fs/file-max", "kernel/pid_max")
 _COMMANDS: Final = ("qemu-img", "modprobe")
 _EMULATORS: Final = {"x86_64": "qemu-system-x86_64", "aarch64": "qemu-system-aarch64"}
@@ -139,6 +139,7 @@ def _is_used(module: str) -> bool:
         "loop": "/sys/block/loop0",
     }
     config = {"veth": "CONFIG_VETH=y", "bridge": "CONFIG_BRIDGE=y", "nf_tables": "CONFIG_NF_TABLES=y"}
+    config["nft_connlimit"] = "CONFIG_NFT_CONNLIMIT=y"
     if module in evidence and Path(evidence[module]).exists():
         return True
     return module in config and config[module] in _kernel_config()

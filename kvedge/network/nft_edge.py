@@ -100,7 +100,13 @@ def is_whole(table: Table) -> bool:
 def replace_table(table: Table, elements: Mapping[str, Iterable[bytes]]) -> None:
     """Makes the table be as given, with these keys in its sets, in one transaction: no moment is without rules."""
     renewed = [_new_table(table), _delete_table(table), _new_table(table)]
-    _commit(table.family, table.name, [*renewed, *_contents(table, elements)])
+    try:
+        _commit(table.family, table.name, [*renewed, *_contents(table, elements)])
+    except NetworkError as error:
+        # All that the rules refer to is in the table itself: what is missing is a part of the kernel.
+        if error.errno == errno.ENOENT:
+            raise _not_supported("cannot change nftables table", table.name, errno.ENOENT) from error
+        raise
 
 
 def ensure_table(table: Table) -> None:
@@ -278,5 +284,11 @@ def _dump(kind: Any, number: int, family: Family, only: Mapping[str, Any] | None
 def _refused(doing: str, subject: str, code: int) -> NetworkError:
     if code not in NOT_SUPPORTED:
         return NetworkError(doing, subject=subject, errno=code)
-    remedy = "this kernel needs CONFIG_NF_TABLES with its families ip and bridge, and masquerading"
+    return _not_supported(doing, subject, code)
+
+
+def _not_supported(doing: str, subject: str, code: int) -> NotSupportedError:
+    remedy = (
+        "this kernel needs CONFIG_NF_TABLES with its families ip and bridge, masquerading, NFT_CT and NFT_CONNLIMIT"
+    )
     return NotSupportedError(doing, subject=subject, errno=code, remedy=remedy)

@@ -96,6 +96,7 @@ _CT_STATE = 0
 _NEW = struct.pack("=I", 1 << 3)
 _ADD, _UPDATE = 0, 1
 _META_PROTOCOL, _META_IIFNAME, _META_OIFNAME, _META_L4PROTO = 1, 6, 7, 16
+_META_IIFKIND, _META_OIFKIND = 26, 27
 _EQUAL, _DIFFERENT = 0, 1
 _REGISTER: Final = 1
 # Four-byte registers, for keys of several fields.
@@ -221,6 +222,21 @@ def iifname_not_in(known_as: str) -> Rule:
 def oifname_not_in(known_as: str) -> Rule:
     """Goes out by a link that is not in that set."""
     return _meta(_META_OIFNAME), _lookup(known_as, _REGISTER, inverted=True)
+
+
+def iifs_kind_is_not(kind: str) -> Rule:
+    """Came in by a link of another kind."""
+    return _meta(_META_IIFKIND), _compare(_name(kind), _DIFFERENT)
+
+
+def oifs_kind_is_not(kind: str) -> Rule:
+    """Goes out by a link of another kind."""
+    return _meta(_META_OIFKIND), _compare(_name(kind), _DIFFERENT)
+
+
+def iifname_oifname_in(known_as: str) -> Rule:
+    """The link by which it came in and the one by which it goes out are a key of that set."""
+    return _port_key(_meta(_META_OIFNAME, _AFTER_NAME), known_as, inverted=False)
 
 
 def _udp_port(offset: int, first: int, last: int) -> Rule:

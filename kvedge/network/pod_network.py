@@ -10,7 +10,7 @@ from __future__ import annotations
 import errno
 import logging
 import threading
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -18,6 +18,8 @@ from kvedge.network.address_plan import gateway_address
 from kvedge.network.apply_step import apply_step
 from kvedge.network.binding_state import GUARD_PREFIX
 from kvedge.network.errors import NetworkError, NotSupportedError
+from kvedge.network.forward_rules import FENCE
+from kvedge.network.forwarding_plan import IP_FORWARD, NodeSeen, ip_forward_before, plan_forwarding_back
 from kvedge.network.links import Links
 from kvedge.network.netns import (
     create_netns,
@@ -31,25 +33,20 @@ from kvedge.network.netns import (
 from kvedge.network.nft_edge import is_whole, list_base_chains, list_tables
 from kvedge.network.nft_rules import Family, Hook
 from kvedge.network.pod_network_plan import (
-    IP_FORWARD,
     Attachment,
     NodeNetworkConfig,
-    NodeSeen,
     attachment_for,
     attachments_of,
     describe,
-    ip_forward_before,
     our_ports,
     our_tables,
     overlaps_of,
     plan_detaching,
-    plan_forwarding_back,
     plan_healing,
     plan_inside,
     plan_node_network,
     plan_port,
     plan_removal,
-    port_name,
 )
 from kvedge.network.steps import Step
 from kvedge.network.sysctls import read_sysctl
@@ -85,7 +82,7 @@ class Ours:
 def ensure_node_network(config: NodeNetworkConfig) -> NodeNetwork:
     """Makes bridge, gateway address, NAT and anti-spoofing; raises OverlapError when --pod-cidr is in use here."""
     with _changing, Links() as links:
-        seen = _look(links)
+        seen = _look_with_tables(links, config)
         _apply(links, plan_node_network(config, seen))
     return _network(config, seen)
 
@@ -93,7 +90,7 @@ def ensure_node_network(config: NodeNetworkConfig) -> NodeNetwork:
 def heal_node_network(config: NodeNetworkConfig) -> NodeNetwork:
     """Puts back what somebody has undone since; cheap when that is nothing. Raises NetworkError."""
     with _changing, Links() as links:
-        seen = _look(links)
+        seen = _look_with_tables(links, config)
         steps = plan_healing(config, seen, [table for table in our_tables(config) if is_whole(table)])
         _apply(links, steps)
     return _network(config, seen, describe(steps))
@@ -114,13 +111,14 @@ def remove_node_network(config: NodeNetworkConfig) -> None:
     """Removes all that is ours: ports, namespaces' names, bridge, tables; puts `ip_forward` back, unless somebody else
     needs it by now."""
     with _changing, Links() as links:
-        seen = _look_with_nat(links, config)
-        _apply(links, plan_removal(config, seen))
+        seen = _look_with_tables(links, config)
+        for step in plan_removal(config, seen):
+            _apply_unless_gone(links, step)
         bridge = seen.link(config.bridge)
         before = ip_forward_before(bridge) if bridge is not None else None
         # Another one that was removed at the same time may have left it to this one.
-        seen = _look_with_nat(links, config)
-        _apply(links, plan_forwarding_back(config, seen, before))
+        seen = _look_with_tables(links, config)
+        _apply(links, plan_forwarding_back(config.bridge, seen, before))
     if seen.foreign_nat and before == "0" and seen.ip_forward == "1":
         log.warning("ip_forward stays on for others", extra={"facts": {"tables": ", ".join(seen.foreign_nat)}})
     for name in list_netns(config.netns_prefix):
@@ -138,6 +136,8 @@ def attach_pod(config: NodeNetworkConfig, netns: str, address: str, mac: str | N
     path = create_netns(netns)
     with _changing, Links() as links:
         seen = _look_at(links, config.bridge, attachment.port)
+        if any(each != attachment for each in attachments_of(config, seen.links)):
+            seen = _look(links)
         whole = _leads_into(seen, attachment)
         _apply(links, plan_port(config, seen, attachment, path, whole=whole))
 
@@ -154,7 +154,7 @@ def attach_pod(config: NodeNetworkConfig, netns: str, address: str, mac: str | N
 def detach_pod(config: NodeNetworkConfig, netns: str) -> None:
     """Takes the Pod off the bridge and removes its namespace's name; nothing when it is gone already."""
     with _changing, Links() as links:
-        for step in plan_detaching(config, _look_at(links, port_name(config.bridge, netns)), netns):
+        for step in plan_detaching(config, _look(links), netns):
             _apply_unless_gone(links, step)
     delete_netns(netns)
 
@@ -229,15 +229,18 @@ def _forward_chains(family: str) -> list[tuple[str, str]]:
     return [(chain.table, chain.name) for chain in list_base_chains(number, Hook.FORWARD) if chain.drops]
 
 
-def _look_with_nat(links: Links, config: NodeNetworkConfig) -> NodeSeen:
-    return replace(_look(links), foreign_nat=_foreign_nat(config))
-
-
-def _foreign_nat(config: NodeNetworkConfig) -> tuple[str, ...]:
-    families = (("ip", Family.IP), ("inet", Family.INET))
+def _look_with_tables(links: Links, config: NodeNetworkConfig) -> NodeSeen:
+    seen = _look(links)
+    # Each instance's table bears its bridge's name.
+    ours = {config.table, *(link.name for link in seen.links if ip_forward_before(link) is not None)}
     try:
-        chains = [(name, chain) for name, family in families for chain in list_base_chains(family, Hook.POSTROUTING)]
+        return replace(seen, foreign_nat=_foreign_nat(ours), fenced=FENCE in list_tables(Family.IP, FENCE))
     except NotSupportedError:
         # A kernel without nftables: what is ours can be removed from it all the same.
-        return ()
-    return tuple(f"{name}/{each.table}" for name, each in chains if each.type == "nat" and each.table != config.table)
+        return seen
+
+
+def _foreign_nat(ours: Collection[str]) -> tuple[str, ...]:
+    families = (("ip", Family.IP), ("inet", Family.INET))
+    chains = [(name, chain) for name, family in families for chain in list_base_chains(family, Hook.POSTROUTING)]
+    return tuple(f"{name}/{each.table}" for name, each in chains if each.type == "nat" and each.table not in ours)

@@ -19,9 +19,19 @@ from kvedge.network.address_plan import gateway_address, parse_cidr
 from kvedge.network.binding_state import SMALLEST_IPV6_MTU
 from kvedge.network.dhcp_plan import parse_mac
 from kvedge.network.errors import NetworkError, OverlapError
+from kvedge.network.forward_rules import FENCE, OURS, fence_keys, fence_table
+from kvedge.network.forwarding_plan import (
+    IP_FORWARD,
+    MARK,
+    NodeSeen,
+    fence_steps,
+    ip_forward_before,
+    original_ip_forward,
+    plan_forwarding_back,
+)
 from kvedge.network.link_types import MAIN_TABLE, Address, Link, Route
 from kvedge.network.nft_rules import Family, Table
-from kvedge.network.port_rules import keys_of, nat_table, port_table
+from kvedge.network.port_rules import host_keys, keys_of, nat_table, port_table
 from kvedge.network.steps import (
     AddAddress,
     AddBridge,
@@ -41,8 +51,6 @@ DEFAULT_ROUTE: Final = "0.0.0.0/0"
 DEFAULT_MTU: Final = 1500
 # 0.0.0.0/1 and 128.0.0.0/1 are the default route of a VPN that leaves the other one in place.
 _LONGEST_DEFAULT: Final = 1
-IP_FORWARD: Final = "ipv4/ip_forward"
-MARK: Final = "kvedge"
 POD_INTERFACE: Final = "eth0"
 
 
@@ -56,23 +64,6 @@ class NodeNetworkConfig:
     netns_prefix: str
     # 0: that of the link by which the host reaches the world.
     mtu: int = 0
-
-
-@dataclass(frozen=True)
-class NodeSeen:
-    """The host's namespace as it is."""
-
-    links: tuple[Link, ...]
-    addresses: tuple[Address, ...]
-    routes: tuple[Route, ...]
-    ip_forward: str
-    ipv6: bool
-    # Tables of others that translate addresses on the way out, as Docker and libvirt have them.
-    foreign_nat: tuple[str, ...] = ()
-
-    def link(self, name: str) -> Link | None:
-        """The link of that name."""
-        return next((link for link in self.links if link.name == name), None)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -224,13 +215,17 @@ def plan_healing(config: NodeNetworkConfig, seen: NodeSeen, whole: Collection[Ta
         steps.append(SetLink(config.bridge, snooping=False))
     if bridge is None or ip_forward_before(bridge) is None:
         # Written down before it is changed.
-        steps.append(SetLink(config.bridge, alias=f"{MARK} ip_forward={_original_ip_forward(config, seen)}"))
+        steps.append(SetLink(config.bridge, alias=f"{MARK} ip_forward={original_ip_forward(config.bridge, seen)}"))
     if seen.ipv6 and mtu >= SMALLEST_IPV6_MTU:
         steps.append(SetSysctl(f"ipv6/conf/{config.bridge}/disable_ipv6", "1"))
     steps += _address_steps(config, seen, bridge)
-    nat, ports = our_tables(config)
-    tables = (ReplaceTable(nat), ReplaceTable(ports, all_keys(config, seen.links)))
+    tables = (
+        ReplaceTable(way_out_of(config), all_hosts(config, seen.links)),
+        ReplaceTable(ports_of(config), all_keys(config, seen.links)),
+    )
     steps += [each for each in tables if each.table not in whole]
+    # Before anything can be forwarded.
+    steps += fence_steps(config.bridge, seen, whole)
     if bridge is None or not bridge.up:
         steps.append(SetLink(config.bridge, up=True))
     if seen.ip_forward != "1":
@@ -263,6 +258,8 @@ def describe(steps: Iterable[Step]) -> list[str]:
                 said.append(f"table {table.family.name.lower()} {table.name} was not whole")
             case SetSysctl(setting) if setting == IP_FORWARD:
                 said.append("ip_forward was 0")
+            case DeleteTable(name=name) if name == FENCE:
+                said.append(f"others translate addresses by now: table ip {FENCE} no longer keeps them apart")
     return said
 
 
@@ -302,40 +299,23 @@ def _address_steps(config: NodeNetworkConfig, seen: NodeSeen, bridge: Link | Non
     return [] if (gateway, length) in has else [AddAddress(config.bridge, gateway, length)]
 
 
-def ip_forward_before(bridge: Link) -> str | None:
-    """What the host's setting was before the first of our bridges came, as that bridge's alias tells."""
-    mark, _, value = bridge.alias.partition(" ip_forward=")
-    return value if mark == MARK and value else None
-
-
-def _original_ip_forward(config: NodeNetworkConfig, seen: NodeSeen) -> str:
-    # Another instance may have switched it on before us: then what it found is the host's own setting.
-    others = [ip_forward_before(link) for link in seen.links if link.kind == "bridge" and link.name != config.bridge]
-    return next((value for value in others if value is not None), seen.ip_forward)
-
-
 def plan_removal(config: NodeNetworkConfig, seen: NodeSeen) -> list[Step]:
     """The steps that leave the host as it was found; but who translates addresses by now needs forwarding too."""
     steps: list[Step] = [DeleteLink(link.name) for link in our_ports(config, seen.links)]
     steps += [DeleteTable(Family.IP, config.table), DeleteTable(Family.BRIDGE, config.table)]
+    if seen.fenced:
+        steps.append(ChangeElements(fence_table(), remove={OURS.name: fence_keys([config.bridge], ())[OURS.name]}))
     bridge = seen.link(config.bridge)
     if bridge is None:
-        return steps
-    return [*steps, *plan_forwarding_back(config, seen, ip_forward_before(bridge)), DeleteLink(config.bridge)]
-
-
-def plan_forwarding_back(config: NodeNetworkConfig, seen: NodeSeen, before: str | None) -> list[Step]:
-    """Forwarding as the host had it `before`, unless somebody else needs it."""
-    others = any(link.name != config.bridge and ip_forward_before(link) for link in seen.links if link.kind == "bridge")
-    if before is None or before == seen.ip_forward or others or seen.foreign_nat:
-        return []
-    return [SetSysctl(IP_FORWARD, before)]
+        return [*steps, *plan_forwarding_back(config.bridge, seen, None)]
+    return [*steps, *plan_forwarding_back(config.bridge, seen, ip_forward_before(bridge)), DeleteLink(config.bridge)]
 
 
 def plan_port(
     config: NodeNetworkConfig, seen: NodeSeen, attachment: Attachment, netns: Path, whole: bool
 ) -> list[Step]:
-    """The host's side of one Pod; `seen` need hold no more than the bridge and the Pod's port.
+    """The host's side of one Pod; `seen` need hold no more than the bridge and the Pod's port, unless that port was
+    another attachment's so far: then all ports.
 
     `whole`: the pair that is there really leads into that namespace. Raises NetworkError when there is no bridge:
     what it would have as its MTU is not known then.
@@ -357,8 +337,9 @@ def plan_port(
     stale = [each for each in attachments_of(config, [port] if port else []) if each != attachment]
     if port is None or port.alias != attachment.alias:
         steps.append(SetLink(attachment.port, alias=attachment.alias))
-    remove = stale[0].keys if stale else {}
-    steps.append(ChangeElements(ports_of(config), add=attachment.keys, remove=remove))
+    steps.append(ChangeElements(ports_of(config), add=attachment.keys, remove=stale[0].keys if stale else {}))
+    left = _left_hosts(config, seen.links, stale[0]) if stale else {}
+    steps.append(ChangeElements(way_out_of(config), add=host_keys(attachment.address), remove=left))
     steps += _on_bridge(config, attachment, port, bridge)
     if port is None or not port.up:
         steps.append(SetLink(attachment.port, up=True))
@@ -385,19 +366,33 @@ def plan_inside(
 
 
 def plan_detaching(config: NodeNetworkConfig, seen: NodeSeen, netns: str) -> list[Step]:
-    """Removes one Pod's port and what it was allowed to say; `seen` need hold no more than that port."""
+    """Removes one Pod's port and what it was allowed to say; `seen` holds all ports."""
     port = seen.link(port_name(config.bridge, netns))
     if port is None:
         return []
-    return [
-        *(ChangeElements(ports_of(config), remove=each.keys) for each in attachments_of(config, [port])),
-        DeleteLink(port.name),
-    ]
+    steps: list[Step] = []
+    for each in attachments_of(config, [port]):
+        steps.append(ChangeElements(ports_of(config), remove=each.keys))
+        steps.append(ChangeElements(way_out_of(config), remove=_left_hosts(config, seen.links, each)))
+    return [*steps, DeleteLink(port.name)]
 
 
-def our_tables(config: NodeNetworkConfig) -> tuple[Table, Table]:
-    """Both tables of a node network."""
-    return nat_table(config.table, config.cidr, config.bridge), ports_of(config)
+def _left_hosts(
+    config: NodeNetworkConfig, links: Iterable[Link], attachment: Attachment
+) -> dict[str, tuple[bytes, ...]]:
+    """The address that goes with an attachment; not while another Pod has it, as a VM's next one."""
+    others = [each for each in attachments_of(config, links) if each.port != attachment.port]
+    return {} if any(each.address == attachment.address for each in others) else host_keys(attachment.address)
+
+
+def our_tables(config: NodeNetworkConfig) -> tuple[Table, ...]:
+    """The tables of a node network; the last is all instances', and not on each host."""
+    return way_out_of(config), ports_of(config), fence_table()
+
+
+def way_out_of(config: NodeNetworkConfig) -> Table:
+    """The table about what leaves this bridge, and comes back to it."""
+    return nat_table(config.table, config.cidr, config.bridge)
 
 
 def ports_of(config: NodeNetworkConfig) -> Table:
@@ -412,3 +407,9 @@ def all_keys(config: NodeNetworkConfig, links: Iterable[Link]) -> Mapping[str, t
         for name, more in attachment.keys.items():
             keys[name] = (*keys.get(name, ()), *more)
     return keys
+
+
+def all_hosts(config: NodeNetworkConfig, links: Iterable[Link]) -> Mapping[str, tuple[bytes, ...]]:
+    """The addresses of all present Pods, and that of all at once: a bridged frame to it may pass there as well."""
+    everybody = str(parse_cidr(config.cidr).broadcast_address)
+    return host_keys(everybody, *{each.address: None for each in attachments_of(config, links)})

@@ -18,13 +18,18 @@ from kvedge.network.nft_rules import (
     Hook,
     Set,
     Table,
+    address_key,
     arp_address_of_port,
     arp_mac_of_port,
+    begins_more_flows_than,
+    destination_not_in,
     destination_not_within,
+    destination_within,
     ethertype_is,
     ethertype_is_neither,
     frame_source_of_port,
     iifname_is,
+    oifname_is,
     oifname_is_not,
     port_address_key,
     port_mac_key,
@@ -35,18 +40,41 @@ from kvedge.network.nft_rules import (
 # nft's priorities: before others see a frame; where source NAT belongs.
 ANTI_SPOOFING_PRIORITY: Final = -300
 SOURCE_NAT_PRIORITY: Final = 100
+# After the kernel has looked up the connection (-200), before anything is done for it.
+FLOWS_PRIORITY: Final = -150
+FILTER_PRIORITY: Final = 0
+# A host of one gigabyte tracks 65,536 connections, and refuses everybody's beyond these: sixteen guests with all that
+# they may have at once fit into it. A guest that serves thousands is still far below; each takes about 400 bytes, and
+# looking for those that have ended takes about a millisecond for so many, at most once per tick of the clock.
+MOST_FLOWS: Final = 4096
 NOBODY: Final = "0.0.0.0"
 
 
+# The addresses of the present Pods, and everybody's; how many connections each Pod has.
+HOSTS: Final = Set("hosts", (("ipv4_addr", 4),))
+FLOWS: Final = Set("flows", (("ipv4_addr", 4),), most=65_535)
+
+
 def nat_table(name: str, cidr: str, bridge: str) -> Table:
-    """What leaves the bridge for elsewhere does so with the host's address."""
+    """What leaves the bridge for elsewhere does so with the host's address.
+
+    No Pod has more than its share of the connections that the host can track. Nothing is forwarded to an address of the
+    bridge's that nobody has: each would be a neighbour for whom the host looks, and it can look for a thousand.
+    """
     rule = (
         *source_within(cidr),
         *destination_not_within(cidr),
         *oifname_is_not(bridge),
         MASQUERADE,
     )
-    return Table(Family.IP, name, (Chain("postrouting", Hook.POSTROUTING, SOURCE_NAT_PRIORITY, (rule,), type="nat"),))
+    flood = (*iifname_is(bridge), *begins_more_flows_than(MOST_FLOWS, FLOWS.name), DROP)
+    to_nobody = (*oifname_is(bridge), *destination_within(cidr), *destination_not_in(HOSTS.name), DROP)
+    chains = (
+        Chain("prerouting", Hook.PREROUTING, FLOWS_PRIORITY, (flood,)),
+        Chain("forward", Hook.FORWARD, FILTER_PRIORITY, (to_nobody,)),
+        Chain("postrouting", Hook.POSTROUTING, SOURCE_NAT_PRIORITY, (rule,), type="nat"),
+    )
+    return Table(Family.IP, name, chains, (HOSTS, FLOWS))
 
 
 # Which port has which MAC; which port speaks from which address.
@@ -78,3 +106,8 @@ def keys_of(port: str, address: str, mac: str) -> dict[str, tuple[bytes, ...]]:
         PORT_MACS.name: (port_mac_key(port, parse_mac(mac)),),
         PORT_ADDRESSES.name: tuple(port_address_key(port, allowed) for allowed in (address, NOBODY)),
     }
+
+
+def host_keys(*addresses: str) -> dict[str, tuple[bytes, ...]]:
+    """What Pods of these addresses add to the sets of the way out."""
+    return {HOSTS.name: tuple(address_key(address) for address in addresses)}

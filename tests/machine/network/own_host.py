@@ -9,7 +9,9 @@ from typing import ParamSpec
 
 from kvedge.network.links import Links
 from kvedge.network.netns import create_netns, delete_netns, list_netns, run_in_netns
-from kvedge.network.sysctls import read_sysctl
+from kvedge.network.nft_edge import list_tables
+from kvedge.network.nft_rules import Family
+from kvedge.network.sysctls import read_sysctl, write_sysctl
 from tests.machine.network.pod_world import node_config
 
 P = ParamSpec("P")
@@ -25,6 +27,8 @@ def on_a_host_of_its_own(test: Callable[P, None]) -> Callable[P, None]:
         path = create_netns(name)
 
         def play() -> None:
+            # Whatever the machine has.
+            write_sysctl("ipv4/ip_forward", "0")
             with Links() as links:
                 links.add("uplink", "bridge", mtu=1400)
                 links.add_address("uplink", "192.0.2.2", 24)
@@ -49,4 +53,5 @@ def host_state() -> dict[str, object]:
         "links": names,
         "namespaces": list_netns(node_config().netns_prefix.rstrip("-")),
         "ip_forward": read_sysctl("ipv4/ip_forward"),
+        "tables": [name for family in (Family.IP, Family.BRIDGE) for name in list_tables(family, "kv")],
     }

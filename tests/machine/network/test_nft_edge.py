@@ -16,12 +16,13 @@ from kvedge.network.bridge_binding_plan import (
     guard_table,
 )
 from kvedge.network.errors import NetworkError
+from kvedge.network.forward_rules import fence_keys, fence_table
 from kvedge.network.link_types import Address
 from kvedge.network.netns import create_netns, delete_netns, netns_path, run_in_netns
 from kvedge.network.nft_edge import change_elements, delete_table, ensure_table, list_tables, replace_table
 from kvedge.network.nft_rules import DROP, Chain, Family, Hook, Table, iifname_is
 from kvedge.network.pod_network_plan import NodeNetworkConfig, attachment_for, ports_of
-from kvedge.network.port_rules import PORT_ADDRESSES, nat_table
+from kvedge.network.port_rules import MOST_FLOWS, PORT_ADDRESSES, nat_table
 from tests.machine.network.dhcp_clients import needs
 
 T = TypeVar("T")
@@ -119,7 +120,30 @@ def test_the_guard_is_what_it_should_be() -> None:
 
 def test_the_nat_table_is_what_it_should_be() -> None:
     inside(lambda: replace_table(nat_table("kvedge0", "10.99.0.0/24", "kvedge0"), {}))
-    assert 'ip saddr 10.99.0.0/24 ip daddr != 10.99.0.0/24 oifname != "kvedge0" masquerade' in listed("ip", "kvedge0")
+    lines = listed("ip", "kvedge0")
+    rules = [line for line in lines if "name" in line]
+    assert rules == [
+        f'iifname "kvedge0" ct state new add @flows {{ ip saddr ct count over {MOST_FLOWS} }} drop',
+        'oifname "kvedge0" ip daddr 10.99.0.0/24 ip daddr != @hosts drop',
+        'ip saddr 10.99.0.0/24 ip daddr != 10.99.0.0/24 oifname != "kvedge0" masquerade',
+    ]
+    assert [line for line in lines if line.startswith("type filter")] == [
+        "type filter hook prerouting priority mangle; policy accept;",
+        "type filter hook forward priority filter; policy accept;",
+    ]
+
+
+def test_what_keeps_strangers_apart_is_what_it_should_be() -> None:
+    inside(lambda: replace_table(fence_table(), fence_keys(["kvedge0"], ["br0", "br1"])))
+    lines = listed("ip", "kvedge_forward")
+    others = "iifname != @ours oifname != @ours"
+    assert [line for line in lines if line.endswith("drop")] == [
+        f'{others} meta iifkind != "bridge" drop',
+        f'{others} meta oifkind != "bridge" drop',
+        "iifname . oifname @apart drop",
+    ]
+    assert 'elements = { "kvedge0" }' in lines
+    assert '"br0" . "br1"' in "".join(lines)
 
 
 def test_the_rules_of_the_ports_are_what_they_should_be() -> None:

@@ -356,13 +356,17 @@ def command(line: str) -> None:
 
 
 UNDONE = {
-    "nft flush ruleset": 2,
+    "nft flush ruleset": 3,
+    "nft flush table ip kvedge_forward": 1,
+    "nft delete table ip kvedge_forward": 1,
     "nft flush table ip {0}": 1,
     "nft delete table bridge {0}": 1,
     "sysctl -qw net.ipv4.ip_forward=0": 1,
     "ip link del {0}": 5,
     "ip link set {0} down": 1,
     "ip address flush dev {0}": 1,
+    "ip link set {0} type bridge mcast_snooping 1": 1,
+    "ip link set {1} type bridge_slave learning on": 1,
     "ip link set {1} nomaster": 1,
     "ip link set {1} down": 1,
 }

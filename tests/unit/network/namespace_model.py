@@ -13,9 +13,10 @@ from kvedge.network.binding_state import GUARD_PREFIX, Names, Seen
 from kvedge.network.bridge_binding_plan import (
     IPV6_OF_NEW_LINKS,
 )
+from kvedge.network.forward_rules import FENCE
+from kvedge.network.forwarding_plan import IP_FORWARD, NodeSeen
 from kvedge.network.link_types import PROTO_KERNEL, Address, Link, Route
 from kvedge.network.nft_rules import Family
-from kvedge.network.pod_network_plan import IP_FORWARD, NodeSeen
 from kvedge.network.steps import (
     AddAddress,
     AddBridge,
@@ -264,6 +265,7 @@ class NamespaceModel:
             routes=tuple(self.routes),
             ip_forward=self.sysctls[IP_FORWARD],
             ipv6=self.ipv6,
+            fenced=(Family.IP, FENCE) in self.tables,
         )
 
     def picture(self) -> dict[str, object]:

@@ -19,7 +19,7 @@ from kvedge.network.bridge_binding_plan import (
 )
 from kvedge.network.errors import LostStateError, NetworkError, UnsuitablePodError
 from kvedge.network.link_types import Address, Link, Route
-from kvedge.network.nft_rules import Family
+from kvedge.network.nft_rules import Family, Rule, Table
 from kvedge.network.steps import (
     AddTable,
     AddTap,
@@ -280,9 +280,14 @@ def test_a_bridges_mac_is_its_own_and_stays() -> None:
 
 
 def test_the_guard_is_about_the_pods_side_alone() -> None:
-    chains = {chain.name: chain for chain in guard_table(NAMES, record_of(fresh_pod()), GUEST_MAC).chains}
-    assert chains.keys() == {"forward", "input", "output"}
-    assert len(chains["forward"].rules) == 7
+    table = guard_table(NAMES, record_of(fresh_pod()), GUEST_MAC)
+    assert {chain.name for chain in table.chains} == {"prerouting", "forward", "input", "output"}
+    assert len(forwarded(table)) == 7
+
+
+def forwarded(table: Table) -> tuple[Rule, ...]:
+    """The rules about what passes between the guest and the Pod's side."""
+    return next(chain.rules for chain in table.chains if chain.name == "forward")
 
 
 def test_settings_are_put_back_as_they_were() -> None:
@@ -348,14 +353,14 @@ def test_what_a_router_told_the_pod_is_left_to_the_router() -> None:
     record = record_of(model)
     bind(model, record)
     assert record.ipv6 is None
-    assert len(guard_table(NAMES, record, GUEST_MAC).chains[0].rules) == 5
+    assert len(forwarded(guard_table(NAMES, record, GUEST_MAC))) == 5
     assert ("eth0", "fd00::7", 64) not in model.picture()["addresses"]  # type: ignore[operator]
 
 
 def test_on_a_link_to_which_the_cni_left_the_addresses_dhcp_passes() -> None:
     model = fresh_pod()
     model.addresses = []
-    assert len(guard_table(NAMES, record_of(model), GUEST_MAC).chains[0].rules) == 1
+    assert len(forwarded(guard_table(NAMES, record_of(model), GUEST_MAC))) == 1
 
 
 def test_an_mtu_that_no_tap_can_have_is_cut() -> None:

@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 
 from kvedge.network.errors import NetworkError, OverlapError
+from kvedge.network.forward_rules import APART, FENCE, OURS
+from kvedge.network.forwarding_plan import IP_FORWARD
 from kvedge.network.link_types import Route
-from kvedge.network.nft_rules import Family, port_address_key, port_mac_key
+from kvedge.network.nft_rules import Family, Table, address_key, link_key, port_address_key, port_mac_key
 from kvedge.network.pod_network_plan import (
     DEFAULT_ROUTE,
-    IP_FORWARD,
     Attachment,
     NodeNetworkConfig,
     attachment_for,
@@ -32,8 +33,8 @@ from kvedge.network.pod_network_plan import (
     port_prefix,
     stable_mac,
 )
-from kvedge.network.port_rules import PORT_ADDRESSES, PORT_MACS
-from kvedge.network.steps import AddRoute, DeleteLink, KnowMac, ReplaceTable, SetLink, SetSysctl, Step
+from kvedge.network.port_rules import HOSTS, PORT_ADDRESSES, PORT_MACS
+from kvedge.network.steps import AddRoute, ChangeElements, DeleteLink, KnowMac, ReplaceTable, SetLink, SetSysctl, Step
 from tests.unit.network.namespace_model import NamespaceModel
 
 CONFIG = NodeNetworkConfig(bridge="kvedge0", cidr="10.99.0.0/24", table="kvedge0", netns_prefix="kvedge0-")
@@ -86,7 +87,7 @@ def test_the_node_bridge_has_the_gateway_and_the_uplinks_mtu() -> None:
     assert (bridge.mtu, bridge.up, bridge.mac) == (1400, True, stable_mac("kvedge0"))
     assert ("kvedge0", "10.99.0.1", 24) in model.picture()["addresses"]  # type: ignore[operator]
     assert model.sysctls[IP_FORWARD] == "1"
-    assert model.tables.keys() == {(Family.IP, "kvedge0"), (Family.BRIDGE, "kvedge0")}
+    assert model.tables.keys() == {(Family.IP, "kvedge0"), (Family.BRIDGE, "kvedge0"), (Family.IP, FENCE)}
 
 
 def test_a_working_node_network_only_has_its_tables_said_again() -> None:
@@ -98,7 +99,7 @@ def test_a_working_node_network_only_has_its_tables_said_again() -> None:
     assert model.picture() == before
 
 
-@pytest.mark.parametrize("done", range(10))
+@pytest.mark.parametrize("done", range(11))
 def test_a_node_network_that_was_cut_short_is_finished_and_removed_without_a_trace(done: int) -> None:
     expected, model = host(), host()
     pristine = model.picture()
@@ -110,7 +111,7 @@ def test_a_node_network_that_was_cut_short_is_finished_and_removed_without_a_tra
     assert model.picture() == pristine
 
 
-@pytest.mark.parametrize("done", range(6))
+@pytest.mark.parametrize("done", range(9))
 def test_a_removal_that_was_cut_short_is_finished(done: int) -> None:
     model = host()
     pristine = model.picture()
@@ -148,6 +149,79 @@ def test_forwarding_stays_on_for_those_who_came_later_and_need_it() -> None:
     for step in plan_removal(CONFIG, seen):
         model.apply(step)
     assert model.sysctls[IP_FORWARD] == "1"
+
+
+def fence_of(model: NamespaceModel) -> dict[str, set[bytes]] | None:
+    return model.tables.get((Family.IP, FENCE))
+
+
+def test_only_our_bridges_are_forwarded_for_where_we_switched_it_on() -> None:
+    model = host()
+    steps = ensure(model)
+    kinds = [type(step) for step in steps]
+    assert kinds.index(ReplaceTable) < steps.index(SetSysctl(IP_FORWARD, "1"))
+    assert fence_of(model) == {OURS.name: {link_key("kvedge0")}, APART.name: set()}
+    ensure(model, SECOND)
+    assert fence_of(model) == {OURS.name: {link_key("kvedge0"), link_key("kve-abc123")}, APART.name: set()}
+    remove(model, CONFIG)
+    assert fence_of(model) == {OURS.name: {link_key("kve-abc123")}, APART.name: set()}
+    remove(model, SECOND)
+    assert fence_of(model) is None
+
+
+def test_bridges_of_others_are_told_apart_as_they_come() -> None:
+    model = host()
+    ensure(model)
+    for name in ("br0", "br1"):
+        model.add_link(name, "bridge")
+    heal(model)
+    pairs = {link_key("br0") + link_key("br1"), link_key("br1") + link_key("br0")}
+    assert fence_of(model) == {OURS.name: {link_key("kvedge0")}, APART.name: pairs}
+
+
+def test_a_host_that_forwarded_before_goes_on_as_it_was() -> None:
+    model = host()
+    model.sysctls[IP_FORWARD] = "1"
+    ensure(model)
+    ensure(model, SECOND)
+    heal(model)
+    assert fence_of(model) is None
+
+
+def test_the_fence_is_lifted_for_those_who_need_forwarding_and_comes_back_after_them() -> None:
+    model = host()
+    ensure(model)
+    for nat, there in ((("ip/docker",), False), ((), True)):
+        steps = plan_healing(CONFIG, replace(model.seen_by_node(), foreign_nat=nat), whole_of(model))
+        for step in steps:
+            model.apply(step)
+        assert (fence_of(model) is not None) is there
+        assert len(describe(steps)) == 1
+
+
+def test_what_the_host_had_is_remembered_when_somebody_deletes_the_bridge() -> None:
+    model = host()
+    pristine = model.picture()
+    ensure(model)
+    model.apply(DeleteLink("kvedge0"))
+    heal(model)
+    assert fence_of(model) is not None
+    remove(model)
+    assert model.picture() == pristine
+
+
+def test_an_address_that_two_pods_have_stays_known_while_one_is_there() -> None:
+    model = host()
+    ensure(model)
+    following = attachment_for(CONFIG, "kvedge0-next", POD.address, POD.mac)
+    for pod in (POD, following):
+        attach(model, pod)
+    hosts = model.tables[Family.IP, CONFIG.table][HOSTS.name]
+    for pod, left in ((POD, True), (following, False)):
+        for step in plan_detaching(CONFIG, model.seen_by_node(), pod.netns):
+            model.apply(step)
+        assert (address_key(POD.address) in hosts) is left
+    assert hosts == {address_key("10.99.0.255")}
 
 
 @pytest.mark.parametrize(
@@ -294,10 +368,19 @@ def test_a_pod_may_speak_before_its_port_is_up_and_never_the_other_way_round() -
     model = host()
     ensure(model)
     kinds = [type(step).__name__ for step in attach(model)]
-    assert kinds == ["AddVeth", "SetSysctl", "SetLink", "ChangeElements", "SetLink", "KnowMac", "SetLink"]
+    assert kinds == [
+        "AddVeth",
+        "SetSysctl",
+        "SetLink",
+        "ChangeElements",
+        "ChangeElements",
+        "SetLink",
+        "KnowMac",
+        "SetLink",
+    ]
 
 
-@pytest.mark.parametrize("done", range(8))
+@pytest.mark.parametrize("done", range(9))
 def test_an_attachment_that_was_cut_short_is_finished(done: int) -> None:
     expected, model = host(), host()
     for each in (expected, model):
@@ -327,10 +410,12 @@ def test_a_pod_that_got_another_address_loses_the_old_one() -> None:
     assert [each.address for each in attachments_of(CONFIG, model.links.values())] == ["10.99.0.8"]
 
 
+def whole_of(model: NamespaceModel) -> list[Table]:
+    return [table for table in our_tables(CONFIG) if (table.family, table.name) in model.tables]
+
+
 def heal(model: NamespaceModel) -> list[Step]:
-    there = model.tables.keys()
-    whole = [table for table in our_tables(CONFIG) if (table.family, table.name) in there]
-    steps = plan_healing(CONFIG, model.seen_by_node(), whole)
+    steps = plan_healing(CONFIG, model.seen_by_node(), whole_of(model))
     for step in steps:
         model.apply(step)
     return steps
@@ -342,7 +427,7 @@ def test_nothing_is_said_of_a_network_that_nobody_has_touched() -> None:
     attach(model)
     before = model.picture()
     steps = heal(model)
-    assert {type(step) for step in steps} <= {SetSysctl, KnowMac}
+    assert {type(step) for step in steps} <= {SetSysctl, KnowMac, ChangeElements}
     assert describe(steps) == []
     assert model.picture() == before
 
