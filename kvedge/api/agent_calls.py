@@ -13,19 +13,22 @@ from typing import Final
 
 from aiohttp import web
 
-from kvedge.api.call_options import FreezeOptions, parse_options
+from kvedge.api.call_options import CallOptions, FreezeOptions, parse_options
 from kvedge.api.cluster_reader import ClusterReader
 from kvedge.api.guest_info_message import guest_agent_info, guest_filesystem_list, guest_user_list
 from kvedge.api.guest_rules import check_agent, check_change, check_node, check_vnc
 from kvedge.api.relay_client import RelayClient
-from kvedge.api.status_message import Refusal, bad_request
+from kvedge.api.status_message import Refusal, bad_request, internal
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.durations import DurationError, parse_duration
+from kvedge.resources.vmi import VirtualMachineInstance
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 # What a freeze that does not say for how long is given, as in KubeVirt.
 _DEFAULT_FREEZE_SECONDS: Final = 300
 _LONGEST_FREEZE_SECONDS: Final = 7 * 24 * 3600
+# Of the statuses that a relay makes of a launcher's answer, those that judge the guest.
+_LAUNCHERS_REFUSALS: Final = frozenset({400, 409, 500})
 # Pictures that are in memory here at the same time; who comes later waits.
 _PICTURES: Final = 2
 _LISTS: Final[Mapping[str, Callable[[JsonObject], JsonObject]]] = {
@@ -47,7 +50,7 @@ class AgentCalls:
         """What answers the subresource of that name; None for one that is none of these."""
         if name in _LISTS:
             return self._facts_handler(name)
-        return {"freeze": self._freeze, "vnc/screenshot": self._screenshot}.get(name)
+        return {"freeze": self._freeze, "unfreeze": self._unfreeze, "vnc/screenshot": self._screenshot}.get(name)
 
     def _facts_handler(self, name: str) -> Handler:
         async def handle(request: web.Request) -> web.StreamResponse:
@@ -69,8 +72,23 @@ class AgentCalls:
         check_change(vmi, "freeze")
         check_node(vmi)
         if not options.is_dry_run:
-            await self._relay.call(vmi, "PUT", "freeze", {"unfreezeSeconds": seconds})
+            await self._command(vmi, "freeze", {"unfreezeSeconds": seconds})
         return web.Response(status=200)
+
+    async def _unfreeze(self, request: web.Request) -> web.StreamResponse:
+        options = await asyncio.to_thread(parse_options, CallOptions, await request.read())
+        vmi = await self._cluster.vmi(request.match_info["namespace"], request.match_info["name"])
+        check_change(vmi, "unfreeze")
+        check_node(vmi)
+        if not options.is_dry_run:
+            await self._command(vmi, "unfreeze", {})
+        return web.Response(status=200)
+
+    async def _command(self, vmi: VirtualMachineInstance, verb: str, options: JsonObject) -> None:
+        try:
+            await self._relay.call(vmi, "PUT", verb, options)
+        except Refusal as error:
+            raise command_failed(verb, error) from error
 
     async def _screenshot(self, request: web.Request) -> web.StreamResponse:
         vmi = await self._cluster.vmi(request.match_info["namespace"], request.match_info["name"])
@@ -101,6 +119,16 @@ def freeze_seconds(options: FreezeOptions) -> int:
         longest = f"{_LONGEST_FREEZE_SECONDS // 3600}h"
         raise bad_request(f"unfreezeTimeout: {options.unfreeze_timeout} is not between 0s and {longest}")
     return math.ceil(seconds)
+
+
+def command_failed(verb: str, refusal: Refusal) -> Refusal:
+    """What is said when the guest's launcher refuses: an internal error that names the command, as KubeVirt has it.
+
+    A node that does not answer keeps its status: the same call may succeed later.
+    """
+    if refusal.code not in _LAUNCHERS_REFUSALS:
+        return refusal
+    return internal(f"Internal error occurred: command {verb.capitalize()} failed: {refusal.message}")
 
 
 def as_text(refusal: Refusal) -> Refusal:

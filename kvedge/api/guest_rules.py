@@ -42,8 +42,6 @@ def check_change(vmi: VirtualMachineInstance, verb: str) -> None:
         case "freeze":
             if not running:
                 raise conflict(VMI, name, "VM is not running")
-            if not has_agent(vmi):
-                raise conflict(VMI, name, _AGENT)
         case "unfreeze":
             if not running:
                 raise conflict(VMI, name, "VMI is not running")

@@ -160,7 +160,7 @@ class HandlerRole:
         loop = ReconcileLoop("handler", sync.reconcile, workers=_WORKERS)
         queue.loop = loop
         vmis.on_change(queue.on_change)
-        door = NodeLaunchers(vmis, connections, config.kubelet, config.node)
+        door = NodeLaunchers(vmis, connections, events, config.kubelet, config.node)
         relay = RelayService(client, RelayConfig(config.node, config.relay_address), door)
         gate = VersionGate(configuration.informer)
         node_loop = NodeLoop(client, config.node, platform, lambda: relay.address, lambda: gate.refusal, clock)

@@ -19,6 +19,7 @@ from kvedge.handler.guest_answer_message import guest_answer
 from kvedge.handler.launcher_connections import LauncherCallError, LauncherConnections
 from kvedge.handler.launcher_socket import NotThere, Unexpected, open_socket, volume_directory
 from kvedge.handler.relay_core import DoorError, StreamKind, Verb
+from kvedge.kube.events import EventRecorder
 from kvedge.kube.informer import Informer
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.names import SERIAL_SOCKET, VNC_SOCKET
@@ -40,6 +41,8 @@ _CALLS: Final[dict[Verb, tuple[str, Any]]] = {
     "filesystemlist": ("GetFilesystems", launcher_pb2.GetFilesystemsRequest),
 }
 _CALL_SECONDS: Final = 15.0
+# KubeVirt's event, by which who takes snapshots learns that they are not of frozen file systems.
+_FREEZE_ERROR: Final = "FreezeError"
 # A guest first writes out what it has in memory; the launcher gives up before this.
 _FREEZE_SECONDS: Final = 55.0
 _LONGEST_FREEZE: Final = 7 * 24 * 3600
@@ -63,10 +66,16 @@ class NodeLaunchers:
     """Implements the relay's `LauncherDoor`."""
 
     def __init__(
-        self, vmis: Informer[VirtualMachineInstance], connections: LauncherConnections, kubelet: Path, node: str
+        self,
+        vmis: Informer[VirtualMachineInstance],
+        connections: LauncherConnections,
+        events: EventRecorder,
+        kubelet: Path,
+        node: str,
     ) -> None:
         self._vmis = vmis
         self._connections = connections
+        self._events = events
         self._kubelet = kubelet
         self._node = node
 
@@ -108,11 +117,16 @@ class NodeLaunchers:
         Raises:
             DoorError: when the launcher refuses or does not answer.
         """
-        self._running(namespace, name)
+        vmi, _ = self._running(namespace, name)
         method, request_type = _CALLS[verb]
         request = freeze_request(options) if verb == "freeze" else request_type()
         seconds = _FREEZE_SECONDS if verb in ("freeze", "unfreeze") else _CALL_SECONDS
-        reply = await self._answered(self._connections.call_async((namespace, name), method, request, seconds))
+        try:
+            reply = await self._answered(self._connections.call_async((namespace, name), method, request, seconds))
+        except DoorError as error:
+            if verb == "freeze":
+                self._events.record(vmi, "Warning", _FREEZE_ERROR, f"Failed to freeze VMI: {error.message}")
+            raise
         return guest_answer(reply)
 
     async def screenshot(self, namespace: str, name: str, *, move_cursor: bool) -> bytes:

@@ -33,6 +33,8 @@ log = logging.getLogger(__name__)
 
 # How long an agent may take for an answer.
 ANSWER_SECONDS: Final = 5
+# libvirt calls it so, and with it KubeVirt and those who look for these words.
+NOT_CONNECTED: Final = "the QEMU guest agent is not connected"
 # To freeze, a guest first writes out what it has in memory.
 FREEZE_SECONDS: Final = 30
 # What a freeze waits for the question that is just being asked.
@@ -239,7 +241,7 @@ class GuestAgent:
         """What the agent returns to a probe's question, asked between those of others."""
         with self._changed:
             if not self._connected:
-                raise WrongState("the guest agent is not connected")
+                raise WrongState(NOT_CONNECTED)
             if not self._running:
                 raise WrongState("the guest is paused, so that its agent cannot answer")
         if not self._talking.acquire(timeout=max(0.0, until - now())):
@@ -266,7 +268,7 @@ class GuestAgent:
         with self._changed:
             while (found := what(self._facts)) is None:
                 if not self._connected:
-                    raise WrongState("the guest agent is not connected")
+                    raise WrongState(NOT_CONNECTED)
                 left = self._since + FIRST_SECONDS - now()
                 if left <= 0 or self._waiting >= MOST_WAITING:
                     raise Unanswered("the guest agent has not answered")
@@ -280,7 +282,7 @@ class GuestAgent:
         """The right to talk to an agent that is there, for a request; of these, one at a time."""
         with self._changed:
             if not self._connected:
-                raise WrongState("the guest agent is not connected")
+                raise WrongState(NOT_CONNECTED)
             if not self._running:
                 raise WrongState("the guest is paused, so that its agent cannot answer")
             if self._requested:

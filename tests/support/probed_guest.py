@@ -20,7 +20,7 @@ from tests.support.waiting import wait_until
 PAGED, PROGRAMMED, LISTENING = "paged", "programmed", "listening"
 # On which nobody listens when the guest has booted.
 LATE_PORT = 81
-NO_AGENT = "the guest agent is not connected"
+NO_AGENT = "the QEMU guest agent is not connected"
 NOT_YET = "not yet, --sorry"
 # Commands for the guest: its web server on one more port, and none of them, once this one has answered.
 LISTEN = f"httpd -p {LATE_PORT} -h /www"

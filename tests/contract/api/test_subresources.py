@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from kvedge.api.api_service import ApiRole
+from kvedge.handler.relay_core import DoorError
 from kvedge.handler.relay_service import RelayConfig, RelayService
 from kvedge.kube.errors import Conflict, Forbidden, KubeError
 from kvedge.kube.kube_client import KubeClient
@@ -305,9 +306,6 @@ def test_a_guest_is_frozen_for_as_long_as_was_asked(
     admin: KubeClient, controller: KubeClient, running: JsonObject, relay: RelayService, door: EchoDoor
 ) -> None:
     vmi = f"{SUB}/virtualmachineinstances/small"
-    with pytest.raises(Conflict, match="VMI does not have guest agent connected"):
-        admin.request("PUT", f"{vmi}/freeze", {})
-    set_status(controller, {"conditions": [{"type": "AgentConnected", "status": "True"}]})
     admin.request("PUT", f"{vmi}/freeze", {"unfreezeTimeout": "1m30s"})
     assert (door.calls[-1], door.options) == (("default", "small", "freeze"), {"unfreezeSeconds": 90})
     admin.request("PUT", f"{vmi}/freeze")
@@ -317,6 +315,20 @@ def test_a_guest_is_frozen_for_as_long_as_was_asked(
     with pytest.raises(KubeError, match="invalid duration") as refused:
         admin.request("PUT", f"{vmi}/freeze", {"unfreezeTimeout": "soon"})
     assert refused.value.status == 400
+
+
+@pytest.mark.parametrize("verb", ["freeze", "unfreeze"])
+def test_a_guest_without_agent_is_refused_in_kubevirts_words(
+    admin: KubeClient, running: JsonObject, relay: RelayService, door: EchoDoor, verb: str
+) -> None:
+    door.refusal = DoorError(409, "the QEMU guest agent is not connected")
+    words = f"Internal error occurred:.*command {verb.capitalize()} failed:.*QEMU guest agent is not connected"
+    try:
+        with pytest.raises(KubeError, match=words) as refused:
+            admin.request("PUT", f"{SUB}/virtualmachineinstances/small/{verb}", {})
+    finally:
+        door.refusal = None
+    assert (refused.value.status, refused.value.reason) == (500, "InternalError")
 
 
 def test_a_console_of_a_vmi_that_does_not_run_is_refused_with_400(

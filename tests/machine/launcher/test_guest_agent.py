@@ -162,7 +162,7 @@ def test_an_agent_that_goes_and_comes_is_told(pod: LauncherPod) -> None:
         with pytest.raises(grpc.RpcError) as refused:
             pod.call(method)
         assert refused.value.code() is grpc.StatusCode.FAILED_PRECONDITION
-        assert refused.value.details() == "the guest agent is not connected"
+        assert refused.value.details() == "the QEMU guest agent is not connected"
     before = int(in_guest(pod, "date +%s"))
     log_in(pod)
     in_guest(pod, "qemu-ga -d -p /dev/vport*")

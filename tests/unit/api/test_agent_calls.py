@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kvedge.api.agent_calls import freeze_seconds
+from kvedge.api.agent_calls import command_failed, freeze_seconds
 from kvedge.api.call_options import FreezeOptions, parse_options
 from kvedge.api.guest_info_message import guest_agent_info, guest_filesystem_list, guest_user_list
 from kvedge.api.guest_rules import check_change
@@ -58,7 +59,6 @@ def test_a_freeze_that_makes_no_sense_is_refused_with_400(body: bytes, text: str
 
 FREEZES = {
     "freeze, not running": ("freeze", vmi("Scheduled", "AgentConnected"), "VM is not running"),
-    "freeze, no agent": ("freeze", vmi("Running"), "VMI does not have guest agent connected"),
     "unfreeze, not running": ("unfreeze", vmi("Failed"), "VMI is not running"),
 }
 
@@ -73,8 +73,28 @@ def test_freezing_needs_a_guest_that_runs(verb: str, found: VirtualMachineInstan
 
 def test_a_running_guest_with_agent_may_be_frozen_and_thawed() -> None:
     check_change(vmi("Running", "AgentConnected"), "freeze")
+    # The launcher knows it better than the status does, and has KubeVirt's words for it.
+    check_change(vmi("Running"), "freeze")
     # Also without its agent: the launcher then thaws it as soon as it is back.
     check_change(vmi("Running"), "unfreeze")
+
+
+@pytest.mark.parametrize("code", [400, 409, 500])
+@pytest.mark.parametrize(("verb", "command"), [("freeze", "Freeze"), ("unfreeze", "Unfreeze")])
+def test_what_a_launcher_refuses_is_an_internal_error_that_names_the_command(
+    code: int, verb: str, command: str
+) -> None:
+    failed = command_failed(verb, Refusal(code, "the QEMU guest agent is not connected"))
+    assert (failed.code, failed.plain) == (500, False)
+    # The expression of KubeVirt's own tests.
+    expression = f"Internal error occurred:.*command {command} failed:.*QEMU guest agent is not connected"
+    assert re.search(expression, failed.message)
+
+
+@pytest.mark.parametrize("code", [404, 502, 503, 504])
+def test_a_node_that_does_not_answer_is_no_refusal_of_the_launchers(code: int) -> None:
+    refusal = Refusal(code, "the handler of node n does not answer")
+    assert command_failed("freeze", refusal) is refusal
 
 
 def test_a_hostile_answer_of_a_guest_is_cut_to_what_is_known() -> None:

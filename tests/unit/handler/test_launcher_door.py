@@ -10,11 +10,13 @@ import socket
 from collections.abc import Iterator
 from pathlib import Path
 
+import grpc
 import pytest
 
 from kvedge.handler.console_log import LogRequest
+from kvedge.handler.launcher_connections import LauncherCallError
 from kvedge.handler.launcher_door import NodeLaunchers
-from kvedge.handler.relay_core import DoorError
+from kvedge.handler.relay_core import DoorError, Verb
 from kvedge.resources.codec import decode
 from kvedge.resources.vmi import VirtualMachineInstance
 from tests.unit.api.reviews import small_vmi
@@ -42,6 +44,23 @@ class Connections:
     def pod_uid(self, key: tuple[str, str]) -> str | None:
         return self.connected.get(key)
 
+    async def call_async(self, key: tuple[str, str], method: str, request: object, seconds: float) -> None:
+        raise LauncherCallError(grpc.StatusCode.FAILED_PRECONDITION, "the QEMU guest agent is not connected")
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop:
+        return asyncio.get_running_loop()
+
+
+class Events:
+    """What was recorded."""
+
+    def __init__(self) -> None:
+        self.recorded: list[tuple[str, str, str]] = []
+
+    def record(self, about: VirtualMachineInstance, type_: str, reason: str, message: str) -> None:
+        self.recorded.append((type_, reason, message))
+
 
 class Node:
     """One node with one VMI's Pod."""
@@ -50,7 +69,8 @@ class Node:
         self.vmis, self.connections = Vmis(), Connections()
         self.volume = kubelet / "pods" / POD / "volumes/kubernetes.io~empty-dir/private"
         (self.volume / UID).mkdir(parents=True)
-        self.door = NodeLaunchers(self.vmis, self.connections, kubelet, "node1")  # type: ignore[arg-type]
+        self.events = Events()
+        self.door = NodeLaunchers(self.vmis, self.connections, self.events, kubelet, "node1")  # type: ignore[arg-type]
 
     def run(self, phase: str, *, node: str = "node1", connected: bool = True, pod: str = POD) -> None:
         """The VMI is in this phase."""
@@ -156,3 +176,13 @@ def test_a_log_that_is_not_there_is_not_found(node: Node) -> None:
     status, message = refusal()
     assert status == 500
     assert "cannot be read" in message
+
+
+@pytest.mark.parametrize("verb", ["freeze", "unfreeze", "softreboot"])
+def test_a_freeze_that_fails_is_an_event_of_the_vmi(node: Node, verb: Verb) -> None:
+    node.run("Running")
+    with pytest.raises(DoorError, match="not connected") as refused:
+        asyncio.run(node.door.call("default", "small", verb, {"unfreezeSeconds": 0}))
+    assert refused.value.status == 409
+    said = ("Warning", "FreezeError", "Failed to freeze VMI: the QEMU guest agent is not connected")
+    assert node.events.recorded == ([said] if verb == "freeze" else [])

@@ -95,7 +95,7 @@ def test_the_exit_code_passes_through(launcher, probe, code: int) -> None:
 @pytest.mark.parametrize(
     ("code", "words"),
     [
-        (grpc.StatusCode.FAILED_PRECONDITION, "the guest agent is not connected"),
+        (grpc.StatusCode.FAILED_PRECONDITION, "the QEMU guest agent is not connected"),
         (grpc.StatusCode.UNAVAILABLE, "100 % über\nzwei Zeilen"),
         (grpc.StatusCode.RESOURCE_EXHAUSTED, "x" * 2000),
         (grpc.StatusCode.INTERNAL, ""),
