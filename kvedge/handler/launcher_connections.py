@@ -62,6 +62,15 @@ def _not_connected() -> LauncherCallError:
     return LauncherCallError(grpc.StatusCode.UNAVAILABLE, "the launcher is not connected")
 
 
+def _channel_closed(cancelled: asyncio.CancelledError) -> BaseException:
+    """What a cancelled call stands for: gRPC cancels the calls of a channel that is closed, as its VMI has gone.
+
+    Somebody who cancels the task that calls has it cancelled.
+    """
+    task = asyncio.current_task()
+    return cancelled if task is not None and task.cancelling() else _not_connected()
+
+
 @dataclass(slots=True)
 class _Connection:
     key: Key
@@ -202,6 +211,9 @@ class LauncherConnections:
             raise LauncherCallError(
                 grpc.StatusCode.DEADLINE_EXCEEDED, f"{method} took longer than {seconds} s"
             ) from error
+        except concurrent.futures.CancelledError as error:
+            # The event loop ends.
+            raise _not_connected() from error
 
     async def call_async(self, key: Key, method: str, request: Any, seconds: float) -> Any:
         """As :meth:`call`, inside the event loop."""
@@ -210,6 +222,8 @@ class LauncherConnections:
             reply = await getattr(connection.stub, method)(request, timeout=seconds)
         except grpc.aio.AioRpcError as error:
             raise LauncherCallError(error.code(), error.details() or "") from error
+        except asyncio.CancelledError as error:
+            raise _channel_closed(error) from error
         with self._lock:
             if method == "Sync":
                 connection.synced = True
@@ -232,6 +246,8 @@ class LauncherConnections:
                     raise LauncherCallError(grpc.StatusCode.RESOURCE_EXHAUSTED, f"{method} gave more than {most} bytes")
         except grpc.aio.AioRpcError as error:
             raise LauncherCallError(error.code(), error.details() or "") from error
+        except asyncio.CancelledError as error:
+            raise _channel_closed(error) from error
         return bytes(found)
 
     async def _keep(self, connection: _Connection) -> None:

@@ -259,6 +259,10 @@ class SyncLoop:
     def _note_failure(
         self, key: Key, vmi: VirtualMachineInstance, view: LauncherView, memory: _Remembered, error: Exception
     ) -> Phase | None:
+        current = self.vmis.get(*key)
+        if current is None or current.metadata.uid != vmi.metadata.uid or current.is_final:
+            # It went or ended while we worked on it, and its launcher with it: that is an end and no failure.
+            return None
         detail = error.detail if isinstance(error, LauncherCallError) else str(error)
         code = error.code.name if isinstance(error, LauncherCallError) else type(error).__name__
         log.warning("sync failed", extra={"facts": {"vmi": "/".join(key), "code": code, "detail": detail}})

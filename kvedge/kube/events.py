@@ -12,7 +12,7 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple
 
-from kvedge.kube.errors import KubeError, NotFound
+from kvedge.kube.errors import Forbidden, KubeError, NotFound
 from kvedge.kube.kube_client import KubeClient, KubeObject
 from kvedge.kube.patches import MergePatch
 from kvedge.resources.core import Event, EventSource
@@ -27,6 +27,8 @@ _MOST_PENDING: Final = 1000
 _MOST_REMEMBERED: Final = 500
 _LONGEST_MESSAGE: Final = 1024
 _CALL_SECONDS: Final = 5.0
+# The cause that servers name when a namespace is being deleted.
+_ENDING: Final = "NamespaceTerminating"
 _STOP_SECONDS: Final = 1.0
 
 EventType = Literal["Normal", "Warning"]
@@ -115,7 +117,8 @@ class EventRecorder:
             except KubeError as error:
                 # An event is a courtesy: a namespace that ends, or a server that is away, costs it.
                 facts = {"reason": item[0].reason, "object": item[0].name, "error": str(error)}
-                log.info("event not recorded", extra={"facts": facts})
+                level = logging.DEBUG if _has_gone(error) else logging.INFO
+                log.log(level, "event not recorded", extra={"facts": facts})
 
     def _next(self) -> tuple[_What, _Occurrences] | None:
         with self._changed:
@@ -163,3 +166,12 @@ class EventRecorder:
             last_timestamp=seen.last,
             count=seen.count,
         )
+
+
+def _has_gone(error: KubeError) -> bool:
+    """Whether there is no place for the event any more, as its object went with its namespace.
+
+    The server then says that creating events is forbidden, which reads like a missing right.
+    """
+    ending = any(cause.reason == _ENDING for cause in error.causes)
+    return isinstance(error, NotFound) or (isinstance(error, Forbidden) and ending)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from pathlib import Path
 
@@ -99,3 +100,28 @@ def test_recording_neither_waits_nor_grows_while_the_server_is_away(tmp_path: Pa
         begun = time.monotonic()
         recorder.stop()
         assert time.monotonic() - begun < 10
+
+
+def test_an_event_whose_namespace_is_going_is_no_missing_right(
+    either_server: EitherServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The server calls it forbidden, which an operator would look for in roles and bindings."""
+    caplog.set_level(logging.DEBUG, "kvedge.kube.events")
+    name = f"ending-{either_server.kind}"
+    body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "finalizers": ["example.org/wait"]}}
+    either_server.admin.request("POST", "/api/v1/namespaces", body)
+    either_server.admin.request("DELETE", f"/api/v1/namespaces/{name}")
+    recorder = EventRecorder(either_server.admin, "handler")
+    recorder.start()
+    vmi = VirtualMachineInstance(metadata=ObjectMeta(name="web", namespace=name, uid="some-uid"))
+    recorder.record(vmi, "Normal", "Stopped", "gone")
+
+    def told() -> list[int]:
+        return [record.levelno for record in caplog.records if record.getMessage() == "event not recorded"]
+
+    wait_until(told, "the server refuses it")
+    recorder.stop()
+    either_server.admin.request(
+        "PATCH", f"/api/v1/namespaces/{name}", {"metadata": {"finalizers": None}}, None, "application/merge-patch+json"
+    )
+    assert told() == [logging.DEBUG]
