@@ -27,6 +27,7 @@ from kvedge.standalone.agent.container_state import (
     signal_container,
     this_boot,
 )
+from kvedge.standalone.agent.damaged_pods import UNKNOWN_GRACE_SECONDS
 from kvedge.standalone.agent.pod_plan import grace_seconds
 from kvedge.standalone.agent.pod_record import recorded_pods
 from kvedge.standalone.agent.pod_remains import foreign_part, left_alone, remove_pod_directory
@@ -57,7 +58,7 @@ def remove_everything(
     Raises:
         RemovalError: when something could not be ended or removed, or may be somebody else's and was left.
         NetworkError: when a link or a table could not be removed.
-        PodRecordError: for a damaged record.
+        PodRecordError: for a record of a newer kvedge.
     """
     boot_id = this_boot()
     cgroups = pod_cgroups(config.instance)
@@ -90,7 +91,7 @@ def running_pods(pods: Path) -> list[str]:
     The agent may run meanwhile: nothing is written.
 
     Raises:
-        PodRecordError: for a damaged record.
+        PodRecordError: for a record of a newer kvedge.
     """
     boot_id = this_boot()
     found = []
@@ -109,7 +110,7 @@ def _end_all(
         for name in _alive(files, boot_id):
             progress(f"stopping {pod.metadata.namespace}/{pod.metadata.name}" if pod else f"stopping {files.uid}")
             signal_container(files.container(name), signal.SIGTERM, boot_id)
-            own = float(grace_seconds(pod)) if pod else 0.0
+            own = float(grace_seconds(pod)) if pod else UNKNOWN_GRACE_SECONDS
             longest = max(longest, own if grace is None else min(own, grace))
     if _wait_for_end(pods, longest, boot_id):
         return

@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import logging
 import threading
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import partial
@@ -30,8 +29,10 @@ from kvedge.runtime.services import ServiceError
 from kvedge.runtime.settings import DEFAULT_DATA_DIR
 from kvedge.standalone.agent.container_logs import ContainerLogs
 from kvedge.standalone.agent.container_start import ContainerStarter
-from kvedge.standalone.agent.container_state import lost_exit, record_exit, this_boot
+from kvedge.standalone.agent.container_state import this_boot
 from kvedge.standalone.agent.container_watch import ContainerWatch
+from kvedge.standalone.agent.damage_notes import DamageNotes
+from kvedge.standalone.agent.damaged_pods import DamagedPods, lose_containers, something_runs
 from kvedge.standalone.agent.device_manager import DeviceManager
 from kvedge.standalone.agent.image_pulls import ImagePulls
 from kvedge.standalone.agent.local_pods import LocalPod, LocalPods
@@ -95,14 +96,6 @@ class AgentConfig:
         return self.kubelet / "pods"
 
 
-def _lose_containers(local: LocalPod) -> None:
-    """The machine was started anew: what ran is gone, and what had not begun does not begin in the middle."""
-    for container in (*local.pod.spec.init_containers, *local.pod.spec.containers):
-        files = local.files.container(container.name)
-        if not files.exit.exists():
-            record_exit(files, lost_exit(time.time()))
-
-
 class NodeAgent:
     """One box's scheduler and kubelet; also the API server's `LogSource`."""
 
@@ -124,11 +117,12 @@ class NodeAgent:
         self._events = EventRecorder(client, "kubelet", config.node)
         self._scheduler_events = EventRecorder(client, "default-scheduler")
         self._starter = ContainerStarter()
-        self._pods = LocalPods(config.pods)
+        self._cgroups = pod_cgroups(config.instance)
+        self._pods = LocalPods(config.pods, partial(something_runs, self._cgroups, self._boot_id))
         self._pod_informer = Informer(client, Pod)
         self._node_informer = Informer(client, Node)
         self._addresses = PodAddresses(client, config.pod_cidr, self._pods.addresses)
-        self._cgroups = pod_cgroups(config.instance)
+        self._damage = DamageNotes(config.data_dir, self._clock)
         self._devices = DeviceManager(config.kubelet / "device-plugins", self._devices_changed)
         self._network = NetworkKeeper(config.network)
         keepers = (LogKeeper(config.pods), ResolvConfKeeper(self._pods), self._network)
@@ -220,7 +214,7 @@ class NodeAgent:
         for local in adopted:
             self._devices.adopt(local.files.uid, local.record.devices)
             if local.record.boot_id != self._boot_id:
-                _lose_containers(local)
+                lose_containers(local)
         self._release_images()
         self._import_launcher()
         self._network.make()
@@ -243,6 +237,9 @@ class NodeAgent:
         synced = (self._node_informer.wait_synced, self._pod_informer.wait_synced, self._addresses.wait_synced)
         if not all(wait(_SYNC_SECONDS) for wait in synced):
             raise ServiceError(self.name, f"the API at {self._client.host} did not list Pods and Nodes in time")
+        adopted += DamagedPods(self._pods, self._boot_id, self._cgroups, pod_loop, self._damage).make_known()
+        # What there is to tell of them.
+        self._node_loop.changed()
         for rounds in self._rounds:
             rounds.start()
         pod_loop.watch.start()
@@ -322,7 +319,7 @@ class NodeAgent:
             self._store.import_file(archive, LAUNCHER_IMAGE)
 
     def _all_notes(self) -> list[str]:
-        return [*self._network.notes(), *self._cgroups.notes()]
+        return [*self._network.notes(), *self._cgroups.notes(), *self._damage.notes()]
 
     def _devices_changed(self) -> None:
         if self._node_loop is not None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from kvedge.resources.core import Pod
 from kvedge.standalone.agent.container_files import PodFiles
 from kvedge.standalone.agent.container_plan import PodPlace
 from kvedge.standalone.agent.pod_plan import ImageProblem
-from kvedge.standalone.agent.pod_record import PodRecord, recorded_pods
+from kvedge.standalone.agent.pod_record import DamagedRecord, PodRecord, pod_directories, read_record
 from kvedge.standalone.agent.pod_remains import foreign_part, left_alone, remove_pod_directory
 
 log = logging.getLogger(__name__)
@@ -35,6 +36,8 @@ class LocalPod:
     released: bool = False
     # Anything of it may still run: no other Pod of its VM may begin.
     in_the_way: bool = True
+    # Its record is damaged and its object is gone: its VM may be any.
+    is_unknown: bool = False
     stop_asked_at: float | None = None
     gone_since: float | None = None
     problem: ImageProblem | None = None
@@ -56,26 +59,52 @@ def _sweep(files: PodFiles) -> None:
 class LocalPods:
     """All of them, by UID and by name."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, is_running: Callable[[PodFiles], bool] = lambda files: False) -> None:
+        """`is_running(files)` tells whether anything of a Pod still runs, without its record."""
         self._directory = directory
+        self._is_running = is_running
         self._lock = threading.Lock()
         self._pods: dict[str, LocalPod] = {}
+        # Why the record of a Pod cannot be used.
+        self._damaged: dict[PodFiles, str] = {}
 
     def adopt(self) -> list[LocalPod]:
         """Read what earlier agents have written down, before anything else is asked or done.
 
         Raises:
-            PodRecordError: for a record that cannot be read.
+            PodRecordError: for a record of a newer kvedge.
             OSError: as the file system has it.
         """
-        for files, record in recorded_pods(self._directory):
-            if record is None:
-                _sweep(files)
+        for files in pod_directories(self._directory):
+            try:
+                record = read_record(files)
+            except DamagedRecord as error:
+                self._damaged[files] = str(error)
                 continue
-            pod = record.decoded()
-            key = Key(pod.metadata.namespace, pod.metadata.name)
-            self._pods[files.uid] = LocalPod(key, pod, files, record)
+            if record is not None:
+                self._add(files, record)
+            elif self._is_running(files):
+                self._damaged[files] = f"{files.record} is missing"
+            else:
+                _sweep(files)
         return list(self._pods.values())
+
+    def damaged(self) -> dict[PodFiles, str]:
+        """The Pods whose records cannot be used, and why, until they are known again, or forgotten."""
+        with self._lock:
+            return dict(self._damaged)
+
+    def make_known(self, files: PodFiles, record: PodRecord) -> LocalPod:
+        """A Pod whose record was damaged is known again."""
+        with self._lock:
+            self._damaged.pop(files, None)
+            return self._add(files, record)
+
+    def _add(self, files: PodFiles, record: PodRecord) -> LocalPod:
+        pod = record.decoded()
+        local = LocalPod(Key(pod.metadata.namespace, pod.metadata.name), pod, files, record)
+        self._pods[files.uid] = local
+        return local
 
     def take_on(self, pod: Pod, record: PodRecord) -> LocalPod:
         """Begin with a Pod; nothing of it is on this host yet, not even its record."""
@@ -90,6 +119,8 @@ class LocalPods:
         """Nothing of that Pod is left."""
         with self._lock:
             self._pods.pop(uid, None)
+            for files in [files for files in self._damaged if files.uid == uid]:
+                del self._damaged[files]
 
     def get(self, uid: str) -> LocalPod | None:
         """The Pod with that UID, or None."""
@@ -104,7 +135,7 @@ class LocalPods:
     def uids(self) -> frozenset[str]:
         """All UIDs."""
         with self._lock:
-            return frozenset(self._pods)
+            return frozenset(self._pods) | {files.uid for files in self._damaged}
 
     def addresses(self) -> frozenset[str]:
         """Addresses that Pods of this node have, whoever they belong to by now."""
@@ -140,6 +171,8 @@ class LocalPods:
 
 
 def _are_of_one_vm(one: LocalPod, other: LocalPod) -> bool:
+    if one.is_unknown or other.is_unknown:
+        return True
     if one.record.owner and one.record.owner == other.record.owner:
         return True
     # Of a VM that was made anew, under another UID, after the object store forgot it.

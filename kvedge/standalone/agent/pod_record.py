@@ -5,6 +5,7 @@ Called by the Pod loop. One file per Pod, replaced as a whole.
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,12 +19,18 @@ from kvedge.runtime.durable_files import sync
 from kvedge.standalone.agent.container_files import PodFiles
 from kvedge.standalone.agent.container_state import write_whole
 
+log = logging.getLogger(__name__)
+
 FORMAT: Final = 1
 _UID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 class PodRecordError(Exception):
     """A record is damaged or of a newer kvedge; the text names the file."""
+
+
+class DamagedRecord(PodRecordError):
+    """A record that cannot be read, or is another Pod's."""
 
 
 class PodRecord(msgspec.Struct, kw_only=True):
@@ -76,12 +83,17 @@ def write_pod_record(files: PodFiles, record: PodRecord) -> None:
 
 
 def recorded_pods(pods: Path) -> Iterator[tuple[PodFiles, PodRecord | None]]:
-    """Every Pod directory with its record; None when the agent was killed before it wrote one.
+    """Every Pod directory with its record; None when the agent was killed before it wrote one, or it is damaged.
 
     Raises:
-        PodRecordError: for a record that cannot be read: what it stands for may be running.
+        PodRecordError: for a record of a newer kvedge.
     """
-    return ((files, read_record(files)) for files in pod_directories(pods))
+    for files in pod_directories(pods):
+        try:
+            yield files, read_record(files)
+        except DamagedRecord as error:
+            log.warning("%s", error)
+            yield files, None
 
 
 def pod_directories(pods: Path) -> Iterator[PodFiles]:
@@ -96,15 +108,18 @@ def read_record(files: PodFiles) -> PodRecord | None:
     """A Pod's record; None when the agent was killed before it wrote one.
 
     Raises:
-        PodRecordError: when it cannot be read: what it stands for may be running.
+        DamagedRecord: when it cannot be read: what it stands for may be running.
+        PodRecordError: when a newer kvedge wrote it.
     """
     try:
         record = msgspec.json.decode(files.record.read_bytes(), type=PodRecord)
         if record.format > FORMAT:
             raise PodRecordError(f"{files.record} was written by a newer kvedge: start that one")
-        record.decoded()
+        uid = record.decoded().metadata.uid
     except FileNotFoundError:
         return None
-    except (msgspec.DecodeError, DecodeError) as error:
-        raise PodRecordError(f"{files.record} is damaged ({error}): remove it once nothing of the Pod runs") from error
+    except (msgspec.DecodeError, DecodeError, OSError) as error:
+        raise DamagedRecord(f"{files.record} is damaged: {error}") from error
+    if uid != files.uid:
+        raise DamagedRecord(f"{files.record} is damaged: it is of a Pod with the UID {uid!r}")
     return record

@@ -14,6 +14,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Final
 
+from kvedge.runtime.damaged_files import is_aside
 from kvedge.runtime.mount_table import mounts_within
 from kvedge.standalone.agent.container_files import PodFiles
 from kvedge.standalone.agent.pod_volumes import tear_down_volumes
@@ -69,6 +70,8 @@ def _not_made_by_us(files: PodFiles) -> Iterator[Path]:
     for entry in sorted(files.path.iterdir()):
         is_directory = entry.is_dir() and not entry.is_symlink()
         known = _DIRECTORIES if is_directory else _FILES
+        if is_aside(entry.name):
+            continue
         if (entry.name if is_directory else entry.name.removesuffix(_UNFINISHED)) not in known:
             yield entry
     yield from (entry for entry in _entries(files.path / "volumes") if entry.name not in _PLUGINS)

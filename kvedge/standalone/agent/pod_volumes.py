@@ -12,6 +12,7 @@ import os
 import shutil
 import stat
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -86,7 +87,9 @@ def keep_empty_dirs(files: PodFiles) -> Path | None:
     found = [path for path in sorted(there.glob("*")) if any(names for _, _, names in os.walk(path))]
     if found:
         files.kept.mkdir(mode=0o700, parents=True, exist_ok=True)
-        shutil.copyfile(files.record, files.kept / files.record.name)
+        # It may be damaged, or a directory may stand in its place.
+        with suppress(FileNotFoundError, IsADirectoryError):
+            shutil.copyfile(files.record, files.kept / files.record.name)
     for path in found:
         path.rename(files.kept / path.name)
     return files.kept if files.kept.exists() else None

@@ -7,6 +7,7 @@ import pytest
 from kvedge.kube.work_queue import Key
 from kvedge.resources.core import Pod
 from kvedge.resources.meta import ObjectMeta, OwnerReference
+from kvedge.standalone.agent.container_files import PodFiles
 from kvedge.standalone.agent.local_pods import LocalPod, LocalPods
 from kvedge.standalone.agent.pod_record import PodRecordError, new_record, write_pod_record
 from tests.unit.standalone.agent.pods import pod
@@ -102,13 +103,63 @@ def test_pods_in_the_host_s_network_have_no_owner_and_wait_for_nobody(tmp_path: 
     assert (pods.claim(one), pods.claim(two)) == ("", "")
 
 
-@pytest.mark.parametrize("content", [b"", b"{", b'{"format": 99, "pod": {}}', b'{"pod": {"spec": {"containers": 3}}}'])
-def test_a_record_that_cannot_be_read_is_an_error_with_its_path(tmp_path: Path, content: bytes) -> None:
+DAMAGED = {
+    "empty": b"",
+    "cut": b'{"format": 1, "pod": {"metadata"',
+    "no text": b"\xff\x00\xfe",
+    "a list": b"[]",
+    "no Pod": b"{}",
+    "no such Pod": b'{"pod": {"spec": {"containers": 3}}}',
+    "another Pod": b'{"pod": {"metadata": {"name": "a", "uid": "00000000-0000-4000-8000-000000000099"}}}',
+}
+
+
+@pytest.mark.parametrize("content", DAMAGED.values(), ids=DAMAGED)
+def test_a_damaged_record_keeps_no_other_pod_from_being_adopted(tmp_path: Path, content: bytes) -> None:
+    pods = LocalPods(tmp_path)
+    good = _take_on(pods, "b", uid(2), "vm")
+    write_pod_record(good.files, good.record)
     (tmp_path / uid(1)).mkdir()
     (tmp_path / uid(1) / "pod.json").write_bytes(content)
+    again = LocalPods(tmp_path)
 
-    with pytest.raises(PodRecordError, match=rf"{uid(1)}/pod\.json"):
+    assert [local.files.uid for local in again.adopt()] == [uid(2)]
+    ((files, why),) = again.damaged().items()
+    assert files.uid == uid(1)
+    assert why.startswith(f"{tmp_path / uid(1)}/pod.json is damaged: ")
+    # Its images and all that it has stay until it is known what it was.
+    assert again.uids() == {uid(1), uid(2)}
+    assert (tmp_path / uid(1) / "pod.json").read_bytes() == content
+
+
+def test_a_record_of_a_newer_kvedge_is_an_error_with_its_path(tmp_path: Path) -> None:
+    (tmp_path / uid(1)).mkdir()
+    (tmp_path / uid(1) / "pod.json").write_bytes(b'{"format": 99, "pod": {}}')
+
+    with pytest.raises(PodRecordError, match=rf"{uid(1)}/pod\.json was written by a newer kvedge"):
         LocalPods(tmp_path).adopt()
+
+
+@pytest.mark.parametrize("runs", [True, False])
+def test_a_directory_without_a_record_is_removed_only_when_nothing_of_it_runs(tmp_path: Path, runs: bool) -> None:
+    (tmp_path / uid(1)).mkdir()
+    pods = LocalPods(tmp_path, lambda files: runs)
+
+    assert pods.adopt() == []
+    assert (tmp_path / uid(1)).exists() == runs
+    assert {files.uid for files in pods.damaged()} == ({uid(1)} if runs else set())
+
+
+def test_no_vm_begins_while_a_pod_of_which_nothing_is_known_may_run(tmp_path: Path) -> None:
+    pods = LocalPods(tmp_path)
+    unknown = pods.make_known(PodFiles(tmp_path / uid(1)), new_record(_pod("", uid(1))))
+    unknown.is_unknown = True
+    late, other = _take_on(pods, "b", uid(2), "vm"), _take_on(pods, "c", uid(3), "")
+
+    assert pods.claim(late) != ""
+    assert pods.claim(other) == ""
+    unknown.in_the_way = False
+    assert pods.claim(late) == ""
 
 
 def test_what_is_no_pod_is_left_alone(tmp_path: Path) -> None:
