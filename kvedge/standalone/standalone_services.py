@@ -29,7 +29,8 @@ from kvedge.runtime.settings import Settings
 from kvedge.standalone.agent.agent_service import AgentConfig, NodeAgent
 from kvedge.standalone.apiserver.api_server import ApiServerConfig, EmbeddedApi, StartFailed
 from kvedge.standalone.apiserver.authorizer_rules import AGENTS, APIS, CONTROLLERS, HANDLERS
-from kvedge.standalone.apiserver.log_source import LogRequest, LogSource, NoLog
+from kvedge.standalone.apiserver.exec_source import ExecRequest, ExecSession, NoExec
+from kvedge.standalone.apiserver.log_source import LogRequest, NoLog
 from kvedge.standalone.apiserver.object_store_file import StoreError
 from kvedge.standalone.box_lock import BoxLock
 from kvedge.standalone.box_node import NodeName, node_name
@@ -67,7 +68,7 @@ class _Box:
         self.node = node_name(settings.state_path, settings.node_name.lower(), settings.effective_node_name)
         self.logs = _Logs()
         config = ApiServerConfig(settings.data_path, settings.bind, settings.port, self.node)
-        self.server = EmbeddedApi(config, self.logs)
+        self.server = EmbeddedApi(config, self.logs, self.logs)
         self._accelerator: Accelerator | None = None
 
     @property
@@ -194,10 +195,10 @@ class _Server:
 
 
 class _Logs:
-    """Hands requests for logs on to the agent, which is made after the server."""
+    """Hands requests for logs and for commands on to the agent, which is made after the server."""
 
     def __init__(self) -> None:
-        self.source: LogSource | None = None
+        self.source: NodeAgent | None = None
 
     def read_log(self, request: LogRequest, stopped: threading.Event) -> Iterator[bytes]:
         """As the agent has it.
@@ -208,6 +209,16 @@ class _Logs:
         if self.source is None:
             raise NoLog("the node agent is still starting; try again")
         return self.source.read_log(request, stopped)
+
+    def begin_exec(self, request: ExecRequest) -> ExecSession:
+        """As the agent has it.
+
+        Raises:
+            NoExec: when the agent does not run yet, or the command cannot be run.
+        """
+        if self.source is None:
+            raise NoExec("the node agent is still starting; try again")
+        return self.source.begin_exec(request)
 
 
 class _Later:

@@ -28,6 +28,7 @@ from kvedge.runtime.clock import Clock, SystemClock
 from kvedge.runtime.services import ServiceError
 from kvedge.runtime.settings import DEFAULT_DATA_DIR
 from kvedge.standalone.agent.container_logs import ContainerLogs
+from kvedge.standalone.agent.container_sessions import ContainerSessions
 from kvedge.standalone.agent.container_start import ContainerStarter
 from kvedge.standalone.agent.container_state import this_boot
 from kvedge.standalone.agent.container_watch import ContainerWatch
@@ -51,6 +52,7 @@ from kvedge.standalone.agent.resolv_conf_keeper import ResolvConfKeeper
 from kvedge.standalone.agent.scheduler_loop import SchedulerLoop
 from kvedge.standalone.agent.store_history import StoreHistory
 from kvedge.standalone.agent.systemd_scopes import pod_cgroups
+from kvedge.standalone.apiserver.exec_source import ExecRequest, ExecSession
 from kvedge.standalone.apiserver.log_source import LogRequest
 from kvedge.storage.image_errors import ImageError
 from kvedge.storage.image_store import ImageStore
@@ -97,7 +99,7 @@ class AgentConfig:
 
 
 class NodeAgent:
-    """One box's scheduler and kubelet; also the API server's `LogSource`."""
+    """One box's scheduler and kubelet; also the API server's `LogSource` and `ExecSource`."""
 
     name = "node agent"
 
@@ -119,6 +121,7 @@ class NodeAgent:
         self._starter = ContainerStarter()
         self._cgroups = pod_cgroups(config.instance)
         self._pods = LocalPods(config.pods, partial(something_runs, self._cgroups, self._boot_id))
+        self._sessions = ContainerSessions(config.pods, self._boot_id, self._starter)
         self._pod_informer = Informer(client, Pod)
         self._node_informer = Informer(client, Node)
         self._addresses = PodAddresses(client, config.pod_cidr, self._pods.addresses)
@@ -205,6 +208,14 @@ class NodeAgent:
             NoLog: when there is nothing to read from.
         """
         return self._logs.read_log(request, stopped)
+
+    def begin_exec(self, request: ExecRequest) -> ExecSession:
+        """Run a command in a container.
+
+        Raises:
+            NoExec: when it cannot be run.
+        """
+        return self._sessions.begin_exec(request)
 
     def _start(self) -> None:
         config = self._config

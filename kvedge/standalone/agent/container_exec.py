@@ -1,8 +1,8 @@
 """One more process in a container that runs, as probes want it: started, watched, and killed in time.
 
 Called by the container starter in a child of its own, which stays outside of the container and reports how the process
-ended. The process gets the container's namespaces, cgroups, user, limits and system calls before it runs anything.
-Standard library only.
+ended; `container_session` takes the same steps. The process gets the container's namespaces, cgroups, user, limits and
+system calls before it runs anything. Standard library only.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import os
 import select
 import signal
 import time
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from kvedge.standalone.agent import linux_calls as linux
@@ -20,7 +21,7 @@ from kvedge.standalone.agent.seccomp_filter import refuse_unusual_calls
 from kvedge.storage.mount_calls import CLONE_NEWNS, setns
 
 if TYPE_CHECKING:
-    from kvedge.standalone.agent.container_spec import ExecAnswer, ExecSpec
+    from kvedge.standalone.agent.container_spec import ExecAnswer, ExecSpec, SessionSpec
 
 # What is kept of the output, as the kubelet keeps of a probe's.
 LONGEST_OUTPUT = 10 << 10
@@ -41,7 +42,7 @@ def execute(spec: ExecSpec) -> ExecAnswer:
         OSError: as the system has it.
     """
     deadline = time.monotonic() + spec["seconds"]
-    container = _first_process(spec)
+    container = first_process(spec)
     output, to_output = os.pipe()
     problem, to_problem = os.pipe()
     # From here on a child is visible in the container: nobody there may look into it.
@@ -55,8 +56,12 @@ def execute(spec: ExecSpec) -> ExecAnswer:
     return _watch(pid, output, problem, deadline)
 
 
-def _first_process(spec: ExecSpec) -> int:
-    """A descriptor of the container's first process, which has all its namespaces."""
+def first_process(spec: ExecSpec | SessionSpec) -> int:
+    """A descriptor of the container's first process, which has all its namespaces.
+
+    Raises:
+        ExecError: it does not run any more.
+    """
     try:
         descriptor = os.pidfd_open(spec["pid"])
         with open(f"/proc/{spec['pid']}/stat") as stream:
@@ -71,26 +76,20 @@ def _first_process(spec: ExecSpec) -> int:
 
 def _run_child(spec: ExecSpec, container: int, output: int, problem: int) -> None:
     """The process itself; never returns."""
-    try:
-        os.setsid()
-        for path in spec["cgroups"]:
-            with open(path, "w") as stream:
-                # Whoever writes.
-                stream.write("0")
-        set_limits(spec)
-        # Nothing is read from the container's file system once it is the root: it may be made to deceive.
-        last, null = last_capability(), os.open("/dev/null", os.O_RDWR)
-        setns(container, _NAMESPACES)
-        os.umask(0o022)
-        if spec["seccomp"]:
-            refuse_unusual_calls()
-        become_user(spec, last)
+    with problems_told(problem):
+        last, null = enter_container(spec, container)
+        become_one_of_it(spec, last)
         os.dup2(null, 0)
         os.dup2(output, 1)
         os.dup2(output, 2)
-        os.chdir(spec["working_dir"] or "/")
-        reset_signals()
-        _run_command(spec)
+        run_command(spec)
+
+
+@contextlib.contextmanager
+def problems_told(problem: int) -> Iterator[None]:
+    """Around what a child does: it never comes back from there, and tells why it could not run the command."""
+    try:
+        yield
     except (OSError, ValueError, KeyError) as error:
         what = f"{error.strerror} ({error.filename})" if isinstance(error, OSError) else str(error)
         with contextlib.suppress(OSError):
@@ -99,7 +98,36 @@ def _run_child(spec: ExecSpec, container: int, output: int, problem: int) -> Non
         os._exit(_NOT_RUN)
 
 
-def _run_command(spec: ExecSpec) -> None:
+def enter_container(spec: ExecSpec | SessionSpec, container: int) -> tuple[int, int]:
+    """Join the container's cgroups and namespaces; the highest capability, and a descriptor of /dev/null."""
+    os.setsid()
+    for path in spec["cgroups"]:
+        with open(path, "w") as stream:
+            # Whoever writes.
+            stream.write("0")
+    set_limits(spec)
+    # Nothing is read from the container's file system once it is the root: it may be made to deceive.
+    last, null = last_capability(), os.open("/dev/null", os.O_RDWR)
+    setns(container, _NAMESPACES)
+    os.umask(0o022)
+    return last, null
+
+
+def become_one_of_it(spec: ExecSpec | SessionSpec, last: int) -> None:
+    """Give up what the container's processes do not have."""
+    if spec["seccomp"]:
+        refuse_unusual_calls()
+    become_user(spec, last)
+
+
+def run_command(spec: ExecSpec | SessionSpec) -> None:
+    """Become the command.
+
+    Raises:
+        OSError: it cannot be run.
+    """
+    os.chdir(spec["working_dir"] or "/")
+    reset_signals()
     command = spec["argv"][0] if spec["argv"] else ""
     try:
         os.execvpe(command, spec["argv"], spec["env"])

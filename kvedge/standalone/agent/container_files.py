@@ -7,8 +7,9 @@ Called by everything in this folder that reads or writes there. Paths only.
     containers/<name>.lock          held while the container's holder lives
     containers/<name>.exit          how it ended
     containers/<name>.answer        how a start that is under way went (a FIFO)
-    containers/<name>.process       what further processes in it are like, where probes start some
+    containers/<name>.process       what further processes in it are like
     containers/<name>.<kind>        how one that is under way ended (a FIFO)
+    containers/<name>.session-<token>    the same for one of a user's, and the socket for its streams
     containers/<name>.root/         where its file system is put together, in its own mount namespace
     volumes/kubernetes.io~<plugin>/<volume>/
     logs/<name>.log
@@ -56,6 +57,10 @@ class ContainerFiles:
     def probe(self, kind: str) -> Path:
         """Where one that a probe of this kind starts says how it ended."""
         return self.pod / "containers" / f"{self.name}.{kind.lower()}"
+
+    def session(self, token: str) -> Path:
+        """Where one that a user started says how it ended; its streams come over the socket `<this>.streams`."""
+        return self.pod / "containers" / f"{self.name}.session-{token}"
 
     @property
     def stage(self) -> Path:

@@ -86,6 +86,23 @@ class ExecSpec(ProcessSpec):
     seconds: float
 
 
+class SessionSpec(ProcessSpec):
+    """One more process in a container that runs, with somebody at the other end of its streams."""
+
+    # As in an ExecSpec.
+    id: str
+    answer: str
+    pid: int
+    start_time: int
+    argv: list[str]
+    # A socket on which the agent listens: the other ends of the process' streams go there.
+    streams: str
+    # Its streams are one terminal; else they are pipes.
+    terminal: bool
+    # Whether anything comes on its standard input; else that is /dev/null.
+    stdin: bool
+
+
 class ExecAnswer(TypedDict, total=False):
     """How such a process ended: a code, or that it took too long; or, in words, why there was none."""
 

@@ -19,7 +19,7 @@ from typing import Any, Final, cast
 
 import kvedge
 from kvedge.runtime.program import is_frozen, program_command
-from kvedge.standalone.agent.container_spec import ContainerSpec, ExecAnswer, ExecSpec
+from kvedge.standalone.agent.container_spec import ContainerSpec, ExecAnswer, ExecSpec, SessionSpec
 
 log = logging.getLogger(__name__)
 
@@ -109,6 +109,31 @@ class ContainerStarter:
             raise ContainerStartError(str(answer["error"]))
         return cast("ExecAnswer", answer)
 
+    def begin_session(self, spec: SessionSpec) -> int:
+        """Have a process with streams started in a container; a descriptor on which its end will be told.
+
+        The process is killed when the descriptor is closed. `session_answer` reads it.
+
+        Raises:
+            ContainerStartError: with the reason, when it was not ordered.
+            OSError: when no process can be made.
+        """
+        path = Path(spec["answer"])
+        os.mkfifo(path, 0o600)
+        answer = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        try:
+            with self._lock:
+                _write_order(self._running(), spec)
+        except _StarterGone as error:
+            os.close(answer)
+            path.unlink(missing_ok=True)
+            raise ContainerStartError("the container starter was gone") from error
+        except BaseException:
+            os.close(answer)
+            path.unlink(missing_ok=True)
+            raise
+        return answer
+
     def stop(self) -> None:
         """End the starter's process; containers run on."""
         with self._lock:
@@ -165,7 +190,7 @@ class ContainerStarter:
         return _Starter(pid, os.pidfd_open(pid), orders)
 
 
-def _write_order(starter: _Starter, spec: ContainerSpec | ExecSpec) -> None:
+def _write_order(starter: _Starter, spec: ContainerSpec | ExecSpec | SessionSpec) -> None:
     view = memoryview(json.dumps(spec).encode() + b"\n")
     try:
         while view:
@@ -190,8 +215,13 @@ def _read_answer(answer: int, pidfd: int, seconds: float) -> dict[str, Any]:
         if not part:
             break
         parts.append(part)
+    return answer_of(b"".join(parts))
+
+
+def answer_of(told: bytes) -> dict[str, Any]:
+    """What a child has said."""
     try:
-        document = json.loads(b"".join(parts))
+        document = json.loads(told)
     except ValueError:
         return {"error": "the container's starter ended in the middle"}
     return cast("dict[str, Any]", document)

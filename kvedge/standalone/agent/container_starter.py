@@ -4,7 +4,7 @@ Run by the node agent's `ContainerStarter`: it reads one :class:`ContainerSpec` 
 and forks a child for each. The child answers on the FIFO that the spec names, and then becomes what holds the
 container: a `sleep` that never ends and never reaps, so that the first process' exit status stays readable in /proc
 for whoever comes by, however often the agent has been killed meanwhile. It takes 0.1 MB. A line may also be an
-:class:`ExecSpec`, whose child is what `container_exec` describes.
+:class:`ExecSpec` or a :class:`SessionSpec`, whose children are what `container_exec` and `container_session` describe.
 
 The order makes a second start impossible and a kill at any step harmless: the lock is taken first and lives as long
 as the holder; the record is written before the command may run; the container's process runs nothing without the word
@@ -35,11 +35,12 @@ from kvedge.standalone.agent.container_privileges import (
     set_sysctls,
 )
 from kvedge.standalone.agent.container_root import build_root
+from kvedge.standalone.agent.container_session import converse
 from kvedge.standalone.agent.seccomp_filter import refuse_unusual_calls
 from kvedge.storage.mount_calls import CLONE_NEWNS, setns, unshare
 
 if TYPE_CHECKING:
-    from kvedge.standalone.agent.container_spec import ContainerSpec, ExecSpec, StartedRecord
+    from kvedge.standalone.agent.container_spec import ContainerSpec, ExecSpec, SessionSpec, StartedRecord
 
 _READY = b"+"
 _GO = b"!"
@@ -87,9 +88,13 @@ def _start_and_hold(order: bytes) -> int:
     return _start_one(spec, answer)
 
 
-def _execute(spec: ExecSpec, answer: int) -> int:
+def _execute(spec: ExecSpec | SessionSpec, answer: int) -> int:
     try:
-        _answer(answer, execute(spec))
+        # The type checker cannot tell the two apart by a key.
+        if "streams" in spec:
+            _answer(answer, converse(spec, answer))  # type: ignore[arg-type]
+        else:
+            _answer(answer, execute(spec))
     except (ExecError, OSError) as error:
         _answer(answer, {"error": _explained(error)})
     return 0

@@ -164,7 +164,7 @@ class PodSteps:
             pod, container, place, (image.config, str(image.tree)), user, {**env, **allocated.env}, allocated.devices
         )
         spec["mounts"].extend(allocated.mounts)
-        keep_process_spec(local.files.container(container.name), container, spec)
+        keep_process_spec(local.files.container(container.name), spec)
         self.starter.start(spec)
         self.places.cgroups.settle(local.files.uid)
 

@@ -18,7 +18,6 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeVar, cast
 
 from kvedge.resources.codec import JsonObject
-from kvedge.resources.core import Container
 from kvedge.standalone.agent.container_files import ContainerFiles
 from kvedge.standalone.agent.container_spec import ContainerSpec, ExecSpec, ProcessSpec
 from kvedge.standalone.agent.container_start import ContainerStarter, ContainerStartError
@@ -45,15 +44,12 @@ class Asked:
     kind: str
 
 
-def keep_process_spec(files: ContainerFiles, container: Container, spec: ContainerSpec) -> None:
-    """Write down what probes need to start programs in a container, also after the next start of the agent.
+def keep_process_spec(files: ContainerFiles, spec: ContainerSpec) -> None:
+    """Write down what probes and users need to start programs in a container, also after the agent's next start.
 
     Raises:
         OSError: as the file system has it.
     """
-    probes = (container.readiness_probe, container.liveness_probe)
-    if not any(probe is not None and "exec" in probe for probe in probes):
-        return
     kept = {name: value for name, value in spec.items() if name in ProcessSpec.__annotations__}
     write_whole(files.process, json.dumps(kept).encode())
 

@@ -26,6 +26,7 @@ from kvedge.runtime.open_files import open_files
 from kvedge.standalone.apiserver.api_errors import ApiError
 from kvedge.standalone.apiserver.connection_gate import ConnectionGate, limits_for
 from kvedge.standalone.apiserver.copy_loop import CopyLoop
+from kvedge.standalone.apiserver.exec_source import ExecSource
 from kvedge.standalone.apiserver.kubeconfig import write_kubeconfig
 from kvedge.standalone.apiserver.log_source import LogSource
 from kvedge.standalone.apiserver.object_hub import ObjectHub
@@ -66,9 +67,15 @@ class StartFailed(Exception):
 class EmbeddedApi:
     """The server. `start()` returns when it serves, `stop()` when everything that was written is on disk."""
 
-    def __init__(self, config: ApiServerConfig, log_source: LogSource | None = None) -> None:
+    def __init__(
+        self,
+        config: ApiServerConfig,
+        log_source: LogSource | None = None,
+        exec_source: ExecSource | None = None,
+    ) -> None:
         self._config = config
         self._log_source = log_source
+        self._exec_source = exec_source
         path = config.data_dir / "state" / "kvedge.db"
         self._store = ObjectStore(path)
         self._copies = StoreCopies(path, config.data_dir / "backup")
@@ -175,7 +182,7 @@ class EmbeddedApi:
         self._loop = asyncio.get_running_loop()
         self._stopping = asyncio.Event()
         hub = ObjectHub(self._store, objects)
-        parts = ServerParts(hub, self.pki, self.address, self._log_source)
+        parts = ServerParts(hub, self.pki, self.address, self._log_source, self._exec_source)
         await parts.prepare()
         copying = CopyLoop(self._copies, self._store, hub, parts.actor, self._config.node_name, parts.now)
         copying.start()

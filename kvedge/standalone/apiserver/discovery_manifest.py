@@ -27,6 +27,8 @@ _SUBRESOURCES: Mapping[str, tuple[tuple[str, str, str] | None, tuple[str, ...]]]
     "scale": (("autoscaling", "v1", "Scale"), ("get", "patch", "update")),
     "finalize": (None, ("update",)),
     "log": (None, ("get",)),
+    "exec": (("", "v1", "PodExecOptions"), ("create", "get")),
+    "attach": (("", "v1", "PodAttachOptions"), ("create", "get")),
     "binding": (("", "v1", "Binding"), ("create",)),
     "eviction": (("policy", "v1", "Eviction"), ("create",)),
 }

@@ -5,14 +5,9 @@ Called by the dispatcher. Logs come from the node agent's `LogSource`; the other
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
-import queue
-import threading
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
-from typing import Final
 
 import msgspec
 from aiohttp import web
@@ -22,7 +17,8 @@ from kvedge.resources.whole_numbers import INT64, whole_number
 from kvedge.standalone.apiserver import deletion_rules, write_rules
 from kvedge.standalone.apiserver.admission import Admission, Review
 from kvedge.standalone.apiserver.api_errors import BadRequest, Conflict, MethodNotAllowed, NotFound
-from kvedge.standalone.apiserver.log_source import LogRequest, LogSource, NoLog
+from kvedge.standalone.apiserver.log_pieces import LogPieces
+from kvedge.standalone.apiserver.log_source import LogRequest, LogSource
 from kvedge.standalone.apiserver.object_hub import ObjectHub
 from kvedge.standalone.apiserver.object_remover import ObjectRemover
 from kvedge.standalone.apiserver.object_writer import ObjectWriter
@@ -30,9 +26,6 @@ from kvedge.standalone.apiserver.request_body import read_object
 from kvedge.standalone.apiserver.request_context import RequestContext
 from kvedge.standalone.apiserver.request_target import is_true
 from kvedge.standalone.apiserver.resource_routes import json_response
-
-# So many pieces of a log may wait for a slow client.
-_PIECES: Final = 64
 
 
 class PodRoutes:
@@ -60,7 +53,7 @@ class PodRoutes:
         wanted = log_request(pod, request.query, self._writer.now())
         if self._log_source is None:
             raise BadRequest("no node agent runs here that could give out the logs of containers")
-        return await _LogStream(self._log_source, wanted).serve(request)
+        return await _stream(request, LogPieces(self._log_source, wanted))
 
     async def bind(self, request: web.BaseRequest, context: RequestContext) -> web.StreamResponse:
         """POST pods/<name>/binding: put the Pod on a node."""
@@ -111,77 +104,21 @@ class PodRoutes:
         return stored.load()
 
 
-class _LogStream:
-    """Carries a log from the source's blocking iterator to a client: a thread reads, the event loop writes."""
-
-    def __init__(self, source: LogSource, wanted: LogRequest) -> None:
-        self._source = source
-        self._wanted = wanted
-        self._stopped = threading.Event()
-        self._loop = asyncio.get_running_loop()
-        self._filled = asyncio.Event()
-        self._pieces: queue.Queue[bytes | None] = queue.Queue(_PIECES)
-        self._failure: NoLog | None = None
-
-    async def serve(self, request: web.BaseRequest) -> web.StreamResponse:
-        """Stream until the log or the client ends."""
-        name = f"kvedge-log-{self._wanted.pod}"
-        thread = threading.Thread(target=self._read, name=name, daemon=True)
-        thread.start()
-        try:
-            first = await self._next()
-            if first is None and self._failure is not None:
-                raise BadRequest(str(self._failure))
-            response = web.StreamResponse(headers={"Content-Type": "text/plain", "Cache-Control": "no-cache, private"})
-            await response.prepare(request)
-            piece = first
-            while piece is not None:
-                await response.write(piece)
-                piece = await self._next()
-            return response
-        finally:
-            self._stopped.set()
-
-    def _read(self) -> None:
-        left = self._wanted.limit_bytes
-        try:
-            with contextlib.suppress(_Gone):
-                for piece in self._source.read_log(self._wanted, self._stopped):
-                    kept = piece if left is None else piece[:left]
-                    self._put(kept)
-                    left = None if left is None else left - len(kept)
-                    if left == 0 or self._stopped.is_set():
-                        break
-        except NoLog as error:
-            self._failure = error
-        finally:
-            with contextlib.suppress(_Gone):
-                self._put(None)
-
-    def _put(self, piece: bytes | None) -> None:
-        while True:
-            if self._stopped.is_set():
-                raise _Gone
-            try:
-                self._pieces.put(piece, timeout=0.5)
-            except queue.Full:
-                # The client reads slowly, or has gone without a word yet.
-                continue
-            break
-        if not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self._filled.set)
-
-    async def _next(self) -> bytes | None:
-        while True:
-            try:
-                return self._pieces.get_nowait()
-            except queue.Empty:
-                await self._filled.wait()
-                self._filled.clear()
-
-
-class _Gone(Exception):
-    """Nobody reads any more."""
+async def _stream(request: web.BaseRequest, pieces: LogPieces) -> web.StreamResponse:
+    """Stream until the log or the client ends."""
+    pieces.start()
+    try:
+        piece = await pieces.next()
+        if piece is None and pieces.failure is not None:
+            raise BadRequest(str(pieces.failure))
+        response = web.StreamResponse(headers={"Content-Type": "text/plain", "Cache-Control": "no-cache, private"})
+        await response.prepare(request)
+        while piece is not None:
+            await response.write(piece)
+            piece = await pieces.next()
+        return response
+    finally:
+        pieces.stop()
 
 
 def log_request(pod: JsonObject, query: Mapping[str, str], now: datetime) -> LogRequest:
@@ -190,19 +127,8 @@ def log_request(pod: JsonObject, query: Mapping[str, str], now: datetime) -> Log
     Raises:
         BadRequest: it names no container where there are several, or one that is not there, or an option is wrong.
     """
-    metadata, spec = pod["metadata"], pod.get("spec") or {}
-    names = [item["name"] for group in ("containers", "initContainers") for item in spec.get(group) or []]
-    container = query.get("container", "")
-    if not container:
-        plain = [item["name"] for item in spec.get("containers") or []]
-        if len(plain) != 1:
-            listed = " ".join(names)
-            raise BadRequest(
-                f"a container name must be specified for pod {metadata['name']}, choose one of: [{listed}]"
-            )
-        container = plain[0]
-    if container not in names:
-        raise BadRequest(f"container {container} is not valid for pod {metadata['name']}")
+    metadata = pod["metadata"]
+    container = container_named(pod, query.get("container", ""))
     return LogRequest(
         namespace=metadata["namespace"],
         pod=metadata["name"],
@@ -215,6 +141,27 @@ def log_request(pod: JsonObject, query: Mapping[str, str], now: datetime) -> Log
         timestamps=is_true(query.get("timestamps", "")),
         previous=is_true(query.get("previous", "")),
     )
+
+
+def container_named(pod: JsonObject, container: str) -> str:
+    """The container that is meant: the one that is named, or the only one.
+
+    Raises:
+        BadRequest: none is named where there are several, or one that is not there.
+    """
+    metadata, spec = pod["metadata"], pod.get("spec") or {}
+    names = [item["name"] for group in ("containers", "initContainers") for item in spec.get(group) or []]
+    if not container:
+        plain = [item["name"] for item in spec.get("containers") or []]
+        if len(plain) != 1:
+            listed = " ".join(names)
+            raise BadRequest(
+                f"a container name must be specified for pod {metadata['name']}, choose one of: [{listed}]"
+            )
+        container = plain[0]
+    if container not in names:
+        raise BadRequest(f"container {container} is not valid for pod {metadata['name']}")
+    return container
 
 
 def _since(query: Mapping[str, str], now: datetime) -> datetime | None:

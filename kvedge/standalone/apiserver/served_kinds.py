@@ -136,6 +136,8 @@ BUILT_IN: Final[tuple[ServedKind, ...]] = (
         "log",
         "binding",
         "eviction",
+        "exec",
+        "attach",
         short_names=("po",),
         categories=("all",),
         counts_generation=True,

@@ -17,6 +17,8 @@ from kvedge.standalone.apiserver.csr_loop import CsrLoop
 from kvedge.standalone.apiserver.discovery_routes import DiscoveryRoutes
 from kvedge.standalone.apiserver.dispatcher import Dispatcher, Route
 from kvedge.standalone.apiserver.emptying_loop import EmptyingLoop
+from kvedge.standalone.apiserver.exec_routes import ExecRoutes
+from kvedge.standalone.apiserver.exec_source import ExecSource
 from kvedge.standalone.apiserver.expiry_loop import ExpiryLoop
 from kvedge.standalone.apiserver.garbage_loop import GarbageLoop
 from kvedge.standalone.apiserver.identity import Authenticator
@@ -47,7 +49,14 @@ from kvedge.standalone.apiserver.webhook_client import WebhookClient
 class ServerParts:
     """The parts of one server, and their beginning and end."""
 
-    def __init__(self, hub: ObjectHub, pki: BoxPki, address: str, log_source: LogSource | None) -> None:
+    def __init__(
+        self,
+        hub: ObjectHub,
+        pki: BoxPki,
+        address: str,
+        log_source: LogSource | None,
+        exec_source: ExecSource | None = None,
+    ) -> None:
         self._pki = pki
         self._webhooks = WebhookClient(hub.cache)
         rbac = RbacIndex(hub.cache)
@@ -72,10 +81,13 @@ class ServerParts:
         availability = AvailabilityLoop(hub, self.actor, self._proxy, writer.now)
         self._discovery = DiscoveryRoutes(hub, address, self._proxy, availability.versions)
         pods = PodRoutes(hub, admission, writer, remover, log_source)
+        commands = ExecRoutes(hub, authorizer, exec_source, log_source)
         special: dict[tuple[str, str], Route] = {
             ("pods", "log"): pods.log,
             ("pods", "binding"): pods.bind,
             ("pods", "eviction"): pods.evict,
+            ("pods", "exec"): commands.exec,
+            ("pods", "attach"): commands.attach,
             ("serviceaccounts", "token"): TokenRoutes(hub, tokens).create,
             ("*", "scale"): ScaleRoutes(hub, writer).serve,
         }

@@ -22,6 +22,8 @@ from kvedge.standalone.agent.agent_service import AgentConfig
 from kvedge.standalone.agent.cgroups import find_hierarchies
 from kvedge.standalone.agent.container_files import PodFiles
 from kvedge.standalone.agent.container_logs import ContainerLogs
+from kvedge.standalone.agent.container_sessions import ContainerSessions
+from kvedge.standalone.agent.container_start import ContainerStarter
 from kvedge.standalone.agent.container_state import this_boot
 from kvedge.standalone.apiserver.api_server import ApiServerConfig, EmbeddedApi
 from kvedge.storage.image_store import ImageStore
@@ -40,9 +42,11 @@ class Box:
         announce_box(data, cidr)
         self.store = ImageStore(data / "images")
         self.store.import_file(busybox, "busybox")
-        # As `kvedge standalone` does it; reading logs needs nothing of the agent but its directory.
+        # As `kvedge standalone` does it; logs and commands need nothing of the agent but its directory.
         self._logs = ContainerLogs(self.config.pods, this_boot())
-        self._api = EmbeddedApi(ApiServerConfig(data, port=0), self._logs)
+        self._starter = ContainerStarter()
+        self._sessions = ContainerSessions(self.config.pods, this_boot(), self._starter)
+        self._api = EmbeddedApi(ApiServerConfig(data, port=0), self._logs, self._sessions)
         self._api.start()
         self._port = int(self._api.address.rpartition(":")[2])
         self.kubeconfig = data / "kubeconfig"
@@ -95,7 +99,7 @@ class Box:
     def _restart_api(self, meanwhile: Callable[[Path], object]) -> None:
         self._api.stop()
         meanwhile(self.data / "state" / "kvedge.db")
-        self._api = EmbeddedApi(ApiServerConfig(self.data, port=self._port), self._logs)
+        self._api = EmbeddedApi(ApiServerConfig(self.data, port=self._port), self._logs, self._sessions)
         self._api.start()
 
     def create(self, name: str, script: str, **changes: Any) -> Pod:
@@ -144,6 +148,12 @@ class Box:
         found = [event for event in self.client.list(Event) if event.involved_object.name == name]
         return [(event.reason, event.message) for event in found]
 
+    def kubeconfig_of(self, user: str, *groups: str) -> Path:
+        """A kubeconfig of another user."""
+        path = self.data / f"{user}.kubeconfig"
+        self._api.write_kubeconfig(path, user, groups)
+        return path
+
     def close(self) -> None:
         """Take everything away again."""
         self.stop_agent(signal.SIGKILL)
@@ -153,6 +163,7 @@ class Box:
         finally:
             self.client.close()
             self._api.stop()
+            self._starter.stop()
 
     def _why(self, name: str) -> str:
         pod = self.pod(name)

@@ -13,7 +13,6 @@ from typing import Any, cast
 
 import pytest
 
-from kvedge.resources.core import Container
 from kvedge.standalone.agent.container_files import ContainerFiles
 from kvedge.standalone.agent.container_spec import ContainerSpec, ExecAnswer, ExecSpec
 from kvedge.standalone.agent.container_start import ContainerStarter, ContainerStartError
@@ -174,7 +173,7 @@ def asked_program(tmp_path: Path, answer: ExecAnswer | Exception) -> tuple[Answe
     files.process.parent.mkdir(parents=True, exist_ok=True)
     probe = {"exec": {"command": ["sh", "-c", "x"]}, "timeoutSeconds": 3}
     spec = cast("ContainerSpec", {**KEPT, "id": "i", "argv": ["launcher"], "root": "/r", "sysctls": {}})
-    keep_process_spec(files, Container(name="c", liveness_probe=probe), spec)
+    keep_process_spec(files, spec)
     starter = PlayedStarter(answer)
     found = ask(cast("ContainerStarter", starter), probe, Asked(files, Running(7, 8, 9.0), HOST, "Liveness"))
     return found, starter.asked
@@ -205,11 +204,7 @@ def test_a_program_that_fails_says_why(tmp_path: Path, answer: ExecAnswer | Exce
     assert found == Answer(False, words)
 
 
-def test_a_container_without_programs_has_nothing_written_down(tmp_path: Path) -> None:
+def test_a_container_of_an_older_kvedge_has_nothing_written_down(tmp_path: Path) -> None:
     files = ContainerFiles(tmp_path, "c")
-    keep_process_spec(
-        files, Container(name="c", liveness_probe={"tcpSocket": {"port": 1}}), cast("ContainerSpec", KEPT)
-    )
-    assert not files.process.exists()
     found = ask(cast("ContainerStarter", None), {"exec": {}}, Asked(files, Running(7, 8, 9.0), HOST, "Liveness"))
     assert "older kvedge" in found.words

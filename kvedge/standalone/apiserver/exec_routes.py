@@ -1,0 +1,315 @@
+"""pods/exec and pods/attach: a command in a container, or what a container prints, over a websocket.
+
+Called by the dispatcher. The node agent starts the command (`ExecSource`); the bytes are moved here, in the event loop,
+by descriptors that do not block. SPDY, which older clients speak, is not served.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterator
+from typing import Final
+
+from aiohttp import WSMsgType, web
+
+from kvedge.resources.codec import JsonObject
+from kvedge.standalone.apiserver import remote_command as words
+from kvedge.standalone.apiserver.api_errors import BadRequest, Forbidden, MethodNotAllowed, NotFound, TooManyRequests
+from kvedge.standalone.apiserver.authorizer_rules import Authorizer
+from kvedge.standalone.apiserver.exec_source import ExecRequest, ExecSession, ExecSource, NoExec, ended
+from kvedge.standalone.apiserver.log_pieces import LogPieces
+from kvedge.standalone.apiserver.log_source import LogRequest, LogSource
+from kvedge.standalone.apiserver.object_hub import ObjectHub
+from kvedge.standalone.apiserver.pod_routes import container_named
+from kvedge.standalone.apiserver.request_context import RequestContext
+from kvedge.standalone.apiserver.request_target import RequestTarget, is_true
+
+_PIECE: Final = 32 << 10
+_LARGEST_MESSAGE: Final = 1 << 20
+# A command line of the kernel's own largest size.
+_LONGEST_COMMAND: Final = 128 << 10
+# Each is a process and a handful of descriptors.
+_MOST_OF_ONE: Final = 32
+_MOST: Final = 128
+# A client that does not take its last message is hung up on.
+_FAREWELL_SECONDS: Final = 10.0
+_NO_SPDY: Final = (
+    "exec and attach are served over WebSockets: use kubectl 1.31 or newer,"
+    " or set KUBECTL_REMOTE_COMMAND_WEBSOCKETS=true for 1.29 and 1.30"
+)
+
+
+class ExecRoutes:
+    """Serves pods/exec and pods/attach."""
+
+    def __init__(
+        self, hub: ObjectHub, authorizer: Authorizer, exec_source: ExecSource | None, log_source: LogSource | None
+    ) -> None:
+        self._hub = hub
+        self._authorizer = authorizer
+        self._exec_source = exec_source
+        self._log_source = log_source
+        # How many run for each user.
+        self._running: Counter[str] = Counter()
+
+    async def exec(self, request: web.BaseRequest, context: RequestContext) -> web.StreamResponse:
+        """Run a command."""
+        pod, container = self._addressed(request, context)
+        wanted = exec_request(pod, container, request)
+        with self._counted(context.caller.user):
+            return await self._exec(request, wanted)
+
+    async def _exec(self, request: web.BaseRequest, wanted: ExecRequest) -> web.StreamResponse:
+        socket = await _accepted(request)
+        if self._exec_source is None:
+            return await _farewell(socket, words.failed("no node agent runs here"))
+        try:
+            session = await asyncio.to_thread(self._exec_source.begin_exec, wanted)
+        except NoExec as error:
+            return await _farewell(socket, words.failed(str(error)))
+        try:
+            return await _ExecStream(socket, session, request).serve()
+        finally:
+            session.close()
+
+    async def attach(self, request: web.BaseRequest, context: RequestContext) -> web.StreamResponse:
+        """Show what a container prints from now on."""
+        pod, container = self._addressed(request, context)
+        if is_true(request.query.get("stdin", "")):
+            raise BadRequest(
+                f"container {container} has no standard input: containers of one box never have one."
+                " Use kubectl exec for a shell beside it, or virtctl console for a guest's console"
+            )
+        if self._log_source is None:
+            raise BadRequest("no node agent runs here that could give out what containers print")
+        metadata = pod["metadata"]
+        wanted = LogRequest(
+            metadata["namespace"], metadata["name"], metadata["uid"], container, follow=True, tail_lines=0
+        )
+        with self._counted(context.caller.user):
+            socket = await _accepted(request)
+            return await _AttachStream(socket, LogPieces(self._log_source, wanted)).serve()
+
+    @contextlib.contextmanager
+    def _counted(self, user: str) -> Iterator[None]:
+        if self._running[user] >= _MOST_OF_ONE or self._running.total() >= _MOST:
+            raise TooManyRequests("too many commands run in containers, please try again later", 1)
+        self._running[user] += 1
+        try:
+            yield
+        finally:
+            self._running[user] -= 1
+            if not self._running[user]:
+                del self._running[user]
+
+    def _addressed(self, request: web.BaseRequest, context: RequestContext) -> tuple[JsonObject, str]:
+        """The Pod and its container; who may only look at this does not get here."""
+        target = context.target
+        if target.verb not in ("get", "create"):
+            raise MethodNotAllowed()
+        # A websocket begins with a GET, whatever it does: as in Kubernetes, the right to create counts.
+        create = RequestTarget("create", "", "", "v1", target.namespace, "pods", target.name, target.subresource)
+        if not self._authorizer.allows(context.caller, create):
+            resource = f"pods/{target.subresource}"
+            why = (
+                f'User "{context.caller.user}" cannot create resource "{resource}" in API group ""'
+                f' in the namespace "{target.namespace}"'
+            )
+            raise Forbidden(context.error_target, why)
+        stored = self._hub.get(context.key)
+        if stored is None:
+            raise NotFound(context.error_target)
+        pod = stored.load()
+        container = container_named(pod, request.query.get("container", ""))
+        if (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed"):
+            phase = pod["status"]["phase"]
+            raise BadRequest(f"cannot exec into a container in a completed pod; current phase is {phase}")
+        return pod, container
+
+
+def exec_request(pod: JsonObject, container: str, request: web.BaseRequest) -> ExecRequest:
+    """What a request wants run.
+
+    Raises:
+        BadRequest: no command, one that cannot be, or no stream.
+    """
+    query, metadata = request.query, pod["metadata"]
+    command = query.getall("command", [])
+    if not command or not command[0]:
+        raise BadRequest("you must specify at least one command for the container")
+    if any("\0" in word for word in command) or sum(len(word.encode()) + 1 for word in command) > _LONGEST_COMMAND:
+        raise BadRequest("the command is too long, or has a null byte in it")
+    if not any(is_true(query.get(stream, "")) for stream in ("stdin", "stdout", "stderr")):
+        raise BadRequest("you must specify at least one of stdin, stdout, stderr")
+    return ExecRequest(
+        metadata["namespace"],
+        metadata["name"],
+        metadata["uid"],
+        container,
+        tuple(command),
+        stdin=is_true(query.get("stdin", "")),
+        terminal=is_true(query.get("tty", "")),
+    )
+
+
+async def _accepted(request: web.BaseRequest) -> web.WebSocketResponse:
+    """The websocket of a request.
+
+    Raises:
+        BadRequest: the client speaks something else.
+    """
+    socket = web.WebSocketResponse(protocols=words.PROTOCOLS, max_msg_size=_LARGEST_MESSAGE, compress=False)
+    found = socket.can_prepare(request)
+    if not found.ok or found.protocol is None:
+        raise BadRequest(_NO_SPDY)
+    await socket.prepare(request)
+    # An empty message, by which clients know that the channels are there.
+    await socket.send_bytes(bytes([words.STDOUT]))
+    return socket
+
+
+async def _farewell(socket: web.WebSocketResponse, message: bytes) -> web.WebSocketResponse:
+    with contextlib.suppress(ConnectionError, TimeoutError):
+        async with asyncio.timeout(_FAREWELL_SECONDS):
+            await socket.send_bytes(message)
+            await socket.close()
+    return socket
+
+
+class _ExecStream:
+    """Moves bytes between a websocket and a process until the process, or its client, goes."""
+
+    def __init__(self, socket: web.WebSocketResponse, session: ExecSession, request: web.BaseRequest) -> None:
+        self._socket = socket
+        self._session = session
+        self._wanted = {stream for stream in ("stdout", "stderr") if is_true(request.query.get(stream, ""))}
+
+    async def serve(self) -> web.WebSocketResponse:
+        """Until the end."""
+        listening = asyncio.create_task(self._listen(), name="exec input")
+        ending = asyncio.create_task(self._until_ended(), name="exec output")
+        try:
+            await asyncio.wait((listening, ending), return_when=asyncio.FIRST_COMPLETED)
+            if ending.done() and ending.exception() is None:
+                return await _farewell(self._socket, ending.result())
+            return self._socket
+        finally:
+            for task in (listening, ending):
+                task.cancel()
+            await asyncio.gather(listening, ending, return_exceptions=True)
+
+    async def _until_ended(self) -> bytes:
+        """Send what the process prints; the last message, once it has ended and everything was sent."""
+        session = self._session
+        outputs = [(session.output, words.STDOUT, "stdout")]
+        if session.errors is not None:
+            outputs.append((session.errors, words.STDERR, "stderr"))
+        pumps = [asyncio.create_task(self._send(*output), name="exec pump") for output in outputs]
+        try:
+            told = b"".join([piece async for piece in _pieces(session.answer)])
+            # What it has left behind may hold its pipes open, and is not waited for.
+            await asyncio.wait(pumps, timeout=0.2)
+            answer = ended(told)
+        finally:
+            for pump in pumps:
+                pump.cancel()
+            await asyncio.gather(*pumps, return_exceptions=True)
+        if "exit_code" not in answer:
+            return words.failed(str(answer.get("error")))
+        return words.exited(answer["exit_code"]) if answer["exit_code"] else words.success()
+
+    async def _send(self, descriptor: int, channel: int, stream: str) -> None:
+        async for piece in _pieces(descriptor):
+            if stream in self._wanted:
+                await self._socket.send_bytes(bytes([channel]) + piece)
+
+    async def _listen(self) -> None:
+        """Hand on what the client sends; returns when it goes."""
+        async for message in self._socket:
+            if message.type is not WSMsgType.BINARY or not message.data:
+                continue
+            channel, data = message.data[0], message.data[1:]
+            if channel == words.STDIN and data:
+                await self._give(data)
+            elif channel == words.CLOSE and data[:1] == bytes([words.STDIN]):
+                self._session.end_input()
+            elif channel == words.RESIZE and (window := words.window_of(data)) is not None:
+                self._session.resize(*window)
+
+    async def _give(self, data: bytes) -> None:
+        view = memoryview(data)
+        while view and self._session.input is not None:
+            try:
+                view = view[os.write(self._session.input, view) :]
+            except BlockingIOError:
+                await _ready(self._session.input, writes=True)
+            except OSError:
+                # It reads no more, or has ended.
+                return
+
+
+async def _pieces(descriptor: int) -> AsyncIterator[bytes]:
+    """What comes from a descriptor, until its other side is closed."""
+    while True:
+        try:
+            piece = os.read(descriptor, _PIECE)
+        except BlockingIOError:
+            await _ready(descriptor)
+            continue
+        except OSError:
+            # A terminal whose last process has gone.
+            return
+        if not piece:
+            return
+        yield piece
+
+
+async def _ready(descriptor: int, *, writes: bool = False) -> None:
+    """Wait until a descriptor can be read, or written."""
+    loop = asyncio.get_running_loop()
+    # Of its own: the loop knows one reader or writer for each, and a terminal's is read and written at once.
+    own = os.dup(descriptor)
+    event = asyncio.Event()
+    add: Callable[..., None] = loop.add_writer if writes else loop.add_reader
+    try:
+        add(own, event.set)
+        await event.wait()
+    finally:
+        (loop.remove_writer if writes else loop.remove_reader)(own)
+        os.close(own)
+
+
+class _AttachStream:
+    """Sends what a container prints until it, or the client, ends."""
+
+    def __init__(self, socket: web.WebSocketResponse, pieces: LogPieces) -> None:
+        self._socket = socket
+        self._pieces = pieces
+
+    async def serve(self) -> web.WebSocketResponse:
+        """Until the end."""
+        self._pieces.start()
+        sending = asyncio.create_task(self._send(), name="attach output")
+        listening = asyncio.create_task(self._listen(), name="attach input")
+        try:
+            await asyncio.wait((sending, listening), return_when=asyncio.FIRST_COMPLETED)
+            if sending.done() and sending.exception() is None:
+                return await _farewell(self._socket, sending.result())
+            return self._socket
+        finally:
+            self._pieces.stop()
+            for task in (sending, listening):
+                task.cancel()
+            await asyncio.gather(sending, listening, return_exceptions=True)
+
+    async def _send(self) -> bytes:
+        while (piece := await self._pieces.next()) is not None:
+            await self._socket.send_bytes(bytes([words.STDOUT]) + piece)
+        return words.failed(str(self._pieces.failure)) if self._pieces.failure else words.success()
+
+    async def _listen(self) -> None:
+        async for _ in self._socket:
+            continue
