@@ -15,7 +15,7 @@ from kvedge.resources.codec import JsonObject
 
 RBAC_GROUP: Final = "rbac.authorization.k8s.io"
 ALL: Final = "*"
-# Of words with words, when rights are handed on: some tenths of a second. The roles that come with Kubernetes and kvedge
+# Of words with words, when rights are handed on: some tenths of a second. Roles as they come with Kubernetes and kvedge
 # take a hundredth of it.
 MOST_COMPARED: Final = 1_000_000
 _PART_COSTS: Final = 8

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import uuid
+from functools import partial
 from typing import Final
 
 import msgspec
@@ -71,7 +72,8 @@ class AdmissionWebhooks:
         response = await self._ask(webhook, kind, review)
         if response is None or not response.get("patch") or review.obj is None:
             return review, True
-        obj = _patched(webhook, review.obj, response)
+        patch = partial(_patched, webhook, review.obj, response)
+        obj = await review.context.work(patch, len(response["patch"]))
         if obj == review.obj:
             return review, True
         return Review(review.context, review.operation, obj, review.old, review.name, review.options), True

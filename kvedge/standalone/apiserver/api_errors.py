@@ -100,7 +100,7 @@ class Target:
 
 
 def _quote(name: str) -> str:
-    return json.dumps(cut(name, LONGEST_PATH), ensure_ascii=False)
+    return json.dumps(cut(str(name), LONGEST_PATH), ensure_ascii=False)
 
 
 @dataclass(eq=False)
@@ -124,7 +124,7 @@ class ApiError(Exception):
         if self.target is not None:
             named = {"name": self.target.name, "group": self.target.group, "kind": self.target.kind}
             named["uid"] = self.target.uid
-            details.update({key: cut(value, LONGEST_PATH) for key, value in named.items() if value})
+            details.update({key: cut(str(value), LONGEST_PATH) for key, value in named.items() if value})
         if self.causes:
             details["causes"] = _told_causes(self.causes)
         if self.retry_after_seconds:

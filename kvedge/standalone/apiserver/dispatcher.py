@@ -25,8 +25,10 @@ from kvedge.standalone.apiserver.authorizer_rules import Authorizer
 from kvedge.standalone.apiserver.bytes_in_flight import FLIGHT, payer
 from kvedge.standalone.apiserver.discovery_routes import DiscoveryRoutes
 from kvedge.standalone.apiserver.identity import Authenticator
+from kvedge.standalone.apiserver.large_work import LargeWork
 from kvedge.standalone.apiserver.media_types import APPLY_PATCH
 from kvedge.standalone.apiserver.object_hub import ObjectHub
+from kvedge.standalone.apiserver.request_body import LIMIT
 from kvedge.standalone.apiserver.request_context import Caller, RequestContext, WriteOptions, write_options
 from kvedge.standalone.apiserver.request_target import READING, RequestTarget, is_plain, is_true, request_target
 from kvedge.standalone.apiserver.resource_routes import ResourceRoutes, status_response
@@ -64,6 +66,7 @@ class Dispatcher:
         authorizer: Authorizer,
         authenticator: Authenticator,
         special: dict[tuple[str, str], Route],
+        work: LargeWork,
     ) -> None:
         self._hub = hub
         self._resources = resources
@@ -72,6 +75,7 @@ class Dispatcher:
         self._authorizer = authorizer
         self._authenticator = authenticator
         self._special = special
+        self._work = work
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         """Answer a request; never raises for what a client did."""
@@ -146,7 +150,9 @@ class Dispatcher:
             agent = request.headers.get("User-Agent", "")
             applies = request.headers.get("Content-Type", "").startswith(APPLY_PATCH)
             options = write_options(request.query, agent, _OPTIONS_KINDS[target.verb], applies=applies)
-        context = RequestContext(target, kind, caller, options)
+        # A body of which nobody says how long it is may be as long as any.
+        size = LIMIT if request.content_length is None and request.body_exists else request.content_length or 0
+        context = RequestContext(target, kind, caller, options, lane=self._work.lane(caller.user), size=size)
         if kind.deprecation:
             context.warn(kind.deprecation)
         if target.subresource and target.subresource not in kind.subresources:

@@ -40,6 +40,28 @@ def is_deep(value: JsonValue, limit: int) -> bool:
     return bool(level)
 
 
+def count_values(value: JsonValue, limit: int) -> int:
+    """How many members and items there are in all. Does not recurse.
+
+    Raises:
+        RecursionError: objects and arrays are nested in more levels than `limit`.
+    """
+    count, level = 0, [value] if isinstance(value, dict | list) else []
+    for _ in range(limit):
+        if not level:
+            return count
+        count += sum(map(len, level))
+        level = [
+            item
+            for outer in level
+            for item in (outer.values() if isinstance(outer, dict) else outer)
+            if isinstance(item, dict | list)
+        ]
+    if level:
+        raise RecursionError(f"nested in more than {limit} levels")
+    return count
+
+
 def same(left: JsonValue, right: JsonValue) -> bool:
     """Whether two values are the same JSON: numbers by value, a boolean never equal to a number."""
     if isinstance(left, dict):

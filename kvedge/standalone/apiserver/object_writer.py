@@ -1,7 +1,9 @@
 """The write path: create and change one object, from the client's document to the disk.
 
 Called by the REST routes and by the server's own loops. Reads the cache, asks admission, commits through the hub. A
-change whose base was overtaken is made again from the new state, unless the client said which version it had read.
+change whose base was overtaken is made again from the new state, unless the client said which version it had read. What
+takes long for a large object is done in the lane of the request's user; what is decided by the cache is decided in the
+event loop, and last by the store, which takes a write only when its base is still there.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ import random
 import uuid
 from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import partial
 from typing import Final, cast
 
 import msgspec
@@ -18,10 +21,19 @@ import msgspec
 from kvedge.resources.codec import JsonObject
 from kvedge.standalone.apiserver import deletion_rules, object_checks, server_apply, structural_schema, write_rules
 from kvedge.standalone.apiserver.admission import Admission, Review
-from kvedge.standalone.apiserver.api_errors import AlreadyExists, ApiError, Forbidden, NotFound, StaleWrite, Target
+from kvedge.standalone.apiserver.api_errors import (
+    AlreadyExists,
+    ApiError,
+    FieldError,
+    Forbidden,
+    NotFound,
+    StaleWrite,
+    Target,
+)
 from kvedge.standalone.apiserver.builtin_defaults import initial_status
 from kvedge.standalone.apiserver.crd_status import CLEANUP_FINALIZER, set_crd_status
 from kvedge.standalone.apiserver.json_values import clone
+from kvedge.standalone.apiserver.large_work import SMALL_BYTES
 from kvedge.standalone.apiserver.object_hub import CRDS, ObjectHub
 from kvedge.standalone.apiserver.object_shape import report_unknown, report_without_effect, shaped
 from kvedge.standalone.apiserver.object_store import RevisionMismatch
@@ -33,6 +45,8 @@ from kvedge.standalone.apiserver.versions import as_served, as_stored
 
 # So often a change is made anew when others write the same object meanwhile.
 _ATTEMPTS: Final = 30
+# And so often when each attempt takes long: whoever writes beside it must not multiply the work.
+_LARGE_ATTEMPTS: Final = 5
 _GENERATED_NAMES: Final = 8
 # No vowels, no look-alikes: what Kubernetes makes names of.
 _LETTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
@@ -69,19 +83,20 @@ class ObjectWriter:
         if not obj["metadata"].get("name"):
             for _ in range(_GENERATED_NAMES - 1):
                 with contextlib.suppress(AlreadyExists):
-                    return await self._create(context, cast(JsonObject, clone(obj)), owners_noted)
+                    copy = await context.work(partial(clone, obj))
+                    return await self._create(context, cast(JsonObject, copy), owners_noted)
         return await self._create(context, obj, owners_noted)
 
     async def change(self, context: RequestContext, produce: Produce, *, owners_noted: bool = False) -> Stored:
         """Write what `produce` makes of the object, or of its status when the URL says so."""
-        for _ in range(_ATTEMPTS):
+        for attempt in range(_ATTEMPTS):
             stored = self._hub.get(context.key)
             if stored is None:
                 raise NotFound(context.error_target)
-            live = as_served(context.kind, stored.load())
-            # Decoded once more, which takes a tenth of the time of a copy.
-            obj = produce(as_served(context.kind, stored.load()))
-            write_rules.check_metadata(context.kind, obj)
+            size = len(stored.body)
+            if attempt >= _LARGE_ATTEMPTS and context.size + size > SMALL_BYTES:
+                break
+            live, obj = await context.work(partial(_produced, context.kind, stored, produce), size)
             given = obj["metadata"].setdefault("resourceVersion", live["metadata"]["resourceVersion"])
             # A produce that does not touch it hands back the version it was given; any other is the client's word.
             if given != live["metadata"]["resourceVersion"]:
@@ -97,18 +112,10 @@ class ObjectWriter:
         write_rules.check_identity(kind, obj, context.namespace, context.target.name)
         _check_stays(kind)
         self._check_namespace(context, obj)
-        obj = self._shaped(context, obj)
+        obj = await context.work(partial(_shaped, context, obj))
         obj = await self._mutate(context, "CREATE", obj, None)
-        stamp = write_rules.Stamp(self.now(), str(uuid.uuid4()), "".join(random.choices(_LETTERS, k=5)))
-        write_rules.prepare_create(kind, obj, stamp)
-        if kind.schema is not None:
-            # The client's status is gone; what a status begins with is the schema's to say.
-            obj = structural_schema.apply_defaults(kind.schema, obj)
-        self._set_server_fields(context, obj, None)
-        if not owners_noted:
-            obj = self._with_owners(context, obj, None)
+        obj, errors = await context.work(partial(self._prepared, context, obj, owners_noted))
         name = obj["metadata"]["name"]
-        errors = object_checks.check_create(kind, obj)
         if errors:
             raise write_rules.invalid(kind, name, errors)
         if self._hub.get(context.key_of(name)) is not None:
@@ -130,18 +137,10 @@ class ObjectWriter:
     ) -> Stored:
         kind, name = context.kind, context.target.name
         write_rules.check_identity(kind, obj, context.namespace, name)
-        obj = self._shaped(context, obj)
+        obj = await context.work(partial(_shaped, context, obj), len(stored.body))
         obj = await self._mutate(context, "UPDATE", obj, live)
-        if context.target.subresource in ("status", "approval"):
-            write_rules.prepare_status_update(kind, live, obj)
-        elif context.target.subresource == "finalize":
-            write_rules.prepare_finalize(live, obj)
-        elif context.target.subresource != "binding":
-            write_rules.prepare_update(kind, live, obj)
-            self._set_server_fields(context, obj, live)
-        if not owners_noted:
-            obj = self._with_owners(context, obj, live)
-        errors = object_checks.check_update(kind, obj, live)
+        prepare = partial(self._prepared_update, context, live, obj, owners_noted)
+        obj, errors = await context.work(prepare, len(stored.body))
         if errors:
             raise write_rules.invalid(kind, name, errors)
         await self._admission.validate(Review(context, "UPDATE", obj, live, name))
@@ -154,13 +153,36 @@ class ObjectWriter:
             write = Write(stored.key, stored.revision, as_stored(kind, obj), deletes=finished)
             return (await self._hub.commit(write)).current
 
-    def _shaped(self, context: RequestContext, obj: JsonObject) -> JsonObject:
-        result = shaped(context.kind, obj)
-        for text in report_unknown(context.kind, result.unknown, context.options.field_validation):
-            context.warn(text)
-        for text in report_without_effect(context.kind, result.obj):
-            context.warn(text)
-        return result.obj
+    def _prepared(
+        self, context: RequestContext, obj: JsonObject, owners_noted: bool
+    ) -> tuple[JsonObject, list[FieldError]]:
+        """The new object as it will be stored, and what is wrong with it."""
+        kind = context.kind
+        stamp = write_rules.Stamp(self.now(), str(uuid.uuid4()), "".join(random.choices(_LETTERS, k=5)))
+        write_rules.prepare_create(kind, obj, stamp)
+        if kind.schema is not None:
+            # The client's status is gone; what a status begins with is the schema's to say.
+            obj = cast(JsonObject, structural_schema.apply_defaults(kind.schema, obj))
+        self._set_server_fields(context, obj, None)
+        if not owners_noted:
+            obj = self._with_owners(context, obj, None)
+        return obj, object_checks.check_create(kind, obj)
+
+    def _prepared_update(
+        self, context: RequestContext, live: JsonObject, obj: JsonObject, owners_noted: bool
+    ) -> tuple[JsonObject, list[FieldError]]:
+        """The changed object as it will be stored, and what is wrong with it."""
+        kind = context.kind
+        if context.target.subresource in ("status", "approval"):
+            write_rules.prepare_status_update(kind, live, obj)
+        elif context.target.subresource == "finalize":
+            write_rules.prepare_finalize(live, obj)
+        elif context.target.subresource != "binding":
+            write_rules.prepare_update(kind, live, obj)
+            self._set_server_fields(context, obj, live)
+        if not owners_noted:
+            obj = self._with_owners(context, obj, live)
+        return obj, object_checks.check_update(kind, obj, live)
 
     async def _mutate(
         self, context: RequestContext, operation: str, obj: JsonObject, live: JsonObject | None
@@ -170,7 +192,7 @@ class ObjectWriter:
         if mutated is obj:
             return obj
         # A webhook may name fields that the kind does not know; nobody is to be blamed for them.
-        return shaped(context.kind, mutated).obj
+        return (await context.work(partial(shaped, context.kind, mutated))).obj
 
     def _set_server_fields(self, context: RequestContext, obj: JsonObject, live: JsonObject | None) -> None:
         kind = context.kind
@@ -206,6 +228,24 @@ class ObjectWriter:
                 }
             ]
             raise refusal
+
+
+def _produced(kind: ServedKind, stored: Stored, produce: Produce) -> tuple[JsonObject, JsonObject]:
+    """The object as it is, and as it is wanted."""
+    live = as_served(kind, stored.load())
+    # Decoded once more, which takes a tenth of the time of a copy.
+    obj = produce(as_served(kind, stored.load()))
+    write_rules.check_metadata(kind, obj)
+    return live, obj
+
+
+def _shaped(context: RequestContext, obj: JsonObject) -> JsonObject:
+    result = shaped(context.kind, obj)
+    for text in report_unknown(context.kind, result.unknown, context.options.field_validation):
+        context.warn(text)
+    for text in report_without_effect(context.kind, result.obj):
+        context.warn(text)
+    return result.obj
 
 
 def _check_stays(kind: ServedKind) -> None:

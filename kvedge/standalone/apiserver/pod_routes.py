@@ -59,7 +59,7 @@ class PodRoutes:
         """POST pods/<name>/binding: put the Pod on a node."""
         if context.target.verb != "create":
             raise MethodNotAllowed()
-        node = ((await read_object(request)).get("target") or {}).get("name")
+        node = ((await read_object(request, context)).get("target") or {}).get("name")
         if not node:
             raise BadRequest("target.name: Required value")
 
@@ -89,7 +89,7 @@ class PodRoutes:
         """POST pods/<name>/eviction: delete the Pod, if admission lets it go."""
         if context.target.verb != "create":
             raise MethodNotAllowed()
-        body = await read_object(request)
+        body = await read_object(request, context)
         options = deletion_rules.delete_options(body.get("deleteOptions") or {})
         pod = self._pod(context)
         await self._admission.validate(Review(context, "CREATE", {"metadata": {}, **body}, pod, context.target.name))

@@ -6,6 +6,7 @@ Used by the REST routes.
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import Any, Final
 
 from aiohttp import web
@@ -14,7 +15,7 @@ from kvedge.resources.codec import JsonObject
 from kvedge.standalone.apiserver import protobuf_body
 from kvedge.standalone.apiserver.api_errors import BadRequest, RequestTimeout, TooLarge, UnsupportedMediaType
 from kvedge.standalone.apiserver.bytes_in_flight import FLIGHT, too_much_in_flight
-from kvedge.standalone.apiserver.document_decoder import Document, decode
+from kvedge.standalone.apiserver.document_decoder import Document, check_size, decode
 from kvedge.standalone.apiserver.media_types import APPLY_PATCH, JSON, PROTOBUF, YAML, parse_media_type
 from kvedge.standalone.apiserver.request_context import RequestContext
 
@@ -22,7 +23,6 @@ from kvedge.standalone.apiserver.request_context import RequestContext
 LIMIT: Final = 3 * 1024 * 1024
 # So long a body may take; the largest comes in this time over 100 kB/s.
 BODY_SECONDS: Final = 30.0
-_LONG_YAML: Final = 32 << 10
 _DOCUMENT_TYPES: Final = (JSON, YAML)
 
 
@@ -52,39 +52,38 @@ async def read_bytes(request: web.BaseRequest) -> bytes:
     return bytes(body)
 
 
-async def read_object(request: web.BaseRequest, context: RequestContext | None = None) -> JsonObject:
+async def read_object(request: web.BaseRequest, context: RequestContext) -> JsonObject:
     """The object that a create or an update carries.
 
-    With a context, keys that stand there twice are warned of or refused, as the client wishes.
+    Keys that stand there twice are warned of or refused, as the client wishes.
 
     Raises:
         UnsupportedMediaType, BadRequest, TooLarge: as their names say.
     """
     name = parse_media_type(request.headers.get("Content-Type", JSON)).name or JSON
     if name == PROTOBUF:
-        return protobuf_body.decode(await read_bytes(request))
+        return await _from_protobuf(await read_bytes(request), context)
     if name not in _DOCUMENT_TYPES:
         raise UnsupportedMediaType(_DOCUMENT_TYPES)
-    value, duplicates = await _decoded(await read_bytes(request), name == YAML)
+    value, duplicates = await _decoded(await read_bytes(request), name == YAML, context)
     if value is None:
         value = {}
     if not isinstance(value, dict):
         raise BadRequest("the body of the request must be an object")
-    if context is not None:
-        report_duplicates(context, duplicates)
+    report_duplicates(context, duplicates)
     return value
 
 
-async def read_options(request: web.BaseRequest) -> JsonObject:
+async def read_options(request: web.BaseRequest, context: RequestContext) -> JsonObject:
     """The DeleteOptions that a delete may carry; an empty object without a body."""
     body = await read_bytes(request)
     if not body.strip():
         return {}
     name = parse_media_type(request.headers.get("Content-Type", JSON)).name or JSON
     if name == PROTOBUF:
-        document: Any = protobuf_body.decode(body)
+        document: Any = await _from_protobuf(body, context)
     elif name in _DOCUMENT_TYPES:
-        document = (await _decoded(body, name == YAML)).value
+        document = (await _decoded(body, name == YAML, context)).value
     else:
         raise UnsupportedMediaType(_DOCUMENT_TYPES)
     if not isinstance(document, dict) or document.get("kind") not in (None, "", "DeleteOptions"):
@@ -92,9 +91,7 @@ async def read_options(request: web.BaseRequest) -> JsonObject:
     return document
 
 
-async def read_patch(
-    request: web.BaseRequest, accepted: tuple[str, ...], context: RequestContext | None = None
-) -> tuple[str, Any]:
+async def read_patch(request: web.BaseRequest, accepted: tuple[str, ...], context: RequestContext) -> tuple[str, Any]:
     """The media type and the document of a patch; for the context see `read_object`.
 
     Raises:
@@ -103,9 +100,8 @@ async def read_patch(
     name = parse_media_type(request.headers.get("Content-Type", "")).name
     if name not in accepted:
         raise UnsupportedMediaType(accepted)
-    value, duplicates = await _decoded(await read_bytes(request), name == APPLY_PATCH)
-    if context is not None:
-        report_duplicates(context, duplicates)
+    value, duplicates = await _decoded(await read_bytes(request), name == APPLY_PATCH, context)
+    report_duplicates(context, duplicates)
     return name, value
 
 
@@ -126,11 +122,17 @@ def report_duplicates(context: RequestContext, duplicates: tuple[str, ...]) -> N
             context.warn(text)
 
 
-async def _decoded(body: bytes, is_yaml: bool) -> Document:
-    if is_yaml and len(body) > _LONG_YAML:
-        # Half a second for each megabyte, in which everybody else would wait.
-        return await asyncio.to_thread(decode, body, is_yaml)
-    return decode(body, is_yaml)
+async def _decoded(body: bytes, is_yaml: bool, context: RequestContext) -> Document:
+    return await context.work(partial(decode, body, is_yaml))
+
+
+async def _from_protobuf(body: bytes, context: RequestContext) -> JsonObject:
+    def decoded() -> JsonObject:
+        document = protobuf_body.decode(body)
+        check_size(document)
+        return document
+
+    return await context.work(decoded)
 
 
 def parse_document(body: bytes, is_yaml: bool = False) -> Any:

@@ -5,11 +5,12 @@ Made by the dispatcher. Pure.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, TypeVar
 
 from kvedge.standalone.apiserver.api_errors import FieldError, FieldErrorType, Invalid, Target
+from kvedge.standalone.apiserver.large_work import AtOnce, Lane
 from kvedge.standalone.apiserver.request_target import RequestTarget, is_true
 from kvedge.standalone.apiserver.served_kinds import ServedKind
 from kvedge.standalone.apiserver.stored import ObjectKey
@@ -18,6 +19,8 @@ from kvedge.standalone.apiserver.told import MOST_TOLD, cut
 # All of them, before they are escaped; servers and proxies on the way bound the headers of an answer, mostly at 8 KB.
 _ALL_WARNINGS: Final = 4096
 LONGEST_WARNING: Final = 256
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -75,6 +78,9 @@ class RequestContext:
     caller: Caller
     options: WriteOptions = WriteOptions()
     warnings: Warnings = field(default_factory=Warnings)
+    # Where work on it is done, and the bytes of its body.
+    lane: Lane = field(default_factory=AtOnce)
+    size: int = 0
 
     @property
     def key(self) -> ObjectKey:
@@ -93,6 +99,10 @@ class RequestContext:
     def error_target(self) -> Target:
         """What errors about this request's object name."""
         return Target(self.kind.plural, self.target.name, self.kind.group)
+
+    async def work(self, do: Callable[[], T], more: int = 0) -> T:
+        """What `do` returns or raises: pure work on the request's body and `more` bytes of JSON."""
+        return await self.lane.run(self.size + more, do)
 
     def warn(self, text: str) -> None:
         """Have the client show a warning."""

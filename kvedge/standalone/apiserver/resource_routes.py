@@ -6,6 +6,7 @@ Called by the dispatcher, which has found the caller, the kind and the verb.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, Final
 
 import msgspec
@@ -125,14 +126,15 @@ class ResourceRoutes:
                 produce = patching.applier(context, wanted, self._writer.now())
                 return self._written(request, context, await self._writer.change(context, produce, owners_noted=True))
             try:
-                obj = patching.applied(context, None, wanted, self._writer.now())
+                make = partial(patching.applied, context, None, wanted, self._writer.now())
+                obj = await context.work(make)
                 return self._written(request, context, await self._writer.create(context, obj, owners_noted=True), 201)
             except AlreadyExists:
                 # Somebody was faster, so there is something to apply to now.
                 continue
 
     async def _delete(self, request: web.BaseRequest, context: RequestContext) -> web.StreamResponse:
-        options = deletion_rules.delete_options(_with_query(await read_options(request), request.query))
+        options = deletion_rules.delete_options(_with_query(await read_options(request, context), request.query))
         stored, gone = await self._remover.delete(context, context.target.name, options)
         if gone and context.kind.storage not in _RETURNED_WHEN_DELETED:
             return json_response(msgspec.json.encode(_deleted(context, stored)), 200, context)
@@ -140,7 +142,7 @@ class ResourceRoutes:
 
     async def _delete_collection(self, request: web.BaseRequest, context: RequestContext) -> web.StreamResponse:
         encoder, selected = _encoder(request, context), list_rules.list_options(context.kind, request.query)
-        options = deletion_rules.delete_options(_with_query(await read_options(request), request.query))
+        options = deletion_rules.delete_options(_with_query(await read_options(request, context), request.query))
         objects = self._hub.cache.in_namespace(context.kind.storage, context.namespace)
         chosen = [stored for stored in objects if list_rules.selects(selected, stored)]
         await self._remover.delete_all(context, chosen, options)

@@ -41,7 +41,7 @@ class ReviewRoutes:
 
     async def serve(self, request: web.BaseRequest, context: RequestContext) -> web.StreamResponse:
         """Answer a review with itself and its status."""
-        review = await read_object(request)
+        review = await read_object(request, context)
         check_identity(context.kind, review, context.namespace)
         _check_types(context, review)
         review["status"] = self._answers[context.kind.kind](context, review)

@@ -44,10 +44,10 @@ class ScaleRoutes:
             case "get":
                 return self._answer(context, paths, self._stored(context))
             case "update":
-                scale = await read_object(request)
+                scale = await read_object(request, context)
                 return self._answer(context, paths, await self._write(context, paths, lambda _: scale))
             case "patch":
-                media_type, patch = await read_patch(request, (JSON_PATCH, MERGE_PATCH))
+                media_type, patch = await read_patch(request, (JSON_PATCH, MERGE_PATCH), context)
                 produce = patching.patcher(context.kind, media_type, patch)
                 return self._answer(context, paths, await self._write(context, paths, produce))
         raise MethodNotAllowed()

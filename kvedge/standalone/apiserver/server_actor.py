@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 from kvedge.resources.codec import JsonObject
 from kvedge.standalone.apiserver.deletion_rules import DeleteOptions
+from kvedge.standalone.apiserver.large_work import LargeWork
 from kvedge.standalone.apiserver.object_hub import ObjectHub
 from kvedge.standalone.apiserver.object_remover import ObjectRemover
 from kvedge.standalone.apiserver.object_writer import ObjectWriter, Produce
@@ -24,17 +25,18 @@ _MANAGER = "kvedge-apiserver"
 class ServerActor:
     """Creates, changes and deletes objects in the server's own name."""
 
-    def __init__(self, hub: ObjectHub, writer: ObjectWriter, remover: ObjectRemover) -> None:
+    def __init__(self, hub: ObjectHub, writer: ObjectWriter, remover: ObjectRemover, work: LargeWork) -> None:
         self._hub = hub
         self._writer = writer
         self._remover = remover
+        self._lane = work.lane(SERVER.user)
 
     async def ensure(self, obj: JsonObject) -> None:
         """Create an object of a built-in kind unless it is there."""
         kind = self._hub.kinds.of(obj["apiVersion"], obj["kind"])
         assert kind is not None
         metadata = obj["metadata"]
-        context = _context(kind, "create", metadata.get("namespace", ""), "")
+        context = self._context(kind, "create", metadata.get("namespace", ""), "")
         if self._hub.get(context.key_of(metadata["name"])) is None:
             await self._writer.create(context, obj)
 
@@ -44,7 +46,7 @@ class ServerActor:
         kind = self._hub.kinds.of(obj["apiVersion"], obj["kind"])
         assert kind is not None
         metadata = obj["metadata"]
-        stored = self._hub.get(_context(kind, "get", metadata.get("namespace", ""), "").key_of(metadata["name"]))
+        stored = self._hub.get(self._context(kind, "get", metadata.get("namespace", ""), "").key_of(metadata["name"]))
         if stored is not None:
             await self.change(stored, lambda live: merged(live, obj))
 
@@ -53,7 +55,7 @@ class ServerActor:
         kind = self._hub.kind_of(stored)
         if kind is None:
             return None
-        context = _context(kind, "update", stored.key.namespace, stored.key.name, subresource)
+        context = self._context(kind, "update", stored.key.namespace, stored.key.name, subresource)
         return await self._writer.change(context, produce)
 
     async def delete(self, stored: Stored, policy: str = "") -> None:
@@ -61,7 +63,7 @@ class ServerActor:
         kind = self._hub.kind_of(stored)
         if kind is None:
             return
-        context = _context(kind, "delete", stored.key.namespace, stored.key.name)
+        context = self._context(kind, "delete", stored.key.namespace, stored.key.name)
         await self._remover.delete(context, stored.key.name, DeleteOptions(uid=stored.meta.uid, policy=policy))
 
     async def remove_finalizer(self, stored: Stored, finalizer: str) -> None:
@@ -76,7 +78,6 @@ class ServerActor:
 
         await self.change(stored, without)
 
-
-def _context(kind: ServedKind, verb: str, namespace: str, name: str, subresource: str = "") -> RequestContext:
-    target = RequestTarget(verb, "", kind.group, kind.version, namespace, kind.plural, name, subresource)
-    return RequestContext(target, kind, SERVER, WriteOptions(field_manager=_MANAGER))
+    def _context(self, kind: ServedKind, verb: str, namespace: str, name: str, subresource: str = "") -> RequestContext:
+        target = RequestTarget(verb, "", kind.group, kind.version, namespace, kind.plural, name, subresource)
+        return RequestContext(target, kind, SERVER, WriteOptions(field_manager=_MANAGER), lane=self._lane)

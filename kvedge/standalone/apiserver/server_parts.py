@@ -22,6 +22,7 @@ from kvedge.standalone.apiserver.exec_source import ExecSource
 from kvedge.standalone.apiserver.expiry_loop import ExpiryLoop
 from kvedge.standalone.apiserver.garbage_loop import GarbageLoop
 from kvedge.standalone.apiserver.identity import Authenticator
+from kvedge.standalone.apiserver.large_work import LargeWork
 from kvedge.standalone.apiserver.limit_ranger import LimitRanger
 from kvedge.standalone.apiserver.log_source import LogSource
 from kvedge.standalone.apiserver.object_hub import ObjectHub
@@ -59,6 +60,7 @@ class ServerParts:
     ) -> None:
         self._pki = pki
         self._webhooks = WebhookClient(hub.cache)
+        self._work = LargeWork()
         rbac = RbacIndex(hub.cache)
         authorizer = Authorizer(lambda *where: _lookup(hub, *where), rbac)
         guard = RbacGuard(authorizer, rbac)
@@ -74,7 +76,7 @@ class ServerParts:
         quotas = QuotaLedger(hub.cache)
         writer = ObjectWriter(hub, admission, quotas)
         remover = ObjectRemover(hub, admission, writer)
-        self.actor = ServerActor(hub, writer, remover)
+        self.actor = ServerActor(hub, writer, remover, self._work)
         self.now = writer.now
         self._resources = ResourceRoutes(hub, writer, remover)
         self._proxy = AggregationProxy(hub, pki.front_proxy_tls)
@@ -95,7 +97,7 @@ class ServerParts:
         special.update({(kind.storage, ""): reviews.serve for kind in BUILT_IN if kind.verbs == ASKED})
         authenticator = Authenticator(authorizer, tokens)
         self.dispatcher = Dispatcher(
-            hub, self._resources, self._discovery, self._proxy, authorizer, authenticator, special
+            hub, self._resources, self._discovery, self._proxy, authorizer, authenticator, special, self._work
         )
         self._loops = (
             GarbageLoop(hub, self.actor),
@@ -133,6 +135,7 @@ class ServerParts:
         self._discovery.stop()
         await self._webhooks.close()
         await self._proxy.close()
+        self._work.close()
 
 
 def _lookup(hub: ObjectHub, group: str, resource: str, namespace: str, name: str) -> JsonObject | None:

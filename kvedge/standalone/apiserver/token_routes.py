@@ -46,7 +46,7 @@ class TokenRoutes:
         """
         if context.target.verb != "create":
             raise MethodNotAllowed()
-        review = await read_object(request)
+        review = await read_object(request, context)
         if review.get("kind") not in (None, "", "TokenRequest"):
             raise BadRequest(f"{review['kind']} cannot be handled as a TokenRequest: another kind was expected")
         spec = review.get("spec") or {}

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from kvedge.rpc import kubernetes_pb2 as messages
+from kvedge.standalone.apiserver.protobuf_body import MAGIC
 from tests.contract.apiserver.costs.requests import (
     CONFIG_MAPS,
     PROTOBUF,
@@ -18,8 +20,6 @@ from tests.contract.apiserver.costs.requests import (
     named,
     review,
 )
-from kvedge.rpc import kubernetes_pb2 as messages
-from kvedge.standalone.apiserver.protobuf_body import MAGIC
 from tests.support.protobuf_documents import filled
 
 

@@ -214,7 +214,7 @@ WARNINGS: Final = [
         2_000,
     ),
     Case("unknown fields of a VM", "edit", lambda n: create(VMS, vm(template=named(n, int, "x"))), 4_000),
-    Case("a VM's annotations", "edit", lambda n: create(VMS, vm(**{"annotations": named(n, str)})), 4_000),
+    Case("a VM's annotations", "edit", lambda n: create(VMS, vm(annotations=named(n, str))), 4_000),
 ]
 
 KINDS: Final = [

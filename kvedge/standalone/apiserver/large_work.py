@@ -1,0 +1,84 @@
+"""Work of a client's size, out of the event loop: who sends much waits for it, and nobody else does.
+
+One `LargeWork` per server; each request's context has the lane of its user. Small work, as nearly all is, is done at
+once where it is asked for. Large work is done in one of two threads, one piece at a time for each user. Only pure
+functions go there: caches and kinds belong to the event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Final, Protocol, TypeVar
+
+T = TypeVar("T")
+
+# In bytes of JSON. A VM with its status and its fields' managers has 10 KB; the worst 16 KB take a tenth of a second.
+SMALL_BYTES: Final = 16 * 1024
+# Python threads take turns: with each more the event loop would wait longer for its own.
+_THREADS: Final = 2
+
+
+class Lane(Protocol):
+    """Where the work of one user is done."""
+
+    async def run(self, size: int, work: Callable[[], T]) -> T:
+        """What `work` returns, or raises, which has to do with so many bytes of JSON."""
+
+
+class AtOnce:
+    """Does all work where it is asked for."""
+
+    async def run(self, size: int, work: Callable[[], T]) -> T:
+        """What it returns."""
+        return work()
+
+
+@dataclass
+class _Turn:
+    """Who of a user's pieces of work is next; `asked` counts those that wait or are done."""
+
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    asked: int = 0
+
+
+class LargeWork:
+    """The threads, begun when they are first needed, and the users who wait for them. Used in one event loop."""
+
+    def __init__(self) -> None:
+        self._threads = ThreadPoolExecutor(_THREADS, "kvedge-large-work")
+        self._turns: dict[str, _Turn] = {}
+
+    def lane(self, user: str) -> Lane:
+        """The lane of a user."""
+        return _UserLane(self, user)
+
+    async def run(self, user: str, work: Callable[[], T]) -> T:
+        """Do a large piece of a user's work, after those that the same user has asked for before."""
+        turn = self._turns.setdefault(user, _Turn())
+        turn.asked += 1
+        try:
+            async with turn.lock:
+                return await asyncio.get_running_loop().run_in_executor(self._threads, work)
+        finally:
+            turn.asked -= 1
+            # There may be any number of users.
+            if not turn.asked:
+                del self._turns[user]
+
+    def close(self) -> None:
+        """Drop what waits, and end the threads when they are done."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+
+class _UserLane:
+    def __init__(self, work: LargeWork, user: str) -> None:
+        self._work = work
+        self._user = user
+
+    async def run(self, size: int, work: Callable[[], T]) -> T:
+        if size <= SMALL_BYTES:
+            return work()
+        return await self._work.run(self._user, work)
