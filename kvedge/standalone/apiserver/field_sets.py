@@ -65,13 +65,12 @@ def owned(fields: Iterable[Path]) -> FieldSet:
 def encode(fields: FieldSet) -> JsonObject:
     """The fieldsV1 document. A path that is a member and has members beneath it carries a dot."""
     document: JsonObject = {}
-    for path in sorted(fields):
+    for path in fields:
         node = document
         for element in path:
-            # The way to here may have been a leaf so far: sorted, a path comes before what is beneath it.
             node = node.setdefault(element, {})
         node["."] = {}
-    return _without_lone_dots(document)
+    return _in_order(document)
 
 
 def decode(document: JsonObject | None) -> FieldSet:
@@ -86,10 +85,12 @@ def shown(path: Path) -> str:
     return "".join(map(_shown_element, path))
 
 
-def _without_lone_dots(node: JsonObject) -> JsonObject:
-    return {
-        key: {} if key == "." or inner.keys() == {"."} else _without_lone_dots(inner) for key, inner in node.items()
-    }
+def _in_order(node: JsonObject) -> JsonObject:
+    """The members sorted at each level, a member without any beneath it empty.
+
+    Paths are not sorted as a whole: deep ones have long beginnings in common, and comparing them holds up all threads.
+    """
+    return {key: {} if key == "." or node[key].keys() == {"."} else _in_order(node[key]) for key in sorted(node)}
 
 
 def _collect(node: JsonObject, path: Path, found: list[Path]) -> None:

@@ -40,17 +40,19 @@ def is_deep(value: JsonValue, limit: int) -> bool:
     return bool(level)
 
 
-def count_values(value: JsonValue, limit: int) -> int:
-    """How many members and items there are in all. Does not recurse.
+def measure(value: JsonValue, limit: int) -> tuple[int, int]:
+    """How many members and items there are in all, and how many steps from the top lead to them. Does not recurse.
 
     Raises:
         RecursionError: objects and arrays are nested in more levels than `limit`.
     """
-    count, level = 0, [value] if isinstance(value, dict | list) else []
-    for _ in range(limit):
+    count = steps = 0
+    level = [value] if isinstance(value, dict | list) else []
+    for depth in range(1, limit + 1):
         if not level:
-            return count
-        count += sum(map(len, level))
+            return count, steps
+        members = sum(map(len, level))
+        count, steps = count + members, steps + depth * members
         level = [
             item
             for outer in level
@@ -59,7 +61,7 @@ def count_values(value: JsonValue, limit: int) -> int:
         ]
     if level:
         raise RecursionError(f"nested in more than {limit} levels")
-    return count
+    return count, steps
 
 
 def same(left: JsonValue, right: JsonValue) -> bool:

@@ -6,6 +6,7 @@ merge-diff, without its conversions between versions: the versions of our kinds 
 
 from __future__ import annotations
 
+import heapq
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -194,11 +195,10 @@ def _with_entries(obj: JsonObject, entries: Iterable[Entry]) -> JsonObject:
 
 def _conflict_error(conflicts: list[tuple[Entry, FieldSet]]) -> ManagerConflict:
     count = sum(len(fields) for _, fields in conflicts)
-    # Sorted whole, told in part: whoever applies again after the first fifty sees the next.
     listed = [
         (entry.manager.shown(), field_sets.shown(path))
         for entry, fields in conflicts[:MOST_TOLD]
-        for path in sorted(fields)[:MOST_TOLD]
+        for path in heapq.nsmallest(MOST_TOLD + 1, fields)
     ][: MOST_TOLD + 1]
     causes = [
         {"reason": "FieldManagerConflict", "message": f"conflict with {name}", "field": cut(path, LONGEST_PATH)}

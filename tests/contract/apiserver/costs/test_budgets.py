@@ -1,8 +1,8 @@
 """Cost budgets: a body twice as large takes the server at most 2.5 times the time, and memory in proportion.
 
-Each row of the tables is one case; a new decoder, patch, rule or warning gets its row there. What is measured is the CPU
-time of the server's process, which other processes on a busy machine hardly change, over a fourfold growth, in which a
-cost that grows with the square stands out (16 times, where 6.25 are allowed).
+Each row of the tables is one case; a new decoder, patch, rule or warning gets its row there. What is measured is the
+CPU time of the server's process, which other processes on a busy machine hardly change, over a fourfold growth, in
+which a cost that grows with the square stands out (16 times, where 6.25 are allowed).
 """
 
 from __future__ import annotations

@@ -1,0 +1,97 @@
+"""Work of a client's size: in threads, one piece at a time for each user."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+
+import pytest
+
+from kvedge.standalone.apiserver.large_work import SMALL_BYTES, AtOnce, LargeWork
+
+LARGE = SMALL_BYTES + 1
+
+
+class Blocked:
+    """A piece of work that goes on until it is let go."""
+
+    def __init__(self) -> None:
+        self.begun = threading.Event()
+        self.let_go = threading.Event()
+
+    def work(self) -> str:
+        self.begun.set()
+        assert self.let_go.wait(30)
+        return threading.current_thread().name
+
+
+async def begun(blocked: Blocked) -> bool:
+    return await asyncio.to_thread(blocked.begun.wait, 30)
+
+
+def test_small_work_is_done_at_once_and_large_work_in_a_thread_of_its_own() -> None:
+    async def names() -> tuple[str, str, str]:
+        work = LargeWork()
+        lane = work.lane("joe")
+
+        def name() -> str:
+            return threading.current_thread().name
+
+        found = (await lane.run(SMALL_BYTES, name), await lane.run(LARGE, name), await AtOnce().run(LARGE, name))
+        work.close()
+        return found
+
+    small, large, at_once = asyncio.run(names())
+    assert small == at_once == threading.current_thread().name
+    assert large.startswith("kvedge-large-work")
+
+
+def test_one_users_pieces_wait_for_each_other_and_anothers_does_not() -> None:
+    async def check() -> None:
+        work, first, second, others = LargeWork(), Blocked(), Blocked(), Blocked()
+        one = asyncio.create_task(work.lane("joe").run(LARGE, first.work))
+        two = asyncio.create_task(work.lane("joe").run(LARGE, second.work))
+        three = asyncio.create_task(work.lane("ann").run(LARGE, others.work))
+        assert await begun(first)
+        assert await begun(others)
+        assert not second.begun.is_set()
+        first.let_go.set()
+        await one
+        assert await begun(second)
+        for blocked in (second, others):
+            blocked.let_go.set()
+        await asyncio.gather(two, three)
+        work.close()
+
+    asyncio.run(check())
+
+
+def test_what_the_work_raises_reaches_the_one_who_asked_and_the_next_one_goes_on() -> None:
+    async def check() -> None:
+        work = LargeWork()
+        lane = work.lane("joe")
+        with pytest.raises(ZeroDivisionError):
+            await lane.run(LARGE, lambda: 1 // 0)
+        assert await lane.run(LARGE, lambda: "next") == "next"
+        work.close()
+
+    asyncio.run(check())
+
+
+def test_one_who_gives_up_waiting_leaves_the_turn_to_the_next() -> None:
+    async def check() -> None:
+        work, first, third = LargeWork(), Blocked(), Blocked()
+        lane = work.lane("joe")
+        one = asyncio.create_task(lane.run(LARGE, first.work))
+        assert await begun(first)
+        two = asyncio.create_task(lane.run(LARGE, lambda: "never"))
+        three = asyncio.create_task(lane.run(LARGE, third.work))
+        await asyncio.sleep(0)
+        two.cancel()
+        for blocked in (first, third):
+            blocked.let_go.set()
+        await asyncio.gather(one, three)
+        assert third.begun.is_set()
+        work.close()
+
+    asyncio.run(check())
