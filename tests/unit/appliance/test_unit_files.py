@@ -1,4 +1,6 @@
-"""What the units that ship with the program say of the order in which a host comes up and goes down."""
+"""What the units that ship with the program say: the order in which a host comes up and goes down, and who goes first
+when its memory runs out.
+"""
 
 from __future__ import annotations
 
@@ -26,6 +28,23 @@ RUNTIMES = {
 }
 
 
+DAEMONS = ("kvedge.service", "kvedge-node.service")
+UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+
+
+def setting(unit: str, name: str) -> str:
+    """What a unit sets a name to, once; empty when it does not."""
+    lines = unit_texts((unit,))[unit].decode().splitlines()
+    found = [line.removeprefix(f"{name}=") for line in lines if line.startswith(f"{name}=")]
+    assert len(found) <= 1, f"{unit} sets {name} {len(found)} times"
+    return found[0] if found else ""
+
+
+def size(text: str) -> int:
+    """The bytes of a setting such as 640M."""
+    return int(text[:-1]) * UNITS[text[-1]]
+
+
 def after(unit: str) -> set[str]:
     """What a unit starts after, and stops before."""
     lines = unit_texts((unit,))[unit].decode().splitlines()
@@ -41,3 +60,19 @@ def test_guests_and_kvedge_stop_before_whatever_runs_a_node_s_pods(unit: str) ->
 def test_the_guests_go_after_kvedge_so_that_nobody_starts_them_again() -> None:
     for unit in ("kvedge.service", "kvedge-node.service"):
         assert "kvedge-guests.service" in after(unit)
+
+
+@pytest.mark.parametrize("unit", DAEMONS)
+def test_the_daemon_s_memory_ends_before_that_of_the_host_does(unit: str) -> None:
+    high, most = size(setting(unit, "MemoryHigh")), size(setting(unit, "MemoryMax"))
+    # Four times what the largest control plane that was measured has, and half of the smallest host's 2 GB.
+    assert 480 << 20 <= high < most <= 1 << 30
+    assert setting(unit, "Restart") == "always"
+    # A child that is killed for its memory does not stop the daemon.
+    assert setting(unit, "OOMPolicy") == "continue"
+
+
+@pytest.mark.parametrize("unit", ["kvedge.slice", "kvedge-guests.service"])
+def test_what_holds_the_guests_has_no_limit_of_kvedge_s_own(unit: str) -> None:
+    assert not setting(unit, "MemoryHigh")
+    assert not setting(unit, "MemoryMax")
