@@ -11,7 +11,7 @@ import ctypes
 import errno
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final
 
@@ -90,18 +90,23 @@ def open_regular(directory: int, path: str) -> int:
     raise OSError(errno.EINVAL, "not a regular file", path)
 
 
-def make_directories(directory: int, path: str, *, mode: int = 0o755, resolve: int = AS_ROOT) -> int:
+def make_directories(
+    directory: int, path: str, *, mode: int = 0o755, resolve: int = AS_ROOT, making: Callable[[int], None] | None = None
+) -> int:
     """Make `path` and what is missing above it beneath the directory; returns an O_PATH descriptor of it.
 
-    With AS_ROOT, a link to a directory that is not there yet has it made, within the directory.
+    With AS_ROOT, a link to a directory that is not there yet has it made, within the directory. `making` is called
+    before each directory that is made, with a descriptor of the one in which it will lie, and may raise.
 
     Raises:
         OSError: ENOTDIR when a part exists and is no directory, and as :func:`open_beneath`.
     """
-    return _make_directories(directory, path, mode, resolve, _MOST_LINKS)
+    return _make_directories(directory, path, mode, resolve, making or (lambda parent: None), _MOST_LINKS)
 
 
-def _make_directories(directory: int, path: str, mode: int, resolve: int, links: int) -> int:
+def _make_directories(
+    directory: int, path: str, mode: int, resolve: int, making: Callable[[int], None], links: int
+) -> int:
     flags = os.O_PATH | os.O_DIRECTORY
     current = open_beneath(directory, ".", flags, resolve=resolve)
     walked: list[str] = []
@@ -116,6 +121,7 @@ def _make_directories(directory: int, path: str, mode: int, resolve: int, links:
             try:
                 following = open_beneath(directory, so_far, flags, resolve=resolve)
             except FileNotFoundError:
+                making(current)
                 try:
                     os.mkdir(part, mode, dir_fd=current)
                 except FileExistsError:
@@ -124,7 +130,7 @@ def _make_directories(directory: int, path: str, mode: int, resolve: int, links:
                         raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path) from None
                     target = os.path.join("/", *walked[:-1], os.readlink(part, dir_fd=current))
                     inside = os.path.normpath(target).lstrip("/")
-                    os.close(_make_directories(directory, inside, mode, resolve, links - 1))
+                    os.close(_make_directories(directory, inside, mode, resolve, making, links - 1))
                 following = open_beneath(directory, so_far, flags, resolve=resolve)
             os.close(current)
             current = following

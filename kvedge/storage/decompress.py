@@ -25,6 +25,11 @@ _ZSTD: Final = b"\x28\xb5\x2f\xfd"
 _XZ: Final = b"\xfd7zXZ\0"
 _BZIP2: Final = b"BZh"
 _CHUNK: Final = 1 << 18
+# What `xz -9` and `zstd --ultra -22` need, the most that these programs use without being asked for more.
+_XZ_MEMORY: Final = 80 << 20
+# Small: what follows a stream is copied, and a hostile file is made of streams of 32 bytes.
+_XZ_CHUNK: Final = 1 << 14
+_ZSTD_MEMORY_MIB: Final = 128
 
 
 class CountedReader(io.RawIOBase):
@@ -80,8 +85,7 @@ def decompressed(stream: BinaryIO, limit: int) -> Iterator[BinaryIO]:
         with gzip.GzipFile(fileobj=rest, mode="rb") as opened:
             yield cast("BinaryIO", CountedReader(cast("BinaryIO", opened), limit))
     elif head.startswith(_XZ):
-        with lzma.LZMAFile(rest) as xz:
-            yield cast("BinaryIO", CountedReader(cast("BinaryIO", xz), limit))
+        yield cast("BinaryIO", CountedReader(cast("BinaryIO", _XzReader(rest)), limit))
     elif head.startswith(_BZIP2):
         with bz2.BZ2File(rest) as opened_bz2:
             yield cast("BinaryIO", CountedReader(cast("BinaryIO", opened_bz2), limit))
@@ -111,6 +115,67 @@ class _Rejoined(io.RawIOBase):
         return len(data)
 
 
+class _XzReader(io.RawIOBase):
+    """The streams of an xz file; a dictionary that takes more memory than `xz -9` has is refused.
+
+    `lzma.LZMAFile` has no such limit: a header of some bytes makes it allocate gigabytes.
+    """
+
+    def __init__(self, stream: BinaryIO) -> None:
+        super().__init__()
+        self._stream = stream
+        self._decoder = self._new_decoder()
+        # What followed the stream before.
+        self._pending = b""
+
+    def readable(self) -> bool:
+        """Always."""
+        return True
+
+    def read(self, size: int = -1) -> bytes:
+        """Up to `size` bytes; empty at the end."""
+        wanted = _CHUNK if size < 0 else size
+        while True:
+            if self._decoder.eof and not self._next_stream():
+                return b""
+            given = self._more() if self._decoder.needs_input else b""
+            if self._decoder.needs_input and not given:
+                raise EOFError("the data end in the middle")
+            if data := self._decompress(given, wanted):
+                return data
+
+    def _decompress(self, given: bytes, wanted: int) -> bytes:
+        try:
+            return self._decoder.decompress(given, wanted)
+        except lzma.LZMAError as error:
+            # The library has no other sign of it than its text.
+            if "Memory usage limit" not in str(error):
+                raise
+            raise BadImage(
+                f"xz data need more than {_XZ_MEMORY >> 20} MiB of memory to unpack", "compress them with xz -9 or less"
+            ) from error
+
+    def _more(self) -> bytes:
+        given, self._pending = self._pending, b""
+        return given or self._stream.read(_XZ_CHUNK)
+
+    def _next_stream(self) -> bool:
+        """Go on to the stream that follows; streams may have zero bytes between them."""
+        following = self._decoder.unused_data.lstrip(b"\0")
+        while not following:
+            part = self._stream.read(_XZ_CHUNK)
+            if not part:
+                return False
+            following = part.lstrip(b"\0")
+        self._pending = following
+        self._decoder = self._new_decoder()
+        return True
+
+    @staticmethod
+    def _new_decoder() -> lzma.LZMADecompressor:
+        return lzma.LZMADecompressor(format=lzma.FORMAT_XZ, memlimit=_XZ_MEMORY)
+
+
 @contextmanager
 def _zstd(stream: BinaryIO) -> Iterator[BinaryIO]:
     try:
@@ -130,7 +195,10 @@ def _zstd_process(stream: BinaryIO) -> Iterator[BinaryIO]:
         raise StoreError("this image is compressed with zstd, and the program zstd is missing", "apt install zstd")
     # --memory: a hostile header may ask for a window of gigabytes.
     process = subprocess.Popen(
-        [program, "-dcq", "--memory=256MB"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+        [program, "-dcq", f"--memory={_ZSTD_MEMORY_MIB}MB"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
     )
     feeding = threading.Thread(target=_feed, args=(stream, process), name="zstd-feed", daemon=True)
     feeding.start()

@@ -8,20 +8,25 @@ from __future__ import annotations
 
 import hashlib
 import io
+import itertools
 import os
 import platform
+import stat
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, Final, Protocol, cast
 
+from kvedge.storage.beneath import AS_ROOT, directory_of, open_beneath
 from kvedge.storage.image_errors import BadImage
 from kvedge.storage.image_manifest import (
     MAX_DOCUMENT,
+    MAX_LAYERS,
     ImageConfig,
     choose_manifest,
     is_index,
+    is_sha256,
     layers_of,
     parse_config,
     parse_json,
@@ -31,6 +36,11 @@ from kvedge.storage.tar_reader import EntryKind, TarReader
 
 _CHUNK: Final = 1 << 20
 _MAX_LINKS: Final = 8
+# Archives hold some files per layer; these are for several images of many layers each.
+_MAX_MEMBERS: Final = 20_000
+_MAX_NAMES: Final = 8 << 20
+_MAX_IMAGES: Final = 64
+_MAX_INDEXES: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +78,12 @@ class TarMembers:
         self._path = path
         self._files: dict[str, tuple[int, int]] = {}
         self._links: dict[str, str] = {}
+        names_left = _MAX_NAMES
         with path.open("rb") as stream:
-            for entry in TarReader(stream):
+            for count, entry in enumerate(TarReader(stream)):
+                names_left -= len(entry.name) + len(entry.link)
+                if count >= _MAX_MEMBERS or names_left < 0:
+                    raise BadImage("the archive holds more files than an archive of images")
                 name = os.path.normpath(entry.name)
                 if entry.kind is EntryKind.FILE:
                     self._files[name] = (entry.offset, entry.size)
@@ -92,7 +106,7 @@ class TarMembers:
             if wanted not in self._links:
                 break
             wanted = self._links[wanted]
-        raise BadImage(f"the archive lacks {name}", "it may be a broken download: get it again")
+        raise BadImage(f"the archive lacks {name[:256]}", "it may be a broken download: get it again")
 
 
 class DirectoryMembers:
@@ -106,11 +120,19 @@ class DirectoryMembers:
         return frozenset(entry.name for entry in self._path.iterdir() if entry.is_file())
 
     def open(self, name: str) -> BinaryIO:
-        """One file."""
+        """One file; a name that a manifest gives leads nowhere but below the directory."""
+        if "\0" in name:
+            raise BadImage("the layout's manifest has a file name with a zero byte")
         try:
-            return (self._path / name).open("rb")
+            with directory_of(self._path) as root:
+                # O_NONBLOCK: opening a fifo must not wait for a writer.
+                opened = open_beneath(root, name, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY, resolve=AS_ROOT)
         except OSError as error:
-            raise BadImage(f"the layout lacks {name}: {error.strerror}") from error
+            raise BadImage(f"the layout lacks {name[:256]}: {error.strerror}") from error
+        if not stat.S_ISREG(os.fstat(opened).st_mode):
+            os.close(opened)
+            raise BadImage(f"the layout's {name[:256]} is no file")
+        return os.fdopen(opened, "rb")
 
 
 class _Slice(io.RawIOBase):
@@ -145,7 +167,9 @@ def images_of(members: Members) -> list[ArchivedImage]:
     if "manifest.json" in names:
         return _docker_images(members)
     if "index.json" in names:
-        return list(_oci_images(members, _document(members, "index.json"), ()))
+        found = list(itertools.islice(_oci_images(members, _document(members, "index.json"), ()), _MAX_IMAGES + 1))
+        _check_count(len(found))
+        return found
     raise BadImage(
         "the file is a tar archive but holds no image",
         "import an archive written by docker save, podman save or skopeo copy, or a disk as qcow2 or raw",
@@ -166,12 +190,20 @@ def _docker_images(members: Members) -> list[ArchivedImage]:
     listed = _document(members, "manifest.json")
     if not isinstance(listed, list) or not listed:
         raise BadImage("the archive's manifest.json lists no image")
+    _check_count(len(listed))
     return [_docker_image(members, item) for item in listed]
+
+
+def _check_count(images: int) -> None:
+    if images > _MAX_IMAGES:
+        raise BadImage(f"the archive holds more than {_MAX_IMAGES} images", "import them in several archives")
 
 
 def _docker_image(members: Members, item: Any) -> ArchivedImage:
     if not isinstance(item, dict) or not isinstance(item.get("Config"), str) or not _texts(item.get("Layers")):
         raise BadImage("the archive's manifest.json has an entry without Config or Layers")
+    if len(item["Layers"]) > MAX_LAYERS:
+        raise BadImage("the archive's manifest.json has an image of too many layers")
     raw = _small(members, item["Config"])
     config = parse_config(raw)
     layers = tuple(LayerSource(name, "") for name in item["Layers"])
@@ -181,7 +213,9 @@ def _docker_image(members: Members, item: Any) -> ArchivedImage:
     return ArchivedImage(_sha256(raw), config, layers, tuple(tag for tag in tags if isinstance(tag, str)))
 
 
-def _oci_images(members: Members, index: Any, names: tuple[str, ...]) -> Iterator[ArchivedImage]:
+def _oci_images(members: Members, index: Any, names: tuple[str, ...], depth: int = 0) -> Iterator[ArchivedImage]:
+    if depth >= _MAX_INDEXES:
+        raise BadImage("the archive's index names indexes that name indexes")
     descriptors = index.get("manifests") if isinstance(index, dict) else None
     if not isinstance(descriptors, list) or not descriptors:
         raise BadImage("the archive's index lists no image")
@@ -190,14 +224,16 @@ def _oci_images(members: Members, index: Any, names: tuple[str, ...]) -> Iterato
     chosen = named if len(named) > 1 else [choose_manifest(descriptors, platform.machine())]
     for descriptor in chosen:
         annotation = reference_annotation(descriptor)
-        yield from _oci_image(members, descriptor, (annotation,) if annotation else names)
+        yield from _oci_image(members, descriptor, (annotation,) if annotation else names, depth)
 
 
-def _oci_image(members: Members, descriptor: dict[str, Any], names: tuple[str, ...]) -> Iterator[ArchivedImage]:
+def _oci_image(
+    members: Members, descriptor: dict[str, Any], names: tuple[str, ...], depth: int
+) -> Iterator[ArchivedImage]:
     digest = str(descriptor.get("digest", ""))
     manifest = parse_json(_blob(members, digest), "manifest")
     if is_index(manifest):
-        yield from _oci_images(members, manifest, names)
+        yield from _oci_images(members, manifest, names, depth + 1)
         return
     config_digest, layers = layers_of(manifest)
     config = parse_config(_blob(members, config_digest))
@@ -219,17 +255,16 @@ def _blob(members: Members, digest: str) -> bytes:
 
 
 def _blob_name(digest: str) -> str:
-    algorithm, _, value = digest.partition(":")
-    if algorithm != "sha256" or len(value) != 64 or not all(letter in "0123456789abcdef" for letter in value):
+    if not is_sha256(digest):
         raise BadImage(f"the archive names a blob by {digest[:80]!r}, which is no sha256 digest")
-    return f"blobs/sha256/{value}"
+    return f"blobs/sha256/{digest.removeprefix('sha256:')}"
 
 
 def _small(members: Members, name: str) -> bytes:
     with members.open(name) as stream:
         data = stream.read(MAX_DOCUMENT + 1)
     if len(data) > MAX_DOCUMENT:
-        raise BadImage(f"{name} of the archive is larger than any such document")
+        raise BadImage(f"{name[:256]} of the archive is larger than any such document")
     return data
 
 

@@ -6,6 +6,7 @@ Called for archives and for what registries answer. Parses and chooses only; eve
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass
 from typing import Any, Final, TypeGuard
 
@@ -14,6 +15,9 @@ from kvedge.storage.image_errors import BadImage
 # The specification's registries take 4 MiB; an honest manifest has a few KiB.
 MAX_DOCUMENT: Final = 4 << 20
 MAX_LAYERS: Final = 256
+_MAX_SIZE: Final = (1 << 63) - 1
+# How many of an index's platforms an error names.
+_SHOWN: Final = 10
 
 INDEX_TYPES: Final = (
     "application/vnd.oci.image.index.v1+json",
@@ -25,6 +29,7 @@ MANIFEST_TYPES: Final = (
 )
 # How the kernel calls a machine, and how images do.
 _ARCHITECTURES: Final = {"x86_64": "amd64", "aarch64": "arm64"}
+_SHA256 = re.compile(r"sha256:[0-9a-f]{64}")
 _REFERENCE_ANNOTATIONS: Final = ("io.containerd.image.name", "org.opencontainers.image.ref.name")
 
 
@@ -48,6 +53,11 @@ class ImageConfig:
     command: tuple[str, ...] = ()
     working_dir: str = ""
     stop_signal: str = ""
+
+
+def is_sha256(text: object) -> bool:
+    """Whether this is a whole sha256 digest, in lower case: it becomes the name of a file."""
+    return isinstance(text, str) and _SHA256.fullmatch(text) is not None
 
 
 def parse_json(data: bytes, what: str) -> Any:
@@ -91,9 +101,11 @@ def choose_manifest(descriptors: list[Any], machine: str) -> dict[str, Any]:
         if system in ("linux", "") and architecture == wanted:
             return item
         if architecture != "unknown":
-            offered.append(f"{system}/{architecture}")
+            offered.append(f"{system}/{architecture}"[:40])
+    named = sorted(set(offered))
+    shown = ", ".join(named[:_SHOWN]) + (", …" if len(named) > _SHOWN else "")
     raise BadImage(
-        f"the image is not made for linux/{wanted}, only for {', '.join(sorted(set(offered))) or 'nothing'}",
+        f"the image is not made for linux/{wanted}, only for {shown or 'nothing'}",
         "use an image for this machine's architecture",
     )
 
@@ -115,9 +127,9 @@ def descriptor_of(value: Any, what: str) -> Descriptor:
     if not isinstance(value, dict):
         raise BadImage(f"the image's manifest has no {what}")
     digest, size = value.get("digest"), value.get("size")
-    if not isinstance(digest, str) or not digest.startswith("sha256:") or len(digest) != 71:
+    if not isinstance(digest, str) or not is_sha256(digest):
         raise BadImage(f"the image's manifest has a {what} without a sha256 digest")
-    if not isinstance(size, int) or isinstance(size, bool) or size < 0:
+    if not isinstance(size, int) or isinstance(size, bool) or not 0 <= size <= _MAX_SIZE:
         raise BadImage(f"the image's manifest has a {what} without a size")
     return Descriptor(digest, size)
 
@@ -148,8 +160,8 @@ def parse_config(data: bytes) -> ImageConfig:
     document = parse_json(data, "config")
     rootfs = document.get("rootfs") if isinstance(document, dict) else None
     diff_ids = rootfs.get("diff_ids") if isinstance(rootfs, dict) else None
-    if not _is_texts(diff_ids):
-        raise BadImage("the image's config does not list its layers")
+    if not _is_texts(diff_ids) or len(diff_ids) > MAX_LAYERS or not all(is_sha256(item) for item in diff_ids):
+        raise BadImage(f"the image's config does not list its layers by sha256 digests, at most {MAX_LAYERS}")
     run = document.get("config")
     run = run if isinstance(run, dict) else {}
     return ImageConfig(

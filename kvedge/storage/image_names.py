@@ -65,15 +65,17 @@ def parse_image_name(text: str) -> ImageName:
     head, slash, last = rest.rpartition("/")
     last, colon, tag = last.partition(":")
     if colon and not _TAG.fullmatch(tag):
-        raise InvalidImageName(text, f"{tag!r} is no tag")
+        raise InvalidImageName(text, f"{tag[:64]!r} is no tag")
     registry, repository = _split_registry(f"{head}{slash}{last}")
     if not _REGISTRY.fullmatch(registry):
-        raise InvalidImageName(text, f"{registry!r} is no registry's name")
+        raise InvalidImageName(text, f"{registry[:64]!r} is no registry's name")
     if len(repository) > _MAX_REPOSITORY:
         raise InvalidImageName(text, f"the repository's name has more than {_MAX_REPOSITORY} characters")
     for component in repository.split("/"):
         if not _COMPONENT.fullmatch(component):
-            raise InvalidImageName(text, f"{component!r} is no part of a repository's name (lower case, digits, . _ -)")
+            raise InvalidImageName(
+                text, f"{component[:64]!r} is no part of a repository's name (lower case, digits, . _ -)"
+            )
     return ImageName(registry, repository, tag or ("" if digest else "latest"), digest)
 
 

@@ -1,8 +1,8 @@
 """A reader of tar archives that were made by strangers.
 
 The standard library's reader takes a header's word for how much to read into memory; this one bounds everything, and
-knows just what image archives hold: ustar, PAX paths, GNU long names. Called for archives and layers. Reads the
-stream only.
+knows just what image archives hold: ustar, PAX paths, GNU long names. Whatever else PAX headers say is forgotten as
+it is read. Called for archives and layers. Reads the stream only.
 """
 
 from __future__ import annotations
@@ -17,8 +17,14 @@ from kvedge.storage.image_errors import BadImage
 _BLOCK: Final = 512
 # A PAX header holds a path and a few times; extended attributes may be longer. More is an attack.
 _MAX_PAX: Final = 1 << 20
+# Linux' limit for a path, with the zero byte at its end.
 _MAX_NAME: Final = 4096
+# Users and groups are 32 bits wide; the last number means "none".
+_MAX_ID: Final = (1 << 32) - 2
+# File systems end their calendars between 2038 and 2514.
+_MAX_TIME: Final = 1 << 33
 _SKIP_CHUNK: Final = 1 << 20
+_KEPT_RECORDS: Final = frozenset({b"path", b"linkpath", b"size", b"uid", b"gid", b"mtime"})
 
 
 class EntryKind(Enum):
@@ -56,11 +62,34 @@ class TarEntry:
     offset: int
 
 
+@dataclass(slots=True)
+class HeaderBudget:
+    """How many PAX and GNU headers the readers of one image may still meet, and how many bytes of them.
+
+    Such a header takes time and brings no file. An honest entry has two at most, of a block or two.
+    """
+
+    headers: int = 1_000_000
+    size: int = 512 << 20
+
+    def take(self, size: int) -> None:
+        """Count one header of `size` bytes.
+
+        Raises:
+            BadImage: when no honest image has as many.
+        """
+        self.headers -= 1
+        self.size -= size
+        if self.headers < 0 or self.size < 0:
+            raise BadImage("the image holds too many headers")
+
+
 class TarReader:
     """Iterates over the entries of one stream; :meth:`read` gives the data of the entry that came last."""
 
-    def __init__(self, stream: BinaryIO) -> None:
+    def __init__(self, stream: BinaryIO, budget: HeaderBudget | None = None) -> None:
         self._stream = stream
+        self._budget = budget or HeaderBudget()
         self._position = 0
         self._remaining = 0
         self._padding = 0
@@ -106,8 +135,8 @@ class TarReader:
         return data
 
     def _entry(self, header: bytes, kind: bytes, size: int, pax: dict[str, str]) -> TarEntry:
-        if kind == b"S" or any(key.startswith("GNU.sparse") for key in pax):
-            raise BadImage("the archive holds a sparse file in GNU's own format", "make it without tar's --sparse")
+        if kind == b"S":
+            raise _sparse()
         size = _pax_number(pax, "size", size)
         known = _KINDS.get(kind, EntryKind.OTHER)
         # POSIX: only files carry data; a size on a link or directory is to be ignored, as all other readers do.
@@ -117,7 +146,7 @@ class TarReader:
         if known is EntryKind.FILE and name.endswith("/"):
             known = EntryKind.DIRECTORY
         link = pax.get("linkpath") or _text(header[157:257].split(b"\0", 1)[0])
-        if not name or len(name) > _MAX_NAME or len(link) > _MAX_NAME or "\0" in name or "\0" in link:
+        if not _is_name(name) or (link and not _is_name(link)) or (known is EntryKind.SYMLINK and not link):
             raise BadImage("the archive holds a file whose name is empty, too long or not a name")
         self._remaining, self._padding = size, -size % _BLOCK
         return TarEntry(
@@ -125,9 +154,9 @@ class TarReader:
             kind=known,
             size=size,
             mode=_number(header[100:108]) & 0o7777,
-            uid=_pax_number(pax, "uid", _number(header[108:116])),
-            gid=_pax_number(pax, "gid", _number(header[116:124])),
-            mtime=_pax_number(pax, "mtime", _number(header[136:148])),
+            uid=_owner(name, "user", _pax_number(pax, "uid", _number(header[108:116]))),
+            gid=_owner(name, "group", _pax_number(pax, "gid", _number(header[116:124]))),
+            mtime=min(_pax_number(pax, "mtime", _number(header[136:148])), _MAX_TIME),
             link=link,
             offset=self._position,
         )
@@ -135,6 +164,7 @@ class TarReader:
     def _special(self, size: int, limit: int) -> bytes:
         if size > limit:
             raise BadImage(f"the archive holds a header of {size} bytes")
+        self._budget.take(size)
         data = self._exactly(size)
         self._exactly(-size % _BLOCK)
         return data
@@ -162,6 +192,20 @@ class TarReader:
             return
         while skip:
             skip -= len(self._exactly(min(skip, _SKIP_CHUNK)))
+
+
+def _sparse() -> BadImage:
+    return BadImage("the archive holds a sparse file in GNU's own format", "make it without tar's --sparse")
+
+
+def _is_name(text: str) -> bool:
+    return bool(text) and "\0" not in text and len(text.encode("utf-8", "surrogateescape")) < _MAX_NAME
+
+
+def _owner(name: str, what: str, number: int) -> int:
+    if number > _MAX_ID:
+        raise BadImage(f"{name[:64]!r} of the archive has an owner that does not exist: {what} {number}")
+    return number
 
 
 def _check_sum(header: bytes) -> None:
@@ -205,7 +249,7 @@ def _pax_number(pax: dict[str, str], key: str, otherwise: int) -> int:
 
 
 def _pax_records(data: bytes) -> dict[str, str]:
-    """`<length> <key>=<value>\\n`, repeated."""
+    """`<length> <key>=<value>\\n`, repeated; only the records that this reader uses are kept."""
     found: dict[str, str] = {}
     position = 0
     while position < len(data):
@@ -218,7 +262,12 @@ def _pax_records(data: bytes) -> dict[str, str]:
         key, equals, value = record.partition(b"=")
         if end <= space or end > len(data) or not equals or not value.endswith(b"\n"):
             raise BadImage("the archive holds a broken PAX header")
-        found[_text(key)] = _text(value[:-1])
+        if key.startswith(b"GNU.sparse"):
+            raise _sparse()
+        if key in _KEPT_RECORDS:
+            if len(value) > _MAX_NAME:
+                raise BadImage("the archive holds a PAX header with a value that is too long")
+            found[_text(key)] = _text(value[:-1])
         position = end
     return found
 
