@@ -18,6 +18,7 @@ from kvedge.cli.verb_command import VerbGroup
 from kvedge.runtime.settings import load_settings
 from kvedge.storage.image_errors import BadImage, ImageError, ImageInUse, ImageNotFound, StoreError
 from kvedge.storage.image_store import ImageStore
+from kvedge.storage.image_work import import_work, pull_work
 
 _DATA_DIR = click.option("--data-dir", default=None, help="The data directory of `kvedge standalone`.")
 
@@ -34,7 +35,7 @@ def image() -> None:
 def import_(file: Path, name: str, data_dir: str | None) -> None:
     """Take in a qcow2 or raw disk, a docker archive (docker save) or an OCI archive."""
     with _explained(), _progress() as progress:
-        images = _store(data_dir).import_file(file, name, progress)
+        images = import_work(_store(data_dir), file, name).run(progress)
     for found in images:
         click.echo(f"imported {found.name}")
 
@@ -45,7 +46,7 @@ def import_(file: Path, name: str, data_dir: str | None) -> None:
 def pull(reference: str, data_dir: str | None) -> None:
     """Fetch an image from its registry."""
     with _explained(), _progress() as progress:
-        found = _store(data_dir).pull(reference, progress=progress)
+        [found] = pull_work(_store(data_dir), reference).run(progress)
     click.echo(f"pulled {found.name}")
 
 

@@ -5,8 +5,6 @@ Called by the image store. Downloads into `partial/` (resumable), unpacks in a s
 
 from __future__ import annotations
 
-import base64
-import json
 import platform
 import time
 from collections.abc import Callable, Mapping
@@ -30,8 +28,10 @@ from kvedge.storage.image_records import Image
 from kvedge.storage.image_rules import LOCAL_REGISTRY, Origin
 from kvedge.storage.image_store import NewImage
 from kvedge.storage.registry_client import RegistryClient, is_loopback
+from kvedge.storage.registry_door import RegistryDoor
+from kvedge.storage.registry_pace import Pace
 from kvedge.storage.sparse_file import Progress
-from kvedge.storage.staging import locked
+from kvedge.storage.staging import locked, private_directory
 
 if TYPE_CHECKING:
     from kvedge.storage.image_store import ImageStore
@@ -46,6 +46,8 @@ def pull_image(
     credentials: Mapping[str, tuple[str, str]],
     progress: Progress,
     insecure: frozenset[str],
+    *,
+    own_host: bool,
 ) -> Image:
     """Fetch an image; one that is there already is only looked up by its digest.
 
@@ -62,11 +64,18 @@ def pull_image(
             temporary=False,
         )
     user, password = credentials.get(name.registry, ("", ""))
-    allowed = name.registry in insecure or is_loopback(name.registry)
-    client = RegistryClient(name, user, password, allowed)
+    named = name.registry in insecure
+    client = RegistryClient(
+        name,
+        user,
+        password,
+        insecure=named or is_loopback(name.registry),
+        door=RegistryDoor(name.registry, own_host=own_host or named),
+        pace=Pace(name.registry, store.pace),
+    )
     try:
         # One download of a repository at a time: a second Pod with the same image waits and then finds it.
-        with locked(store.root / "partial" / f"{_file_name(name)}.lock"):
+        with locked(private_directory(store.root / "partial") / f"{_file_name(name)}.lock"):
             return _pull(store, client, name, progress)
     except OSError as error:
         raise store_error(f"pulling {name}", error) from error
@@ -144,30 +153,3 @@ def _sweep_partial(folder: Path) -> None:
 
 def _file_name(name: ImageName) -> str:
     return name.familiar.replace("/", "_").replace(":", "_")
-
-
-def docker_credentials(document: bytes) -> dict[str, tuple[str, str]]:
-    """The logins of a `.dockerconfigjson`, by registry.
-
-    Raises:
-        ImageError: when it is no such document; the message holds nothing of it.
-    """
-    try:
-        listed = json.loads(document).get("auths", {}).items()
-        found = {_registry_of(key): _login(value) for key, value in listed}
-    except (ValueError, AttributeError, TypeError) as error:
-        raise ImageError("the imagePullSecret is no .dockerconfigjson document") from error
-    return found
-
-
-def _login(entry: Mapping[str, str]) -> tuple[str, str]:
-    if "auth" in entry:
-        user, _, password = base64.b64decode(entry["auth"], validate=True).decode().partition(":")
-        return user, password
-    return str(entry.get("username", "")), str(entry.get("password", ""))
-
-
-def _registry_of(key: str) -> str:
-    """Docker's own registry is written `https://index.docker.io/v1/` there."""
-    host = key.removeprefix("https://").removeprefix("http://").partition("/")[0]
-    return "docker.io" if host in ("index.docker.io", "registry-1.docker.io") else host

@@ -5,7 +5,9 @@ Called by the image store only. Each file is replaced as a whole, so that a read
 
 from __future__ import annotations
 
+import errno
 import hashlib
+import logging
 import os
 import tempfile
 from dataclasses import dataclass
@@ -16,9 +18,16 @@ import msgspec
 
 from kvedge.resources.codec import learn
 from kvedge.storage.image_errors import StoreError
-from kvedge.storage.image_manifest import ImageConfig
+from kvedge.storage.image_manifest import ImageConfig, is_sha256
+from kvedge.storage.image_names import parse_image_name
 from kvedge.storage.image_rules import Origin
 
+log = logging.getLogger(__name__)
+
+# What the name of a damaged file ends with once it was put aside.
+ASIDE: Final = ".damaged"
+# What a dying disk says of a file, and what a repaired file system may have made of it.
+_SPOILT: Final = frozenset({errno.EIO, errno.EUCLEAN, errno.EBADMSG, errno.EISDIR})
 # Raised when a record changes in a way that an older kvedge would misread.
 FORMAT: Final = 1
 T = TypeVar("T", bound="Record")
@@ -28,6 +37,14 @@ class Record(msgspec.Struct, kw_only=True):
     """Base of both: the version of the file's format."""
 
     format: int = FORMAT
+
+    def check(self) -> None:
+        """What the types do not say.
+
+        Raises:
+            ValueError: when a value cannot be used.
+        """
+        raise NotImplementedError
 
 
 class ImageRecord(Record, kw_only=True):
@@ -39,6 +56,11 @@ class ImageRecord(Record, kw_only=True):
     created: str
     config: ImageConfig
 
+    def check(self) -> None:
+        """The id names a directory."""
+        if not is_sha256(self.id):
+            raise ValueError("id is no sha256 digest")
+
 
 class NameRecord(Record, kw_only=True):
     """`names/<hash>.json`: a reference, its image, and how it came; `digest` is the manifest's in the registry."""
@@ -48,6 +70,14 @@ class NameRecord(Record, kw_only=True):
     origin: Origin
     created: str
     digest: str = ""
+
+    def check(self) -> None:
+        """The image names a directory, the digest stands in a Pod's status, and lists are sorted by the name."""
+        if not is_sha256(self.image):
+            raise ValueError("image is no sha256 digest")
+        if self.digest and not is_sha256(self.digest):
+            raise ValueError("digest is no sha256 digest")
+        parse_image_name(self.name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,24 +107,52 @@ def name_file(name: str) -> str:
 
 
 def read_record(cls: type[T], path: Path) -> T | None:
-    """A record, or None when there is none.
+    """A record, or None when there is none; a damaged one is put aside, told, and is none from then on.
+
+    One file that a power cut or a dying disk has spoilt must not keep a box down: the image is pulled or imported
+    again.
 
     Raises:
-        StoreError: when it is damaged or of a newer kvedge.
+        StoreError: when it is of a newer kvedge.
+        OSError: when it cannot be read now.
     """
     try:
         data = path.read_bytes()
     except FileNotFoundError:
         return None
+    except OSError as error:
+        if error.errno not in _SPOILT:
+            raise
+        put_aside(path, os.strerror(error.errno))
+        return None
     try:
         record = msgspec.json.decode(data, type=cls)
-    except msgspec.DecodeError as error:
-        raise StoreError(
-            f"the image store's file {path} is damaged ({error})", f"remove it and import again: {path}"
-        ) from error
+        record.check()
+    except (msgspec.DecodeError, ValueError) as error:
+        put_aside(path, str(error)[:200])
+        return None
     if record.format > FORMAT:
         raise StoreError(f"the image store's file {path} was written by a newer kvedge", "use that version")
     return record
+
+
+def put_aside(path: Path, why: str) -> None:
+    """Give a damaged file a name under which nobody reads it, beside its old one, and say so in the log.
+
+    A later one replaces it: a disk that spoils files must not be filled with them too.
+    """
+    aside = path.with_name(f"{path.name}{ASIDE}")
+    try:
+        os.replace(path, aside)
+    except FileNotFoundError:
+        # Another thread or process was here first.
+        return
+    except OSError as error:
+        # A read-only disk: it goes on being none.
+        log.error("a damaged file of the image store stays: %s", error.strerror, extra={"facts": {"file": str(path)}})
+        return
+    facts = {"file": str(path), "kept as": str(aside), "error": why, "remedy": "pull or import its image again"}
+    log.error("a damaged file of the image store was put aside", extra={"facts": facts})
 
 
 def write_record(record: Record, path: Path) -> None:
@@ -103,7 +161,7 @@ def write_record(record: Record, path: Path) -> None:
     Raises:
         OSError: as the file system has it.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=".new-")
     try:
         with os.fdopen(descriptor, "wb") as stream:

@@ -23,10 +23,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from kvedge.storage.image_errors import ImageInUse, ImageNotFound, store_error
-from kvedge.storage.image_manifest import ImageConfig
+from kvedge.storage.image_errors import BadImage, ImageInUse, ImageNotFound, store_error
+from kvedge.storage.image_manifest import ImageConfig, is_sha256
 from kvedge.storage.image_names import ImageName, parse_image_name
 from kvedge.storage.image_records import (
+    ASIDE,
     Image,
     ImageRecord,
     NameRecord,
@@ -37,6 +38,7 @@ from kvedge.storage.image_records import (
 )
 from kvedge.storage.image_rules import Origin
 from kvedge.storage.layer_unpack import UnpackLimits
+from kvedge.storage.registry_pace import PaceLimits
 from kvedge.storage.sparse_file import Progress, no_progress
 from kvedge.storage.staging import locked, staging_directory, sweep_staging, sync_file_system
 
@@ -59,9 +61,15 @@ class NewImage:
 class ImageStore:
     """One store; safe for several processes and threads at once."""
 
-    def __init__(self, root: str | os.PathLike[str], limits: UnpackLimits | None = None) -> None:
+    def __init__(
+        self, root: str | os.PathLike[str], limits: UnpackLimits | None = None, pace: PaceLimits | None = None
+    ) -> None:
         self.root = Path(root)
         self.limits = limits or UnpackLimits()
+        self.pace = pace or PaceLimits()
+
+    # Imports and pulls read what strangers made. Processes that must live go through `image_work`, which has a worker
+    # do it, within limits.
 
     def import_file(
         self, path: str | os.PathLike[str], name: str = "", progress: Progress = no_progress
@@ -86,17 +94,21 @@ class ImageStore:
         credentials: Mapping[str, tuple[str, str]] | None = None,
         progress: Progress = no_progress,
         insecure: frozenset[str] = frozenset(),
+        *,
+        own_host: bool = True,
     ) -> Image:
         """Fetch an image from its registry; `credentials` maps registries to (user, password).
 
-        Registries on loopback and those in `insecure` are spoken to over http when they have no https.
+        Registries on loopback and those in `insecure` are spoken to over http when they have no https. Without
+        `own_host` this host's own addresses are asked only for the registries in `insecure`: whoever may name an image
+        may not look around on the host.
 
         Raises:
             ImageError: with what is wrong and what to do; what was downloaded is kept for the next attempt.
         """
         from kvedge.storage.image_pull import pull_image
 
-        return pull_image(self, reference, credentials or {}, progress, insecure)
+        return pull_image(self, reference, credentials or {}, progress, insecure, own_host=own_host)
 
     def resolve(self, reference: str) -> Image:
         """The image that a reference means.
@@ -113,8 +125,7 @@ class ImageStore:
 
     def list(self) -> list[Image]:
         """All images, once for each of their names, by name."""
-        records = [read_record(NameRecord, path) for path in (self.root / "names").glob("[!.]*.json")]
-        images = [self._image(record) for record in records if record is not None]
+        images = [self._image(record) for record in self._names()]
         return sorted((image for image in images if image is not None), key=lambda image: image.name)
 
     def remove(self, reference: str) -> None:
@@ -126,11 +137,17 @@ class ImageStore:
             StoreError: when the file system fails.
         """
         with self._changing("removing an image"):
-            image = self.resolve(reference)
-            users = self._users(image.id)
+            try:
+                image = self.resolve(reference)
+                name, users = image.name, self._users(image.id)
+            except ImageNotFound:
+                # A name may be left whose image is damaged.
+                name, users = str(parse_image_name(reference)), ()
+                if read_record(NameRecord, self.root / "names" / name_file(name)) is None:
+                    raise
             if users:
-                raise ImageInUse(image.name, users)
-            (self.root / "names" / name_file(image.name)).unlink(missing_ok=True)
+                raise ImageInUse(name, users)
+            (self.root / "names" / name_file(name)).unlink(missing_ok=True)
             self._prune()
 
     def hold(self, reference: str, user: str) -> Image:
@@ -206,16 +223,33 @@ class ImageStore:
             self._name(NameRecord(name=str(name), image=image_id, origin=origin, created=created, digest=digest))
         return self.resolve(str(name))
 
+    def damaged(self) -> tuple[Path, ...]:
+        """Files that were put aside because nothing could be read from them."""
+        found = [*(self.root / "names").glob(f"*{ASIDE}"), *(self.root / "images").glob(f"*/*{ASIDE}")]
+        return tuple(sorted(found))
+
+    def _names(self) -> tuple[NameRecord, ...]:
+        records = [read_record(NameRecord, path) for path in (self.root / "names").glob("[!.]*.json")]
+        return tuple(record for record in records if record is not None)
+
     def _name(self, record: NameRecord) -> None:
-        write_record(record, self.root / "names" / name_file(record.name))
+        path = self.root / "names" / name_file(record.name)
+        write_record(record, path)
+        path.with_name(f"{path.name}{ASIDE}").unlink(missing_ok=True)
         self._prune()
 
     def _move_in(self, new: NewImage) -> None:
         staged = new.tree.parent
         final = self.root / "images" / _hex(new.id)
         final.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if final.exists() and self._users(new.id):
+            # Its record was damaged. Containers run in the tree, which is the same one, as the id says.
+            os.replace(staged / _RECORD, final / _RECORD)
+            (final / f"{_RECORD}{ASIDE}").unlink(missing_ok=True)
+            sync_directory(final)
+            return
         if final.exists():
-            # Its record is missing: the remains of a removal that was cut short.
+            # Its record is damaged or missing, the latter after a removal that was cut short.
             shutil.rmtree(final)
         staged.rename(final)
         sync_directory(final.parent)
@@ -250,8 +284,14 @@ class ImageStore:
         return tuple(sorted(path.name for path in (self.root / "users" / _hex(image_id)).glob("*")))
 
     def _prune(self) -> None:
-        """Remove images without a name and a user; called with the lock held."""
-        named = {_hex(image.id) for image in self.list()}
+        """Remove images without a name and a user; called with the lock held.
+
+        A damaged name may have been that of any image without one: nothing is removed until the name is given again,
+        or its file is removed.
+        """
+        named = {_hex(record.image) for record in self._names()}
+        if any((self.root / "names").glob(f"*{ASIDE}")):
+            return
         for folder in (self.root / "images").glob("*"):
             if folder.name in named or any((self.root / "users" / folder.name).glob("*")):
                 continue
@@ -269,6 +309,9 @@ class ImageStore:
 
 
 def _hex(image_id: str) -> str:
+    """The directory of an image; only a whole digest names one."""
+    if not is_sha256(image_id):
+        raise BadImage(f"{image_id[:80]!r} is no id of an image")
     return image_id.removeprefix("sha256:")
 
 

@@ -1,7 +1,7 @@
-"""The one door to image registries: the OCI distribution API over https.
+"""The one client of image registries: the OCI distribution API over https.
 
-Called by the image store's pull. What comes back is from a stranger: sizes are bounded, digests checked, and neither
-a redirect nor a token service may lead from a public registry into the local network.
+Called by the image store's pull. What comes back is from a stranger: sizes are bounded, digests checked, the pace is
+watched, and neither a redirect nor a token service may lead from a public registry into the local network.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import ipaddress
 import json
 import os
 import re
-import socket
+import ssl
 import time
 import urllib.error
 import urllib.parse
@@ -26,6 +26,8 @@ from typing import Any, Final
 from kvedge.storage.image_errors import BadImage, RegistryError
 from kvedge.storage.image_manifest import INDEX_TYPES, MANIFEST_TYPES, MAX_DOCUMENT, Descriptor
 from kvedge.storage.image_names import DEFAULT_REGISTRY, ImageName
+from kvedge.storage.registry_door import RegistryDoor, handlers, leads_locally
+from kvedge.storage.registry_pace import Pace, PaceLimits
 
 _TIMEOUT: Final = 30.0
 _CHUNK: Final = 1 << 18
@@ -52,8 +54,14 @@ class RegistryClient:
     user: str = ""
     password: str = field(default="", repr=False)
     insecure: bool = False
+    door: RegistryDoor = None  # type: ignore[assignment]
+    pace: Pace = None  # type: ignore[assignment]
     _authorization: str = field(default="", repr=False)
     _scheme: str = ""
+
+    def __post_init__(self) -> None:
+        self.door = self.door or RegistryDoor(self.name.registry, own_host=True)
+        self.pace = self.pace or Pace(self.name.registry, PaceLimits())
 
     def manifest(self, reference: str) -> Fetched:
         """The manifest or index of a tag or digest.
@@ -63,14 +71,18 @@ class RegistryClient:
             BadImage: when it is not what its digest says.
         """
         accept = ", ".join((*INDEX_TYPES, *MANIFEST_TYPES))
-        with self._open(f"manifests/{reference}", {"Accept": accept}) as answer:
-            data = answer.read(MAX_DOCUMENT + 1)
+        try:
+            with self._open(f"manifests/{reference}", {"Accept": accept}) as answer:
+                data = answer.read(MAX_DOCUMENT + 1)
+        except (OSError, http.client.HTTPException) as error:
+            raise self._unreachable(_words(error)) from error
         if len(data) > MAX_DOCUMENT:
             raise BadImage(f"the manifest of {self.name} is larger than any manifest")
-        digest = f"sha256:{hashlib.sha256(data).hexdigest()}"
-        if reference.startswith("sha256:") and digest != reference:
+        algorithm, colon, _ = reference.partition(":")
+        # A tag has no colon; the name's parser knows the algorithms.
+        if colon and f"{algorithm}:{hashlib.new(algorithm, data).hexdigest()}" != reference:
             raise BadImage(f"the registry's manifest of {self.name} is not {reference}")
-        return Fetched(digest, data)
+        return Fetched(f"sha256:{hashlib.sha256(data).hexdigest()}", data)
 
     def blob(self, descriptor: Descriptor, into: Path, progress: Callable[[int], None]) -> None:
         """Download a blob to a file, going on where an earlier attempt ended; `progress` gets the bytes present so far.
@@ -83,16 +95,18 @@ class RegistryClient:
         for attempt in range(_ATTEMPTS):
             try:
                 self._download(descriptor, into, progress)
-            except (TimeoutError, ConnectionError, http.client.HTTPException) as error:
+            except (TimeoutError, ConnectionError, ssl.SSLError, http.client.HTTPException) as error:
                 if attempt == _ATTEMPTS - 1:
-                    raise self._unreachable(error) from error
+                    raise self._unreachable(_words(error)) from error
                 time.sleep(2**attempt / 4)
                 continue
             break
         self._check(descriptor, into)
 
     def _download(self, descriptor: Descriptor, into: Path, progress: Callable[[int], None]) -> None:
-        with into.open("ab") as stream:
+        with open(os.open(into, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600), "ab") as stream:
+            # An older kvedge has left it readable for others.
+            os.fchmod(stream.fileno(), 0o600)
             present = stream.tell()
             if present >= descriptor.size:
                 return
@@ -142,13 +156,16 @@ class RegistryClient:
             # Not sent along to where a redirect leads: blobs often live elsewhere.
             request.add_unredirected_header("Authorization", self._authorization)
         try:
-            answer = _opener(self._trusts_local()).open(request, timeout=_TIMEOUT)
+            answer = self._opener().open(request, timeout=_TIMEOUT)
         except urllib.error.HTTPError:
             raise
         except urllib.error.URLError as error:
             if isinstance(error.reason, (TimeoutError, ConnectionResetError)):
                 raise error.reason from error
             raise self._unreachable(error.reason) from error
+        except ValueError as error:
+            # A redirect to what is no address.
+            raise self._unreachable(_words(error)) from error
         assert isinstance(answer, http.client.HTTPResponse)
         return answer
 
@@ -172,19 +189,18 @@ class RegistryClient:
         parts = urllib.parse.urlsplit(realm)
         if parts.scheme != "https" and not (parts.scheme == "http" and self._scheme == "http"):
             raise RegistryError(f"registry {self.name.registry} names no secure token service", temporary=False)
-        _refuse_local(realm, self._trusts_local())
         url = f"{realm}{'&' if parts.query else '?'}{urllib.parse.urlencode(query)}"
         request = urllib.request.Request(url, headers={"User-Agent": "kvedge"})
         for key, value in headers.items():
             request.add_unredirected_header(key, value)
         try:
-            with _opener(self._trusts_local()).open(request, timeout=_TIMEOUT) as answer:
+            with self._opener().open(request, timeout=_TIMEOUT) as answer:
                 document = json.loads(answer.read(_MAX_TOKEN))
         except urllib.error.HTTPError as error:
             with error:
                 raise self._refused(error) from error
-        except (urllib.error.URLError, TimeoutError, ConnectionError, ValueError) as error:
-            raise self._unreachable(error) from error
+        except (OSError, http.client.HTTPException, ValueError, RecursionError) as error:
+            raise self._unreachable(_words(error)) from error
         token = document.get("token") or document.get("access_token") if isinstance(document, dict) else None
         # It becomes a header's value.
         if not isinstance(token, str) or not token.isprintable():
@@ -194,15 +210,33 @@ class RegistryClient:
     def _base(self) -> str:
         host = "registry-1.docker.io" if self.name.registry == DEFAULT_REGISTRY else self.name.registry
         if not self._scheme:
-            self._scheme = "http" if self.insecure and not _speaks_tls(host) else "https"
+            self._scheme = "http" if self.insecure and not self._speaks_tls(host) else "https"
         return f"{self._scheme}://{host}"
 
     def _repository(self) -> str:
         return self.name.repository
 
-    def _trusts_local(self) -> bool:
-        """Whether the registry itself is in the local network, so that it may lead there."""
-        return _is_local(urllib.parse.urlsplit(self._base()).hostname or "")
+    def _opener(self) -> urllib.request.OpenerDirector:
+        used = [_Redirects(), *handlers(self.door, self.pace)]
+        if self.door.leads_locally or self._is_local_name():
+            # A proxy does not lead back to this network.
+            used.append(urllib.request.ProxyHandler({}))
+        return urllib.request.build_opener(*used)
+
+    def _is_local_name(self) -> bool:
+        """Whether the registry is in the local network, as far as its name tells before there is a connection."""
+        return leads_locally(urllib.parse.urlsplit(self._base()).hostname or "")
+
+    def _speaks_tls(self, host: str) -> bool:
+        """Whether an insecure registry has https after all: it may be self-signed; then the host must trust it."""
+        parts = urllib.parse.urlsplit(f"//{host}")
+        try:
+            with self.door.connect(parts.hostname or "", parts.port or 443) as plain:
+                plain.settimeout(5)
+                with ssl.create_default_context().wrap_socket(plain, server_hostname=parts.hostname):
+                    return True
+        except OSError:
+            return False
 
     def _refused(self, error: urllib.error.HTTPError) -> RegistryError:
         if error.code in (http.client.UNAUTHORIZED, http.client.FORBIDDEN):
@@ -227,11 +261,13 @@ class RegistryClient:
         )
 
 
-class _Redirects(urllib.request.HTTPRedirectHandler):
-    """Follows redirects, but not from https to http, and not into the local network."""
+def _words(error: Exception) -> str:
+    # Some of them repeat what the registry said.
+    return str(error)[:200] or type(error).__name__
 
-    def __init__(self, *, local_allowed: bool) -> None:
-        self._local_allowed = local_allowed
+
+class _Redirects(urllib.request.HTTPRedirectHandler):
+    """Follows redirects, but not from https to http; the door sees to where they lead."""
 
     def redirect_request(
         self, req: urllib.request.Request, fp: Any, code: int, msg: str, headers: Any, newurl: str
@@ -239,30 +275,10 @@ class _Redirects(urllib.request.HTTPRedirectHandler):
         """urllib's hook."""
         if req.full_url.startswith("https:") and not newurl.startswith("https:"):
             raise RegistryError(f"a registry redirects from https to {newurl[:80]}", temporary=False)
-        _refuse_local(newurl, self._local_allowed)
+        if not newurl.startswith(("http:", "https:")):
+            # urllib would also follow to ftp, past the door.
+            raise RegistryError(f"a registry redirects to {newurl[:80]}", temporary=False)
         return super().redirect_request(req, fp, code, msg, headers, newurl)
-
-
-def _opener(local_allowed: bool) -> urllib.request.OpenerDirector:
-    handlers: list[urllib.request.BaseHandler] = [_Redirects(local_allowed=local_allowed)]
-    if local_allowed:
-        # A proxy does not lead back to this network.
-        handlers.append(urllib.request.ProxyHandler({}))
-    return urllib.request.build_opener(*handlers)
-
-
-def _refuse_local(url: str, allowed: bool) -> None:
-    host = urllib.parse.urlsplit(url).hostname or ""
-    if not allowed and _is_local(host):
-        raise RegistryError(f"a registry leads to {host}, which is in the local network", temporary=False)
-
-
-def _is_local(host: str) -> bool:
-    try:
-        found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
-    except (OSError, UnicodeError):
-        return False
-    return any(not ipaddress.ip_address(str(item[4][0]).partition("%")[0]).is_global for item in found)
 
 
 def is_loopback(registry: str) -> bool:
@@ -274,16 +290,3 @@ def is_loopback(registry: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
-
-
-def _speaks_tls(host: str) -> bool:
-    """Whether an insecure registry has https after all (it may be self-signed; then it must be trusted by the host)."""
-    parts = urllib.parse.urlsplit(f"//{host}")
-    connection = http.client.HTTPSConnection(parts.hostname or "", parts.port or 443, timeout=5)
-    try:
-        connection.connect()
-    except OSError:
-        return False
-    finally:
-        connection.close()
-    return True

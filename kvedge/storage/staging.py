@@ -32,6 +32,13 @@ def staging_directory(parent: Path) -> Iterator[Path]:
         os.close(lock)
 
 
+def private_directory(path: Path) -> Path:
+    """The directory, for root alone, also when an older kvedge has made it readable for others."""
+    path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    path.chmod(0o700)
+    return path
+
+
 def sweep_staging(parent: Path) -> None:
     """Remove what killed processes left there."""
     with suppress(FileNotFoundError):

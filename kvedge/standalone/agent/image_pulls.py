@@ -1,7 +1,7 @@
 """Images for Pods: from the store at once, from a registry in the background, with Kubernetes' reasons and back-off.
 
-Called by the Pod loop, which is told when something has changed. Two pulls run at a time; a Pod that waits costs no
-thread.
+Called by the Pod loop, which is told when something has changed. A worker process gets each image, so that whatever a
+registry or an image does ends there, and ends with the Pod; see `pull_queue` for whose turn it is.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Final
 
@@ -21,16 +20,17 @@ from kvedge.kube.kube_client import KubeClient
 from kvedge.kube.work_queue import Key
 from kvedge.resources.core import Pod, Secret
 from kvedge.standalone.agent.pod_plan import ImageProblem
+from kvedge.standalone.agent.pull_queue import Job, PullQueue
 from kvedge.storage.image_errors import ImageError, ImageNotFound, RegistryError
 from kvedge.storage.image_names import ImageName, InvalidImageName, parse_image_name
-from kvedge.storage.image_pull import docker_credentials
 from kvedge.storage.image_records import Image
 from kvedge.storage.image_rules import Origin, Pull, Refuse, decide_pull, effective_policy
 from kvedge.storage.image_store import ImageStore
+from kvedge.storage.image_work import Cancelled, ImageWork, pull_work
+from kvedge.storage.registry_logins import docker_credentials
 
 log = logging.getLogger(__name__)
 
-_WORKERS: Final = 2
 _FIRST_DELAY: Final = 10.0
 _LONGEST_DELAY: Final = 300.0
 # An image that only an import can bring is looked for this often.
@@ -51,6 +51,35 @@ class _Asked:
     pulling: bool = False
 
 
+class _Pull:
+    """One attempt to fetch one image for one Pod."""
+
+    def __init__(self, pod: Pod, reference: str, name: ImageName, asked: _Asked, key: Key, fallback: bool) -> None:
+        self.pod = pod
+        self.reference = reference
+        self.name = name
+        self.asked = asked
+        self.key = key
+        self.fallback = fallback
+        self._lock = threading.Lock()
+        self._work: ImageWork | None = None
+        self._cancelled = False
+
+    def work_is(self, work: ImageWork) -> None:
+        """What :meth:`cancel` is to end."""
+        with self._lock:
+            self._work = work
+            if self._cancelled:
+                work.cancel()
+
+    def cancel(self) -> None:
+        """Nobody wants it any more."""
+        with self._lock:
+            self._cancelled = True
+            if self._work is not None:
+                self._work.cancel()
+
+
 class ImagePulls:
     """What each Pod of this node needs of images, and how far that is."""
 
@@ -69,13 +98,13 @@ class ImagePulls:
         self._insecure = insecure
         self._lock = threading.Lock()
         self._asked: dict[_Wanted, _Asked] = {}
-        self._pool = ThreadPoolExecutor(_WORKERS, thread_name_prefix="image-pull")
+        self._queue = PullQueue()
         self._stopping = False
 
     def stop(self) -> None:
-        """Begin nothing new; a download that is under way goes on at the next start."""
+        """End what is under way; a download goes on from there at the next start."""
         self._stopping = True
-        self._pool.shutdown(wait=False, cancel_futures=True)
+        self._queue.stop()
 
     def problems(self, uid: str) -> dict[str, ImageProblem | None]:
         """By reference: None for an image that is there, or why it is not; references nobody asked for are missing."""
@@ -111,36 +140,44 @@ class ImagePulls:
         Raises:
             ImageError: when the store cannot be written.
         """
+        self.cancel(uid)
         with self._lock:
             for wanted in [wanted for wanted in self._asked if wanted[0] == uid]:
                 del self._asked[wanted]
         self._store.release(uid)
 
+    def cancel(self, uid: str) -> None:
+        """The Pod is going: what is fetched for it ends now, and others get their turn."""
+        self._queue.cancel(uid)
+
     def _decide(self, pod: Pod, reference: str, asked: _Asked, key: Key) -> None:
         try:
-            name = parse_image_name(reference)
-            policy = effective_policy(name, _policy_of(pod, reference))
-            decision = decide_pull(name, policy, self._origin(reference))
+            self._take_or_pull(pod, reference, asked, key)
         except InvalidImageName as error:
-            message = f'Failed to apply default image tag "{reference}": {error}'
+            message = f'Failed to apply default image tag "{reference[:256]}": {error}'
             self._failed(pod, reference, asked, key, ImageProblem("InvalidImageName", message), _LONGEST_DELAY)
-            return
         except ImageError as error:
             # The store's own files are damaged.
             self._failed(pod, reference, asked, key, ImageProblem("ErrImagePull", str(error)), _LOCAL_DELAY)
-            return
+        except Exception as error:
+            log.exception("an image could not be looked for", extra={"facts": {"image": reference[:256]}})
+            self._failed(pod, reference, asked, key, ImageProblem("ErrImagePull", _words(error)), _FIRST_DELAY)
+
+    def _take_or_pull(self, pod: Pod, reference: str, asked: _Asked, key: Key) -> None:
+        name = parse_image_name(reference)
+        decision = decide_pull(name, effective_policy(name, _policy_of(pod, reference)), self._origin(reference))
         if isinstance(decision, Refuse):
             self._failed(pod, reference, asked, key, ImageProblem(decision.reason, decision.message), _LOCAL_DELAY)
-            return
-        if isinstance(decision, Pull):
-            with self._lock:
-                asked.pulling = True
-            self._pool.submit(self._pull, pod, reference, name, asked, key, decision.fallback)
-            return
-        try:
+        elif isinstance(decision, Pull):
+            self._submit(_Pull(pod, reference, name, asked, key, decision.fallback))
+        else:
             self._take(pod, reference, asked)
-        except ImageError as error:
-            self._failed(pod, reference, asked, key, ImageProblem("ErrImagePull", str(error)), _LOCAL_DELAY)
+
+    def _submit(self, pull: _Pull) -> None:
+        with self._lock:
+            pull.asked.pulling = True
+        meta = pull.pod.metadata
+        self._queue.add(Job(meta.namespace, lambda: self._pull(pull), pull.cancel, meta.uid))
 
     def _origin(self, reference: str) -> Origin | None:
         try:
@@ -153,28 +190,49 @@ class ImagePulls:
         with self._lock:
             asked.image, asked.problem, asked.pulling = image, None, False
 
-    def _pull(self, pod: Pod, reference: str, name: ImageName, asked: _Asked, key: Key, fallback: bool) -> None:
-        begun = time.monotonic()
-        self._events.record(pod, "Normal", "Pulling", f'Pulling image "{reference}"')
+    def _pull(self, pull: _Pull) -> None:
+        """One attempt, in a thread of its own; whatever happens is told, and tried again later."""
+        pod, reference, asked, key = pull.pod, pull.reference, pull.asked, pull.key
         try:
-            try:
-                image = self._store.pull(reference, self._credentials(pod), insecure=self._insecure)
-                note = (
-                    f'Successfully pulled image "{reference}" in {time.monotonic() - begun:.3f}s. '
-                    f"Image size: {image.size} bytes."
-                )
-            except RegistryError as error:
-                if not (fallback and error.temporary):
-                    raise
-                note = f'Container image "{name}" is used as it is in the local store: {error}'
+            self._events.record(pod, "Normal", "Pulling", f'Pulling image "{reference}"')
+            note = self._fetch(pull)
             self._take(pod, reference, asked)
+            with self._lock:
+                wanted = self._asked.get((pod.metadata.uid, reference)) is asked
+            if not wanted:
+                # The Pod went while its image was taken.
+                self._store.release(pod.metadata.uid)
+                return
+        except Cancelled:
+            # The Pod is going, or the agent is: neither waits for news.
+            with self._lock:
+                asked.pulling = False
         except (ImageError, KubeError) as error:
-            self._pull_failed(pod, reference, asked, key, error)
+            self._pull_failed(pod, reference, asked, key, str(error))
+        except Exception as error:
+            log.exception("a pull failed in an unforeseen way", extra={"facts": {"image": reference}})
+            self._pull_failed(pod, reference, asked, key, _words(error))
         else:
             self._events.record(pod, "Normal", "Pulled", note)
             self._on_change(key, 0.0)
 
-    def _pull_failed(self, pod: Pod, reference: str, asked: _Asked, key: Key, error: Exception) -> None:
+    def _fetch(self, pull: _Pull) -> str:
+        """Get the image into the store; what the event says of it."""
+        begun = time.monotonic()
+        credentials = self._credentials(pull.pod)
+        # A Pod's author is no administrator of this host: see `own_host`.
+        work = pull_work(self._store, pull.reference, credentials, self._insecure, own_host=False)
+        pull.work_is(work)
+        try:
+            [image] = work.run()
+        except RegistryError as error:
+            if not (pull.fallback and error.temporary):
+                raise
+            return f'Container image "{pull.name}" is used as it is in the local store: {error}'
+        took = time.monotonic() - begun
+        return f'Successfully pulled image "{pull.reference}" in {took:.3f}s. Image size: {image.size} bytes.'
+
+    def _pull_failed(self, pod: Pod, reference: str, asked: _Asked, key: Key, error: str) -> None:
         delay = min(_LONGEST_DELAY, _FIRST_DELAY * 2.0 ** min(asked.failures, 10))
         self._events.record(pod, "Warning", "Failed", f'Failed to pull image "{reference}": {error}')
         if asked.failures:
@@ -207,6 +265,10 @@ class ImagePulls:
             if document:
                 found |= docker_credentials(document)
         return found
+
+
+def _words(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"[:300]
 
 
 def _policy_of(pod: Pod, reference: str) -> str:

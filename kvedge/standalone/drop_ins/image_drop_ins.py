@@ -28,6 +28,7 @@ from kvedge.standalone.drop_ins.dropped_files import (
 from kvedge.standalone.drop_ins.image_names_plan import NoName, Step, Taken, disk_name, name_taken_by, plan_file
 from kvedge.storage.image_errors import ImageError, ImageNotFound, StoreError
 from kvedge.storage.image_store import OWN_ENTRIES, ImageStore
+from kvedge.storage.image_work import import_work
 
 log = logging.getLogger(__name__)
 
@@ -101,7 +102,7 @@ class ImageDropIns:
         other = name_taken_by(name, path.name, self._known())
         if other:
             raise NoName(f"its image would be called {name}, as that of {other} is: rename one of the two files")
-        images = self._store.import_file(path, name, progress)
+        images = import_work(self._store, path, name).run(progress)
         return tuple(image.name for image in images)
 
     def _are_there(self, names: tuple[str, ...]) -> bool:

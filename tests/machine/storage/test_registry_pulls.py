@@ -8,6 +8,7 @@ import http.server
 import json
 import os
 import threading
+import urllib.parse
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -15,8 +16,9 @@ import pytest
 
 from kvedge.storage import registry_client
 from kvedge.storage.image_errors import BadImage, ImageError, RegistryError
-from kvedge.storage.image_pull import docker_credentials
 from kvedge.storage.image_store import ImageStore
+from kvedge.storage.registry_door import RegistryDoor
+from kvedge.storage.registry_logins import docker_credentials
 from tests.machine.storage.conftest import left_over
 from tests.machine.storage.real_registry import (
     PASSWORD,
@@ -295,9 +297,12 @@ def test_a_login_is_not_sent_along_to_where_a_redirect_leads(store: ImageStore) 
 @pytest.mark.parametrize(
     "url", ["http://127.0.0.1:1/x", "https://169.254.169.254/x", "https://10.0.0.1/x", "https://[::1]/x"]
 )
-def test_a_public_registry_may_not_lead_into_the_local_network(url: str) -> None:
-    with pytest.raises(RegistryError, match="local network"):
-        registry_client._refuse_local(url, allowed=False)
+@pytest.mark.parametrize("own_host", [True, False])
+def test_a_public_registry_may_not_lead_into_the_local_network(url: str, own_host: bool) -> None:
+    door = RegistryDoor("registry.example", own_host=own_host)
+    parts = urllib.parse.urlsplit(url)
+    with pytest.raises(RegistryError, match="local network|this host itself"):
+        door.connect(parts.hostname or "", parts.port or 443)
 
 
 def test_only_loopback_is_spoken_to_without_tls_unless_told_otherwise() -> None:
