@@ -15,7 +15,7 @@ import click
 from kvedge.cli.exits import Exit, Refused
 from kvedge.cli.tables import columns
 from kvedge.cli.verb_command import VerbGroup
-from kvedge.runtime.settings import load_settings
+from kvedge.runtime.settings import Settings, load_settings
 from kvedge.storage.image_errors import BadImage, ImageError, ImageInUse, ImageNotFound, StoreError
 from kvedge.storage.image_store import ImageStore
 from kvedge.storage.image_work import import_work, pull_work
@@ -46,7 +46,8 @@ def import_(file: Path, name: str, data_dir: str | None) -> None:
 def pull(reference: str, data_dir: str | None) -> None:
     """Fetch an image from its registry."""
     with _explained(), _progress() as progress:
-        [found] = pull_work(_store(data_dir), reference).run(progress)
+        insecure = _settings(data_dir).registries_without_tls
+        [found] = pull_work(_store(data_dir), reference, insecure=insecure).run(progress)
     click.echo(f"pulled {found.name}")
 
 
@@ -74,12 +75,15 @@ def rm(reference: tuple[str, ...], data_dir: str | None) -> None:
         click.echo(f"removed {name}")
 
 
-def _store(data_dir: str | None) -> ImageStore:
+def _settings(data_dir: str | None) -> Settings:
     import os
 
     config = os.environ.get("KVEDGE_CONFIG")
-    settings = load_settings(Path(config) if config else None, os.environ, {"data_dir": data_dir})
-    return ImageStore(settings.data_path / "images")
+    return load_settings(Path(config) if config else None, os.environ, {"data_dir": data_dir})
+
+
+def _store(data_dir: str | None) -> ImageStore:
+    return ImageStore(_settings(data_dir).data_path / "images")
 
 
 @contextmanager

@@ -30,7 +30,13 @@ CONFIG: Final = click.option(
     "--config", type=click.Path(path_type=Path), default=None, help="Settings file [/etc/kvedge/config.yaml]."
 )
 _COMMON: Final = [CONFIG, _setting("data-dir"), _setting("node-name"), _setting("log-level")]
-_BOX: Final = [_setting("bind"), _setting("port"), _setting("pod-cidr"), _setting("write-kubeconfig")]
+_BOX: Final = [
+    _setting("bind"),
+    _setting("port"),
+    _setting("pod-cidr"),
+    _setting("insecure-registries"),
+    _setting("write-kubeconfig"),
+]
 _APART: Final = [_setting("kubeconfig")]
 _AS_NODE: Final = [_setting("node-kubeconfig")]
 _EMULATION: Final = [_setting("emulation")]

@@ -42,6 +42,10 @@ class Settings(msgspec.Struct, rename="kebab", forbid_unknown_fields=True, froze
     bind: Annotated[str, _about("The address to serve the API of one box on")] = "127.0.0.1"
     port: Annotated[int, _about("The port to serve the API of one box on; 0 takes a free one")] = 6443
     pod_cidr: Annotated[str, _about("Addresses for VMs on the Pod network of one box")] = "10.99.0.0/24"
+    insecure_registries: Annotated[
+        str,
+        _about("Registries that may have no https, or be on this host itself, as HOST:PORT with commas", "none"),
+    ] = ""
     emulation: Annotated[Emulation, _about("What guests run on: auto tries whether KVM works; kvm; tcg")] = "auto"
     node_name: Annotated[
         str, _about("The name of this node", "the host's name; on one box that of its first start")
@@ -115,6 +119,11 @@ class Settings(msgspec.Struct, rename="kebab", forbid_unknown_fields=True, froze
         """What `kvedge node` runs, in the order in which it starts."""
         named = _names(self.node_roles)
         return tuple(role for role in NODE_ROLES if role in named)
+
+    @property
+    def registries_without_tls(self) -> frozenset[str]:
+        """Registries that may be spoken to without https, and from which Pods may pull also when they are here."""
+        return frozenset(_names(self.insecure_registries))
 
     @property
     def user_kubeconfig(self) -> Path:

@@ -98,6 +98,7 @@ class _Box:
             data_dir=self.settings.data_path,
             kubelet=self.settings.box_kubelet_path,
             pod_cidr=self.settings.pod_cidr,
+            insecure_registries=self.settings.registries_without_tls,
         )
         agent = NodeAgent(config, KubeClient.from_kubeconfig(kubeconfig, "kvedge-agent"))
         self.logs.source = agent

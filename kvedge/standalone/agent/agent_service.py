@@ -75,7 +75,7 @@ class AgentConfig:
     data_dir: Path
     kubelet: Path
     pod_cidr: str = "10.99.0.0/24"
-    # Registries that may be spoken to without https, beside those on loopback.
+    # Registries that may be spoken to without https, and that may be on this host itself.
     insecure_registries: frozenset[str] = field(default_factory=frozenset)
 
     @property
@@ -330,7 +330,13 @@ class NodeAgent:
             self._store.import_file(archive, LAUNCHER_IMAGE)
 
     def _all_notes(self) -> list[str]:
-        return [*self._network.notes(), *self._cgroups.notes(), *self._damage.notes()]
+        return [*self._network.notes(), *self._cgroups.notes(), *self._damage.notes(), *self._store_notes()]
+
+    def _store_notes(self) -> list[str]:
+        damaged = self._store.damaged()
+        if not damaged:
+            return []
+        return [f"{len(damaged)} damaged files of the image store were put aside, such as {damaged[0]}: see the log"]
 
     def _devices_changed(self) -> None:
         if self._node_loop is not None:

@@ -301,7 +301,7 @@ def test_a_login_is_not_sent_along_to_where_a_redirect_leads(store: ImageStore) 
 def test_a_public_registry_may_not_lead_into_the_local_network(url: str, own_host: bool) -> None:
     door = RegistryDoor("registry.example", own_host=own_host)
     parts = urllib.parse.urlsplit(url)
-    with pytest.raises(RegistryError, match="local network|this host itself"):
+    with pytest.raises(RegistryError, match=r"local network|this host itself"):
         door.connect(parts.hostname or "", parts.port or 443)
 
 
