@@ -24,6 +24,8 @@ from kvedge.network.links import Links
 from kvedge.network.netns import create_netns, delete_netns, netns_path, run_in_netns
 from kvedge.network.pod_network import attach_pod, ensure_node_network, remove_node_network
 from kvedge.network.pod_network_plan import NodeNetworkConfig, port_name
+from tests.machine.network.pictures import ip_json
+from tests.support.waiting import wait_until
 
 T = TypeVar("T")
 
@@ -112,7 +114,15 @@ def plug_guest(config: NodeNetworkConfig, pod: str, mac: str, mtu: int, name: st
 
     run_in_netns(netns_path(pod), plug)
     run_in_netns(path, lambda: _bring_up("lo", "eth0"))
+    # The kernel opens the bridge's port a moment after the link is up: a frame before that is lost.
+    wait_until(lambda: _port_state(pod, "plug0") == "forwarding", "the guest's port forwards")
     return guest
+
+
+def _port_state(netns: str, link: str) -> object:
+    info = ip_json(netns, "link", "show", link)[0]["linkinfo"]
+    assert isinstance(info, dict)
+    return info["info_slave_data"]["state"]
 
 
 def _bring_up(*names: str) -> None:
