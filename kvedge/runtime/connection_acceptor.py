@@ -12,7 +12,10 @@ import socket
 import ssl
 from asyncio.sslproto import SSLProtocol
 from collections.abc import Callable
+from functools import partial
 from typing import Final
+
+from kvedge.runtime.background import background_task, passing_task
 
 log = logging.getLogger(__name__)
 
@@ -38,12 +41,12 @@ class ConnectionAcceptor:
     def __init__(
         self,
         listening: socket.socket,
-        tls: ssl.SSLContext,
+        tls: Callable[[], ssl.SSLContext],
         make_protocol: Callable[[], asyncio.Protocol],
         give_one_up: Callable[[], bool],
         on_connected: Callable[[asyncio.Transport, asyncio.Protocol], None] = lambda transport, protocol: None,
     ) -> None:
-        """`give_one_up()` closes a connection that can be spared, if there is one; `on_connected` hears of each that
+        """`tls()` is what the next connection begins with. `give_one_up()` closes a connection that can be spared, if there is one; `on_connected` hears of each that
         got through its handshake.
         """
         self._listening = listening
@@ -61,7 +64,7 @@ class ConnectionAcceptor:
         SSLProtocol.max_size = _TLS_BUFFER
         self._listening.setblocking(False)
         self._listening.listen(_BACKLOG)
-        self._task = asyncio.create_task(self._run(), name="accept")
+        self._task = background_task("accept", self._run)
 
     async def stop(self) -> None:
         """Accept no more; who has not proved who they are is turned away."""
@@ -86,7 +89,7 @@ class ConnectionAcceptor:
                 self._give_one_up()
                 await asyncio.sleep(_PAUSE_SECONDS)
                 continue
-            task = asyncio.create_task(self._handshake(connected), name="TLS handshake")
+            task = passing_task("TLS handshake", partial(self._handshake, connected))
             self._handshakes[task] = loop.time()
             task.add_done_callback(lambda done: self._handshakes.pop(done, None))
             while len(self._handshakes) >= MOST_HANDSHAKES:
@@ -110,12 +113,16 @@ class ConnectionAcceptor:
             connection = await loop.connect_accepted_socket(
                 self._make_protocol,
                 connected,
-                ssl=self._tls,
+                ssl=self._tls(),
                 ssl_handshake_timeout=HANDSHAKE_SECONDS,
                 ssl_shutdown_timeout=GOODBYE_SECONDS,
             )
         except (OSError, TimeoutError) as error:
             # No TLS, no common version, a certificate of another authority, or nothing at all.
             log.debug("a client did not get through its TLS handshake: %s", error)
+        except Exception:
+            # Whoever is told of it does not know the socket, and nobody else has it yet.
+            connected.close()
+            raise
         else:
             self._on_connected(*connection)

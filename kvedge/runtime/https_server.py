@@ -159,7 +159,7 @@ class HttpsServer:
         await runner.setup()
         assert runner.server is not None
         acceptor = ConnectionAcceptor(
-            self._socket, self._tls.acceptor, runner.server, bounds.give_one_up, bounds.take_in
+            self._socket, self._tls.current, runner.server, bounds.give_one_up, bounds.take_in
         )
         acceptor.start()
         try:

@@ -190,7 +190,7 @@ class EmbeddedApi:
             parts.dispatcher.handle, parts.dispatcher.lasts, limits_for(open_files()), _IDLE_SECONDS
         )
         tls = self._tls()
-        acceptor = ConnectionAcceptor(self._listening(), tls, server, server.give_one_up)
+        acceptor = ConnectionAcceptor(self._listening(), lambda: tls, server, server.give_one_up)
         acceptor.start()
         renewing = asyncio.create_task(self._renew_daily(tls, parts), name="certificate renewal")
         try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import ssl
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -18,6 +19,7 @@ from kvedge.runtime.certificates import (
     TlsMaterial,
     renewal_due,
 )
+from kvedge.runtime.connection_acceptor import ConnectionAcceptor
 from kvedge.runtime.rotating_tls import RotatingTls
 from kvedge.runtime.tls_contexts import client_context, peer_common_name, server_context
 
@@ -135,13 +137,18 @@ class _Server:
         self._rotating = rotating
 
     async def __aenter__(self) -> _Server:
-        self._server = await asyncio.start_server(self._answer, "127.0.0.1", 0, ssl=self._rotating.acceptor)
-        self._port = self._server.sockets[0].getsockname()[1]
+        self._listening = socket.create_server(("127.0.0.1", 0))
+        self._acceptor = ConnectionAcceptor(self._listening, self._rotating.current, self._protocol, lambda: False)
+        self._acceptor.start()
+        self._port = self._listening.getsockname()[1]
         return self
 
     async def __aexit__(self, *error: object) -> None:
-        self._server.close()
-        await self._server.wait_closed()
+        await self._acceptor.stop()
+        self._listening.close()
+
+    def _protocol(self) -> asyncio.Protocol:
+        return asyncio.StreamReaderProtocol(asyncio.StreamReader(), self._answer)
 
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(f"peer={peer_common_name(writer.get_extra_info('peercert'))}".encode())
