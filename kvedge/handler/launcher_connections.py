@@ -16,6 +16,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -26,6 +27,8 @@ from kvedge.handler.held_process import HeldProcess
 from kvedge.handler.launcher_socket import NotThere, Unexpected, hold_listener, launcher_socket_path, open_socket
 from kvedge.handler.sync_plan import LauncherView
 from kvedge.rpc import launcher_pb2, launcher_pb2_grpc
+from kvedge.runtime.background import background_task
+from kvedge.runtime.heartbeat import Heartbeat, LoopPulse
 
 log = logging.getLogger(__name__)
 
@@ -58,6 +61,14 @@ class LauncherCallError(Exception):
         self.detail = detail
 
 
+class _Malformed(Exception):
+    """A launcher's message is none. gRPC hands out None for it, with a line in the log, and raises nothing."""
+
+
+def _malformed(method: str) -> LauncherCallError:
+    return LauncherCallError(grpc.StatusCode.INTERNAL, f"the launcher's answer to {method} cannot be read")
+
+
 def _not_connected() -> LauncherCallError:
     return LauncherCallError(grpc.StatusCode.UNAVAILABLE, "the launcher is not connected")
 
@@ -85,6 +96,8 @@ class _Connection:
     synced: bool = False
     status: launcher_pb2.DomainStatus | None = None
     signalled: float | None = None
+    # What was in the way last: told once, as the same is found again each second.
+    trouble: str = ""
     task: asyncio.Task[None] | None = None
 
 
@@ -99,6 +112,7 @@ class LauncherConnections:
         self._lock = threading.Lock()
         self._connections: dict[Key, _Connection] = {}
         self.loop = asyncio.new_event_loop()
+        self._heartbeat = Heartbeat("the event loop of the launcher connections")
         self._thread = threading.Thread(target=self._run, name="handler-launchers", daemon=True)
 
     def start(self) -> None:
@@ -115,12 +129,15 @@ class LauncherConnections:
         self._thread.join(timeout=5)
 
     def failure(self) -> str | None:
-        """The event loop's end, which nobody asked for."""
-        return None if self._thread.is_alive() else "its event loop has ended"
+        """The event loop's end, which nobody asked for, or that it turns no more."""
+        return self._heartbeat.failure() if self._thread.is_alive() else "its event loop has ended"
 
     def _run(self) -> None:
         asyncio.set_event_loop(self.loop)
+        pulse = LoopPulse(self._heartbeat, self.loop)
+        pulse.start()
         self.loop.run_forever()
+        pulse.stop()
         pending = asyncio.all_tasks(self.loop)
         for task in pending:
             task.cancel()
@@ -140,7 +157,7 @@ class LauncherConnections:
         self.loop.call_soon_threadsafe(self._begin, connection)
 
     def _begin(self, connection: _Connection) -> None:
-        connection.task = self.loop.create_task(self._keep(connection), name=f"launcher {'/'.join(connection.key)}")
+        connection.task = background_task(f"launcher {'/'.join(connection.key)}", partial(self._keep, connection))
 
     def drop(self, key: Key) -> None:
         """Forget a launcher."""
@@ -224,6 +241,8 @@ class LauncherConnections:
             raise LauncherCallError(error.code(), error.details() or "") from error
         except asyncio.CancelledError as error:
             raise _channel_closed(error) from error
+        if reply is None:
+            raise _malformed(method)
         with self._lock:
             if method == "Sync":
                 connection.synced = True
@@ -240,6 +259,9 @@ class LauncherConnections:
         try:
             answers = getattr(stub, method)(request, timeout=seconds)
             async for answer in answers:
+                if answer is None:
+                    answers.cancel()
+                    raise _malformed(method)
                 found += answer.data
                 if len(found) > most:
                     answers.cancel()
@@ -257,15 +279,24 @@ class LauncherConnections:
             except NotThere:
                 pass
             except Unexpected as error:
-                log.error("launcher socket refused", extra={"facts": self._facts(connection) | {"found": str(error)}})
+                self._tell(connection, "launcher socket refused", str(error))
+            except _Malformed as error:
+                # A guest that broke out of QEMU may say anything. It is a launcher again once it speaks as one.
+                self._tell(connection, "launcher speaks no protocol of ours", str(error))
             except grpc.aio.AioRpcError as error:
                 log.info("launcher gone", extra={"facts": self._facts(connection) | {"code": error.code().name}})
             except OSError as error:
-                log.error("launcher not reached", extra={"facts": self._facts(connection) | {"error": str(error)}})
+                self._tell(connection, "launcher not reached", str(error))
             finally:
                 self._mark_down(connection)
             waited = time.monotonic() - connection.down_since
             await asyncio.sleep(min(max(_EAGER_SECONDS, waited * _SHARE), _PATIENT_SECONDS))
+
+    def _tell(self, connection: _Connection, what: str, found: str) -> None:
+        """Log what is in the way, unless it has been since the last time that all was well."""
+        if connection.trouble != f"{what}: {found}":
+            connection.trouble = f"{what}: {found}"
+            log.error(what, extra={"facts": self._facts(connection) | {"found": found}})
 
     def _facts(self, connection: _Connection) -> dict[str, str]:
         return {"vmi": "/".join(connection.key), "pod": connection.pod_uid}
@@ -301,6 +332,8 @@ class LauncherConnections:
 
     async def _check_peer(self, connection: _Connection, stub: Any) -> None:
         reply = await stub.Ping(launcher_pb2.PingRequest(), timeout=_PING_SECONDS)
+        if reply is None:
+            raise _Malformed("its answer to Ping cannot be read")
         if reply.vmi_uid != connection.vmi_uid:
             raise Unexpected(connection.pod_uid, f"the launcher of VMI {reply.vmi_uid}")
         if reply.protocol > PROTOCOL:
@@ -311,8 +344,10 @@ class LauncherConnections:
 
     async def _watch(self, connection: _Connection, stub: Any) -> None:
         async for status in stub.WatchDomain(launcher_pb2.WatchDomainRequest()):
+            if status is None:
+                raise _Malformed("its status cannot be read")
             with self._lock:
-                connection.stub = stub
+                connection.stub, connection.trouble = stub, ""
             self._take(connection, status)
 
     def _take(self, connection: _Connection, status: launcher_pb2.DomainStatus) -> None:

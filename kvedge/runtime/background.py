@@ -113,7 +113,7 @@ class BackgroundThread:
             pauses.begin()
             try:
                 self._work()
-            except Exception as error:
+            except Exception as error:  # noqa: BLE001 - told, and begun anew
                 self.heartbeat.rest()
                 tell_trouble(self.name, error)
                 self._stopping.wait(pauses.after_failure())
@@ -131,7 +131,7 @@ def background_task(name: str, work: Callable[[], Awaitable[None]]) -> asyncio.T
             pauses.begin()
             try:
                 await work()
-            except Exception as error:
+            except Exception as error:  # noqa: BLE001 - told, and begun anew
                 tell_trouble(name, error)
                 await asyncio.sleep(pauses.after_failure())
             else:
@@ -146,7 +146,7 @@ def passing_task(name: str, work: Callable[[], Awaitable[None]]) -> asyncio.Task
     async def run() -> None:
         try:
             await work()
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - told; nobody waits for it
             tell_trouble(name, error)
 
     return asyncio.create_task(run(), name=name)
@@ -158,7 +158,7 @@ def passing_thread(name: str, work: Callable[..., None], *args: Any) -> threadin
     def run() -> None:
         try:
             work(*args)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - told; nobody waits for it
             tell_trouble(name, error)
 
     thread = threading.Thread(target=run, name=name, daemon=True)

@@ -46,8 +46,8 @@ class ConnectionAcceptor:
         give_one_up: Callable[[], bool],
         on_connected: Callable[[asyncio.Transport, asyncio.Protocol], None] = lambda transport, protocol: None,
     ) -> None:
-        """`tls()` is what the next connection begins with. `give_one_up()` closes a connection that can be spared, if there is one; `on_connected` hears of each that
-        got through its handshake.
+        """`tls()` is what the next connection begins with; `give_one_up()` closes a connection that can be spared, if
+        there is one; `on_connected` hears of each that got through its handshake.
         """
         self._listening = listening
         self._tls = tls

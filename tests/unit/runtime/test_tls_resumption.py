@@ -44,13 +44,15 @@ class _Served:
 
     def ask(self, context: ssl.SSLContext, session: ssl.SSLSession | None) -> tuple[str, bool, ssl.SSLSession | None]:
         """What the server says, whether the session was resumed, and the session to come back with."""
-        with socket.create_connection(("127.0.0.1", self.https.port), timeout=10) as plain:
-            with context.wrap_socket(plain, server_hostname="127.0.0.1", session=session) as connection:
-                connection.sendall(b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
-                answer = b""
-                while piece := connection.recv(4096):
-                    answer += piece
-                return answer.decode(), bool(connection.session_reused), connection.session
+        with (
+            socket.create_connection(("127.0.0.1", self.https.port), timeout=10) as plain,
+            context.wrap_socket(plain, server_hostname="127.0.0.1", session=session) as connection,
+        ):
+            connection.sendall(b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+            answer = b""
+            while piece := connection.recv(4096):
+                answer += piece
+            return answer.decode(), bool(connection.session_reused), connection.session
 
 
 @pytest.fixture(params=[True, False], ids=["a client must have a certificate", "a client may have a certificate"])
@@ -74,11 +76,12 @@ def test_a_client_of_an_authority_that_was_rotated_away_does_not_come_in_by_its_
     answer, _, session = served.ask(context, None)
     assert "you are 'someone'" in answer
     served.tls.exchange(_SHOWN, _NEW.certificate_pem)
-    with pytest.raises((ssl.SSLError, ConnectionError)):
+    try:
         answer, resumed, _ = served.ask(context, session)
-        # TLS 1.3: the refusal may come after the client's side of the handshake is done.
-        assert "you are" not in answer, f"came in, resumed: {resumed}"
-        raise ConnectionError("hung up without an answer")
+    except (ssl.SSLError, ConnectionError):
+        return
+    # With TLS 1.3 the client's side of the handshake may be done when the refusal comes, as the end of the connection.
+    assert answer == "", f"came in, resumed: {resumed}"
 
 
 @pytest.mark.parametrize("version", VERSIONS, ids=lambda version: version.name)
