@@ -14,6 +14,7 @@ from enum import StrEnum
 from typing import Final
 
 from kvedge.appliance.host_facts import HostFacts, Version
+from kvedge.resources.names import LAUNCHER_GID, LAUNCHER_UID
 
 
 class Level(StrEnum):
@@ -79,6 +80,9 @@ _MODULES: Final[Mapping[str, tuple[Level, str]]] = {
 _VIRTUALIZATION_FLAGS: Final = frozenset({"vmx", "svm"})
 _HOST_NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
 _BUILT: Final = 2026
+# Names under which distributions have a user and a group for QEMU.
+_QEMU_NAMES: Final = frozenset({"qemu", "libvirt-qemu"})
+_MEMBERS_TOLD: Final = 5
 
 
 def examine(facts: HostFacts, options: DoctorOptions) -> list[Finding]:
@@ -251,6 +255,29 @@ def _security(facts: HostFacts, options: DoctorOptions) -> Iterator[Finding]:
     yield Finding("apparmor", Level.OK, "on: launchers run without a profile of their own" if facts.apparmor else "off")
 
 
+def _launcher_user(facts: HostFacts, options: DoctorOptions) -> Iterator[Finding]:
+    """A launcher sees none of the host's processes and, of its files, `/usr` alone; but the host's processes see it."""
+    check = f"user {LAUNCHER_UID}"
+    if facts.launcher_user and facts.launcher_user not in _QEMU_NAMES:
+        name = facts.launcher_user
+        detail = f"is {name} on this host: whatever runs as {name} can read and stop guests, which run with that number"
+        yield Finding(check, Level.WARN, detail, f"give {name} another number: usermod -u, then chown its files")
+    else:
+        yield Finding(check, Level.OK, facts.launcher_user or "is nobody else's on this host")
+    check = f"group {LAUNCHER_GID}"
+    if not facts.launcher_group or facts.launcher_group in _QEMU_NAMES:
+        yield Finding(check, Level.OK, facts.launcher_group or "is nobody else's on this host")
+    elif facts.launcher_group_members:
+        members = ", ".join(facts.launcher_group_members[:_MEMBERS_TOLD])
+        detail = (
+            f"is {facts.launcher_group} on this host, with {members}: what guests' files let the group do, they may do"
+        )
+        yield Finding(check, Level.WARN, detail, f"give {facts.launcher_group} another number: groupmod -g")
+    else:
+        detail = f"is {facts.launcher_group} on this host, without members; of the host, launchers reach only /usr"
+        yield Finding(check, Level.INFO, detail)
+
+
 def _network(facts: HostFacts, options: DoctorOptions) -> Iterator[Finding]:
     if facts.port_refusal and not facts.kvedge_runs:
         detail = f"{options.port} cannot be listened on: {facts.port_refusal}"
@@ -318,6 +345,7 @@ RULES: Final[Sequence[Rule]] = (
     _memory,
     _limits,
     _security,
+    _launcher_user,
     _network,
     _clock,
     _system,

@@ -9,8 +9,10 @@ from __future__ import annotations
 import ctypes
 import errno
 import fcntl
+import grp
 import os
 import platform
+import pwd
 import re
 import shutil
 import socket
@@ -26,6 +28,7 @@ import psutil
 from kvedge.appliance.doctor_rules import DoctorOptions
 from kvedge.appliance.host_facts import DeviceState, DiskFacts, HostFacts, KvmFacts, Version
 from kvedge.handler.kvm_check import check_kvm
+from kvedge.resources.names import LAUNCHER_GID, LAUNCHER_UID
 
 _DEVICES: Final = ("/dev/kvm", "/dev/net/tun", "/dev/vhost-net")
 _MODULES: Final = ("tun", "bridge", "veth", "nf_tables", "nft_connlimit", "vhost_net", "loop")
@@ -77,8 +80,32 @@ def read_host(options: DoctorOptions, bridge: str, *, try_guest: bool) -> HostFa
         leftovers=tuple(_leftovers(data_dir, bridge)),
         data_dir_mode=mode,
         data_dir_owner=owner,
+        launcher_user=_user_name(LAUNCHER_UID),
+        launcher_group=_group_name(LAUNCHER_GID),
+        launcher_group_members=tuple(_others_in_group(LAUNCHER_GID, LAUNCHER_UID)),
         networks=_networks(bridge),
     )
+
+
+def _user_name(uid: int) -> str:
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return ""
+
+
+def _group_name(gid: int) -> str:
+    try:
+        return grp.getgrgid(gid).gr_name
+    except KeyError:
+        return ""
+
+
+def _others_in_group(gid: int, uid: int) -> list[str]:
+    names = {entry.pw_name for entry in pwd.getpwall() if entry.pw_gid == gid}
+    with suppress(KeyError):
+        names |= set(grp.getgrgid(gid).gr_mem)
+    return sorted(names - {_user_name(uid)})
 
 
 def _text(path: str | Path) -> str:

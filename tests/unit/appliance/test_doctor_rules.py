@@ -43,6 +43,9 @@ GOOD = HostFacts(
     leftovers=(),
     data_dir_mode=0o755,
     data_dir_owner=0,
+    launcher_user="",
+    launcher_group="",
+    launcher_group_members=(),
     networks={"eth0": ("192.0.2.10/255.255.255.0",)},
 )
 
@@ -63,6 +66,14 @@ def test_a_good_host_has_nothing_to_mend() -> None:
 @pytest.mark.parametrize(
     ("check", "changes", "level", "words"),
     [
+        pytest.param("user 107", {"launcher_user": "sshd"}, Level.WARN, "is sshd", id="the guests' user is another's"),
+        pytest.param(
+            "group 107",
+            {"launcher_group": "rdma", "launcher_group_members": tuple("abcdefgh")},
+            Level.WARN,
+            "with a, b, c, d, e:",
+            id="the guests' group has members",
+        ),
         pytest.param("architecture", {"machine": "riscv64"}, Level.FAIL, "riscv64", id="an unknown architecture"),
         pytest.param("kernel", {"kernel": (5, 4)}, Level.FAIL, "5.4 is older than 5.6", id="an old kernel"),
         pytest.param(
@@ -160,3 +171,18 @@ def test_what_belongs_to_the_running_instance_is_no_fault() -> None:
     changes = {"kvedge_runs": True, "port_refusal": "another program has it", "leftovers": ("the bridge kvedge0",)}
     assert found("port", **changes).level == Level.OK
     assert found("leftover state", **changes).level == Level.OK
+
+
+@pytest.mark.parametrize(
+    ("check", "changes", "level"),
+    [
+        ("user 107", {"launcher_user": "qemu"}, Level.OK),
+        ("group 107", {"launcher_group": "qemu", "launcher_group_members": ("qemu",)}, Level.OK),
+        ("group 107", {"launcher_group": "rdma"}, Level.INFO),
+    ],
+)
+def test_a_number_that_qemu_has_or_nobody_uses_is_nothing_to_mend(
+    check: str, changes: dict[str, Any], level: Level
+) -> None:
+    finding = found(check, **changes)
+    assert (finding.level, finding.remedy) == (level, "")
