@@ -17,6 +17,8 @@ from kvedge.standalone.apiserver.json_values import MAX_DEPTH, clone, compact, i
 MAX_OPERATIONS: Final = 10_000
 # A few `copy` operations can double a document each: a short patch must not fill the memory.
 MAX_COPIED_BYTES: Final = 3 * 1024 * 1024
+# What is put into a list moves the items behind it: ten thousand operations on the largest list would move billions.
+MAX_MOVED_ITEMS: Final = 100_000_000
 
 # No list has more items, and Python refuses to convert very long numbers.
 _INDEX: Final = re.compile("0|[1-9][0-9]{0,8}")
@@ -62,6 +64,7 @@ class _Run:
     def __init__(self, root: JsonValue) -> None:
         self.root = root
         self._copied = 0
+        self._moved = 0
         self._steps: dict[str, Callable[[JsonObject, str], None]] = {
             "add": lambda operation, path: self._add(path, clone(_value_of(operation)), "add"),
             "remove": lambda operation, path: self._remove(path, "remove"),
@@ -147,6 +150,7 @@ class _Run:
         elif key == "-":
             parent.append(value)
         elif _INDEX.fullmatch(key) and int(key) <= len(parent):
+            self._move_items(len(parent) - int(key))
             parent.insert(int(key), value)
         else:
             raise _missing(word, path)
@@ -157,7 +161,16 @@ class _Run:
         parent, key = self._parent(path, word)
         if _item(parent, key) is _MISSING:
             raise _missing(word, path)
-        del parent[key if isinstance(parent, dict) else int(key)]
+        if isinstance(parent, dict):
+            del parent[key]
+            return
+        self._move_items(len(parent) - int(key))
+        del parent[int(key)]
+
+    def _move_items(self, count: int) -> None:
+        self._moved += count
+        if self._moved > MAX_MOVED_ITEMS:
+            raise _too_large(f"The operations of a JSON patch may move {MAX_MOVED_ITEMS} items of lists in all")
 
 
 def _item(value: Any, key: str) -> Any:

@@ -162,3 +162,13 @@ def test_a_patch_that_names_each_difference_leads_from_one_document_to_the_other
     operations += [{"op": "add", "path": "/" + json_patch.escape(key), "value": value} for key, value in after.items()]
     assert same(json_patch.apply(before, operations), after)
     assert same(before, kept)
+
+
+@pytest.mark.parametrize("op", ["add", "remove"])
+def test_a_patch_that_moves_the_items_of_a_long_list_again_and_again_is_refused(op: str) -> None:
+    document = {"a": [0] * 100_000}
+    step = {"op": op, "path": "/a/0", "value": 1}
+    assert len(json_patch.apply(document, [step] * 500)["a"]) == (100_500 if op == "add" else 99_500)
+    with pytest.raises(ApiError, match="may move") as refused:
+        json_patch.apply(document, [step] * 2_000)
+    assert refused.value.code == 413
