@@ -44,7 +44,8 @@ def ensure_seed(directory: Path, *, emulation: bool) -> NodeCapabilities:
         return msgspec.json.decode((directory / CAPABILITIES_FILE).read_bytes(), type=NodeCapabilities)
     except (OSError, msgspec.DecodeError) as error:
         # A torn or foreign seed is made anew, once.
-        log.warning("capabilities seed unreadable, probing again", extra={"facts": {"error": str(error)}})
+        facts = {"file": str(directory / CAPABILITIES_FILE), "error": str(error)}
+        log.warning("capabilities seed unreadable, probing again", extra={"facts": facts})
         _probe(directory, stamp, emulation=emulation)
         return msgspec.json.decode((directory / CAPABILITIES_FILE).read_bytes(), type=NodeCapabilities)
 

@@ -21,6 +21,8 @@ from typing import Final
 
 import msgspec
 
+from kvedge.runtime.damaged_files import put_aside
+
 log = logging.getLogger(__name__)
 
 # SeaBIOS says the first when it has probed all devices, the second when it gives up: either proves that code runs.
@@ -151,5 +153,7 @@ def _remembered_check(path: Path) -> tuple[bool, str]:
     path.parent.mkdir(parents=True, exist_ok=True)
     staged = path.with_suffix(".new")
     staged.write_bytes(msgspec.json.encode(_Kept(boot, stamp, works, detail)))
+    if path.is_dir():
+        put_aside(path, "a directory stands in its place")
     staged.replace(path)
     return works, detail

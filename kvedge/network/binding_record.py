@@ -7,16 +7,15 @@ go on.
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, fields
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any, TypeVar
+
+import msgspec
 
 from kvedge.network.binding_state import Record
 from kvedge.network.errors import NetworkError
-from kvedge.network.link_types import Address, Route
+from kvedge.runtime.damaged_files import put_aside
 from kvedge.runtime.durable_files import write_durably
-
-T = TypeVar("T", Record, Address, Route)
 
 
 def write_record(path: Path, record: Record) -> None:
@@ -34,21 +33,22 @@ def read_record(path: Path) -> Record | None:
     What a later version wrote besides is passed over, so that a handler may be downgraded under running VMs.
     """
     try:
-        found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        found["addresses"] = tuple(_known(Address, each) for each in found["addresses"])
-        found["routes"] = tuple(_known(Route, each) for each in found["routes"])
-        return _known(Record, found)
+        return msgspec.json.decode(path.read_bytes(), type=Record)
     except FileNotFoundError:
+        return None
+    except (msgspec.DecodeError, IsADirectoryError) as error:
+        # Its absence is noticed where it is missed.
+        _put_aside(path, error)
         return None
     except OSError as error:
         raise NetworkError("cannot read the network record", subject=str(path), errno=error.errno or 0) from error
-    except (ValueError, TypeError, KeyError):
-        # Its absence is noticed, and said, where it is missed.
-        return None
 
 
-def _known(kind: type[T], mapping: dict[str, Any]) -> T:
-    return kind(**{each.name: mapping[each.name] for each in fields(kind) if each.name in mapping})
+def _put_aside(path: Path, why: Exception) -> None:
+    try:
+        put_aside(path, str(why))
+    except OSError as error:
+        raise NetworkError("cannot put aside the network record", subject=str(path), errno=error.errno or 0) from error
 
 
 def remove_record(path: Path) -> None:

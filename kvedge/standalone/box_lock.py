@@ -8,15 +8,18 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 from pathlib import Path
 from typing import Final
 
 from kvedge import __version__
+from kvedge.runtime.damaged_files import put_aside
 from kvedge.runtime.durable_files import write_durably
 from kvedge.runtime.services import ServiceError
 
 # Grows when an older program would misread what a newer one has written.
 LAYOUT: Final = 1
+_MARK: Final = re.compile(rb"\d+ \S+\n")
 # There, in `state`, while a state is being put back: half of each must not start.
 RESTORING: Final = "restoring"
 
@@ -54,6 +57,8 @@ class BoxLock:
             # Container disks and emptyDirs below must be reachable by the launchers' user; the state must not.
             self._data_dir.mkdir(mode=0o755, parents=True, exist_ok=True)
             state.mkdir(mode=0o700, exist_ok=True)
+            if (state / "lock").is_dir():
+                put_aside(state / "lock", "a directory stands in its place")
             descriptor = os.open(state / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
             raise ServiceError(self.name, f"{self._data_dir} cannot be used: {error.strerror}") from error
@@ -74,6 +79,9 @@ class BoxLock:
         if (state / RESTORING).exists():
             remedy = "run `kvedge state restore FILE` again"
             raise ServiceError(self.name, f"{self._data_dir}: putting its state back was cut short: {remedy}")
+        if (state / "layout").exists() and not _is_sound(state / "layout"):
+            # Which version wrote it is lost; each file tells for itself whether it is of a newer one.
+            put_aside(state / "layout", "it is no version mark")
         found, newer = read_layout(state / "layout")
         if found > LAYOUT:
             remedy = f"run kvedge {newer} or newer, or name another directory with --data-dir"
@@ -97,8 +105,18 @@ class BoxLock:
         return None
 
 
+def _is_sound(path: Path) -> bool:
+    try:
+        return _MARK.fullmatch(path.read_bytes()) is not None
+    except OSError:
+        return False
+
+
 def read_layout(path: Path) -> tuple[int, str]:
     """The layout of a data directory's version mark, and the version of kvedge that wrote it."""
-    text = path.read_text().split() if path.exists() else []
+    try:
+        text = path.read_text(errors="replace").split()
+    except (FileNotFoundError, IsADirectoryError):
+        text = []
     found = int(text[0]) if text and text[0].isdecimal() else LAYOUT
     return found, text[1] if len(text) > 1 else "a newer version"

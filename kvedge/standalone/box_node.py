@@ -9,8 +9,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
+from kvedge.runtime.damaged_files import put_aside
 from kvedge.runtime.durable_files import write_durably
 from kvedge.runtime.services import ServiceError
+from kvedge.standalone.apiserver.name_rules import dns_subdomain
 from kvedge.standalone.apiserver.object_store_copies import StoreCopies
 from kvedge.standalone.apiserver.object_store_file import StoreError
 from kvedge.standalone.apiserver.object_store_snapshot import read_objects
@@ -23,20 +25,24 @@ def node_name(state: Path, wanted: str, host: str) -> str:
 
     Boxes of earlier versions have it in their objects alone.
     """
-    if name := remembered_node(state) or wanted:
+    is_damaged = (state / NODE_NAME).exists() and not remembered_node(state)
+    if name := remembered_node(state) or ("" if is_damaged else wanted):
         return name
     store = state / "kvedge.db"
     copies = StoreCopies(store, state.parent / "backup")
     stores = [store, *(copies.directory / copy.name for copy in copies.known())]
-    return next((name for path in stores if (name := sole_node(path))), host)
+    return next((name for path in stores if (name := sole_node(path))), wanted or host)
 
 
 def remembered_node(state: Path) -> str:
-    """The name that is kept in this directory, or an empty text."""
+    """The name that is kept in this directory; empty when there is none, or the file is damaged."""
     try:
-        return (state / NODE_NAME).read_text().strip()
+        text = (state / NODE_NAME).read_text()
     except (OSError, UnicodeDecodeError):
         return ""
+    name = text.strip()
+    # Without the line's end it may be cut.
+    return name if text.endswith("\n") and not dns_subdomain(name) else ""
 
 
 def sole_node(store: Path) -> str:
@@ -76,6 +82,8 @@ class NodeName:
         if remembered_node(self._state) == self._node:
             return
         try:
+            if (self._state / NODE_NAME).exists():
+                put_aside(self._state / NODE_NAME, f"this box's objects are of the node {self._node}")
             write_durably(self._state / NODE_NAME, f"{self._node}\n".encode(), mode=0o644)
         except OSError as error:
             raise ServiceError(self.name, f"{self._state / NODE_NAME} cannot be written: {error.strerror}") from error

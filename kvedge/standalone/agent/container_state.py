@@ -7,7 +7,7 @@ is safe.
 from __future__ import annotations
 
 import fcntl
-import json
+import logging
 import os
 import select
 import signal
@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, TypeAlias, cast
+from typing import Final, TypeAlias
 
 import msgspec
 
@@ -24,6 +24,8 @@ from kvedge.resources.codec import learn
 from kvedge.runtime.durable_files import put_durably
 from kvedge.standalone.agent.container_files import ContainerFiles
 from kvedge.standalone.agent.container_spec import StartedRecord
+
+log = logging.getLogger(__name__)
 
 # 128 and the signal, as shells and runtimes have it.
 _SIGNALLED: Final = 128
@@ -45,6 +47,7 @@ class ExitRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 # Threads read several at once.
 learn(ExitRecord)
+learn(StartedRecord)
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,10 +249,12 @@ _OF_ANOTHER_BOOT: Final[StartedRecord] = {
 
 def _read_record(path: Path) -> StartedRecord | None:
     try:
-        return cast("StartedRecord", json.loads(path.read_bytes()))
+        return msgspec.json.decode(path.read_bytes(), type=StartedRecord)
     except FileNotFoundError:
         return None
-    except ValueError:
+    except (msgspec.DecodeError, IsADirectoryError) as error:
+        # Whatever is left of the container is ended before its Pod runs again.
+        log.warning("%s is damaged, its container counts as lost: %s", path, error)
         return _OF_ANOTHER_BOOT
 
 
@@ -258,7 +263,8 @@ def _read_exit(path: Path) -> ExitRecord | None:
         return msgspec.json.decode(path.read_bytes(), type=ExitRecord)
     except FileNotFoundError:
         return None
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, IsADirectoryError) as error:
+        log.warning("%s is damaged, how its container ended is not known: %s", path, error)
         return lost_exit(time.time())
 
 
@@ -266,6 +272,9 @@ def _is_locked(path: Path) -> bool:
     try:
         lock = os.open(path, os.O_RDWR | os.O_CLOEXEC)
     except FileNotFoundError:
+        return False
+    except IsADirectoryError as error:
+        log.warning("%s is damaged, nobody holds it: %s", path, error)
         return False
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

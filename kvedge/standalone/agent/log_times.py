@@ -47,7 +47,7 @@ def read_times(log: Path) -> LogTimes:
     """What is known; nothing for a log that the keeper has not seen yet."""
     try:
         data = times_path(log).read_bytes()
-    except FileNotFoundError:
+    except (FileNotFoundError, IsADirectoryError):
         return LogTimes((), ())
     entries = list(_entries(data))
     return LogTimes(tuple(length for _, length in entries), tuple(moment for moment, _ in entries))
@@ -66,4 +66,9 @@ def add_time(log: Path, moment: float, length: int) -> None:
 def _entries(data: bytes) -> Iterator[tuple[int, int]]:
     # A write that was cut short leaves a rest, which is left out.
     whole = len(data) - len(data) % _ENTRY.size
-    return ((moment, length) for moment, length in _ENTRY.iter_unpack(data[:whole]))
+    last, most = (0, 0), int(datetime.max.replace(tzinfo=UTC).timestamp() * 1000)
+    for entry in _ENTRY.iter_unpack(data[:whole]):
+        # What a disk has damaged is out of order, mostly: it tells nothing, and what follows may.
+        if last[0] <= entry[0] < most and last[1] <= entry[1]:
+            last = entry
+            yield entry

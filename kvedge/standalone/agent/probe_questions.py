@@ -17,7 +17,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar, cast
 
-from kvedge.resources.codec import JsonObject
+import msgspec
+
+from kvedge.resources.codec import JsonObject, learn
 from kvedge.standalone.agent.container_files import ContainerFiles
 from kvedge.standalone.agent.container_spec import ContainerSpec, ExecSpec, ProcessSpec
 from kvedge.standalone.agent.container_start import ContainerStarter, ContainerStartError
@@ -32,6 +34,9 @@ _SAFE: Final = "/?&=%:@!$'()*+,;~"
 _MISSING: Final = "its file is not there: the container was started by an older kvedge"
 
 T = TypeVar("T")
+
+# Threads ask several at once.
+learn(ProcessSpec)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,9 +72,11 @@ def ask(starter: ContainerStarter, probe: JsonObject, asked: Asked) -> Answer:
 def ask_program(starter: ContainerStarter, asked: Asked, command: Sequence[str], seconds: float) -> Answer:
     """Whether a program in the container exits with 0."""
     try:
-        kept = json.loads(asked.files.process.read_bytes())
-    except (OSError, ValueError):
+        kept = msgspec.json.decode(asked.files.process.read_bytes(), type=ProcessSpec)
+    except FileNotFoundError:
         return Answer(passed=False, words=_MISSING)
+    except (OSError, msgspec.DecodeError) as error:
+        return Answer(passed=False, words=f"{asked.files.process} is damaged, so nothing can be run there: {error}")
     spec = {
         **kept,
         "id": f"{asked.files.pod.name}/{asked.files.name}",

@@ -32,7 +32,7 @@ from kvedge.standalone.apiserver.log_source import LogSource
 from kvedge.standalone.apiserver.object_hub import ObjectHub
 from kvedge.standalone.apiserver.object_store import ObjectStore
 from kvedge.standalone.apiserver.object_store_copies import CopyFailed, StoreCopies
-from kvedge.standalone.apiserver.pki import Subject
+from kvedge.standalone.apiserver.pki import DamagedAuthority, Subject
 from kvedge.standalone.apiserver.server_certificate import BoxPki, names_of_server
 from kvedge.standalone.apiserver.server_parts import ServerParts
 from kvedge.standalone.apiserver.stored import Stored
@@ -104,9 +104,12 @@ class EmbeddedApi:
 
         Raises:
             StoreError: the store cannot be used.
-            StartFailed: the port is taken, or the server ended while it started.
+            StartFailed: the port is taken, an authority is damaged, or the server ended while it started.
         """
-        self._pki = BoxPki(self._config.data_dir / "state" / "pki")
+        try:
+            self._pki = BoxPki(self._config.data_dir / "state" / "pki")
+        except DamagedAuthority as error:
+            raise StartFailed(str(error)) from error
         objects, _ = self._copies.open_store(self._store)
         self._copy_before_an_upgrade()
         try:

@@ -6,6 +6,7 @@ Written for the administrator and for each role. Touches only the file it is giv
 from __future__ import annotations
 
 import base64
+import logging
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
@@ -13,8 +14,11 @@ from typing import Final
 import yaml
 
 from kvedge.resources.codec import JsonObject
+from kvedge.runtime.damaged_files import put_aside
 from kvedge.runtime.durable_files import write_durably
 from kvedge.standalone.apiserver.pki import Authority, KeyPair, Subject, is_fresh, subject_of
+
+log = logging.getLogger(__name__)
 
 _MODE: Final = 0o600
 
@@ -44,6 +48,8 @@ def write_kubeconfig(path: Path, server: str, server_authority: bytes, clients: 
     # Whoever follows the file would take each new one for new credentials.
     if not _is_there(path, text):
         path.parent.mkdir(parents=True, exist_ok=True)
+        if path.is_dir():
+            put_aside(path, "a directory stands in its place")
         write_durably(path, text, _MODE)
 
 
@@ -64,8 +70,10 @@ def _kept_pair(path: Path, clients: Authority, subject: Subject) -> KeyPair | No
             and subject_of(pair.certificate) == subject
             and is_fresh(pair.certificate, datetime.now(UTC))
         )
-    except (OSError, yaml.YAMLError, KeyError, IndexError, TypeError, ValueError):
-        # No file, or not one of ours: it is written anew.
+    except FileNotFoundError:
+        return None
+    except (OSError, yaml.YAMLError, KeyError, IndexError, TypeError, ValueError) as error:
+        log.warning("%s is damaged or not of kvedge, and is written anew: %s", path, error)
         return None
     return pair if good else None
 

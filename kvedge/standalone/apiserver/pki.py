@@ -13,12 +13,13 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from cryptography import x509
-from cryptography.exceptions import InvalidSignature
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.types import CertificatePublicKeyTypes
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from kvedge.runtime.damaged_files import put_aside
 from kvedge.runtime.durable_files import write_durably
 
 # A box without a battery-backed clock boots in the past: nothing it made itself may be "not yet valid" then.
@@ -44,20 +45,41 @@ class Subject:
     groups: tuple[str, ...] = ()
 
 
+class DamagedAuthority(Exception):
+    """A file of an authority that others trust cannot be read; the message says what to do."""
+
+
 class Authority:
     """A certificate authority kept in `<directory>/<name>.crt` and `.key`; made when it is missing."""
 
-    def __init__(self, directory: Path, name: str) -> None:
+    def __init__(self, directory: Path, name: str, *, is_renewable: bool = False) -> None:
+        """With `is_renewable` a damaged one is made anew: nobody was told to trust it for long.
+
+        Raises:
+            DamagedAuthority: for one that others trust.
+            OSError: it cannot be written.
+        """
         directory.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._certificate_file = directory / f"{name}.crt"
         self._key_file = directory / f"{name}.key"
         if not self._certificate_file.exists() or not self._key_file.exists():
             self._make(f"kvedge-{name}")
-        self.certificate_pem = self._certificate_file.read_bytes()
+        try:
+            self._load()
+        except BadKeyFile as error:
+            if not is_renewable:
+                raise DamagedAuthority(
+                    f"{error}. Everybody who was ever given a kubeconfig trusts this authority, so it is not made anew:"
+                    f" put {directory} back from a backup (`kvedge state restore FILE`). Without a backup move"
+                    f" {directory} away, start kvedge, and give out all kubeconfigs again."
+                ) from error
+            put_pair_aside(self._certificate_file, self._key_file, str(error))
+            self._make(f"kvedge-{name}")
+            self._load()
+
+    def _load(self) -> None:
+        self.certificate_pem, self._key = load_pair(self._certificate_file, self._key_file)
         self._certificate = x509.load_pem_x509_certificate(self.certificate_pem)
-        key = serialization.load_pem_private_key(self._key_file.read_bytes(), password=None)
-        assert isinstance(key, ec.EllipticCurvePrivateKey)
-        self._key = key
 
     @property
     def certificate_file(self) -> Path:
@@ -138,6 +160,53 @@ class Authority:
             return False
         certificate = x509.load_pem_x509_certificate(certificate_pem)
         return key.public_key() == certificate.public_key()
+
+
+class BadKeyFile(Exception):
+    """A file holds no certificate or no key of ours, or the two do not belong together; the message names the file."""
+
+
+def load_key(path: Path) -> ec.EllipticCurvePrivateKey:
+    """A private key of ours.
+
+    Raises:
+        BadKeyFile: the file is damaged.
+    """
+    try:
+        key = serialization.load_pem_private_key(path.read_bytes(), password=None)
+    except (ValueError, TypeError, UnsupportedAlgorithm, OSError) as error:
+        raise BadKeyFile(f"{path} is damaged, and no private key: {error}") from error
+    if not isinstance(key, ec.EllipticCurvePrivateKey):
+        raise BadKeyFile(f"{path} is damaged, or not of kvedge: it holds another kind of key")
+    return key
+
+
+def load_pair(certificate_file: Path, key_file: Path) -> tuple[bytes, ec.EllipticCurvePrivateKey]:
+    """A certificate, as PEM, and its key.
+
+    Raises:
+        BadKeyFile: one is damaged, or they do not belong together.
+    """
+    key = load_key(key_file)
+    try:
+        pem = certificate_file.read_bytes()
+        certificate = x509.load_pem_x509_certificate(pem)
+    except (ValueError, OSError) as error:
+        raise BadKeyFile(f"{certificate_file} is damaged, and no certificate: {error}") from error
+    if certificate.public_key() != key.public_key():
+        raise BadKeyFile(f"{key_file} is not the key of {certificate_file}")
+    return pem, key
+
+
+def put_pair_aside(certificate_file: Path, key_file: Path, why: str) -> None:
+    """Make room for a new certificate and key; the damaged files are kept.
+
+    Raises:
+        OSError: as the file system has it.
+    """
+    for path in (certificate_file, key_file):
+        if path.exists():
+            put_aside(path, why)
 
 
 def is_fresh(certificate_pem: bytes, now: datetime) -> bool:

@@ -16,7 +16,15 @@ import psutil
 
 from kvedge.runtime.durable_files import write_durably
 from kvedge.standalone.apiserver.bootstrap_manifest import FRONT_PROXY_USER
-from kvedge.standalone.apiserver.pki import Authority, Subject, is_fresh, server_names
+from kvedge.standalone.apiserver.pki import (
+    Authority,
+    BadKeyFile,
+    Subject,
+    is_fresh,
+    load_pair,
+    put_pair_aside,
+    server_names,
+)
 
 _EVERYWHERE: Final = frozenset({"0.0.0.0", "::", ""})
 _CLUSTER_NAMES: Final = (
@@ -35,7 +43,7 @@ class BoxPki:
         self.directory = directory
         self.servers = Authority(directory, "server-ca")
         self.clients = Authority(directory, "client-ca")
-        self.front_proxy = Authority(directory, "front-proxy-ca")
+        self.front_proxy = Authority(directory, "front-proxy-ca", is_renewable=True)
 
     @property
     def certificate_file(self) -> Path:
@@ -60,7 +68,7 @@ class BoxPki:
     def front_proxy_tls(self) -> ssl.SSLContext:
         """A TLS context that shows aggregated API servers the front proxy's certificate, and trusts nobody yet."""
         certificate_file, key_file = self.directory / "front-proxy.crt", self.directory / "front-proxy.key"
-        if not certificate_file.exists() or not is_fresh(certificate_file.read_bytes(), datetime.now(UTC)):
+        if not self._is_of(self.front_proxy, certificate_file, key_file, datetime.now(UTC)):
             pair = self.front_proxy.issue_client(Subject(FRONT_PROXY_USER))
             write_durably(key_file, pair.key)
             write_durably(certificate_file, pair.certificate, mode=0o644)
@@ -69,15 +77,23 @@ class BoxPki:
         return context
 
     def _is_good(self, names: set[str], now: datetime) -> bool:
-        if not self.certificate_file.exists() or not self.key_file.exists():
-            return False
-        pem = self.certificate_file.read_bytes()
-        return (
-            self.servers.issued(pem)
-            and self.servers.fits(pem, self.key_file.read_bytes())
-            and is_fresh(pem, now)
-            and names <= server_names(pem)
+        return self._is_of(self.servers, self.certificate_file, self.key_file, now) and names <= server_names(
+            self.certificate_file.read_bytes()
         )
+
+    @staticmethod
+    def _is_of(authority: Authority, certificate_file: Path, key_file: Path, now: datetime) -> bool:
+        """Whether a certificate of this authority is there with its key, for a good while; damaged files are put
+        aside.
+        """
+        if not certificate_file.exists() or not key_file.exists():
+            return False
+        try:
+            pem, _ = load_pair(certificate_file, key_file)
+        except BadKeyFile as error:
+            put_pair_aside(certificate_file, key_file, str(error))
+            return False
+        return authority.issued(pem) and is_fresh(pem, now)
 
 
 def names_of_server(bind: str, further: Sequence[str]) -> list[str]:

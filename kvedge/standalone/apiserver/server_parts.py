@@ -112,12 +112,11 @@ class ServerParts:
     async def prepare(self) -> None:
         """Write the objects that every cluster has, and start the loops."""
         clients, front_proxy = self._pki.clients.certificate_pem, self._pki.front_proxy.certificate_pem
-        for obj in (
-            *bootstrap_manifest.namespaces(),
-            *bootstrap_manifest.priority_classes(),
-            bootstrap_manifest.authentication_config_map(clients, front_proxy),
-        ):
+        for obj in (*bootstrap_manifest.namespaces(), *bootstrap_manifest.priority_classes()):
             await self.actor.ensure(obj)
+        # Of the authorities that there are now: a damaged one of the front proxy is made anew.
+        trusted = bootstrap_manifest.authentication_config_map(clients, front_proxy)
+        await self.actor.keep(trusted, lambda live, obj: {**live, "data": obj["data"]})
         for role in cluster_roles():
             await self.actor.keep(role, current)
         for loop in self._loops:

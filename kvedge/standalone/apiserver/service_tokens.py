@@ -23,8 +23,10 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature, encode_dss_signature
 
 from kvedge.resources.codec import learn
+from kvedge.runtime.damaged_files import put_aside
 from kvedge.runtime.durable_files import write_durably
 from kvedge.standalone.apiserver.authorizer_rules import AUTHENTICATED
+from kvedge.standalone.apiserver.pki import BadKeyFile, load_key
 from kvedge.standalone.apiserver.rbac_index import ACCOUNT_PREFIX
 from kvedge.standalone.apiserver.request_context import Caller
 
@@ -150,15 +152,18 @@ class ServiceTokens:
 
 def _key(path: Path) -> ec.EllipticCurvePrivateKey:
     """The box's key for tokens; made when it is missing."""
+    if path.exists():
+        try:
+            return load_key(path)
+        except BadKeyFile as error:
+            put_aside(path, f"{error}; the tokens of service accounts that were given out count no more")
     if not path.exists():
         made = ec.generate_private_key(ec.SECP256R1())
         pem = made.private_bytes(
             serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
         )
         write_durably(path, pem)
-    key = serialization.load_pem_private_key(path.read_bytes(), password=None)
-    assert isinstance(key, ec.EllipticCurvePrivateKey)
-    return key
+    return load_key(path)
 
 
 def _encoded(data: bytes) -> str:

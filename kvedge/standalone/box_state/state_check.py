@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from kvedge.standalone.agent.damage_notes import put_aside_below
 from kvedge.standalone.apiserver.object_store_copies import StoreCopies
 from kvedge.standalone.apiserver.object_store_file import StoreError, check_file
 from kvedge.standalone.apiserver.pki import Authority
@@ -38,6 +39,10 @@ def check_state(data_dir: Path) -> list[Checked]:
         )
     found += _checked_pki(state / "pki")
     found.append(_checked_layout(state))
+    found += [
+        Checked("damaged file", problem=f"{path} was put aside: remove it once nothing in it is needed")
+        for path in put_aside_below(data_dir)
+    ]
     return found
 
 

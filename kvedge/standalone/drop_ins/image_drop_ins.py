@@ -15,6 +15,7 @@ from typing import Final
 
 import msgspec
 
+from kvedge.runtime.damaged_files import put_aside
 from kvedge.runtime.durable_files import write_durably
 from kvedge.standalone.drop_ins.drop_in_loop import Teller
 from kvedge.standalone.drop_ins.dropped_files import (
@@ -122,9 +123,9 @@ class ImageDropIns:
                 self._taken = msgspec.json.decode(self._record.read_bytes(), type=dict[str, Taken])
             except FileNotFoundError:
                 self._taken = {}
-            except msgspec.DecodeError as error:
+            except (msgspec.DecodeError, OSError) as error:
                 # What it says can be found out again: an image that is there already only gets its name.
-                log.warning("%s is not readable and is made anew: %s", self._record, error)
+                put_aside(self._record, str(error))
                 self._taken = {}
         return self._taken
 

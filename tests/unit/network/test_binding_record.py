@@ -57,12 +57,24 @@ def test_what_is_no_record_is_none(tmp_path: Path, text: str) -> None:
 
 
 def test_a_record_that_cannot_be_read_or_written_is_an_error_and_not_a_missing_one(tmp_path: Path) -> None:
-    path = tmp_path / "eth0.json"
-    path.mkdir()
+    (tmp_path / "file").touch()
+    path = tmp_path / "file" / "eth0.json"
     with pytest.raises(NetworkError, match="cannot read"):
         read_record(path)
     with pytest.raises(NetworkError, match="cannot write"):
         write_record(path, RECORD)
+
+
+def test_a_damaged_record_is_put_aside_and_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path = tmp_path / "eth0.json"
+    path.write_text('{"netns": "x", "index": [')
+    assert read_record(path) is None
+    path.mkdir()
+    assert read_record(path) is None
+    assert caplog.text.count(f"{path} is damaged and was put aside as eth0.json.damaged-") == 2
+    assert len(list(tmp_path.glob("eth0.json.damaged-*"))) == 2
+    write_record(path, RECORD)
+    assert read_record(path) == RECORD
 
 
 def test_removing_is_repeatable(tmp_path: Path) -> None:

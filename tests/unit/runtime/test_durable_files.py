@@ -54,6 +54,7 @@ UNSYNCED = {
 }
 # These sync the directory themselves, after several renames.
 SYNC_THEMSELVES = {
+    "kvedge/runtime/damaged_files.py",
     "kvedge/runtime/durable_files.py",
     "kvedge/appliance/bundle_reader.py",
     "kvedge/appliance/install_steps.py",
