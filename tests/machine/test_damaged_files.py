@@ -10,7 +10,7 @@ import logging
 import re
 import shutil
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -30,6 +30,7 @@ from kvedge.standalone.box_lock import BoxLock
 from kvedge.standalone.box_node import NodeName, node_name
 from tests.machine.test_one_box import IMAGE
 from tests.support.box import Box, small_vm
+from tests.support.damages import DAMAGES, Damage
 from tests.support.guest import build_guest
 
 pytestmark = [pytest.mark.machine, pytest.mark.timeout(600)]
@@ -51,21 +52,6 @@ SILENT = {
 }
 # What others have been given, and trust: the start is refused.
 REFUSED = re.compile(r"state/pki/(server|client)-ca\.(crt|key)")
-
-
-def _directory(path: Path) -> None:
-    path.unlink()
-    path.mkdir()
-
-
-DAMAGES: dict[str, Callable[[Path], object]] = {
-    "emptied": lambda path: path.write_bytes(b""),
-    "cut in half": lambda path: path.write_bytes(path.read_bytes()[: path.stat().st_size // 2]),
-    "garbage": lambda path: path.write_bytes(b"\xff\x00\xfe" * 99),
-    "a list": lambda path: path.write_bytes(b"[]\n"),
-    "another object": lambda path: path.write_bytes(b'{"a": {"b": [1]}}\n'),
-    "a directory": _directory,
-}
 
 
 @pytest.fixture(scope="module")
@@ -146,7 +132,7 @@ def _read_pods(data: Path) -> None:
 
 @pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
 def test_a_box_starts_and_names_the_damaged_file(
-    left: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture, damage: Callable[[Path], object]
+    left: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture, damage: Damage
 ) -> None:
     names, wrong = list(_small_files(left)), []
     assert {"state/layout", "state/node-name", "state/pki/client-ca.key", "kubeconfig"} <= set(names)

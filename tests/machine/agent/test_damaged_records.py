@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,6 +13,7 @@ from kvedge.resources.core import HostPathVolume, Node, Pod, PodVolume
 from kvedge.standalone.agent.agent_removal import remove_everything
 from tests.machine.agent.box import NODE, Box, box, marks, shell_pod
 from tests.machine.agent.containers import is_alive
+from tests.support.damages import DAMAGES, Damage
 from tests.support.waiting import wait_until
 
 
@@ -24,19 +25,8 @@ def made(tmp_path: Path, busybox: Path) -> Iterator[Box]:
     assert marks(one.config) == []
 
 
-def _directory(path: Path) -> None:
-    path.unlink()
-    path.mkdir()
-
-
-DAMAGES: dict[str, Callable[[Path], object]] = {
-    "emptied": lambda path: path.write_bytes(b""),
-    "cut in half": lambda path: path.write_bytes(path.read_bytes()[: path.stat().st_size // 2]),
-    "garbage": lambda path: path.write_bytes(b"\xff\x00\xfe" * 99),
-    "a list": lambda path: path.write_bytes(b"[]"),
-    "a directory": _directory,
-    "gone": Path.unlink,
-}
+# The file may also be lost.
+_LOST: dict[str, Damage] = {**DAMAGES, "gone": Path.unlink}
 
 _LIVES = "trap 'exit 5' TERM; while true; do sleep 0.1; done"
 
@@ -52,10 +42,8 @@ def _ready_message(made: Box) -> str:
     return next(str(item["message"]) for item in conditions if item["type"] == "Ready")
 
 
-@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
-def test_what_runs_is_taken_up_as_it_is_and_told_of(
-    made: Box, tmp_path: Path, damage: Callable[[Path], object]
-) -> None:
+@pytest.mark.parametrize("damage", _LOST.values(), ids=_LOST)
+def test_what_runs_is_taken_up_as_it_is_and_told_of(made: Box, tmp_path: Path, damage: Damage) -> None:
     made.start_agent()
     made.client.create(_counted("same", tmp_path))
     made.create("other", _LIVES)
@@ -84,10 +72,8 @@ def test_what_runs_is_taken_up_as_it_is_and_told_of(
     assert not is_alive(pid)
 
 
-@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
-def test_what_has_ended_meanwhile_is_not_started_again(
-    made: Box, tmp_path: Path, damage: Callable[[Path], object]
-) -> None:
+@pytest.mark.parametrize("damage", _LOST.values(), ids=_LOST)
+def test_what_has_ended_meanwhile_is_not_started_again(made: Box, tmp_path: Path, damage: Damage) -> None:
     made.start_agent()
     made.client.create(_counted("over", tmp_path))
     before = made.in_phase("over", "Running")
@@ -105,10 +91,8 @@ def test_what_has_ended_meanwhile_is_not_started_again(
     assert (tmp_path / "over").read_text().count("started") == 1
 
 
-@pytest.mark.parametrize("damage", [DAMAGES["cut in half"], DAMAGES["gone"]], ids=["cut in half", "gone"])
-def test_what_the_api_does_not_have_either_is_shut_down_and_its_data_kept(
-    made: Box, damage: Callable[[Path], object]
-) -> None:
+@pytest.mark.parametrize("damage", [DAMAGES["cut in half"], _LOST["gone"]], ids=["cut in half", "gone"])
+def test_what_the_api_does_not_have_either_is_shut_down_and_its_data_kept(made: Box, damage: Damage) -> None:
     made.start_agent()
     pod = made.create("lost", f"echo kept > /data/file; {_LIVES}")
     before = made.in_phase("lost", "Running")
