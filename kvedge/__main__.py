@@ -21,7 +21,7 @@ elif sys.argv[1:2] == ["launcher-probe"]:
 elif sys.argv[1:2] == ["image-worker"]:
     from kvedge.storage.image_worker import main as get_image
 
-    sys.exit(get_image())
+    get_image()
 else:
     from kvedge.cli.main import main
 
