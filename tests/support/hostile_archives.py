@@ -121,8 +121,8 @@ def _one(entry: bytes) -> Hostile:
 
 
 LAYERS: dict[str, Hostile] = {
-    "global PAX headers": lambda n: _pax(b"g", 200 * n),
-    "PAX headers before one entry": lambda n: _pax(b"x", 200 * n),
+    "global PAX headers": lambda n: _pax(b"g", 1200 * n),
+    "PAX headers before one entry": lambda n: _pax(b"x", 1200 * n),
     "PAX headers of tiny records": lambda n: _tiny_records(2 * n),
     "GNU names without an entry": lambda n: _long_names(4000 * n),
     "opaque whiteouts times entries": lambda n: _opaque(3000 * n),
