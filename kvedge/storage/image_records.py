@@ -9,6 +9,7 @@ import errno
 import hashlib
 import logging
 import os
+import shutil
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -142,6 +143,7 @@ def put_aside(path: Path, why: str) -> None:
     A later one replaces it: a disk that spoils files must not be filled with them too.
     """
     aside = path.with_name(f"{path.name}{ASIDE}")
+    forget_aside(path)
     try:
         os.replace(path, aside)
     except FileNotFoundError:
@@ -153,6 +155,16 @@ def put_aside(path: Path, why: str) -> None:
         return
     facts = {"file": str(path), "kept as": str(aside), "error": why, "remedy": "pull or import its image again"}
     log.error("a damaged file of the image store was put aside", extra={"facts": facts})
+
+
+def forget_aside(path: Path) -> None:
+    """Remove what was put aside of a file: a good one has taken its place."""
+    aside = path.with_name(f"{path.name}{ASIDE}")
+    try:
+        aside.unlink(missing_ok=True)
+    except OSError:
+        # A directory, which a repaired file system may have made of a file.
+        shutil.rmtree(aside, ignore_errors=True)
 
 
 def write_record(record: Record, path: Path) -> None:

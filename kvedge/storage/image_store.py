@@ -31,6 +31,7 @@ from kvedge.storage.image_records import (
     Image,
     ImageRecord,
     NameRecord,
+    forget_aside,
     name_file,
     read_record,
     sync_directory,
@@ -189,7 +190,7 @@ class ImageStore:
 
     def has(self, image_id: str) -> bool:
         """Whether the image is there, whatever its names."""
-        return (self.root / "images" / _hex(image_id) / _RECORD).exists()
+        return read_record(ImageRecord, self.root / "images" / _hex(image_id) / _RECORD) is not None
 
     def add(self, new: NewImage, name: ImageName, origin: Origin, digest: str = "") -> Image:
         """Take a staged image in, durably, under a name; an image that is there already only gets the name.
@@ -235,7 +236,7 @@ class ImageStore:
     def _name(self, record: NameRecord) -> None:
         path = self.root / "names" / name_file(record.name)
         write_record(record, path)
-        path.with_name(f"{path.name}{ASIDE}").unlink(missing_ok=True)
+        forget_aside(path)
         self._prune()
 
     def _move_in(self, new: NewImage) -> None:
@@ -245,7 +246,7 @@ class ImageStore:
         if final.exists() and self._users(new.id):
             # Its record was damaged. Containers run in the tree, which is the same one, as the id says.
             os.replace(staged / _RECORD, final / _RECORD)
-            (final / f"{_RECORD}{ASIDE}").unlink(missing_ok=True)
+            forget_aside(final / _RECORD)
             sync_directory(final)
             return
         if final.exists():

@@ -224,14 +224,17 @@ def _many_images(n: int) -> bytes:
     return _files({"manifest.json": json.dumps(listed).encode(), "c": b'{"rootfs": {"diff_ids": []}}'})
 
 
-def _indexes_of_indexes(n: int) -> bytes:
-    contents: dict[str, bytes] = {}
-    below = json.dumps({"schemaVersion": 2, "manifests": []}).encode()
-    for _ in range(12):
+def _indexes_of_indexes(depth: int, names: int) -> bytes:
+    """Each index names the one below it again and again, down to one image."""
+    config = b'{"rootfs": {"diff_ids": []}}'
+    document = {"schemaVersion": 2, "config": {"digest": _digest(config), "size": len(config)}, "layers": []}
+    below = json.dumps(document).encode()
+    contents = {_blob(config): config}
+    for _ in range(depth):
         contents[_blob(below)] = below
         entries = [
             {"digest": _digest(below), "annotations": {"org.opencontainers.image.ref.name": f"a/{index}:1"}}
-            for index in range(8 * n)
+            for index in range(names)
         ]
         below = json.dumps({"schemaVersion": 2, "manifests": entries}).encode()
     return _files(contents | {"index.json": below})
@@ -285,7 +288,8 @@ BAD_DIGESTS: dict[str, str] = {
 DOCUMENTS: dict[str, Hostile] = {
     "an archive of many files": _many_members,
     "a list of many images": _many_images,
-    "indexes of indexes": _indexes_of_indexes,
+    "indexes of indexes": lambda n: _indexes_of_indexes(4 * n, 100),
+    "indexes of too many indexes": lambda n: _indexes_of_indexes(10 * n, 2),
     "a deeply nested document": _nested_json,
     "a document of many lists": _many_lists,
     "many layers": _many_layers,

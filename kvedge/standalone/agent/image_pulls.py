@@ -161,7 +161,7 @@ class ImagePulls:
             self._failed(pod, reference, asked, key, ImageProblem("ErrImagePull", str(error)), _LOCAL_DELAY)
         except Exception as error:
             log.exception("an image could not be looked for", extra={"facts": {"image": reference[:256]}})
-            self._failed(pod, reference, asked, key, ImageProblem("ErrImagePull", _words(error)), _FIRST_DELAY)
+            self._pull_failed(pod, reference, asked, key, _words(error))
 
     def _take_or_pull(self, pod: Pod, reference: str, asked: _Asked, key: Key) -> None:
         name = parse_image_name(reference)

@@ -201,3 +201,36 @@ def test_an_owner_that_does_not_exist_is_refused(tree: _Tree) -> None:
     info.uid = 2**40
     with pytest.raises(BadImage, match="owner"):
         tree.apply((info, data))
+
+
+def test_directories_that_only_paths_and_links_name_are_counted(tmp_path: Path) -> None:
+    root_path = tmp_path / "tree"
+    root_path.mkdir()
+    root = os.open(root_path, os.O_RDONLY | os.O_DIRECTORY)
+    entries = [link("l", "/".join(["d"] * 100)), file("l/f", b"")]
+    try:
+        with pytest.raises(BadImage, match="too many files"):
+            LayerUnpacker(root, UnpackLimits(entries=50)).apply(io.BytesIO(layer(entries)))
+    finally:
+        os.close(root)
+    assert sum(len(folders) for _, folders, _ in os.walk(root_path)) <= 50
+
+
+def test_an_opaque_whiteout_reaches_lower_content_behind_a_link(tree: _Tree) -> None:
+    tree.apply(file("usr/lib/old", b"1"), link("lib", "usr/lib"))
+    tree.apply(file("usr/lib/new", b"2"), file("lib/.wh..wh..opq", b""), file("lib/.wh.new", b""))
+
+    assert os.listdir(tree.path / "usr/lib") == ["new"]
+
+
+def test_an_opaque_whiteout_that_comes_again_keeps_what_came_meanwhile(tree: _Tree) -> None:
+    tree.apply(file("etc/a", b"1"), file("etc/deep/er/b", b"1"))
+    tree.apply(
+        file("etc/.wh..wh..opq", b""),
+        file("etc/deep/er/c", b"2"),
+        file(".wh..wh..opq", b""),
+        file("etc/.wh..wh..opq", b""),
+    )
+
+    found = sorted(str(path.relative_to(tree.path)) for path in tree.path.rglob("*"))
+    assert found == ["etc", "etc/deep", "etc/deep/er", "etc/deep/er/c"]
