@@ -20,7 +20,7 @@ from tests.bench import parts
 from tests.bench.report import Report
 from tests.support.box import Box
 
-_PARTS = {
+PARTS = {
     "start": "kvedge standalone until READY, on a new data directory and on one that was used before",
     "idle": "memory of the control plane without any VMI",
     "single": "one VMI, created to Running, against libvirt's createXML of the same document",
@@ -42,9 +42,9 @@ def main() -> int:
     report = Report()
     began, load = time.monotonic(), os.getloadavg()[0]
     with _box() as box:
-        for part in _PARTS:
+        for part in PARTS:
             if part in wanted.only:
-                print(f"{part}: {_PARTS[part]}", file=sys.stderr, flush=True)
+                print(f"{part}: {PARTS[part]}", file=sys.stderr, flush=True)
                 parts.measure(part, box, wanted, report)
     taken, now = time.monotonic() - began, os.getloadavg()[0]
     report.notes.append(
@@ -57,7 +57,7 @@ def main() -> int:
 
 
 def _arguments() -> argparse.Namespace:
-    text = "\n".join(f"  {name:9} {what}" for name, what in _PARTS.items())
+    text = "\n".join(f"  {name:9} {what}" for name, what in PARTS.items())
     parser = argparse.ArgumentParser(
         "tests/bench/run",
         description="Measures kvedge on this machine against a bare libvirt loop.",
@@ -66,15 +66,17 @@ def _arguments() -> argparse.Namespace:
     )
     parser.add_argument("--vmis", type=int, default=50, metavar="N", help="VMIs of the burst, 1 to 100 (50)")
     parser.add_argument("--runs", type=int, default=7, metavar="N", help="runs of what a median is taken of (7)")
-    parser.add_argument("--only", default=",".join(_PARTS), metavar="PARTS", help="parts, with commas between them")
+    parser.add_argument("--only", default=",".join(PARTS), metavar="PARTS", help="parts, with commas between them")
     parser.add_argument("--json", metavar="FILE", help="write everything that was measured there as well")
     found = parser.parse_args()
     found.only = found.only.split(",")
-    unknown = set(found.only) - _PARTS.keys()
+    unknown = set(found.only) - PARTS.keys()
     if unknown:
-        parser.error(f"unknown part {', '.join(sorted(unknown))}; there are {', '.join(_PARTS)}")
+        parser.error(f"unknown part {', '.join(sorted(unknown))}; there are {', '.join(PARTS)}")
     if not 1 <= found.vmis <= 100:
         parser.error("--vmis must be between 1 and 100")
+    if found.runs < 1:
+        parser.error("--runs must be at least 1")
     need = found.vmis * 150 * 1024 * 1024
     if "burst" in found.only and psutil.virtual_memory().available < need:
         parser.error(f"{found.vmis} VMIs need {need >> 20} MiB of free memory here; ask for fewer with --vmis")

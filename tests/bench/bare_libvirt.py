@@ -1,4 +1,5 @@
-"""The reference: libvirt, QEMU and nothing else. A program of its own, as a process has one embedded driver at most.
+"""The reference: libvirt, QEMU and nothing else. A program of its own, as a process has one embedded driver at most,
+and in a mount namespace of its own: see `distribution_user`.
 
 Reads one JSON document from standard input: `root` (an empty directory) and `vmis` (VMIs as an API server has them).
 Renders the domain documents that a launcher would render for them, opens the embedded driver once, starts one domain so
@@ -20,6 +21,7 @@ import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import libvirt
@@ -30,6 +32,7 @@ from kvedge.launcher.libvirt_setup import prepare_environment, prepare_root
 from kvedge.launcher.vmi_preparation import VmiPreparation
 from kvedge.rpc.launcher_pb2 import NodeOptions, SyncRequest
 from tests.bench.process_memory import cpu_seconds
+from tests.support.distribution_user import know_the_distributions_user
 
 
 def main() -> None:
@@ -82,6 +85,7 @@ def _document(vmi: dict[str, Any], root: str) -> str:
 def _open(options: LauncherOptions) -> libvirt.virConnect:
     prepare_environment(options, os.environ)
     prepare_root(options)
+    know_the_distributions_user(Path(options.libvirt_root))
     libvirt.registerErrorHandler(lambda _context, _error: None, None)
     libvirt.virEventRegisterDefaultImpl()
     threading.Thread(target=_run_events, name="libvirt-events", daemon=True).start()

@@ -25,7 +25,7 @@ class LibvirtLoop:
         # Short: sockets beneath it must keep to 107 bytes.
         self._root = tempfile.mkdtemp(prefix="kvbare-", dir="/tmp")
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.bench.bare_libvirt"],
+            ["unshare", "--mount", sys.executable, "-m", "tests.bench.bare_libvirt"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,

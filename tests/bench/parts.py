@@ -55,7 +55,7 @@ def measure(part: str, box: Box, options: argparse.Namespace, report: Report) ->
 def _measure_start(box: Box, options: argparse.Namespace, report: Report) -> None:
     first = _seconds(box.start)
     later = []
-    for _ in range(max(5, options.runs)):
+    for _ in range(options.runs):
         box.end()
         later.append(_seconds(box.start))
     report.add(Row("standalone until READY, new data directory (one run)", "s", first))
@@ -75,7 +75,7 @@ def _measure_single(box: Box, options: argparse.Namespace, report: Report) -> No
         # The first one finds cold caches everywhere, and tells the reference what to start.
         document = _run_one(box, watch, "warm")[1]
         with LibvirtLoop([document]) as loop:
-            for number in range(max(5, options.runs)):
+            for number in range(options.runs):
                 before = loop.cpu_seconds()
                 bare.append(loop.single())
                 bare_cpu = loop.cpu_seconds() - before
@@ -109,7 +109,7 @@ def _measure_writes(box: Box, options: argparse.Namespace, report: Report) -> No
     counter.start()
     try:
         with _watching(box) as watch:
-            for number in range(max(5, options.runs)):
+            for number in range(options.runs):
                 vmi.append(_count_vmi(box, counter, watch, f"writes-{number}"))
                 vm.append(_count_vm(box, counter, watch, f"writes-vm-{number}"))
     finally:
@@ -270,7 +270,7 @@ def _bare_burst(document: JsonObject, names: list[str]) -> tuple[list[float], fl
 
 
 def _measure_cli(box: Box, options: argparse.Namespace, report: Report) -> None:
-    runs = max(7, options.runs)
+    runs = options.runs
     environment = {**os.environ, "KUBECONFIG": str(box.kubeconfig)}
 
     def timed(command: list[str]) -> float:

@@ -27,6 +27,7 @@ import libvirt
 from kvedge.launcher.domain.context import DiskSource, DomainContext, InterfaceTarget, KernelFiles
 from kvedge.launcher.domain.domain_xml import render_domain
 from kvedge.resources.vmi import VirtualMachineInstance
+from tests.support.distribution_user import know_the_distributions_user
 from tests.unit.launcher.golden_cases import GoldenCase, load_case
 
 QEMU_CONF = """\
@@ -55,25 +56,12 @@ def main(directory: Path, names: list[str]) -> None:
     print(json.dumps(results))
 
 
-def _know_the_distributions_user(root: Path) -> None:
-    """As root, libvirt looks its distribution's user up before it reads that it is to take another one, and Debian
-    makes that user with a package of services that nobody needs here: only these namespaces know it.
-    """
-    missing = {"passwd": "libvirt-qemu:x:64055:64055::/:/usr/sbin/nologin", "group": "libvirt-qemu:x:64055:"}
-    for file, line in missing.items():
-        name = line.partition(":")[0]
-        known = Path("/etc", file).read_text()
-        if not any(entry.startswith(f"{name}:") for entry in known.splitlines()):
-            (root / file).write_text(f"{known}{line}\n")
-            subprocess.run(["mount", "--bind", root / file, f"/etc/{file}"], check=True)
-
-
 def _open(root: Path) -> libvirt.virConnect:
     libvirt.virEventRegisterDefaultImpl()
     libvirt.registerErrorHandler(lambda _context, _error: None, None)
     threading.Thread(target=_run_events, name="libvirt-events", daemon=True).start()
     (root / "etc").mkdir(parents=True)
-    _know_the_distributions_user(root)
+    know_the_distributions_user(root)
     (root / "etc/qemu.conf").write_text(QEMU_CONF.format(uid=os.getuid(), gid=os.getgid()))
     return libvirt.open(f"qemu:///embed?root={root}")
 
