@@ -7,8 +7,13 @@ from __future__ import annotations
 
 import os
 import traceback
+from typing import Final
 
 from kvedge.cli.exits import Exit, Refused
+
+# More than a screen has.
+_MOST_CAUSES: Final = 50
+_LONGEST: Final = 4000
 
 
 def explained(error: Exception) -> Refused:
@@ -70,12 +75,22 @@ def _refused_by_server(error: Exception) -> Refused:
     if isinstance(error, Unavailable):
         hint = "is `kvedge standalone` running?" if error.status == 0 else "try again"
         return Refused(f"{error.message}: {hint}", Exit.FAILED)
-    causes = [f"\n  * {cause.field}: {cause.message}" for cause in error.causes if cause.message]
+    causes = [_line(cause.field, cause.message) for cause in error.causes if cause.message]
     if len(causes) < 2:
-        return Refused(_with_field(error.message, error.causes[0].field if causes else ""))
+        return Refused(_with_field(_short(error.message), error.causes[0].field if causes else ""))
     # The message repeats all causes in one line; a list is easier to read.
     head = error.message.split(" is invalid: ")[0] + " is invalid:" if " is invalid: " in error.message else "refused:"
-    return Refused(head + "".join(causes))
+    more = f"\n  * and {len(causes) - _MOST_CAUSES} more" if len(causes) > _MOST_CAUSES else ""
+    return Refused(_short(head) + "".join(causes[:_MOST_CAUSES]) + more)
+
+
+def _line(field: str, message: str) -> str:
+    return _short(f"\n  * {field}: {message}" if field else f"\n  * {message}")
+
+
+def _short(text: str) -> str:
+    """A server may repeat what it was sent, which nobody reads on a screen."""
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
 
 
 def _with_field(message: str, field: str) -> str:

@@ -26,3 +26,16 @@ def test_several_causes_are_a_list() -> None:
     assert explained(Invalid(422, "Invalid", f"{DENIED}no a, no b", causes)).text == (
         "refused:\n  * spec.a: no a\n  * spec.b: no b"
     )
+
+
+def test_what_a_server_says_at_length_is_cut() -> None:
+    causes = tuple(Cause(f"spec.a[{number}]", "", "x" * 10_000) for number in range(1_000))
+    text = explained(Invalid(422, "Invalid", f"{'x' * 10**6} is invalid: all", causes)).text
+    assert text.endswith("  * and 950 more")
+    assert len(text) < 300_000
+    assert len(explained(Invalid(422, "Invalid", "x" * 10**6)).text) < 5_000
+
+
+def test_a_cause_without_a_field_is_told_alone() -> None:
+    causes = (Cause("spec.a", "", "no a"), Cause("", "", "there are more errors"))
+    assert explained(Invalid(422, "Invalid", "is invalid: a", causes)).text.endswith("\n  * there are more errors")
