@@ -157,6 +157,15 @@ def _claim_status(claim: JsonObject, now: datetime) -> str:
     return "Terminating" if at(claim, "metadata.deletionTimestamp") else str(at(claim, "status.phase", ""))
 
 
+def _quota(name: str, *, limits: bool) -> Column:
+    def cell(quota: JsonObject, now: datetime) -> str:
+        hard, used = at(quota, "status.hard", {}), at(quota, "status.used", {})
+        shown = (key for key in sorted(hard) if key.startswith("limits.") == limits)
+        return ", ".join(f"{key}: {used.get(key, '0')}/{hard[key]}" for key in shown)
+
+    return Column(name, cell, description="What is used of what there may be.")
+
+
 def _count(*paths: str) -> Column:
     def cell(obj: JsonObject, now: datetime) -> int:
         return sum(len(at(obj, path, {})) for path in paths)
@@ -201,6 +210,7 @@ BUILT_IN_COLUMNS: Final[Mapping[tuple[str, str], tuple[Column, ...]]] = {
     ("events", ""): _EVENT,
     ("events", "events.k8s.io"): _EVENT,
     ("namespaces", ""): (NAME, text("Status", "status.phase"), AGE),
+    ("resourcequotas", ""): (NAME, _quota("Request", limits=False), _quota("Limit", limits=True), AGE),
     ("secrets", ""): (NAME, text("Type", "type"), _count("data"), AGE),
     ("configmaps", ""): (NAME, _count("data", "binaryData"), AGE),
     ("serviceaccounts", ""): (NAME, _count("secrets"), AGE),

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.contract.apiserver.conftest import Server, new_namespace
+from tests.contract.apiserver.conftest import Server, embedded, new_namespace
 from tests.contract.apiserver.widgets import config_maps, widgets
-from tests.support.api_client import STRATEGIC, Answer, ApiClient, eventually
+from tests.support.api_client import STRATEGIC, TABLE, Answer, ApiClient, eventually
 
 pytestmark = pytest.mark.contract
 
@@ -346,6 +348,13 @@ def test_a_quota_of_other_types_is_refused(api_server: Server, namespace: str, h
     assert answer.status in (400, 422), answer.body
 
 
+def test_kubectl_is_shown_what_is_used_of_what_there_is(api_server: Server, namespace: str) -> None:
+    limit(api_server, namespace, hard={"pods": "3", "requests.memory": "1Gi", "limits.cpu": "2"})
+    table = api_server.admin.get(core(namespace, "resourcequotas"), accept=TABLE).json
+    assert [column["name"] for column in table["columnDefinitions"]] == ["Name", "Request", "Limit", "Age"]
+    assert table["rows"][0]["cells"][:3] == ["q", "pods: 0/3, requests.memory: 0/1Gi", "limits.cpu: 0/2"]
+
+
 class TestOneBox:
     """What a cluster's quota controller does, and what happens at the same time."""
 
@@ -411,6 +420,17 @@ class TestOneBox:
             assert admin.post(config_maps(namespace), named("b"), dryRun="All").status == 201
         assert admin.post(config_maps(namespace), named("b")).status == 201
         assert admin.post(config_maps(namespace), named("c")).status == 403
+
+    def test_what_is_used_is_known_from_the_first_request_after_a_restart(self, tmp_path: Path) -> None:
+        running = contextmanager(embedded)
+        with running(tmp_path) as server:
+            limit(server, "default", hard={"secrets": "1"})
+            server.admin.made(core("default", "secrets"), named("a"))
+        with running(tmp_path) as server:
+            answer = server.admin.post(core("default", "secrets"), named("b"))
+            assert answer.message.endswith(
+                "exceeded quota: q, requested: secrets=1, used: secrets=1, limited: secrets=1"
+            )
 
     def test_a_namespace_goes_in_spite_of_its_quota(self, embedded_server: Server) -> None:
         admin = embedded_server.admin

@@ -1,0 +1,164 @@
+"""pods/exec and pods/attach at the API: who is let through, what is refused, and how many run at once."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import os
+import ssl
+from collections.abc import Callable, Coroutine, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kvedge.standalone.apiserver.api_server import ApiServerConfig, EmbeddedApi
+from kvedge.standalone.apiserver.exec_source import ExecRequest, ExecSession, NoExec
+from kvedge.standalone.apiserver.pki import Subject
+from tests.contract.apiserver.conftest import load_pair
+from tests.support.api_client import ApiClient
+from tests.support.raw_websocket import RawWebSocket
+
+pytestmark = pytest.mark.contract
+EXEC = "/api/v1/namespaces/default/pods/p/exec"
+V5 = "v5.channel.k8s.io"
+
+
+class PlayedProcesses:
+    """An agent whose processes are pipes of the test's: each says hello, and ends when the test says so."""
+
+    def __init__(self) -> None:
+        self.asked: list[ExecRequest] = []
+        self._answers: list[int] = []
+
+    def begin_exec(self, request: ExecRequest) -> ExecSession:
+        if request.command[0] == "nothing":
+            raise NoExec("there is no such program")
+        self.asked.append(request)
+        output, printing = os.pipe()
+        answer, telling = os.pipe()
+        os.write(printing, b"hello")
+        os.close(printing)
+        self._answers.append(telling)
+        for descriptor in (output, answer):
+            os.set_blocking(descriptor, False)
+        return ExecSession(output, None, None, answer)
+
+    def end(self, code: bytes = b'{"exit_code": 0}') -> None:
+        """End the process that began last."""
+        telling = self._answers.pop()
+        os.write(telling, code)
+        os.close(telling)
+
+    def close(self) -> None:
+        for telling in self._answers:
+            os.close(telling)
+
+
+class Box:
+    def __init__(self, directory: Path) -> None:
+        self.processes = PlayedProcesses()
+        self._api = EmbeddedApi(ApiServerConfig(directory, port=0, node_name="box"), None, self.processes)
+        self._directory = directory
+        self._api.start()
+        self.url = self._api.address
+        self.admin = ApiClient(self.url, self.context("admin", "system:masters"))
+        container = {"name": "c", "image": "x"}
+        pod = {"metadata": {"name": "p"}, "spec": {"restartPolicy": "Never", "containers": [container]}}
+        self.admin.made("/api/v1/namespaces/default/pods", pod)
+
+    def context(self, user: str, *groups: str) -> ssl.SSLContext:
+        context = ssl.create_default_context(cadata=self._api.pki.servers.certificate_pem.decode())
+        pair = self._api.pki.clients.issue_client(Subject(user, groups))
+        load_pair(context, self._directory, pair.certificate, pair.key)
+        return context
+
+    def stop(self) -> None:
+        self.admin.close()
+        self._api.stop()
+        self.processes.close()
+
+
+@pytest.fixture
+def box(tmp_path: Path) -> Iterator[Box]:
+    made = Box(tmp_path)
+    yield made
+    made.stop()
+
+
+def in_a_loop(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
+    """Run a test in an event loop of its own."""
+
+    @functools.wraps(test)
+    def run(*given: Any, **named: Any) -> None:
+        asyncio.run(test(*given, **named))
+
+    return run
+
+
+async def begun(box: Box, user: str = "admin", command: str = "a", protocol: str = V5) -> RawWebSocket:
+    """The websocket of a command, once its channels are there."""
+    url = f"{box.url}{EXEC}?command={command}&stdout=true"
+    socket = await RawWebSocket.open(url, box.context(user, "system:masters"), protocol)
+    assert await socket.receive_data() == b"\x01"
+    return socket
+
+
+@pytest.mark.parametrize("protocol", ["v5.channel.k8s.io", "v4.channel.k8s.io"])
+@in_a_loop
+async def test_a_command_s_output_and_its_end_come_over_the_channels(box: Box, protocol: str) -> None:
+    socket = await begun(box, command="a&command=b%20c", protocol=protocol)
+    assert socket.protocol == protocol
+    assert await socket.receive_data() == b"\x01hello"
+    box.processes.end(b'{"exit_code": 3}')
+    code, _, last = await socket.receive_close()
+    socket.vanish()
+    assert (code, last[:1]) == (1000, b"\x03")
+    assert b'"reason":"NonZeroExitCode"' in last
+    assert b'{"reason":"ExitCode","message":"3"}' in last
+    assert [request.command for request in box.processes.asked] == [("a", "b c")]
+
+
+@in_a_loop
+async def test_a_command_that_cannot_be_run_says_why_on_the_error_channel(box: Box) -> None:
+    socket = await begun(box, command="nothing")
+    _, _, last = await socket.receive_close()
+    socket.vanish()
+    assert b"there is no such program" in last
+
+
+@pytest.mark.parametrize(
+    ("query", "words"),
+    [
+        pytest.param("command=a&stdout=true", "kubectl 1.31", id="no websocket"),
+        pytest.param("stdout=true", "at least one command", id="no command"),
+        pytest.param("command=&stdout=true", "at least one command", id="an empty command"),
+        pytest.param("command=a", "at least one of stdin, stdout, stderr", id="no stream"),
+        pytest.param("command=a%00b&stdout=true", "null byte", id="a null byte"),
+        pytest.param("command=a&stdout=true&container=d", "container d is not valid", id="no such container"),
+    ],
+)
+def test_what_is_no_command_is_refused_before_anything_runs(box: Box, query: str, words: str) -> None:
+    for method in ("GET", "POST"):
+        answer = box.admin.ask(method, f"{EXEC}?{query}")
+        assert answer.status == 400, answer.body
+        assert words in answer.message
+    assert box.processes.asked == []
+
+
+def test_a_pod_that_is_not_there_is_not_found(box: Box) -> None:
+    assert box.admin.get(EXEC.replace("/p/", "/q/"), command="a", stdout="true").status == 404
+
+
+@in_a_loop
+async def test_so_many_commands_of_one_user_and_no_more(box: Box) -> None:
+    sockets = [await begun(box) for _ in range(32)]
+    answer = await asyncio.to_thread(box.admin.get, EXEC, command="a", stdout="true")
+    assert answer.status == 429, answer.body
+    # Somebody else's are not fewer for it.
+    others = await begun(box, "other-admin")
+    for socket in sockets:
+        await socket.leave()
+    again = await begun(box)
+    for socket in (others, again):
+        socket.vanish()
