@@ -1,4 +1,4 @@
-"""The policy by which an API server itself keeps the controller to launcher Pods, and to one label of Nodes.
+"""The policy by which an API server itself keeps the controller to launcher Pods, VMs' revisions and a label of Nodes.
 
 Called by registration_loop.py. Touches nothing. RBAC knows kinds only: whoever has the controller's credentials could
 end any Pod of the cluster, and drain nodes. The embedded API has no policies, and no Pods of others.
@@ -12,6 +12,7 @@ from kvedge.api.policy_manifest import Validation, judged, policy, unchanged
 from kvedge.api.registration_manifest import Document
 from kvedge.resources.names import APP, LAUNCHER_APP, SCHEDULABLE
 from kvedge.resources.role_users import CONTROLLER_ACCOUNT, CONTROLLER_GROUP
+from kvedge.resources.vm import VirtualMachine
 from kvedge.resources.vmi import VirtualMachineInstance
 
 NAME: Final = "kvedge-controller-restriction"
@@ -22,6 +23,7 @@ _BY_CONTROLLERS: Final = (
 )
 _NODE: Final = "request.resource.resource == 'nodes'"
 _POD: Final = "request.resource.resource == 'pods'"
+_REVISION: Final = "request.resource.resource == 'controllerrevisions'"
 _CREATE: Final = "request.operation == 'CREATE'"
 _UPDATE: Final = "request.operation == 'UPDATE'"
 _STATUS: Final = "has(request.subResource) && request.subResource == 'status'"
@@ -32,6 +34,7 @@ _OWNED: Final = (
     "variables.{0}.exists(o, has(o.controller) && o.controller"
     f" && o.kind == '{_KIND.kind}' && o.apiVersion.startsWith('{_KIND.group}/'))"
 )
+_VM_OWNED: Final = _OWNED.replace(f"'{_KIND.kind}'", f"'{VirtualMachine.KIND.kind}'")
 
 
 def controller_restriction() -> list[Document]:
@@ -45,7 +48,7 @@ def controller_restriction() -> list[Document]:
         # One whose label somebody took away must still come to its end.
         "wasLauncher": f"({_labelled('oldLabels')}) || {_OWNED.format('oldOwners')}",
     }
-    rules = [judged("", "nodes", "pods", "pods/status")]
+    rules = [judged("", "nodes", "pods", "pods/status"), judged("apps", "controllerrevisions")]
     validations = [_validation(*rule) for rule in _RULES]
     return policy(NAME, rules, ("by-controllers", _BY_CONTROLLERS), variables, validations)
 
@@ -81,4 +84,14 @@ _RULES: Final = (
     (f"{_POD} && {_CREATE}", "variables.isLauncher", "is not allowed to make other Pods than launchers of VMIs"),
     (f"{_POD} && !({_CREATE})", "variables.wasLauncher", "is not allowed to touch other Pods than launchers of VMIs"),
     (f"{_POD} && {_UPDATE}", _STATUS, "is not allowed to change more of a Pod than its status"),
+    (
+        f"{_REVISION} && {_CREATE}",
+        _VM_OWNED.format("owners"),
+        "is not allowed to make other ControllerRevisions than those of VMs",
+    ),
+    (
+        f"{_REVISION} && !({_CREATE})",
+        f"!({_UPDATE}) && {_VM_OWNED.format('oldOwners')}",
+        "is not allowed to touch other ControllerRevisions than those of VMs",
+    ),
 )

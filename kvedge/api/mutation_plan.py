@@ -30,17 +30,19 @@ def plan_mutation(request: AdmissionRequest, cluster: Cluster, now: str) -> list
             kept = keep_status(request.old_object or {}, document, request.user)
             return list(member_difference(document, kept, "status"))
         case "virtualmachineinstances", "CREATE":
-            return _vmi(document, cluster, now)
+            return _vmi(request, document, cluster, now)
         case "virtualmachines", ("CREATE" | "UPDATE"):
             return _vm(request, document, cluster)
     return []
 
 
-def _vmi(document: JsonObject, cluster: Cluster, now: str) -> list[JsonObject]:
+def _vmi(request: AdmissionRequest, document: JsonObject, cluster: Cluster, now: str) -> list[JsonObject]:
     if not _may_be_read(VirtualMachineInstanceSpec, document):
         return []
-    made = new_vmi(document, cluster, now)
-    # Whatever its author has written there is no part of what it becomes.
+    status = document.get("status")
+    # The controller's word alone: whatever another author has written there is no part of what the VMI becomes.
+    says = status if request.user.is_controller and isinstance(status, dict) else {}
+    made = new_vmi(document, cluster, now, str(says.get("virtualMachineRevisionName") or ""))
     return [*difference(_without_status(document), _without_status(made)), *member_difference(document, made, "status")]
 
 

@@ -49,10 +49,10 @@ def with_defaults(spec: JsonObject, cluster: Cluster) -> JsonObject:
     return spec
 
 
-def new_vmi(document: JsonObject, cluster: Cluster, now: str) -> JsonObject:
+def new_vmi(document: JsonObject, cluster: Cluster, now: str, revision: str = "") -> JsonObject:
     """A VMI as it enters: defaults, finalizer, annotation, and a status of ours whatever the author wrote.
 
-    `now` is an RFC 3339 time.
+    `now` is an RFC 3339 time; `revision` names the spec of the VM that the controller has made it from.
     """
     vmi = {**document}
     vmi["spec"] = with_defaults(_object(vmi, "spec"), cluster)
@@ -61,6 +61,8 @@ def new_vmi(document: JsonObject, cluster: Cluster, now: str) -> JsonObject:
     finalizers = metadata.get("finalizers") or []
     metadata["finalizers"] = [*finalizers, *({VMI_FINALIZER} - {*finalizers})]
     vmi["status"] = _first_status(vmi["spec"], now)
+    if revision:
+        vmi["status"]["virtualMachineRevisionName"] = revision
     return vmi
 
 

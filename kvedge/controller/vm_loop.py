@@ -7,6 +7,7 @@ planned on it in the same pass.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import random
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from kvedge.controller.vm_plan import (
     AdoptVmi,
     CreateVmi,
     DeleteVmi,
+    KeepRevision,
     PatchVm,
     PatchVmi,
     PatchVmStatus,
@@ -35,6 +37,7 @@ from kvedge.kube.patches import at_version
 from kvedge.kube.reconcile_loop import Again, ReconcileLoop
 from kvedge.kube.work_queue import Key
 from kvedge.resources.codec import JsonObject
+from kvedge.resources.controller_revision import ControllerRevision
 from kvedge.resources.names import VM_FINALIZER
 from kvedge.resources.vm import VirtualMachine
 from kvedge.resources.vmi import VirtualMachineInstance
@@ -70,6 +73,8 @@ class VmLoop:
         self._events = sources.events
         self._clock = sources.clock
         self._patience = CreatePatience(sources.clock.monotonic)
+        # The newest revision of each VM that is known to be there, by the VM's UID: a restart makes no other.
+        self._revisions: dict[str, str] = {}
         self.loop = ReconcileLoop("vm", self.reconcile, _WORKERS)
 
     def start(self) -> None:
@@ -107,6 +112,7 @@ class VmLoop:
         assert item is not None
         if new is None:
             self._patience.forget(item.metadata.uid)
+            self._revisions.pop(item.metadata.uid, None)
         self.loop.add(Key(item.metadata.namespace, item.metadata.name))
 
     def _on_vmi(self, old: VirtualMachineInstance | None, new: VirtualMachineInstance | None) -> None:
@@ -151,6 +157,8 @@ class VmLoop:
                 self._adopt(vm, vmi, body)
             case CreateVmi(vmi):
                 return self._create(vm, vmi)
+            case KeepRevision(revision, superseded):
+                self._keep(vm, revision, superseded)
             case DeleteVmi(vmi):
                 self._delete(vm, vmi)
         return vm
@@ -201,6 +209,28 @@ class VmLoop:
         message = f"Started the virtual machine by creating the new virtual machine instance {created.metadata.name}"
         self._events.record(vm, "Normal", "SuccessfulCreate", message)
         return vm
+
+    def _keep(self, vm: VirtualMachine, revision: ControllerRevision, superseded: str) -> None:
+        """Keep what the run was started from. The run goes on without it, and its VM is told.
+
+        Raises:
+            KubeError: when the server could not be asked; the pass is repeated.
+        """
+        meta = revision.metadata
+        try:
+            if self._revisions.get(vm.metadata.uid) != meta.name:
+                with contextlib.suppress(AlreadyExists):
+                    self._client.create(revision)
+                self._revisions[vm.metadata.uid] = meta.name
+            if superseded:
+                with contextlib.suppress(NotFound):
+                    self._client.delete(ControllerRevision, meta.namespace, superseded)
+        except KubeError as error:
+            if is_passing(error):
+                raise
+            log.warning("revision not kept", extra={"facts": {"vm": vm.metadata.name, "error": str(error)}})
+            message = f"Failed to create controller revision for VirtualMachine: {error}"
+            self._events.record(vm, "Warning", "FailedCreate", message)
 
     def _record_refusal(self, vm: VirtualMachine, error: KubeError) -> None:
         if is_passing(error):

@@ -14,10 +14,12 @@ from typing import TypeAlias
 
 from kvedge.controller.run_strategy_rules import START_REQUEST, RunDecision, RunState, decide_run, open_requests
 from kvedge.controller.start_failure_rules import next_start_failure
+from kvedge.controller.start_revision import lacks_revision, start_revision, superseded_revision
 from kvedge.controller.vm_status import FAILURE, VmView, next_status
 from kvedge.controller.vmi_template import owner_reference, vmi_from_vm
 from kvedge.kube.patches import merge_difference
 from kvedge.resources.codec import JsonObject, encode
+from kvedge.resources.controller_revision import ControllerRevision
 from kvedge.resources.meta import Condition
 from kvedge.resources.names import VM_FINALIZER
 from kvedge.resources.vm import VirtualMachine, VirtualMachineStatus
@@ -49,6 +51,14 @@ class CreateVmi:
 
 
 @dataclass(frozen=True, slots=True)
+class KeepRevision:
+    """Keep the spec that the run was started from, and no longer that of the run before, if it has a name."""
+
+    revision: ControllerRevision
+    superseded: str
+
+
+@dataclass(frozen=True, slots=True)
 class PatchVmi:
     """Change finalizers or owners of a VMI, in the version that was read."""
 
@@ -71,7 +81,7 @@ class DeleteVmi:
     vmi: VirtualMachineInstance
 
 
-VmAction: TypeAlias = PatchVm | PatchVmStatus | CreateVmi | PatchVmi | AdoptVmi | DeleteVmi
+VmAction: TypeAlias = PatchVm | PatchVmStatus | CreateVmi | KeepRevision | PatchVmi | AdoptVmi | DeleteVmi
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,15 +155,21 @@ def _plan_run(vm: VirtualMachine, vmi: VirtualMachineInstance | None, now: datet
         view = replace(view, observed_strategy=vm.status.run_strategy)
     # A user's `kubectl replace` may have taken it away; with a run it is what holds the VM's address until the end.
     kept = () if own is None else _keep_finalizer(vm)
-    actions: list[VmAction] = [*kept, *_status_actions(vm, next_status(view, now)), *_release_final(own)]
+    lost = () if own is None or not lacks_revision(vm, own) else (_keep_revision(vm),)
+    actions: list[VmAction] = [*kept, *lost, *_status_actions(vm, next_status(view, now)), *_release_final(own)]
     return VmPlan(tuple(actions), decision.wait_seconds or None)
 
 
 def _plan_start(view: VmView, decision: RunDecision, now: datetime) -> VmPlan:
     vmi = vmi_from_vm(view.vm, decision.paused)
     after = replace(view, vmi=vmi, requests=open_requests(view.requests, vmi))
-    actions: list[VmAction] = [*_keep_finalizer(view.vm), CreateVmi(vmi)]
+    # The run comes first: a guest does not wait for what is kept for later, and of a VMI that is refused nothing is.
+    actions: list[VmAction] = [*_keep_finalizer(view.vm), CreateVmi(vmi), _keep_revision(view.vm)]
     return VmPlan((*actions, *_status_actions(view.vm, next_status(after, now))))
+
+
+def _keep_revision(vm: VirtualMachine) -> KeepRevision:
+    return KeepRevision(start_revision(vm, owner_reference(vm)), superseded_revision(vm))
 
 
 def _plan_blocked(view: VmView, vmi: VirtualMachineInstance, now: datetime) -> VmPlan:

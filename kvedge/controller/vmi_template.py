@@ -3,8 +3,8 @@
 Called by the VM's plan. Pure. What a guest is known by (MAC addresses, firmware UUID) is written in from the VM's UID,
 so that it is the same in every run.
 
-KubeVirt also keeps a ControllerRevision of the template per start, to tell later whether a running VM needs a restart.
-Here the template's hash in an annotation of the VMI tells the same, without a write and an object per start.
+Whether a running VM needs a restart is told by the template's hash in an annotation of the VMI: nothing has to be read
+for that. The ControllerRevision that KubeVirt compares with is kept for others (`start_revision.py`).
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import hashlib
 
 import msgspec
 
+from kvedge.controller.start_revision import revision_name
 from kvedge.resources.codec import encode_json
 from kvedge.resources.devices import Interface
 from kvedge.resources.domain import Firmware
@@ -20,7 +21,7 @@ from kvedge.resources.identity import firmware_uuid, guest_mac
 from kvedge.resources.meta import ObjectMeta, OwnerReference
 from kvedge.resources.names import TEMPLATE_HASH, VM_FINALIZER, VM_GENERATION, VMI_FINALIZER
 from kvedge.resources.vm import VirtualMachine, VirtualMachineInstanceTemplate
-from kvedge.resources.vmi import VirtualMachineInstance, VirtualMachineInstanceSpec
+from kvedge.resources.vmi import VirtualMachineInstance, VirtualMachineInstanceSpec, VirtualMachineInstanceStatus
 
 
 def vmi_from_vm(vm: VirtualMachine, paused: bool) -> VirtualMachineInstance:
@@ -40,6 +41,9 @@ def vmi_from_vm(vm: VirtualMachine, paused: bool) -> VirtualMachineInstance:
             owner_references=[owner_reference(vm)],
         ),
         spec=spec,
+        status=VirtualMachineInstanceStatus(
+            virtual_machine_revision_name=revision_name(vm.metadata.uid, vm.metadata.generation)
+        ),
     )
 
 

@@ -72,6 +72,8 @@ _CONTROLLER: Final = (
     right(("patch",), "kubevirt.io", "virtualmachines/status"),
     right((*READ, "create", "patch", "delete"), "kubevirt.io", "virtualmachineinstances"),
     right((*READ, "create", "delete"), "core", "pods"),
+    # It keeps the spec that a run was started from, until the next run is.
+    right(("create", "delete"), "apps", "controllerrevisions"),
     # The readiness gate of a launcher Pod is the controller's to set.
     right(("patch",), "core", "pods/status"),
     # It keeps the KubeVirt object's status true, and makes the object where there is none.

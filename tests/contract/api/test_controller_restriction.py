@@ -52,8 +52,8 @@ def restricted(server: ApiServerUnderTest, admin: KubeClient, controller: KubeCl
         change = {"metadata": {"annotations": {"try": str(next(tries))}}}
         return SAID in refused(controller, "PATCH", f"{NODES}/{NODE}", change)
 
-    resources = ["nodes", "pods", "pods/status"]
-    with everything_by_rbac(admin, CONTROLLER_GROUP, CONTROLLER_ACCOUNT, [""], resources):
+    resources = ["nodes", "pods", "pods/status", "controllerrevisions"]
+    with everything_by_rbac(admin, CONTROLLER_GROUP, CONTROLLER_ACCOUNT, ["", "apps"], resources):
         labels = {"kubevirt.io/schedulable": "true", "zone": "a"}
         admin.request("POST", NODES, {"kind": "Node", "apiVersion": "v1", "metadata": {"name": NODE, "labels": labels}})
         wait_until(is_judged, "the policy is in force")
@@ -192,3 +192,43 @@ def test_others_do_what_they_like_and_no_role_is_asked(
         admin.request("PATCH", f"{PODS}/others", {"metadata": {"labels": {"app": "c"}}}, None, MERGE)
     finally:
         api_role.start()
+
+
+REVISIONS = "/apis/apps/v1/namespaces/default/controllerrevisions"
+VM_OWNER = {**OWNER, "kind": "VirtualMachine"}
+
+
+def revision(name: str, *owners: JsonObject) -> JsonObject:
+    metadata = {"name": name, "ownerReferences": list(owners)}
+    data = {"spec": {}}
+    return {
+        "apiVersion": "apps/v1", "kind": "ControllerRevision", "metadata": metadata, "data": data, "revision": 1,
+    }  # fmt: skip
+
+
+def test_it_keeps_revisions_of_vms(controller: KubeClient) -> None:
+    assert refused(controller, "POST", REVISIONS, revision("of-a-vm", VM_OWNER)) == ""
+    assert "touch other" in refused(controller, "PATCH", f"{REVISIONS}/of-a-vm", {"revision": 2})
+    assert refused(controller, "DELETE", f"{REVISIONS}/of-a-vm") == ""
+
+
+@pytest.mark.parametrize(
+    "owners",
+    [
+        pytest.param((), id="of nobody"),
+        pytest.param(({**OWNER, "kind": "StatefulSet", "apiVersion": "apps/v1"},), id="of something else"),
+        pytest.param(({**VM_OWNER, "apiVersion": "example.org/v1"},), id="of another VM kind"),
+        pytest.param(({**VM_OWNER, "controller": False},), id="not controlled"),
+    ],
+)
+def test_revisions_of_others_are_none_of_its_business(
+    admin: KubeClient, controller: KubeClient, owners: tuple[JsonObject, ...]
+) -> None:
+    assert "make other ControllerRevisions" in refused(controller, "POST", REVISIONS, revision("others", *owners))
+    admin.request("POST", REVISIONS, revision("others", *owners))
+    try:
+        assert "touch other" in refused(controller, "DELETE", f"{REVISIONS}/others")
+        labels = {"metadata": {"labels": {"a": "b"}}}
+        assert "touch other" in refused(controller, "PATCH", f"{REVISIONS}/others", labels)
+    finally:
+        admin.request("DELETE", f"{REVISIONS}/others")

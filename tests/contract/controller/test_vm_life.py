@@ -9,9 +9,11 @@ from contextlib import contextmanager
 import pytest
 
 from kvedge.controller.controller_service import ControllerRole
+from kvedge.kube.errors import Forbidden, Unavailable
 from kvedge.kube.kube_client import KubeClient
 from kvedge.kube.patches import MergePatch
 from kvedge.kube.rest_edge import RestEdge
+from kvedge.resources.controller_revision import ControllerRevision
 from kvedge.resources.core import Event, Pod
 from kvedge.resources.meta import ObjectMeta, condition
 from kvedge.resources.role_users import CONTROLLER_GROUP, CONTROLLER_USER
@@ -121,7 +123,7 @@ def writes(monkeypatch: pytest.MonkeyPatch, either_server: EitherServer) -> list
     return seen
 
 
-def test_the_controllers_share_of_a_start_is_six_writes(writes, role, node, vm):
+def test_the_controllers_share_of_a_start_is_seven_writes(writes, role, node, vm):
     vm.create()
     pod = node.pod()
     wait_until(vm.shows("Starting"), "the VM is starting")
@@ -131,15 +133,122 @@ def test_the_controllers_share_of_a_start_is_six_writes(writes, role, node, vm):
     counted = Counter(
         path.split("/namespaces/")[0].split("/")[0] + path.rpartition(node.namespace)[2] for path in writes
     )
-    # The seventh is the handler's: phase Running. Admission saves one more by putting the VM's finalizer on.
+    # The eighth is the handler's: phase Running. Admission saves one more by putting the VM's finalizer on.
     assert counted == {
         "PATCH /virtualmachines/web": 1,
         "POST /virtualmachineinstances": 1,
+        # What KubeVirt keeps of each start.
+        "POST /controllerrevisions": 1,
         "PATCH /virtualmachines/web/status": 1,
         "POST /pods": 1,
         "PATCH /virtualmachineinstances/web": 2,
         f"PATCH /pods/{pod.metadata.name}/status": 1,
     }
+
+
+def revisions(vm: Vm) -> dict[str, ControllerRevision]:
+    return {found.metadata.name: found for found in vm.client.list(ControllerRevision, vm.namespace)}
+
+
+def test_what_a_run_was_started_from_is_kept_under_the_name_that_its_vmi_says(role, node, vm):
+    made = vm.create()
+    run(vm, node)
+    name = f"revision-start-vm-{made.metadata.uid}-{made.metadata.generation}"
+    assert node.vmi().status.virtual_machine_revision_name == name
+    (found,) = revisions(vm).values()
+    stored = vm.client.request("GET", f"/apis/kubevirt.io/v1/namespaces/{vm.namespace}/virtualmachines/web")
+    assert (found.metadata.name, found.revision, found.data["spec"]) == (name, 1, stored["spec"])
+    status = vm.get().status
+    assert (status.observed_generation, status.desired_generation) == (1, 1)
+
+
+def restart(vm: Vm, node: PlayedNode, earlier: Pod) -> VirtualMachineInstance:
+    """Let the run end by itself and the next one start."""
+    first = node.vmi()
+    node.enters("Succeeded")
+    node.ends(earlier)
+    node.removes(earlier)
+    wait_until(lambda: vm.runs_anew(first), "another run")
+    return node.vmi()
+
+
+def test_the_next_start_keeps_its_own_spec_and_no_older_one(role, node, vm):
+    uid = vm.create().metadata.uid
+    pod = run(vm, node)
+    change = {"spec": {"template": {"spec": {"hostname": "other"}}}}
+    vm.client.patch(VirtualMachine, vm.namespace, "web", MergePatch(change))
+    wait_until(lambda: vm.get().status.desired_generation == 2, "the change is seen")
+    assert (vm.get().status.observed_generation, sorted(revisions(vm))) == (1, [f"revision-start-vm-{uid}-1"])
+    second = restart(vm, node, pod)
+    assert second.status.virtual_machine_revision_name == f"revision-start-vm-{uid}-2"
+    wait_until(lambda: sorted(revisions(vm)) == [f"revision-start-vm-{uid}-2"], "the newer one alone is kept")
+    assert revisions(vm)[f"revision-start-vm-{uid}-2"].data["spec"]["template"]["spec"]["hostname"] == "other"
+    wait_until(lambda: vm.get().status.observed_generation == 2, "the VM says what runs")
+
+
+def test_a_start_from_the_same_spec_makes_no_other_revision(writes, role, node, vm):
+    vm.create()
+    pod = run(vm, node)
+    (before,) = revisions(vm).values()
+    restart(vm, node, pod)
+    wait_until(lambda: len(node.pods()) == 1, "the next Pod")
+    (after,) = revisions(vm).values()
+    assert after.metadata.uid == before.metadata.uid
+    assert sum("controllerrevisions" in write for write in writes) == 1
+
+
+def test_a_revision_goes_with_its_vm(either_server, role, node, vm):
+    if either_server.kind == "kube-apiserver":
+        pytest.skip("kube-controller-manager collects it, which does not run beside this server")
+    vm.create()
+    pod = run(vm, node)
+    assert len(revisions(vm)) == 1
+    vm.client.delete(VirtualMachine, vm.namespace, "web")
+    wait_until(lambda: node.pods()[0].metadata.deletion_timestamp, "the Pod is asked to end")
+    node.enters("Succeeded")
+    node.removes(pod)
+    wait_until(lambda: vm.is_gone() and not revisions(vm), "everything is gone")
+
+
+def test_a_server_that_refuses_the_revision_holds_no_guest_up(either_server, namespace, node, vm, monkeypatch):
+    create = KubeClient.create
+
+    def refusing(self, resource):
+        if isinstance(resource, ControllerRevision):
+            raise Forbidden(403, "Forbidden", "exceeded quota: count/controllerrevisions.apps")
+        return create(self, resource)
+
+    monkeypatch.setattr(KubeClient, "create", refusing)
+    with controller(either_server):
+        vm.create()
+        run(vm, node)
+        assert vm.get().status.printable_status == "Running"
+        words = "Failed to create controller revision for VirtualMachine: exceeded quota"
+        wait_until(
+            lambda: any(event.message.startswith(words) for event in vm.client.list(Event, namespace)), "it is told"
+        )
+
+
+def test_a_controller_that_ends_in_the_middle_of_a_start_leaves_it_to_the_next(
+    either_server, namespace, node, vm, monkeypatch
+):
+    create = KubeClient.create
+    away = [True]
+
+    def failing(self, resource):
+        if isinstance(resource, ControllerRevision) and away[0]:
+            raise Unavailable(503, "ServiceUnavailable", "the server is away")
+        return create(self, resource)
+
+    monkeypatch.setattr(KubeClient, "create", failing)
+    with controller(either_server):
+        vm.create()
+        wait_until(lambda: not vm.has_no_run(), "the VMI is made")
+    assert revisions(vm) == {}
+    away[0] = False
+    with controller(either_server):
+        run(vm, node)
+        assert len(revisions(vm)) == 1
 
 
 def test_a_stop_deletes_the_vmi_ends_its_pod_and_stays_stopped(role, node, vm):

@@ -49,7 +49,7 @@ def only(plan: VmPlan, kind: type):
 def test_a_new_vm_gets_its_vmi_and_one_status():
     vm = a_vm()
     plan = plan_vm(vm, None, NOW, 0.0)
-    assert kinds(plan) == ["CreateVmi", "PatchVmStatus"]
+    assert kinds(plan) == ["CreateVmi", "KeepRevision", "PatchVmStatus"]
     status = status_after(vm, plan)
     assert (status.created, status.printable_status, status.run_strategy) == (True, "Starting", "Always")
 
@@ -71,10 +71,10 @@ def test_a_halted_vm_costs_one_write_ever():
     assert plan_vm(vm, None, NOW + timedelta(days=1), 0.0) == VmPlan()
 
 
-def test_a_start_of_a_vm_costs_two_writes_until_its_guest_runs():
+def test_a_start_of_a_vm_costs_three_writes_until_its_guest_runs():
     vm = a_vm()
     plan = plan_vm(vm, None, NOW, 0.0)
-    assert len(plan.actions) == 2
+    assert len(plan.actions) == 3
     vm.status = status_after(vm, plan)
     vmi = only(plan, CreateVmi).vmi
     vmi.metadata.uid = VMI_UID
@@ -164,7 +164,7 @@ def test_rerun_on_failure_keeps_the_wish_to_start_until_the_start_has_happened()
     vm.status = status_after(vm, plan)
     assert [request.action for request in vm.status.state_change_requests] == ["Start"]
     again = plan_vm(vm, None, NOW, 0.0)
-    assert kinds(again) == ["CreateVmi", "PatchVmStatus"]
+    assert kinds(again) == ["CreateVmi", "KeepRevision", "PatchVmStatus"]
     assert status_after(vm, again).state_change_requests == []
 
 

@@ -14,7 +14,17 @@ from typing import Any
 from kvedge.controller.launcher_pod_manifest import launcher_pod_name
 from kvedge.controller.launcher_pod_status import has_ended
 from kvedge.controller.node_plan import NodeState
-from kvedge.controller.vm_plan import AdoptVmi, CreateVmi, DeleteVmi, PatchVm, PatchVmStatus, VmAction, VmPlan, plan_vm
+from kvedge.controller.vm_plan import (
+    AdoptVmi,
+    CreateVmi,
+    DeleteVmi,
+    KeepRevision,
+    PatchVm,
+    PatchVmStatus,
+    VmAction,
+    VmPlan,
+    plan_vm,
+)
 from kvedge.controller.vm_plan import PatchVmi as PatchVmiOfVm
 from kvedge.controller.vmi_plan import (
     ConfirmPodLost,
@@ -73,6 +83,8 @@ class World:
     guests: dict[str, str] = field(default_factory=dict)
     # VMIs of whose launcher a kubelet, or the garbage collector, said that it has ended.
     was_ended: set[str] = field(default_factory=set)
+    # The ControllerRevisions of VMs that were started.
+    revisions: set[str] = field(default_factory=set)
 
     def view(self) -> View:
         return copy.deepcopy(View(self.vm, self.vmi, list(self.pods.values())))
@@ -126,6 +138,8 @@ class World:
                 self.vmi = self._patched(self.vmi, view.vmi, body)
             case CreateVmi(vmi):
                 self._create_vmi(vmi)
+            case KeepRevision(revision, superseded):
+                self.revisions = (self.revisions - {superseded}) | {revision.metadata.name}
             case DeleteVmi(vmi):
                 if self.vmi is None or self.vmi.metadata.uid != vmi.metadata.uid:
                     raise Stale
