@@ -5,6 +5,7 @@ Called by admission_plan.py; touches nothing.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from fractions import Fraction
 from typing import Final
@@ -83,7 +84,9 @@ def cpu_is_possible(subject: Subject) -> Iterator[Cause]:
         if count < 0:
             yield Cause(at.at(name), f"{at.at(name)} '{count}': must be greater than or equal to 0.")
     vcpus = (cpu.cores or 1) * (cpu.sockets or 1) * (cpu.threads or 1)
-    if vcpus > _MOST_VCPUS:
+    # A spec that names requests alone gets as many sockets: of these the scheduler says that no node has them, in words
+    # that everybody knows from Pods. Here nobody would hear it, as the VMI of a VM is refused to the controller.
+    if vcpus > _MOST_VCPUS and vcpus != _requested_cpus(subject):
         yield Cause(at, f"{at}: {vcpus} vCPUs are more than the {_MOST_VCPUS} that a VM can have")
     if cpu.threads > 1 and subject.architecture == "arm64":
         arch = subject.at.at("architecture")
@@ -96,6 +99,13 @@ def cpu_is_possible(subject: Subject) -> Iterator[Cause]:
         if feature.policy not in _POLICIES:
             text = f"CPU feature {feature.name} uses policy {feature.policy} that is not supported."
             yield unsupported(here.at("policy"), text)
+
+
+def _requested_cpus(subject: Subject) -> int:
+    resources = subject.spec.domain.resources
+    amounts = (resources.limits.get("cpu"), resources.requests.get("cpu"))
+    found = next((amount for value in amounts if (amount := _parsed(value)) is not None), None)
+    return 0 if found is None else math.ceil(found)
 
 
 def _amounts(subject: Subject) -> Iterator[tuple[Field, Quantity]]:

@@ -80,6 +80,7 @@ _USED_ELSEWHERE = {
     "a request for a certificate is left over": ("kvedge:apis: delete certificatesigningrequests.certificates.k8s.io",),
     "somebody forwards a port to a guest": ("kvedge:apis: read pods",),
     "a node is lost, and an event counted up": ("kvedge:controllers: patch events", "kvedge:controllers: patch nodes"),
+    "a VM starts again from a changed spec": ("kvedge:controllers: delete controllerrevisions.apps",),
     "the handler is played here: its own loops need a kubelet and QEMU": (
         "kvedge:handlers: read kubevirts.kubevirt.io",
         "kvedge:handlers: read nodes",

@@ -155,6 +155,11 @@ RIGHT: dict[str, dict[str, Any]] = {
     },
     "name servers with leading zeros": {"dnsPolicy": "None", "dnsConfig": {"nameservers": ["8.8.8.8", "01.1.1.1"]}},
     "a serial number with blanks": {"domain.firmware.serial": "4b2f5496-f3a3 460b/a375 (2), r\u00e4ck 7"},
+    "more of everything than a node has": {
+        "domain.cpu": {"sockets": 1_000_000, "cores": 1, "threads": 1},
+        "domain.resources": {"requests": {"cpu": "1M", "memory": "1Ei"}},
+        "domain.memory": {"guest": "1Ei"},
+    },
     "search domains": {"dnsConfig": {"searches": ["example.org", "lan."], "options": [{"name": "ndots"}]}},
     "nothing of what is not there yet": {"domain.devices.gpus": [], "domain.cpu.dedicatedCpuPlacement": False},
 }

@@ -211,6 +211,19 @@ def test_a_status_that_the_author_wrote_is_ours() -> None:
     assert "nodeName" not in mutated(vmi)["status"]
 
 
+@pytest.mark.parametrize(
+    ("who", "kept"),
+    [({}, False), ({"groups": ["kvedge:apis"]}, False), ({"groups": ["kvedge:controllers"]}, True)],
+    ids=["a user", "the api role", "the controller"],
+)
+def test_the_revision_that_a_vmi_was_made_from_is_the_controllers_to_say(who: dict[str, Any], kept: bool) -> None:
+    vmi = small_vmi()
+    vmi["status"] = {"virtualMachineRevisionName": "revision-start-vm-1-2", "nodeName": "evil"}
+    status = mutated(vmi, **who)["status"]
+    assert status.get("virtualMachineRevisionName") == ("revision-start-vm-1-2" if kept else None)
+    assert (status["phase"], "nodeName" in status) == ("Pending", False)
+
+
 def test_fields_that_no_type_has_survive_for_the_rule_that_refuses_them() -> None:
     assert mutated(small_vmi(domain__devices__disk=[1]))["spec"]["domain"]["devices"]["disk"] == [1]
 
