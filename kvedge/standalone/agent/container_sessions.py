@@ -7,7 +7,6 @@ file behind. A command gets what the container's own processes have, and no more
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import secrets
 import socket
@@ -17,11 +16,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, cast
 
+import msgspec
+
 from kvedge.resources.names import COMPUTE_CONTAINER, LAUNCHER_APP
 from kvedge.standalone.agent.container_files import ContainerFiles, PodFiles
 from kvedge.standalone.agent.container_spec import SessionSpec
 from kvedge.standalone.agent.container_start import ContainerStarter, ContainerStartError, answer_of
 from kvedge.standalone.agent.container_state import Running, seen_state
+from kvedge.standalone.agent.probe_questions import kept_process_spec
 from kvedge.standalone.apiserver.exec_source import ExecRequest, ExecSession, NoExec
 
 # A process is there within milliseconds; this is for a machine that is badly overloaded.
@@ -85,10 +87,10 @@ def _asks_virsh(request: ExecRequest) -> bool:
 
 def _session_spec(request: ExecRequest, files: ContainerFiles, state: Running) -> SessionSpec:
     try:
-        kept = json.loads(files.process.read_bytes())
-    except (OSError, ValueError) as error:
-        text = f'container "{request.container}" was started by an older kvedge: restart its VM to use exec'
-        raise NoExec(text) from error
+        kept = kept_process_spec(files)
+    except (OSError, msgspec.DecodeError) as error:
+        why = "was started by an older kvedge" if isinstance(error, FileNotFoundError) else "has a damaged record"
+        raise NoExec(f'container "{request.container}" {why}: restart its VM to use exec') from error
     if request.terminal:
         kept["env"] = {"TERM": _TERMINAL_NAME, **kept["env"]}
     answer = str(files.session(secrets.token_hex(4)))

@@ -59,6 +59,17 @@ def keep_process_spec(files: ContainerFiles, spec: ContainerSpec) -> None:
     write_whole(files.process, json.dumps(kept).encode())
 
 
+def kept_process_spec(files: ContainerFiles) -> ProcessSpec:
+    """What was written down.
+
+    Raises:
+        FileNotFoundError: nothing was, as by an older kvedge.
+        OSError: as the file system has it.
+        msgspec.DecodeError: the file is damaged.
+    """
+    return msgspec.json.decode(files.process.read_bytes(), type=ProcessSpec)
+
+
 def ask(starter: ContainerStarter, probe: JsonObject, asked: Asked) -> Answer:
     """Ask once."""
     seconds = probe_settings(probe).timeout
@@ -72,7 +83,7 @@ def ask(starter: ContainerStarter, probe: JsonObject, asked: Asked) -> Answer:
 def ask_program(starter: ContainerStarter, asked: Asked, command: Sequence[str], seconds: float) -> Answer:
     """Whether a program in the container exits with 0."""
     try:
-        kept = msgspec.json.decode(asked.files.process.read_bytes(), type=ProcessSpec)
+        kept = kept_process_spec(asked.files)
     except FileNotFoundError:
         return Answer(passed=False, words=_MISSING)
     except (OSError, msgspec.DecodeError) as error:
