@@ -28,7 +28,7 @@ from kvedge.standalone.apiserver.identity import Authenticator
 from kvedge.standalone.apiserver.large_work import LargeWork
 from kvedge.standalone.apiserver.media_types import APPLY_PATCH
 from kvedge.standalone.apiserver.object_hub import ObjectHub
-from kvedge.standalone.apiserver.request_body import LIMIT
+from kvedge.standalone.apiserver.request_body import announced_bytes
 from kvedge.standalone.apiserver.request_context import Caller, RequestContext, WriteOptions, write_options
 from kvedge.standalone.apiserver.request_target import READING, RequestTarget, is_plain, is_true, request_target
 from kvedge.standalone.apiserver.resource_routes import ResourceRoutes, status_response
@@ -150,9 +150,8 @@ class Dispatcher:
             agent = request.headers.get("User-Agent", "")
             applies = request.headers.get("Content-Type", "").startswith(APPLY_PATCH)
             options = write_options(request.query, agent, _OPTIONS_KINDS[target.verb], applies=applies)
-        # A body of which nobody says how long it is may be as long as any.
-        size = LIMIT if request.content_length is None and request.body_exists else request.content_length or 0
-        context = RequestContext(target, kind, caller, options, lane=self._work.lane(caller.user), size=size)
+        lane, size = self._work.lane(caller.user), announced_bytes(request)
+        context = RequestContext(target, kind, caller, options, lane=lane, size=size)
         if kind.deprecation:
             context.warn(kind.deprecation)
         if target.subresource and target.subresource not in kind.subresources:

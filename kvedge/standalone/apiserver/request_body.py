@@ -26,6 +26,14 @@ BODY_SECONDS: Final = 30.0
 _DOCUMENT_TYPES: Final = (JSON, YAML)
 
 
+def announced_bytes(request: web.BaseRequest) -> int:
+    """How many bytes the body has, by what its headers say; as many as any may have where they do not say it."""
+    is_packed = request.headers.get("Content-Encoding", "identity") != "identity"
+    if request.body_exists and (is_packed or request.content_length is None):
+        return LIMIT
+    return min(request.content_length or 0, LIMIT)
+
+
 async def read_bytes(request: web.BaseRequest) -> bytes:
     """The body.
 

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from unittest import mock
 
 import pytest
+from aiohttp import web
+from aiohttp.streams import EMPTY_PAYLOAD, StreamReader
+from aiohttp.test_utils import make_mocked_request
 
 from kvedge.standalone.apiserver.large_work import SMALL_BYTES, AtOnce, LargeWork
+from kvedge.standalone.apiserver.request_body import LIMIT, announced_bytes
 
 LARGE = SMALL_BYTES + 1
 
@@ -95,3 +100,25 @@ def test_one_who_gives_up_waiting_leaves_the_turn_to_the_next() -> None:
         work.close()
 
     asyncio.run(check())
+
+
+@pytest.mark.parametrize(
+    ("headers", "size"),
+    [
+        pytest.param({}, 0, id="no body"),
+        pytest.param({"Content-Length": "5000"}, 5000, id="a length"),
+        pytest.param({"Content-Length": str(10 * LIMIT)}, LIMIT, id="more than is read"),
+        pytest.param({"Content-Length": "500", "Content-Encoding": "gzip"}, LIMIT, id="packed"),
+        pytest.param({"Content-Length": "500", "Content-Encoding": "identity"}, 500, id="not packed"),
+        pytest.param({"Transfer-Encoding": "chunked"}, LIMIT, id="of no length"),
+    ],
+)
+def test_a_body_of_which_nobody_knows_the_size_is_a_large_one(headers: dict[str, str], size: int) -> None:
+    assert announced_bytes(request_with(headers)) == size
+
+
+def request_with(headers: dict[str, str]) -> web.Request:
+    """A request whose body has begun to come, if its headers announce one."""
+    protocol, loop = mock.Mock(_reading_paused=False), mock.Mock()
+    body = StreamReader(protocol, 2**16, loop=loop) if headers else EMPTY_PAYLOAD
+    return make_mocked_request("POST", "/", headers=headers, payload=body)
