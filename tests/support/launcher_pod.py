@@ -162,6 +162,11 @@ class LauncherPod:
             credentials = client.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
         return int(struct.unpack("3i", credentials)[0])
 
+    def launcher_memory(self, which: str) -> int:
+        """So many KiB of the launcher's memory: `VmRSS` is now, `VmHWM` was its largest."""
+        status = Path(f"/proc/{self.launcher_pid()}/status").read_text()
+        return int(status.partition(f"{which}:")[2].split()[0])
+
     def qemu_pids(self) -> list[int]:
         """Running QEMUs of the Pod, as the host counts."""
         return [pid for pid, name in self.processes().items() if name.startswith("qemu-system") and name[-1] != "Z"]

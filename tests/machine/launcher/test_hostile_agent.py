@@ -78,8 +78,7 @@ def refused(pod: LauncherPod, method: str, request: Any = None) -> tuple[grpc.St
 
 
 def memory_peak(pod: LauncherPod) -> int:
-    status = Path(f"/proc/{pod.launcher_pid()}/status").read_text()
-    return int(status.partition("VmHWM:")[2].split()[0])
+    return pod.launcher_memory("VmHWM")
 
 
 # Written before it is asked for: an emulated guest takes seconds for it, and an agent is not waited for that long.
