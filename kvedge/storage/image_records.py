@@ -48,6 +48,12 @@ class Record(msgspec.Struct, kw_only=True):
         raise NotImplementedError
 
 
+class _Format(msgspec.Struct):
+    """No more than the version, which an older kvedge understands of whatever comes later."""
+
+    format: int = FORMAT
+
+
 class ImageRecord(Record, kw_only=True):
     """`images/<hex>/image.json`: what does not depend on a name; `size` in bytes as stored."""
 
@@ -130,11 +136,33 @@ def read_record(cls: type[T], path: Path) -> T | None:
         record = msgspec.json.decode(data, type=cls)
         record.check()
     except (msgspec.DecodeError, ValueError) as error:
-        put_aside(path, str(error)[:200])
+        _refuse_newer(_format_of(data), path)
+        # Unless a whole one has taken its place meanwhile.
+        if _holds(path, data):
+            put_aside(path, str(error)[:200])
         return None
-    if record.format > FORMAT:
-        raise StoreError(f"the image store's file {path} was written by a newer kvedge", "use that version")
+    _refuse_newer(record.format, path)
     return record
+
+
+def _refuse_newer(number: int, path: Path) -> None:
+    if number > FORMAT:
+        raise StoreError(f"the image store's file {path} was written by a newer kvedge", "use that version")
+
+
+def _format_of(data: bytes) -> int:
+    """The format of a record that is otherwise not understood; today's when it says none."""
+    try:
+        return msgspec.json.decode(data, type=_Format).format
+    except msgspec.DecodeError:
+        return FORMAT
+
+
+def _holds(path: Path, data: bytes) -> bool:
+    try:
+        return path.read_bytes() == data
+    except OSError:
+        return False
 
 
 def put_aside(path: Path, why: str) -> None:
@@ -197,5 +225,5 @@ def sync_directory(path: Path) -> None:
 
 
 # Workers, pulls and verbs read records at the same time.
-for _record in (NameRecord, ImageRecord):
+for _record in (NameRecord, ImageRecord, _Format):
     learn(_record)

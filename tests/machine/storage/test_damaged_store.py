@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from kvedge.storage.image_errors import ImageNotFound
+from kvedge.storage.image_errors import ImageNotFound, StoreError
 from kvedge.storage.image_names import parse_image_name
 from kvedge.storage.image_records import ASIDE, name_file
 from kvedge.storage.image_store import ImageStore
@@ -138,3 +138,14 @@ def test_all_records_damaged_at_once_leave_a_store_that_works(tmp_path: Path) ->
     _import(store, tmp_path, "a")
     assert [image.name for image in store.list()] == ["docker.io/local/a:1"]
     shutil.rmtree(store.root)
+
+
+def test_a_record_of_a_newer_version_is_left_alone_whatever_it_holds(tmp_path: Path) -> None:
+    store = ImageStore(tmp_path / "images")
+    _import(store, tmp_path, "newer")
+    path = _file(store, "name", "newer")
+    path.write_bytes(b'{"format": 2, "name": ["what", "comes"]}')
+
+    with pytest.raises(StoreError, match="newer kvedge"):
+        store.list()
+    assert path.exists()
