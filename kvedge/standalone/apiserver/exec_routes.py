@@ -10,8 +10,8 @@ import asyncio
 import contextlib
 import os
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterator
-from typing import Final
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from typing import Any, Final, cast
 
 from aiohttp import WSMsgType, web
 
@@ -54,6 +54,11 @@ class ExecRoutes:
         self._log_source = log_source
         # How many run for each user.
         self._running: Counter[str] = Counter()
+        self._stopping = asyncio.Event()
+
+    def stop(self) -> None:
+        """End what runs, so that nobody waits for it."""
+        self._stopping.set()
 
     async def exec(self, request: web.BaseRequest, context: RequestContext) -> web.StreamResponse:
         """Run a command."""
@@ -67,11 +72,11 @@ class ExecRoutes:
         if self._exec_source is None:
             return await _farewell(socket, words.failed("no node agent runs here"))
         try:
-            session = await asyncio.to_thread(self._exec_source.begin_exec, wanted)
+            session = await _begun(self._exec_source, wanted)
         except NoExec as error:
             return await _farewell(socket, words.failed(str(error)))
         try:
-            return await _ExecStream(socket, session, request).serve()
+            return await _ExecStream(socket, session, request).serve(self._stopping)
         finally:
             session.close()
 
@@ -91,7 +96,7 @@ class ExecRoutes:
         )
         with self._counted(context.caller.user):
             socket = await _accepted(request)
-            return await _AttachStream(socket, LogPieces(self._log_source, wanted)).serve()
+            return await _AttachStream(socket, LogPieces(self._log_source, wanted)).serve(self._stopping)
 
     @contextlib.contextmanager
     def _counted(self, user: str) -> Iterator[None]:
@@ -171,12 +176,53 @@ async def _accepted(request: web.BaseRequest) -> web.WebSocketResponse:
     return socket
 
 
+async def _begun(source: ExecSource, wanted: ExecRequest) -> ExecSession:
+    """The session, which is closed when its client has gone before it began.
+
+    Raises:
+        NoExec: the command cannot be run.
+    """
+    beginning = asyncio.create_task(asyncio.to_thread(source.begin_exec, wanted), name="exec start")
+    try:
+        return await asyncio.shield(beginning)
+    except asyncio.CancelledError:
+        beginning.add_done_callback(_close_late)
+        raise
+
+
+def _close_late(beginning: asyncio.Task[ExecSession]) -> None:
+    if not beginning.cancelled() and beginning.exception() is None:
+        beginning.result().close()
+
+
 async def _farewell(socket: web.WebSocketResponse, message: bytes) -> web.WebSocketResponse:
     with contextlib.suppress(ConnectionError, TimeoutError):
         async with asyncio.timeout(_FAREWELL_SECONDS):
             await socket.send_bytes(message)
             await socket.close()
     return socket
+
+
+async def _first_of(
+    socket: web.WebSocketResponse,
+    sending: Coroutine[Any, Any, bytes],
+    listening: Coroutine[Any, Any, None],
+    stopping: asyncio.Event,
+) -> web.WebSocketResponse:
+    """Send and listen until either ends; what `sending` brings is the last message."""
+    tasks = [asyncio.create_task(each, name="remote command") for each in (sending, listening, stopping.wait())]
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        sent = tasks[0]
+        if sent.done() and sent.exception() is None:
+            return await _farewell(socket, cast("bytes", sent.result()))
+        if stopping.is_set():
+            return await _farewell(socket, words.failed("this server stops"))
+        return socket
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 class _ExecStream:
@@ -187,19 +233,9 @@ class _ExecStream:
         self._session = session
         self._wanted = {stream for stream in ("stdout", "stderr") if is_true(request.query.get(stream, ""))}
 
-    async def serve(self) -> web.WebSocketResponse:
-        """Until the end."""
-        listening = asyncio.create_task(self._listen(), name="exec input")
-        ending = asyncio.create_task(self._until_ended(), name="exec output")
-        try:
-            await asyncio.wait((listening, ending), return_when=asyncio.FIRST_COMPLETED)
-            if ending.done() and ending.exception() is None:
-                return await _farewell(self._socket, ending.result())
-            return self._socket
-        finally:
-            for task in (listening, ending):
-                task.cancel()
-            await asyncio.gather(listening, ending, return_exceptions=True)
+    async def serve(self, stopping: asyncio.Event) -> web.WebSocketResponse:
+        """Until the end, or until `stopping`."""
+        return await _first_of(self._socket, self._until_ended(), self._listen(), stopping)
 
     async def _until_ended(self) -> bytes:
         """Send what the process prints; the last message, once it has ended and everything was sent."""
@@ -289,21 +325,13 @@ class _AttachStream:
         self._socket = socket
         self._pieces = pieces
 
-    async def serve(self) -> web.WebSocketResponse:
-        """Until the end."""
+    async def serve(self, stopping: asyncio.Event) -> web.WebSocketResponse:
+        """Until the end, or until `stopping`."""
         self._pieces.start()
-        sending = asyncio.create_task(self._send(), name="attach output")
-        listening = asyncio.create_task(self._listen(), name="attach input")
         try:
-            await asyncio.wait((sending, listening), return_when=asyncio.FIRST_COMPLETED)
-            if sending.done() and sending.exception() is None:
-                return await _farewell(self._socket, sending.result())
-            return self._socket
+            return await _first_of(self._socket, self._send(), self._listen(), stopping)
         finally:
             self._pieces.stop()
-            for task in (sending, listening):
-                task.cancel()
-            await asyncio.gather(sending, listening, return_exceptions=True)
 
     async def _send(self) -> bytes:
         while (piece := await self._pieces.next()) is not None:

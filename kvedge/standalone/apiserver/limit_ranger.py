@@ -12,9 +12,9 @@ from kvedge.standalone.apiserver.admission import Review
 from kvedge.standalone.apiserver.api_errors import Forbidden
 from kvedge.standalone.apiserver.limit_rules import add_defaults, claim_faults, pod_faults
 from kvedge.standalone.apiserver.object_hub import ObjectHub
+from kvedge.standalone.apiserver.stored_bounds import LIMIT_RANGES, spec_of
 from kvedge.standalone.apiserver.write_rules import target_of
 
-_LIMITS = "limitranges"
 # A Pod of many containers has a fault for each; so many are told.
 _MOST_FAULTS = 20
 
@@ -53,8 +53,8 @@ class LimitRanger:
                 raise Forbidden(target_of(review.context.kind, review.name), told)
 
     def _limit_ranges(self, review: Review) -> Iterator[JsonObject]:
-        for stored in self._hub.cache.in_namespace(_LIMITS, review.context.namespace):
-            yield stored.load()
+        for stored in self._hub.cache.in_namespace(LIMIT_RANGES, review.context.namespace):
+            yield {"spec": spec_of(stored)}
 
 
 def _is_of(review: Review, resource: str) -> bool:

@@ -19,9 +19,8 @@ from kvedge.standalone.apiserver.object_cache import ObjectCache
 from kvedge.standalone.apiserver.quota_usage import counted_names, in_scopes, missing_words, usage_of
 from kvedge.standalone.apiserver.request_context import RequestContext
 from kvedge.standalone.apiserver.stored import Change, ChangeType, ObjectKey, Stored
+from kvedge.standalone.apiserver.stored_bounds import QUOTAS, spec_of
 from kvedge.standalone.apiserver.write_rules import target_of
-
-QUOTAS = "resourcequotas"
 
 
 @dataclass(slots=True)
@@ -144,12 +143,12 @@ class QuotaLedger:
             if not tallies:
                 self._tallies.pop(key.namespace, None)
             return
-        if known is None or known.spec != (change.current.load().get("spec") or {}):
+        if known is None or known.spec != spec_of(change.current):
             self._count(change.current)
         self._tell(key)
 
     def _count(self, quota: Stored) -> None:
-        spec = quota.load().get("spec") or {}
+        spec = spec_of(quota)
         known = self.tally(quota.key)
         tally = Tally(quota.key.name, spec, amounts_of(spec.get("hard")))
         if known is not None:

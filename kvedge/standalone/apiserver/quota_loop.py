@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from kvedge.resources.codec import JsonObject
 from kvedge.standalone.apiserver.object_hub import ObjectHub
-from kvedge.standalone.apiserver.quota_ledger import QUOTAS, QuotaLedger
+from kvedge.standalone.apiserver.quota_ledger import QuotaLedger
 from kvedge.standalone.apiserver.server_actor import ServerActor
 from kvedge.standalone.apiserver.stored import ObjectKey
+from kvedge.standalone.apiserver.stored_bounds import QUOTAS
 from kvedge.standalone.apiserver.work_loop import WorkLoop
 
 
@@ -38,7 +39,8 @@ class QuotaLoop:
         if stored is None or tally is None:
             return
         wanted = {"hard": {name: amount.text for name, amount in tally.hard.items()}, "used": tally.shown()}
-        if stored.load().get("status") == wanted:
+        status = stored.load().get("status")
+        if status == wanted or (not tally.hard and not status):
             return
 
         def counted(live: JsonObject) -> JsonObject:

@@ -83,7 +83,7 @@ class ServerParts:
         availability = AvailabilityLoop(hub, self.actor, self._proxy, writer.now)
         self._discovery = DiscoveryRoutes(hub, address, self._proxy, availability.versions)
         pods = PodRoutes(hub, admission, writer, remover, log_source)
-        commands = ExecRoutes(hub, authorizer, exec_source, log_source)
+        self._commands = commands = ExecRoutes(hub, authorizer, exec_source, log_source)
         special: dict[tuple[str, str], Route] = {
             ("pods", "log"): pods.log,
             ("pods", "binding"): pods.bind,
@@ -131,6 +131,7 @@ class ServerParts:
         for loop in self._loops:
             loop.stop()
         self._resources.stop()
+        self._commands.stop()
         self._discovery.stop()
         await self._webhooks.close()
         await self._proxy.close()

@@ -6,6 +6,7 @@ import asyncio
 import functools
 import os
 import ssl
+import threading
 from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from kvedge.standalone.apiserver.api_server import ApiServerConfig, EmbeddedApi
 from kvedge.standalone.apiserver.exec_source import ExecRequest, ExecSession, NoExec
 from kvedge.standalone.apiserver.pki import Subject
 from tests.contract.apiserver.conftest import load_pair
-from tests.support.api_client import ApiClient
+from tests.support.api_client import ApiClient, eventually
 from tests.support.raw_websocket import RawWebSocket
 
 pytestmark = pytest.mark.contract
@@ -30,11 +31,15 @@ class PlayedProcesses:
     def __init__(self) -> None:
         self.asked: list[ExecRequest] = []
         self._answers: list[int] = []
+        # Cleared, it keeps commands from beginning.
+        self.may_begin = threading.Event()
+        self.may_begin.set()
 
     def begin_exec(self, request: ExecRequest) -> ExecSession:
         if request.command[0] == "nothing":
             raise NoExec("there is no such program")
         self.asked.append(request)
+        assert self.may_begin.wait(30)
         output, printing = os.pipe()
         answer, telling = os.pipe()
         os.write(printing, b"hello")
@@ -49,6 +54,16 @@ class PlayedProcesses:
         telling = self._answers.pop()
         os.write(telling, code)
         os.close(telling)
+
+    def is_let_go(self) -> bool:
+        """Whether nobody waits any more for the process that began last: it would be killed."""
+        if not self._answers:
+            return False
+        try:
+            os.write(self._answers[-1], b" ")
+        except BrokenPipeError:
+            return True
+        return False
 
     def close(self) -> None:
         for telling in self._answers:
@@ -162,3 +177,33 @@ async def test_so_many_commands_of_one_user_and_no_more(box: Box) -> None:
     again = await begun(box)
     for socket in (others, again):
         socket.vanish()
+
+
+@in_a_loop
+async def test_a_command_whose_client_goes_before_or_while_it_runs_is_let_go(box: Box) -> None:
+    box.processes.may_begin.clear()
+    early = await begun(box)
+    await asyncio.to_thread(eventually, lambda: box.processes.asked)
+    early.vanish()
+    box.processes.may_begin.set()
+    await asyncio.to_thread(eventually, box.processes.is_let_go)
+    late = await begun(box)
+    assert await late.receive_data() == b"\x01hello"
+    late.vanish()
+    await asyncio.to_thread(eventually, box.processes.is_let_go)
+
+
+def test_a_server_that_stops_ends_what_runs(tmp_path: Path) -> None:
+    box = Box(tmp_path)
+
+    @in_a_loop
+    async def run() -> None:
+        socket = await begun(box)
+        assert await socket.receive_data() == b"\x01hello"
+        stopping = asyncio.create_task(asyncio.to_thread(box.stop))
+        _, _, last = await socket.receive_close()
+        socket.vanish()
+        assert b"this server stops" in last
+        await stopping
+
+    run()

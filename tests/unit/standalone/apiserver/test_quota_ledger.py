@@ -96,3 +96,23 @@ def test_a_namespace_without_quotas_has_nothing_read(monkeypatch: pytest.MonkeyP
     publish(cache, elsewhere)
     # Nor what no quota of the namespace counts.
     publish(cache, stored("secrets", "a"))
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        "x",
+        [],
+        {"hard": "x"},
+        {"hard": [1]},
+        {"hard": {"configmaps": {}}},
+        {"hard": {"configmaps": "many"}},
+        {"scopes": 1},
+    ],
+)
+def test_a_quota_that_an_older_kvedge_has_let_in_bounds_nothing_and_breaks_nothing(spec: Any) -> None:
+    cache = ObjectCache([stored("resourcequotas", "q", spec=spec), stored("configmaps", "a")], 1)
+    ledger = QuotaLedger(cache)
+    publish(cache, stored("configmaps", "b"))
+    with take(ledger, "c"):
+        pass
