@@ -23,6 +23,8 @@ _BY_CLASS: Final = ".storageclass.storage.k8s.io/"
 _COMPUTE: Final = frozenset(("cpu", "memory", "ephemeral-storage"))
 # What containers must say when a quota limits it.
 _MUST_BE_SAID: Final = frozenset(("cpu", "memory", "requests.cpu", "requests.memory", "limits.cpu", "limits.memory"))
+# A Pod may have thousands of containers; a refusal names so many.
+_MOST_NAMED: Final = 20
 _POD_SCOPES: Final = frozenset(
     ("Terminating", "NotTerminating", "BestEffort", "NotBestEffort", "PriorityClass", "CrossNamespacePodAffinity")
 )
@@ -59,7 +61,12 @@ def missing_words(pod: JsonObject, names: Iterable[str]) -> str:
         said = _compute(container_amounts(container, "requests"), container_amounts(container, "limits"))
         for name in _MUST_BE_SAID.intersection(names) - said.keys():
             missing.setdefault(name, set()).add(str(container.get("name")))
-    return "; ".join(f"{name} for: {','.join(sorted(missing[name]))}" for name in sorted(missing))
+    return "; ".join(f"{name} for: {_some(missing[name])}" for name in sorted(missing))
+
+
+def _some(names: set[str]) -> str:
+    shown, rest = sorted(names)[:_MOST_NAMED], len(names) - _MOST_NAMED
+    return ",".join(shown) + (f" and {rest} more" if rest > 0 else "")
 
 
 def in_scopes(spec: JsonObject, resource: str, obj: JsonObject) -> bool:

@@ -211,6 +211,15 @@ def test_what_cannot_be_is_explained(shared: Box, pod: Pod, arguments: list[str]
     assert words in done.stderr.decode()
 
 
+def test_a_client_that_speaks_spdy_is_told_what_to_use(shared: Box, pod: Pod) -> None:
+    environment = {**os.environ, "KUBECTL_REMOTE_COMMAND_WEBSOCKETS": "false"}
+    done = subprocess.run(
+        command(shared, "exec", "talks", "--", "true"), capture_output=True, timeout=60, check=False, env=environment
+    )
+    assert done.returncode != 0
+    assert "use kubectl 1.31 or newer" in done.stderr.decode()
+
+
 def test_a_pod_that_is_over_takes_no_commands(shared: Box) -> None:
     shared.create("over", "true")
     shared.in_phase("over", "Succeeded")
