@@ -329,6 +329,15 @@ class TestBadInput:
         box.apply(vm)
         wait_until(lambda: box.vm(name).status.printable_status == "ErrorUnschedulable", "the VM says why", 30)
 
+    def test_cpus_that_no_box_has_are_unschedulable_and_say_so(self, box: Box, name: str) -> None:
+        """KubeVirt's own test of an error status."""
+        vm = small_vm(name, IMAGE)
+        domain = vm["spec"]["template"]["spec"]["domain"]
+        domain["resources"] = {"requests": {"cpu": "1M", "memory": "1Ei"}}
+        domain.pop("memory", None)
+        box.apply(vm)
+        wait_until(lambda: box.vm(name).status.printable_status == "ErrorUnschedulable", "the VM says why", 30)
+
     def test_a_broken_disk_is_refused_by_the_store(self, box: Box, tmp_path: Path) -> None:
         broken = tmp_path / "broken.qcow2"
         broken.write_bytes(b"QFI\xfb\x00\x00\x00\x03" + bytes(4096))
