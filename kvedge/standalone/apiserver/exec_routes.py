@@ -1,41 +1,38 @@
 """pods/exec and pods/attach: a command in a container, or what a container prints, over a websocket.
 
 Called by the dispatcher. The node agent starts the command (`ExecSource`); the bytes are moved here, in the event loop,
-by descriptors that do not block. SPDY, which older clients speak, is not served.
+by descriptors that do not block (`remote_streams`). SPDY, which older clients speak, is not served.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
-from typing import Any, Final, cast
+from collections.abc import Iterator
+from typing import Final
 
-from aiohttp import WSMsgType, web
+from aiohttp import web
 
 from kvedge.resources.codec import JsonObject
 from kvedge.standalone.apiserver import remote_command as words
 from kvedge.standalone.apiserver.api_errors import BadRequest, Forbidden, MethodNotAllowed, NotFound, TooManyRequests
 from kvedge.standalone.apiserver.authorizer_rules import Authorizer
-from kvedge.standalone.apiserver.exec_source import ExecRequest, ExecSession, ExecSource, NoExec, ended
+from kvedge.standalone.apiserver.exec_source import ExecRequest, ExecSession, ExecSource, NoExec
 from kvedge.standalone.apiserver.log_pieces import LogPieces
 from kvedge.standalone.apiserver.log_source import LogRequest, LogSource
 from kvedge.standalone.apiserver.object_hub import ObjectHub
 from kvedge.standalone.apiserver.pod_routes import container_named
+from kvedge.standalone.apiserver.remote_streams import AttachStream, ExecStream, farewell
 from kvedge.standalone.apiserver.request_context import RequestContext
 from kvedge.standalone.apiserver.request_target import RequestTarget, is_true
 
-_PIECE: Final = 32 << 10
 _LARGEST_MESSAGE: Final = 1 << 20
 # A command line of the kernel's own largest size.
 _LONGEST_COMMAND: Final = 128 << 10
 # Each is a process and a handful of descriptors.
 _MOST_OF_ONE: Final = 32
 _MOST: Final = 128
-# A client that does not take its last message is hung up on.
-_FAREWELL_SECONDS: Final = 10.0
 _NO_SPDY: Final = (
     "exec and attach are served over WebSockets: use kubectl 1.31 or newer,"
     " or set KUBECTL_REMOTE_COMMAND_WEBSOCKETS=true for 1.29 and 1.30"
@@ -70,13 +67,13 @@ class ExecRoutes:
     async def _exec(self, request: web.BaseRequest, wanted: ExecRequest) -> web.StreamResponse:
         socket = await _accepted(request)
         if self._exec_source is None:
-            return await _farewell(socket, words.failed("no node agent runs here"))
+            return await farewell(socket, words.failed("no node agent runs here"))
         try:
             session = await _begun(self._exec_source, wanted)
         except NoExec as error:
-            return await _farewell(socket, words.failed(str(error)))
+            return await farewell(socket, words.failed(str(error)))
         try:
-            return await _ExecStream(socket, session, request).serve(self._stopping)
+            return await ExecStream(socket, session, request).serve(self._stopping)
         finally:
             session.close()
 
@@ -96,7 +93,7 @@ class ExecRoutes:
         )
         with self._counted(context.caller.user):
             socket = await _accepted(request)
-            return await _AttachStream(socket, LogPieces(self._log_source, wanted)).serve(self._stopping)
+            return await AttachStream(socket, LogPieces(self._log_source, wanted)).serve(self._stopping)
 
     @contextlib.contextmanager
     def _counted(self, user: str) -> Iterator[None]:
@@ -193,151 +190,3 @@ async def _begun(source: ExecSource, wanted: ExecRequest) -> ExecSession:
 def _close_late(beginning: asyncio.Task[ExecSession]) -> None:
     if not beginning.cancelled() and beginning.exception() is None:
         beginning.result().close()
-
-
-async def _farewell(socket: web.WebSocketResponse, message: bytes) -> web.WebSocketResponse:
-    with contextlib.suppress(ConnectionError, TimeoutError):
-        async with asyncio.timeout(_FAREWELL_SECONDS):
-            await socket.send_bytes(message)
-            await socket.close()
-    return socket
-
-
-async def _first_of(
-    socket: web.WebSocketResponse,
-    sending: Coroutine[Any, Any, bytes],
-    listening: Coroutine[Any, Any, None],
-    stopping: asyncio.Event,
-) -> web.WebSocketResponse:
-    """Send and listen until either ends; what `sending` brings is the last message."""
-    tasks = [asyncio.create_task(each, name="remote command") for each in (sending, listening, stopping.wait())]
-    try:
-        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        sent = tasks[0]
-        if sent.done() and sent.exception() is None:
-            return await _farewell(socket, cast("bytes", sent.result()))
-        if stopping.is_set():
-            return await _farewell(socket, words.failed("this server stops"))
-        return socket
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-
-
-class _ExecStream:
-    """Moves bytes between a websocket and a process until the process, or its client, goes."""
-
-    def __init__(self, socket: web.WebSocketResponse, session: ExecSession, request: web.BaseRequest) -> None:
-        self._socket = socket
-        self._session = session
-        self._wanted = {stream for stream in ("stdout", "stderr") if is_true(request.query.get(stream, ""))}
-
-    async def serve(self, stopping: asyncio.Event) -> web.WebSocketResponse:
-        """Until the end, or until `stopping`."""
-        return await _first_of(self._socket, self._until_ended(), self._listen(), stopping)
-
-    async def _until_ended(self) -> bytes:
-        """Send what the process prints; the last message, once it has ended and everything was sent."""
-        session = self._session
-        outputs = [(session.output, words.STDOUT, "stdout")]
-        if session.errors is not None:
-            outputs.append((session.errors, words.STDERR, "stderr"))
-        pumps = [asyncio.create_task(self._send(*output), name="exec pump") for output in outputs]
-        try:
-            told = b"".join([piece async for piece in _pieces(session.answer)])
-            # What it has left behind may hold its pipes open, and is not waited for.
-            await asyncio.wait(pumps, timeout=0.2)
-            answer = ended(told)
-        finally:
-            for pump in pumps:
-                pump.cancel()
-            await asyncio.gather(*pumps, return_exceptions=True)
-        if "exit_code" not in answer:
-            return words.failed(str(answer.get("error")))
-        return words.exited(answer["exit_code"]) if answer["exit_code"] else words.success()
-
-    async def _send(self, descriptor: int, channel: int, stream: str) -> None:
-        async for piece in _pieces(descriptor):
-            if stream in self._wanted:
-                await self._socket.send_bytes(bytes([channel]) + piece)
-
-    async def _listen(self) -> None:
-        """Hand on what the client sends; returns when it goes."""
-        async for message in self._socket:
-            if message.type is not WSMsgType.BINARY or not message.data:
-                continue
-            channel, data = message.data[0], message.data[1:]
-            if channel == words.STDIN and data:
-                await self._give(data)
-            elif channel == words.CLOSE and data[:1] == bytes([words.STDIN]):
-                self._session.end_input()
-            elif channel == words.RESIZE and (window := words.window_of(data)) is not None:
-                self._session.resize(*window)
-
-    async def _give(self, data: bytes) -> None:
-        view = memoryview(data)
-        while view and self._session.input is not None:
-            try:
-                view = view[os.write(self._session.input, view) :]
-            except BlockingIOError:
-                await _ready(self._session.input, writes=True)
-            except OSError:
-                # It reads no more, or has ended.
-                return
-
-
-async def _pieces(descriptor: int) -> AsyncIterator[bytes]:
-    """What comes from a descriptor, until its other side is closed."""
-    while True:
-        try:
-            piece = os.read(descriptor, _PIECE)
-        except BlockingIOError:
-            await _ready(descriptor)
-            continue
-        except OSError:
-            # A terminal whose last process has gone.
-            return
-        if not piece:
-            return
-        yield piece
-
-
-async def _ready(descriptor: int, *, writes: bool = False) -> None:
-    """Wait until a descriptor can be read, or written."""
-    loop = asyncio.get_running_loop()
-    # Of its own: the loop knows one reader or writer for each, and a terminal's is read and written at once.
-    own = os.dup(descriptor)
-    event = asyncio.Event()
-    add: Callable[..., None] = loop.add_writer if writes else loop.add_reader
-    try:
-        add(own, event.set)
-        await event.wait()
-    finally:
-        (loop.remove_writer if writes else loop.remove_reader)(own)
-        os.close(own)
-
-
-class _AttachStream:
-    """Sends what a container prints until it, or the client, ends."""
-
-    def __init__(self, socket: web.WebSocketResponse, pieces: LogPieces) -> None:
-        self._socket = socket
-        self._pieces = pieces
-
-    async def serve(self, stopping: asyncio.Event) -> web.WebSocketResponse:
-        """Until the end, or until `stopping`."""
-        self._pieces.start()
-        try:
-            return await _first_of(self._socket, self._send(), self._listen(), stopping)
-        finally:
-            self._pieces.stop()
-
-    async def _send(self) -> bytes:
-        while (piece := await self._pieces.next()) is not None:
-            await self._socket.send_bytes(bytes([words.STDOUT]) + piece)
-        return words.failed(str(self._pieces.failure)) if self._pieces.failure else words.success()
-
-    async def _listen(self) -> None:
-        async for _ in self._socket:
-            continue

@@ -42,8 +42,13 @@ class PlayedProcesses:
         assert self.may_begin.wait(30)
         output, printing = os.pipe()
         answer, telling = os.pipe()
-        os.write(printing, b"hello")
-        os.close(printing)
+        if request.command[0] == "much":
+            # All that the pipe takes; somebody whom the process leaves behind holds it open.
+            os.write(printing, b"x" * 65536)
+            self._answers.append(printing)
+        else:
+            os.write(printing, b"hello")
+            os.close(printing)
         self._answers.append(telling)
         for descriptor in (output, answer):
             os.set_blocking(descriptor, False)
@@ -163,6 +168,18 @@ def test_what_is_no_command_is_refused_before_anything_runs(box: Box, query: str
 
 def test_a_pod_that_is_not_there_is_not_found(box: Box) -> None:
     assert box.admin.get(EXEC.replace("/p/", "/q/"), command="a", stdout="true").status == 404
+
+
+@in_a_loop
+async def test_what_a_command_printed_last_reaches_a_client_that_reads_later(box: Box) -> None:
+    socket = await begun(box, command="much")
+    assert await socket.receive_data() == b"\x01" + b"x" * 32768
+    box.processes.end()
+    _, _, data = await socket.receive_close()
+    socket.vanish()
+    printed, _, status = data.partition(b"\x03")
+    assert printed.replace(b"\x01", b"") == b"x" * 32768
+    assert b'"status":"Success"' in status
 
 
 @in_a_loop
