@@ -206,6 +206,7 @@ class EmbeddedApi:
             await parts.stop()
             await _end_connections(server)
             server.close()
+            parts.close()
 
     def _listening(self) -> socket.socket:
         assert self._socket is not None

@@ -135,6 +135,9 @@ class ServerParts:
         self._discovery.stop()
         await self._webhooks.close()
         await self._proxy.close()
+
+    def close(self) -> None:
+        """End the threads of large work, once no request is served any more."""
         self._work.close()
 
 

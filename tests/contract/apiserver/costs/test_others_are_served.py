@@ -6,15 +6,18 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Final
 
 import pytest
 
+from tests.contract.apiserver.conftest import embedded
 from tests.contract.apiserver.costs.decoder_cases import DECODERS
 from tests.contract.apiserver.costs.measured import MeasuredServer
-from tests.contract.apiserver.costs.requests import CONFIG_MAPS, Case
+from tests.contract.apiserver.costs.requests import CONFIG_MAPS, Case, parts
 from tests.contract.apiserver.costs.write_cases import WRITES
-from tests.support.api_client import ApiClient
+from tests.contract.apiserver.widgets import widget, widgets
+from tests.support.api_client import ApiClient, eventually
 
 pytestmark = pytest.mark.contract
 
@@ -104,3 +107,27 @@ def test_one_who_sends_many_large_requests_leaves_a_thread_to_others(server: Mea
     assert answer.status == 201
     assert len(ended) == len(threads)
     assert sum(end > done for end in ended) >= 4
+
+
+def test_a_large_request_is_answered_while_the_server_stops(tmp_path: Path) -> None:
+    servers = embedded(tmp_path)
+    server = next(servers)
+    client = server.log_in("admin", ["system:masters"])
+    answers: list[int] = []
+    # Other servers of this process may have such threads of their own.
+    known = set(threading.enumerate())
+
+    def begun() -> bool:
+        return any(one.name.startswith("kvedge-large-work") for one in set(threading.enumerate()) - known)
+
+    def send() -> None:
+        answers.append(client.post(widgets("default"), widget("large", parts=parts(3_000))).status)
+
+    thread = threading.Thread(target=send, name="large")
+    thread.start()
+    eventually(begun)
+    # The server stops when its generator goes on.
+    assert next(servers, None) is None
+    thread.join()
+    client.close()
+    assert answers == [201]
