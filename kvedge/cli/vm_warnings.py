@@ -33,16 +33,16 @@ def newest_warnings(client: KubeClient, namespace: str, name: str, runs: Collect
     """
     try:
         wanted = _present_run(client, namespace, name) if runs is None else runs
-        for look in range(_LOOKS):
-            events = client.list(Event, namespace, field_selector="type=Warning")
-            if chosen := choose_warnings(events, name, wanted):
-                return "".join(map(_line, chosen))
+        chosen: list[Event] = []
+        for look in range(_LOOKS if wanted else 1):
             # Events are written behind the change that they are about.
-            time.sleep(_LOOK_SECONDS if look + 1 < _LOOKS else 0)
+            time.sleep(_LOOK_SECONDS if look else 0)
+            if chosen := choose_warnings(client.list(Event, namespace, field_selector="type=Warning"), name, wanted):
+                break
     except KubeError:
         # A user who may not read events still learns the rest.
         return ""
-    return ""
+    return "".join(map(_line, chosen))
 
 
 def choose_warnings(events: Iterable[Event], name: str, runs: Collection[str]) -> list[Event]:

@@ -10,8 +10,8 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 import pytest
@@ -91,8 +91,9 @@ def data(tmp_path: Path) -> Iterator[Path]:
 
 
 @pytest.mark.parametrize("place", PLACES.values(), ids=PLACES)
-def test_the_demo_runs_from_wherever_the_checkout_lies(place: object, data: Path) -> None:
-    assert callable(place)
+def test_the_demo_runs_from_wherever_the_checkout_lies(
+    place: Callable[[], AbstractContextManager[Path]], data: Path
+) -> None:
     build_guest()
     with place() as parent, clone_at(parent / "kvedge") as clone:
         try:
@@ -109,3 +110,21 @@ def test_the_demo_runs_from_wherever_the_checkout_lies(place: object, data: Path
             stopped = demo(clone, data, "--stop")
         assert stopped.returncode == 0, stopped.stdout + stopped.stderr
     assert not data.exists()
+
+
+def test_the_demo_shows_what_the_launcher_was_told_when_its_vm_fails(data: Path) -> None:
+    """A launcher's image whose /root its user may not pass, as it once was."""
+    build_guest()
+    with root_home() as parent, clone_at(parent / "kvedge") as clone:
+        image = clone / "kvedge/storage/launcher_image.py"
+        text = image.read_text()
+        image.write_text(text.replace('("root", 0o755)', '("root", 0o700)'))
+        assert image.read_text() != text
+        try:
+            done = demo(clone, data)
+        finally:
+            demo(clone, data, "--stop")
+    assert done.returncode == 1
+    assert "The demo failed: the VMI failed: PodFailed" in done.stdout, done.stdout
+    assert "Warning of VirtualMachineInstance demo, " in done.stdout, done.stdout
+    assert f"cannot run the command: Permission denied ({clone}/.venv/bin/python)" in done.stdout
