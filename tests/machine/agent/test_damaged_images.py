@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kvedge.resources.cluster import Node
+from kvedge.resources.core import Node
 from kvedge.resources.names import LAUNCHER_IMAGE
 from tests.machine.agent.box import NODE, Box, box, marks
 from tests.machine.agent.containers import is_alive
