@@ -5,7 +5,7 @@ Called by install and upgrade as a gate, and by `kvedge status`. Asks systemd an
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -49,7 +49,7 @@ def check_health(kubeconfig: Path, unit: str | None, own_node: str = "") -> Heal
         client = KubeClient.from_kubeconfig(kubeconfig)
         nodes = [client.get(Node, "", own_node)] if own_node else client.list(Node)
         vmis = client.list(VirtualMachineInstance, label_selector=f"{NODE_NAME}={own_node}" if own_node else "")
-        notes = tuple(_other_versions(client)) if own_node else ()
+        notes = tuple(_other_versions(client)) if own_node else tuple(_told(nodes))
     except KubeconfigError as error:
         return Health((*problems, str(error)))
     except (KubeError, OSError) as error:
@@ -75,6 +75,15 @@ def _other_versions(client: KubeClient) -> Iterator[str]:
         found = condition(item.status.conditions, ONE_VERSION)
         if found is not None and found.status == "False":
             yield found.message
+
+
+def _told(nodes: Sequence[Node]) -> Iterator[str]:
+    """What the agent of one box says of its node although it is ready: what lacks, and which files were damaged."""
+    for node in nodes:
+        ready = next((item for item in node.status.conditions if item.get("type") == "Ready"), {})
+        told = str(ready.get("message", "")).partition("; ")[2]
+        if told and ready.get("status") == "True":
+            yield told
 
 
 def _not_served(node: Node) -> str:

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from kvedge.appliance.health import check_health
 from kvedge.handler.capability_seed import CAPABILITIES_FILE
 from kvedge.handler.kvm_check import choose_accelerator
 from kvedge.network.binding_record import read_record
@@ -182,6 +183,9 @@ def test_a_guest_that_runs_is_kept_while_everything_small_is_damaged_at_once(tmp
         assert box.wait_phase("web", "Running").metadata.uid == first.metadata.uid
         assert box.qemu_pids(first.metadata.uid) == pids
         box.wait_answer("web")
+        (note,) = check_health(box.kubeconfig, None).notes
+        assert "the record of pod default/virt-launcher-web" in note
+        assert "damaged files were put aside" in note
         # Through the front proxy, whose authority is a new one.
         box.cli("stop", "web")
         said = box.log.read_text()

@@ -187,21 +187,6 @@ def test_half_made_pods_of_a_killed_agent_are_swept(made: Box) -> None:
     assert not without_record.exists()
 
 
-def test_a_damaged_record_keeps_the_agent_from_starting_and_says_what_to_do(made: Box) -> None:
-    made.start_agent()
-    made.create("damaged", "sleep 1000")
-    pod = made.in_phase("damaged", "Running")
-    made.stop_agent()
-    record = made.files(pod).record
-    whole = record.read_bytes()
-    record.write_bytes(whole[:50])
-
-    with pytest.raises(AssertionError, match="remove it once nothing of the Pod runs"):
-        made.start_agent()
-    made.stop_agent(signal.SIGKILL)
-    record.write_bytes(whole)
-
-
 def test_a_pod_whose_records_are_lost_is_not_started_again(made: Box, tmp_path: Path) -> None:
     made.start_agent()
     made.client.create(_counted("lost", tmp_path, "exit 0"))
