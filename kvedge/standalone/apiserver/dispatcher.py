@@ -91,7 +91,7 @@ class Dispatcher:
             return status_response(InternalError(type(error).__name__))
 
     def lasts(self, request: web.BaseRequest) -> bool:
-        """Whether a request is meant to go on: a watch, a log that is followed, a stream of another server.
+        """Whether a request is meant to go on: a watch, a log that is followed, a stream of a Pod or another server.
 
         The verb and the route decide. What a client adds to any other request (`?watch=1`, `Upgrade:`) changes nothing.
         """
@@ -102,8 +102,11 @@ class Dispatcher:
             return True
         if target.subresource and self._proxy.api_of(target.group, target.version) is not None:
             return wants_upgrade(request)
-        is_log = (target.group, target.resource, target.subresource) == ("", "pods", "log")
-        return is_log and target.verb == "get" and is_true(request.query.get("follow", ""))
+        if (target.group, target.resource) != ("", "pods"):
+            return False
+        if target.subresource in ("exec", "attach"):
+            return wants_upgrade(request)
+        return target.subresource == "log" and target.verb == "get" and is_true(request.query.get("follow", ""))
 
     def _charge(self, request: web.BaseRequest, caller: Caller) -> None:
         flight = request[FLIGHT]
