@@ -39,6 +39,7 @@ from kvedge.kube.kube_client import KubeClient
 from kvedge.kube.shared_authority import shared_authority
 from kvedge.kube.told_refusals import ToldRefusals
 from kvedge.runtime.authority_plan import Authorities
+from kvedge.runtime.background import BackgroundThread
 from kvedge.runtime.certificates import (
     API_NAME,
     CertificateError,
@@ -106,7 +107,7 @@ class ApiRole:
         self._options = options or ApiOptions()
         self._clock = clock or SystemClock()
         self._stop = threading.Event()
-        self._thread: threading.Thread | None = None
+        self._thread: BackgroundThread | None = None
         self._opened: KubeClient | None = None
         self._server: HttpsServer | None = None
         self._tls: RotatingTls | None = None
@@ -195,7 +196,7 @@ class ApiRole:
     def failure(self) -> str | None:
         """Why it no longer serves, or None while it does."""
         presence = self._registration.presence if self._registration is not None else None
-        parts = (self._server, self._signer, presence)
+        parts = (self._server, self._signer, presence, self._thread)
         return next((why for part in parts if part is not None and (why := part.failure()) is not None), None)
 
     def _start(self) -> None:
@@ -223,7 +224,7 @@ class ApiRole:
             self._signer = HandlerSigner(self._client, lambda: self._authority().signing, self._clock)
             self._signer.start()
         self.ready = True
-        self._thread = threading.Thread(target=self._rounds, name="api-registration", daemon=True)
+        self._thread = BackgroundThread("api-registration", self._rounds)
         self._thread.start()
 
     def _application(self) -> web.Application:
@@ -263,6 +264,7 @@ class ApiRole:
     def _rounds(self) -> None:
         told = ToldRefusals()
         while not self._stop.wait(_ROUND_SECONDS):
+            self._beat()
             try:
                 self.refresh()
                 told.clear()
@@ -270,6 +272,10 @@ class ApiRole:
                 # What is registered still works; the next round tries again.
                 if told.is_news(error):
                     log.warning("registration not refreshed", extra={"facts": {"reason": str(error)}})
+
+    def _beat(self) -> None:
+        if self._thread is not None:
+            self._thread.heartbeat.beat()
 
     def _patiently(self, step: Callable[[], T]) -> T:
         """Do it as soon as the API server answers: the two may be starting at the same time."""

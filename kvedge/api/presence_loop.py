@@ -17,6 +17,7 @@ from kvedge.api.registration_plan import plan_write
 from kvedge.kube.errors import AlreadyExists, Conflict, KubeError, NotFound
 from kvedge.kube.kube_client import KubeClient
 from kvedge.resources.codec import JsonObject
+from kvedge.runtime.background import BackgroundThread
 from kvedge.runtime.clock import Clock, SystemClock, rfc3339_micro
 from kvedge.runtime.heartbeat_book import HeartbeatBook
 
@@ -40,13 +41,13 @@ class Presence:
         self._heard = 0.0
         self._lock = threading.Lock()
         self._stop = threading.Event()
-        self._thread: threading.Thread | None = None
+        self._thread: BackgroundThread | None = None
         self._appears = False
 
     def start(self) -> None:
         """Begin to look after it."""
         self._stop.clear()
-        self._thread = threading.Thread(target=self._rounds, name="api-presence", daemon=True)
+        self._thread = BackgroundThread("api-presence", self._rounds)
         self._thread.start()
 
     def stop(self) -> None:
@@ -58,8 +59,7 @@ class Presence:
 
     def failure(self) -> str | None:
         """Why it no longer works, or None while it does."""
-        ended = self._thread is not None and not self._thread.is_alive() and not self._stop.is_set()
-        return "the thread that keeps its endpoint has ended" if ended else None
+        return None if self._thread is None or self._stop.is_set() else self._thread.failure()
 
     def appear(self) -> list[JsonObject]:
         """Be an endpoint, now and in each round; returns the slices of all, ourselves left out.
@@ -99,6 +99,8 @@ class Presence:
     def _rounds(self) -> None:
         told = ""
         while not self._stop.wait(BEAT_SECONDS):
+            if self._thread is not None:
+                self._thread.heartbeat.beat()
             try:
                 with self._lock:
                     if self._appears:

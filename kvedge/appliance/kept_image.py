@@ -17,6 +17,7 @@ from kvedge.appliance.distributions import of_node
 from kvedge.appliance.image_loader import ARCHIVE, NotLoadedError, is_kept, load_image
 from kvedge.appliance.kubelet_facts import running_kubelet
 from kvedge.appliance.node_places import node_places
+from kvedge.runtime.background import BackgroundThread
 from kvedge.runtime.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -49,7 +50,7 @@ class KeptImage:
         self._seconds = seconds
         self._told = ""
         self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="launcher-image", daemon=True)
+        self._thread = BackgroundThread("launcher-image", self._run)
 
     def start(self) -> None:
         """Begin; nobody waits for the first look, as containerd may start after us."""
@@ -58,11 +59,11 @@ class KeptImage:
     def stop(self) -> None:
         """Do not look any more; a look that is under way harms nobody."""
         self._stopping.set()
+        self._thread.stop()
 
     def failure(self) -> str | None:
-        """A look that ended in a way that nobody thought of."""
-        ended = self._thread.ident is not None and not self._thread.is_alive() and not self._stopping.is_set()
-        return "nobody looks after the launcher's image any more" if ended else None
+        """Why nobody looks any more."""
+        return self._thread.failure()
 
     def _run(self) -> None:
         while True:

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Final
 
 from kvedge.appliance.tree_users import used_trees
+from kvedge.runtime.background import BackgroundThread
 from kvedge.runtime.program import is_frozen
 
 log = logging.getLogger(__name__)
@@ -125,17 +126,19 @@ class OldVersions:
         self._pods = pods
         self._wait_seconds = wait_seconds
         self._stopping = threading.Event()
-        self._thread: threading.Thread | None = None
+        self._thread: BackgroundThread | None = None
 
     def start(self) -> None:
         """Begin; a program that was not unpacked has nothing to remove."""
         if is_frozen():
-            self._thread = threading.Thread(target=self._run, name="old-versions", daemon=True)
+            self._thread = BackgroundThread("old-versions", self._run)
             self._thread.start()
 
     def stop(self) -> None:
         """Do not begin any more; a removal that is cut off is finished the next time."""
         self._stopping.set()
+        if self._thread is not None:
+            self._thread.stop()
 
     def failure(self) -> str | None:
         """Never one of the role's."""

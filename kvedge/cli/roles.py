@@ -13,6 +13,7 @@ from typing import Any, Final, TypeVar
 import click
 
 from kvedge.cli.exits import Exit, Refused
+from kvedge.runtime.last_exit import EXIT_SECONDS
 from kvedge.runtime.logs import set_up_logs
 from kvedge.runtime.services import Service, ServiceError, ServiceRunner
 from kvedge.runtime.settings import Settings, load_settings, setting_facts
@@ -70,7 +71,7 @@ def _run(services: Sequence[Service]) -> None:
     # New files of a role are for root alone unless their writer says otherwise.
     os.umask(0o022)
     try:
-        ServiceRunner(services).run()
+        ServiceRunner(services, exit_seconds=EXIT_SECONDS).run()
     except ServiceError as error:
         raise Refused(f"{error.service}: {error.detail}", Exit.HOST) from error
 

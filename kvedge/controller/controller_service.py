@@ -11,6 +11,7 @@ import os
 import socket
 import threading
 import time
+from collections import deque
 from pathlib import Path
 from typing import Final
 
@@ -29,6 +30,7 @@ from kvedge.resources.core import Node, Pod
 from kvedge.resources.names import APP, SYSTEM_NAMESPACE
 from kvedge.resources.vm import VirtualMachine
 from kvedge.resources.vmi import VirtualMachineInstance
+from kvedge.runtime.background import BackgroundThread
 from kvedge.runtime.clock import Clock, SystemClock
 from kvedge.runtime.logs import set_verbosity
 
@@ -169,8 +171,10 @@ class _Work:
         )
         self._informers = (self._nodes, self._pods, self._vmis, self._vms)
         self._loops = (self._node_loop, self._kubevirt_loop, self._vmi_loop, self._vm_loop)
+        # What failed to start is begun anew; what has started is not.
+        self._to_start: deque[NodeLoop | KubeVirtLoop | VmiLoop | VmLoop] = deque(self._loops)
         self._stopped = threading.Event()
-        self._starter = threading.Thread(target=self._start_loops, name="controller-start", daemon=True)
+        self._starter = BackgroundThread("controller-start", self._start_loops)
 
     def start(self) -> None:
         """Begin to list; the loops follow when everything is known, as a plan on half a world is a wrong one."""
@@ -219,6 +223,7 @@ class _Work:
                 return
         # Without the object's CRD this waits in vain; defaults hold then.
         self._configuration.wait(_CONFIGURATION_SECONDS)
-        for part in self._loops:
-            part.start()
+        while self._to_start:
+            self._to_start[0].start()
+            self._to_start.popleft()
         log.info("controller works", extra={"facts": {"vms": len(self._vms.list()), "vmis": len(self._vmis.list())}})

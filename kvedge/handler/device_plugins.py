@@ -20,6 +20,7 @@ import grpc
 
 from kvedge.handler.device_plugin import DevicePlugin, SharedDevice
 from kvedge.rpc import deviceplugin_pb2, deviceplugin_pb2_grpc
+from kvedge.runtime.background import BackgroundThread
 
 log = logging.getLogger(__name__)
 
@@ -74,7 +75,7 @@ class DevicePlugins:
         self._directory = directory
         self._served = [_Served(DevicePlugin(device)) for device in devices]
         self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._keep_registered, name="device-plugins", daemon=True)
+        self._thread = BackgroundThread("device-plugins", self._keep_registered)
         self._refusals = 0
 
     def start(self) -> None:
@@ -101,8 +102,8 @@ class DevicePlugins:
             served.plugin.offer(count)
 
     def failure(self) -> str | None:
-        """Registration is retried for ever, so nothing here is final."""
-        return None
+        """Registration is retried for ever, unless a look hangs."""
+        return self._thread.failure()
 
     def _socket_path(self, served: _Served) -> Path:
         return self._directory / served.plugin.device.socket_name
@@ -127,6 +128,7 @@ class DevicePlugins:
     def _keep_registered(self) -> None:
         begun = time.monotonic()
         while True:
+            self._thread.heartbeat.beat()
             wait = _CHECK_SECONDS
             if time.monotonic() - begun < _EAGER_SECONDS and any(item.registered_with is None for item in self._served):
                 wait = _EAGER_CHECK_SECONDS

@@ -35,8 +35,11 @@ from kvedge.kube.kube_client import KubeClient
 from kvedge.kube.reconcile_loop import ReconcileLoop
 from kvedge.kube.work_queue import Key
 from kvedge.resources.configuration import Configuration
+from kvedge.resources.core import Node
+from kvedge.resources.meta import ObjectMeta
 from kvedge.resources.names import NODE_NAME
 from kvedge.resources.vmi import VirtualMachineInstance
+from kvedge.runtime.background import on_trouble
 from kvedge.runtime.clock import SystemClock
 from kvedge.runtime.logs import set_verbosity
 from kvedge.runtime.services import Service, ServiceError
@@ -97,6 +100,7 @@ class HandlerRole:
         self._config = config
         self._parts: list[Service] = []
         self._client: KubeClient | None = None
+        self._untell: Callable[[], None] = lambda: None
 
     def start(self) -> None:
         """Begin; returns when VMIs of this node are looked after.
@@ -126,6 +130,7 @@ class HandlerRole:
 
     def stop(self) -> None:
         """Stop looking after VMIs; guests go on."""
+        self._untell()
         while self._parts:
             self._parts.pop().stop()
         if self._client is not None:
@@ -143,6 +148,12 @@ class HandlerRole:
         config, clock = self._config, SystemClock()
         events = EventRecorder(client, _COMPONENT, config.node)
         vmis = Informer(client, VirtualMachineInstance, label_selector=f"{NODE_NAME}={config.node}")
+        node = Node(metadata=ObjectMeta(name=config.node, uid=config.node))
+
+        def tell(work: str, what: str) -> None:
+            events.record(node, "Warning", "BackgroundWorkFailed", f"{work}: {what}; it begins anew")
+
+        self._untell = on_trouble(tell)
         queue = _Queue()
         connections = LauncherConnections(config.kubelet, queue.add)
         sync = SyncLoop(

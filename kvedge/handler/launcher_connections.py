@@ -27,7 +27,7 @@ from kvedge.handler.held_process import HeldProcess
 from kvedge.handler.launcher_socket import NotThere, Unexpected, hold_listener, launcher_socket_path, open_socket
 from kvedge.handler.sync_plan import LauncherView
 from kvedge.rpc import launcher_pb2, launcher_pb2_grpc
-from kvedge.runtime.background import background_task
+from kvedge.runtime.background_tasks import background_task
 from kvedge.runtime.heartbeat import Heartbeat, LoopPulse
 
 log = logging.getLogger(__name__)

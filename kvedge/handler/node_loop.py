@@ -18,6 +18,7 @@ from kvedge.kube.kube_client import KubeClient
 from kvedge.kube.patches import MergePatch
 from kvedge.kube.told_refusals import ToldRefusals
 from kvedge.resources.core import Node
+from kvedge.runtime.background import BackgroundThread
 from kvedge.runtime.clock import Clock
 
 log = logging.getLogger(__name__)
@@ -52,7 +53,7 @@ class NodeLoop:
         self._told = ToldRefusals()
         self._stopping = False
         self._wake = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="node-loop", daemon=True)
+        self._thread = BackgroundThread("node-loop", self._run)
 
     def start(self) -> None:
         """Write the labels once, so that whoever schedules finds them, then keep them true."""
@@ -71,12 +72,13 @@ class NodeLoop:
         self._wake.set()
 
     def failure(self) -> str | None:
-        """Retried for ever."""
-        return None
+        """Retried for ever, unless a write hangs."""
+        return self._thread.failure()
 
     def _run(self) -> None:
         while not self._stopping:
             self._wake.clear()
+            self._thread.heartbeat.beat()
             written = self._write(schedulable=True)
             pause = _HEARTBEAT_SECONDS * (1 + random.random() * _JITTER) if written else _RETRY_SECONDS
             if not self._stopping:

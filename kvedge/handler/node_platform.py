@@ -22,6 +22,7 @@ from kvedge.handler.node_manifest import NodeCapabilities
 from kvedge.resources.configuration import Configuration
 from kvedge.rpc.launcher_pb2 import NodeOptions
 from kvedge.runtime.architecture import host_architecture
+from kvedge.runtime.background import BackgroundThread
 
 log = logging.getLogger(__name__)
 
@@ -58,9 +59,11 @@ class NodePlatform:
         self._configuration = configuration
         self._now: tuple[Accelerator, NodeCapabilities] | None = None
         self._callbacks: list[Callable[[], None]] = []
+        # What those who follow the node's offer know of.
+        self._told: object = None
         self._changed = threading.Event()
         self._stopping = False
-        self._thread = threading.Thread(target=self._run, name="node-platform", daemon=True)
+        self._thread = BackgroundThread("node-platform", self._run)
 
     def prepare(self) -> None:
         """Probe for the accelerator that is wanted now.
@@ -72,6 +75,7 @@ class NodePlatform:
 
     def start(self) -> None:
         """Follow the configuration."""
+        self._told = self.accelerator, self._configuration().obsolete_cpu_models
         self._thread.start()
 
     def stop(self) -> None:
@@ -82,8 +86,8 @@ class NodePlatform:
             self._thread.join(_STOP_SECONDS)
 
     def failure(self) -> str | None:
-        """A probe that fails is tried again; what was there before stays."""
-        return None
+        """A probe that fails is tried again, and what was there before stays; only a thread that is no more tells."""
+        return self._thread.failure()
 
     def on_change(self, callback: Callable[[], None]) -> None:
         """Call after what the node offers changed; set up before :meth:`start`."""
@@ -131,7 +135,8 @@ class NodePlatform:
 
     def _run(self) -> None:
         wait: float | None = None
-        told = self.accelerator, self._configuration().obsolete_cpu_models
+        # Whatever ended the work before may have kept us from seeing a change.
+        self._changed.set()
         while True:
             self._changed.wait(wait)
             if self._stopping:
@@ -140,7 +145,7 @@ class NodePlatform:
             wait = None
             wanted = choose(self._own, self._configuration())
             offered = wanted, self._configuration().obsolete_cpu_models
-            if offered == told:
+            if offered == self._told:
                 continue
             try:
                 if wanted != self.accelerator:
@@ -149,9 +154,9 @@ class NodePlatform:
                 log.warning("accelerator not changed", extra={"facts": {"detail": str(error)}})
                 wait = _RETRY_SECONDS
                 continue
-            told = offered
             for callback in self._callbacks:
                 callback()
+            self._told = offered
 
 
 def _ovmf() -> str:

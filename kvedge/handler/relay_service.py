@@ -17,9 +17,10 @@ from kvedge.handler.relay_server import RelayServer
 from kvedge.kube.errors import KubeError
 from kvedge.kube.kube_client import KubeClient
 from kvedge.kube.told_refusals import ToldRefusals
+from kvedge.runtime.background import BackgroundThread
 from kvedge.runtime.certificates import CertificateError, TlsFiles, TlsMaterial, renewal_due
 from kvedge.runtime.clock import Clock, SystemClock
-from kvedge.runtime.https_server import HttpsServer, join_address, split_address
+from kvedge.runtime.https_server import HttpsServer, ServerError, join_address, split_address
 from kvedge.runtime.rotating_tls import RotatingTls
 
 log = logging.getLogger(__name__)
@@ -55,7 +56,7 @@ class RelayService:
         self._stop = threading.Event()
         self._certificate = RelayCertificate(client, config.node, self._clock, self._stop)
         self._serving = threading.Event()
-        self._thread: threading.Thread | None = None
+        self._thread: BackgroundThread | None = None
         self._server: HttpsServer | None = None
         self._tls: RotatingTls | None = None
         self._material: TlsMaterial | None = None
@@ -78,7 +79,7 @@ class RelayService:
             ServerError: when the address is none; a port in use is told by :meth:`failure`.
         """
         split_address(self._config.listen)
-        self._thread = threading.Thread(target=self._run, name="handler-relay", daemon=True)
+        self._thread = BackgroundThread("handler-relay", self._run)
         self._thread.start()
         self._serving.wait(_PATIENCE_SECONDS)
 
@@ -96,11 +97,14 @@ class RelayService:
         """Why it no longer serves."""
         if self._broken is not None:
             return self._broken
-        return self._server.failure() if self._server is not None else None
+        parts = (self._server, self._thread)
+        return next((why for part in parts if part is not None and (why := part.failure()) is not None), None)
 
     def _run(self) -> None:
         pause, told = 0.0, ToldRefusals()
         while not self._stop.wait(pause):
+            if self._thread is not None:
+                self._thread.heartbeat.beat()
             try:
                 self.refresh()
                 told.clear()
@@ -110,9 +114,8 @@ class RelayService:
                     facts = {"node": self._config.node, "reason": str(error)}
                     log.info("relay has no fresh certificate", extra={"facts": facts})
                 pause = _RETRY_SECONDS
-            except Exception as error:
-                # Reported by failure(), which ends the role with this cause.
-                log.exception("relay failed")
+            except ServerError as error:
+                # Nobody frees the port for us: failure() ends the role with this cause.
                 self._broken = str(error)
                 return
 
@@ -130,15 +133,17 @@ class RelayService:
         material = self._newest()
         if material is self._material:
             return
-        self._material = material
         if self._tls is not None:
-            self._tls.exchange(self._material, self._material.ca)
-            return
-        self._tls = RotatingTls(self._material, self._material.ca, require_client=True)
-        host, port = split_address(self._config.listen)
-        self._server = HttpsServer(host, port, self.name)
-        self._server.start(self._tls, lambda: RelayServer(self._door).application())
-        self._serving.set()
+            self._tls.exchange(material, material.ca)
+        else:
+            tls = RotatingTls(material, material.ca, require_client=True)
+            host, port = split_address(self._config.listen)
+            self._server = HttpsServer(host, port, self.name)
+            self._server.start(tls, lambda: RelayServer(self._door).application())
+            self._tls = tls
+            self._serving.set()
+        # Only now: a round that failed half-way is done again.
+        self._material = material
 
     def _newest(self) -> TlsMaterial:
         """What is in use already, unless its end is near or the authority changes."""

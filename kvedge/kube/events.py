@@ -17,6 +17,7 @@ from kvedge.kube.kube_client import KubeClient, KubeObject
 from kvedge.kube.patches import MergePatch
 from kvedge.resources.core import Event, EventSource
 from kvedge.resources.meta import ObjectMeta, ObjectReference
+from kvedge.runtime.background import BackgroundThread
 from kvedge.runtime.clock import Clock, SystemClock, rfc3339
 
 log = logging.getLogger(__name__)
@@ -77,12 +78,12 @@ class EventRecorder:
         self._dropped = 0
         self._serial = 0
         self._stopping = False
-        self._thread: threading.Thread | None = None
+        self._thread: BackgroundThread | None = None
 
     def start(self) -> None:
         """Begin to send; what was recorded before is sent then."""
         if self._thread is None:
-            self._thread = threading.Thread(target=self._run, name=f"events-{self._source.component}", daemon=True)
+            self._thread = BackgroundThread(f"events-{self._source.component}", self._run)
             self._thread.start()
 
     def stop(self) -> None:

@@ -18,11 +18,13 @@ import random
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import Final, Generic
 
 from kvedge.kube.errors import KubeError, NotFound, Unauthenticated, Unavailable
 from kvedge.kube.kube_client import KubeClient, T, Unreadable, Watch, WatchEvent
 from kvedge.kube.object_cache import ObjectCache, version_number
+from kvedge.runtime.background import BackgroundThread, Pauses, tell_trouble
 
 log = logging.getLogger(__name__)
 
@@ -35,6 +37,15 @@ _SETTLED_SECONDS: Final = 10.0
 # The server ends a watch after a time in this range, so that not all of them come back at once.
 _WATCH_SECONDS: Final = (240, 360)
 _STOP_SECONDS: Final = 1.0
+
+
+@dataclass(slots=True)
+class _Missed(Generic[T]):
+    """What a listener last knew of an object when it failed, and when it is told again."""
+
+    old: T | None
+    due: float = 0.0
+    pauses: Pauses = field(default_factory=Pauses)
 
 
 class Informer(Generic[T]):
@@ -56,19 +67,21 @@ class Informer(Generic[T]):
         # Held while a change is made and told, so that callbacks see changes one after the other.
         self._telling = threading.RLock()
         self._callbacks: list[Callback[T]] = []
+        # By the number of the callback, namespace and name: what a callback failed at. One object is there once.
+        self._missed: dict[tuple[int, str, str], _Missed[T]] = {}
         self._synced = threading.Event()
         self._stop = threading.Event()
         self._watch: Watch[T] | None = None
         self._watch_lock = threading.Lock()
         self._last_contact = time.monotonic()
-        self._thread: threading.Thread | None = None
+        self._thread: BackgroundThread | None = None
         self._version = ""
         self._trouble = ""
 
     def start(self) -> None:
         """Begin to list and watch; a second call does nothing."""
         if self._thread is None:
-            self._thread = threading.Thread(target=self._run, name=f"informer-{self._cls.KIND.plural}", daemon=True)
+            self._thread = BackgroundThread(f"informer-{self._cls.KIND.plural}", self._run)
             self._thread.start()
 
     def stop(self) -> None:
@@ -77,7 +90,7 @@ class Informer(Generic[T]):
         with self._watch_lock:
             if self._watch is not None:
                 self._watch.close()
-        if self._thread is not None and self._thread is not threading.current_thread():
+        if self._thread is not None:
             # A thread that waits for a silent server's first byte is a daemon and ends by its own deadline.
             self._thread.join(_STOP_SECONDS)
 
@@ -137,15 +150,14 @@ class Informer(Generic[T]):
         return self._trouble
 
     def failure(self) -> str | None:
-        """Why this informer no longer works, or None: a callback that failed ends its thread."""
-        if self._thread is None or self._stop.is_set() or self._thread.is_alive():
-            return None
-        return f"the informer of {self._cls.KIND.plural} has ended"
+        """Why this informer no longer works, or None."""
+        return None if self._thread is None or self._stop.is_set() else self._thread.failure()
 
     def _run(self) -> None:
         wait = _FIRST_WAIT
         while not self._stop.is_set():
             begun = time.monotonic()
+            self._tell_again()
             try:
                 if not self._version:
                     self._relist()
@@ -193,6 +205,7 @@ class Informer(Generic[T]):
             self._last_contact = time.monotonic()
             self._take(event)
             self._version = event.resource_version or self._version
+            self._tell_again()
 
     def _take(self, event: WatchEvent[T]) -> None:
         if event.object is None:
@@ -207,8 +220,33 @@ class Informer(Generic[T]):
                 self._tell(*change)
 
     def _tell(self, old: T | None, new: T | None) -> None:
-        for callback in self._callbacks:
-            callback(old, new)
+        """Tell everybody; one that fails is told again later, and keeps nobody else from hearing of it."""
+        item = new or old
+        assert item is not None
+        name = (item.metadata.namespace, item.metadata.name)
+        for number, callback in enumerate(self._callbacks):
+            missed = self._missed.pop((number, *name), None)
+            self._call(number, callback, name, missed or _Missed(old), new)
+
+    def _tell_again(self) -> None:
+        """Tell the listeners that failed what there is now; comes after each event and each minute's bookmark."""
+        now = time.monotonic()
+        with self._telling:
+            for (number, *name), missed in [entry for entry in self._missed.items() if entry[1].due <= now]:
+                del self._missed[number, name[0], name[1]]
+                new = self._cache.get(name[0], name[1])
+                self._call(number, self._callbacks[number], (name[0], name[1]), missed, new)
+
+    def _call(
+        self, number: int, callback: Callback[T], name: tuple[str, str], missed: _Missed[T], new: T | None
+    ) -> None:
+        missed.pauses.begin()
+        try:
+            callback(missed.old, new)
+        except Exception as error:  # noqa: BLE001 - told, and tried again
+            tell_trouble(f"a listener to {self._cls.KIND.plural}", error)
+            missed.due = time.monotonic() + missed.pauses.after_failure()
+            self._missed[number, *name] = missed
 
     def _log(self, error: KubeError) -> None:
         facts = {"kind": self._cls.KIND.plural, "error": str(error)}

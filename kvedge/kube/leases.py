@@ -23,6 +23,7 @@ from kvedge.kube.kube_client import KubeClient
 from kvedge.kube.told_refusals import ToldRefusals
 from kvedge.resources.cluster import Lease, LeaseSpec
 from kvedge.resources.meta import ObjectMeta
+from kvedge.runtime.background import BackgroundThread
 from kvedge.runtime.clock import Clock, SystemClock, rfc3339_micro
 
 log = logging.getLogger(__name__)
@@ -66,7 +67,7 @@ class LeaderElection:
         self._seen: LeaseSpec | None = None
         self._seen_at = 0.0
         self._told = ToldRefusals()
-        self._thread: threading.Thread | None = None
+        self._thread: BackgroundThread | None = None
 
     @property
     def is_leader(self) -> bool:
@@ -80,24 +81,24 @@ class LeaderElection:
     def start(self) -> None:
         """Begin to campaign, in a thread of its own; `on_started` and `on_lost` are called from it."""
         if self._thread is None:
-            self._thread = threading.Thread(target=self._run, name=f"lease-{self._name}", daemon=True)
+            self._thread = BackgroundThread(f"lease-{self._name}", self._run)
             self._thread.start()
 
     def stop(self) -> None:
         """End the role (`on_lost`) and give the lease back, so that another need not wait."""
         self._stop.set()
-        if self._thread is not None and self._thread is not threading.current_thread():
+        if self._thread is not None:
             self._thread.join(2 * _CALL_SECONDS + 1)
 
     def failure(self) -> str | None:
         """Why nobody campaigns any more, or None."""
-        if self._thread is None or self._stop.is_set() or self._thread.is_alive():
-            return None
-        return f"the campaign for lease {self._name} has ended"
+        return None if self._thread is None or self._stop.is_set() else self._thread.failure()
 
     def _run(self) -> None:
         try:
             while not self._stop.is_set():
+                if self._thread is not None:
+                    self._thread.heartbeat.beat()
                 self.step()
                 self._stop.wait(self._pause())
         finally:

@@ -17,6 +17,7 @@ from typing import Final, TypeAlias
 
 from kvedge.kube.errors import Conflict, KubeError, Unauthenticated, Unavailable
 from kvedge.kube.work_queue import Key, WorkQueue
+from kvedge.runtime.background import BackgroundThread, tell_trouble
 
 log = logging.getLogger(__name__)
 
@@ -42,7 +43,7 @@ class ReconcileLoop:
         self._name = name
         self._reconcile = reconcile
         self._workers = workers
-        self._threads: list[threading.Thread] = []
+        self._threads: list[BackgroundThread] = []
         self._failures: dict[Key, int] = {}
         self._begun: dict[Key, float] = {}
         self._lock = threading.Lock()
@@ -55,7 +56,7 @@ class ReconcileLoop:
             if self._threads or self._stopping:
                 return
             for number in range(self._workers):
-                thread = threading.Thread(target=self._work, name=f"{self._name}-{number}", daemon=True)
+                thread = BackgroundThread(f"{self._name}-{number}", self._work)
                 thread.start()
                 self._threads.append(thread)
 
@@ -66,8 +67,7 @@ class ReconcileLoop:
         self.queue.close()
         deadline = time.monotonic() + _STOP_SECONDS
         for thread in self._threads:
-            if thread is not threading.current_thread():
-                thread.join(max(0.0, deadline - time.monotonic()))
+            thread.join(max(0.0, deadline - time.monotonic()))
 
     def add(self, key: Key) -> None:
         """Something about that object has changed."""
@@ -109,9 +109,9 @@ class ReconcileLoop:
         except KubeError as error:
             # That nobody knows us has been told already, and all objects would say it.
             self._retry(key, error, logging.DEBUG if isinstance(error, Unauthenticated) else logging.WARNING)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - told, and tried again
             # A defect that one object triggers must not stop the work on all others; the log has the trace.
-            log.exception("a pass failed", extra={"facts": {"loop": self._name, "key": str(key)}})
+            tell_trouble(f"{self._name}: {key}", error)
             self._retry(key, error, logging.DEBUG)
         else:
             with self._lock:

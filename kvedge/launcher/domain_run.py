@@ -49,6 +49,7 @@ from kvedge.rpc.launcher_pb2 import (
     GuestInterface,
     SyncRequest,
 )
+from kvedge.runtime.background import BackgroundThread
 from kvedge.runtime.process_memory import give_back
 
 log = logging.getLogger(__name__)
@@ -116,7 +117,7 @@ class DomainRun:
         """Find what runs already, and begin to watch."""
         self._session.watch(self._look_wanted.set)
         self.look()
-        threading.Thread(target=self._watch, name="domain-watch", daemon=True).start()
+        BackgroundThread("domain-watch", self._watch).start()
 
     def sync(self, request: SyncRequest) -> DomainStatus:
         """Start the guest if it never was started; serve its NICs.

@@ -28,6 +28,7 @@ from kvedge.rpc.launcher_pb2 import (
     GuestInfo,
     GuestUsers,
 )
+from kvedge.runtime.background import BackgroundThread, passing_thread
 
 log = logging.getLogger(__name__)
 
@@ -80,7 +81,7 @@ class GuestAgent:
         # Somebody freezes or thaws by request: nothing is asked meanwhile, as locks know no queue.
         self._requested = False
         self._waiting = 0
-        self._thread: threading.Thread | None = None
+        self._thread: BackgroundThread | None = None
 
     def follow(self, *, connected: bool, running: bool) -> None:
         """Whether an agent is there now, and whether the guest's CPUs run, without which it cannot answer."""
@@ -96,7 +97,7 @@ class GuestAgent:
                 self._schedule.resume(now())
             self._connected, self._running = connected, running
             if came and self._thread is None:
-                self._thread = threading.Thread(target=self._ask_on, name="guest-agent", daemon=True)
+                self._thread = BackgroundThread("guest-agent", self._ask_on)
                 self._thread.start()
             if came or woke:
                 self._changed.notify_all()
@@ -192,7 +193,7 @@ class GuestAgent:
             able = self._connected and self._running and self._schedule.silences == 0 and not self._frozen
         if not able or not self._talking.acquire(timeout=ORDER_TURN_SECONDS):
             return False
-        refused: list[LauncherError] = []
+        refused: list[Exception] = []
         done = threading.Event()
 
         def give() -> None:
@@ -204,11 +205,14 @@ class GuestAgent:
                 with self._changed:
                     # The next order goes another way, unless it speaks again.
                     self._schedule.unanswered(Question.FREEZE_STATUS, now())
+            except Exception as error:
+                refused.append(error)
+                raise
             finally:
                 self._talking.release()
                 done.set()
 
-        threading.Thread(target=give, name="guest-agent-order", daemon=True).start()
+        passing_thread("guest-agent-order", give)
         done.wait(seconds)
         return not refused
 

@@ -12,6 +12,8 @@ from typing import Any, Final
 
 import libvirt
 
+from kvedge.runtime.background import BackgroundThread
+
 # What can change a DomainStatus. Reboots change nothing in it.
 _WATCHED: Final = (
     libvirt.VIR_DOMAIN_EVENT_ID_LIFECYCLE,
@@ -26,7 +28,7 @@ def start_event_loop() -> None:
     if not _loop_started.acquire(blocking=False):
         return
     libvirt.virEventRegisterDefaultImpl()
-    threading.Thread(target=_run, name="libvirt-events", daemon=True).start()
+    BackgroundThread("libvirt-events", _run).start()
 
 
 def _run() -> None:

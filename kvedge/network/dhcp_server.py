@@ -28,6 +28,7 @@ from kvedge.network.dhcp_message import (
 from kvedge.network.dhcp_plan import DhcpLease, answer, parse_mac
 from kvedge.network.errors import NetworkError
 from kvedge.network.packet_budget import PacketBudget
+from kvedge.runtime.background import surviving
 
 log = logging.getLogger(__name__)
 
@@ -92,7 +93,8 @@ class DhcpServer:
             while True:
                 if any(fd == wake for fd, _ in waiting.poll()):
                     return
-                self._receive(opened)
+                with surviving(f"dhcp-{self._bridge}"):
+                    self._receive(opened)
                 pause = budget.spend(time.monotonic())
                 if pause and stopping.poll(pause * 1000):
                     return

@@ -24,6 +24,7 @@ from kvedge.network.ipv6_plan import Ipv6Lease, advertisement, answer6
 from kvedge.network.packet_budget import PacketBudget
 from kvedge.network.router_door import open_door, take_over
 from kvedge.network.router_message import LARGEST_SOLICITATION, check_solicitation, render_advertisement
+from kvedge.runtime.background import surviving
 
 log = logging.getLogger(__name__)
 
@@ -83,15 +84,18 @@ class Ipv6Server:
         with sockets:
             while not self._stopping:
                 if time.monotonic() >= advertise_at:
-                    self._advertise(sockets)
                     advertise_at = time.monotonic() + ADVERTISE_SECONDS
+                    with surviving(f"ipv6-{self._bridge}"):
+                        self._advertise(sockets)
                 ready = sockets.wait(wake, advertise_at - time.monotonic())
                 if wake in ready:
                     os.eventfd_read(wake)
                     advertise_at = 0.0
-                if sockets.door.fileno() in ready and self._let_in(sockets):
-                    advertise_at = 0.0
-                asked = self._hear(sockets, ready)
+                asked = bool(ready - {wake})
+                with surviving(f"ipv6-{self._bridge}"):
+                    if sockets.door.fileno() in ready and self._let_in(sockets):
+                        advertise_at = 0.0
+                    asked = self._hear(sockets, ready)
                 pause = budget.spend(time.monotonic()) if asked else 0.0
                 if pause:
                     sockets.pause(wake, pause)

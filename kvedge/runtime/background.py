@@ -1,18 +1,19 @@
-"""Background work that outlives what nobody expected: the one way to start a long-lived thread or task.
+"""Background work that outlives what nobody expected: the one way to start a long-lived thread.
 
 Used by every part that works beside its callers. An exception that the work does not handle itself is logged with the
-work's name, told to the listeners (roles make an Event of the Node from it), and the work begins anew after a pause
-that grows; all other work goes on. Work that must not go on ends its thread on purpose and says why in `failure()`.
-Starts threads; touches nothing else.
+work's name and told to a listener (the node agent and the handler make an Event of the Node from it). The work begins
+anew after a pause that grows; all other work goes on. Work that must not go on ends its thread on purpose and says why
+in `failure()`. Starts threads; touches nothing else. `background_tasks` starts tasks of event loops: a launcher uses
+this module and has no event loop.
 """
 
 from __future__ import annotations
 
-import asyncio
+import contextlib
 import logging
 import threading
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from kvedge.runtime.heartbeat import ROUND_SECONDS, Heartbeat
@@ -32,17 +33,27 @@ _listeners: list[Listener] = []
 def on_trouble(listener: Listener) -> Callable[[], None]:
     """Have `listener(name, what)` called after each unexpected end of background work; returns what takes it back.
 
-    It runs in the thread of that work: it may only note things.
+    It runs in the thread of that work: it may only note things. Where several roles share a process, the first listener
+    is told, so that users hear of each thing once.
     """
     _listeners.append(listener)
     return lambda: _listeners.remove(listener) if listener in _listeners else None
 
 
+@contextlib.contextmanager
+def surviving(name: str) -> Iterator[None]:
+    """What the block raises is told, and the loop around it goes on; for work whose loop has its own pauses."""
+    try:
+        yield
+    except Exception as error:  # noqa: BLE001 - told
+        tell_trouble(name, error)
+
+
 def tell_trouble(name: str, error: BaseException) -> None:
-    """Log an exception that nobody expected, and tell the listeners; called while it is handled. Never raises."""
+    """Log an exception that nobody expected, and tell the listener; called while it is handled. Never raises."""
     what = f"{type(error).__name__}: {error}"[:_LONGEST_TEXT]
     log.error("background work failed", exc_info=error, extra={"facts": {"work": name, "error": what}})
-    for listener in tuple(_listeners):
+    for listener in _listeners[:1]:
         try:
             listener(name, what)
         except Exception:
@@ -122,44 +133,12 @@ class BackgroundThread:
                 return
 
 
-def background_task(name: str, work: Callable[[], Awaitable[None]]) -> asyncio.Task[None]:
-    """A task of the running event loop whose work begins anew when it raises, until it returns or is cancelled."""
-
-    async def run() -> None:
-        pauses = Pauses()
-        while True:
-            pauses.begin()
-            try:
-                await work()
-            except Exception as error:  # noqa: BLE001 - told, and begun anew
-                tell_trouble(name, error)
-                await asyncio.sleep(pauses.after_failure())
-            else:
-                return
-
-    return asyncio.create_task(run(), name=name)
-
-
-def passing_task(name: str, work: Callable[[], Awaitable[None]]) -> asyncio.Task[None]:
-    """A task for one client's or one connection's work: what it raises is told once, and nothing begins anew."""
-
-    async def run() -> None:
-        try:
-            await work()
-        except Exception as error:  # noqa: BLE001 - told; nobody waits for it
-            tell_trouble(name, error)
-
-    return asyncio.create_task(run(), name=name)
-
-
 def passing_thread(name: str, work: Callable[..., None], *args: Any) -> threading.Thread:
     """A started daemon thread for work that ends by itself: what it raises is told once, and nothing begins anew."""
 
     def run() -> None:
-        try:
+        with surviving(name):
             work(*args)
-        except Exception as error:  # noqa: BLE001 - told; nobody waits for it
-            tell_trouble(name, error)
 
     thread = threading.Thread(target=run, name=name, daemon=True)
     thread.start()

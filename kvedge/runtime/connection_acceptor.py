@@ -15,7 +15,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
-from kvedge.runtime.background import background_task, passing_task
+from kvedge.runtime.background_tasks import background_task, passing_task
 
 log = logging.getLogger(__name__)
 

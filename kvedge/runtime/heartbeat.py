@@ -10,10 +10,13 @@ rests, because it may wait for work as long as it likes.
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Callable
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    # A launcher has no event loop, and no room for the module.
+    import asyncio
 
 # An event loop that serves nobody for so long has failed. Work of a client's size runs outside of it.
 LOOP_SECONDS: Final = 20.0

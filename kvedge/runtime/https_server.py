@@ -20,6 +20,7 @@ from aiohttp import web
 
 from kvedge.runtime.connection_acceptor import ConnectionAcceptor
 from kvedge.runtime.connection_bounds import ConnectionBounds
+from kvedge.runtime.heartbeat import Heartbeat, LoopPulse
 from kvedge.runtime.rotating_tls import RotatingTls
 
 log = logging.getLogger(__name__)
@@ -71,6 +72,7 @@ class HttpsServer:
         self._served = threading.Event()
         self._stopping: asyncio.Event | None = None
         self._broken: str | None = None
+        self._heartbeat = Heartbeat(f"the event loop of the {name} server")
 
     @property
     def port(self) -> int:
@@ -125,9 +127,9 @@ class HttpsServer:
 
     def failure(self) -> str | None:
         """Why it no longer serves, or None while it does."""
-        if self._broken is None and self._thread is not None and not self._thread.is_alive():
-            return "the server's thread has ended"
-        return self._broken
+        if self._broken is not None or self._thread is None:
+            return self._broken
+        return self._heartbeat.failure() if self._thread.is_alive() else "the server's thread has ended"
 
     def _run(self, make_application: Callable[[], web.Application]) -> None:
         try:
@@ -147,6 +149,8 @@ class HttpsServer:
         loop.set_default_executor(pool)
         self._stopping = asyncio.Event()
         self._loop = loop
+        pulse = LoopPulse(self._heartbeat, loop)
+        pulse.start()
         application, bounds = make_application(), ConnectionBounds()
         application.middlewares.insert(0, bounds.watch)
         runner = web.AppRunner(
@@ -166,6 +170,8 @@ class HttpsServer:
             self._served.set()
             await self._stopping.wait()
         finally:
+            # The way down has its own time-outs.
+            pulse.stop()
             await acceptor.stop()
             bounds.close()
             connections = list(runner.server.connections)

@@ -16,6 +16,7 @@ import time
 from collections.abc import Sequence
 from typing import Final, Protocol, runtime_checkable
 
+from kvedge.runtime.last_exit import LastExit
 from kvedge.runtime.notify import Notifier
 from kvedge.runtime.process_memory import give_back
 
@@ -70,12 +71,16 @@ class ServiceRunner:
     # Between two tries of a service that waits for something.
     RETRY_SECONDS = 5.0
 
-    def __init__(self, services: Sequence[Service], notifier: Notifier | None = None) -> None:
+    def __init__(
+        self, services: Sequence[Service], notifier: Notifier | None = None, exit_seconds: float | None = None
+    ) -> None:
+        """With `exit_seconds` the process ends so long after the request to stop, whatever hangs."""
         self._services = list(services)
         self._notifier = notifier or Notifier()
         self._started: list[Service] = []
         self._stop = threading.Event()
         self._status = ""
+        self._last_exit = None if exit_seconds is None else LastExit(self._stop, exit_seconds)
 
     def run(self) -> None:
         """Run until SIGTERM or SIGINT.
@@ -85,12 +90,15 @@ class ServiceRunner:
         """
         # A crash beneath Python says where, on standard error, before it ends the process.
         faulthandler.enable(_STANDARD_ERROR)
+        if self._last_exit is not None:
+            self._last_exit.start()
         previous = [(number, signal.signal(number, self._on_signal)) for number in (signal.SIGTERM, signal.SIGINT)]
         try:
             self.start()
             give_back()
             self._watch()
         finally:
+            self._stop.set()
             self.stop()
             for number, handler in previous:
                 signal.signal(number, handler)
@@ -130,11 +138,15 @@ class ServiceRunner:
         self._notifier.stopping()
         while self._started:
             service = self._started.pop()
+            if self._last_exit is not None:
+                self._last_exit.busy_with = service.name
             try:
                 service.stop()
             except Exception:
                 # A role must come down whole whatever one part does; the log has the cause.
                 log.exception("did not stop cleanly", extra={"facts": {"service": service.name}})
+        if self._last_exit is not None:
+            self._last_exit.busy_with = ""
 
     def request_stop(self) -> None:
         """Make :meth:`run` return."""

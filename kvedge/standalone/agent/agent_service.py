@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -23,7 +23,9 @@ from kvedge.kube.reconcile_loop import ReconcileLoop
 from kvedge.network.errors import NetworkError
 from kvedge.network.pod_network_plan import NodeNetworkConfig
 from kvedge.resources.core import Node, Pod
+from kvedge.resources.meta import ObjectMeta
 from kvedge.resources.names import LAUNCHER_IMAGE
+from kvedge.runtime.background import BackgroundThread, on_trouble
 from kvedge.runtime.clock import Clock, SystemClock
 from kvedge.runtime.services import ServiceError
 from kvedge.runtime.settings import DEFAULT_DATA_DIR
@@ -131,7 +133,8 @@ class NodeAgent:
         keepers = (LogKeeper(config.pods), ResolvConfKeeper(self._pods), self._network)
         self._rounds = [keeper.rounds for keeper in keepers]
         self._stop = threading.Event()
-        self._sweeper: threading.Thread | None = None
+        self._untell: Callable[[], None] = lambda: None
+        self._sweeper: BackgroundThread | None = None
         self._node_loop: NodeLoop | None = None
         self._pod_queue: ReconcileLoop | None = None
         self._scheduler_queue: ReconcileLoop | None = None
@@ -156,6 +159,7 @@ class NodeAgent:
     def stop(self) -> None:
         """Let go of everything; containers run on."""
         self._stop.set()
+        self._untell()
         for queue in (self._scheduler_queue, self._pod_queue):
             if queue is not None:
                 queue.stop()
@@ -188,6 +192,7 @@ class NodeAgent:
             self._scheduler_queue,
             self._watch,
             self._probes,
+            self._sweeper,
             *self._rounds,
         )
         if why := next((why for part in parts if part is not None and (why := part.failure())), None):
@@ -232,6 +237,8 @@ class NodeAgent:
         self._starter.prepare()
         for recorder in (self._events, self._scheduler_events):
             recorder.start()
+        # One process has one list of listeners: on one box these Events tell of all roles' work.
+        self._untell = on_trouble(self._tell_trouble)
         self._start_loops(adopted)
 
     def _start_loops(self, adopted: list[LocalPod]) -> None:
@@ -262,7 +269,7 @@ class NodeAgent:
         scheduler.loop.start()
         self._pod_informer.on_change(scheduler.on_pod)
         self._node_informer.on_change(scheduler.on_node)
-        self._sweeper = threading.Thread(target=self._sweep, name="address-sweep", daemon=True)
+        self._sweeper = BackgroundThread("address-sweep", self._sweep)
         self._sweeper.start()
 
     def _make_pod_loop(self, address: str, memory: int) -> PodLoop:
@@ -341,6 +348,11 @@ class NodeAgent:
     def _devices_changed(self) -> None:
         if self._node_loop is not None:
             self._node_loop.changed()
+
+    def _tell_trouble(self, work: str, what: str) -> None:
+        # Events of a Node carry its name as the UID, as those of a kubelet do.
+        node = Node(metadata=ObjectMeta(name=self._config.node, uid=self._config.node))
+        self._events.record(node, "Warning", "BackgroundWorkFailed", f"{work}: {what}; it begins anew")
 
     def _sweep(self) -> None:
         """Give addresses back when their owners go; now and then also those whose end nobody saw."""

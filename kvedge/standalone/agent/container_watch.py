@@ -9,10 +9,12 @@ import logging
 import os
 import select
 import threading
+from collections import deque
 from collections.abc import Callable
 from typing import Final
 
 from kvedge.kube.work_queue import Key
+from kvedge.runtime.background import BackgroundThread
 
 log = logging.getLogger(__name__)
 
@@ -30,12 +32,13 @@ class ContainerWatch:
         self._lock = threading.Lock()
         self._watched: dict[int, tuple[tuple[int, int], Key]] = {}
         self._known: set[tuple[int, int]] = set()
-        self._thread: threading.Thread | None = None
+        self._untold: deque[Key] = deque()
+        self._thread: BackgroundThread | None = None
         self._stopping = False
 
     def start(self) -> None:
         """Begin to watch."""
-        self._thread = threading.Thread(target=self._run, name="container-watch", daemon=True)
+        self._thread = BackgroundThread("container-watch", self._run)
         self._thread.start()
 
     def stop(self) -> None:
@@ -66,12 +69,11 @@ class ContainerWatch:
 
     def failure(self) -> str | None:
         """Why it no longer watches, or None."""
-        if self._stopping or self._thread is None or self._thread.is_alive():
-            return None
-        return "the thread that watches containers has ended"
+        return None if self._stopping or self._thread is None else self._thread.failure()
 
     def _run(self) -> None:
         while not self._stopping:
+            self._tell()
             for descriptor, _ in self._poll.poll():
                 if descriptor != self._wake_in:
                     self._ended(descriptor)
@@ -82,4 +84,10 @@ class ContainerWatch:
             self._known.discard(identity)
             # Closing takes it out of the poll as well.
             os.close(descriptor)
-        self._on_end(key)
+        self._untold.append(key)
+
+    def _tell(self) -> None:
+        while self._untold:
+            self._on_end(self._untold[0])
+            # Only now: who was not told because of an exception is told when the work begins anew.
+            self._untold.popleft()

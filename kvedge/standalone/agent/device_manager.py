@@ -20,6 +20,7 @@ import grpc
 
 from kvedge.resources.quantities import Quantity
 from kvedge.rpc import deviceplugin_pb2, deviceplugin_pb2_grpc
+from kvedge.runtime.background import passing_thread
 from kvedge.standalone.agent.container_spec import DeviceSpec, MountSpec
 
 log = logging.getLogger(__name__)
@@ -190,7 +191,7 @@ class DeviceManager:
         if before is not None:
             before.alive = False
             before.channel.close()
-        threading.Thread(target=self._follow, args=(plugin,), name=f"devices-{endpoint}", daemon=True).start()
+        passing_thread(f"devices-{endpoint}", self._follow, plugin)
 
     def _address(self, name: str) -> str:
         return f"unix:/proc/self/fd/{self._reachable}/{name}"
@@ -209,11 +210,13 @@ class DeviceManager:
             if not self._stopping and plugin.alive:
                 facts = {"resource": plugin.resource, "error": type(error).__name__}
                 log.info("device plugin is gone", extra={"facts": facts})
-        with self._lock:
-            plugin.devices = dict.fromkeys(plugin.devices, False)
-            plugin.alive = False
-        if not self._stopping:
-            self._on_change()
+        finally:
+            # Also after what nobody expected: devices that nobody follows are not offered.
+            with self._lock:
+                plugin.devices = dict.fromkeys(plugin.devices, False)
+                plugin.alive = False
+            if not self._stopping:
+                self._on_change()
 
 
 class _Registration(deviceplugin_pb2_grpc.RegistrationServicer):

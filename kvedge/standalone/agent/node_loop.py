@@ -18,6 +18,7 @@ from kvedge.resources.cluster import Lease, LeaseSpec
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.core import Node, NodeSpec
 from kvedge.resources.meta import ObjectMeta
+from kvedge.runtime.background import BackgroundThread
 from kvedge.runtime.clock import Clock, rfc3339_micro
 from kvedge.standalone.agent.device_manager import DeviceManager
 from kvedge.standalone.agent.node_manifest import HostFacts, node_labels, node_status
@@ -54,7 +55,7 @@ class NodeLoop:
         self._changed = threading.Condition()
         self._dirty = False
         self._stopping = False
-        self._thread: threading.Thread | None = None
+        self._thread: BackgroundThread | None = None
         self._written: JsonObject = {}
         self._written_at = 0.0
 
@@ -66,7 +67,7 @@ class NodeLoop:
         """
         self._ensure_node()
         self._write_status()
-        self._thread = threading.Thread(target=self._run, name="node", daemon=True)
+        self._thread = BackgroundThread("node", self._run)
         self._thread.start()
 
     def stop(self) -> None:
@@ -85,13 +86,13 @@ class NodeLoop:
 
     def failure(self) -> str | None:
         """Why the Node is no longer kept, or None."""
-        if self._stopping or self._thread is None or self._thread.is_alive():
-            return None
-        return "the thread that keeps the Node object has ended"
+        return None if self._stopping or self._thread is None else self._thread.failure()
 
     def _run(self) -> None:
         wait = 0.0
         while self._wait(wait):
+            if self._thread is not None:
+                self._thread.heartbeat.beat()
             try:
                 self._write_lease()
                 self._write_status()

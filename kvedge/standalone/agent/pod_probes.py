@@ -18,6 +18,7 @@ from kvedge.kube.events import EventRecorder
 from kvedge.kube.work_queue import Key
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.core import Container, Pod
+from kvedge.runtime.background import BackgroundThread, passing_thread
 from kvedge.standalone.agent.container_state import ContainerState, Running
 from kvedge.standalone.agent.local_pods import LocalPod
 from kvedge.standalone.agent.probe_questions import Asked
@@ -66,11 +67,11 @@ class PodProbes:
     _changed: threading.Condition = field(default_factory=threading.Condition)
     _under_way: int = 0
     _stopping: bool = False
-    _thread: threading.Thread | None = None
+    _thread: BackgroundThread | None = None
 
     def start(self) -> None:
         """Begin to ask."""
-        self._thread = threading.Thread(target=self._keep_time, name="probes", daemon=True)
+        self._thread = BackgroundThread("probes", self._keep_time)
         self._thread.start()
 
     def stop(self) -> None:
@@ -84,9 +85,7 @@ class PodProbes:
 
     def failure(self) -> str | None:
         """Why nothing is asked any more, or None."""
-        if self._thread is None or self._stopping or self._thread.is_alive():
-            return None
-        return "the thread of the probes has ended"
+        return None if self._thread is None or self._stopping else self._thread.failure()
 
     def follow(self, local: LocalPod, states: Mapping[str, ContainerState]) -> None:
         """What a Pod is like now: its containers that run are asked from here on, and no others."""
@@ -156,9 +155,8 @@ class PodProbes:
     def _begin(self, entry: _Entry) -> None:
         entry.under_way = True
         self._under_way += 1
-        thread = threading.Thread(target=self._ask, args=(entry,), name="probe", daemon=True)
         try:
-            thread.start()
+            passing_thread("probe", self._ask, entry)
         except RuntimeError:
             # No more threads on this host: the next round tries again.
             self._conclude(entry)

@@ -9,6 +9,8 @@ import threading
 from collections.abc import Callable
 from typing import Final
 
+from kvedge.runtime.background import BackgroundThread
+
 # No round takes so long, unless a file system hangs.
 _STOP_SECONDS: Final = 10.0
 
@@ -24,11 +26,11 @@ class Rounds:
         self._do = do
         self._at_once = at_once
         self._stop = threading.Event()
-        self._thread: threading.Thread | None = None
+        self._thread: BackgroundThread | None = None
 
     def start(self) -> None:
         """Begin."""
-        self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
+        self._thread = BackgroundThread(self._name, self._run)
         self._thread.start()
 
     def stop(self) -> None:
@@ -38,13 +40,19 @@ class Rounds:
             self._thread.join(_STOP_SECONDS)
 
     def failure(self) -> str | None:
-        """Why there are no more rounds, or None: one that failed ends the thread."""
-        if self._stop.is_set() or self._thread is None or self._thread.is_alive():
+        """Why there are no more rounds, or None; one that fails is done again after a pause."""
+        if self._stop.is_set() or self._thread is None or self._thread.failure() is None:
             return None
-        return f"the thread that {self._duty} has ended"
+        return f"the thread that {self._duty} hangs or has ended: {self._thread.failure()}"
 
     def _run(self) -> None:
         if self._at_once:
-            self._do()
+            self._round()
         while not self._stop.wait(self._period):
-            self._do()
+            self._round()
+
+    def _round(self) -> None:
+        assert self._thread is not None
+        self._thread.heartbeat.beat()
+        self._do()
+        self._thread.heartbeat.rest()

@@ -16,12 +16,15 @@ from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 from aiohttp import web
 
+from kvedge.runtime.background_tasks import background_task
 from kvedge.runtime.connection_acceptor import GOODBYE_SECONDS, ConnectionAcceptor
+from kvedge.runtime.heartbeat import Heartbeat, LoopPulse
 from kvedge.runtime.open_files import open_files
 from kvedge.standalone.apiserver.api_errors import ApiError
 from kvedge.standalone.apiserver.connection_gate import ConnectionGate, limits_for
@@ -40,6 +43,8 @@ from kvedge.standalone.apiserver.stored import Stored
 log = logging.getLogger(__name__)
 
 _STOP_SECONDS: Final = 5.0
+# For all of the way down: streams, requests that are under way, and what waits to be written.
+_END_SECONDS: Final = 15.0
 # Longer than clients keep idle connections, so that it is the client who gives one up, not the server under a request.
 _IDLE_SECONDS: Final = 3600.0
 _DAY_SECONDS: Final = 86400.0
@@ -80,6 +85,7 @@ class EmbeddedApi:
         self._store = ObjectStore(path)
         self._copies = StoreCopies(path, config.data_dir / "backup")
         self._thread: threading.Thread | None = None
+        self._heartbeat = Heartbeat("the API server's event loop")
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stopping: asyncio.Event | None = None
         self._socket: socket.socket | None = None
@@ -144,7 +150,10 @@ class EmbeddedApi:
             return
         if self._thread.is_alive() and self._loop is not None and self._stopping is not None:
             self._loop.call_soon_threadsafe(self._stopping.set)
-        self._thread.join()
+        self._thread.join(_END_SECONDS)
+        if self._thread.is_alive():
+            # Nothing that was answered is lost: it is on disk. The rest ends with the process.
+            log.error("the API does not end: its event loop is stuck")
         self._thread = None
 
     def failure(self) -> str | None:
@@ -153,7 +162,7 @@ class EmbeddedApi:
             return None
         if not self._thread.is_alive():
             return "the server's event loop has ended; the log says why"
-        return self._store.failure()
+        return self._heartbeat.failure() or self._store.failure()
 
     def copy_store(self, target: Path) -> None:
         """Write a consistent copy of all objects to a file, while the server serves."""
@@ -184,6 +193,8 @@ class EmbeddedApi:
     async def _serve(self, objects: list[Stored], started: Future[None]) -> None:
         self._loop = asyncio.get_running_loop()
         self._stopping = asyncio.Event()
+        pulse = LoopPulse(self._heartbeat, self._loop)
+        pulse.start()
         hub = ObjectHub(self._store, objects)
         parts = ServerParts(hub, self.pki, self.address, self._log_source, self._exec_source)
         await parts.prepare()
@@ -195,11 +206,13 @@ class EmbeddedApi:
         tls = self._tls()
         acceptor = ConnectionAcceptor(self._listening(), lambda: tls, server, server.give_one_up)
         acceptor.start()
-        renewing = asyncio.create_task(self._renew_daily(tls, parts), name="certificate renewal")
+        renewing = self._renewing(tls, parts)
         try:
             started.set_result(None)
             await self._stopping.wait()
         finally:
+            # The way down has its own time-outs.
+            pulse.stop()
             renewing.cancel()
             copying.stop()
             await acceptor.stop()
@@ -216,6 +229,9 @@ class EmbeddedApi:
         """Make the server a new certificate when the present one is old or for other names."""
         names = names_of_server(self._config.bind, [*self._config.hosts, self._config.node_name])
         self.pki.renew_server(names, datetime.now(UTC))
+
+    def _renewing(self, tls: ssl.SSLContext, parts: ServerParts) -> asyncio.Task[None]:
+        return background_task("certificate renewal", partial(self._renew_daily, tls, parts))
 
     async def _renew_daily(self, tls: ssl.SSLContext, parts: ServerParts) -> None:
         """A box may run for years without a restart; new connections are shown the new certificates."""

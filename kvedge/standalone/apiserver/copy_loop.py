@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from kvedge.resources.codec import JsonObject
+from kvedge.runtime.background_tasks import background_task
 from kvedge.standalone.apiserver.object_hub import ObjectHub
 from kvedge.standalone.apiserver.object_store import ObjectStore
 from kvedge.standalone.apiserver.object_store_copies import CopyFailed, StoreCopies
@@ -58,7 +59,7 @@ class CopyLoop:
         """Begin with a copy."""
         self._hub.cache.on_change(self._notice)
         self._reports.start()
-        self._task = asyncio.create_task(self._run(), name="copies of the object store")
+        self._task = background_task("copies of the object store", self._run)
 
     def stop(self) -> None:
         self._reports.stop()

@@ -13,6 +13,7 @@ from datetime import datetime
 from typing import Final
 
 from kvedge.resources.codec import JsonObject
+from kvedge.runtime.background_tasks import background_task
 from kvedge.standalone.apiserver.csr_plan import Fail, Sign, is_old, plan_request
 from kvedge.standalone.apiserver.csr_rules import FAILED, REQUESTS
 from kvedge.standalone.apiserver.object_hub import ObjectHub
@@ -41,7 +42,7 @@ class CsrLoop:
         """Look at what there is, and from then on at what changes."""
         self._hub.cache.on_change(self._notice)
         self._loop.start()
-        self._task = asyncio.create_task(self._rounds(), name="certificate request rounds")
+        self._task = background_task("certificate request rounds", self._rounds)
 
     def stop(self) -> None:
         """End."""

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
+from kvedge.runtime.background_tasks import background_task
 from kvedge.standalone.apiserver.api_errors import ApiError
 from kvedge.standalone.apiserver.object_hub import ObjectHub
 from kvedge.standalone.apiserver.server_actor import ServerActor
@@ -33,7 +34,7 @@ class ExpiryLoop:
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        self._task = asyncio.create_task(self._run(), name="event expiry")
+        self._task = background_task("event expiry", self._run)
 
     def stop(self) -> None:
         if self._task is not None:

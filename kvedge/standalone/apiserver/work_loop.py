@@ -10,6 +10,8 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Final, Generic, TypeVar
 
+from kvedge.runtime.background import tell_trouble
+from kvedge.runtime.background_tasks import background_task
 from kvedge.standalone.apiserver.api_errors import ApiError, NotFound
 
 log = logging.getLogger(__name__)
@@ -33,7 +35,7 @@ class WorkLoop(Generic[K]):
 
     def start(self) -> None:
         """Begin to work."""
-        self._task = asyncio.create_task(self._run(), name=self._name)
+        self._task = background_task(self._name, self._run)
 
     def stop(self) -> None:
         """Stop at the next point where the work waits for something."""
@@ -75,9 +77,9 @@ class WorkLoop(Generic[K]):
             self._failures.pop(key, None)
         except ApiError as error:
             self._again(key, str(error))
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - told, and tried again
             # One odd object must not keep the loop from all others.
-            log.exception("%s: %s", self._name, key)
+            tell_trouble(f"{self._name}: {key}", error)
             self._again(key, type(error).__name__)
         else:
             self._failures.pop(key, None)

@@ -16,6 +16,7 @@ from kvedge.kube.events import EventRecorder
 from kvedge.kube.kube_client import KubeClient
 from kvedge.resources.core import Node
 from kvedge.resources.meta import ObjectMeta
+from kvedge.runtime.background import BackgroundThread
 from kvedge.standalone.drop_ins.dropped_files import NotTrusted
 
 log = logging.getLogger(__name__)
@@ -84,7 +85,7 @@ class DropInLoop:
         self._drop_ins = drop_ins
         self._teller = teller
         self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name=name.replace(" ", "-"), daemon=True)
+        self._thread = BackgroundThread(name.replace(" ", "-"), self._run)
 
     def start(self) -> None:
         """Look at what is there already, and at what comes."""

@@ -14,6 +14,7 @@ from kvedge.kube.informer import Informer
 from kvedge.kube.kube_client import KubeClient
 from kvedge.resources.core import ConfigMap
 from kvedge.resources.meta import ObjectMeta
+from kvedge.runtime import background
 from tests.support.scripted_api import (
     Exchange,
     Script,
@@ -240,15 +241,39 @@ def test_it_says_that_it_has_synced_only_when_it_has(path):
         assert seen.informer.failure() is None
 
 
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
-def test_a_callback_that_fails_is_a_failure_of_the_informer(path):
+def test_a_callback_that_fails_for_what_is_there_already_is_its_owners_error(path):
     with scripted_api(listing("a"), stays()) as api, Watched(api, path) as seen:
         seen.informer.wait_synced(10)
         with pytest.raises(ZeroDivisionError):
             seen.informer.on_change(lambda old, new: 1 / 0)
-    with scripted_api(listing("a"), stays()) as api:
+
+
+@pytest.mark.parametrize("error", [ValueError, OverflowError, MemoryError])
+def test_a_callback_that_fails_is_told_again_and_keeps_nobody_from_hearing(path, monkeypatch, caplog, error):
+    monkeypatch.setattr(background, "FIRST_PAUSE", 0.01)
+
+    def bookmarks(exchange: Exchange) -> None:
+        exchange.begin()
+        exchange.say(change("ADDED", "b", "6"))
+        while not _over.wait(0.02):
+            exchange.say(bookmark("7"))
+
+    heard: list[str] = []
+    failures = iter([error("an odd object")] * 3)
+
+    def stumble(old: ConfigMap | None, new: ConfigMap | None) -> None:
+        for failure in failures:
+            raise failure
+        heard.append(new.metadata.name if new else "")
+
+    with scripted_api(listing("a"), bookmarks) as api:
         seen = Watched(api, path)
-        seen.informer.on_change(lambda old, new: 1 / 0)
-        seen.informer.start()
-        wait_until(seen.informer.failure, "the failure shows")
-        seen.informer.stop()
+        seen.informer.on_change(stumble)
+        last: list[str] = []
+        seen.informer.on_change(lambda old, new: last.append(new.metadata.name))
+        with seen:
+            wait_until(lambda: sorted(heard) == ["a", "b"], "it hears of both in the end")
+            assert last == ["a", "b"], "who comes after it heard of each at once, and once"
+            assert seen.informer.failure() is None
+            assert caplog.text.count("background work failed") == 3
+            _over.set()

@@ -4,6 +4,8 @@ import threading
 
 import pytest
 
+from kvedge.runtime import background
+from kvedge.runtime.background import on_trouble
 from kvedge.standalone.agent.rounds import Rounds
 from tests.support.waiting import wait_until
 
@@ -30,12 +32,23 @@ def test_the_first_round_may_come_before_any_pause(at_once: bool) -> None:
     rounds.stop()
 
 
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
-def test_a_round_that_fails_is_told() -> None:
-    def fail() -> None:
-        raise LookupError("on purpose")
+@pytest.mark.parametrize("at_once", [True, False])
+def test_a_round_that_fails_is_told_and_done_again(at_once: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(background, "FIRST_PAUSE", 0.01)
+    done: list[str] = []
 
-    rounds = Rounds("test", "counts", 0.01, fail)
+    def fail_once() -> None:
+        done.append("round")
+        if len(done) == 1:
+            raise LookupError("on purpose")
+
+    told: list[tuple[str, str]] = []
+    forget = on_trouble(lambda name, what: told.append((name, what)))
+    rounds = Rounds("test", "counts", 0.01, fail_once, at_once=at_once)
     assert rounds.failure() is None
     rounds.start()
-    assert wait_until(rounds.failure, "it is told") == "the thread that counts has ended"
+    wait_until(lambda: len(done) > 2, "more rounds")
+    assert rounds.failure() is None
+    assert told == [("test", "LookupError: on purpose")]
+    rounds.stop()
+    forget()

@@ -1,0 +1,130 @@
+"""The watchdog is fed as long as every event loop turns, and no longer."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from kvedge.handler.launcher_connections import LauncherConnections
+from kvedge.runtime.certificates import CertificateAuthority, LeafRequest
+from kvedge.runtime.https_server import HttpsServer
+from kvedge.runtime.notify import Notifier
+from kvedge.runtime.rotating_tls import RotatingTls
+from kvedge.runtime.services import ServiceError, ServiceRunner
+from kvedge.standalone.apiserver.api_server import ApiServerConfig, EmbeddedApi
+from tests.support.waiting import wait_until
+
+# More than the beat of a loop, which is a second.
+LIMIT = 3.0
+
+
+@dataclass
+class Looping:
+    """Something that serves in an event loop of its own, as a service."""
+
+    name: str
+    made: Any
+
+    def start(self) -> None:
+        return None
+
+    def stop(self) -> None:
+        return None
+
+    def failure(self) -> str | None:
+        return self.made.failure()  # type: ignore[no-any-return]
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop:
+        found = getattr(self.made, "loop", None) or self.made._loop
+        assert isinstance(found, asyncio.AbstractEventLoop)
+        return found
+
+
+@contextmanager
+def embedded(path: Path) -> Iterator[Looping]:
+    api = EmbeddedApi(ApiServerConfig(path, port=0, node_name="box"))
+    api.start()
+    yield Looping("embedded API", api)
+    api.stop()
+
+
+@contextmanager
+def https(path: Path) -> Iterator[Looping]:
+    now = datetime.now(UTC)
+    material = CertificateAuthority.create("test", now).issue(LeafRequest("x", hosts=["127.0.0.1"]), now)
+    server = HttpsServer("127.0.0.1", 0, "api")
+    server.start(RotatingTls(material), web.Application)
+    yield Looping("api", server)
+    server.stop()
+
+
+@contextmanager
+def launchers(path: Path) -> Iterator[Looping]:
+    connections = LauncherConnections(path, lambda key: None)
+    connections.start()
+    yield Looping("handler", connections)
+    connections.stop()
+
+
+class Watchdog(Notifier):
+    """Counts the pings."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.pings = 0
+
+    def alive(self) -> None:
+        self.pings += 1
+
+
+@pytest.mark.parametrize(
+    ("serving", "words"),
+    [
+        pytest.param(embedded, "embedded API: the API server's event loop has been stuck for", id="the embedded API"),
+        pytest.param(https, "api: the event loop of the api server has been stuck for", id="a role's server"),
+        pytest.param(
+            launchers, "handler: the event loop of the launcher connections has been stuck for", id="the launchers"
+        ),
+    ],
+)
+def test_a_blocked_loop_is_named_and_the_watchdog_is_not_fed_any_more(
+    serving: Callable[[Path], Any], words: str, tmp_path: Path
+) -> None:
+    blocked, let_go = threading.Event(), threading.Event()
+
+    def block() -> None:
+        blocked.set()
+        let_go.wait(60)
+
+    with serving(tmp_path) as looping:
+        looping.made._heartbeat.limit = LIMIT
+        watchdog, ended = Watchdog(), []
+        runner = ServiceRunner([looping], watchdog)
+        runner.start()
+
+        def watch() -> None:
+            try:
+                runner._watch()
+            except ServiceError as error:
+                ended.append(str(error))
+
+        watching = threading.Thread(target=watch)
+        watching.start()
+        wait_until(lambda: watchdog.pings >= 2 * LIMIT / runner.POLL_SECONDS, "it is fed while the loop turns")
+        assert not ended
+        looping.loop.call_soon_threadsafe(block)
+        assert blocked.wait(30)
+        watching.join(60)
+        assert ended[0].startswith(words)
+        let_go.set()
+        wait_until(lambda: looping.failure() is None, "a loop that turns again is well")
