@@ -13,6 +13,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from kvedge.runtime.background import passing_thread
+
 log = logging.getLogger(__name__)
 
 # A worker process takes some 50 MB while it runs.
@@ -82,7 +84,7 @@ class PullQueue:
                 self._waiting.remove(job)
                 self._running.append(job)
             try:
-                threading.Thread(target=self._run, args=(job,), name="image-pull", daemon=True).start()
+                passing_thread("image-pull", self._run, job)
             except RuntimeError:
                 # No thread to be had: the next pull that is asked for, or ends, tries again.
                 log.warning("no thread for a pull")

@@ -11,6 +11,7 @@ import queue
 import threading
 from typing import Final
 
+from kvedge.runtime.background import passing_thread
 from kvedge.standalone.apiserver.log_source import LogRequest, LogSource, NoLog
 
 # So many pieces of a log may wait for a slow client.
@@ -32,8 +33,7 @@ class LogPieces:
 
     def start(self) -> None:
         """Begin to read."""
-        name = f"kvedge-log-{self._wanted.pod}"
-        threading.Thread(target=self._read, name=name, daemon=True).start()
+        passing_thread(f"kvedge-log-{self._wanted.pod}", self._read)
 
     def stop(self) -> None:
         """Nobody reads any more."""
