@@ -83,7 +83,7 @@ VNC_SOCKET: Final = "virt-vnc"
 COMPUTE_CONTAINER: Final = "compute"
 # The image of launcher Pods: kvedge writes it itself, no registry serves it. Its tag counts the layouts of what is in
 # it, not kvedge's versions, so that a controller of one version can name it for a node of another.
-LAUNCHER_IMAGE: Final = "kvedge.local/launcher:v2"
+LAUNCHER_IMAGE: Final = "kvedge.local/launcher:v1"
 
 
 def domain_name(namespace: str, name: str) -> str:

@@ -200,7 +200,7 @@ def test_a_server_is_installed_registered_and_healthy(cluster: Cluster) -> None:
     assert cluster.get("priorityclass", "kubevirt-cluster-critical")["value"] == 1_000_000_000
     asked = host.out("cat", "/root/k3s.log").split("\n")
     assert "ctr images import /var/lib/rancher/k3s/agent/images/kvedge-launcher.tar" in asked
-    assert "ctr images label kvedge.local/launcher:v2 io.cri-containerd.pinned=pinned" in asked
+    assert "ctr images label kvedge.local/launcher:v1 io.cri-containerd.pinned=pinned" in asked
     status = host.out("kvedge", "status", "--strict")
     assert status.startswith("installed  server")
     assert status.endswith("healthy")
@@ -355,7 +355,7 @@ def test_a_node_that_becomes_a_box_leaves_its_cluster(cluster: Cluster) -> None:
     assert f"remove from the cluster what kvedge says of node {cluster.node}" in said
     assert "installed: kubeconfig /etc/kvedge/kubeconfig" in said
     assert marks_of_kvedge(cluster) == []
-    assert host.out("tail", "-n1", "/root/k3s.log") == "ctr images remove kvedge.local/launcher:v2"
+    assert host.out("tail", "-n1", "/root/k3s.log") == "ctr images remove kvedge.local/launcher:v1"
     assert host.out("ls", "-A", "/var/lib/rancher/k3s/agent/images") == ""
     assert host.out("kvedge", "status", "--strict").startswith("installed  standalone")
 
@@ -384,7 +384,7 @@ def test_uninstalling_leaves_nothing_on_the_host_and_in_the_cluster_only_vms(clu
     assert f"remove from the cluster what kvedge says of node {cluster.node}" in said
     assert marks_of_kvedge(cluster) == []
     assert "kept in the cluster: the kinds and their VMs" in said
-    assert host.out("tail", "-n1", "/root/k3s.log") == "ctr images remove kvedge.local/launcher:v2"
+    assert host.out("tail", "-n1", "/root/k3s.log") == "ctr images remove kvedge.local/launcher:v1"
     assert "kvedge" not in left_on_the_host(host)
     assert not host.run("ls", "/etc/kvedge", "/var/lib/rancher/k3s/agent/images", check=False).stdout.split("\n")[1:-1]
     assert host.out("ls", "-A", "/var/lib/kvedge") == ""

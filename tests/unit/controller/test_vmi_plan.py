@@ -85,7 +85,7 @@ def test_a_vmi_with_a_pod_is_scheduling_and_one_write_says_it_all():
     assert status.phase_transition_timestamps[-1].phase == "Scheduling"
     assert status.active_pods == {POD_UID: ""}
     assert status.runtime_user == 107
-    assert status.launcher_container_image_version == "kvedge.local/launcher:v2"
+    assert status.launcher_container_image_version == "kvedge.local/launcher:v1"
     assert status.memory is not None
     assert status.memory.memory_overhead == "176Mi"
     ready = condition(status.conditions, "Ready")

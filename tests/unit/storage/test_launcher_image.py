@@ -16,8 +16,9 @@ from kvedge.storage.launcher_image import launcher_image
 # By the number in the tag. An image whose layer or start differs gets the next one, and its line here: a node keeps
 # what it has under a tag, so that two contents under one name would be told apart by nobody.
 LAYOUTS = {
-    "v1": "b8402118f253f51246b2593da2b84d7b493399198746cfc6a9a826af7946c84a",
-    "v2": "b4561868974deceb2d565a9da8c6adff5825d8917099fa7161f60e7ff3d10ca4",
+    # Before 0.1.0 was released, /root in it was closed to user 107. A node that has that one runs every VM but those
+    # of a checkout below /root, which an agent of one box imports anew at each start.
+    "v1": "b4561868974deceb2d565a9da8c6adff5825d8917099fa7161f60e7ff3d10ca4",
 }
 CONFIG = {"User": "107:107", "Env": ["PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin"], "WorkingDir": "/"}
 
