@@ -326,6 +326,8 @@ class NodeAgent:
 
     def _release_images(self) -> None:
         """Pods that went while the agent was away hold their images no more."""
+        # Reads every record: a damaged one is put aside and told now, not when somebody asks for its image.
+        self._store.list()
         for user in self._store.users() - self._pods.uids():
             self._store.release(user)
 

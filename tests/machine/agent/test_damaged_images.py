@@ -37,7 +37,7 @@ def test_the_agent_starts_with_every_record_of_the_image_store_cut(made: Box, bu
 
     def told() -> bool:
         node = made.client.get(Node, "", NODE)
-        return any("put aside" in condition.message for condition in node.status.conditions)
+        return any("put aside" in condition["message"] for condition in node.status.conditions)
 
     wait_until(told, "the Node's condition")
     made.store.import_file(busybox, "busybox")
