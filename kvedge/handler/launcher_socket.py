@@ -168,7 +168,8 @@ def _check_of_pod(process: HeldProcess, volume: Identity, path: str) -> None:
 def _peer_pid(descriptor: int) -> int:
     """The process that called listen(2) on the socket, as the kernel says (SO_PEERCRED)."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client:
-        client.settimeout(1.0)
+        # In the event loop of all launchers: one whose queue is full, as a stopped one has it, is asked again later.
+        client.setblocking(False)
         try:
             client.connect(f"/proc/self/fd/{descriptor}")
         except OSError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 from collections.abc import Iterator
@@ -93,3 +94,23 @@ def test_a_pipe_in_the_place_of_a_file_does_not_hang_the_handler(tmp_path: Path)
     os.mkfifo(tmp_path / "final.json")
     with pytest.raises(Unexpected, match="no regular file"):
         read_file_beneath(tmp_path, "final.json", 100)
+
+
+def test_a_listener_whose_queue_is_full_is_not_waited_for(tmp_path: Path) -> None:
+    with contextlib.ExitStack() as stack:
+        listening = stack.enter_context(socket.socket(socket.AF_UNIX))
+        descriptor = os.open(tmp_path, os.O_PATH)
+        stack.callback(os.close, descriptor)
+        listening.bind(f"/proc/self/fd/{descriptor}/launcher-sock")
+        listening.listen(0)
+        # More than fit into the queue; who comes too late for it is refused.
+        for _ in range(8):
+            client = stack.enter_context(socket.socket(socket.AF_UNIX))
+            client.setblocking(False)
+            with contextlib.suppress(BlockingIOError):
+                client.connect(f"/proc/self/fd/{descriptor}/launcher-sock")
+        found = open_socket(tmp_path, "launcher-sock")
+        stack.callback(os.close, found)
+        with pytest.raises(NotThere) as refused:
+            hold_listener(found, tmp_path)
+        assert isinstance(refused.value.__cause__, BlockingIOError), "the kernel was not waited for"
