@@ -46,6 +46,7 @@ SILENT = {
     r"state/kvedge\.db|backup/.*\.db": "the object store and its copies have tests of their own (test_store_copies)",
     r"images/.*": "the image store has tests of its own",
     r"kubelet/pods/[^/]+/(etc-hosts|resolv\.conf)": "written anew from the API's objects",
+    r"kubelet/pods/[^/]+/containers/[^/]+\.process": "told to whoever has a program run there (test_probe_questions)",
     r"kubelet/pods/[^/]+/logs/.*": "what a container said, and when",
     r"kubelet/pods/[^/]+/volumes/.*": "the guest's own, read by its launcher alone",
     r"qemu-capabilities/.*": "a cache, which is compared and probed again (test_capability_seed)",

@@ -22,7 +22,7 @@ from tests.support.guest import build_guest, cache_directory
 
 pytestmark = [pytest.mark.machine, pytest.mark.timeout(600)]
 
-POD_CIDR = "10.87.0.0/24"
+POD_CIDR = "10.98.91.0/24"
 ANOTHER_USER = 65534
 
 

@@ -51,18 +51,6 @@ def test_a_full_disk_is_said_at_the_pod_and_it_runs_once_there_is_space(made: Bo
         subprocess.run(["umount", str(made.config.pods)], check=True)
 
 
-def test_a_damaged_image_store_is_said_at_the_pod(made: Box) -> None:
-    made.start_agent()
-    (record,) = [path for path in (made.store.root / "names").glob("*.json") if b"busybox" in path.read_bytes()]
-    whole = record.read_bytes()
-    record.write_bytes(b"{")
-    made.create("damaged", "sleep 1000")
-    wait_until(lambda: _event(made, "damaged", "is damaged"), "an event")
-    record.write_bytes(whole)
-
-    made.in_phase("damaged", "Running")
-
-
 def test_a_pod_in_the_host_s_network_sees_the_host_s_links(made: Box) -> None:
     made.start_agent()
     made.create("host", "ls /sys/class/net; hostname; sleep 1000", host_network=True)
