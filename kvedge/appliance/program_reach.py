@@ -77,10 +77,11 @@ class _View:
             where = f"is not below {', '.join(sorted(self._roots))}, which is all that they see of this host"
             return Unreachable(path, where, "make the virtual environment anew with /usr/bin/python3")
         walked = root
+        # The root itself may be a link: what it leads to is mounted there. Its mode is judged, not its path.
         if (found := self._closed(root, root)) is not None:
             return found
-        for part in path[len(root) :].split("/"):
-            walked = f"{walked.rstrip('/')}/{part}" if part else walked
+        for part in filter(None, path[len(root) :].split("/")):
+            walked = f"{walked.rstrip('/')}/{part}"
             if os.path.islink(walked):
                 if links == _MOST_LINKS:
                     return Unreachable(path, "is a link that leads nowhere", _ELSEWHERE)

@@ -41,6 +41,20 @@ def test_a_closed_home_above_the_program_is_no_obstacle(checkout: Path) -> None:
     assert look(checkout) is None
 
 
+@pytest.mark.parametrize("name", [".venv", "kvedge"])
+def test_a_directory_that_is_itself_a_link_is_mounted_in_its_place(checkout: Path, name: str) -> None:
+    elsewhere = checkout.parent / "volumes"
+    elsewhere.mkdir(mode=0o700)
+    (checkout / name).rename(elsewhere / name)
+    (checkout / name).symlink_to(elsewhere / name)
+    assert look(checkout) is None
+    (elsewhere / name).chmod(0o700)
+    found = look(checkout)
+    assert found is not None
+    assert found.path == str(checkout / name)
+    assert "has mode 0700" in found.reason
+
+
 def test_this_very_program_can_be_reached() -> None:
     assert find_unreachable(program_command()[0], program_directories(), program_trees()) is None
 
