@@ -2,20 +2,24 @@
 
 Called by `kvedge standalone`, `kvedge node` and `kvedge handler` when they start. A launcher sees /usr and the
 program's own directories, at the places that they have on the host. Homes that are closed above those do not matter;
-what lies in them must be readable. Reads the file system.
+what lies in them must be readable. Only what certainly stands in the way is a reason to refuse the start: a start that
+is refused wrongly is worse than a VM that fails. Reads the file system, and logs what it could not judge.
 """
 
 from __future__ import annotations
 
 import itertools
+import logging
 import os
 import shlex
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from kvedge.resources.names import LAUNCHER_GID, LAUNCHER_UID
+
+log = logging.getLogger(__name__)
 
 # A launcher has its own there: nothing of the host's can be mounted below them.
 _OWN_IN_A_LAUNCHER: Final = ("/proc", "/sys")
@@ -26,6 +30,8 @@ _MOST_LINKS: Final = 40
 _READ: Final = 4
 _ENTER: Final = 1
 _ACL: Final = "system.posix_acl_access"
+# What Python opens when it imports: modules, libraries, and the paths of editable installations.
+_IMPORTED: Final = (".py", ".so", ".pth")
 _ELSEWHERE: Final = "move the checkout to another place, such as /opt"
 
 
@@ -37,27 +43,60 @@ class Unreachable:
     reason: str
     remedy: str
 
+    @property
+    def fault(self) -> str:
+        """What it is, and what to do."""
+        return f"launchers run as user {LAUNCHER_UID}, and {self.path} {self.reason}; {self.remedy}"
+
     def __str__(self) -> str:
-        return f"no VM could start: launchers run as user {LAUNCHER_UID}, and {self.path} {self.reason}; {self.remedy}"
+        return f"no VM could start: {self.fault}"
 
 
-def find_unreachable(executable: str, directories: Sequence[str], trees: Sequence[str]) -> Unreachable | None:
-    """The first thing that stands in the way, or None.
+def find_unreachable(
+    executable: str, directories: Sequence[str], package: str, libraries: Sequence[str]
+) -> Unreachable | None:
+    """The first thing without which no launcher can start, or None.
 
     Args:
         executable: what a launcher starts.
         directories: what it sees of the host beside /usr.
-        trees: directories with files that it reads; the entries of each are looked at, and all that is in a package.
-
-    Raises:
-        OSError: when something of it is not there.
+        package: the directory of our own package, or of the unpacked executable.
+        libraries: directories in which libraries lie; only they themselves are looked at.
     """
     for directory in directories:
         if any(_is_below(directory, own) for own in _OWN_IN_A_LAUNCHER):
             return Unreachable(directory, "is below a directory that every launcher has of its own", _ELSEWHERE)
+    return _first_obstacle(directories, itertools.chain([executable], libraries, _package(package)))
+
+
+def find_closed_library(directories: Sequence[str], libraries: Sequence[str]) -> Unreachable | None:
+    """The first library that launchers cannot read, or None: reason for a warning, as nobody may ever import it.
+
+    Args:
+        directories: what a launcher sees of the host beside /usr.
+        libraries: directories in which libraries lie; the entries of each are looked at.
+    """
+    return _first_obstacle(directories, itertools.chain.from_iterable(map(_entries, libraries)))
+
+
+def _first_obstacle(directories: Sequence[str], paths: Iterable[str]) -> Unreachable | None:
     view = _View([*directories, _SHARED])
-    paths = itertools.chain([executable], *map(_entries, trees))
-    return next((found for path in paths if (found := view.obstacle(path)) is not None), None)
+    doubt: OSError | None = None
+    for path in paths:
+        try:
+            found = view.obstacle(path)
+        except FileNotFoundError:
+            # Gone since its directory was read.
+            continue
+        except OSError as error:
+            # Such as on a file system whose server gives root no more rights than anybody else.
+            doubt = doubt or error
+            continue
+        if found is not None:
+            return found
+    if doubt is not None:
+        log.warning("cannot tell whether launchers can read the program", extra={"facts": {"error": str(doubt)}})
+    return None
 
 
 class _View:
@@ -123,22 +162,32 @@ def _is_below(path: str, parent: str) -> bool:
     return path == parent or path.startswith(f"{parent.rstrip('/')}/")
 
 
-def _entries(tree: str) -> Iterator[str]:
-    """A directory and what it has; everything below it when it is a package itself, as ours is."""
-    yield tree
-    is_package = os.path.exists(os.path.join(tree, "__init__.py"))
-    with os.scandir(tree) as entries:
-        found = sorted(entries, key=lambda entry: entry.name)
-    for entry in found:
-        # Python goes on without compiled files that it cannot read; what a link leads to is no part of the tree.
-        if entry.name == "__pycache__" or entry.is_symlink():
-            continue
-        yield entry.path
-        if is_package and entry.is_dir(follow_symlinks=False):
-            yield from _below(entry.path)
-
-
-def _below(directory: str) -> Iterator[str]:
+def _package(directory: str) -> Iterator[str]:
+    """Our package with everything below it; the unpacked executable with what lies beside it."""
+    yield directory
+    if not os.path.exists(os.path.join(directory, "__init__.py")):
+        yield from _entries(directory)
+        return
     for at, directories, files in os.walk(directory):
-        directories[:] = [name for name in directories if name != "__pycache__"]
-        yield from (os.path.join(at, name) for name in (*directories, *files))
+        directories[:] = [name for name in directories if _is_needed(at, name)]
+        yield from (os.path.join(at, name) for name in directories)
+        yield from (os.path.join(at, name) for name in files if _is_needed(at, name))
+
+
+def _entries(directory: str) -> Iterator[str]:
+    try:
+        names = sorted(os.listdir(directory))
+    except OSError:
+        # The directory itself is judged by its own mode.
+        return
+    yield from (os.path.join(directory, name) for name in names if _is_needed(directory, name))
+
+
+def _is_needed(directory: str, name: str) -> bool:
+    """Whether Python may need it: no editor's file, no compiled one, which it goes on without, and no link, as what
+    that leads to is no part of the tree.
+    """
+    path = os.path.join(directory, name)
+    if name.startswith(".") or name == "__pycache__" or os.path.islink(path):
+        return False
+    return name.endswith(_IMPORTED) or ".so." in name or os.path.isdir(path)

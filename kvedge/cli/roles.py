@@ -5,6 +5,7 @@ Called by the group. Each is a list of services that runs until SIGTERM.
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -17,6 +18,8 @@ from kvedge.runtime.last_exit import EXIT_SECONDS
 from kvedge.runtime.logs import set_up_logs
 from kvedge.runtime.services import Service, ServiceError, ServiceRunner
 from kvedge.runtime.settings import Settings, load_settings, setting_facts
+
+log = logging.getLogger(__name__)
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -83,12 +86,15 @@ def _need_root(role: str) -> None:
 
 def _need_reach() -> None:
     """A program that launchers cannot run is told now, instead of by an event of each VM."""
-    from kvedge.appliance.program_reach import find_unreachable
-    from kvedge.runtime.program import program_command, program_directories, program_trees
+    from kvedge.appliance.program_reach import find_closed_library, find_unreachable
+    from kvedge.runtime.program import program_command, program_directories, program_libraries, program_package
 
-    found = find_unreachable(program_command()[0], program_directories(), program_trees())
+    directories, libraries = program_directories(), program_libraries()
+    found = find_unreachable(program_command()[0], directories, program_package(), libraries)
     if found is not None:
         raise Refused(str(found), Exit.HOST)
+    if (doubtful := find_closed_library(directories, libraries)) is not None:
+        log.warning("a library cannot be read by launchers", extra={"facts": {"detail": doubtful.fault}})
 
 
 @click.command()
@@ -96,8 +102,8 @@ def _need_reach() -> None:
 def standalone(config: Path | None, **values: Any) -> None:
     """Run a whole node without Kubernetes: API, node agent, controller, api and handler in one process."""
     _need_root("standalone")
-    _need_reach()
     settings = _settings(config, values)
+    _need_reach()
     from kvedge.appliance.unpacked_trees import OldVersions
     from kvedge.cli.box_settings import operators_settings, refuse_kubelet_dir
     from kvedge.standalone.standalone_services import standalone_services
@@ -142,8 +148,8 @@ def api(config: Path | None, **values: Any) -> None:
 def handler(config: Path | None, **values: Any) -> None:
     """Run the handler of this node for a cluster."""
     _need_root("handler")
-    _need_reach()
     settings = _settings(config, values)
+    _need_reach()
     from kvedge.cli.role_services import handler_services
 
     _run(handler_services(settings))
@@ -165,8 +171,8 @@ def handler(config: Path | None, **values: Any) -> None:
 def node(config: Path | None, **values: Any) -> None:
     """Run controller, api and handler in one process, for a cluster."""
     _need_root("node")
-    _need_reach()
     settings = _settings(config, values)
+    _need_reach()
     from kvedge.cli.role_services import node_services
 
     _run(node_services(settings))

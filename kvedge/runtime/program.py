@@ -53,14 +53,18 @@ def program_directories() -> list[str]:
     return [str(path) for path in kept]
 
 
-def program_trees() -> list[str]:
-    """Directories with files that the program reads: the package and its libraries, or the unpacked executable."""
+def program_package() -> str:
+    """The directory of our own package, or of the unpacked executable."""
+    return str(Path(sys.executable).parent if is_frozen() else Path(kvedge.__file__).resolve().parent)
+
+
+def program_libraries() -> list[str]:
+    """Directories in which the libraries of the program lie; the built executable has them within itself."""
     if is_frozen():
-        return [str(Path(sys.executable).parent)]
+        return []
     libraries = {sysconfig.get_path(name) for name in ("purelib", "platlib", "stdlib")}
     # What the distribution has below /usr is readable for everybody.
-    own = sorted(path for path in libraries if not Path(path).is_relative_to("/usr"))
-    return [str(Path(kvedge.__file__).resolve().parent), *own]
+    return sorted(path for path in libraries if not Path(path).is_relative_to("/usr"))
 
 
 def program_file() -> Path | None:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from kvedge.appliance.program_reach import Unreachable, find_unreachable
-from kvedge.runtime.program import program_command, program_directories, program_trees
+from kvedge.appliance.program_reach import Unreachable, find_closed_library, find_unreachable
+from kvedge.runtime.program import program_command, program_directories, program_libraries, program_package
 
 
 @pytest.fixture
@@ -32,13 +34,21 @@ def checkout(tmp_path: Path) -> Path:
 
 
 def look(home: Path) -> Unreachable | None:
-    directories = [str(home / ".venv"), str(home / "kvedge")]
-    trees = [str(home / "kvedge"), str(home / ".venv/lib/site-packages")]
-    return find_unreachable(str(home / ".venv/bin/python"), directories, trees)
+    directories, libraries = seen(home)
+    return find_unreachable(str(home / ".venv/bin/python"), directories, str(home / "kvedge"), libraries)
+
+
+def look_at_libraries(home: Path) -> Unreachable | None:
+    return find_closed_library(*seen(home))
+
+
+def seen(home: Path) -> tuple[list[str], list[str]]:
+    return [str(home / ".venv"), str(home / "kvedge")], [str(home / ".venv/lib/site-packages")]
 
 
 def test_a_closed_home_above_the_program_is_no_obstacle(checkout: Path) -> None:
     assert look(checkout) is None
+    assert look_at_libraries(checkout) is None
 
 
 @pytest.mark.parametrize("name", [".venv", "kvedge"])
@@ -56,7 +66,9 @@ def test_a_directory_that_is_itself_a_link_is_mounted_in_its_place(checkout: Pat
 
 
 def test_this_very_program_can_be_reached() -> None:
-    assert find_unreachable(program_command()[0], program_directories(), program_trees()) is None
+    directories, libraries = program_directories(), program_libraries()
+    assert find_unreachable(program_command()[0], directories, program_package(), libraries) is None
+    assert find_closed_library(directories, libraries) is None
 
 
 @pytest.mark.parametrize(
@@ -70,8 +82,7 @@ def test_this_very_program_can_be_reached() -> None:
         (".venv", 0o700),
         (".venv/bin", 0o700),
         (".venv/lib", 0o700),
-        (".venv/lib/site-packages/one.py", 0o600),
-        (".venv/lib/site-packages/library", 0o700),
+        (".venv/lib/site-packages", 0o700),
     ],
 )
 def test_what_the_user_may_not_read_is_named_with_its_mode_and_the_remedy(checkout: Path, path: str, mode: int) -> None:
@@ -91,6 +102,52 @@ def test_what_the_user_may_not_read_is_named_with_its_mode_and_the_remedy(checko
 def test_compiled_files_that_cannot_be_read_do_not_matter(checkout: Path) -> None:
     (checkout / "kvedge/inner/__pycache__").chmod(0o700)
     assert look(checkout) is None
+
+
+@pytest.mark.parametrize(
+    "name",
+    [".#__init__.py", ".__init__.py.swp", "__init__.py~", "__init__.py.orig", "notes.txt", ".idea/workspace.py"],
+)
+@pytest.mark.parametrize("place", ["kvedge", "kvedge/inner", ".venv/lib/site-packages"])
+def test_files_that_nobody_imports_do_not_matter(checkout: Path, place: str, name: str) -> None:
+    path = checkout / place / name
+    path.parent.mkdir(mode=0o700, exist_ok=True)
+    path.touch(mode=0o600)
+    assert look(checkout) is None
+    assert look_at_libraries(checkout) is None
+
+
+@pytest.mark.parametrize(("name", "mode"), [("one.py", 0o600), ("one.so", 0o600), ("library", 0o700)])
+def test_a_library_that_cannot_be_read_is_told_and_refuses_nothing(checkout: Path, name: str, mode: int) -> None:
+    path = checkout / ".venv/lib/site-packages" / name
+    if not path.exists():
+        path.touch()
+    path.chmod(mode)
+    assert look(checkout) is None
+    found = look_at_libraries(checkout)
+    assert found is not None
+    assert found.path == str(path)
+    assert "no VM could start" not in found.fault
+
+
+@pytest.mark.parametrize("number", [errno.ENOENT, errno.EACCES, errno.ESTALE, errno.EIO], ids=errno.errorcode.get)
+@pytest.mark.parametrize("place", ["kvedge", "kvedge/inner/__init__.py", ".venv/lib/site-packages/one.py", ".venv"])
+def test_what_cannot_be_judged_refuses_nothing(
+    checkout: Path, place: str, number: int, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A file that goes meanwhile, or a file system that lets root look at nothing."""
+    stat = os.stat
+
+    def fails(path: Any, **options: Any) -> os.stat_result:
+        if path == str(checkout / place):
+            raise OSError(number, os.strerror(number), path)
+        return stat(path, **options)
+
+    monkeypatch.setattr("kvedge.appliance.program_reach.os.stat", fails)
+    assert look(checkout) is None
+    assert look_at_libraries(checkout) is None
+    assert bool(caplog.records) is (number != errno.ENOENT)
+    assert all(str(checkout / place) in record.facts["error"] for record in caplog.records)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="gives files to other users")
@@ -139,6 +196,6 @@ def test_an_interpreter_that_is_a_link_to_elsewhere_is_refused(
 
 @pytest.mark.parametrize("directory", ["/proc/self", "/sys/kernel"])
 def test_what_lies_below_a_launchers_own_directories_is_refused(directory: str) -> None:
-    found = find_unreachable("/usr/bin/python3", [directory], [])
+    found = find_unreachable("/usr/bin/python3", [directory], directory, [])
     assert found is not None
     assert "such as /opt" in found.remedy
