@@ -17,7 +17,7 @@ import logging
 import random
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Generic
 
@@ -121,6 +121,7 @@ class Informer(Generic[T]):
     def on_change(self, callback: Callback[T]) -> None:
         """Call `callback(old, new)` for each change; old is None for a new object, new for one that is gone.
 
+        Never are both None, and never do both have different UIDs: one ends before the next of its name begins.
         Objects that are known already are told at once.
         """
         with self._telling:
@@ -241,12 +242,15 @@ class Informer(Generic[T]):
         self, number: int, callback: Callback[T], name: tuple[str, str], missed: _Missed[T], new: T | None
     ) -> None:
         missed.pauses.begin()
-        try:
-            callback(missed.old, new)
-        except Exception as error:  # noqa: BLE001 - told, and tried again
-            tell_trouble(f"a listener to {self._cls.KIND.plural}", error)
-            missed.due = time.monotonic() + missed.pauses.after_failure()
-            self._missed[number, *name] = missed
+        for old, now in _changes(missed.old, new):
+            try:
+                callback(old, now)
+            except Exception as error:  # noqa: BLE001 - told, and tried again
+                tell_trouble(f"a listener to {self._cls.KIND.plural}", error)
+                missed.due = time.monotonic() + missed.pauses.after_failure()
+                self._missed[number, *name] = missed
+                return
+            missed.old = now
 
     def _log(self, error: KubeError) -> None:
         facts = {"kind": self._cls.KIND.plural, "error": str(error)}
@@ -259,6 +263,19 @@ class Informer(Generic[T]):
     def _report(self, item: Unreadable) -> None:
         facts = {"kind": self._cls.KIND.plural, "object": f"{item.namespace}/{item.name}", "detail": item.detail}
         log.error("an object does not fit its type and is left alone", extra={"facts": facts})
+
+
+def _changes(old: T | None, new: T | None) -> Iterator[tuple[T | None, T | None]]:
+    """What a listener is told that knows `old`, where there is `new` now.
+
+    Nothing when it never heard of an object that is gone again; and of another object of the same name it hears only
+    after the end of the one that it knows.
+    """
+    if old is not None and new is not None and old.metadata.uid != new.metadata.uid:
+        yield old, None
+        yield None, new
+    elif old is not None or new is not None:
+        yield old, new
 
 
 def _must_list_again(error: KubeError) -> bool:

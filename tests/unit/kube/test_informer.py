@@ -277,3 +277,65 @@ def test_a_callback_that_fails_is_told_again_and_keeps_nobody_from_hearing(path,
             assert seen.informer.failure() is None
             assert caplog.text.count("background work failed") == 3
             _over.set()
+
+
+def made(uid: str, version: str, kind: str = "ADDED") -> bytes:
+    return change(kind, "c", version).replace(b"uid-c", uid.encode())
+
+
+@pytest.mark.parametrize(
+    ("changes", "fails", "heard"),
+    [
+        ([made("A", "6"), made("A", "7", "DELETED")], [(None, "A")], []),
+        ([made("A", "6"), made("A", "7", "DELETED")], [("A", None)], [(None, "A"), ("A", None)]),
+        (
+            [made("A", "6"), made("A", "7", "DELETED"), made("B", "8")],
+            [("A", None)],
+            [(None, "A"), ("A", None), (None, "B")],
+        ),
+        (
+            [made("A", "6"), made("A", "7", "DELETED"), made("B", "8")],
+            [("A", None), (None, "B")],
+            [(None, "A"), ("A", None), (None, "B")],
+        ),
+        (
+            [made("A", "6"), made("A", "7", "DELETED"), made("B", "8"), made("B", "9", "DELETED")],
+            [("A", None), (None, "B")],
+            [(None, "A"), ("A", None)],
+        ),
+    ],
+    ids=["gone before it was heard of", "its end", "its end, made again", "both", "both, gone again"],
+)
+def test_a_listener_that_failed_hears_of_each_object_from_its_beginning_to_its_end(
+    path, monkeypatch, changes, fails, heard
+):
+    # All changes come before anything is told again.
+    monkeypatch.setattr(background, "FIRST_PAUSE", 0.5)
+
+    def told(exchange: Exchange) -> None:
+        exchange.begin()
+        exchange.say(change("ADDED", "b", "5"), *changes)
+        while not _over.wait(0.02):
+            exchange.say(bookmark("20"))
+
+    calls: list[tuple[str | None, str | None]] = []
+    successes: list[tuple[str | None, str | None]] = []
+    ahead = list(fails)
+
+    def listen(old: ConfigMap | None, new: ConfigMap | None) -> None:
+        if (new or old) is not None and (new or old).metadata.name != "c":
+            return
+        calls.append((old and old.metadata.uid, new and new.metadata.uid))
+        if calls[-1] in ahead:
+            ahead.remove(calls[-1])
+            raise ValueError("an odd object")
+        successes.append(calls[-1])
+
+    with scripted_api(listing("a"), told) as api:
+        seen = Watched(api, path)
+        seen.informer.on_change(listen)
+        with seen:
+            wait_until(lambda: seen.informer.version >= 20 and not seen.informer._missed, "nothing is missed any more")
+            assert (successes, ahead) == (heard, [])
+            assert (None, None) not in calls
+            _over.set()
