@@ -25,6 +25,9 @@ DEFAULT_DATA_DIR: Final = Path("/var/lib/kvedge")
 # What `kvedge node` can run, in the order in which it starts them: handlers ask the api role for their certificates.
 NODE_ROLES: Final = ("api", "controller", "handler")
 
+# They name the settings file, and ask for a traceback of an unexpected error.
+_NO_SETTINGS: Final = ("KVEDGE_CONFIG", "KVEDGE_TRACEBACK")
+
 
 class SettingsError(Exception):
     """A setting cannot be used; the text names it, its source and the remedy."""
@@ -266,8 +269,8 @@ def _read_file(path: Path) -> dict[str, Any]:
 
 def _environment_layers(environment: Mapping[str, str]) -> Iterator[Layer]:
     for name, value in environment.items():
-        # KVEDGE_CONFIG names the file itself, and KVEDGE_TEST_* belongs to the tests' own switches.
-        if not name.startswith("KVEDGE_") or name == "KVEDGE_CONFIG" or name.startswith("KVEDGE_TEST_"):
+        # KVEDGE_TEST_* belongs to the tests' own switches.
+        if not name.startswith("KVEDGE_") or name in _NO_SETTINGS or name.startswith("KVEDGE_TEST_"):
             continue
         key = name.removeprefix("KVEDGE_").lower().replace("_", "-")
         origin = f"environment variable {name}"

@@ -327,3 +327,8 @@ def test_whoever_asks_for_a_traceback_gets_one(tmp_path: Path) -> None:
             check=False,
         )
     assert b"Traceback" in done.stderr
+
+
+def test_whoever_asks_for_a_traceback_can_use_verbs_that_read_settings(tmp_path: Path) -> None:
+    done = kvedge_cli("image", "list", "--data-dir", str(tmp_path), KVEDGE_TRACEBACK="1")
+    assert (done.returncode, done.stderr) == (0, b"")

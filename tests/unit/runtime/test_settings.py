@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
+import kvedge
 from kvedge.runtime.settings import Settings, SettingsError, load_settings, setting_facts, trace_settings
 
 
@@ -108,6 +110,15 @@ def test_a_file_that_was_named_must_be_there(tmp_path: Path) -> None:
 
 def test_variables_of_the_tests_themselves_are_no_settings(tmp_path: Path) -> None:
     assert load(tmp_path, "", {"KVEDGE_TEST_KEEP": "1", "KVEDGE_CONFIG": "/x"}) == Settings()
+
+
+def test_a_variable_that_the_program_reads_itself_is_no_unknown_setting(tmp_path: Path) -> None:
+    package = Path(kvedge.__file__).parent
+    sources = [path.read_text() for path in package.rglob("*.py")]
+    read = {name for text in sources for name in re.findall(r'environ(?:\.get\(|\[)"(KVEDGE_[A-Z_]+)"', text)}
+    assert read >= {"KVEDGE_CONFIG", "KVEDGE_TRACEBACK"}
+    for name in read:
+        assert load(tmp_path, "", {name: "1"}) == Settings(), name
 
 
 def test_the_users_kubeconfig_lies_in_etc_only_for_the_default_data_directory(tmp_path: Path) -> None:
