@@ -78,6 +78,35 @@ def test_who_has_chosen_nothing_is_shown_the_bare_command(load: Load) -> None:
     assert shlex.split(last) == [f"{REPOSITORY}/packaging/demo", "--stop"]
 
 
+ODD = "[/root/kvedge] [red]x[/red] :smile: a[b] \\[c"
+
+
+def test_nothing_that_is_told_is_taken_for_markup(
+    load: Load, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    demo = load(DEMO_DIR=str(tmp_path / "[/a] [b]"), COLUMNS="300")
+    steps = demo.Steps()
+    steps.say(ODD, "green")
+
+    def fails(steps: object) -> None:
+        raise demo.DemoError(ODD)
+
+    demo.make_directory()
+    demo.LOG.write_text(f"{ODD} in the log\n")
+    monkeypatch.setattr(demo, "show", fails)
+    monkeypatch.setattr("sys.argv", ["demo_show"])
+    assert demo.main() == 1
+    vmi = demo.VirtualMachineInstance()
+    vmi.status.node_name = ODD
+    demo.console.print(demo.result_table(vmi, ODD, 1.0, 1.0))
+    demo.console.print(demo.how_to_go_on("10.9.0.2"))
+    told = capsys.readouterr().out
+    for expected in (f"s  {ODD}\n", f"The demo failed: {ODD}\n", f"{demo.LOG}:\n", f"{ODD} in the log"):
+        assert expected in told
+    assert f"KUBECONFIG='{demo.KUBECONFIG}'\n" in told
+    assert told.count(ODD) == 5
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="the demo is for root alone")
 def test_a_relative_directory_is_one_of_where_the_user_is(tmp_path: Path) -> None:
     (tmp_path / "mine").mkdir()
