@@ -54,6 +54,16 @@ def _copy_environment(place: Path) -> None:
     subprocess.run(
         [python, "-m", "pip", "install", "-qq", "--root-user-action=ignore", *offline, "--editable", place], check=True
     )
+    mark_as_made(place)
+
+
+def mark_as_made(place: Path) -> None:
+    """Say that the environment was made for this place, as packaging/environment does.
+
+    Its files may be links to those of the checkout that it was copied from, whose own marks stay as they are.
+    """
+    for name in (".made-run", ".made-test"):
+        (place / ".venv" / name).unlink(missing_ok=True)
     (place / ".venv" / ".made-run").write_text(f"{_stamp(place)}\n")
 
 
