@@ -3,15 +3,19 @@
 One `LargeWork` per server; each request's context has the lane of its user. Small work, as nearly all is, is done at
 once where it is asked for. Large work is done in one of two threads, one piece at a time for each user. Only pure
 functions go there: caches and kinds belong to the event loop.
+
+A client that hangs up gets no second thread by that: its request lasts until the thread has done its piece, and what
+is counted for the request (its turn, its bytes in flight) counts until then.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Final, Protocol, TypeVar
+from typing import Final, Generic, Protocol, TypeVar
 
 T = TypeVar("T")
 
@@ -44,6 +48,21 @@ class _Turn:
     asked: int = 0
 
 
+class _Piece(Generic[T]):
+    """A piece of work in the executor's queue, which keeps what is cancelled until a thread comes by."""
+
+    def __init__(self, work: Callable[[], T]) -> None:
+        self._work: Callable[[], T] | None = work
+
+    def __call__(self) -> T:
+        assert self._work is not None, "a piece that was dropped is never begun"
+        return self._work()
+
+    def drop(self) -> None:
+        """Let go of the work, and of the client's body with it."""
+        self._work = None
+
+
 class LargeWork:
     """The threads, begun when they are first needed, and the users who wait for them. Used in one event loop."""
 
@@ -61,12 +80,26 @@ class LargeWork:
         turn.asked += 1
         try:
             async with turn.lock:
-                return await asyncio.get_running_loop().run_in_executor(self._threads, work)
+                return await self._in_thread(_Piece(work))
         finally:
             turn.asked -= 1
             # There may be any number of users.
             if not turn.asked:
                 del self._turns[user]
+
+    async def _in_thread(self, piece: _Piece[T]) -> T:
+        job = self._threads.submit(piece)
+        future = asyncio.wrap_future(job)
+        try:
+            return await asyncio.shield(future)
+        except asyncio.CancelledError:
+            if job.cancel():
+                piece.drop()
+            while not job.done():
+                # Whoever cancels once more waits as well. `asyncio.wait` leaves the future as it is.
+                with contextlib.suppress(asyncio.CancelledError):
+                    await asyncio.wait([future])
+            raise
 
     def close(self) -> None:
         """Drop what waits, and end the threads when they are done."""
