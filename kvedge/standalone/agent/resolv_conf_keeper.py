@@ -34,6 +34,7 @@ class ResolvConfKeeper:
         """Look at every Pod's file once."""
         host = self._read_host()
         for uid in self._pods.uids():
+            self.rounds.beat()
             self._look_at(uid, host)
 
     def _look_at(self, uid: str, host: str) -> None:

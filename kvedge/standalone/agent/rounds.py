@@ -16,7 +16,10 @@ _STOP_SECONDS: Final = 10.0
 
 
 class Rounds:
-    """One named thread; `duty` is what nobody does any more once it has ended."""
+    """One named thread; `duty` is what nobody does any more once it has ended.
+
+    A round over many things calls :meth:`beat` before each: many take long together, and only one of them can hang.
+    """
 
     def __init__(self, name: str, duty: str, period: float, do: Callable[[], None], *, at_once: bool = False) -> None:
         """The first round comes after `period` seconds, or before them with `at_once`."""
@@ -39,6 +42,11 @@ class Rounds:
         if self._thread is not None:
             self._thread.join(_STOP_SECONDS)
 
+    def beat(self) -> None:
+        """The round goes on; called from inside of one."""
+        if self._thread is not None:
+            self._thread.heartbeat.beat()
+
     def failure(self) -> str | None:
         """Why there are no more rounds, or None; one that fails is done again after a pause."""
         if self._stop.is_set() or self._thread is None or self._thread.failure() is None:
@@ -53,6 +61,6 @@ class Rounds:
 
     def _round(self) -> None:
         assert self._thread is not None
-        self._thread.heartbeat.beat()
+        self.beat()
         self._do()
         self._thread.heartbeat.rest()

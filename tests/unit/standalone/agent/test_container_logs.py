@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from kvedge.standalone.agent import log_keeper
 from kvedge.standalone.agent.container_files import ContainerFiles, PodFiles
 from kvedge.standalone.agent.container_logs import ContainerLogs
 from kvedge.standalone.agent.container_state import ExitRecord, record_exit
@@ -85,6 +86,27 @@ def test_a_log_that_is_too_long_is_cut_and_its_older_half_is_still_read(files: C
         keeper.look(3.0)
     assert _read(files) == "new\n" + "newer\n" * 30
     assert sum(path.stat().st_size for path in files.log.parent.iterdir()) < 500
+
+
+def test_of_a_log_that_grows_as_fast_as_it_is_copied_only_what_was_seen_is_copied(
+    files: ContainerFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keeper = LogKeeper(files.pod.parent, most_bytes=100)
+    monkeypatch.setattr(log_keeper, "_PIECE", 10)
+    _append(files, "y\n" * 60)
+    beats: list[int] = []
+
+    def write_on() -> None:
+        beats.append(len(beats))
+        # The first is before the look; with no end in sight, the test has one.
+        if 0 < beats[-1] < 1000:
+            _append(files, "z\n" * 20)
+
+    monkeypatch.setattr(keeper.rounds, "beat", write_on)
+    keeper.look(1.0)
+    assert len(beats) == 1 + 120 / 10
+    assert files.log.with_name(f"{files.log.name}.1").read_text() == "y\n" * 60
+    assert files.log.read_text() == ""
 
 
 def test_following_ends_with_the_container_and_misses_nothing(files: ContainerFiles) -> None:
