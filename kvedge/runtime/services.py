@@ -169,6 +169,7 @@ class ServiceRunner:
             self._notifier.status(text)
 
     def _on_signal(self, number: int, frame: object) -> None:
+        # First: a pipe that takes nothing holds the write for ever, and the last exit waits for the request.
+        self._stop.set()
         with contextlib.suppress(OSError):
             os.write(2, f"kvedge: {signal.Signals(number).name}, stopping\n".encode())
-        self._stop.set()
