@@ -103,15 +103,21 @@ class ControllerRole:
         """Whether it works, or stands by for a leader that does."""
         with self._lock:
             if self._work is not None:
-                return self._work.is_synced
+                return self._work.is_synced and not self._work.trouble
             return self._election is not None and not self._election.is_leader
 
     def failure(self) -> str | None:
         """Why it no longer serves, or None."""
         with self._lock:
-            if self._work is not None:
-                return self._work.failure()
-        return None if self._election is None else self._election.failure()
+            failed = None if self._work is None else self._work.failure()
+        # Who leads has a lease to renew: without that it writes nothing any more, and nobody else begins.
+        return failed or (None if self._election is None else self._election.failure())
+
+    def summary(self) -> str:
+        """Why nothing is planned, for systemd's status line; empty when it is, or when another controller leads."""
+        with self._lock:
+            trouble = "" if self._work is None else self._work.trouble
+        return f"the controller cannot begin: {trouble}" if trouble else ""
 
     def _begin(self, client: KubeClient) -> None:
         leading = client if self._election is None else client.permitted(self._election.holds)
@@ -204,6 +210,11 @@ class _Work:
         """Whether everything was listed within `timeout` seconds."""
         deadline = time.monotonic() + timeout
         return all(informer.wait_synced(max(0.0, deadline - time.monotonic())) for informer in self._informers)
+
+    @property
+    def trouble(self) -> str:
+        """With what the start of the loops fails again and again; it is tried on, as a new process would fail too."""
+        return self._starter.trouble
 
     def failure(self) -> str | None:
         """Why a part no longer works, or None."""

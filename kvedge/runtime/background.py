@@ -25,6 +25,8 @@ LONGEST_PAUSE: Final = 60.0
 # Work that went on for so long did something; the next exception is a new trouble.
 _SETTLED_SECONDS: Final = 120.0
 _LONGEST_TEXT: Final = 300
+# Who failed less often may have met something that passes.
+_MANY_FAILURES: Final = 5
 
 Listener = Callable[[str, str], None]
 _listeners: list[Listener] = []
@@ -51,7 +53,7 @@ def surviving(name: str) -> Iterator[None]:
 
 def tell_trouble(name: str, error: BaseException) -> None:
     """Log an exception that nobody expected, and tell the listener; called while it is handled. Never raises."""
-    what = f"{type(error).__name__}: {error}"[:_LONGEST_TEXT]
+    what = _words(error)
     log.error("background work failed", exc_info=error, extra={"facts": {"work": name, "error": what}})
     for listener in _listeners[:1]:
         try:
@@ -59,6 +61,10 @@ def tell_trouble(name: str, error: BaseException) -> None:
         except Exception:
             # The work goes on, whoever cannot be told.
             log.exception("nobody could be told of it", extra={"facts": {"work": name}})
+
+
+def _words(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}"[:_LONGEST_TEXT]
 
 
 class Pauses:
@@ -92,6 +98,8 @@ class BackgroundThread:
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._began = False
+        self._failures = 0
+        self._error = ""
 
     def start(self) -> None:
         """Begin."""
@@ -118,6 +126,11 @@ class BackgroundThread:
             return None
         return self.heartbeat.failure() if self._thread.is_alive() else f"the thread {self.name} has ended"
 
+    @property
+    def trouble(self) -> str:
+        """With what work that is to return fails again and again; empty for work that did not often."""
+        return self._error if self._failures >= _MANY_FAILURES else ""
+
     def _run(self) -> None:
         pauses = Pauses()
         while not self._stopping.is_set():
@@ -126,10 +139,12 @@ class BackgroundThread:
                 self._work()
             except Exception as error:  # noqa: BLE001 - told, and begun anew
                 self.heartbeat.rest()
+                self._failures, self._error = self._failures + 1, _words(error)
                 tell_trouble(self.name, error)
                 self._stopping.wait(pauses.after_failure())
             else:
                 self.heartbeat.rest()
+                self._failures = 0
                 return
 
 

@@ -1,0 +1,86 @@
+"""What the controller role says of itself while something in it does not work."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Iterator
+from typing import Any
+from unittest.mock import MagicMock
+
+import pytest
+
+from kvedge.controller.controller_service import ControllerRole, _Work
+from kvedge.kube.leases import LeaderElection
+from kvedge.runtime import background
+from tests.support.waiting import wait_until
+from tests.unit.controller.builders import CONFIG
+
+
+@pytest.fixture
+def role(monkeypatch: pytest.MonkeyPatch) -> Iterator[ControllerRole]:
+    """One that works, of a cluster that was listed."""
+    monkeypatch.setattr(background, "FIRST_PAUSE", 0.001)
+    made = ControllerRole("kubeconfig", CONFIG, leader_election=True)
+    made._work = work = _Work(MagicMock(), MagicMock(), MagicMock(), MagicMock())
+    monkeypatch.setattr(work, "wait_synced", lambda timeout: True)
+    monkeypatch.setattr(work._configuration, "wait", lambda seconds: None)
+    yield made
+    work._starter.stop()
+
+
+def test_a_leader_whose_lease_hangs_says_so(role: ControllerRole) -> None:
+    let_go = threading.Event()
+    election = LeaderElection(MagicMock(), "kubevirt", "virt-controller", "me", lambda: None, lambda: None)
+    election.step = lambda: let_go.wait(60)  # type: ignore[assignment,method-assign,return-value]
+    role._election = election
+    assert role.failure() is None
+    election.start()
+    assert election._thread is not None
+    election._thread.heartbeat.limit = 0.0
+    wait_until(lambda: role.failure() is not None, "it is noticed")
+    assert str(role.failure()).startswith("the thread lease-virt-controller has been stuck for")
+    election._stop.set()
+    let_go.set()
+    election.stop()
+
+
+class Loop:
+    """One that cannot be started, until it can."""
+
+    def __init__(self, failures: int | None) -> None:
+        self.failures = failures
+        self.tries = 0
+        self.begun = threading.Event()
+
+    def start(self) -> None:
+        self.tries += 1
+        if self.failures is None or self.tries <= self.failures:
+            raise LookupError("on purpose")
+        self.begun.set()
+
+
+def _start(role: ControllerRole, loop: Any) -> None:
+    assert role._work is not None
+    role._work._to_start = deque([loop])
+    role._work._starter.start()
+
+
+def test_a_controller_whose_loops_never_start_is_not_ready_and_says_why(role: ControllerRole) -> None:
+    assert (role.ready, role.summary()) == (True, "")
+    loop = Loop(None)
+    _start(role, loop)
+    wait_until(lambda: not role.ready, "it is told")
+    assert role.summary() == "the controller cannot begin: LookupError: on purpose"
+    assert role.failure() is None, "another process would fail as well"
+    loop.failures = 0
+    wait_until(lambda: role.ready, "it is tried on, and works in the end")
+    assert (loop.begun.is_set(), role.summary()) == (True, "")
+
+
+def test_a_few_failures_are_not_worth_a_word(role: ControllerRole) -> None:
+    loop = Loop(4)
+    _start(role, loop)
+    while not loop.begun.wait(0.001):
+        assert role.ready
+    assert role.summary() == ""
