@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import random
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -28,6 +29,7 @@ from kvedge.controller.vm_plan import (
     plan_create_failure,
     plan_vm,
     release_body,
+    unrecorded,
 )
 from kvedge.kube.errors import AlreadyExists, Conflict, KubeError, NotFound
 from kvedge.kube.events import EventRecorder
@@ -63,6 +65,14 @@ class VmSources:
     clock: Clock
 
 
+@dataclass(frozen=True, slots=True)
+class _Revision:
+    """One that is known to be there; the UID is empty for one that a controller before us has made."""
+
+    name: str
+    uid: str
+
+
 class VmLoop:
     """One reconcile loop over all VMs."""
 
@@ -74,7 +84,9 @@ class VmLoop:
         self._clock = sources.clock
         self._patience = CreatePatience(sources.clock.monotonic)
         # The newest revision of each VM that is known to be there, by the VM's UID: a restart makes no other.
-        self._revisions: dict[str, str] = {}
+        self._revisions: dict[str, _Revision] = {}
+        # The UIDs of the VMs that were told that theirs is refused.
+        self._without_revision: set[str] = set()
         self.loop = ReconcileLoop("vm", self.reconcile, _WORKERS)
 
     def start(self) -> None:
@@ -98,14 +110,36 @@ class VmLoop:
             plan = plan_vm(vm, vmi, self._clock.now(), random.random())
             if not plan.actions:
                 return None if plan.again_after is None else Again(plan.again_after)
-            for action in plan.actions:
-                outcome = self._do(vm, action)
-                if isinstance(outcome, Again):
-                    return outcome
-                # The next write is for the version that this one made, not for one that somebody else made since.
-                vm = outcome
+            again = self._carry_out(vm, plan.actions)
+            if again is not None:
+                return again
         log.error("a VM's plan does not settle", extra={"facts": {"vm": str(key)}})
         return Again(5.0)
+
+    def _carry_out(self, vm: VirtualMachine, actions: Sequence[VmAction]) -> Again | None:
+        """Do one action after the other; when to go on if the pass must end here.
+
+        Raises:
+            KubeError: when the server refuses; the pass is repeated.
+        """
+        not_kept: KubeError | None = None
+        for planned in actions:
+            action: VmAction | None = planned
+            if isinstance(action, KeepRevision):
+                not_kept = self._keep(vm, action)
+                continue
+            if not_kept is not None and isinstance(action, PatchVmStatus):
+                action = unrecorded(action)
+            if action is None:
+                continue
+            outcome = self._do(vm, action)
+            if isinstance(outcome, Again):
+                return outcome
+            # The next write is for the version that this one made, not for one that somebody else made since.
+            vm = outcome
+        if not_kept is not None:
+            raise not_kept
+        return None
 
     def _on_vm(self, old: VirtualMachine | None, new: VirtualMachine | None) -> None:
         item = new or old
@@ -113,6 +147,7 @@ class VmLoop:
         if new is None:
             self._patience.forget(item.metadata.uid)
             self._revisions.pop(item.metadata.uid, None)
+            self._without_revision.discard(item.metadata.uid)
         self.loop.add(Key(item.metadata.namespace, item.metadata.name))
 
     def _on_vmi(self, old: VirtualMachineInstance | None, new: VirtualMachineInstance | None) -> None:
@@ -157,8 +192,6 @@ class VmLoop:
                 self._adopt(vm, vmi, body)
             case CreateVmi(vmi):
                 return self._create(vm, vmi)
-            case KeepRevision(revision, superseded):
-                self._keep(vm, revision, superseded)
             case DeleteVmi(vmi):
                 self._delete(vm, vmi)
         return vm
@@ -210,27 +243,41 @@ class VmLoop:
         self._events.record(vm, "Normal", "SuccessfulCreate", message)
         return vm
 
-    def _keep(self, vm: VirtualMachine, revision: ControllerRevision, superseded: str) -> None:
-        """Keep what the run was started from. The run goes on without it, and its VM is told.
+    def _keep(self, vm: VirtualMachine, action: KeepRevision) -> KubeError | None:
+        """Keep what the run was started from; why not, when it is worth another try.
 
-        Raises:
-            KubeError: when the server could not be asked; the pass is repeated.
+        The run and its status go on without it. A VM whose revision is refused for good is told once.
         """
-        meta = revision.metadata
+        uid, meta = vm.metadata.uid, action.revision.metadata
+        before = self._revisions.get(uid)
         try:
-            if self._revisions.get(vm.metadata.uid) != meta.name:
-                with contextlib.suppress(AlreadyExists):
-                    self._client.create(revision)
-                self._revisions[vm.metadata.uid] = meta.name
-            if superseded:
-                with contextlib.suppress(NotFound):
-                    self._client.delete(ControllerRevision, meta.namespace, superseded)
+            if before is None or before.name != meta.name:
+                self._revisions[uid] = _Revision(meta.name, self._create_revision(action.revision))
+            if action.superseded:
+                # A controller that did not make it knows its name alone, which has the VM's UID in it.
+                known = before is not None and before.name == action.superseded and before.uid
+                with contextlib.suppress(NotFound, Conflict):
+                    self._client.delete(
+                        ControllerRevision, meta.namespace, action.superseded, Preconditions(known) if known else None
+                    )
         except KubeError as error:
-            if is_passing(error):
-                raise
-            log.warning("revision not kept", extra={"facts": {"vm": vm.metadata.name, "error": str(error)}})
-            message = f"Failed to create controller revision for VirtualMachine: {error}"
-            self._events.record(vm, "Warning", "FailedCreate", message)
+            if is_passing(error) or isinstance(error, Conflict):
+                return error
+            if uid not in self._without_revision:
+                self._without_revision.add(uid)
+                log.warning("revision not kept", extra={"facts": {"vm": vm.metadata.name, "error": str(error)}})
+                message = f"Failed to create controller revision for VirtualMachine: {error}"
+                self._events.record(vm, "Warning", "FailedRevision", message)
+        else:
+            self._without_revision.discard(uid)
+        return None
+
+    def _create_revision(self, revision: ControllerRevision) -> str:
+        """Its UID; empty for one that is there already."""
+        try:
+            return self._client.create(revision).metadata.uid
+        except AlreadyExists:
+            return ""
 
     def _record_refusal(self, vm: VirtualMachine, error: KubeError) -> None:
         if is_passing(error):

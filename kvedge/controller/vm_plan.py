@@ -122,6 +122,15 @@ def plan_create_failure(vm: VirtualMachine, message: str, now: datetime) -> VmPl
     return VmPlan(_status_actions(vm, next_status(view, now)))
 
 
+def unrecorded(action: PatchVmStatus) -> PatchVmStatus | None:
+    """The same without the generation that runs, so that :func:`plan_vm` asks again for the revision that is not kept.
+
+    None when that was all it said.
+    """
+    status = {key: value for key, value in action.body["status"].items() if key != "observedGeneration"}
+    return PatchVmStatus({"status": status}) if status else None
+
+
 def is_owned(vmi: VirtualMachineInstance, vm: VirtualMachine) -> bool:
     """Whether the VMI is this very VM's, not one of an earlier VM of the same name."""
     owner = vmi.metadata.controller_reference()
