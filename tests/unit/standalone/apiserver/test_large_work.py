@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import threading
+import weakref
+from functools import partial
 from unittest import mock
 
 import pytest
@@ -11,6 +14,8 @@ from aiohttp import web
 from aiohttp.streams import EMPTY_PAYLOAD, StreamReader
 from aiohttp.test_utils import make_mocked_request
 
+from kvedge.standalone.apiserver.bytes_in_flight import FLIGHT, USER_BYTES
+from kvedge.standalone.apiserver.connection_gate import ConnectionGate, Limits
 from kvedge.standalone.apiserver.large_work import SMALL_BYTES, AtOnce, LargeWork
 from kvedge.standalone.apiserver.request_body import LIMIT, announced_bytes
 
@@ -97,6 +102,96 @@ def test_one_who_gives_up_waiting_leaves_the_turn_to_the_next() -> None:
             blocked.let_go.set()
         await asyncio.gather(one, three)
         assert third.begun.is_set()
+        work.close()
+
+    asyncio.run(check())
+
+
+@pytest.mark.parametrize("hang_ups", [1, 2])
+def test_one_who_gives_up_while_a_thread_works_keeps_the_turn_until_the_thread_is_done(hang_ups: int) -> None:
+    async def check() -> None:
+        work, first, second = LargeWork(), Blocked(), Blocked()
+        one = asyncio.create_task(work.lane("joe").run(LARGE, first.work))
+        assert await begun(first)
+        two = asyncio.create_task(work.lane("joe").run(LARGE, second.work))
+        for _ in range(hang_ups):
+            one.cancel()
+            await several_turns_of_the_loop()
+        assert not one.done()
+        assert not second.begun.is_set()
+        first.let_go.set()
+        with pytest.raises(asyncio.CancelledError):
+            await one
+        assert await begun(second)
+        second.let_go.set()
+        await two
+        work.close()
+
+    asyncio.run(check())
+
+
+def test_one_who_gives_up_before_a_thread_is_free_leaves_no_body_behind() -> None:
+    class Body:
+        """Stands for what a client has sent."""
+
+    async def check() -> None:
+        work, blocked = LargeWork(), [Blocked(), Blocked()]
+        busy = [asyncio.create_task(work.lane(f"user-{i}").run(LARGE, each.work)) for i, each in enumerate(blocked)]
+        for each in blocked:
+            assert await begun(each)
+        body = Body()
+        seen = weakref.ref(body)
+        waits = asyncio.create_task(work.lane("joe").run(LARGE, partial(repr, body)))
+        del body
+        await several_turns_of_the_loop()
+        waits.cancel()
+        await asyncio.wait([waits])
+        assert waits.cancelled()
+        del waits
+        await several_turns_of_the_loop()
+        gc.collect()
+        assert seen() is None
+        for each in blocked:
+            each.let_go.set()
+        await asyncio.gather(*busy)
+        work.close()
+
+    asyncio.run(check())
+
+
+async def several_turns_of_the_loop() -> None:
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+
+def test_a_request_whose_client_hung_up_counts_until_the_thread_is_done_with_it() -> None:
+    """Through the server itself: the gate counts the request and its bytes."""
+
+    async def check() -> None:
+        work, blocked = LargeWork(), Blocked()
+
+        async def handle(request: web.BaseRequest) -> web.StreamResponse:
+            request[FLIGHT].user = "joe"
+            assert request[FLIGHT].take(USER_BYTES)
+            return web.Response(text=await work.lane("joe").run(LARGE, blocked.work))
+
+        gate = ConnectionGate(handle, lambda _: False, Limits(), 10)
+        server = await asyncio.get_running_loop().create_server(gate, "127.0.0.1", 0)
+        _, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
+        writer.write(b"POST / HTTP/1.1\r\nHost: box\r\nContent-Length: 0\r\n\r\n")
+        assert await begun(blocked)
+        writer.transport.abort()
+        while gate._known:
+            await asyncio.sleep(0.01)
+        await several_turns_of_the_loop()
+        assert not gate._in_flight.fits("joe", 1)
+        assert gate._working[False] == 1
+        blocked.let_go.set()
+        while gate._working[False]:
+            await asyncio.sleep(0.01)
+        assert gate._in_flight.fits("joe", USER_BYTES)
+        server.close()
+        gate.close()
         work.close()
 
     asyncio.run(check())
