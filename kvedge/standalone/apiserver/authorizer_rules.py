@@ -56,6 +56,9 @@ FIXED_RIGHTS: Final[Mapping[str, tuple[Right, ...]]] = {
     ),
 }
 
+# Those who speak as these are kvedge itself. Only whoever holds the box's authority makes certificates of them.
+OWN_GROUPS: Final = frozenset(FIXED_RIGHTS) - {AUTHENTICATED}
+
 # Looks an object up, so that a right may depend on it: (group, resource, namespace, name) to the object or None.
 Lookup = Callable[[str, str, str, str], JsonObject | None]
 

@@ -21,11 +21,11 @@ from kvedge.standalone.apiserver.api_errors import (
     PathNotFound,
     Target,
 )
-from kvedge.standalone.apiserver.authorizer_rules import Authorizer
+from kvedge.standalone.apiserver.authorizer_rules import OWN_GROUPS, Authorizer
 from kvedge.standalone.apiserver.bytes_in_flight import FLIGHT, payer
 from kvedge.standalone.apiserver.discovery_routes import DiscoveryRoutes
 from kvedge.standalone.apiserver.identity import Authenticator
-from kvedge.standalone.apiserver.large_work import LargeWork
+from kvedge.standalone.apiserver.large_work import Lane, LargeWork
 from kvedge.standalone.apiserver.media_types import APPLY_PATCH
 from kvedge.standalone.apiserver.object_hub import ObjectHub
 from kvedge.standalone.apiserver.request_body import announced_bytes
@@ -153,8 +153,8 @@ class Dispatcher:
             agent = request.headers.get("User-Agent", "")
             applies = request.headers.get("Content-Type", "").startswith(APPLY_PATCH)
             options = write_options(request.query, agent, _OPTIONS_KINDS[target.verb], applies=applies)
-        lane, size = self._work.lane(caller.user), announced_bytes(request)
-        context = RequestContext(target, kind, caller, options, lane=lane, size=size)
+        size = announced_bytes(request)
+        context = RequestContext(target, kind, caller, options, lane=self._lane_of(caller), size=size)
         if kind.deprecation:
             context.warn(kind.deprecation)
         if target.subresource and target.subresource not in kind.subresources:
@@ -169,6 +169,10 @@ class Dispatcher:
         if kind.namespaced and not target.namespace and target.verb not in ("list", "watch"):
             raise MethodNotAllowed()
         return await self._resources.serve(request, context)
+
+    def _lane_of(self, caller: Caller) -> Lane:
+        """By payer: who may speak as any number of a namespace's service accounts has one turn for all of them."""
+        return self._work.lane(payer(caller.user), own=not OWN_GROUPS.isdisjoint(caller.groups))
 
 
 def forbidden(caller: Caller, target: RequestTarget) -> Forbidden:

@@ -1,7 +1,8 @@
 """Work of a client's size, out of the event loop: who sends much waits for it, and nobody else does.
 
-One `LargeWork` per server; each request's context has the lane of its user. Small work, as nearly all is, is done at
-once where it is asked for. Large work is done in one of two threads, one piece at a time for each user. Only pure
+One `LargeWork` per server; each request's context has the lane of whoever pays for it (`payer`). Small work, as nearly
+all is, is done at once where it is asked for. Large work is done in one of two threads, one piece at a time for each
+payer. kvedge's roles and the server itself have a third thread, so that no number of clients delays them. Only pure
 functions go there: caches and kinds belong to the event loop.
 
 A client that hangs up gets no second thread by that: its request lasts until the thread has done its piece, and what
@@ -23,6 +24,7 @@ T = TypeVar("T")
 SMALL_BYTES: Final = 16 * 1024
 # Python threads take turns: with each more the event loop would wait longer for its own.
 _THREADS: Final = 2
+_OWN_THREADS: Final = 1
 
 
 class Lane(Protocol):
@@ -68,27 +70,29 @@ class LargeWork:
 
     def __init__(self) -> None:
         self._threads = ThreadPoolExecutor(_THREADS, "kvedge-large-work")
+        self._own_threads = ThreadPoolExecutor(_OWN_THREADS, "kvedge-own-work")
         self._turns: dict[str, _Turn] = {}
 
-    def lane(self, user: str) -> Lane:
-        """The lane of a user."""
-        return _UserLane(self, user)
+    def lane(self, user: str, *, own: bool = False) -> Lane:
+        """The lane of a user; `own` says that it is the server, or one of kvedge's roles."""
+        return _UserLane(self, user, own)
 
-    async def run(self, user: str, work: Callable[[], T]) -> T:
+    async def run(self, user: str, work: Callable[[], T], *, own: bool = False) -> T:
         """Do a large piece of a user's work, after those that the same user has asked for before."""
         turn = self._turns.setdefault(user, _Turn())
         turn.asked += 1
         try:
             async with turn.lock:
-                return await self._in_thread(_Piece(work))
+                return await self._in_thread(self._own_threads if own else self._threads, _Piece(work))
         finally:
             turn.asked -= 1
             # There may be any number of users.
             if not turn.asked:
                 del self._turns[user]
 
-    async def _in_thread(self, piece: _Piece[T]) -> T:
-        job = self._threads.submit(piece)
+    @staticmethod
+    async def _in_thread(threads: ThreadPoolExecutor, piece: _Piece[T]) -> T:
+        job = threads.submit(piece)
         future = asyncio.wrap_future(job)
         try:
             return await asyncio.shield(future)
@@ -103,15 +107,17 @@ class LargeWork:
 
     def close(self) -> None:
         """Drop what waits, and end the threads when they are done."""
-        self._threads.shutdown(wait=False, cancel_futures=True)
+        for threads in (self._threads, self._own_threads):
+            threads.shutdown(wait=False, cancel_futures=True)
 
 
 class _UserLane:
-    def __init__(self, work: LargeWork, user: str) -> None:
+    def __init__(self, work: LargeWork, user: str, own: bool) -> None:
         self._work = work
         self._user = user
+        self._own = own
 
     async def run(self, size: int, work: Callable[[], T]) -> T:
         if size <= SMALL_BYTES:
             return work()
-        return await self._work.run(self._user, work)
+        return await self._work.run(self._user, work, own=self._own)

@@ -29,7 +29,7 @@ class ServerActor:
         self._hub = hub
         self._writer = writer
         self._remover = remover
-        self._lane = work.lane(SERVER.user)
+        self._lane = work.lane(SERVER.user, own=True)
 
     async def ensure(self, obj: JsonObject) -> None:
         """Create an object of a built-in kind unless it is there."""

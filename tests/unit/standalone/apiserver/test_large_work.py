@@ -16,8 +16,10 @@ from aiohttp.test_utils import make_mocked_request
 
 from kvedge.standalone.apiserver.bytes_in_flight import FLIGHT, USER_BYTES
 from kvedge.standalone.apiserver.connection_gate import ConnectionGate, Limits
-from kvedge.standalone.apiserver.large_work import SMALL_BYTES, AtOnce, LargeWork
+from kvedge.standalone.apiserver.dispatcher import Dispatcher
+from kvedge.standalone.apiserver.large_work import SMALL_BYTES, AtOnce, Lane, LargeWork
 from kvedge.standalone.apiserver.request_body import LIMIT, announced_bytes
+from kvedge.standalone.apiserver.request_context import Caller
 
 LARGE = SMALL_BYTES + 1
 
@@ -74,6 +76,52 @@ def test_one_users_pieces_wait_for_each_other_and_anothers_does_not() -> None:
         work.close()
 
     asyncio.run(check())
+
+
+@pytest.mark.parametrize("own", [("kvedge:controllers",), ("kvedge:apis",), ("kvedge:handlers",), ("kvedge:agents",)])
+def test_kvedges_own_roles_do_not_wait_for_clients(own: tuple[str, ...]) -> None:
+    async def check() -> None:
+        work, blocked = LargeWork(), [Blocked(), Blocked()]
+        busy = [
+            asyncio.create_task(lane_of(work, f"user-{number}").run(LARGE, each.work))
+            for number, each in enumerate(blocked)
+        ]
+        for each in blocked:
+            assert await begun(each)
+        async with asyncio.timeout(30):
+            assert await lane_of(work, "role", *own).run(LARGE, lambda: "done") == "done"
+            assert await work.lane("system:apiserver", own=True).run(LARGE, lambda: "done") == "done"
+        for each in blocked:
+            each.let_go.set()
+        await asyncio.gather(*busy)
+        work.close()
+
+    asyncio.run(check())
+
+
+def test_two_service_accounts_of_one_namespace_share_a_turn() -> None:
+    async def check() -> None:
+        work, first, second = LargeWork(), Blocked(), Blocked()
+        one = asyncio.create_task(lane_of(work, "system:serviceaccount:n:a").run(LARGE, first.work))
+        two = asyncio.create_task(lane_of(work, "system:serviceaccount:n:b").run(LARGE, second.work))
+        other = asyncio.create_task(lane_of(work, "system:serviceaccount:m:a").run(LARGE, lambda: "other"))
+        assert await begun(first)
+        assert await other == "other"
+        assert not second.begun.is_set()
+        first.let_go.set()
+        await one
+        assert await begun(second)
+        second.let_go.set()
+        await two
+        work.close()
+
+    asyncio.run(check())
+
+
+def lane_of(work: LargeWork, user: str, *groups: str) -> Lane:
+    """The lane that the dispatcher gives a caller."""
+    dispatcher = Dispatcher(*[mock.Mock()] * 6, {}, work)
+    return dispatcher._lane_of(Caller(user, groups))
 
 
 def test_what_the_work_raises_reaches_the_one_who_asked_and_the_next_one_goes_on() -> None:
