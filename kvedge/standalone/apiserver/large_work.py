@@ -12,11 +12,12 @@ is counted for the request (its turn, its bytes in flight) counts until then.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Final, Generic, Protocol, TypeVar
+
+from kvedge.standalone.apiserver.outlasting import outlast
 
 T = TypeVar("T")
 
@@ -99,10 +100,7 @@ class LargeWork:
         except asyncio.CancelledError:
             if job.cancel():
                 piece.drop()
-            while not job.done():
-                # Whoever cancels once more waits as well. `asyncio.wait` leaves the future as it is.
-                with contextlib.suppress(asyncio.CancelledError):
-                    await asyncio.wait([future])
+            await outlast(future)
             raise
 
     def close(self) -> None:

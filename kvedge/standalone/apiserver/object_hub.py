@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from kvedge.standalone.apiserver.api_errors import InsufficientStorage, ServiceUnavailable, TooLarge
 from kvedge.standalone.apiserver.object_cache import ObjectCache
 from kvedge.standalone.apiserver.object_store import ObjectStore, StoreFull, StoreWriteFailed
+from kvedge.standalone.apiserver.outlasting import outlast
 from kvedge.standalone.apiserver.served_kinds import BUILT_IN, KindIndex, ServedKind, kinds_of_crd
 from kvedge.standalone.apiserver.stored import LARGEST_OBJECT, Change, ObjectKey, ObjectTooLarge, Stored, Write
 
@@ -35,16 +36,21 @@ class ObjectHub:
         store.start(self._committed)
 
     async def commit(self, write: Write) -> Change:
-        """Store a write; when this returns it is on disk and in the cache.
+        """Store a write; when this returns it is on disk and in the cache. Not even a cancelled caller leaves earlier.
 
         Raises:
             RevisionMismatch: somebody else was first.
             TooLarge: the object has grown beyond what is stored.
             InsufficientStorage, ServiceUnavailable: the disk is full, or does not take it.
         """
+        future = asyncio.wrap_future(self._store.submit(write))
         try:
             # Shielded: a client that hangs up must not undo what others may already have seen.
-            return await asyncio.shield(asyncio.wrap_future(self._store.submit(write)))
+            return await asyncio.shield(future)
+        except asyncio.CancelledError:
+            # The write lands all the same. Whoever has taken something for it, as of a quota, keeps it until then.
+            await outlast(future)
+            raise
         except ObjectTooLarge as error:
             raise TooLarge(LARGEST_OBJECT) from error
         except StoreFull as error:
