@@ -46,12 +46,13 @@ class PodSecurity:
             Forbidden: a Pod asks for more than its namespace allows, or a namespace is opened by who does not own it.
             Invalid: a namespace's level is none.
         """
-        if review.obj is None or review.context.target.subresource:
+        if review.obj is None:
             return
-        if review.context.kind.storage == "pods":
-            self._check_pod(review)
-        elif review.context.kind.storage == _NAMESPACES:
+        if review.context.kind.storage == _NAMESPACES:
+            # Through every subresource: who writes a namespace's status may change its labels as well.
             self._check_namespace(review)
+        elif review.context.kind.storage == "pods" and not review.context.target.subresource:
+            self._check_pod(review)
 
     def _check_pod(self, review: Review) -> None:
         context, pod = review.context, review.obj

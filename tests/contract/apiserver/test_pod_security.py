@@ -8,7 +8,7 @@ import pytest
 
 from tests.contract.apiserver.conftest import Server, new_namespace
 from tests.contract.apiserver.test_rbac import bindings, give, role_ref, rule, subject
-from tests.support.api_client import JSON_PATCH, Answer, ApiClient, eventually
+from tests.support.api_client import APPLY, JSON_PATCH, MERGE, STRATEGIC, Answer, ApiClient, eventually
 
 pytestmark = pytest.mark.contract
 
@@ -323,6 +323,34 @@ class TestOneBox:
         assert landlord.patch(f"/api/v1/namespaces/{namespace}", {"metadata": {"labels": {"a": "b"}}}).status == 200
         assert set_level(landlord, namespace, None).status == 200
         assert _try(editor, namespace, pod(_HOST_ROOT)).status == 403
+
+    @pytest.mark.parametrize("subresource", ["", "/status", "/finalize"])
+    @pytest.mark.parametrize("how", ["put", MERGE, STRATEGIC, JSON_PATCH, APPLY])
+    def test_no_way_of_writing_a_namespace_opens_it(self, embedded_server: Server, subresource: str, how: str) -> None:
+        admin = embedded_server.admin
+        namespace = new_namespace(admin)
+        words = "get patch update", "core", "namespaces namespaces/status namespaces/finalize"
+        give(admin, "", [rule(*words)], subject("User", "caretaker"))
+        caretaker = embedded_server.log_in("caretaker", [])
+        path = f"/api/v1/namespaces/{namespace}"
+        whole = eventually(lambda: (found := caretaker.get(path)).status == 200 and found).json
+        change: Any = {"metadata": {"labels": {LABEL: "privileged"}}}
+        if how == "put":
+            whole["metadata"]["labels"][LABEL] = "privileged"
+            answer = caretaker.put(path + subresource, whole)
+        elif how == JSON_PATCH:
+            key = LABEL.replace("/", "~1")
+            change = [{"op": "add", "path": f"/metadata/labels/{key}", "value": "privileged"}]
+            answer = caretaker.patch(path + subresource, change, how)
+        elif how == APPLY:
+            change |= {"apiVersion": "v1", "kind": "Namespace"}
+            answer = caretaker.patch(path + subresource, change, how, fieldManager="m", force="true")
+        else:
+            answer = caretaker.patch(path + subresource, change, how)
+        if subresource != "/finalize":
+            assert answer.status == 403, answer.body
+            assert "every right" in answer.message
+        assert LABEL not in admin.get(path).json["metadata"]["labels"]
 
     def test_a_refusal_of_thousands_of_containers_is_short(self, embedded_server: Server) -> None:
         namespace = new_namespace(embedded_server.admin)
