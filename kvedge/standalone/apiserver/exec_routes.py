@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
 from aiohttp import web
@@ -18,10 +19,12 @@ from kvedge.resources.codec import JsonObject
 from kvedge.standalone.apiserver import remote_command as words
 from kvedge.standalone.apiserver.api_errors import BadRequest, Forbidden, MethodNotAllowed, NotFound, TooManyRequests
 from kvedge.standalone.apiserver.authorizer_rules import Authorizer
+from kvedge.standalone.apiserver.bytes_in_flight import payer
 from kvedge.standalone.apiserver.exec_source import ExecRequest, ExecSession, ExecSource, NoExec
 from kvedge.standalone.apiserver.log_pieces import LogPieces
 from kvedge.standalone.apiserver.log_source import LogRequest, LogSource
 from kvedge.standalone.apiserver.object_hub import ObjectHub
+from kvedge.standalone.apiserver.outlasting import outlast
 from kvedge.standalone.apiserver.pod_routes import container_named
 from kvedge.standalone.apiserver.remote_streams import AttachStream, ExecStream, farewell
 from kvedge.standalone.apiserver.request_context import RequestContext
@@ -33,6 +36,8 @@ _LONGEST_COMMAND: Final = 128 << 10
 # Each is a process and a handful of descriptors.
 _MOST_OF_ONE: Final = 32
 _MOST: Final = 128
+# To begin one takes the node agent a moment; others' commands do not wait for one that takes longer.
+_BEGIN_AT_ONCE: Final = 8
 _NO_SPDY: Final = (
     "exec and attach are served over WebSockets: use kubectl 1.31 or newer,"
     " or set KUBECTL_REMOTE_COMMAND_WEBSOCKETS=true for 1.29 and 1.30"
@@ -49,13 +54,15 @@ class ExecRoutes:
         self._authorizer = authorizer
         self._exec_source = exec_source
         self._log_source = log_source
-        # How many run for each user.
+        self._begin_threads = ThreadPoolExecutor(_BEGIN_AT_ONCE, "kvedge-exec")
+        # How many run for each payer: a namespace's service accounts count together.
         self._running: Counter[str] = Counter()
         self._stopping = asyncio.Event()
 
     def stop(self) -> None:
         """End what runs, so that nobody waits for it."""
         self._stopping.set()
+        self._begin_threads.shutdown(wait=False, cancel_futures=True)
 
     async def exec(self, request: web.BaseRequest, context: RequestContext) -> web.StreamResponse:
         """Run a command."""
@@ -69,7 +76,7 @@ class ExecRoutes:
         if self._exec_source is None:
             return await farewell(socket, words.failed("no node agent runs here"))
         try:
-            session = await _begun(self._exec_source, wanted)
+            session = await _begun(self._begin_threads, self._exec_source, wanted)
         except NoExec as error:
             return await farewell(socket, words.failed(str(error)))
         try:
@@ -97,15 +104,18 @@ class ExecRoutes:
 
     @contextlib.contextmanager
     def _counted(self, user: str) -> Iterator[None]:
-        if self._running[user] >= _MOST_OF_ONE or self._running.total() >= _MOST:
+        owner = payer(user)
+        running = self._running[owner]
+        # Whoever has none gets one, so that nobody is kept away by others.
+        if running >= _MOST_OF_ONE or (running and self._running.total() >= _MOST):
             raise TooManyRequests("too many commands run in containers, please try again later", 1)
-        self._running[user] += 1
+        self._running[owner] += 1
         try:
             yield
         finally:
-            self._running[user] -= 1
-            if not self._running[user]:
-                del self._running[user]
+            self._running[owner] -= 1
+            if not self._running[owner]:
+                del self._running[owner]
 
     def _addressed(self, request: web.BaseRequest, context: RequestContext) -> tuple[JsonObject, str]:
         """The Pod and its container; who may only look at this does not get here."""
@@ -173,20 +183,22 @@ async def _accepted(request: web.BaseRequest) -> web.WebSocketResponse:
     return socket
 
 
-async def _begun(source: ExecSource, wanted: ExecRequest) -> ExecSession:
-    """The session, which is closed when its client has gone before it began.
+async def _begun(threads: ThreadPoolExecutor, source: ExecSource, wanted: ExecRequest) -> ExecSession:
+    """The session, which is closed when its client has gone before it began. It counts until then.
 
     Raises:
         NoExec: the command cannot be run.
     """
-    beginning = asyncio.create_task(asyncio.to_thread(source.begin_exec, wanted), name="exec start")
+    try:
+        job = threads.submit(source.begin_exec, wanted)
+    except RuntimeError:
+        raise NoExec("this server stops") from None
+    beginning = asyncio.wrap_future(job)
     try:
         return await asyncio.shield(beginning)
     except asyncio.CancelledError:
-        beginning.add_done_callback(_close_late)
+        if not job.cancel():
+            await outlast(beginning)
+        if not job.cancelled() and job.exception() is None:
+            job.result().close()
         raise
-
-
-def _close_late(beginning: asyncio.Task[ExecSession]) -> None:
-    if not beginning.cancelled() and beginning.exception() is None:
-        beginning.result().close()

@@ -21,6 +21,8 @@ from kvedge.standalone.apiserver.request_target import is_true
 _PIECE: Final = 32 << 10
 # A client that does not take its last message is hung up on.
 _FAREWELL_SECONDS: Final = 10.0
+# Nobody reads the connection while a command does not take its input, so that nobody sees whether the client has gone.
+_STUCK_SECONDS: Final = 300.0
 # Processes that a command has left behind may hold its streams open. What it printed itself is there when it has ended,
 # but for a terminal, which the kernel may take this long to pass on.
 _REST_SECONDS: Final = 0.2
@@ -50,11 +52,17 @@ async def _first_of(
             return await farewell(socket, cast("bytes", sent.result()))
         if stopping.is_set():
             return await farewell(socket, words.failed("this server stops"))
+        if tasks[1].done() and isinstance(tasks[1].exception(), InputStuck):
+            return await farewell(socket, words.failed(str(tasks[1].exception())))
         return socket
     finally:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+
+class InputStuck(Exception):
+    """A command does not take its input."""
 
 
 class ExecStream:
@@ -96,7 +104,11 @@ class ExecStream:
                 await self._socket.send_bytes(bytes([channel]) + piece)
 
     async def _listen(self) -> None:
-        """Hand on what the client sends; returns when it goes."""
+        """Hand on what the client sends; returns when it goes.
+
+        Raises:
+            InputStuck: the command has not taken any of its input for too long.
+        """
         async for message in self._socket:
             if message.type is not WSMsgType.BINARY or not message.data:
                 continue
@@ -114,10 +126,18 @@ class ExecStream:
             try:
                 view = view[os.write(self._session.input, view) :]
             except BlockingIOError:
-                await _ready(self._session.input, writes=True)
+                await self._room_for_input(self._session.input)
             except OSError:
                 # It reads no more, or has ended.
                 return
+
+    async def _room_for_input(self, descriptor: int) -> None:
+        try:
+            async with asyncio.timeout(_STUCK_SECONDS):
+                await _ready(descriptor, writes=True)
+        except TimeoutError:
+            text = f"the command has read nothing of its input for {_STUCK_SECONDS:.0f} seconds"
+            raise InputStuck(text) from None
 
 
 async def _pieces(descriptor: int, over: asyncio.Event | None = None) -> AsyncIterator[bytes]:

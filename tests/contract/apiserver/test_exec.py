@@ -13,12 +13,13 @@ from typing import Any
 
 import pytest
 
+from kvedge.standalone.apiserver import exec_routes, remote_streams
 from kvedge.standalone.apiserver.api_server import ApiServerConfig, EmbeddedApi
 from kvedge.standalone.apiserver.exec_source import ExecRequest, ExecSession, NoExec
 from kvedge.standalone.apiserver.pki import Subject
 from tests.contract.apiserver.conftest import load_pair
 from tests.support.api_client import ApiClient, eventually
-from tests.support.raw_websocket import RawWebSocket
+from tests.support.raw_websocket import RawWebSocket, UpgradeRefused
 
 pytestmark = pytest.mark.contract
 EXEC = "/api/v1/namespaces/default/pods/p/exec"
@@ -31,6 +32,7 @@ class PlayedProcesses:
     def __init__(self) -> None:
         self.asked: list[ExecRequest] = []
         self._answers: list[int] = []
+        self._inputs: list[int] = []
         # Cleared, it keeps commands from beginning.
         self.may_begin = threading.Event()
         self.may_begin.set()
@@ -50,9 +52,14 @@ class PlayedProcesses:
             os.write(printing, b"hello")
             os.close(printing)
         self._answers.append(telling)
-        for descriptor in (output, answer):
+        taking, given = os.pipe() if request.stdin else (None, None)
+        if taking is not None:
+            # Never read.
+            self._inputs.append(taking)
+        for descriptor in {output, answer, given} - {None}:
+            assert descriptor is not None
             os.set_blocking(descriptor, False)
-        return ExecSession(output, None, None, answer)
+        return ExecSession(output, None, given, answer)
 
     def end(self, code: bytes = b'{"exit_code": 0}') -> None:
         """End the process that began last."""
@@ -71,8 +78,8 @@ class PlayedProcesses:
         return False
 
     def close(self) -> None:
-        for telling in self._answers:
-            os.close(telling)
+        for descriptor in (*self._answers, *self._inputs):
+            os.close(descriptor)
 
 
 class Box:
@@ -116,9 +123,9 @@ def in_a_loop(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., N
     return run
 
 
-async def begun(box: Box, user: str = "admin", command: str = "a", protocol: str = V5) -> RawWebSocket:
+async def begun(box: Box, user: str = "admin", command: str = "a", protocol: str = V5, more: str = "") -> RawWebSocket:
     """The websocket of a command, once its channels are there."""
-    url = f"{box.url}{EXEC}?command={command}&stdout=true"
+    url = f"{box.url}{EXEC}?command={command}&stdout=true{more}"
     socket = await RawWebSocket.open(url, box.context(user, "system:masters"), protocol)
     assert await socket.receive_data() == b"\x01"
     return socket
@@ -194,6 +201,56 @@ async def test_so_many_commands_of_one_user_and_no_more(box: Box) -> None:
     again = await begun(box)
     for socket in (others, again):
         socket.vanish()
+
+
+@in_a_loop
+async def test_service_accounts_of_a_namespace_count_together_and_who_has_none_gets_one(
+    box: Box, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(exec_routes, "_MOST_OF_ONE", 2)
+    monkeypatch.setattr(exec_routes, "_MOST", 3)
+    account = "system:serviceaccount:n:"
+    sockets = [await begun(box, f"{account}{name}") for name in "ab"]
+    with pytest.raises(UpgradeRefused, match="429"):
+        await begun(box, f"{account}c")
+    sockets += [await begun(box, "ann"), await begun(box, "joe")]
+    # Now that all are taken a second one has to wait.
+    with pytest.raises(UpgradeRefused, match="429"):
+        await begun(box, "joe")
+    for socket in sockets:
+        socket.vanish()
+
+
+@in_a_loop
+async def test_a_command_that_does_not_read_its_input_is_let_go_with_its_client(
+    box: Box, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(remote_streams, "_STUCK_SECONDS", 0.5)
+    socket = await begun(box, more="&stdin=true")
+    for _ in range(8):
+        # More than the pipe and the server's own queue take.
+        socket.send(b"\0" + b"x" * 100_000)
+    _, _, last = await socket.receive_close()
+    socket.vanish()
+    assert b"read nothing of its input" in last
+    await asyncio.to_thread(eventually, box.processes.is_let_go)
+
+
+@in_a_loop
+async def test_who_hangs_up_while_commands_begin_gets_no_more_of_them(
+    box: Box, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(exec_routes, "_MOST_OF_ONE", 2)
+    box.processes.may_begin.clear()
+    for count in (1, 2):
+        socket = await begun(box)
+        await asyncio.to_thread(eventually, lambda count=count: len(box.processes.asked) == count)
+        socket.vanish()
+    await asyncio.sleep(0.2)
+    with pytest.raises(UpgradeRefused, match="429"):
+        await begun(box)
+    box.processes.may_begin.set()
+    await asyncio.to_thread(eventually, box.processes.is_let_go)
 
 
 @in_a_loop
