@@ -45,8 +45,12 @@ class StoreError(ImageError):
     """The store's own file system failed (full, read-only, damaged)."""
 
 
-def store_error(doing: str, error: OSError) -> StoreError:
-    """A :class:`StoreError` for an error of the store's file system, with the remedy that fits."""
+def store_error(doing: str, error: OSError) -> ImageError:
+    """The error for one of the store's file system, with the remedy that fits: a :class:`StoreError`, but for a file
+    that is too large here whatever is done.
+    """
+    if error.errno == errno.EFBIG:
+        return BadImage(f"{doing}: a file is larger than the store's file system or this program's limits allow")
     remedies = {
         errno.ENOSPC: "free some space (kvedge image rm) or move the data directory to a larger disk",
         errno.EDQUOT: "raise the quota of the data directory",

@@ -6,9 +6,11 @@ staging directory.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import io
 import os
+import resource
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Final, cast
@@ -96,6 +98,7 @@ def _import_disk(store: ImageStore, path: Path, source: int, name: ImageName, pr
         copy = folder / facts.file_name
         into = os.open(copy, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         try:
+            _set_size(into, path, before.st_size)
             digest = copy_with_digest(source, into, progress)
             _unchanged(path, before, os.fstat(source))
             # Again, on what was copied: this is what is opened from now on.
@@ -108,6 +111,22 @@ def _import_disk(store: ImageStore, path: Path, source: int, name: ImageName, pr
             directory.chmod(0o755)
         image_id = f"sha256:{hashlib.sha256(f'{facts.file_name} {digest}'.encode()).hexdigest()}"
         return store.add(NewImage(image_id, "disk", ImageConfig(diff_ids=()), folder.parent), name, Origin.IMPORTED)
+
+
+def _set_size(into: int, path: Path, size: int) -> None:
+    """Give the copy its size before hours go into its content: a size that cannot be is refused at once."""
+    try:
+        os.ftruncate(into, size)
+    except OSError as error:
+        if error.errno != errno.EFBIG:
+            raise
+        limit, _ = resource.getrlimit(resource.RLIMIT_FSIZE)
+        most = (
+            "the store's file system takes" if limit == resource.RLIM_INFINITY else f"the {limit} that a file may have"
+        )
+        raise BadImage(
+            f"{path.name} is a disk of {size} bytes, more than {most}", "convert it: qemu-img convert -O qcow2 OLD NEW"
+        ) from error
 
 
 def _import_archive(

@@ -22,7 +22,6 @@ import msgspec
 from kvedge.storage.image_errors import BadImage, ImageError
 from kvedge.storage.image_store import ImageStore
 from kvedge.storage.image_worker_message import LONGEST_ORDER, Answer, Order, failure_of
-from kvedge.storage.layer_unpack import UnpackLimits
 
 log = logging.getLogger(__name__)
 
@@ -41,7 +40,7 @@ def main() -> NoReturn:
     # Whatever prints must not speak into the answers.
     os.dup2(2, 1)
     order = msgspec.json.decode(sys.stdin.buffer.readline(LONGEST_ORDER), type=Order)
-    _confine(order.limits)
+    _confine(order)
     threading.Thread(target=_end_with_the_asker, name="asker", daemon=True).start()
     speaker = _Speaker(answers)
     speaker.say(_carry_out(order, speaker))
@@ -93,15 +92,27 @@ class _Speaker:
             self.say(Answer(progress=(done, total)))
 
 
-def _confine(limits: UnpackLimits) -> None:
+def _confine(order: Order) -> None:
     """Bound this process and all that it starts, and have the kernel choose it first when memory is short."""
     resource.setrlimit(resource.RLIMIT_DATA, _within(resource.RLIMIT_DATA, MEMORY, _CHILDREN_MEMORY))
     resource.setrlimit(resource.RLIMIT_CPU, _within(resource.RLIMIT_CPU, CPU_SECONDS, CPU_SECONDS + 10))
-    largest = limits.total_bytes + limits.entries * 2048
+    largest = _largest_file(order)
     resource.setrlimit(resource.RLIMIT_FSIZE, _within(resource.RLIMIT_FSIZE, largest, largest))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     with contextlib.suppress(OSError):
         Path("/proc/self/oom_score_adj").write_text("1000")
+
+
+def _largest_file(order: Order) -> int:
+    """A file may have what an image may hold; the copy of an uncompressed disk, whose holes cost nothing, its size."""
+    unpacked = order.limits.total_bytes + order.limits.entries * 2048
+    if order.verb != "import":
+        return unpacked
+    try:
+        return max(unpacked, os.stat(order.subject).st_size)
+    except OSError:
+        # The import says what is wrong with the file.
+        return unpacked
 
 
 def _within(kind: int, soft: int, hard: int) -> tuple[int, int]:

@@ -51,7 +51,7 @@ def write_blocks(into: int, position: int, data: bytes) -> None:
 
 
 def copy_with_digest(source: int, into: int, progress: Progress = no_progress) -> str:
-    """Copy a file into an empty one, sharing its blocks where the file system can; returns a sha256 of the content.
+    """Copy a file into one without content, sharing blocks where the file system can; returns a sha256 of the content.
 
     The digest is over the size and each block that is not zero with its position, so that it does not depend on where
     the source has holes, and holes cost nothing.

@@ -15,6 +15,7 @@ import pytest
 from kvedge.storage.container_disk import find_disk
 from kvedge.storage.image_errors import BadImage, ImageError
 from kvedge.storage.image_store import ImageStore
+from kvedge.storage.image_work import import_work
 from tests.machine.storage.conftest import left_over
 
 
@@ -55,6 +56,18 @@ def test_a_raw_disk_is_copied_sparsely(store: ImageStore, tmp_path: Path) -> Non
     assert copy.stat().st_size == 256 << 20
     assert copy.stat().st_blocks * 512 < 2 << 20
     assert subprocess.run(["cmp", source, copy], check=False).returncode == 0
+
+
+def test_a_worker_copies_a_sparse_disk_that_is_larger_than_an_unpacked_image_may_be(
+    store: ImageStore, tmp_path: Path
+) -> None:
+    source = tmp_path / "disk.raw"
+    with source.open("wb") as stream:
+        stream.truncate(300 << 30)
+        stream.seek(299 << 30)
+        stream.write(b"data" * 1000)
+    (image,) = import_work(store, source, "large").run()
+    assert (image.tree / "disk/disk.img").stat().st_size == 300 << 30
 
 
 def test_the_same_disk_is_kept_once_whatever_its_holes(store: ImageStore, tmp_path: Path) -> None:
