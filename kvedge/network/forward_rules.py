@@ -41,13 +41,14 @@ def fence_table() -> Table:
 
     A frame that merely passes a bridge comes by here as well, where the host wants its bridged frames filtered
     (`bridge-nf-call-iptables`), and has the bridge at both ends: it is never dropped. Hence two bridges are told
-    apart by their names.
+    apart by their names. A pair stays when a bridge goes, and a later bridge of that name may be of ours: hence no
+    rule is about ours.
     """
     others = (*iifname_not_in(OURS.name), *oifname_not_in(OURS.name))
     rules = (
         (*others, *iifs_kind_is_not("bridge"), DROP),
         (*others, *oifs_kind_is_not("bridge"), DROP),
-        (*iifname_oifname_in(APART.name), DROP),
+        (*others, *iifname_oifname_in(APART.name), DROP),
     )
     return Table(Family.IP, FENCE, (Chain("forward", Hook.FORWARD, FILTER_PRIORITY, rules),), (OURS, APART))
 

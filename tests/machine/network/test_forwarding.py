@@ -11,8 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from kvedge.network.forward_rules import APART, fence_keys, fence_table
 from kvedge.network.links import Links
 from kvedge.network.netns import create_netns, delete_netns, netns_path, run_in_netns
+from kvedge.network.nft_edge import change_elements
 from kvedge.network.pod_network import attach_pod, ensure_node_network, heal_node_network
 from kvedge.network.pod_network_plan import NodeNetworkConfig, stable_mac
 from kvedge.network.port_rules import MOST_FLOWS
@@ -86,6 +88,19 @@ def test_a_host_with_two_networks_is_no_router_for_strangers(kind: str) -> None:
             assert reaches(one, STRANGERS["two"][0])
         assert read_sysctl("ipv4/ip_forward") == "0"
         assert FENCE not in ruleset()
+
+
+@on_a_host_of_its_own
+def test_a_bridge_of_ours_that_was_told_apart_when_it_was_another_s_is_forwarded_for() -> None:
+    write_sysctl("ipv4/ip_forward", "0")
+    config = node_config()
+    with two_networks(config, "bridge") as (one, _), node_network(config):
+        pod = f"{config.netns_prefix}a"
+        attach_pod(config, pod, ADDRESSES[0], MACS[0])
+        as_others = {APART.name: fence_keys((), (config.bridge, "br-one"))[APART.name]}
+        change_elements(fence_table(), add=as_others, remove={})
+        assert ping(pod, STRANGERS["one"][1])
+        assert not reaches(one, STRANGERS["two"][1])
 
 
 @on_a_host_of_its_own

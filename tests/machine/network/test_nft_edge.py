@@ -140,7 +140,7 @@ def test_what_keeps_strangers_apart_is_what_it_should_be() -> None:
     assert [line for line in lines if line.endswith("drop")] == [
         f'{others} meta iifkind != "bridge" drop',
         f'{others} meta oifkind != "bridge" drop',
-        "iifname . oifname @apart drop",
+        f"{others} iifname . oifname @apart drop",
     ]
     assert '"br0" . "br1"' in "".join(lines)
 
