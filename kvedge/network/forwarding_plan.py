@@ -32,6 +32,8 @@ class NodeSeen:
     foreign_nat: tuple[str, ...] = ()
     # Whether the table is there that keeps the host from forwarding between links of others.
     fenced: bool = False
+    # Whether any link forwards by a setting of its own, which is lost when ip_forward is switched.
+    forwards: bool = False
 
     def link(self, name: str) -> Link | None:
         """The link of that name."""
@@ -46,11 +48,13 @@ def ip_forward_before(bridge: Link) -> str | None:
 
 def original_ip_forward(bridge: str, seen: NodeSeen) -> str:
     """The host's own setting, for a bridge on which it is not written yet: another instance may have switched it on."""
-    # A fence outlives a bridge that somebody has deleted, and is there only where the host does not forward by itself.
+    # The fence stays when somebody deletes the bridge, and is there only where the host does not forward by itself.
     if seen.fenced:
         return "0"
     others = [ip_forward_before(link) for link in seen.links if link.kind == "bridge" and link.name != bridge]
-    return next((value for value in others if value is not None), seen.ip_forward)
+    # Where one link forwards already, the host is a router: it stays one for all, as the kernel forgets for which.
+    own = "1" if seen.forwards else seen.ip_forward
+    return next((value for value in others if value is not None), own)
 
 
 def plan_forwarding_back(bridge: str, seen: NodeSeen, before: str | None) -> list[Step]:
@@ -67,6 +71,14 @@ def node_bridges(bridge: str, seen: NodeSeen) -> list[str]:
     """The names of all instances' node bridges, this one's first."""
     others = (link for link in seen.links if link.kind == "bridge" and link.name != bridge)
     return [bridge, *(link.name for link in others if ip_forward_before(link) is not None)]
+
+
+def kept_apart(bridge: str, seen: NodeSeen) -> tuple[str, ...]:
+    """The links of others with addresses, where nothing is forwarded between them: none where there is just one."""
+    ours = node_bridges(bridge, seen)
+    addressed = {each.link for each in seen.addresses if each.version == 4}
+    names = sorted(link.name for link in seen.links if link.index in addressed and link.name not in ("lo", *ours))
+    return tuple(names) if seen.fenced and len(names) > 1 else ()
 
 
 def fence_steps(bridge: str, seen: NodeSeen, whole: Collection[Table]) -> Iterator[Step]:

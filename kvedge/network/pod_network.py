@@ -10,7 +10,7 @@ from __future__ import annotations
 import errno
 import logging
 import threading
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -18,8 +18,15 @@ from kvedge.network.address_plan import gateway_address
 from kvedge.network.apply_step import apply_step
 from kvedge.network.binding_state import GUARD_PREFIX
 from kvedge.network.errors import NetworkError, NotSupportedError
+from kvedge.network.foreign_forwarding import foreign_nat, forwards_already
 from kvedge.network.forward_rules import FENCE
-from kvedge.network.forwarding_plan import IP_FORWARD, NodeSeen, ip_forward_before, plan_forwarding_back
+from kvedge.network.forwarding_plan import (
+    IP_FORWARD,
+    NodeSeen,
+    ip_forward_before,
+    kept_apart,
+    plan_forwarding_back,
+)
 from kvedge.network.links import Links
 from kvedge.network.netns import (
     create_netns,
@@ -61,13 +68,15 @@ _changing: Final = threading.Lock()
 class NodeNetwork:
     """A working node network. `blockers` names foreign filters (`family/table/chain`) that drop forwarded packets by
     policy: what guests send to the outside gets no further than these unless somebody allows it there. `overlaps`
-    names what else on this host has addresses of the Pod CIDR (`10.0.0.0/8 of tun0`), `healed` what was put back."""
+    names what else on this host has addresses of the Pod CIDR (`10.0.0.0/8 of tun0`), `healed` what was put back,
+    `apart` the links of others between which nothing is forwarded."""
 
     bridge: str
     gateway: str
     blockers: tuple[str, ...]
     overlaps: tuple[str, ...]
     healed: tuple[str, ...]
+    apart: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -99,6 +108,7 @@ def heal_node_network(config: NodeNetworkConfig) -> NodeNetwork:
 def _network(config: NodeNetworkConfig, seen: NodeSeen, healed: Sequence[str] = ()) -> NodeNetwork:
     chains = [(family, chain) for family in ("ip", "inet") for chain in _forward_chains(family)]
     return NodeNetwork(
+        apart=kept_apart(config.bridge, seen),
         bridge=config.bridge,
         gateway=gateway_address(config.cidr),
         blockers=tuple(f"{family}/{table}/{name}" for family, (table, name) in chains),
@@ -231,16 +241,11 @@ def _forward_chains(family: str) -> list[tuple[str, str]]:
 
 def _look_with_tables(links: Links, config: NodeNetworkConfig) -> NodeSeen:
     seen = _look(links)
+    seen = replace(seen, forwards=forwards_already(link.name for link in seen.links if link.name != "lo"))
     # Each instance's table bears its bridge's name.
     ours = {config.table, *(link.name for link in seen.links if ip_forward_before(link) is not None)}
     try:
-        return replace(seen, foreign_nat=_foreign_nat(ours), fenced=FENCE in list_tables(Family.IP, FENCE))
+        return replace(seen, foreign_nat=foreign_nat(ours), fenced=FENCE in list_tables(Family.IP, FENCE))
     except NotSupportedError:
         # A kernel without nftables: what is ours can be removed from it all the same.
         return seen
-
-
-def _foreign_nat(ours: Collection[str]) -> tuple[str, ...]:
-    families = (("ip", Family.IP), ("inet", Family.INET))
-    chains = [(name, chain) for name, family in families for chain in list_base_chains(family, Hook.POSTROUTING)]
-    return tuple(f"{name}/{each.table}" for name, each in chains if each.type == "nat" and each.table not in ours)

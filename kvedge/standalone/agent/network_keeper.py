@@ -10,6 +10,7 @@ import logging
 from typing import Final
 
 from kvedge.network.errors import NetworkError
+from kvedge.network.forward_rules import FENCE
 from kvedge.network.pod_network import NodeNetwork, ensure_node_network, heal_node_network
 from kvedge.network.pod_network_plan import NodeNetworkConfig
 from kvedge.standalone.agent.rounds import Rounds
@@ -17,6 +18,8 @@ from kvedge.standalone.agent.rounds import Rounds
 log = logging.getLogger(__name__)
 
 _PERIOD: Final = 30.0
+# A condition's message is short.
+_MOST_NAMES: Final = 4
 
 
 class NetworkKeeper:
@@ -26,6 +29,7 @@ class NetworkKeeper:
         self._config = config
         self._blockers: tuple[str, ...] = ()
         self._overlaps: tuple[str, ...] = ()
+        self._apart: tuple[str, ...] = ()
         # What went wrong at the last look: said once, not twice a minute.
         self._error = ""
         self.rounds = Rounds("network-keeper", "looks after the node's network", _PERIOD, self.look)
@@ -39,9 +43,16 @@ class NetworkKeeper:
         self._take(ensure_node_network(self._config))
 
     def notes(self) -> list[str]:
-        """What keeps guests from the outside."""
+        """What keeps guests from the outside, and what else of this host's network is not as its owner may think."""
         bridge = self._config.bridge
-        return [f"{name} drops what guests send to the outside: allow {bridge} there" for name in self._blockers]
+        notes = [f"{name} drops what guests send to the outside: allow {bridge} there" for name in self._blockers]
+        if self._apart:
+            links = ", ".join(self._apart[:_MOST_NAMES])
+            notes.append(
+                f"ip_forward is on for VMs only, and table ip {FENCE} drops what would pass between other links "
+                f"({links}): a router sets net.ipv4.ip_forward=1 in /etc/sysctl.d and is started anew"
+            )
+        return notes
 
     def look(self) -> None:
         """Put back what is missing, and say so."""
@@ -64,4 +75,4 @@ class NetworkKeeper:
             log.warning("a filter drops what guests send to the outside", extra={"facts": facts})
         for overlap in set(network.overlaps) - set(self._overlaps):
             log.warning("the VMs' addresses are in use elsewhere too", extra={"facts": {"overlap": overlap}})
-        self._blockers, self._overlaps = network.blockers, network.overlaps
+        self._blockers, self._overlaps, self._apart = network.blockers, network.overlaps, network.apart

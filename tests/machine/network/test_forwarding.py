@@ -3,6 +3,7 @@ alone."""
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -126,6 +127,32 @@ def test_who_comes_later_and_translates_addresses_is_forwarded_for() -> None:
         command("nft delete table ip docker")
         assert len(heal_node_network(config).healed) == 1
         assert not reaches(one, STRANGERS["two"][1])
+
+
+@on_a_host_of_its_own
+def test_who_translates_addresses_by_the_older_iptables_is_forwarded_for() -> None:
+    write_sysctl("ipv4/ip_forward", "0")
+    line = ["iptables-legacy", "-t", "nat", "-A", "POSTROUTING", "-s", "172.17.0.0/16", "-j", "MASQUERADE"]
+    if shutil.which(line[0]) is None or subprocess.run(line, capture_output=True, check=False).returncode:
+        pytest.skip("this machine has no iptables-legacy, or its kernel not its tables")
+    config = node_config()
+    with two_networks(config) as (one, _), node_network(config):
+        assert FENCE not in ruleset()
+        assert reaches(one, STRANGERS["two"][1])
+
+
+@on_a_host_of_its_own
+def test_a_link_that_forwarded_before_goes_on() -> None:
+    write_sysctl("ipv4/ip_forward", "0")
+    config = node_config()
+    with two_networks(config) as (one, _):
+        for name in ("s-one", "s-two"):
+            write_sysctl(f"ipv4/conf/{name}/forwarding", "1")
+        assert reaches(one, STRANGERS["two"][1])
+        with node_network(config):
+            assert FENCE not in ruleset()
+            assert reaches(one, STRANGERS["two"][1])
+        assert read_sysctl("ipv4/ip_forward") == "1"
 
 
 @on_a_host_of_its_own

@@ -10,7 +10,7 @@ import pytest
 
 from kvedge.network.errors import NetworkError, OverlapError
 from kvedge.network.forward_rules import APART, FENCE, OURS
-from kvedge.network.forwarding_plan import IP_FORWARD
+from kvedge.network.forwarding_plan import IP_FORWARD, kept_apart
 from kvedge.network.link_types import Route
 from kvedge.network.nft_rules import Family, Table, address_key, link_key, port_address_key, port_mac_key
 from kvedge.network.pod_network_plan import (
@@ -186,6 +186,29 @@ def test_a_host_that_forwarded_before_goes_on_as_it_was() -> None:
     ensure(model, SECOND)
     heal(model)
     assert fence_of(model) is None
+
+
+def test_where_one_link_forwarded_before_no_fence_is_put_up() -> None:
+    model = host()
+    for step in plan_node_network(CONFIG, replace(model.seen_by_node(), forwards=True)):
+        model.apply(step)
+    assert model.sysctls[IP_FORWARD] == "1"
+    for config in (CONFIG, SECOND):
+        ensure(model, config)
+        assert fence_of(model) is None
+    remove(model)
+    remove(model, SECOND)
+    assert model.sysctls[IP_FORWARD] == "1"
+
+
+def test_links_of_others_are_named_where_there_are_two_and_a_fence() -> None:
+    model = host()
+    ensure(model)
+    assert kept_apart("kvedge0", model.seen_by_node()) == ()
+    model._add_address(model.add_link("eno2", ""), "198.51.100.2", 24)
+    seen = model.seen_by_node()
+    assert kept_apart("kvedge0", seen) == ("eno1", "eno2")
+    assert kept_apart("kvedge0", replace(seen, fenced=False)) == ()
 
 
 def test_the_fence_is_lifted_for_those_who_need_forwarding_and_comes_back_after_them() -> None:

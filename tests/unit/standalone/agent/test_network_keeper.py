@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -76,5 +77,13 @@ def test_the_node_says_what_blocks_the_way_now(
     assert keeper.notes() == ["inet/fw/forward drops what guests send to the outside: allow kvedge0 there"]
     look(NetworkError("cannot list"))
     assert keeper.notes()
+    look(network())
+    assert keeper.notes() == []
+
+
+def test_the_node_says_which_links_nothing_is_forwarded_between(keeper: NetworkKeeper, look: Play) -> None:
+    look(replace(network(), apart=("eth0", "eth1")))
+    [note] = keeper.notes()
+    assert "table ip kvedge_forward drops what would pass between other links (eth0, eth1)" in note
     look(network())
     assert keeper.notes() == []

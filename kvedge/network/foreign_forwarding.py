@@ -1,0 +1,45 @@
+"""Who else on this host needs it to forward: tables that translate addresses, links that forward already.
+
+Called by `pod_network` in the host's namespace. Reads only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from pathlib import Path
+from typing import Final
+
+from kvedge.network.errors import NetworkError
+from kvedge.network.nft_edge import list_base_chains
+from kvedge.network.nft_rules import Family, Hook
+from kvedge.network.sysctls import read_sysctl
+
+# Of the calling thread's namespace, which /proc/net is not: that is the main thread's.
+LEGACY_TABLES: Final = Path("/proc/thread-self/net/ip_tables_names")
+LEGACY_NAT: Final = "iptables-legacy/nat"
+
+
+def foreign_nat(ours: Collection[str]) -> tuple[str, ...]:
+    """Tables of others that translate addresses on the way out; `ours` are the names of the instances' tables."""
+    families = (("ip", Family.IP), ("inet", Family.INET))
+    chains = [(name, chain) for name, family in families for chain in list_base_chains(family, Hook.POSTROUTING)]
+    found = [f"{name}/{each.table}" for name, each in chains if each.type == "nat" and each.table not in ours]
+    return (*found, *legacy_nat())
+
+
+def legacy_nat() -> tuple[str, ...]:
+    """The table of the iptables that nftables does not know, as Docker has it on hosts with `iptables-legacy`."""
+    try:
+        tables = LEGACY_TABLES.read_text().split()
+    except FileNotFoundError:
+        return ()
+    except OSError as error:
+        raise NetworkError(
+            "cannot read the tables of iptables", subject=str(LEGACY_TABLES), errno=error.errno or 0
+        ) from error
+    return (LEGACY_NAT,) if "nat" in tables else ()
+
+
+def forwards_already(names: Iterable[str]) -> bool:
+    """Whether the host forwards what comes in by any of these links, as `IPForward=` of a single link has it."""
+    return any(read_sysctl(f"ipv4/conf/{name}/forwarding") == "1" for name in names)
