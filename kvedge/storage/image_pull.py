@@ -63,9 +63,27 @@ def pull_image(
             f"no registry has {name}, as {LOCAL_REGISTRY} stands for this machine: run kvedge image import",
             temporary=False,
         )
+    try:
+        # One download of a repository at a time: a second Pod with the same image waits and then finds it.
+        with locked(private_directory(store.root / "partial") / f"{_file_name(name)}.lock"):
+            # The pace counts from here: the wait for another download is not the registry's.
+            client = _client(store, name, credentials, insecure, own_host=own_host)
+            return _pull(store, client, name, progress)
+    except OSError as error:
+        raise store_error(f"pulling {name}", error) from error
+
+
+def _client(
+    store: ImageStore,
+    name: ImageName,
+    credentials: Mapping[str, tuple[str, str]],
+    insecure: frozenset[str],
+    *,
+    own_host: bool,
+) -> RegistryClient:
     user, password = credentials.get(name.registry, ("", ""))
     named = name.registry in insecure
-    client = RegistryClient(
+    return RegistryClient(
         name,
         user,
         password,
@@ -73,12 +91,6 @@ def pull_image(
         door=RegistryDoor(name.registry, own_host=own_host or named),
         pace=Pace(name.registry, store.pace),
     )
-    try:
-        # One download of a repository at a time: a second Pod with the same image waits and then finds it.
-        with locked(private_directory(store.root / "partial") / f"{_file_name(name)}.lock"):
-            return _pull(store, client, name, progress)
-    except OSError as error:
-        raise store_error(f"pulling {name}", error) from error
 
 
 def _pull(store: ImageStore, client: RegistryClient, name: ImageName, progress: Progress) -> Image:
