@@ -10,7 +10,7 @@ from typing import ClassVar
 
 from msgspec import field
 
-from kvedge.resources.codec import JsonObject, KubeStruct
+from kvedge.resources.codec import KubeStruct
 from kvedge.resources.kinds import Kind
 from kvedge.resources.meta import ObjectMeta
 
@@ -109,12 +109,3 @@ class IpAddress(KubeStruct, kw_only=True):
     KIND: ClassVar[Kind] = Kind("networking.k8s.io", "v1", "IPAddress", "ipaddresses", namespaced=False)
     metadata: ObjectMeta = field(default_factory=ObjectMeta)
     spec: IpAddressSpec = field(default_factory=IpAddressSpec)
-
-
-class ControllerRevision(KubeStruct, kw_only=True):
-    """apps/v1 ControllerRevision: a copy of what a VM was started with."""
-
-    KIND: ClassVar[Kind] = Kind("apps", "v1", "ControllerRevision", "controllerrevisions")
-    metadata: ObjectMeta = field(default_factory=ObjectMeta)
-    revision: int
-    data: JsonObject = {}
