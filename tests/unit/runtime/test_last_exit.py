@@ -75,7 +75,10 @@ def test_a_process_that_is_asked_to_stop_ends_and_says_what_hung(how: str, code:
         assert process.stdout is not None
         assert process.stdout.readline() == "serving\n"
         process.send_signal(signal.SIGTERM)
-        _, errors = process.communicate(timeout=60)
+        try:
+            _, errors = process.communicate(timeout=60)
+        finally:
+            process.kill()
     assert process.returncode == code, errors
     assert said in errors
     # Where every thread was.

@@ -23,8 +23,10 @@ from kvedge.runtime.services import ServiceError, ServiceRunner
 from kvedge.standalone.apiserver.api_server import ApiServerConfig, EmbeddedApi
 from tests.support.waiting import wait_until
 
-# More than the beat of a loop, which is a second.
-LIMIT = 3.0
+# Far more than the beat of a loop, which is a second: a busy machine may hold one up for some.
+LIMIT = 10.0
+# For a loop that is known to be held, so that nobody waits longer than needed.
+HELD_LIMIT = 2.0
 
 
 @dataclass
@@ -104,7 +106,7 @@ def test_a_blocked_loop_is_named_and_the_watchdog_is_not_fed_any_more(
 
     def block() -> None:
         blocked.set()
-        let_go.wait(60)
+        let_go.wait(120)
 
     with serving(tmp_path) as looping:
         looping.made._heartbeat.limit = LIMIT
@@ -120,11 +122,13 @@ def test_a_blocked_loop_is_named_and_the_watchdog_is_not_fed_any_more(
 
         watching = threading.Thread(target=watch)
         watching.start()
-        wait_until(lambda: watchdog.pings >= 2 * LIMIT / runner.POLL_SECONDS, "it is fed while the loop turns")
+        wait_until(lambda: watchdog.pings >= 1.2 * LIMIT / runner.POLL_SECONDS, "it is fed while the loop turns")
         assert not ended
         looping.loop.call_soon_threadsafe(block)
         assert blocked.wait(30)
+        looping.made._heartbeat.limit = HELD_LIMIT
         watching.join(60)
         assert ended[0].startswith(words)
+        looping.made._heartbeat.limit = LIMIT
         let_go.set()
         wait_until(lambda: looping.failure() is None, "a loop that turns again is well")
