@@ -100,7 +100,10 @@ def _is_about(event: Event, name: str, runs: Collection[str], pods: Collection[s
 
 
 def _time(event: Event) -> str:
-    """Some clients fill in one of them only; RFC 3339 in UTC sorts as text."""
+    """When the Event last happened, as RFC 3339 in UTC, which sorts as text.
+
+    Some clients leave the last time out; then it is when the Event was made.
+    """
     return event.last_timestamp or event.metadata.creation_timestamp or ""
 
 

@@ -74,9 +74,10 @@ def _not_connected() -> LauncherCallError:
 
 
 def _channel_closed(cancelled: asyncio.CancelledError) -> BaseException:
-    """What a cancelled call stands for: gRPC cancels the calls of a channel that is closed, as its VMI has gone.
+    """The error to raise for a call that was cancelled.
 
-    Somebody who cancels the task that calls has it cancelled.
+    gRPC cancels the calls of a channel that is closed because its VMI has gone: the caller is told that the launcher is
+    not connected. When somebody cancelled the calling task itself, the cancellation goes on.
     """
     task = asyncio.current_task()
     return cancelled if task is not None and task.cancelling() else _not_connected()

@@ -23,13 +23,13 @@ LOOP_SECONDS: Final = 20.0
 # A thread's piece of work is some calls with deadlines of their own; one that takes so long hangs.
 ROUND_SECONDS: Final = 300.0
 _BEAT_SECONDS: Final = 1.0
-# The service runner asks twice a second. When it did not ask for so long, the whole process stood still (SIGSTOP, a
-# debugger, no memory), and the loops get their full time again.
+# The service runner asks for the age twice a second. If it has not asked for this long, the whole process stood still
+# (SIGSTOP, a debugger, no memory). No loop is to blame for that, so each has its full limit again from then on.
 _BLIND_SECONDS: Final = 5.0
 
 
 class Heartbeat:
-    """The stamps of one loop; any thread may ask, the loop's own beats."""
+    """When one loop last beat. The loop calls `beat` and `rest` from inside; any thread may ask for the age."""
 
     def __init__(self, name: str, limit: float = LOOP_SECONDS, monotonic: Callable[[], float] = time.monotonic) -> None:
         """`name` is what the failure calls the loop. The loop rests until its first beat."""
