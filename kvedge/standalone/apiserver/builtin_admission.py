@@ -15,7 +15,7 @@ from kvedge.resources.policy_rules import RBAC_GROUP
 from kvedge.standalone.apiserver import csr_rules
 from kvedge.standalone.apiserver.admission import Admission, Review
 from kvedge.standalone.apiserver.api_errors import Forbidden
-from kvedge.standalone.apiserver.authorizer_rules import MASTERS, Authorizer
+from kvedge.standalone.apiserver.authorizer_rules import Authorizer
 from kvedge.standalone.apiserver.csr_rules import REQUESTS
 from kvedge.standalone.apiserver.json_values import same
 from kvedge.standalone.apiserver.limit_ranger import LimitRanger
@@ -102,8 +102,9 @@ class BuiltInAdmission:
     def _check_subject(self, review: Review, obj: JsonObject) -> None:
         if obj["spec"]["signerName"] != csr_rules.CLIENT_SIGNER:
             return
-        if MASTERS in csr_rules.groups_of(csr_rules.parsed_request(obj["spec"]["request"])):
-            why = f"use of {csr_rules.CLIENT_SIGNER} signer with {MASTERS} group is not allowed"
+        reserved = csr_rules.reserved_group(csr_rules.parsed_request(obj["spec"]["request"]))
+        if reserved:
+            why = f"use of {csr_rules.CLIENT_SIGNER} signer with {reserved} group is not allowed"
             raise Forbidden(target_of(review.context.kind, review.name), why)
 
     def _may(self, caller: Caller, verb: str, signer: str) -> bool:

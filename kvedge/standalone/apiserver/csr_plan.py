@@ -15,7 +15,6 @@ from cryptography import x509
 from cryptography.x509.oid import NameOID
 
 from kvedge.resources.codec import JsonObject
-from kvedge.standalone.apiserver.authorizer_rules import MASTERS
 from kvedge.standalone.apiserver.csr_rules import (
     APPROVED,
     CLIENT_SIGNER,
@@ -24,6 +23,7 @@ from kvedge.standalone.apiserver.csr_rules import (
     groups_of,
     has_condition,
     parsed_request,
+    reserved_group,
 )
 from kvedge.standalone.apiserver.write_rules import parse_timestamp
 
@@ -90,8 +90,9 @@ def is_old(obj: JsonObject, now: datetime) -> bool:
 def _complaint(request: x509.CertificateSigningRequest, usages: set[str]) -> str:
     if _CLIENT_USAGE not in usages or usages - _HARMLESS_USAGES - {_CLIENT_USAGE}:
         return 'usages must be "client auth", and nothing beyond "digital signature" and "key encipherment"'
-    if MASTERS in groups_of(request):
-        return f"a certificate of group {MASTERS} is not signed on request"
+    reserved = reserved_group(request)
+    if reserved:
+        return f"a certificate of group {reserved} is not signed on request"
     names = request.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
     if len(names) != 1 or not names[0].value:
         return "the subject must have one common name, which is the user's name"

@@ -19,6 +19,7 @@ from kvedge.runtime.certificate_requests import parse_request
 from kvedge.runtime.certificates import CertificateError
 from kvedge.standalone.apiserver import name_rules
 from kvedge.standalone.apiserver.api_errors import FieldError
+from kvedge.standalone.apiserver.authorizer_rules import MASTERS, OWN_GROUPS
 from kvedge.standalone.apiserver.causes import duplicate, forbidden, invalid, not_supported, required
 from kvedge.standalone.apiserver.json_values import same
 from kvedge.standalone.apiserver.request_context import Caller
@@ -81,6 +82,15 @@ def parsed_request(request: str) -> x509.CertificateSigningRequest:
 def groups_of(request: x509.CertificateSigningRequest) -> list[str]:
     """The groups that a certificate for this request would have."""
     return [str(attribute.value) for attribute in request.subject.get_attributes_for_oid(NameOID.ORGANIZATION_NAME)]
+
+
+def reserved_group(request: x509.CertificateSigningRequest) -> str:
+    """The group of a request that nobody gets by a request, or nothing: an administrator's, or one of kvedge's roles.
+
+    The fixed rights of those depend on nothing that is stored, and Pods of the controllers are not looked at. Whoever
+    may approve requests would get them all.
+    """
+    return next((group for group in groups_of(request) if group == MASTERS or group in OWN_GROUPS), "")
 
 
 def asked_by(caller: Caller) -> JsonObject:

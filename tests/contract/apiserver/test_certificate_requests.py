@@ -119,6 +119,14 @@ def test_nobody_becomes_an_administrator_by_a_request(admin: ApiClient) -> None:
     assert admin.post(REQUESTS, document(masters)).status == 201
 
 
+@pytest.mark.parametrize("group", ["kvedge:controllers", "kvedge:apis", "kvedge:handlers", "kvedge:agents"])
+def test_nobody_becomes_one_of_kvedges_roles_by_a_request(embedded_server: Server, group: str) -> None:
+    admin = embedded_server.admin
+    refused = admin.post(REQUESTS, document(new_request("me", ["devs", group]), signerName=CLIENT_SIGNER))
+    assert refused.status == 403
+    assert f"use of {CLIENT_SIGNER} signer with {group} group is not allowed" in refused.message
+
+
 def test_to_approve_and_to_sign_are_rights_of_their_own(api_server: Server) -> None:
     admin = api_server.admin
     parts = "certificatesigningrequests certificatesigningrequests/approval certificatesigningrequests/status"

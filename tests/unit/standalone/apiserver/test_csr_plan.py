@@ -11,6 +11,7 @@ import pytest
 from kvedge.resources.codec import JsonObject
 from kvedge.runtime.certificate_requests import new_request
 from kvedge.runtime.certificates import CertificateAuthority, LeafRequest
+from kvedge.standalone.apiserver.authorizer_rules import AUTHENTICATED, FIXED_RIGHTS, MASTERS
 from kvedge.standalone.apiserver.csr_plan import LONGEST, Fail, Sign, is_old, plan_request
 from kvedge.standalone.apiserver.csr_rules import CLIENT_SIGNER
 from kvedge.standalone.apiserver.write_rules import timestamp
@@ -59,6 +60,13 @@ def test_an_approved_request_is_signed_for_as_long_as_asked(seconds: int | None,
 )
 def test_everything_else_is_left_alone(found: JsonObject) -> None:
     assert plan_request(found) is None
+
+
+@pytest.mark.parametrize("group", sorted(FIXED_RIGHTS.keys() - {AUTHENTICATED} | {MASTERS}))
+def test_a_group_with_fixed_rights_is_never_signed(group: str) -> None:
+    step = plan_request(request(new_request("me", ["devs", group]).request, "Approved"))
+    assert isinstance(step, Fail)
+    assert f"group {group}" in step.reason
 
 
 @pytest.mark.parametrize(
