@@ -22,6 +22,7 @@ from kvedge.standalone.apiserver import (
     rbac_rules,
 )
 from kvedge.standalone.apiserver.api_errors import FieldError, first_errors
+from kvedge.standalone.apiserver.json_values import same
 from kvedge.standalone.apiserver.metadata_rules import NameRule
 from kvedge.standalone.apiserver.served_kinds import ServedKind
 
@@ -69,6 +70,10 @@ _UPDATE_CHECKS: Final[Mapping[str, UpdateCheck]] = {
     "services": core_rules.check_service_update,
 }
 
+# Kinds of which only the spec is checked. Older versions have let every spec in: what lies there with a wrong one can
+# still have its labels and its status written, as both do not change it.
+_SPEC_CHECKED: Final = frozenset({"limitranges", "resourcequotas"})
+
 
 def name_rule_of(kind: ServedKind) -> NameRule:
     """What the names of a kind's objects may look like."""
@@ -85,5 +90,7 @@ def check_content(kind: ServedKind, obj: JsonObject) -> list[FieldError]:
 
 def check_content_update(kind: ServedKind, new: JsonObject, old: JsonObject) -> list[FieldError]:
     """What is wrong with an object that replaces `old`, besides its metadata: the first errors."""
+    if kind.storage in _SPEC_CHECKED and same(new.get("spec"), old.get("spec")):
+        return []
     changed = _UPDATE_CHECKS.get(kind.storage)
     return first_errors(chain(check_content(kind, new), changed(new, old) if changed is not None else ()))
