@@ -46,6 +46,10 @@ class Tally:
         """An object takes this from now on; whether that changes anything."""
         # What a write of it was about to take is in here, or the write is refused as its base is gone.
         self.pending.pop(key, None)
+        return self.count(key, amounts)
+
+    def count(self, key: ObjectKey, amounts: Amounts) -> bool:
+        """An object takes this, whatever a write of it that is under way is about to take beyond it."""
         before = self.taken.pop(key, {})
         if amounts:
             self.taken[key] = amounts
@@ -158,7 +162,7 @@ class QuotaLedger:
             if not counted_names(resource, tally.hard):
                 continue
             for stored in self._cache.in_namespace(resource, quota.key.namespace):
-                tally.note(stored.key, tally.usage(resource, stored.load()))
+                tally.count(stored.key, tally.usage(resource, stored.load()))
         self._tallies.setdefault(quota.key.namespace, {})[quota.key.name] = tally
 
     def _tell(self, key: ObjectKey) -> None:

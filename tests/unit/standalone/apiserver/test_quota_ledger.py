@@ -74,6 +74,29 @@ def test_a_change_of_the_quota_keeps_what_is_under_way() -> None:
             pass
 
 
+def claim(name: str, size: str) -> Stored:
+    return stored("persistentvolumeclaims", name, spec={"resources": {"requests": {"storage": size}}})
+
+
+def test_a_change_of_the_quota_keeps_what_an_object_that_is_there_is_about_to_take() -> None:
+    before, after = claim("a", "1Gi"), claim("a", "2Gi")
+    cache = ObjectCache([quota(**{"requests.storage": "2Gi"}), before], 1)
+    ledger = QuotaLedger(cache)
+
+    def write(wanted: Stored, live: Stored | None) -> Any:
+        name = wanted.key.name
+        here = context("persistentvolumeclaims", name)
+        return ledger.taking(here, name, wanted.load(), live.load() if live is not None else None)
+
+    with write(after, before):
+        publish(cache, quota(**{"requests.storage": "2Gi", "pods": "1"}), quota(**{"requests.storage": "2Gi"}))
+        with pytest.raises(Forbidden, match=r"used: requests\.storage=2Gi"), write(claim("b", "1Gi"), None):
+            pass
+        publish(cache, after, before)
+    with pytest.raises(Forbidden, match=r"used: requests\.storage=2Gi"), write(claim("b", "1Gi"), None):
+        pass
+
+
 @pytest.mark.parametrize("objects", [10, 1000])
 def test_a_write_is_judged_without_looking_at_all_others(objects: int, monkeypatch: pytest.MonkeyPatch) -> None:
     there = [stored("configmaps", f"c{number}") for number in range(objects)]
