@@ -203,7 +203,11 @@ def _member_schema(schema: JsonObject, name: str) -> JsonObject:
 
 def _merged_order(live: list[str], applied: list[str]) -> list[str]:
     """The applied order; items that only the live list has stay before the items that they stood before."""
-    wanted, places, at = set(applied), {element: place for place, element in enumerate(live)}, 0
+    wanted, at = set(applied), 0
+    places: dict[str, int] = {}
+    for index, element in enumerate(live):
+        # The first place counts: a live list may have an element twice.
+        places.setdefault(element, index)
     order: list[str] = []
 
     def take_live(until: int | None) -> None:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kvedge.standalone.apiserver import field_sets, managed_fields
+from kvedge.standalone.apiserver import field_sets, managed_fields, typed_fields
 from kvedge.standalone.apiserver.api_errors import BadRequest, ManagerConflict
 from kvedge.standalone.apiserver.json_values import clone, same
 from kvedge.standalone.apiserver.served_kinds import BUILT_IN, KindIndex, ServedKind
@@ -180,6 +180,10 @@ def test_the_applied_order_wins_and_items_of_others_stay_near_their_place() -> N
     assert [item["name"] for item in result["spec"]["containers"]] == ["s", "b", "a"]
     result = applied(live, pod(containers=[{"name": "a"}, {"name": "n"}, {"name": "b"}]))
     assert [item["name"] for item in result["spec"]["containers"]] == ["a", "s", "n", "b"]
+
+
+def test_of_an_element_that_a_live_list_has_twice_the_first_place_counts() -> None:
+    assert typed_fields._merged_order(["a", "b", "a", "c"], ["a", "d"]) == ["a", "b", "d", "c"]
 
 
 def test_applying_again_changes_neither_object_nor_times() -> None:
