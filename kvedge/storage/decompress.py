@@ -30,6 +30,8 @@ _XZ_MEMORY: Final = 80 << 20
 # Small: what follows a stream is copied, and a hostile file is made of streams of 32 bytes.
 _XZ_CHUNK: Final = 1 << 14
 _ZSTD_MEMORY_MIB: Final = 128
+# All that the program zstd has: that and its buffers.
+ZSTD_MEMORY: Final = 160 << 20
 
 
 class CountedReader(io.RawIOBase):
@@ -195,7 +197,7 @@ def _zstd_process(stream: BinaryIO) -> Iterator[BinaryIO]:
         raise StoreError("this image is compressed with zstd, and the program zstd is missing", "apt install zstd")
     # --memory: a hostile header may ask for a window of gigabytes.
     process = subprocess.Popen(
-        [program, "-dcq", f"--memory={_ZSTD_MEMORY_MIB}MB"],
+        ["prlimit", f"--data={ZSTD_MEMORY}", program, "-dcq", f"--memory={_ZSTD_MEMORY_MIB}MB"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,

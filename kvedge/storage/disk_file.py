@@ -28,9 +28,18 @@ _FOREIGN: Final = {
     b"\x7fELF": "program",
 }
 _HEAD: Final = 1024
-# util-linux's. qemu-img reads the tables of an honest image of terabytes within 2 GiB and two minutes, and writes
-# nothing.
-_CONFINED: Final = ("prlimit", f"--as={2 << 30}", "--cpu=120", "--fsize=0", "--core=0")
+# For two bytes of each cluster: those of 256 GiB in clusters of 4 KiB, or of 4 TiB in the usual ones of 64 KiB.
+QEMU_IMG_MEMORY: Final = 256 << 20
+# util-linux's. qemu-img needs two minutes for the tables of the largest of these, and writes nothing.
+_CONFINED: Final = (
+    "prlimit",
+    f"--data={QEMU_IMG_MEMORY}",
+    f"--as={2 << 30}",
+    "--cpu=120",
+    "--fsize=0",
+    "--core=0",
+)
+_NO_MEMORY: Final = ("Cannot allocate memory", "failed to allocate", "qemu_thread_create")
 _WALL_SECONDS: Final = 600
 _SECTOR: Final = 512
 
@@ -117,6 +126,11 @@ def _qemu_img(verb: str, path: Path, disk_format: str) -> dict[str, object]:
     if done.returncode not in ((0,) if verb == "info" else (0, 2, 3)):
         why = done.stderr.decode(errors="replace").strip().splitlines()
         detail = why[-1][:300] if why else f"qemu-img ended with {done.returncode}"
+        if any(words in line for words in _NO_MEMORY for line in why):
+            raise BadImage(
+                f"qemu-img needs more than {QEMU_IMG_MEMORY >> 20} MiB of memory to check {path.name}",
+                "give it larger clusters: qemu-img convert -O qcow2 -o cluster_size=2M OLD NEW",
+            )
         raise BadImage(f"{path.name} is no usable {disk_format} file ({_without_path(detail, path)})", "get it again")
     answer = json.loads(done.stdout)
     return answer if isinstance(answer, dict) else {}

@@ -19,6 +19,7 @@ from typing import BinaryIO, Final, NoReturn
 
 import msgspec
 
+from kvedge.storage.disk_file import QEMU_IMG_MEMORY
 from kvedge.storage.image_errors import BadImage, ImageError
 from kvedge.storage.image_store import ImageStore
 from kvedge.storage.image_worker_message import LONGEST_ORDER, Answer, Order, failure_of
@@ -26,9 +27,8 @@ from kvedge.storage.image_worker_message import LONGEST_ORDER, Answer, Order, fa
 log = logging.getLogger(__name__)
 
 # 30 MB are the interpreter's and 80 an xz dictionary's; the rest is for documents and the names of 500,000 files.
-MEMORY: Final = 512 << 20
-# What qemu-img, which this process starts, gets at most; see `disk_file`.
-_CHILDREN_MEMORY: Final = 2 << 30
+# With what it starts it must fit into the service's memory, beside the others that run at the same time.
+MEMORY: Final = 192 << 20
 # An image of 256 GiB is unpacked and checked in half of this on a slow processor.
 CPU_SECONDS: Final = 3600
 _PROGRESS_SECONDS: Final = 0.2
@@ -94,7 +94,7 @@ class _Speaker:
 
 def _confine(order: Order) -> None:
     """Bound this process and all that it starts, and have the kernel choose it first when memory is short."""
-    resource.setrlimit(resource.RLIMIT_DATA, _within(resource.RLIMIT_DATA, MEMORY, _CHILDREN_MEMORY))
+    resource.setrlimit(resource.RLIMIT_DATA, _within(resource.RLIMIT_DATA, MEMORY, max(MEMORY, QEMU_IMG_MEMORY)))
     resource.setrlimit(resource.RLIMIT_CPU, _within(resource.RLIMIT_CPU, CPU_SECONDS, CPU_SECONDS + 10))
     largest = _largest_file(order)
     resource.setrlimit(resource.RLIMIT_FSIZE, _within(resource.RLIMIT_FSIZE, largest, largest))

@@ -17,10 +17,10 @@ from kvedge.runtime.background import passing_thread
 
 log = logging.getLogger(__name__)
 
-# A worker process takes some 50 MB while it runs.
-AT_ONCE: Final = 4
-# Two registries that hardly answer leave room for those of other namespaces.
-PER_NAMESPACE: Final = 2
+# A worker process and its child take some 50 MB, for a hostile image 350: so many fit into the service's memory.
+AT_ONCE: Final = 2
+# A registry that hardly answers leaves room for those of other namespaces.
+PER_NAMESPACE: Final = 1
 
 
 @dataclass(slots=True, eq=False)

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from kvedge.storage.decompress import ZSTD_MEMORY
+from kvedge.storage.disk_file import QEMU_IMG_MEMORY, DiskFacts, check_disk
+from kvedge.storage.image_errors import BadImage
 
 GIB = 1 << 30
 
@@ -73,3 +78,35 @@ def test_a_disk_that_cannot_be_copied_is_refused_before_with_both_sizes(tmp_path
     said = subprocess.run(argv, check=True, capture_output=True, text=True).stdout
     assert said.startswith(f"disk.raw is a disk of {2 << 20} bytes, more than the {1 << 20} that a file may have")
     assert said.endswith("[]\n")
+
+
+_LIMIT = """#!/bin/sh
+echo "{\\"data\\": $(ulimit -d)}"
+"""
+
+_USES = {
+    "qemu-img": "print(disk_file._qemu_img('info', Path('/nowhere'), 'raw')['data'])",
+    "zstd": "with decompress._zstd_process(io.BytesIO()) as opened: print(json.loads(opened.read(100))['data'])",
+}
+
+
+@pytest.mark.parametrize(("name", "most"), [("qemu-img", QEMU_IMG_MEMORY), ("zstd", ZSTD_MEMORY)])
+def test_what_a_worker_starts_has_a_limit_of_its_own(name: str, most: int, tmp_path: Path) -> None:
+    (tmp_path / name).write_text(_LIMIT)
+    (tmp_path / name).chmod(0o755)
+    uses = f"import io\nfrom pathlib import Path\nfrom kvedge.storage import decompress, disk_file\n{_USES[name]}"
+    argv = [sys.executable, "-c", f"{_CONFINED}\n{uses}", "pull", "/nowhere"]
+    environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    done = subprocess.run(argv, check=True, capture_output=True, text=True, env=environment)
+    assert int(done.stdout.splitlines()[-1]) << 10 == most
+
+
+def test_a_disk_that_takes_too_much_memory_to_check_is_told_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    said = "qemu-img: Could not open 'x': Could not read L1 table: Cannot allocate memory"
+    (tmp_path / "qemu-img").write_text(f'#!/bin/sh\necho "{said}" >&2\nexit 1\n')
+    (tmp_path / "qemu-img").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    with pytest.raises(
+        BadImage, match=r"needs more than 256 MiB of memory to check disk\.qcow2; give it larger clusters"
+    ):
+        check_disk(Path("disk.qcow2"), DiskFacts("qcow2", 1 << 30))

@@ -19,7 +19,7 @@ def _job(namespace: str, run: Callable[[], None] = lambda: None, owner: str = ""
 def test_the_namespace_with_the_fewest_pulls_is_next_and_then_the_one_that_asked_first() -> None:
     jobs = [_job("a"), _job("b"), _job("c")]
 
-    assert next_job(jobs, {"a": 1, "b": 1}) is jobs[2]
+    assert next_job([jobs[0], jobs[2]], {"a": 1}) is jobs[2]
     assert next_job(jobs, {"a": 1, "b": 0, "c": 0}) is jobs[1]
     assert next_job(jobs, {}) is jobs[0]
 
@@ -27,7 +27,7 @@ def test_the_namespace_with_the_fewest_pulls_is_next_and_then_the_one_that_asked
 def test_a_namespace_has_no_more_than_its_share_and_all_no_more_than_there_is() -> None:
     assert next_job([_job("a")], {"a": PER_NAMESPACE}) is None
     assert next_job([_job("b")], {"a": PER_NAMESPACE}) is not None
-    assert next_job([_job("e")], dict.fromkeys("abcd", AT_ONCE // 4)) is None
+    assert next_job([_job("e")], dict.fromkeys("ab", AT_ONCE // 2)) is None
 
 
 class _Hanging:
@@ -67,9 +67,9 @@ def test_a_namespace_whose_pulls_all_hang_leaves_room_for_the_others() -> None:
 
 def test_a_cancelled_pull_gives_its_place_to_the_next() -> None:
     pulls = _Hanging()
-    for owner in ("one", "two"):
+    for owner in ("one", "two")[:PER_NAMESPACE]:
         pulls.add("a", owner)
-    wait_until(lambda: pulls.running["a"] == PER_NAMESPACE, "both run")
+    wait_until(lambda: pulls.running["a"] == PER_NAMESPACE, "the share is used")
     done = threading.Event()
     pulls.queue.add(_job("a", done.set))
     assert not done.wait(0.1)
