@@ -12,7 +12,7 @@ from typing import Final
 
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.policy_rules import RBAC_GROUP
-from kvedge.standalone.apiserver import csr_rules
+from kvedge.standalone.apiserver import csr_rules, pod_rules
 from kvedge.standalone.apiserver.admission import Admission, Review
 from kvedge.standalone.apiserver.api_errors import Forbidden
 from kvedge.standalone.apiserver.authorizer_rules import Authorizer
@@ -53,6 +53,7 @@ class BuiltInAdmission:
         Raises:
             ApiError: somebody refuses it.
         """
+        self._check_amount(review)
         self._limits.complete(review)
         obj = await self._inner.mutate(review)
         if obj is None:
@@ -75,6 +76,16 @@ class BuiltInAdmission:
         self._pods.check(review)
         self._limits.check(review)
         await self._inner.validate(review)
+
+    @staticmethod
+    def _check_amount(review: Review) -> None:
+        """First of all: the rest looks at every container, in the event loop."""
+        context = review.context
+        if review.old is not None or review.obj is None or context.kind.storage != "pods":
+            return
+        errors = list(pod_rules.check_amount_of_containers(review.obj))
+        if errors:
+            raise invalid(context.kind, review.name, errors)
 
     def _settle_request(self, review: Review, obj: JsonObject) -> None:
         if review.old is None:

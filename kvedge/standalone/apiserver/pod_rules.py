@@ -12,7 +12,7 @@ from typing import Any, Final
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.quantities import QuantityError, parse_quantity
 from kvedge.standalone.apiserver import name_rules
-from kvedge.standalone.apiserver.api_errors import FieldError
+from kvedge.standalone.apiserver.api_errors import FieldError, FieldErrorType
 from kvedge.standalone.apiserver.causes import (
     duplicate,
     forbidden,
@@ -32,11 +32,26 @@ _PULL_POLICIES: Final = ("Always", "IfNotPresent", "Never")
 _PROTOCOLS: Final = ("SCTP", "TCP", "UDP")
 _RESTART_POLICIES: Final = ("Always", "OnFailure", "Never")
 _DNS_POLICIES: Final = ("ClusterFirst", "ClusterFirstWithHostNet", "Default", "None")
+# Kubernetes has no such bound of its own; its nodes run 110 Pods.
+_MOST_CONTAINERS: Final = 500
 _IMMUTABLE: Final = (
     "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,"
     "`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),"
     "`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)"
 )
+
+
+def check_amount_of_containers(pod: JsonObject) -> Iterator[FieldError]:
+    """A new Pod has no more containers than one box would ever run; what looks at each of them is bounded by that.
+
+    Containers cannot be added later, so that a Pod which is there already, of an older version, is left as it is.
+    """
+    spec = pod.get("spec") or {}
+    for field in ("initContainers", "containers"):
+        count = len(spec.get(field) or ())
+        if count > _MOST_CONTAINERS:
+            text = f"must have at most {_MOST_CONTAINERS} items"
+            yield FieldError(FieldErrorType.TOO_MANY, f"spec.{field}", text, count)
 
 
 def check_pod(pod: JsonObject) -> Iterator[FieldError]:

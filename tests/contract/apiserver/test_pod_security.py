@@ -352,11 +352,21 @@ class TestOneBox:
             assert "every right" in answer.message
         assert LABEL not in admin.get(path).json["metadata"]["labels"]
 
-    def test_a_refusal_of_thousands_of_containers_is_short(self, embedded_server: Server) -> None:
+    @pytest.mark.parametrize("field", ["containers", "initContainers"])
+    def test_a_pod_of_thousands_of_containers_is_refused(self, embedded_server: Server, field: str) -> None:
+        """What looks at each container does so in the event loop, and again for every write of the Pod."""
+        admin, namespace = embedded_server.admin, new_namespace(embedded_server.admin)
+        many = [{"name": f"c-{number}", "image": "x"} for number in range(501)]
+        answer = _try(admin, namespace, pod({field: many}))
+        assert answer.status == 422, answer.body
+        assert f"spec.{field}: Too many: 501: must have at most 500 items" in answer.message
+        assert _try(admin, namespace, pod({field: many[:500]})).status == 201
+
+    def test_a_refusal_of_hundreds_of_containers_is_short(self, embedded_server: Server) -> None:
         namespace = new_namespace(embedded_server.admin)
         many = [
             {"name": f"c{number}", "image": "x", "securityContext": {"privileged": True, "procMount": "Unmasked"}}
-            for number in range(5000)
+            for number in range(500)
         ]
         editor = user_with(embedded_server, namespace, "edit")
         answer = _try(editor, namespace, pod({"containers": many}))
