@@ -77,10 +77,15 @@ class Encoder:
         known = change.encoded.get(label)
         if known is None:
             known = self._event(change, kind, now)
-            # Of a large change one form is kept: what all watchers ask for, mostly.
-            if not change.encoded or len(known) <= _SMALL_EVENT:
+            # Of a large change two forms are kept: the plain one, which nearly all watchers ask for, and the first.
+            if not change.encoded or len(known) <= _SMALL_EVENT or self._is_plain(change, kind):
                 change.encoded[label] = known
         return known
+
+    def _is_plain(self, change: Change, kind: ChangeType) -> bool:
+        """Whether this is the whole object as it is stored, at a change of it."""
+        is_stored = self.kind.api_version == self.kind.storage_api_version
+        return self.form is Form.OBJECT and is_stored and kind is change.type
 
     def label(self, kind: ChangeType) -> tuple[object, ChangeType]:
         """Under what an event of this form is kept with its change."""

@@ -5,15 +5,19 @@ Made by `watch_stream`. Talks to one client.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from aiohttp import web
 
-from kvedge.standalone.apiserver.bytes_in_flight import FLIGHT, too_much_in_flight
+from kvedge.standalone.apiserver.bytes_in_flight import FLIGHT, Flight, too_much_in_flight
 
 # So much is handed to the connection at once: it encrypts and keeps it, however slow the client is.
 _PIECE: Final = 64 << 10
+# So long an event waits for what is on its way to other watches of the same user.
+_ROOM_SECONDS: Final = 10.0
+_LOOK_SECONDS: Final = 0.1
 
 
 class Event(NamedTuple):
@@ -53,7 +57,7 @@ class WatchSender:
     async def _send_large(self, event: Event) -> None:
         flight = self._request[FLIGHT]
         held = 0 if event.is_shared else len(event.line)
-        if not flight.take(held):
+        if not await _room(flight, held):
             if self._request.transport is not None:
                 self._request.transport.abort()
             raise ConnectionResetError(str(too_much_in_flight()))
@@ -61,3 +65,14 @@ class WatchSender:
         for start in range(0, len(view), _PIECE):
             await self._response.write(view[start : start + _PIECE])
         flight.give_back(held)
+
+
+async def _room(flight: Flight, size: int) -> bool:
+    """Take so much, once there is room for it; false when none comes."""
+    loop = asyncio.get_running_loop()
+    end = loop.time() + _ROOM_SECONDS
+    while not flight.take(size):
+        if loop.time() >= end:
+            return False
+        await asyncio.sleep(_LOOK_SECONDS)
+    return True
