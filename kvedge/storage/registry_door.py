@@ -57,7 +57,8 @@ class RegistryDoor:
         """
         found = _addresses(host, port)
         addresses = [_plain(item[4][0]) for item in found]
-        if self._local is None and host == self._host:
+        if self._local is None and host.lower() == self._host:
+            # Many a registry of the local network has an address of IPv6 that the world knows as well.
             self._local = any(not address.is_global for address in addresses)
         for address in addresses:
             self._check(host, address)
