@@ -7,6 +7,7 @@ it. Without the last step the file system may forget the rename, and with it the
 from __future__ import annotations
 
 import os
+import secrets
 from pathlib import Path
 
 
@@ -16,9 +17,9 @@ def write_durably(path: Path, content: bytes, mode: int = 0o600) -> None:
     Raises:
         OSError: as the file system has it; what was there is untouched.
     """
-    unfinished = path.with_name(f".{path.name}.unfinished")
-    # Of a process that was killed.
-    unfinished.unlink(missing_ok=True)
+    _sweep(path)
+    # Each writer has its own: of two, what the later one wrote is kept, whole.
+    unfinished = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.unfinished")
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
         with os.fdopen(os.open(unfinished, flags, mode), "wb") as file:
@@ -27,6 +28,17 @@ def write_durably(path: Path, content: bytes, mode: int = 0o600) -> None:
     except BaseException:
         unfinished.unlink(missing_ok=True)
         raise
+
+
+def _sweep(path: Path) -> None:
+    """Remove what killed processes left of a file."""
+    begin, end = f".{path.name}.", ".unfinished"
+    for name in os.listdir(path.parent):
+        if name.startswith(begin) and name.endswith(end):
+            writer, dash, _ = name[len(begin) :].partition("-")
+            # An earlier kvedge's bears no writer's number.
+            if not (dash and writer.isdigit() and Path("/proc", writer).exists()):
+                path.with_name(name).unlink(missing_ok=True)
 
 
 def put_durably(staged: Path, path: Path) -> None:

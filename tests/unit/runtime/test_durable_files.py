@@ -194,6 +194,27 @@ def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(
     assert list(tmp_path.iterdir()) == [path]
 
 
+def test_of_two_writers_at_once_the_later_one_is_kept_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, fsync, others = tmp_path / "file", os.fsync, [b"another's"]
+
+    def synced(descriptor: int) -> None:
+        if others:
+            write_durably(path, others.pop())
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", synced)
+    write_durably(path, b"mine")
+    assert path.read_bytes() == b"mine"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("left", [".file.unfinished", ".file.4194999-ab12.unfinished"])
+def test_what_a_killed_writer_left_is_removed(left: str, tmp_path: Path) -> None:
+    (tmp_path / left).write_bytes(b"half")
+    write_durably(tmp_path / "file", b"whole")
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
 def test_a_file_is_put_in_place_as_it_is(tmp_path: Path) -> None:
     staged = tmp_path / "staged"
     staged.write_bytes(b"x")
