@@ -73,7 +73,7 @@ _MODULES: Final[Mapping[str, tuple[Level, str]]] = {
     "bridge": (Level.FAIL, "Pods get no network"),
     "veth": (Level.FAIL, "Pods get no network"),
     "nf_tables": (Level.FAIL, "VMs cannot reach the outside"),
-    "nft_connlimit": (Level.FAIL, "nothing keeps a guest from filling the host's table of connections"),
+    "nft_connlimit": (Level.WARN, "nothing keeps a guest from filling the host's table of connections"),
     "vhost_net": (Level.WARN, "QEMU serves guests' network cards itself, which is slower"),
     "loop": (Level.INFO, "nothing of kvedge's needs it today"),
 }

@@ -69,7 +69,8 @@ class NodeNetwork:
     """A working node network. `blockers` names foreign filters (`family/table/chain`) that drop forwarded packets by
     policy: what guests send to the outside gets no further than these unless somebody allows it there. `overlaps`
     names what else on this host has addresses of the Pod CIDR (`10.0.0.0/8 of tun0`), `healed` what was put back,
-    `apart` the links of others between which nothing is forwarded."""
+    `apart` the links of others between which nothing is forwarded, `limits_flows` whether this kernel can count each
+    guest's connections."""
 
     bridge: str
     gateway: str
@@ -77,6 +78,7 @@ class NodeNetwork:
     overlaps: tuple[str, ...]
     healed: tuple[str, ...]
     apart: tuple[str, ...] = ()
+    limits_flows: bool = True
 
 
 @dataclass(frozen=True)
@@ -90,6 +92,14 @@ class Ours:
 
 def ensure_node_network(config: NodeNetworkConfig) -> NodeNetwork:
     """Makes bridge, gateway address, NAT and anti-spoofing; raises OverlapError when --pod-cidr is in use here."""
+    try:
+        return _ensure(config)
+    except NotSupportedError:
+        # Guests that can fill the host's table of connections are better than none; what else lacks is refused again.
+        return _ensure(replace(config, limits_flows=False))
+
+
+def _ensure(config: NodeNetworkConfig) -> NodeNetwork:
     with _changing, Links() as links:
         seen = _look_with_tables(links, config)
         _apply(links, plan_node_network(config, seen))
@@ -109,6 +119,7 @@ def _network(config: NodeNetworkConfig, seen: NodeSeen, healed: Sequence[str] = 
     chains = [(family, chain) for family in ("ip", "inet") for chain in _forward_chains(family)]
     return NodeNetwork(
         apart=kept_apart(config.bridge, seen),
+        limits_flows=config.limits_flows,
         bridge=config.bridge,
         gateway=gateway_address(config.cidr),
         blockers=tuple(f"{family}/{table}/{name}" for family, (table, name) in chains),

@@ -64,6 +64,8 @@ class NodeNetworkConfig:
     netns_prefix: str
     # 0: that of the link by which the host reaches the world.
     mtu: int = 0
+    # Not on a kernel without NFT_CONNLIMIT.
+    limits_flows: bool = True
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -392,7 +394,7 @@ def our_tables(config: NodeNetworkConfig) -> tuple[Table, ...]:
 
 def way_out_of(config: NodeNetworkConfig) -> Table:
     """The table about what leaves this bridge, and comes back to it."""
-    return nat_table(config.table, config.cidr, config.bridge)
+    return nat_table(config.table, config.cidr, config.bridge, limits_flows=config.limits_flows)
 
 
 def ports_of(config: NodeNetworkConfig) -> Table:

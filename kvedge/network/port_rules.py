@@ -55,10 +55,11 @@ HOSTS: Final = Set("hosts", (("ipv4_addr", 4),))
 FLOWS: Final = Set("flows", (("ipv4_addr", 4),), most=65_535)
 
 
-def nat_table(name: str, cidr: str, bridge: str) -> Table:
+def nat_table(name: str, cidr: str, bridge: str, *, limits_flows: bool = True) -> Table:
     """What leaves the bridge for elsewhere does so with the host's address.
 
-    No Pod has more than its share of the connections that the host can track. Nothing is forwarded to an address of the
+    No Pod has more than its share of the connections that the host can track, unless the kernel cannot count them
+    (`limits_flows`). Nothing is forwarded to an address of the
     bridge's that nobody has: each would be a neighbour for whom the host looks, and it can look for a thousand.
     """
     rule = (
@@ -69,12 +70,13 @@ def nat_table(name: str, cidr: str, bridge: str) -> Table:
     )
     flood = (*iifname_is(bridge), *begins_more_flows_than(MOST_FLOWS, FLOWS.name), DROP)
     to_nobody = (*oifname_is(bridge), *destination_within(cidr), *destination_not_in(HOSTS.name), DROP)
+    flows = (Chain("prerouting", Hook.PREROUTING, FLOWS_PRIORITY, (flood,)),) if limits_flows else ()
     chains = (
-        Chain("prerouting", Hook.PREROUTING, FLOWS_PRIORITY, (flood,)),
+        *flows,
         Chain("forward", Hook.FORWARD, FILTER_PRIORITY, (to_nobody,)),
         Chain("postrouting", Hook.POSTROUTING, SOURCE_NAT_PRIORITY, (rule,), type="nat"),
     )
-    return Table(Family.IP, name, chains, (HOSTS, FLOWS))
+    return Table(Family.IP, name, chains, (HOSTS, FLOWS) if limits_flows else (HOSTS,))
 
 
 # Which port has which MAC; which port speaks from which address.

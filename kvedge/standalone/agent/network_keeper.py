@@ -7,6 +7,7 @@ foreign filters as well, so that the Node says what blocks the guests' way now, 
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from typing import Final
 
 from kvedge.network.errors import NetworkError
@@ -40,7 +41,9 @@ class NetworkKeeper:
         Raises:
             NetworkError: when it cannot be made.
         """
-        self._take(ensure_node_network(self._config))
+        network = ensure_node_network(self._config)
+        self._config = replace(self._config, limits_flows=network.limits_flows)
+        self._take(network)
 
     def notes(self) -> list[str]:
         """What keeps guests from the outside, and what else of this host's network is not as its owner may think."""
@@ -51,6 +54,10 @@ class NetworkKeeper:
             notes.append(
                 f"ip_forward is on for VMs only, and table ip {FENCE} drops what would pass between other links "
                 f"({links}): a router sets net.ipv4.ip_forward=1 in /etc/sysctl.d and is started anew"
+            )
+        if not self._config.limits_flows:
+            notes.append(
+                "this kernel lacks NFT_CONNLIMIT: nothing keeps a guest from filling the host's table of connections"
             )
         return notes
 

@@ -3,15 +3,20 @@ alone."""
 
 from __future__ import annotations
 
+import errno
 import shutil
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from ipaddress import IPv4Address
 from pathlib import Path
 
 import pytest
 
+from kvedge.network import pod_network
+from kvedge.network.apply_step import apply_step
+from kvedge.network.errors import NotSupportedError
 from kvedge.network.forward_rules import APART, fence_keys, fence_table
 from kvedge.network.links import Links
 from kvedge.network.netns import create_netns, delete_netns, netns_path, run_in_netns
@@ -19,6 +24,7 @@ from kvedge.network.nft_edge import change_elements
 from kvedge.network.pod_network import attach_pod, ensure_node_network, heal_node_network
 from kvedge.network.pod_network_plan import NodeNetworkConfig, stable_mac
 from kvedge.network.port_rules import MOST_FLOWS
+from kvedge.network.steps import ReplaceTable, Step
 from kvedge.network.sysctls import read_sysctl, write_sysctl
 from tests.machine.network.floods import neighbours_of, packed, send_all, udp_frame
 from tests.machine.network.own_host import on_a_host_of_its_own
@@ -216,6 +222,8 @@ def test_a_guest_that_begins_connections_without_end_has_its_share_and_others_ar
         for pod, address, mac in zip(pods, ADDRESSES, MACS, strict=True):
             attach_pod(config, pod, address, mac)
         own, gateway = packed(MACS[0]), packed(stable_mac(config.bridge))
+        # However long the sending takes on a busy machine, none is forgotten meanwhile.
+        write_sysctl("netfilter/nf_conntrack_udp_timeout", "600")
         for target in (STRANGERS["one"][1], GATEWAY):
             ends = (ADDRESSES[0], target)
             send_all(
@@ -229,6 +237,26 @@ def test_a_guest_that_begins_connections_without_end_has_its_share_and_others_ar
         assert ping(pods[1], STRANGERS["two"][1])
         ensure_node_network(config)
         assert ping(pods[1], STRANGERS["one"][1])
+
+
+@on_a_host_of_its_own
+def test_a_kernel_that_cannot_count_connections_has_a_network_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    def without(links: Links, step: Step) -> None:
+        if isinstance(step, ReplaceTable) and "connlimit" in repr(step.table):
+            raise NotSupportedError("cannot change nftables table", errno=errno.ENOENT)
+        apply_step(links, step)
+
+    monkeypatch.setattr(pod_network, "apply_step", without)
+    config = node_config()
+    with node_network(config):
+        made = ensure_node_network(config)
+        assert not made.limits_flows
+        found = replace(config, limits_flows=False)
+        assert heal_node_network(found).healed == ()
+        for letter, address, mac in zip("ab", ADDRESSES, MACS, strict=True):
+            attach_pod(config, f"{config.netns_prefix}{letter}", address, mac)
+        assert ping(f"{config.netns_prefix}a", ADDRESSES[1])
+        assert ping(f"{config.netns_prefix}a", "192.0.2.2")
 
 
 @on_a_host_of_its_own

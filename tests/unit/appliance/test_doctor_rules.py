@@ -147,6 +147,11 @@ def test_a_device_that_cannot_be_opened_is_told(device: str) -> None:
     assert "Permission denied" in finding.detail
 
 
+def test_a_kernel_that_counts_no_connections_is_no_reason_not_to_install() -> None:
+    without = {name: state for name, state in GOOD.modules.items() if name != "nft_connlimit"}
+    assert worst(examine(replace(GOOD, modules=without), OPTIONS)) == Level.WARN
+
+
 def test_a_missing_device_whose_module_can_be_loaded_is_no_fault() -> None:
     changed = {**GOOD.devices, "/dev/net/tun": DeviceState(exists=False)}
     assert found("/dev/net/tun", devices=changed).level == Level.INFO

@@ -87,3 +87,20 @@ def test_the_node_says_which_links_nothing_is_forwarded_between(keeper: NetworkK
     assert "table ip kvedge_forward drops what would pass between other links (eth0, eth1)" in note
     look(network())
     assert keeper.notes() == []
+
+
+def test_the_node_says_that_its_kernel_cannot_count_connections_and_is_not_asked_again(
+    keeper: NetworkKeeper, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[bool] = []
+
+    def heal(config: NodeNetworkConfig) -> NodeNetwork:
+        asked.append(config.limits_flows)
+        return network()
+
+    monkeypatch.setattr(network_keeper, "ensure_node_network", lambda config: replace(network(), limits_flows=False))
+    monkeypatch.setattr(network_keeper, "heal_node_network", heal)
+    keeper.make()
+    keeper.look()
+    assert asked == [False]
+    assert any("NFT_CONNLIMIT" in note for note in keeper.notes())
