@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 from kvedge.storage.decompress import ZSTD_MEMORY
 from kvedge.storage.disk_file import QEMU_IMG_MEMORY, DiskFacts, check_disk
 from kvedge.storage.image_errors import BadImage
+from tests.support.waiting import wait_until
 
 GIB = 1 << 30
 
@@ -110,3 +112,36 @@ def test_a_disk_that_takes_too_much_memory_to_check_is_told_so(tmp_path: Path, m
         BadImage, match=r"needs more than 256 MiB of memory to check disk\.qcow2; give it larger clusters"
     ):
         check_disk(Path("disk.qcow2"), DiskFacts("qcow2", 1 << 30))
+
+
+_ABANDONED = """
+import os, subprocess, sys
+from kvedge.storage.image_worker import _end_with_the_asker
+child = subprocess.Popen(["sleep", "300"])
+print(child.pid, flush=True)
+_end_with_the_asker()
+"""
+
+
+def test_what_a_worker_has_started_ends_with_its_asker() -> None:
+    worker = subprocess.Popen(
+        [sys.executable, "-c", _ABANDONED], stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
+    )
+    assert worker.stdin is not None
+    assert worker.stdout is not None
+    child = Path("/proc", worker.stdout.readline().decode().strip())
+    worker.stdin.close()
+    # The pipe's other end is the child's as well.
+    assert worker.stdout.read() == b""
+    assert worker.wait(30) == -signal.SIGKILL
+    worker.stdout.close()
+    wait_until(lambda: not child.exists() or "\nState:\tZ" in (child / "status").read_text(), "the child has ended")
+
+
+def test_a_worker_in_another_s_group_ends_alone() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", "from kvedge.storage.image_worker import _end_with_the_asker as end; end()"],
+        stdin=subprocess.DEVNULL,
+        check=False,
+    )
+    assert done.returncode == 75
