@@ -110,8 +110,8 @@ def test_a_pull_ends_with_its_pod(tmp_path: Path, slow_at: str) -> None:
             pod = node.ask("gone", slow.reference)
             wait_until(lambda: slow.hanging > 0, "the pull hangs")
             node.pulls.forget(pod.metadata.uid)
-            wait_until(lambda: slow.hanging == 0, "its connection is closed", seconds=10)
-            wait_until(lambda: not _workers(), "its process has ended", seconds=10)
+            wait_until(lambda: slow.hanging == 0, "its connection is closed")
+            wait_until(lambda: not _workers(), "its process has ended")
             assert node.store.users() == frozenset()
             # And the next ones have all places.
             pods = [node.ask(f"next{number}", good.reference, f"ns{number}") for number in range(AT_ONCE)]
