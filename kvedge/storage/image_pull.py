@@ -31,7 +31,7 @@ from kvedge.storage.registry_client import RegistryClient, is_loopback
 from kvedge.storage.registry_door import RegistryDoor
 from kvedge.storage.registry_pace import Pace
 from kvedge.storage.sparse_file import Progress
-from kvedge.storage.staging import locked, private_directory
+from kvedge.storage.staging import locked, private_directory, remove_free_lock
 
 if TYPE_CHECKING:
     from kvedge.storage.image_store import ImageStore
@@ -159,7 +159,11 @@ def _sweep_partial(folder: Path) -> None:
     oldest = time.time() - _KEPT_SECONDS
     for path in folder.iterdir():
         with suppress(FileNotFoundError):
-            if path.suffix != ".lock" and path.stat().st_mtime < oldest:
+            if path.stat().st_mtime >= oldest:
+                continue
+            if path.suffix == ".lock":
+                remove_free_lock(path)
+            else:
                 path.unlink()
 
 

@@ -60,10 +60,49 @@ def _remove_unowned(path: Path) -> None:
 def locked(path: Path, *, shared: bool = False) -> Iterator[None]:
     """Hold a lock file, across processes, for the block."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    lock = _lock(path, fcntl.LOCK_SH if shared else fcntl.LOCK_EX)
     try:
-        fcntl.flock(lock, fcntl.LOCK_SH if shared else fcntl.LOCK_EX)
+        # What is in use is not old; a full disk may refuse even that.
+        with suppress(OSError):
+            os.utime(lock)
         yield
+    finally:
+        os.close(lock)
+
+
+def _lock(path: Path, how: int) -> int:
+    while True:
+        lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(lock, how)
+            if _is_at(lock, path):
+                return lock
+        except BaseException:
+            os.close(lock)
+            raise
+        # It was removed while it was waited for: others lock the new one.
+        os.close(lock)
+
+
+def _is_at(descriptor: int, path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(descriptor), os.stat(path))
+    except FileNotFoundError:
+        return False
+
+
+def remove_free_lock(path: Path) -> None:
+    """Remove a lock file that nobody holds."""
+    try:
+        lock = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if _is_at(lock, path):
+            path.unlink()
+    except BlockingIOError:
+        pass
     finally:
         os.close(lock)
 
