@@ -66,7 +66,6 @@ BARE = {
     "api/health_check.py": "one answer, which those who wait for it get, its exception too",
     "api/stream_calls.py": "watches one stream, and ends it whatever happens",
     "standalone/apiserver/upgrade_tunnel.py": "the two directions of one tunnel, which ends with either",
-    "standalone/apiserver/exec_routes.py": "the beginning of one command; the request that waits gets its exception",
     "standalone/apiserver/remote_streams.py": "the directions of one command's streams, which end together",
     "standalone/apiserver/api_server.py": "the server's own thread: failure() tells that it ended, the role ends",
     "standalone/apiserver/object_store.py": "after an exception nobody knows what is written: failure() ends the role",
