@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from kvedge import __version__
+from kvedge.resources.whole_numbers import whole_number
 from kvedge.runtime.damaged_files import put_aside
 from kvedge.runtime.durable_files import write_durably
 from kvedge.runtime.services import ServiceError
@@ -79,15 +80,15 @@ class BoxLock:
         if (state / RESTORING).exists():
             remedy = "run `kvedge state restore FILE` again"
             raise ServiceError(self.name, f"{self._data_dir}: putting its state back was cut short: {remedy}")
-        if (state / "layout").exists() and not _is_sound(state / "layout"):
-            # Which version wrote it is lost; each file tells for itself whether it is of a newer one.
-            put_aside(state / "layout", "it is no version mark")
         found, newer = read_layout(state / "layout")
         if found > LAYOUT:
             remedy = f"run kvedge {newer} or newer, or name another directory with --data-dir"
             raise ServiceError(
                 self.name, f"{self._data_dir} was written by kvedge {newer}, newer than {__version__}: {remedy}"
             )
+        if (state / "layout").exists() and not _is_sound(state / "layout"):
+            # Which version wrote it is lost; each file tells for itself whether it is of a newer one.
+            put_aside(state / "layout", "it is no version mark")
         mark = f"{LAYOUT} {__version__}\n".encode()
         try:
             write_durably(state / "layout", mark, mode=0o644)
@@ -118,5 +119,5 @@ def read_layout(path: Path) -> tuple[int, str]:
         text = path.read_text(errors="replace").split()
     except (FileNotFoundError, IsADirectoryError):
         text = []
-    found = int(text[0]) if text and text[0].isdecimal() else LAYOUT
-    return found, text[1] if len(text) > 1 else "a newer version"
+    found = whole_number(text[0]) if text else None
+    return LAYOUT if found is None else found, text[1] if len(text) > 1 else "a newer version"
