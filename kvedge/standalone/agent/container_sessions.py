@@ -10,6 +10,7 @@ import contextlib
 import os
 import secrets
 import socket
+import struct
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -28,6 +29,8 @@ from kvedge.standalone.apiserver.exec_source import ExecRequest, ExecSession, No
 
 # A process is there within milliseconds; this is for a machine that is badly overloaded.
 _START_SECONDS: Final = 20.0
+# How a message of a socket holds them.
+_DESCRIPTOR: Final = struct.Struct("i")
 _TERMINAL_NAME: Final = "xterm"
 # Whatever a virsh of the host answered would be about another libvirt than the guest's, or about none.
 _NO_VIRSH: Final = (
@@ -135,7 +138,6 @@ def _session(request: ExecRequest, listener: socket.socket, answer: int) -> Exec
     descriptors = _received(listener, answer, deadline)
     for descriptor in descriptors:
         os.set_blocking(descriptor, False)
-        os.set_inheritable(descriptor, False)
     if request.terminal:
         return ExecSession(descriptors[0], None, descriptors[0] if request.stdin else None, answer, is_terminal=True)
     output, errors, *giving = descriptors
@@ -152,7 +154,15 @@ def _received(listener: socket.socket, answer: int, deadline: float) -> Sequence
             _check_alive(answer, deadline)
     with connection:
         connection.settimeout(max(0.1, deadline - time.monotonic()))
-        _, descriptors, _, _ = socket.recv_fds(connection, 1, 3)
+        # Closed at an exec from the first moment: another thread may start a process right now.
+        # `socket.recv_fds` does not hand such flags on.
+        _, messages, _, _ = connection.recvmsg(1, socket.CMSG_LEN(3 * _DESCRIPTOR.size), socket.MSG_CMSG_CLOEXEC)
+    descriptors = [
+        number
+        for level, kind, data in messages
+        if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS)
+        for (number,) in _DESCRIPTOR.iter_unpack(data[: len(data) - len(data) % _DESCRIPTOR.size])
+    ]
     if not descriptors:
         # It ended before it had streams; why is on its way.
         while True:
