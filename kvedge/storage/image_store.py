@@ -16,14 +16,14 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from kvedge.storage.image_errors import BadImage, ImageInUse, ImageNotFound, store_error
+from kvedge.storage.image_errors import BadImage, ImageInUse, ImageNotFound, StoreError, store_error
 from kvedge.storage.image_manifest import ImageConfig, is_sha256
 from kvedge.storage.image_names import ImageName, parse_image_name
 from kvedge.storage.image_records import (
@@ -126,8 +126,24 @@ class ImageStore:
 
     def list(self) -> list[Image]:
         """All images, once for each of their names, by name."""
-        images = [self._image(record) for record in self._names()]
-        return sorted((image for image in images if image is not None), key=lambda image: image.name)
+        images: list[Image] = []
+        for record in self._names():
+            # One of a newer kvedge is refused to who asks for it by its name.
+            with suppress(StoreError):
+                if (image := self._image(record)) is not None:
+                    images.append(image)
+        return sorted(images, key=lambda image: image.name)
+
+    def newer(self) -> tuple[StoreError, ...]:
+        """What was written by a newer kvedge, in words: such images are neither shown nor removed."""
+        names, refused = self._read_names()
+        images: dict[str, StoreError] = {}
+        for record in names:
+            try:
+                self._image(record)
+            except StoreError as error:
+                images[record.image] = error
+        return (*refused, *images.values())
 
     def remove(self, reference: str) -> None:
         """Forget a name, and the image with its last name.
@@ -230,8 +246,18 @@ class ImageStore:
         return tuple(sorted(found))
 
     def _names(self) -> tuple[NameRecord, ...]:
-        records = [read_record(NameRecord, path) for path in (self.root / "names").glob("[!.]*.json")]
-        return tuple(record for record in records if record is not None)
+        return tuple(self._read_names()[0])
+
+    def _read_names(self) -> tuple[Sequence[NameRecord], Sequence[StoreError]]:
+        """The names, and which of them a newer kvedge has written."""
+        names, refused = [], []
+        for path in (self.root / "names").glob("[!.]*.json"):
+            try:
+                if (record := read_record(NameRecord, path)) is not None:
+                    names.append(record)
+            except StoreError as error:
+                refused.append(error)
+        return names, refused
 
     def _name(self, record: NameRecord) -> None:
         path = self.root / "names" / name_file(record.name)
@@ -287,11 +313,12 @@ class ImageStore:
     def _prune(self) -> None:
         """Remove images without a name and a user; called with the lock held.
 
-        A damaged name may have been that of any image without one: nothing is removed until the name is given again,
-        or its file is removed.
+        A damaged name, or one of a newer kvedge, may have been that of any image without one: nothing is removed until
+        the name is given again, or its file is removed.
         """
-        named = {_hex(record.image) for record in self._names()}
-        if any((self.root / "names").glob(f"*{ASIDE}")):
+        names, refused = self._read_names()
+        named = {_hex(record.image) for record in names}
+        if refused or any((self.root / "names").glob(f"*{ASIDE}")):
             return
         for folder in (self.root / "images").glob("*"):
             if folder.name in named or any((self.root / "users" / folder.name).glob("*")):

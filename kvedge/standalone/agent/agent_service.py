@@ -328,6 +328,9 @@ class NodeAgent:
         """Pods that went while the agent was away hold their images no more."""
         # Reads every record: a damaged one is put aside and told now, not when somebody asks for its image.
         self._store.list()
+        for refused in self._store.newer():
+            # Their VMs wait for the newer kvedge; the others run.
+            self._damage.tell(str(refused))
         for user in self._store.users() - self._pods.uids():
             self._store.release(user)
 

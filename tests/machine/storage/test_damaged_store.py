@@ -147,5 +147,9 @@ def test_a_record_of_a_newer_version_is_left_alone_whatever_it_holds(tmp_path: P
     path.write_bytes(b'{"format": 2, "name": ["what", "comes"]}')
 
     with pytest.raises(StoreError, match="newer kvedge"):
-        store.list()
+        store.resolve("local/newer:1")
+    assert [str(error) for error in store.newer()] == [
+        f"the image store's file {path} was written by a newer kvedge; use that version"
+    ]
+    assert store.list() == []
     assert path.exists()
