@@ -37,7 +37,7 @@ def read_record(path: Path) -> Record | None:
     except FileNotFoundError:
         return None
     except (msgspec.DecodeError, IsADirectoryError) as error:
-        # Its absence is noticed where it is missed.
+        # The binding goes on without a record, and refuses a Pod whose addresses are known from nowhere else.
         _put_aside(path, error)
         return None
     except OSError as error:

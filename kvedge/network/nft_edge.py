@@ -103,7 +103,8 @@ def replace_table(table: Table, elements: Mapping[str, Iterable[bytes]]) -> None
     try:
         _commit(table.family, table.name, [*renewed, *_contents(table, elements)])
     except NetworkError as error:
-        # All that the rules refer to is in the table itself: what is missing is a part of the kernel.
+        # The table itself has all sets and chains that its rules name, so ENOENT means that the kernel lacks an
+        # expression.
         if error.errno == errno.ENOENT:
             raise _not_supported("cannot change nftables table", table.name, errno.ENOENT) from error
         raise

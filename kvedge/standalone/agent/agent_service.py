@@ -326,7 +326,7 @@ class NodeAgent:
 
     def _release_images(self) -> None:
         """Pods that went while the agent was away hold their images no more."""
-        # Reads every record: a damaged one is put aside and told now, not when somebody asks for its image.
+        # The list reads every record, so that a damaged one is put aside and reported now, not when a Pod needs it.
         self._store.list()
         for refused in self._store.newer():
             # Their VMs wait for the newer kvedge; the others run.

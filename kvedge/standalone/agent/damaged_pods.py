@@ -134,8 +134,10 @@ class DamagedPods:
 
 
 def _replace(files: PodFiles, record: PodRecord) -> None:
-    """The damaged record is kept beside the new one, which takes its place at once: without any, the next agent would
-    take the directory for a Pod that never began.
+    """Copy the damaged record to another name, then write the new one over it.
+
+    The record's name is never without a file: an agent that started at such a moment would take the directory for a Pod
+    that never began.
     """
     try:
         if files.record.is_dir():

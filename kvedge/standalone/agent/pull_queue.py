@@ -1,7 +1,7 @@
 """Which pull comes next: some at a time, no namespace more than its share, the least served first.
 
-Called by the agent's image pulls. Has a thread for each pull that is under way, and none for one that waits. The
-threads do not keep the program from ending.
+Called by the agent's image pulls. Each pull that is under way has a thread; a pull that waits has none. The threads are
+daemons, so the program ends without waiting for them.
 """
 
 from __future__ import annotations
