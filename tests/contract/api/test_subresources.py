@@ -13,7 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from kvedge import __version__
 from kvedge.api.api_service import ApiRole
+from kvedge.api.discovery_manifest import CONFORMS_TO
 from kvedge.handler.relay_core import DoorError
 from kvedge.handler.relay_service import RelayConfig, RelayService
 from kvedge.kube.errors import Conflict, Forbidden, KubeError
@@ -100,7 +102,7 @@ def test_virtctl_finds_the_version(virtctl: Kubectl) -> None:
     done = virtctl.try_run("version")
     assert done.returncode == 0, done.stderr
     assert "Server Version" in done.stdout
-    assert "v0.1.0" in done.stdout
+    assert f"{CONFORMS_TO}+kvedge{__version__}" in done.stdout
 
 
 def test_virtctl_starts_a_vm(virtctl: Kubectl, admin: KubeClient, vm: JsonObject) -> None:
