@@ -113,7 +113,8 @@ class BuiltInAdmission:
     def _check_subject(self, review: Review, obj: JsonObject) -> None:
         if obj["spec"]["signerName"] != csr_rules.CLIENT_SIGNER:
             return
-        reserved = csr_rules.reserved_group(csr_rules.parsed_request(obj["spec"]["request"]))
+        request = csr_rules.parsed_request(obj["spec"]["request"])
+        reserved = csr_rules.reserved_group(request, review.context.caller.groups)
         if reserved:
             why = f"use of {csr_rules.CLIENT_SIGNER} signer with {reserved} group is not allowed"
             raise Forbidden(target_of(review.context.kind, review.name), why)

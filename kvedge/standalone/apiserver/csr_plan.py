@@ -7,6 +7,7 @@ only approved ones.
 from __future__ import annotations
 
 import base64
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
@@ -62,7 +63,7 @@ def plan_request(obj: JsonObject) -> Sign | Fail | None:
         request = parsed_request(spec["request"])
     except ValueError as error:
         return Fail(str(error))
-    complaint = _complaint(request, set(spec.get("usages") or ()))
+    complaint = _complaint(request, set(spec.get("usages") or ()), spec.get("groups") or ())
     if complaint:
         return Fail(complaint)
     seconds = spec.get("expirationSeconds")
@@ -87,10 +88,10 @@ def is_old(obj: JsonObject, now: datetime) -> bool:
     return now - parse_timestamp(obj["metadata"]["creationTimestamp"]) > _PENDING_LIFE
 
 
-def _complaint(request: x509.CertificateSigningRequest, usages: set[str]) -> str:
+def _complaint(request: x509.CertificateSigningRequest, usages: set[str], asked_by_groups: Sequence[str]) -> str:
     if _CLIENT_USAGE not in usages or usages - _HARMLESS_USAGES - {_CLIENT_USAGE}:
         return 'usages must be "client auth", and nothing beyond "digital signature" and "key encipherment"'
-    reserved = reserved_group(request)
+    reserved = reserved_group(request, asked_by_groups)
     if reserved:
         return f"a certificate of group {reserved} is not signed on request"
     names = request.subject.get_attributes_for_oid(NameOID.COMMON_NAME)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from cryptography import x509
@@ -84,13 +84,15 @@ def groups_of(request: x509.CertificateSigningRequest) -> list[str]:
     return [str(attribute.value) for attribute in request.subject.get_attributes_for_oid(NameOID.ORGANIZATION_NAME)]
 
 
-def reserved_group(request: x509.CertificateSigningRequest) -> str:
-    """The group of a request that nobody gets by a request, or nothing: an administrator's, or one of kvedge's roles.
+def reserved_group(request: x509.CertificateSigningRequest, asked_by_groups: Sequence[str]) -> str:
+    """The group of a request that whoever asks may not have, or nothing.
 
-    The fixed rights of those depend on nothing that is stored, and Pods of the controllers are not looked at. Whoever
-    may approve requests would get them all.
+    Nobody becomes an administrator by a request. Administrators alone ask for kvedge's own roles, as `kvedge user role`
+    and `kvedge user renew` do for them: those groups' rights depend on nothing that is stored, and Pods of the
+    controllers are not looked at, so that whoever may approve requests would get them all.
     """
-    return next((group for group in groups_of(request) if group == MASTERS or group in OWN_GROUPS), "")
+    refused = {MASTERS} if MASTERS in asked_by_groups else {MASTERS, *OWN_GROUPS}
+    return next((group for group in groups_of(request) if group in refused), "")
 
 
 def asked_by(caller: Caller) -> JsonObject:

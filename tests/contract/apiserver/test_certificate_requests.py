@@ -120,11 +120,20 @@ def test_nobody_becomes_an_administrator_by_a_request(admin: ApiClient) -> None:
 
 
 @pytest.mark.parametrize("group", ["kvedge:controllers", "kvedge:apis", "kvedge:handlers", "kvedge:agents"])
-def test_nobody_becomes_one_of_kvedges_roles_by_a_request(embedded_server: Server, group: str) -> None:
-    admin = embedded_server.admin
-    refused = admin.post(REQUESTS, document(new_request("me", ["devs", group]), signerName=CLIENT_SIGNER))
-    assert refused.status == 403
-    assert f"use of {CLIENT_SIGNER} signer with {group} group is not allowed" in refused.message
+def test_administrators_alone_ask_for_certificates_of_kvedges_roles(embedded_server: Server, group: str) -> None:
+    wanted = document(new_request("me", ["devs", group]), signerName=CLIENT_SIGNER)
+    # Whatever groups the body claims to be asked by.
+    claimed = {**wanted, "spec": {**wanted["spec"], "groups": ["system:masters"]}}
+    admin, user = embedded_server.admin, f"asker-{next(_numbers)}"
+    give(admin, "", [rule("create", CERTIFICATES, "certificatesigningrequests")], subject("User", user))
+    asker = embedded_server.log_in(user, [])
+    eventually(lambda: asker.post(REQUESTS, document()).status == 201)
+    for body in (wanted, claimed):
+        refused = asker.post(REQUESTS, body)
+        assert refused.status == 403
+        assert f"use of {CLIENT_SIGNER} signer with {group} group is not allowed" in refused.message
+    assert admin.post(REQUESTS, wanted).status == 201
+    asker.close()
 
 
 def test_to_approve_and_to_sign_are_rights_of_their_own(api_server: Server) -> None:

@@ -69,6 +69,13 @@ def test_a_group_with_fixed_rights_is_never_signed(group: str) -> None:
     assert f"group {group}" in step.reason
 
 
+@pytest.mark.parametrize("group", sorted(FIXED_RIGHTS.keys() - {AUTHENTICATED}))
+def test_an_administrator_may_ask_for_one_of_kvedges_roles(group: str) -> None:
+    wanted = new_request("me", [group]).request
+    step = plan_request(request(wanted, "Approved", groups=[MASTERS, AUTHENTICATED]))
+    assert isinstance(step, Fail) if group == MASTERS else isinstance(step, Sign)
+
+
 @pytest.mark.parametrize(
     ("found", "words"),
     [
