@@ -18,6 +18,7 @@ from typing import Final, TypeVar
 import msgspec
 
 from kvedge.resources.codec import learn
+from kvedge.runtime.durable_files import sync
 from kvedge.storage.image_errors import StoreError
 from kvedge.storage.image_manifest import ImageConfig, is_sha256
 from kvedge.storage.image_names import parse_image_name
@@ -212,16 +213,7 @@ def write_record(record: Record, path: Path) -> None:
     except BaseException:
         os.unlink(temporary)
         raise
-    sync_directory(path.parent)
-
-
-def sync_directory(path: Path) -> None:
-    """Make the names in a directory durable."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    sync(path.parent)
 
 
 # Workers, pulls and verbs read records at the same time.

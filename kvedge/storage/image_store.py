@@ -23,6 +23,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
+from kvedge.runtime.durable_files import sync
 from kvedge.storage.image_errors import BadImage, ImageInUse, ImageNotFound, StoreError, store_error
 from kvedge.storage.image_manifest import ImageConfig, is_sha256
 from kvedge.storage.image_names import ImageName, parse_image_name
@@ -34,7 +35,6 @@ from kvedge.storage.image_records import (
     forget_aside,
     name_file,
     read_record,
-    sync_directory,
     write_record,
 )
 from kvedge.storage.image_rules import Origin
@@ -273,13 +273,13 @@ class ImageStore:
             # Its record was damaged. Containers run in the tree, which is the same one, as the id says.
             os.replace(staged / _RECORD, final / _RECORD)
             forget_aside(final / _RECORD)
-            sync_directory(final)
+            sync(final)
             return
         if final.exists():
             # Its record is damaged or missing, the latter after a removal that was cut short.
             shutil.rmtree(final)
         staged.rename(final)
-        sync_directory(final.parent)
+        sync(final.parent)
 
     def _find(self, name: ImageName) -> Image | None:
         record = read_record(NameRecord, self.root / "names" / name_file(str(name)))
