@@ -70,6 +70,7 @@ class _Box:
         config = ApiServerConfig(settings.data_path, settings.bind, settings.port, self.node)
         self.server = EmbeddedApi(config, self.logs, self.logs)
         self._accelerator: Accelerator | None = None
+        self._image_drop_ins: ImageDropIns | None = None
 
     @property
     def accelerator(self) -> Accelerator:
@@ -146,13 +147,14 @@ class _Box:
         """What users put into `images`."""
         teller = self._teller("images")
         store = ImageStore(self.settings.data_path / "images")
-        drop_ins = ImageDropIns(store, self.settings.state_path / "image-drop-ins.json", teller)
-        return DropInLoop("dropped images", drop_ins, teller)
+        self._image_drop_ins = ImageDropIns(store, self.settings.state_path / "image-drop-ins.json", teller)
+        return DropInLoop("dropped images", self._image_drop_ins, teller)
 
     def make_manifest_drop_ins(self) -> Service:
         """What users put into `manifests`."""
         teller = self._teller("manifests")
-        drop_ins = ManifestDropIns(self.settings.data_path / "manifests", teller.client, teller)
+        images_to_come = self._image_drop_ins.not_taken_yet if self._image_drop_ins else list
+        drop_ins = ManifestDropIns(self.settings.data_path / "manifests", teller.client, teller, images_to_come)
         return DropInLoop("dropped manifests", drop_ins, teller)
 
     def _teller(self, directory: str) -> Teller:

@@ -8,6 +8,7 @@ remembers in `<data-dir>/state/image-drop-ins.json` what became of which content
 from __future__ import annotations
 
 import logging
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -20,6 +21,7 @@ from kvedge.runtime.durable_files import write_durably
 from kvedge.standalone.drop_ins.drop_in_loop import Teller
 from kvedge.standalone.drop_ins.dropped_files import (
     DroppedFile,
+    NotTrusted,
     NotYet,
     SettledFiles,
     digest_of,
@@ -47,8 +49,26 @@ class ImageDropIns:
         self._record = record
         self._teller = teller
         self._settled = SettledFiles()
+        self._reading = threading.Lock()
         self._taken: dict[str, Taken] | None = None
         self._retry_at: dict[str, float] = {}
+
+    def not_taken_yet(self) -> list[str]:
+        """The files of which images are still to be made; another thread may ask.
+
+        Files that cannot become images, and those that wait for room on the disk, are none of them.
+        """
+        try:
+            files = look_at(self.directory, recursive=False, skip=OWN_ENTRIES).files
+        except (OSError, NotTrusted):
+            # This directory's own loop tells it.
+            return []
+        known = self._known()
+        return [
+            name
+            for name, file in sorted(files.items())
+            if (name not in known or known[name].signature != file.signature) and self._is_time(name)
+        ]
 
     def look(self, keep_on: Callable[[], None]) -> None:
         """Import what is whole and new."""
@@ -118,25 +138,31 @@ class ImageDropIns:
         return time.monotonic() >= self._retry_at.get(name, 0.0)
 
     def _known(self) -> dict[str, Taken]:
-        if self._taken is None:
-            try:
-                self._taken = msgspec.json.decode(self._record.read_bytes(), type=dict[str, Taken])
-            except FileNotFoundError:
-                self._taken = {}
-            except (msgspec.DecodeError, OSError) as error:
-                # What it says can be found out again: an image that is there already only gets its name.
-                put_aside(self._record, str(error))
-                self._taken = {}
-        return self._taken
+        with self._reading:
+            if self._taken is None:
+                self._taken = self._read()
+            return self._taken
+
+    def _read(self) -> dict[str, Taken]:
+        try:
+            return msgspec.json.decode(self._record.read_bytes(), type=dict[str, Taken])
+        except FileNotFoundError:
+            return {}
+        except (msgspec.DecodeError, OSError) as error:
+            # What it says can be found out again: an image that is there already only gets its name.
+            put_aside(self._record, str(error))
+            return {}
 
     def _remember(self, name: str, taken: Taken) -> None:
         self._retry_at.pop(name, None)
-        self._known()[name] = taken
+        self._taken = {**self._known(), name: taken}
         self._write()
 
     def _forget(self, gone: set[str]) -> None:
+        known = self._known()
+        self._taken = {name: taken for name, taken in known.items() if name not in gone}
         for name in gone:
-            taken = self._known().pop(name)
+            taken = known[name]
             self._teller.forget(self.directory / name)
             if taken.names:
                 log.info("%s is gone; its images stay: %s", self.directory / name, ", ".join(taken.names))

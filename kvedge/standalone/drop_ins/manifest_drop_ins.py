@@ -3,7 +3,8 @@
 Called by its loop. Reads YAML and JSON files there and in directories below, and applies them by server-side apply as
 `kvedge-manifests`, which takes over the fields that a file names. A file is applied once for each content: what was
 applied is remembered in the ConfigMap kvedge-system/kvedge-manifests, in the same store as the objects, so that a
-store that was put back is brought up to date. Removing a file deletes nothing.
+store that was put back is brought up to date. Removing a file deletes nothing. Images that were dropped come first: a
+VM whose image is still being imported would have it looked for in a registry.
 """
 
 from __future__ import annotations
@@ -47,6 +48,8 @@ _FAILED, _APPLIED = "ManifestFailed", "ManifestApplied"
 # What the server refuses may become right: a Namespace or a CRD comes with another file, a role is still starting.
 _FIRST_RETRY_SECONDS: Final = 2.0
 _LAST_RETRY_SECONDS: Final = 60.0
+# An image that is copied over a slow line holds back the other manifests of the site no longer than this.
+IMAGE_WAIT_SECONDS: Final = 600.0
 
 
 class _Waiting(msgspec.Struct):
@@ -60,8 +63,18 @@ class _Waiting(msgspec.Struct):
 class ManifestDropIns:
     """`<data-dir>/manifests`."""
 
-    def __init__(self, directory: Path, client: KubeClient, teller: Teller) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        client: KubeClient,
+        teller: Teller,
+        images_to_come: Callable[[], list[str]] = list,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self.directory = directory
+        self._images_to_come = images_to_come
+        self._clock = clock
+        self._waiting_for: dict[str, float] = {}
         self._client = client
         self._teller = teller
         self._settled = SettledFiles()
@@ -82,10 +95,23 @@ class ManifestDropIns:
             # What the API server's absence means for the box is told elsewhere.
             log.info("manifests wait for the API server: %s", error.message)
             return
-        for file in self._settled.settled(look):
+        new = [file for file in self._settled.settled(look) if self._is_new(file) and self._is_time(file)]
+        if new and self._images_come_first(new):
+            return
+        for file in new:
             keep_on()
-            if file.name.endswith(_ENDINGS) and self._done.get(file.name) != file.signature and self._is_time(file):
-                self._take(file, keep_on)
+            self._take(file, keep_on)
+
+    def _is_new(self, file: DroppedFile) -> bool:
+        return file.name.endswith(_ENDINGS) and self._done.get(file.name) != file.signature
+
+    def _images_come_first(self, new: list[DroppedFile]) -> bool:
+        now = self._clock()
+        self._waiting_for = {name: self._waiting_for.get(name, now) for name in self._images_to_come()}
+        images = [name for name, since in self._waiting_for.items() if now - since < IMAGE_WAIT_SECONDS]
+        if images:
+            log.debug("%d manifests wait for images: %s", len(new), ", ".join(images))
+        return bool(images)
 
     def _forget(self, gone: set[str]) -> None:
         # Their objects stay; the same file put back is applied again.
@@ -148,13 +174,13 @@ class ManifestDropIns:
 
     def _is_time(self, file: DroppedFile) -> bool:
         waiting = self._waiting.get(file.name)
-        return waiting is None or waiting.signature != file.signature or time.monotonic() >= waiting.at
+        return waiting is None or waiting.signature != file.signature or self._clock() >= waiting.at
 
     def _put_off(self, file: DroppedFile) -> None:
         before = self._waiting.get(file.name)
         again = before is not None and before.signature == file.signature
         pause = min(before.pause * 2, _LAST_RETRY_SECONDS) if before and again else _FIRST_RETRY_SECONDS
-        self._waiting[file.name] = _Waiting(file.signature, time.monotonic() + pause, pause)
+        self._waiting[file.name] = _Waiting(file.signature, self._clock() + pause, pause)
 
     def _known(self) -> dict[str, str]:
         """Digest by file of what was applied."""
