@@ -18,7 +18,7 @@ from kvedge.api.admission_message import AdmissionRequest, mutation, parse_revie
 from kvedge.api.admission_plan import plan_verdict
 from kvedge.api.judgement import Judgement
 from kvedge.api.mutation_plan import plan_mutation
-from kvedge.api.registration_manifest import MUTATE_PATH, VALIDATE_PATH
+from kvedge.api.served_paths import MUTATE_PATH, VALIDATE_PATH
 from kvedge.api.subject import Cluster
 from kvedge.resources.codec import DecodeError, JsonObject
 from kvedge.runtime.clock import Clock, rfc3339

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from kvedge.api.registration_manifest import SUBRESOURCE_GROUP
+from kvedge.api.served_paths import SUBRESOURCE_GROUP
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.role_users import UserInfo
 

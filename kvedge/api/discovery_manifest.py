@@ -9,7 +9,7 @@ import platform
 from typing import Final
 
 from kvedge import __version__
-from kvedge.api.registration_manifest import SUBRESOURCE_GROUP, SUBRESOURCE_VERSIONS
+from kvedge.api.served_paths import SUBRESOURCE_GROUP, SUBRESOURCE_VERSIONS
 from kvedge.api.subresource_table import SUBRESOURCES
 from kvedge.resources.codec import JsonObject
 from kvedge.runtime.architecture import host_architecture

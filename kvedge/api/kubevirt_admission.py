@@ -16,7 +16,7 @@ from aiohttp import web
 from kvedge.api.admission_message import AdmissionRequest, parse_review, refusal, verdict
 from kvedge.api.judgement import Judgement
 from kvedge.api.kubevirt_rules import ALREADY_CREATED, judge_spec, uninstall_refusal
-from kvedge.api.registration_manifest import VALIDATE_KUBEVIRT_PATH
+from kvedge.api.served_paths import VALIDATE_KUBEVIRT_PATH
 from kvedge.kube.errors import KubeError, NotFound
 from kvedge.kube.kube_client import KubeClient
 from kvedge.resources.codec import DecodeError, JsonObject

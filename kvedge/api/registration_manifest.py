@@ -15,17 +15,19 @@ from dataclasses import dataclass
 from typing import Final
 
 from kvedge import __version__
+from kvedge.api.served_paths import (
+    MUTATE_PATH,
+    SERVICE,
+    SUBRESOURCE_GROUP,
+    SUBRESOURCE_VERSIONS,
+    VALIDATE_KUBEVIRT_PATH,
+    VALIDATE_PATH,
+)
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.kubevirt import BLOCK_UNINSTALL
 from kvedge.resources.names import SYSTEM_NAMESPACE, VERSION
 from kvedge.resources.role_rights import CA_BUNDLE_KEY, CA_BUNDLE_NAME
 
-SERVICE: Final = "kvedge-api"
-MUTATE_PATH: Final = "/mutate"
-VALIDATE_PATH: Final = "/validate"
-VALIDATE_KUBEVIRT_PATH: Final = "/validate-kubevirt"
-SUBRESOURCE_GROUP: Final = "subresources.kubevirt.io"
-SUBRESOURCE_VERSIONS: Final = ("v1", "v1alpha3")
 _SERVICE_PORT: Final = 443
 _PORT_NAME: Final = "https"
 _OURS: Final = {"app.kubernetes.io/managed-by": "kvedge"}

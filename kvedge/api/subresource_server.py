@@ -42,8 +42,8 @@ from kvedge.api.guest_rules import (
 )
 from kvedge.api.health_check import HealthCheck
 from kvedge.api.power_calls import PowerCalls
-from kvedge.api.registration_manifest import SUBRESOURCE_GROUP, SUBRESOURCE_VERSIONS
 from kvedge.api.relay_client import RelayClient
+from kvedge.api.served_paths import SUBRESOURCE_GROUP, SUBRESOURCE_VERSIONS
 from kvedge.api.status_message import Refusal, bad_request, forbidden, internal, not_there_yet
 from kvedge.api.stream_calls import StreamCalls
 from kvedge.api.stream_watch import StreamWatch

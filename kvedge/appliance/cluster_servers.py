@@ -13,7 +13,6 @@ from typing import Final
 from kvedge.api.presence_plan import is_written, name_of, serves
 from kvedge.api.registration_manifest import (
     SLICES,
-    SUBRESOURCE_VERSIONS,
     api_service,
     endpoints,
     instance_name,
@@ -21,6 +20,7 @@ from kvedge.api.registration_manifest import (
     slice_names,
     slices_selector,
 )
+from kvedge.api.served_paths import SUBRESOURCE_VERSIONS
 from kvedge.kube.errors import NotFound
 from kvedge.kube.kube_client import KubeClient
 from kvedge.resources.codec import JsonObject

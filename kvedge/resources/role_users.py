@@ -23,10 +23,12 @@ HANDLER_PREFIX: Final = "kvedge:handler:"
 # Nodes, as the API server's Node authorizer knows them.
 NODES_GROUP: Final = "system:nodes"
 NODE_PREFIX: Final = "system:node:"
-_ACCOUNT_PREFIX: Final = f"system:serviceaccount:{SYSTEM_NAMESPACE}:"
-CONTROLLER_ACCOUNT: Final = f"{_ACCOUNT_PREFIX}kvedge-controller"
-API_ACCOUNT: Final = f"{_ACCOUNT_PREFIX}kvedge-api"
-HANDLER_ACCOUNT: Final = f"{_ACCOUNT_PREFIX}kvedge-handler"
+# Of the users that service accounts are: this, the namespace, and the account.
+ACCOUNT_PREFIX: Final = "system:serviceaccount:"
+_OUR_ACCOUNTS: Final = f"{ACCOUNT_PREFIX}{SYSTEM_NAMESPACE}:"
+CONTROLLER_ACCOUNT: Final = f"{_OUR_ACCOUNTS}kvedge-controller"
+API_ACCOUNT: Final = f"{_OUR_ACCOUNTS}kvedge-api"
+HANDLER_ACCOUNT: Final = f"{_OUR_ACCOUNTS}kvedge-handler"
 # A bound token of a service account carries the node of its Pod here.
 NODE_EXTRA: Final = "authentication.kubernetes.io/node-name"
 

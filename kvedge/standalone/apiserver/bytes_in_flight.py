@@ -10,8 +10,8 @@ from typing import Final
 
 from aiohttp import web
 
+from kvedge.resources.role_users import ACCOUNT_PREFIX
 from kvedge.standalone.apiserver.api_errors import TooManyRequests
-from kvedge.standalone.apiserver.rbac_index import ACCOUNT_PREFIX
 from kvedge.standalone.apiserver.stored import LARGEST_OBJECT
 
 # So much is held for one user at once, and for all of them. A user for whom nothing is held is always served: nobody

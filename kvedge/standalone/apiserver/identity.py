@@ -15,9 +15,9 @@ from urllib.parse import unquote
 from aiohttp import web
 from multidict import CIMultiDictProxy
 
+from kvedge.resources.role_users import ACCOUNT_PREFIX
 from kvedge.standalone.apiserver.api_errors import BadRequest, Forbidden, Target, Unauthorized
 from kvedge.standalone.apiserver.authorizer_rules import AUTHENTICATED, Authorizer
-from kvedge.standalone.apiserver.rbac_index import ACCOUNT_PREFIX
 from kvedge.standalone.apiserver.request_context import Caller
 from kvedge.standalone.apiserver.request_target import RequestTarget
 from kvedge.standalone.apiserver.service_tokens import ISSUER

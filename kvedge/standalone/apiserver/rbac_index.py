@@ -12,6 +12,7 @@ from typing import Final
 
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.policy_rules import RBAC_GROUP, PolicyRule, policy_rules
+from kvedge.resources.role_users import ACCOUNT_PREFIX
 from kvedge.standalone.apiserver.object_cache import ObjectCache
 from kvedge.standalone.apiserver.request_context import Caller
 from kvedge.standalone.apiserver.stored import Change, ChangeType, ObjectKey, Stored
@@ -20,7 +21,6 @@ ROLES: Final = f"roles.{RBAC_GROUP}"
 CLUSTER_ROLES: Final = f"clusterroles.{RBAC_GROUP}"
 BINDINGS: Final = f"rolebindings.{RBAC_GROUP}"
 CLUSTER_BINDINGS: Final = f"clusterrolebindings.{RBAC_GROUP}"
-ACCOUNT_PREFIX: Final = "system:serviceaccount:"
 
 
 @dataclass(frozen=True, slots=True)

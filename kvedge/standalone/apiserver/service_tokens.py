@@ -23,11 +23,11 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature, encode_dss_signature
 
 from kvedge.resources.codec import learn
+from kvedge.resources.role_users import ACCOUNT_PREFIX
 from kvedge.runtime.damaged_files import put_aside
 from kvedge.runtime.durable_files import write_durably
 from kvedge.standalone.apiserver.authorizer_rules import AUTHENTICATED
 from kvedge.standalone.apiserver.pki import BadKeyFile, load_key
-from kvedge.standalone.apiserver.rbac_index import ACCOUNT_PREFIX
 from kvedge.standalone.apiserver.request_context import Caller
 
 ISSUER: Final = "https://kubernetes.default.svc.cluster.local"

@@ -11,7 +11,7 @@ from aiohttp.test_utils import TestClient, TestServer
 
 from kvedge.api.admission_server import admission_routes
 from kvedge.api.judgement import SMALL_BYTES, Judgement
-from kvedge.api.registration_manifest import VALIDATE_PATH
+from kvedge.api.served_paths import VALIDATE_PATH
 from kvedge.api.subject import Cluster
 from kvedge.runtime.clock import SystemClock
 from tests.unit.api.reviews import request, small_vmi

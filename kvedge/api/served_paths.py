@@ -1,0 +1,12 @@
+"""Where the api role serves, and under which names. Registration, admission and subresources share them. Pure."""
+
+from __future__ import annotations
+
+from typing import Final
+
+SERVICE: Final = "kvedge-api"
+MUTATE_PATH: Final = "/mutate"
+VALIDATE_PATH: Final = "/validate"
+VALIDATE_KUBEVIRT_PATH: Final = "/validate-kubevirt"
+SUBRESOURCE_GROUP: Final = "subresources.kubevirt.io"
+SUBRESOURCE_VERSIONS: Final = ("v1", "v1alpha3")
