@@ -7,7 +7,7 @@ From a checkout the first two are started by an interpreter of their own instead
 import sys
 
 if sys.argv[1:2] == ["container-starter"]:
-    from kvedge.standalone.agent.container_starter import main as start_containers
+    from kvedge.standalone.agent.container.container_starter import main as start_containers
 
     sys.exit(start_containers())
 elif sys.argv[1:2] == ["monitor-resume"]:
@@ -19,7 +19,7 @@ elif sys.argv[1:2] == ["launcher-probe"]:
 
     sys.exit(ask_guest(sys.argv[2:]))
 elif sys.argv[1:2] == ["image-worker"]:
-    from kvedge.storage.image_worker import main as get_image
+    from kvedge.storage.images.image_worker import main as get_image
 
     get_image()
 else:

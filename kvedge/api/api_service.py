@@ -19,28 +19,32 @@ from urllib.parse import urlsplit
 
 from aiohttp import web
 
-from kvedge.api.admission_server import MOST_BYTES, admission_routes
-from kvedge.api.cluster_reader import ClusterReader
-from kvedge.api.front_proxy_rules import FrontProxy, FrontProxyError
-from kvedge.api.handler_signing_loop import HandlerSigner
-from kvedge.api.judgement import Judgement
-from kvedge.api.kubevirt_admission import KubeVirtAdmission
-from kvedge.api.power_calls import PowerCalls
-from kvedge.api.presence_loop import Presence
-from kvedge.api.registration_loop import Registration
-from kvedge.api.registration_manifest import Endpoint, instance_name, server_names
-from kvedge.api.relay_client import RelayClient
-from kvedge.api.subject import Cluster
-from kvedge.api.subresource_server import SubresourceServer
+from kvedge.api.admission.admission_server import MOST_BYTES, admission_routes
+from kvedge.api.admission.judgement import Judgement
+from kvedge.api.admission.kubevirt_admission import KubeVirtAdmission
+from kvedge.api.admission.rules.subject import Cluster
+from kvedge.api.registration.handler_signing_loop import HandlerSigner
+from kvedge.api.registration.presence_loop import Presence
+from kvedge.api.registration.registration_loop import Registration
+from kvedge.api.registration.registration_manifest import Endpoint, instance_name, server_names
+from kvedge.api.subresources.cluster_reader import ClusterReader
+from kvedge.api.subresources.front_proxy_rules import FrontProxy, FrontProxyError
+from kvedge.api.subresources.power_calls import PowerCalls
+from kvedge.api.subresources.relay_client import RelayClient
+from kvedge.api.subresources.subresource_server import SubresourceServer
 from kvedge.kube.configuration_follower import ConfigurationFollower
 from kvedge.kube.connection_settings import KubeconfigError
 from kvedge.kube.errors import Conflict, Invalid, KubeError, NotFound, Unavailable
 from kvedge.kube.kube_client import KubeClient
 from kvedge.kube.shared_authority import shared_authority
 from kvedge.kube.told_refusals import ToldRefusals
-from kvedge.runtime.authority_plan import Authorities
 from kvedge.runtime.background import BackgroundThread
-from kvedge.runtime.certificates import (
+from kvedge.runtime.clock import Clock, SystemClock
+from kvedge.runtime.logs import set_verbosity
+from kvedge.runtime.services import ServiceError
+from kvedge.runtime.serving.https_server import HttpsServer, ServerError, split_address
+from kvedge.runtime.tls.authority_plan import Authorities
+from kvedge.runtime.tls.certificates import (
     API_NAME,
     CertificateError,
     LeafRequest,
@@ -48,11 +52,7 @@ from kvedge.runtime.certificates import (
     TlsMaterial,
     renewal_due,
 )
-from kvedge.runtime.clock import Clock, SystemClock
-from kvedge.runtime.https_server import HttpsServer, ServerError, split_address
-from kvedge.runtime.logs import set_verbosity
-from kvedge.runtime.rotating_tls import RotatingTls
-from kvedge.runtime.services import ServiceError
+from kvedge.runtime.tls.rotating_tls import RotatingTls
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")

@@ -20,7 +20,7 @@ def operators_settings(config: Path | None, **overrides: Any) -> LoadedSettings:
     Raises:
         SettingsError: for an unknown key, a wrong value or an unreadable file.
     """
-    from kvedge.appliance.layout import Layout
+    from kvedge.appliance.host.layout import Layout
 
     return trace_settings(config_path(config), os.environ, overrides, leave_out=Layout().node_settings)
 

@@ -23,7 +23,7 @@ from kvedge.runtime.program import program_file
 from kvedge.runtime.settings import Settings, load_settings
 
 if TYPE_CHECKING:
-    from kvedge.appliance.bundle_reader import Bundle
+    from kvedge.appliance.bundle.bundle_reader import Bundle
 
 _FILE = click.argument("file", type=click.Path(path_type=Path))
 _PATHS = click.Path(exists=True, path_type=Path)
@@ -54,7 +54,7 @@ def create(
         members[name] = path
     if not no_program:
         members["bin/kvedge"] = program or _own_file()
-    from kvedge.appliance.bundle_writer import write_bundle
+    from kvedge.appliance.bundle.bundle_writer import write_bundle
 
     with _explained():
         digest = write_bundle(file, members)
@@ -111,7 +111,7 @@ def install(file: Path, sha256: str, config: Path | None, data_dir: str | None) 
 def _unpack(file: Path, sha256: str, settings: Settings) -> Path | None:
     """Where the bundle's program is then, if it has one."""
     found = _checked(file, sha256)
-    from kvedge.appliance.bundle_reader import PROGRAM_PLACE, unpack_bundle
+    from kvedge.appliance.bundle.bundle_reader import PROGRAM_PLACE, unpack_bundle
 
     with _explained():
         try:
@@ -124,7 +124,7 @@ def _unpack(file: Path, sha256: str, settings: Settings) -> Path | None:
 
 
 def _checked(file: Path, sha256: str) -> Bundle:
-    from kvedge.appliance.bundle_reader import check_bundle
+    from kvedge.appliance.bundle.bundle_reader import check_bundle
 
     with _explained():
         return check_bundle(file, sha256)
@@ -133,7 +133,7 @@ def _checked(file: Path, sha256: str) -> Bundle:
 def _named_images(images: tuple[Path, ...]) -> Iterator[tuple[str, Path]]:
     from kvedge.standalone.drop_ins.image_names_plan import NoName, disk_name
     from kvedge.storage.image_errors import ImageError
-    from kvedge.storage.image_import import is_archive
+    from kvedge.storage.images.image_import import is_archive
 
     seen: set[str] = set()
     for path in images:
@@ -180,7 +180,7 @@ def _own_file() -> Path:
 
 @contextmanager
 def _explained() -> Iterator[None]:
-    from kvedge.appliance.bundle_format import BundleError
+    from kvedge.appliance.bundle.bundle_format import BundleError
 
     try:
         yield

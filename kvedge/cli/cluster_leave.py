@@ -17,7 +17,7 @@ from kvedge.cli.cluster_node import admin_client
 from kvedge.cli.installed import administrator_kubeconfig
 
 if TYPE_CHECKING:
-    from kvedge.appliance.leave_plan import Leaving
+    from kvedge.appliance.cluster.leave_plan import Leaving
     from kvedge.kube.kube_client import KubeClient
     from kvedge.runtime.settings import Settings
 
@@ -35,8 +35,8 @@ def leave_node(kubeconfigs: Sequence[Path], node: str) -> None:
 
     Where none can, what is left there is told, and what to do.
     """
-    from kvedge.appliance.cluster_objects import clear_node
-    from kvedge.appliance.leave_plan import NODE_BY_HAND
+    from kvedge.appliance.cluster.cluster_objects import clear_node
+    from kvedge.appliance.cluster.leave_plan import NODE_BY_HAND
     from kvedge.kube.connection_settings import KubeconfigError
     from kvedge.kube.errors import KubeError
 
@@ -81,9 +81,9 @@ def leave(client: KubeClient, node: str, *, purge: bool) -> Leaving:
     Raises:
         KubeError: when the API server refuses or does not answer.
     """
-    from kvedge.appliance.cluster_objects import other_nodes, remove_registration
-    from kvedge.appliance.cluster_servers import answers, other_servers, remove_calls, remove_endpoint
-    from kvedge.appliance.leave_plan import Others, plan_leaving
+    from kvedge.appliance.cluster.cluster_objects import other_nodes, remove_registration
+    from kvedge.appliance.cluster.cluster_servers import answers, other_servers, remove_calls, remove_endpoint
+    from kvedge.appliance.cluster.leave_plan import Others, plan_leaving
 
     heard: dict[bool, list[str]] = {True: [], False: []}
     for server in other_servers(client, node):

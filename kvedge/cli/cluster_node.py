@@ -17,20 +17,20 @@ from typing import TYPE_CHECKING, Final, Literal
 import click
 
 from kvedge import __version__
-from kvedge.appliance.cluster_node_plan import (
+from kvedge.appliance.cluster.cluster_node_plan import (
     NodePlace,
     handler_kubeconfig,
     node_address,
     node_settings,
     serves_still,
 )
-from kvedge.appliance.cluster_rules import too_old, wrong_order
-from kvedge.appliance.distributions import DISTRIBUTIONS, of_node
-from kvedge.appliance.image_loader import ARCHIVE, NotLoadedError, load_image, remove_image
-from kvedge.appliance.install_plan import OwnFile
-from kvedge.appliance.kubelet_facts import running_kubelet
-from kvedge.appliance.layout import Layout
-from kvedge.appliance.node_places import NodePlaces, node_places
+from kvedge.appliance.cluster.cluster_rules import too_old, wrong_order
+from kvedge.appliance.cluster.image_loader import ARCHIVE, NotLoadedError, load_image, remove_image
+from kvedge.appliance.host.distributions import DISTRIBUTIONS, of_node
+from kvedge.appliance.host.kubelet_facts import running_kubelet
+from kvedge.appliance.host.layout import Layout
+from kvedge.appliance.host.node_places import NodePlaces, node_places
+from kvedge.appliance.install.install_plan import OwnFile
 from kvedge.cli.exits import Exit, Refused
 from kvedge.cli.installed import administrator_kubeconfig, roles_directory
 from kvedge.cli.user_credentials import certified, cluster_entry, secret_text
@@ -176,7 +176,7 @@ def _join_as_server(found: _Found, *, dry_run: bool) -> _Joined:
         told = [f"apply {what} to the cluster of {found.admin}"]
         told.append(f"make {found.roles}/{{{','.join(wanted)}}}, where needed")
         return _Joined(address, manifest, told, node_kubeconfig)
-    from kvedge.appliance.cluster_objects import apply_documents
+    from kvedge.appliance.cluster.cluster_objects import apply_documents
 
     click.echo(f"apply {what}, {apply_documents(client)} documents, to the cluster of {found.admin}")
     if not found.is_ours:
@@ -190,7 +190,7 @@ def _join_as_server(found: _Found, *, dry_run: bool) -> _Joined:
 
 def _as_node(found: _Found) -> tuple[Path | None, str]:
     """The kubelet's kubeconfig when this node's handler can speak by it, else what stands against that."""
-    from kvedge.appliance.cluster_objects import own_name
+    from kvedge.appliance.cluster.cluster_objects import own_name
     from kvedge.kube.connection_settings import KubeconfigError
     from kvedge.kube.errors import KubeError
 
@@ -208,8 +208,8 @@ def _as_node(found: _Found) -> tuple[Path | None, str]:
 
 
 def _manifest() -> bytes:
-    from kvedge.resources.cluster_manifest import manifest_documents
     from kvedge.resources.manifest_text import manifest_text
+    from kvedge.resources.manifests.cluster_manifest import manifest_documents
 
     return manifest_text(manifest_documents(), "\n# ".join(_MANIFEST_HEAD)).encode()
 
@@ -259,7 +259,7 @@ def _join_as_agent(found: _Found) -> _Joined:
 
 
 def _need_rights(client: KubeClient, kubeconfig: Path) -> None:
-    from kvedge.appliance.cluster_objects import may_report
+    from kvedge.appliance.cluster.cluster_objects import may_report
     from kvedge.kube.errors import Unavailable
 
     try:
@@ -286,9 +286,9 @@ def admin_client(kubeconfig: Path) -> KubeClient:
 
 def _own_address(client: KubeClient, found: _Found, kubeconfig: Path, role: ClusterRole) -> str:
     """The address of this node in the cluster, which may be empty; a cluster that is not fit is refused."""
-    from kvedge.appliance.cluster_objects import control_plane_version
+    from kvedge.appliance.cluster.cluster_objects import control_plane_version
     from kvedge.kube.errors import NotFound, Unavailable
-    from kvedge.resources.core import Node
+    from kvedge.resources.types.core import Node
 
     try:
         node = client.get(Node, "", found.node)
@@ -321,7 +321,7 @@ def _need_address(node: str, address: str, role: ClusterRole, decided: Set[str])
 
 def _image(places: NodePlaces, layout: Layout) -> OwnFile:
     """The launcher's empty image, where the distribution loads it from: no registry is asked for it."""
-    from kvedge.storage.launcher_image import launcher_image
+    from kvedge.storage.images.launcher_image import launcher_image
 
     return OwnFile((places.images or layout.data_dir) / ARCHIVE, launcher_image(platform.machine()))
 

@@ -40,7 +40,7 @@ def host_shutdown(config: Path | None, data_dir: str | None, longest: float) -> 
 
 def _shut_down_node(settings: Settings, longest: float) -> list[str]:
     """Those in Pods of a kubelet; returns what had to be killed."""
-    from kvedge.appliance.node_shutdown import pod_launchers, shut_down_launchers
+    from kvedge.appliance.cluster.node_shutdown import pod_launchers, shut_down_launchers
     from kvedge.cli.role_services import kubelet_directory
 
     if _kvedge_runs():
@@ -55,7 +55,7 @@ def _shut_down_node(settings: Settings, longest: float) -> list[str]:
 
 def _kvedge_runs() -> bool:
     """Whether the node's kvedge does; a systemd that does not say so keeps no guest from its orderly end."""
-    from kvedge.appliance.systemctl_client import SystemdError, systemd_runs, unit_property
+    from kvedge.appliance.host.systemctl_client import SystemdError, systemd_runs, unit_property
 
     try:
         return systemd_runs() and unit_property("kvedge-node.service", "ActiveState") == "active"

@@ -17,8 +17,8 @@ from kvedge.cli.tables import columns
 from kvedge.cli.verb_command import VerbGroup
 from kvedge.runtime.settings import Settings, load_settings
 from kvedge.storage.image_errors import BadImage, ImageError, ImageInUse, ImageNotFound, StoreError
-from kvedge.storage.image_store import ImageStore
-from kvedge.storage.image_work import import_work, pull_work
+from kvedge.storage.images.image_store import ImageStore
+from kvedge.storage.images.image_work import import_work, pull_work
 
 _DATA_DIR = click.option("--data-dir", default=None, help="The data directory of `kvedge standalone`.")
 

@@ -22,9 +22,9 @@ from kvedge.runtime.program import is_frozen
 from kvedge.runtime.settings import Settings, load_settings, setting_facts
 
 if TYPE_CHECKING:
-    from kvedge.appliance.install_plan import OwnFile
-    from kvedge.appliance.installation import Installation
-    from kvedge.appliance.layout import Role
+    from kvedge.appliance.host.layout import Role
+    from kvedge.appliance.install.install_plan import OwnFile
+    from kvedge.appliance.install.installation import Installation
     from kvedge.cli.cluster_node import ClusterNode
 
 # Of what lies in a directory that is none of ours.
@@ -71,9 +71,9 @@ def uninstall(config: Path | None, data_dir: str | None, purge: bool, grace: flo
     """Shut all guests down and take kvedge off this host; may be run again, and needs no API."""
     _need_root("uninstall")
     settings = load_settings(config_path(config), os.environ, {"data_dir": data_dir})
-    from kvedge.appliance.data_directory import holds_box, purge_settings
-    from kvedge.appliance.data_directory import purge as purge_data
-    from kvedge.appliance.installation import InstallError
+    from kvedge.appliance.install.data_directory import holds_box, purge_settings
+    from kvedge.appliance.install.data_directory import purge as purge_data
+    from kvedge.appliance.install.installation import InstallError
     from kvedge.cli.cluster_node import left_on_node
 
     operators = operators_settings(config, data_dir=data_dir)
@@ -96,7 +96,6 @@ def uninstall(config: Path | None, data_dir: str | None, purge: bool, grace: flo
 
     # At the end the program's own files go: what is needed then is imported now.
     made = _installation(settings, role or "standalone")
-    from kvedge.appliance import systemctl_client  # noqa: F401
 
     try:
         made.uninstall(end_guests)
@@ -151,9 +150,9 @@ def status(config: Path | None, data_dir: str | None, strict: bool, output: str)
 def _install(role: Role | None, config: Path | None, data_dir: str | None, *, dry_run: bool, force: bool) -> None:
     _need_root("install")
     settings = load_settings(config_path(config), os.environ, {"data_dir": data_dir})
-    from kvedge.appliance.install_plan import new_config
-    from kvedge.appliance.installation import InstallError
-    from kvedge.appliance.systemctl_client import systemd_runs
+    from kvedge.appliance.host.systemctl_client import systemd_runs
+    from kvedge.appliance.install.install_plan import new_config
+    from kvedge.appliance.install.installation import InstallError
 
     here = role_here(settings)
     chosen: Role = role or here or "standalone"
@@ -199,8 +198,8 @@ def _prepared(
     role: Role, here: Role | None, config: Path | None, data_dir: str | None, *, dry_run: bool, force: bool
 ) -> tuple[Installation, ClusterNode | None]:
     """The installation with what its role needs; on a server, rights and kubeconfigs are made in the cluster for it."""
-    from kvedge.appliance.install_plan import OwnFile
-    from kvedge.appliance.layout import Layout
+    from kvedge.appliance.host.layout import Layout
+    from kvedge.appliance.install.install_plan import OwnFile
     from kvedge.cli.cluster_node import left_on_node, prepare_node
 
     operators = operators_settings(config, data_dir=data_dir)
@@ -220,8 +219,8 @@ def _prepared(
 
 
 def _check_host(settings: Settings, role: Role, *, force: bool) -> None:
-    from kvedge.appliance.doctor_rules import DoctorOptions, Level, examine
-    from kvedge.appliance.host_reader import read_host
+    from kvedge.appliance.host.doctor_rules import DoctorOptions, Level, examine
+    from kvedge.appliance.host.host_reader import read_host
 
     options = DoctorOptions(settings.data_dir, settings.pod_cidr, settings.port, settings.emulation)
     from kvedge.standalone.agent.agent_service import AgentConfig
@@ -241,8 +240,8 @@ def _installation(
     settings: Settings, role: Role, source: tuple[Path, str] | None = None, own: Sequence[OwnFile] = ()
 ) -> Installation:
     """An installation; `source` is how its health is seen, where that is not in the settings yet."""
-    from kvedge.appliance.installation import Installation
-    from kvedge.appliance.layout import Layout
+    from kvedge.appliance.host.layout import Layout
+    from kvedge.appliance.install.installation import Installation
 
     kubeconfig, node = source or health_source(settings, role)
     return Installation(Layout(settings.data_path), role, _own_file(), kubeconfig, click.echo, node, own)
@@ -297,9 +296,9 @@ def _refuse_while_guests_run(settings: Settings) -> None:
 
 def _guests_of_box(settings: Settings) -> list[str]:
     """By their launchers, else by the records of their Pods, to which no program's place matters."""
-    from kvedge.appliance.running_launchers import running_launchers
+    from kvedge.appliance.host.running_launchers import running_launchers
     from kvedge.standalone.agent.agent_removal import running_pods
-    from kvedge.standalone.agent.pod_record import PodRecordError
+    from kvedge.standalone.agent.pod.pod_record import PodRecordError
 
     kubelet = settings.box_kubelet_path
     try:
@@ -309,7 +308,7 @@ def _guests_of_box(settings: Settings) -> list[str]:
 
 
 def _guests_of_node(settings: Settings) -> list[str]:
-    from kvedge.appliance.running_launchers import running_launchers
+    from kvedge.appliance.host.running_launchers import running_launchers
     from kvedge.cli.role_services import kubelet_directory
 
     return running_launchers(settings.data_path, kubelet_directory(settings))
@@ -323,7 +322,7 @@ def _own_file() -> Path:
 
 def _refuse_strangers(settings: Settings) -> None:
     """A typing error must not cost anybody's files."""
-    from kvedge.appliance.data_directory import strangers
+    from kvedge.appliance.install.data_directory import strangers
 
     # The one that the installed units work in is kvedge's, also before anything has run there.
     installed = load_settings(None, {}, {})

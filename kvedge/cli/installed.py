@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING
 from kvedge.runtime.settings import NODE_ROLES, Settings
 
 if TYPE_CHECKING:
-    from kvedge.appliance.health import Health
-    from kvedge.appliance.layout import Layout, Role
+    from kvedge.appliance.host.health import Health
+    from kvedge.appliance.host.layout import Layout, Role
 
 
 def role_here(settings: Settings) -> Role | None:
     """The role that is installed on this host."""
-    from kvedge.appliance.installation import installed_role
-    from kvedge.appliance.layout import Layout
+    from kvedge.appliance.host.layout import Layout
+    from kvedge.appliance.install.installation import installed_role
 
     return installed_role(Layout(settings.data_path), settings.roles_of_node)
 
@@ -37,7 +37,7 @@ def administrator_kubeconfig(operators: Settings) -> Path | None:
 
     `operators` are the settings without those of an installation, which name the roles' own.
     """
-    from kvedge.appliance.distributions import of_server
+    from kvedge.appliance.host.distributions import of_server
 
     named = Path(operators.kubeconfig) if operators.kubeconfig else None
     if named is not None and not named.is_dir():
@@ -48,8 +48,8 @@ def administrator_kubeconfig(operators: Settings) -> Path | None:
 
 def health_here(settings: Settings, role: Role | None) -> Health:
     """Look once at what is installed."""
-    from kvedge.appliance.health import check_health
-    from kvedge.appliance.layout import main_unit
+    from kvedge.appliance.host.health import check_health
+    from kvedge.appliance.host.layout import main_unit
 
     kubeconfig, node = health_source(settings, role)
     found = check_health(kubeconfig, main_unit(role) if role else None, node)
@@ -58,8 +58,8 @@ def health_here(settings: Settings, role: Role | None) -> Health:
 
 def _ending(settings: Settings, role: Role | None) -> Iterator[str]:
     """Certificates of this node's roles that end soon, and whether anybody renews them."""
-    from kvedge.appliance.cluster_node_plan import ends_soon
-    from kvedge.appliance.layout import Layout
+    from kvedge.appliance.cluster.cluster_node_plan import ends_soon
+    from kvedge.appliance.host.layout import Layout
 
     agents = "make another with `kvedge user role` on a server"
     remedy = agents if role == "agent" else "run `kvedge user renew`, which says why that was not done yet"
@@ -73,8 +73,8 @@ def _ending(settings: Settings, role: Role | None) -> Iterator[str]:
 
 
 def _timer_problem() -> Iterator[str]:
-    from kvedge.appliance.layout import RENEWAL_TIMER
-    from kvedge.appliance.systemctl_client import SystemdError, systemd_runs, unit_property
+    from kvedge.appliance.host.layout import RENEWAL_TIMER
+    from kvedge.appliance.host.systemctl_client import SystemdError, systemd_runs, unit_property
 
     if not systemd_runs():
         return
@@ -92,8 +92,8 @@ def health_source(settings: Settings, role: Role | None) -> tuple[Path, str]:
     # Where nothing is installed, roles may run by other means, for the cluster that the settings name.
     names_cluster = role is None and bool(settings.kubeconfig or settings.node_kubeconfig)
     if role in ("server", "agent") or names_cluster:
-        from kvedge.appliance.cluster_node_plan import handler_kubeconfig
-        from kvedge.appliance.layout import Layout
+        from kvedge.appliance.cluster.cluster_node_plan import handler_kubeconfig
+        from kvedge.appliance.host.layout import Layout
 
         return handler_kubeconfig(settings, Layout().roles), settings.effective_node_name
     return settings.user_kubeconfig, ""

@@ -28,7 +28,7 @@ def killall(config: Path | None, data_dir: str | None, pod_cidr: str | None, gra
     """End all VMs of one box and remove their namespaces, links, mounts and rules; may be run again."""
     if os.geteuid() != 0:
         raise Refused("kvedge killall needs root", Exit.HOST)
-    from kvedge.appliance.data_directory import holds_box
+    from kvedge.appliance.install.data_directory import holds_box
 
     operators = operators_settings(config, data_dir=data_dir, pod_cidr=pod_cidr)
     settings = operators.settings
@@ -67,7 +67,7 @@ def end_all(settings: Settings, grace: float | None) -> None:
     from kvedge.network.errors import NetworkError
     from kvedge.standalone.agent.agent_removal import RemovalError, remove_everything
     from kvedge.standalone.agent.agent_service import AgentConfig
-    from kvedge.standalone.agent.pod_record import PodRecordError
+    from kvedge.standalone.agent.pod.pod_record import PodRecordError
     from kvedge.standalone.box_lock import BoxLock
 
     lock = BoxLock(settings.data_path)

@@ -134,7 +134,7 @@ def _label(text: str) -> tuple[str, str]:
 
 def _create(session: Session, document: dict[str, Any]) -> dict[str, Any]:
     from kvedge.kube.errors import AlreadyExists
-    from kvedge.resources.vm import VirtualMachine
+    from kvedge.resources.types.vm import VirtualMachine
 
     name = document["metadata"]["name"]
     path = VirtualMachine.KIND.path(session.namespace)

@@ -61,8 +61,8 @@ def list_(
 def _rows(session: Session, namespace: str | None, selector: str, names: tuple[str, ...]) -> list[VmRow]:
     from kvedge.cli.nearest import or_nearest
     from kvedge.cli.vm_rows import rows_of
-    from kvedge.resources.vm import VirtualMachine
-    from kvedge.resources.vmi import VirtualMachineInstance
+    from kvedge.resources.types.vm import VirtualMachine
+    from kvedge.resources.types.vmi import VirtualMachineInstance
 
     vms = session.client.list(VirtualMachine, namespace, label_selector=selector)
     vmis = session.client.list(VirtualMachineInstance, namespace)

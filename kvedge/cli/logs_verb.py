@@ -15,9 +15,9 @@ from kvedge.cli.nearest_vm import told_with_nearest
 from kvedge.cli.session import Session, checked_name, open_session, session_options
 from kvedge.cli.subresources import VMI
 from kvedge.kube.errors import NotFound
-from kvedge.resources.core import Pod
 from kvedge.resources.names import CREATED_BY
-from kvedge.resources.vmi import VirtualMachineInstance
+from kvedge.resources.types.core import Pod
+from kvedge.resources.types.vmi import VirtualMachineInstance
 
 
 @click.command()

@@ -26,7 +26,7 @@ from kvedge.cli.user_manifest import NewUser
 from kvedge.runtime.settings import NODE_ROLES, trace_settings
 
 if TYPE_CHECKING:
-    from kvedge.appliance.renewal_plan import RoleCertificate
+    from kvedge.appliance.cluster.renewal_plan import RoleCertificate
     from kvedge.kube.kube_client import KubeClient
     from kvedge.resources.codec import JsonObject
 
@@ -48,7 +48,7 @@ def renew(config: Path | None, kubeconfig: Path | None, everything: bool, timeou
 
     On a server of a cluster this runs by itself every day (kvedge-renew.timer). Nothing has to be restarted.
     """
-    from kvedge.appliance.layout import Layout
+    from kvedge.appliance.host.layout import Layout
 
     # Without what an installation has written: that names the roles' own kubeconfigs.
     operators = trace_settings(config_path(config), os.environ, {}, leave_out=Layout().node_settings).settings
@@ -101,7 +101,7 @@ def _renew_all(signing: _Signing, due: Mapping[Path, RoleCertificate]) -> None:
 
 
 def _renew(client: KubeClient, signing: _Signing, path: Path, role: RoleCertificate) -> None:
-    from kvedge.appliance.renewal_plan import renewed_cluster
+    from kvedge.appliance.cluster.renewal_plan import renewed_cluster
 
     made = NewUser(role.user, (role.group,), days=_DAYS)
     cluster = renewed_cluster(role.cluster, signing.cluster)
@@ -111,14 +111,14 @@ def _renew(client: KubeClient, signing: _Signing, path: Path, role: RoleCertific
 
 def _is_due(role: RoleCertificate, cluster: JsonObject) -> bool:
     """Also one that would not find its server any more, as the cluster has another authority now."""
-    from kvedge.appliance.renewal_plan import renewed_cluster
+    from kvedge.appliance.cluster.renewal_plan import renewed_cluster
 
     return role.is_due or renewed_cluster(role.cluster, cluster) != role.cluster
 
 
 def _own_certificates(roles: Path) -> dict[Path, RoleCertificate]:
-    from kvedge.appliance.renewal_plan import role_certificate
-    from kvedge.appliance.role_kubeconfig import NotOursError
+    from kvedge.appliance.cluster.renewal_plan import role_certificate
+    from kvedge.appliance.cluster.role_kubeconfig import NotOursError
 
     found = {}
     for name in NODE_ROLES:

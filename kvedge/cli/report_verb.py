@@ -20,8 +20,8 @@ from kvedge.cli.roles import CONFIG, config_path
 from kvedge.runtime.settings import LoadedSettings, trace_settings
 
 if TYPE_CHECKING:
-    from kvedge.appliance.report_file import ReportFile
-    from kvedge.appliance.report_redaction import Redaction
+    from kvedge.appliance.report.report_file import ReportFile
+    from kvedge.appliance.report.report_redaction import Redaction
     from kvedge.resources.codec import JsonObject
 
 # Large, and the same everywhere.
@@ -38,8 +38,8 @@ def report(file: Path | None, config: Path | None, data_dir: str | None) -> None
     if os.geteuid() != 0:
         raise Refused("kvedge report needs root: logs and settings are not for everybody", Exit.HOST)
     loaded = trace_settings(config_path(config), os.environ, {"data_dir": data_dir})
-    from kvedge.appliance.report_file import ReportFile
-    from kvedge.appliance.report_redaction import Redaction
+    from kvedge.appliance.report.report_file import ReportFile
+    from kvedge.appliance.report.report_redaction import Redaction
 
     moment = datetime.now(UTC)
     path = file or Path(f"kvedge-report-{loaded.settings.effective_node_name}-{moment:%Y%m%dT%H%M%SZ}.tar.gz")
@@ -65,7 +65,7 @@ class _Collector:
 
     def collect(self) -> None:
         """Objects first: what is secret in them is removed from all that follows."""
-        from kvedge.appliance import report_sources
+        from kvedge.appliance.report import report_sources
 
         self._try("objects", self._objects)
         rows = "".join(f"{key} = {value}   # {origin}\n" for key, value, origin in self._loaded.rows())
@@ -111,7 +111,7 @@ class _Collector:
         """(resource, object), from the store of one box, else from the API."""
         store = self._settings.state_path / "kvedge.db"
         if store.exists():
-            from kvedge.standalone.apiserver.object_store_snapshot import read_objects
+            from kvedge.standalone.apiserver.store.object_store_snapshot import read_objects
 
             for stored in read_objects(store):
                 yield stored.key.resource, stored.load()
@@ -127,8 +127,8 @@ class _Collector:
                     yield kind.qualified_plural, {"apiVersion": kind.api_version, "kind": kind.kind, **item}
 
     def _doctor(self) -> str:
-        from kvedge.appliance.doctor_rules import DoctorOptions, examine
-        from kvedge.appliance.host_reader import read_host
+        from kvedge.appliance.host.doctor_rules import DoctorOptions, examine
+        from kvedge.appliance.host.host_reader import read_host
 
         settings = self._settings
         options = DoctorOptions(settings.data_dir, settings.pod_cidr, settings.port, settings.emulation)
@@ -163,15 +163,15 @@ class _Collector:
         return "\n".join(lines)
 
     def _journals(self) -> None:
-        from kvedge.appliance.report_sources import journals
-        from kvedge.appliance.systemctl_client import systemd_runs
+        from kvedge.appliance.host.systemctl_client import systemd_runs
+        from kvedge.appliance.report.report_sources import journals
 
         if systemd_runs():
             for unit, text in journals():
                 self._archive.add(f"journal/{unit}.txt", text)
 
     def _pod_logs(self) -> None:
-        from kvedge.appliance.report_sources import pod_logs
+        from kvedge.appliance.report.report_sources import pod_logs
 
         for name, text in pod_logs(self._settings.box_kubelet_path / "pods"):
             self._archive.add(f"pods/{name}", text)

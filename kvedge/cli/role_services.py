@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Final
 
 from kvedge import __version__
-from kvedge.appliance.cluster_node_plan import handler_kubeconfig
-from kvedge.appliance.launcher_link import LauncherLink, launcher_command, launcher_directories
-from kvedge.appliance.patient_start import PatientStart
+from kvedge.appliance.cluster.cluster_node_plan import handler_kubeconfig
+from kvedge.appliance.host.launcher_link import LauncherLink, launcher_command, launcher_directories
+from kvedge.appliance.host.patient_start import PatientStart
 from kvedge.cli.exits import Exit, Refused
 from kvedge.kube.service_account import ACCOUNT_DIRECTORY, in_pod
 from kvedge.runtime.architecture import host_architecture
@@ -27,8 +27,8 @@ _START_SECONDS: Final = 600.0
 
 def controller_services(settings: Settings) -> Sequence[Service]:
     """The controller, standing for election."""
-    from kvedge.controller.cluster_config import ClusterConfig
     from kvedge.controller.controller_service import ControllerRole
+    from kvedge.controller.kubevirt.cluster_config import ClusterConfig
 
     config = ClusterConfig(
         version=__version__,
@@ -56,7 +56,7 @@ def api_services(settings: Settings) -> Sequence[Service]:
 def handler_services(settings: Settings) -> Sequence[Service]:
     """The handler of this node."""
     from kvedge.handler.handler_service import HandlerConfig, HandlerError, HandlerRole
-    from kvedge.handler.kvm_check import choose_accelerator
+    from kvedge.handler.node.kvm_check import choose_accelerator
     from kvedge.kube.errors import KubeError
 
     config = HandlerConfig(
@@ -75,14 +75,14 @@ def handler_services(settings: Settings) -> Sequence[Service]:
 
 def _kept_image(settings: Settings) -> Service:
     """What launcher Pods of an installed node run from."""
-    from kvedge.appliance.kept_image import KeptImage, image_source
+    from kvedge.appliance.cluster.kept_image import KeptImage, image_source
 
     return KeptImage(lambda: image_source(settings))
 
 
 def _old_versions(settings: Settings) -> Service:
     """Trees of versions before this one; a Pod that a runtime is starting may have been told of one just now."""
-    from kvedge.appliance.unpacked_trees import OldVersions
+    from kvedge.appliance.install.unpacked_trees import OldVersions
 
     return OldVersions(settings.data_path, None, _START_SECONDS)
 

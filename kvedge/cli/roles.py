@@ -86,7 +86,7 @@ def _need_root(role: str) -> None:
 
 def _need_reach() -> None:
     """A program that launchers cannot run is told now, instead of by an event of each VM."""
-    from kvedge.appliance.program_reach import find_closed_library, find_unreachable
+    from kvedge.appliance.host.program_reach import find_closed_library, find_unreachable
     from kvedge.runtime.program import program_command, program_directories, program_libraries, program_package
 
     directories, libraries = program_directories(), program_libraries()
@@ -104,7 +104,7 @@ def standalone(config: Path | None, **values: Any) -> None:
     _need_root("standalone")
     settings = _settings(config, values)
     _need_reach()
-    from kvedge.appliance.unpacked_trees import OldVersions
+    from kvedge.appliance.install.unpacked_trees import OldVersions
     from kvedge.cli.box_settings import operators_settings, refuse_kubelet_dir
     from kvedge.standalone.standalone_services import standalone_services
 

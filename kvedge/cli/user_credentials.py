@@ -54,7 +54,7 @@ def certified(client: KubeClient, made: NewUser, cluster: JsonObject, timeout: f
         Refused: when the request is refused, or not signed in time.
         KubeError: when the API server refuses or does not answer.
     """
-    from kvedge.runtime.certificate_requests import new_request
+    from kvedge.runtime.tls.certificate_requests import new_request
 
     asked = new_request(made.name, made.groups)
     created = client.request("POST", _REQUESTS, request_manifest(made, asked.request))

@@ -14,7 +14,7 @@ from urllib.parse import quote
 
 from kvedge.cli.exits import Exit, Refused
 from kvedge.resources.codec import JsonObject
-from kvedge.resources.policy_rules import RBAC_GROUP
+from kvedge.resources.manifests.policy_rules import RBAC_GROUP
 from kvedge.resources.role_users import (
     API_GROUP,
     API_USER,

@@ -12,9 +12,9 @@ from typing import Final
 
 from kvedge.cli.harmless_text import harmless
 from kvedge.resources.codec import JsonObject
-from kvedge.resources.vm import VirtualMachine
-from kvedge.resources.vmi import VirtualMachineInstance, VirtualMachineInstanceSpec
-from kvedge.resources.volumes import Volume
+from kvedge.resources.types.vm import VirtualMachine
+from kvedge.resources.types.vmi import VirtualMachineInstance, VirtualMachineInstanceSpec
+from kvedge.resources.types.volumes import Volume
 from kvedge.runtime.clock import parse_rfc3339
 
 _HEADER: Final = ["NAME", "STATUS", "READY", "IP", "NODE", "AGE", "MEMORY", "IMAGE"]

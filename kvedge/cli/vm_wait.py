@@ -17,8 +17,8 @@ from kvedge.cli.session import Session
 from kvedge.kube.errors import NotFound, Unavailable
 from kvedge.resources.meta import Condition
 from kvedge.resources.phases import FINAL_PHASES
-from kvedge.resources.vm import VirtualMachine
-from kvedge.resources.vmi import VirtualMachineInstance
+from kvedge.resources.types.vm import VirtualMachine
+from kvedge.resources.types.vmi import VirtualMachineInstance
 
 # Short at first, as most things take a second or two; then easy on the server.
 _FIRST_LOOK: Final = 0.1

@@ -10,12 +10,12 @@ import time
 from collections.abc import Collection, Iterable
 from typing import Final
 
-from kvedge.controller.launcher_pod_manifest import launcher_pod_name
+from kvedge.controller.vmi.launcher_pod_manifest import launcher_pod_name
 from kvedge.kube.errors import KubeError, NotFound
 from kvedge.kube.kube_client import KubeClient
-from kvedge.resources.core import Event
 from kvedge.resources.meta import ObjectMeta
-from kvedge.resources.vmi import VirtualMachineInstance
+from kvedge.resources.types.core import Event
+from kvedge.resources.types.vmi import VirtualMachineInstance
 
 # The object nearest to the cause comes first.
 _KINDS: Final = ("Pod", "VirtualMachineInstance", "VirtualMachine")

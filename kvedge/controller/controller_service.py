@@ -15,21 +15,21 @@ from collections import deque
 from pathlib import Path
 from typing import Final
 
-from kvedge.controller.cluster_config import ClusterConfig
-from kvedge.controller.kubevirt_loop import KubeVirtLoop, KubeVirtSources
-from kvedge.controller.kubevirt_status import Release
-from kvedge.controller.node_loop import NodeLoop, NodeSources
-from kvedge.controller.vm_loop import VmLoop, VmSources
-from kvedge.controller.vmi_loop import VmiLoop, VmiSources
+from kvedge.controller.kubevirt.cluster_config import ClusterConfig
+from kvedge.controller.kubevirt.kubevirt_loop import KubeVirtLoop, KubeVirtSources
+from kvedge.controller.kubevirt.kubevirt_status import Release
+from kvedge.controller.node.node_loop import NodeLoop, NodeSources
+from kvedge.controller.vm.vm_loop import VmLoop, VmSources
+from kvedge.controller.vmi.vmi_loop import VmiLoop, VmiSources
 from kvedge.kube.configuration_follower import ConfigurationFollower
 from kvedge.kube.events import EventRecorder
 from kvedge.kube.informer import Informer
 from kvedge.kube.kube_client import KubeClient
 from kvedge.kube.leases import LeaderElection
-from kvedge.resources.core import Node, Pod
 from kvedge.resources.names import APP, SYSTEM_NAMESPACE
-from kvedge.resources.vm import VirtualMachine
-from kvedge.resources.vmi import VirtualMachineInstance
+from kvedge.resources.types.core import Node, Pod
+from kvedge.resources.types.vm import VirtualMachine
+from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.runtime.background import BackgroundThread
 from kvedge.runtime.clock import Clock, SystemClock
 from kvedge.runtime.logs import set_verbosity

@@ -11,22 +11,22 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from kvedge.handler.capability_seed import ProbeError
-from kvedge.handler.container_disk_mounts import ContainerDiskMounts
-from kvedge.handler.device_claims import DeviceClaims
-from kvedge.handler.device_plugin import shared_devices
-from kvedge.handler.device_plugins import KUBELET_SOCKET, DevicePlugins
-from kvedge.handler.guest_network import GuestNetwork
+from kvedge.handler.guest.guest_network import GuestNetwork
+from kvedge.handler.guest.sync_loop import SyncLoop
+from kvedge.handler.guest.version_gate import VersionGate
 from kvedge.handler.held_process import HeldProcess
-from kvedge.handler.kernel_modules import load_missing_modules
-from kvedge.handler.kvm_check import Accelerator
-from kvedge.handler.launcher_connections import LauncherConnections
-from kvedge.handler.launcher_door import NodeLaunchers
-from kvedge.handler.node_loop import NodeLoop
-from kvedge.handler.node_platform import NodePlatform, OwnAccelerator
-from kvedge.handler.relay_service import RelayConfig, RelayService
-from kvedge.handler.sync_loop import SyncLoop
-from kvedge.handler.version_gate import VersionGate
+from kvedge.handler.launchers.launcher_connections import LauncherConnections
+from kvedge.handler.launchers.launcher_door import NodeLaunchers
+from kvedge.handler.launchers.relay_service import RelayConfig, RelayService
+from kvedge.handler.node.capability_seed import ProbeError
+from kvedge.handler.node.container_disk_mounts import ContainerDiskMounts
+from kvedge.handler.node.device_claims import DeviceClaims
+from kvedge.handler.node.device_plugin import shared_devices
+from kvedge.handler.node.device_plugins import KUBELET_SOCKET, DevicePlugins
+from kvedge.handler.node.kernel_modules import load_missing_modules
+from kvedge.handler.node.kvm_check import Accelerator
+from kvedge.handler.node.node_loop import NodeLoop
+from kvedge.handler.node.node_platform import NodePlatform, OwnAccelerator
 from kvedge.kube.configuration_follower import ConfigurationFollower
 from kvedge.kube.errors import KubeError
 from kvedge.kube.events import EventRecorder
@@ -34,11 +34,11 @@ from kvedge.kube.informer import Informer
 from kvedge.kube.kube_client import KubeClient
 from kvedge.kube.reconcile_loop import ReconcileLoop
 from kvedge.kube.work_queue import Key
-from kvedge.resources.configuration import Configuration
-from kvedge.resources.core import Node
+from kvedge.resources.configuration.configuration import Configuration
 from kvedge.resources.meta import ObjectMeta
 from kvedge.resources.names import NODE_NAME
-from kvedge.resources.vmi import VirtualMachineInstance
+from kvedge.resources.types.core import Node
+from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.runtime.background import on_trouble
 from kvedge.runtime.clock import SystemClock
 from kvedge.runtime.logs import set_verbosity

@@ -12,9 +12,9 @@ from collections.abc import Callable
 
 from kvedge.kube.informer import Informer
 from kvedge.kube.kube_client import KubeClient
-from kvedge.resources.configuration import Configuration, Issue
-from kvedge.resources.configuration_in_force import InForce, next_in_force
-from kvedge.resources.kubevirt import KubeVirt
+from kvedge.resources.configuration.configuration import Configuration, Issue
+from kvedge.resources.configuration.configuration_in_force import InForce, next_in_force
+from kvedge.resources.types.kubevirt import KubeVirt
 
 log = logging.getLogger(__name__)
 

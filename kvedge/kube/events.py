@@ -15,8 +15,8 @@ from typing import Final, Literal, NamedTuple
 from kvedge.kube.errors import Forbidden, KubeError, NotFound
 from kvedge.kube.kube_client import KubeClient, KubeObject
 from kvedge.kube.patches import MergePatch
-from kvedge.resources.core import Event, EventSource
 from kvedge.resources.meta import ObjectMeta, ObjectReference
+from kvedge.resources.types.core import Event, EventSource
 from kvedge.runtime.background import BackgroundThread
 from kvedge.runtime.clock import Clock, SystemClock, rfc3339
 

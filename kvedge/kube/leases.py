@@ -21,8 +21,8 @@ from typing import Final
 from kvedge.kube.errors import AlreadyExists, Conflict, KubeError, NotFound
 from kvedge.kube.kube_client import KubeClient
 from kvedge.kube.told_refusals import ToldRefusals
-from kvedge.resources.cluster import Lease, LeaseSpec
 from kvedge.resources.meta import ObjectMeta
+from kvedge.resources.types.cluster import Lease, LeaseSpec
 from kvedge.runtime.background import BackgroundThread
 from kvedge.runtime.clock import Clock, SystemClock, rfc3339_micro
 

@@ -14,12 +14,12 @@ import msgspec
 
 from kvedge.kube.errors import AlreadyExists, Conflict, NotFound
 from kvedge.kube.kube_client import KubeClient
-from kvedge.resources.core import Namespace, Secret
 from kvedge.resources.meta import ObjectMeta
 from kvedge.resources.names import SYSTEM_NAMESPACE
-from kvedge.runtime.authority_plan import AUTHORITY_NAME, Authorities, plan_succession, split_certificates
-from kvedge.runtime.certificates import CertificateAuthority, CertificateError
+from kvedge.resources.types.core import Namespace, Secret
 from kvedge.runtime.clock import parse_rfc3339, rfc3339
+from kvedge.runtime.tls.authority_plan import AUTHORITY_NAME, Authorities, plan_succession, split_certificates
+from kvedge.runtime.tls.certificates import CertificateAuthority, CertificateError
 
 SECRET_NAME: Final = "kvedge-ca"
 # The signing authority has the keys of every TLS Secret, which earlier releases read, too.

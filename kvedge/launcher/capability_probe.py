@@ -24,15 +24,15 @@ from typing import Any, Final
 import kvedge
 from kvedge.launcher.launcher_errors import LauncherError
 from kvedge.launcher.launcher_options import LauncherOptions
-from kvedge.launcher.libvirt_setup import SEED_DIRECTORY, prepare_environment, prepare_root
-from kvedge.launcher.node_capabilities import NodeCapabilities, read_capabilities
+from kvedge.launcher.libvirt.libvirt_setup import SEED_DIRECTORY, prepare_environment, prepare_root
+from kvedge.launcher.libvirt.node_capabilities import NodeCapabilities, read_capabilities
 from kvedge.launcher.probe_sandbox import SandboxError, run_in_sandbox
 from kvedge.runtime.program import is_frozen
 
 CAPABILITIES_FILE: Final = "capabilities.json"
 # libvirt names a record after the SHA-256 of the emulator's path.
 _SEED_NAME: Final = re.compile(r"[0-9a-f]{64}\.xml")
-_NEEDED: Final = ("kvedge.launcher.libvirt_session", "kvedge.launcher.monitor")
+_NEEDED: Final = ("kvedge.launcher.libvirt.libvirt_session", "kvedge.launcher.monitor")
 
 
 def probe(output: Path, *, emulation: bool) -> NodeCapabilities:
@@ -85,7 +85,7 @@ def _ask(*, emulation: bool) -> dict[str, Any]:
     options = LauncherOptions(namespace="probe", name="probe", uid="probe")
     prepare_environment(options, os.environ)
     prepare_root(options)
-    from kvedge.launcher.libvirt_session import LibvirtSession
+    from kvedge.launcher.libvirt.libvirt_session import LibvirtSession
 
     try:
         session = LibvirtSession(options.libvirt_root, options.domain_name)

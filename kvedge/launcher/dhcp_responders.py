@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterable
 from typing import Final, Protocol, TypeVar
 
 from kvedge.launcher.launcher_errors import BadRequest, Unanswered
-from kvedge.network.dhcp_plan import DEFAULT_LEASE_SECONDS, DhcpLease, Route
-from kvedge.network.dhcp_server import DhcpServer
+from kvedge.network.dhcp.dhcp_plan import DEFAULT_LEASE_SECONDS, DhcpLease, Route
+from kvedge.network.dhcp.dhcp_server import DhcpServer
+from kvedge.network.dhcp.ipv6_plan import Ipv6Lease
+from kvedge.network.dhcp.ipv6_server import Ipv6Server
 from kvedge.network.errors import NetworkError
-from kvedge.network.ipv6_plan import Ipv6Lease
-from kvedge.network.ipv6_server import Ipv6Server
 from kvedge.rpc.launcher_pb2 import GuestInterface
 
 # A VMI has a handful of NICs; each costs a thread.

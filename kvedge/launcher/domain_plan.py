@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final, NamedTuple
 
-from kvedge.launcher.domain_facts import DomainFacts, Life, Why
+from kvedge.launcher.libvirt.domain_facts import DomainFacts, Life, Why
 from kvedge.rpc.launcher_pb2 import (
     DOMAIN_REASON_BOOTED,
     DOMAIN_REASON_CRASHED,

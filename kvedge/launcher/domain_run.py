@@ -13,9 +13,10 @@ from collections.abc import Callable, Generator
 from dataclasses import replace
 from typing import Final, Protocol
 
-from kvedge.launcher.agent_schedule import Steady
+from kvedge.launcher.agent.agent_schedule import Steady
+from kvedge.launcher.agent.guest_agent import REBOOT_SECONDS, SHUTDOWN_SECONDS, GuestAgent
 from kvedge.launcher.dhcp_responders import DhcpResponders
-from kvedge.launcher.domain_facts import DomainFacts, Life
+from kvedge.launcher.disks.preparation_process import Prepared
 from kvedge.launcher.domain_plan import (
     RunMemory,
     ShutdownStep,
@@ -25,7 +26,6 @@ from kvedge.launcher.domain_plan import (
     plan_shutdown,
     plan_sync,
 )
-from kvedge.launcher.guest_agent import REBOOT_SECONDS, SHUTDOWN_SECONDS, GuestAgent
 from kvedge.launcher.launcher_errors import (
     DomainMissing,
     LauncherError,
@@ -33,12 +33,12 @@ from kvedge.launcher.launcher_errors import (
     Unanswered,
     WrongState,
 )
-from kvedge.launcher.libvirt_session import LibvirtSession
-from kvedge.launcher.preparation_process import Prepared
+from kvedge.launcher.libvirt.domain_facts import DomainFacts, Life
+from kvedge.launcher.libvirt.libvirt_session import LibvirtSession
 from kvedge.launcher.run_record import RunRecord
 from kvedge.launcher.screen_picture import BadPicture, png_pieces
 from kvedge.launcher.status_board import StatusBoard
-from kvedge.network.dhcp_plan import DhcpLease
+from kvedge.network.dhcp.dhcp_plan import DhcpLease
 from kvedge.rpc.launcher_pb2 import (
     DOMAIN_REASON_USER,
     DOMAIN_STATE_ABSENT,

@@ -13,11 +13,11 @@ import signal
 import threading
 from typing import Final
 
+from kvedge.launcher.disks.preparation_process import PreparationProcess
 from kvedge.launcher.launcher_options import LauncherOptions
-from kvedge.launcher.libvirt_setup import prepare_environment, prepare_root
+from kvedge.launcher.libvirt.libvirt_setup import prepare_environment, prepare_root
 from kvedge.launcher.log_files import BoundedLogs
 from kvedge.launcher.monitor import FAILED
-from kvedge.launcher.preparation_process import PreparationProcess
 from kvedge.launcher.process_memory import limit_arenas, load_grpc, load_shared
 from kvedge.launcher.stop_bell import StopBell
 from kvedge.runtime.logs import set_up_logs
@@ -58,7 +58,7 @@ def _serve(options: LauncherOptions, preparation: PreparationProcess | None) -> 
     # These bring libvirt and grpc in, which must find the environment as it is now.
     from kvedge.launcher.domain_run import DomainRun
     from kvedge.launcher.launcher_server import LauncherServer
-    from kvedge.launcher.libvirt_session import LibvirtSession
+    from kvedge.launcher.libvirt.libvirt_session import LibvirtSession
     from kvedge.launcher.run_record import RunRecord
     from kvedge.launcher.wind_down import wind_down
 

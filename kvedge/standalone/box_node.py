@@ -12,10 +12,10 @@ from typing import Final
 from kvedge.runtime.damaged_files import put_aside
 from kvedge.runtime.durable_files import write_durably
 from kvedge.runtime.services import ServiceError
-from kvedge.standalone.apiserver.name_rules import dns_subdomain
-from kvedge.standalone.apiserver.object_store_copies import StoreCopies
-from kvedge.standalone.apiserver.object_store_file import StoreError
-from kvedge.standalone.apiserver.object_store_snapshot import read_objects
+from kvedge.standalone.apiserver.store.object_store_copies import StoreCopies
+from kvedge.standalone.apiserver.store.object_store_file import StoreError
+from kvedge.standalone.apiserver.store.object_store_snapshot import read_objects
+from kvedge.standalone.apiserver.wire.name_rules import dns_subdomain
 
 NODE_NAME: Final = "node-name"
 

@@ -14,11 +14,11 @@ from typing import Final
 
 from kvedge import __version__
 from kvedge.api.api_service import ApiOptions, ApiRole
-from kvedge.controller.cluster_config import ClusterConfig
 from kvedge.controller.controller_service import ControllerRole
+from kvedge.controller.kubevirt.cluster_config import ClusterConfig
 from kvedge.handler.handler_service import HandlerConfig, HandlerRole
-from kvedge.handler.kernel_modules import load_missing_modules
-from kvedge.handler.kvm_check import Accelerator, choose_accelerator
+from kvedge.handler.node.kernel_modules import load_missing_modules
+from kvedge.handler.node.kvm_check import Accelerator, choose_accelerator
 from kvedge.kube.kube_client import KubeClient
 from kvedge.resources.role_users import API_USER, CONTROLLER_USER, handler_user
 from kvedge.runtime.architecture import host_architecture
@@ -27,17 +27,17 @@ from kvedge.runtime.program import program_command, program_directories
 from kvedge.runtime.services import Service, ServiceError, Telling
 from kvedge.runtime.settings import Settings
 from kvedge.standalone.agent.agent_service import AgentConfig, NodeAgent
+from kvedge.standalone.apiserver.access.authorizer_rules import AGENTS, APIS, CONTROLLERS, HANDLERS
 from kvedge.standalone.apiserver.api_server import ApiServerConfig, EmbeddedApi, StartFailed
-from kvedge.standalone.apiserver.authorizer_rules import AGENTS, APIS, CONTROLLERS, HANDLERS
-from kvedge.standalone.apiserver.exec_source import ExecRequest, ExecSession, NoExec
-from kvedge.standalone.apiserver.log_source import LogRequest, NoLog
-from kvedge.standalone.apiserver.object_store_file import StoreError
+from kvedge.standalone.apiserver.routes.exec_source import ExecRequest, ExecSession, NoExec
+from kvedge.standalone.apiserver.routes.log_source import LogRequest, NoLog
+from kvedge.standalone.apiserver.store.object_store_file import StoreError
 from kvedge.standalone.box_lock import BoxLock
 from kvedge.standalone.box_node import NodeName, node_name
 from kvedge.standalone.drop_ins.drop_in_loop import DropInLoop, Teller
 from kvedge.standalone.drop_ins.image_drop_ins import ImageDropIns
 from kvedge.standalone.drop_ins.manifest_drop_ins import ManifestDropIns
-from kvedge.storage.image_store import ImageStore
+from kvedge.storage.images.image_store import ImageStore
 
 log = logging.getLogger(__name__)
 

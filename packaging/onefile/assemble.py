@@ -43,7 +43,7 @@ def main(collected: Path, starter: Path, tree: Path) -> None:
         if ".so" in target.name:
             # Some wheels carry megabytes of what only a debugger reads.
             subprocess.run(["strip", "--strip-debug", str(target)], check=True)
-    # Beside the package, as in a checkout: see kvedge/appliance/unit_files.py.
+    # Beside the package, as in a checkout: see kvedge/appliance/host/unit_files.py.
     shutil.copytree(Path(__file__).parents[2] / "systemd", modules / "systemd")
     check_libraries(tree)
 

@@ -27,9 +27,9 @@ from typing import Any
 import libvirt
 import psutil
 
+from kvedge.launcher.disks.vmi_preparation import VmiPreparation
 from kvedge.launcher.launcher_options import LauncherOptions
-from kvedge.launcher.libvirt_setup import prepare_environment, prepare_root
-from kvedge.launcher.vmi_preparation import VmiPreparation
+from kvedge.launcher.libvirt.libvirt_setup import prepare_environment, prepare_root
 from kvedge.rpc.launcher_pb2 import NodeOptions, SyncRequest
 from tests.bench.process_memory import cpu_seconds
 from tests.support.distribution_user import know_the_distributions_user

@@ -20,8 +20,8 @@ import psutil
 
 from kvedge.kube.informer import Informer
 from kvedge.resources.codec import JsonObject
-from kvedge.resources.core import Pod
-from kvedge.resources.vmi import VirtualMachineInstance
+from kvedge.resources.types.core import Pod
+from kvedge.resources.types.vmi import VirtualMachineInstance
 from tests.bench.bench_guest import bench_vmi
 from tests.bench.process_memory import memory_of
 from tests.bench.report import Goal, Report, Row, median, spread

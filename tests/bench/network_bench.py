@@ -16,7 +16,7 @@ from pathlib import Path
 
 from kvedge.network.links import Links
 from kvedge.network.netns import create_netns, delete_netns, run_in_netns
-from kvedge.network.pod_network import attach_pod
+from kvedge.network.pods.pod_network import attach_pod
 from tests.bench.report import Report, Row, median
 from tests.machine.network.pod_world import bind_pod_interface, make_pod, netns_path, node_config, node_network
 

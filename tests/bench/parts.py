@@ -16,8 +16,8 @@ from typing import Final
 from kvedge.cli.verbs import VERBS
 from kvedge.kube.kube_client import KubeClient
 from kvedge.resources.codec import JsonObject
-from kvedge.resources.vm import VirtualMachine
-from kvedge.resources.vmi import VirtualMachineInstance
+from kvedge.resources.types.vm import VirtualMachine
+from kvedge.resources.types.vmi import VirtualMachineInstance
 from tests.bench.api_writes import Write, WriteCounter, total
 from tests.bench.bench_guest import bench_vm, bench_vmi
 from tests.bench.libvirt_loop import LibvirtLoop

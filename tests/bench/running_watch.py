@@ -7,7 +7,7 @@ import time
 
 from kvedge.kube.informer import Informer
 from kvedge.kube.kube_client import KubeClient
-from kvedge.resources.vmi import VirtualMachineInstance
+from kvedge.resources.types.vmi import VirtualMachineInstance
 
 
 class RunningWatch:

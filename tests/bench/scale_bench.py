@@ -27,8 +27,8 @@ import psutil
 from kvedge.kube.errors import KubeError
 from kvedge.kube.kube_client import KubeClient
 from kvedge.resources.role_users import API_USER, CONTROLLER_USER
-from kvedge.resources.vmi import VirtualMachineInstance
-from kvedge.standalone.apiserver.authorizer_rules import APIS, CONTROLLERS
+from kvedge.resources.types.vmi import VirtualMachineInstance
+from kvedge.standalone.apiserver.access.authorizer_rules import APIS, CONTROLLERS
 from tests.bench.bench_guest import bench_vmi
 from tests.bench.process_memory import cpu_seconds, memory_of
 from tests.bench.report import Report, Row, percentile

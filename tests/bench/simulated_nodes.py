@@ -17,10 +17,10 @@ from kvedge.kube.informer import Informer
 from kvedge.kube.kube_client import KubeClient
 from kvedge.kube.patches import MergePatch, StrategicPatch
 from kvedge.resources.codec import encode
-from kvedge.resources.core import Pod
 from kvedge.resources.meta import condition
 from kvedge.resources.names import COMPUTE_CONTAINER, UNPAUSED_GATE
-from kvedge.resources.vmi import PhaseTransition, VirtualMachineInstance
+from kvedge.resources.types.core import Pod
+from kvedge.resources.types.vmi import PhaseTransition, VirtualMachineInstance
 from kvedge.runtime.clock import rfc3339
 
 _WORKERS = 8

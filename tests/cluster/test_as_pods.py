@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 import kvedge
-from kvedge.resources.core import Node
 from kvedge.resources.names import VERSION
+from kvedge.resources.types.core import Node
 from tests.support.altered_program import alter_program
 from tests.support.box import processes, small_vm
 from tests.support.built_program import built_program

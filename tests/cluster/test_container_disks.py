@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from kvedge.controller.image_volume_rules import unable_nodes
-from kvedge.resources.core import Node
+from kvedge.controller.kubevirt.image_volume_rules import unable_nodes
 from kvedge.resources.meta import condition
 from kvedge.resources.names import DEVICE_KVM
+from kvedge.resources.types.core import Node
 from tests.support.box import small_vm
 from tests.support.cluster.any_cluster import Cluster
 from tests.support.cluster.guest_image import write_guest_image

@@ -6,8 +6,8 @@ import pytest
 
 from kvedge.kube.errors import Unavailable
 from kvedge.resources.codec import JsonObject
-from kvedge.resources.core import Pod
 from kvedge.resources.names import APP, VM_NAME
+from kvedge.resources.types.core import Pod
 from tests.support.box import small_vm
 from tests.support.cluster.any_cluster import Cluster
 from tests.support.cluster.kvedge_cluster import LocalCluster

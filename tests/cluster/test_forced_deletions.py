@@ -8,7 +8,7 @@ import signal
 import pytest
 
 from kvedge.resources.names import domain_name
-from kvedge.resources.vmi import VirtualMachineInstance
+from kvedge.resources.types.vmi import VirtualMachineInstance
 from tests.support.box import processes, small_vm
 from tests.support.cluster.kvedge_cluster import LocalCluster
 from tests.support.waiting import wait_until

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from kvedge.resources.core import Namespace
+from kvedge.resources.types.core import Namespace
 from tests.support.cluster.kvedge_cluster import LocalCluster
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kvedge.resources.names import SCHEDULABLE
-from kvedge.resources.vmi import VirtualMachineInstance
+from kvedge.resources.types.vmi import VirtualMachineInstance
 from tests.support.box import CHECKOUT, small_vm
 from tests.support.cluster.kvedge_cluster import LocalCluster
 from tests.support.waiting import wait_until

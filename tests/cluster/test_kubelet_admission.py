@@ -6,7 +6,7 @@ import signal
 
 import pytest
 
-from kvedge.resources.vmi import VirtualMachineInstance
+from kvedge.resources.types.vmi import VirtualMachineInstance
 from tests.support.box import small_vm
 from tests.support.cluster.kvedge_cluster import LocalCluster
 from tests.support.waiting import wait_until

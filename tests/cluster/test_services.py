@@ -14,9 +14,9 @@ from collections.abc import Iterator
 import pytest
 
 from kvedge.resources.codec import JsonObject
-from kvedge.resources.core import Pod
 from kvedge.resources.names import APP, VM_NAME
-from kvedge.resources.vmi import VirtualMachineInstance
+from kvedge.resources.types.core import Pod
+from kvedge.resources.types.vmi import VirtualMachineInstance
 from tests.support.box import small_vm
 from tests.support.cluster.any_cluster import Cluster, ServiceEndpoint
 from tests.support.cluster.kvedge_cluster import LocalCluster

@@ -9,8 +9,8 @@ import pytest
 import yaml
 
 from kvedge.controller.controller_service import LEASE_NAME
-from kvedge.resources.cluster import Lease
 from kvedge.resources.names import SYSTEM_NAMESPACE
+from kvedge.resources.types.cluster import Lease
 from tests.support.box import small_vm
 from tests.support.cluster.kvedge_cluster import SERVER, LocalCluster
 from tests.support.waiting import wait_until

@@ -9,9 +9,9 @@ import pytest
 
 from kvedge.kube.kube_client import KubeClient
 from kvedge.kube.patches import MergePatch
-from kvedge.resources.core import Namespace, Node
 from kvedge.resources.meta import ObjectMeta
 from kvedge.resources.names import SCHEDULABLE, VERSION
+from kvedge.resources.types.core import Namespace, Node
 from tests.support.cluster.foreign_cluster import UnfitError, described, foreign_cluster, given_kubeconfig
 from tests.support.either_server import install_kinds, lone_server
 from tests.support.kube_apiserver import RealApiServer

@@ -7,13 +7,13 @@ from collections.abc import Iterator
 import pytest
 
 from kvedge.api.api_service import ApiRole
-from kvedge.appliance.cluster_objects import apply_documents, control_plane_version
-from kvedge.appliance.patient_start import PatientStart
+from kvedge.appliance.cluster.cluster_objects import apply_documents, control_plane_version
+from kvedge.appliance.host.patient_start import PatientStart
 from kvedge.kube.errors import KubeError, NotFound
 from kvedge.kube.informer import Informer
 from kvedge.kube.kube_client import KubeClient
 from kvedge.resources.role_users import API_GROUP, API_USER
-from kvedge.resources.vmi import VirtualMachineInstance
+from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.runtime.services import NotYetError
 from tests.support.either_server import lone_server
 from tests.support.kube_apiserver import RealApiServer, reachable_address

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kvedge.api.api_service import ApiRole
-from kvedge.appliance.patient_start import PatientStart
+from kvedge.appliance.host.patient_start import PatientStart
 from kvedge.kube.errors import KubeError
 from kvedge.kube.kube_client import KubeClient
 from kvedge.resources.role_users import API_GROUP, API_USER

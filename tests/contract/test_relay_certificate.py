@@ -10,16 +10,16 @@ from pathlib import Path
 
 import pytest
 
-from kvedge.handler.relay_certificate import RelayCertificate
+from kvedge.handler.launchers.relay_certificate import RelayCertificate
 from kvedge.kube.errors import NotFound
 from kvedge.kube.kube_client import KubeClient
 from kvedge.kube.patches import MergePatch
-from kvedge.resources.certificate_requests import CertificateSigningRequest
-from kvedge.resources.core import ConfigMap
-from kvedge.resources.role_rights import CA_BUNDLE_KEY, CA_BUNDLE_NAME
+from kvedge.resources.manifests.role_rights import CA_BUNDLE_KEY, CA_BUNDLE_NAME
 from kvedge.resources.role_users import HANDLER_GROUP, handler_user
-from kvedge.runtime.certificate_requests import check_issued, parse_request
-from kvedge.runtime.certificates import HANDLER_NAME, CertificateAuthority, CertificateError, LeafRequest
+from kvedge.resources.types.certificate_requests import CertificateSigningRequest
+from kvedge.resources.types.core import ConfigMap
+from kvedge.runtime.tls.certificate_requests import check_issued, parse_request
+from kvedge.runtime.tls.certificates import HANDLER_NAME, CertificateAuthority, CertificateError, LeafRequest
 from tests.support.either_server import EMBEDDED, EitherServer, running
 
 pytestmark = pytest.mark.contract

@@ -14,17 +14,16 @@ import pytest
 
 from kvedge.api.api_service import ApiRole
 from kvedge.controller.controller_service import ControllerRole
-from kvedge.handler.relay_service import RelayConfig, RelayService
+from kvedge.handler.launchers.relay_service import RelayConfig, RelayService
 from kvedge.kube.errors import KubeError
 from kvedge.kube.events import EventRecorder
 from kvedge.kube.kube_client import KubeClient
 from kvedge.kube.patches import MergePatch
 from kvedge.resources.codec import JsonObject
-from kvedge.resources.core import Event, Node
+from kvedge.resources.manifests.policy_rules import PolicyRule
+from kvedge.resources.manifests.role_rights import ROLE_RIGHTS, Limit
 from kvedge.resources.meta import ObjectMeta
 from kvedge.resources.names import HANDLER_ADDRESS
-from kvedge.resources.policy_rules import PolicyRule
-from kvedge.resources.role_rights import ROLE_RIGHTS, Limit
 from kvedge.resources.role_users import (
     API_GROUP,
     API_USER,
@@ -33,8 +32,9 @@ from kvedge.resources.role_users import (
     HANDLER_GROUP,
     handler_user,
 )
-from kvedge.resources.vm import VirtualMachine
-from kvedge.resources.vmi import VirtualMachineInstance
+from kvedge.resources.types.core import Event, Node
+from kvedge.resources.types.vm import VirtualMachine
+from kvedge.resources.types.vmi import VirtualMachineInstance
 from tests.contract.controller.played_node import NODE, PlayedNode
 from tests.support.api_servers import Kubectl
 from tests.support.echo_door import EchoDoor

@@ -14,8 +14,8 @@ import pytest
 
 from kvedge.resources.role_users import API_USER, CONTROLLER_USER
 from kvedge.runtime.last_exit import EXIT_SECONDS
+from kvedge.standalone.apiserver.access.authorizer_rules import APIS, CONTROLLERS
 from kvedge.standalone.apiserver.api_server import ApiServerConfig, EmbeddedApi
-from kvedge.standalone.apiserver.authorizer_rules import APIS, CONTROLLERS
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.timeout(200)

@@ -17,16 +17,16 @@ from typing import Any
 
 import pytest
 
-from kvedge.api.presence_plan import HEARTBEAT
+from kvedge.api.registration.presence_plan import HEARTBEAT
 from kvedge.cli.cluster_leave import leave, leave_node
 from kvedge.kube.errors import KubeError, NotFound
 from kvedge.kube.kube_client import KubeClient
 from kvedge.kube.patches import MergePatch
-from kvedge.resources.core import Node
 from kvedge.resources.meta import ObjectMeta
 from kvedge.resources.names import HEARTBEAT as NODE_HEARTBEAT
 from kvedge.resources.names import SCHEDULABLE
 from kvedge.resources.role_users import API_GROUP, API_USER, HANDLER_GROUP, NODES_GROUP, handler_user
+from kvedge.resources.types.core import Node
 from tests.support.either_server import lone_server
 from tests.support.kube_apiserver import RealApiServer, reachable_address
 from tests.support.ports import free_port

@@ -16,8 +16,8 @@ from kvedge.cli.exits import Exit
 from kvedge.kube.errors import Forbidden
 from kvedge.kube.kube_client import KubeClient
 from kvedge.resources.role_users import UserInfo
-from kvedge.resources.vm import VirtualMachine
-from kvedge.resources.vmi import VirtualMachineInstance
+from kvedge.resources.types.vm import VirtualMachine
+from kvedge.resources.types.vmi import VirtualMachineInstance
 from tests.support.cluster_signer import ClusterSigner
 from tests.support.either_server import EMBEDDED, REAL, EitherServer, running
 from tests.support.kube_apiserver import RealApiServer

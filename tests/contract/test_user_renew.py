@@ -20,10 +20,10 @@ from kvedge.kube import informer
 from kvedge.kube.errors import Unauthenticated
 from kvedge.kube.informer import Informer
 from kvedge.kube.kube_client import KubeClient
-from kvedge.resources.vm import VirtualMachine
-from kvedge.resources.vmi import VirtualMachineInstance
-from kvedge.runtime.certificate_requests import new_request
-from kvedge.runtime.certificates import LEAF_LIFE, ends_at
+from kvedge.resources.types.vm import VirtualMachine
+from kvedge.resources.types.vmi import VirtualMachineInstance
+from kvedge.runtime.tls.certificate_requests import new_request
+from kvedge.runtime.tls.certificates import LEAF_LIFE, ends_at
 from tests.support.controller_manager import signing_manager
 from tests.support.either_server import EMBEDDED, REAL, EitherServer, running
 from tests.support.kube_apiserver import RealApiServer

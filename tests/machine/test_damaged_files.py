@@ -15,18 +15,18 @@ from pathlib import Path
 
 import pytest
 
-from kvedge.appliance.health import check_health
-from kvedge.handler.capability_seed import CAPABILITIES_FILE
-from kvedge.handler.kvm_check import choose_accelerator
-from kvedge.network.binding_record import read_record
+from kvedge.appliance.host.health import check_health
+from kvedge.handler.node.capability_seed import CAPABILITIES_FILE
+from kvedge.handler.node.kvm_check import choose_accelerator
+from kvedge.network.binding.binding_record import read_record
 from kvedge.runtime.damaged_files import is_aside
 from kvedge.runtime.services import ServiceError
-from kvedge.standalone.agent.container_files import PodFiles
-from kvedge.standalone.agent.container_state import seen_state, this_boot
-from kvedge.standalone.agent.local_pods import LocalPods
-from kvedge.standalone.agent.log_times import read_times
+from kvedge.standalone.agent.container.container_files import PodFiles
+from kvedge.standalone.agent.container.container_state import seen_state, this_boot
+from kvedge.standalone.agent.container.log_times import read_times
+from kvedge.standalone.agent.pod.local_pods import LocalPods
 from kvedge.standalone.apiserver.api_server import ApiServerConfig, EmbeddedApi, StartFailed
-from kvedge.standalone.apiserver.object_store_file import StoreError
+from kvedge.standalone.apiserver.store.object_store_file import StoreError
 from kvedge.standalone.box_lock import BoxLock
 from kvedge.standalone.box_node import NodeName, node_name
 from tests.machine.test_one_box import IMAGE

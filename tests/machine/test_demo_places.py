@@ -116,7 +116,7 @@ def test_the_demo_shows_what_the_launcher_was_told_when_its_vm_fails(data: Path)
     """A launcher's image whose /root its user may not pass, as it once was."""
     build_guest()
     with root_home() as parent, clone_at(parent / "kvedge") as clone:
-        image = clone / "kvedge/storage/launcher_image.py"
+        image = clone / "kvedge/storage/images/launcher_image.py"
         text = image.read_text()
         image.write_text(text.replace('("root", 0o755)', '("root", 0o700)'))
         assert image.read_text() != text

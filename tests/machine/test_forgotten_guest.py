@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from kvedge.resources.vm import VirtualMachine
-from kvedge.resources.vmi import VirtualMachineInstance
+from kvedge.resources.types.vm import VirtualMachine
+from kvedge.resources.types.vmi import VirtualMachineInstance
 from tests.machine.test_one_box import IMAGE
 from tests.support.box import Box, small_vm
 from tests.support.guest import build_guest

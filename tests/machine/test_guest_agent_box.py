@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from kvedge.kube.errors import KubeError
-from kvedge.resources.core import Event
 from kvedge.resources.meta import condition
-from kvedge.resources.vm import VirtualMachine
-from kvedge.resources.vmi import VirtualMachineInstance
+from kvedge.resources.types.core import Event
+from kvedge.resources.types.vm import VirtualMachine
+from kvedge.resources.types.vmi import VirtualMachineInstance
 from tests.support.agent_guest import FALSE_AGENT, RUN_PATH, USER_DATA
 from tests.support.api_servers import Kubectl
 from tests.support.box import Box, small_vm

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kvedge.cli.exits import Exit
-from kvedge.resources.core import Node
+from kvedge.resources.types.core import Node
 from tests.support.box import CHECKOUT, Box, small_vm
 from tests.support.guest import build_guest
 

@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from kvedge.resources.core import Node
-from kvedge.resources.kubevirt import KubeVirt
 from kvedge.resources.meta import condition
 from kvedge.resources.names import CPU_MODEL_PREFIX, MACHINE_TYPE_PREFIX, SYSTEM_NAMESPACE
-from kvedge.resources.vm import VirtualMachine
+from kvedge.resources.types.core import Node
+from kvedge.resources.types.kubevirt import KubeVirt
+from kvedge.resources.types.vm import VirtualMachine
 from tests.support.box import Box, small_vm
 from tests.support.guest import build_guest
 from tests.support.kubectl import current_kubectl

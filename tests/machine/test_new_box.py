@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from kvedge.resources.core import Node
-from kvedge.resources.vmi import VirtualMachineInstance
+from kvedge.resources.types.core import Node
+from kvedge.resources.types.vmi import VirtualMachineInstance
 from tests.machine.test_one_box import IMAGE
 from tests.support.box import Box, small_vm
 from tests.support.guest import build_guest

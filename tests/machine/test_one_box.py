@@ -13,10 +13,10 @@ import pytest
 import yaml
 
 from kvedge.kube.errors import Invalid, KubeError, NotFound
-from kvedge.resources.cluster import IpAddress
-from kvedge.resources.core import Event, Pod
-from kvedge.resources.vm import VirtualMachine
-from kvedge.resources.vmi import VirtualMachineInstance
+from kvedge.resources.types.cluster import IpAddress
+from kvedge.resources.types.core import Event, Pod
+from kvedge.resources.types.vm import VirtualMachine
+from kvedge.resources.types.vmi import VirtualMachineInstance
 from tests.support.box import Box, small_vm
 from tests.support.guest import build_guest
 from tests.support.terminal import in_terminal

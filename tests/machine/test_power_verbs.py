@@ -10,8 +10,8 @@ import pytest
 
 from kvedge.kube.kube_client import KubeClient
 from kvedge.resources.meta import condition
-from kvedge.resources.vm import VirtualMachine
-from kvedge.resources.vmi import VirtualMachineInstance
+from kvedge.resources.types.vm import VirtualMachine
+from kvedge.resources.types.vmi import VirtualMachineInstance
 from tests.support.api_servers import Kubectl
 from tests.support.box import Box, small_vm
 from tests.support.guest import build_guest

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kvedge.kube.errors import KubeError
-from kvedge.resources.vm import VirtualMachine
+from kvedge.resources.types.vm import VirtualMachine
 from tests.support.box import Box
 from tests.support.guest import build_guest
 from tests.support.probed_guest import (

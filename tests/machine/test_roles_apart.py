@@ -12,13 +12,13 @@ from pathlib import Path
 import pytest
 
 from kvedge.kube.kube_client import KubeClient
-from kvedge.resources.cluster import Lease
 from kvedge.resources.names import SYSTEM_NAMESPACE
 from kvedge.resources.role_users import API_USER, CONTROLLER_USER, handler_user
+from kvedge.resources.types.cluster import Lease
 from kvedge.standalone.agent.agent_removal import remove_everything
 from kvedge.standalone.agent.agent_service import AgentConfig, NodeAgent
+from kvedge.standalone.apiserver.access.authorizer_rules import AGENTS, APIS, CONTROLLERS, HANDLERS
 from kvedge.standalone.apiserver.api_server import ApiServerConfig, EmbeddedApi
-from kvedge.standalone.apiserver.authorizer_rules import AGENTS, APIS, CONTROLLERS, HANDLERS
 from tests.support.box import Box, small_vm
 from tests.support.guest import build_guest
 from tests.support.waiting import wait_until

@@ -18,10 +18,10 @@ import yaml
 
 from kvedge.kube.errors import NotFound
 from kvedge.resources.codec import JsonObject
-from kvedge.resources.core import Event, Pod
 from kvedge.resources.names import CREATED_BY
-from kvedge.resources.vm import VirtualMachine
-from kvedge.resources.vmi import VirtualMachineInstance
+from kvedge.resources.types.core import Event, Pod
+from kvedge.resources.types.vm import VirtualMachine
+from kvedge.resources.types.vmi import VirtualMachineInstance
 from tests.support.box import Box, small_vm
 from tests.support.guest import build_guest
 from tests.support.small_images import oci_archive

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from kvedge.kube.connection_settings import from_kubeconfig
-from kvedge.resources.vmi import VirtualMachineInstance
+from kvedge.resources.types.vmi import VirtualMachineInstance
 from tests.support.api_servers import Kubectl
 from tests.support.box import Box, small_vm
 from tests.support.guest import build_guest

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from kvedge.resources.vm import VirtualMachine
+from kvedge.resources.types.vm import VirtualMachine
 from tests.support.box import Box, small_vm
 from tests.support.guest import build_guest
 from tests.support.kubectl import current_kubectl

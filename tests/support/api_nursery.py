@@ -14,7 +14,7 @@ from pathlib import Path
 
 import psutil
 
-from kvedge.standalone.apiserver.pki import Authority, Subject
+from kvedge.standalone.apiserver.access.pki import Authority, Subject
 from tests.support.api_client import ApiClient
 from tests.support.raw_http import RawHttp
 from tests.support.waiting import wait_until
@@ -22,9 +22,9 @@ from tests.support.waiting import wait_until
 _PROGRAM = """
 import os, signal, sys
 from pathlib import Path
-import kvedge.standalone.apiserver.openapi_manifest
+import kvedge.standalone.apiserver.routes.openapi_manifest
 from kvedge.standalone.apiserver.api_server import ApiServerConfig, EmbeddedApi
-from kvedge.standalone.apiserver.pki import Subject
+from kvedge.standalone.apiserver.access.pki import Subject
 
 def serve(directory):
     api = EmbeddedApi(ApiServerConfig(directory, port=0, node_name="box"))

@@ -9,8 +9,8 @@ from typing import Protocol
 
 import pytest
 
+from kvedge.standalone.apiserver.access.pki import Subject
 from kvedge.standalone.apiserver.api_server import ApiServerConfig, EmbeddedApi
-from kvedge.standalone.apiserver.pki import Subject
 from tests.support.kube_apiserver import RealApiServer, assets, reachable_address, require_assets
 
 KUBECTL_SECONDS = 60

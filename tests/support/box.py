@@ -22,10 +22,10 @@ import yaml
 from kvedge.kube.errors import NotFound
 from kvedge.kube.kube_client import KubeClient
 from kvedge.resources.codec import JsonObject
-from kvedge.resources.core import Pod
 from kvedge.resources.names import CREATED_BY
-from kvedge.resources.vm import VirtualMachine
-from kvedge.resources.vmi import VirtualMachineInstance
+from kvedge.resources.types.core import Pod
+from kvedge.resources.types.vm import VirtualMachine
+from kvedge.resources.types.vmi import VirtualMachineInstance
 from tests.support.ended_runs import announce_box, retract_box
 from tests.support.ports import free_port
 from tests.support.waiting import wait_until

@@ -9,8 +9,8 @@ from pathlib import Path
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from kvedge.runtime.certificate_requests import parse_request, requested_names
-from kvedge.runtime.certificates import LEAF_LIFE, CertificateAuthority, LeafRequest
+from kvedge.runtime.tls.certificate_requests import parse_request, requested_names
+from kvedge.runtime.tls.certificates import LEAF_LIFE, CertificateAuthority, LeafRequest
 
 
 @dataclass(frozen=True)

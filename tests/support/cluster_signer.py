@@ -9,7 +9,7 @@ from types import TracebackType
 from kvedge.kube.informer import Informer
 from kvedge.kube.kube_client import KubeClient
 from kvedge.kube.patches import MergePatch
-from kvedge.resources.certificate_requests import APPROVED, CertificateSigningRequest
+from kvedge.resources.types.certificate_requests import APPROVED, CertificateSigningRequest
 from tests.support.certificate_files import FileAuthority
 
 _SIGNER = "kubernetes.io/kube-apiserver-client"

@@ -8,8 +8,8 @@ from __future__ import annotations
 import asyncio
 import socket
 
-from kvedge.handler.console_log import LogRequest
-from kvedge.handler.relay_core import DoorError, StreamKind, Verb
+from kvedge.handler.launchers.console_log import LogRequest
+from kvedge.handler.launchers.relay_core import DoorError, StreamKind, Verb
 from kvedge.resources.codec import JsonObject
 
 

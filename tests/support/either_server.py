@@ -13,9 +13,9 @@ from pathlib import Path
 
 from kvedge.kube.kube_client import KubeClient
 from kvedge.kube.patches import MergePatch
-from kvedge.resources.core import Namespace, Pod
-from kvedge.resources.crd_manifest import crds
+from kvedge.resources.manifests.crd_manifest import crds
 from kvedge.resources.meta import ObjectMeta
+from kvedge.resources.types.core import Namespace, Pod
 from kvedge.standalone.apiserver.api_server import ApiServerConfig, EmbeddedApi
 from tests.support.kube_apiserver import RealApiServer
 from tests.support.role_rights import give_roles_their_rights

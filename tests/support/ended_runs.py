@@ -19,7 +19,7 @@ from pathlib import Path
 
 from kvedge.standalone.agent.agent_removal import RemovalError, remove_everything
 from kvedge.standalone.agent.agent_service import AgentConfig
-from kvedge.standalone.agent.pod_record import PodRecordError
+from kvedge.standalone.agent.pod.pod_record import PodRecordError
 from tests.support.waiting import wait_until
 
 _BOXES = Path("/run/kvedge-tests/boxes")

@@ -23,7 +23,7 @@ from typing import Any
 
 import pytest
 
-from kvedge.resources.role_rights import ROLE_RIGHTS
+from kvedge.resources.manifests.role_rights import ROLE_RIGHTS
 from kvedge.resources.role_users import HANDLER_GROUP, NODES_GROUP
 from kvedge.runtime.clock import parse_rfc3339
 from tests.support.certificate_files import FileAuthority

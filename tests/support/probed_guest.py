@@ -8,9 +8,9 @@ from typing import Any, Protocol
 
 from kvedge.kube.kube_client import KubeClient
 from kvedge.resources.codec import JsonObject
-from kvedge.resources.core import Event, Pod
 from kvedge.resources.meta import Condition, condition
-from kvedge.resources.vmi import VirtualMachineInstance
+from kvedge.resources.types.core import Event, Pod
+from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.runtime.clock import parse_rfc3339
 from tests.support.agent_guest import RUN_PATH, USER_DATA
 from tests.support.box import small_vm

@@ -11,8 +11,8 @@ from contextlib import contextmanager
 from kvedge.kube.errors import AlreadyExists
 from kvedge.kube.kube_client import KubeClient
 from kvedge.resources.codec import JsonObject
-from kvedge.resources.rbac_manifest import rbac_files
-from kvedge.resources.role_rights import ROLE_RIGHTS, Right
+from kvedge.resources.manifests.rbac_manifest import rbac_files
+from kvedge.resources.manifests.role_rights import ROLE_RIGHTS, Right
 from tests.support.kube_apiserver import RoleCall
 from tests.support.waiting import wait_until
 

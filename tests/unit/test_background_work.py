@@ -17,34 +17,34 @@ from unittest.mock import MagicMock
 import pytest
 
 import kvedge
-from kvedge.api.presence_loop import Presence
-from kvedge.appliance.kept_image import KeptImage
-from kvedge.appliance.unpacked_trees import OldVersions
-from kvedge.handler.device_plugins import DevicePlugins
-from kvedge.handler.node_loop import NodeLoop as HandlersNodeLoop
-from kvedge.handler.node_platform import NodePlatform
-from kvedge.handler.relay_service import RelayConfig, RelayService
+from kvedge.api.registration.presence_loop import Presence
+from kvedge.appliance.cluster.kept_image import KeptImage
+from kvedge.appliance.install.unpacked_trees import OldVersions
+from kvedge.handler.launchers.relay_service import RelayConfig, RelayService
+from kvedge.handler.node.device_plugins import DevicePlugins
+from kvedge.handler.node.node_loop import NodeLoop as HandlersNodeLoop
+from kvedge.handler.node.node_platform import NodePlatform
 from kvedge.kube.events import EventRecorder
 from kvedge.kube.informer import Informer
 from kvedge.kube.leases import LeaderElection
 from kvedge.kube.reconcile_loop import ReconcileLoop
 from kvedge.kube.work_queue import Key
+from kvedge.launcher.agent.guest_agent import GuestAgent
 from kvedge.launcher.domain_run import DomainRun
-from kvedge.launcher.guest_agent import GuestAgent
-from kvedge.resources.core import Node, Pod
 from kvedge.resources.meta import ObjectMeta
+from kvedge.resources.types.core import Node, Pod
 from kvedge.runtime import background
 from kvedge.runtime.background import BackgroundThread, on_trouble
 from kvedge.standalone.agent.agent_service import AgentConfig, NodeAgent
-from kvedge.standalone.agent.container_watch import ContainerWatch
-from kvedge.standalone.agent.node_loop import NodeLoop as AgentsNodeLoop
-from kvedge.standalone.agent.pod_probes import PodProbes
-from kvedge.standalone.agent.rounds import Rounds
+from kvedge.standalone.agent.container.container_watch import ContainerWatch
+from kvedge.standalone.agent.node.node_loop import NodeLoop as AgentsNodeLoop
+from kvedge.standalone.agent.pod.pod_probes import PodProbes
+from kvedge.standalone.agent.pod.rounds import Rounds
 from kvedge.standalone.apiserver import api_server
-from kvedge.standalone.apiserver.copy_loop import CopyLoop
-from kvedge.standalone.apiserver.csr_loop import CsrLoop
-from kvedge.standalone.apiserver.expiry_loop import ExpiryLoop
-from kvedge.standalone.apiserver.work_loop import WorkLoop
+from kvedge.standalone.apiserver.loops.copy_loop import CopyLoop
+from kvedge.standalone.apiserver.loops.csr_loop import CsrLoop
+from kvedge.standalone.apiserver.loops.expiry_loop import ExpiryLoop
+from kvedge.standalone.apiserver.loops.work_loop import WorkLoop
 from kvedge.standalone.drop_ins.drop_in_loop import DropInLoop
 
 PACKAGE = Path(kvedge.__file__).parent
@@ -54,26 +54,26 @@ BARE = {
     "runtime/background.py": "the helper",
     "runtime/background_tasks.py": "the helper",
     "runtime/last_exit.py": "one wait; it ends the process",
-    "runtime/stream_pump.py": "one viewer's stream, whose end is the stream's",
-    "runtime/https_server.py": "the server's own thread: failure() tells its cause, the role ends",
+    "runtime/serving/stream_pump.py": "one viewer's stream, whose end is the stream's",
+    "runtime/serving/https_server.py": "the server's own thread: failure() tells its cause, the role ends",
     "network/netns.py": "one call in another namespace; the caller waits and gets its exception",
-    "handler/container_disk_mounts.py": "one call in another namespace; the caller waits and gets its exception",
-    "handler/launcher_connections.py": "the event loop's own thread: failure() tells that it ended",
-    "network/dhcp_server.py": "each packet survives by itself",
-    "network/ipv6_server.py": "each packet survives by itself",
+    "handler/node/container_disk_mounts.py": "one call in another namespace; the caller waits and gets its exception",
+    "handler/launchers/launcher_connections.py": "the event loop's own thread: failure() tells that it ended",
+    "network/dhcp/dhcp_server.py": "each packet survives by itself",
+    "network/dhcp/ipv6_server.py": "each packet survives by itself",
     "storage/decompress.py": "feeds one decompressor, whose reader sees the end",
-    "storage/image_worker.py": "a process of its own: waits for its asker's end, and ends the process",
-    "api/health_check.py": "one answer, which those who wait for it get, its exception too",
-    "api/stream_calls.py": "watches one stream, and ends it whatever happens",
-    "standalone/apiserver/upgrade_tunnel.py": "the two directions of one tunnel, which ends with either",
-    "standalone/apiserver/remote_streams.py": "the directions of one command's streams, which end together",
+    "storage/images/image_worker.py": "a process of its own: waits for its asker's end, and ends the process",
+    "api/subresources/health_check.py": "one answer, which those who wait for it get, its exception too",
+    "api/subresources/stream_calls.py": "watches one stream, and ends it whatever happens",
+    "standalone/apiserver/aggregation/upgrade_tunnel.py": "the two directions of one tunnel, which ends with either",
+    "standalone/apiserver/routes/remote_streams.py": "the directions of one command's streams, which end together",
     "standalone/apiserver/api_server.py": "the server's own thread: failure() tells that it ended, the role ends",
-    "standalone/apiserver/object_store.py": "after an exception nobody knows what is written: failure() ends the role",
+    "standalone/apiserver/store/object_store.py": "after an exception nobody knows what is written: it ends the role",
 }
 # Event loops, by file: with a heartbeat, or why they need none.
 EVENT_LOOPS = {
-    "runtime/https_server.py": "LoopPulse",
-    "handler/launcher_connections.py": "LoopPulse",
+    "runtime/serving/https_server.py": "LoopPulse",
+    "handler/launchers/launcher_connections.py": "LoopPulse",
     "standalone/apiserver/api_server.py": "LoopPulse",
     "network/nft_edge.py": "one exchange with the kernel, by the thread that waits for it",
 }
@@ -137,8 +137,8 @@ def _api_rounds(thrown: Thrown, path: Path, patch: pytest.MonkeyPatch) -> Any:
 
 
 def _presence(thrown: Thrown, path: Path, patch: pytest.MonkeyPatch) -> Any:
-    patch.setattr("kvedge.api.presence_loop.BEAT_SECONDS", 0.01)
-    patch.setattr("kvedge.api.presence_loop.endpoint_slice", MagicMock())
+    patch.setattr("kvedge.api.registration.presence_loop.BEAT_SECONDS", 0.01)
+    patch.setattr("kvedge.api.registration.presence_loop.endpoint_slice", MagicMock())
     presence = Presence(MagicMock(), MagicMock())
     presence._appears = True
     patch.setattr(presence, "_round", thrown)
@@ -166,7 +166,7 @@ def _platform(thrown: Thrown, path: Path, patch: pytest.MonkeyPatch) -> Any:
 
 
 def _relay(thrown: Thrown, path: Path, patch: pytest.MonkeyPatch) -> Any:
-    patch.setattr("kvedge.handler.relay_service._PATIENCE_SECONDS", 0.01)
+    patch.setattr("kvedge.handler.launchers.relay_service._PATIENCE_SECONDS", 0.01)
     relay = RelayService(MagicMock(), RelayConfig("node", "127.0.0.1:0"), MagicMock())
     patch.setattr(relay, "refresh", thrown)
     return relay
@@ -223,7 +223,7 @@ def _probes(thrown: Thrown, path: Path, patch: pytest.MonkeyPatch) -> Any:
 
 
 def _agents_node(thrown: Thrown, path: Path, patch: pytest.MonkeyPatch) -> Any:
-    patch.setattr("kvedge.standalone.agent.node_loop._RENEW_SECONDS", 0.01)
+    patch.setattr("kvedge.standalone.agent.node.node_loop._RENEW_SECONDS", 0.01)
     loop = AgentsNodeLoop(MagicMock(), MagicMock(), "", MagicMock(), list, MagicMock())
     patch.setattr(loop, "_ensure_node", lambda: None)
     patch.setattr(loop, "_write_status", lambda: None)
@@ -244,7 +244,7 @@ def _kept_image(thrown: Thrown, path: Path, patch: pytest.MonkeyPatch) -> Any:
 
 
 def _old_versions(thrown: Thrown, path: Path, patch: pytest.MonkeyPatch) -> Any:
-    patch.setattr("kvedge.appliance.unpacked_trees.is_frozen", lambda: True)
+    patch.setattr("kvedge.appliance.install.unpacked_trees.is_frozen", lambda: True)
     versions = OldVersions(path, None)
     patch.setattr(versions, "_remove", thrown)
     return versions
@@ -298,30 +298,30 @@ class _Renewal:
 Make = Callable[[Thrown, Path, pytest.MonkeyPatch], Any]
 THREADS: dict[str, Make] = {
     "api/api_service.py": _api_rounds,
-    "api/presence_loop.py": _presence,
-    "appliance/kept_image.py": _kept_image,
-    "appliance/unpacked_trees.py": _old_versions,
+    "api/registration/presence_loop.py": _presence,
+    "appliance/cluster/kept_image.py": _kept_image,
+    "appliance/install/unpacked_trees.py": _old_versions,
     "controller/controller_service.py": _controller,
-    "handler/device_plugins.py": _device_plugins,
-    "handler/node_loop.py": _handlers_node,
-    "handler/node_platform.py": _platform,
-    "handler/relay_service.py": _relay,
+    "handler/node/device_plugins.py": _device_plugins,
+    "handler/node/node_loop.py": _handlers_node,
+    "handler/node/node_platform.py": _platform,
+    "handler/launchers/relay_service.py": _relay,
     "kube/events.py": _events,
     "kube/informer.py": _informer,
     "kube/leases.py": _lease,
     "kube/reconcile_loop.py": _reconcile,
     "launcher/domain_run.py": _domain_watch,
-    "launcher/guest_agent.py": _guest_agent,
+    "launcher/agent/guest_agent.py": _guest_agent,
     "standalone/agent/agent_service.py": _sweep,
-    "standalone/agent/container_watch.py": _watch,
-    "standalone/agent/node_loop.py": _agents_node,
-    "standalone/agent/pod_probes.py": _probes,
-    "standalone/agent/rounds.py": lambda thrown, path, patch: Rounds("rounds", "goes round", 0.01, thrown),
+    "standalone/agent/container/container_watch.py": _watch,
+    "standalone/agent/node/node_loop.py": _agents_node,
+    "standalone/agent/pod/pod_probes.py": _probes,
+    "standalone/agent/pod/rounds.py": lambda thrown, path, patch: Rounds("rounds", "goes round", 0.01, thrown),
     "standalone/drop_ins/drop_in_loop.py": _drop_ins,
 }
 TASKS: dict[str, Callable[[Thrown, pytest.MonkeyPatch], Any]] = {
     "standalone/apiserver/api_server.py": lambda thrown, patch: _Renewal(thrown, patch),
-    "standalone/apiserver/copy_loop.py": lambda thrown, patch: CopyLoop(
+    "standalone/apiserver/loops/copy_loop.py": lambda thrown, patch: CopyLoop(
         MagicMock(make=thrown),
         MagicMock(),
         MagicMock(get=lambda key: None),
@@ -329,19 +329,19 @@ TASKS: dict[str, Callable[[Thrown, pytest.MonkeyPatch], Any]] = {
         "node",
         lambda: datetime.now(UTC),
     ),
-    "standalone/apiserver/csr_loop.py": lambda thrown, patch: CsrLoop(
+    "standalone/apiserver/loops/csr_loop.py": lambda thrown, patch: CsrLoop(
         MagicMock(cache=MagicMock(in_namespace=lambda _: thrown() or ())), MagicMock(), MagicMock(), MagicMock()
     ),
-    "standalone/apiserver/expiry_loop.py": lambda thrown, patch: ExpiryLoop(
+    "standalone/apiserver/loops/expiry_loop.py": lambda thrown, patch: ExpiryLoop(
         MagicMock(cache=MagicMock(in_namespace=lambda _: thrown() or ())), MagicMock(), MagicMock()
     ),
-    "standalone/apiserver/work_loop.py": lambda thrown, patch: _filled(WorkLoop("loop", thrown.later)),
+    "standalone/apiserver/loops/work_loop.py": lambda thrown, patch: _filled(WorkLoop("loop", thrown.later)),
 }
 # Tested where they are at home, or by one of the above.
 ELSEWHERE = {
-    "runtime/connection_acceptor.py": "tests/unit/runtime/test_https_server.py",
-    "handler/launcher_connections.py": "tests/unit/handler/test_launcher_speech.py",
-    "launcher/libvirt_events.py": "one call of libvirt in a loop",
+    "runtime/serving/connection_acceptor.py": "tests/unit/runtime/serving/test_https_server.py",
+    "handler/launchers/launcher_connections.py": "tests/unit/handler/test_launcher_speech.py",
+    "launcher/libvirt/libvirt_events.py": "one call of libvirt in a loop",
 }
 
 

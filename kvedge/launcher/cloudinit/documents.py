@@ -12,10 +12,10 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from kvedge.launcher.domain.conversion_error import ConversionError
-from kvedge.launcher.domain.identity_xml import domain_uuid
+from kvedge.launcher.domain.elements.identity_xml import domain_uuid
 from kvedge.resources.identity import guest_hostname
-from kvedge.resources.vmi import VirtualMachineInstance
-from kvedge.resources.volumes import CloudInit, Volume
+from kvedge.resources.types.vmi import VirtualMachineInstance
+from kvedge.resources.types.volumes import CloudInit, Volume
 
 # The labels by which cloud-init recognizes its data sources.
 NO_CLOUD_LABEL: Final = "cidata"

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from kvedge.launcher.domain.context import DiskSource
 from kvedge.launcher.domain.conversion_error import ConversionError
-from kvedge.resources.devices import Disk
+from kvedge.resources.types.devices import Disk
 
 _CACHES: Final = frozenset({"none", "writethrough", "writeback"})
 _IO_MODES: Final = frozenset({"native", "threads"})

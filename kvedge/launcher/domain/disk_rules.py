@@ -12,7 +12,7 @@ from typing import Final, Literal
 from kvedge.launcher.domain.context import DiskSource
 from kvedge.launcher.domain.conversion_error import ConversionError
 from kvedge.launcher.domain.disk_targets import VIRTIO
-from kvedge.resources.devices import Disk
+from kvedge.resources.types.devices import Disk
 
 Device = Literal["disk", "cdrom", "lun"]
 _DEVICES: Final[tuple[Device, ...]] = ("disk", "cdrom", "lun")

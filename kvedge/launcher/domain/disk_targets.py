@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Container, Mapping
 from typing import Final
 
-from kvedge.resources.devices import Disk
-from kvedge.resources.vmi import VirtualMachineInstance
+from kvedge.resources.types.devices import Disk
+from kvedge.resources.types.vmi import VirtualMachineInstance
 
 VIRTIO: Final = "virtio"
 _LETTERS: Final = 26

@@ -8,32 +8,32 @@ from __future__ import annotations
 
 from xml.etree.ElementTree import Element
 
-from kvedge.launcher.domain.clock_xml import add_clock
-from kvedge.launcher.domain.console_xml import add_agent_channel, add_serial
 from kvedge.launcher.domain.context import DomainContext
-from kvedge.launcher.domain.controller_xml import add_controllers, add_root_ports
 from kvedge.launcher.domain.conversion_error import ConversionError
-from kvedge.launcher.domain.cpu_xml import add_cpu
-from kvedge.launcher.domain.disk_xml import add_disks
-from kvedge.launcher.domain.display_xml import add_graphics, add_inputs, add_video
-from kvedge.launcher.domain.features_xml import add_features
-from kvedge.launcher.domain.identity_xml import add_identity
-from kvedge.launcher.domain.interface_xml import add_interfaces
-from kvedge.launcher.domain.iothread_plan import IoThreadPlan, plan_io_threads
-from kvedge.launcher.domain.lifecycle_xml import add_lifecycle
-from kvedge.launcher.domain.memballoon_xml import add_memballoon
-from kvedge.launcher.domain.memory_xml import add_memory
-from kvedge.launcher.domain.os_xml import add_os
-from kvedge.launcher.domain.panic_xml import add_panic_devices
+from kvedge.launcher.domain.elements.clock_xml import add_clock
+from kvedge.launcher.domain.elements.console_xml import add_agent_channel, add_serial
+from kvedge.launcher.domain.elements.controller_xml import add_controllers, add_root_ports
+from kvedge.launcher.domain.elements.cpu_xml import add_cpu
+from kvedge.launcher.domain.elements.disk_xml import add_disks
+from kvedge.launcher.domain.elements.display_xml import add_graphics, add_inputs, add_video
+from kvedge.launcher.domain.elements.features_xml import add_features
+from kvedge.launcher.domain.elements.identity_xml import add_identity
+from kvedge.launcher.domain.elements.interface_xml import add_interfaces
+from kvedge.launcher.domain.elements.iothread_plan import IoThreadPlan, plan_io_threads
+from kvedge.launcher.domain.elements.lifecycle_xml import add_lifecycle
+from kvedge.launcher.domain.elements.memballoon_xml import add_memballoon
+from kvedge.launcher.domain.elements.memory_xml import add_memory
+from kvedge.launcher.domain.elements.os_xml import add_os
+from kvedge.launcher.domain.elements.panic_xml import add_panic_devices
+from kvedge.launcher.domain.elements.rng_xml import add_rng
+from kvedge.launcher.domain.elements.sound_xml import add_sound
+from kvedge.launcher.domain.elements.sysinfo_xml import add_sysinfo
+from kvedge.launcher.domain.elements.vcpu_xml import add_vcpu
+from kvedge.launcher.domain.elements.watchdog_xml import add_watchdog
 from kvedge.launcher.domain.platform import Platform, platform_of
-from kvedge.launcher.domain.rng_xml import add_rng
-from kvedge.launcher.domain.sound_xml import add_sound
-from kvedge.launcher.domain.sysinfo_xml import add_sysinfo
 from kvedge.launcher.domain.unsupported_rules import check_supported
-from kvedge.launcher.domain.vcpu_xml import add_vcpu
-from kvedge.launcher.domain.watchdog_xml import add_watchdog
 from kvedge.launcher.domain.xml_tree import add, new, text_of
-from kvedge.resources.vmi import VirtualMachineInstance
+from kvedge.resources.types.vmi import VirtualMachineInstance
 
 __all__ = ["ConversionError", "render_domain"]
 

@@ -10,8 +10,8 @@ from typing import Final, Literal
 
 from kvedge.launcher.domain.context import Architecture
 from kvedge.launcher.domain.conversion_error import ConversionError
-from kvedge.resources.domain import Bootloader, Efi
-from kvedge.resources.vmi import VirtualMachineInstance, VirtualMachineInstanceSpec
+from kvedge.resources.types.domain import Bootloader, Efi
+from kvedge.resources.types.vmi import VirtualMachineInstance, VirtualMachineInstanceSpec
 
 _ARCHITECTURES: Final[dict[str, Architecture]] = {"amd64": "x86_64", "arm64": "aarch64"}
 _DEFAULT_MACHINES: Final[dict[Architecture, str]] = {"x86_64": "q35", "aarch64": "virt"}

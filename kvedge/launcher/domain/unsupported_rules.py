@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kvedge.launcher.domain.conversion_error import ConversionError
-from kvedge.resources.vmi import VirtualMachineInstance
+from kvedge.resources.types.vmi import VirtualMachineInstance
 
 
 def check_supported(vmi: VirtualMachineInstance) -> None:

@@ -13,12 +13,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from kvedge.network.pod_network import remove_node_network
-from kvedge.resources.core import Pod
+from kvedge.network.pods.pod_network import remove_node_network
+from kvedge.resources.types.core import Pod
 from kvedge.standalone.agent.agent_service import AgentConfig
-from kvedge.standalone.agent.cgroups import Cgroups, kill_all
-from kvedge.standalone.agent.container_files import ContainerFiles, PodFiles
-from kvedge.standalone.agent.container_state import (
+from kvedge.standalone.agent.container.cgroups import Cgroups, kill_all
+from kvedge.standalone.agent.container.container_files import ContainerFiles, PodFiles
+from kvedge.standalone.agent.container.container_state import (
     ContainerState,
     Running,
     Starting,
@@ -27,12 +27,12 @@ from kvedge.standalone.agent.container_state import (
     signal_container,
     this_boot,
 )
-from kvedge.standalone.agent.damaged_pods import UNKNOWN_GRACE_SECONDS
-from kvedge.standalone.agent.pod_plan import grace_seconds
-from kvedge.standalone.agent.pod_record import recorded_pods
-from kvedge.standalone.agent.pod_remains import foreign_part, left_alone, remove_pod_directory
-from kvedge.standalone.agent.systemd_scopes import pod_cgroups
-from kvedge.storage.image_store import ImageStore
+from kvedge.standalone.agent.container.systemd_scopes import pod_cgroups
+from kvedge.standalone.agent.pod.damaged_pods import UNKNOWN_GRACE_SECONDS
+from kvedge.standalone.agent.pod.pod_plan import grace_seconds
+from kvedge.standalone.agent.pod.pod_record import recorded_pods
+from kvedge.standalone.agent.pod.pod_remains import foreign_part, left_alone, remove_pod_directory
+from kvedge.storage.images.image_store import ImageStore
 
 log = logging.getLogger(__name__)
 

@@ -21,44 +21,44 @@ from kvedge.kube.informer import Informer
 from kvedge.kube.kube_client import KubeClient
 from kvedge.kube.reconcile_loop import ReconcileLoop
 from kvedge.network.errors import NetworkError
-from kvedge.network.pod_network_plan import NodeNetworkConfig
-from kvedge.resources.core import Node, Pod
+from kvedge.network.pods.pod_network_plan import NodeNetworkConfig
 from kvedge.resources.meta import ObjectMeta
 from kvedge.resources.names import LAUNCHER_IMAGE
+from kvedge.resources.types.core import Node, Pod
 from kvedge.runtime.background import BackgroundThread, on_trouble
 from kvedge.runtime.clock import Clock, SystemClock
 from kvedge.runtime.services import ServiceError
 from kvedge.runtime.settings import DEFAULT_DATA_DIR
-from kvedge.standalone.agent.container_logs import ContainerLogs
-from kvedge.standalone.agent.container_sessions import ContainerSessions
-from kvedge.standalone.agent.container_start import ContainerStarter
-from kvedge.standalone.agent.container_state import this_boot
-from kvedge.standalone.agent.container_watch import ContainerWatch
-from kvedge.standalone.agent.damage_notes import DamageNotes
-from kvedge.standalone.agent.damaged_pods import DamagedPods, lose_containers, something_runs
-from kvedge.standalone.agent.device_manager import DeviceManager
-from kvedge.standalone.agent.image_pulls import ImagePulls
-from kvedge.standalone.agent.local_pods import LocalPod, LocalPods
-from kvedge.standalone.agent.log_keeper import LogKeeper
-from kvedge.standalone.agent.network_keeper import NetworkKeeper
-from kvedge.standalone.agent.node_loop import NodeLoop
-from kvedge.standalone.agent.node_manifest import host_facts
-from kvedge.standalone.agent.pod_addresses import PodAddresses
-from kvedge.standalone.agent.pod_loop import WORKERS, PodLoop
-from kvedge.standalone.agent.pod_place import ApiReader, Places
-from kvedge.standalone.agent.pod_probes import PodProbes
-from kvedge.standalone.agent.pod_record import PodRecordError
-from kvedge.standalone.agent.pod_steps import PodSteps
-from kvedge.standalone.agent.probe_questions import ask
-from kvedge.standalone.agent.resolv_conf_keeper import ResolvConfKeeper
-from kvedge.standalone.agent.scheduler_loop import SchedulerLoop
-from kvedge.standalone.agent.store_history import StoreHistory
-from kvedge.standalone.agent.systemd_scopes import pod_cgroups
-from kvedge.standalone.apiserver.exec_source import ExecRequest, ExecSession
-from kvedge.standalone.apiserver.log_source import LogRequest
+from kvedge.standalone.agent.container.container_logs import ContainerLogs
+from kvedge.standalone.agent.container.container_sessions import ContainerSessions
+from kvedge.standalone.agent.container.container_start import ContainerStarter
+from kvedge.standalone.agent.container.container_state import this_boot
+from kvedge.standalone.agent.container.container_watch import ContainerWatch
+from kvedge.standalone.agent.container.probe_questions import ask
+from kvedge.standalone.agent.container.systemd_scopes import pod_cgroups
+from kvedge.standalone.agent.node.network_keeper import NetworkKeeper
+from kvedge.standalone.agent.node.node_loop import NodeLoop
+from kvedge.standalone.agent.node.node_manifest import host_facts
+from kvedge.standalone.agent.node.scheduler_loop import SchedulerLoop
+from kvedge.standalone.agent.pod.damage_notes import DamageNotes
+from kvedge.standalone.agent.pod.damaged_pods import DamagedPods, lose_containers, something_runs
+from kvedge.standalone.agent.pod.device_manager import DeviceManager
+from kvedge.standalone.agent.pod.image_pulls import ImagePulls
+from kvedge.standalone.agent.pod.local_pods import LocalPod, LocalPods
+from kvedge.standalone.agent.pod.log_keeper import LogKeeper
+from kvedge.standalone.agent.pod.pod_addresses import PodAddresses
+from kvedge.standalone.agent.pod.pod_loop import WORKERS, PodLoop
+from kvedge.standalone.agent.pod.pod_place import ApiReader, Places
+from kvedge.standalone.agent.pod.pod_probes import PodProbes
+from kvedge.standalone.agent.pod.pod_record import PodRecordError
+from kvedge.standalone.agent.pod.pod_steps import PodSteps
+from kvedge.standalone.agent.pod.resolv_conf_keeper import ResolvConfKeeper
+from kvedge.standalone.agent.pod.store_history import StoreHistory
+from kvedge.standalone.apiserver.routes.exec_source import ExecRequest, ExecSession
+from kvedge.standalone.apiserver.routes.log_source import LogRequest
 from kvedge.storage.image_errors import ImageError
-from kvedge.storage.image_store import ImageStore
-from kvedge.storage.launcher_image import write_launcher_image
+from kvedge.storage.images.image_store import ImageStore
+from kvedge.storage.images.launcher_image import write_launcher_image
 
 log = logging.getLogger(__name__)
 

@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from kvedge.handler.last_word import HOST_SHUTDOWN_MESSAGE, end_by_host
-from kvedge.resources.core import Pod
+from kvedge.handler.guest.last_word import HOST_SHUTDOWN_MESSAGE, end_by_host
+from kvedge.resources.types.core import Pod
 from kvedge.standalone.agent.agent_removal import no_progress
-from kvedge.standalone.agent.container_files import ContainerFiles, PodFiles
-from kvedge.standalone.agent.container_state import (
+from kvedge.standalone.agent.container.container_files import ContainerFiles, PodFiles
+from kvedge.standalone.agent.container.container_state import (
     Ended,
     ExitRecord,
     Running,
@@ -28,8 +28,8 @@ from kvedge.standalone.agent.container_state import (
     signal_container,
     this_boot,
 )
-from kvedge.standalone.agent.pod_plan import grace_seconds
-from kvedge.standalone.agent.pod_record import PodRecordError, pod_directories, read_record
+from kvedge.standalone.agent.pod.pod_plan import grace_seconds
+from kvedge.standalone.agent.pod.pod_record import PodRecordError, pod_directories, read_record
 
 # As the kubelet has it (pkg/kubelet/nodeshutdown).
 REASON: Final = "Terminated"

@@ -23,22 +23,22 @@ from typing import Final
 from aiohttp import web
 
 from kvedge.runtime.background_tasks import background_task
-from kvedge.runtime.connection_acceptor import GOODBYE_SECONDS, ConnectionAcceptor
 from kvedge.runtime.heartbeat import Heartbeat, LoopPulse
 from kvedge.runtime.open_files import open_files
-from kvedge.standalone.apiserver.api_errors import ApiError
+from kvedge.runtime.serving.connection_acceptor import GOODBYE_SECONDS, ConnectionAcceptor
+from kvedge.standalone.apiserver.access.kubeconfig import write_kubeconfig
+from kvedge.standalone.apiserver.access.pki import DamagedAuthority, Subject
+from kvedge.standalone.apiserver.access.server_certificate import BoxPki, names_of_server
 from kvedge.standalone.apiserver.connection_gate import ConnectionGate, limits_for
-from kvedge.standalone.apiserver.copy_loop import CopyLoop
-from kvedge.standalone.apiserver.exec_source import ExecSource
-from kvedge.standalone.apiserver.kubeconfig import write_kubeconfig
-from kvedge.standalone.apiserver.log_source import LogSource
-from kvedge.standalone.apiserver.object_hub import ObjectHub
-from kvedge.standalone.apiserver.object_store import ObjectStore
-from kvedge.standalone.apiserver.object_store_copies import CopyFailed, StoreCopies
-from kvedge.standalone.apiserver.pki import DamagedAuthority, Subject
-from kvedge.standalone.apiserver.server_certificate import BoxPki, names_of_server
+from kvedge.standalone.apiserver.loops.copy_loop import CopyLoop
+from kvedge.standalone.apiserver.routes.exec_source import ExecSource
+from kvedge.standalone.apiserver.routes.log_source import LogSource
 from kvedge.standalone.apiserver.server_parts import ServerParts
-from kvedge.standalone.apiserver.stored import Stored
+from kvedge.standalone.apiserver.store.object_hub import ObjectHub
+from kvedge.standalone.apiserver.store.object_store import ObjectStore
+from kvedge.standalone.apiserver.store.object_store_copies import CopyFailed, StoreCopies
+from kvedge.standalone.apiserver.store.stored import Stored
+from kvedge.standalone.apiserver.wire.api_errors import ApiError
 
 log = logging.getLogger(__name__)
 

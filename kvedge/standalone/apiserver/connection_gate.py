@@ -17,11 +17,11 @@ from typing import Final
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 
-from kvedge.standalone.apiserver.api_errors import TooManyRequests
-from kvedge.standalone.apiserver.bytes_in_flight import FLIGHT, BytesInFlight, Flight, too_much_in_flight
-from kvedge.standalone.apiserver.identity import has_ended
-from kvedge.standalone.apiserver.request_target import READING
-from kvedge.standalone.apiserver.resource_routes import status_response
+from kvedge.standalone.apiserver.access.identity import has_ended
+from kvedge.standalone.apiserver.requests.bytes_in_flight import FLIGHT, BytesInFlight, Flight, too_much_in_flight
+from kvedge.standalone.apiserver.requests.request_target import READING
+from kvedge.standalone.apiserver.routes.resource_routes import status_response
+from kvedge.standalone.apiserver.wire.api_errors import TooManyRequests
 
 log = logging.getLogger(__name__)
 

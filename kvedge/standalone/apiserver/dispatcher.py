@@ -12,8 +12,25 @@ from typing import Final
 
 from aiohttp import web
 
-from kvedge.standalone.apiserver.aggregation_proxy import AggregationProxy
-from kvedge.standalone.apiserver.api_errors import (
+from kvedge.standalone.apiserver.access.authorizer_rules import OWN_GROUPS, Authorizer
+from kvedge.standalone.apiserver.access.identity import Authenticator
+from kvedge.standalone.apiserver.aggregation.aggregation_proxy import AggregationProxy
+from kvedge.standalone.apiserver.aggregation.upgrade_tunnel import wants_upgrade
+from kvedge.standalone.apiserver.kinds.served_kinds import ServedKind
+from kvedge.standalone.apiserver.requests.bytes_in_flight import FLIGHT, payer
+from kvedge.standalone.apiserver.requests.request_body import announced_bytes
+from kvedge.standalone.apiserver.requests.request_context import Caller, RequestContext, WriteOptions, write_options
+from kvedge.standalone.apiserver.requests.request_target import (
+    READING,
+    RequestTarget,
+    is_plain,
+    is_true,
+    request_target,
+)
+from kvedge.standalone.apiserver.routes.discovery_routes import DiscoveryRoutes
+from kvedge.standalone.apiserver.routes.resource_routes import ResourceRoutes, status_response
+from kvedge.standalone.apiserver.store.object_hub import ObjectHub
+from kvedge.standalone.apiserver.wire.api_errors import (
     ApiError,
     Forbidden,
     InternalError,
@@ -21,19 +38,8 @@ from kvedge.standalone.apiserver.api_errors import (
     PathNotFound,
     Target,
 )
-from kvedge.standalone.apiserver.authorizer_rules import OWN_GROUPS, Authorizer
-from kvedge.standalone.apiserver.bytes_in_flight import FLIGHT, payer
-from kvedge.standalone.apiserver.discovery_routes import DiscoveryRoutes
-from kvedge.standalone.apiserver.identity import Authenticator
-from kvedge.standalone.apiserver.large_work import Lane, LargeWork
-from kvedge.standalone.apiserver.media_types import APPLY_PATCH
-from kvedge.standalone.apiserver.object_hub import ObjectHub
-from kvedge.standalone.apiserver.request_body import announced_bytes
-from kvedge.standalone.apiserver.request_context import Caller, RequestContext, WriteOptions, write_options
-from kvedge.standalone.apiserver.request_target import READING, RequestTarget, is_plain, is_true, request_target
-from kvedge.standalone.apiserver.resource_routes import ResourceRoutes, status_response
-from kvedge.standalone.apiserver.served_kinds import ServedKind
-from kvedge.standalone.apiserver.upgrade_tunnel import wants_upgrade
+from kvedge.standalone.apiserver.wire.large_work import Lane, LargeWork
+from kvedge.standalone.apiserver.wire.media_types import APPLY_PATCH
 
 log = logging.getLogger(__name__)
 

@@ -6,45 +6,45 @@ Made by `EmbeddedApi` in its event loop.
 from __future__ import annotations
 
 from kvedge.resources.codec import JsonObject
-from kvedge.standalone.apiserver import bootstrap_manifest
-from kvedge.standalone.apiserver.admission_webhooks import AdmissionWebhooks
-from kvedge.standalone.apiserver.aggregation_proxy import AggregationProxy
-from kvedge.standalone.apiserver.authorizer_rules import Authorizer
-from kvedge.standalone.apiserver.availability_loop import AvailabilityLoop
-from kvedge.standalone.apiserver.bootstrap_roles import cluster_roles, current
-from kvedge.standalone.apiserver.builtin_admission import BuiltInAdmission
-from kvedge.standalone.apiserver.csr_loop import CsrLoop
-from kvedge.standalone.apiserver.discovery_routes import DiscoveryRoutes
+from kvedge.standalone.apiserver.access import bootstrap_manifest
+from kvedge.standalone.apiserver.access.authorizer_rules import Authorizer
+from kvedge.standalone.apiserver.access.bootstrap_roles import cluster_roles, current
+from kvedge.standalone.apiserver.access.identity import Authenticator
+from kvedge.standalone.apiserver.access.rbac_guard import RbacGuard
+from kvedge.standalone.apiserver.access.rbac_index import RbacIndex
+from kvedge.standalone.apiserver.access.server_certificate import BoxPki
+from kvedge.standalone.apiserver.access.service_tokens import ServiceTokens
+from kvedge.standalone.apiserver.admission.admission_webhooks import AdmissionWebhooks
+from kvedge.standalone.apiserver.admission.builtin_admission import BuiltInAdmission
+from kvedge.standalone.apiserver.admission.limit_ranger import LimitRanger
+from kvedge.standalone.apiserver.admission.pod_security import PodSecurity
+from kvedge.standalone.apiserver.admission.quota_ledger import QuotaLedger
+from kvedge.standalone.apiserver.admission.webhook_client import WebhookClient
+from kvedge.standalone.apiserver.aggregation.aggregation_proxy import AggregationProxy
 from kvedge.standalone.apiserver.dispatcher import Dispatcher, Route
-from kvedge.standalone.apiserver.emptying_loop import EmptyingLoop
-from kvedge.standalone.apiserver.exec_routes import ExecRoutes
-from kvedge.standalone.apiserver.exec_source import ExecSource
-from kvedge.standalone.apiserver.expiry_loop import ExpiryLoop
-from kvedge.standalone.apiserver.garbage_loop import GarbageLoop
-from kvedge.standalone.apiserver.identity import Authenticator
-from kvedge.standalone.apiserver.large_work import LargeWork
-from kvedge.standalone.apiserver.limit_ranger import LimitRanger
-from kvedge.standalone.apiserver.log_source import LogSource
-from kvedge.standalone.apiserver.object_hub import ObjectHub
-from kvedge.standalone.apiserver.object_remover import ObjectRemover
-from kvedge.standalone.apiserver.object_writer import ObjectWriter, utc_now
-from kvedge.standalone.apiserver.pod_routes import PodRoutes
-from kvedge.standalone.apiserver.pod_security import PodSecurity
-from kvedge.standalone.apiserver.quota_ledger import QuotaLedger
-from kvedge.standalone.apiserver.quota_loop import QuotaLoop
-from kvedge.standalone.apiserver.rbac_guard import RbacGuard
-from kvedge.standalone.apiserver.rbac_index import RbacIndex
-from kvedge.standalone.apiserver.resource_routes import ResourceRoutes
-from kvedge.standalone.apiserver.review_routes import ReviewRoutes
-from kvedge.standalone.apiserver.role_aggregation_loop import RoleAggregationLoop
-from kvedge.standalone.apiserver.scale_routes import ScaleRoutes
-from kvedge.standalone.apiserver.served_kinds import ASKED, BUILT_IN
-from kvedge.standalone.apiserver.server_actor import ServerActor
-from kvedge.standalone.apiserver.server_certificate import BoxPki
-from kvedge.standalone.apiserver.service_tokens import ServiceTokens
-from kvedge.standalone.apiserver.stored import ObjectKey
-from kvedge.standalone.apiserver.token_routes import TokenRoutes, account_exists
-from kvedge.standalone.apiserver.webhook_client import WebhookClient
+from kvedge.standalone.apiserver.kinds.served_kinds import ASKED, BUILT_IN
+from kvedge.standalone.apiserver.loops.availability_loop import AvailabilityLoop
+from kvedge.standalone.apiserver.loops.csr_loop import CsrLoop
+from kvedge.standalone.apiserver.loops.emptying_loop import EmptyingLoop
+from kvedge.standalone.apiserver.loops.expiry_loop import ExpiryLoop
+from kvedge.standalone.apiserver.loops.garbage_loop import GarbageLoop
+from kvedge.standalone.apiserver.loops.quota_loop import QuotaLoop
+from kvedge.standalone.apiserver.loops.role_aggregation_loop import RoleAggregationLoop
+from kvedge.standalone.apiserver.routes.discovery_routes import DiscoveryRoutes
+from kvedge.standalone.apiserver.routes.exec_routes import ExecRoutes
+from kvedge.standalone.apiserver.routes.exec_source import ExecSource
+from kvedge.standalone.apiserver.routes.log_source import LogSource
+from kvedge.standalone.apiserver.routes.pod_routes import PodRoutes
+from kvedge.standalone.apiserver.routes.resource_routes import ResourceRoutes
+from kvedge.standalone.apiserver.routes.review_routes import ReviewRoutes
+from kvedge.standalone.apiserver.routes.scale_routes import ScaleRoutes
+from kvedge.standalone.apiserver.routes.token_routes import TokenRoutes, account_exists
+from kvedge.standalone.apiserver.store.object_hub import ObjectHub
+from kvedge.standalone.apiserver.store.stored import ObjectKey
+from kvedge.standalone.apiserver.wire.large_work import LargeWork
+from kvedge.standalone.apiserver.writing.object_remover import ObjectRemover
+from kvedge.standalone.apiserver.writing.object_writer import ObjectWriter, utc_now
+from kvedge.standalone.apiserver.writing.server_actor import ServerActor
 
 
 class ServerParts:

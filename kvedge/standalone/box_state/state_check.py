@@ -10,10 +10,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from kvedge.standalone.agent.damage_notes import put_aside_below
-from kvedge.standalone.apiserver.object_store_copies import StoreCopies
-from kvedge.standalone.apiserver.object_store_file import StoreError, check_file
-from kvedge.standalone.apiserver.pki import Authority
+from kvedge.standalone.agent.pod.damage_notes import put_aside_below
+from kvedge.standalone.apiserver.access.pki import Authority
+from kvedge.standalone.apiserver.store.object_store_copies import StoreCopies
+from kvedge.standalone.apiserver.store.object_store_file import StoreError, check_file
 from kvedge.standalone.box_lock import LAYOUT, RESTORING, read_layout
 from kvedge.standalone.box_state.state_file import STORE, StateError, read_state
 

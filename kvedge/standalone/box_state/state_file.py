@@ -26,8 +26,8 @@ import msgspec
 
 from kvedge import __version__
 from kvedge.runtime.durable_files import put_durably
-from kvedge.standalone.apiserver.object_store_file import StoreError, check_file, revision_of
-from kvedge.standalone.apiserver.object_store_snapshot import SnapshotFailed, copy_now
+from kvedge.standalone.apiserver.store.object_store_file import StoreError, check_file, revision_of
+from kvedge.standalone.apiserver.store.object_store_snapshot import SnapshotFailed, copy_now
 from kvedge.standalone.box_lock import LAYOUT, read_layout
 
 # Grows when an older kvedge would misread such a file.

@@ -16,9 +16,9 @@ from typing import Final
 
 from kvedge.runtime.durable_files import sync, write_durably
 from kvedge.runtime.services import ServiceError
-from kvedge.standalone.apiserver.object_store import ObjectStore
-from kvedge.standalone.apiserver.object_store_copies import REVISION_GAP, StoreCopies
-from kvedge.standalone.apiserver.object_store_file import StoreError, revision_of
+from kvedge.standalone.apiserver.store.object_store import ObjectStore
+from kvedge.standalone.apiserver.store.object_store_copies import REVISION_GAP, StoreCopies
+from kvedge.standalone.apiserver.store.object_store_file import StoreError, revision_of
 from kvedge.standalone.box_lock import RESTORING, BoxLock
 from kvedge.standalone.box_node import NODE_NAME, remembered_node, sole_node
 from kvedge.standalone.box_state.state_file import STORE, StateError, StateHead, read_state

@@ -14,8 +14,8 @@ from typing import Final, Protocol
 
 from kvedge.kube.events import EventRecorder
 from kvedge.kube.kube_client import KubeClient
-from kvedge.resources.core import Node
 from kvedge.resources.meta import ObjectMeta
+from kvedge.resources.types.core import Node
 from kvedge.runtime.background import BackgroundThread
 from kvedge.standalone.drop_ins.dropped_files import NotTrusted
 

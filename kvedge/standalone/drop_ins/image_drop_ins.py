@@ -30,8 +30,8 @@ from kvedge.standalone.drop_ins.dropped_files import (
 )
 from kvedge.standalone.drop_ins.image_names_plan import NoName, Step, Taken, disk_name, name_taken_by, plan_file
 from kvedge.storage.image_errors import ImageError, ImageNotFound, StoreError
-from kvedge.storage.image_store import OWN_ENTRIES, ImageStore
-from kvedge.storage.image_work import import_work
+from kvedge.storage.images.image_store import OWN_ENTRIES, ImageStore
+from kvedge.storage.images.image_work import import_work
 
 log = logging.getLogger(__name__)
 
@@ -117,7 +117,7 @@ class ImageDropIns:
         def progress(done: int, total: int) -> None:
             keep_on()
 
-        from kvedge.storage.image_import import is_archive
+        from kvedge.storage.images.image_import import is_archive
 
         name = "" if is_archive(opened) else disk_name(path.name)
         other = name_taken_by(name, path.name, self._known())

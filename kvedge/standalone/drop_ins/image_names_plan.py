@@ -12,7 +12,7 @@ from typing import Final
 
 import msgspec
 
-from kvedge.storage.image_names import InvalidImageName, parse_image_name
+from kvedge.storage.images.image_names import InvalidImageName, parse_image_name
 
 _COMPRESSIONS: Final = (".gz", ".xz", ".zst", ".bz2")
 _DISKS: Final = (".qcow2", ".qcow", ".img", ".raw", ".iso")

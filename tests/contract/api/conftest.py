@@ -8,12 +8,12 @@ from dataclasses import dataclass
 import pytest
 
 from kvedge.api.api_service import ApiRole
-from kvedge.handler.relay_service import RelayConfig, RelayService
+from kvedge.handler.launchers.relay_service import RelayConfig, RelayService
 from kvedge.kube.connection_settings import from_kubeconfig
 from kvedge.kube.errors import Invalid, KubeError
 from kvedge.kube.kube_client import KubeClient
 from kvedge.resources.codec import JsonObject
-from kvedge.resources.crd_manifest import crds
+from kvedge.resources.manifests.crd_manifest import crds
 from kvedge.resources.names import HANDLER_ADDRESS
 from kvedge.resources.role_users import (
     API_GROUP,

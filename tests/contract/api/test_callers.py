@@ -11,9 +11,9 @@ import pytest
 from kvedge.api.api_service import ApiRole
 from kvedge.kube.kube_client import KubeClient
 from kvedge.kube.shared_authority import existing_authority
-from kvedge.runtime.certificates import LeafRequest, TlsMaterial
 from kvedge.runtime.clock import SystemClock
-from kvedge.runtime.tls_contexts import client_context
+from kvedge.runtime.tls.certificates import LeafRequest, TlsMaterial
+from kvedge.runtime.tls.tls_contexts import client_context
 from tests.support.api_servers import ApiServerUnderTest
 
 pytestmark = [pytest.mark.contract, pytest.mark.usefixtures("webhooks_are_called")]

@@ -8,7 +8,7 @@ import pytest
 
 from kvedge.kube.errors import Invalid
 from kvedge.kube.kube_client import KubeClient
-from kvedge.resources.crd_manifest import crds
+from kvedge.resources.manifests.crd_manifest import crds
 from tests.contract.api.conftest import crd_condition, remove
 from tests.support.api_servers import Kubectl
 from tests.support.waiting import wait_until

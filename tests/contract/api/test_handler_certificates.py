@@ -15,19 +15,19 @@ from cryptography import x509
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from kvedge.api.api_service import ApiRole
-from kvedge.handler.relay_certificate import RelayCertificate
-from kvedge.handler.relay_service import RelayConfig, RelayService
+from kvedge.handler.launchers.relay_certificate import RelayCertificate
+from kvedge.handler.launchers.relay_service import RelayConfig, RelayService
 from kvedge.kube.errors import Forbidden, KubeError
 from kvedge.kube.kube_client import KubeClient
 from kvedge.kube.patches import MergePatch
 from kvedge.kube.shared_authority import existing_authority
-from kvedge.resources.certificate_requests import CertificateSigningRequest
-from kvedge.resources.core import ConfigMap, Secret
-from kvedge.resources.role_rights import CA_BUNDLE_KEY, CA_BUNDLE_NAME, HANDLER_SIGNER
-from kvedge.runtime.certificate_requests import new_request
-from kvedge.runtime.certificates import API_NAME, LEAF_LIFE, CertificateError, LeafRequest, TlsMaterial
+from kvedge.resources.manifests.role_rights import CA_BUNDLE_KEY, CA_BUNDLE_NAME, HANDLER_SIGNER
+from kvedge.resources.types.certificate_requests import CertificateSigningRequest
+from kvedge.resources.types.core import ConfigMap, Secret
 from kvedge.runtime.clock import SystemClock
-from kvedge.runtime.tls_contexts import client_context
+from kvedge.runtime.tls.certificate_requests import new_request
+from kvedge.runtime.tls.certificates import API_NAME, LEAF_LIFE, CertificateError, LeafRequest, TlsMaterial
+from kvedge.runtime.tls.tls_contexts import client_context
 from tests.contract.api.conftest import handler_client
 from tests.support.api_servers import ApiServerUnderTest
 from tests.support.echo_door import EchoDoor

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from kvedge.api.power_rules import Call
+from kvedge.api.subresources.power_rules import Call
 from kvedge.kube.errors import KubeError, NotFound
 from kvedge.kube.kube_client import KubeClient
 from kvedge.resources.codec import JsonObject

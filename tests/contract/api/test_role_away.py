@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from kvedge.api.api_service import ApiRole
-from kvedge.api.registration_manifest import Endpoint
+from kvedge.api.registration.registration_manifest import Endpoint
 from kvedge.kube.errors import KubeError, NotFound
 from kvedge.kube.kube_client import KubeClient
 from kvedge.resources.role_users import API_GROUP, API_USER, HANDLER_GROUP, handler_user

@@ -15,8 +15,8 @@ from kvedge.api.api_service import ApiRole
 from kvedge.kube.errors import KubeError
 from kvedge.kube.kube_client import KubeClient
 from kvedge.kube.shared_authority import existing_authority
-from kvedge.runtime.authority_plan import OVERLAP, SUCCEED_BEFORE
-from kvedge.runtime.certificates import ends_at
+from kvedge.runtime.tls.authority_plan import OVERLAP, SUCCEED_BEFORE
+from kvedge.runtime.tls.certificates import ends_at
 from tests.contract.api.conftest import EchoNode, remove
 from tests.support.turned_clock import TurnedClock
 from tests.support.waiting import wait_until

@@ -16,8 +16,8 @@ import pytest
 
 from kvedge.kube.kube_client import KubeClient
 from kvedge.resources.codec import JsonObject
-from kvedge.runtime import stream_core, stream_pump, websocket_viewer
-from kvedge.standalone.apiserver import upgrade_tunnel
+from kvedge.runtime.serving import stream_core, stream_pump, websocket_viewer
+from kvedge.standalone.apiserver.aggregation import upgrade_tunnel
 from tests.contract.api.conftest import EchoNode
 from tests.contract.api.stream_parts import SUBPROTOCOL, VMI_PATH, Client, Held, echo_service, pod_at, steady
 from tests.support.api_servers import ApiServerUnderTest

@@ -11,16 +11,16 @@ import socket
 
 import pytest
 
-from kvedge.api import stream_calls
-from kvedge.api.caller_rules import Asked
-from kvedge.api.cluster_reader import ClusterReader
-from kvedge.api.stream_watch import StreamWatch
-from kvedge.handler.relay_core import DoorError
+from kvedge.api.subresources import stream_calls
+from kvedge.api.subresources.caller_rules import Asked
+from kvedge.api.subresources.cluster_reader import ClusterReader
+from kvedge.api.subresources.stream_watch import StreamWatch
+from kvedge.handler.launchers.relay_core import DoorError
 from kvedge.kube.errors import KubeError
 from kvedge.kube.kube_client import KubeClient
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.role_users import UserInfo
-from kvedge.runtime import stream_core, stream_pump
+from kvedge.runtime.serving import stream_core, stream_pump
 from tests.contract.api.conftest import EchoNode
 from tests.contract.api.stream_parts import SUBPROTOCOL, VMI_PATH, Client, pod_at
 from tests.support.kube_apiserver import reachable_address

@@ -15,9 +15,9 @@ import pytest
 
 from kvedge import __version__
 from kvedge.api.api_service import ApiRole
-from kvedge.api.discovery_manifest import CONFORMS_TO
-from kvedge.handler.relay_core import DoorError
-from kvedge.handler.relay_service import RelayConfig, RelayService
+from kvedge.api.subresources.discovery_manifest import CONFORMS_TO
+from kvedge.handler.launchers.relay_core import DoorError
+from kvedge.handler.launchers.relay_service import RelayConfig, RelayService
 from kvedge.kube.errors import Conflict, Forbidden, KubeError
 from kvedge.kube.kube_client import KubeClient
 from kvedge.resources.codec import JsonObject

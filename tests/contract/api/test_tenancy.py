@@ -18,8 +18,8 @@ import pytest
 
 from kvedge.api.api_service import ApiRole
 from kvedge.resources.role_users import API_GROUP, API_USER
+from kvedge.standalone.apiserver.access.pki import Subject
 from kvedge.standalone.apiserver.api_server import ApiServerConfig, EmbeddedApi
-from kvedge.standalone.apiserver.pki import Subject
 from tests.contract.apiserver.test_pod_security import FORBIDDEN, pod
 from tests.contract.apiserver.test_quotas import asking, named
 from tests.support.api_client import JSON_PATCH, MERGE, Answer, ApiClient, eventually

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from kvedge.api.api_service import ApiRole
-from kvedge.api.registration_manifest import Endpoint, endpoint_slice
+from kvedge.api.registration.registration_manifest import Endpoint, endpoint_slice
 from kvedge.kube.kube_client import KubeClient
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.names import VERSION

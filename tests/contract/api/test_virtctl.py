@@ -10,8 +10,8 @@ import pytest
 import yaml
 
 from kvedge import __version__
-from kvedge.api.discovery_manifest import CONFORMS_TO
-from kvedge.api.subresource_table import SUBRESOURCES, VM_PLURAL
+from kvedge.api.subresources.discovery_manifest import CONFORMS_TO
+from kvedge.api.subresources.subresource_table import SUBRESOURCES, VM_PLURAL
 from kvedge.kube.errors import Conflict, KubeError
 from kvedge.kube.kube_client import KubeClient
 from kvedge.resources.codec import JsonObject

@@ -12,14 +12,14 @@ import pytest
 
 from kvedge.cli.exits import Exit
 from kvedge.cli.group import kvedge
-from kvedge.controller.launcher_pod_manifest import launcher_pod_name
+from kvedge.controller.vmi.launcher_pod_manifest import launcher_pod_name
 from kvedge.kube.errors import NotFound
 from kvedge.kube.kube_client import KubeClient
 from kvedge.resources.codec import JsonObject
-from kvedge.resources.core import Event
 from kvedge.resources.meta import ObjectMeta, ObjectReference
-from kvedge.resources.vm import VirtualMachine
-from kvedge.resources.vmi import VirtualMachineInstance
+from kvedge.resources.types.core import Event
+from kvedge.resources.types.vm import VirtualMachine
+from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.runtime.clock import rfc3339
 from tests.contract.api.conftest import MERGE, EchoNode, remove
 from tests.support.api_servers import ApiServerUnderTest

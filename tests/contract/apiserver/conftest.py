@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from kvedge.standalone.apiserver.access.pki import Subject
 from kvedge.standalone.apiserver.api_server import ApiServerConfig, EmbeddedApi
-from kvedge.standalone.apiserver.pki import Subject
 from tests.contract.apiserver.hooks import Hook, Registrar
 from tests.contract.apiserver.widgets import WIDGET_CRD
 from tests.support.api_client import ApiClient, eventually

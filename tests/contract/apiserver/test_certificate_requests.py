@@ -13,8 +13,8 @@ from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
-from kvedge.runtime.certificate_requests import NewRequest, new_request
-from kvedge.runtime.certificates import CertificateAuthority
+from kvedge.runtime.tls.certificate_requests import NewRequest, new_request
+from kvedge.runtime.tls.certificates import CertificateAuthority
 from tests.contract.apiserver.conftest import Server, load_pair
 from tests.contract.apiserver.test_rbac import give, rule, subject
 from tests.support.api_client import ApiClient, eventually

@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from kvedge.standalone.apiserver import object_store_copies, object_writer
-from kvedge.standalone.apiserver.expiry_loop import MOST, expired_events
-from kvedge.standalone.apiserver.stored import ObjectKey, Stored
+from kvedge.standalone.apiserver.loops.expiry_loop import MOST, expired_events
+from kvedge.standalone.apiserver.store import object_store_copies
+from kvedge.standalone.apiserver.store.stored import ObjectKey, Stored
+from kvedge.standalone.apiserver.writing import object_writer
 from tests.contract.apiserver.conftest import Server, embedded
 from tests.contract.apiserver.widgets import config_map, config_maps, pod, pods, widget, widgets
 from tests.support.api_client import ApiClient, eventually, names

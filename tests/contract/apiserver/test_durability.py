@@ -15,10 +15,10 @@ from pathlib import Path
 
 import pytest
 
-from kvedge.standalone.apiserver import object_store
+from kvedge.standalone.apiserver.access.pki import Subject
 from kvedge.standalone.apiserver.api_server import ApiServerConfig, EmbeddedApi, StartFailed
-from kvedge.standalone.apiserver.object_store_file import StoreBusy, StoreCorrupt, StoreTooNew
-from kvedge.standalone.apiserver.pki import Subject
+from kvedge.standalone.apiserver.store import object_store
+from kvedge.standalone.apiserver.store.object_store_file import StoreBusy, StoreCorrupt, StoreTooNew
 from tests.contract.apiserver.conftest import embedded, load_pair
 from tests.contract.apiserver.widgets import config_map, config_maps, widget, widgets
 from tests.support.api_client import ApiClient, eventually, names
@@ -29,7 +29,7 @@ _PROGRAM = """
 import sys, time
 from pathlib import Path
 from kvedge.standalone.apiserver.api_server import ApiServerConfig, EmbeddedApi
-from kvedge.standalone.apiserver.pki import Subject
+from kvedge.standalone.apiserver.access.pki import Subject
 api = EmbeddedApi(ApiServerConfig(Path(sys.argv[1]), port=0))
 api.start()
 api.write_kubeconfig(Path(sys.argv[1]) / "kubeconfig", "admin", ["system:masters"])

@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from kvedge.standalone.apiserver import exec_routes, remote_streams
+from kvedge.standalone.apiserver.access.pki import Subject
 from kvedge.standalone.apiserver.api_server import ApiServerConfig, EmbeddedApi
-from kvedge.standalone.apiserver.exec_source import ExecRequest, ExecSession, NoExec
-from kvedge.standalone.apiserver.pki import Subject
+from kvedge.standalone.apiserver.routes import exec_routes, remote_streams
+from kvedge.standalone.apiserver.routes.exec_source import ExecRequest, ExecSession, NoExec
 from tests.contract.apiserver.conftest import load_pair
 from tests.support.api_client import ApiClient, eventually
 from tests.support.raw_websocket import RawWebSocket, UpgradeRefused

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from kvedge.runtime.certificate_requests import new_request
+from kvedge.runtime.tls.certificate_requests import new_request
 from tests.contract.apiserver.conftest import Server
 from tests.contract.apiserver.test_kubectl import PROGRAMS, Kubectl
 from tests.support.waiting import wait_until

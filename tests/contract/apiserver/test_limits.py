@@ -11,11 +11,12 @@ from pathlib import Path
 import psutil
 import pytest
 
-from kvedge.runtime import connection_acceptor
-from kvedge.runtime.connection_acceptor import MOST_HANDSHAKES
 from kvedge.runtime.open_files import raise_open_files
-from kvedge.standalone.apiserver import connection_gate, request_body
+from kvedge.runtime.serving import connection_acceptor
+from kvedge.runtime.serving.connection_acceptor import MOST_HANDSHAKES
+from kvedge.standalone.apiserver import connection_gate
 from kvedge.standalone.apiserver.connection_gate import Limits, limits_for
+from kvedge.standalone.apiserver.requests import request_body
 from tests.contract.apiserver.conftest import embedded
 from tests.contract.apiserver.widgets import config_map, config_maps
 from tests.support.api_client import ApiClient, eventually, names

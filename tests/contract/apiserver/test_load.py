@@ -16,7 +16,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from kvedge.standalone.apiserver import object_cache, watch_queue
+from kvedge.standalone.apiserver.requests import watch_queue
+from kvedge.standalone.apiserver.store import object_cache
 from tests.contract.apiserver.conftest import Server, embedded, new_namespace
 from tests.contract.apiserver.widgets import config_map, config_maps, widget, widgets
 from tests.support.api_client import ApiClient, names

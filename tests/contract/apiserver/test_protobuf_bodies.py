@@ -8,8 +8,8 @@ import pytest
 
 from kvedge.rpc import kubernetes_pb2 as k
 from kvedge.rpc import pods_pb2
-from kvedge.standalone.apiserver.media_types import PROTOBUF
-from kvedge.standalone.apiserver.protobuf_body import MAGIC
+from kvedge.standalone.apiserver.wire.media_types import PROTOBUF
+from kvedge.standalone.apiserver.wire.protobuf_body import MAGIC
 from tests.contract.apiserver.widgets import config_map, config_maps, pods
 from tests.support.api_client import ApiClient
 from tests.support.protobuf_documents import filled

@@ -12,8 +12,9 @@ from urllib.parse import urlsplit
 import pytest
 
 from kvedge.kube.kube_client import KubeClient
-from kvedge.resources.core import ConfigMap
-from kvedge.standalone.apiserver import api_server, pki
+from kvedge.resources.types.core import ConfigMap
+from kvedge.standalone.apiserver import api_server
+from kvedge.standalone.apiserver.access import pki
 from kvedge.standalone.apiserver.api_server import ApiServerConfig, EmbeddedApi
 from tests.support.waiting import wait_until
 

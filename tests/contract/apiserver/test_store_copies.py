@@ -15,13 +15,14 @@ from typing import Any
 import pytest
 
 from kvedge import __version__
-from kvedge.standalone.apiserver import copy_loop, object_store_copies, object_store_mend
 from kvedge.standalone.apiserver.api_server import ApiServerConfig, EmbeddedApi
-from kvedge.standalone.apiserver.copy_plan import copies_of
-from kvedge.standalone.apiserver.object_store import ObjectStore, StoreWriteFailed
-from kvedge.standalone.apiserver.object_store_copies import REVISION_GAP, CopyFailed, StoreCopies
-from kvedge.standalone.apiserver.object_store_file import StoreCorrupt, StoreTooNew, check_file
-from kvedge.standalone.apiserver.stored import ObjectKey, Write
+from kvedge.standalone.apiserver.loops import copy_loop
+from kvedge.standalone.apiserver.store import object_store_copies, object_store_mend
+from kvedge.standalone.apiserver.store.copy_plan import copies_of
+from kvedge.standalone.apiserver.store.object_store import ObjectStore, StoreWriteFailed
+from kvedge.standalone.apiserver.store.object_store_copies import REVISION_GAP, CopyFailed, StoreCopies
+from kvedge.standalone.apiserver.store.object_store_file import StoreCorrupt, StoreTooNew, check_file
+from kvedge.standalone.apiserver.store.stored import ObjectKey, Write
 from tests.contract.apiserver.conftest import embedded
 from tests.contract.apiserver.widgets import config_map, config_maps, widget, widgets
 from tests.support.api_client import ApiClient, eventually, names
@@ -348,7 +349,7 @@ def test_a_store_that_cannot_be_written_anew_ends_the_server(tmp_path: Path, mon
     def full(*_: object) -> None:
         raise sqlite3.OperationalError("database or disk is full")
 
-    monkeypatch.setattr("kvedge.standalone.apiserver.object_store.write_anew", full)
+    monkeypatch.setattr("kvedge.standalone.apiserver.store.object_store.write_anew", full)
     with in_use(tmp_path) as store:
         damage(database(tmp_path))
         answers = [store.submit(_write(f"a{number}", "y" * 3000)).exception(10) for number in range(100)]

@@ -12,11 +12,11 @@ from kvedge.kube.errors import NotFound
 from kvedge.kube.kube_client import KubeClient
 from kvedge.kube.patches import MergePatch, StrategicPatch
 from kvedge.resources.codec import encode
-from kvedge.resources.core import Pod
 from kvedge.resources.meta import condition
 from kvedge.resources.names import UNPAUSED_GATE
 from kvedge.resources.phases import Phase
-from kvedge.resources.vmi import PhaseTransition, VirtualMachineInstance
+from kvedge.resources.types.core import Pod
+from kvedge.resources.types.vmi import PhaseTransition, VirtualMachineInstance
 from kvedge.runtime.clock import rfc3339
 from tests.support.either_server import EitherServer
 from tests.support.waiting import wait_until

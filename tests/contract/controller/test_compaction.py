@@ -16,11 +16,11 @@ from kvedge.api.api_service import ApiRole
 from kvedge.controller.controller_service import ControllerRole
 from kvedge.kube.kube_client import KubeClient
 from kvedge.kube.patches import MergePatch
-from kvedge.resources.core import ConfigMap, Pod
 from kvedge.resources.meta import ObjectMeta
 from kvedge.resources.role_users import API_GROUP, API_USER, CONTROLLER_GROUP, CONTROLLER_USER
-from kvedge.resources.vm import VirtualMachine, VirtualMachineInstanceTemplate, VirtualMachineSpec
-from kvedge.resources.vmi import VirtualMachineInstance
+from kvedge.resources.types.core import ConfigMap, Pod
+from kvedge.resources.types.vm import VirtualMachine, VirtualMachineInstanceTemplate, VirtualMachineSpec
+from kvedge.resources.types.vmi import VirtualMachineInstance
 from tests.contract.controller.played_node import PlayedNode
 from tests.support.either_server import REAL, EitherServer, install_kinds, lone_server
 from tests.support.kube_apiserver import RealApiServer, reachable_address

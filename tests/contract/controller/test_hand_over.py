@@ -14,12 +14,12 @@ import pytest
 
 from kvedge.controller.controller_service import LEASE_NAME
 from kvedge.kube.errors import AlreadyExists, NotFound
-from kvedge.resources.cluster import Lease
-from kvedge.resources.core import Namespace, Pod
 from kvedge.resources.meta import ObjectMeta
 from kvedge.resources.names import SYSTEM_NAMESPACE
 from kvedge.resources.role_users import CONTROLLER_GROUP, CONTROLLER_USER
-from kvedge.resources.vmi import VirtualMachineInstance
+from kvedge.resources.types.cluster import Lease
+from kvedge.resources.types.core import Namespace, Pod
+from kvedge.resources.types.vmi import VirtualMachineInstance
 from tests.contract.controller.played_node import PlayedNode
 from tests.support.either_server import EitherServer
 from tests.support.waiting import wait_until

@@ -12,11 +12,11 @@ import pytest
 from kvedge.controller.controller_service import ControllerRole
 from kvedge.kube.errors import AlreadyExists, NotFound
 from kvedge.kube.patches import MergePatch
-from kvedge.resources.core import Event, Namespace, Node
-from kvedge.resources.kubevirt import KubeVirt
 from kvedge.resources.meta import ObjectMeta, condition
 from kvedge.resources.names import HEARTBEAT, SCHEDULABLE, SYSTEM_NAMESPACE
-from kvedge.resources.vmi import VirtualMachineInstance
+from kvedge.resources.types.core import Event, Namespace, Node
+from kvedge.resources.types.kubevirt import KubeVirt
+from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.runtime.clock import rfc3339
 from tests.contract.controller.played_node import PlayedNode
 from tests.support.either_server import EitherServer
@@ -108,7 +108,7 @@ def test_an_object_that_is_there_is_never_overwritten(either_server: EitherServe
 def test_an_object_that_is_deleted_comes_back(
     either_server: EitherServer, controller: ControllerRole, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kvedge.controller.kubevirt_loop._REPLACE_SECONDS", 0.5)
+    monkeypatch.setattr("kvedge.controller.kubevirt.kubevirt_loop._REPLACE_SECONDS", 0.5)
     says(either_server, "Created", "True")
     configure(either_server, cpuModel="Nehalem")
     before = found(either_server)

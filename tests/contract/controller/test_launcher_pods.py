@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kvedge.kube.errors import AlreadyExists
-from kvedge.resources.core import Pod
+from kvedge.resources.types.core import Pod
 from tests.support.either_server import REAL, EitherServer
 from tests.unit.controller.golden_cases import GoldenPod, golden_pods
 

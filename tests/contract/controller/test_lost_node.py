@@ -12,14 +12,14 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from kvedge.controller.controller_service import ControllerRole
-from kvedge.controller.node_plan import UNRESPONSIVE_SECONDS
+from kvedge.controller.node.node_plan import UNRESPONSIVE_SECONDS
 from kvedge.kube.patches import MergePatch, StrategicPatch
-from kvedge.resources.core import Event, Node, Pod
 from kvedge.resources.meta import Condition, ObjectMeta, condition
 from kvedge.resources.names import HEARTBEAT, SCHEDULABLE
 from kvedge.resources.role_users import CONTROLLER_GROUP, CONTROLLER_USER
-from kvedge.resources.vm import VirtualMachine, VirtualMachineInstanceTemplate, VirtualMachineSpec
-from kvedge.resources.vmi import VirtualMachineInstance
+from kvedge.resources.types.core import Event, Node, Pod
+from kvedge.resources.types.vm import VirtualMachine, VirtualMachineInstanceTemplate, VirtualMachineSpec
+from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.runtime.clock import rfc3339
 from tests.contract.controller.played_node import NODE, PlayedNode
 from tests.support.either_server import EitherServer

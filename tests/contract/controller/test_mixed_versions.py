@@ -12,23 +12,23 @@ from typing import Any, cast
 
 import pytest
 
-from kvedge.api.registration_loop import Registration
-from kvedge.api.registration_manifest import Endpoint
+from kvedge.api.registration.registration_loop import Registration
+from kvedge.api.registration.registration_manifest import Endpoint
 from kvedge.controller.controller_service import ControllerRole
-from kvedge.handler.kvm_check import Accelerator
-from kvedge.handler.node_loop import NodeLoop
-from kvedge.handler.node_manifest import NodeCapabilities
-from kvedge.handler.node_platform import NodePlatform
-from kvedge.handler.version_gate import VersionGate
+from kvedge.handler.guest.version_gate import VersionGate
+from kvedge.handler.node.kvm_check import Accelerator
+from kvedge.handler.node.node_loop import NodeLoop
+from kvedge.handler.node.node_manifest import NodeCapabilities
+from kvedge.handler.node.node_platform import NodePlatform
 from kvedge.kube.configuration_follower import ConfigurationFollower
 from kvedge.kube.errors import AlreadyExists, Conflict
 from kvedge.kube.kube_client import KubeClient
 from kvedge.kube.patches import MergePatch
-from kvedge.resources.core import Namespace, Node
-from kvedge.resources.kubevirt import KubeVirt
 from kvedge.resources.meta import ObjectMeta, condition
 from kvedge.resources.names import LAUNCHER_VERSION, REFUSAL, SCHEDULABLE, SYSTEM_NAMESPACE, VERSION
-from kvedge.resources.vmi import VirtualMachineInstance
+from kvedge.resources.types.core import Namespace, Node
+from kvedge.resources.types.kubevirt import KubeVirt
+from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.runtime.clock import SystemClock
 from tests.support.either_server import EitherServer
 from tests.support.waiting import wait_until

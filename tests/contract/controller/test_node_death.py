@@ -15,11 +15,11 @@ import pytest
 from kvedge.controller.controller_service import ControllerRole
 from kvedge.kube.kube_client import KubeClient
 from kvedge.kube.patches import MergePatch, StrategicPatch
-from kvedge.resources.core import Node, Pod
 from kvedge.resources.meta import Condition, ObjectMeta, condition
 from kvedge.resources.role_users import CONTROLLER_GROUP, CONTROLLER_USER
-from kvedge.resources.vm import VirtualMachine, VirtualMachineInstanceTemplate, VirtualMachineSpec
-from kvedge.resources.vmi import VirtualMachineInstance
+from kvedge.resources.types.core import Node, Pod
+from kvedge.resources.types.vm import VirtualMachine, VirtualMachineInstanceTemplate, VirtualMachineSpec
+from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.runtime.clock import rfc3339
 from tests.contract.controller.played_node import NODE, PlayedNode
 from tests.support.cluster.control_plane import ControlPlane, missing_programs

@@ -11,11 +11,11 @@ from kvedge.controller.controller_service import ControllerRole
 from kvedge.kube.errors import KubeError, Unavailable
 from kvedge.kube.patches import MergePatch
 from kvedge.kube.rest_edge import Call, RestEdge
-from kvedge.resources.core import Namespace, Pod
 from kvedge.resources.meta import ObjectMeta, condition
 from kvedge.resources.names import LAUNCHER_IMAGE
 from kvedge.resources.role_users import CONTROLLER_GROUP, CONTROLLER_USER
-from kvedge.resources.vmi import VirtualMachineInstance
+from kvedge.resources.types.core import Namespace, Pod
+from kvedge.resources.types.vmi import VirtualMachineInstance
 from tests.contract.controller.played_node import PlayedNode
 from tests.support.either_server import REAL, EitherServer
 from tests.support.waiting import wait_until

@@ -11,11 +11,11 @@ from kvedge.controller import controller_service
 from kvedge.controller.controller_service import ControllerError, ControllerRole
 from kvedge.kube.connection_settings import KubeconfigError
 from kvedge.kube.errors import AlreadyExists
-from kvedge.resources.cluster import Lease
-from kvedge.resources.core import Namespace
 from kvedge.resources.meta import ObjectMeta
 from kvedge.resources.names import SYSTEM_NAMESPACE
-from kvedge.resources.vmi import VirtualMachineInstance
+from kvedge.resources.types.cluster import Lease
+from kvedge.resources.types.core import Namespace
+from kvedge.resources.types.vmi import VirtualMachineInstance
 from tests.contract.controller.played_node import PlayedNode
 from tests.support.either_server import EitherServer
 from tests.support.scripted_api import refusing, scripted_api

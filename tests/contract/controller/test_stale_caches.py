@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from kvedge.controller.vm_loop import VmLoop, VmSources
-from kvedge.controller.vmi_template import vmi_from_vm
+from kvedge.controller.vm.vm_loop import VmLoop, VmSources
+from kvedge.controller.vm.vmi_template import vmi_from_vm
 from kvedge.kube.errors import Conflict
 from kvedge.kube.events import EventRecorder
 from kvedge.kube.informer import Informer
@@ -16,8 +16,8 @@ from kvedge.kube.patches import MergePatch
 from kvedge.kube.work_queue import Key
 from kvedge.resources.meta import ObjectMeta
 from kvedge.resources.names import VM_FINALIZER
-from kvedge.resources.vm import VirtualMachine, VirtualMachineInstanceTemplate, VirtualMachineSpec
-from kvedge.resources.vmi import VirtualMachineInstance
+from kvedge.resources.types.vm import VirtualMachine, VirtualMachineInstanceTemplate, VirtualMachineSpec
+from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.runtime.clock import SystemClock
 from tests.support.either_server import EitherServer
 

@@ -13,12 +13,12 @@ from kvedge.kube.errors import Forbidden, Unavailable
 from kvedge.kube.kube_client import KubeClient
 from kvedge.kube.patches import MergePatch
 from kvedge.kube.rest_edge import RestEdge
-from kvedge.resources.controller_revision import ControllerRevision
-from kvedge.resources.core import Event, Pod
 from kvedge.resources.meta import ObjectMeta, condition
 from kvedge.resources.role_users import CONTROLLER_GROUP, CONTROLLER_USER
-from kvedge.resources.vm import VirtualMachine, VirtualMachineInstanceTemplate, VirtualMachineSpec
-from kvedge.resources.vmi import VirtualMachineInstance
+from kvedge.resources.types.controller_revision import ControllerRevision
+from kvedge.resources.types.core import Event, Pod
+from kvedge.resources.types.vm import VirtualMachine, VirtualMachineInstanceTemplate, VirtualMachineSpec
+from kvedge.resources.types.vmi import VirtualMachineInstance
 from tests.contract.controller.played_node import PlayedNode
 from tests.support.either_server import EitherServer
 from tests.support.waiting import wait_until

@@ -10,9 +10,9 @@ import pytest
 from kvedge.kube.configuration_follower import ConfigurationFollower
 from kvedge.kube.kube_client import KubeClient
 from kvedge.kube.patches import MergePatch
-from kvedge.resources.configuration import DEFAULTS
-from kvedge.resources.kubevirt import KubeVirt
+from kvedge.resources.configuration.configuration import DEFAULTS
 from kvedge.resources.meta import ObjectMeta
+from kvedge.resources.types.kubevirt import KubeVirt
 from tests.support.either_server import EitherServer
 from tests.support.scripted_api import refusing, scripted_api
 from tests.support.waiting import wait_until

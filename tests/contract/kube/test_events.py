@@ -11,9 +11,9 @@ import pytest
 from kvedge.kube import events
 from kvedge.kube.events import EventRecorder
 from kvedge.kube.kube_client import KubeClient
-from kvedge.resources.core import Event, Node
 from kvedge.resources.meta import ObjectMeta
-from kvedge.resources.vmi import VirtualMachineInstance
+from kvedge.resources.types.core import Event, Node
+from kvedge.resources.types.vmi import VirtualMachineInstance
 from tests.support.either_server import EitherServer
 from tests.support.scripted_api import refusing, scripted_api
 from tests.support.waiting import wait_until

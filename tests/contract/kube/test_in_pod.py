@@ -12,15 +12,21 @@ from urllib.parse import urlsplit
 import pytest
 import yaml
 
-from kvedge.api.registration_loop import Registration
-from kvedge.api.registration_manifest import SLICES, Endpoint, mutating_webhooks, service, validating_webhooks
+from kvedge.api.registration.registration_loop import Registration
+from kvedge.api.registration.registration_manifest import (
+    SLICES,
+    Endpoint,
+    mutating_webhooks,
+    service,
+    validating_webhooks,
+)
 from kvedge.kube import service_account
 from kvedge.kube.errors import AlreadyExists, Forbidden, NotFound
 from kvedge.kube.kube_client import KubeClient
-from kvedge.resources.core import Namespace, Pod
 from kvedge.resources.meta import ObjectMeta
 from kvedge.resources.names import SYSTEM_NAMESPACE, VERSION
-from kvedge.runtime.certificates import CertificateAuthority
+from kvedge.resources.types.core import Namespace, Pod
+from kvedge.runtime.tls.certificates import CertificateAuthority
 from tests.support.either_server import EitherServer
 
 AUTHORITY = CertificateAuthority.create("kvedge", datetime.now(UTC)).certificate_pem

@@ -13,8 +13,8 @@ import pytest
 from kvedge.kube.informer import Informer
 from kvedge.kube.kube_client import KubeClient
 from kvedge.kube.patches import MergePatch
-from kvedge.resources.core import ConfigMap
 from kvedge.resources.meta import ObjectMeta, OwnerReference
+from kvedge.resources.types.core import ConfigMap
 from kvedge.standalone.apiserver.api_server import ApiServerConfig, EmbeddedApi
 from tests.support.either_server import EitherServer
 from tests.support.waiting import wait_until

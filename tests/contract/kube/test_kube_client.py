@@ -7,10 +7,10 @@ import pytest
 from kvedge.kube.errors import AlreadyExists, Conflict, Forbidden, Invalid, KubeError, NotFound
 from kvedge.kube.kube_client import KubeClient, Preconditions
 from kvedge.kube.patches import ApplyPatch, JsonPatch, MergePatch, StrategicPatch, at_version
-from kvedge.resources.core import ConfigMap, Container, Node, Pod, PodSpec
 from kvedge.resources.meta import ObjectMeta, condition
-from kvedge.resources.vm import VirtualMachine, VirtualMachineInstanceTemplate, VirtualMachineSpec
-from kvedge.resources.vmi import VirtualMachineInstance
+from kvedge.resources.types.core import ConfigMap, Container, Node, Pod, PodSpec
+from kvedge.resources.types.vm import VirtualMachine, VirtualMachineInstanceTemplate, VirtualMachineSpec
+from kvedge.resources.types.vmi import VirtualMachineInstance
 from tests.support.either_server import EitherServer
 
 

@@ -12,9 +12,9 @@ from kvedge.kube.errors import Unavailable
 from kvedge.kube.kube_client import KubeClient
 from kvedge.kube.leases import LEASE_SECONDS, RENEW_SECONDS, LeaderElection
 from kvedge.kube.patches import MergePatch
-from kvedge.resources.cluster import Lease
-from kvedge.resources.core import ConfigMap
 from kvedge.resources.meta import ObjectMeta
+from kvedge.resources.types.cluster import Lease
+from kvedge.resources.types.core import ConfigMap
 from tests.support.either_server import EitherServer
 from tests.support.scripted_api import refusing, scripted_api
 from tests.support.waiting import wait_until

@@ -15,9 +15,9 @@ from cryptography import x509
 from kvedge.kube import informer
 from kvedge.kube.errors import KubeError, Unauthenticated
 from kvedge.kube.kube_client import KubeClient
-from kvedge.resources.core import ConfigMap
 from kvedge.resources.meta import ObjectMeta
-from kvedge.runtime.certificate_requests import new_request
+from kvedge.resources.types.core import ConfigMap
+from kvedge.runtime.tls.certificate_requests import new_request
 from tests.contract.kube.test_informers import watched
 from tests.support.either_server import EitherServer
 from tests.support.kube_apiserver import RealApiServer

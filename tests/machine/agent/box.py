@@ -14,19 +14,19 @@ from typing import Any
 
 from kvedge.kube.errors import NotFound
 from kvedge.kube.kube_client import KubeClient
-from kvedge.resources.core import Container, EmptyDirVolume, Event, Pod, PodSpec, PodVolume, VolumeMount
 from kvedge.resources.meta import ObjectMeta
+from kvedge.resources.types.core import Container, EmptyDirVolume, Event, Pod, PodSpec, PodVolume, VolumeMount
 from kvedge.runtime.mount_table import mount_table
 from kvedge.standalone.agent.agent_removal import remove_everything
 from kvedge.standalone.agent.agent_service import AgentConfig
-from kvedge.standalone.agent.cgroups import find_hierarchies
-from kvedge.standalone.agent.container_files import PodFiles
-from kvedge.standalone.agent.container_logs import ContainerLogs
-from kvedge.standalone.agent.container_sessions import ContainerSessions
-from kvedge.standalone.agent.container_start import ContainerStarter
-from kvedge.standalone.agent.container_state import this_boot
+from kvedge.standalone.agent.container.cgroups import find_hierarchies
+from kvedge.standalone.agent.container.container_files import PodFiles
+from kvedge.standalone.agent.container.container_logs import ContainerLogs
+from kvedge.standalone.agent.container.container_sessions import ContainerSessions
+from kvedge.standalone.agent.container.container_start import ContainerStarter
+from kvedge.standalone.agent.container.container_state import this_boot
 from kvedge.standalone.apiserver.api_server import ApiServerConfig, EmbeddedApi
-from kvedge.storage.image_store import ImageStore
+from kvedge.storage.images.image_store import ImageStore
 from tests.support.ended_runs import announce_box, retract_box
 from tests.support.waiting import wait_until
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kvedge.storage.image_store import ImageStore
+from kvedge.storage.images.image_store import ImageStore
 from tests.support.small_images import busybox_archive
 
 

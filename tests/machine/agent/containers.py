@@ -10,10 +10,10 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from kvedge.standalone.agent.container_files import ContainerFiles, PodFiles
-from kvedge.standalone.agent.container_spec import ContainerSpec, MountSpec, StartedRecord
-from kvedge.standalone.agent.container_start import ContainerStarter
-from kvedge.standalone.agent.container_state import (
+from kvedge.standalone.agent.container.container_files import ContainerFiles, PodFiles
+from kvedge.standalone.agent.container.container_spec import ContainerSpec, MountSpec, StartedRecord
+from kvedge.standalone.agent.container.container_start import ContainerStarter
+from kvedge.standalone.agent.container.container_state import (
     ContainerState,
     Ended,
     ExitRecord,

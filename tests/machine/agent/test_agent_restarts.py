@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from kvedge.kube.patches import MergePatch
-from kvedge.resources.cluster import IpAddress
-from kvedge.resources.core import HostPathVolume, Pod, PodVolume
+from kvedge.resources.types.cluster import IpAddress
+from kvedge.resources.types.core import HostPathVolume, Pod, PodVolume
 from tests.machine.agent.box import Box, box, marks, shell_pod
 from tests.machine.agent.containers import is_alive
 from tests.support.waiting import wait_until

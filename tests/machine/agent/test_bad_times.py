@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from kvedge.resources.core import EmptyDirVolume, Pod, PodVolume
+from kvedge.resources.types.core import EmptyDirVolume, Pod, PodVolume
 from tests.machine.agent.box import Box, box, marks
 from tests.machine.agent.containers import is_alive
 from tests.support.waiting import wait_until

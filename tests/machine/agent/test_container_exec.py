@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from kvedge.standalone.agent.container_files import ContainerFiles
-from kvedge.standalone.agent.container_spec import ExecAnswer, ExecSpec
-from kvedge.standalone.agent.container_start import ContainerStartError
-from kvedge.standalone.agent.container_state import signal_container
+from kvedge.standalone.agent.container.container_files import ContainerFiles
+from kvedge.standalone.agent.container.container_spec import ExecAnswer, ExecSpec
+from kvedge.standalone.agent.container.container_start import ContainerStartError
+from kvedge.standalone.agent.container.container_state import signal_container
 from tests.machine.agent.containers import Containers, containers, host_mounts, is_alive
 from tests.support.waiting import wait_until
 

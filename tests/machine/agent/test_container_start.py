@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from kvedge.network.netns import create_netns, delete_netns
-from kvedge.standalone.agent.container_start import ContainerStartError
-from kvedge.standalone.agent.container_state import (
+from kvedge.standalone.agent.container.container_start import ContainerStartError
+from kvedge.standalone.agent.container.container_state import (
     Ended,
     ExitRecord,
     Running,

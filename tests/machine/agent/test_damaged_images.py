@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from kvedge.resources.core import Node
 from kvedge.resources.names import LAUNCHER_IMAGE
+from kvedge.resources.types.core import Node
 from tests.machine.agent.box import NODE, Box, box, marks
 from tests.machine.agent.containers import is_alive
 from tests.support.waiting import wait_until

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from kvedge.resources.core import HostPathVolume, Node, Pod, PodVolume
+from kvedge.resources.types.core import HostPathVolume, Node, Pod, PodVolume
 from kvedge.standalone.agent.agent_removal import remove_everything
 from tests.machine.agent.box import NODE, Box, box, marks, shell_pod
 from tests.machine.agent.containers import is_alive

@@ -10,10 +10,10 @@ from pathlib import Path
 import grpc
 import pytest
 
-from kvedge.handler.device_plugin import SharedDevice
-from kvedge.handler.device_plugins import DevicePlugins
+from kvedge.handler.node.device_plugin import SharedDevice
+from kvedge.handler.node.device_plugins import DevicePlugins
 from kvedge.rpc import deviceplugin_pb2, deviceplugin_pb2_grpc
-from kvedge.standalone.agent.device_manager import SOCKET, DeviceError, DeviceManager
+from kvedge.standalone.agent.pod.device_manager import SOCKET, DeviceError, DeviceManager
 from tests.support.waiting import wait_until
 
 TUN = "devices.kubevirt.io/tun"

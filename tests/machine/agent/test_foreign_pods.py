@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from kvedge.resources.core import Pod
 from kvedge.resources.meta import ObjectMeta
+from kvedge.resources.types.core import Pod
 from kvedge.standalone.agent.agent_removal import RemovalError, remove_everything
 from kvedge.standalone.agent.agent_service import AgentConfig
-from kvedge.standalone.agent.container_files import PodFiles
-from kvedge.standalone.agent.local_pods import LocalPods
-from kvedge.standalone.agent.pod_record import new_record, write_pod_record
+from kvedge.standalone.agent.container.container_files import PodFiles
+from kvedge.standalone.agent.pod.local_pods import LocalPods
+from kvedge.standalone.agent.pod.pod_record import new_record, write_pod_record
 
 KUBELETS = "0d2b9d9c-4d1f-4d53-9b3c-6f1b3a0a8f6e"
 HALF_MADE = "1d2b9d9c-4d1f-4d53-9b3c-6f1b3a0a8f6e"

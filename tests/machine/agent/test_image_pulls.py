@@ -15,12 +15,12 @@ import pytest
 
 from kvedge.kube.events import EventRecorder
 from kvedge.kube.kube_client import KubeClient
-from kvedge.resources.core import Container, Pod, PodSpec
 from kvedge.resources.meta import ObjectMeta
-from kvedge.standalone.agent import image_pulls
-from kvedge.standalone.agent.image_pulls import ImagePulls
-from kvedge.standalone.agent.pull_queue import AT_ONCE
-from kvedge.storage.image_store import ImageStore
+from kvedge.resources.types.core import Container, Pod, PodSpec
+from kvedge.standalone.agent.pod import image_pulls
+from kvedge.standalone.agent.pod.image_pulls import ImagePulls
+from kvedge.standalone.agent.pod.pull_queue import AT_ONCE
+from kvedge.storage.images.image_store import ImageStore
 from tests.support.hostile_archives import LAYERS
 from tests.support.slow_registry import PlayedRegistry, played_registry
 from tests.support.waiting import wait_until

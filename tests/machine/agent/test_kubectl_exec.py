@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from kvedge.resources.core import Capabilities, Container, Pod, PodSecurityContext, SecurityContext
+from kvedge.resources.types.core import Capabilities, Container, Pod, PodSecurityContext, SecurityContext
 from tests.machine.agent.box import Box, box, marks
 from tests.machine.agent.containers import is_alive
 from tests.support.kubectl import current_kubectl

@@ -13,8 +13,9 @@ import pytest
 from kvedge.kube.errors import NotFound
 from kvedge.kube.kube_client import Preconditions
 from kvedge.kube.patches import MergePatch
-from kvedge.resources.cluster import IpAddress, Lease
-from kvedge.resources.core import (
+from kvedge.resources.meta import ObjectMeta, condition
+from kvedge.resources.types.cluster import IpAddress, Lease
+from kvedge.resources.types.core import (
     ConfigMap,
     ConfigMapVolume,
     Container,
@@ -33,9 +34,8 @@ from kvedge.resources.core import (
     SecurityContext,
     VolumeMount,
 )
-from kvedge.resources.meta import ObjectMeta, condition
 from kvedge.standalone.agent.agent_removal import remove_everything
-from kvedge.standalone.agent.cgroups import find_hierarchies
+from kvedge.standalone.agent.container.cgroups import find_hierarchies
 from kvedge.storage.image_errors import ImageInUse
 from tests.machine.agent.box import NODE, Box, box, marks
 from tests.machine.agent.containers import is_alive

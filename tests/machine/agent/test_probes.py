@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from kvedge.resources.core import Container, Pod
 from kvedge.resources.meta import condition
+from kvedge.resources.types.core import Container, Pod
 from tests.machine.agent.box import Box, box, marks
 from tests.support.waiting import wait_until
 

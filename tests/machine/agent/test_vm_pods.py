@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from kvedge.resources.cluster import IpAddress
-from kvedge.resources.core import Pod
-from kvedge.resources.crd_manifest import crds
+from kvedge.resources.manifests.crd_manifest import crds
 from kvedge.resources.meta import ObjectMeta, OwnerReference
-from kvedge.standalone.agent.pod_addresses import PodAddresses
+from kvedge.resources.types.cluster import IpAddress
+from kvedge.resources.types.core import Pod
+from kvedge.standalone.agent.pod.pod_addresses import PodAddresses
 from tests.machine.agent.box import Box, box, marks, shell_pod
 from tests.machine.agent.containers import is_alive
 from tests.support.waiting import wait_until

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from kvedge.resources.core import Node
-from kvedge.resources.vm import VirtualMachine
+from kvedge.resources.types.core import Node
+from kvedge.resources.types.vm import VirtualMachine
 from tests.support.box import Box
 from tests.support.waiting import wait_until
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from kvedge.appliance.unpacked_trees import remove_unused_trees
+from kvedge.appliance.install.unpacked_trees import remove_unused_trees
 from tests.machine.appliance.one_file import the_tree
 from tests.support.box import Box, small_vm
 from tests.support.guest import build_guest

@@ -21,7 +21,7 @@ import yaml
 
 from kvedge.kube.kube_client import KubeClient
 from kvedge.resources.role_users import API_GROUP, API_USER
-from kvedge.runtime.certificate_requests import new_request
+from kvedge.runtime.tls.certificate_requests import new_request
 from tests.support.altered_program import alter_program
 from tests.support.built_program import built_program
 from tests.support.cluster_signer import ClusterSigner

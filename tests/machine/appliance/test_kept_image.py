@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from kvedge.appliance.distributions import socket_loader
-from kvedge.appliance.image_loader import is_kept, load_image, remove_image
-from kvedge.appliance.kept_image import ImageSource, KeptImage
+from kvedge.appliance.cluster.image_loader import is_kept, load_image, remove_image
+from kvedge.appliance.cluster.kept_image import ImageSource, KeptImage
+from kvedge.appliance.host.distributions import socket_loader
 from kvedge.resources.names import LAUNCHER_IMAGE
-from kvedge.storage.launcher_image import write_launcher_image
+from kvedge.storage.images.launcher_image import write_launcher_image
 from tests.support.waiting import wait_until
 
 pytestmark = [

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 import kvedge
-from kvedge.appliance.tree_users import used_trees
-from kvedge.appliance.unpacked_trees import remove_unused_trees
+from kvedge.appliance.host.tree_users import used_trees
+from kvedge.appliance.install.unpacked_trees import remove_unused_trees
 from tests.machine.appliance.one_file import start, the_tree
 from tests.support.waiting import wait_until
 

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 import kvedge
+from kvedge.resources.manifests.pods_manifest import PROGRAM, image_name
 from kvedge.resources.names import LAUNCHER_IMAGE
-from kvedge.resources.pods_manifest import PROGRAM, image_name
-from kvedge.storage.image_store import ImageStore
+from kvedge.storage.images.image_store import ImageStore
 
 pytestmark = [pytest.mark.machine, pytest.mark.timeout(400)]
 

@@ -12,16 +12,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from kvedge.controller.disk_container_manifest import KEEP_ALIVE
-from kvedge.handler.container_disk_mounts import ContainerDiskMounts
+from kvedge.controller.vmi.disk_container_manifest import KEEP_ALIVE
 from kvedge.handler.held_process import HeldProcess
-from kvedge.handler.launcher_socket import volume_directory
+from kvedge.handler.launchers.launcher_socket import volume_directory
+from kvedge.handler.node.container_disk_mounts import ContainerDiskMounts
 from kvedge.network.netns import create_netns, delete_netns
 from kvedge.resources.codec import decode
-from kvedge.resources.image_trees import image_trees
-from kvedge.resources.vmi import VirtualMachineInstance
-from kvedge.standalone.agent.container_spec import MountSpec
-from kvedge.standalone.agent.container_state import Running, signal_container
+from kvedge.resources.types.image_trees import image_trees
+from kvedge.resources.types.vmi import VirtualMachineInstance
+from kvedge.standalone.agent.container.container_spec import MountSpec
+from kvedge.standalone.agent.container.container_state import Running, signal_container
 from tests.machine.agent.containers import Containers, containers, mount
 from tests.support.waiting import wait_until
 

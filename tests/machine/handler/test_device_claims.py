@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from kvedge.handler.device_claims import DEVICE_NUMBERS, DeviceClaims
 from kvedge.handler.held_process import HeldProcess
+from kvedge.handler.node.device_claims import DEVICE_NUMBERS, DeviceClaims
 from kvedge.handler.pod_errors import PodNotReady
-from kvedge.standalone.agent.container_state import Running
+from kvedge.standalone.agent.container.container_state import Running
 from tests.machine.agent.containers import Containers, containers
 
 # The kernel's null device, under another name: it opens everywhere.

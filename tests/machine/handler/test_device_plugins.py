@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from kvedge.handler.device_plugin import SharedDevice
-from kvedge.handler.device_plugins import DevicePlugins
+from kvedge.handler.node.device_plugin import SharedDevice
+from kvedge.handler.node.device_plugins import DevicePlugins
 from tests.support.played_kubelet import PlayedKubelet
 from tests.support.waiting import wait_until
 

@@ -15,13 +15,13 @@ from typing import Any
 
 import pytest
 
-from kvedge.handler.guest_network import GuestNetwork, Resolver, resolver_of
+from kvedge.handler.guest.guest_network import GuestNetwork, Resolver, resolver_of
 from kvedge.handler.held_process import HeldProcess, identity_of
-from kvedge.handler.launcher_connections import LauncherCallError, LauncherConnections
-from kvedge.handler.launcher_socket import Unexpected, hold_listener, open_socket, volume_directory
+from kvedge.handler.launchers.launcher_connections import LauncherCallError, LauncherConnections
+from kvedge.handler.launchers.launcher_socket import Unexpected, hold_listener, open_socket, volume_directory
 from kvedge.network.errors import NetworkError
 from kvedge.resources.codec import decode
-from kvedge.resources.vmi import VirtualMachineInstance
+from kvedge.resources.types.vmi import VirtualMachineInstance
 from tests.machine.handler.numbered_process import numbered_process
 from tests.support.launcher_pod import UID, LauncherPod, launcher_pod
 from tests.support.waiting import wait_until

@@ -26,7 +26,7 @@ import libvirt
 
 from kvedge.launcher.domain.context import DiskSource, DomainContext, InterfaceTarget, KernelFiles
 from kvedge.launcher.domain.domain_xml import render_domain
-from kvedge.resources.vmi import VirtualMachineInstance
+from kvedge.resources.types.vmi import VirtualMachineInstance
 from tests.support.distribution_user import know_the_distributions_user
 from tests.unit.launcher.golden_cases import GoldenCase, load_case
 

@@ -18,7 +18,7 @@ import libvirt
 import pytest
 
 from kvedge.launcher.domain.domain_xml import render_domain
-from kvedge.launcher.domain.identity_xml import domain_uuid
+from kvedge.launcher.domain.elements.identity_xml import domain_uuid
 from tests.unit.launcher.golden_cases import GoldenCase, case_names, load_case
 
 pytestmark = pytest.mark.machine

@@ -11,7 +11,7 @@ from typing import Any
 import grpc
 import pytest
 
-from kvedge.launcher.guest_agent_message import REQUIRED_COMMANDS
+from kvedge.launcher.agent.guest_agent_message import REQUIRED_COMMANDS
 from kvedge.rpc import launcher_pb2 as m
 from tests.support.agent_guest import agent_image, agent_vmi, in_guest
 from tests.support.launcher_pod import GUEST_ADDRESS, GUEST_MAC, LauncherPod, kill, launcher_pod

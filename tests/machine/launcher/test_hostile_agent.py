@@ -10,7 +10,7 @@ from typing import Any
 import grpc
 import pytest
 
-from kvedge.launcher.guest_agent_message import LONGEST_TEXT, MOST_USERS
+from kvedge.launcher.agent.guest_agent_message import LONGEST_TEXT, MOST_USERS
 from kvedge.rpc import launcher_pb2 as m
 from tests.support.agent_guest import NO_AGENT, agent_image, agent_vmi, false_agent, in_guest, no_agent
 from tests.support.launcher_pod import LauncherPod, launcher_pod

@@ -10,9 +10,9 @@ import pytest
 from scapy.layers.inet6 import ICMPv6ND_RA, ICMPv6ND_RS, IPv6
 from scapy.layers.l2 import Ether
 
+from kvedge.network.binding.router_socket import hand_router_socket
 from kvedge.network.links import Links
 from kvedge.network.netns import create_netns, delete_netns, netns_path, run_in_netns
-from kvedge.network.router_socket import hand_router_socket
 from kvedge.rpc import launcher_pb2 as m
 from tests.machine.network.frames import wire
 from tests.support.launcher_pod import BRIDGE, LauncherPod, guest_interface, launcher_pod

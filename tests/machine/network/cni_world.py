@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import pytest
 
-from kvedge.network.bridge_binding import bind_pod_interface
+from kvedge.network.binding.bridge_binding import bind_pod_interface
 from kvedge.network.links import Links
 from kvedge.network.netns import create_netns, delete_netns, netns_path
 from kvedge.network.sysctls import write_sysctl

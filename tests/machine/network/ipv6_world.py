@@ -10,17 +10,17 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 
-from kvedge.network.ipv6_plan import Ipv6Lease
+from kvedge.network.binding.router_socket import hand_router_socket, router_of
+from kvedge.network.dhcp.ipv6_plan import Ipv6Lease
 from kvedge.network.netns import netns_path
-from kvedge.network.router_socket import hand_router_socket, router_of
 from tests.machine.network.dhcp_clients import needs
 from tests.machine.network.pod_world import QEMU_USER, PodWorld
 from tests.support.waiting import wait_until
 
 SERVE = """
 import json, logging, sys
-from kvedge.network.ipv6_plan import Ipv6Lease
-from kvedge.network.ipv6_server import Ipv6Server
+from kvedge.network.dhcp.ipv6_plan import Ipv6Lease
+from kvedge.network.dhcp.ipv6_server import Ipv6Server
 logging.basicConfig(level=logging.INFO, stream=sys.stderr)
 given = {key: tuple(value) if isinstance(value, list) else value for key, value in json.loads(sys.argv[1]).items()}
 server = Ipv6Server(sys.argv[2], Ipv6Lease(**given))

@@ -1,8 +1,8 @@
 """A node with one bound Pod and a stand-in for its guest, of real namespaces and links: for the tests of this folder.
 
 The guest is a namespace whose `eth0` hangs on the Pod's bridge by a pair of its own, where QEMU would open the tap.
-The pod side is the node network of `kvedge.network.pod_network`, with its own bridge, so that nothing of the host's
-is touched.
+The pod side is the node network of `kvedge.network.pods.pod_network`, with its own bridge, so that nothing of the
+host's is touched.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from kvedge.network.bound_interface import BoundInterface
-from kvedge.network.bridge_binding import bind_pod_interface
-from kvedge.network.dhcp_plan import DhcpLease
+from kvedge.network.binding.bound_interface import BoundInterface
+from kvedge.network.binding.bridge_binding import bind_pod_interface
+from kvedge.network.dhcp.dhcp_plan import DhcpLease
 from kvedge.network.links import Links
 from kvedge.network.netns import create_netns, delete_netns, netns_path, run_in_netns
-from kvedge.network.pod_network import attach_pod, ensure_node_network, remove_node_network
-from kvedge.network.pod_network_plan import NodeNetworkConfig, port_name
+from kvedge.network.pods.pod_network import attach_pod, ensure_node_network, remove_node_network
+from kvedge.network.pods.pod_network_plan import NodeNetworkConfig, port_name
 from tests.machine.network.pictures import ip_json
 from tests.support.waiting import wait_until
 
@@ -146,8 +146,8 @@ def pod_world(directory: Path) -> Iterator[PodWorld]:
 
 SERVE = """
 import json, sys, threading
-from kvedge.network.dhcp_plan import DhcpLease, Route
-from kvedge.network.dhcp_server import DhcpServer
+from kvedge.network.dhcp.dhcp_plan import DhcpLease, Route
+from kvedge.network.dhcp.dhcp_server import DhcpServer
 given = json.loads(sys.argv[1])
 given["routes"] = tuple(Route(**each) for each in given["routes"])
 given = {key: tuple(value) if isinstance(value, list) else value for key, value in given.items()}

@@ -13,12 +13,12 @@ from pathlib import Path
 import pytest
 from scapy.layers.l2 import ARP, Ether
 
-from kvedge.network.binding_record import read_record
-from kvedge.network.bridge_binding import bind_pod_interface, unbind_pod_interface
+from kvedge.network.binding.binding_record import read_record
+from kvedge.network.binding.bridge_binding import bind_pod_interface, unbind_pod_interface
 from kvedge.network.errors import LostStateError, NetworkError
 from kvedge.network.links import Links
 from kvedge.network.netns import create_netns, delete_netns, netns_path, run_in_netns
-from kvedge.network.pod_network import attach_pod
+from kvedge.network.pods.pod_network import attach_pod
 from kvedge.network.steps import Step
 from tests.machine.network.frames import BROADCAST, wire
 from tests.machine.network.own_host import host_state, on_a_host_of_its_own

@@ -13,11 +13,11 @@ from scapy.layers.inet6 import ICMPv6ND_RA, ICMPv6ND_RS, ICMPv6NDOptPrefixInfo, 
 from scapy.layers.l2 import Ether
 from scapy.packet import Packet
 
-from kvedge.network.bridge_binding import bind_pod_interface
+from kvedge.network.binding.bridge_binding import bind_pod_interface
+from kvedge.network.binding.router_socket import hand_router_socket, router_of
 from kvedge.network.errors import NetworkError, UnsuitablePodError
 from kvedge.network.links import Links
 from kvedge.network.netns import create_netns, delete_netns, netns_path, run_in_netns
-from kvedge.network.router_socket import hand_router_socket, router_of
 from tests.machine.network.cni_world import (
     DUAL,
     GATEWAY6,

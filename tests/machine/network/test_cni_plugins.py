@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from kvedge.network.bridge_binding import bind_pod_interface, unbind_pod_interface
+from kvedge.network.binding.bridge_binding import bind_pod_interface, unbind_pod_interface
 from kvedge.network.errors import MacInUseError
 from kvedge.network.links import Links
 from kvedge.network.netns import netns_path, run_in_netns

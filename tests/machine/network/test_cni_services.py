@@ -14,7 +14,7 @@ from scapy.layers.inet import UDP
 from scapy.layers.inet6 import ICMPv6ND_NS, IPv6
 from scapy.layers.l2 import Ether
 
-from kvedge.network.bridge_binding import bind_pod_interface
+from kvedge.network.binding.bridge_binding import bind_pod_interface
 from kvedge.network.links import Links
 from kvedge.network.netns import netns_path, run_in_netns
 from kvedge.network.sysctls import write_sysctl

@@ -16,12 +16,12 @@ from scapy.layers.inet import UDP
 from scapy.layers.l2 import Ether
 from scapy.packet import Packet
 
-from kvedge.network.dhcp_plan import DhcpLease, Route
-from kvedge.network.dhcp_server import DhcpServer
+from kvedge.network.dhcp.dhcp_plan import DhcpLease, Route
+from kvedge.network.dhcp.dhcp_server import DhcpServer
 from kvedge.network.errors import NetworkError
 from kvedge.network.links import Links
 from kvedge.network.netns import netns_path, run_in_netns
-from kvedge.network.pod_network import attach_pod
+from kvedge.network.pods.pod_network import attach_pod
 from tests.machine.network.boot_rom import ipxe_guest
 from tests.machine.network.dhcp_clients import ClientFiles, Dhclient, networkd, udhcpc, udhcpc_once
 from tests.machine.network.frames import Wire, dhcp_frame, is_dhcp, offer_frame, wire

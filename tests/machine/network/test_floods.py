@@ -11,11 +11,11 @@ import pytest
 from scapy.layers.inet6 import ICMPv6EchoRequest, ICMPv6ND_NS, ICMPv6NDOptSrcLLAddr, IPv6
 from scapy.layers.l2 import Ether
 
-from kvedge.network.bridge_binding import bind_pod_interface
+from kvedge.network.binding.bridge_binding import bind_pod_interface
 from kvedge.network.links import Links
 from kvedge.network.netns import netns_path, run_in_netns
-from kvedge.network.pod_network import attach_pod, heal_node_network
-from kvedge.network.pod_network_plan import NodeNetworkConfig, port_name, stable_mac
+from kvedge.network.pods.pod_network import attach_pod, heal_node_network
+from kvedge.network.pods.pod_network_plan import NodeNetworkConfig, port_name, stable_mac
 from tests.machine.network.floods import (
     BROADCAST,
     IPV6_TYPE,

@@ -17,13 +17,13 @@ from scapy.layers.inet6 import IPv6
 from scapy.layers.l2 import ARP, Dot1Q, Ether
 from scapy.packet import Packet, Raw
 
-from kvedge.network import pod_network
 from kvedge.network.apply_step import apply_step
-from kvedge.network.bridge_binding import bind_pod_interface
+from kvedge.network.binding.bridge_binding import bind_pod_interface
 from kvedge.network.errors import NetworkError, OverlapError
 from kvedge.network.links import Links
 from kvedge.network.netns import create_netns, delete_netns, is_netns, netns_path, run_in_netns
-from kvedge.network.pod_network import (
+from kvedge.network.pods import pod_network
+from kvedge.network.pods.pod_network import (
     attach_pod,
     detach_pod,
     ensure_node_network,
@@ -31,7 +31,7 @@ from kvedge.network.pod_network import (
     list_ours,
     remove_node_network,
 )
-from kvedge.network.pod_network_plan import NodeNetworkConfig, port_name, stable_mac
+from kvedge.network.pods.pod_network_plan import NodeNetworkConfig, port_name, stable_mac
 from kvedge.network.steps import DeleteLink, Step
 from kvedge.network.sysctls import read_sysctl, write_sysctl
 from tests.machine.network.frames import BROADCAST, wire

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kvedge.storage.image_store import ImageStore
+from kvedge.storage.images.image_store import ImageStore
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -13,9 +13,9 @@ import pytest
 
 from kvedge.resources.names import LAUNCHER_IMAGE
 from kvedge.storage.image_errors import BadImage, ImageError, ImageInUse, ImageNotFound
-from kvedge.storage.image_store import ImageStore
-from kvedge.storage.launcher_image import launcher_image, write_launcher_image
-from kvedge.storage.layer_unpack import UnpackLimits
+from kvedge.storage.images.image_store import ImageStore
+from kvedge.storage.images.launcher_image import launcher_image, write_launcher_image
+from kvedge.storage.images.layer_unpack import UnpackLimits
 from tests.machine.storage.conftest import left_over
 from tests.support.small_images import busybox_archive, directory, file, layer, oci_archive
 

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from kvedge.storage.image_errors import ImageNotFound, StoreError
-from kvedge.storage.image_names import parse_image_name
-from kvedge.storage.image_records import ASIDE, name_file
-from kvedge.storage.image_store import ImageStore
+from kvedge.storage.images.image_names import parse_image_name
+from kvedge.storage.images.image_records import ASIDE, name_file
+from kvedge.storage.images.image_store import ImageStore
 from tests.support.hostile_archives import as_archive, header
 from tests.support.slow_registry import played_registry
 

@@ -14,8 +14,8 @@ import pytest
 
 from kvedge.storage.container_disk import find_disk
 from kvedge.storage.image_errors import BadImage, ImageError
-from kvedge.storage.image_store import ImageStore
-from kvedge.storage.image_work import import_work
+from kvedge.storage.images.image_store import ImageStore
+from kvedge.storage.images.image_work import import_work
 from tests.machine.storage.conftest import left_over
 
 

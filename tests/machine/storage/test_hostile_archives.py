@@ -16,8 +16,8 @@ import msgspec
 import pytest
 
 from kvedge.runtime.program import program_command
-from kvedge.storage.image_store import ImageStore
-from kvedge.storage.image_work import WORKER_VERB, import_work
+from kvedge.storage.images.image_store import ImageStore
+from kvedge.storage.images.image_work import WORKER_VERB, import_work
 from tests.machine.storage.conftest import left_over
 from tests.support.hostile_archives import ARCHIVES, TAKEN, honest_archive
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from kvedge.storage.image_errors import BadImage
-from kvedge.storage.layer_unpack import LayerUnpacker, UnpackLimits
+from kvedge.storage.images.layer_unpack import LayerUnpacker, UnpackLimits
 from tests.support.small_images import directory, file, layer, link, special
 
 

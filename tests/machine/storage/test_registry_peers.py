@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from kvedge.storage import registry_door
 from kvedge.storage.image_errors import BadImage, RegistryError
-from kvedge.storage.image_names import parse_image_name
-from kvedge.storage.image_store import ImageStore
-from kvedge.storage.registry_client import RegistryClient
-from kvedge.storage.registry_door import RegistryDoor
-from kvedge.storage.registry_pace import Pace, PaceLimits
+from kvedge.storage.images import registry_door
+from kvedge.storage.images.image_names import parse_image_name
+from kvedge.storage.images.image_store import ImageStore
+from kvedge.storage.images.registry_client import RegistryClient
+from kvedge.storage.images.registry_door import RegistryDoor
+from kvedge.storage.images.registry_pace import Pace, PaceLimits
 from tests.support.ports import free_port
 from tests.support.slow_registry import played_registry
 

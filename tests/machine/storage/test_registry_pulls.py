@@ -14,11 +14,11 @@ from pathlib import Path
 
 import pytest
 
-from kvedge.storage import registry_client
 from kvedge.storage.image_errors import BadImage, ImageError, RegistryError
-from kvedge.storage.image_store import ImageStore
-from kvedge.storage.registry_door import RegistryDoor
-from kvedge.storage.registry_logins import docker_credentials
+from kvedge.storage.images import registry_client
+from kvedge.storage.images.image_store import ImageStore
+from kvedge.storage.images.registry_door import RegistryDoor
+from kvedge.storage.images.registry_logins import docker_credentials
 from tests.machine.storage.conftest import left_over
 from tests.machine.storage.real_registry import (
     PASSWORD,

@@ -19,10 +19,10 @@ import yaml
 from kvedge.kube.errors import KubeError, NotFound
 from kvedge.kube.kube_client import KubeClient
 from kvedge.resources.codec import JsonObject
-from kvedge.resources.core import Pod
 from kvedge.resources.names import COMPUTE_CONTAINER, CREATED_BY, VM_NAME
-from kvedge.resources.vm import VirtualMachine
-from kvedge.resources.vmi import VirtualMachineInstance
+from kvedge.resources.types.core import Pod
+from kvedge.resources.types.vm import VirtualMachine
+from kvedge.resources.types.vmi import VirtualMachineInstance
 from tests.support.box import CHECKOUT
 from tests.support.kube_apiserver import assets
 from tests.support.waiting import wait_until

@@ -18,9 +18,9 @@ import yaml
 
 from kvedge.kube.errors import KubeError, NotFound
 from kvedge.resources.codec import JsonObject
-from kvedge.resources.core import Node
 from kvedge.resources.names import SCHEDULABLE, VERSION
-from kvedge.resources.vm import VirtualMachine
+from kvedge.resources.types.core import Node
+from kvedge.resources.types.vm import VirtualMachine
 from tests.support.cluster.any_cluster import GUEST_IMAGE, Cluster, kubectl_program, run_against
 
 CLUSTER_TESTS = Path(__file__).resolve().parents[2] / "cluster"

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import IO
 
 from kvedge.kube.errors import NotFound
-from kvedge.resources.core import Node
 from kvedge.resources.names import SCHEDULABLE, SYSTEM_NAMESPACE
-from kvedge.resources.vmi import VirtualMachineInstance
+from kvedge.resources.types.core import Node
+from kvedge.resources.types.vmi import VirtualMachineInstance
 from tests.support.box import CHECKOUT, processes
 from tests.support.cluster.any_cluster import Cluster
 from tests.support.cluster.control_plane import ControlPlane
@@ -194,7 +194,7 @@ class LocalCluster(Cluster):
         return archive
 
     def _launcher_archive(self) -> Path:
-        from kvedge.storage.launcher_image import write_launcher_image
+        from kvedge.storage.images.launcher_image import write_launcher_image
 
         archive = self.directory / "launcher.tar"
         if not archive.exists():

@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from kvedge.api.admission_message import AdmissionRequest, AdmissionUser, GroupVersionResource
+from kvedge.api.admission.admission_message import AdmissionRequest, AdmissionUser, GroupVersionResource
 from kvedge.resources.codec import JsonObject
 
 SMOKE = Path(__file__).parents[2] / "support/manifests/kubevirt-smoke-fedora.yaml"

@@ -10,11 +10,11 @@ from typing import Any, Final
 import jsonpatch
 import pytest
 
-from kvedge.api.admission_plan import plan_verdict
-from kvedge.api.mutation_plan import plan_mutation
-from kvedge.api.subject import Cluster
+from kvedge.api.admission.admission_plan import plan_verdict
+from kvedge.api.admission.mutation_plan import plan_mutation
+from kvedge.api.admission.rules.subject import Cluster
 from kvedge.resources.codec import encode
-from kvedge.resources.vmi import VirtualMachineInstance
+from kvedge.resources.types.vmi import VirtualMachineInstance
 from tests.unit.api.reviews import request
 from tests.unit.launcher.domain.test_refusals import CASES
 from tests.unit.launcher.golden_cases import case_names, load_case

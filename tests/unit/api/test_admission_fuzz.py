@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kvedge.api.admission_message import parse_review, verdict
-from kvedge.api.admission_plan import plan_verdict
-from kvedge.api.mutation_plan import plan_mutation
-from kvedge.api.subject import Cluster
+from kvedge.api.admission.admission_message import parse_review, verdict
+from kvedge.api.admission.admission_plan import plan_verdict
+from kvedge.api.admission.mutation_plan import plan_mutation
+from kvedge.api.admission.rules.subject import Cluster
 from kvedge.resources.codec import DecodeError, JsonObject
 from tests.unit.api.reviews import request, small_vmi, smoke_vm, vm_of
 from tests.unit.api.wrong_places import PREFERRED, REQUIRED

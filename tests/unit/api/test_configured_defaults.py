@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from kvedge.api.admission_message import AdmissionRequest, GroupVersionResource
-from kvedge.api.admission_plan import plan_verdict
-from kvedge.api.subject import Cluster
-from kvedge.api.vmi_defaults_plan import with_defaults, with_platform_defaults
+from kvedge.api.admission.admission_message import AdmissionRequest, GroupVersionResource
+from kvedge.api.admission.admission_plan import plan_verdict
+from kvedge.api.admission.rules.subject import Cluster
+from kvedge.api.admission.vmi_defaults_plan import with_defaults, with_platform_defaults
 from kvedge.resources.codec import JsonObject
-from kvedge.resources.configuration_reading import read_configuration
+from kvedge.resources.configuration.configuration_reading import read_configuration
 from tests.unit.api.reviews import small_vmi
 
 

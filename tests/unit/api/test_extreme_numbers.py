@@ -13,16 +13,16 @@ from typing import Any, Final
 import jsonpatch
 import pytest
 
-from kvedge.api.admission_plan import plan_verdict
-from kvedge.api.mutation_plan import plan_mutation
-from kvedge.api.subject import Cluster
-from kvedge.controller.launcher_pod_manifest import launcher_pod
-from kvedge.handler.domain_outcome import grace_seconds
+from kvedge.api.admission.admission_plan import plan_verdict
+from kvedge.api.admission.mutation_plan import plan_mutation
+from kvedge.api.admission.rules.subject import Cluster
+from kvedge.controller.vmi.launcher_pod_manifest import launcher_pod
+from kvedge.handler.launchers.domain_outcome import grace_seconds
 from kvedge.launcher.domain.conversion_error import ConversionError
 from kvedge.launcher.domain.domain_xml import render_domain
 from kvedge.resources.codec import JsonObject, encode
-from kvedge.resources.crd_manifest import crds
 from kvedge.resources.durations import LONGEST_GRACE_SECONDS
+from kvedge.resources.manifests.crd_manifest import crds
 from kvedge.resources.quantities import parse_quantity
 from tests.unit.api.reviews import request, small_vmi
 from tests.unit.controller.builders import CONFIG, vmi_of

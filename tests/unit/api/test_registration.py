@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from kvedge.api import registration_manifest as manifest
-from kvedge.api.controller_restriction_manifest import controller_restriction
-from kvedge.api.node_restriction_manifest import node_restriction
-from kvedge.api.registration_manifest import Endpoint
-from kvedge.api.registration_plan import newer_serves, plan_beside_newer, plan_forward, plan_write
+from kvedge.api.registration import registration_manifest as manifest
+from kvedge.api.registration.controller_restriction_manifest import controller_restriction
+from kvedge.api.registration.node_restriction_manifest import node_restriction
+from kvedge.api.registration.registration_manifest import Endpoint
+from kvedge.api.registration.registration_plan import newer_serves, plan_beside_newer, plan_forward, plan_write
 from kvedge.resources.names import VERSION
 
 ENDPOINT = Endpoint("192.0.2.7", 8443, "node1")

@@ -13,13 +13,13 @@ from typing import Any
 import msgspec.inspect as shapes
 import pytest
 
-from kvedge.api.admission_message import AdmissionRequest, verdict
-from kvedge.api.admission_plan import plan_verdict
-from kvedge.api.mutation_plan import plan_mutation
-from kvedge.api.size_rules import MOST_VALUES
-from kvedge.api.subject import Cluster
+from kvedge.api.admission.admission_message import AdmissionRequest, verdict
+from kvedge.api.admission.admission_plan import plan_verdict
+from kvedge.api.admission.mutation_plan import plan_mutation
+from kvedge.api.admission.rules.size_rules import MOST_VALUES
+from kvedge.api.admission.rules.subject import Cluster
 from kvedge.resources.codec import shape_of
-from kvedge.resources.vmi import VirtualMachineInstanceSpec
+from kvedge.resources.types.vmi import VirtualMachineInstanceSpec
 from tests.unit.api.reviews import request, small_vmi
 
 CLUSTER = Cluster("amd64")

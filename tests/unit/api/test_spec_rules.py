@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from kvedge.api.admission_plan import plan_verdict
-from kvedge.api.subject import Cluster
+from kvedge.api.admission.admission_plan import plan_verdict
+from kvedge.api.admission.rules.subject import Cluster
 from kvedge.resources.codec import JsonObject
 from tests.unit.api.reviews import put, request, small_vmi, vm_of
 from tests.unit.api.wrong_disks import WRONG_DISKS

@@ -12,15 +12,15 @@ from typing import Any
 import jsonpatch
 import pytest
 
-from kvedge.api.admission_plan import plan_verdict
-from kvedge.api.mutation_plan import plan_mutation
-from kvedge.api.subject import Cluster
-from kvedge.controller.launcher_pod_manifest import launcher_pod
-from kvedge.controller.vmi_template import vmi_from_vm
+from kvedge.api.admission.admission_plan import plan_verdict
+from kvedge.api.admission.mutation_plan import plan_mutation
+from kvedge.api.admission.rules.subject import Cluster
+from kvedge.controller.vm.vmi_template import vmi_from_vm
+from kvedge.controller.vmi.launcher_pod_manifest import launcher_pod
 from kvedge.resources.codec import JsonObject, decode, encode
 from kvedge.resources.quantities import parse_quantity
-from kvedge.resources.vm import VirtualMachine
-from kvedge.resources.vmi import VirtualMachineInstance
+from kvedge.resources.types.vm import VirtualMachine
+from kvedge.resources.types.vmi import VirtualMachineInstance
 from tests.unit.api.reviews import put, request, small_vmi, vm_of
 from tests.unit.api.test_spec_rules import RIGHT, WRONG
 from tests.unit.controller.builders import CONFIG

@@ -13,9 +13,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kvedge.appliance.bundle_format import BundleError, check_member, read_sums, sums_text
-from kvedge.appliance.bundle_reader import check_bundle, unpack_bundle
-from kvedge.appliance.bundle_writer import write_bundle
+from kvedge.appliance.bundle.bundle_format import BundleError, check_member, read_sums, sums_text
+from kvedge.appliance.bundle.bundle_reader import check_bundle, unpack_bundle
+from kvedge.appliance.bundle.bundle_writer import write_bundle
 
 
 @pytest.fixture

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kvedge.appliance import report_file
-from kvedge.appliance.report_file import ReportFile
-from kvedge.appliance.report_redaction import Redaction
+from kvedge.appliance.report import report_file
+from kvedge.appliance.report.report_file import ReportFile
+from kvedge.appliance.report.report_redaction import Redaction
 from kvedge.resources.codec import JsonObject
 
 S = [f"planted-{number}-s3cr3t" for number in range(12)]

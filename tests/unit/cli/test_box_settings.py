@@ -10,7 +10,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from kvedge.appliance.layout import Layout, Role
+from kvedge.appliance.host.layout import Layout, Role
 from kvedge.cli import host_shutdown_verb, install_verbs, killall_verb
 from kvedge.cli.exits import Exit, Refused
 from kvedge.cli.host_shutdown_verb import host_shutdown

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from kvedge.appliance import node_shutdown, systemctl_client
-from kvedge.appliance.systemctl_client import SystemdError
+from kvedge.appliance.cluster import node_shutdown
+from kvedge.appliance.host import systemctl_client
+from kvedge.appliance.host.systemctl_client import SystemdError
 from kvedge.cli.exits import Refused
 from kvedge.cli.host_shutdown_verb import host_shutdown
 

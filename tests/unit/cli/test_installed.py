@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from kvedge.appliance.distributions import of_server
-from kvedge.appliance.layout import Layout, Role
+from kvedge.appliance.host.distributions import of_server
+from kvedge.appliance.host.layout import Layout, Role
 from kvedge.cli.installed import administrator_kubeconfig, health_source, roles_directory
 from kvedge.runtime.settings import Settings
 

@@ -17,7 +17,7 @@ from kvedge.cli.exits import Exit, Refused
 from kvedge.cli.group import kvedge
 from kvedge.cli.service_manifest import ServiceOptions, service_manifest, vmi_id
 from kvedge.cli.vm_manifest import canonical_size
-from kvedge.controller.launcher_pod_manifest import _as_label
+from kvedge.controller.vmi.launcher_pod_manifest import _as_label
 from tests.unit.cli.manifest_cases import CREATE_CASES, LAUNCH_CASES
 
 GOLDEN = Path(__file__).parent / "golden"

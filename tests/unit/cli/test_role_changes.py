@@ -11,15 +11,15 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from kvedge.appliance import running_launchers
-from kvedge.appliance.layout import Role
+from kvedge.appliance.host import running_launchers
+from kvedge.appliance.host.layout import Role
 from kvedge.cli import install_verbs
 from kvedge.cli.exits import Exit, Refused
 from kvedge.cli.install_verbs import install, uninstall
-from kvedge.resources.core import Pod
 from kvedge.resources.meta import ObjectMeta
-from kvedge.standalone.agent.container_files import PodFiles
-from kvedge.standalone.agent.pod_record import new_record, write_pod_record
+from kvedge.resources.types.core import Pod
+from kvedge.standalone.agent.container.container_files import PodFiles
+from kvedge.standalone.agent.pod.pod_record import new_record, write_pod_record
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="the verbs are root's")
 

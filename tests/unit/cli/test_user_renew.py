@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from kvedge.appliance.distributions import of_server
+from kvedge.appliance.host.distributions import of_server
 from kvedge.cli.exits import Exit
 from kvedge.cli.user_manifest import kubeconfig_manifest, role_user
-from kvedge.runtime.certificates import CertificateAuthority, LeafRequest
+from kvedge.runtime.tls.certificates import CertificateAuthority, LeafRequest
 
 pytestmark = pytest.mark.skipif(of_server(Path.exists) is not None, reason="this machine is a server of a cluster")
 

@@ -8,8 +8,8 @@ import pytest
 
 from kvedge.cli.vm_rows import age_text, header, rows_of
 from kvedge.resources.codec import JsonObject, decode
-from kvedge.resources.vm import VirtualMachine
-from kvedge.resources.vmi import VirtualMachineInstance
+from kvedge.resources.types.vm import VirtualMachine
+from kvedge.resources.types.vmi import VirtualMachineInstance
 
 NOW = datetime(2026, 1, 2, 12, 0, 0, tzinfo=UTC)
 

@@ -8,8 +8,8 @@ from kvedge.cli.apply_verb import runs_when_applied
 from kvedge.cli.vm_wait import Seen, is_over, is_running, is_stopped, summary
 from kvedge.resources.codec import decode
 from kvedge.resources.kinds import Kind
-from kvedge.resources.vm import VirtualMachine
-from kvedge.resources.vmi import VirtualMachineInstance
+from kvedge.resources.types.vm import VirtualMachine
+from kvedge.resources.types.vmi import VirtualMachineInstance
 
 
 def seen(vm: str | None = "Running", vmi: str | None = "Running", uid: str = "new", strategy: str = "Always") -> Seen:

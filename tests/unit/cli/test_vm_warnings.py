@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from kvedge.cli.vm_warnings import newest_warnings
-from kvedge.controller.launcher_pod_manifest import launcher_pod_name
+from kvedge.controller.vmi.launcher_pod_manifest import launcher_pod_name
 from kvedge.kube.kube_client import KubeClient
 from kvedge.resources.meta import ObjectMeta
-from kvedge.resources.vmi import VirtualMachineInstance
+from kvedge.resources.types.vmi import VirtualMachineInstance
 from tests.support.scripted_api import Exchange, refusing, scripted_api
 
 POD = launcher_pod_name(VirtualMachineInstance(metadata=ObjectMeta(name="web", uid="u1")))

@@ -5,10 +5,13 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
-from kvedge.controller.cluster_config import ClusterConfig
-from kvedge.controller.launcher_pod_manifest import launcher_pod
+from kvedge.controller.kubevirt.cluster_config import ClusterConfig
+from kvedge.controller.vmi.launcher_pod_manifest import launcher_pod
 from kvedge.resources.codec import decode
-from kvedge.resources.core import (
+from kvedge.resources.meta import Condition, ObjectMeta
+from kvedge.resources.names import VM_FINALIZER, VMI_FINALIZER
+from kvedge.resources.phases import Phase
+from kvedge.resources.types.core import (
     ContainerState,
     ContainerStateRunning,
     ContainerStateTerminated,
@@ -17,17 +20,14 @@ from kvedge.resources.core import (
     Pod,
     PodStatus,
 )
-from kvedge.resources.meta import Condition, ObjectMeta
-from kvedge.resources.names import VM_FINALIZER, VMI_FINALIZER
-from kvedge.resources.phases import Phase
-from kvedge.resources.vm import (
+from kvedge.resources.types.vm import (
     StateChangeRequest,
     VirtualMachine,
     VirtualMachineInstanceTemplate,
     VirtualMachineSpec,
     VirtualMachineStatus,
 )
-from kvedge.resources.vmi import PhaseTransition, VirtualMachineInstance, VirtualMachineInstanceStatus
+from kvedge.resources.types.vmi import PhaseTransition, VirtualMachineInstance, VirtualMachineInstanceStatus
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 VM_UID = "11111111-1111-1111-1111-111111111111"
@@ -58,7 +58,7 @@ def a_vmi(
     phase: Phase = "Running", deleting: bool = False, owner: VirtualMachine | None = None
 ) -> VirtualMachineInstance:
     """A VMI that came to `phase` by the usual way; with `owner` it belongs to that VM."""
-    from kvedge.controller.vmi_template import owner_reference
+    from kvedge.controller.vm.vmi_template import owner_reference
 
     passed = _PATH[: _PATH.index(phase) + 1] if phase in _PATH else (*_PATH, phase) if phase else ()
     moment = "2026-01-02T03:00:00Z"

@@ -13,12 +13,12 @@ from typing import Any
 
 import yaml
 
-from kvedge.controller.cluster_config import ClusterConfig
-from kvedge.controller.launcher_pod_manifest import launcher_pod
-from kvedge.controller.vmi_template import vmi_from_vm
+from kvedge.controller.kubevirt.cluster_config import ClusterConfig
+from kvedge.controller.vm.vmi_template import vmi_from_vm
+from kvedge.controller.vmi.launcher_pod_manifest import launcher_pod
 from kvedge.resources.codec import JsonObject, decode, encode
-from kvedge.resources.vm import VirtualMachine
-from kvedge.resources.vmi import VirtualMachineInstance
+from kvedge.resources.types.vm import VirtualMachine
+from kvedge.resources.types.vmi import VirtualMachineInstance
 from tests.unit.controller.builders import CONFIG, VM_UID, VMI_UID
 
 GOLDEN = Path(__file__).parent / "golden"

@@ -15,15 +15,15 @@ from typing import Any
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
-from kvedge.controller.vm_plan import VmPlan
-from kvedge.controller.vmi_plan import (
+from kvedge.controller.vm.vm_plan import VmPlan
+from kvedge.controller.vmi.vmi_plan import (
     VmiPlan,
 )
-from kvedge.resources.core import Pod
 from kvedge.resources.meta import OwnerReference
 from kvedge.resources.names import VM_FINALIZER
-from kvedge.resources.vm import StartFailure, VirtualMachine
-from kvedge.resources.vmi import VirtualMachineInstance
+from kvedge.resources.types.core import Pod
+from kvedge.resources.types.vm import StartFailure, VirtualMachine
+from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.runtime.clock import rfc3339
 from tests.unit.controller.builders import (
     NOW,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from kvedge.controller.launcher_pod_status import START_REASONS, start_failure
-from kvedge.resources.core import (
+from kvedge.controller.vmi.launcher_pod_status import START_REASONS, start_failure
+from kvedge.resources.types.core import (
     ContainerState,
     ContainerStateTerminated,
     ContainerStateWaiting,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from kvedge.controller.launcher_pod_status import has_ended
-from kvedge.controller.node_plan import NodeState
-from kvedge.controller.vm_plan import CreateVmi, plan_vm
-from kvedge.controller.vmi_plan import (
+from kvedge.controller.node.node_plan import NodeState
+from kvedge.controller.vm.vm_plan import CreateVmi, plan_vm
+from kvedge.controller.vmi.launcher_pod_status import has_ended
+from kvedge.controller.vmi.vmi_plan import (
     ENDED_SECONDS,
     KUBELET_SECONDS,
     LOST_SECONDS,
@@ -20,10 +20,10 @@ from kvedge.controller.vmi_plan import (
     plan_vmi,
 )
 from kvedge.resources.codec import decode, encode
-from kvedge.resources.core import Container, ContainerState, ContainerStateTerminated, Pod
 from kvedge.resources.meta import Condition, condition
 from kvedge.resources.names import VMI_FINALIZER
-from kvedge.resources.vmi import VirtualMachineInstance
+from kvedge.resources.types.core import Container, ContainerState, ContainerStateTerminated, Pod
+from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.runtime.clock import rfc3339
 from tests.unit.controller.builders import CONFIG, NOW, a_pod, a_vm, a_vmi, patched
 

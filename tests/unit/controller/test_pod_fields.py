@@ -7,11 +7,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from kvedge.api.not_yet_rules import VMI_NOT_YET
-from kvedge.controller.launcher_pod_manifest import launcher_pod
+from kvedge.api.admission.rules.not_yet_rules import VMI_NOT_YET
+from kvedge.controller.vmi.launcher_pod_manifest import launcher_pod
 from kvedge.resources.codec import decode, encode
-from kvedge.resources.domain import DomainSpec
-from kvedge.resources.vmi import VirtualMachineInstanceSpec
+from kvedge.resources.types.domain import DomainSpec
+from kvedge.resources.types.vmi import VirtualMachineInstanceSpec
 from tests.unit.controller.builders import CONFIG, a_vmi
 
 DISK = {"name": "root", "containerDisk": {"image": "disk:1"}}

@@ -6,9 +6,9 @@ from datetime import timedelta
 
 import pytest
 
-from kvedge.controller.run_strategy_rules import RunState, decide_run, open_requests
-from kvedge.resources.vm import StartFailure, StateChangeRequest
-from kvedge.resources.vmi import VirtualMachineInstance
+from kvedge.controller.vm.run_strategy_rules import RunState, decide_run, open_requests
+from kvedge.resources.types.vm import StartFailure, StateChangeRequest
+from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.runtime.clock import rfc3339
 from tests.unit.controller.builders import NOW, VMI_UID, a_vmi, asked
 

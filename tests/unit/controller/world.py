@@ -11,10 +11,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from kvedge.controller.launcher_pod_manifest import launcher_pod_name
-from kvedge.controller.launcher_pod_status import has_ended
-from kvedge.controller.node_plan import NodeState
-from kvedge.controller.vm_plan import (
+from kvedge.controller.node.node_plan import NodeState
+from kvedge.controller.vm.vm_plan import (
     AdoptVmi,
     CreateVmi,
     DeleteVmi,
@@ -25,8 +23,10 @@ from kvedge.controller.vm_plan import (
     VmPlan,
     plan_vm,
 )
-from kvedge.controller.vm_plan import PatchVmi as PatchVmiOfVm
-from kvedge.controller.vmi_plan import (
+from kvedge.controller.vm.vm_plan import PatchVmi as PatchVmiOfVm
+from kvedge.controller.vmi.launcher_pod_manifest import launcher_pod_name
+from kvedge.controller.vmi.launcher_pod_status import has_ended
+from kvedge.controller.vmi.vmi_plan import (
     ConfirmPodLost,
     CreatePod,
     DeletePod,
@@ -38,10 +38,10 @@ from kvedge.controller.vmi_plan import (
     plan_vmi,
 )
 from kvedge.resources.codec import decode, encode
-from kvedge.resources.core import ContainerState, ContainerStateRunning, ContainerStatus, Pod
 from kvedge.resources.meta import Condition, condition
-from kvedge.resources.vm import VirtualMachine
-from kvedge.resources.vmi import PhaseTransition, VirtualMachineInstance
+from kvedge.resources.types.core import ContainerState, ContainerStateRunning, ContainerStatus, Pod
+from kvedge.resources.types.vm import VirtualMachine
+from kvedge.resources.types.vmi import PhaseTransition, VirtualMachineInstance
 from kvedge.runtime.clock import rfc3339
 from tests.unit.controller.builders import (
     CONFIG,

@@ -8,9 +8,9 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from kvedge.handler.sync_loop import SyncLoop
+from kvedge.handler.guest.sync_loop import SyncLoop
 from kvedge.kube.patches import MergePatch
-from kvedge.resources.vmi import VirtualMachineInstance
+from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.rpc import launcher_pb2 as pb
 
 NODE = "edge-1"

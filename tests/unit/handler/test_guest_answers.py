@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from kvedge.handler.guest_answer_message import guest_answer
-from kvedge.handler.launcher_door import freeze_request
-from kvedge.handler.relay_core import DoorError
+from kvedge.handler.launchers.guest_answer_message import guest_answer
+from kvedge.handler.launchers.launcher_door import freeze_request
+from kvedge.handler.launchers.relay_core import DoorError
 from kvedge.rpc import launcher_pb2 as pb
 
 

@@ -13,9 +13,9 @@ from typing import Any
 import grpc
 import pytest
 
-from kvedge.handler import launcher_connections
-from kvedge.handler.launcher_connections import LauncherCallError, LauncherConnections
-from kvedge.handler.launcher_socket import launcher_socket_path
+from kvedge.handler.launchers import launcher_connections
+from kvedge.handler.launchers.launcher_connections import LauncherCallError, LauncherConnections
+from kvedge.handler.launchers.launcher_socket import launcher_socket_path
 from kvedge.rpc import launcher_pb2
 from tests.support.waiting import wait_until
 

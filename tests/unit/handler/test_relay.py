@@ -11,12 +11,12 @@ from datetime import UTC, datetime
 import aiohttp
 import pytest
 
-from kvedge.handler.relay_core import DoorError
-from kvedge.handler.relay_server import RelayServer
-from kvedge.runtime.certificates import CertificateAuthority, LeafRequest, TlsMaterial
-from kvedge.runtime.https_server import HttpsServer
-from kvedge.runtime.rotating_tls import RotatingTls
-from kvedge.runtime.tls_contexts import client_context
+from kvedge.handler.launchers.relay_core import DoorError
+from kvedge.handler.launchers.relay_server import RelayServer
+from kvedge.runtime.serving.https_server import HttpsServer
+from kvedge.runtime.tls.certificates import CertificateAuthority, LeafRequest, TlsMaterial
+from kvedge.runtime.tls.rotating_tls import RotatingTls
+from kvedge.runtime.tls.tls_contexts import client_context
 from tests.support.echo_door import EchoDoor
 from tests.support.waiting import wait_until
 

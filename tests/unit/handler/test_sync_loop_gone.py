@@ -7,11 +7,11 @@ from types import SimpleNamespace
 import grpc
 import pytest
 
-from kvedge.handler.launcher_connections import LauncherCallError
-from kvedge.handler.sync_plan import LauncherView
+from kvedge.handler.launchers.launcher_connections import LauncherCallError
+from kvedge.handler.launchers.sync_plan import LauncherView
 from kvedge.kube.errors import NotFound
 from kvedge.resources.codec import decode
-from kvedge.resources.vmi import VirtualMachineInstance
+from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.rpc.launcher_pb2 import DOMAIN_STATE_ABSENT, DomainStatus
 from tests.unit.handler.sync_loops import NODE, a_sync_loop
 

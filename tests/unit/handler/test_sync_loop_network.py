@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from kvedge.handler.guest_network import PreparedNic, Resolver
-from kvedge.handler.sync_plan import RESOLVER_SECONDS, LauncherView
-from kvedge.handler.vmi_status import GuestNic
+from kvedge.handler.guest.guest_network import PreparedNic, Resolver
+from kvedge.handler.guest.vmi_status import GuestNic
+from kvedge.handler.launchers.sync_plan import RESOLVER_SECONDS, LauncherView
 from kvedge.kube.patches import MergePatch
 from kvedge.network.errors import MacInUseError, NetworkError, UnsuitablePodError
 from kvedge.resources.codec import JsonObject, decode
-from kvedge.resources.vmi import VirtualMachineInstance
+from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.rpc import launcher_pb2 as pb
 from tests.unit.handler.sync_loops import NODE, a_sync_loop
 
@@ -244,7 +244,7 @@ def test_a_launcher_that_runs_and_does_not_answer_is_told_and_its_run_not_called
         asked.append((vmi_uid, pod_uid))
         return True
 
-    monkeypatch.setattr("kvedge.handler.sync_loop.runs_here", runs)
+    monkeypatch.setattr("kvedge.handler.guest.sync_loop.runs_here", runs)
     scene = Scene(FakeNetwork(), SilentConnections())
     scene.vmis[0].status.phase = "Running"
     scene.run()
@@ -253,6 +253,6 @@ def test_a_launcher_that_runs_and_does_not_answer_is_told_and_its_run_not_called
     assert (said["status"], said["reason"]) == ("False", "LauncherNotResponding")
     assert "phase" not in scene.status()
     assert ("LauncherNotResponding", "the launcher runs, but has not answered for 30 s") in scene.said
-    monkeypatch.setattr("kvedge.handler.sync_loop.runs_here", lambda *_: False)
+    monkeypatch.setattr("kvedge.handler.guest.sync_loop.runs_here", lambda *_: False)
     scene.run()
     assert scene.status()["phase"] == "Failed"

@@ -7,13 +7,13 @@ from types import SimpleNamespace
 
 import pytest
 
-from kvedge.handler import sync_loop
-from kvedge.handler.sync_plan import SILENT_SECONDS, UNRESPONSIVE_SECONDS, LauncherView
+from kvedge.handler.guest import sync_loop
+from kvedge.handler.launchers.sync_plan import SILENT_SECONDS, UNRESPONSIVE_SECONDS, LauncherView
 from kvedge.kube.patches import MergePatch
 from kvedge.kube.reconcile_loop import Again
 from kvedge.resources.codec import JsonObject, decode, encode
 from kvedge.resources.names import LAUNCHER_SILENT
-from kvedge.resources.vmi import VirtualMachineInstance
+from kvedge.resources.types.vmi import VirtualMachineInstance
 from tests.unit.handler.sync_loops import NODE, a_sync_loop
 
 KEY = ("shop", "web")

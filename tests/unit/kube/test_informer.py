@@ -12,8 +12,8 @@ import pytest
 
 from kvedge.kube.informer import Informer
 from kvedge.kube.kube_client import KubeClient
-from kvedge.resources.core import ConfigMap
 from kvedge.resources.meta import ObjectMeta
+from kvedge.resources.types.core import ConfigMap
 from kvedge.runtime import background
 from tests.support.scripted_api import (
     Exchange,

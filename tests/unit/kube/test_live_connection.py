@@ -13,7 +13,7 @@ import yaml
 
 from kvedge.kube.connection_settings import from_document, from_kubeconfig, from_service_account
 from kvedge.kube.live_connection import LOOK_SECONDS, LiveConnection
-from kvedge.runtime.certificates import CertificateAuthority, LeafRequest
+from kvedge.runtime.tls.certificates import CertificateAuthority, LeafRequest
 
 NOW = datetime.now(UTC)
 AUTHORITY = CertificateAuthority.create("cluster", NOW)

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kvedge.kube.object_cache import ObjectCache, version_number
-from kvedge.resources.core import ConfigMap
 from kvedge.resources.meta import ObjectMeta, OwnerReference
+from kvedge.resources.types.core import ConfigMap
 
 
 def a_map(name: str, version: int, owner: str = "") -> ConfigMap:

@@ -14,9 +14,9 @@ from kvedge.kube.connection_settings import from_kubeconfig
 from kvedge.kube.errors import KubeError, NotFound, Unauthenticated, Unavailable
 from kvedge.kube.kube_client import KubeClient
 from kvedge.kube.rest_edge import RestEdge
-from kvedge.resources.core import ConfigMap
 from kvedge.resources.meta import ObjectMeta
-from kvedge.runtime.certificates import CertificateAuthority, LeafRequest
+from kvedge.resources.types.core import ConfigMap
+from kvedge.runtime.tls.certificates import CertificateAuthority, LeafRequest
 from tests.support.scripted_api import Exchange, ScriptedApi, a_list, listing, refusing, scripted_api, status
 
 

@@ -10,7 +10,7 @@ import pytest
 from kvedge.kube import service_account
 from kvedge.kube.connection_settings import KubeconfigError, from_kubeconfig
 from kvedge.kube.service_account import in_pod
-from kvedge.runtime.certificates import CertificateAuthority
+from kvedge.runtime.tls.certificates import CertificateAuthority
 
 
 @pytest.fixture

@@ -16,8 +16,8 @@ import yaml
 
 from kvedge.launcher.domain.context import DiskSource, DomainContext
 from kvedge.resources.codec import decode
-from kvedge.resources.vmi import VirtualMachineInstance
-from kvedge.resources.volumes import Volume
+from kvedge.resources.types.vmi import VirtualMachineInstance
+from kvedge.resources.types.volumes import Volume
 
 GOLDEN = Path(__file__).parent / "golden"
 

@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kvedge.launcher.domain_facts import DomainFacts, Life, Why
 from kvedge.launcher.domain_plan import (
     ASK_AGAIN_SECONDS,
     RunMemory,
@@ -20,6 +19,7 @@ from kvedge.launcher.domain_plan import (
     plan_stop,
     plan_sync,
 )
+from kvedge.launcher.libvirt.domain_facts import DomainFacts, Life, Why
 from kvedge.rpc import launcher_pb2 as m
 
 

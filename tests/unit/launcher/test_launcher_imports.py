@@ -16,10 +16,11 @@ from kvedge.launcher.command import launcher_command
 from kvedge.launcher import launcher_process
 from kvedge.launcher.process_memory import load_grpc
 load_grpc()
-from kvedge.launcher import domain_run, launcher_server, libvirt_session, run_record, wind_down
+from kvedge.launcher.libvirt import libvirt_session
+from kvedge.launcher import domain_run, launcher_server, run_record, wind_down
 """
 PREPARATION = """
-from kvedge.launcher import preparation_process, vmi_preparation
+from kvedge.launcher.disks import preparation_process, vmi_preparation
 from kvedge.launcher.cloudinit import documents, iso
 """
 MONITOR = """

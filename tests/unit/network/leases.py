@@ -7,8 +7,8 @@ from typing import Any
 
 from scapy.layers.dhcp import BOOTP, DHCP
 
-from kvedge.network.dhcp_message import HEADER, Reply, parse_request, render_reply
-from kvedge.network.dhcp_plan import DhcpLease, answer
+from kvedge.network.dhcp.dhcp_message import HEADER, Reply, parse_request, render_reply
+from kvedge.network.dhcp.dhcp_plan import DhcpLease, answer
 
 MAC = "52:54:00:aa:bb:cc"
 ADDRESS = "10.99.0.7"

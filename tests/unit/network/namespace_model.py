@@ -9,14 +9,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from ipaddress import ip_interface
 
-from kvedge.network.binding_state import GUARD_PREFIX, Names, Seen
-from kvedge.network.bridge_binding_plan import (
+from kvedge.network.binding.binding_state import GUARD_PREFIX, Names, Seen
+from kvedge.network.binding.bridge_binding_plan import (
     IPV6_OF_NEW_LINKS,
 )
-from kvedge.network.forward_rules import FENCE
-from kvedge.network.forwarding_plan import IP_FORWARD, NodeSeen
 from kvedge.network.link_types import PROTO_KERNEL, Address, Link, Route
 from kvedge.network.nft_rules import Family
+from kvedge.network.pods.forward_rules import FENCE
+from kvedge.network.pods.forwarding_plan import IP_FORWARD, NodeSeen
 from kvedge.network.steps import (
     AddAddress,
     AddBridge,

@@ -10,9 +10,17 @@ import pytest
 HEAVY = {"pyroute2", "asyncio", "ssl", "ctypes", "kubernetes", "aiohttp", "pydantic", "cryptography", "msgspec"}
 
 
-@pytest.mark.parametrize(
-    "module", ["dhcp_server", "dhcp_plan", "dhcp_message", "ipv6_server", "errors", "bridge_binding_plan"]
-)
+MODULES = [
+    "dhcp.dhcp_server",
+    "dhcp.dhcp_plan",
+    "dhcp.dhcp_message",
+    "dhcp.ipv6_server",
+    "errors",
+    "binding.bridge_binding_plan",
+]
+
+
+@pytest.mark.parametrize("module", MODULES)
 def test_what_a_launcher_or_a_plan_imports_pulls_in_nothing_heavy(module: str) -> None:
     program = f"import sys, kvedge.network.{module}; print(*{{name.split('.')[0] for name in sys.modules}})"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

@@ -9,9 +9,9 @@ import msgspec
 import pytest
 
 from kvedge.resources.codec import DecodeError, decode, decode_json, encode
-from kvedge.resources.core import ContainerStatus, Pod
-from kvedge.resources.vm import VirtualMachine
-from kvedge.resources.vmi import InterfaceStatus, VirtualMachineInstance, VolumeStatus
+from kvedge.resources.types.core import ContainerStatus, Pod
+from kvedge.resources.types.vm import VirtualMachine
+from kvedge.resources.types.vmi import InterfaceStatus, VirtualMachineInstance, VolumeStatus
 
 
 def test_keys_are_those_of_the_api_also_where_capitals_are_odd() -> None:
@@ -74,7 +74,7 @@ def test_two_resources_never_share_a_default() -> None:
 _FIRST_TIME = """
 import sys, threading
 from kvedge.resources.codec import decode, decode_json
-from kvedge.resources.core import Pod
+from kvedge.resources.types.core import Pod
 sys.setswitchinterval(1e-6)
 TEXT = b'{"spec": {"containers": [{"name": "c"}]}, "status": {"conditions": [{"type": "t", "status": "s"}]}}'
 together = threading.Barrier(4)
@@ -92,8 +92,8 @@ threads = [threading.Thread(target=work) for _ in range(4)]
 _FIRST_KINDS = """
 import sys, threading
 from kvedge.resources.codec import decode_json
-from kvedge.resources.crd_manifest import crds
-from kvedge.resources.vm import VirtualMachine
+from kvedge.resources.manifests.crd_manifest import crds
+from kvedge.resources.types.vm import VirtualMachine
 sys.setswitchinterval(1e-6)
 TEXT = b'{"spec": {"template": {"spec": {"domain": {"devices": {"disks": [{"name": "d"}]}}}}}}'
 together = threading.Barrier(4)

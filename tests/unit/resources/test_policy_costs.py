@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kvedge.resources.policy_rules import MOST_MISSING, PolicyRule, TooManyRules, uncovered
+from kvedge.resources.manifests.policy_rules import MOST_MISSING, PolicyRule, TooManyRules, uncovered
 
 MANY = tuple(map(str, range(1_000)))
 HELD = PolicyRule(("get", "list"), ("",), ("pods", "services"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kvedge.runtime.https_server import ServerError, join_address, split_address
+from kvedge.runtime.serving.https_server import ServerError, join_address, split_address
 
 
 @pytest.mark.parametrize(

@@ -15,53 +15,53 @@ from pathlib import Path
 import pytest
 
 import kvedge
-from kvedge.appliance.install_steps import replace_file
+from kvedge.appliance.install.install_steps import replace_file
 from kvedge.cli import user_credentials
-from kvedge.resources.core import Pod
 from kvedge.resources.meta import ObjectMeta
+from kvedge.resources.types.core import Pod
 from kvedge.runtime.durable_files import put_durably, write_durably
-from kvedge.standalone.agent.container_files import PodFiles
-from kvedge.standalone.agent.pod_record import new_record, write_pod_record
-from kvedge.standalone.apiserver.kubeconfig import write_kubeconfig
-from kvedge.standalone.apiserver.object_store import ObjectStore
-from kvedge.standalone.apiserver.pki import Authority, Subject
+from kvedge.standalone.agent.container.container_files import PodFiles
+from kvedge.standalone.agent.pod.pod_record import new_record, write_pod_record
+from kvedge.standalone.apiserver.access.kubeconfig import write_kubeconfig
+from kvedge.standalone.apiserver.access.pki import Authority, Subject
+from kvedge.standalone.apiserver.store.object_store import ObjectStore
 from kvedge.standalone.box_lock import BoxLock
 from kvedge.standalone.box_node import NodeName
-from kvedge.storage import image_records
-from kvedge.storage.image_records import NameRecord, Origin
+from kvedge.storage.images import image_records
+from kvedge.storage.images.image_records import NameRecord, Origin
 
 # A rename that a power cut may undo, by file, and why.
 UNSYNCED = {
-    "kvedge/appliance/unpacked_trees.py": "a tree that is removed: the next start removes it again",
-    "kvedge/appliance/launcher_link.py": "a link, which each start compares and makes again",
-    "kvedge/appliance/report_file.py": "a report for a human who waits for it",
-    "kvedge/handler/device_nodes.py": "a device node, which is compared and made again",
-    "kvedge/handler/capability_seed.py": "a cache, which is probed again when it is torn or gone",
-    "kvedge/handler/kvm_check.py": "a cache of this boot",
-    "kvedge/handler/last_word.py": "of a Pod's last boot: a container that a power cut ended counts as lost anyhow",
+    "kvedge/appliance/install/unpacked_trees.py": "a tree that is removed: the next start removes it again",
+    "kvedge/appliance/host/launcher_link.py": "a link, which each start compares and makes again",
+    "kvedge/appliance/report/report_file.py": "a report for a human who waits for it",
+    "kvedge/handler/node/device_nodes.py": "a device node, which is compared and made again",
+    "kvedge/handler/node/capability_seed.py": "a cache, which is probed again when it is torn or gone",
+    "kvedge/handler/node/kvm_check.py": "a cache of this boot",
+    "kvedge/handler/guest/last_word.py": "of a Pod's last boot: what a power cut ended counts as lost anyhow",
     "kvedge/launcher/cloudinit/iso.py": "made anew at each start of a guest",
-    "kvedge/launcher/libvirt_setup.py": "made anew at each start of a launcher",
+    "kvedge/launcher/libvirt/libvirt_setup.py": "made anew at each start of a launcher",
     "kvedge/launcher/log_files.py": "a log that is turned",
     "kvedge/launcher/monitor.py": "of a Pod's last boot",
-    "kvedge/launcher/qemu_img_client.py": "an empty overlay, which is made again",
+    "kvedge/launcher/disks/qemu_img_client.py": "an empty overlay, which is made again",
     "kvedge/launcher/run_record.py": "of a launcher's run, which a power cut ends",
-    "kvedge/standalone/agent/atomic_files.py": "volumes, which are written anew from the API's objects",
-    "kvedge/standalone/agent/log_keeper.py": "a log that is turned",
-    "kvedge/standalone/agent/container_starter.py": "a process of this boot",
-    "kvedge/standalone/agent/container_state.py": "`write_whole` that is not asked to be durable",
-    "kvedge/standalone/agent/pod_volumes.py": "a volume that is removed, or made anew",
-    "kvedge/storage/launcher_image.py": "an archive that each start makes",
+    "kvedge/standalone/agent/container/atomic_files.py": "volumes, which are written anew from the API's objects",
+    "kvedge/standalone/agent/pod/log_keeper.py": "a log that is turned",
+    "kvedge/standalone/agent/container/container_starter.py": "a process of this boot",
+    "kvedge/standalone/agent/container/container_state.py": "`write_whole` that is not asked to be durable",
+    "kvedge/standalone/agent/pod/pod_volumes.py": "a volume that is removed, or made anew",
+    "kvedge/storage/images/launcher_image.py": "an archive that each start makes",
 }
 # These sync the directory themselves, after several renames.
 SYNC_THEMSELVES = {
     "kvedge/runtime/damaged_files.py",
     "kvedge/runtime/durable_files.py",
-    "kvedge/appliance/bundle_reader.py",
-    "kvedge/appliance/install_steps.py",
-    "kvedge/standalone/apiserver/object_store_mend.py",
+    "kvedge/appliance/bundle/bundle_reader.py",
+    "kvedge/appliance/install/install_steps.py",
+    "kvedge/standalone/apiserver/store/object_store_mend.py",
     "kvedge/standalone/box_state/state_restore.py",
-    "kvedge/storage/image_records.py",
-    "kvedge/storage/image_store.py",
+    "kvedge/storage/images/image_records.py",
+    "kvedge/storage/images/image_store.py",
 }
 
 

@@ -14,12 +14,12 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from kvedge.handler.launcher_connections import LauncherConnections
-from kvedge.runtime.certificates import CertificateAuthority, LeafRequest
-from kvedge.runtime.https_server import HttpsServer
+from kvedge.handler.launchers.launcher_connections import LauncherConnections
 from kvedge.runtime.notify import Notifier
-from kvedge.runtime.rotating_tls import RotatingTls
 from kvedge.runtime.services import ServiceError, ServiceRunner
+from kvedge.runtime.serving.https_server import HttpsServer
+from kvedge.runtime.tls.certificates import CertificateAuthority, LeafRequest
+from kvedge.runtime.tls.rotating_tls import RotatingTls
 from kvedge.standalone.apiserver.api_server import ApiServerConfig, EmbeddedApi
 from tests.support.waiting import wait_until
 

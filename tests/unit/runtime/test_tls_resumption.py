@@ -10,10 +10,10 @@ from datetime import UTC, datetime
 import pytest
 from aiohttp import web
 
-from kvedge.runtime.certificates import CertificateAuthority, LeafRequest, TlsMaterial
-from kvedge.runtime.https_server import HttpsServer
-from kvedge.runtime.rotating_tls import RotatingTls
-from kvedge.runtime.tls_contexts import client_context, peer_common_name
+from kvedge.runtime.serving.https_server import HttpsServer
+from kvedge.runtime.tls.certificates import CertificateAuthority, LeafRequest, TlsMaterial
+from kvedge.runtime.tls.rotating_tls import RotatingTls
+from kvedge.runtime.tls.tls_contexts import client_context, peer_common_name
 
 _NOW = datetime.now(UTC)
 _SERVERS, _OLD, _NEW = (CertificateAuthority.create(name, _NOW) for name in ("servers", "old", "new"))

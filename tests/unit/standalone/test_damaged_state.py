@@ -13,13 +13,13 @@ from pathlib import Path
 import pytest
 
 from kvedge.runtime.damaged_files import is_aside
-from kvedge.standalone.agent.container_files import PodFiles
-from kvedge.standalone.agent.container_state import Ended, ExitRecord, record_exit, seen_state
-from kvedge.standalone.agent.log_times import add_time, read_times, times_path
-from kvedge.standalone.apiserver.kubeconfig import write_kubeconfig
-from kvedge.standalone.apiserver.pki import Authority, DamagedAuthority, Subject
-from kvedge.standalone.apiserver.server_certificate import BoxPki
-from kvedge.standalone.apiserver.service_tokens import AccountId, ServiceTokens
+from kvedge.standalone.agent.container.container_files import PodFiles
+from kvedge.standalone.agent.container.container_state import Ended, ExitRecord, record_exit, seen_state
+from kvedge.standalone.agent.container.log_times import add_time, read_times, times_path
+from kvedge.standalone.apiserver.access.kubeconfig import write_kubeconfig
+from kvedge.standalone.apiserver.access.pki import Authority, DamagedAuthority, Subject
+from kvedge.standalone.apiserver.access.server_certificate import BoxPki
+from kvedge.standalone.apiserver.access.service_tokens import AccountId, ServiceTokens
 from kvedge.standalone.box_lock import BoxLock
 from kvedge.standalone.box_node import NodeName, node_name
 from kvedge.standalone.box_state.state_check import check_state

@@ -20,10 +20,10 @@ GIB = 1 << 30
 
 _CONFINED = """
 import json, os, resource, sys
-from kvedge.storage import image_worker
-from kvedge.storage.image_worker_message import Order
-from kvedge.storage.layer_unpack import UnpackLimits
-from kvedge.storage.registry_pace import PaceLimits
+from kvedge.storage.images import image_worker
+from kvedge.storage.images.image_worker_message import Order
+from kvedge.storage.images.layer_unpack import UnpackLimits
+from kvedge.storage.images.registry_pace import PaceLimits
 
 verb, subject = sys.argv[1], os.fsencode(sys.argv[2])
 image_worker._confine(
@@ -62,7 +62,7 @@ _IMPORT = """
 import resource, sys
 from pathlib import Path
 from kvedge.storage.image_errors import BadImage
-from kvedge.storage.image_store import ImageStore
+from kvedge.storage.images.image_store import ImageStore
 
 resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))
 told = []
@@ -116,7 +116,7 @@ def test_a_disk_that_takes_too_much_memory_to_check_is_told_so(tmp_path: Path, m
 
 _ABANDONED = """
 import os, subprocess, sys
-from kvedge.storage.image_worker import _end_with_the_asker
+from kvedge.storage.images.image_worker import _end_with_the_asker
 child = subprocess.Popen(["sleep", "300"])
 print(child.pid, flush=True)
 _end_with_the_asker()
@@ -140,7 +140,7 @@ def test_what_a_worker_has_started_ends_with_its_asker() -> None:
 
 def test_a_worker_in_another_s_group_ends_alone() -> None:
     done = subprocess.run(
-        [sys.executable, "-c", "from kvedge.storage.image_worker import _end_with_the_asker as end; end()"],
+        [sys.executable, "-c", "from kvedge.storage.images.image_worker import _end_with_the_asker as end; end()"],
         stdin=subprocess.DEVNULL,
         check=False,
     )

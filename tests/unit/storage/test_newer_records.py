@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from kvedge.storage.image_errors import StoreError
-from kvedge.storage.image_manifest import ImageConfig
-from kvedge.storage.image_names import parse_image_name
-from kvedge.storage.image_records import Image, name_file
-from kvedge.storage.image_rules import Origin
-from kvedge.storage.image_store import ImageStore, NewImage
+from kvedge.storage.images.image_manifest import ImageConfig
+from kvedge.storage.images.image_names import parse_image_name
+from kvedge.storage.images.image_records import Image, name_file
+from kvedge.storage.images.image_rules import Origin
+from kvedge.storage.images.image_store import ImageStore, NewImage
 
 
 def _add(store: ImageStore, name: str, number: int) -> Image:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from kvedge.storage.image_pull import _sweep_partial
-from kvedge.storage.staging import locked, remove_free_lock
+from kvedge.storage.images.image_pull import _sweep_partial
+from kvedge.storage.images.staging import locked, remove_free_lock
 from tests.support.waiting import wait_until
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from kvedge.rpc import kubernetes_pb2 as messages
-from kvedge.standalone.apiserver.protobuf_body import MAGIC
+from kvedge.standalone.apiserver.wire.protobuf_body import MAGIC
 from tests.contract.apiserver.costs.requests import (
     CONFIG_MAPS,
     PROTOBUF,

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from kvedge.resources.crd_manifest import crds
-from kvedge.standalone.apiserver.pki import Subject
-from kvedge.standalone.apiserver.server_certificate import BoxPki
+from kvedge.resources.manifests.crd_manifest import crds
+from kvedge.standalone.apiserver.access.pki import Subject
+from kvedge.standalone.apiserver.access.server_certificate import BoxPki
 from tests.contract.apiserver.conftest import load_pair
 from tests.contract.apiserver.widgets import WIDGET_CRD
 from tests.support.api_client import ApiClient, eventually

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from kvedge.standalone.apiserver.request_body import LIMIT
+from kvedge.standalone.apiserver.requests.request_body import LIMIT
 from tests.contract.apiserver.costs.decoder_cases import DECODERS
 from tests.contract.apiserver.costs.measured import MeasuredServer
 from tests.contract.apiserver.costs.requests import Case, Request, encoded

@@ -10,7 +10,7 @@ import pytest
 from kvedge.launcher.cloudinit.documents import documents, volume_label
 from kvedge.launcher.domain.conversion_error import ConversionError
 from kvedge.resources.codec import decode
-from kvedge.resources.vmi import VirtualMachineInstance
+from kvedge.resources.types.vmi import VirtualMachineInstance
 
 
 def _vmi(volume: dict[str, Any], **spec: Any) -> VirtualMachineInstance:

@@ -10,7 +10,7 @@ from kvedge.launcher.domain.context import DiskSource
 from kvedge.launcher.domain.conversion_error import ConversionError
 from kvedge.launcher.domain.disk_driver_plan import DriverPlan, plan_driver
 from kvedge.resources.codec import decode
-from kvedge.resources.devices import Disk
+from kvedge.resources.types.devices import Disk
 
 
 def _plan(disk: dict[str, Any], source: dict[str, Any] | None = None) -> DriverPlan:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kvedge.launcher.domain.disk_targets import assign_targets, bus_of, target_index, target_name
-from kvedge.resources.vmi import VirtualMachineInstance
+from kvedge.resources.types.vmi import VirtualMachineInstance
 from tests.unit.launcher.domain.vmis import vmi
 
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from kvedge.launcher.domain.context import DiskSource, InterfaceTarget
 from kvedge.launcher.domain.domain_xml import render_domain
-from kvedge.launcher.domain.memory_xml import guest_memory
-from kvedge.launcher.domain.vcpu_xml import topology_of
+from kvedge.launcher.domain.elements.memory_xml import guest_memory
+from kvedge.launcher.domain.elements.vcpu_xml import topology_of
 from tests.unit.launcher.domain.vmis import context, only, rendered, vmi, with_disk
 from tests.unit.launcher.golden_cases import case_names, load_case
 

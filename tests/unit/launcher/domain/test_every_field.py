@@ -17,7 +17,7 @@ from kvedge.launcher.domain.context import DomainContext
 from kvedge.launcher.domain.conversion_error import ConversionError
 from kvedge.launcher.domain.domain_xml import render_domain
 from kvedge.resources.codec import DecodeError, decode
-from kvedge.resources.vmi import VirtualMachineInstance, VirtualMachineInstanceSpec
+from kvedge.resources.types.vmi import VirtualMachineInstance, VirtualMachineInstanceSpec
 from tests.unit.launcher.domain.test_refusals import CASES
 from tests.unit.launcher.golden_cases import GoldenCase, case_names, context_of, load_case
 

@@ -9,7 +9,7 @@ import pytest
 from kvedge.launcher.domain.context import DiskSource, OvmfFiles
 from kvedge.launcher.domain.conversion_error import ConversionError
 from kvedge.launcher.domain.domain_xml import render_domain
-from kvedge.resources.vmi import VirtualMachineInstance
+from kvedge.resources.types.vmi import VirtualMachineInstance
 from tests.unit.launcher.domain.vmis import UID, context, vmi, with_disk
 
 DEVICES = "spec.domain.devices"

@@ -8,7 +8,7 @@ from xml.etree.ElementTree import Element, fromstring
 from kvedge.launcher.domain.context import DiskSource, DomainContext, InterfaceTarget, OvmfFiles
 from kvedge.launcher.domain.domain_xml import render_domain
 from kvedge.resources.codec import decode
-from kvedge.resources.vmi import VirtualMachineInstance
+from kvedge.resources.types.vmi import VirtualMachineInstance
 
 UID = "6a0e8a0c-8a5d-47d1-b2c4-0a4d6a3f00ff"
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from kvedge.resources.core import Container, Pod, PodSpec, PodStatus
 from kvedge.resources.meta import ObjectMeta
-from kvedge.standalone.agent.container_state import ContainerState, Ended, ExitRecord, Running
+from kvedge.resources.types.core import Container, Pod, PodSpec, PodStatus
+from kvedge.standalone.agent.container.container_state import ContainerState, Ended, ExitRecord, Running
 
 RUNNING: ContainerState = Running(100, 5, 1000.0)
 

@@ -8,8 +8,8 @@ import pytest
 
 from kvedge.kube.errors import NotFound
 from kvedge.network.errors import AddressesExhaustedError
-from kvedge.resources.cluster import IpAddress
-from kvedge.standalone.agent.pod_addresses import AddressOwner, PodAddresses, VirtualMachineHead
+from kvedge.resources.types.cluster import IpAddress
+from kvedge.standalone.agent.pod.pod_addresses import AddressOwner, PodAddresses, VirtualMachineHead
 
 # Of the two addresses the first is the gateway's.
 ONE_FREE = "10.99.0.0/30"

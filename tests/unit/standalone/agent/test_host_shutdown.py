@@ -13,12 +13,12 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from kvedge.handler.last_word import HOST_SHUTDOWN_MESSAGE
+from kvedge.handler.guest.last_word import HOST_SHUTDOWN_MESSAGE
 from kvedge.standalone.agent import host_shutdown
-from kvedge.standalone.agent.container_files import ContainerFiles, PodFiles
-from kvedge.standalone.agent.container_state import ExitRecord, this_boot, write_whole
+from kvedge.standalone.agent.container.container_files import ContainerFiles, PodFiles
+from kvedge.standalone.agent.container.container_state import ExitRecord, this_boot, write_whole
 from kvedge.standalone.agent.host_shutdown import shut_down_pods
-from kvedge.standalone.agent.pod_record import PodRecord, write_pod_record
+from kvedge.standalone.agent.pod.pod_record import PodRecord, write_pod_record
 
 UIDS = {name: f"0000000{number}-1111-2222-3333-444444444444" for number, name in enumerate(("db", "web"))}
 FULL = OSError(errno.ENOSPC, "No space left on device")

@@ -9,7 +9,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from kvedge.standalone.agent.cgroups import kill_all
+from kvedge.standalone.agent.container.cgroups import kill_all
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import threading
 import time
 from pathlib import Path
 
-from kvedge.standalone.agent.container_sessions import _received
+from kvedge.standalone.agent.container.container_sessions import _received
 
 
 def test_streams_are_closed_at_an_exec_from_the_moment_they_come(tmp_path: Path) -> None:

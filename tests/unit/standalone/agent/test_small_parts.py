@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
-from kvedge.resources.core import Container, Pod, PodSecurityContext, SeccompProfile, SecurityContext, Sysctl
+from kvedge.resources.types.core import Container, Pod, PodSecurityContext, SeccompProfile, SecurityContext, Sysctl
 from kvedge.runtime.mount_table import parse_mounts
-from kvedge.standalone.agent.cgroups import find_hierarchies
-from kvedge.standalone.agent.container_user import ContainerUser, UserError, container_user
-from kvedge.standalone.agent.device_manager import device_requests
-from kvedge.standalone.agent.pod_checks import rejection
-from kvedge.standalone.agent.probe_rules import ProbeHistory, probe_settings, take_answer
-from kvedge.standalone.agent.resolv_conf import pod_resolv_conf
-from kvedge.standalone.agent.seccomp_filter import filter_code
+from kvedge.standalone.agent.container.cgroups import find_hierarchies
+from kvedge.standalone.agent.container.container_user import ContainerUser, UserError, container_user
+from kvedge.standalone.agent.container.probe_rules import ProbeHistory, probe_settings, take_answer
+from kvedge.standalone.agent.container.seccomp_filter import filter_code
+from kvedge.standalone.agent.pod.device_manager import device_requests
+from kvedge.standalone.agent.pod.pod_checks import rejection
+from kvedge.standalone.agent.pod.resolv_conf import pod_resolv_conf
 from tests.unit.standalone.agent.pods import pod
 
 

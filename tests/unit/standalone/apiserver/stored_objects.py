@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from kvedge.standalone.apiserver.stored import Change, ChangeType, ObjectKey, Stored
+from kvedge.standalone.apiserver.store.stored import Change, ChangeType, ObjectKey, Stored
 
 
 def stored(name: str, revision: int = 1, resource: str = "widgets", namespace: str = "n", **parts: Any) -> Stored:

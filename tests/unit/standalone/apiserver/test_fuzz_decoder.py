@@ -12,9 +12,9 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kvedge.standalone.apiserver.api_errors import BadRequest
-from kvedge.standalone.apiserver.document_decoder import Document, decode
-from kvedge.standalone.apiserver.json_values import MAX_DEPTH, is_deep, same
+from kvedge.standalone.apiserver.wire.api_errors import BadRequest
+from kvedge.standalone.apiserver.wire.document_decoder import Document, decode
+from kvedge.standalone.apiserver.wire.json_values import MAX_DEPTH, is_deep, same
 from tests.support.mutations import as_json, changed, torn
 
 ROUNDS = 4000

@@ -11,10 +11,10 @@ import jsonpatch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kvedge.standalone.apiserver import json_patch, merge_patch, server_apply, strategic_patch
-from kvedge.standalone.apiserver.api_errors import ApiError
-from kvedge.standalone.apiserver.builtin_schemas import schema_of
-from kvedge.standalone.apiserver.json_values import MAX_DEPTH, clone, is_deep, same
+from kvedge.standalone.apiserver.kinds.types.builtin_schemas import schema_of
+from kvedge.standalone.apiserver.patch import json_patch, merge_patch, server_apply, strategic_patch
+from kvedge.standalone.apiserver.wire.api_errors import ApiError
+from kvedge.standalone.apiserver.wire.json_values import MAX_DEPTH, clone, is_deep, same
 from tests.support.mutations import changed
 from tests.unit.standalone.apiserver.json_strategies import OBJECTS, VALUES
 

@@ -11,13 +11,13 @@ from unittest import mock
 import pytest
 from aiohttp import web
 
-from kvedge.standalone.apiserver import watch_sender
-from kvedge.standalone.apiserver.bytes_in_flight import FLIGHT, USER_BYTES, BytesInFlight, Flight
-from kvedge.standalone.apiserver.media_types import Form
-from kvedge.standalone.apiserver.object_encoding import Encoder
-from kvedge.standalone.apiserver.served_kinds import BUILT_IN, KindIndex
-from kvedge.standalone.apiserver.stored import Change, ChangeType, ObjectKey, Stored
-from kvedge.standalone.apiserver.watch_sender import Event, WatchSender
+from kvedge.standalone.apiserver.kinds.served_kinds import BUILT_IN, KindIndex
+from kvedge.standalone.apiserver.requests import watch_sender
+from kvedge.standalone.apiserver.requests.bytes_in_flight import FLIGHT, USER_BYTES, BytesInFlight, Flight
+from kvedge.standalone.apiserver.requests.object_encoding import Encoder
+from kvedge.standalone.apiserver.requests.watch_sender import Event, WatchSender
+from kvedge.standalone.apiserver.store.stored import Change, ChangeType, ObjectKey, Stored
+from kvedge.standalone.apiserver.wire.media_types import Form
 
 NOW = datetime(2026, 5, 1, tzinfo=UTC)
 LARGE = 100_000

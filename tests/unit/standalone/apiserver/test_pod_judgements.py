@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from kvedge.resources.codec import JsonObject
-from kvedge.standalone.apiserver.api_errors import ApiError
-from kvedge.standalone.apiserver.limit_rules import add_defaults, pod_faults
-from kvedge.standalone.apiserver.object_shape import shaped
-from kvedge.standalone.apiserver.pod_security_rules import Level, refusal, violations
-from kvedge.standalone.apiserver.quota_usage import in_scopes, missing_words, usage_of
-from kvedge.standalone.apiserver.served_kinds import BUILT_IN, KindIndex
+from kvedge.standalone.apiserver.admission.pod_security_rules import Level, refusal, violations
+from kvedge.standalone.apiserver.admission.quota_usage import in_scopes, missing_words, usage_of
+from kvedge.standalone.apiserver.kinds.rules.limit_rules import add_defaults, pod_faults
+from kvedge.standalone.apiserver.kinds.served_kinds import BUILT_IN, KindIndex
+from kvedge.standalone.apiserver.wire.api_errors import ApiError
+from kvedge.standalone.apiserver.writing.object_shape import shaped
 
 POD = KindIndex(BUILT_IN).at("", "v1", "pods")
 ODD: list[Any] = [None, "x", 1, True, [], {}, ["x"], [None], [{}], {"a": 1}, {"a": {}}, {"type": 1}]

@@ -10,15 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kvedge.resources.codec import JsonObject
-from kvedge.resources.policy_rules import PolicyRule
-from kvedge.standalone.apiserver.authorizer_rules import AUTHENTICATED, Authorizer
-from kvedge.standalone.apiserver.bootstrap_roles import cluster_roles, current
-from kvedge.standalone.apiserver.object_cache import ObjectCache
-from kvedge.standalone.apiserver.rbac_index import BINDINGS, CLUSTER_BINDINGS, CLUSTER_ROLES, ROLES, RbacIndex
-from kvedge.standalone.apiserver.request_context import Caller
-from kvedge.standalone.apiserver.request_target import RequestTarget
-from kvedge.standalone.apiserver.role_aggregation_loop import gathered_rules
-from kvedge.standalone.apiserver.stored import Change, ChangeType, ObjectKey, Stored
+from kvedge.resources.manifests.policy_rules import PolicyRule
+from kvedge.standalone.apiserver.access.authorizer_rules import AUTHENTICATED, Authorizer
+from kvedge.standalone.apiserver.access.bootstrap_roles import cluster_roles, current
+from kvedge.standalone.apiserver.access.rbac_index import BINDINGS, CLUSTER_BINDINGS, CLUSTER_ROLES, ROLES, RbacIndex
+from kvedge.standalone.apiserver.loops.role_aggregation_loop import gathered_rules
+from kvedge.standalone.apiserver.requests.request_context import Caller
+from kvedge.standalone.apiserver.requests.request_target import RequestTarget
+from kvedge.standalone.apiserver.store.object_cache import ObjectCache
+from kvedge.standalone.apiserver.store.stored import Change, ChangeType, ObjectKey, Stored
 
 GET = {"verbs": ["get"], "apiGroups": [""], "resources": ["pods"]}
 

@@ -8,17 +8,18 @@ from typing import Any
 
 import pytest
 
-from kvedge.standalone.apiserver import crd_status, expiry_loop
-from kvedge.standalone.apiserver.api_errors import ApiError, BadRequest, NotAcceptable
-from kvedge.standalone.apiserver.builtin_defaults import apply_built_in_defaults
-from kvedge.standalone.apiserver.expiry_loop import expired_events
-from kvedge.standalone.apiserver.media_types import Form, parse_media_type, wanted_form
-from kvedge.standalone.apiserver.pod_routes import log_request
-from kvedge.standalone.apiserver.request_body import parse_document
-from kvedge.standalone.apiserver.request_context import write_options
-from kvedge.standalone.apiserver.served_kinds import BUILT_IN, KindIndex, kinds_of_crd
-from kvedge.standalone.apiserver.versions import as_served, as_stored
-from kvedge.standalone.apiserver.work_loop import WorkLoop
+from kvedge.standalone.apiserver.kinds.builtin_defaults import apply_built_in_defaults
+from kvedge.standalone.apiserver.kinds.custom import crd_status
+from kvedge.standalone.apiserver.kinds.served_kinds import BUILT_IN, KindIndex, kinds_of_crd
+from kvedge.standalone.apiserver.kinds.versions import as_served, as_stored
+from kvedge.standalone.apiserver.loops import expiry_loop
+from kvedge.standalone.apiserver.loops.expiry_loop import expired_events
+from kvedge.standalone.apiserver.loops.work_loop import WorkLoop
+from kvedge.standalone.apiserver.requests.request_body import parse_document
+from kvedge.standalone.apiserver.requests.request_context import write_options
+from kvedge.standalone.apiserver.routes.pod_routes import log_request
+from kvedge.standalone.apiserver.wire.api_errors import ApiError, BadRequest, NotAcceptable
+from kvedge.standalone.apiserver.wire.media_types import Form, parse_media_type, wanted_form
 from tests.unit.standalone.apiserver.stored_objects import stored
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)

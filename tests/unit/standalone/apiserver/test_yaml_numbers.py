@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from kvedge.standalone.apiserver.api_errors import ApiError, BadRequest
-from kvedge.standalone.apiserver.document_decoder import MOST_STEPS, MOST_VALUES, decode
+from kvedge.standalone.apiserver.wire.api_errors import ApiError, BadRequest
+from kvedge.standalone.apiserver.wire.document_decoder import MOST_STEPS, MOST_VALUES, decode
 
 
 @pytest.mark.parametrize(

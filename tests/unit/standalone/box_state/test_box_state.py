@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 from kvedge.runtime.services import ServiceError
-from kvedge.standalone.apiserver.object_store import ObjectStore
-from kvedge.standalone.apiserver.object_store_copies import StoreCopies
-from kvedge.standalone.apiserver.pki import Authority
-from kvedge.standalone.apiserver.stored import ObjectKey, Write
+from kvedge.standalone.apiserver.access.pki import Authority
+from kvedge.standalone.apiserver.store.object_store import ObjectStore
+from kvedge.standalone.apiserver.store.object_store_copies import StoreCopies
+from kvedge.standalone.apiserver.store.stored import ObjectKey, Write
 from kvedge.standalone.box_lock import BoxLock
 from kvedge.standalone.box_node import node_name
 from kvedge.standalone.box_state import state_restore

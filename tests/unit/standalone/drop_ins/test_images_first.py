@@ -10,7 +10,7 @@ import pytest
 from kvedge.kube.errors import NotFound
 from kvedge.standalone.drop_ins.image_drop_ins import ImageDropIns
 from kvedge.standalone.drop_ins.manifest_drop_ins import IMAGE_WAIT_SECONDS, ManifestDropIns
-from kvedge.storage.image_store import ImageStore
+from kvedge.storage.images.image_store import ImageStore
 
 
 class Server:

@@ -1,0 +1,69 @@
+"""Whether the KubeVirt object may be made, changed or deleted, worded as KubeVirt's operator words it.
+
+Called by kubevirt_admission.py; touches nothing. Values that cannot be used are refused. What is unknown or has no
+effect is let by with a warning, as manifests for KubeVirt have a lot of it, and stays in the object's conditions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from kvedge.api.admission.admission_message import AdmissionRequest
+from kvedge.api.admission.admission_plan import Verdict
+from kvedge.api.admission.rules.causes import Cause
+from kvedge.api.admission.rules.size_rules import size_is_sane
+from kvedge.resources.codec import JsonObject
+from kvedge.resources.configuration.configuration import Issue
+from kvedge.resources.configuration.configuration_reading import Reading, read_configuration
+from kvedge.resources.types.kubevirt import BLOCK_UNINSTALL
+
+ALREADY_CREATED: Final = "Kubevirt is already created"
+# A client shows each warning by itself; the object's conditions have all.
+_MOST_WARNINGS: Final = 15
+_LONGEST_WARNING: Final = 250
+
+
+def judge_spec(request: AdmissionRequest) -> Verdict:
+    """What is wrong with the spec that is written, and what its author should know.
+
+    What was wrong before may stay: an object that entered under older rules must not be stuck for them.
+    """
+    new, old = _spec(request.object), _spec(request.old_object)
+    if request.old_object is not None and new == old:
+        return Verdict()
+    if too_large := tuple(size_is_sane({"spec": new})):
+        return Verdict(too_large)
+    reading = read_configuration(new)
+    # One that is too large cannot have entered.
+    before = () if any(size_is_sane({"spec": old})) else read_configuration(old).of(Issue.INVALID)
+    known = {(item.path, item.message) for item in before}
+    causes = [
+        Cause(item.path, item.message).shortened()
+        for item in reading.of(Issue.INVALID)
+        if request.old_object is None or (item.path, item.message) not in known
+    ]
+    return Verdict(tuple(causes), tuple(_warnings(reading)))
+
+
+def uninstall_refusal(document: JsonObject | None, workloads: str) -> str | None:
+    """Why the object may not be deleted, or None; `workloads` is what there still is, in words, or empty."""
+    if not workloads or _spec(document).get("uninstallStrategy") != BLOCK_UNINSTALL:
+        return None
+    return (
+        f"Rejecting the uninstall request, since there are still {workloads} present. Either delete all KubeVirt"
+        " related workloads or change the uninstall strategy before uninstalling KubeVirt."
+    )
+
+
+def _warnings(reading: Reading) -> Iterator[str]:
+    told = [item.message for item in reading.of(Issue.UNKNOWN, Issue.NO_EFFECT)]
+    for message in told[:_MOST_WARNINGS]:
+        yield message if len(message) <= _LONGEST_WARNING else f"{message[: _LONGEST_WARNING - 1]}…"
+    if len(told) > _MOST_WARNINGS:
+        yield f"and {len(told) - _MOST_WARNINGS} more; see the object's conditions"
+
+
+def _spec(document: JsonObject | None) -> JsonObject:
+    spec = (document or {}).get("spec")
+    return spec if isinstance(spec, dict) else {}

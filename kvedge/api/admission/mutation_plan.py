@@ -1,0 +1,85 @@
+"""What a mutating webhook changes: object in, JSON patch out.
+
+Called by admission_server.py. Pure. A document that fits no schema is left as it is: the API server refuses it next,
+with causes. So is one that is too large, for which size_rules.py has the words.
+"""
+
+from __future__ import annotations
+
+from typing import cast
+
+from kvedge.api.admission.admission_message import AdmissionRequest
+from kvedge.api.admission.json_patch_plan import difference, member_difference
+from kvedge.api.admission.rules.size_rules import judged_parts, size_is_sane
+from kvedge.api.admission.rules.subject import Cluster
+from kvedge.api.admission.rules.vmi_update_rules import keep_status
+from kvedge.api.admission.vmi_defaults_plan import new_vmi, with_platform_defaults
+from kvedge.resources.codec import DecodeError, JsonObject, decode
+from kvedge.resources.names import PCI_TOPOLOGY, VM_FINALIZER
+from kvedge.resources.types.vm import VirtualMachineSpec
+from kvedge.resources.types.vmi import VirtualMachineInstanceSpec
+
+
+def plan_mutation(request: AdmissionRequest, cluster: Cluster, now: str) -> list[JsonObject]:
+    """The JSON patch for one write; `now` is an RFC 3339 time."""
+    document = request.object
+    if document is None or request.sub_resource:
+        return []
+    match request.resource.resource, request.operation:
+        case "virtualmachineinstances", "UPDATE":
+            kept = keep_status(request.old_object or {}, document, request.user)
+            return list(member_difference(document, kept, "status"))
+        case "virtualmachineinstances", "CREATE":
+            return _vmi(request, document, cluster, now)
+        case "virtualmachines", ("CREATE" | "UPDATE"):
+            return _vm(request, document, cluster)
+    return []
+
+
+def _vmi(request: AdmissionRequest, document: JsonObject, cluster: Cluster, now: str) -> list[JsonObject]:
+    if not _may_be_read(VirtualMachineInstanceSpec, document):
+        return []
+    status = document.get("status")
+    # The controller's word alone: whatever another author has written there is no part of what the VMI becomes.
+    says = status if request.user.is_controller and isinstance(status, dict) else {}
+    made = new_vmi(document, cluster, now, str(says.get("virtualMachineRevisionName") or ""))
+    return [*difference(_without_status(document), _without_status(made)), *member_difference(document, made, "status")]
+
+
+def _vm(request: AdmissionRequest, document: JsonObject, cluster: Cluster) -> list[JsonObject]:
+    """A VM keeps the platform it was made with; that is all that is written into what the user keeps in a file."""
+    if not _may_be_read(VirtualMachineSpec, document):
+        return []
+    spec = cast("JsonObject", document["spec"])
+    template = spec.get("template")
+    if not isinstance(template, dict) or not isinstance(template.get("spec"), dict):
+        return []
+    made = {**template, "spec": with_platform_defaults(template["spec"], cluster)}
+    changed = {**document, "spec": {**spec, "template": made}}
+    if request.operation == "CREATE":
+        metadata = template.get("metadata") or {}
+        annotations = metadata.get("annotations") or {}
+        made["metadata"] = {**metadata, "annotations": {PCI_TOPOLOGY: "v3", **annotations}}
+        # The controller would add it before the first start: one write less for each VM.
+        finalizers = document["metadata"].get("finalizers") or []
+        if VM_FINALIZER not in finalizers:
+            changed["metadata"] = {**document["metadata"], "finalizers": [*finalizers, VM_FINALIZER]}
+    return list(difference(document, changed))
+
+
+def _may_be_read(cls: type, document: JsonObject) -> bool:
+    return not any(size_is_sane(judged_parts(document))) and _fits(cls, document.get("spec"))
+
+
+def _without_status(document: JsonObject) -> JsonObject:
+    return {name: value for name, value in document.items() if name != "status"}
+
+
+def _fits(cls: type, value: object) -> bool:
+    if not isinstance(value, dict):
+        return False
+    try:
+        decode(cls, value)
+    except DecodeError:
+        return False
+    return True

@@ -1,0 +1,1 @@
+"""The rules of admission, one file for each part of a VMI."""

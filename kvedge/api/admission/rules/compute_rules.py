@@ -1,0 +1,136 @@
+"""Rules for CPU, memory and the resources of a VMI, worded as KubeVirt words them.
+
+Called by admission_plan.py; touches nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from fractions import Fraction
+from typing import Final
+
+from kvedge.api.admission.rules.causes import Cause, Field, required, unsupported
+from kvedge.api.admission.rules.subject import Rule, Subject
+from kvedge.resources.quantities import Quantity, QuantityError, parse_quantity
+
+_RESOURCES: Final = ("cpu", "memory")
+_POLICIES: Final = frozenset({"", "force", "require", "optional", "disable", "forbid"})
+_LEAST_MEMORY: Final = 10**6
+# What QEMU's q35 machine takes.
+_MOST_VCPUS: Final = 512
+
+
+def memory_is_requested(subject: Subject) -> Iterator[Cause]:
+    """A guest without memory cannot be."""
+    domain, at = subject.spec.domain, subject.domain_at
+    guest = domain.memory is not None and domain.memory.guest is not None
+    pages = domain.memory is not None and domain.memory.hugepages is not None and domain.memory.hugepages.page_size
+    if guest or pages or "memory" in domain.resources.requests or "memory" in domain.resources.limits:
+        return
+    places = [at.at("memory", "guest"), at.at("memory", "hugepages", "pageSize")]
+    places.append(at.at("resources", "requests", "memory"))
+    yield required(
+        at, f"no memory requested, at least one of '{places[0]}', '{places[1]}' or '{places[2]}' must be set"
+    )
+
+
+def quantities_are_quantities(subject: Subject) -> Iterator[Cause]:
+    """Each amount can be read and is not negative; a request of memory is at least 1M."""
+    for at, value in _amounts(subject):
+        amount = _parsed(value)
+        if amount is None:
+            yield Cause(at, f"{at}: {QuantityError(value)}")
+        elif amount < 0:
+            yield Cause(at, f"{at} '{value}': must be greater than or equal to 0.")
+        elif at.endswith(("requests.memory", "memory.guest")) and amount < _LEAST_MEMORY:
+            yield Cause(at, f"{at} '{value}': must be greater than or equal to 1M.")
+
+
+def only_cpu_and_memory(subject: Subject) -> Iterator[Cause]:
+    """No other resource can be asked for here."""
+    resources = subject.spec.domain.resources
+    for name, amounts in (("requests", resources.requests), ("limits", resources.limits)):
+        for resource in amounts:
+            if resource not in _RESOURCES:
+                at = subject.domain_at.at("resources", name).key(resource)
+                yield unsupported(at, f"{at} is not supported: {resource} (allowed values: [cpu memory])")
+
+
+def requests_fit_limits(subject: Subject) -> Iterator[Cause]:
+    """A request is at most its limit, and the guest's memory fits the limit."""
+    resources, at = subject.spec.domain.resources, subject.domain_at.at("resources")
+    for name in _RESOURCES:
+        request, limit = _parsed(resources.requests.get(name)), _parsed(resources.limits.get(name))
+        if request is not None and limit is not None and request > limit:
+            low, high = at.at("requests", name), at.at("limits", name)
+            yield Cause(low, f"{low} '{resources.requests[name]}' is greater than {high} '{resources.limits[name]}'")
+    memory = subject.spec.domain.memory
+    guest = _parsed(memory.guest) if memory is not None else None
+    limit = _parsed(resources.limits.get("memory"))
+    if memory is not None and guest is not None and limit is not None and guest > limit:
+        here, high = subject.domain_at.at("memory", "guest"), at.at("limits", "memory")
+        text = f"{here} '{memory.guest}' must be equal to or less than the memory limit {high}"
+        yield Cause(here, f"{text} '{resources.limits['memory']}'")
+
+
+def cpu_is_possible(subject: Subject) -> Iterator[Cause]:
+    """Counts, features and their policies."""
+    cpu, at = subject.spec.domain.cpu, subject.domain_at.at("cpu")
+    if cpu is None:
+        return
+    counts = {"cores": cpu.cores, "sockets": cpu.sockets, "threads": cpu.threads}
+    for name, count in counts.items():
+        if count < 0:
+            yield Cause(at.at(name), f"{at.at(name)} '{count}': must be greater than or equal to 0.")
+    vcpus = (cpu.cores or 1) * (cpu.sockets or 1) * (cpu.threads or 1)
+    # A spec that names requests alone gets as many sockets: of these the scheduler says that no node has them, in words
+    # that everybody knows from Pods. Here nobody would hear it, as the VMI of a VM is refused to the controller.
+    if vcpus > _MOST_VCPUS and vcpus != _requested_cpus(subject):
+        yield Cause(at, f"{at}: {vcpus} vCPUs are more than the {_MOST_VCPUS} that a VM can have")
+    if cpu.threads > 1 and subject.architecture == "arm64":
+        arch = subject.at.at("architecture")
+        text = f"threads must not be greater than 1 at {at.at('threads')} (got {cpu.threads}) when {arch} is arm64"
+        yield Cause(at.at("threads"), text)
+    for index, feature in enumerate(cpu.features):
+        here = at.at("features").item(index)
+        if not feature.name:
+            yield required(here.at("name"), f"{here.at('name')} is a required field")
+        if feature.policy not in _POLICIES:
+            text = f"CPU feature {feature.name} uses policy {feature.policy} that is not supported."
+            yield unsupported(here.at("policy"), text)
+
+
+def _requested_cpus(subject: Subject) -> int:
+    resources = subject.spec.domain.resources
+    amounts = (resources.limits.get("cpu"), resources.requests.get("cpu"))
+    found = next((amount for value in amounts if (amount := _parsed(value)) is not None), None)
+    return 0 if found is None else math.ceil(found)
+
+
+def _amounts(subject: Subject) -> Iterator[tuple[Field, Quantity]]:
+    domain, at = subject.spec.domain, subject.domain_at
+    if domain.memory is not None and domain.memory.guest is not None:
+        yield at.at("memory", "guest"), domain.memory.guest
+    for kind, amounts in (("requests", domain.resources.requests), ("limits", domain.resources.limits)):
+        for name, value in amounts.items():
+            yield at.at("resources", kind, name), value
+
+
+def _parsed(value: Quantity | None) -> Fraction | None:
+    """The amount, or None when there is none or it cannot be read, which another rule says."""
+    if value is None:
+        return None
+    try:
+        return parse_quantity(value)
+    except QuantityError:
+        return None
+
+
+RULES: Final[tuple[Rule, ...]] = (
+    memory_is_requested,
+    quantities_are_quantities,
+    only_cpu_and_memory,
+    requests_fit_limits,
+    cpu_is_possible,
+)

@@ -1,0 +1,133 @@
+"""What KubeVirt's API has and kvedge does not do yet: refused by name, never left out in silence.
+
+ONE table. A feature that is built leaves it in the same commit. Works on documents as they came. Called by
+admission_plan.py; touches nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from kvedge import __version__
+from kvedge.api.admission.rules.causes import Cause, Field, unsupported
+from kvedge.resources.codec import JsonObject
+
+_RELEASE: Final = ".".join(__version__.split(".")[:2])
+_OTHER_DISK: Final = "remove it, or use containerDisk or emptyDisk"
+_OTHER_NETWORK: Final = "remove it, or use the pod network"
+_OTHER_BINDING: Final = "remove it, or use bridge: {}"
+
+
+@dataclass(frozen=True, slots=True)
+class NotYet:
+    """A field below a VMI's spec, `[]` standing for each item of a list.
+
+    Asked for is what is there and not false or empty (`tpm: {}` asks for a TPM); with `values`, those alone.
+    """
+
+    path: str
+    remedy: str = "remove it"
+    values: Sequence[Any] = ()
+
+
+VMI_NOT_YET: Final[Sequence[NotYet]] = (
+    # Processors and memory
+    NotYet("domain.cpu.dedicatedCpuPlacement"),
+    NotYet("domain.cpu.isolateEmulatorThread"),
+    NotYet("domain.cpu.maxSockets", "remove it: the number of sockets cannot change while the guest runs"),
+    NotYet("domain.cpu.numa"),
+    NotYet("domain.cpu.realtime"),
+    NotYet("domain.memory.hugepages"),
+    NotYet("domain.memory.maxGuest", "remove it: the guest's memory cannot change while it runs"),
+    NotYet("domain.memory.reservedOverhead"),
+    # Clock: none of QEMU's timers takes one
+    *(NotYet(f"domain.clock.timer.{timer}.frequency") for timer in ("hpet", "hyperv", "kvm", "pit", "rtc")),
+    # Firmware and confidential computing
+    NotYet("domain.firmware.acpi"),
+    NotYet("domain.firmware.bootloader.efi.persistent", "set it to false"),
+    NotYet("domain.launchSecurity"),
+    # Devices
+    NotYet("domain.devices.autoattachVSOCK", "set it to false"),
+    NotYet("domain.devices.clientPassthrough"),
+    NotYet("domain.devices.disks[].blockSize.matchVolume", "remove it, or use custom"),
+    NotYet("domain.devices.disks[].cdrom.readonly", "remove it: no CD-ROM is written to", values=(False,)),
+    NotYet("domain.devices.disks[].changedBlockTracking", "set it to false"),
+    NotYet("domain.devices.disks[].lun", "use disk instead"),
+    NotYet("domain.devices.disks[].tag"),
+    NotYet("domain.devices.downwardMetrics"),
+    NotYet("domain.devices.filesystems"),
+    NotYet("domain.devices.gpus"),
+    NotYet("domain.devices.hostDevices"),
+    NotYet("domain.devices.tpm"),
+    # Network
+    NotYet("domain.devices.interfaces[].binding", _OTHER_BINDING),
+    NotYet("domain.devices.interfaces[].masquerade", _OTHER_BINDING),
+    NotYet("domain.devices.interfaces[].passtBinding", _OTHER_BINDING),
+    NotYet("domain.devices.interfaces[].portRanges"),
+    NotYet("domain.devices.interfaces[].sriov", _OTHER_BINDING),
+    NotYet("domain.devices.interfaces[].state", "remove the interface instead", values=("absent",)),
+    NotYet("domain.devices.interfaces[].tag"),
+    NotYet("networks[].multus", _OTHER_NETWORK),
+    NotYet("networks[].pod.vmIPv6NetworkCIDR"),
+    NotYet("networks[].pod.vmNetworkCIDR"),
+    NotYet("networks[].resourceClaim", _OTHER_NETWORK),
+    # Volumes
+    NotYet("utilityVolumes"),
+    NotYet("volumes[].configMap", _OTHER_DISK),
+    NotYet("volumes[].containerPath", _OTHER_DISK),
+    NotYet("volumes[].dataVolume", _OTHER_DISK),
+    NotYet("volumes[].downwardAPI", _OTHER_DISK),
+    NotYet("volumes[].downwardMetrics", _OTHER_DISK),
+    NotYet("volumes[].ephemeral", _OTHER_DISK),
+    NotYet("volumes[].hostDisk", _OTHER_DISK),
+    NotYet("volumes[].memoryDump", _OTHER_DISK),
+    NotYet("volumes[].persistentVolumeClaim", _OTHER_DISK),
+    NotYet("volumes[].secret", _OTHER_DISK),
+    NotYet("volumes[].serviceAccount", _OTHER_DISK),
+    NotYet("volumes[].sysprep", _OTHER_DISK),
+    # The run itself
+    NotYet("accessCredentials", "remove it, or give keys and passwords by cloud-init"),
+    NotYet("evictionStrategy", "use None or LiveMigrateIfPossible", values=("LiveMigrate", "External")),
+    NotYet("resourceClaims"),
+    NotYet("serviceAccountName"),
+)
+
+VM_NOT_YET: Final[Sequence[NotYet]] = (
+    NotYet("dataVolumeTemplates", "remove it, or use containerDisk or emptyDisk"),
+    NotYet("instancetype", "remove it, and write CPU and memory into the template"),
+    NotYet("preference", "remove it, and write its settings into the template"),
+    NotYet("runStrategy", "use Always, RerunOnFailure, Manual, Halted or Once", values=("WaitAsReceiver",)),
+    NotYet("updateVolumesStrategy"),
+)
+
+
+def not_yet(table: Sequence[NotYet], document: JsonObject, at: Field) -> Iterator[Cause]:
+    """A cause for each thing in the table that the document below `at` asks for."""
+    for entry in table:
+        for path, value in _find(document, entry.path.split("."), at):
+            if _asked_for(entry, value):
+                yield unsupported(path, f"{path}: not supported by kvedge {_RELEASE}; {entry.remedy}")
+
+
+def _find(value: Any, names: Sequence[str], at: Field) -> Iterator[tuple[Field, Any]]:
+    if not names:
+        yield at, value
+        return
+    if not isinstance(value, dict):
+        return
+    name = names[0].removesuffix("[]")
+    item = value.get(name)
+    if not names[0].endswith("[]"):
+        yield from _find(item, names[1:], at.at(name))
+        return
+    for index, entry in enumerate(item if isinstance(item, list) else ()):
+        yield from _find(entry, names[1:], at.at(name).item(index))
+
+
+def _asked_for(entry: NotYet, value: Any) -> bool:
+    if entry.values:
+        # By type as well: 0 is not False here.
+        return any(type(value) is type(known) and value == known for known in entry.values)
+    return isinstance(value, dict) or bool(value)

@@ -1,0 +1,67 @@
+"""What a rule looks at: one VMI spec, wherever it stands, with what is said around it.
+
+Made by admission_plan.py, read by every `*_rules` file. Touches nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from kvedge.api.admission.rules.causes import Cause, Field
+from kvedge.resources.configuration.configuration import DEFAULTS, Configuration
+from kvedge.resources.meta import ObjectMeta
+from kvedge.resources.types.vmi import VirtualMachineInstanceSpec
+from kvedge.runtime.architecture import host_architecture
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """What holds for all VMs: the architecture of one that names none, and the configuration in force."""
+
+    architecture: str = field(default_factory=host_architecture)
+    configuration: Configuration = DEFAULTS
+
+    def configured(self, configuration: Configuration) -> Cluster:
+        """The same cluster under another configuration, which may name an architecture of its own."""
+        return Cluster(configuration.default_architecture or self.architecture, configuration)
+
+    @property
+    def machines(self) -> Mapping[str, tuple[str, ...]]:
+        """Which machines a VM may ask for, by architecture."""
+        return self.configuration.machines
+
+    def allows_machine(self, architecture: str, machine: str) -> bool:
+        """Whether a VM of that architecture may be that machine."""
+        return self.configuration.allows_machine(architecture, machine)
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """A VMI's spec at the path `at`; `metadata` is the VMI's, or that of the template it is made from."""
+
+    spec: VirtualMachineInstanceSpec
+    metadata: ObjectMeta
+    at: Field
+    metadata_at: Field
+    cluster: Cluster = field(default_factory=Cluster)
+    # Whether one of kvedge's roles writes it, and not a user.
+    by_role: bool = False
+
+    @property
+    def domain_at(self) -> Field:
+        """The path of the domain."""
+        return self.at.at("domain")
+
+    @property
+    def devices_at(self) -> Field:
+        """The path of the devices."""
+        return self.at.at("domain", "devices")
+
+    @property
+    def architecture(self) -> str:
+        """The architecture that the VM will have."""
+        return self.spec.architecture or self.cluster.architecture
+
+
+Rule = Callable[[Subject], Iterator[Cause]]

@@ -1,0 +1,53 @@
+"""Rules for what a VirtualMachine has beside its template, worded as KubeVirt words them.
+
+Called by admission_plan.py; touches nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from kvedge.api.admission.rules.causes import Cause, Field, required, unsupported
+from kvedge.resources.types.vm import VirtualMachine
+
+# WaitAsReceiver is known, and refused by not_yet_rules.py with a remedy.
+RUN_STRATEGIES: Final = ("Always", "RerunOnFailure", "Manual", "Halted", "Once", "WaitAsReceiver")
+RUNNING_IS_DEPRECATED: Final = "spec.running is deprecated, please use spec.runStrategy instead."
+# The VMI, its Pod's labels and the guest's host name are made from the name.
+_LONGEST_NAME: Final = 63
+
+
+def run_strategy_is_given(vm: VirtualMachine) -> Iterator[Cause]:
+    """Exactly one of running and runStrategy."""
+    at = Field("spec")
+    if vm.spec.running is not None and vm.spec.run_strategy:
+        text = (
+            "Running and RunStrategy are mutually exclusive. Note that Running is deprecated, please use RunStrategy "
+            "instead"
+        )
+        yield Cause(at.at("running"), text)
+    elif vm.spec.running is None and not vm.spec.run_strategy:
+        yield required(at.at("runStrategy"), "RunStrategy must be specified")
+    elif vm.spec.run_strategy and vm.spec.run_strategy not in RUN_STRATEGIES:
+        yield unsupported(at.at("runStrategy"), f"Invalid RunStrategy ({vm.spec.run_strategy})")
+
+
+def template_is_given(vm: VirtualMachine) -> Iterator[Cause]:
+    """Without a template there is nothing to run."""
+    if vm.spec.template is None:
+        yield required("spec.template", "missing virtual machine template.")
+
+
+def name_fits(vm: VirtualMachine) -> Iterator[Cause]:
+    """The name becomes a label's value, which is at most 63 characters long."""
+    if len(vm.metadata.name) > _LONGEST_NAME:
+        yield Cause("metadata.name", f"metadata.name: must be no more than {_LONGEST_NAME} characters")
+
+
+def warnings(vm: VirtualMachine) -> list[str]:
+    """What is accepted and should be written otherwise."""
+    return [RUNNING_IS_DEPRECATED] if vm.spec.running is not None else []
+
+
+RULES: Final = (run_strategy_is_given, template_is_given, name_fits)

@@ -1,0 +1,41 @@
+"""What of a VM may not be changed while a snapshot is taken of it, or one is put back; worded as KubeVirt words it.
+
+Works on documents as they came. Called by admission_plan.py; touches nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from kvedge.api.admission.rules.causes import Cause, unsupported
+from kvedge.resources.codec import JsonObject
+from kvedge.resources.role_users import UserInfo
+
+_STRATEGY: Final = ("runStrategy", "running")
+
+
+def vm_update_is_allowed(old: JsonObject, new: JsonObject, user: UserInfo) -> Iterator[Cause]:
+    """A cause for each change that has to wait; the controller, which takes and restores snapshots, changes all."""
+    if user.is_controller:
+        return
+    status = _object(old, "status")
+    before, after = _object(old, "spec"), _object(new, "spec")
+    snapshot, restore = status.get("snapshotInProgress"), status.get("restoreInProgress")
+    restarted = any(before.get(name) != after.get(name) for name in _STRATEGY)
+    if snapshot and _storage(before) != _storage(after):
+        yield unsupported("spec", f'Cannot update vm disks or volumes until snapshot "{snapshot}" completes')
+    if snapshot and restarted:
+        yield unsupported("spec", f'Cannot update vm running state until snapshot "{snapshot}" completes')
+    if restore and restarted:
+        yield unsupported("spec", f'Cannot update VM runStrategy until restore "{restore}" completes')
+
+
+def _storage(spec: JsonObject) -> tuple[object, object]:
+    run = _object(_object(spec, "template"), "spec")
+    return run.get("volumes") or [], _object(_object(run, "domain"), "devices").get("disks") or []
+
+
+def _object(parent: JsonObject, name: str) -> JsonObject:
+    member = parent.get(name)
+    return member if isinstance(member, dict) else {}

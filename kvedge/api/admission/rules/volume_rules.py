@@ -1,0 +1,132 @@
+"""Rules for volumes and cloud-init, worded as KubeVirt words them.
+
+Called by admission_plan.py; touches nothing. Sources that kvedge does not have yet are refused by not_yet_rules.py.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Iterator
+from typing import Final
+
+import msgspec
+
+from kvedge.api.admission.rules.causes import Cause, Field, duplicate, required
+from kvedge.api.admission.rules.platform_rules import path_in_image
+from kvedge.api.admission.rules.subject import Rule, Subject
+from kvedge.resources.quantities import QuantityError, parse_quantity
+from kvedge.resources.types.volumes import CloudInit, Volume
+
+_LABEL: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+_PULL_POLICIES: Final = ("", "Always", "IfNotPresent", "Never")
+_MOST_VOLUMES: Final = 256
+# As much as fits into an object that is read often; larger data goes into a Secret.
+_INLINE_BYTES: Final = 2048
+# Asked for once: msgspec works them out anew each time.
+_SOURCES: Final = tuple(field.name for field in msgspec.structs.fields(Volume) if field.name != "name")
+
+
+def volumes_have_one_name_and_source(subject: Subject) -> Iterator[Cause]:
+    """Names are DNS labels and unique; each volume has exactly one source."""
+    volumes, at = subject.spec.volumes, subject.at.at("volumes")
+    if len(volumes) > _MOST_VOLUMES:
+        yield Cause(at, f"{at} list exceeds the {_MOST_VOLUMES} element limit in length")
+    seen: dict[str, int] = {}
+    for index, volume in enumerate(volumes):
+        here = at.item(index)
+        if volume.name in seen:
+            yield duplicate(here.at("name"), f"{at.item(seen[volume.name])} and {here} must not have the same Name.")
+        seen.setdefault(volume.name, index)
+        if not _LABEL.fullmatch(volume.name):
+            text = f"{here.at('name')} '{volume.name}' must consist of lower case letters, digits and '-', at most 63"
+            yield Cause(here.at("name"), text)
+        if len(_sources(volume)) != 1:
+            yield Cause(here, f"{here} must have exactly one source type set")
+
+
+def container_disks_are_complete(subject: Subject) -> Iterator[Cause]:
+    """An image, and a path within it that is one."""
+    for index, volume in enumerate(subject.spec.volumes):
+        disk = volume.container_disk
+        if disk is None:
+            continue
+        at = subject.at.at("volumes").item(index).at("containerDisk")
+        if not disk.image:
+            yield required(at.at("image"), f"{at.at('image')} is a required field")
+        if disk.image_pull_policy not in _PULL_POLICIES:
+            text = f"{at.at('imagePullPolicy')} has invalid value {disk.image_pull_policy}"
+            yield Cause(at.at("imagePullPolicy"), text)
+        if disk.path:
+            yield from path_in_image(disk.path, at.at("path"))
+
+
+def empty_disks_have_a_size(subject: Subject) -> Iterator[Cause]:
+    """A capacity above zero."""
+    for index, volume in enumerate(subject.spec.volumes):
+        if volume.empty_disk is None:
+            continue
+        at = subject.at.at("volumes").item(index).at("emptyDisk", "capacity")
+        value = volume.empty_disk.capacity
+        try:
+            size = parse_quantity(value)
+        except QuantityError as error:
+            yield Cause(at, f"{at}: {error}")
+            continue
+        if size <= 0:
+            yield Cause(at, f"{at} '{value}': must be greater than 0.")
+
+
+def cloud_init_is_complete(subject: Subject) -> Iterator[Cause]:
+    """One source of user data and at most one of network data, small enough to stand inline."""
+    for index, volume in enumerate(subject.spec.volumes):
+        at = subject.at.at("volumes").item(index)
+        for name, source in (
+            ("cloudInitNoCloud", volume.cloud_init_no_cloud),
+            ("cloudInitConfigDrive", volume.cloud_init_config_drive),
+        ):
+            if source is not None:
+                yield from _cloud_init(source, at.at(name))
+
+
+def _cloud_init(source: CloudInit, at: Field) -> Iterator[Cause]:
+    users = [source.user_data, source.user_data_base64, source.secret_ref]
+    networks = [source.network_data, source.network_data_base64, source.network_data_secret_ref]
+    if sum(map(bool, users)) > 1:
+        yield Cause(at, f"{at} must have only one userdatasource set.")
+    if sum(map(bool, networks)) > 1:
+        yield Cause(at, f"{at} must have only one networkdata source set.")
+    if not any(users) and not any(networks):
+        yield required(at, f"{at} must have at least one userdatasource or one networkdatasource set.")
+    yield from _inline(source.user_data, source.user_data_base64, at, "userData")
+    yield from _inline(source.network_data, source.network_data_base64, at, "networkData")
+    for name, reference in (("secretRef", source.secret_ref), ("networkDataSecretRef", source.network_data_secret_ref)):
+        if reference is not None and not reference.name:
+            yield required(at.at(name, "name"), f"{at.at(name, 'name')} is a required field")
+
+
+def _inline(text: str, encoded: str, at: Field, name: str) -> Iterator[Cause]:
+    size = len(text.encode())
+    here = at.at(f"{name}Base64") if encoded else at.at(name)
+    if encoded:
+        try:
+            size = len(base64.b64decode(encoded, validate=True))
+        except ValueError:
+            yield Cause(here, f"{here} is not a valid base64 value.")
+            return
+    if size > _INLINE_BYTES:
+        reference = "UserDataSecretRef" if name == "userData" else "NetworkDataSecretRef"
+        text = f"{here} {name.lower()} exceeds {_INLINE_BYTES} byte limit. Should use {reference} for larger data."
+        yield Cause(here, text)
+
+
+def _sources(volume: Volume) -> list[str]:
+    return [name for name in _SOURCES if getattr(volume, name) is not None]
+
+
+RULES: Final[tuple[Rule, ...]] = (
+    volumes_have_one_name_and_source,
+    container_disks_are_complete,
+    empty_disks_have_a_size,
+    cloud_init_is_complete,
+)

@@ -1,0 +1,299 @@
+"""What a VMI gets that its author left out, in KubeVirt's order.
+
+Called by mutation_plan.py. Pure: works on documents, so that nothing is lost that no type knows, and returns new ones.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Final
+
+from kvedge.api.admission.rules.subject import Cluster
+from kvedge.resources.codec import JsonObject
+from kvedge.resources.configuration.configuration import Configuration
+from kvedge.resources.names import LAUNCHER_UID, PCI_TOPOLOGY, VMI_FINALIZER
+from kvedge.resources.quantities import QuantityError, parse_quantity
+
+_PCI_TOPOLOGY_VERSION: Final = "v3"
+_DEFAULT_INTERFACE: Final = "default"
+# Hyper-V features that work only with others.
+_HYPERV_NEEDS: Final = (
+    ("evmcs", "vapic"),
+    ("ipi", "vpindex"),
+    ("tlbflush", "vpindex"),
+    ("synictimer", "synic"),
+    ("synic", "vpindex"),
+)
+_DEFAULT_SPINLOCKS: Final = 4096
+_PROBE_NUMBERS: Final = {"timeoutSeconds": 1, "periodSeconds": 10, "successThreshold": 1, "failureThreshold": 3}
+# KubeVirt's own default is never written into a VMI, so that the cluster's CPU ratio goes on to count.
+_KUBEVIRTS_CPU_REQUEST: Final = "100m"
+
+
+def with_platform_defaults(spec: JsonObject, cluster: Cluster) -> JsonObject:
+    """Architecture and machine: a VM keeps those that it was made with, whatever later releases prefer."""
+    spec = copy.deepcopy(spec)
+    _set_platform(spec, cluster)
+    return spec
+
+
+def with_defaults(spec: JsonObject, cluster: Cluster) -> JsonObject:
+    """A VMI's spec with everything that a run needs spelled out."""
+    spec = copy.deepcopy(spec)
+    _set_platform(spec, cluster)
+    for step in _steps(cluster.configuration):
+        step(spec)
+    return spec
+
+
+def new_vmi(document: JsonObject, cluster: Cluster, now: str, revision: str = "") -> JsonObject:
+    """A VMI as it enters: defaults, finalizer, annotation, and a status of ours whatever the author wrote.
+
+    `now` is an RFC 3339 time; `revision` names the spec of the VM that the controller has made it from.
+    """
+    vmi = {**document}
+    vmi["spec"] = with_defaults(_object(vmi, "spec"), cluster)
+    vmi["metadata"] = metadata = {**_object(vmi, "metadata")}
+    metadata["annotations"] = {PCI_TOPOLOGY: _PCI_TOPOLOGY_VERSION, **_object(metadata, "annotations")}
+    finalizers = metadata.get("finalizers") or []
+    metadata["finalizers"] = [*finalizers, *({VMI_FINALIZER} - {*finalizers})]
+    vmi["status"] = _first_status(vmi["spec"], now)
+    if revision:
+        vmi["status"]["virtualMachineRevisionName"] = revision
+    return vmi
+
+
+def _first_status(spec: JsonObject, now: str) -> JsonObject:
+    status: JsonObject = {
+        "phase": "Pending",
+        "phaseTransitionTimestamps": [{"phase": "Pending", "phaseTransitionTimestamp": now}],
+        "runtimeUser": LAUNCHER_UID,
+    }
+    domain = spec["domain"]
+    guest = (domain.get("memory") or {}).get("guest")
+    if guest is not None:
+        status["memory"] = {"guestAtBoot": guest, "guestCurrent": guest, "guestRequested": guest}
+    cpu = domain["cpu"]
+    status["currentCPUTopology"] = {name: cpu[name] for name in ("cores", "sockets", "threads")}
+    return status
+
+
+def _set_platform(spec: JsonObject, cluster: Cluster) -> None:
+    architecture = spec.get("architecture") or cluster.architecture
+    spec["architecture"] = architecture
+    machine = _object(_object(spec, "domain"), "machine")
+    default = cluster.configuration.machine_types.get(architecture)
+    if not machine.get("type") and default is not None:
+        machine["type"] = default
+
+
+def _set_cpu_request(spec: JsonObject, configuration: Configuration) -> None:
+    """A limit alone is a request, too, as Kubernetes has it."""
+    resources = spec["domain"].get("resources") or {}
+    limit = (resources.get("limits") or {}).get("cpu")
+    if limit is not None:
+        _object(resources, "requests").setdefault("cpu", limit)
+    elif configuration.cpu_request not in (None, _KUBEVIRTS_CPU_REQUEST):
+        _object(_object(spec["domain"], "resources"), "requests").setdefault("cpu", configuration.cpu_request)
+
+
+def _set_guest_memory(spec: JsonObject) -> None:
+    domain = spec["domain"]
+    memory = domain.get("memory") or {}
+    if memory.get("guest") is not None:
+        return
+    resources = domain.get("resources") or {}
+    for amounts in (resources.get("requests"), resources.get("limits")):
+        if amounts and amounts.get("memory") is not None:
+            _object(domain, "memory")["guest"] = amounts["memory"]
+            return
+
+
+def _set_cpu_topology(spec: JsonObject) -> None:
+    domain = spec["domain"]
+    cpu = _object(domain, "cpu")
+    if not any(cpu.get(name) for name in ("cores", "sockets", "threads")):
+        cpu["sockets"] = _whole_cpus(domain.get("resources") or {})
+    for name in ("cores", "sockets", "threads"):
+        cpu[name] = cpu.get(name) or 1
+
+
+def _whole_cpus(resources: JsonObject) -> int:
+    for amounts in (resources.get("limits"), resources.get("requests")):
+        if amounts and amounts.get("cpu") is not None:
+            try:
+                return max(1, math.ceil(parse_quantity(amounts["cpu"])))
+            except QuantityError:
+                return 1  # A rule refuses it.
+    return 1
+
+
+def _set_pull_policies(spec: JsonObject) -> None:
+    for volume in _items(spec, "volumes"):
+        disk = volume.get("containerDisk")
+        if isinstance(disk, dict) and not disk.get("imagePullPolicy"):
+            disk["imagePullPolicy"] = "Always" if _moves(str(disk.get("image", ""))) else "IfNotPresent"
+
+
+def _moves(image: str) -> bool:
+    """Whether the name may stand for another image tomorrow: no digest, and the tag latest or none."""
+    if "@" in image:
+        return False
+    _, _, tag = image.rpartition("/")[2].partition(":")
+    return tag in ("", "latest")
+
+
+def _set_eviction_strategy(spec: JsonObject, configuration: Configuration) -> None:
+    spec.setdefault("evictionStrategy", configuration.eviction_strategy)
+
+
+def _set_default_network(spec: JsonObject, configuration: Configuration) -> None:
+    devices = _object(spec["domain"], "devices")
+    if spec.get("networks") or devices.get("interfaces") or devices.get("autoattachPodInterface") is False:
+        return
+    devices["interfaces"] = [{"name": _DEFAULT_INTERFACE, configuration.default_interface: {}}]
+    spec["networks"] = [{"name": _DEFAULT_INTERFACE, "pod": {}}]
+
+
+def _attach_volumes(spec: JsonObject) -> None:
+    """A volume that no disk names gets one."""
+    devices = _object(spec["domain"], "devices")
+    # What has no name is refused, not attached.
+    attached = {None, *(item.get("name") for name in ("disks", "filesystems") for item in _items(devices, name))}
+    missing = [volume["name"] for volume in _items(spec, "volumes") if volume.get("name") not in attached]
+    if missing:
+        devices["disks"] = [*_items(devices, "disks"), *({"name": name} for name in missing)]
+
+
+def _set_disk_targets(spec: JsonObject) -> None:
+    """A disk that says nothing is a hard disk, on the bus that every guest of its architecture knows."""
+    bus = "virtio" if spec["architecture"] == "arm64" else "sata"
+    for disk in _items(_object(spec["domain"], "devices"), "disks"):
+        if not any(isinstance(disk.get(target), dict) for target in ("disk", "cdrom", "lun")):
+            disk["disk"] = {}
+        for target in ("disk", "cdrom", "lun"):
+            if isinstance(disk.get(target), dict) and not disk[target].get("bus"):
+                disk[target]["bus"] = "scsi" if target != "disk" and bus == "virtio" else bus
+        if isinstance(disk.get("cdrom"), dict):
+            disk["cdrom"].setdefault("readonly", True)
+            disk["cdrom"].setdefault("tray", "closed")
+
+
+def _set_devices(spec: JsonObject) -> None:
+    devices = _object(spec["domain"], "devices")
+    for interface in _items(devices, "interfaces"):
+        if not interface.get("model"):
+            interface["model"] = "virtio"
+        for port in _items(interface, "ports"):
+            port.setdefault("protocol", "TCP")
+    for tablet in _items(devices, "inputs"):
+        tablet.setdefault("bus", "usb")
+        tablet.setdefault("type", "tablet")
+    watchdog = devices.get("watchdog")
+    if isinstance(watchdog, dict) and spec["architecture"] == "amd64" and not watchdog.get("diag288"):
+        _object(watchdog, "i6300esb").setdefault("action", "reset")
+
+
+def _set_features(spec: JsonObject) -> None:
+    features = _object(spec["domain"], "features")
+    _object(features, "acpi").setdefault("enabled", True)
+    for name in ("apic", "smm", "pvspinlock", "hypervPassthrough"):
+        if isinstance(features.get(name), dict):
+            features[name].setdefault("enabled", True)
+    hyperv = features.get("hyperv")
+    if isinstance(hyperv, dict):
+        _set_hyperv(hyperv)
+
+
+def _set_hyperv(hyperv: JsonObject) -> None:
+    for feature in hyperv.values():
+        if isinstance(feature, dict):
+            feature.setdefault("enabled", True)
+    if _is_on(hyperv.get("spinlocks")):
+        hyperv["spinlocks"].setdefault("spinlocks", _DEFAULT_SPINLOCKS)
+    for name, needed in _HYPERV_NEEDS:
+        if _is_on(hyperv.get(name)) and needed not in hyperv:
+            hyperv[needed] = {"enabled": True}
+
+
+def _set_timers(spec: JsonObject) -> None:
+    clock = spec["domain"].get("clock") or {}
+    for timer in (clock.get("timer") or {}).values():
+        if isinstance(timer, dict):
+            timer.setdefault("present", True)
+
+
+def _set_probes(spec: JsonObject) -> None:
+    for name in ("readinessProbe", "livenessProbe"):
+        probe = spec.get(name)
+        if not isinstance(probe, dict):
+            continue
+        for number, default in _PROBE_NUMBERS.items():
+            probe[number] = probe.get(number) or default
+        page = probe.get("httpGet")
+        if isinstance(page, dict):
+            page["path"] = page.get("path") or "/"
+            page["scheme"] = page.get("scheme") or "HTTP"
+
+
+def _set_bootloader(spec: JsonObject) -> None:
+    """arm64 has no BIOS."""
+    if spec["architecture"] != "arm64":
+        return
+    firmware = _object(spec["domain"], "firmware")
+    if not firmware.get("bootloader"):
+        firmware["bootloader"] = {"efi": {"secureBoot": False}}
+
+
+def _set_serial_console_log(spec: JsonObject, configuration: Configuration) -> None:
+    if not configuration.serial_console_log:
+        _object(spec["domain"], "devices").setdefault("logSerialConsole", False)
+
+
+def _set_cpu_model(spec: JsonObject, configuration: Configuration) -> None:
+    cpu = spec["domain"]["cpu"]
+    if not cpu.get("model"):
+        cpu["model"] = configuration.default_cpu_model(spec["architecture"])
+    for feature in _items(cpu, "features"):
+        feature["policy"] = feature.get("policy") or "require"
+
+
+def _steps(configuration: Configuration) -> tuple[Callable[[JsonObject], None], ...]:
+    """All defaults, in KubeVirt's order."""
+    return (
+        partial(_set_cpu_request, configuration=configuration),
+        _set_guest_memory,
+        _set_cpu_topology,
+        _set_pull_policies,
+        partial(_set_eviction_strategy, configuration=configuration),
+        partial(_set_default_network, configuration=configuration),
+        _attach_volumes,
+        _set_disk_targets,
+        _set_devices,
+        partial(_set_serial_console_log, configuration=configuration),
+        _set_features,
+        _set_timers,
+        _set_probes,
+        _set_bootloader,
+        partial(_set_cpu_model, configuration=configuration),
+    )
+
+
+def _object(parent: JsonObject, name: str) -> JsonObject:
+    """A member that is an object, made when it is missing or null."""
+    if not isinstance(parent.get(name), dict):
+        parent[name] = {}
+    member: JsonObject = parent[name]
+    return member
+
+
+def _items(parent: JsonObject, name: str) -> list[JsonObject]:
+    items = parent.get(name)
+    return [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
+
+
+def _is_on(feature: Any) -> bool:
+    return isinstance(feature, dict) and feature.get("enabled") is not False

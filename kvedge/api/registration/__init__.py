@@ -1,0 +1,1 @@
+"""How the api role makes itself known to a cluster: webhooks, APIServices, policies, endpoints."""

@@ -1,0 +1,97 @@
+"""The policy by which an API server itself keeps the controller to launcher Pods, VMs' revisions and a label of Nodes.
+
+Called by registration_loop.py. Touches nothing. RBAC knows kinds only: whoever has the controller's credentials could
+end any Pod of the cluster, and drain nodes. The embedded API has no policies, and no Pods of others.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kvedge.api.registration.policy_manifest import Validation, judged, policy, unchanged
+from kvedge.api.registration.registration_manifest import Document
+from kvedge.resources.names import APP, LAUNCHER_APP, SCHEDULABLE
+from kvedge.resources.role_users import CONTROLLER_ACCOUNT, CONTROLLER_GROUP
+from kvedge.resources.types.vm import VirtualMachine
+from kvedge.resources.types.vmi import VirtualMachineInstance
+
+NAME: Final = "kvedge-controller-restriction"
+# All Pods of the cluster pass by this condition: it must not fail for anybody.
+_BY_CONTROLLERS: Final = (
+    f"request.userInfo.username == '{CONTROLLER_ACCOUNT}'"
+    f" || (has(request.userInfo.groups) && '{CONTROLLER_GROUP}' in request.userInfo.groups)"
+)
+_NODE: Final = "request.resource.resource == 'nodes'"
+_POD: Final = "request.resource.resource == 'pods'"
+_REVISION: Final = "request.resource.resource == 'controllerrevisions'"
+_CREATE: Final = "request.operation == 'CREATE'"
+_UPDATE: Final = "request.operation == 'UPDATE'"
+_STATUS: Final = "has(request.subResource) && request.subResource == 'status'"
+_KIND: Final = VirtualMachineInstance.KIND
+_META: Final = "{0} == null || !has({0}.metadata.{1}) ? {2} : {0}.metadata.{1}"
+_LABELLED: Final = "'{0}' in variables.{1} && variables.{1}['{0}'] == '{2}'"
+_OWNED: Final = (
+    "variables.{0}.exists(o, has(o.controller) && o.controller"
+    f" && o.kind == '{_KIND.kind}' && o.apiVersion.startsWith('{_KIND.group}/'))"
+)
+_VM_OWNED: Final = _OWNED.replace(f"'{_KIND.kind}'", f"'{VirtualMachine.KIND.kind}'")
+
+
+def controller_restriction() -> list[Document]:
+    """The policy, and the binding that puts it into force."""
+    variables = {
+        "labels": _META.format("object", "labels", "{}"),
+        "oldLabels": _META.format("oldObject", "labels", "{}"),
+        "owners": _META.format("object", "ownerReferences", "[]"),
+        "oldOwners": _META.format("oldObject", "ownerReferences", "[]"),
+        "isLauncher": f"{_labelled('labels')} && {_OWNED.format('owners')}",
+        # One whose label somebody took away must still come to its end.
+        "wasLauncher": f"({_labelled('oldLabels')}) || {_OWNED.format('oldOwners')}",
+    }
+    rules = [judged("", "nodes", "pods", "pods/status"), judged("apps", "controllerrevisions")]
+    validations = [_validation(*rule) for rule in _RULES]
+    return policy(NAME, rules, ("by-controllers", _BY_CONTROLLERS), variables, validations)
+
+
+def _labelled(labels: str) -> str:
+    return _LABELLED.format(APP, labels, LAUNCHER_APP)
+
+
+def _validation(applies: str, expression: str, text: str) -> Validation:
+    return Validation(f"!({applies}) || ({expression})", f"Controller restriction, virt-controller {text}")
+
+
+_OTHER_LABELS: Final = (
+    f"variables.labels.all(k, k == '{SCHEDULABLE}'"
+    " || (k in variables.oldLabels && variables.oldLabels[k] == variables.labels[k]))"
+    f" && variables.oldLabels.all(k, k == '{SCHEDULABLE}' || k in variables.labels)"
+)
+_TAKEN: Final = (
+    f"'{SCHEDULABLE}' in variables.labels && (variables.labels['{SCHEDULABLE}'] == 'false'"
+    f" || ('{SCHEDULABLE}' in variables.oldLabels"
+    f" && variables.oldLabels['{SCHEDULABLE}'] == variables.labels['{SCHEDULABLE}']))"
+)
+# Each is: which writes it is about, what must hold of them, and what is said otherwise.
+_RULES: Final = (
+    (_NODE, _UPDATE, "is not allowed to make or delete Nodes"),
+    (f"{_NODE} && {_UPDATE}", "object.spec == oldObject.spec", "is not allowed to change a Node's spec"),
+    (
+        f"{_NODE} && {_UPDATE}",
+        f"{_OTHER_LABELS} && {unchanged('annotations')} && {unchanged('finalizers')} && {unchanged('ownerReferences')}",
+        f"is not allowed to change more of a Node than its label {SCHEDULABLE}",
+    ),
+    (f"{_NODE} && {_UPDATE}", _TAKEN, "is not allowed to say that a Node takes VMs"),
+    (f"{_POD} && {_CREATE}", "variables.isLauncher", "is not allowed to make other Pods than launchers of VMIs"),
+    (f"{_POD} && !({_CREATE})", "variables.wasLauncher", "is not allowed to touch other Pods than launchers of VMIs"),
+    (f"{_POD} && {_UPDATE}", _STATUS, "is not allowed to change more of a Pod than its status"),
+    (
+        f"{_REVISION} && {_CREATE}",
+        _VM_OWNED.format("owners"),
+        "is not allowed to make other ControllerRevisions than those of VMs",
+    ),
+    (
+        f"{_REVISION} && !({_CREATE})",
+        f"!({_UPDATE}) && {_VM_OWNED.format('oldOwners')}",
+        "is not allowed to touch other ControllerRevisions than those of VMs",
+    ),
+)

@@ -1,0 +1,108 @@
+"""What the api role does with a handler's request for a certificate: approve and sign it, deny it, or remove it.
+
+Called by handler_signing_loop.py. Pure; the time comes in. Who asks is what the API server says of them
+(`spec.username` and its kin), never what the request says: a handler gets a certificate for its own node and for
+nothing else, least of all for the name by which handlers know the api role.
+"""
+
+from __future__ import annotations
+
+import base64
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+from cryptography.hazmat.primitives.asymmetric import ec
+
+from kvedge.resources.manifests.role_rights import HANDLER_SIGNER
+from kvedge.resources.types.certificate_requests import APPROVED, DENIED, FAILED, CertificateSigningRequest
+from kvedge.runtime.clock import parse_rfc3339
+from kvedge.runtime.tls.certificate_requests import RequestedNames, parse_request, requested_names
+from kvedge.runtime.tls.certificates import HANDLER_NAME, LEAF_LIFE, CertificateError, LeafRequest, handler_server_name
+
+_SERVER_USAGE: Final = "server auth"
+_HARMLESS_USAGES: Final = frozenset({"digital signature", "key encipherment"})
+_SHORTEST: Final = timedelta(minutes=10)
+# A handler takes its certificate within seconds; what is older is of no use to anybody.
+REQUEST_LIFE: Final = timedelta(hours=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Approve:
+    """It is the handler of that node, and asks for no more."""
+
+    node: str
+
+
+@dataclass(frozen=True, slots=True)
+class Deny:
+    """It is not, or asks for more."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Sign:
+    """It is approved: issue this certificate for the request's key."""
+
+    key: ec.EllipticCurvePublicKey
+    leaf: LeafRequest
+
+
+@dataclass(frozen=True, slots=True)
+class Remove:
+    """It was decided long ago."""
+
+
+Step = Approve | Deny | Sign | Remove
+
+
+def plan_request(request: CertificateSigningRequest, now: datetime) -> Step | None:
+    """The next step for a request; None when there is nothing to do."""
+    if request.spec.signer_name != HANDLER_SIGNER or request.metadata.deletion_timestamp:
+        return None
+    status = request.status
+    if status.certificate or status.condition(DENIED) or status.condition(FAILED):
+        return Remove() if _is_old(request, now) else None
+    complaint, key = _judged(request)
+    if key is None:
+        # An approval by somebody else is no reason to sign what we would not.
+        return None if status.condition(APPROVED) else Deny(complaint)
+    node = request.spec.requestor.node
+    if status.condition(APPROVED) is None:
+        return Approve(node)
+    seconds = request.spec.expiration_seconds
+    life = LEAF_LIFE if seconds is None else max(_SHORTEST, min(timedelta(seconds=seconds), LEAF_LIFE))
+    # All names are ours to write: of the request, only the key is taken.
+    leaf = LeafRequest(HANDLER_NAME, hosts=[handler_server_name(node)], client=False, life=life)
+    return Sign(key, leaf)
+
+
+def _is_old(request: CertificateSigningRequest, now: datetime) -> bool:
+    """By the times that we wrote ourselves: the API server's clock may be another one."""
+    moments = [parse_rfc3339(each.last_update_time) for each in request.status.conditions if each.last_update_time]
+    return bool(moments) and now - max(moments) > REQUEST_LIFE
+
+
+def _judged(request: CertificateSigningRequest) -> tuple[str, ec.EllipticCurvePublicKey | None]:
+    """What is wrong with a request, or its key."""
+    who = request.spec.requestor
+    if not who.is_handler or not who.node:
+        return f"{who.username or 'nobody'} is not the handler of a node", None
+    usages = set(request.spec.usages)
+    if _SERVER_USAGE not in usages or usages - _HARMLESS_USAGES - {_SERVER_USAGE}:
+        return "a handler's certificate is for server auth, with digital signature and key encipherment at most", None
+    try:
+        parsed = parse_request(base64.b64decode(request.spec.request, validate=True))
+        names = requested_names(parsed)
+    except (CertificateError, ValueError) as error:
+        return str(error), None
+    if names != RequestedNames((HANDLER_NAME,), hosts=(handler_server_name(who.node),)):
+        return (
+            f"{who.username} may ask for {HANDLER_NAME} at {handler_server_name(who.node)} and for nothing else",
+            None,
+        )
+    key = parsed.public_key()
+    if not isinstance(key, ec.EllipticCurvePublicKey):
+        return "the key must be an elliptic curve key", None
+    return "", key

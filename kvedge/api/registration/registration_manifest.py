@@ -1,0 +1,348 @@
+"""The documents by which an API server learns of the api role: Service, endpoints, webhooks, APIServices.
+
+Called by registration_loop.py. Touches nothing. Everything that the server would fill in is spelled out, so that what
+is there can be compared with what should be.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import ipaddress
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from kvedge import __version__
+from kvedge.api.served_paths import (
+    MUTATE_PATH,
+    SERVICE,
+    SUBRESOURCE_GROUP,
+    SUBRESOURCE_VERSIONS,
+    VALIDATE_KUBEVIRT_PATH,
+    VALIDATE_PATH,
+)
+from kvedge.resources.codec import JsonObject
+from kvedge.resources.manifests.role_rights import CA_BUNDLE_KEY, CA_BUNDLE_NAME
+from kvedge.resources.names import SYSTEM_NAMESPACE, VERSION
+from kvedge.resources.types.kubevirt import BLOCK_UNINSTALL
+
+_SERVICE_PORT: Final = 443
+_PORT_NAME: Final = "https"
+_OURS: Final = {"app.kubernetes.io/managed-by": "kvedge"}
+# On all that may differ from release to release, and on the slice, by which others see who serves.
+_RELEASE: Final = {VERSION: __version__}
+_SERVICE_LABEL: Final = "kubernetes.io/service-name"
+# By which Kubernetes knows that a slice is nobody's but ours.
+SLICES_KEEPER: Final = {"endpointslice.kubernetes.io/managed-by": "kvedge"}
+# Where the slices of all instances are.
+SLICES: Final = f"/apis/discovery.k8s.io/v1/namespaces/{SYSTEM_NAMESPACE}/endpointslices"
+_FAMILIES: Final = (4, 6)
+_LONGEST_INSTANCE: Final = 40
+# What an API server waits for an answer; ours come within milliseconds or not at all.
+_TIMEOUT_SECONDS: Final = 10
+# And for one that it can do without: a role that hangs must not hold reports up.
+_SHORT_TIMEOUT_SECONDS: Final = 2
+
+# A handler may speak as its node: see role_users.
+_BY_NODES: Final = "('system:nodes' in request.userInfo.groups && request.userInfo.username.startsWith('system:node:'))"
+_BY_ROLES: Final = (
+    "request.userInfo.username.startsWith('system:serviceaccount:kvedge-system:kvedge-')"
+    " || ['kvedge:controllers', 'kvedge:apis', 'kvedge:handlers'].exists(g, g in request.userInfo.groups)"
+    f" || {_BY_NODES}"
+)
+_NOT_BY_ROLES: Final[JsonObject] = {"name": "not-by-kvedge-itself", "expression": f"!({_BY_ROLES})"}
+_BY_HANDLERS: Final[JsonObject] = {
+    "name": "by-handlers",
+    "expression": "request.userInfo.username == 'system:serviceaccount:kvedge-system:kvedge-handler'"
+    f" || 'kvedge:handlers' in request.userInfo.groups || {_BY_NODES}",
+}
+_BLOCKED_BY_WORKLOADS: Final[JsonObject] = {
+    "name": "blocked-by-workloads",
+    "expression": f"has(oldObject.spec.uninstallStrategy) && oldObject.spec.uninstallStrategy == '{BLOCK_UNINSTALL}'",
+}
+_LABELS_CHANGE: Final = (
+    "has(object.metadata.labels) != has(oldObject.metadata.labels)"
+    " || (has(object.metadata.labels) && object.metadata.labels != oldObject.metadata.labels)"
+)
+_STATUS_CHANGES: Final = (
+    "has(object.status) != has(oldObject.status) || (has(object.status) && object.status != oldObject.status)"
+)
+# A VMI on its way out only loses finalizers: that must not wait for anybody. But roles still act on its status: who
+# could say that its guest has ended, while it runs, could have a second one started.
+_MORE_THAN_LETTING_GO: Final[JsonObject] = {
+    "name": "more-than-letting-go",
+    "expression": "!has(object.metadata.deletionTimestamp) || object.spec != oldObject.spec"
+    f" || {_STATUS_CHANGES} || {_LABELS_CHANGE}",
+}
+# An object on its way out only loses finalizers: that must not wait for anybody.
+_NOT_BEING_DELETED: Final[JsonObject] = {
+    "name": "not-being-deleted",
+    "expression": "!has(object.metadata.deletionTimestamp)",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """Where one api role is reached by the API server; `instance` tells several apart."""
+
+    address: str
+    port: int
+    instance: str
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """One object and the collection it belongs to."""
+
+    collection: str
+    body: JsonObject
+
+    @property
+    def name(self) -> str:
+        """The object's name."""
+        return str(self.body["metadata"]["name"])
+
+    @property
+    def path(self) -> str:
+        """The object's path."""
+        return f"{self.collection}/{self.name}"
+
+
+def instance_name(name: str) -> str:
+    """A node's or a host's name as it may stand in an object's name: two of them never become one."""
+    text = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
+    if text == name.lower() and len(text) <= _LONGEST_INSTANCE:
+        return text
+    digest = hashlib.sha256(name.lower().encode()).hexdigest()[:8]
+    return f"{text[: _LONGEST_INSTANCE - len(digest) - 1].strip('-') or 'kvedge'}-{digest}"
+
+
+def server_names() -> list[str]:
+    """The names under which an API server connects to the Service."""
+    short = f"{SERVICE}.{SYSTEM_NAMESPACE}"
+    return [f"{short}.svc", f"{short}.svc.cluster.local", short]
+
+
+def documents(endpoint: Endpoint, ca_bundle: bytes) -> list[Document]:
+    """All documents but the Endpoints, in the order in which they are written."""
+    return [
+        namespace(),
+        service(),
+        endpoint_slice(endpoint),
+        bundle(ca_bundle),
+        *(api_service(version, ca_bundle) for version in SUBRESOURCE_VERSIONS),
+        # Last: from here on, writes depend on us.
+        mutating_webhooks(ca_bundle),
+        validating_webhooks(ca_bundle),
+    ]
+
+
+def namespace() -> Document:
+    """Where the Service is."""
+    body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": SYSTEM_NAMESPACE}}
+    return Document("/api/v1/namespaces", body)
+
+
+def bundle(ca_bundle: bytes) -> Document:
+    """Whom handlers are to trust; they read it, and only we write it."""
+    body = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": CA_BUNDLE_NAME, "namespace": SYSTEM_NAMESPACE, "labels": dict(_OURS)},
+        "data": {CA_BUNDLE_KEY: ca_bundle.decode()},
+    }
+    return Document(f"/api/v1/namespaces/{SYSTEM_NAMESPACE}/configmaps", body)
+
+
+def service() -> Document:
+    """A Service without a selector: no Pod stands behind it, we write its endpoints ourselves, each with its port."""
+    port = {"name": _PORT_NAME, "port": _SERVICE_PORT, "protocol": "TCP"}
+    body = {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": SERVICE, "namespace": SYSTEM_NAMESPACE, "labels": dict(_OURS)},
+        "spec": {"type": "ClusterIP", "ports": [port]},
+    }
+    return Document(f"/api/v1/namespaces/{SYSTEM_NAMESPACE}/services", body)
+
+
+def endpoint_slice(endpoint: Endpoint) -> Document:
+    """Our own address; each instance has a slice of its own, so that none overwrites another's."""
+    version = ipaddress.ip_address(endpoint.address).version
+    body = {
+        "apiVersion": "discovery.k8s.io/v1",
+        "kind": "EndpointSlice",
+        "metadata": {
+            "name": _slice_name(endpoint.instance, version),
+            "namespace": SYSTEM_NAMESPACE,
+            "labels": {**_OURS, _SERVICE_LABEL: SERVICE, **SLICES_KEEPER},
+            "annotations": dict(_RELEASE),
+        },
+        "addressType": f"IPv{version}",
+        "endpoints": [{"addresses": [endpoint.address], "conditions": {"ready": True}}],
+        "ports": [{"name": _PORT_NAME, "port": endpoint.port, "protocol": "TCP"}],
+    }
+    return Document(SLICES, body)
+
+
+def slices_selector() -> str:
+    """The label selector of all instances' slices."""
+    return f"{_SERVICE_LABEL}={SERVICE}"
+
+
+def slice_names(instance: str) -> frozenset[str]:
+    """What an instance's slice may be called, as its address is of the one family or of the other."""
+    return frozenset(_slice_name(instance, version) for version in _FAMILIES)
+
+
+def instance_of(slice_name: str) -> str:
+    """Whose slice is called so."""
+    head, tails = f"{SERVICE}-", tuple(f"-ipv{version}" for version in _FAMILIES)
+    name = slice_name.removeprefix(head)
+    return next((name.removesuffix(tail) for tail in tails if name.endswith(tail)), name)
+
+
+def _slice_name(instance: str, version: int) -> str:
+    return f"{SERVICE}-{instance}-ipv{version}"
+
+
+def endpoints(slices: Sequence[JsonObject]) -> Document:
+    """The same addresses as core/v1 Endpoints, which older API servers resolve a Service by."""
+    subsets = []
+    for item in sorted(slices, key=lambda item: str(item["metadata"]["name"])):
+        addresses = [{"ip": ip} for entry in item.get("endpoints") or () for ip in entry["addresses"]]
+        if addresses:
+            subsets.append({"addresses": addresses, "ports": [dict(port) for port in item["ports"]]})
+    # Kubernetes would otherwise make slices of it, beside ours.
+    labels = {**_OURS, "endpointslice.kubernetes.io/skip-mirror": "true"}
+    body = {
+        "apiVersion": "v1",
+        "kind": "Endpoints",
+        "metadata": {"name": SERVICE, "namespace": SYSTEM_NAMESPACE, "labels": labels},
+        "subsets": subsets,
+    }
+    return Document(f"/api/v1/namespaces/{SYSTEM_NAMESPACE}/endpoints", body)
+
+
+def api_service(version: str, ca_bundle: bytes) -> Document:
+    """The aggregated API in one version."""
+    body = {
+        "apiVersion": "apiregistration.k8s.io/v1",
+        "kind": "APIService",
+        "metadata": {
+            "name": f"{version}.{SUBRESOURCE_GROUP}",
+            "labels": dict(_OURS),
+            "annotations": dict(_RELEASE),
+        },
+        "spec": {
+            "group": SUBRESOURCE_GROUP,
+            "version": version,
+            "groupPriorityMinimum": 1000,
+            "versionPriority": 15,
+            "service": {"namespace": SYSTEM_NAMESPACE, "name": SERVICE, "port": _SERVICE_PORT},
+            "caBundle": _text(ca_bundle),
+        },
+    }
+    return Document("/apis/apiregistration.k8s.io/v1/apiservices", body)
+
+
+def mutating_webhooks(ca_bundle: bytes) -> Document:
+    """Defaults, and a VMI's status kept from users."""
+    webhooks = [
+        # Fail: a VM without its platform written down could become another machine with the next release.
+        _webhook("virtualmachines-mutator.kubevirt.io", MUTATE_PATH, ca_bundle, "virtualmachines",
+                 operations=("CREATE", "UPDATE"), conditions=(_NOT_BEING_DELETED,)),
+        # Fail: a VMI without defaults has no finalizer, no phase and perhaps no network.
+        _webhook("virtualmachineinstances-mutator.kubevirt.io", MUTATE_PATH, ca_bundle, "virtualmachineinstances",
+                 operations=("CREATE",)),
+        # Fail, as status is what roles act on; roles themselves and the end of a deletion do not pass here.
+        _webhook("virtualmachineinstances-status-mutator.kvedge.io", MUTATE_PATH, ca_bundle, "virtualmachineinstances",
+                 operations=("UPDATE",), conditions=(_NOT_BY_ROLES, _MORE_THAN_LETTING_GO)),
+    ]  # fmt: skip
+    for webhook in webhooks:
+        webhook["reinvocationPolicy"] = "Never"
+    return _webhook_configuration("Mutating", webhooks)
+
+
+def validating_webhooks(ca_bundle: bytes) -> Document:
+    """All rules. Deletes never depend on us, though we may refuse one kind; nor does a role's write of a status."""
+    webhooks = [
+        # Fail: what is not supported must be refused when it is applied, not found out when it runs.
+        _webhook("virtualmachine-validator.kubevirt.io", VALIDATE_PATH, ca_bundle, "virtualmachines",
+                 operations=("CREATE", "UPDATE"), conditions=(_NOT_BEING_DELETED,)),
+        # Fail: this is the last gate before something runs, also for VMs that were stored by an older release.
+        _webhook("virtualmachineinstances-create-validator.kubevirt.io", VALIDATE_PATH, ca_bundle,
+                 "virtualmachineinstances", operations=("CREATE",)),
+        # Fail: a user must not change what runs under the roles' feet; roles, and deletions to their end, do not pass
+        # here.
+        _webhook("virtualmachineinstances-update-validator.kubevirt.io", VALIDATE_PATH, ca_bundle,
+                 "virtualmachineinstances", operations=("UPDATE",), conditions=(_NOT_BY_ROLES, _MORE_THAN_LETTING_GO)),
+        # Ignore: a handler reports what its VMs do, and must be able to while we are away. That it writes its own
+        # node's VMIs only is then still seen to: by the policy of node_restriction_manifest.py in a cluster, by the
+        # embedded API's authorizer on one box.
+        _webhook("virtualmachineinstances-node-restriction.kvedge.io", VALIDATE_PATH, ca_bundle,
+                 "virtualmachineinstances", operations=("UPDATE",), conditions=(_BY_HANDLERS,), policy="Ignore"),
+        # Fail: a configuration that cannot be used must be refused when it is written, and there is one object only.
+        _webhook("kubevirt-create-validator.kubevirt.io", VALIDATE_KUBEVIRT_PATH, ca_bundle, "kubevirts",
+                 operations=("CREATE",)),
+        # Fail, for the same reason; the controller writes the status subresource, which does not pass here.
+        _webhook("kubevirt-update-validator.kubevirt.io", VALIDATE_KUBEVIRT_PATH, ca_bundle, "kubevirts",
+                 operations=("UPDATE",), conditions=(_NOT_BEING_DELETED,)),
+        # Ignore: a delete never depends on us, and this one takes no VM away. Only objects that ask for it are judged.
+        _webhook("kubevirt-validator.kubevirt.io", VALIDATE_KUBEVIRT_PATH, ca_bundle, "kubevirts",
+                 operations=("DELETE",), conditions=(_BLOCKED_BY_WORKLOADS,), policy="Ignore"),
+    ]  # fmt: skip
+    return _webhook_configuration("Validating", webhooks)
+
+
+def _webhook(
+    name: str,
+    path: str,
+    ca_bundle: bytes,
+    resource: str,
+    *,
+    operations: Sequence[str],
+    conditions: Sequence[JsonObject] = (),
+    policy: str = "Fail",
+) -> JsonObject:
+    rule = {
+        "apiGroups": ["kubevirt.io"],
+        "apiVersions": ["v1", "v1alpha3"],
+        "operations": list(operations),
+        "resources": [resource],
+        "scope": "*",
+    }
+    target = {"namespace": SYSTEM_NAMESPACE, "name": SERVICE, "path": path, "port": _SERVICE_PORT}
+    webhook: JsonObject = {
+        "name": name,
+        "clientConfig": {"service": target, "caBundle": _text(ca_bundle)},
+        "rules": [rule],
+        "failurePolicy": policy,
+        "matchPolicy": "Equivalent",
+        "namespaceSelector": {},
+        "objectSelector": {},
+        "sideEffects": "None",
+        "timeoutSeconds": _TIMEOUT_SECONDS if policy == "Fail" else _SHORT_TIMEOUT_SECONDS,
+        "admissionReviewVersions": ["v1"],
+    }
+    if conditions:
+        webhook["matchConditions"] = [dict(condition) for condition in conditions]
+    return webhook
+
+
+def _webhook_configuration(kind: str, webhooks: list[JsonObject]) -> Document:
+    body = {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": f"{kind}WebhookConfiguration",
+        # A release that takes something out of a webhook writes it anew: see registration_plan.covers.
+        "metadata": {"name": "kvedge", "labels": dict(_OURS), "annotations": dict(_RELEASE)},
+        "webhooks": webhooks,
+    }
+    plural = f"{kind.lower()}webhookconfigurations"
+    return Document(f"/apis/admissionregistration.k8s.io/v1/{plural}", body)
+
+
+def _text(ca_bundle: bytes) -> str:
+    return base64.b64encode(ca_bundle).decode("ascii")

@@ -1,0 +1,1 @@
+"""The aggregated API: power, consoles, ports and guest information of VMs."""

@@ -1,0 +1,115 @@
+"""The bodies of subresource calls: YAML or JSON, or nothing at all.
+
+Called by the subresource handlers. Touches nothing.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, TypeVar
+
+import msgspec
+import yaml
+
+from kvedge.api.subresources.status_message import Refusal, bad_request
+from kvedge.resources.codec import DecodeError, KubeStruct, decode
+
+# YAML takes a second per megabyte to read: options are a few words, and a VM that is larger comes as JSON.
+_MOST_YAML_BYTES: Final = 64 * 1024
+_MOST_BYTES: Final = 1024 * 1024
+
+
+class CallOptions(KubeStruct, kw_only=True):
+    """What every call may say; `dryRun: [All]` checks and changes nothing."""
+
+    api_version: str = ""
+    kind: str = ""
+    dry_run: list[str] = msgspec.field(default_factory=list)
+
+    @property
+    def is_dry_run(self) -> bool:
+        """Whether nothing is to be changed."""
+        return "All" in self.dry_run
+
+
+class StartOptions(CallOptions, kw_only=True):
+    """`paused`: the guest's CPUs do not run until somebody unpauses it."""
+
+    paused: bool = False
+
+
+class StopOptions(CallOptions, kw_only=True):
+    """`gracePeriod`: seconds that the guest has for shutting down."""
+
+    grace_period: int | None = None
+
+
+class RestartOptions(CallOptions, kw_only=True):
+    """`gracePeriodSeconds`: only 0, which does not wait for the guest."""
+
+    grace_period_seconds: int | None = None
+
+
+class FreezeOptions(CallOptions, kw_only=True):
+    """`unfreezeTimeout`: a duration such as 5m0s, after which the guest thaws by itself."""
+
+    unfreeze_timeout: str | None = None
+
+
+T = TypeVar("T", bound=CallOptions)
+
+
+def parse_options(cls: type[T], body: bytes) -> T:
+    """The options in a body; an empty one has none.
+
+    Raises:
+        Refusal: 400, worded as KubeVirt words it.
+    """
+    if not body.strip():
+        return cls()
+    document = parse_document(body)
+    try:
+        options = decode(cls, document)
+    except DecodeError as error:
+        raise _malformed(str(error)) from error
+    if any(value != "All" for value in options.dry_run):
+        raise bad_request(f"dryRun: {options.dry_run} is not supported, allowed values: [All]")
+    return options
+
+
+def parse_document(body: bytes) -> dict[str, Any]:
+    """The object in a body of JSON or YAML.
+
+    Raises:
+        Refusal: 400, worded as KubeVirt words it; 413 when it is too long.
+    """
+    if len(body) > _MOST_BYTES:
+        raise Refusal(413, f"the body is longer than {_MOST_BYTES} bytes")
+    try:
+        document = msgspec.json.decode(body)
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+        document = _yaml(body)
+    if not isinstance(document, dict):
+        raise _malformed("it is no object")
+    return document
+
+
+class _PlainLoader(yaml.SafeLoader):
+    """Without aliases: a few of them stand for more than any memory holds, once they are written out."""
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        if self.check_event(yaml.AliasEvent):
+            raise yaml.YAMLError("aliases are not supported")
+        return super().compose_node(parent, index)
+
+
+def _yaml(body: bytes) -> Any:
+    if len(body) > _MOST_YAML_BYTES:
+        raise Refusal(413, f"the body is no JSON, and longer than the {_MOST_YAML_BYTES} bytes that YAML may have")
+    try:
+        return yaml.load(body, _PlainLoader)
+    except (yaml.YAMLError, UnicodeDecodeError, RecursionError, ValueError) as error:
+        raise _malformed(str(error)) from error
+
+
+def _malformed(detail: str) -> Exception:
+    return bad_request(f"Can not unmarshal Request body to struct, error: {detail}")

@@ -1,0 +1,155 @@
+"""Whether a call that goes to a guest makes sense in the VMI's present state; codes and words as KubeVirt's.
+
+Called by subresource_server.py and agent_calls.py. Pure.
+"""
+
+from __future__ import annotations
+
+from kvedge.api.subresources.status_message import VM, VMI, Refusal, bad_request, conflict, forbidden_here
+from kvedge.resources.meta import condition
+from kvedge.resources.types.vm import VirtualMachine
+from kvedge.resources.types.vmi import VirtualMachineInstance
+
+_AGENT = "VMI does not have guest agent connected"
+
+
+def check_change(vmi: VirtualMachineInstance, verb: str) -> None:
+    """pause, unpause, softreboot, freeze …
+
+    Raises:
+        Refusal: when the VMI is not in a state for it.
+    """
+    name = vmi.metadata.name
+    running = vmi.status.phase == "Running"
+    paused = is_paused(vmi)
+    match verb:
+        case "pause":
+            if not running:
+                raise conflict(VMI, name, "VM is not running")
+            probe = vmi.spec.liveness_probe
+            if probe is not None and probe.guest_agent_ping is None:
+                text = "Pausing VMIs with a non-GuestAgentPing LivenessProbe is not supported"
+                raise forbidden_here(VMI, name, text)
+            if paused:
+                raise conflict(VMI, name, "VMI is already paused")
+        case "unpause":
+            if not running:
+                raise conflict(VMI, name, "VMI is not running")
+            if not paused:
+                raise conflict(VMI, name, "VMI is not paused")
+        case "softreboot":
+            _check_soft_reboot(vmi, running=running, paused=paused)
+        case "freeze":
+            if not running:
+                raise conflict(VMI, name, "VM is not running")
+        case "unfreeze":
+            if not running:
+                raise conflict(VMI, name, "VMI is not running")
+        case _:
+            return
+
+
+def check_no_snapshot(vm: VirtualMachine) -> None:
+    """Whether its guest may run on: a snapshot that is being taken has paused it. Raises Refusal."""
+    if vm.status.snapshot_in_progress:
+        raise conflict(VM, vm.metadata.name, "VM snapshot is in progress")
+
+
+def _check_soft_reboot(vmi: VirtualMachineInstance, *, running: bool, paused: bool) -> None:
+    name = vmi.metadata.name
+    if not running:
+        raise conflict(VMI, name, "VM is not running")
+    if paused:
+        raise conflict(VMI, name, "VMI is paused")
+    features = vmi.spec.domain.features
+    acpi_off = features is not None and features.acpi.enabled is False
+    if acpi_off and not has_agent(vmi):
+        raise conflict(VMI, name, "VMI neither have the agent connected nor the ACPI feature enabled")
+
+
+def check_agent(vmi: VirtualMachineInstance) -> None:
+    """What only the guest's agent can tell.
+
+    Raises:
+        Refusal: 500 as plain text, as KubeVirt answers.
+    """
+    if vmi.status.phase != "Running":
+        raise Refusal(500, "VMI is not running", plain=True)
+    if not has_agent(vmi):
+        raise Refusal(500, _AGENT, plain=True)
+
+
+def check_console(vmi: VirtualMachineInstance) -> None:
+    """Whether there is a serial console to look at.
+
+    Raises:
+        Refusal: 400 while it may yet come, as virtctl then tries again; 409 when it will not.
+    """
+    if vmi.spec.domain.devices.autoattach_serial_console is False:
+        raise bad_request("No serial consoles are present.")
+    if vmi.status.phase == "Failed":
+        raise conflict(VMI, vmi.metadata.name, "VMI is in failed status")
+    _check_running(vmi)
+
+
+def check_console_log(vmi: VirtualMachineInstance) -> None:
+    """Whether something is kept of the serial console, also of a guest that has ended. Raises Refusal."""
+    devices = vmi.spec.domain.devices
+    if devices.autoattach_serial_console is False:
+        raise bad_request("No serial consoles are present.")
+    if devices.log_serial_console is False:
+        raise bad_request("The serial console is not logged: spec.domain.devices.logSerialConsole is false.")
+    if not vmi.status.node_name or vmi.status.phase in ("", "Pending", "Scheduling"):
+        raise bad_request("VMI is not running")
+
+
+def check_vnc(vmi: VirtualMachineInstance) -> None:
+    """Whether there is a display to look at. Raises Refusal."""
+    if vmi.spec.domain.devices.autoattach_graphics_device is False:
+        raise bad_request("No graphics devices are present.")
+    _check_running(vmi)
+
+
+def check_port_forward(vmi: VirtualMachineInstance) -> None:
+    """Whether the guest can be talked to; whether it has an address is seen later. Raises Refusal."""
+    if is_paused(vmi):
+        raise conflict(VMI, vmi.metadata.name, "VMI is paused")
+    if not vmi.spec.domain.devices.interfaces:
+        raise bad_request("no network interfaces are present")
+
+
+def check_usbredir(vmi: VirtualMachineInstance) -> None:
+    """Whether the guest has slots for USB devices of clients. Raises Refusal."""
+    if vmi.spec.domain.devices.client_passthrough is None:
+        raise conflict(VMI, vmi.metadata.name, "Not configured with USB Redirection")
+
+
+def check_vsock(vmi: VirtualMachineInstance) -> None:
+    """Whether the guest has a VSOCK device. Raises Refusal."""
+    if not vmi.spec.domain.devices.autoattach_vsock:
+        raise bad_request("VSOCK is not attached.")
+
+
+def check_node(vmi: VirtualMachineInstance) -> None:
+    """Whether a node has it. Raises Refusal."""
+    if vmi.status.phase not in ("Scheduled", "Running") or not vmi.status.node_name:
+        phase = vmi.status.phase or "Pending"
+        detail = f"Unable to connect to VirtualMachineInstance because phase is {phase} instead of Scheduled or Running"
+        raise bad_request(detail)
+
+
+def is_paused(vmi: VirtualMachineInstance) -> bool:
+    """Whether the guest's CPUs stand still."""
+    found = condition(vmi.status.conditions, "Paused")
+    return found is not None and found.status == "True"
+
+
+def has_agent(vmi: VirtualMachineInstance) -> bool:
+    """Whether the guest's agent answers."""
+    found = condition(vmi.status.conditions, "AgentConnected")
+    return found is not None and found.status == "True"
+
+
+def _check_running(vmi: VirtualMachineInstance) -> None:
+    if vmi.status.phase != "Running":
+        raise bad_request("VMI is not running")

@@ -1,0 +1,170 @@
+"""The way to a node's handler: mutual TLS to its relay, whose address stands on the Node.
+
+Used by agent_calls.py and stream_calls.py in the server's event loop. Both certificates are of kvedge's own authority:
+ours says kvedge-api, the relay's names its node, so that no node can answer for another one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
+
+import aiohttp
+import msgspec
+
+from kvedge.api.subresources.status_message import Refusal
+from kvedge.resources.codec import JsonObject
+from kvedge.resources.types.vmi import VirtualMachineInstance
+from kvedge.runtime.serving.websocket_viewer import LARGEST_MESSAGE, SUBPROTOCOL
+from kvedge.runtime.tls.certificates import TlsMaterial, handler_server_name
+from kvedge.runtime.tls.tls_contexts import client_context
+
+REASON_HEADER: Final = "X-Kvedge-Reason"
+_CONNECT_SECONDS: Final = 10.0
+_CALL_SECONDS: Final = 60.0
+_CLOSE_SECONDS: Final = 3.0
+# An answer is a handful of facts: more is cut off rather than held in memory.
+_LARGEST_ANSWER: Final = 1 << 20
+# A picture of a large screen.
+_LARGEST_FILE: Final = 32 << 20
+
+
+class RelayClient:
+    """Calls and streams to the relays of all nodes; made, used and closed in one event loop."""
+
+    def __init__(self, address_of: Callable[[str], Awaitable[str]], material: Callable[[], TlsMaterial]) -> None:
+        """`address_of` finds a node's relay as host:port; `material` is our newest certificate."""
+        self._address_of = address_of
+        self._material = material
+        self._session: aiohttp.ClientSession | None = None
+        self._context: tuple[TlsMaterial, ssl.SSLContext] | None = None
+
+    async def close(self) -> None:
+        """End all connections."""
+        if self._session is not None:
+            await self._session.close()
+
+    async def call(
+        self,
+        vmi: VirtualMachineInstance,
+        method: str,
+        verb: str,
+        options: JsonObject | None = None,
+        query: dict[str, str] | None = None,
+    ) -> JsonObject:
+        """Ask the relay of the VMI's node.
+
+        Raises:
+            Refusal: with the relay's own status, or 503 when it does not answer.
+        """
+        body = msgspec.json.encode(options) if options is not None else None
+        url = await self._url(vmi, verb)
+        try:
+            async with self._opened().request(method, url, params=query, data=body, **self._terms(vmi)) as response:
+                return _answer(response.status, await _read(response, _LARGEST_ANSWER))
+        except (aiohttp.ClientError, TimeoutError) as error:
+            raise _no_answer(vmi, error) from error
+
+    async def download(self, vmi: VirtualMachineInstance, what: str, query: dict[str, str]) -> bytes:
+        """A file that the relay of the VMI's node has. Raises Refusal as :meth:`call`."""
+        url = await self._url(vmi, what)
+        try:
+            async with self._opened().get(url, params=query, **self._terms(vmi)) as response:
+                if response.status != 200:
+                    _answer(response.status, await _read(response, _LARGEST_ANSWER))
+                    raise Refusal(502, f"the node's relay answered {response.status} without sense")
+                return await _read(response, _LARGEST_FILE)
+        except (aiohttp.ClientError, TimeoutError) as error:
+            raise _no_answer(vmi, error) from error
+
+    def _terms(self, vmi: VirtualMachineInstance) -> dict[str, Any]:
+        timeout = aiohttp.ClientTimeout(total=_CALL_SECONDS, connect=_CONNECT_SECONDS)
+        return {
+            "timeout": timeout,
+            "ssl": self._tls(),
+            "server_hostname": _server_name(vmi),
+            "allow_redirects": False,
+        }
+
+    async def open_stream(
+        self, vmi: VirtualMachineInstance, kind: str, query: dict[str, str]
+    ) -> aiohttp.ClientWebSocketResponse:
+        """A stream to the guest.
+
+        Raises:
+            Refusal: with the relay's own status, or 503 when it does not answer.
+        """
+        url = await self._url(vmi, kind)
+        try:
+            return await asyncio.wait_for(
+                self._opened().ws_connect(
+                    url,
+                    params=query,
+                    protocols=(SUBPROTOCOL,),
+                    max_msg_size=LARGEST_MESSAGE,
+                    # Pings are read where the stream is read, so that whoever is slow is not taken for dead.
+                    autoping=False,
+                    timeout=aiohttp.ClientWSTimeout(ws_close=_CLOSE_SECONDS),
+                    ssl=self._tls(),
+                    server_hostname=_server_name(vmi),
+                ),
+                _CONNECT_SECONDS * 2,
+            )
+        except aiohttp.WSServerHandshakeError as error:
+            # The body with the reason is gone by now: the relay repeats it in a header.
+            detail = error.headers.get(REASON_HEADER, "") if error.headers is not None else ""
+            raise Refusal(error.status, detail or f"the node's relay answered {error.status}") from error
+        except (aiohttp.ClientError, TimeoutError) as error:
+            raise _no_answer(vmi, error) from error
+
+    async def _url(self, vmi: VirtualMachineInstance, what: str) -> str:
+        address = await self._address_of(vmi.status.node_name)
+        path = f"/v1/namespaces/{vmi.metadata.namespace}/virtualmachineinstances/{vmi.metadata.name}/{what}"
+        return f"https://{address}{path}"
+
+    def _opened(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            # No cookie, no proxy from the environment, no redirect: this goes to our own relays. A stream is a
+            # connection, and there may be more of them than the hundred that aiohttp allows.
+            connector = aiohttp.TCPConnector(limit=0)
+            self._session = aiohttp.ClientSession(
+                connector=connector, cookie_jar=aiohttp.DummyCookieJar(), trust_env=False
+            )
+        return self._session
+
+    def _tls(self) -> ssl.SSLContext:
+        material = self._material()
+        if self._context is None or self._context[0] is not material:
+            self._context = (material, client_context(material))
+        return self._context[1]
+
+
+def _server_name(vmi: VirtualMachineInstance) -> str:
+    return handler_server_name(vmi.status.node_name)
+
+
+def _no_answer(vmi: VirtualMachineInstance, error: Exception) -> Refusal:
+    detail = str(error) or type(error).__name__
+    return Refusal(503, f"the handler of node {vmi.status.node_name} does not answer: {detail}")
+
+
+async def _read(response: aiohttp.ClientResponse, most: int) -> bytes:
+    """All of the body, however many pieces it comes in."""
+    body = bytearray()
+    async for piece in response.content.iter_any():
+        body += piece
+        if len(body) > most:
+            raise Refusal(502, f"the node's relay answered with more than {most} bytes")
+    return bytes(body)
+
+
+def _answer(status: int, body: bytes) -> JsonObject:
+    try:
+        document = msgspec.json.decode(body, type=dict) if body else {}
+    except msgspec.DecodeError as error:
+        raise Refusal(502, f"the node's relay answered {status} without sense") from error
+    if status >= 400:
+        raise Refusal(status, str(document.get("message") or f"the node's relay answered {status}"))
+    return document

@@ -1,0 +1,301 @@
+"""The aggregated API subresources.kubevirt.io over HTTPS.
+
+Mounted by api_service.py on the role's one server. The way of a call: who speaks (front proxy's certificate and name),
+for whom (headers), may they (SubjectAccessReview of the exact subresource), then the call itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from aiohttp import web
+
+from kvedge import __version__
+from kvedge.api.admission.rules.dns_names import dns_subdomain_complaints
+from kvedge.api.served_paths import SUBRESOURCE_GROUP, SUBRESOURCE_VERSIONS
+from kvedge.api.subresources import discovery_manifest as discovery
+from kvedge.api.subresources.agent_calls import AgentCalls
+from kvedge.api.subresources.call_options import (
+    CallOptions,
+    RestartOptions,
+    StartOptions,
+    StopOptions,
+    parse_document,
+    parse_options,
+)
+from kvedge.api.subresources.caller_rules import Asked
+from kvedge.api.subresources.cluster_reader import ClusterReader
+from kvedge.api.subresources.expand_rules import check_expandable
+from kvedge.api.subresources.front_proxy_rules import FrontProxy, caller_of
+from kvedge.api.subresources.guest_rules import (
+    check_change,
+    check_console,
+    check_console_log,
+    check_no_snapshot,
+    check_node,
+    check_port_forward,
+    check_usbredir,
+    check_vnc,
+    check_vsock,
+)
+from kvedge.api.subresources.health_check import HealthCheck
+from kvedge.api.subresources.power_calls import PowerCalls
+from kvedge.api.subresources.relay_client import RelayClient
+from kvedge.api.subresources.status_message import Refusal, bad_request, forbidden, internal, not_there_yet
+from kvedge.api.subresources.stream_calls import StreamCalls
+from kvedge.api.subresources.stream_watch import StreamWatch
+from kvedge.api.subresources.subresource_table import SUBRESOURCES, VM_PLURAL, Subresource
+from kvedge.kube.errors import KubeError
+from kvedge.resources.role_users import UserInfo
+from kvedge.resources.whole_numbers import whole_number
+from kvedge.runtime.tls.tls_contexts import peer_common_name
+
+log = logging.getLogger(__name__)
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+_RELEASE: Final = ".".join(__version__.split(".")[:2])
+_BASE: Final = f"/apis/{SUBRESOURCE_GROUP}"
+_PROTOCOLS: Final = ("tcp", "udp")
+NO_DEVICE: Final = {"usbredir": check_usbredir, "vsock": check_vsock}
+
+
+class SubresourceServer:
+    """All calls of the aggregated API; made and used in one event loop."""
+
+    def __init__(
+        self, cluster: ClusterReader, power: PowerCalls, relay: RelayClient, proxy: Callable[[], FrontProxy | None]
+    ) -> None:
+        """`proxy` says whom to believe now; None while that is not known: then nobody."""
+        self._cluster = cluster
+        self._power = power
+        self._relay = relay
+        self._proxy = proxy
+        self._agent = AgentCalls(cluster, relay)
+        self._health = HealthCheck(cluster.version)
+        self.streams = StreamCalls(relay)
+
+    def routes(self) -> list[web.RouteDef]:
+        """Everything that is served."""
+        routes = [
+            _document("/", discovery.root_paths),
+            _document("/apis", discovery.api_group_list),
+            _document(_BASE, discovery.api_group),
+            _document("/openapi/v2", lambda: discovery.open_api("2.0")),
+            _document("/openapi/v3", lambda: {"paths": {}}),
+            web.get("/healthz", self._healthz),
+        ]
+        for version in SUBRESOURCE_VERSIONS:
+            routes += self._version_routes(version)
+        return routes
+
+    def _version_routes(self, version: str) -> list[web.RouteDef]:
+        base = f"{_BASE}/{version}"
+        namespaced = f"{base}/namespaces/{{namespace}}"
+        routes = [
+            _document(base, lambda: discovery.api_resource_list(version)),
+            _document(f"{base}/version", discovery.version_info),
+            web.get(f"{base}/healthz", self._healthz),
+            web.get(f"{base}/guestfs", _answered(_guestfs)),
+            web.put(f"{namespaced}/expand-vm-spec", _answered(self._guarded(version, "expand-vm-spec", _expand))),
+        ]
+        for call in SUBRESOURCES:
+            handler = _answered(self._guarded(version, call.asked, self._handler(call, version)))
+            path = f"{namespaced}/{call.resource}/{{name}}/{call.route}"
+            routes.append(web.route(call.method, path, handler))
+        return routes
+
+    def _handler(self, call: Subresource, version: str) -> Handler:
+        if call.name in NO_DEVICE:
+            return self._no_device_handler(call)
+        if call.later:
+            return _later(call)
+        match call.name:
+            case "start" | "stop" | "restart":
+                return self._power_handler(call.name)
+            case "expand-spec":
+                return self._expand_spec
+            case "console" | "vnc":
+                return self._stream_handler(call, version)
+            case "console/log":
+                return self._console_log
+            case "portforward":
+                return self._port_forward_handler(call, version)
+            case _:
+                return self._agent.handler(call.name) or self._change_handler(call.name)
+
+    def _guarded(self, version: str, resource: str, handler: Handler) -> Handler:
+        """Lets those through who may."""
+
+        async def guard(request: web.Request) -> web.StreamResponse:
+            user = self._caller(request)
+            where = request.match_info
+            for part in (where["namespace"], where.get("name", "")):
+                # It becomes part of a path that is asked for with our own rights.
+                if part and dns_subdomain_complaints(part):
+                    raise bad_request(f"invalid name {part!r}: it must be a DNS name")
+            asked = _asked(request, version, resource)
+            if not await self._cluster.may(user, asked):
+                raise forbidden(user, asked.verb, resource, asked.namespace, asked.name)
+            facts = {"user": user.username, "call": resource, "object": f"{asked.namespace}/{asked.name}"}
+            log.info("call", extra={"facts": facts})
+            return await handler(request)
+
+        return guard
+
+    def _caller(self, request: web.Request) -> UserInfo:
+        proxy = self._proxy()
+        peer = peer_common_name(request.transport.get_extra_info("peercert") if request.transport is not None else None)
+        user = caller_of(proxy, peer, request.headers.items()) if proxy is not None else None
+        if user is None:
+            raise Refusal(401, "Unauthorized")
+        return user
+
+    def _power_handler(self, name: str) -> Handler:
+        async def handle(request: web.Request) -> web.StreamResponse:
+            where = request.match_info
+            await asyncio.to_thread(self._power_call, name, where["namespace"], where["name"], await request.read())
+            return web.Response(status=202)
+
+        return handle
+
+    def _power_call(self, call: str, namespace: str, name: str, body: bytes) -> None:
+        match call:
+            case "start":
+                self._power.start(namespace, name, parse_options(StartOptions, body))
+            case "stop":
+                self._power.stop(namespace, name, parse_options(StopOptions, body))
+            case _:
+                self._power.restart(namespace, name, parse_options(RestartOptions, body))
+
+    def _change_handler(self, verb: str) -> Handler:
+        async def handle(request: web.Request) -> web.StreamResponse:
+            options = await asyncio.to_thread(parse_options, CallOptions, await request.read())
+            vmi = await self._cluster.vmi(request.match_info["namespace"], request.match_info["name"])
+            if verb == "unpause" and (vm := await self._cluster.owner(vmi)) is not None:
+                check_no_snapshot(vm)
+            check_change(vmi, verb)
+            check_node(vmi)
+            if not options.is_dry_run:
+                await self._relay.call(vmi, "PUT", verb)
+            return web.Response(status=200)
+
+        return handle
+
+    def _stream_handler(self, call: Subresource, version: str) -> Handler:
+        kind = call.name
+
+        async def handle(request: web.Request) -> web.StreamResponse:
+            vmi = await self._cluster.vmi(request.match_info["namespace"], request.match_info["name"])
+            (check_console if kind == "console" else check_vnc)(vmi)
+            check_node(vmi)
+            preserve = kind == "vnc" and request.query.get("preserveSession") == "true"
+            query = {"preserveSession": "true"} if preserve else {}
+            watch = StreamWatch(self._cluster, self._caller(request), _asked(request, version, call.asked), vmi)
+            return await self.streams.relayed(request, watch, kind, query)
+
+        return handle
+
+    async def _console_log(self, request: web.Request) -> web.StreamResponse:
+        vmi = await self._cluster.vmi(request.match_info["namespace"], request.match_info["name"])
+        check_console_log(vmi)
+        query = {key: request.query[key] for key in ("tailBytes", "previous") if key in request.query}
+        text = await self._relay.download(vmi, "console/log", query)
+        # What a guest has written is never a page.
+        headers = {"X-Content-Type-Options": "nosniff"}
+        return web.Response(body=text, content_type="application/octet-stream", headers=headers)
+
+    def _port_forward_handler(self, call: Subresource, version: str) -> Handler:
+        async def handle(request: web.Request) -> web.StreamResponse:
+            where = request.match_info
+            port, protocol = _port(where["port"]), where.get("protocol", "tcp").lower()
+            if protocol not in _PROTOCOLS:
+                raise bad_request(f"protocol {protocol} is not supported, use tcp or udp")
+            find = self._cluster.vmi_of_vm if call.resource == VM_PLURAL else self._cluster.vmi
+            vmi = await find(where["namespace"], where["name"])
+            check_port_forward(vmi)
+            address = await self._cluster.pod_address(vmi)
+            asked = _asked(request, version, call.asked)
+            watch = StreamWatch(self._cluster, self._caller(request), asked, vmi, address)
+            return await self.streams.forwarded(request, watch, port, protocol)
+
+        return handle
+
+    def _no_device_handler(self, call: Subresource) -> Handler:
+        """What no guest of ours has a device for: refused as KubeVirt refuses it for a guest without."""
+
+        async def handle(request: web.Request) -> web.StreamResponse:
+            vmi = await self._cluster.vmi(request.match_info["namespace"], request.match_info["name"])
+            NO_DEVICE[call.name](vmi)
+            raise not_there_yet(call.asked, _RELEASE)
+
+        return handle
+
+    async def _expand_spec(self, request: web.Request) -> web.StreamResponse:
+        # Without instance types and preferences a VM is what it says.
+        found = await self._cluster.vm_document(request.match_info["namespace"], request.match_info["name"])
+        return web.json_response(found)
+
+    async def _healthz(self, request: web.Request) -> web.StreamResponse:
+        status, document = await self._health.answer()
+        return web.json_response(document, status=status)
+
+
+def _asked(request: web.Request, version: str, resource: str) -> Asked:
+    where = request.match_info
+    return Asked(request.method, version, where["namespace"], resource, where.get("name", ""))
+
+
+async def _expand(request: web.Request) -> web.StreamResponse:
+    document = await asyncio.to_thread(parse_document, await request.read())
+    check_expandable(document, request.match_info["namespace"])
+    return web.json_response(document)
+
+
+async def _guestfs(request: web.Request) -> web.StreamResponse:
+    raise not_there_yet("guestfs", _RELEASE)
+
+
+def _later(call: Subresource) -> Handler:
+    async def handle(request: web.Request) -> web.StreamResponse:
+        raise not_there_yet(call.asked, _RELEASE)
+
+    return handle
+
+
+def _document(path: str, make: Callable[[], object]) -> web.RouteDef:
+    async def handle(request: web.Request) -> web.StreamResponse:
+        return web.json_response(make())
+
+    return web.get(path, handle)
+
+
+def _answered(handler: Handler) -> Handler:
+    """Renders refusals."""
+
+    async def handle(request: web.Request) -> web.StreamResponse:
+        try:
+            return await handler(request)
+        except Refusal as error:
+            return _refused(error)
+        except KubeError as error:
+            # Whatever no call foresees: the API server does not answer, or a right of ours is missing.
+            log.warning("call failed", extra={"facts": {"path": request.path, "reason": str(error)}})
+            return _refused(internal(f"the API server: {error.message or error}"))
+
+    return handle
+
+
+def _refused(error: Refusal) -> web.Response:
+    if error.plain:
+        return web.Response(status=error.code, text=error.message)
+    return web.json_response(error.document(), status=error.code)
+
+
+def _port(text: str) -> int:
+    port = whole_number(text, (1, 65535))
+    if port is None:
+        raise bad_request(f"port {text[:64]} is not between 1 and 65535")
+    return port

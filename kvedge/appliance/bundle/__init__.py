@@ -1,0 +1,1 @@
+"""Bundles: one file with all that a site needs."""

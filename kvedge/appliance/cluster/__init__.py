@@ -1,0 +1,1 @@
+"""This host as a node of a cluster: joining, leaving, renewing."""

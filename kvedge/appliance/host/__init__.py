@@ -1,0 +1,1 @@
+"""This host: its facts, its health, its places and its systemd."""

@@ -1,0 +1,317 @@
+"""Looks at this host for `kvedge doctor`: /proc, /sys, device nodes, libraries, links.
+
+Called by the doctor verb. Reads, opens devices for a moment, starts QEMU to ask its version and, when wanted, to try
+KVM; changes nothing.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import fcntl
+import grp
+import os
+import platform
+import pwd
+import re
+import shutil
+import socket
+import subprocess
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+import psutil
+
+from kvedge.appliance.host.doctor_rules import DoctorOptions
+from kvedge.appliance.host.host_facts import DeviceState, DiskFacts, HostFacts, KvmFacts, Version
+from kvedge.handler.node.kvm_check import check_kvm
+from kvedge.resources.names import LAUNCHER_GID, LAUNCHER_UID
+
+_DEVICES: Final = ("/dev/kvm", "/dev/net/tun", "/dev/vhost-net")
+_MODULES: Final = ("tun", "bridge", "veth", "nf_tables", "nft_connlimit", "vhost_net", "loop")
+_LIMITS: Final = ("fs/inotify/max_user_instances", "fs/inotify/max_user_watches", "fs/file-max", "kernel/pid_max")
+_COMMANDS: Final = ("qemu-img", "modprobe")
+_EMULATORS: Final = {"x86_64": "qemu-system-x86_64", "aarch64": "qemu-system-aarch64"}
+_SECONDS: Final = 10
+# linux/timex.h
+_STA_UNSYNC: Final = 0x0040
+_TIMEX_BYTES: Final = 512
+_TIMEX_STATUS_OFFSET: Final = 40
+
+
+def read_host(options: DoctorOptions, bridge: str, *, try_guest: bool) -> HostFacts:
+    """This host, as it is now; `bridge` is the node bridge of the instance that is asked about.
+
+    `try_guest` boots a firmware on KVM, which takes up to five seconds where KVM hangs.
+    """
+    machine = platform.machine()
+    data_dir = Path(options.data_dir)
+    memory = psutil.virtual_memory()
+    mode, owner = _mode(data_dir)
+    return HostFacts(
+        machine=machine,
+        kernel=_version(platform.release()),
+        cpu_flags=_cpu_flags(),
+        nested=_nested(),
+        kvm=KvmFacts(True, *check_kvm()) if try_guest and options.emulation != "tcg" else KvmFacts(False),
+        devices={path: _device(path) for path in _DEVICES},
+        modules=_modules(),
+        libvirt=_libvirt_version(),
+        libvirt_qemu_driver=_has_qemu_driver(),
+        qemu=_qemu_version(machine),
+        commands=frozenset(name for name in _COMMANDS if shutil.which(name)),
+        cgroup_controllers=_cgroup_controllers(),
+        disk=_disk(data_dir),
+        memory_total=memory.total,
+        memory_available=memory.available,
+        limits={name: int(_text(f"/proc/sys/{name}") or 0) for name in _LIMITS},
+        selinux=_selinux(),
+        apparmor=_text("/sys/module/apparmor/parameters/enabled") == "Y",
+        port_refusal=_port_refusal(options.port),
+        year=time.gmtime().tm_year,
+        clock_synchronized=_clock_synchronized(),
+        resolvers=tuple(_resolvers()),
+        host_name=socket.gethostname(),
+        init=_text("/proc/1/comm"),
+        kvedge_runs=_is_locked(data_dir / "state" / "lock"),
+        leftovers=tuple(_leftovers(data_dir, bridge)),
+        data_dir_mode=mode,
+        data_dir_owner=owner,
+        launcher_user=_user_name(LAUNCHER_UID),
+        launcher_group=_group_name(LAUNCHER_GID),
+        launcher_group_members=tuple(_others_in_group(LAUNCHER_GID, LAUNCHER_UID)),
+        networks=_networks(bridge),
+    )
+
+
+def _user_name(uid: int) -> str:
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return ""
+
+
+def _group_name(gid: int) -> str:
+    try:
+        return grp.getgrgid(gid).gr_name
+    except KeyError:
+        return ""
+
+
+def _others_in_group(gid: int, uid: int) -> list[str]:
+    names = {entry.pw_name for entry in pwd.getpwall() if entry.pw_gid == gid}
+    with suppress(KeyError):
+        names |= set(grp.getgrgid(gid).gr_mem)
+    return sorted(names - {_user_name(uid)})
+
+
+def _text(path: str | Path) -> str:
+    try:
+        return Path(path).read_text(errors="replace").strip()
+    except OSError:
+        # What cannot be read is as good as not there; the rule that needs it says so.
+        return ""
+
+
+def _version(text: str) -> Version:
+    found = re.match(r"\d+(\.\d+)*", text)
+    return tuple(int(part) for part in found.group().split(".")) if found else ()
+
+
+def _cpu_flags() -> frozenset[str]:
+    for line in _text("/proc/cpuinfo").splitlines():
+        key, _, value = line.partition(":")
+        if key.strip() in ("flags", "Features"):
+            return frozenset(value.split())
+    return frozenset()
+
+
+def _nested() -> str:
+    found = (_text(f"/sys/module/{name}/parameters/nested") for name in ("kvm_intel", "kvm_amd"))
+    return next((text for text in found if text), "")
+
+
+def _device(path: str) -> DeviceState:
+    try:
+        os.close(os.open(path, os.O_RDWR | os.O_CLOEXEC))
+    except FileNotFoundError:
+        return DeviceState(exists=False)
+    except OSError as error:
+        return DeviceState(exists=True, refusal=error.strerror or str(error))
+    return DeviceState(exists=True)
+
+
+def _modules() -> Mapping[str, bool]:
+    folder = Path("/lib/modules") / platform.release()
+    built_in, loadable = _text(folder / "modules.builtin"), _text(folder / "modules.dep")
+    found = {}
+    for name in _MODULES:
+        pattern = re.compile(rf"(^|/){re.escape(name).replace('_', '[-_]')}\.ko", re.MULTILINE)
+        # A kernel whose modules are all built in may come without the lists: what works is there.
+        if Path(f"/sys/module/{name}").exists() or pattern.search(built_in) or _is_used(name):
+            found[name] = True
+        elif pattern.search(loadable):
+            found[name] = False
+    return found
+
+
+def _is_used(module: str) -> bool:
+    evidence = {
+        "tun": "/sys/class/misc/tun",
+        "vhost_net": "/sys/class/misc/vhost-net",
+        "bridge": "/proc/sys/net/bridge",
+        "loop": "/sys/block/loop0",
+    }
+    config = {"veth": "CONFIG_VETH=y", "bridge": "CONFIG_BRIDGE=y", "nf_tables": "CONFIG_NF_TABLES=y"}
+    config["nft_connlimit"] = "CONFIG_NFT_CONNLIMIT=y"
+    if module in evidence and Path(evidence[module]).exists():
+        return True
+    return module in config and config[module] in _kernel_config()
+
+
+def _kernel_config() -> str:
+    with suppress(OSError):
+        import gzip
+
+        return gzip.decompress(Path("/proc/config.gz").read_bytes()).decode(errors="replace")
+    return _text(f"/boot/config-{platform.release()}")
+
+
+def _libvirt_version() -> Version:
+    try:
+        library = ctypes.CDLL("libvirt.so.0")
+    except OSError:
+        return ()
+    number = ctypes.c_ulong()
+    if library.virGetVersion(ctypes.byref(number), None, None) != 0:
+        return ()
+    # major * 1,000,000 + minor * 1,000 + release (libvirt/libvirt-host.h)
+    return number.value // 1_000_000, number.value // 1_000 % 1_000, number.value % 1_000
+
+
+def _has_qemu_driver() -> bool:
+    places = ("/usr/lib", "/usr/lib64", "/usr/local/lib")
+    name = "libvirt/connection-driver/libvirt_driver_qemu.so"
+    return any(any(Path(place).glob(pattern)) for place in places for pattern in (name, f"*/{name}"))
+
+
+def _qemu_version(machine: str) -> Version:
+    emulator = shutil.which(_EMULATORS.get(machine, f"qemu-system-{machine}"))
+    if emulator is None:
+        return ()
+    try:
+        done = subprocess.run([emulator, "--version"], capture_output=True, text=True, timeout=_SECONDS, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return ()
+    found = re.search(r"version (\d+(?:\.\d+)+)", done.stdout)
+    return _version(found.group(1)) if found else ()
+
+
+def _cgroup_controllers() -> frozenset[str]:
+    found: set[str] = set()
+    for mount in psutil.disk_partitions(all=True):
+        if mount.fstype == "cgroup2":
+            found.update(_text(Path(mount.mountpoint) / "cgroup.controllers").split())
+        elif mount.fstype == "cgroup":
+            found.update(mount.opts.split(","))
+    return frozenset(found)
+
+
+def _disk(data_dir: Path) -> DiskFacts:
+    there = next(path for path in (data_dir, *data_dir.parents) if path.exists())
+    # Mounts come in the order in which they were made: of two at one place the later is seen.
+    best = max(
+        (mount for mount in psutil.disk_partitions(all=True) if there.is_relative_to(mount.mountpoint)),
+        key=lambda mount: len(Path(mount.mountpoint).parts),
+        default=None,
+    )
+    size = os.statvfs(there)
+    # Some file systems count no inodes at all.
+    inodes = size.f_favail if size.f_files else 1 << 30
+    return DiskFacts(
+        path=str(there),
+        kind=best.fstype if best else "unknown",
+        options=frozenset(best.opts.split(",")) if best else frozenset(),
+        free=size.f_bavail * size.f_frsize,
+        free_inodes=inodes,
+    )
+
+
+def _mode(path: Path) -> tuple[int | None, int | None]:
+    try:
+        found = path.stat()
+    except OSError:
+        return None, None
+    return found.st_mode & 0o7777, found.st_uid
+
+
+def _selinux() -> str:
+    return {"1": "enforcing", "0": "permissive"}.get(_text("/sys/fs/selinux/enforce"), "")
+
+
+def _port_refusal(port: int) -> str:
+    if port == 0:
+        return ""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+            probe.listen(1)
+        except OSError as error:
+            return "another program has it" if error.errno == errno.EADDRINUSE else error.strerror or str(error)
+    return ""
+
+
+def _clock_synchronized() -> bool | None:
+    # struct timex: modes, then longs; status is the sixth field, at byte 40 where a long has eight bytes (adjtimex(2)).
+    buffer = ctypes.create_string_buffer(_TIMEX_BYTES)
+    if ctypes.sizeof(ctypes.c_long) != 8 or ctypes.CDLL(None).adjtimex(buffer) < 0:
+        return None
+    status = ctypes.c_int.from_buffer(buffer, _TIMEX_STATUS_OFFSET).value
+    return not status & _STA_UNSYNC
+
+
+def _resolvers() -> Iterator[str]:
+    for line in _text("/etc/resolv.conf").splitlines():
+        words = line.split()
+        if len(words) > 1 and words[0] == "nameserver":
+            yield words[1]
+
+
+def _is_locked(path: Path) -> bool:
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
+
+
+def _leftovers(data_dir: Path, bridge: str) -> Iterator[str]:
+    if bridge in psutil.net_if_stats():
+        yield f"the bridge {bridge}"
+    mounts = [mount for mount in psutil.disk_partitions(all=True) if data_dir in Path(mount.mountpoint).parents]
+    if mounts:
+        yield f"{len(mounts)} mounts below {data_dir}"
+    # An open file below the Pods' directories belongs to a container that runs.
+    pods = [path for path in (data_dir / "kubelet" / "pods").glob("*") if path.is_dir()]
+    if pods:
+        yield f"{len(pods)} Pods in {data_dir / 'kubelet' / 'pods'}"
+
+
+def _networks(bridge: str) -> Mapping[str, tuple[str, ...]]:
+    found: dict[str, tuple[str, ...]] = {}
+    for link, addresses in psutil.net_if_addrs().items():
+        if link == bridge:
+            continue
+        ipv4 = (item for item in addresses if item.family == socket.AF_INET and item.netmask)
+        found[link] = tuple(f"{item.address}/{item.netmask}" for item in ipv4)
+    return found

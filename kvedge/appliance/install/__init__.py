@@ -1,0 +1,1 @@
+"""Installing, upgrading and removing kvedge on this host."""

@@ -1,0 +1,1 @@
+"""The report about this host, with its secrets removed."""

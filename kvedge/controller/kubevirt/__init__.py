@@ -1,0 +1,1 @@
+"""The KubeVirt object, and what the cluster lets VMs use."""

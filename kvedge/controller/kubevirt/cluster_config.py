@@ -1,0 +1,56 @@
+"""What the controller knows of the cluster beside its objects: how launchers are started, and KubeVirt's defaults.
+
+Made once by the role's subcommand from settings, put under the configuration in force whenever something is planned,
+handed to the planners. Touches nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+
+from kvedge.controller.kubevirt.image_volume_rules import uses_image_volumes
+from kvedge.resources.configuration.configuration import Configuration
+from kvedge.resources.types.core import Node
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterConfig:
+    """Numbers are KubeVirt's defaults (percent for the overcommit, a divisor for the CPU ratio)."""
+
+    version: str
+    # The argv that starts kvedge, and the directories beside /usr that it needs; equal on all nodes.
+    program: tuple[str, ...]
+    program_directories: tuple[str, ...]
+    # Where a node keeps the seed of libvirt's capabilities cache.
+    capabilities_directory: str
+    # Of a VM that names none, unless the KubeVirt object does.
+    default_architecture: str
+    # Guests are emulated, so that no launcher asks for /dev/kvm.
+    use_emulation: bool = False
+    # The operator of this process has said so, one way or the other, and wins over the KubeVirt object.
+    emulation_is_set: bool = False
+    # The kernel's back end for virtio NICs; without it QEMU serves them itself, slower.
+    use_vhost_net: bool = True
+    memory_overcommit_percent: int = 100
+    cpu_allocation_ratio: int = 10
+    node_selectors: Mapping[str, str] = field(default_factory=dict)
+    # By what the memory that a VM costs beyond its guest's is multiplied.
+    memory_overhead_ratio: Fraction = Fraction(1)
+    # Container disks are volumes that the kubelet mounts; otherwise containers of the images hold them.
+    image_volumes: bool = True
+
+    def configured(self, configuration: Configuration, nodes: Sequence[Node] = ()) -> ClusterConfig:
+        """The same under a configuration, in a cluster of these nodes."""
+        emulates = self.use_emulation or (configuration.use_emulation and not self.emulation_is_set)
+        return replace(
+            self,
+            use_emulation=emulates,
+            default_architecture=configuration.default_architecture or self.default_architecture,
+            memory_overcommit_percent=configuration.memory_overcommit_percent,
+            cpu_allocation_ratio=configuration.cpu_allocation_ratio,
+            node_selectors=configuration.node_selectors,
+            memory_overhead_ratio=configuration.memory_overhead_ratio,
+            image_volumes=uses_image_volumes(nodes, configuration.gates),
+        )

@@ -1,0 +1,1 @@
+"""The Nodes: which of them can run VMs."""

@@ -1,0 +1,1 @@
+"""VirtualMachines: when they run, and what of them is a VMI."""

@@ -1,0 +1,316 @@
+"""Brings one VM after the other to where its run strategy wants it.
+
+Run by the controller role. Reads VMs and VMIs from informers, asks :func:`plan_vm`, does what it says, in its order and
+each write against the version that was planned on. The answer of a write goes into the cache, so that the next step is
+planned on it in the same pass.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from kvedge.controller.vm.create_patience import CreatePatience
+from kvedge.controller.vm.create_refusal import is_passing
+from kvedge.controller.vm.vm_plan import (
+    AdoptVmi,
+    CreateVmi,
+    DeleteVmi,
+    KeepRevision,
+    PatchVm,
+    PatchVmi,
+    PatchVmStatus,
+    VmAction,
+    is_owned,
+    plan_create_failure,
+    plan_vm,
+    release_body,
+    unrecorded,
+)
+from kvedge.kube.errors import AlreadyExists, Conflict, KubeError, NotFound
+from kvedge.kube.events import EventRecorder
+from kvedge.kube.informer import Informer
+from kvedge.kube.kube_client import KubeClient, Preconditions
+from kvedge.kube.patches import at_version
+from kvedge.kube.reconcile_loop import Again, ReconcileLoop
+from kvedge.kube.work_queue import Key
+from kvedge.resources.codec import JsonObject
+from kvedge.resources.names import VM_FINALIZER
+from kvedge.resources.types.controller_revision import ControllerRevision
+from kvedge.resources.types.vm import VirtualMachine
+from kvedge.resources.types.vmi import VirtualMachineInstance
+from kvedge.runtime.clock import Clock
+
+log = logging.getLogger(__name__)
+
+_WORKERS: Final = 2
+# Own writes are planned on at once; more steps than this in one pass would be a plan that never settles.
+_MOST_STEPS: Final = 5
+# When the cache turned out to be behind: the watch needs a moment.
+_CAUGHT_UP_SECONDS: Final = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class VmSources:
+    """The informers and writers that the loop works with."""
+
+    client: KubeClient
+    vms: Informer[VirtualMachine]
+    vmis: Informer[VirtualMachineInstance]
+    events: EventRecorder
+    clock: Clock
+
+
+@dataclass(frozen=True, slots=True)
+class _Revision:
+    """One that is known to be there; the UID is empty for one that a controller before us has made."""
+
+    name: str
+    uid: str
+
+
+class VmLoop:
+    """One reconcile loop over all VMs."""
+
+    def __init__(self, sources: VmSources) -> None:
+        self._client = sources.client
+        self._vms = sources.vms
+        self._vmis = sources.vmis
+        self._events = sources.events
+        self._clock = sources.clock
+        self._patience = CreatePatience(sources.clock.monotonic)
+        # The newest revision of each VM that is known to be there, by the VM's UID: a restart makes no other.
+        self._revisions: dict[str, _Revision] = {}
+        # The UIDs of the VMs that were told that theirs is refused.
+        self._without_revision: set[str] = set()
+        self.loop = ReconcileLoop("vm", self.reconcile, _WORKERS)
+
+    def start(self) -> None:
+        """Begin to work on all VMs there are."""
+        self._vms.on_change(self._on_vm)
+        self._vmis.on_change(self._on_vmi)
+        self.loop.start()
+
+    def stop(self) -> None:
+        """End the workers."""
+        self.loop.stop()
+
+    def reconcile(self, key: Key) -> Again | None:
+        """One pass for one VM."""
+        for _ in range(_MOST_STEPS):
+            vm = self._vms.get(*key)
+            vmi = self._vmis.get(*key)
+            if vm is None:
+                self._without_vm(vmi)
+                return None
+            plan = plan_vm(vm, vmi, self._clock.now(), random.random())
+            if not plan.actions:
+                return None if plan.again_after is None else Again(plan.again_after)
+            again = self._carry_out(vm, plan.actions)
+            if again is not None:
+                return again
+        log.error("a VM's plan does not settle", extra={"facts": {"vm": str(key)}})
+        return Again(5.0)
+
+    def _carry_out(self, vm: VirtualMachine, actions: Sequence[VmAction]) -> Again | None:
+        """Do one action after the other; when to go on if the pass must end here.
+
+        Raises:
+            KubeError: when the server refuses; the pass is repeated.
+        """
+        not_kept: KubeError | None = None
+        for planned in actions:
+            action: VmAction | None = planned
+            if isinstance(action, KeepRevision):
+                not_kept = self._keep(vm, action)
+                continue
+            if not_kept is not None and isinstance(action, PatchVmStatus):
+                action = unrecorded(action)
+            if action is None:
+                continue
+            outcome = self._do(vm, action)
+            if isinstance(outcome, Again):
+                return outcome
+            # The next write is for the version that this one made, not for one that somebody else made since.
+            vm = outcome
+        if not_kept is not None:
+            raise not_kept
+        return None
+
+    def _on_vm(self, old: VirtualMachine | None, new: VirtualMachine | None) -> None:
+        item = new or old
+        assert item is not None
+        if new is None:
+            self._patience.forget(item.metadata.uid)
+            self._revisions.pop(item.metadata.uid, None)
+            self._without_revision.discard(item.metadata.uid)
+        self.loop.add(Key(item.metadata.namespace, item.metadata.name))
+
+    def _on_vmi(self, old: VirtualMachineInstance | None, new: VirtualMachineInstance | None) -> None:
+        item = new or old
+        assert item is not None
+        # A VMI has its VM's name, whether it is owned already, is to be adopted, or stands in the way.
+        self.loop.add(Key(item.metadata.namespace, item.metadata.name))
+
+    def _without_vm(self, vmi: VirtualMachineInstance | None) -> None:
+        """A VMI whose VM is gone for good keeps no finalizer of the VM controller's."""
+        owner = None if vmi is None else vmi.metadata.controller_reference()
+        if vmi is None or VM_FINALIZER not in vmi.metadata.finalizers:
+            return
+        if owner is not None and owner.kind == VirtualMachine.KIND.kind and self._exists(vmi, owner.uid):
+            return
+        # The reference to its owner stays: by it the garbage collector ends the VMI; who orphans takes it away before.
+        self._patch_vmi(vmi, release_body(vmi, ""))
+
+    def _exists(self, vmi: VirtualMachineInstance, uid: str) -> bool:
+        try:
+            vm = self._client.get(VirtualMachine, vmi.metadata.namespace, vmi.metadata.name)
+        except NotFound:
+            return False
+        self._vms.observe(vm)
+        return vm.metadata.uid == uid
+
+    def _do(self, vm: VirtualMachine, action: VmAction) -> VirtualMachine | Again:
+        """Do one action: the VM as it is after it, or when to go on if the pass must end here.
+
+        Raises:
+            KubeError: when the server refuses; the pass is repeated.
+        """
+        match action:
+            case PatchVm(body):
+                patched = self._patch_vm(vm, body, "")
+                return patched if _is_left(patched) else Again(_CAUGHT_UP_SECONDS)
+            case PatchVmStatus(body):
+                return self._patch_vm(vm, body, "status")
+            case PatchVmi(vmi, body):
+                self._patch_vmi(vmi, body)
+            case AdoptVmi(vmi, body):
+                self._adopt(vm, vmi, body)
+            case CreateVmi(vmi):
+                return self._create(vm, vmi)
+            case DeleteVmi(vmi):
+                self._delete(vm, vmi)
+        return vm
+
+    def _patch_vm(self, vm: VirtualMachine, body: JsonObject, subresource: str) -> VirtualMachine:
+        meta = vm.metadata
+        patch = at_version(body, meta.resource_version)
+        patched = self._client.patch(VirtualMachine, meta.namespace, meta.name, patch, subresource)
+        if _is_left(patched):
+            self._vms.observe(patched)
+        return patched
+
+    def _patch_vmi(self, vmi: VirtualMachineInstance, body: JsonObject) -> None:
+        meta = vmi.metadata
+        patch = at_version(body, meta.resource_version)
+        try:
+            patched = self._client.patch(VirtualMachineInstance, meta.namespace, meta.name, patch)
+        except NotFound:
+            return
+        if _is_left(patched):
+            self._vmis.observe(patched)
+
+    def _adopt(self, vm: VirtualMachine, vmi: VirtualMachineInstance, body: JsonObject) -> None:
+        live = self._client.get(VirtualMachine, vm.metadata.namespace, vm.metadata.name)
+        if live.metadata.uid != vm.metadata.uid or live.metadata.deletion_timestamp is not None:
+            raise Conflict(409, "Conflict", "the VM is going or is another one, so that it adopts nothing")
+        self._patch_vmi(vmi, body)
+        log.info("adopted a VMI", extra={"facts": {"vm": f"{vm.metadata.namespace}/{vm.metadata.name}"}})
+
+    def _create(self, vm: VirtualMachine, vmi: VirtualMachineInstance) -> VirtualMachine | Again:
+        uid, generation = vm.metadata.uid, vm.metadata.generation
+        wait = self._patience.seconds_left(uid, generation)
+        if wait > 0:
+            return Again(wait)
+        try:
+            created = self._client.create(vmi)
+        except AlreadyExists:
+            # The cache is behind: plan again on what there is.
+            self._vmis.observe(self._client.get(VirtualMachineInstance, vm.metadata.namespace, vm.metadata.name))
+            return Again(_CAUGHT_UP_SECONDS)
+        except Conflict:
+            raise
+        except KubeError as error:
+            self._record_refusal(vm, error)
+            return Again(self._patience.refused(uid, generation))
+        self._patience.forget(uid)
+        self._vmis.observe(created)
+        message = f"Started the virtual machine by creating the new virtual machine instance {created.metadata.name}"
+        self._events.record(vm, "Normal", "SuccessfulCreate", message)
+        return vm
+
+    def _keep(self, vm: VirtualMachine, action: KeepRevision) -> KubeError | None:
+        """Keep what the run was started from; why not, when it is worth another try.
+
+        The run and its status go on without it. A VM whose revision is refused for good is told once.
+        """
+        uid, meta = vm.metadata.uid, action.revision.metadata
+        before = self._revisions.get(uid)
+        try:
+            if before is None or before.name != meta.name:
+                self._revisions[uid] = _Revision(meta.name, self._create_revision(action.revision))
+            if action.superseded:
+                # A controller that did not make it knows its name alone, which has the VM's UID in it.
+                known = before is not None and before.name == action.superseded and before.uid
+                with contextlib.suppress(NotFound, Conflict):
+                    self._client.delete(
+                        ControllerRevision, meta.namespace, action.superseded, Preconditions(known) if known else None
+                    )
+        except KubeError as error:
+            if is_passing(error) or isinstance(error, Conflict):
+                return error
+            if uid not in self._without_revision:
+                self._without_revision.add(uid)
+                log.warning("revision not kept", extra={"facts": {"vm": vm.metadata.name, "error": str(error)}})
+                message = f"Failed to create controller revision for VirtualMachine: {error}"
+                self._events.record(vm, "Warning", "FailedRevision", message)
+        else:
+            self._without_revision.discard(uid)
+        return None
+
+    def _create_revision(self, revision: ControllerRevision) -> str:
+        """Its UID; empty for one that is there already."""
+        try:
+            return self._client.create(revision).metadata.uid
+        except AlreadyExists:
+            return ""
+
+    def _record_refusal(self, vm: VirtualMachine, error: KubeError) -> None:
+        if is_passing(error):
+            raise error
+        log.warning("VMI not created", extra={"facts": {"vm": vm.metadata.name, "error": str(error)}})
+        message = f"Error creating virtual machine instance: {error}"
+        self._events.record(vm, "Warning", "FailedCreate", message)
+        for action in plan_create_failure(vm, message, self._clock.now()).actions:
+            self._do(vm, action)
+
+    def _delete(self, vm: VirtualMachine, planned: VirtualMachineInstance) -> None:
+        """End the VMI as it was last seen: a step before in the same plan may have changed it.
+
+        The version must still be that one. A garbage collector that orphans takes the owner from the VMI first and its
+        own finalizer from the VM afterwards; seen in the other order, this would end a guest that was to go on.
+        """
+        meta = planned.metadata
+        seen = self._vmis.get(meta.namespace, meta.name)
+        if seen is None or seen.metadata.uid != meta.uid:
+            return
+        if not is_owned(seen, vm):
+            raise Conflict(409, "Conflict", "the VMI belongs to another")
+        as_seen = Preconditions(uid=meta.uid, resource_version=seen.metadata.resource_version)
+        try:
+            left = self._client.delete(VirtualMachineInstance, meta.namespace, meta.name, as_seen)
+        except NotFound:
+            return
+        if left is not None:
+            self._vmis.observe(left)
+        message = f"Stopped the virtual machine by deleting the virtual machine instance {meta.uid}"
+        self._events.record(vm, "Normal", "SuccessfulDelete", message)
+
+
+def _is_left(patched: VirtualMachine | VirtualMachineInstance) -> bool:
+    """Whether an object is still there: one whose last finalizer went is gone, though the answer still has it."""
+    return patched.metadata.deletion_timestamp is None or bool(patched.metadata.finalizers)

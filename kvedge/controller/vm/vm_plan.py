@@ -1,0 +1,256 @@
+"""What has to be done about one VM now.
+
+Called by the VM's loop. Pure: the VM, the VMI of its name and the time go in, actions in their order come out. The
+order is part of the decision: what was seen is recorded in the VM's status before the run that it was seen in may go,
+so that a controller which dies in between neither forgets a failure nor counts it twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import TypeAlias
+
+from kvedge.controller.vm.run_strategy_rules import START_REQUEST, RunDecision, RunState, decide_run, open_requests
+from kvedge.controller.vm.start_failure_rules import next_start_failure
+from kvedge.controller.vm.start_revision import lacks_revision, start_revision, superseded_revision
+from kvedge.controller.vm.vm_status import FAILURE, VmView, next_status
+from kvedge.controller.vm.vmi_template import owner_reference, vmi_from_vm
+from kvedge.kube.patches import merge_difference
+from kvedge.resources.codec import JsonObject, encode
+from kvedge.resources.meta import Condition
+from kvedge.resources.names import VM_FINALIZER
+from kvedge.resources.types.controller_revision import ControllerRevision
+from kvedge.resources.types.vm import VirtualMachine, VirtualMachineStatus
+from kvedge.resources.types.vmi import VirtualMachineInstance
+
+# The finalizer with which a user asks that a VM goes and its VMI stays.
+_ORPHAN = "orphan"
+
+
+@dataclass(frozen=True, slots=True)
+class PatchVm:
+    """Change the VM itself; `body` is a merge patch for the version that was read."""
+
+    body: JsonObject
+
+
+@dataclass(frozen=True, slots=True)
+class PatchVmStatus:
+    """Change the VM's status; `body` is a merge patch for the version that was read."""
+
+    body: JsonObject
+
+
+@dataclass(frozen=True, slots=True)
+class CreateVmi:
+    """Start a run."""
+
+    vmi: VirtualMachineInstance
+
+
+@dataclass(frozen=True, slots=True)
+class KeepRevision:
+    """Keep the spec that the run was started from, and no longer that of the run before, if it has a name."""
+
+    revision: ControllerRevision
+    superseded: str
+
+
+@dataclass(frozen=True, slots=True)
+class PatchVmi:
+    """Change finalizers or owners of a VMI, in the version that was read."""
+
+    vmi: VirtualMachineInstance
+    body: JsonObject
+
+
+@dataclass(frozen=True, slots=True)
+class AdoptVmi:
+    """Take a VMI without an owner over, once the server has confirmed that this VM still is and is not going."""
+
+    vmi: VirtualMachineInstance
+    body: JsonObject
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteVmi:
+    """End a run, gracefully."""
+
+    vmi: VirtualMachineInstance
+
+
+VmAction: TypeAlias = PatchVm | PatchVmStatus | CreateVmi | KeepRevision | PatchVmi | AdoptVmi | DeleteVmi
+
+
+@dataclass(frozen=True, slots=True)
+class VmPlan:
+    """Actions in order, and in how many seconds to look again when nothing changes."""
+
+    actions: tuple[VmAction, ...] = ()
+    again_after: float | None = None
+
+
+def plan_vm(vm: VirtualMachine, vmi: VirtualMachineInstance | None, now: datetime, jitter: float) -> VmPlan:
+    """What to do.
+
+    Args:
+        vm: the VM.
+        vmi: the VMI of the same name and namespace, whoever owns it.
+        now: the time.
+        jitter: between 0 and 1, spreads retries.
+    """
+    if vm.metadata.deletion_timestamp is not None:
+        return _plan_deletion(vm, vmi, now)
+    if vmi is not None and _is_free(vmi):
+        return VmPlan((AdoptVmi(vmi, _adoption(vm, vmi)),))
+    return _plan_run(vm, vmi, now, jitter)
+
+
+def plan_create_failure(vm: VirtualMachine, message: str, now: datetime) -> VmPlan:
+    """What to record when the VMI could not be created: nothing is counted, as nothing was started."""
+    failure = Condition(type=FAILURE, status="True", reason="FailedCreate", message=message)
+    view = VmView(
+        vm=vm,
+        vmi=None,
+        start_failure=vm.status.start_failure,
+        requests=tuple(vm.status.state_change_requests),
+        observed_strategy=vm.status.run_strategy,
+        failure=failure,
+    )
+    return VmPlan(_status_actions(vm, next_status(view, now)))
+
+
+def unrecorded(action: PatchVmStatus) -> PatchVmStatus | None:
+    """The same without the generation that runs, so that :func:`plan_vm` asks again for the revision that is not kept.
+
+    None when that was all it said.
+    """
+    status = {key: value for key, value in action.body["status"].items() if key != "observedGeneration"}
+    return PatchVmStatus({"status": status}) if status else None
+
+
+def is_owned(vmi: VirtualMachineInstance, vm: VirtualMachine) -> bool:
+    """Whether the VMI is this very VM's, not one of an earlier VM of the same name."""
+    owner = vmi.metadata.controller_reference()
+    return owner is not None and owner.uid == vm.metadata.uid
+
+
+def release_body(vmi: VirtualMachineInstance, vm_uid: str) -> JsonObject:
+    """A merge patch that takes our finalizer, and the VM as owner, off a VMI."""
+    owners = [encode(owner) for owner in vmi.metadata.owner_references if owner.uid != vm_uid]
+    return {"metadata": {"finalizers": _without(vmi.metadata.finalizers), "ownerReferences": owners}}
+
+
+def _plan_run(vm: VirtualMachine, vmi: VirtualMachineInstance | None, now: datetime, jitter: float) -> VmPlan:
+    own = vmi if vmi is not None and is_owned(vmi, vm) else None
+    requests = open_requests(vm.status.state_change_requests, own)
+    failure = next_start_failure(vm, own, now, jitter)
+    decision = decide_run(RunState(vm.run_strategy, vm.status.run_strategy, requests, failure, own, now))
+    if decision.verdict == "become-always":
+        return VmPlan((PatchVm(_become_always(vm)),))
+    if decision.ask_to_start:
+        requests = (*requests, START_REQUEST)
+    view = VmView(vm, own, failure, requests, vm.run_strategy)
+    if decision.verdict == "start" and vmi is not None:
+        return _plan_blocked(view, vmi, now)
+    if decision.verdict == "start":
+        return _plan_start(view, decision, now)
+    if decision.verdict == "stop" and own is not None:
+        return _plan_stop(view, own, now)
+    if decision.verdict == "wait":
+        # A strategy that was just switched to has not had its start yet.
+        view = replace(view, observed_strategy=vm.status.run_strategy)
+    # A user's `kubectl replace` may have taken it away; with a run it is what holds the VM's address until the end.
+    kept = () if own is None else _keep_finalizer(vm)
+    lost = () if own is None or not lacks_revision(vm, own) else (_keep_revision(vm),)
+    actions: list[VmAction] = [*kept, *lost, *_status_actions(vm, next_status(view, now)), *_release_final(own)]
+    return VmPlan(tuple(actions), decision.wait_seconds or None)
+
+
+def _plan_start(view: VmView, decision: RunDecision, now: datetime) -> VmPlan:
+    vmi = vmi_from_vm(view.vm, decision.paused)
+    after = replace(view, vmi=vmi, requests=open_requests(view.requests, vmi))
+    # The run comes first: a guest does not wait for what is kept for later, and of a VMI that is refused nothing is.
+    actions: list[VmAction] = [*_keep_finalizer(view.vm), CreateVmi(vmi), _keep_revision(view.vm)]
+    return VmPlan((*actions, *_status_actions(view.vm, next_status(after, now))))
+
+
+def _keep_revision(vm: VirtualMachine) -> KeepRevision:
+    return KeepRevision(start_revision(vm, owner_reference(vm)), superseded_revision(vm))
+
+
+def _plan_blocked(view: VmView, vmi: VirtualMachineInstance, now: datetime) -> VmPlan:
+    """Somebody else's VMI has the name: nothing can be started until it has gone."""
+    failure = None
+    if vmi.metadata.deletion_timestamp is None:
+        owner = vmi.metadata.controller_reference()
+        whose = f"belongs to {owner.kind} {owner.name}" if owner is not None else "has no owner"
+        message = f"a VirtualMachineInstance {vmi.metadata.name} exists already and {whose} (UID {vmi.metadata.uid})"
+        failure = Condition(type=FAILURE, status="True", reason="FailedCreate", message=message)
+    blocked = replace(view, observed_strategy=view.vm.status.run_strategy, failure=failure)
+    return VmPlan(_status_actions(view.vm, next_status(blocked, now)))
+
+
+def _plan_stop(view: VmView, own: VirtualMachineInstance, now: datetime) -> VmPlan:
+    stopping = replace(view, stopping=True)
+    # The status holds the failure and the wish to start again: it is written before the run goes.
+    actions: list[VmAction] = [*_status_actions(view.vm, next_status(stopping, now)), *_release_final(own)]
+    if own.metadata.deletion_timestamp is None:
+        actions.append(DeleteVmi(own))
+    return VmPlan(tuple(actions))
+
+
+def _plan_deletion(vm: VirtualMachine, vmi: VirtualMachineInstance | None, now: datetime) -> VmPlan:
+    if VM_FINALIZER not in vm.metadata.finalizers:
+        return VmPlan()
+    let_go = PatchVm({"metadata": {"finalizers": _without(vm.metadata.finalizers)}})
+    if vmi is None or not is_owned(vmi, vm):
+        return VmPlan((let_go,))
+    if _ORPHAN in vm.metadata.finalizers:
+        return VmPlan((PatchVmi(vmi, release_body(vmi, vm.metadata.uid)), let_go))
+    view = VmView(
+        vm, vmi, vm.status.start_failure, tuple(vm.status.state_change_requests), vm.status.run_strategy, stopping=True
+    )
+    actions: list[VmAction] = [*_status_actions(vm, next_status(view, now)), *_release_final(vmi)]
+    if vmi.metadata.deletion_timestamp is None:
+        actions.append(DeleteVmi(vmi))
+    return VmPlan(tuple(actions))
+
+
+def _is_free(vmi: VirtualMachineInstance) -> bool:
+    return vmi.metadata.controller_reference() is None and vmi.metadata.deletion_timestamp is None
+
+
+def _adoption(vm: VirtualMachine, vmi: VirtualMachineInstance) -> JsonObject:
+    owners = [encode(owner) for owner in (*vmi.metadata.owner_references, owner_reference(vm))]
+    finalizers = [*_without(vmi.metadata.finalizers), VM_FINALIZER]
+    return {"metadata": {"ownerReferences": owners, "finalizers": finalizers}}
+
+
+def _become_always(vm: VirtualMachine) -> JsonObject:
+    return {"spec": {"running": True}} if vm.spec.run_strategy is None else {"spec": {"runStrategy": "Always"}}
+
+
+def _keep_finalizer(vm: VirtualMachine) -> tuple[PatchVm, ...]:
+    """Admission puts the finalizer on; this does where admission was away when the VM was created."""
+    if VM_FINALIZER in vm.metadata.finalizers:
+        return ()
+    return (PatchVm({"metadata": {"finalizers": [*vm.metadata.finalizers, VM_FINALIZER]}}),)
+
+
+def _release_final(own: VirtualMachineInstance | None) -> tuple[PatchVmi, ...]:
+    """The result of a run that has ended is in the VM's status by now: its object may go."""
+    if own is None or not own.is_final or VM_FINALIZER not in own.metadata.finalizers:
+        return ()
+    return (PatchVmi(own, {"metadata": {"finalizers": _without(own.metadata.finalizers)}}),)
+
+
+def _without(finalizers: Sequence[str]) -> list[str]:
+    return [finalizer for finalizer in finalizers if finalizer != VM_FINALIZER]
+
+
+def _status_actions(vm: VirtualMachine, status: VirtualMachineStatus) -> tuple[PatchVmStatus, ...]:
+    body = merge_difference(encode(vm.status), encode(status))
+    return (PatchVmStatus({"status": body}),) if body else ()

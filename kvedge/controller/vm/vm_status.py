@@ -1,0 +1,158 @@
+"""The status of a VM: what `kubectl get vm` shows, and the conditions that scripts wait for.
+
+Called by the VM's plan. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+import msgspec
+
+from kvedge.controller.kubevirt.condition_rules import with_condition, without_conditions
+from kvedge.controller.vm.vmi_template import needs_restart
+from kvedge.resources.meta import Condition, condition
+from kvedge.resources.names import VM_GENERATION
+from kvedge.resources.types.vm import StartFailure, StateChangeRequest, VirtualMachine, VirtualMachineStatus
+from kvedge.resources.types.vmi import VirtualMachineInstance
+from kvedge.resources.whole_numbers import whole_number
+
+READY: Final = "Ready"
+FAILURE: Final = "Failure"
+RESTART_REQUIRED: Final = "RestartRequired"
+# Conditions that are the VM's own; all others are copies of its VMI's, and go when the VMI's do.
+_OWN_CONDITIONS: Final = frozenset({READY, FAILURE, RESTART_REQUIRED, "ManualRecoveryRequired"})
+_STARTING_PHASES: Final = frozenset({"", "Pending", "Scheduling", "Scheduled"})
+_RETRYING_STRATEGIES: Final = frozenset({"Always", "RerunOnFailure", "Once"})
+
+
+@dataclass(frozen=True, slots=True)
+class VmView:
+    """A VM and its own VMI as they will be once the plan's other actions are done."""
+
+    vm: VirtualMachine
+    vmi: VirtualMachineInstance | None
+    start_failure: StartFailure | None
+    requests: tuple[StateChangeRequest, ...]
+    observed_strategy: str
+    # A VMI of ours has just been asked to end.
+    stopping: bool = False
+    failure: Condition | None = None
+
+
+def next_status(view: VmView, now: datetime) -> VirtualMachineStatus:
+    """The whole status; fields that kvedge does not write stay as they are."""
+    vmi, old = view.vmi, view.vm.status
+    ready = None if vmi is None else condition(vmi.status.conditions, READY)
+    changed = msgspec.structs.replace(
+        old,
+        created=vmi is not None,
+        ready=ready is not None and ready.status == "True",
+        printable_status=printable_status(view),
+        conditions=_conditions(view, now),
+        state_change_requests=list(view.requests),
+        start_failure=view.start_failure,
+        run_strategy=view.observed_strategy,
+    )
+    if vmi is not None:
+        started_from = whole_number(vmi.metadata.annotations.get(VM_GENERATION, ""))
+        changed.desired_generation = view.vm.metadata.generation
+        changed.observed_generation = view.vm.metadata.generation if started_from is None else started_from
+    return changed
+
+
+def printable_status(view: VmView) -> str:
+    """KubeVirt's one word for the state; the first rule that holds gives it."""
+    return next(word for word, holds in _PRINTABLE if holds(view))
+
+
+def _has_condition(view: VmView, type_: str, status: str, reason: str) -> bool:
+    found = None if view.vmi is None else condition(view.vmi.status.conditions, type_)
+    return found is not None and found.status == status and (not reason or found.reason == reason)
+
+
+def _is_stopping(view: VmView) -> bool:
+    vmi = view.vmi
+    return vmi is not None and not vmi.is_final and (view.stopping or vmi.metadata.deletion_timestamp is not None)
+
+
+def _in_phase(view: VmView, *phases: str) -> bool:
+    return view.vmi is not None and view.vmi.status.phase in phases
+
+
+def _is_in_crash_loop(view: VmView) -> bool:
+    failed = view.start_failure is not None and view.start_failure.consecutive_fail_count > 0
+    over = view.vmi is None or view.vmi.is_final
+    return failed and over and view.vm.run_strategy in _RETRYING_STRATEGIES
+
+
+_PRINTABLE: Final[Sequence[tuple[str, Callable[[VmView], bool]]]] = (
+    ("Terminating", lambda view: view.vm.metadata.deletion_timestamp is not None),
+    ("Stopping", _is_stopping),
+    ("Paused", lambda view: _in_phase(view, "Running") and _has_condition(view, "Paused", "True", "")),
+    ("Running", lambda view: _in_phase(view, "Running")),
+    ("ErrorPvcNotFound", lambda view: _has_condition(view, "Synchronized", "False", "FailedPvcNotFound")),
+    ("ErrorUnschedulable", lambda view: _has_condition(view, "PodScheduled", "False", "Unschedulable")),
+    ("ErrImagePull", lambda view: _has_condition(view, "Synchronized", "False", "ErrImagePull")),
+    ("ImagePullBackOff", lambda view: _has_condition(view, "Synchronized", "False", "ImagePullBackOff")),
+    ("Starting", lambda view: _in_phase(view, *_STARTING_PHASES)),
+    ("CrashLoopBackOff", _is_in_crash_loop),
+    ("Stopped", lambda view: view.vmi is None or view.vmi.is_final),
+    ("Unknown", lambda view: True),
+)
+
+
+def _conditions(view: VmView, now: datetime) -> list[Condition]:
+    theirs = [] if view.vmi is None else [item for item in view.vmi.status.conditions if item.type != READY]
+    copied = {item.type for item in theirs}
+    old = view.vm.status.conditions
+    conditions = without_conditions(old, {c.type for c in old} - copied - _OWN_CONDITIONS)
+    conditions = with_condition(conditions, _ready(view.vmi), now)
+    for item in theirs:
+        conditions = with_condition(conditions, item, now)
+    conditions = _with_or_without(conditions, FAILURE, view.failure, now)
+    return _with_or_without(conditions, RESTART_REQUIRED, _restart_required(view), now)
+
+
+def _with_or_without(
+    conditions: list[Condition], type_: str, wanted: Condition | None, now: datetime
+) -> list[Condition]:
+    if wanted is None:
+        return without_conditions(conditions, {type_})
+    return with_condition(conditions, wanted, now)
+
+
+def _ready(vmi: VirtualMachineInstance | None) -> Condition:
+    if vmi is None:
+        return Condition(type=READY, status="False", reason="VMINotExists", message="VMI does not exist")
+    theirs = condition(vmi.status.conditions, READY)
+    if theirs is not None:
+        return theirs
+    if vmi.status.phase in _STARTING_PHASES:
+        # What the VMI is about to say itself: one write of the VM less per start.
+        return guest_not_running()
+    return Condition(
+        type=READY, status="False", reason="VMIConditionMissing", message="VMI is missing the Ready condition"
+    )
+
+
+def guest_not_running() -> Condition:
+    """The Ready condition of a VMI whose guest does not run (yet)."""
+    return Condition(
+        type=READY, status="False", reason="GuestNotRunning", message="Guest VM is not reported as running"
+    )
+
+
+def _restart_required(view: VmView) -> Condition | None:
+    vmi = view.vmi
+    if vmi is None or vmi.is_final or not needs_restart(view.vm, vmi):
+        return None
+    return Condition(
+        type=RESTART_REQUIRED,
+        status="True",
+        reason=RESTART_REQUIRED,
+        message="a non-live-updatable field was changed in the template spec",
+    )

@@ -1,0 +1,1 @@
+"""VirtualMachineInstances and their launcher Pods."""

@@ -1,0 +1,270 @@
+"""The launcher Pod of a VMI.
+
+Called by the VMI's plan; the result is created by its loop and run by a kubelet or by the node agent of one box. Pure.
+
+The Pod's name follows from the VMI's UID, so that an API server refuses a second Pod for the same run whatever a
+controller believes: this is what keeps a VM from running twice when a cache is behind or two controllers are awake.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from typing import Final
+
+from kvedge.controller.kubevirt.cluster_config import ClusterConfig
+from kvedge.controller.vmi.launcher_pod_probes import pod_probe
+from kvedge.controller.vmi.launcher_pod_resources import overhead_bytes, pod_resources
+from kvedge.controller.vmi.launcher_pod_volumes import (
+    disk_container_volumes,
+    disk_containers,
+    launcher_volumes,
+    pull_secrets,
+)
+from kvedge.resources.codec import JsonObject
+from kvedge.resources.durations import bounded_grace
+from kvedge.resources.ip_addresses import plain_ip
+from kvedge.resources.meta import LocalObjectReference, ObjectMeta, OwnerReference
+from kvedge.resources.names import (
+    APP,
+    COMPUTE_CONTAINER,
+    CPU_FEATURE_PREFIX,
+    CPU_MODEL_PREFIX,
+    CREATED_BY,
+    DEFAULT_CONTAINER,
+    DOMAIN,
+    KEEP_LAUNCHER,
+    LAUNCHER_APP,
+    LAUNCHER_GID,
+    LAUNCHER_IMAGE,
+    LAUNCHER_UID,
+    MACHINE_TYPE_PREFIX,
+    MEMORY_OVERHEAD,
+    MIGRATION_TRANSPORT_UNIX,
+    NODE_NAME,
+    POD_MAC,
+    PRIVATE_DIRECTORY,
+    SCHEDULABLE,
+    UNPAUSED_GATE,
+    VM_NAME,
+    VMI_ID,
+)
+from kvedge.resources.pod_annotations import reaches_pod
+from kvedge.resources.types.core import (
+    Capabilities,
+    Container,
+    EnvVar,
+    Pod,
+    PodSecurityContext,
+    PodSpec,
+    ReadinessGate,
+    SeccompProfile,
+    SecurityContext,
+    Sysctl,
+)
+from kvedge.resources.types.guest_nics import interface_mac, pod_interfaces
+from kvedge.resources.types.vmi import VirtualMachineInstance
+
+# What a VMI gets that says nothing.
+DEFAULT_GRACE_SECONDS: Final = 30
+# The launcher ends its guest this long after the handler should have, and the kubelet the launcher after that.
+_LAUNCHER_MARGIN: Final = 15
+_POD_MARGIN: Final = 30
+_LONGEST_LABEL: Final = 63
+_SUFFIX_LENGTH: Final = 5
+# The descheduler then only asks, as it has to wait for a guest's shutdown.
+_REQUEST_EVICT_ONLY: Final = "descheduler.alpha.kubernetes.io/request-evict-only"
+# Other names for the newest machine of its kind, which every QEMU of an architecture has.
+_MACHINE_ALIASES: Final = frozenset({"", "q35", "pc", "virt"})
+_MODELS_WITHOUT_LABEL: Final = frozenset({"", "host-model", "host-passthrough", "max"})
+
+
+def launcher_pod_name(vmi: VirtualMachineInstance) -> str:
+    """The one name that this run's launcher Pod can have: `virt-launcher-<vmi>-<from its UID>`."""
+    digest = hashlib.sha256(vmi.metadata.uid.encode()).digest()
+    suffix = base64.b32encode(digest).decode().lower()[:_SUFFIX_LENGTH]
+    room = _LONGEST_LABEL - len(LAUNCHER_APP) - _SUFFIX_LENGTH - 2
+    return f"{LAUNCHER_APP}-{vmi.metadata.name[:room].rstrip('-.')}-{suffix}"
+
+
+def launcher_pod(vmi: VirtualMachineInstance, config: ClusterConfig) -> Pod:
+    """The Pod in which this VMI's launcher runs."""
+    return Pod(metadata=_metadata(vmi, config), spec=_spec(vmi, config))
+
+
+def grace_seconds(vmi: VirtualMachineInstance) -> int:
+    """How long the guest has to shut down."""
+    wanted = vmi.spec.termination_grace_period_seconds
+    return DEFAULT_GRACE_SECONDS if wanted is None else bounded_grace(wanted)
+
+
+def pod_grace_seconds(vmi: VirtualMachineInstance) -> int:
+    """How long the Pod has to end: the kubelet ends what has not ended by then."""
+    return grace_seconds(vmi) + _POD_MARGIN
+
+
+def _metadata(vmi: VirtualMachineInstance, config: ClusterConfig) -> ObjectMeta:
+    meta = vmi.metadata
+    kind = vmi.KIND
+    owner = OwnerReference(
+        api_version=kind.api_version,
+        kind=kind.kind,
+        name=meta.name,
+        uid=meta.uid,
+        controller=True,
+        block_owner_deletion=True,
+    )
+    return ObjectMeta(
+        name=launcher_pod_name(vmi),
+        namespace=meta.namespace,
+        labels=_labels(vmi),
+        annotations=_annotations(vmi, config),
+        owner_references=[owner],
+    )
+
+
+def _labels(vmi: VirtualMachineInstance) -> dict[str, str]:
+    # The node is the scheduler's to choose.
+    passed = {key: value for key, value in vmi.metadata.labels.items() if key != NODE_NAME}
+    return {
+        **passed,
+        APP: LAUNCHER_APP,
+        CREATED_BY: vmi.metadata.uid,
+        VMI_ID: _as_label(vmi.metadata.name),
+        VM_NAME: hostname(vmi),
+    }
+
+
+def _annotations(vmi: VirtualMachineInstance, config: ClusterConfig) -> dict[str, str]:
+    passed = {
+        key: value
+        for key, value in vmi.metadata.annotations.items()
+        if reaches_pod(key)
+        and not key.startswith("kubectl.kubernetes.io")
+        and not key.endswith("-observed-api-version")
+    }
+    nics = pod_interfaces(vmi)
+    return {
+        **passed,
+        **({POD_MAC: interface_mac(vmi, nics[0][1])} if nics else {}),
+        DOMAIN: vmi.metadata.name,
+        DEFAULT_CONTAINER: COMPUTE_CONTAINER,
+        MIGRATION_TRANSPORT_UNIX: "true",
+        _REQUEST_EVICT_ONLY: "",
+        MEMORY_OVERHEAD: str(overhead_bytes(vmi, config)),
+    }
+
+
+def _spec(vmi: VirtualMachineInstance, config: ClusterConfig) -> PodSpec:
+    spec = vmi.spec
+    volumes = launcher_volumes(vmi, config)
+    return PodSpec(
+        init_containers=disk_containers(vmi, config),
+        containers=[_compute(vmi, config)],
+        volumes=[*(made.volume for made in volumes), *disk_container_volumes(vmi, config)],
+        node_selector=_node_selector(vmi, config),
+        affinity=spec.affinity,
+        tolerations=spec.tolerations,
+        topology_spread_constraints=spec.topology_spread_constraints,
+        restart_policy="Never",
+        termination_grace_period_seconds=pod_grace_seconds(vmi),
+        hostname=hostname(vmi),
+        subdomain=spec.subdomain,
+        dns_policy=spec.dns_policy,
+        dns_config=_dns_config(spec.dns_config),
+        security_context=_pod_security(),
+        automount_service_account_token=False,
+        enable_service_links=False,
+        priority_class_name=spec.priority_class_name,
+        scheduler_name=spec.scheduler_name,
+        readiness_gates=[ReadinessGate(condition_type=UNPAUSED_GATE)],
+        image_pull_secrets=[LocalObjectReference(name=name) for name in pull_secrets(vmi)],
+    )
+
+
+def _dns_config(config: JsonObject | None) -> JsonObject | None:
+    """The guest's DNS, with addresses that container runtimes and C libraries read as Kubernetes does."""
+    servers = None if config is None else config.get("nameservers")
+    if config is None or not isinstance(servers, list):
+        return config
+    return {**config, "nameservers": [plain_ip(str(server)) for server in servers]}
+
+
+def _compute(vmi: VirtualMachineInstance, config: ClusterConfig) -> Container:
+    return Container(
+        name=COMPUTE_CONTAINER,
+        image=LAUNCHER_IMAGE,
+        # It is put on the node by kvedge; no registry has it.
+        image_pull_policy="Never",
+        command=_command(vmi, config),
+        env=[
+            EnvVar(name="XDG_CACHE_HOME", value=PRIVATE_DIRECTORY),
+            EnvVar(name="XDG_CONFIG_HOME", value=PRIVATE_DIRECTORY),
+            EnvVar(name="XDG_RUNTIME_DIR", value="/var/run"),
+            EnvVar(name="POD_NAME", value_from={"fieldRef": {"fieldPath": "metadata.name"}}),
+        ],
+        resources=pod_resources(vmi, config),
+        volume_mounts=[made.mount for made in launcher_volumes(vmi, config)],
+        security_context=SecurityContext(
+            run_as_user=LAUNCHER_UID,
+            run_as_group=LAUNCHER_GID,
+            run_as_non_root=True,
+            privileged=False,
+            allow_privilege_escalation=False,
+            capabilities=Capabilities(drop=["ALL"]),
+        ),
+        liveness_probe=pod_probe(vmi, vmi.spec.liveness_probe, config.program),
+        readiness_probe=pod_probe(vmi, vmi.spec.readiness_probe, config.program),
+    )
+
+
+def _command(vmi: VirtualMachineInstance, config: ClusterConfig) -> list[str]:
+    meta = vmi.metadata
+    made = [*config.program, "launcher", "--monitor", "--namespace", meta.namespace, "--name", meta.name]
+    made += ["--uid", meta.uid, "--grace-period-seconds", str(grace_seconds(vmi) + _LAUNCHER_MARGIN)]
+    if meta.annotations.get(KEEP_LAUNCHER, "").lower() == "true":
+        made.append("--keep-after-failure")
+    return made
+
+
+def _pod_security() -> PodSecurityContext:
+    return PodSecurityContext(
+        run_as_user=LAUNCHER_UID,
+        run_as_group=LAUNCHER_GID,
+        run_as_non_root=True,
+        fs_group=LAUNCHER_GID,
+        # The launcher answers DHCP on port 67 without any capability.
+        sysctls=[Sysctl(name="net.ipv4.ip_unprivileged_port_start", value="0")],
+        seccomp_profile=SeccompProfile(type="RuntimeDefault"),
+    )
+
+
+def _node_selector(vmi: VirtualMachineInstance, config: ClusterConfig) -> dict[str, str]:
+    selector: dict[str, str] = {}
+    cpu = vmi.spec.domain.cpu
+    if cpu is not None:
+        if cpu.model not in _MODELS_WITHOUT_LABEL:
+            selector[f"{CPU_MODEL_PREFIX}{cpu.model}"] = "true"
+        for feature in cpu.features:
+            if feature.policy in ("", "require"):
+                selector[f"{CPU_FEATURE_PREFIX}{feature.name}"] = "true"
+    machine = vmi.spec.domain.machine
+    if machine is not None and machine.type not in _MACHINE_ALIASES:
+        selector[f"{MACHINE_TYPE_PREFIX}{machine.type}"] = "true"
+    # Nobody sends a VM to a node that takes none, or to one of another architecture.
+    architecture = vmi.spec.architecture or config.default_architecture
+    ours = {SCHEDULABLE: "true", "kubernetes.io/arch": architecture}
+    return {**selector, **config.node_selectors, **vmi.spec.node_selector, **ours}
+
+
+def hostname(vmi: VirtualMachineInstance) -> str:
+    """The guest's host name: as asked for, else the VMI's name up to its first dot."""
+    return (vmi.spec.hostname or vmi.metadata.name).partition(".")[0][:_LONGEST_LABEL].rstrip("-")
+
+
+def _as_label(name: str) -> str:
+    """A name as a label's value: whole when it fits, else cut, with a hash that keeps it apart from others."""
+    if len(name) <= _LONGEST_LABEL:
+        return name
+    digest = hashlib.sha256(name.encode()).hexdigest()[:8]
+    return f"{name[: _LONGEST_LABEL - len(digest) - 1]}-{digest}"

@@ -1,0 +1,105 @@
+"""What a launcher Pod asks of its node: CPU, memory and devices.
+
+Called by the Pod's manifest and for the VMI's status. Pure. The base of the memory request follows KubeVirt: a request
+is taken as it is, else a limit, else the guest's memory by the cluster's overcommit.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import Final
+
+from kvedge.controller.kubevirt.cluster_config import ClusterConfig
+from kvedge.controller.vmi.memory_overhead import GuestShape, memory_overhead
+from kvedge.resources.names import DEVICE_KVM, DEVICE_TUN, DEVICE_VHOST_NET
+from kvedge.resources.quantities import Quantity, format_milli, parse_bytes, parse_quantity
+from kvedge.resources.types.core import ResourceRequirements
+from kvedge.resources.types.vmi import VirtualMachineInstance
+
+# Logs and the overlay's metadata, as KubeVirt has it.
+_EPHEMERAL_STORAGE: Final = "50M"
+
+
+def overhead_bytes(vmi: VirtualMachineInstance, config: ClusterConfig) -> int:
+    """The memory overhead of this VMI, by the cluster's ratio."""
+    overhead = memory_overhead(
+        GuestShape(
+            memory=_guest_memory(vmi),
+            vcpus=vcpu_count(vmi),
+            graphics=vmi.spec.domain.devices.autoattach_graphics_device is not False,
+            architecture=vmi.spec.architecture or config.default_architecture,
+            emulated=config.use_emulation,
+            exec_probes=_exec_probes(vmi),
+        )
+    )
+    return math.ceil(overhead * config.memory_overhead_ratio)
+
+
+def _exec_probes(vmi: VirtualMachineInstance) -> int:
+    probes = (vmi.spec.liveness_probe, vmi.spec.readiness_probe)
+    return sum(probe is not None and probe.asks_agent for probe in probes)
+
+
+def vcpu_count(vmi: VirtualMachineInstance) -> int:
+    """Sockets times cores times threads, where none means one."""
+    cpu = vmi.spec.domain.cpu
+    if cpu is None:
+        return 1
+    return max(1, cpu.sockets) * max(1, cpu.cores) * max(1, cpu.threads)
+
+
+def pod_resources(vmi: VirtualMachineInstance, config: ClusterConfig) -> ResourceRequirements:
+    """Requests and limits of the compute container."""
+    wanted = vmi.spec.domain.resources
+    overhead = overhead_bytes(vmi, config)
+    requests: dict[str, Quantity] = {"cpu": _cpu_request(vmi, config), "ephemeral-storage": _EPHEMERAL_STORAGE}
+    added = 0 if wanted.overcommit_guest_overhead else overhead
+    requests["memory"] = str(_memory_base(vmi, config) + added)
+    limits: dict[str, Quantity] = {}
+    if "cpu" in wanted.limits:
+        limits["cpu"] = str(wanted.limits["cpu"])
+    if "memory" in wanted.limits:
+        limits["memory"] = str(parse_bytes(wanted.limits["memory"]) + overhead)
+    return ResourceRequirements(requests=requests, limits=limits | _devices(vmi, config))
+
+
+def _devices(vmi: VirtualMachineInstance, config: ClusterConfig) -> dict[str, Quantity]:
+    devices: dict[str, Quantity] = {}
+    if not config.use_emulation:
+        devices[DEVICE_KVM] = "1"
+    hardware = vmi.spec.domain.devices
+    if not hardware.interfaces and hardware.autoattach_pod_interface is False:
+        return devices
+    devices[DEVICE_TUN] = "1"
+    # The kernel's virtio back end serves KVM guests; emulated ones run without, and their hosts often lack it.
+    if config.use_emulation or not config.use_vhost_net:
+        return devices
+    # virtio is the default model, also of the interface that is attached when none is named.
+    if not hardware.interfaces or any(nic.model in ("", "virtio") for nic in hardware.interfaces):
+        devices[DEVICE_VHOST_NET] = "1"
+    return devices
+
+
+def _cpu_request(vmi: VirtualMachineInstance, config: ClusterConfig) -> str:
+    wanted = vmi.spec.domain.resources.requests.get("cpu")
+    if wanted is not None:
+        return format_milli(parse_quantity(wanted))
+    return format_milli(Fraction(vcpu_count(vmi), config.cpu_allocation_ratio))
+
+
+def _memory_base(vmi: VirtualMachineInstance, config: ClusterConfig) -> int:
+    wanted = vmi.spec.domain.resources
+    for source in (wanted.requests, wanted.limits):
+        if "memory" in source:
+            return parse_bytes(source["memory"])
+    return _guest_memory(vmi) * 100 // config.memory_overcommit_percent
+
+
+def _guest_memory(vmi: VirtualMachineInstance) -> int:
+    memory = vmi.spec.domain.memory
+    if memory is not None and memory.guest is not None:
+        return parse_bytes(memory.guest)
+    wanted = vmi.spec.domain.resources
+    value = wanted.requests.get("memory", wanted.limits.get("memory", 0))
+    return parse_bytes(value)

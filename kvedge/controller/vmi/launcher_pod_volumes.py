@@ -1,0 +1,142 @@
+"""The volumes of a launcher Pod, and where they appear in it.
+
+Called by the Pod's manifest. Pure. Directories and names are KubeVirt's; the host's /usr and kvedge's own program come
+in read-only, as the launcher's image has nothing in it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from kvedge.controller.kubevirt.cluster_config import ClusterConfig
+from kvedge.controller.vmi.disk_container_manifest import HOST_USR, disk_container, host_library_volumes
+from kvedge.resources.names import (
+    CAPABILITIES_DIRECTORY,
+    EPHEMERAL_DISKS_DIRECTORY,
+    LIBVIRT_RUNTIME_DIRECTORY,
+    PRIVATE_DIRECTORY,
+    SOCKETS_DIRECTORY,
+)
+from kvedge.resources.types.core import (
+    Container,
+    EmptyDirVolume,
+    HostPathVolume,
+    ImageVolume,
+    PodVolume,
+    SecretVolume,
+    VolumeMount,
+)
+from kvedge.resources.types.image_trees import ImageTree, image_trees
+from kvedge.resources.types.vmi import VirtualMachineInstance
+from kvedge.resources.types.volumes import Volume
+
+_PUBLIC_DIRECTORY: Final = "/var/run/kubevirt"
+# Parents before children, as mounts are made in this order.
+_EMPTY_DIRECTORIES: Final = (
+    ("private", PRIVATE_DIRECTORY, None),
+    ("public", _PUBLIC_DIRECTORY, None),
+    ("sockets", SOCKETS_DIRECTORY, None),
+    ("container-disks", f"{_PUBLIC_DIRECTORY}/container-disks", None),
+    # The handler mounts hotplugged volumes on the host, and the running Pod must see them.
+    ("hotplug-disks", f"{_PUBLIC_DIRECTORY}/hotplug-disks", "HostToContainer"),
+    ("libvirt-runtime", LIBVIRT_RUNTIME_DIRECTORY, None),
+    ("ephemeral-disks", EPHEMERAL_DISKS_DIRECTORY, None),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class MountedVolume:
+    """A volume and the one place where the compute container has it."""
+
+    volume: PodVolume
+    mount: VolumeMount
+
+
+def launcher_volumes(vmi: VirtualMachineInstance, config: ClusterConfig) -> list[MountedVolume]:
+    """All volumes of this VMI's launcher, in the order in which they must be mounted."""
+    return [
+        *_host_directories(config),
+        *(_empty_directory(*entry) for entry in _EMPTY_DIRECTORIES),
+        *(_image(tree, config) for tree in image_trees(vmi)),
+        *(made for volume in vmi.spec.volumes for made in _cloud_init_secrets(volume)),
+    ]
+
+
+def disk_containers(vmi: VirtualMachineInstance, config: ClusterConfig) -> list[Container]:
+    """The containers that hold this VMI's images, where nodes cannot mount them."""
+    if config.image_volumes:
+        return []
+    architecture = _architecture(vmi, config)
+    return [disk_container(tree, _pull_policy(tree), architecture) for tree in image_trees(vmi)]
+
+
+def disk_container_volumes(vmi: VirtualMachineInstance, config: ClusterConfig) -> list[PodVolume]:
+    """The volumes of those containers that the launcher does not have."""
+    if config.image_volumes or not image_trees(vmi):
+        return []
+    return host_library_volumes(_architecture(vmi, config))
+
+
+def pull_secrets(vmi: VirtualMachineInstance) -> list[str]:
+    """The names of the secrets with which images are pulled, each once."""
+    return sorted({tree.pull_secret for tree in image_trees(vmi) if tree.pull_secret})
+
+
+def _host_directories(config: ClusterConfig) -> list[MountedVolume]:
+    made = [_host_directory(HOST_USR, "/usr", "/usr", "Directory")]
+    for number, path in enumerate(config.program_directories):
+        made.append(_host_directory(f"program-{number}", path, path, "Directory"))
+    # A node that has not probed its QEMU yet has none: the launcher then probes for itself.
+    seed = config.capabilities_directory
+    return [*made, _host_directory("qemu-capabilities", seed, CAPABILITIES_DIRECTORY, "DirectoryOrCreate")]
+
+
+def _host_directory(name: str, path: str, mount_path: str, kind: str) -> MountedVolume:
+    volume = PodVolume(name=name, host_path=HostPathVolume(path=path, type=kind))
+    return MountedVolume(volume, VolumeMount(name=name, mount_path=mount_path, read_only=True))
+
+
+def _empty_directory(name: str, path: str, propagation: str | None) -> MountedVolume:
+    volume = PodVolume(name=name, empty_dir=EmptyDirVolume())
+    return MountedVolume(volume, VolumeMount(name=name, mount_path=path, mount_propagation=propagation))
+
+
+def _image(tree: ImageTree, config: ClusterConfig) -> MountedVolume:
+    """The image itself, or an empty place that the handler fills from the image's container."""
+    if config.image_volumes:
+        image = ImageVolume(reference=tree.image, pull_policy=_pull_policy(tree))
+        volume = PodVolume(name=tree.name, image=image)
+    else:
+        volume = PodVolume(name=tree.name, empty_dir=EmptyDirVolume())
+    return MountedVolume(volume, VolumeMount(name=tree.name, mount_path=tree.path, read_only=True))
+
+
+def _architecture(vmi: VirtualMachineInstance, config: ClusterConfig) -> str:
+    return vmi.spec.architecture or config.default_architecture
+
+
+def _pull_policy(tree: ImageTree) -> str:
+    return tree.pull_policy or _default_policy(tree.image)
+
+
+def _default_policy(reference: str) -> str:
+    """Kubernetes' rule: a tag that moves is asked for anew, anything else is kept."""
+    if "@" in reference:
+        return "IfNotPresent"
+    tag = reference.rpartition("/")[2].partition(":")[2]
+    return "Always" if tag in ("", "latest") else "IfNotPresent"
+
+
+def _cloud_init_secrets(volume: Volume) -> list[MountedVolume]:
+    cloud_init = volume.cloud_init_no_cloud or volume.cloud_init_config_drive
+    if cloud_init is None:
+        return []
+    made = []
+    for suffix, reference in (("udata", cloud_init.secret_ref), ("ndata", cloud_init.network_data_secret_ref)):
+        if reference is not None:
+            name = f"{volume.name}-{suffix}"
+            secret = PodVolume(name=name, secret=SecretVolume(secret_name=reference.name))
+            path = f"{PRIVATE_DIRECTORY}/secret/{name}"
+            made.append(MountedVolume(secret, VolumeMount(name=name, mount_path=path, read_only=True)))
+    return made

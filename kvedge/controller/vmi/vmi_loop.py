@@ -1,0 +1,273 @@
+"""Brings one VMI after the other to a running launcher, and away again.
+
+Run by the controller role. Reads VMIs and Pods from informers, asks :func:`plan_vmi`, does what it says, in its order
+and each write against the version that was planned on. A launcher Pod is created only when the server confirms the VMI
+as it was read, and under the one name that follows from the VMI's UID.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from kvedge.controller.kubevirt.cluster_config import ClusterConfig
+from kvedge.controller.node.node_plan import NodeState
+from kvedge.controller.vm.create_patience import CreatePatience
+from kvedge.controller.vm.create_refusal import is_passing, pod_refusal
+from kvedge.controller.vmi.launcher_pod_status import has_ended, may_still_run
+from kvedge.controller.vmi.vmi_plan import (
+    ConfirmPodLost,
+    CreatePod,
+    DeletePod,
+    PatchPodStatus,
+    PatchVmi,
+    VmiAction,
+    VmiPlan,
+    VmiView,
+    plan_create_failure,
+    plan_vmi,
+)
+from kvedge.kube.errors import AlreadyExists, Conflict, KubeError, NotFound
+from kvedge.kube.events import EventRecorder
+from kvedge.kube.informer import Informer
+from kvedge.kube.kube_client import KubeClient, Preconditions
+from kvedge.kube.patches import StrategicPatch, at_version
+from kvedge.kube.reconcile_loop import Again, ReconcileLoop
+from kvedge.kube.work_queue import Key
+from kvedge.resources.names import CREATED_BY
+from kvedge.resources.types.core import Pod
+from kvedge.resources.types.vmi import VirtualMachineInstance
+from kvedge.runtime.clock import Clock
+
+log = logging.getLogger(__name__)
+
+_WORKERS: Final = 4
+_MOST_STEPS: Final = 6
+# When the cache turned out to be behind: the watch needs a moment.
+_CAUGHT_UP_SECONDS: Final = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class VmiSources:
+    """The informers and writers that the loop works with."""
+
+    client: KubeClient
+    vmis: Informer[VirtualMachineInstance]
+    pods: Informer[Pod]
+    events: EventRecorder
+    clock: Clock
+    node_state: Callable[[str], NodeState | None]
+
+
+class VmiLoop:
+    """One reconcile loop over all VMIs."""
+
+    def __init__(self, sources: VmiSources, config: Callable[[], ClusterConfig]) -> None:
+        """`config` says what holds for Pods that are made now."""
+        self._client = sources.client
+        self._vmis = sources.vmis
+        self._vmis.add_index("node", lambda vmi: (vmi.status.node_name,) if vmi.status.node_name else ())
+        self._pods = sources.pods
+        self._pods.add_index("vmi", _vmi_of)
+        self._pods.add_index("node", lambda pod: (pod.spec.node_name,) if pod.spec.node_name else ())
+        self._events = sources.events
+        self._clock = sources.clock
+        self._node_state = sources.node_state
+        self._config = config
+        self._patience = CreatePatience(sources.clock.monotonic)
+        # Since when a VMI's Pod has been gone or has ended, by the VMI's UID.
+        self._podless_since: dict[str, float] = {}
+        # VMIs, by UID, of whose launcher it was said that it ended, while its Pod was there to say so.
+        self._ended: set[str] = set()
+        self.loop = ReconcileLoop("vmi", self.reconcile, _WORKERS)
+
+    def start(self) -> None:
+        """Begin to work on all VMIs there are."""
+        self._vmis.on_change(self._on_vmi)
+        self._pods.on_change(self._on_pod)
+        self.loop.start()
+
+    def stop(self) -> None:
+        """End the workers."""
+        self.loop.stop()
+
+    def node_changed(self, name: str) -> None:
+        """Look at the VMIs of a node again."""
+        for pod in self._pods.indexed("node", name):
+            self._on_pod(None, pod)
+        # One whose Pod is gone already.
+        for vmi in self._vmis.indexed("node", name):
+            self.loop.add(Key(vmi.metadata.namespace, vmi.metadata.name))
+
+    def reconcile(self, key: Key) -> Again | None:
+        """One pass for one VMI."""
+        for _ in range(_MOST_STEPS):
+            vmi = self._vmis.get(*key)
+            if vmi is None:
+                return None
+            plan = plan_vmi(self._view(vmi), self._config(), self._clock.now())
+            if not plan.actions:
+                return None if plan.again_after is None else Again(plan.again_after)
+            wait = self._carry_out(vmi, plan)
+            if wait is not None:
+                return Again(wait)
+        log.error("a VMI's plan does not settle", extra={"facts": {"vmi": str(key)}})
+        return Again(5.0)
+
+    def _view(self, vmi: VirtualMachineInstance) -> VmiView:
+        uid = vmi.metadata.uid
+        pods = self._own_pods(vmi, self._pods.owned_by(uid))
+        node_name = vmi.status.node_name or next((pod.spec.node_name for pod in pods if pod.spec.node_name), "")
+        node = self._node_state(node_name) if node_name else None
+        if not all(has_ended(pod) for pod in pods):
+            self._podless_since.pop(uid, None)
+            self._ended.discard(uid)
+            return VmiView(vmi, pods, node=node)
+        now = self._clock.monotonic()
+        podless = now - self._podless_since.setdefault(uid, now)
+        others = self._pods.indexed("vmi", f"{vmi.metadata.namespace}/{vmi.metadata.name}")
+        return VmiView(vmi, pods, podless, others, node, uid in self._ended)
+
+    def _carry_out(self, vmi: VirtualMachineInstance, plan: VmiPlan) -> float | None:
+        if plan.warning is not None and any(isinstance(action, PatchVmi) for action in plan.actions):
+            self._events.record(vmi, "Warning", plan.warning.reason, plan.warning.message)
+        for action in plan.actions:
+            wait = self._do(vmi, action)
+            if wait is not None:
+                return wait
+        return None
+
+    def _on_vmi(self, old: VirtualMachineInstance | None, new: VirtualMachineInstance | None) -> None:
+        item = new or old
+        assert item is not None
+        if new is None:
+            self._patience.forget(item.metadata.uid)
+            self._podless_since.pop(item.metadata.uid, None)
+            self._ended.discard(item.metadata.uid)
+            return
+        self.loop.add(Key(item.metadata.namespace, item.metadata.name))
+
+    def _on_pod(self, old: Pod | None, new: Pod | None) -> None:
+        item = new or old
+        assert item is not None
+        owner = item.metadata.controller_reference()
+        if owner is None or owner.kind != VirtualMachineInstance.KIND.kind:
+            return
+        key = Key(item.metadata.namespace, owner.name)
+        vmi = self._vmis.get(*key)
+        if vmi is not None and vmi.metadata.uid == owner.uid and has_ended(item) and not may_still_run(item):
+            # Its object may be gone before the loop looks.
+            self._ended.add(owner.uid)
+        self.loop.add(key)
+
+    def _do(self, vmi: VirtualMachineInstance, action: VmiAction) -> float | None:
+        """Do one action; a number ends the pass, to be continued after so many seconds.
+
+        Raises:
+            KubeError: when the server refuses; the pass is repeated.
+        """
+        match action:
+            case CreatePod(pod):
+                return self._create(vmi, pod)
+            case PatchVmi(body):
+                meta = vmi.metadata
+                patch = at_version(body, meta.resource_version)
+                patched = self._client.patch(VirtualMachineInstance, meta.namespace, meta.name, patch)
+                if patched.metadata.deletion_timestamp is not None and not patched.metadata.finalizers:
+                    # Its last finalizer went, and so did it, though the answer still has it.
+                    return _CAUGHT_UP_SECONDS
+                self._vmis.observe(patched)
+            case PatchPodStatus(pod, body):
+                self._patch_pod(pod, body)
+            case DeletePod(pod):
+                self._delete(vmi, pod)
+            case ConfirmPodLost():
+                return _CAUGHT_UP_SECONDS if self._find_pods(vmi) else None
+        return None
+
+    def _create(self, vmi: VirtualMachineInstance, pod: Pod) -> float | None:
+        meta = vmi.metadata
+        wait = self._patience.seconds_left(meta.uid)
+        if wait > 0:
+            return wait
+        if not self._is_as_read(vmi):
+            return _CAUGHT_UP_SECONDS
+        try:
+            created = self._client.create(pod)
+        except AlreadyExists as error:
+            found = self._client.get(Pod, pod.metadata.namespace, pod.metadata.name)
+            if not self._own_pods(vmi, [found]):
+                return self._refused(vmi, error)
+            self._pods.observe(found)
+            return None
+        except Conflict:
+            raise
+        except KubeError as error:
+            return self._refused(vmi, error)
+        self._patience.forget(meta.uid)
+        self._pods.observe(created)
+        self._events.record(vmi, "Normal", "SuccessfulCreate", f"Created virtual machine pod {created.metadata.name}")
+        return None
+
+    def _is_as_read(self, vmi: VirtualMachineInstance) -> bool:
+        """Whether the server has this very version: what is planned on an old one may be a second run."""
+        try:
+            live = self._client.get(VirtualMachineInstance, vmi.metadata.namespace, vmi.metadata.name)
+        except NotFound:
+            return False
+        self._vmis.observe(live)
+        return live.metadata.resource_version == vmi.metadata.resource_version
+
+    def _refused(self, vmi: VirtualMachineInstance, error: KubeError) -> float:
+        if is_passing(error):
+            raise error
+        meta = vmi.metadata
+        facts = {"vmi": f"{meta.namespace}/{meta.name}", "error": str(error)}
+        log.warning("launcher Pod not created", extra={"facts": facts})
+        message = pod_refusal(error, meta.namespace)
+        self._events.record(vmi, "Warning", "FailedCreate", message)
+        plan = plan_create_failure(vmi, message, self._config(), self._clock.now())
+        for action in plan.actions:
+            self._do(vmi, action)
+        return self._patience.refused(meta.uid)
+
+    def _patch_pod(self, pod: Pod, body: dict[str, object]) -> None:
+        meta = pod.metadata
+        try:
+            patched = self._client.patch(Pod, meta.namespace, meta.name, StrategicPatch(body), "status")
+        except NotFound:
+            return
+        self._pods.observe(patched)
+
+    def _delete(self, vmi: VirtualMachineInstance, pod: Pod) -> None:
+        meta = pod.metadata
+        try:
+            left = self._client.delete(Pod, meta.namespace, meta.name, Preconditions(uid=meta.uid))
+        except NotFound:
+            return
+        if left is not None:
+            self._pods.observe(left)
+        self._events.record(vmi, "Normal", "SuccessfulDelete", f"Deleted virtual machine pod {meta.name}")
+
+    def _find_pods(self, vmi: VirtualMachineInstance) -> bool:
+        """Whether the server has Pods of this VMI that the cache does not have (yet)."""
+        selector = f"{CREATED_BY}={vmi.metadata.uid}"
+        found = self._own_pods(vmi, self._client.list(Pod, vmi.metadata.namespace, selector))
+        for pod in found:
+            self._pods.observe(pod)
+        return bool(found)
+
+    def _own_pods(self, vmi: VirtualMachineInstance, pods: Sequence[Pod]) -> list[Pod]:
+        """Those whose controller is this very VMI: a label alone proves nothing."""
+        owners = [(pod, pod.metadata.controller_reference()) for pod in pods]
+        return [pod for pod, owner in owners if owner is not None and owner.uid == vmi.metadata.uid]
+
+
+def _vmi_of(pod: Pod) -> tuple[str, ...]:
+    """The VMI that a Pod is for, by name: VMIs of one name follow each other."""
+    owner = pod.metadata.controller_reference()
+    if owner is None or owner.kind != VirtualMachineInstance.KIND.kind:
+        return ()
+    return (f"{pod.metadata.namespace}/{owner.name}",)

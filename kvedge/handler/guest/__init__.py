@@ -1,0 +1,1 @@
+"""The guests of this node: their network, their state, their end."""

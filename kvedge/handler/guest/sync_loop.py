@@ -1,0 +1,346 @@
+"""The handler's loop over the VMIs of its node: look, plan, do, write one patch.
+
+Called by the reconcile loop's workers with a VMI's key. Talks to the API, the launchers and the network; every decision
+is in `sync_plan` and `vmi_status`.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Final
+
+import grpc
+
+from kvedge.handler.guest.guest_network import GuestNetwork, PreparedNic, Resolver
+from kvedge.handler.guest.last_word import read_last_word
+from kvedge.handler.guest.mac_conflicts import check_macs
+from kvedge.handler.guest.vmi_status import GuestNic, Observation, SyncFailure, status_patch
+from kvedge.handler.held_process import HeldProcess
+from kvedge.handler.launchers.domain_outcome import ALIVE, phase_of
+from kvedge.handler.launchers.launcher_connections import Key, LauncherCallError, LauncherConnections
+from kvedge.handler.launchers.launcher_remains import runs_here
+from kvedge.handler.launchers.sync_plan import (
+    RESOLVER_SECONDS,
+    UNRESPONSIVE_SECONDS,
+    LauncherView,
+    Step,
+    SyncPlan,
+    plan_sync,
+)
+from kvedge.handler.pod_errors import PodNotReady
+from kvedge.kube.errors import Conflict, NotFound
+from kvedge.kube.events import EventRecorder
+from kvedge.kube.informer import Informer
+from kvedge.kube.kube_client import KubeClient
+from kvedge.kube.patches import MergePatch
+from kvedge.kube.reconcile_loop import Again
+from kvedge.network.errors import LostStateError, NetworkError, UnsuitablePodError
+from kvedge.resources.codec import encode_json
+from kvedge.resources.names import LAUNCHER_SILENT
+from kvedge.resources.phases import Phase
+from kvedge.resources.types.vmi import VirtualMachineInstance
+from kvedge.rpc import launcher_pb2
+from kvedge.rpc.launcher_pb2 import DOMAIN_STATE_ABSENT
+from kvedge.runtime.clock import Clock
+
+log = logging.getLogger(__name__)
+
+# A cold start of libvirt and QEMU on a loaded box; the guest's own boot is not part of it.
+_SYNC_SECONDS: Final = 60.0
+_CALL_SECONDS: Final = 10.0
+_RETRY_SECONDS: Final = 3.0
+# What a launcher can find wrong with a guest's agent is a short list of short sentences.
+_MOST_TROUBLES: Final = 20
+_LONGEST_TROUBLE: Final = 200
+# Retrying cannot help: the VMI can never become a domain.
+_NEVER: Final = frozenset({grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.UNIMPLEMENTED})
+
+
+@dataclass(slots=True)
+class _Remembered:
+    """What one pass leaves for the next; after a restart of the handler it is found again, or begins anew."""
+
+    uid: str
+    # On the monotonic clock.
+    began: float
+    nics: tuple[GuestNic, ...] = ()
+    # What the guest was told of name servers, and when that was last compared; None while it is to be told anew.
+    resolver: Resolver | None = None
+    resolver_seen: float = 0.0
+    failure: SyncFailure | None = None
+    troubles: set[str] = field(default_factory=set)
+    started_told: bool = False
+    shutdown_told: bool = False
+    # When the guest could first be asked to end, on the monotonic clock.
+    ending_since: float | None = None
+
+
+@dataclass(slots=True)
+class SyncLoop:
+    """Brings each VMI of this node to what it should be and reports what it is."""
+
+    client: KubeClient
+    vmis: Informer[VirtualMachineInstance]
+    connections: LauncherConnections
+    network: GuestNetwork
+    # Gives the Pod of a launcher, by its process, what it lacks besides the network; raises PodNotReady.
+    prepare_pod: Callable[[VirtualMachineInstance, HeldProcess, str], None]
+    events: EventRecorder
+    # What a launcher is told of this node when it starts a guest.
+    options: Callable[[], launcher_pb2.NodeOptions]
+    kubelet: Path
+    node: str
+    clock: Clock
+    _memory: dict[Key, _Remembered] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def reconcile(self, key: Key) -> Again | None:
+        """One pass over one VMI."""
+        vmi = self.vmis.get(*key)
+        if vmi is None:
+            self._forget(key, None)
+            return None
+        memory = self._remembered(key, vmi)
+        view = self._view(key, vmi, memory)
+        view = replace(view, outdated=view.synced and self._is_outdated(key, memory))
+        plan = plan_sync(vmi, self.node, view, self._ending_seconds(vmi, view, memory))
+        failure_phase = self._carry_out(key, vmi, view, plan, memory)
+        if Step.FORGET in plan.steps:
+            self._forget(key, vmi)
+            return None
+        if view.connected:
+            # What the steps changed belongs into the same patch.
+            view = self.connections.view(key)
+        self._tell_trouble(vmi, view, memory)
+        if plan.silence and (memory.failure is None or memory.failure.reason != LAUNCHER_SILENT):
+            memory.failure = SyncFailure(LAUNCHER_SILENT, plan.silence)
+            self.events.record(vmi, "Warning", LAUNCHER_SILENT, plan.silence)
+        changed = self._report(key, vmi, view, self._phase(vmi, view, plan, failure_phase), plan, memory)
+        if memory.failure is not None and not changed and Step.CONNECT not in plan.steps:
+            return Again(_RETRY_SECONDS)
+        if changed:
+            # The patch changed what the next decision is made from.
+            return Again(0.0)
+        return Again(plan.again) if plan.again is not None else None
+
+    def _is_outdated(self, key: Key, memory: _Remembered) -> bool:
+        """Whether the guest would be told of other name servers now; compared once in a while."""
+        now = self.clock.monotonic()
+        if memory.resolver is None or now - memory.resolver_seen < RESOLVER_SECONDS:
+            return memory.resolver is None
+        memory.resolver_seen = now
+        try:
+            with self.connections.launcher(key) as launcher:
+                found = self.network.resolver(launcher)
+        except (LauncherCallError, NetworkError):
+            # It has just ended, which is told by another way.
+            return False
+        # A node without network has no name servers: its guests keep those that they had, as it will have them again.
+        if found.has_nameservers and found != memory.resolver:
+            memory.resolver = None
+        return memory.resolver is None
+
+    def _ending_seconds(self, vmi: VirtualMachineInstance, view: LauncherView, memory: _Remembered) -> float:
+        if vmi.metadata.deletion_timestamp is None or not view.connected:
+            return 0.0
+        if memory.ending_since is None:
+            memory.ending_since = self.clock.monotonic()
+        return self.clock.monotonic() - memory.ending_since
+
+    def _phase(
+        self, vmi: VirtualMachineInstance, view: LauncherView, plan: SyncPlan, failure_phase: Phase | None
+    ) -> Phase:
+        if failure_phase is not None:
+            return failure_phase
+        if Step.SYNC in plan.steps and view.status is not None:
+            return phase_of(vmi, view.status)
+        return plan.phase
+
+    def _remembered(self, key: Key, vmi: VirtualMachineInstance) -> _Remembered:
+        with self._lock:
+            memory = self._memory.get(key)
+            if memory is None or memory.uid != vmi.metadata.uid:
+                memory = _Remembered(
+                    vmi.metadata.uid, self.clock.monotonic(), started_told=vmi.status.phase == "Running"
+                )
+                self._memory[key] = memory
+            return memory
+
+    def _view(self, key: Key, vmi: VirtualMachineInstance, memory: _Remembered) -> LauncherView:
+        pod_uid = self._pod_uid(vmi)
+        if vmi.status.node_name != self.node:
+            return LauncherView()
+        if pod_uid is None:
+            down = self.clock.monotonic() - memory.began
+            return LauncherView(down_seconds=down, runs=self._runs(vmi, "", down))
+        if not vmi.is_final:
+            self.connections.ensure(key, vmi.metadata.uid, pod_uid)
+        view = self.connections.view(key)
+        if view.connected:
+            return view
+        return LauncherView(
+            down_seconds=view.down_seconds,
+            signalled_seconds=view.signalled_seconds,
+            runs=self._runs(vmi, pod_uid, view.down_seconds),
+            last_word=read_last_word(self.kubelet, pod_uid),
+        )
+
+    def _runs(self, vmi: VirtualMachineInstance, pod_uid: str, down_seconds: float) -> bool:
+        # It costs a look at every process of the host.
+        return down_seconds >= UNRESPONSIVE_SECONDS and runs_here(vmi.metadata.uid, pod_uid)
+
+    def _pod_uid(self, vmi: VirtualMachineInstance) -> str | None:
+        return next((pod for pod, node in vmi.status.active_pods.items() if node == self.node), None)
+
+    def _carry_out(
+        self, key: Key, vmi: VirtualMachineInstance, view: LauncherView, plan: SyncPlan, memory: _Remembered
+    ) -> Phase | None:
+        """Do the steps; the phase Failed when the VMI can never be brought to what it should be."""
+        try:
+            for step in plan.steps:
+                self._do(step, key, vmi, memory)
+        except (LauncherCallError, NetworkError, PodNotReady) as error:
+            return self._note_failure(key, vmi, view, memory, error)
+        if plan.steps and Step.CONNECT not in plan.steps:
+            memory.failure = None
+        return None
+
+    def _do(self, step: Step, key: Key, vmi: VirtualMachineInstance, memory: _Remembered) -> None:
+        if step is Step.SYNC:
+            self._sync(key, vmi, memory)
+        elif step is Step.SHUTDOWN:
+            self.connections.call(key, "Shutdown", launcher_pb2.ShutdownRequest(), _CALL_SECONDS)
+            if not memory.shutdown_told:
+                memory.shutdown_told = True
+                self.events.record(vmi, "Normal", "ShuttingDown", "Signaled Graceful Shutdown")
+        elif step is Step.KILL:
+            self.connections.call(key, "Kill", launcher_pb2.KillRequest(), _CALL_SECONDS)
+            self.events.record(vmi, "Normal", "Deleted", "VirtualMachineInstance stopping")
+        elif step is Step.ACKNOWLEDGE:
+            self.connections.call(key, "Delete", launcher_pb2.DeleteRequest(), _CALL_SECONDS)
+
+    def _sync(self, key: Key, vmi: VirtualMachineInstance, memory: _Remembered) -> None:
+        with self.connections.launcher(key) as launcher:
+            status = self._start_guest(key, vmi, memory, launcher)
+        if status.state in ALIVE and not memory.started_told:
+            memory.started_told = True
+            self.events.record(vmi, "Normal", "Created", "VirtualMachineInstance defined.")
+            self.events.record(vmi, "Normal", "Started", "VirtualMachineInstance started.")
+
+    def _start_guest(
+        self, key: Key, vmi: VirtualMachineInstance, memory: _Remembered, launcher: HeldProcess
+    ) -> launcher_pb2.DomainStatus:
+        pod_uid = self.connections.pod_uid(key)
+        if pod_uid is not None:
+            self.prepare_pod(vmi, launcher, pod_uid)
+        known = self.connections.view(key).status
+        if known is None or known.state == DOMAIN_STATE_ABSENT:
+            # A guest that runs is served as it is.
+            check_macs(vmi, self.vmis.list())
+        resolver = self.network.resolver(launcher)
+        prepared: list[PreparedNic] = self.network.prepare(vmi, launcher, resolver)
+        memory.nics = tuple(item.nic for item in prepared)
+        request = launcher_pb2.SyncRequest(
+            vmi_json=encode_json(vmi), interfaces=[item.message for item in prepared], options=self.options()
+        )
+        status: launcher_pb2.DomainStatus = self.connections.call(key, "Sync", request, _SYNC_SECONDS)
+        memory.resolver, memory.resolver_seen = resolver, self.clock.monotonic()
+        self._finish_network(vmi, launcher, prepared, memory)
+        return status
+
+    def _finish_network(
+        self, vmi: VirtualMachineInstance, launcher: HeldProcess, prepared: list[PreparedNic], memory: _Remembered
+    ) -> None:
+        said = [sentence for item in prepared for sentence in item.shortfalls]
+        try:
+            self.network.introduce_routers(launcher, prepared)
+        except NetworkError as error:
+            said.append(f"the guest gets no IPv6: {error}")
+        for sentence in said:
+            self._tell_once(vmi, memory, "NetworkIncomplete", sentence)
+
+    def _note_failure(
+        self, key: Key, vmi: VirtualMachineInstance, view: LauncherView, memory: _Remembered, error: Exception
+    ) -> Phase | None:
+        current = self.vmis.get(*key)
+        if current is None or current.metadata.uid != vmi.metadata.uid or current.is_final:
+            # It went or ended while we worked on it, and its launcher with it: that is an end and no failure.
+            return None
+        detail = error.detail if isinstance(error, LauncherCallError) else str(error)
+        code = error.code.name if isinstance(error, LauncherCallError) else type(error).__name__
+        log.warning("sync failed", extra={"facts": {"vmi": "/".join(key), "code": code, "detail": detail}})
+        if memory.failure is None or memory.failure.message != detail:
+            self.events.record(vmi, "Warning", "SyncFailed", detail)
+        memory.failure = SyncFailure("Synchronizing with the Domain failed.", detail)
+        absent = view.status is None or view.status.state == DOMAIN_STATE_ABSENT
+        never = isinstance(error, (LostStateError, UnsuitablePodError)) or (
+            isinstance(error, LauncherCallError) and error.code in _NEVER
+        )
+        return "Failed" if never and absent else None
+
+    def _tell_trouble(self, vmi: VirtualMachineInstance, view: LauncherView, memory: _Remembered) -> None:
+        trouble = view.status.agent_trouble[:_LONGEST_TROUBLE] if view.status is not None else ""
+        if trouble:
+            self._tell_once(vmi, memory, "GuestAgentTrouble", f"The guest agent: {trouble}")
+
+    def _tell_once(self, vmi: VirtualMachineInstance, memory: _Remembered, reason: str, message: str) -> None:
+        # Each kind once in a run: a guest must not be able to fill the API with its doings.
+        if message in memory.troubles or len(memory.troubles) >= _MOST_TROUBLES:
+            return
+        memory.troubles.add(message)
+        self.events.record(vmi, "Warning", reason, message)
+
+    def _report(
+        self,
+        key: Key,
+        vmi: VirtualMachineInstance,
+        view: LauncherView,
+        phase: Phase,
+        plan: SyncPlan,
+        memory: _Remembered,
+    ) -> bool:
+        """Write what was seen; whether anything was new."""
+        seen = Observation(
+            phase=phase,
+            # What ended the run may have come after what had failed before.
+            reason=plan.reason or (memory.failure.message if phase == "Failed" and memory.failure else ""),
+            status=view.status,
+            nics=memory.nics,
+            failure=memory.failure,
+            launcher_version=view.version,
+        )
+        patch = status_patch(vmi, seen, self.clock.now())
+        if patch is None:
+            return False
+        try:
+            written = self.client.patch(VirtualMachineInstance, *key, MergePatch(patch))
+        except NotFound:
+            return False
+        except Conflict:
+            # Somebody wrote in between: the informer brings that version, and it is planned from there.
+            return False
+        self.vmis.observe(written)
+        self._tell_end(vmi, phase, seen.reason)
+        return True
+
+    def _tell_end(self, vmi: VirtualMachineInstance, phase: Phase, reason: str) -> None:
+        if phase == vmi.status.phase:
+            return
+        if phase == "Succeeded":
+            self.events.record(vmi, "Normal", "Stopped", "The VirtualMachineInstance was shut down.")
+        elif phase == "Failed":
+            if reason:
+                self.events.record(vmi, "Warning", "SyncFailed", reason)
+            self.events.record(vmi, "Warning", "Stopped", "The VirtualMachineInstance crashed.")
+
+    def _forget(self, key: Key, vmi: VirtualMachineInstance | None) -> None:
+        self.connections.drop(key)
+        with self._lock:
+            memory = self._memory.pop(key, None)
+        uid = vmi.metadata.uid if vmi is not None else memory.uid if memory is not None else None
+        if uid is not None:
+            self.network.forget(uid)

@@ -1,0 +1,262 @@
+"""The status of a VMI as the handler reports it: one merge patch per pass, or none.
+
+Called by the sync loop. Pure. The handler writes phase, interfaces, volumes, machine, memory, what the guest's agent
+says, and the conditions of its own (Paused, AgentConnected, AgentVersionNotSupported, Synchronized); other conditions
+pass through untouched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+import msgspec
+
+from kvedge.resources.codec import JsonObject, encode
+from kvedge.resources.meta import Condition
+from kvedge.resources.names import LAUNCHER_VERSION
+from kvedge.resources.phases import FINAL_PHASES, Phase, check_transition
+from kvedge.resources.quantities import format_bytes, parse_bytes
+from kvedge.resources.types.vmi import (
+    GuestOsInfo,
+    InterfaceStatus,
+    MachineStatus,
+    MemoryStatus,
+    PhaseTransition,
+    VirtualMachineInstance,
+    VirtualMachineInstanceStatus,
+    VolumeStatus,
+)
+from kvedge.rpc.launcher_pb2 import (
+    DOMAIN_REASON_IO_ERROR,
+    DOMAIN_STATE_PAUSED,
+    DomainStatus,
+    GuestAddress,
+)
+from kvedge.runtime.clock import rfc3339
+
+_OF_DOMAIN: Final = ("Paused", "AgentConnected", "AgentVersionNotSupported")
+_OURS: Final = frozenset({*_OF_DOMAIN, "Synchronized"})
+# KubeVirt's reason, which is a sentence.
+_LACKS: Final = "This guest agent doesn't support required basic commands"
+# What an agent may say is text of the guest's: cut before it is stored.
+_LONGEST_TEXT: Final = 256
+_MOST_ADDRESSES: Final = 64
+_MOST_LACKS: Final = 16
+
+
+@dataclass(frozen=True, slots=True)
+class GuestNic:
+    """What the handler gave to one interface of the VMI."""
+
+    name: str
+    mac: str
+    # What it can be reached by, the Pod's: IPv4 first.
+    addresses: tuple[str, ...]
+    pod_interface: str
+    queues: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class SyncFailure:
+    """Why the VMI could not be brought to what it should be, in words for the user."""
+
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """What the handler saw of one VMI."""
+
+    phase: Phase
+    reason: str = ""
+    status: DomainStatus | None = None
+    nics: tuple[GuestNic, ...] = ()
+    failure: SyncFailure | None = None
+    launcher_version: str = ""
+
+
+def status_patch(vmi: VirtualMachineInstance, seen: Observation, now: datetime) -> JsonObject | None:
+    """A JSON merge patch for the VMI, bound to the version that was read; None when nothing changed.
+
+    Raises:
+        PhaseError: when the phase may not follow the present one.
+    """
+    old = encode(vmi.status)
+    new = encode(_status(vmi, seen, now))
+    changes = {key: value for key, value in new.items() if old.get(key) != value}
+    changes |= {key: None for key in old if key not in new}
+    if not changes:
+        return None
+    metadata: JsonObject = {"resourceVersion": vmi.metadata.resource_version}
+    # Never worth a write of its own: the first one comes when the guest starts.
+    if seen.launcher_version not in ("", vmi.metadata.annotations.get(LAUNCHER_VERSION)):
+        metadata["annotations"] = {LAUNCHER_VERSION: seen.launcher_version}
+    return {"metadata": metadata, "status": changes}
+
+
+def _status(vmi: VirtualMachineInstance, seen: Observation, now: datetime) -> VirtualMachineInstanceStatus:
+    status = msgspec.structs.replace(vmi.status, conditions=_conditions(vmi, seen, now))
+    phase = check_transition(status.phase, seen.phase)
+    if phase != vmi.status.phase:
+        entry = PhaseTransition(phase=phase, phase_transition_timestamp=rfc3339(now))
+        timestamps = [*status.phase_transition_timestamps, entry]
+        status = msgspec.structs.replace(
+            status, phase=phase, phase_transition_timestamps=timestamps, reason=seen.reason
+        )
+    if seen.status is not None and phase not in FINAL_PHASES:
+        status = msgspec.structs.replace(
+            status,
+            interfaces=_interfaces(seen),
+            volume_status=_volumes(vmi, seen.status),
+            machine=MachineStatus(type=seen.status.machine_type) if seen.status.machine_type else status.machine,
+            memory=_memory(vmi),
+            guest_os_info=_guest_os(seen.status) or status.guest_os_info,
+            fs_freeze_status="frozen" if seen.status.fs_freeze_status == "frozen" else "",
+        )
+    return status
+
+
+def _interfaces(seen: Observation) -> list[InterfaceStatus]:
+    assert seen.status is not None
+    by_mac: dict[str, list[GuestAddress]] = {}
+    for entry in list(seen.status.addresses)[:_MOST_ADDRESSES]:
+        by_mac.setdefault(entry.mac.lower(), []).append(entry)
+    known = [_known_interface(nic, by_mac.pop(nic.mac.lower(), [])) for nic in seen.nics]
+    # NICs that only the guest knows, such as a bridge of its own, come last and without a name.
+    return known + [
+        _guest_only(entries) for entries in by_mac.values() if any(e.source == "guest-agent" for e in entries)
+    ]
+
+
+def _known_interface(nic: GuestNic, entries: Sequence[GuestAddress]) -> InterfaceStatus:
+    agent = [entry for entry in entries if entry.source == "guest-agent"]
+    addresses = _addresses(agent) or list(nic.addresses)
+    return InterfaceStatus(
+        name=nic.name,
+        mac=nic.mac,
+        ip_address=addresses[0] if addresses else "",
+        ip_addresses=addresses,
+        interface_name=_cut(agent[0].guest_name) if agent else "",
+        pod_interface_name=nic.pod_interface,
+        info_source="domain, guest-agent" if agent else "domain",
+        queue_count=nic.queues,
+        link_state="up",
+    )
+
+
+def _guest_only(entries: Sequence[GuestAddress]) -> InterfaceStatus:
+    addresses = _addresses(entries)
+    return InterfaceStatus(
+        mac=_cut(entries[0].mac),
+        ip_address=addresses[0] if addresses else "",
+        ip_addresses=addresses,
+        interface_name=_cut(entries[0].guest_name),
+        info_source="guest-agent",
+    )
+
+
+def _addresses(entries: Sequence[GuestAddress]) -> list[str]:
+    return [_cut(address) for entry in entries for address in entry.addresses][:_MOST_ADDRESSES]
+
+
+def _volumes(vmi: VirtualMachineInstance, status: DomainStatus) -> list[VolumeStatus]:
+    targets = {disk.name: disk.target for disk in status.disks}
+    if not targets:
+        return vmi.status.volume_status
+    return [VolumeStatus(name=volume.name, target=targets.get(volume.name, "")) for volume in _sorted_volumes(vmi)]
+
+
+def _sorted_volumes(vmi: VirtualMachineInstance) -> list[VolumeStatus]:
+    return sorted(
+        (VolumeStatus(name=volume.name, target="") for volume in vmi.spec.volumes), key=lambda item: item.name
+    )
+
+
+def _memory(vmi: VirtualMachineInstance) -> MemoryStatus | None:
+    memory = vmi.spec.domain.memory
+    if memory is None or memory.guest is None:
+        return vmi.status.memory
+    guest = format_bytes(parse_bytes(memory.guest))
+    overhead = vmi.status.memory.memory_overhead if vmi.status.memory else None
+    return MemoryStatus(guest_at_boot=guest, guest_current=guest, guest_requested=guest, memory_overhead=overhead)
+
+
+def _guest_os(status: DomainStatus) -> GuestOsInfo | None:
+    if not status.HasField("guest"):
+        return None
+    guest = status.guest
+    return GuestOsInfo(
+        name=_cut(guest.os_name),
+        id=_cut(guest.os_id),
+        version=_cut(guest.os_version),
+        version_id=_cut(guest.os_version_id),
+        pretty_name=_cut(guest.os_pretty_name),
+        kernel_release=_cut(guest.kernel_release),
+        kernel_version=_cut(guest.kernel_version),
+        machine=_cut(guest.machine),
+    )
+
+
+def _cut(text: str) -> str:
+    return text[:_LONGEST_TEXT]
+
+
+def _conditions(vmi: VirtualMachineInstance, seen: Observation, now: datetime) -> list[Condition]:
+    wanted = _own_conditions(vmi, seen)
+    result = []
+    for present in vmi.status.conditions:
+        if present.type not in _OURS:
+            result.append(present)
+            continue
+        new = wanted.pop(present.type, None)
+        if new is not None:
+            result.append(_merged(present, new, now))
+    return result + [_merged(None, new, now) for new in wanted.values()]
+
+
+def _own_conditions(vmi: VirtualMachineInstance, seen: Observation) -> dict[str, Condition]:
+    wanted: dict[str, Condition] = {}
+    if seen.failure is not None:
+        failure = seen.failure
+        wanted["Synchronized"] = Condition(
+            type="Synchronized", status="False", reason=failure.reason, message=failure.message
+        )
+    if seen.phase in FINAL_PHASES:
+        return wanted
+    if seen.status is None:
+        # Nothing was learnt of the domain in this pass: what is known of it stays.
+        return wanted | _present(vmi.status.conditions, _OF_DOMAIN)
+    if seen.status.state == DOMAIN_STATE_PAUSED:
+        wanted["Paused"] = _paused(seen.status)
+    if seen.status.agent_connected:
+        wanted["AgentConnected"] = Condition(type="AgentConnected", status="True")
+        if seen.status.agent_lacks:
+            message = f"it lacks {', '.join(_cut(name) for name in list(seen.status.agent_lacks)[:_MOST_LACKS])}"
+            wanted["AgentVersionNotSupported"] = Condition(
+                type="AgentVersionNotSupported", status="True", reason=_LACKS, message=message
+            )
+    return wanted
+
+
+def _present(conditions: Sequence[Condition], types: Sequence[str]) -> dict[str, Condition]:
+    return {item.type: item for item in conditions if item.type in types}
+
+
+def _paused(status: DomainStatus) -> Condition:
+    if status.reason == DOMAIN_REASON_IO_ERROR:
+        message = "VMI was paused, low-level IO error detected"
+        return Condition(type="Paused", status="True", reason="PausedIOError", message=message)
+    return Condition(type="Paused", status="True", reason="PausedByUser", message="VMI was paused by user")
+
+
+def _merged(present: Condition | None, new: Condition, now: datetime) -> Condition:
+    if present is not None and present.status == new.status:
+        since = present.last_transition_time
+        return msgspec.structs.replace(
+            new, last_transition_time=since, last_probe_time=present.last_probe_time or new.last_probe_time
+        )
+    return msgspec.structs.replace(new, last_transition_time=rfc3339(now), last_probe_time=rfc3339(now))

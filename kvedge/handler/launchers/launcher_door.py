@@ -1,0 +1,200 @@
+"""The relay's way to the launchers of this node: consoles by their sockets, verbs and pictures by gRPC.
+
+Called by the relay in its event loop. gRPC calls run in the launcher connections' own loop; sockets and logs are opened
+beneath the Pod's volumes, without following links.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import grpc
+
+from kvedge.handler.launchers.console_log import LogRequest, read_console_log
+from kvedge.handler.launchers.guest_answer_message import guest_answer
+from kvedge.handler.launchers.launcher_connections import LauncherCallError, LauncherConnections
+from kvedge.handler.launchers.launcher_socket import NotThere, Unexpected, open_socket, volume_directory
+from kvedge.handler.launchers.relay_core import DoorError, StreamKind, Verb
+from kvedge.kube.events import EventRecorder
+from kvedge.kube.informer import Informer
+from kvedge.resources.codec import JsonObject
+from kvedge.resources.names import SERIAL_SOCKET, VNC_SOCKET
+from kvedge.resources.types.vmi import VirtualMachineInstance
+from kvedge.rpc import launcher_pb2
+
+T = TypeVar("T")
+
+_SOCKETS: Final[dict[StreamKind, str]] = {"console": SERIAL_SOCKET, "vnc": VNC_SOCKET}
+_CALLS: Final[dict[Verb, tuple[str, Any]]] = {
+    "pause": ("Pause", launcher_pb2.PauseRequest),
+    "unpause": ("Unpause", launcher_pb2.UnpauseRequest),
+    "reset": ("Reset", launcher_pb2.ResetRequest),
+    "softreboot": ("SoftReboot", launcher_pb2.SoftRebootRequest),
+    "freeze": ("Freeze", launcher_pb2.FreezeRequest),
+    "unfreeze": ("Unfreeze", launcher_pb2.UnfreezeRequest),
+    "guestosinfo": ("GetGuestInfo", launcher_pb2.GetGuestInfoRequest),
+    "userlist": ("GetUsers", launcher_pb2.GetUsersRequest),
+    "filesystemlist": ("GetFilesystems", launcher_pb2.GetFilesystemsRequest),
+}
+_CALL_SECONDS: Final = 15.0
+# KubeVirt's event, by which who takes snapshots learns that they are not of frozen file systems.
+_FREEZE_ERROR: Final = "FreezeError"
+# A guest first writes out what it has in memory; the launcher gives up before this.
+_FREEZE_SECONDS: Final = 55.0
+_LONGEST_FREEZE: Final = 7 * 24 * 3600
+_SCREENSHOT_SECONDS: Final = 30.0
+# As large as the launcher lets it become.
+_LARGEST_PICTURE: Final = 32 << 20
+_CONNECT_SECONDS: Final = 5.0
+# What a slow viewer may leave in memory.
+_BUFFER: Final = 64 * 1024
+_STATUS: Final = {
+    grpc.StatusCode.FAILED_PRECONDITION: 409,
+    grpc.StatusCode.INVALID_ARGUMENT: 400,
+    grpc.StatusCode.UNIMPLEMENTED: 501,
+    grpc.StatusCode.NOT_FOUND: 404,
+    grpc.StatusCode.UNAVAILABLE: 503,
+    grpc.StatusCode.DEADLINE_EXCEEDED: 504,
+}
+
+
+class NodeLaunchers:
+    """Implements the relay's `LauncherDoor`."""
+
+    def __init__(
+        self,
+        vmis: Informer[VirtualMachineInstance],
+        connections: LauncherConnections,
+        events: EventRecorder,
+        kubelet: Path,
+        node: str,
+    ) -> None:
+        self._vmis = vmis
+        self._connections = connections
+        self._events = events
+        self._kubelet = kubelet
+        self._node = node
+
+    async def open_stream(
+        self, namespace: str, name: str, kind: StreamKind
+    ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        """A connection to the guest's serial console or display.
+
+        Raises:
+            DoorError: when the VMI does not run here, or has no such device.
+        """
+        descriptor = self._open(namespace, name, kind)
+        try:
+            opening = asyncio.open_unix_connection(f"/proc/self/fd/{descriptor}", limit=_BUFFER)
+            return await asyncio.wait_for(opening, _CONNECT_SECONDS)
+        except (OSError, TimeoutError) as error:
+            raise DoorError(503, f"the {kind} of VMI {namespace}/{name} does not answer: {error}") from error
+        finally:
+            os.close(descriptor)
+
+    def check_stream(self, namespace: str, name: str, kind: StreamKind) -> None:
+        """Whether there is such a connection to be had, without disturbing who has it. Raises DoorError."""
+        os.close(self._open(namespace, name, kind))
+
+    def _open(self, namespace: str, name: str, kind: StreamKind) -> int:
+        vmi, pod_uid = self._running(namespace, name)
+        root = volume_directory(self._kubelet, pod_uid, "private")
+        try:
+            return open_socket(root, f"{vmi.metadata.uid}/{_SOCKETS[kind]}")
+        except NotThere as error:
+            raise DoorError(400, f"VMI {namespace}/{name} has no {kind}") from error
+        except Unexpected as error:
+            detail = f"the {kind} of VMI {namespace}/{name} is not what a launcher makes: {error}"
+            raise DoorError(500, detail) from error
+
+    async def call(self, namespace: str, name: str, verb: Verb, options: JsonObject) -> JsonObject:
+        """Do it; what a read verb found, else an empty object.
+
+        Raises:
+            DoorError: when the launcher refuses or does not answer.
+        """
+        vmi, _ = self._running(namespace, name)
+        method, request_type = _CALLS[verb]
+        request = freeze_request(options) if verb == "freeze" else request_type()
+        seconds = _FREEZE_SECONDS if verb in ("freeze", "unfreeze") else _CALL_SECONDS
+        try:
+            reply = await self._answered(self._connections.call_async((namespace, name), method, request, seconds))
+        except DoorError as error:
+            if verb == "freeze":
+                self._events.record(vmi, "Warning", _FREEZE_ERROR, f"Failed to freeze VMI: {error.message}")
+            raise
+        return guest_answer(reply)
+
+    async def screenshot(self, namespace: str, name: str, *, move_cursor: bool) -> bytes:
+        """The guest's screen as a PNG file.
+
+        Raises:
+            DoorError: when it has none, or when the launcher does not answer.
+        """
+        self._running(namespace, name)
+        request = launcher_pb2.ScreenshotRequest(move_cursor=move_cursor)
+        collecting = self._connections.collect_async(
+            (namespace, name), "Screenshot", request, _SCREENSHOT_SECONDS, _LARGEST_PICTURE
+        )
+        return await self._answered(collecting)
+
+    async def console_log(self, namespace: str, name: str, wanted: LogRequest) -> bytes:
+        """What the guest has written to its serial console, also of one that has ended.
+
+        Raises:
+            DoorError: when nothing is kept of it.
+        """
+        vmi = self._here(namespace, name)
+        # The Pod of a guest that has ended is no longer connected.
+        pod_uid = self._connections.pod_uid((namespace, name)) or _pod_on(vmi, self._node)
+        if pod_uid is None:
+            raise DoorError(404, f"VMI {namespace}/{name} has no Pod on node {self._node}")
+        volume = volume_directory(self._kubelet, pod_uid, "private")
+        try:
+            return await asyncio.to_thread(read_console_log, volume, vmi.metadata.uid, wanted)
+        except NotThere as error:
+            what = "no older log" if wanted.previous else "no log"
+            raise DoorError(404, f"there is {what} of the serial console of VMI {namespace}/{name}") from error
+        except (Unexpected, OSError) as error:
+            detail = f"the log of the serial console of VMI {namespace}/{name} cannot be read: {error}"
+            raise DoorError(500, detail) from error
+
+    async def _answered(self, calling: Coroutine[Any, Any, T]) -> T:
+        future = asyncio.run_coroutine_threadsafe(calling, self._connections.loop)
+        try:
+            return await asyncio.wrap_future(future)
+        except LauncherCallError as error:
+            raise DoorError(_STATUS.get(error.code, 500), error.detail) from error
+
+    def _here(self, namespace: str, name: str) -> VirtualMachineInstance:
+        vmi = self._vmis.get(namespace, name)
+        if vmi is None or vmi.status.node_name != self._node:
+            raise DoorError(404, f"VMI {namespace}/{name} is not on node {self._node}")
+        return vmi
+
+    def _running(self, namespace: str, name: str) -> tuple[VirtualMachineInstance, str]:
+        vmi = self._here(namespace, name)
+        pod_uid = self._connections.pod_uid((namespace, name))
+        if pod_uid is None or vmi.is_final:
+            raise DoorError(400, "VMI is not running")
+        return vmi, pod_uid
+
+
+def _pod_on(vmi: VirtualMachineInstance, node: str) -> str | None:
+    return next((pod for pod, place in vmi.status.active_pods.items() if place == node and "/" not in pod), None)
+
+
+def freeze_request(options: JsonObject) -> launcher_pb2.FreezeRequest:
+    """The request for a freeze.
+
+    Raises:
+        DoorError: 400 when it does not say for how long, or for too long.
+    """
+    seconds = options.get("unfreezeSeconds")
+    if isinstance(seconds, bool) or not isinstance(seconds, int) or not 0 <= seconds <= _LONGEST_FREEZE:
+        raise DoorError(400, f"unfreezeTimeout: it has to be between 0s and {_LONGEST_FREEZE}s")
+    return launcher_pb2.FreezeRequest(unfreeze_seconds=seconds)

@@ -1,0 +1,130 @@
+"""The certificate of this node's relay: asked of the cluster, signed by the api role.
+
+Used by relay_service.py. The key is made here and never leaves this process; the request goes out under the handler's
+own credentials, by which the api role knows which node it is for. Whom to trust is read from the ConfigMap that only
+the api role writes.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+import threading
+from dataclasses import dataclass
+from typing import Final
+
+from kvedge.kube.errors import NotFound
+from kvedge.kube.kube_client import KubeClient
+from kvedge.resources.manifests.role_rights import CA_BUNDLE_KEY, CA_BUNDLE_NAME, HANDLER_SIGNER
+from kvedge.resources.meta import ObjectMeta
+from kvedge.resources.names import SYSTEM_NAMESPACE
+from kvedge.resources.types.certificate_requests import (
+    DENIED,
+    FAILED,
+    CertificateRequestSpec,
+    CertificateSigningRequest,
+)
+from kvedge.resources.types.core import ConfigMap
+from kvedge.runtime.clock import Clock
+from kvedge.runtime.tls.certificate_requests import check_issued, new_request
+from kvedge.runtime.tls.certificates import HANDLER_NAME, CertificateError, TlsMaterial, handler_server_name
+
+_POLL_SECONDS: Final = 0.1
+_LONGEST_POLL_SECONDS: Final = 2.0
+_PATIENCE_SECONDS: Final = 30.0
+# What was refused will be refused again; each attempt leaves an object behind.
+_REFUSED_SECONDS: Final = 60.0
+_LONGEST_NODE: Final = 100
+
+
+@dataclass(frozen=True, slots=True)
+class _Pending:
+    """A request that nobody has decided yet, and the key that it is for."""
+
+    name: str
+    key: bytes
+
+
+class RelayCertificate:
+    """Asks for the certificate of one node's relay; used by one thread."""
+
+    def __init__(self, client: KubeClient, node: str, clock: Clock, stop: threading.Event) -> None:
+        self._client = client
+        self._node = node
+        self._clock = clock
+        self._stop = stop
+        # One request at a time: while nobody signs, no second one is made.
+        self._pending: _Pending | None = None
+        self._refused_until = 0.0
+
+    def trusted(self) -> bytes:
+        """The authorities of whoever may talk to the relay, and of its own certificate, as PEM.
+
+        Raises:
+            KubeError: when the API server does not answer, or the api role has not written it yet.
+            CertificateError: when the ConfigMap does not hold it.
+        """
+        bundle = self._client.get(ConfigMap, SYSTEM_NAMESPACE, CA_BUNDLE_NAME).data.get(CA_BUNDLE_KEY, "")
+        if not bundle:
+            raise CertificateError(f"ConfigMap {SYSTEM_NAMESPACE}/{CA_BUNDLE_NAME} has no {CA_BUNDLE_KEY}")
+        return bundle.encode()
+
+    def obtain(self) -> TlsMaterial:
+        """A new key and its certificate; waits until the api role has signed, for half a minute at most.
+
+        Raises:
+            KubeError: when the API server refuses or does not answer.
+            CertificateError: when the request is denied, or is not signed yet: the next call goes on waiting.
+        """
+        if self._clock.monotonic() < self._refused_until:
+            raise CertificateError("the last request came to nothing a moment ago")
+        pending = self._pending or self._ask()
+        self._pending = pending
+        try:
+            certificate = self._wait_for(pending.name)
+            ca = self.trusted()
+        except NotFound:
+            # It was cleaned up before anybody signed it.
+            self._pending = None
+            raise
+        self._pending = None
+        try:
+            check_issued(certificate, pending.key, ca)
+        except CertificateError:
+            self._pause()
+            raise
+        return TlsMaterial(ca, certificate, pending.key)
+
+    def _pause(self) -> None:
+        """Ask again, but not at once."""
+        self._refused_until = self._clock.monotonic() + _REFUSED_SECONDS
+
+    def _ask(self) -> _Pending:
+        made = new_request(HANDLER_NAME, hosts=[handler_server_name(self._node)])
+        # Names of nodes may be as long as names of objects may be.
+        prefix = re.sub(r"[^a-z0-9]+", "-", self._node[:_LONGEST_NODE].lower()).strip("-")
+        spec = CertificateRequestSpec(
+            request=base64.b64encode(made.request).decode(),
+            signer_name=HANDLER_SIGNER,
+            usages=["digital signature", "server auth"],
+        )
+        meta = ObjectMeta(generate_name=f"kvedge-handler-{prefix}-")
+        created = self._client.create(CertificateSigningRequest(metadata=meta, spec=spec))
+        return _Pending(created.metadata.name, made.key)
+
+    def _wait_for(self, name: str) -> bytes:
+        deadline = self._clock.monotonic() + _PATIENCE_SECONDS
+        pause = _POLL_SECONDS
+        while not self._stop.wait(pause):
+            status = self._client.get(CertificateSigningRequest, "", name).status
+            refused = status.condition(DENIED) or status.condition(FAILED)
+            if refused is not None:
+                self._pending = None
+                self._pause()
+                raise CertificateError(f"CertificateSigningRequest {name} is refused: {refused.message}")
+            if status.certificate:
+                return base64.b64decode(status.certificate)
+            if self._clock.monotonic() > deadline:
+                raise CertificateError(f"CertificateSigningRequest {name} is not signed yet: does the api role run?")
+            pause = min(_LONGEST_POLL_SECONDS, pause * 1.5)
+        raise CertificateError("the handler is being stopped")

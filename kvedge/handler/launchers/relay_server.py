@@ -1,0 +1,210 @@
+"""The relay of one node: the api role's way to the launchers here, over mutual TLS.
+
+Started by relay_service.py, in an event loop of its own thread. Believes nobody but the api role's certificate. Each
+stream has one viewer; a second one takes it over and the first is told.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+import msgspec
+from aiohttp import web
+
+from kvedge.handler.launchers.console_log import BadLogRequest, log_request
+from kvedge.handler.launchers.relay_core import (
+    CHANGES,
+    CONSOLE_LOG,
+    NO_UPGRADE,
+    PREFIX,
+    READS,
+    SCREENSHOT,
+    STREAMS,
+    VNC_IS_BUSY,
+    DoorError,
+    LauncherDoor,
+    StreamKind,
+    Verb,
+    taken_over,
+)
+from kvedge.resources.codec import JsonObject
+from kvedge.runtime.serving.stream_core import ViewerDesk
+from kvedge.runtime.serving.stream_pump import GOING_DOWN, ConnectionSource, Farewell, pump
+from kvedge.runtime.serving.websocket_viewer import WebSocketViewer, nobody_there, wants_websocket
+from kvedge.runtime.tls.certificates import API_NAME
+from kvedge.runtime.tls.tls_contexts import peer_common_name
+
+log = logging.getLogger(__name__)
+
+REASON_HEADER: Final = "X-Kvedge-Reason"
+_LONGEST_REASON: Final = 1000
+_HANDOVER_SECONDS: Final = 10.0
+# Pictures of screens that are in memory at the same time.
+_PICTURES: Final = 2
+
+
+class Session:
+    """One viewer at one stream."""
+
+    def __init__(self) -> None:
+        self.sent_away: asyncio.Future[Farewell] = asyncio.get_running_loop().create_future()
+        self.gone = asyncio.Event()
+
+    def send_away(self, farewell: Farewell) -> None:
+        """End it, once."""
+        if not self.sent_away.done():
+            self.sent_away.set_result(farewell)
+
+
+class GuestEnd(ConnectionSource):
+    """A launcher's socket; once it is closed the next viewer may come, whether or not this one takes its farewell."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, session: Session) -> None:
+        super().__init__(reader, writer)
+        self._session = session
+
+    async def close(self) -> None:
+        """Close it now."""
+        await super().close()
+        self._session.gone.set()
+
+
+class RelayServer:
+    """The relay's routes; made and used in one event loop."""
+
+    def __init__(self, door: LauncherDoor) -> None:
+        self._door = door
+        self._desk: ViewerDesk[Session] = ViewerDesk()
+        self._pictures = asyncio.Semaphore(_PICTURES)
+
+    @property
+    def viewers(self) -> int:
+        """How many look at something now."""
+        return len(self._desk)
+
+    def application(self) -> web.Application:
+        """The server's application."""
+        application = web.Application(middlewares=[_only_the_api_role, _errors], client_max_size=64 * 1024)
+        for kind in STREAMS:
+            application.router.add_get(f"{PREFIX}/{kind}", self._stream_handler(kind))
+        for verb in CHANGES:
+            application.router.add_put(f"{PREFIX}/{verb}", self._call_handler(verb))
+        for verb in READS:
+            application.router.add_get(f"{PREFIX}/{verb}", self._call_handler(verb))
+        application.router.add_get(f"{PREFIX}/{SCREENSHOT}", self._screenshot)
+        application.router.add_get(f"{PREFIX}/{CONSOLE_LOG}", self._console_log)
+        application.on_shutdown.append(self._send_all_away)
+        return application
+
+    def _call_handler(self, verb: Verb) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
+        async def handle(request: web.Request) -> web.StreamResponse:
+            where = request.match_info
+            options = _options(await request.read())
+            return web.json_response(await self._door.call(where["namespace"], where["name"], verb, options))
+
+        return handle
+
+    async def _screenshot(self, request: web.Request) -> web.StreamResponse:
+        where, move = request.match_info, request.query.get("moveCursor") == "true"
+        async with self._pictures:
+            picture = await self._door.screenshot(where["namespace"], where["name"], move_cursor=move)
+        return web.Response(body=picture, content_type="image/png")
+
+    async def _console_log(self, request: web.Request) -> web.StreamResponse:
+        try:
+            wanted = log_request(request.query)
+        except BadLogRequest as error:
+            raise DoorError(400, str(error)) from error
+        text = await self._door.console_log(request.match_info["namespace"], request.match_info["name"], wanted)
+        return web.Response(body=text, content_type="application/octet-stream")
+
+    def _stream_handler(self, kind: StreamKind) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
+        async def handle(request: web.Request) -> web.StreamResponse:
+            namespace, name = request.match_info["namespace"], request.match_info["name"]
+            return await self._stream(request, namespace, name, kind)
+
+        return handle
+
+    async def _stream(self, request: web.Request, namespace: str, name: str, kind: StreamKind) -> web.StreamResponse:
+        stream = (namespace, name, kind)
+        preserve = request.query.get("preserveSession") == "true"
+        if not wants_websocket(request):
+            # A client whose handshake was refused asks like this for the reason: nobody has to go for that.
+            self._door.check_stream(namespace, name, kind)
+            busy = preserve and self._desk.is_taken(stream)
+            raise DoorError(503, VNC_IS_BUSY) if busy else DoorError(400, NO_UPGRADE)
+        session = Session()
+        seat = self._desk.take(stream, session, preserve=preserve)
+        if seat.refused:
+            raise DoorError(503, VNC_IS_BUSY)
+        try:
+            if seat.evicts is not None:
+                # QEMU's socket has room for one: the other must be out before we go in.
+                seat.evicts.send_away(taken_over(kind))
+                await asyncio.wait_for(seat.evicts.gone.wait(), _HANDOVER_SECONDS)
+            reader, writer = await self._door.open_stream(namespace, name, kind)
+            return await self._serve(request, GuestEnd(reader, writer, session), session, stream)
+        except TimeoutError as error:
+            raise DoorError(503, f"the viewer before you did not leave the {kind}; try again") from error
+        finally:
+            self._desk.leave(stream, session)
+            session.gone.set()
+
+    async def _serve(
+        self, request: web.Request, source: GuestEnd, session: Session, stream: tuple[str, str, StreamKind]
+    ) -> web.StreamResponse:
+        viewer = WebSocketViewer()
+        try:
+            await viewer.accept(request)
+        except ConnectionError:
+            await source.close()
+            return nobody_there()
+        except BaseException:
+            await source.close()
+            raise
+        facts = {"vmi": f"{stream[0]}/{stream[1]}", "stream": stream[2]}
+        log.info("viewer came", extra={"facts": facts})
+        farewell = await pump(viewer, source, session.sent_away)
+        log.info("viewer left", extra={"facts": facts | {"reason": farewell.reason}})
+        return viewer.socket
+
+    async def _send_all_away(self, application: web.Application) -> None:
+        sessions = self._desk.viewers()
+        for session in sessions:
+            session.send_away(GOING_DOWN)
+
+
+def _options(body: bytes) -> JsonObject:
+    try:
+        return msgspec.json.decode(body, type=dict) if body else {}
+    except msgspec.DecodeError as error:
+        raise DoorError(400, f"the options are no object: {error}") from error
+
+
+@web.middleware
+async def _only_the_api_role(
+    request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
+) -> web.StreamResponse:
+    """TLS has checked the authority; here the role is checked, as handlers have certificates of it, too."""
+    peer = peer_common_name(request.transport.get_extra_info("peercert") if request.transport is not None else None)
+    if peer != API_NAME:
+        log.warning("refused", extra={"facts": {"peer": peer or "unknown", "path": request.path}})
+        return web.json_response({"message": f"only {API_NAME} may ask here"}, status=403)
+    return await handler(request)
+
+
+@web.middleware
+async def _errors(
+    request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
+) -> web.StreamResponse:
+    try:
+        return await handler(request)
+    except DoorError as error:
+        # A client that wanted a websocket gets to see headers only.
+        reason = (
+            error.message.encode("ascii", "replace").decode().replace("\r", " ").replace("\n", " ")[:_LONGEST_REASON]
+        )
+        return web.json_response({"message": error.message}, status=error.status, headers={REASON_HEADER: reason})

@@ -1,0 +1,1 @@
+"""What this node gives to guests: KVM, devices, mounts, labels."""

@@ -1,0 +1,83 @@
+"""What the handler says of its node: labels, annotations, the accelerator (KubeVirt's node labels).
+
+Called by the node loop. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Final
+
+import msgspec
+
+from kvedge import __version__
+from kvedge.handler.node.kvm_check import Accelerator
+from kvedge.resources.codec import JsonObject
+from kvedge.resources.names import (
+    CPU_FEATURE_PREFIX,
+    CPU_MODEL_PREFIX,
+    EMULATION,
+    HANDLER_ADDRESS,
+    HEARTBEAT,
+    HOST_MODEL_PREFIX,
+    MACHINE_TYPE_PREFIX,
+    REFUSAL,
+    SCHEDULABLE,
+    VERSION,
+)
+from kvedge.runtime.clock import rfc3339
+
+# Labels under these are ours: those that no longer hold are taken away.
+OWN_PREFIXES: Final = (CPU_MODEL_PREFIX, CPU_FEATURE_PREFIX, MACHINE_TYPE_PREFIX, HOST_MODEL_PREFIX)
+# And these annotations.
+OWN_ANNOTATIONS: Final = (HEARTBEAT, HANDLER_ADDRESS, EMULATION, VERSION, REFUSAL)
+
+
+class NodeCapabilities(msgspec.Struct, frozen=True):
+    """What the launcher's probe found that this host's QEMU and libvirt can do."""
+
+    host_cpu_model: str = ""
+    cpu_models: Sequence[str] = ()
+    cpu_features: Sequence[str] = ()
+    machine_types: Sequence[str] = ()
+    libvirt_version: str = ""
+    qemu_version: str = ""
+
+
+def node_labels(capabilities: NodeCapabilities, *, schedulable: bool) -> dict[str, str]:
+    """All labels that should be there."""
+    labels = {SCHEDULABLE: "true" if schedulable else "false"}
+    labels |= {CPU_MODEL_PREFIX + model: "true" for model in capabilities.cpu_models}
+    labels |= {CPU_FEATURE_PREFIX + feature: "true" for feature in capabilities.cpu_features}
+    labels |= {MACHINE_TYPE_PREFIX + machine: "true" for machine in capabilities.machine_types}
+    if capabilities.host_cpu_model:
+        labels[HOST_MODEL_PREFIX + capabilities.host_cpu_model] = "true"
+    return labels
+
+
+def node_patch(
+    present: Mapping[str, str],
+    capabilities: NodeCapabilities,
+    accelerator: Accelerator,
+    relay_address: str,
+    now: datetime,
+    *,
+    schedulable: bool,
+    refusal: str = "",
+) -> JsonObject:
+    """A merge patch that makes the Node say what is so; labels of ours that no longer hold are removed.
+
+    `refusal` is why no VM should come here, whatever else holds.
+    """
+    wanted = node_labels(capabilities, schedulable=schedulable and not refusal)
+    labels: dict[str, str | None] = {key: None for key in present if key.startswith(OWN_PREFIXES) and key not in wanted}
+    labels |= {key: value for key, value in wanted.items() if present.get(key) != value}
+    annotations: dict[str, str | None] = {
+        HEARTBEAT: rfc3339(now),
+        HANDLER_ADDRESS: relay_address,
+        EMULATION: accelerator.detail,
+        VERSION: __version__,
+        REFUSAL: refusal or None,
+    }
+    return {"metadata": {"labels": labels, "annotations": annotations}}

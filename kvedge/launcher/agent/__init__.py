@@ -1,0 +1,1 @@
+"""The guest agent: what it is asked, when, and what it answers."""

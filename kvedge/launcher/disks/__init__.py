@@ -1,0 +1,1 @@
+"""The guest's disks and firmware files, prepared before it starts."""

@@ -1,0 +1,110 @@
+"""What has to be made in the Pod before a VMI's disks can be attached.
+
+Called by `disks`. Pure: paths and sizes only, no file is looked at.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+from kvedge.launcher.launcher_errors import BadRequest
+from kvedge.launcher.launcher_options import LauncherOptions
+from kvedge.resources.quantities import Quantity, QuantityError, parse_bytes
+from kvedge.resources.types.vmi import VirtualMachineInstance
+from kvedge.resources.types.volumes import CloudInit, Volume
+
+MEBIBYTE: Final = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class OverlayPlan:
+    """A copy-on-write layer over the disk in an image that is mounted at `tree`; `inner` is the disk's path in it."""
+
+    volume: str
+    field: str
+    tree: str
+    inner: str
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class EmptyDiskPlan:
+    """A new qcow2 of `size` bytes, made once."""
+
+    volume: str
+    path: str
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class CloudInitPlan:
+    """An ISO from a volume's documents; `secrets` are directories of mounted Secrets whose keys may be asked for."""
+
+    volume: Volume
+    path: str
+    secrets: tuple[str, ...]
+
+
+VolumePlan: TypeAlias = OverlayPlan | EmptyDiskPlan | CloudInitPlan
+
+
+def plan_volumes(vmi: VirtualMachineInstance, options: LauncherOptions) -> list[VolumePlan]:
+    """What to make, for each volume that a disk uses.
+
+    Raises:
+        BadRequest: for a volume of a kind that is not supported.
+    """
+    used = {disk.name for disk in vmi.spec.domain.devices.disks}
+    return [
+        _plan_volume(vmi, index, volume, options)
+        for index, volume in enumerate(vmi.spec.volumes)
+        if volume.name in used
+    ]
+
+
+def _plan_volume(vmi: VirtualMachineInstance, index: int, volume: Volume, options: LauncherOptions) -> VolumePlan:
+    field = f"spec.volumes[{index}]"
+    if "/" in volume.name or volume.name.startswith("."):
+        raise BadRequest(f"{field}.name", f"{volume.name!r} is no name of a volume")
+    if volume.container_disk is not None:
+        return OverlayPlan(
+            volume=volume.name,
+            field=f"{field}.containerDisk",
+            tree=f"{options.image_volumes_directory}/disk_{index}",
+            inner=volume.container_disk.path,
+            path=f"{options.ephemeral_directory}/disk-data/{volume.name}/disk.qcow2",
+        )
+    if volume.empty_disk is not None:
+        size = _size(volume.empty_disk.capacity, f"{field}.emptyDisk.capacity")
+        return EmptyDiskPlan(volume.name, f"{options.runtime_directory}/empty-disks/{volume.name}.qcow2", size)
+    cloud_init = volume.cloud_init_no_cloud or volume.cloud_init_config_drive
+    if cloud_init is not None:
+        file = "noCloud.iso" if volume.cloud_init_no_cloud is not None else "configdrive.iso"
+        directory = f"{options.runtime_directory}/cloud-init-dir/{vmi.metadata.namespace}/{vmi.metadata.name}"
+        return CloudInitPlan(volume, f"{directory}/{file}", _secrets(volume, cloud_init, options))
+    raise BadRequest(
+        field,
+        "this kind of volume is not supported by kvedge",
+        "use containerDisk, emptyDisk, cloudInitNoCloud or cloudInitConfigDrive",
+    )
+
+
+def _size(capacity: Quantity, field: str) -> int:
+    try:
+        size = parse_bytes(capacity) // MEBIBYTE * MEBIBYTE
+    except QuantityError as error:
+        raise BadRequest(field, str(error)) from error
+    if size < MEBIBYTE:
+        raise BadRequest(field, f"{capacity} is less than the smallest disk", "use at least 1Mi")
+    return size
+
+
+def _secrets(volume: Volume, source: CloudInit, options: LauncherOptions) -> tuple[str, ...]:
+    """The Pod mounts user data and network data each in a volume of its own, as KubeVirt's does."""
+    found = []
+    if source.secret_ref is not None:
+        found.append(f"{options.secret_directory}/{volume.name}-udata")
+    if source.network_data_secret_ref is not None:
+        found.append(f"{options.secret_directory}/{volume.name}-ndata")
+    return tuple(found)

@@ -1,0 +1,178 @@
+"""Makes a VMI's disks in the Pod: copy-on-write layers over images, empty disks, cloud-init's ISO, kernels.
+
+Called by `vmi_preparation`. Writes below the Pod's own volumes; reads images, which are hostile, and Secrets. What is
+there already, from a launcher before this one, is used as it is.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+from collections.abc import Mapping
+from typing import Final
+
+from kvedge.launcher.disks.disk_plan import CloudInitPlan, EmptyDiskPlan, OverlayPlan, VolumePlan, plan_volumes
+from kvedge.launcher.disks.qemu_img_client import create_qcow2
+from kvedge.launcher.domain.context import DiskSource, ImageFormat, KernelFiles
+from kvedge.launcher.launcher_errors import BadRequest, DiskFull
+from kvedge.launcher.launcher_options import LauncherOptions
+from kvedge.resources.types.vmi import VirtualMachineInstance
+from kvedge.storage.beneath import directory_of, open_regular
+from kvedge.storage.container_disk import ContainerDisk, ContainerDiskError, find_disk
+from kvedge.storage.image_errors import BadImage
+from kvedge.storage.qcow2_header import HEADER_SIZE, check_qcow2_header
+
+# Kubernetes' own limit for a Secret.
+_LARGEST_SECRET: Final = 1 << 20
+_SECTOR: Final = 512
+# The largest that a file system asks for: disks with sectors of 4 KiB, and memory.
+_BLOCK: Final = 4096
+
+
+def prepare_volumes(vmi: VirtualMachineInstance, options: LauncherOptions) -> dict[str, DiskSource]:
+    """Every disk's source, by the volume's name.
+
+    Raises:
+        BadRequest: when a volume cannot become a disk.
+        DiskFull: when there is no room for one.
+    """
+    return dict(_prepare(vmi, plan) for plan in plan_volumes(vmi, options))
+
+
+def _prepare(vmi: VirtualMachineInstance, plan: VolumePlan) -> tuple[str, DiskSource]:
+    path = plan.path
+    try:
+        os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+        match plan:
+            case OverlayPlan():
+                return plan.volume, _overlay(plan)
+            case EmptyDiskPlan():
+                if not os.path.exists(path):
+                    create_qcow2(path, plan.size)
+                return plan.volume, DiskSource(path=path, format="qcow2", direct_io_ok=direct_io_works(path))
+            case CloudInitPlan():
+                _write_cloud_init(vmi, plan)
+                _align(path)
+                return plan.volume.name, DiskSource(path=path, format="raw", direct_io_ok=direct_io_works(path))
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise DiskFull(path, error.strerror or "") from error
+        raise
+
+
+def _overlay(plan: OverlayPlan) -> DiskSource:
+    try:
+        disk = find_disk(plan.tree, plan.inner)
+        image = f"{plan.tree}/{disk.path}"
+        image_format, size = _image_facts(plan.tree, disk)
+    except (ContainerDiskError, BadImage) as error:
+        raise BadRequest(plan.field, str(error), "use an image with one qcow2 or raw disk in /disk") from error
+    except FileNotFoundError as error:
+        raise BadRequest(plan.field, f"its image is not mounted at {plan.tree}") from error
+    if not os.path.exists(plan.path):
+        create_qcow2(plan.path, size, (image, image_format))
+    return DiskSource(
+        path=plan.path,
+        format="qcow2",
+        backing=(image, image_format),
+        direct_io_ok=direct_io_works(plan.path) and direct_io_works(image),
+    )
+
+
+def _image_facts(tree: str, disk: ContainerDisk) -> tuple[ImageFormat, int]:
+    """Format and virtual size, from the first bytes only."""
+    if disk.format != "qcow2":
+        return "raw", -(-disk.size // _SECTOR) * _SECTOR
+    with directory_of(tree) as root:
+        opened = open_regular(root, disk.path)
+    try:
+        return "qcow2", check_qcow2_header(os.pread(opened, HEADER_SIZE, 0)).virtual_size
+    finally:
+        os.close(opened)
+
+
+def _write_cloud_init(vmi: VirtualMachineInstance, plan: CloudInitPlan) -> None:
+    # Loaded by the launchers that need them: an ISO writer is 5 MB.
+    from kvedge.launcher.cloudinit.documents import documents, volume_label
+    from kvedge.launcher.cloudinit.iso import IsoError, write_iso
+
+    if os.path.exists(plan.path):
+        return
+    secrets: dict[str, bytes] = {}
+    for directory in plan.secrets:
+        secrets |= read_secret(directory)
+    try:
+        write_iso(plan.path, volume_label(plan.volume), documents(vmi, plan.volume, secrets))
+    except IsoError as error:
+        raise BadRequest(f"spec.volumes[{plan.volume.name}]", error.reason) from error
+
+
+def _align(path: str) -> None:
+    """Lengthen a raw image to whole blocks: QEMU writes to none whose end it cannot reach with O_DIRECT."""
+    size = os.stat(path).st_size
+    if size % _BLOCK:
+        os.truncate(path, -(-size // _BLOCK) * _BLOCK)
+
+
+def read_secret(directory: str) -> Mapping[str, bytes]:
+    """The keys of a mounted Secret: files that the kubelet puts behind links of its own (`..data`).
+
+    Raises:
+        BadRequest: when it is not mounted, or larger than a Secret can be.
+    """
+    found: dict[str, bytes] = {}
+    with contextlib.ExitStack() as stack:
+        try:
+            names = sorted(os.listdir(directory))
+        except FileNotFoundError as error:
+            raise BadRequest("spec.volumes", f"the Secret at {directory} is not there") from error
+        for name in names:
+            if name.startswith("."):
+                continue
+            file = stack.enter_context(open(f"{directory}/{name}", "rb"))
+            found[name] = file.read(_LARGEST_SECRET + 1)
+            if len(found[name]) > _LARGEST_SECRET:
+                raise BadRequest("spec.volumes", f"the Secret at {directory} is larger than {_LARGEST_SECRET} bytes")
+    return found
+
+
+def prepare_kernel(vmi: VirtualMachineInstance, options: LauncherOptions) -> KernelFiles | None:
+    """The kernel and the initrd in the kernel-boot image, where the VMI asks for them.
+
+    Raises:
+        BadRequest: when one is not in the image, or is no plain file.
+    """
+    firmware = vmi.spec.domain.firmware
+    boot = firmware.kernel_boot if firmware is not None else None
+    if boot is None or boot.container is None:
+        return None
+    tree = f"{options.image_volumes_directory}/kernel-boot"
+    field = "spec.domain.firmware.kernelBoot.container"
+    return KernelFiles(
+        kernel=_file_in(tree, boot.container.kernel_path, f"{field}.kernelPath"),
+        initrd=_file_in(tree, boot.container.initrd_path, f"{field}.initrdPath"),
+    )
+
+
+def _file_in(tree: str, path: str, field: str) -> str | None:
+    if not path:
+        return None
+    relative = path.strip("/")
+    try:
+        with directory_of(tree) as root:
+            os.close(open_regular(root, relative))
+    except OSError as error:
+        raise BadRequest(field, f"{path}: {error.strerror}", "check the path within the image") from error
+    return f"{tree}/{relative}"
+
+
+def direct_io_works(path: str) -> bool:
+    """Whether the file system of a file does O_DIRECT."""
+    try:
+        os.close(os.open(path, os.O_RDONLY | os.O_DIRECT | os.O_CLOEXEC))
+    except OSError as error:
+        if error.errno == errno.EINVAL:
+            return False
+        raise
+    return True

@@ -1,0 +1,168 @@
+"""A process beside the launcher that makes a VMI's files and its document, and then ends.
+
+Forked by `launcher_process` before anything is loaded. What it needs (the VMI's types, the converter, an ISO writer: 9
+MB) would otherwise stay in the launcher for the guest's whole life; it is loaded while the launcher opens libvirt; and
+images, which are hostile, are read where there is no libvirt. They speak over a socket pair: a length, then the
+message.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import signal
+import socket
+import struct
+from typing import TYPE_CHECKING, Any, Final
+
+from kvedge.launcher.launcher_errors import BadRequest, DiskFull, LauncherError, LibvirtFailed, Unanswered, WrongState
+from kvedge.launcher.launcher_options import LauncherOptions
+
+if TYPE_CHECKING:
+    from kvedge.rpc.launcher_pb2 import SyncRequest
+
+log = logging.getLogger(__name__)
+
+# Making images is a matter of milliseconds; a slow card may take some seconds.
+SECONDS: Final = 60.0
+_LENGTH: Final = struct.Struct(">I")
+_LARGEST: Final = 16 << 20
+
+
+class Prepared:
+    """A domain's document; whether its CPUs wait for an unpause."""
+
+    def __init__(self, xml: str, *, paused: bool) -> None:
+        self.xml = xml
+        self.paused = paused
+
+
+class PreparationProcess:
+    """The launcher's end."""
+
+    def __init__(self, options: LauncherOptions) -> None:
+        """Fork; only while this process has no threads."""
+        self._options = options
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._pid = os.fork()
+        if self._pid == 0:
+            ours.close()
+            _serve(theirs, options)
+        theirs.close()
+        ours.settimeout(SECONDS)
+        self._socket: socket.socket | None = ours
+
+    def prepare(self, request: SyncRequest, libvirt_version: int) -> Prepared:
+        """Make the volumes and the document; after a success the process has ended.
+
+        Raises:
+            BadRequest: when no domain can be made of the VMI.
+            DiskFull: when a volume does not fit.
+            LauncherError: of other kinds, when trying again may help.
+        """
+        if self._socket is None:
+            answer = _prepare_here(self._options, request, libvirt_version)
+        else:
+            answer = self._ask(self._socket, request, libvirt_version)
+        if "error" in answer:
+            raise _error_of(answer)
+        self.stop()
+        return Prepared(answer["xml"], paused=bool(answer["paused"]))
+
+    def stop(self) -> None:
+        """End the process; may be called again."""
+        if self._socket is None:
+            return
+        self._socket.close()
+        self._socket = None
+        os.kill(self._pid, signal.SIGKILL)
+        os.waitpid(self._pid, 0)
+
+    def _ask(self, connection: socket.socket, request: SyncRequest, libvirt_version: int) -> dict[str, Any]:
+        try:
+            _send(connection, _LENGTH.pack(libvirt_version) + request.SerializeToString())
+            return dict(json.loads(_receive(connection)))
+        except (OSError, EOFError, ValueError) as error:
+            self.stop()
+            raise Unanswered(f"the VMI's files were not made: {error}") from error
+
+
+def _serve(connection: socket.socket, options: LauncherOptions) -> None:
+    """The forked process; never returns."""
+    code = 70
+    try:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        # Loaded before the first request, while the launcher is busy with its own start.
+        from kvedge.launcher.disks.vmi_preparation import VmiPreparation  # noqa: F401
+        from kvedge.launcher.domain import domain_xml  # noqa: F401
+        from kvedge.rpc.launcher_pb2 import SyncRequest
+
+        while True:
+            message = _receive(connection)
+            (version,) = _LENGTH.unpack(message[: _LENGTH.size])
+            request = SyncRequest.FromString(message[_LENGTH.size :])
+            _send(connection, json.dumps(_prepare_here(options, request, version)).encode())
+    except (EOFError, OSError):
+        # The launcher is gone.
+        code = 0
+    finally:
+        os._exit(code)
+
+
+def _prepare_here(options: LauncherOptions, request: SyncRequest, libvirt_version: int) -> dict[str, Any]:
+    from kvedge.launcher.disks.vmi_preparation import VmiPreparation
+
+    try:
+        prepared = VmiPreparation(options, libvirt_version).prepare(request)
+    except (LauncherError, OSError) as error:
+        return _message_of(error)
+    return {"xml": prepared.xml, "paused": prepared.paused}
+
+
+def _message_of(error: LauncherError | OSError) -> dict[str, Any]:
+    match error:
+        case BadRequest():
+            return {"error": "bad request", "arguments": [error.field, error.detail, error.remedy]}
+        case DiskFull():
+            return {"error": "disk full", "arguments": [error.path, error.detail]}
+        case Unanswered():
+            return {"error": "unanswered", "arguments": [str(error)]}
+        case WrongState():
+            return {"error": "wrong state", "arguments": [str(error)]}
+        case LibvirtFailed():
+            return {"error": "failed", "arguments": [error.doing, error.code, error.domain, error.detail]}
+    return {"error": "failed", "arguments": ["preparing the VMI's files", 0, 0, str(error)]}
+
+
+def _error_of(message: dict[str, Any]) -> LauncherError:
+    kinds: dict[str, type[LauncherError]] = {
+        "bad request": BadRequest,
+        "disk full": DiskFull,
+        "unanswered": Unanswered,
+        "wrong state": WrongState,
+        "failed": LibvirtFailed,
+    }
+    return kinds[message["error"]](*message["arguments"])
+
+
+def _send(connection: socket.socket, message: bytes) -> None:
+    connection.sendall(_LENGTH.pack(len(message)) + message)
+
+
+def _receive(connection: socket.socket) -> bytes:
+    (length,) = _LENGTH.unpack(_receive_exactly(connection, _LENGTH.size))
+    if length > _LARGEST:
+        raise EOFError("a message of no sane length")
+    return _receive_exactly(connection, length)
+
+
+def _receive_exactly(connection: socket.socket, length: int) -> bytes:
+    parts = []
+    while length:
+        part = connection.recv(min(length, 1 << 20))
+        if not part:
+            raise EOFError("the process that makes the VMI's files has ended")
+        parts.append(part)
+        length -= len(part)
+    return b"".join(parts)

@@ -1,0 +1,148 @@
+"""From a Sync request to a domain document, with every file that it names in its place.
+
+Called in the preparation process before the guest is started. Pure decisions are in `disk_plan` and in the converter;
+`disks` makes the files.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Final
+
+from kvedge.launcher.disks.disks import prepare_kernel, prepare_volumes
+from kvedge.launcher.disks.firmware_files import find_ovmf
+from kvedge.launcher.disks.preparation_process import Prepared
+from kvedge.launcher.domain.context import (
+    BALLOON_STATS_SECONDS,
+    Architecture,
+    DomainContext,
+    InterfaceTarget,
+    OvmfFiles,
+    Smbios,
+)
+from kvedge.launcher.domain.conversion_error import ConversionError
+from kvedge.launcher.domain.domain_xml import render_domain
+from kvedge.launcher.domain.platform import platform_of
+from kvedge.launcher.launcher_errors import BadRequest
+from kvedge.launcher.launcher_options import LauncherOptions
+from kvedge.resources.codec import DecodeError, decode_json
+from kvedge.resources.names import AGENT_SOCKET, SERIAL_SOCKET, VNC_SOCKET
+from kvedge.resources.types.guest_nics import nic_queues
+from kvedge.resources.types.vmi import VirtualMachineInstance
+from kvedge.rpc.launcher_pb2 import GuestInterface, NodeOptions, SyncRequest
+
+if TYPE_CHECKING:
+    from kvedge.launcher.domain.context import DiskSource
+
+_EMULATORS: Final[Mapping[Architecture, str]] = {
+    "x86_64": "/usr/bin/qemu-system-x86_64",
+    "aarch64": "/usr/bin/qemu-system-aarch64",
+}
+
+
+class VmiPreparation:
+    """Prepares the one VMI that this launcher was started for."""
+
+    def __init__(self, options: LauncherOptions, libvirt_version: int) -> None:
+        self._options = options
+        self._libvirt_version = libvirt_version
+
+    def prepare(self, request: SyncRequest) -> Prepared:
+        """Make the volumes and the document.
+
+        Raises:
+            BadRequest: when no domain can be made of the VMI.
+            DiskFull: when a volume does not fit.
+        """
+        try:
+            vmi = decode_json(VirtualMachineInstance, request.vmi_json)
+            self._check_identity(vmi)
+            sources = prepare_volumes(vmi, self._options)
+            context = self._context(vmi, request.interfaces, request.options, sources)
+            return Prepared(render_domain(vmi, context), paused=context.start_paused)
+        except ConversionError as error:
+            raise BadRequest(error.field, error.detail, error.remedy) from error
+        except DecodeError as error:
+            raise BadRequest(error.path or "the VMI", error.detail) from error
+
+    def _check_identity(self, vmi: VirtualMachineInstance) -> None:
+        """A launcher serves the VMI in its Pod's name only, whoever else is asked for."""
+        expected = (self._options.namespace, self._options.name, self._options.uid)
+        found = (vmi.metadata.namespace, vmi.metadata.name, vmi.metadata.uid)
+        if found != expected:
+            raise BadRequest("metadata", f"this is the launcher of {'/'.join(expected)}, not of {'/'.join(found)}")
+
+    def _context(
+        self,
+        vmi: VirtualMachineInstance,
+        interfaces: Iterable[GuestInterface],
+        node: NodeOptions,
+        sources: Mapping[str, DiskSource],
+    ) -> DomainContext:
+        directory = self._options.run_directory
+        return DomainContext(
+            architecture=_architecture(),
+            emulation=node.emulation or not _has_kvm(),
+            emulator=_EMULATORS[_architecture()],
+            serial_socket=f"{directory}/{SERIAL_SOCKET}",
+            # libvirt's own place for it holds the domain's name: with a long one the path is longer than sockets allow.
+            agent_channel=f"{directory}/{AGENT_SOCKET}",
+            serial_log=f"{directory}/{SERIAL_SOCKET}-log",
+            vnc_socket=f"{directory}/{VNC_SOCKET}",
+            disk_sources=sources,
+            interfaces=_targets(vmi, interfaces),
+            smbios=_smbios(node),
+            ovmf=self._ovmf(vmi, node),
+            kernel_boot=prepare_kernel(vmi, self._options),
+            start_paused=node.start_paused or vmi.spec.start_strategy == "Paused",
+            libvirt_version=self._libvirt_version,
+            free_page_reporting=not node.keep_free_pages,
+            balloon_stats_seconds=_balloon_stats_seconds(node),
+        )
+
+    def _ovmf(self, vmi: VirtualMachineInstance, node: NodeOptions) -> OvmfFiles | None:
+        wanted = platform_of(vmi, _architecture())
+        if wanted.firmware != "uefi":
+            return None
+        nvram = f"{self._options.run_directory}/{vmi.metadata.name}_VARS.fd"
+        return find_ovmf(node.ovmf_path, nvram, secure=wanted.secure_boot)
+
+
+def _targets(vmi: VirtualMachineInstance, prepared: Iterable[GuestInterface]) -> dict[str, InterfaceTarget]:
+    """The taps that the handler has made, with as many queues as it gave them by the same rule."""
+    queues = {item.name: nic_queues(vmi, item) for item in vmi.spec.domain.devices.interfaces}
+    return {
+        entry.name: InterfaceTarget(tap=entry.tap, mac=entry.mac, mtu=entry.mtu, queues=queues.get(entry.name, 1))
+        for entry in prepared
+    }
+
+
+def _has_kvm() -> bool:
+    """Whether this Pod was given KVM: the controller asks for none while the KubeVirt object wants emulation."""
+    return os.path.exists("/dev/kvm")
+
+
+def _architecture() -> Architecture:
+    machine = platform.machine()
+    if machine == "x86_64":
+        return "x86_64"
+    if machine == "aarch64":
+        return "aarch64"
+    raise BadRequest("spec.architecture", f"this node is {machine}, which kvedge cannot run guests on")
+
+
+def _balloon_stats_seconds(node: NodeOptions) -> int:
+    return node.balloon_stats_seconds if node.HasField("balloon_stats_seconds") else BALLOON_STATS_SECONDS
+
+
+def _smbios(node: NodeOptions) -> Smbios:
+    given = {
+        "family": node.smbios_family,
+        "manufacturer": node.smbios_manufacturer,
+        "product": node.smbios_product,
+        "version": node.smbios_version,
+        "sku": node.smbios_sku,
+    }
+    return Smbios(**{key: value for key, value in given.items() if value})

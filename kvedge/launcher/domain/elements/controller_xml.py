@@ -1,0 +1,70 @@
+"""`<controller>`: USB, SCSI, virtio-serial, and PCIe ports with room for hotplug.
+
+Touches nothing.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+from xml.etree.ElementTree import Element
+
+from kvedge.launcher.domain.disk_targets import bus_of
+from kvedge.launcher.domain.elements.display_xml import has_keyboard, inputs_of
+from kvedge.launcher.domain.platform import Platform
+from kvedge.launcher.domain.xml_tree import add
+from kvedge.resources.types.vmi import VirtualMachineInstance
+
+# PCIe ports that stay free for disks and NICs that come later: a port itself cannot be hotplugged.
+FREE_ROOT_PORTS: Final = 4
+# What sits on conventional PCI, and the balloon that is none. libvirt makes the bridge for the former, and its port, by
+# itself; the other old NICs it puts on ports.
+_WITHOUT_PORT: Final = frozenset({"virtio-transitional", "e1000", "rtl8139", "none"})
+_PORT_CONTROLLERS: Final = frozenset({"scsi", "virtio-serial", "usb"})
+_PCIE_TAGS: Final = frozenset({"interface", "memballoon", "rng"})
+
+
+def add_controllers(devices: Element, vmi: VirtualMachineInstance, platform: Platform) -> None:
+    """The controllers that the devices need, and the SCSI one that hotplug needs, unless hotplug is refused."""
+    spec = vmi.spec.domain.devices
+    buses = {bus_of(disk, vmi) for disk in spec.disks}
+    usb = "usb" in buses or has_keyboard(spec, platform)
+    usb = usb or any(entry.bus in {"", "usb"} for entry in inputs_of(spec, platform))
+    add(devices, "controller", type="usb", index=0, model="qemu-xhci" if usb else "none")
+    if "scsi" in buses or not spec.disable_hotplug:
+        add(devices, "controller", type="scsi", index=0, model=platform.virtio)
+    add(devices, "controller", type="virtio-serial", index=0, model=platform.virtio)
+
+
+def add_root_ports(devices: Element, platform: Platform, *, hotplug: bool) -> None:
+    """One port for each PCIe device that is there, and the free ones: libvirt alone would make no free one.
+
+    Called last: it counts what the others have written.
+    """
+    if not platform.pcie or not hotplug:
+        return
+    # Index 0 is the root complex itself; ports start at 1 and libvirt gives them out from the lowest.
+    needed = sum(1 for element in devices if _needs_port(element, platform))
+    add(devices, "controller", type="pci", index=0, model="pcie-root")
+    for index in range(1, needed + FREE_ROOT_PORTS + 1):
+        add(devices, "controller", type="pci", index=index, model="pcie-root-port")
+
+
+def _needs_port(element: Element, platform: Platform) -> bool:
+    if element.find("address[@type='pci']") is not None:
+        return False
+    if element.tag == "input":
+        return element.get("bus") == "virtio"
+    if element.tag == "video":
+        # On amd64 the first screen has its place on the root complex.
+        return platform.architecture == "aarch64"
+    model = _model_of(element)
+    if element.tag == "disk":
+        return model == "virtio-non-transitional"
+    if element.tag == "controller":
+        return element.get("type") in _PORT_CONTROLLERS and model not in _WITHOUT_PORT
+    return element.tag in _PCIE_TAGS and model not in _WITHOUT_PORT
+
+
+def _model_of(element: Element) -> str:
+    nested = element.find("model")
+    return element.get("model", "") if nested is None else nested.get("type", "")

@@ -1,0 +1,88 @@
+"""`<interface>`: one per NIC, on a tap that the handler has made.
+
+libvirt is told not to manage the tap: the launcher could not make one without privileges. Touches nothing.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+from xml.etree.ElementTree import Element
+
+from kvedge.launcher.domain.context import DomainContext, InterfaceTarget
+from kvedge.launcher.domain.conversion_error import ConversionError
+from kvedge.launcher.domain.elements.alias_xml import add_alias
+from kvedge.launcher.domain.elements.pci_address_xml import add_pci_address
+from kvedge.launcher.domain.libvirt_versions import IGB, require_libvirt
+from kvedge.launcher.domain.platform import Platform
+from kvedge.launcher.domain.xml_tree import add
+from kvedge.resources.types.devices import Interface
+from kvedge.resources.types.vmi import VirtualMachineInstance
+
+_MODELS: Final = ("virtio", "e1000", "e1000e", "igb", "ne2k_pci", "pcnet", "rtl8139")
+_STATES: Final = ("", "up", "down", "absent")
+_NO_TAP: Final = ("sriov", "slirp", "macvtap", "passt", "passt_binding", "binding")
+
+
+def add_interfaces(devices: Element, vmi: VirtualMachineInstance, platform: Platform, context: DomainContext) -> None:
+    """The NICs, in the VMI's order; one whose state is `absent` is left out.
+
+    Raises:
+        ConversionError: for a NIC that cannot be.
+    """
+    for index, interface in enumerate(vmi.spec.domain.devices.interfaces):
+        if interface.state != "absent":
+            _add_interface(devices, interface, platform, context, f"spec.domain.devices.interfaces[{index}]")
+
+
+def _add_interface(
+    devices: Element, interface: Interface, platform: Platform, context: DomainContext, field: str
+) -> None:
+    model = _checked_model(interface, context, field)
+    target = _target_of(interface, context, field)
+    virtio = model == "virtio"
+    element = add(devices, "interface", type="ethernet")
+    add(element, "mac", address=interface.mac_address or target.mac)
+    add(element, "target", dev=target.tap, managed="no")
+    add(element, "model", type=platform.virtio if virtio else model)
+    if virtio and target.queues > 1:
+        add(element, "driver", queues=target.queues)
+    if interface.state == "down":
+        add(element, "link", state="down")
+    if target.mtu and virtio:
+        # Only virtio can tell the guest; the others learn the MTU by DHCP.
+        add(element, "mtu", size=target.mtu)
+    if interface.boot_order is None:
+        # Without a ROM the firmware does not wait for PXE, and starts faster.
+        add(element, "rom", enabled="no")
+    else:
+        add(element, "boot", order=interface.boot_order)
+    add_alias(element, interface.name, f"{field}.name")
+    if interface.acpi_index:
+        add(element, "acpi", index=interface.acpi_index)
+    add_pci_address(element, interface.pci_address, f"{field}.pciAddress")
+
+
+def _checked_model(interface: Interface, context: DomainContext, field: str) -> str:
+    model = interface.model or "virtio"
+    if model not in _MODELS:
+        raise ConversionError(f"{field}.model", f"{model} is not supported", f"use one of {', '.join(_MODELS)}")
+    if model == "igb":
+        require_libvirt(context, IGB, f"{field}.model", "use e1000e or virtio")
+    if interface.state not in _STATES:
+        raise ConversionError(f"{field}.state", f"{interface.state} is no state", "use up, down or absent")
+    return model
+
+
+def _target_of(interface: Interface, context: DomainContext, field: str) -> InterfaceTarget:
+    for name in _NO_TAP:
+        if getattr(interface, name) is not None:
+            wire = "passtBinding" if name == "passt_binding" else name
+            raise ConversionError(f"{field}.{wire}", "this binding is not supported by kvedge", "use bridge: {}")
+    target = context.interfaces.get(interface.name)
+    if target is None:
+        raise ConversionError(
+            f"{field}.name",
+            f"no tap was prepared for the interface {interface.name}",
+            "add a network of this name to spec.networks",
+        )
+    return target

@@ -1,0 +1,24 @@
+"""`<memballoon>`: how the node learns of the guest's memory, and gets unused pages back.
+
+Touches nothing.
+"""
+
+from __future__ import annotations
+
+from xml.etree.ElementTree import Element
+
+from kvedge.launcher.domain.context import DomainContext
+from kvedge.launcher.domain.platform import Platform
+from kvedge.launcher.domain.xml_tree import add, switch
+from kvedge.resources.types.devices import Devices
+
+
+def add_memballoon(devices: Element, spec: Devices, platform: Platform, context: DomainContext) -> None:
+    """A virtio balloon; `none` is written when it is refused, as libvirt would add one otherwise."""
+    if spec.autoattach_mem_balloon is False:
+        add(devices, "memballoon", model="none")
+        return
+    reporting = switch(context.free_page_reporting)
+    element = add(devices, "memballoon", model=platform.virtio, freePageReporting=reporting)
+    if context.balloon_stats_seconds:
+        add(element, "stats", period=context.balloon_stats_seconds)

@@ -1,0 +1,80 @@
+"""`<memory>`, `<currentMemory>` and `<memoryBacking>`: how much RAM the guest sees, and of what pages.
+
+Touches nothing.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+from xml.etree.ElementTree import Element
+
+from kvedge.launcher.domain.conversion_error import ConversionError
+from kvedge.launcher.domain.xml_tree import add
+from kvedge.resources.quantities import Quantity, QuantityError, parse_bytes
+from kvedge.resources.types.domain import DomainSpec
+
+_MIB: Final = 1024 * 1024
+_KIB: Final = 1024
+
+
+def guest_memory(spec: DomainSpec) -> int:
+    """Bytes of RAM that the guest sees: `memory.guest`, else the request, else the limit, else one huge page.
+
+    Rounded up to whole MiB, as QEMU does it anyway: so what is written is what runs.
+
+    Raises:
+        ConversionError: when nothing says how much.
+    """
+    field, size = _wanted(spec)
+    if size <= 0:
+        raise ConversionError(field, "no memory for the guest", "set spec.domain.memory.guest, such as 512Mi")
+    return -(-size // _MIB) * _MIB
+
+
+def add_memory(domain: Element, spec: DomainSpec) -> None:
+    """The memory elements; huge pages come from memfd, which needs no mounted hugetlbfs in the Pod.
+
+    Raises:
+        ConversionError: when the size cannot be made of the pages asked for.
+    """
+    size = guest_memory(spec)
+    page = _page_size(spec)
+    if page and size % page:
+        raise ConversionError(
+            "spec.domain.memory.hugepages.pageSize",
+            f"the guest's memory of {size} bytes is no multiple of the page size",
+            "make spec.domain.memory.guest a multiple of it",
+        )
+    add(domain, "memory", size // _KIB, unit="KiB")
+    add(domain, "currentMemory", size // _KIB, unit="KiB")
+    if page:
+        backing = add(domain, "memoryBacking")
+        add(add(backing, "hugepages"), "page", size=page // _KIB, unit="KiB")
+        add(backing, "source", type="memfd")
+
+
+def _wanted(spec: DomainSpec) -> tuple[str, int]:
+    if spec.memory is not None and spec.memory.guest is not None:
+        return "spec.domain.memory.guest", _bytes("spec.domain.memory.guest", spec.memory.guest)
+    for kind, amounts in (("requests", spec.resources.requests), ("limits", spec.resources.limits)):
+        if "memory" in amounts:
+            field = f"spec.domain.resources.{kind}.memory"
+            return field, _bytes(field, amounts["memory"])
+    return "spec.domain.memory", _page_size(spec)
+
+
+def _page_size(spec: DomainSpec) -> int:
+    if spec.memory is None or spec.memory.hugepages is None:
+        return 0
+    field = "spec.domain.memory.hugepages.pageSize"
+    size = _bytes(field, spec.memory.hugepages.page_size)
+    if size < _KIB:
+        raise ConversionError(field, f"{size} bytes is no huge page", "use 2Mi or 1Gi")
+    return size
+
+
+def _bytes(field: str, value: Quantity) -> int:
+    try:
+        return parse_bytes(value)
+    except QuantityError as error:
+        raise ConversionError(field, str(error), "correct the quantity") from error

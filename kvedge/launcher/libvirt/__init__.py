@@ -1,0 +1,1 @@
+"""The embedded libvirt: its set-up, its session, its events."""

@@ -1,0 +1,1 @@
+"""How a Pod interface becomes that of a guest."""

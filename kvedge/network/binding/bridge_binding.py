@@ -1,0 +1,156 @@
+"""Puts the guest of a launcher Pod onto the Pod's network, by a bridge in the Pod's namespace, and takes it off again.
+
+Called by the handler, as root on the host. Touches the links, addresses, routes, the `kvedge_guard_*` nftables table
+and a few kernel settings of that namespace, /dev/net/tun, and the record file; decides by `bridge_binding_plan`.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from kvedge.network.apply_step import apply_step
+from kvedge.network.binding.binding_record import read_record, remove_record, write_record
+from kvedge.network.binding.binding_state import GUARD_PREFIX, Names, Record, Seen, is_touched, names_for
+from kvedge.network.binding.bound_interface import BoundInterface, bound_interface
+from kvedge.network.binding.bridge_binding_plan import (
+    FILTERS_BY_MAC,
+    make_record,
+    plan_binding,
+    plan_unbinding,
+    sysctls_to_read,
+)
+from kvedge.network.errors import MacInUseError, NetworkError
+from kvedge.network.links import Links
+from kvedge.network.netns import NetnsRef, netns_identity, netns_subject, run_in_netns
+from kvedge.network.nft_edge import list_tables
+from kvedge.network.nft_rules import Family
+from kvedge.network.steps import SetLink, Step
+from kvedge.network.sysctls import read_sysctl
+
+OWN_NETNS: Final = Path("/proc/thread-self/ns/net")
+BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
+
+
+def bind_pod_interface(
+    netns: NetnsRef,
+    *,
+    record: Path,
+    pod_interface: str = "eth0",
+    index: int = 0,
+    guest_mac: str | None = None,
+    tap_owner: tuple[int, int] = (107, 107),
+    queues: int = 1,
+    before_step: Callable[[Step], None] = lambda step: None,
+) -> BoundInterface:
+    """Makes the binding, or what is missing of it; the same answer each time for the same Pod.
+
+    `record` is a file for this Pod's NIC on a disk of the node; it is written before the first change. `tap_owner` is
+    the (uid, gid) that QEMU runs as, `queues` the guest's virtio queues. `before_step` sees each change before it is
+    made. Raises LostStateError when the Pod must be replaced, NetworkError for what a later try may cure.
+    """
+    names = names_for(pod_interface, index)
+    where = _identity(netns)
+
+    def bind() -> BoundInterface:
+        with Links() as links:
+            seen = _look(links, names)
+            remembered = _remember(record, where, seen, names)
+            mac = (guest_mac or remembered.mac).lower()
+            for step in plan_binding(remembered, seen, names, mac, tap_owner, queues):
+                before_step(step)
+                _apply(links, step, mac)
+        nic = next(link for link in seen.links if link.index == remembered.index)
+        return bound_interface(remembered, names, mac, nic.peer_index)
+
+    return run_in_netns(netns, bind)
+
+
+def _apply(links: Links, step: Step, guest_mac: str) -> None:
+    try:
+        apply_step(links, step)
+    except NetworkError as error:
+        # Only a NIC that has to have the guest's own MAC can meet another one with it.
+        takes_mac = isinstance(step, SetLink) and (step.mac == guest_mac or step.up)
+        if takes_mac and error.errno in (errno.EADDRINUSE, errno.EBUSY):
+            raise MacInUseError(
+                "cannot give the guest its MAC",
+                subject=guest_mac,
+                why="another Pod of this node has it on the same parent link",
+                remedy="give one of them another macAddress",
+            ) from error
+        raise
+
+
+def unbind_pod_interface(
+    netns: NetnsRef,
+    *,
+    record: Path,
+    pod_interface: str = "eth0",
+    index: int = 0,
+    before_step: Callable[[Step], None] = lambda step: None,
+) -> None:
+    """Gives the Pod's NIC back its name, MAC, addresses and routes and removes what was made; may be called again.
+
+    Not needed for a Pod that goes away: everything goes with its namespace, and `forget_pod_interface` removes the
+    file.
+    """
+    names = names_for(pod_interface, index)
+    where = _identity(netns)
+
+    def unbind() -> None:
+        with Links() as links:
+            seen = _look(links, names)
+            if not is_touched(seen, names):
+                return
+            for step in plan_unbinding(_remember(record, where, seen, names), seen, names):
+                before_step(step)
+                apply_step(links, step)
+
+    run_in_netns(netns, unbind)
+    remove_record(record)
+
+
+def forget_pod_interface(record: Path) -> None:
+    """Removes the record of a Pod whose namespace is gone; may be called again."""
+    remove_record(record)
+
+
+def _identity(netns: NetnsRef) -> str:
+    identity = netns_identity(netns)
+    if identity == netns_identity(OWN_NETNS):
+        # Whatever the caller was deceived by: a node that loses its own network is lost.
+        raise NetworkError(
+            "cannot bind", subject=netns_subject(netns), why="this is no Pod's network but the node's own"
+        )
+    try:
+        return f"{BOOT_ID.read_text().strip()}/{identity}"
+    except OSError as error:
+        raise NetworkError("cannot read", subject=str(BOOT_ID), errno=error.errno or 0) from error
+
+
+def _remember(path: Path, where: str, seen: Seen, names: Names) -> Record:
+    # What is on disk counts only for a namespace that was begun, and only if it is the same one: a Pod's sandbox may
+    # have been made anew, after a reboot for one, and then everything is as the CNI left it.
+    if is_touched(seen, names):
+        remembered = read_record(path)
+        if remembered is not None and remembered.netns == where:
+            return remembered
+    made = make_record(where, seen, names)
+    write_record(path, made)
+    return made
+
+
+def _look(links: Links, names: Names) -> Seen:
+    settings = {name: read_sysctl(name) for name in sysctls_to_read(names)}
+    found = links.list_links()
+    return Seen(
+        links=tuple(found),
+        addresses=tuple(links.list_addresses()),
+        routes=(*links.list_routes(), *links.list_ipv6_routes()),
+        guards=tuple(list_tables(Family.BRIDGE, GUARD_PREFIX)),
+        sysctls={name: value for name, value in settings.items() if value is not None},
+        own_macs=tuple(links.list_own_macs()) if any(link.kind in FILTERS_BY_MAC for link in found) else (),
+    )

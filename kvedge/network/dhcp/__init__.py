@@ -1,0 +1,1 @@
+"""What guests are told of their network: DHCP, DHCPv6, router advertisements."""

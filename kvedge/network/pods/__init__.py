@@ -1,0 +1,1 @@
+"""The network of one box: its bridge, its addresses, its forwarding."""

@@ -1,0 +1,262 @@
+"""The Pod network of one box, for the node agent: node bridge, way out, and Pods attached to it by a pair each.
+
+Called as root on the host. Touches the configured bridge, its ports, the nftables tables of the configured name,
+`ip_forward`, and namespaces under /run/netns with the configured prefix; decides by `pod_network_plan`. Every call
+may be repeated, and takes up where an earlier one was cut short.
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from kvedge.network.address_plan import gateway_address
+from kvedge.network.apply_step import apply_step
+from kvedge.network.binding.binding_state import GUARD_PREFIX
+from kvedge.network.errors import NetworkError, NotSupportedError
+from kvedge.network.links import Links
+from kvedge.network.netns import (
+    create_netns,
+    delete_netns,
+    is_netns,
+    list_netns,
+    netns_path,
+    release_run_directory,
+    run_in_netns,
+)
+from kvedge.network.nft_edge import is_whole, list_base_chains, list_tables
+from kvedge.network.nft_rules import Family, Hook
+from kvedge.network.pods.foreign_forwarding import foreign_nat, forwards_already
+from kvedge.network.pods.forward_rules import FENCE
+from kvedge.network.pods.forwarding_plan import (
+    IP_FORWARD,
+    NodeSeen,
+    ip_forward_before,
+    kept_apart,
+    plan_forwarding_back,
+)
+from kvedge.network.pods.pod_network_plan import (
+    Attachment,
+    NodeNetworkConfig,
+    attachment_for,
+    attachments_of,
+    describe,
+    our_ports,
+    our_tables,
+    overlaps_of,
+    plan_detaching,
+    plan_healing,
+    plan_inside,
+    plan_node_network,
+    plan_port,
+    plan_removal,
+)
+from kvedge.network.steps import Step
+from kvedge.network.sysctls import read_sysctl
+
+log = logging.getLogger(__name__)
+
+# A table is put back with the keys of the Pods that were seen: nobody is attached or detached between the two.
+_changing: Final = threading.Lock()
+
+
+@dataclass(frozen=True)
+class NodeNetwork:
+    """A working node network. `blockers` names foreign filters (`family/table/chain`) that drop forwarded packets by
+    policy: what guests send to the outside gets no further than these unless somebody allows it there. `overlaps`
+    names what else on this host has addresses of the Pod CIDR (`10.0.0.0/8 of tun0`), `healed` what was put back,
+    `apart` the links of others between which nothing is forwarded, `limits_flows` whether this kernel can count each
+    guest's connections."""
+
+    bridge: str
+    gateway: str
+    blockers: tuple[str, ...]
+    overlaps: tuple[str, ...]
+    healed: tuple[str, ...]
+    apart: tuple[str, ...] = ()
+    limits_flows: bool = True
+
+
+@dataclass(frozen=True)
+class Ours:
+    """What carries this configuration's mark on this host."""
+
+    attachments: tuple[Attachment, ...]
+    ports: tuple[str, ...]
+    namespaces: tuple[str, ...]
+
+
+def ensure_node_network(config: NodeNetworkConfig) -> NodeNetwork:
+    """Makes bridge, gateway address, NAT and anti-spoofing; raises OverlapError when --pod-cidr is in use here."""
+    try:
+        return _ensure(config)
+    except NotSupportedError:
+        # Guests that can fill the host's table of connections are better than none; what else lacks is refused again.
+        return _ensure(replace(config, limits_flows=False))
+
+
+def _ensure(config: NodeNetworkConfig) -> NodeNetwork:
+    with _changing, Links() as links:
+        seen = _look_with_tables(links, config)
+        _apply(links, plan_node_network(config, seen))
+    return _network(config, seen)
+
+
+def heal_node_network(config: NodeNetworkConfig) -> NodeNetwork:
+    """Puts back what somebody has undone since; cheap when that is nothing. Raises NetworkError."""
+    with _changing, Links() as links:
+        seen = _look_with_tables(links, config)
+        steps = plan_healing(config, seen, [table for table in our_tables(config) if is_whole(table)])
+        _apply(links, steps)
+    return _network(config, seen, describe(steps))
+
+
+def _network(config: NodeNetworkConfig, seen: NodeSeen, healed: Sequence[str] = ()) -> NodeNetwork:
+    chains = [(family, chain) for family in ("ip", "inet") for chain in _forward_chains(family)]
+    return NodeNetwork(
+        apart=kept_apart(config.bridge, seen),
+        limits_flows=config.limits_flows,
+        bridge=config.bridge,
+        gateway=gateway_address(config.cidr),
+        blockers=tuple(f"{family}/{table}/{name}" for family, (table, name) in chains),
+        overlaps=tuple(overlaps_of(config, seen)),
+        healed=tuple(healed),
+    )
+
+
+def remove_node_network(config: NodeNetworkConfig) -> None:
+    """Removes all that is ours: ports, namespaces' names, bridge, tables; puts `ip_forward` back, unless somebody else
+    needs it by now."""
+    with _changing, Links() as links:
+        seen = _look_with_tables(links, config)
+        for step in plan_removal(config, seen):
+            _apply_unless_gone(links, step)
+        bridge = seen.link(config.bridge)
+        before = ip_forward_before(bridge) if bridge is not None else None
+        # Another one that was removed at the same time may have left it to this one.
+        seen = _look_with_tables(links, config)
+        _apply(links, plan_forwarding_back(config.bridge, seen, before))
+    if seen.foreign_nat and before == "0" and seen.ip_forward == "1":
+        log.warning("ip_forward stays on for others", extra={"facts": {"tables": ", ".join(seen.foreign_nat)}})
+    for name in list_netns(config.netns_prefix):
+        delete_netns(name)
+    release_run_directory()
+
+
+def attach_pod(config: NodeNetworkConfig, netns: str, address: str, mac: str | None = None) -> Attachment:
+    """Makes the namespace `netns`, unless it is there, with `eth0` on the node bridge, its address and a default route.
+
+    `mac` is that of the Pod's NIC, which its guest takes over. A Pod whose NIC the handler has bound already is left
+    as it is inside. Raises NetworkError.
+    """
+    attachment = attachment_for(config, netns, address, mac)
+    path = create_netns(netns)
+    with _changing, Links() as links:
+        seen = _look_at(links, config.bridge, attachment.port)
+        if any(each != attachment for each in attachments_of(config, seen.links)):
+            seen = _look(links)
+        whole = _leads_into(seen, attachment)
+        _apply(links, plan_port(config, seen, attachment, path, whole=whole))
+
+    def inside() -> None:
+        if list_tables(Family.BRIDGE, GUARD_PREFIX):
+            return
+        with Links() as links:
+            _apply(links, plan_inside(config, links.list_links(), links.list_addresses(), attachment))
+
+    run_in_netns(path, inside)
+    return attachment
+
+
+def detach_pod(config: NodeNetworkConfig, netns: str) -> None:
+    """Takes the Pod off the bridge and removes its namespace's name; nothing when it is gone already."""
+    with _changing, Links() as links:
+        for step in plan_detaching(config, _look(links), netns):
+            _apply_unless_gone(links, step)
+    delete_netns(netns)
+
+
+def list_ours(config: NodeNetworkConfig) -> Ours:
+    """What is there of ours, for the agent to compare with what should be."""
+    with Links() as links:
+        found = links.list_links()
+    return Ours(
+        attachments=tuple(attachments_of(config, found)),
+        ports=tuple(link.name for link in our_ports(config, found)),
+        namespaces=tuple(list_netns(config.netns_prefix)),
+    )
+
+
+def _leads_into(seen: NodeSeen, attachment: Attachment) -> bool:
+    # A name may have been given to a new namespace while processes keep the old one, and its pair, alive.
+    port = seen.link(attachment.port)
+    path = netns_path(attachment.netns)
+    if port is None or not is_netns(path):
+        return False
+
+    def looks_back() -> bool:
+        with Links() as links:
+            return any(
+                link.index == port.peer_index and link.peer_index == port.index and link.kind == "veth"
+                for link in links.list_links()
+            )
+
+    return run_in_netns(path, looks_back)
+
+
+def _look(links: Links) -> NodeSeen:
+    return NodeSeen(
+        links=tuple(links.list_links()),
+        addresses=tuple(links.list_addresses()),
+        routes=tuple(links.list_hops()),
+        ip_forward=read_sysctl(IP_FORWARD) or "0",
+        ipv6=read_sysctl("ipv6/conf/default/disable_ipv6") is not None,
+    )
+
+
+def _look_at(links: Links, *names: str) -> NodeSeen:
+    """As :func:`_look`, these links only: with a hundred Pods a list of all costs 50 ms of CPU, for each Pod."""
+    found = (links.find(name) for name in names)
+    return NodeSeen(
+        links=tuple(link for link in found if link is not None),
+        addresses=(),
+        routes=(),
+        ip_forward=read_sysctl(IP_FORWARD) or "0",
+        ipv6=read_sysctl("ipv6/conf/default/disable_ipv6") is not None,
+    )
+
+
+def _apply(links: Links, steps: list[Step]) -> None:
+    for step in steps:
+        apply_step(links, step)
+
+
+def _apply_unless_gone(links: Links, step: Step) -> None:
+    # The namespace's last process may have ended meanwhile, and its end of the pair with it; or somebody took our
+    # tables away.
+    try:
+        apply_step(links, step)
+    except NetworkError as error:
+        if error.errno not in (errno.ENOENT, errno.ENODEV):
+            raise
+
+
+def _forward_chains(family: str) -> list[tuple[str, str]]:
+    number = {"ip": Family.IP, "inet": Family.INET}[family]
+    return [(chain.table, chain.name) for chain in list_base_chains(number, Hook.FORWARD) if chain.drops]
+
+
+def _look_with_tables(links: Links, config: NodeNetworkConfig) -> NodeSeen:
+    seen = _look(links)
+    seen = replace(seen, forwards=forwards_already(link.name for link in seen.links if link.name != "lo"))
+    # Each instance's table bears its bridge's name.
+    ours = {config.table, *(link.name for link in seen.links if ip_forward_before(link) is not None)}
+    try:
+        return replace(seen, foreign_nat=foreign_nat(ours), fenced=FENCE in list_tables(Family.IP, FENCE))
+    except NotSupportedError:
+        # A kernel without nftables: what is ours can be removed from it all the same.
+        return seen

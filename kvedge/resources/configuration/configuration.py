@@ -1,0 +1,143 @@
+"""What the KubeVirt object comes to: the configuration that roles work by, and what is to be told of it.
+
+Called by the follower in kube/, by the controller for the object's conditions and by admission. Pure. A key that is not
+given has KubeVirt's default. A value that cannot be used is a finding and counts as not given, so that one bad key
+takes nothing else with it; admission refuses it before it gets here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from fnmatch import fnmatchcase
+from fractions import Fraction
+from typing import Final
+
+from kvedge.resources.configuration.feature_gates import FeatureGates
+
+MACHINES: Final[Mapping[str, tuple[str, ...]]] = {
+    "amd64": ("q35*", "pc-q35*", "pc", "pc-i440fx*"),
+    "arm64": ("virt*",),
+}
+DEFAULT_MACHINE: Final[Mapping[str, str]] = {"amd64": "q35", "arm64": "virt"}
+# An amd64 guest sees the node's CPU as libvirt models it; on arm64 nothing but the CPU itself works.
+DEFAULT_CPU_MODEL: Final[Mapping[str, str]] = {"amd64": "host-model", "arm64": "host-passthrough"}
+# Bindings that a default interface may have; the others follow when they are built.
+DEFAULT_INTERFACES: Final = ("bridge",)
+DEFAULT_VERBOSITY: Final = 2
+
+
+class Issue(Enum):
+    """What is to be told of a key."""
+
+    INVALID = "invalid"
+    UNKNOWN = "unknown"
+    NO_EFFECT = "no effect"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing to tell of one key; `path` begins with `spec`."""
+
+    issue: Issue
+    path: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Smbios:
+    """What guests read as their hardware's maker."""
+
+    family: str = "KubeVirt"
+    manufacturer: str = "KubeVirt"
+    product: str = "None"
+    version: str = ""
+    sku: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class LogLevels:
+    """KubeVirt's verbosities, from 0 to 9; None leaves a role's own setting."""
+
+    api: int | None = None
+    controller: int | None = None
+    handler: int | None = None
+    nodes: Mapping[str, int] = field(default_factory=dict)
+
+    def of_handler(self, node: str) -> int | None:
+        """That of the handler on a node."""
+        return self.nodes.get(node, self.handler)
+
+
+@dataclass(frozen=True, slots=True)
+class Migrations:
+    """Limits of live migrations; seconds, and bytes per second where 0 is any."""
+
+    parallel_per_node: int = 2
+    parallel_per_cluster: int = 5
+    bandwidth: int = 0
+    progress_timeout: int = 150
+    completion_timeout_per_gib: int = 150
+    utility_volumes_timeout: int = 150
+    max_downtime_ms: int = 900
+    allow_auto_converge: bool = False
+    allow_post_copy: bool = False
+    # None follows allow_post_copy.
+    allow_workload_disruption: bool | None = None
+    unsafe_override: bool = False
+    disable_tls: bool = False
+    node_drain_taint_key: str = "kubevirt.io/drain"
+    network: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Configuration:
+    """The configuration in force. Percent for the overcommit, a divisor for the CPU ratio."""
+
+    gates: FeatureGates = field(default_factory=FeatureGates)
+    use_emulation: bool = False
+    memory_overcommit_percent: int = 100
+    cpu_allocation_ratio: int = 10
+    node_selectors: Mapping[str, str] = field(default_factory=dict)
+    log_levels: LogLevels = field(default_factory=LogLevels)
+    # Empty: that of the architecture.
+    cpu_model: str = ""
+    # Nodes do not offer these.
+    obsolete_cpu_models: frozenset[str] = frozenset()
+    # None: by the CPU ratio.
+    cpu_request: str | None = None
+    # Empty: that of the control plane.
+    default_architecture: str = ""
+    machine_types: Mapping[str, str] = field(default_factory=lambda: dict(DEFAULT_MACHINE))
+    machines: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: dict(MACHINES))
+    # By architecture; what is not there is found on each node.
+    ovmf_paths: Mapping[str, str] = field(default_factory=dict)
+    smbios: Smbios = field(default_factory=Smbios)
+    default_interface: str = "bridge"
+    permit_bridge_on_pod_network: bool = True
+    eviction_strategy: str = "None"
+    memory_overhead_ratio: Fraction = Fraction(1)
+    serial_console_log: bool = True
+    # Whether guests give unused pages back.
+    free_page_reporting: bool = True
+    # 0: no statistics.
+    balloon_stats_seconds: int = 10
+    vmis_per_node: int = 1000
+    migrations: Migrations = field(default_factory=Migrations)
+
+    def default_cpu_model(self, architecture: str) -> str:
+        """The CPU model of a VM of that architecture that names none."""
+        return self.cpu_model or DEFAULT_CPU_MODEL.get(architecture, "host-model")
+
+    def allows_machine(self, architecture: str, machine: str) -> bool:
+        """Whether a VM of that architecture may be that machine."""
+        return is_among(machine, self.machines.get(architecture, ()))
+
+
+DEFAULTS: Final = Configuration()
+
+
+def is_among(machine: str, patterns: Sequence[str]) -> bool:
+    """Whether a machine type fits one of the patterns."""
+    return any(fnmatchcase(machine, pattern) for pattern in patterns)

@@ -1,0 +1,228 @@
+"""From the KubeVirt object's spec to the configuration in force, with findings for every key that needs a word.
+
+Called by the follower in kube/, by the controller for the object's conditions and by admission. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from kvedge.resources.codec import DecodeError, JsonObject, decode
+from kvedge.resources.configuration.configuration import (
+    DEFAULT_INTERFACES,
+    DEFAULTS,
+    Configuration,
+    Finding,
+    Issue,
+    LogLevels,
+    Migrations,
+)
+from kvedge.resources.configuration.configuration_checks import Checks
+from kvedge.resources.configuration.configuration_platform import with_platform
+from kvedge.resources.configuration.configuration_table import Effect, key_of
+from kvedge.resources.configuration.feature_gates import (
+    FeatureGates,
+    disabled_without_effect,
+    enabled_without_effect,
+    unknown_gates,
+)
+from kvedge.resources.types.kubevirt import KubeVirtSpec
+from kvedge.resources.types.kubevirt_configuration import (
+    DeveloperConfiguration,
+    KubeVirtConfiguration,
+    LogVerbosity,
+    MigrationConfiguration,
+    NetworkConfiguration,
+)
+from kvedge.resources.unknown_fields import unknown_fields
+
+_AT: Final = "spec.configuration"
+_DEVELOPER: Final = f"{_AT}.developerConfiguration"
+_MIGRATIONS: Final = f"{_AT}.migrations"
+_MOST_OVERHEAD: Final = 100
+_MOST_DOWNTIME_MS: Final = 2_000_000
+_DAY: Final = 86_400
+_MOST_PARALLEL: Final = 1000
+# As many devices as a kubelet is told of without harm.
+_MOST_VMIS: Final = 5000
+# evictionStrategy that needs live migration, as admission has it for VMs.
+_NEEDS_MIGRATION: Final = ("LiveMigrate", "External")
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A spec as it was understood."""
+
+    configuration: Configuration
+    findings: tuple[Finding, ...]
+
+    def of(self, *issues: Issue) -> tuple[Finding, ...]:
+        """The findings of these kinds."""
+        return tuple(finding for finding in self.findings if finding.issue in issues)
+
+
+def read_configuration(spec: JsonObject) -> Reading:
+    """Understand a KubeVirt object's spec, whatever is in it."""
+    findings = [Finding(Issue.UNKNOWN, item.path, item.message) for item in unknown_fields(KubeVirtSpec, spec, "spec")]
+    try:
+        typed = decode(KubeVirtSpec, spec)
+    except DecodeError as error:
+        path = f"spec.{error.path}" if error.path else "spec"
+        findings.append(Finding(Issue.INVALID, path, f"{path}: {error.detail}"))
+        return Reading(DEFAULTS, tuple(findings))
+    checks = Checks()
+    configuration = _configuration(typed.configuration or KubeVirtConfiguration(), checks)
+    # A key without an architecture is found for each one.
+    told = dict.fromkeys((*findings, *checks.findings, *_without_effect(spec)))
+    return Reading(configuration, tuple(told))
+
+
+def _configuration(given: KubeVirtConfiguration, checks: Checks) -> Configuration:
+    made = _with_developer(DEFAULTS, given.developer_configuration or DeveloperConfiguration(), checks)
+    made = with_platform(made, given, checks)
+    made = _with_guests(made, given, checks)
+    made = _with_network(made, given.network or NetworkConfiguration(), checks)
+    return replace(made, migrations=_migrations(given.migrations or MigrationConfiguration(), checks))
+
+
+def _with_developer(made: Configuration, given: DeveloperConfiguration, checks: Checks) -> Configuration:
+    overcommit, ratio = given.memory_overcommit, given.cpu_allocation_ratio
+    return replace(
+        made,
+        gates=_gates(given, checks),
+        use_emulation=bool(given.use_emulation),
+        memory_overcommit_percent=checks.whole(f"{_DEVELOPER}.memoryOvercommit", overcommit, 100, 10, 10_000),
+        cpu_allocation_ratio=checks.whole(f"{_DEVELOPER}.cpuAllocationRatio", ratio, 10, 1, 1000),
+        node_selectors=dict(checks.labels(f"{_DEVELOPER}.nodeSelectors", given.node_selectors)),
+        log_levels=_log_levels(given.log_verbosity or LogVerbosity(), checks),
+    )
+
+
+def _gates(given: DeveloperConfiguration, checks: Checks) -> FeatureGates:
+    enabled, disabled = given.feature_gates, given.disabled_feature_gates
+    for name, gates in (("featureGates", enabled), ("disabledFeatureGates", disabled)):
+        for index, message in unknown_gates(gates):
+            checks.findings.append(Finding(Issue.UNKNOWN, f"{_DEVELOPER}.{name}[{index}]", message))
+    both = frozenset(enabled) & frozenset(disabled)
+    for gate in sorted(both):
+        text = f'feature gate "{gate}" exists on both "FeatureGates" and "DisabledFeatureGates"'
+        checks.findings.append(Finding(Issue.INVALID, f"{_DEVELOPER}.featureGates", text))
+    return FeatureGates(frozenset(enabled) - both, frozenset(disabled) - both)
+
+
+def _log_levels(given: LogVerbosity, checks: Checks) -> LogLevels:
+    at = f"{_DEVELOPER}.logVerbosity"
+    nodes = {node: checks.level(f"{at}.nodeVerbosity[{node}]", value) for node, value in given.node_verbosity.items()}
+    return LogLevels(
+        checks.level(f"{at}.virtAPI", given.virt_api),
+        checks.level(f"{at}.virtController", given.virt_controller),
+        checks.level(f"{at}.virtHandler", given.virt_handler),
+        {node: value for node, value in nodes.items() if value is not None},
+    )
+
+
+def _with_guests(made: Configuration, given: KubeVirtConfiguration, checks: Checks) -> Configuration:
+    options, request = given.virtual_machine_options, given.cpu_request
+    strategy = given.eviction_strategy or made.eviction_strategy
+    if strategy in _NEEDS_MIGRATION:
+        text = f"{strategy} is not supported by this release; use None or LiveMigrateIfPossible"
+        checks.invalid(f"{_AT}.evictionStrategy", text)
+        strategy = made.eviction_strategy
+    most = checks.whole(
+        f"{_AT}.virtualMachineInstancesPerNode", given.virtual_machine_instances_per_node, 1000, 1, _MOST_VMIS
+    )
+    has_request = checks.amount(f"{_AT}.cpuRequest", request, above_zero=True) is not None
+    return replace(
+        made,
+        cpu_request=str(request) if has_request else None,
+        eviction_strategy=strategy,
+        memory_overhead_ratio=checks.ratio(
+            f"{_AT}.additionalGuestMemoryOverheadRatio", given.additional_guest_memory_overhead_ratio, _MOST_OVERHEAD
+        ),
+        serial_console_log=options is None or options.disable_serial_console_log is None,
+        free_page_reporting=options is None or options.disable_free_page_reporting is None,
+        balloon_stats_seconds=checks.whole(
+            f"{_AT}.memBalloonStatsPeriod", given.mem_balloon_stats_period, made.balloon_stats_seconds, 0, _DAY
+        ),
+        vmis_per_node=most,
+    )
+
+
+def _with_network(made: Configuration, given: NetworkConfiguration, checks: Checks) -> Configuration:
+    binding = given.default_network_interface or made.default_interface
+    if binding not in DEFAULT_INTERFACES:
+        text = f"'{binding}' is not supported by this release; use {' or '.join(DEFAULT_INTERFACES)}"
+        checks.invalid(f"{_AT}.network.defaultNetworkInterface", text)
+        binding = made.default_interface
+    permitted = given.permit_bridge_interface_on_pod_network is not False
+    return replace(made, default_interface=binding, permit_bridge_on_pod_network=permitted)
+
+
+def _migrations(given: MigrationConfiguration, checks: Checks) -> Migrations:
+    made = Migrations()
+
+    def whole(name: str, value: int | None, default: int, most: int = _DAY) -> int:
+        return checks.whole(f"{_MIGRATIONS}.{name}", value, default, 1, most)
+
+    per_node, per_cluster = given.parallel_outbound_migrations_per_node, given.parallel_migrations_per_cluster
+    per_gib, utility = given.completion_timeout_per_gib, given.utility_volumes_timeout
+    bandwidth = checks.amount(f"{_MIGRATIONS}.bandwidthPerMigration", given.bandwidth_per_migration, above_zero=False)
+    return Migrations(
+        parallel_per_node=whole("parallelOutboundMigrationsPerNode", per_node, made.parallel_per_node, _MOST_PARALLEL),
+        parallel_per_cluster=whole(
+            "parallelMigrationsPerCluster", per_cluster, made.parallel_per_cluster, _MOST_PARALLEL
+        ),
+        bandwidth=int(bandwidth or 0),
+        progress_timeout=whole("progressTimeout", given.progress_timeout, made.progress_timeout),
+        completion_timeout_per_gib=whole("completionTimeoutPerGiB", per_gib, made.completion_timeout_per_gib),
+        utility_volumes_timeout=whole("utilityVolumesTimeout", utility, made.utility_volumes_timeout),
+        max_downtime_ms=whole("maxDowntimeMs", given.max_downtime_ms, made.max_downtime_ms, _MOST_DOWNTIME_MS),
+        allow_auto_converge=bool(given.allow_auto_converge),
+        allow_post_copy=bool(given.allow_post_copy),
+        allow_workload_disruption=given.allow_workload_disruption,
+        unsafe_override=bool(given.unsafe_migration_override),
+        disable_tls=bool(given.disable_tls),
+        node_drain_taint_key=given.node_drain_taint_key or made.node_drain_taint_key,
+        network=given.network or "",
+    )
+
+
+def _without_effect(spec: JsonObject) -> Iterator[Finding]:
+    """What is set and does nothing, or nothing yet; an empty object or list sets nothing."""
+    yield from _in_object(spec, "")
+    developer = _member(_member(spec, "configuration"), "developerConfiguration")
+    for name, judge in (("featureGates", enabled_without_effect), ("disabledFeatureGates", disabled_without_effect)):
+        gates = developer.get(name)
+        for index, message in judge(gates if isinstance(gates, list) else []):
+            yield Finding(Issue.NO_EFFECT, f"{_DEVELOPER}.{name}[{index}]", message)
+
+
+def _in_object(value: JsonObject, at: str) -> Iterator[Finding]:
+    for name, item in value.items():
+        path = f"{at}.{name}" if at else name
+        key = key_of(path)
+        # An empty object switches where virtualMachineOptions is concerned; elsewhere it says nothing.
+        if _is_empty(item) and not path.startswith("configuration.virtualMachineOptions."):
+            continue
+        own = key if key is not None and key.path == path else None
+        if own is not None and own.effect is not Effect.APPLIED:
+            if item not in own.same:
+                yield Finding(Issue.NO_EFFECT, f"spec.{path}", f"spec.{path} {own.effect.value}: {own.reason}")
+        elif own is not None and item in own.without:
+            yield Finding(Issue.NO_EFFECT, f"spec.{path}", f"spec.{path} {item} {Effect.NONE.value}: {own.reason}")
+        elif isinstance(item, dict):
+            yield from _in_object(item, path)
+
+
+def _is_empty(value: Any) -> bool:
+    """Whether a value says nothing: null, empty, or made of such."""
+    if isinstance(value, dict):
+        return all(_is_empty(item) for item in value.values())
+    return value is None or value in ("", [])
+
+
+def _member(value: JsonObject, name: str) -> JsonObject:
+    member = value.get(name)
+    return member if isinstance(member, dict) else {}

@@ -1,0 +1,1 @@
+"""Manifests that kvedge makes of its own parts: CRDs, roles, Pods."""

@@ -1,0 +1,175 @@
+"""The CustomResourceDefinitions of the kinds that kvedge serves, made from the types.
+
+Called by `packaging/crds`, which writes k3s/crds/, and by whoever installs them on an API server. Touches nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from kvedge.resources.codec import JsonObject
+from kvedge.resources.kinds import Kind
+from kvedge.resources.manifests.schema_manifest import struct_schema
+from kvedge.resources.types.kubevirt import KubeVirt, KubeVirtSpec, KubeVirtStatus
+from kvedge.resources.types.vm import VirtualMachine, VirtualMachineSpec, VirtualMachineStatus
+from kvedge.resources.types.vmi import (
+    VirtualMachineInstance,
+    VirtualMachineInstanceSpec,
+    VirtualMachineInstanceStatus,
+)
+
+_DEPRECATED: Final = "v1alpha3"
+_DEPRECATION: Final = "kubevirt.io/v1alpha3 is now deprecated and will be removed in a future release."
+_AGE: Final[JsonObject] = {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}
+
+
+@dataclass(frozen=True)
+class CustomKind:
+    """One kind: its types and what kubectl shows of it."""
+
+    kind: Kind
+    description: str
+    spec: type
+    status: type
+    short_names: tuple[str, ...]
+    columns: tuple[JsonObject, ...]
+    has_status_subresource: bool
+    # Spec fields without which the object means nothing.
+    required_spec: tuple[str, ...] = ()
+    default_status: tuple[tuple[str, Any], ...] = ()
+    # The label of the CRD: KubeVirt's operator brings the one of its own kind.
+    label: str = "kubevirt.io"
+
+    @property
+    def name(self) -> str:
+        """The name of its CRD."""
+        return self.kind.qualified_plural
+
+
+def _column(name: str, path: str, priority: int = 0) -> JsonObject:
+    column: JsonObject = {"name": name, "type": "string", "jsonPath": path}
+    return {**column, "priority": priority} if priority else column
+
+
+def _condition_column(name: str, condition: str, priority: int = 0) -> JsonObject:
+    return _column(name, f".status.conditions[?(@.type=='{condition}')].status", priority)
+
+
+CUSTOM_KINDS: Final[Sequence[CustomKind]] = (
+    CustomKind(
+        kind=VirtualMachine.KIND,
+        description="A virtual machine: what should run, whether it runs now or not.",
+        spec=VirtualMachineSpec,
+        status=VirtualMachineStatus,
+        short_names=("vm", "vms"),
+        columns=(_AGE, _column("Status", ".status.printableStatus"), _condition_column("Ready", "Ready")),
+        has_status_subresource=True,
+        required_spec=("template",),
+        default_status=(("printableStatus", "Stopped"),),
+    ),
+    CustomKind(
+        kind=VirtualMachineInstance.KIND,
+        description="One run of a virtual machine: it begins when the object is made and ends with its guest.",
+        spec=VirtualMachineInstanceSpec,
+        status=VirtualMachineInstanceStatus,
+        short_names=("vmi", "vmis"),
+        columns=(
+            _AGE,
+            _column("Phase", ".status.phase"),
+            _column("IP", ".status.interfaces[0].ipAddress"),
+            _column("NodeName", ".status.nodeName"),
+            _condition_column("Ready", "Ready"),
+            _condition_column("Live-Migratable", "LiveMigratable", priority=1),
+            _condition_column("Paused", "Paused", priority=1),
+        ),
+        # Status is written through the object itself, as in KubeVirt; admission reverts what users write there.
+        has_status_subresource=False,
+        required_spec=("domain",),
+    ),
+    CustomKind(
+        kind=KubeVirt.KIND,
+        description="The configuration of kvedge in this cluster; there is one. VMs that are made from then on follow "
+        "it, without a restart of anything. Its conditions say what of it cannot be used or does not apply.",
+        spec=KubeVirtSpec,
+        status=KubeVirtStatus,
+        short_names=("kv", "kvs"),
+        columns=(_AGE, _column("Phase", ".status.phase")),
+        has_status_subresource=True,
+        label="operator.kubevirt.io",
+    ),
+)
+
+
+def crds() -> list[JsonObject]:
+    """All CustomResourceDefinitions, as apiextensions.k8s.io/v1 documents."""
+    return [crd(custom) for custom in CUSTOM_KINDS]
+
+
+def crd(custom: CustomKind) -> JsonObject:
+    """The CustomResourceDefinition of one kind."""
+    kind = custom.kind
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": custom.name, "labels": {custom.label: ""}},
+        "spec": {
+            "group": kind.group,
+            "scope": "Namespaced" if kind.namespaced else "Cluster",
+            "names": {
+                "kind": kind.kind,
+                "listKind": f"{kind.kind}List",
+                "plural": kind.plural,
+                "singular": kind.kind.lower(),
+                "shortNames": list(custom.short_names),
+                "categories": ["all"],
+            },
+            "conversion": {"strategy": "None"},
+            "versions": [_version(custom, kind.version), _version(custom, _DEPRECATED)],
+        },
+    }
+
+
+def _version(custom: CustomKind, version: str) -> JsonObject:
+    deprecated = version == _DEPRECATED
+    schema = object_schema(custom)
+    document: JsonObject = {
+        "name": version,
+        "served": True,
+        "storage": not deprecated,
+        "schema": {"openAPIV3Schema": schema},
+        "subresources": {"status": {}} if custom.has_status_subresource else {},
+        "additionalPrinterColumns": [dict(column) for column in custom.columns],
+    }
+    if deprecated:
+        document |= {"deprecated": True, "deprecationWarning": _DEPRECATION}
+    return document
+
+
+def object_schema(custom: CustomKind) -> JsonObject:
+    """The schema of one kind's objects, the same in all its versions."""
+    spec = struct_schema(custom.spec, keep_unknown=True)
+    required = sorted({*spec.get("required", ()), *custom.required_spec})
+    if required:
+        spec["required"] = required
+    status = struct_schema(custom.status, keep_unknown=False)
+    for name, value in custom.default_status:
+        status["properties"][name]["default"] = value
+    if custom.default_status:
+        # A default is applied inside an object that is there: without this one there is no status to begin with.
+        status["default"] = {}
+    return {
+        "type": "object",
+        "description": custom.description,
+        "required": ["spec"],
+        "properties": {
+            "apiVersion": {"type": "string", "description": "The group and version of this document."},
+            "kind": {"type": "string", "description": f"{custom.kind.kind}."},
+            # The API server describes it itself, and takes no word about it from us.
+            "metadata": {"type": "object"},
+            "spec": spec,
+            "status": status,
+        },
+        "x-kubernetes-preserve-unknown-fields": True,
+    }

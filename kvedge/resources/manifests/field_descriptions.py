@@ -1,0 +1,338 @@
+"""What `kubectl explain` says of fields: a text for each one that is no object with a docstring of its own.
+
+Read by schema_manifest.py. Touches nothing. Keys are the type's name, then the field as it is written in a manifest; a
+test fails when a field has no text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from kvedge.resources.manifests.kubevirt_descriptions import kubevirt_descriptions
+from kvedge.resources.manifests.status_descriptions import STATUS_DESCRIPTIONS
+
+_LATER: Final = "Not supported by this release: refused when it is set."
+_PULL_POLICY: Final = "Always, IfNotPresent or Never; Always for the tag latest or none, else IfNotPresent."
+_PCI: Final = "The PCI address in the guest, such as 0000:81:01.0; only with bus virtio."
+_ENABLED: Final = {"enabled": "Whether it is on; true when the object is there."}
+
+_VM: Final[Mapping[str, Mapping[str, str]]] = {
+    "VirtualMachineSpec": {
+        "running": "Deprecated: true is runStrategy Always, false is Halted. Excludes runStrategy.",
+        "runStrategy": "When it runs: Always, RerunOnFailure (again after a crash), Manual (by start and stop), Halted "
+        "or Once.",
+        "instancetype": _LATER,
+        "preference": _LATER,
+        "dataVolumeTemplates": _LATER,
+        "updateVolumesStrategy": _LATER,
+    },
+    "VirtualMachineInstanceSpec": {
+        "volumes": "Where the data of disks is; each one is attached, by the disk of its name or by one that is made.",
+        "networks": "The networks that interfaces join, by name.",
+        "accessCredentials": _LATER,
+        "nodeSelector": "Labels that a node must have.",
+        "affinity": "Which nodes and neighbours are wanted or avoided, as for a Pod.",
+        "tolerations": "Taints of nodes that do not matter, as for a Pod.",
+        "topologySpreadConstraints": "How VMs are spread over nodes, as for a Pod.",
+        "priorityClassName": "The priority of its launcher Pod.",
+        "schedulerName": "Which scheduler finds its node.",
+        "serviceAccountName": _LATER,
+        "evictionStrategy": "What a drain of its node does: None ends the guest, LiveMigrateIfPossible likewise until "
+        "there is migration.",
+        "startStrategy": "Paused: the guest's CPUs stand still until somebody unpauses it.",
+        "terminationGracePeriodSeconds": "Seconds the guest may take to shut down before it is killed; 30 by default.",
+        "hostname": "The guest's host name; made from the object's name unless given.",
+        "subdomain": "The domain below which the host name stands.",
+        "dnsPolicy": "Where the guest's DNS servers come from: ClusterFirst, ClusterFirstWithHostNet, Default or None.",
+        "dnsConfig": "DNS servers and search domains, required with dnsPolicy None.",
+        "architecture": "amd64 or arm64; that of the cluster unless given.",
+        "livenessProbe": "Whether the guest lives: one that does not is ended; its run strategy decides what follows.",
+        "readinessProbe": "Whether the guest serves: until it does, its VMI is not Ready and no Service sends to it.",
+        "resourceClaims": _LATER,
+        "utilityVolumes": _LATER,
+    },
+}
+
+_DOMAIN: Final[Mapping[str, Mapping[str, str]]] = {
+    "DomainSpec": {
+        "ioThreadsPolicy": "How disks share IO threads: shared, auto, or supplementalPool.",
+        "launchSecurity": _LATER,
+        "rebootPolicy": "What a reboot from inside does: Reboot stays in the same QEMU, Terminate ends the run.",
+    },
+    "Cpu": {
+        "cores": "Cores per socket.",
+        "sockets": "Sockets.",
+        "threads": "Threads per core; 1 on arm64.",
+        "maxSockets": _LATER,
+        "model": "host-model, host-passthrough, or a model of QEMU's; host-model unless given.",
+        "features": "Flags that are added to or taken from the model.",
+        "dedicatedCpuPlacement": _LATER,
+        "isolateEmulatorThread": _LATER,
+        "realtime": _LATER,
+    },
+    "CpuFeature": {
+        "name": "The flag, such as vmx.",
+        "policy": "force, require, optional, disable or forbid; require unless given.",
+    },
+    "Numa": {"guestMappingPassthrough": _LATER},
+    "Memory": {
+        "guest": "How much the guest sees, such as 512Mi; the request of memory unless given.",
+        "maxGuest": _LATER,
+        "hugepages": _LATER,
+        "reservedOverhead": _LATER,
+    },
+    "Hugepages": {"pageSize": "2Mi or 1Gi."},
+    "Resources": {
+        "requests": "What the scheduler sets aside: cpu and memory.",
+        "limits": "What the Pod may use at most: cpu and memory.",
+        "overcommitGuestOverhead": "Whether what QEMU itself needs is left out of the request.",
+    },
+    "Machine": {"type": "q35, a version of it such as pc-q35-7.2, or virt on arm64."},
+    "Firmware": {
+        "uuid": "The system's UUID in SMBIOS; derived from the VM unless given, and the same after each restart.",
+        "serial": "The system's serial number in SMBIOS.",
+        "acpi": _LATER,
+    },
+    "Bios": {"useSerial": "Whether the BIOS shows itself on the serial console."},
+    "Efi": {
+        "secureBoot": "Whether only signed loaders are started; true unless given, and needs features.smm.",
+        "persistent": _LATER,
+    },
+    "KernelBoot": {"kernelArgs": "The kernel's command line."},
+    "KernelBootContainer": {
+        "image": "The image.",
+        "imagePullSecret": "The Secret with the registry's credentials.",
+        "imagePullPolicy": _PULL_POLICY,
+        "kernelPath": "The kernel's absolute path in the image.",
+        "initrdPath": "The initrd's absolute path in the image.",
+    },
+    "Clock": {"timezone": "A time zone such as Europe/Berlin; excludes utc."},
+    "ClockUtc": {"offsetSeconds": "How far the clock is from UTC when the guest starts."},
+    "Timer": {
+        "present": "Whether the guest has it; true when the object is there.",
+        "tickPolicy": "What becomes of ticks that the guest missed: delay, catchup or discard, as the timer can.",
+        "track": "What the rtc follows: guest or wall.",
+        "frequency": _LATER,
+    },
+    "FeatureState": _ENABLED,
+    "FeatureApic": {**_ENABLED, "endOfInterrupt": "Whether the end of an interrupt is told the paravirtual way."},
+    "FeatureKvm": {"hidden": "Whether the guest cannot see that it runs on KVM."},
+    "FeatureSpinlocks": {**_ENABLED, "spinlocks": "Tries before the guest gives its turn away; 4096 unless given."},
+    "FeatureVendorId": {**_ENABLED, "vendorid": "1 to 12 characters."},
+    "SyNicTimer": _ENABLED,
+    "TlbFlush": _ENABLED,
+    "Chassis": {
+        "manufacturer": "Who made it.",
+        "version": "Its version.",
+        "serial": "Its serial number.",
+        "asset": "Its asset tag.",
+        "sku": "Its stock keeping unit.",
+    },
+    "IoThreads": {"supplementalPoolThreadCount": "How many threads the pool has."},
+}
+
+_DEVICES: Final[Mapping[str, Mapping[str, str]]] = {
+    "Devices": {
+        "disks": "Disks, CD-ROM drives and LUNs; each is called like its volume.",
+        "interfaces": "NICs; each is called like its network.",
+        "inputs": "Tablets, for a mouse pointer that is where it is shown.",
+        "panicDevices": "Devices by which a guest tells that its kernel has crashed.",
+        "tpm": _LATER,
+        "gpus": _LATER,
+        "hostDevices": _LATER,
+        "filesystems": _LATER,
+        "clientPassthrough": _LATER,
+        "downwardMetrics": _LATER,
+        "autoattachPodInterface": "Whether a VM without networks gets one; true unless given.",
+        "autoattachGraphicsDevice": "Whether there is a display; true unless given.",
+        "autoattachSerialConsole": "Whether there is a serial console; true unless given.",
+        "autoattachMemBalloon": "Whether there is a memory balloon; true unless given.",
+        "autoattachInputDevice": "Whether a tablet is added when there is none.",
+        "autoattachVSOCK": _LATER,
+        "logSerialConsole": "Whether the serial console is also written to a file.",
+        "blockMultiQueue": "Whether virtio disks have a queue for each CPU.",
+        "networkInterfaceMultiqueue": "Whether virtio NICs have a queue for each CPU.",
+        "useVirtioTransitional": "Whether virtio devices also speak the old protocol, for old guests.",
+        "disableHotplug": "Whether the SCSI controller for hotplugged disks is left out.",
+    },
+    "Disk": {
+        "name": "The name of its volume.",
+        "bootOrder": "Its place in the boot order, from 1, once among disks and interfaces.",
+        "serial": "The serial number that the guest sees.",
+        "cache": "none, writethrough or writeback; none where the file system can do it.",
+        "io": "native or threads; chosen by the kind of volume unless given.",
+        "dedicatedIOThread": "Whether it has an IO thread of its own; only with bus virtio.",
+        "shareable": "Whether several VMs may write to it; there is no cache then.",
+        "errorPolicy": "What an IO error does: stop (the guest), ignore, report (to the guest) or enospace.",
+        "tag": _LATER,
+        "changedBlockTracking": _LATER,
+    },
+    "DiskTarget": {
+        "bus": "virtio, sata, scsi or usb; sata unless given, virtio on arm64.",
+        "readonly": "Whether the guest cannot write to it.",
+        "pciAddress": _PCI,
+    },
+    "CdromTarget": {
+        "bus": "sata, scsi or usb.",
+        "readonly": "true: the guest never writes to it.",
+        "tray": "open or closed; closed unless given.",
+    },
+    "LunTarget": {
+        "bus": "scsi or virtio.",
+        "readonly": "Whether the guest cannot write to it.",
+        "reservation": _LATER,
+    },
+    "CustomBlockSize": {
+        "logical": "What the guest addresses, in bytes; 512 to 2097152, a power of 2.",
+        "physical": "What is written at once, in bytes; not less than logical.",
+        "discardGranularity": "What can be given back at once, in bytes; a multiple of logical.",
+    },
+    "BlockSize": {"matchVolume": _LATER},
+    "MatchVolume": {"enabled": "Whether to; true when the object is there."},
+    "Interface": {
+        "name": "The name of its network.",
+        "bridge": "The guest has the Pod's address, given to it by DHCP.",
+        "masquerade": _LATER,
+        "sriov": _LATER,
+        "slirp": "Discontinued.",
+        "macvtap": "Discontinued.",
+        "passt": "Discontinued.",
+        "passtBinding": _LATER,
+        "binding": _LATER,
+        "model": "virtio, e1000, e1000e, igb, ne2k_pci, pcnet or rtl8139; virtio unless given.",
+        "macAddress": "Its MAC; derived from the VM unless given, and the same after each restart.",
+        "ports": "Ports that are offered; with the bridge binding all of them are.",
+        "portRanges": _LATER,
+        "bootOrder": "Its place in the boot order, from 1, once among disks and interfaces.",
+        "pciAddress": "The PCI address in the guest, such as 0000:81:01.0.",
+        "acpiIndex": "The number by which Linux names it: 1 is eno1.",
+        "tag": _LATER,
+        "state": "up or down: whether its cable is plugged.",
+    },
+    "Port": {
+        "name": "A name, for reference.",
+        "port": "1 to 65535.",
+        "protocol": "TCP or UDP; TCP unless given.",
+    },
+    "DhcpOptions": {
+        "bootFileName": "Option 67: the file that a network boot loads.",
+        "tftpServerName": "Option 66: where a network boot loads it from.",
+        "ntpServers": "Option 42: IPv4 addresses of time servers.",
+        "privateOptions": "Options 224 to 254.",
+    },
+    "PrivateOption": {"option": "224 to 254.", "value": "Its text."},
+    "PluginBinding": {"name": "The plugin's name."},
+    "Input": {
+        "name": "A name, for reference.",
+        "bus": "virtio or usb; usb unless given.",
+        "type": "tablet.",
+    },
+    "Watchdog": {
+        "name": "A name, for reference.",
+        "i6300esb": "The watchdog of amd64.",
+        "diag288": "The watchdog of s390x, which this release does not run.",
+    },
+    "WatchdogModel": {"action": "What happens when the guest does not feed it: poweroff, reset or shutdown."},
+    "VideoDevice": {"type": "vga, bochs, virtio, cirrus or ramfb; by the firmware unless given."},
+    "Sound": {"name": "A name, for reference.", "model": "ich9 or ac97; ich9 unless given."},
+    "PanicDevice": {"model": "isa, hyperv or pvpanic."},
+}
+
+_STORAGE: Final[Mapping[str, Mapping[str, str]]] = {
+    "Volume": {
+        "name": "A DNS label; the name of its disk.",
+        "cloudInitNoCloud": "Data for cloud-init, as a NoCloud disk.",
+        "cloudInitConfigDrive": "Data for cloud-init, as an OpenStack config drive.",
+        **dict.fromkeys(
+            (
+                "persistentVolumeClaim",
+                "dataVolume",
+                "hostDisk",
+                "ephemeral",
+                "configMap",
+                "secret",
+                "downwardAPI",
+                "serviceAccount",
+                "sysprep",
+                "downwardMetrics",
+                "memoryDump",
+                "containerPath",
+            ),
+            _LATER,
+        ),
+    },
+    "ContainerDisk": {
+        "image": "The image: from the node's own store, or a registry's.",
+        "imagePullSecret": "The Secret with the registry's credentials.",
+        "path": "The disk's absolute path in the image; the one file in /disk unless given.",
+        "imagePullPolicy": _PULL_POLICY,
+    },
+    "EmptyDisk": {"capacity": "Its size, such as 2Gi."},
+    "CloudInit": {
+        "secretRef": "The Secret whose key userdata holds the user data.",
+        "userData": "User data as text, at most 2048 bytes.",
+        "userDataBase64": "User data in base64, at most 2048 bytes.",
+        "networkDataSecretRef": "The Secret whose key networkdata holds the network data.",
+        "networkData": "Network data as text, at most 2048 bytes.",
+        "networkDataBase64": "Network data in base64, at most 2048 bytes.",
+    },
+    "PersistentVolumeClaimSource": {
+        "claimName": "The claim's name.",
+        "readOnly": "Whether it is only read.",
+        "hotpluggable": "Whether it may be taken away while the guest runs.",
+    },
+    "DataVolumeSource": {
+        "name": "The DataVolume's name.",
+        "hotpluggable": "Whether it may be taken away while the guest runs.",
+    },
+    "HostDisk": {
+        "path": "Its absolute path on the node.",
+        "type": "Disk or DiskOrCreate.",
+        "capacity": "Its size when it is made.",
+        "shared": "Whether several VMs may use it.",
+    },
+    "Network": {
+        "name": "The name of its interface.",
+        "multus": _LATER,
+        "resourceClaim": _LATER,
+    },
+    "PodNetwork": {"vmNetworkCIDR": _LATER, "vmIPv6NetworkCIDR": _LATER},
+    "MultusNetwork": {
+        "networkName": "Its name, with its namespace if it is another.",
+        "default": "Whether it is the Pod's.",
+    },
+}
+
+_PORT: Final = "Its number, or the name that an interface's ports give it."
+_HOST: Final = "Who is asked instead of the guest."
+
+_PROBES: Final[Mapping[str, Mapping[str, str]]] = {
+    "Probe": {
+        "initialDelaySeconds": "How long it waits after the start of the launcher and some seconds for that.",
+        "timeoutSeconds": "How long an answer may take; 1 unless given.",
+        "periodSeconds": "How often it asks; 10 unless given.",
+        "successThreshold": "So many answers in a row count as a yes; 1 unless given, and for liveness.",
+        "failureThreshold": "So many failures in a row count as a no; 3 unless given.",
+    },
+    "ExecAction": {"command": "The program and its arguments; no shell is between."},
+    "HttpGetAction": {
+        "port": _PORT,
+        "path": "The path; / unless given.",
+        "host": _HOST,
+        "scheme": "HTTP or HTTPS, whose certificate is not looked at; HTTP unless given.",
+        "httpHeaders": "Headers of the request.",
+    },
+    "HttpHeader": {"name": "Its name.", "value": "Its value."},
+    "TcpSocketAction": {"port": _PORT, "host": _HOST},
+}
+
+DESCRIPTIONS: Final[Mapping[str, Mapping[str, str]]] = {
+    **_VM,
+    **_DOMAIN,
+    **_DEVICES,
+    **_STORAGE,
+    **_PROBES,
+    **kubevirt_descriptions(),
+    **STATUS_DESCRIPTIONS,
+}

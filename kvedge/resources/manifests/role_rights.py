@@ -1,0 +1,137 @@
+"""What kvedge's own roles may do: one table, for one box and for a cluster alike.
+
+The embedded API's authorizer reads it as it is; `rbac_manifest` makes the ClusterRoles of it that a cluster gets. Pure
+data. A role that calls something new gets the right for it here, and a test that runs the roles against a real
+kube-apiserver with exactly these rights tells when one is missing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from kvedge.resources.manifests.policy_rules import PolicyRule
+from kvedge.resources.names import SYSTEM_NAMESPACE
+from kvedge.resources.role_users import API_GROUP, CONTROLLER_GROUP, HANDLER_GROUP
+
+READ: Final = ("get", "list", "watch")
+CHANGE: Final = ("create", "update", "patch")
+WRITE: Final = (*CHANGE, "delete", "deletecollection")
+EVERY_VERB: Final = (*READ, *WRITE)
+
+# The one Secret that nobody but the api role may see: whoever has it can speak as any role.
+AUTHORITY_SECRET: Final = "kvedge-ca"
+# Who signs the certificates of handlers' relays: the api role.
+HANDLER_SIGNER: Final = "kvedge.io/handler-serving"
+# The ConfigMap that tells handlers whom to trust, in the system's namespace; only the api role writes it.
+CA_BUNDLE_NAME: Final = "kvedge-ca-bundle"
+CA_BUNDLE_KEY: Final = "ca.crt"
+
+
+class Limit(StrEnum):
+    """What the embedded API looks at besides the rule; in a cluster the policy `kvedge-node-restriction` does."""
+
+    NONE = ""
+    OWN_NODE = "node"
+    OWN_VMI = "vmi"
+
+
+@dataclass(frozen=True, slots=True)
+class Right:
+    """A rule, in one namespace only or everywhere, and what else must hold."""
+
+    rule: PolicyRule
+    namespace: str = ""
+    limit: Limit = Limit.NONE
+
+
+def right(
+    verbs: tuple[str, ...],
+    groups: str,
+    resources: str,
+    *,
+    names: tuple[str, ...] = (),
+    namespace: str = "",
+    limit: Limit = Limit.NONE,
+) -> Right:
+    """A right, with groups and resources as words; `core` is the group without a name."""
+    spelled = tuple("" if group == "core" else group for group in groups.split())
+    return Right(PolicyRule(verbs, spelled, tuple(resources.split()), names), namespace, limit)
+
+
+_EVERYBODY: Final = (
+    # All roles follow the KubeVirt object.
+    right(READ, "kubevirt.io", "kubevirts"),
+)
+
+_CONTROLLER: Final = (
+    # It makes VMIs of VMs and launcher Pods of VMIs, and ends them.
+    right((*READ, "patch"), "kubevirt.io", "virtualmachines"),
+    right(("patch",), "kubevirt.io", "virtualmachines/status"),
+    right((*READ, "create", "patch", "delete"), "kubevirt.io", "virtualmachineinstances"),
+    right((*READ, "create", "delete"), "core", "pods"),
+    # It keeps the spec that a run was started from, until the next run is.
+    right(("create", "delete"), "apps", "controllerrevisions"),
+    # The readiness gate of a launcher Pod is the controller's to set.
+    right(("patch",), "core", "pods/status"),
+    # It keeps the KubeVirt object's status true, and makes the object where there is none.
+    right(("create",), "kubevirt.io", "kubevirts"),
+    right(("patch",), "kubevirt.io", "kubevirts/status"),
+    # It takes the label kubevirt.io/schedulable from a node whose handler says nothing any more.
+    right((*READ, "patch"), "core", "nodes"),
+    right(("create", "patch"), "core", "events"),
+    # The election.
+    right(("get", "create", "update"), "coordination.k8s.io", "leases", namespace=SYSTEM_NAMESPACE),
+)
+
+_HANDLER: Final = (
+    right(READ, "kubevirt.io", "virtualmachineinstances"),
+    right(("get",), "core", "nodes"),
+    right(("create", "patch"), "core", "events"),
+    # It speaks for one node: its Node and the VMIs that are on it.
+    right(("patch",), "core", "nodes", limit=Limit.OWN_NODE),
+    right(("patch",), "kubevirt.io", "virtualmachineinstances", limit=Limit.OWN_VMI),
+    # Its relay's certificate: it asks, and the api role signs for the node that the API server knows it by.
+    right(("create", "get"), "certificates.k8s.io", "certificatesigningrequests"),
+    right(("get",), "core", "configmaps", names=(CA_BUNDLE_NAME,), namespace=SYSTEM_NAMESPACE),
+)
+
+_API: Final = (
+    # It carries out what a user asks of a VM.
+    right(("get", "list", "patch"), "kubevirt.io", "virtualmachines virtualmachineinstances"),
+    right(("patch",), "kubevirt.io", "virtualmachines/status"),
+    right(("list",), "core", "pods"),
+    right(("get",), "core", "nodes"),
+    # Whom to believe about who is calling, and what they may do.
+    right(("get",), "core", "configmaps", names=("extension-apiserver-authentication",), namespace="kube-system"),
+    right(("create",), "authorization.k8s.io", "subjectaccessreviews"),
+    # Its own registration.
+    right(("get", "create"), "core", "namespaces"),
+    right(("get", "create", "update"), "apiextensions.k8s.io", "customresourcedefinitions"),
+    right(("get", "create", "update"), "apiregistration.k8s.io", "apiservices"),
+    right(
+        ("get", "create", "update"),
+        "admissionregistration.k8s.io",
+        "validatingwebhookconfigurations mutatingwebhookconfigurations"
+        " validatingadmissionpolicies validatingadmissionpolicybindings",
+    ),
+    right(("get", "create", "update"), "core", "services endpoints configmaps", namespace=SYSTEM_NAMESPACE),
+    # It deletes its own slice when it ends, and those of other api roles that say nothing any more.
+    right(
+        ("get", "list", "create", "update", "delete"), "discovery.k8s.io", "endpointslices", namespace=SYSTEM_NAMESPACE
+    ),
+    # The authority of the roles' certificates, which it alone holds, and the requests for one.
+    right(("create",), "core", "secrets", namespace=SYSTEM_NAMESPACE),
+    right(("get", "update"), "core", "secrets", names=(AUTHORITY_SECRET,), namespace=SYSTEM_NAMESPACE),
+    right((*READ, "delete"), "certificates.k8s.io", "certificatesigningrequests"),
+    right(("patch",), "certificates.k8s.io", "certificatesigningrequests/approval certificatesigningrequests/status"),
+    right(("approve", "sign"), "certificates.k8s.io", "signers", names=(HANDLER_SIGNER,)),
+)
+
+ROLE_RIGHTS: Final[Mapping[str, tuple[Right, ...]]] = {
+    CONTROLLER_GROUP: (*_EVERYBODY, *_CONTROLLER),
+    HANDLER_GROUP: (*_EVERYBODY, *_HANDLER),
+    API_GROUP: (*_EVERYBODY, *_API),
+}

@@ -1,0 +1,48 @@
+"""Which of a VMI's interfaces are on the Pod network, which MAC each has, and how many queues.
+
+Called by the controller, which tells the Pod's NIC, by the handler, which makes the guest's tap, and by the launcher,
+which opens it. Touches nothing.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kvedge.resources.identity import guest_mac
+from kvedge.resources.types.devices import Interface
+from kvedge.resources.types.vmi import VirtualMachineInstance
+
+# The kernel's limit for a tap.
+_MOST_QUEUES: Final = 256
+
+
+def pod_interfaces(vmi: VirtualMachineInstance) -> list[tuple[int, Interface]]:
+    """The interfaces bound to the Pod network by a bridge, with their place in the VMI."""
+    pod_networks = {network.name for network in vmi.spec.networks if network.pod is not None}
+    interfaces = enumerate(vmi.spec.domain.devices.interfaces)
+    return [(index, item) for index, item in interfaces if item.name in pod_networks and item.bridge is not None]
+
+
+def interface_mac(vmi: VirtualMachineInstance, interface: Interface) -> str:
+    """The guest's MAC: as asked for, else the one it has, else derived from the VM, or from the VMI that has none.
+
+    It has one that follows from another owner when a VM has taken over a VMI that ran already.
+    """
+    known = (each.mac for each in vmi.status.interfaces if each.name == interface.name and each.mac)
+    if given := interface.mac_address or next(known, ""):
+        return given.lower().replace("-", ":")
+    owner = vmi.metadata.controller_reference()
+    return guest_mac(owner.uid if owner is not None else vmi.metadata.uid, interface.name)
+
+
+def nic_queues(vmi: VirtualMachineInstance, interface: Interface) -> int:
+    """How many queues the tap of an interface has: one for each CPU when a VMI wants it, for virtio only.
+
+    Whoever makes the tap and whoever opens it must agree: the kernel refuses one queue of a tap made for several, and
+    the other way round. Admission has written the topology, so zeros are no more than ones here.
+    """
+    cpu = vmi.spec.domain.cpu
+    wanted = vmi.spec.domain.devices.network_interface_multiqueue
+    if not wanted or cpu is None or interface.model not in {"", "virtio"}:
+        return 1
+    return min((cpu.cores or 1) * (cpu.sockets or 1) * (cpu.threads or 1), _MOST_QUEUES)

@@ -1,0 +1,83 @@
+"""VirtualMachine: what should run, whether it runs now or not (kubevirt.io/v1).
+
+Touches nothing.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from msgspec import field
+
+from kvedge.resources.codec import JsonObject, KubeStruct
+from kvedge.resources.kinds import Kind
+from kvedge.resources.meta import Condition, ObjectMeta
+from kvedge.resources.types.vmi import VirtualMachineInstanceSpec
+
+
+class VirtualMachineInstanceTemplate(KubeStruct, kw_only=True):
+    """What a VMI of this VM is made from."""
+
+    metadata: ObjectMeta = field(default_factory=ObjectMeta)
+    spec: VirtualMachineInstanceSpec = field(default_factory=VirtualMachineInstanceSpec)
+
+
+class VirtualMachineSpec(KubeStruct, kw_only=True):
+    """What should run; exactly one of `running` and `run_strategy` is set."""
+
+    template: VirtualMachineInstanceTemplate | None = None
+    running: bool | None = None
+    run_strategy: str | None = None
+    instancetype: JsonObject | None = None
+    preference: JsonObject | None = None
+    data_volume_templates: list[JsonObject] = []
+    update_volumes_strategy: str | None = None
+
+
+class StateChangeRequest(KubeStruct, kw_only=True):
+    """A start or stop that somebody asked for."""
+
+    action: str
+    data: dict[str, str] = {}
+    uid: str | None = None
+
+
+class StartFailure(KubeStruct, kw_only=True):
+    """Runs in a row that ended before they ran."""
+
+    consecutive_fail_count: int = 0
+    last_failed_vmi_uid: str = field(default="", name="lastFailedVMIUID")
+    retry_after_timestamp: str | None = None
+
+
+class VirtualMachineStatus(KubeStruct, kw_only=True):
+    """What became of it."""
+
+    created: bool = False
+    ready: bool = False
+    printable_status: str = ""
+    conditions: list[Condition] = []
+    state_change_requests: list[StateChangeRequest] = []
+    start_failure: StartFailure | None = None
+    observed_generation: int = 0
+    desired_generation: int = 0
+    run_strategy: str = ""
+    snapshot_in_progress: str | None = None
+    restore_in_progress: str | None = None
+    volume_snapshot_statuses: list[JsonObject] = []
+
+
+class VirtualMachine(KubeStruct, kw_only=True):
+    """kubevirt.io/v1 VirtualMachine."""
+
+    KIND: ClassVar[Kind] = Kind("kubevirt.io", "v1", "VirtualMachine", "virtualmachines")
+    metadata: ObjectMeta = field(default_factory=ObjectMeta)
+    spec: VirtualMachineSpec = field(default_factory=VirtualMachineSpec)
+    status: VirtualMachineStatus = field(default_factory=VirtualMachineStatus)
+
+    @property
+    def run_strategy(self) -> str:
+        """The run strategy, `running` translated."""
+        if self.spec.run_strategy:
+            return self.spec.run_strategy
+        return "Always" if self.spec.running else "Halted"

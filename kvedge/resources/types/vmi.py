@@ -1,0 +1,160 @@
+"""VirtualMachineInstance: one run of a VM (kubevirt.io/v1).
+
+It has no status subresource: status is written through the object itself, by the controller until the phase is
+Scheduled and by the handler of `status.node_name` from then on. Touches nothing.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from msgspec import field
+
+from kvedge.resources.codec import JsonObject, KubeStruct
+from kvedge.resources.kinds import Kind
+from kvedge.resources.meta import Condition, ObjectMeta
+from kvedge.resources.phases import FINAL_PHASES, Phase
+from kvedge.resources.quantities import Quantity
+from kvedge.resources.types.domain import DomainSpec
+from kvedge.resources.types.probes import Probe
+from kvedge.resources.types.volumes import Network, Volume
+
+
+class VirtualMachineInstanceSpec(KubeStruct, kw_only=True):
+    """What the run should be."""
+
+    domain: DomainSpec = field(default_factory=DomainSpec)
+    volumes: list[Volume] = []
+    networks: list[Network] = []
+    access_credentials: list[JsonObject] = []
+    node_selector: dict[str, str] = {}
+    affinity: JsonObject | None = None
+    tolerations: list[JsonObject] = []
+    topology_spread_constraints: list[JsonObject] = []
+    priority_class_name: str = ""
+    scheduler_name: str = ""
+    service_account_name: str = ""
+    eviction_strategy: str | None = None
+    start_strategy: str | None = None
+    termination_grace_period_seconds: int | None = None
+    hostname: str = ""
+    subdomain: str = ""
+    dns_policy: str = ""
+    dns_config: JsonObject | None = None
+    architecture: str = ""
+    liveness_probe: Probe | None = None
+    readiness_probe: Probe | None = None
+    resource_claims: list[JsonObject] = []
+    utility_volumes: list[JsonObject] = []
+
+
+class PhaseTransition(KubeStruct, kw_only=True):
+    """When a phase was entered."""
+
+    phase: Phase
+    phase_transition_timestamp: str
+
+
+class InterfaceStatus(KubeStruct, kw_only=True):
+    """One NIC as seen from outside and, with an agent, from inside."""
+
+    name: str = ""
+    mac: str = ""
+    ip_address: str = ""
+    ip_addresses: list[str] = []
+    interface_name: str = ""
+    pod_interface_name: str = ""
+    info_source: str = ""
+    queue_count: int = 0
+    link_state: str = ""
+
+
+class VolumeStatus(KubeStruct, kw_only=True):
+    """One volume; `target` is always on the wire."""
+
+    name: str
+    target: str
+    phase: str = ""
+    reason: str = ""
+    message: str = ""
+    size: int = 0
+
+
+class GuestOsInfo(KubeStruct, kw_only=True):
+    """What the guest agent says of the guest."""
+
+    name: str = ""
+    id: str = ""
+    version: str = ""
+    version_id: str = ""
+    pretty_name: str = ""
+    kernel_release: str = ""
+    kernel_version: str = ""
+    machine: str = ""
+
+
+class CpuTopology(KubeStruct, kw_only=True):
+    """The topology the guest runs with."""
+
+    cores: int = 0
+    sockets: int = 0
+    threads: int = 0
+
+
+class MemoryStatus(KubeStruct, kw_only=True):
+    """Guest memory as quantities; `memory_overhead` is what kvedge adds per VM."""
+
+    guest_at_boot: Quantity | None = None
+    guest_current: Quantity | None = None
+    guest_requested: Quantity | None = None
+    memory_overhead: Quantity | None = None
+
+
+class MachineStatus(KubeStruct, kw_only=True):
+    """The machine type as libvirt expanded it."""
+
+    type: str = ""
+
+
+class VirtualMachineInstanceStatus(KubeStruct, kw_only=True):
+    """What the run is."""
+
+    phase: Phase = ""
+    phase_transition_timestamps: list[PhaseTransition] = []
+    reason: str = ""
+    node_name: str = ""
+    conditions: list[Condition] = []
+    interfaces: list[InterfaceStatus] = []
+    volume_status: list[VolumeStatus] = []
+    guest_os_info: GuestOsInfo | None = field(default=None, name="guestOSInfo")
+    active_pods: dict[str, str] = {}
+    qos_class: str | None = None
+    runtime_user: int = 0
+    launcher_container_image_version: str = ""
+    migration_method: str = ""
+    migration_transport: str = ""
+    virtual_machine_revision_name: str = ""
+    selinux_context: str = ""
+    current_cpu_topology: CpuTopology | None = field(default=None, name="currentCPUTopology")
+    memory: MemoryStatus | None = None
+    machine: MachineStatus | None = None
+    fs_freeze_status: str = ""
+
+
+class VirtualMachineInstance(KubeStruct, kw_only=True):
+    """kubevirt.io/v1 VirtualMachineInstance."""
+
+    KIND: ClassVar[Kind] = Kind("kubevirt.io", "v1", "VirtualMachineInstance", "virtualmachineinstances")
+    metadata: ObjectMeta = field(default_factory=ObjectMeta)
+    spec: VirtualMachineInstanceSpec = field(default_factory=VirtualMachineInstanceSpec)
+    status: VirtualMachineInstanceStatus = field(default_factory=VirtualMachineInstanceStatus)
+
+    @property
+    def is_final(self) -> bool:
+        """Whether the run has ended for good."""
+        return self.status.phase in FINAL_PHASES
+
+    @property
+    def has_ever_run(self) -> bool:
+        """Whether the phase Running was ever entered: start failures are counted only when it was not."""
+        return any(entry.phase == "Running" for entry in self.status.phase_transition_timestamps)

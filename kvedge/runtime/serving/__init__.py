@@ -1,0 +1,1 @@
+"""Serving HTTPS and websockets within bounds."""

@@ -1,0 +1,1 @@
+"""Certificates and TLS contexts, which may be replaced while they are used."""

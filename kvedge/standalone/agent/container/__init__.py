@@ -1,0 +1,1 @@
+"""One container: its root, its privileges, its process, its sessions and logs."""

@@ -1,0 +1,148 @@
+"""A scope of systemd's for each Pod, where systemd is the init and has the whole of cgroup version 2.
+
+There cgroups belong to systemd: a directory made beside its own would not be in `systemctl status`, not in a slice, and
+not part of the order in which a host goes down. Everywhere else `cgroups` makes its own. Called by the Pod loop; runs
+systemd-run. A Pod that was started before its host had systemd, or by an older kvedge, is found all the same.
+"""
+
+from __future__ import annotations
+
+import errno
+import subprocess
+import threading
+import time
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from kvedge.runtime.mount_table import mount_table
+from kvedge.standalone.agent.container.cgroups import MOST_PROCESSES, CgroupLimits, Cgroups, find_hierarchies
+
+_BOOTED: Final = Path("/run/systemd/system")
+# Guests are shut down by this unit when the host goes down: it must have stopped before systemd ends the scopes.
+_GUESTS: Final = "kvedge-guests.service"
+_PREFIX: Final = "kvedge-pod-"
+_SECONDS: Final = 10.0
+_POLL_SECONDS: Final = 0.005
+
+
+def pod_cgroups(instance: str) -> Cgroups:
+    """Where the Pods of an instance have their cgroups on this host."""
+    hierarchies = find_hierarchies(mount_table())
+    if _BOOTED.is_dir() and len(hierarchies) == 1 and hierarchies[0].unified:
+        return SystemdScopes(instance, hierarchies)
+    return Cgroups(instance, hierarchies)
+
+
+@dataclass(slots=True)
+class SystemdScopes(Cgroups):
+    """One scope per Pod, in one slice per instance."""
+
+    # A scope lives as long as there is a process in it: this one is, until the Pod's first container is.
+    _held: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    @property
+    def slice(self) -> str:
+        """The slice's name; a dash in it would mean another level."""
+        return f"kvedge-{self.instance.replace('-', '_')}.slice"
+
+    def create(self, pod: str, limits: CgroupLimits) -> list[str]:
+        """Have systemd make the Pod's scope with its limits; the file that a process writes its PID to, to join it."""
+        scope = self._scope(pod)
+        with self._lock:
+            if not scope.is_dir():
+                self._begin(pod, limits)
+        if not scope.is_dir():
+            # Better a Pod in a cgroup of our own than none: the problem is told.
+            return Cgroups.create(self, pod, limits)
+        return [str(scope / "cgroup.procs")]
+
+    def settle(self, pod: str) -> None:
+        """A container of the Pod runs: nobody else need keep its scope."""
+        with self._lock:
+            held = self._held.pop(pod, None)
+        if held is not None:
+            held.communicate(timeout=_SECONDS)
+
+    def remove(self, pod: str) -> None:
+        """As :meth:`Cgroups.remove`; systemd removes an empty scope by itself."""
+        self.settle(pod)
+        if self._scope_processes(pod):
+            raise OSError(errno.EBUSY, "processes are left in the scope", str(self._scope(pod)))
+        Cgroups.remove(self, pod)
+
+    def processes(self, pod: str) -> frozenset[int]:
+        """The processes in a Pod's cgroups."""
+        return Cgroups.processes(self, pod) | self._scope_processes(pod)
+
+    def pods(self) -> frozenset[str]:
+        """Every Pod that has a cgroup."""
+        names = (path.name for path in self._directory.glob(f"{_PREFIX}*.scope"))
+        return Cgroups.pods(self) | {name.removeprefix(_PREFIX).removesuffix(".scope") for name in names}
+
+    def out_of_memory_kills(self, pod: str) -> int:
+        """How many of a Pod's processes the kernel has killed for want of memory."""
+        with suppress(OSError):
+            for line in (self._scope(pod) / "memory.events").read_text().splitlines():
+                key, _, value = line.partition(" ")
+                if key == "oom_kill":
+                    return int(value)
+        return Cgroups.out_of_memory_kills(self, pod)
+
+    @property
+    def _directory(self) -> Path:
+        return self.hierarchies[0].path / "kvedge.slice" / self.slice
+
+    def _scope(self, pod: str) -> Path:
+        return self._directory / f"{_PREFIX}{pod}.scope"
+
+    def _scope_processes(self, pod: str) -> frozenset[int]:
+        try:
+            text = (self._scope(pod) / "cgroup.procs").read_text()
+        except OSError:
+            # Gone, or going at this moment.
+            return frozenset()
+        held = self._held.get(pod)
+        return frozenset(int(line) for line in text.split()) - ({held.pid} if held is not None else set())
+
+    def _begin(self, pod: str, limits: CgroupLimits) -> None:
+        unit = f"{_PREFIX}{pod}.scope"
+        command = ["systemd-run", "--scope", "--quiet", "--collect", f"--unit={unit}", f"--slice={self.slice}"]
+        command += [f"--description=kvedge: Pod {pod}", "--property=Delegate=yes", f"--property=Before={_GUESTS}"]
+        command += [f"--property={setting}" for setting in scope_properties(limits)]
+        try:
+            # It ends when its input does, and so with the agent at the latest.
+            held = subprocess.Popen(
+                [*command, "cat"], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+            )
+        except OSError as error:
+            self.problem("systemd-run", error.strerror or str(error))
+            return
+        deadline = time.monotonic() + _SECONDS
+        while not self._joined(pod, held.pid) and held.poll() is None and time.monotonic() < deadline:
+            time.sleep(_POLL_SECONDS)
+        if self._joined(pod, held.pid):
+            self._held[pod] = held
+            return
+        held.kill()
+        self.problem("systemd-run", held.communicate()[1].decode(errors="replace").strip() or "no answer")
+
+    def _joined(self, pod: str, pid: int) -> bool:
+        with suppress(OSError):
+            return str(pid) in (self._scope(pod) / "cgroup.procs").read_text().split()
+        return False
+
+
+def scope_properties(limits: CgroupLimits) -> list[str]:
+    """The limits as systemd.resource-control(5) has them."""
+    found = [f"TasksMax={MOST_PROCESSES}"]
+    if limits.memory:
+        found.append(f"MemoryMax={limits.memory}")
+    if limits.cpu_request:
+        # 100 is one CPU's worth, as in cgroups.
+        found.append(f"CPUWeight={max(1, min(10_000, limits.cpu_request * 100 // 1000))}")
+    if limits.cpu_limit:
+        found.append(f"CPUQuota={limits.cpu_limit / 10:g}%")
+    return found

@@ -1,0 +1,1 @@
+"""The Node: its object, its network, and which Pods it is given."""

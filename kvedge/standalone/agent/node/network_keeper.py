@@ -1,0 +1,85 @@
+"""Makes the node network, and puts back what others undo of it: a firewall that is loaded anew, `sysctl --system`.
+
+Started by the node agent. One named thread that looks twice a minute, and changes only what is missing. It looks at
+foreign filters as well, so that the Node says what blocks the guests' way now, not what did at the start.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+from typing import Final
+
+from kvedge.network.errors import NetworkError
+from kvedge.network.pods.forward_rules import FENCE
+from kvedge.network.pods.pod_network import NodeNetwork, ensure_node_network, heal_node_network
+from kvedge.network.pods.pod_network_plan import NodeNetworkConfig
+from kvedge.standalone.agent.pod.rounds import Rounds
+
+log = logging.getLogger(__name__)
+
+_PERIOD: Final = 30.0
+# A condition's message is short.
+_MOST_NAMES: Final = 4
+
+
+class NetworkKeeper:
+    """Keeps one node network."""
+
+    def __init__(self, config: NodeNetworkConfig) -> None:
+        self._config = config
+        self._blockers: tuple[str, ...] = ()
+        self._overlaps: tuple[str, ...] = ()
+        self._apart: tuple[str, ...] = ()
+        # What went wrong at the last look: said once, not twice a minute.
+        self._error = ""
+        self.rounds = Rounds("network-keeper", "looks after the node's network", _PERIOD, self.look)
+
+    def make(self) -> None:
+        """Make the network, whatever is there of it.
+
+        Raises:
+            NetworkError: when it cannot be made.
+        """
+        network = ensure_node_network(self._config)
+        self._config = replace(self._config, limits_flows=network.limits_flows)
+        self._take(network)
+
+    def notes(self) -> list[str]:
+        """What keeps guests from the outside, and what else of this host's network is not as its owner may think."""
+        bridge = self._config.bridge
+        notes = [f"{name} drops what guests send to the outside: allow {bridge} there" for name in self._blockers]
+        if self._apart:
+            links = ", ".join(self._apart[:_MOST_NAMES])
+            notes.append(
+                f"ip_forward is on for VMs only, and table ip {FENCE} drops what would pass between other links "
+                f"({links}): a router sets net.ipv4.ip_forward=1 in /etc/sysctl.d and is started anew"
+            )
+        if not self._config.limits_flows:
+            notes.append(
+                "this kernel lacks NFT_CONNLIMIT: nothing keeps a guest from filling the host's table of connections"
+            )
+        return notes
+
+    def look(self) -> None:
+        """Put back what is missing, and say so."""
+        try:
+            network = heal_node_network(self._config)
+        except NetworkError as error:
+            if str(error) != self._error:
+                log.warning("the node's network cannot be put right", extra={"facts": {"error": str(error)}})
+            self._error = str(error)
+            return
+        self._error = ""
+        if network.healed:
+            facts = {"undone": "; ".join(network.healed)}
+            log.warning("the node's network was changed by others and is put right", extra={"facts": facts})
+        self._take(network)
+
+    def _take(self, network: NodeNetwork) -> None:
+        for name in set(network.blockers) - set(self._blockers):
+            facts = {"filter": name, "allow": network.bridge}
+            log.warning("a filter drops what guests send to the outside", extra={"facts": facts})
+        for overlap in set(network.overlaps) - set(self._overlaps):
+            log.warning("the VMs' addresses are in use elsewhere too", extra={"facts": {"overlap": overlap}})
+        self._blockers, self._overlaps, self._apart = network.blockers, network.overlaps, network.apart

@@ -1,0 +1,165 @@
+"""The Node object of one box: what the host is, as a kubelet would say it. Rendering is pure; `host_facts` looks.
+
+Called by the node loop.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import socket
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Final
+
+import kvedge
+from kvedge.resources.codec import JsonObject
+from kvedge.runtime.clock import rfc3339
+from kvedge.storage.images.image_manifest import architecture_of
+
+# What the kubelet keeps back by default before it evicts.
+_RESERVED_MEMORY: Final = 100 << 20
+MOST_PODS: Final = 250
+_CONDITIONS: Final = (
+    ("MemoryPressure", "False", "KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
+    ("DiskPressure", "False", "KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
+    ("PIDPressure", "False", "KubeletHasSufficientPID", "kubelet has sufficient PID available"),
+    ("Ready", "True", "KubeletReady", "kubelet is posting ready status"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class HostFacts:
+    """What does not change while the agent runs; sizes in bytes."""
+
+    name: str
+    address: str
+    cpus: int
+    memory: int
+    disk: int
+    architecture: str
+    machine_id: str
+    system_uuid: str
+    boot_id: str
+    kernel: str
+    os_image: str
+
+
+def host_facts(name: str, data_dir: Path) -> HostFacts:
+    """Look at this host."""
+    return HostFacts(
+        name=name,
+        address=host_address(),
+        cpus=os.cpu_count() or 1,
+        memory=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+        disk=shutil.disk_usage(data_dir).total,
+        architecture=architecture_of(platform.machine()),
+        machine_id=_line("/etc/machine-id"),
+        system_uuid=_line("/sys/class/dmi/id/product_uuid"),
+        boot_id=_line("/proc/sys/kernel/random/boot_id"),
+        kernel=platform.release(),
+        os_image=_os_image(),
+    )
+
+
+def host_address() -> str:
+    """The address by which this host reaches the world; loopback without any route."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asked, suppress(OSError):
+        # A datagram socket that is connected sends nothing; the address is one for documentation.
+        asked.connect(("192.0.2.1", 9))
+        return str(asked.getsockname()[0])
+    return "127.0.0.1"
+
+
+def node_labels(facts: HostFacts) -> dict[str, str]:
+    """The labels that a kubelet sets."""
+    return {
+        "kubernetes.io/hostname": facts.name,
+        "kubernetes.io/arch": facts.architecture,
+        "kubernetes.io/os": "linux",
+        "beta.kubernetes.io/arch": facts.architecture,
+        "beta.kubernetes.io/os": "linux",
+        "node-role.kubernetes.io/control-plane": "",
+    }
+
+
+def node_status(
+    facts: HostFacts,
+    devices: tuple[Mapping[str, int], Mapping[str, int]],
+    known: Sequence[JsonObject],
+    notes: Sequence[str],
+    now: datetime,
+) -> JsonObject:
+    """A Node's status; devices are (capacity, allocatable), `known` its conditions so far, `notes` what lacks."""
+    capacity_devices, allocatable_devices = devices
+    base = {"cpu": str(facts.cpus), "ephemeral-storage": str(facts.disk), "pods": str(MOST_PODS)}
+    version = f"v{kvedge.__version__}"
+    return {
+        "capacity": {**base, "memory": str(facts.memory), **_counts(capacity_devices)},
+        "allocatable": {
+            **base,
+            "memory": str(max(0, facts.memory - _RESERVED_MEMORY)),
+            **_counts(allocatable_devices),
+        },
+        "addresses": [
+            {"type": "InternalIP", "address": facts.address},
+            {"type": "Hostname", "address": facts.name},
+        ],
+        "conditions": [_condition(*item, known, notes, now) for item in _CONDITIONS],
+        "nodeInfo": {
+            "architecture": facts.architecture,
+            "bootID": facts.boot_id,
+            "containerRuntimeVersion": f"kvedge://{kvedge.__version__}",
+            "kernelVersion": facts.kernel,
+            "kubeProxyVersion": "",
+            "kubeletVersion": version,
+            "machineID": facts.machine_id,
+            "operatingSystem": "linux",
+            "osImage": facts.os_image,
+            "systemUUID": facts.system_uuid,
+        },
+    }
+
+
+def _condition(
+    kind: str,
+    status: str,
+    reason: str,
+    message: str,
+    known: Sequence[JsonObject],
+    notes: Sequence[str],
+    now: datetime,
+) -> JsonObject:
+    before: JsonObject = next((item for item in known if item.get("type") == kind), {})
+    stamp = rfc3339(now)
+    kept = before.get("lastTransitionTime") if before.get("status") == status else None
+    return {
+        "type": kind,
+        "status": status,
+        "reason": reason,
+        "message": "; ".join((message, *notes)) if kind == "Ready" else message,
+        "lastHeartbeatTime": stamp,
+        "lastTransitionTime": kept or stamp,
+    }
+
+
+def _counts(devices: Mapping[str, int]) -> dict[str, str]:
+    return {name: str(count) for name, count in devices.items()}
+
+
+def _line(path: str) -> str:
+    try:
+        return Path(path).read_text().strip()
+    except OSError:
+        # Not every host has it, or lets it be read.
+        return ""
+
+
+def _os_image() -> str:
+    with suppress(OSError):
+        return platform.freedesktop_os_release().get("PRETTY_NAME", "Linux")
+    return "Linux"

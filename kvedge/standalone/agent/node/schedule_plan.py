@@ -1,0 +1,178 @@
+"""Whether a Pod fits onto a node, and the scheduler's words when it does not. Pure.
+
+Called by the scheduler loop. The filters and their messages are those of Kubernetes' default scheduler, as far as one
+node knows them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from fractions import Fraction
+from typing import Any, Final
+
+from kvedge.resources.codec import JsonObject
+from kvedge.resources.quantities import parse_quantity
+from kvedge.resources.types.core import Container, Node, Pod
+from kvedge.resources.whole_numbers import whole_number
+
+_COUNTED: Final = ("cpu", "memory", "ephemeral-storage")
+_NO_NODE: Final = "no nodes available to schedule pods"
+
+
+def fit_reasons(pod: Pod, node: Node, others: Iterable[Pod]) -> list[str]:
+    """Why `pod` cannot run on `node` beside `others`, the Pods that are bound there; empty when it can."""
+    reasons = [*_node_reasons(pod, node)]
+    if reasons:
+        # As the scheduler does: a node that is filtered out is not asked for its room.
+        return reasons
+    there = [other for other in others if other.status.phase not in ("Succeeded", "Failed")]
+    return [*_room_reasons(pod, node, there), *_neighbour_reasons(pod, there)]
+
+
+def unschedulable_message(reasons: Sequence[Sequence[str]]) -> str:
+    """The condition's message; one list of reasons for each node."""
+    if not reasons:
+        return _NO_NODE
+    counts = Counter(reason for node in reasons for reason in node)
+    text = ", ".join(f"{count} {reason}" for reason, count in sorted(counts.items()))
+    return f"0/{len(reasons)} nodes are available: {text}."
+
+
+def pod_requests(pod: Pod) -> dict[str, Fraction]:
+    """What a Pod asks for: the sum of its containers, or its largest init container where that is more."""
+    total: dict[str, Fraction] = {}
+    for container in pod.spec.containers:
+        for name, amount in _requests(container).items():
+            total[name] = total.get(name, Fraction()) + amount
+    for container in pod.spec.init_containers:
+        for name, amount in _requests(container).items():
+            total[name] = max(total.get(name, Fraction()), amount)
+    return total
+
+
+def _requests(container: Container) -> dict[str, Fraction]:
+    # A limit without a request is a request.
+    named = {**container.resources.limits, **container.resources.requests}
+    return {name: parse_quantity(value) for name, value in named.items()}
+
+
+def _node_reasons(pod: Pod, node: Node) -> Iterator[str]:
+    ready = next((item for item in node.status.conditions if item.get("type") == "Ready"), {})
+    if ready.get("status") != "True":
+        yield "node(s) were not ready"
+    if node.spec.unschedulable:
+        yield "node(s) were unschedulable"
+    for taint in node.spec.taints:
+        if taint.get("effect") in ("NoSchedule", "NoExecute") and not _tolerated(taint, pod.spec.tolerations):
+            yield f"node(s) had untolerated taint {{{taint.get('key')}: {taint.get('value', '')}}}"
+            break
+    if not _selected(pod, node):
+        yield "node(s) didn't match Pod's node affinity/selector"
+
+
+def _selected(pod: Pod, node: Node) -> bool:
+    labels = node.metadata.labels
+    if any(labels.get(key) != value for key, value in pod.spec.node_selector.items()):
+        return False
+    required = _at(pod.spec.affinity, "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution")
+    terms = required.get("nodeSelectorTerms") if isinstance(required, dict) else None
+    return terms is None or any(_term_matches(term, node) for term in terms)
+
+
+def _term_matches(term: Mapping[str, Any], node: Node) -> bool:
+    expressions, fields = term.get("matchExpressions") or [], term.get("matchFields") or []
+    if not expressions and not fields:
+        return False
+    names = {"metadata.name": node.metadata.name}
+    return all(_expression_matches(item, node.metadata.labels) for item in expressions) and all(
+        _expression_matches(item, names) for item in fields
+    )
+
+
+def _expression_matches(item: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
+    value, values = labels.get(str(item.get("key"))), item.get("values") or []
+    match item.get("operator"):
+        case "In":
+            return value in values
+        case "NotIn":
+            return value not in values
+        case "Exists":
+            return value is not None
+        case "DoesNotExist":
+            return value is None
+        case "Gt" | "Lt" as operator:
+            return _compared(value, values, operator)
+        case _:
+            return False
+
+
+def _compared(value: str | None, values: Sequence[str], operator: str) -> bool:
+    found, bound = whole_number(value or ""), whole_number(values[0] if values else "")
+    if found is None or bound is None:
+        return False
+    return found > bound if operator == "Gt" else found < bound
+
+
+def _tolerated(taint: Mapping[str, Any], tolerations: Iterable[JsonObject]) -> bool:
+    return any(_tolerates(item, taint) for item in tolerations)
+
+
+def _tolerates(toleration: Mapping[str, Any], taint: Mapping[str, Any]) -> bool:
+    if toleration.get("effect") and toleration["effect"] != taint.get("effect"):
+        return False
+    if toleration.get("key") and toleration["key"] != taint.get("key"):
+        return False
+    if toleration.get("operator") == "Exists":
+        return True
+    return bool(toleration.get("key")) and toleration.get("value", "") == taint.get("value", "")
+
+
+def _room_reasons(pod: Pod, node: Node, there: Sequence[Pod]) -> Iterator[str]:
+    allocatable = {name: parse_quantity(value) for name, value in node.status.allocatable.items()}
+    if len(there) + 1 > allocatable.get("pods", Fraction(0)):
+        yield "Too many pods"
+    used: dict[str, Fraction] = {}
+    for other in there:
+        for name, amount in pod_requests(other).items():
+            used[name] = used.get(name, Fraction()) + amount
+    for name, amount in sorted(pod_requests(pod).items()):
+        known = name in _COUNTED or "/" in name or name.startswith("hugepages-")
+        if known and amount and used.get(name, Fraction()) + amount > allocatable.get(name, Fraction()):
+            yield f"Insufficient {name}"
+
+
+def _neighbour_reasons(pod: Pod, there: Sequence[Pod]) -> Iterator[str]:
+    """Affinity and anti-affinity to other Pods: on one box every topology key means this box."""
+    field = "requiredDuringSchedulingIgnoredDuringExecution"
+    for term in _at(pod.spec.affinity, "podAffinity", field) or []:
+        if not any(_is_meant(term, pod, other) for other in (*there, pod)):
+            yield "node(s) didn't match pod affinity rules"
+            break
+    for term in _at(pod.spec.affinity, "podAntiAffinity", field) or []:
+        if any(_is_meant(term, pod, other) for other in there):
+            yield "node(s) didn't match pod anti-affinity rules"
+            break
+
+
+def _is_meant(term: Mapping[str, Any], pod: Pod, other: Pod) -> bool:
+    namespaces = term.get("namespaces") or [pod.metadata.namespace]
+    if other.metadata.namespace not in namespaces:
+        return False
+    selector = term.get("labelSelector")
+    if selector is None:
+        return False
+    labels = other.metadata.labels
+    named = selector.get("matchLabels") or {}
+    return all(labels.get(key) == value for key, value in named.items()) and all(
+        _expression_matches(item, labels) for item in selector.get("matchExpressions") or []
+    )
+
+
+def _at(document: JsonObject | None, *path: str) -> Any:
+    found: Any = document
+    for key in path:
+        if not isinstance(found, dict):
+            return None
+        found = found.get(key)
+    return found

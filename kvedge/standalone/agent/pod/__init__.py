@@ -1,0 +1,1 @@
+"""The Pods of this node: their images, volumes, addresses, probes and status."""

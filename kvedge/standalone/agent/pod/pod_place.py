@@ -1,0 +1,159 @@
+"""A Pod's place on this node: volumes, network namespace with its address, cgroup, hosts and resolv.conf.
+
+Called by the Pod loop. Every step may be repeated, and takes up where an earlier agent was killed; the record with
+the address is written before anything is made.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from kvedge.kube.errors import NotFound
+from kvedge.kube.kube_client import KubeClient
+from kvedge.network.errors import NetworkError
+from kvedge.network.host_resolver import host_resolv_conf
+from kvedge.network.pods.pod_network import attach_pod, detach_pod
+from kvedge.network.pods.pod_network_plan import NodeNetworkConfig
+from kvedge.resources.names import POD_MAC
+from kvedge.resources.types.core import ConfigMap, Pod, Secret
+from kvedge.standalone.agent.container.cgroups import Cgroups, kill_all
+from kvedge.standalone.agent.container.container_files import PodFiles
+from kvedge.standalone.agent.container.container_plan import PodPlace, hostname, pod_limits
+from kvedge.standalone.agent.container.container_state import write_whole
+from kvedge.standalone.agent.pod.pod_remains import remove_pod_directory
+from kvedge.standalone.agent.pod.pod_volumes import keep_empty_dirs, set_up_volumes
+from kvedge.standalone.agent.pod.resolv_conf import pod_resolv_conf, refresh_resolv_conf
+
+_NETNS_DIRECTORY: Final = "/run/netns"
+
+
+class PlaceError(Exception):
+    """Something of a Pod's place cannot be made; `reason` is the event's, the text its message."""
+
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
+@dataclass(frozen=True, slots=True)
+class ApiReader:
+    """Secrets and ConfigMaps from the API."""
+
+    client: KubeClient
+
+    def secret(self, namespace: str, name: str) -> Secret | None:
+        """The Secret, or None."""
+        try:
+            return self.client.get(Secret, namespace, name)
+        except NotFound:
+            return None
+
+    def config_map(self, namespace: str, name: str) -> ConfigMap | None:
+        """The ConfigMap, or None."""
+        try:
+            return self.client.get(ConfigMap, namespace, name)
+        except NotFound:
+            return None
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Makes and takes back the places of one instance's Pods."""
+
+    network: NodeNetworkConfig
+    cgroups: Cgroups
+    reader: ApiReader
+    node_memory: int
+
+    def make(self, pod: Pod, files: PodFiles, address: str, images: Mapping[str, Path]) -> PodPlace:
+        """Make what a Pod's containers need; `images` has the trees of its image volumes.
+
+        Raises:
+            VolumeError: when a volume cannot be made.
+            PlaceError: when the network cannot be made.
+            KubeError: when the API cannot be asked.
+        """
+        volumes = set_up_volumes(pod, files, images, self.reader)
+        netns = ""
+        if not pod.spec.host_network:
+            netns = self.netns_of(files.uid)
+            try:
+                attach_pod(self.network, netns, address, pod.metadata.annotations.get(POD_MAC))
+            except NetworkError as error:
+                raise PlaceError("FailedCreatePodSandBox", f"Failed to create pod sandbox: {error}") from error
+        self._write_files(pod, files, address)
+        return PodPlace(
+            files=files,
+            volumes=volumes,
+            netns=f"{_NETNS_DIRECTORY}/{netns}" if netns else "",
+            cgroups=self.cgroups.create(files.uid, pod_limits(pod)),
+            node_memory=self.node_memory,
+        )
+
+    def netns_of(self, uid: str) -> str:
+        """The name of a Pod's network namespace."""
+        return f"{self.network.netns_prefix}{uid}"
+
+    def release(self, files: PodFiles) -> None:
+        """Take network and cgroup back; whatever is left of the Pod's processes is killed.
+
+        Raises:
+            PlaceError: when something cannot be taken back yet.
+        """
+        kill_all(lambda: self.cgroups.processes(files.uid))
+        try:
+            detach_pod(self.network, self.netns_of(files.uid))
+            self.cgroups.remove(files.uid)
+        except (NetworkError, OSError) as error:
+            raise PlaceError("FailedKillPod", f"error killing pod: {error}") from error
+
+    def keep_data(self, files: PodFiles) -> Path | None:
+        """Save what a Pod wrote into its emptyDirs from :meth:`forget`; where it is, None when there is nothing.
+
+        Raises:
+            PlaceError: when it cannot be moved yet.
+        """
+        try:
+            return keep_empty_dirs(files)
+        except OSError as error:
+            raise PlaceError("FailedKillPod", f"error keeping the pod's data: {error}") from error
+
+    def forget(self, files: PodFiles) -> None:
+        """Remove a Pod's volumes and its whole directory.
+
+        Raises:
+            PlaceError: when something cannot be removed yet.
+        """
+        try:
+            remove_pod_directory(files)
+        except OSError as error:
+            raise PlaceError("FailedKillPod", f"error removing the pod's directory: {error}") from error
+
+    def _write_files(self, pod: Pod, files: PodFiles, address: str) -> None:
+        name = hostname(pod)
+        lines = ["127.0.0.1\tlocalhost", "::1\tlocalhost ip6-localhost ip6-loopback"]
+        if address:
+            lines.append(f"{address}\t{name}")
+        hosts = "".join(f"{line}\n" for line in lines)
+        write_whole(files.hosts, hosts.encode())
+        # Never replaced: some of the Pod's containers may run already, and have this very file mounted.
+        files.resolv.touch()
+        refresh_resolv_conf(files.resolv, pod_resolv_conf(pod, host_resolv_conf()))
+        for path in (files.hosts, files.resolv):
+            path.chmod(0o644)
+        for container in (*pod.spec.init_containers, *pod.spec.containers):
+            paths = files.container(container.name)
+            for folder in (paths.record.parent, paths.stage, paths.log.parent):
+                folder.mkdir(parents=True, exist_ok=True)
+
+
+def secret_text(secret: Secret, key: str) -> str | None:
+    """One value of a Secret as text, or None when it has no such key or it is no text."""
+    try:
+        return base64.b64decode(secret.data[key]).decode()
+    except (KeyError, ValueError):
+        return None

@@ -1,0 +1,243 @@
+"""A Pod's volumes on the host, where and as the kubelet would have them.
+
+Called by the Pod loop before a Pod's first container, and again after a restart: each call may be repeated. Touches
+the Pod's own directory, tmpfs mounts in it, and hostPaths that a Pod asks to be made.
+"""
+
+from __future__ import annotations
+
+import base64
+import ctypes
+import os
+import shutil
+import stat
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Final, Protocol
+
+from kvedge.resources.quantities import QuantityError, parse_bytes
+from kvedge.resources.types.core import ConfigMap, EmptyDirVolume, HostPathVolume, KeyToPath, Pod, PodVolume, Secret
+from kvedge.runtime.mount_table import mounts_below
+from kvedge.standalone.agent.container.atomic_files import BadPath, FileContent, write_files
+from kvedge.standalone.agent.container.container_files import PodFiles
+
+_DEFAULT_MODE: Final = 0o644
+# What the kubelet gives an emptyDir, and what fsGroup adds: the group may all, and what is made inside belongs to it.
+_EMPTY_DIR_MODE: Final = 0o777
+_GROUP_MODE: Final = 0o2070
+_MNT_DETACH: Final = 2
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+class VolumeError(Exception):
+    """A volume cannot be set up (yet); the text is for a FailedMount event."""
+
+
+class ObjectReader(Protocol):
+    """Where Secrets and ConfigMaps come from."""
+
+    def secret(self, namespace: str, name: str) -> Secret | None:
+        """The Secret, or None."""
+
+    def config_map(self, namespace: str, name: str) -> ConfigMap | None:
+        """The ConfigMap, or None."""
+
+
+def set_up_volumes(pod: Pod, files: PodFiles, images: Mapping[str, Path], reader: ObjectReader) -> dict[str, str]:
+    """Make every volume of a Pod; where each is on the host. `images` has the trees of image volumes, by volume.
+
+    Raises:
+        VolumeError: when one cannot be made; trying again may help.
+    """
+    found = {}
+    for volume in pod.spec.volumes:
+        try:
+            found[volume.name] = _set_up(pod, volume, files, images, reader)
+        except (OSError, BadPath) as error:
+            raise VolumeError(f'MountVolume.SetUp failed for volume "{volume.name}" : {error}') from error
+        except VolumeError as error:
+            raise VolumeError(f'MountVolume.SetUp failed for volume "{volume.name}" : {error}') from error
+    return found
+
+
+def tear_down_volumes(files: PodFiles) -> None:
+    """Unmount what is mounted in a Pod's volumes directory, and remove the directory with all that is in it.
+
+    Raises:
+        OSError: as the file system has it.
+    """
+    top = files.path / "volumes"
+    _unmount_all(top)
+    if top.exists():
+        shutil.rmtree(top)
+
+
+def keep_empty_dirs(files: PodFiles) -> Path | None:
+    """Move those emptyDirs of a Pod that hold files out of its directory; where to, None when there are none.
+
+    Beside them lies what the Pod was. May be repeated.
+
+    Raises:
+        OSError: as the file system has it.
+    """
+    # Images and what was in memory would come along.
+    _unmount_all(files.path / "volumes")
+    there = files.path / "volumes" / "kubernetes.io~empty-dir"
+    found = [path for path in sorted(there.glob("*")) if any(names for _, _, names in os.walk(path))]
+    if found:
+        files.kept.mkdir(mode=0o700, parents=True, exist_ok=True)
+        # It may be damaged, or a directory may stand in its place.
+        with suppress(FileNotFoundError, IsADirectoryError):
+            shutil.copyfile(files.record, files.kept / files.record.name)
+    for path in found:
+        path.rename(files.kept / path.name)
+    return files.kept if files.kept.exists() else None
+
+
+def _unmount_all(top: Path) -> None:
+    for mounted in mounts_below(top):
+        _unmount(mounted)
+    if mounts_below(top):
+        # Removing now would reach into something that is not ours.
+        raise OSError(f"something is still mounted below {top}")
+
+
+def _set_up(pod: Pod, volume: PodVolume, files: PodFiles, images: Mapping[str, Path], reader: ObjectReader) -> str:
+    context = pod.spec.security_context
+    group = context.fs_group if context else None
+    if volume.image is not None:
+        return str(images[volume.name])
+    if volume.host_path is not None:
+        return _host_path(volume.host_path)
+    if volume.empty_dir is not None:
+        return str(_empty_dir(files.volume("empty-dir", volume.name), volume.empty_dir, group))
+    if volume.secret is not None:
+        contents = _secret_files(pod, volume, reader)
+        target = files.volume("secret", volume.name)
+        # Kept in memory, as the kubelet does.
+        _mount_tmpfs(target, "mode=0755")
+        return str(_projected(target, contents, group))
+    if volume.config_map is not None:
+        contents = _config_map_files(pod, volume, reader)
+        return str(_projected(files.volume("configmap", volume.name), contents, group))
+    raise VolumeError("kvedge has no volume plugin for it: use hostPath, emptyDir, secret, configMap or image")
+
+
+def _empty_dir(path: Path, wanted: EmptyDirVolume, group: int | None) -> Path:
+    fresh = not path.is_dir()
+    if wanted.medium == "Memory":
+        _mount_tmpfs(path, f"mode=0777{_size_option(wanted)}")
+    elif wanted.medium not in ("", "HugePages"):
+        raise VolumeError(f'unknown storage medium "{wanted.medium}"')
+    path.mkdir(parents=True, exist_ok=True)
+    if fresh or wanted.medium == "Memory":
+        if group is not None:
+            os.chown(path, -1, group)
+        path.chmod(_EMPTY_DIR_MODE | (_GROUP_MODE if group is not None else 0))
+    return path
+
+
+def _size_option(wanted: EmptyDirVolume) -> str:
+    if wanted.size_limit is None:
+        return ""
+    try:
+        return f",size={parse_bytes(wanted.size_limit)}"
+    except QuantityError as error:
+        raise VolumeError(str(error)) from error
+
+
+def _projected(target: Path, contents: Mapping[str, FileContent], group: int | None) -> Path:
+    target.mkdir(parents=True, exist_ok=True)
+    target.chmod(0o755)
+    if group is not None:
+        os.chown(target, -1, group)
+    write_files(target, contents, group)
+    return target
+
+
+def _secret_files(pod: Pod, volume: PodVolume, reader: ObjectReader) -> dict[str, FileContent]:
+    wanted = volume.secret
+    assert wanted is not None
+    found = reader.secret(pod.metadata.namespace, wanted.secret_name)
+    if found is None and not wanted.optional:
+        raise VolumeError(f'secret "{wanted.secret_name}" not found')
+    try:
+        data = {key: base64.b64decode(value) for key, value in found.data.items()} if found else {}
+    except ValueError as error:
+        raise VolumeError(f'secret "{wanted.secret_name}" is not base64') from error
+    return _chosen(data, wanted.items, wanted.default_mode, bool(wanted.optional))
+
+
+def _config_map_files(pod: Pod, volume: PodVolume, reader: ObjectReader) -> dict[str, FileContent]:
+    wanted = volume.config_map
+    assert wanted is not None
+    found = reader.config_map(pod.metadata.namespace, wanted.name)
+    if found is None and not wanted.optional:
+        raise VolumeError(f'configmap "{wanted.name}" not found')
+    data = {key: value.encode() for key, value in found.data.items()} if found else {}
+    return _chosen(data, wanted.items, wanted.default_mode, bool(wanted.optional))
+
+
+def _chosen(
+    data: Mapping[str, bytes], items: list[KeyToPath], mode: int | None, optional: bool
+) -> dict[str, FileContent]:
+    default = _DEFAULT_MODE if mode is None else mode
+    if not items:
+        return {key: FileContent(value, default) for key, value in data.items()}
+    chosen = {}
+    for item in items:
+        if item.key in data:
+            chosen[item.path] = FileContent(data[item.key], default if item.mode is None else item.mode)
+        elif not optional:
+            raise VolumeError(f"references non-existent key: {item.key}")
+    return chosen
+
+
+_KINDS: Final = {
+    "Directory": (stat.S_ISDIR, "a directory"),
+    "File": (stat.S_ISREG, "a file"),
+    "Socket": (stat.S_ISSOCK, "a socket"),
+}
+
+
+def _host_path(wanted: HostPathVolume) -> str:
+    path = Path(wanted.path)
+    if not path.is_absolute() or ".." in path.parts:
+        raise VolumeError(f"hostPath {wanted.path} must be absolute and without ..")
+    kind = wanted.type
+    if kind == "DirectoryOrCreate":
+        path.mkdir(mode=0o755, parents=True, exist_ok=True)
+        kind = "Directory"
+    elif kind == "FileOrCreate":
+        path.touch(mode=0o644, exist_ok=True)
+        kind = "File"
+    try:
+        facts = path.stat()
+    except FileNotFoundError as error:
+        raise VolumeError(f"hostPath type check failed: {path} is not there") from error
+    if kind:
+        if kind not in _KINDS:
+            raise VolumeError(f"hostPath type {kind} is not supported: use a device plugin's resource for devices")
+        check, what = _KINDS[kind]
+        if not check(facts.st_mode):
+            raise VolumeError(f"hostPath type check failed: {path} is not {what}")
+    return str(path)
+
+
+def _mount_tmpfs(path: Path, options: str) -> None:
+    path.mkdir(parents=True, exist_ok=True)
+    if path.stat().st_dev != path.parent.stat().st_dev:
+        # Mounted by an earlier call.
+        return
+    nosuid_nodev = 0x2 | 0x4
+    if _libc.mount(b"tmpfs", os.fsencode(path), b"tmpfs", ctypes.c_ulong(nosuid_nodev), options.encode()) != 0:
+        code = ctypes.get_errno()
+        raise OSError(code, os.strerror(code), str(path))
+
+
+def _unmount(path: Path) -> None:
+    # Detached even when something looks into it: what is in memory goes with the last who does.
+    if _libc.umount2(os.fsencode(path), _MNT_DETACH | 0x8) != 0:
+        code = ctypes.get_errno()
+        raise OSError(code, os.strerror(code), str(path))

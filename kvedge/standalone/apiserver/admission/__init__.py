@@ -1,0 +1,1 @@
+"""What may be written: the built-in admission, Pod Security, quotas, webhooks."""

@@ -1,0 +1,1 @@
+"""Requests that another API server answers."""

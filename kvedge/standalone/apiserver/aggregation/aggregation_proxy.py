@@ -1,0 +1,183 @@
+"""Passes requests on to the API servers behind APIServices, as the front proxy that they trust.
+
+Used by the dispatcher. Streams both ways; a connection that is upgraded (console, VNC) becomes a tunnel.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import ssl
+from collections.abc import Callable
+from typing import Final
+
+import aiohttp
+from aiohttp import web
+
+from kvedge.runtime.serving.stream_pump import ConnectionSource
+from kvedge.standalone.apiserver.aggregation.aggregation_rules import (
+    API_SERVICES,
+    AggregatedApi,
+    aggregated_api,
+    forwarded_headers,
+    returned_headers,
+)
+from kvedge.standalone.apiserver.aggregation.service_resolver import Backend, NoBackend, resolve
+from kvedge.standalone.apiserver.aggregation.upgrade_tunnel import tunnel, wants_upgrade
+from kvedge.standalone.apiserver.requests.request_context import Caller
+from kvedge.standalone.apiserver.store.object_hub import ObjectHub
+from kvedge.standalone.apiserver.store.stored import Change
+from kvedge.standalone.apiserver.wire.api_errors import ServiceUnavailable
+
+_CONNECT_SECONDS: Final = 5.0
+_CHUNK: Final = 64 * 1024
+
+# Makes a TLS context with the front proxy's client certificate.
+ClientTls = Callable[[], ssl.SSLContext]
+
+
+class AggregationProxy:
+    """Knows the APIServices that name a Service, and reaches them."""
+
+    def __init__(self, hub: ObjectHub, client_tls: ClientTls) -> None:
+        self._hub = hub
+        self._client_tls = client_tls
+        self._apis: dict[tuple[str, str], AggregatedApi] = {}
+        self._contexts: dict[tuple[str, bool], ssl.SSLContext] = {}
+        self._session: aiohttp.ClientSession | None = None
+        self._reload()
+        hub.cache.on_change(self._notice)
+
+    def apis(self) -> list[AggregatedApi]:
+        """What other servers answer."""
+        return list(self._apis.values())
+
+    def api_of(self, group: str, version: str) -> AggregatedApi | None:
+        """The other server that answers for this group and version."""
+        return self._apis.get((group, version))
+
+    async def close(self) -> None:
+        """Close the connections."""
+        if self._session is not None:
+            await self._session.close()
+
+    async def serve(self, request: web.BaseRequest, caller: Caller, api: AggregatedApi) -> web.StreamResponse:
+        """Pass a request on and its answer back.
+
+        Raises:
+            ServiceUnavailable: the other server cannot be reached.
+        """
+        try:
+            backend = resolve(self._hub.cache, api.namespace, api.service, api.port)
+            if wants_upgrade(request):
+                return await self._tunnel(request, caller, api, backend)
+            return await self._forward(request, caller, api, backend)
+        except (NoBackend, aiohttp.ClientConnectionError, OSError, TimeoutError) as error:
+            if isinstance(error, ConnectionResetError) and request.transport is None:
+                raise
+            raise ServiceUnavailable(f"the server behind {api.name} cannot be reached: {error}") from error
+
+    async def get(self, api: AggregatedApi, path: str, caller: Caller, seconds: float) -> tuple[int, bytes]:
+        """The status and the body of a GET in the caller's name.
+
+        Raises:
+            NoBackend, aiohttp.ClientError, OSError, TimeoutError: as their names say.
+        """
+        backend = resolve(self._hub.cache, api.namespace, api.service, api.port)
+        async with asyncio.timeout(seconds):
+            response = await self._request("GET", path, [("Accept", "application/json")], None, caller, api, backend)
+            async with response:
+                return response.status, await response.read()
+
+    async def _forward(
+        self, request: web.BaseRequest, caller: Caller, api: AggregatedApi, backend: Backend
+    ) -> web.StreamResponse:
+        body = request.content if request.body_exists else None
+        headers = list(request.headers.items())
+        answer = await self._request(request.method, request.path_qs, headers, body, caller, api, backend)
+        async with answer:
+            response = web.StreamResponse(status=answer.status, reason=answer.reason)
+            for name, value in returned_headers(answer.headers.items()):
+                response.headers.add(name, value)
+            await response.prepare(request)
+            async for chunk in answer.content.iter_any():
+                await response.write(chunk)
+            await response.write_eof()
+        return response
+
+    async def _request(
+        self,
+        method: str,
+        path: str,
+        headers: list[tuple[str, str]],
+        body: aiohttp.StreamReader | None,
+        caller: Caller,
+        api: AggregatedApi,
+        backend: Backend,
+    ) -> aiohttp.ClientResponse:
+        if self._session is None:
+            timeout = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_SECONDS)
+            self._session = aiohttp.ClientSession(
+                timeout=timeout,
+                # Each request has a connection of its own: what one user left in it would be read as the next one's.
+                connector=aiohttp.TCPConnector(force_close=True),
+                cookie_jar=aiohttp.DummyCookieJar(),
+                auto_decompress=False,
+                skip_auto_headers=_NO_HEADERS,
+            )
+        return await self._session.request(
+            method,
+            f"https://{backend.authority}{path}",
+            headers=forwarded_headers(headers, caller),
+            data=body,
+            ssl=self._tls(api),
+            server_hostname=backend.server_name,
+            allow_redirects=False,
+        )
+
+    async def _tunnel(
+        self, request: web.BaseRequest, caller: Caller, api: AggregatedApi, backend: Backend
+    ) -> web.StreamResponse:
+        async with asyncio.timeout(_CONNECT_SECONDS):
+            reader, writer = await asyncio.open_connection(
+                backend.host, backend.port, ssl=self._tls(api), server_hostname=backend.server_name
+            )
+        try:
+            return await tunnel(request, forwarded_headers(request.headers.items(), caller), backend, reader, writer)
+        finally:
+            # Not left to TLS's own goodbye, for which it waits half a minute when the other side has gone.
+            await ConnectionSource(reader, writer).close()
+
+    def forget_tls(self) -> None:
+        """Read the front proxy's certificate again for the next connection: it may have been renewed."""
+        self._contexts.clear()
+
+    def _tls(self, api: AggregatedApi) -> ssl.SSLContext:
+        key = (api.ca_bundle, api.insecure)
+        known = self._contexts.get(key)
+        if known is None:
+            known = self._client_tls()
+            if api.insecure:
+                known.check_hostname = False
+                known.verify_mode = ssl.CERT_NONE
+            elif api.ca_bundle:
+                try:
+                    known.load_verify_locations(cadata=base64.b64decode(api.ca_bundle).decode())
+                except (ValueError, ssl.SSLError) as error:
+                    raise ServiceUnavailable(f"the caBundle of {api.name} is no PEM certificate in base64") from error
+            else:
+                known.load_default_certs()
+            self._contexts[key] = known
+        return known
+
+    def _notice(self, change: Change) -> None:
+        if change.current.key.resource == API_SERVICES:
+            self._reload()
+
+    def _reload(self) -> None:
+        found = (aggregated_api(stored.load()) for stored in self._hub.cache.in_namespace(API_SERVICES))
+        self._apis = {(api.group, api.version): api for api in found if api is not None}
+
+
+# The client's own headers are passed on, none is made up.
+_NO_HEADERS: Final = ("User-Agent", "Accept", "Accept-Encoding", "Content-Type")

@@ -1,0 +1,1 @@
+"""CustomResourceDefinitions: their rules, their shape, their status."""

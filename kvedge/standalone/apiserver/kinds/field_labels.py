@@ -1,0 +1,79 @@
+"""Which fields a field selector may name for each kind, and what an object has there.
+
+Called by the server for list, watch and deletecollection. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+from kvedge.resources.codec import JsonObject
+from kvedge.standalone.apiserver.schema.selectors import FieldSelector
+from kvedge.standalone.apiserver.wire.api_errors import BadRequest
+
+_EVERY_KIND: Final = frozenset({"metadata.name", "metadata.namespace"})
+
+_INVOLVED: Final = ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
+
+_EVENT: Final = frozenset(
+    {"reason", "reportingComponent", "source", "type"} | {f"involvedObject.{key}" for key in _INVOLVED}
+)
+
+# By plural and group. Kinds that are not named here know the two fields of every kind.
+_KNOWN: Final[dict[tuple[str, str], frozenset[str]]] = {
+    ("pods", ""): frozenset(
+        {
+            "spec.nodeName",
+            "spec.restartPolicy",
+            "spec.schedulerName",
+            "spec.serviceAccountName",
+            "spec.hostNetwork",
+            "status.phase",
+            "status.podIP",
+            "status.nominatedNodeName",
+        }
+    ),
+    ("events", ""): _EVENT,
+    ("events", "events.k8s.io"): _EVENT,
+    ("certificatesigningrequests", "certificates.k8s.io"): frozenset({"spec.signerName"}),
+    ("nodes", ""): frozenset({"spec.unschedulable"}),
+    ("secrets", ""): frozenset({"type"}),
+    ("namespaces", ""): frozenset({"status.phase"}),
+    ("services", ""): frozenset({"spec.clusterIP", "spec.type"}),
+}
+
+# What an absent field stands for, where that is not the empty text.
+_ABSENT: Final = {"spec.unschedulable": "false", "spec.hostNetwork": "false"}
+
+
+def check_field_selector(selector: FieldSelector, plural: str, group: str, declared: Iterable[str] = ()) -> None:
+    """Refuse fields that cannot be selected by; `declared` are those that a CRD's version lists as selectable.
+
+    Raises:
+        BadRequest: naming the first such field.
+    """
+    known = _EVERY_KIND | _KNOWN.get((plural, group), frozenset()) | frozenset(declared)
+    for term in selector.terms:
+        if term.field not in known:
+            raise BadRequest(f"field label not supported: {term.field}")
+
+
+def field_value(document: JsonObject, path: str) -> str:
+    """The text that `path` (such as `status.phase`) has in an object, as field selectors compare it."""
+    if path == "source" and document.get("kind") == "Event":
+        source = document.get("source") or document.get("deprecatedSource") or {}
+        return str(
+            source.get("component") or document.get("reportingComponent") or document.get("reportingController") or ""
+        )
+    value: Any = document
+    for key in path.split("."):
+        value = value.get(key) if isinstance(value, dict) else None
+    if value is None:
+        return _ABSENT.get(path, "")
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def selects(selector: FieldSelector, document: JsonObject) -> bool:
+    """Whether the object is selected."""
+    return selector.matches(lambda path: field_value(document, path))

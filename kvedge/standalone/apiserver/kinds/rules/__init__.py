@@ -1,0 +1,1 @@
+"""What objects of the built-in kinds may say."""

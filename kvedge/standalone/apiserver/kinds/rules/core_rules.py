@@ -1,0 +1,248 @@
+"""What the core kinds besides Pods may say, and what of them may change.
+
+Called by object_rules. Pure; the objects have the types of their kinds (`builtin_shape`). All causes at once.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterator
+from typing import Final
+
+from kvedge.resources.codec import JsonObject
+from kvedge.standalone.apiserver.schema.metadata_rules import check_immutable
+from kvedge.standalone.apiserver.schema.selectors import check_labels
+from kvedge.standalone.apiserver.wire import name_rules
+from kvedge.standalone.apiserver.wire.api_errors import FieldError
+from kvedge.standalone.apiserver.wire.causes import (
+    duplicate,
+    forbidden,
+    invalid,
+    invalids,
+    not_supported,
+    one_of,
+    required,
+    too_long,
+)
+from kvedge.standalone.apiserver.wire.json_values import same
+from kvedge.standalone.apiserver.wire.told import keyed
+
+_MAX_DATA: Final = 1024 * 1024
+_SERVICE_TYPES: Final = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
+_PROTOCOLS: Final = ("SCTP", "TCP", "UDP")
+_ADDRESS_TYPES: Final = ("FQDN", "IPv4", "IPv6")
+# The keys that a Secret of each type must have.
+_SECRET_KEYS: Final = {
+    "kubernetes.io/tls": ("tls.crt", "tls.key"),
+    "kubernetes.io/dockerconfigjson": (".dockerconfigjson",),
+    "kubernetes.io/dockercfg": (".dockercfg",),
+    "kubernetes.io/ssh-auth": ("ssh-privatekey",),
+}
+
+
+def check_service(service: JsonObject) -> Iterator[FieldError]:
+    """Everything wrong with a Service."""
+    spec = service.get("spec") or {}
+    kind, ports = spec.get("type") or "ClusterIP", spec.get("ports") or []
+    yield from one_of("spec.type", kind, _SERVICE_TYPES)
+    if not ports and kind != "ExternalName" and spec.get("clusterIP") != "None":
+        yield required("spec.ports")
+    if kind == "ExternalName":
+        name = (spec.get("externalName") or "").removesuffix(".")
+        if name:
+            yield from invalids("spec.externalName", name, name_rules.dns_subdomain(name))
+        else:
+            yield required("spec.externalName")
+    names: set[str] = set()
+    numbers: set[tuple[object, object]] = set()
+    for index, port in enumerate(ports):
+        path = f"spec.ports[{index}]"
+        yield from _check_service_port(port, path, len(ports) > 1)
+        if port.get("name") and port["name"] in names:
+            yield duplicate(f"{path}.name", port["name"])
+        number = (port.get("protocol") or "TCP", port.get("port"))
+        if number in numbers:
+            yield duplicate(path, {"protocol": number[0], "port": number[1]})
+        names.add(port.get("name") or "")
+        numbers.add(number)
+    address = spec.get("clusterIP")
+    if address and address != "None" and not _is_address(address):
+        yield invalid("spec.clusterIP", address, "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)")
+    yield from check_labels(spec.get("selector"), "spec.selector")
+
+
+def check_service_update(new: JsonObject, old: JsonObject) -> Iterator[FieldError]:
+    """A Service keeps its address, unless it becomes or was a name only."""
+    after, before = new.get("spec") or {}, old.get("spec") or {}
+    if "ExternalName" not in {after.get("type"), before.get("type")} and before.get("clusterIP"):
+        for field in ("clusterIP", "clusterIPs"):
+            yield from check_immutable(after.get(field), before.get(field), f"spec.{field}")
+
+
+def check_secret(secret: JsonObject) -> Iterator[FieldError]:
+    """Everything wrong with a Secret."""
+    data = secret.get("data") or {}
+    for key in data:
+        yield from invalids(keyed("data", key), key, name_rules.config_key(key))
+    if sum(len(value) * 3 // 4 for value in data.values()) > _MAX_DATA:
+        yield too_long("data", _MAX_DATA)
+    for key in _SECRET_KEYS.get(secret.get("type") or "", ()):
+        if key not in data:
+            yield required(keyed("data", key))
+
+
+def check_secret_update(new: JsonObject, old: JsonObject) -> Iterator[FieldError]:
+    """A Secret keeps its type, and an immutable one everything."""
+    yield from check_immutable(new.get("type"), old.get("type"), "type")
+    yield from _check_frozen_data(new, old, ("data",))
+
+
+def check_config_map(config_map: JsonObject) -> Iterator[FieldError]:
+    """Everything wrong with a ConfigMap."""
+    data, binary = config_map.get("data") or {}, config_map.get("binaryData") or {}
+    for field, values in (("data", data), ("binaryData", binary)):
+        for key in values:
+            yield from invalids(keyed(field, key), key, name_rules.config_key(key))
+    for key in data:
+        if key in binary:
+            yield invalid(keyed("data", key), key, "duplicate of key present in binaryData")
+    size = sum(len(value.encode()) for value in data.values()) + sum(len(value) * 3 // 4 for value in binary.values())
+    if size > _MAX_DATA:
+        yield too_long("", _MAX_DATA)
+
+
+def check_config_map_update(new: JsonObject, old: JsonObject) -> Iterator[FieldError]:
+    """An immutable ConfigMap keeps everything."""
+    yield from _check_frozen_data(new, old, ("data", "binaryData"))
+
+
+def check_lease(lease: JsonObject) -> Iterator[FieldError]:
+    """Everything wrong with a Lease."""
+    spec = lease.get("spec") or {}
+    seconds, transitions = spec.get("leaseDurationSeconds"), spec.get("leaseTransitions")
+    if seconds is not None and seconds <= 0:
+        yield invalid("spec.leaseDurationSeconds", seconds, "must be greater than 0")
+    if transitions is not None and transitions < 0:
+        yield invalid("spec.leaseTransitions", transitions, "must be greater than or equal to 0")
+
+
+def check_node(node: JsonObject) -> Iterator[FieldError]:
+    """Everything wrong with a Node: its taints."""
+    seen: set[tuple[object, object]] = set()
+    for index, taint in enumerate((node.get("spec") or {}).get("taints") or []):
+        path, key, effect = f"spec.taints[{index}]", taint.get("key") or "", taint.get("effect")
+        yield from invalids(f"{path}.key", key, name_rules.label_key(key))
+        yield from invalids(f"{path}.value", taint.get("value"), name_rules.label_value(taint.get("value") or ""))
+        if effect not in {"NoSchedule", "PreferNoSchedule", "NoExecute"}:
+            yield not_supported(f"{path}.effect", effect, ("NoSchedule", "PreferNoSchedule", "NoExecute"))
+        if (key, effect) in seen:
+            yield duplicate(path, taint)
+        seen.add((key, effect))
+
+
+def check_event(event: JsonObject) -> Iterator[FieldError]:
+    """An Event stands in the namespace of what it is about; events of cluster-wide objects in the default one."""
+    field = "regarding" if "regarding" in event else "involvedObject"
+    namespace = (event.get("metadata") or {}).get("namespace")
+    about = (event.get(field) or {}).get("namespace")
+    if about and about != namespace:
+        yield invalid(f"{field}.namespace", about, "does not match event.namespace")
+    elif not about and namespace not in {"default", "kube-system", None}:
+        yield invalid(f"{field}.namespace", about or "", "does not match event.namespace")
+
+
+def check_endpoints(endpoints: JsonObject) -> Iterator[FieldError]:
+    """Everything wrong with Endpoints: addresses and ports."""
+    for index, subset in enumerate(endpoints.get("subsets") or []):
+        path = f"subsets[{index}]"
+        if not subset.get("addresses") and not subset.get("notReadyAddresses"):
+            yield required(path, "must specify `addresses` or `notReadyAddresses`")
+        for field in ("addresses", "notReadyAddresses"):
+            for at, address in enumerate(subset.get(field) or []):
+                if not _is_address(address.get("ip") or ""):
+                    text = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
+                    yield invalid(f"{path}.{field}[{at}].ip", address.get("ip") or "", text)
+        for at, port in enumerate(subset.get("ports") or []):
+            yield from invalids(
+                f"{path}.ports[{at}].port", port.get("port"), name_rules.port_number(port.get("port") or 0)
+            )
+
+
+def check_endpoint_slice(endpoint_slice: JsonObject) -> Iterator[FieldError]:
+    """Everything wrong with an EndpointSlice."""
+    kind = endpoint_slice.get("addressType")
+    if not kind:
+        yield required("addressType")
+    yield from one_of("addressType", kind, _ADDRESS_TYPES)
+    for index, endpoint in enumerate(endpoint_slice.get("endpoints") or []):
+        if not endpoint.get("addresses"):
+            yield required(f"endpoints[{index}].addresses", "must contain at least 1 address")
+
+
+def check_ip_address(address: JsonObject) -> Iterator[FieldError]:
+    """An IPAddress is named by the address itself and belongs to something."""
+    name = (address.get("metadata") or {}).get("name") or ""
+    if not _is_address(name) or str(ipaddress.ip_address(name)) != name:
+        yield invalid("metadata.name", name, "must be an IP address in canonical form")
+    parent = (address.get("spec") or {}).get("parentRef")
+    if parent is None:
+        yield required("spec.parentRef")
+        return
+    for field in ("resource", "name"):
+        if not parent.get(field):
+            yield required(f"spec.parentRef.{field}")
+
+
+def check_ip_address_update(new: JsonObject, old: JsonObject) -> Iterator[FieldError]:
+    """An address does not change hands: it is released and taken again."""
+    after, before = (item.get("spec") or {} for item in (new, old))
+    yield from check_immutable(after.get("parentRef"), before.get("parentRef"), "spec.parentRef")
+
+
+def check_claim(claim: JsonObject) -> Iterator[FieldError]:
+    """Everything wrong with a PersistentVolumeClaim."""
+    spec = claim.get("spec") or {}
+    if not spec.get("accessModes"):
+        yield required("spec.accessModes", "at least 1 access mode is required")
+    if "storage" not in ((spec.get("resources") or {}).get("requests") or {}):
+        yield required("spec.resources[storage]")
+
+
+def check_role_binding_update(new: JsonObject, old: JsonObject) -> Iterator[FieldError]:
+    """A binding keeps its role: who gets another one gets another binding."""
+    if not same(new.get("roleRef"), old.get("roleRef")):
+        yield invalid("roleRef", new.get("roleRef"), "cannot change roleRef")
+
+
+def _check_service_port(port: JsonObject, path: str, named: bool) -> Iterator[FieldError]:
+    name = port.get("name")
+    if name:
+        yield from invalids(f"{path}.name", name, name_rules.dns_label(name))
+    elif named:
+        yield required(f"{path}.name")
+    yield from invalids(f"{path}.port", port.get("port") or 0, name_rules.port_number(port.get("port") or 0))
+    yield from one_of(f"{path}.protocol", port.get("protocol"), _PROTOCOLS)
+    target = port.get("targetPort")
+    if isinstance(target, int):
+        yield from invalids(f"{path}.targetPort", target, name_rules.port_number(target))
+    elif target:
+        yield from invalids(f"{path}.targetPort", target, name_rules.port_name(target))
+
+
+def _check_frozen_data(new: JsonObject, old: JsonObject, fields: tuple[str, ...]) -> Iterator[FieldError]:
+    if not old.get("immutable"):
+        return
+    text = "field is immutable when `immutable` is set"
+    if not new.get("immutable"):
+        yield forbidden("immutable", text)
+    for field in fields:
+        if not same(new.get(field) or {}, old.get(field) or {}):
+            yield forbidden(field, text)
+
+
+def _is_address(text: str) -> bool:
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,45 @@
+"""What a Pod asks for as a whole, from what its containers ask for.
+
+Used by quotas and limit ranges. Pure. Init containers run one after the other before all others do, so that of theirs
+the largest counts; one that goes on (restartPolicy Always) counts with the others and with all that start after it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kvedge.resources.codec import JsonObject
+from kvedge.standalone.apiserver.wire.amounts import Amount, amounts_of, largest, total
+
+
+def pod_amounts(pod: JsonObject, field: str) -> dict[str, Amount]:
+    """A Pod's `requests`, or its `limits`."""
+    spec = pod.get("spec") or {}
+    going_on: list[dict[str, Amount]] = []
+    peaks: list[dict[str, Amount]] = []
+    so_far: dict[str, Amount] = {}
+    for container in spec.get("initContainers") or []:
+        amounts = container_amounts(container, field)
+        peak = total((so_far, amounts))
+        peaks.append(peak)
+        if container.get("restartPolicy") == "Always":
+            so_far = peak
+            going_on.append(amounts)
+    running = [container_amounts(container, field) for container in spec.get("containers") or []]
+    found = largest((total((*running, *going_on)), *peaks))
+    # Said for the Pod as a whole, these stand for what its containers say.
+    whole = amounts_of((spec.get("resources") or {}).get(field))
+    found.update({name: amount for name, amount in whole.items() if name in ("cpu", "memory")})
+    return found
+
+
+def container_amounts(container: JsonObject, field: str) -> dict[str, Amount]:
+    """A container's `requests`, or its `limits`."""
+    return amounts_of((container.get("resources") or {}).get(field))
+
+
+def containers_that_start(pod: JsonObject) -> Iterator[JsonObject]:
+    """Those that count: the containers, then the init containers."""
+    spec = pod.get("spec") or {}
+    yield from spec.get("containers") or []
+    yield from spec.get("initContainers") or []

@@ -1,0 +1,1 @@
+"""The types of the built-in kinds, as schemas."""

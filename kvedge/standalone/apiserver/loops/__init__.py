@@ -1,0 +1,1 @@
+"""The server's own loops over objects: garbage, namespaces, certificates, copies."""

@@ -1,0 +1,1 @@
+"""One request: its target, its body, its context; lists, watches and the form of answers."""

@@ -1,0 +1,210 @@
+"""pods/exec and pods/attach: a command in a container, or what a container prints, over a websocket.
+
+Called by the dispatcher. The node agent starts the command (`ExecSource`); the bytes are moved here, in the event loop,
+by descriptors that do not block (`remote_streams`). SPDY, which older clients speak, is not served.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final
+
+from aiohttp import web
+
+from kvedge.resources.codec import JsonObject
+from kvedge.standalone.apiserver.access.authorizer_rules import Authorizer
+from kvedge.standalone.apiserver.requests.bytes_in_flight import payer
+from kvedge.standalone.apiserver.requests.request_context import RequestContext
+from kvedge.standalone.apiserver.requests.request_target import RequestTarget, is_true
+from kvedge.standalone.apiserver.routes import remote_command as words
+from kvedge.standalone.apiserver.routes.exec_source import ExecRequest, ExecSession, ExecSource, NoExec
+from kvedge.standalone.apiserver.routes.log_pieces import LogPieces
+from kvedge.standalone.apiserver.routes.log_source import LogRequest, LogSource
+from kvedge.standalone.apiserver.routes.pod_routes import container_named
+from kvedge.standalone.apiserver.routes.remote_streams import AttachStream, ExecStream, farewell
+from kvedge.standalone.apiserver.store.object_hub import ObjectHub
+from kvedge.standalone.apiserver.wire.api_errors import (
+    BadRequest,
+    Forbidden,
+    MethodNotAllowed,
+    NotFound,
+    TooManyRequests,
+)
+from kvedge.standalone.apiserver.wire.outlasting import outlast
+
+_LARGEST_MESSAGE: Final = 1 << 20
+# A command line of the kernel's own largest size.
+_LONGEST_COMMAND: Final = 128 << 10
+# Each is a process and a handful of descriptors.
+_MOST_OF_ONE: Final = 32
+_MOST: Final = 128
+# To begin one takes the node agent a moment; others' commands do not wait for one that takes longer.
+_BEGIN_AT_ONCE: Final = 8
+_NO_SPDY: Final = (
+    "exec and attach are served over WebSockets: use kubectl 1.31 or newer,"
+    " or set KUBECTL_REMOTE_COMMAND_WEBSOCKETS=true for 1.29 and 1.30"
+)
+
+
+class ExecRoutes:
+    """Serves pods/exec and pods/attach."""
+
+    def __init__(
+        self, hub: ObjectHub, authorizer: Authorizer, exec_source: ExecSource | None, log_source: LogSource | None
+    ) -> None:
+        self._hub = hub
+        self._authorizer = authorizer
+        self._exec_source = exec_source
+        self._log_source = log_source
+        self._begin_threads = ThreadPoolExecutor(_BEGIN_AT_ONCE, "kvedge-exec")
+        # How many run for each payer: a namespace's service accounts count together.
+        self._running: Counter[str] = Counter()
+        self._stopping = asyncio.Event()
+
+    def stop(self) -> None:
+        """End what runs, so that nobody waits for it."""
+        self._stopping.set()
+        self._begin_threads.shutdown(wait=False, cancel_futures=True)
+
+    async def exec(self, request: web.BaseRequest, context: RequestContext) -> web.StreamResponse:
+        """Run a command."""
+        pod, container = self._addressed(request, context)
+        wanted = exec_request(pod, container, request)
+        with self._counted(context.caller.user):
+            return await self._exec(request, wanted)
+
+    async def _exec(self, request: web.BaseRequest, wanted: ExecRequest) -> web.StreamResponse:
+        socket = await _accepted(request)
+        if self._exec_source is None:
+            return await farewell(socket, words.failed("no node agent runs here"))
+        try:
+            session = await _begun(self._begin_threads, self._exec_source, wanted)
+        except NoExec as error:
+            return await farewell(socket, words.failed(str(error)))
+        try:
+            return await ExecStream(socket, session, request).serve(self._stopping)
+        finally:
+            session.close()
+
+    async def attach(self, request: web.BaseRequest, context: RequestContext) -> web.StreamResponse:
+        """Show what a container prints from now on."""
+        pod, container = self._addressed(request, context)
+        if is_true(request.query.get("stdin", "")):
+            raise BadRequest(
+                f"container {container} has no standard input: containers of one box never have one."
+                " Use kubectl exec for a shell beside it, or virtctl console for a guest's console"
+            )
+        if self._log_source is None:
+            raise BadRequest("no node agent runs here that could give out what containers print")
+        metadata = pod["metadata"]
+        wanted = LogRequest(
+            metadata["namespace"], metadata["name"], metadata["uid"], container, follow=True, tail_lines=0
+        )
+        with self._counted(context.caller.user):
+            socket = await _accepted(request)
+            return await AttachStream(socket, LogPieces(self._log_source, wanted)).serve(self._stopping)
+
+    @contextlib.contextmanager
+    def _counted(self, user: str) -> Iterator[None]:
+        owner = payer(user)
+        running = self._running[owner]
+        # Whoever has none gets one, so that nobody is kept away by others.
+        if running >= _MOST_OF_ONE or (running and self._running.total() >= _MOST):
+            raise TooManyRequests("too many commands run in containers, please try again later", 1)
+        self._running[owner] += 1
+        try:
+            yield
+        finally:
+            self._running[owner] -= 1
+            if not self._running[owner]:
+                del self._running[owner]
+
+    def _addressed(self, request: web.BaseRequest, context: RequestContext) -> tuple[JsonObject, str]:
+        """The Pod and its container; who may only look at this does not get here."""
+        target = context.target
+        if target.verb not in ("get", "create"):
+            raise MethodNotAllowed()
+        # A websocket begins with a GET, whatever it does: as in Kubernetes, the right to create counts.
+        create = RequestTarget("create", "", "", "v1", target.namespace, "pods", target.name, target.subresource)
+        if not self._authorizer.allows(context.caller, create):
+            resource = f"pods/{target.subresource}"
+            why = (
+                f'User "{context.caller.user}" cannot create resource "{resource}" in API group ""'
+                f' in the namespace "{target.namespace}"'
+            )
+            raise Forbidden(context.error_target, why)
+        stored = self._hub.get(context.key)
+        if stored is None:
+            raise NotFound(context.error_target)
+        pod = stored.load()
+        container = container_named(pod, request.query.get("container", ""))
+        if (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed"):
+            phase = pod["status"]["phase"]
+            raise BadRequest(f"cannot exec into a container in a completed pod; current phase is {phase}")
+        return pod, container
+
+
+def exec_request(pod: JsonObject, container: str, request: web.BaseRequest) -> ExecRequest:
+    """What a request wants run.
+
+    Raises:
+        BadRequest: no command, one that cannot be, or no stream.
+    """
+    query, metadata = request.query, pod["metadata"]
+    command = query.getall("command", [])
+    if not command or not command[0]:
+        raise BadRequest("you must specify at least one command for the container")
+    if any("\0" in word for word in command) or sum(len(word.encode()) + 1 for word in command) > _LONGEST_COMMAND:
+        raise BadRequest("the command is too long, or has a null byte in it")
+    if not any(is_true(query.get(stream, "")) for stream in ("stdin", "stdout", "stderr")):
+        raise BadRequest("you must specify at least one of stdin, stdout, stderr")
+    return ExecRequest(
+        metadata["namespace"],
+        metadata["name"],
+        metadata["uid"],
+        container,
+        tuple(command),
+        stdin=is_true(query.get("stdin", "")),
+        terminal=is_true(query.get("tty", "")),
+    )
+
+
+async def _accepted(request: web.BaseRequest) -> web.WebSocketResponse:
+    """The websocket of a request.
+
+    Raises:
+        BadRequest: the client speaks something else.
+    """
+    socket = web.WebSocketResponse(protocols=words.PROTOCOLS, max_msg_size=_LARGEST_MESSAGE, compress=False)
+    found = socket.can_prepare(request)
+    if not found.ok or found.protocol is None:
+        raise BadRequest(_NO_SPDY)
+    await socket.prepare(request)
+    # An empty message, by which clients know that the channels are there.
+    await socket.send_bytes(bytes([words.STDOUT]))
+    return socket
+
+
+async def _begun(threads: ThreadPoolExecutor, source: ExecSource, wanted: ExecRequest) -> ExecSession:
+    """The session, which is closed when its client has gone before it began. It counts until then.
+
+    Raises:
+        NoExec: the command cannot be run.
+    """
+    try:
+        job = threads.submit(source.begin_exec, wanted)
+    except RuntimeError:
+        raise NoExec("this server stops") from None
+    beginning = asyncio.wrap_future(job)
+    try:
+        return await asyncio.shield(beginning)
+    except asyncio.CancelledError:
+        if not job.cancel():
+            await outlast(beginning)
+        if not job.cancelled() and job.exception() is None:
+            job.result().close()
+        raise

@@ -1,0 +1,99 @@
+"""`serviceaccounts/<name>/token`: a token for an account, for a while.
+
+Called by the dispatcher. Nothing is stored.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+from aiohttp import web
+
+from kvedge.resources.codec import JsonObject
+from kvedge.standalone.apiserver.access.service_tokens import (
+    ISSUER,
+    LONGEST_SECONDS,
+    SHORTEST_SECONDS,
+    AccountId,
+    ServiceTokens,
+)
+from kvedge.standalone.apiserver.requests.request_body import read_object
+from kvedge.standalone.apiserver.requests.request_context import RequestContext
+from kvedge.standalone.apiserver.requests.write_rules import timestamp
+from kvedge.standalone.apiserver.routes.resource_routes import json_response
+from kvedge.standalone.apiserver.store.object_hub import ObjectHub
+from kvedge.standalone.apiserver.store.stored import ObjectKey
+from kvedge.standalone.apiserver.wire.api_errors import (
+    BadRequest,
+    FieldError,
+    Invalid,
+    MethodNotAllowed,
+    NotFound,
+    Target,
+)
+from kvedge.standalone.apiserver.wire.causes import forbidden, invalid
+
+_API_VERSION: Final = "authentication.k8s.io/v1"
+_DEFAULT_SECONDS: Final = 3600
+
+
+class TokenRoutes:
+    """Serves TokenRequests."""
+
+    def __init__(self, hub: ObjectHub, tokens: ServiceTokens) -> None:
+        self._hub = hub
+        self._tokens = tokens
+
+    async def create(self, request: web.BaseRequest, context: RequestContext) -> web.StreamResponse:
+        """POST serviceaccounts/<name>/token.
+
+        Raises:
+            ApiError: there is no such account, or it is asked for what is not given.
+        """
+        if context.target.verb != "create":
+            raise MethodNotAllowed()
+        review = await read_object(request, context)
+        if review.get("kind") not in (None, "", "TokenRequest"):
+            raise BadRequest(f"{review['kind']} cannot be handled as a TokenRequest: another kind was expected")
+        spec = review.get("spec") or {}
+        if not isinstance(spec, dict):
+            raise BadRequest("TokenRequest: spec must be an object")
+        stored = self._hub.get(context.key)
+        if stored is None or stored.meta.deletion_timestamp:
+            raise NotFound(context.error_target)
+        errors = _complaints(spec)
+        if errors:
+            raise Invalid(Target("TokenRequest", "", "authentication.k8s.io"), errors)
+        seconds = min(spec.get("expirationSeconds") or _DEFAULT_SECONDS, LONGEST_SECONDS)
+        audiences = spec.get("audiences") or [ISSUER]
+        account = AccountId(context.namespace, context.target.name, stored.meta.uid)
+        token, ends = self._tokens.issue(account, audiences, seconds)
+        answer: JsonObject = {
+            "kind": "TokenRequest",
+            "apiVersion": _API_VERSION,
+            "metadata": {"name": account.name, "namespace": account.namespace},
+            "spec": {"audiences": audiences, "expirationSeconds": seconds},
+            "status": {"token": token, "expirationTimestamp": timestamp(ends)},
+        }
+        return json_response(msgspec.json.encode(answer), 201, context)
+
+
+def _complaints(spec: JsonObject) -> list[FieldError]:
+    errors, seconds = [], spec.get("expirationSeconds")
+    if seconds is not None and (not isinstance(seconds, int) or isinstance(seconds, bool)):
+        errors.append(invalid("spec.expirationSeconds", seconds, "must be a whole number"))
+    elif seconds is not None and seconds < SHORTEST_SECONDS:
+        errors.append(invalid("spec.expirationSeconds", seconds, "may not specify a duration less than 10 minutes"))
+    audiences = spec.get("audiences") or []
+    if not isinstance(audiences, list) or not all(isinstance(item, str) and item for item in audiences):
+        errors.append(invalid("spec.audiences", audiences, "must be a list of texts"))
+    if spec.get("boundObjectRef"):
+        errors.append(forbidden("spec.boundObjectRef", "tokens are bound to their account only, not to other objects"))
+    return errors
+
+
+def account_exists(hub: ObjectHub, account: AccountId) -> bool:
+    """Whether this very account is there, and stays."""
+    stored = hub.get(ObjectKey("serviceaccounts", account.namespace, account.name))
+    return stored is not None and stored.meta.uid == account.uid and not stored.meta.deletion_timestamp

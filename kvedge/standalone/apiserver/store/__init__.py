@@ -1,0 +1,1 @@
+"""The objects on disk, in memory, and their copies."""

@@ -1,0 +1,98 @@
+"""The event loop's view of the store: current objects, served kinds, and commits that can be awaited.
+
+Everything behind the dispatcher reads and writes through it. Lives in the API server's event loop; the store's writer
+thread reaches it only by `call_soon_threadsafe`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+
+from kvedge.standalone.apiserver.kinds.served_kinds import BUILT_IN, KindIndex, ServedKind, kinds_of_crd
+from kvedge.standalone.apiserver.store.object_cache import ObjectCache
+from kvedge.standalone.apiserver.store.object_store import ObjectStore, StoreFull, StoreWriteFailed
+from kvedge.standalone.apiserver.store.stored import LARGEST_OBJECT, Change, ObjectKey, ObjectTooLarge, Stored, Write
+from kvedge.standalone.apiserver.wire.api_errors import InsufficientStorage, ServiceUnavailable, TooLarge
+from kvedge.standalone.apiserver.wire.outlasting import outlast
+
+log = logging.getLogger(__name__)
+
+CRDS = "customresourcedefinitions.apiextensions.k8s.io"
+
+
+class ObjectHub:
+    """Cache, kinds and commits. `kinds` is replaced, never altered, when a CRD changes."""
+
+    def __init__(self, store: ObjectStore, objects: Sequence[Stored]) -> None:
+        self._store = store
+        self._loop = asyncio.get_running_loop()
+        self.cache = ObjectCache(objects, store.revision)
+        self.kinds = KindIndex(BUILT_IN)
+        self._kind_listeners: list[Callable[[], None]] = []
+        self._rebuild_kinds()
+        self.cache.on_change(self._notice)
+        store.start(self._committed)
+
+    async def commit(self, write: Write) -> Change:
+        """Store a write; when this returns it is on disk and in the cache. Not even a cancelled caller leaves earlier.
+
+        Raises:
+            RevisionMismatch: somebody else was first.
+            TooLarge: the object has grown beyond what is stored.
+            InsufficientStorage, ServiceUnavailable: the disk is full, or does not take it.
+        """
+        future = asyncio.wrap_future(self._store.submit(write))
+        try:
+            # Shielded: a client that hangs up must not undo what others may already have seen.
+            return await asyncio.shield(future)
+        except asyncio.CancelledError:
+            # The write lands all the same. Whoever has taken something for it, as of a quota, keeps it until then.
+            await outlast(future)
+            raise
+        except ObjectTooLarge as error:
+            raise TooLarge(LARGEST_OBJECT) from error
+        except StoreFull as error:
+            raise InsufficientStorage(str(error)) from error
+        except StoreWriteFailed as error:
+            raise ServiceUnavailable(str(error)) from error
+
+    def get(self, key: ObjectKey) -> Stored | None:
+        """The object as it is now."""
+        return self.cache.get(key)
+
+    def kind_of(self, stored: Stored) -> ServedKind | None:
+        """The kind that a stored object is an object of, in its storage version."""
+        return self.kinds.stored(stored.key.resource)
+
+    def on_kinds_changed(self, listener: Callable[[], None]) -> None:
+        """Call `listener` whenever the served kinds became others."""
+        self._kind_listeners.append(listener)
+
+    def _committed(self, changes: Sequence[Change]) -> None:
+        """Called in the writer thread, before the futures of these changes are done: who awaits one finds it in the
+        cache.
+        """
+        self._loop.call_soon_threadsafe(self.cache.publish, changes)
+
+    def _notice(self, change: Change) -> None:
+        if change.current.key.resource == CRDS:
+            self._rebuild_kinds()
+            for listener in self._kind_listeners:
+                listener()
+
+    def _rebuild_kinds(self) -> None:
+        custom = [
+            kind
+            for stored in self.cache.in_namespace(CRDS)
+            if _is_established(crd := stored.load())
+            for kind in kinds_of_crd(crd)
+        ]
+        self.kinds = KindIndex([*BUILT_IN, *custom])
+
+
+def _is_established(crd: dict[str, object]) -> bool:
+    status = crd.get("status")
+    conditions = status.get("conditions") or [] if isinstance(status, dict) else []
+    return any(item.get("type") == "Established" and item.get("status") == "True" for item in conditions)

@@ -1,0 +1,82 @@
+"""Which form of an answer a client wants, by its Accept header, and what a body is, by its Content-Type.
+
+Used by the REST routes and discovery. Pure.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from kvedge.standalone.apiserver.wire.api_errors import NotAcceptable
+
+JSON: Final = "application/json"
+YAML: Final = "application/yaml"
+PROTOBUF: Final = "application/vnd.kubernetes.protobuf"
+JSON_PATCH: Final = "application/json-patch+json"
+MERGE_PATCH: Final = "application/merge-patch+json"
+STRATEGIC_PATCH: Final = "application/strategic-merge-patch+json"
+APPLY_PATCH: Final = "application/apply-patch+yaml"
+
+_META: Final = ("meta.k8s.io", "v1")
+_WILDCARDS: Final = frozenset({"*/*", "application/*"})
+
+
+class Form(StrEnum):
+    """The forms of an object or a list."""
+
+    OBJECT = "object"
+    TABLE = "table"
+    PARTIAL = "partial"
+
+
+_AS: Final = {
+    "Table": Form.TABLE,
+    "PartialObjectMetadata": Form.PARTIAL,
+    "PartialObjectMetadataList": Form.PARTIAL,
+}
+
+
+@dataclass(frozen=True)
+class MediaType:
+    """One entry of an Accept header, or a Content-Type: the type in lower case, and its parameters."""
+
+    name: str
+    parameters: tuple[tuple[str, str], ...] = ()
+
+    def parameter(self, name: str) -> str:
+        return dict(self.parameters).get(name, "")
+
+
+def parse_media_type(text: str) -> MediaType:
+    """Parse `application/json;as=Table;v=v1`."""
+    name, *rest = [part.strip() for part in text.split(";")]
+    pairs = tuple(
+        (key.strip().lower(), value.strip().strip('"')) for key, _, value in (part.partition("=") for part in rest)
+    )
+    return MediaType(name.lower(), pairs)
+
+
+def accepted(header: str) -> list[MediaType]:
+    """The entries of an Accept header, as they come; none means anything."""
+    return [parse_media_type(part) for part in header.split(",") if part.strip()] or [MediaType("*/*")]
+
+
+def wanted_form(header: str) -> Form:
+    """The first form that the client lists and that can be made; JSON is the only encoding here.
+
+    Raises:
+        NotAcceptable: when there is none.
+    """
+    for entry in accepted(header):
+        if entry.name in _WILDCARDS:
+            return Form.OBJECT
+        if entry.name != JSON or entry.parameter("q") == "0":
+            continue
+        kind = entry.parameter("as")
+        if not kind:
+            return Form.OBJECT
+        if kind in _AS and (entry.parameter("g"), entry.parameter("v")) == _META:
+            return _AS[kind]
+    raise NotAcceptable([JSON])

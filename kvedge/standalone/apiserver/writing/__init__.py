@@ -1,0 +1,1 @@
+"""The write and delete paths of objects."""

@@ -1,0 +1,1 @@
+"""Images: their store, imports, pulls and registries."""

@@ -1,0 +1,104 @@
+"""Who may change what of a VMI that is there."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+
+from kvedge.api.admission.rules.vmi_update_rules import update_is_allowed
+from kvedge.resources.codec import JsonObject
+from kvedge.resources.role_users import HANDLER_ACCOUNT, UserInfo
+from tests.unit.api.reviews import put, small_vmi
+
+ALICE = UserInfo("alice", ("system:masters",))
+CONTROLLER = UserInfo("kvedge:controller", ("kvedge:controllers",))
+HANDLER = UserInfo("kvedge:handler:node1", ("kvedge:handlers",))
+IN_CLUSTER = UserInfo(
+    HANDLER_ACCOUNT, ("system:serviceaccounts",), extra={"authentication.kubernetes.io/node-name": ["node1"]}
+)
+
+
+def on_node(node: str) -> JsonObject:
+    vmi = small_vmi()
+    vmi["status"] = {"phase": "Running", "nodeName": node}
+    return vmi
+
+
+def causes(user: UserInfo, path: str, value: object, node: str = "node1") -> list[str]:
+    old = on_node(node)
+    new = copy.deepcopy(old)
+    put(new, path, value)
+    return [cause.message for cause in update_is_allowed(old, new, user)]
+
+
+def test_a_user_does_not_change_the_spec() -> None:
+    assert causes(ALICE, "spec.domain.cpu.cores", 2) == ["update of VMI object is restricted"]
+
+
+@pytest.mark.parametrize("label", ["nodeName", "created-by", "migrationTargetNodeName", "schedulable"])
+def test_a_user_does_not_change_labels_that_roles_act_on(label: str) -> None:
+    found = causes(ALICE, "metadata.labels", {f"kubevirt.io/{label}": "x"})
+    text = "modification of the following reserved kubevirt.io/ labels on a VMI object is prohibited"
+    assert found == [f"{text}: kubevirt.io/{label}"]
+
+
+def test_a_user_changes_other_labels() -> None:
+    assert causes(ALICE, "metadata.labels", {"team": "blue"}) == []
+
+
+def test_the_controller_changes_spec_and_status() -> None:
+    assert causes(CONTROLLER, "spec.domain.cpu.cores", 2) == []
+    assert causes(CONTROLLER, "status.nodeName", "node2") == []
+
+
+@pytest.mark.parametrize("handler", [HANDLER, IN_CLUSTER], ids=["certificate", "service account"])
+def test_a_handler_reports_on_its_own_node(handler: UserInfo) -> None:
+    assert causes(handler, "status.phase", "Failed") == []
+
+
+@pytest.mark.parametrize("handler", [HANDLER, IN_CLUSTER], ids=["certificate", "service account"])
+def test_a_handler_does_not_report_on_another_node(handler: UserInfo) -> None:
+    found = causes(handler, "status.phase", "Failed", node="node2")
+    assert found == ["Node restriction, virt-handler is only allowed to modify VMIs it owns"]
+
+
+def test_a_handler_does_not_give_a_vmi_away() -> None:
+    found = causes(HANDLER, "status.nodeName", "node2")
+    assert found == ["Node restriction, virt-handler is not allowed to give a VMI to another node"]
+
+
+def test_a_handler_does_not_change_the_spec() -> None:
+    assert causes(HANDLER, "spec.domain.cpu.cores", 2) == ["update of VMI object is restricted"]
+
+
+def test_a_handler_that_cannot_say_its_node_writes_nothing() -> None:
+    assert causes(UserInfo(HANDLER_ACCOUNT), "status.phase", "Failed") != []
+
+
+def test_a_user_called_like_a_handler_is_none() -> None:
+    pretender = UserInfo("kvedge:handler:node1", ("system:authenticated",))
+    assert causes(pretender, "spec.domain.cpu.cores", 2) == ["update of VMI object is restricted"]
+    assert not pretender.is_role
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "text"),
+    [
+        ("status.migrationState.targetNode", "node2", "virt-handler is not allowed to set target node"),
+        ("metadata.finalizers", [], "virt-handler is not allowed to change finalizers"),
+        ("metadata.ownerReferences", [{"uid": "x"}], "virt-handler is not allowed to change ownerReferences"),
+    ],
+)
+def test_a_handler_changes_neither_place_nor_owner(path: str, value: object, text: str) -> None:
+    assert causes(HANDLER, path, value) == [f"Node restriction, {text}"]
+
+
+@pytest.mark.parametrize("label", ["nodeName", "migrationTargetNodeName", "created-by"])
+def test_a_handler_does_not_label_a_vmi_away(label: str) -> None:
+    (found,) = causes(HANDLER, "metadata.labels", {f"kubevirt.io/{label}": "node2"})
+    assert f"kubevirt.io/{label}" in found
+
+
+def test_a_handler_may_note_something() -> None:
+    assert causes(HANDLER, "metadata.annotations", {"kvedge.io/note": "x"}) == []

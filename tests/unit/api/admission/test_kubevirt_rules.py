@@ -1,0 +1,78 @@
+"""Writes of the KubeVirt object: what is refused, what is let by with a warning."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kvedge.api.admission.admission_message import AdmissionRequest
+from kvedge.api.admission.kubevirt_rules import judge_spec, uninstall_refusal
+from kvedge.resources.codec import JsonObject
+
+BAD = {"configuration": {"developerConfiguration": {"cpuAllocationRatio": 0}}}
+
+
+def written(new: JsonObject, old: JsonObject | None = None) -> AdmissionRequest:
+    before: Any = None if old is None else {"spec": old}
+    return AdmissionRequest(
+        uid="u", operation="CREATE" if old is None else "UPDATE", object={"spec": new}, old_object=before
+    )
+
+
+def test_a_value_that_cannot_be_used_is_refused_with_its_path() -> None:
+    judged = judge_spec(written(BAD))
+    assert [(cause.field, cause.message) for cause in judged.causes] == [
+        (
+            "spec.configuration.developerConfiguration.cpuAllocationRatio",
+            "spec.configuration.developerConfiguration.cpuAllocationRatio: 0 is not between 1 and 1000",
+        )
+    ]
+
+
+def test_what_is_unknown_or_has_no_effect_is_a_warning() -> None:
+    judged = judge_spec(written({"imageTag": "v1", "configuration": {"cpuModell": "host-model"}}))
+    assert judged.causes == ()
+    assert judged.warnings == (
+        'unknown field "spec.configuration.cpuModell"; did you mean "cpuModel"?',
+        "spec.imageTag does not apply: kvedge is one program and writes its launcher image itself",
+    )
+
+
+def test_many_warnings_end_with_their_number() -> None:
+    judged = judge_spec(written({f"odd{number}": 1 for number in range(40)}))
+    assert len(judged.warnings) == 16
+    assert judged.warnings[-1] == "and 25 more; see the object's conditions"
+
+
+def test_a_change_of_something_else_is_not_refused_for_what_was_wrong_before() -> None:
+    after = {**BAD, "uninstallStrategy": "RemoveWorkloads"}
+    assert judge_spec(written(after, BAD)).causes == ()
+
+
+def test_a_write_that_leaves_the_spec_alone_is_not_judged() -> None:
+    judged = judge_spec(written(BAD, BAD))
+    assert (judged.causes, judged.warnings) == ((), ())
+
+
+@pytest.mark.parametrize(
+    ("strategy", "workloads", "refused"),
+    [
+        ("BlockUninstallIfWorkloadsExist", "Virtual Machines", True),
+        ("BlockUninstallIfWorkloadsExist", "", False),
+        ("RemoveWorkloads", "Virtual Machines", False),
+        (None, "Virtual Machines", False),
+    ],
+    ids=["blocked by a VM", "nothing is there", "the other strategy", "no strategy"],
+)
+def test_a_delete_is_refused_only_when_asked_for_and_vms_are_there(
+    strategy: str | None, workloads: str, refused: bool
+) -> None:
+    spec = {} if strategy is None else {"uninstallStrategy": strategy}
+    message = uninstall_refusal({"spec": spec}, workloads)
+    assert message == (
+        "Rejecting the uninstall request, since there are still Virtual Machines present. Either delete all KubeVirt"
+        " related workloads or change the uninstall strategy before uninstalling KubeVirt."
+        if refused
+        else None
+    )

@@ -1,0 +1,271 @@
+"""What a VMI gets that its author left out."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import jsonpatch
+import pytest
+
+from kvedge.api.admission.mutation_plan import plan_mutation
+from kvedge.api.admission.rules.subject import Cluster
+from kvedge.api.admission.vmi_defaults_plan import with_defaults
+from kvedge.resources.codec import JsonObject
+from tests.unit.api.reviews import put, request, small_vmi, vm_of
+
+NOW = "2026-01-02T03:04:05Z"
+AMD = Cluster("amd64")
+ARM = Cluster("arm64")
+
+
+def defaults(changes: dict[str, Any], cluster: Cluster = AMD) -> JsonObject:
+    spec = small_vmi()["spec"]
+    for path, value in changes.items():
+        put(spec, path, value)
+    return with_defaults(spec, cluster)
+
+
+def at(document: Any, path: str) -> Any:
+    for name in path.replace("[", ".[").split("."):
+        document = document[int(name[1:-1])] if name.startswith("[") else document[name]
+    return document
+
+
+DISK = "domain.devices.disks[0]"
+
+# What is changed, where to look, what is found there.
+CASES: dict[str, tuple[dict[str, Any], str, Any]] = {
+    "architecture": ({}, "architecture", "amd64"),
+    "machine": ({}, "domain.machine.type", "q35"),
+    "a probe's numbers": (
+        {"livenessProbe": {"guestAgentPing": {}, "failureThreshold": 5, "periodSeconds": 0}},
+        "livenessProbe",
+        {"guestAgentPing": {}, "timeoutSeconds": 1, "periodSeconds": 10, "successThreshold": 1, "failureThreshold": 5},
+    ),
+    "a probe's page": (
+        {"readinessProbe": {"httpGet": {"port": 80}}},
+        "readinessProbe.httpGet",
+        {"port": 80, "path": "/", "scheme": "HTTP"},
+    ),
+    "a probe that is none stays for the rules": ({"readinessProbe": "x"}, "readinessProbe", "x"),
+    "a machine that is given stays": ({"domain.machine.type": "pc"}, "domain.machine.type", "pc"),
+    "a CPU limit is a request": (
+        {"domain.resources.limits.cpu": 2},
+        "domain.resources.requests",
+        {"cpu": 2},
+    ),
+    "memory from the request": (
+        {"domain.memory": None, "domain.resources.requests.memory": "1Gi"},
+        "domain.memory.guest",
+        "1Gi",
+    ),
+    "memory from the limit": (
+        {"domain.memory": None, "domain.resources.limits.memory": "1Gi"},
+        "domain.memory.guest",
+        "1Gi",
+    ),
+    "one CPU": ({}, "domain.cpu", {"cores": 1, "sockets": 1, "threads": 1, "model": "host-model"}),
+    "sockets from the limit, rounded up": ({"domain.resources.limits.cpu": "2500m"}, "domain.cpu.sockets", 3),
+    "zeros count as one beside another number": (
+        {"domain.cpu.cores": 4},
+        "domain.cpu",
+        {"cores": 4, "sockets": 1, "threads": 1, "model": "host-model"},
+    ),
+    "a moving tag is always pulled": (
+        {"volumes[0].containerDisk.image": "registry:5000/demo"},
+        "volumes[0].containerDisk.imagePullPolicy",
+        "Always",
+    ),
+    "latest is always pulled": (
+        {"volumes[0].containerDisk.image": "demo:latest"},
+        "volumes[0].containerDisk.imagePullPolicy",
+        "Always",
+    ),
+    "a version is pulled once": ({}, "volumes[0].containerDisk.imagePullPolicy", "IfNotPresent"),
+    "a digest is pulled once": (
+        {"volumes[0].containerDisk.image": "demo@sha256:0"},
+        "volumes[0].containerDisk.imagePullPolicy",
+        "IfNotPresent",
+    ),
+    "no eviction": ({}, "evictionStrategy", "None"),
+    "a network when nothing is said": (
+        {"networks": [], "domain.devices.interfaces": []},
+        "domain.devices.interfaces",
+        [{"name": "default", "bridge": {}, "model": "virtio"}],
+    ),
+    "no network when none is wanted": (
+        {"networks": [], "domain.devices.interfaces": [], "domain.devices.autoattachPodInterface": False},
+        "networks",
+        [],
+    ),
+    "a disk for a volume": (
+        {"volumes[1]": {"name": "more", "emptyDisk": {"capacity": "1Gi"}}},
+        "domain.devices.disks[1]",
+        {"name": "more", "disk": {"bus": "sata"}},
+    ),
+    "the bus that every guest knows": ({f"{DISK}.disk": {}}, f"{DISK}.disk.bus", "sata"),
+    "a disk without target": ({DISK: {"name": "root"}}, f"{DISK}.disk", {"bus": "sata"}),
+    "a CD-ROM": (
+        {DISK: {"name": "root", "cdrom": {}}},
+        f"{DISK}.cdrom",
+        {"bus": "sata", "readonly": True, "tray": "closed"},
+    ),
+    "the model of a NIC": ({}, "domain.devices.interfaces[0].model", "virtio"),
+    "the protocol of a port": (
+        {"domain.devices.interfaces[0].ports": [{"port": 80}]},
+        "domain.devices.interfaces[0].ports[0].protocol",
+        "TCP",
+    ),
+    "a tablet": (
+        {"domain.devices.inputs": [{"name": "t"}]},
+        "domain.devices.inputs[0]",
+        {"name": "t", "bus": "usb", "type": "tablet"},
+    ),
+    "a watchdog": (
+        {"domain.devices.watchdog": {"name": "w"}},
+        "domain.devices.watchdog.i6300esb.action",
+        "reset",
+    ),
+    "ACPI": ({}, "domain.features.acpi.enabled", True),
+    "ACPI that is off stays off": ({"domain.features.acpi.enabled": False}, "domain.features.acpi.enabled", False),
+    "a feature that is named is on": ({"domain.features.smm": {}}, "domain.features.smm.enabled", True),
+    "spinlocks": (
+        {"domain.features.hyperv.spinlocks": {}},
+        "domain.features.hyperv.spinlocks",
+        {"enabled": True, "spinlocks": 4096},
+    ),
+    "what a hyper-v feature needs": (
+        {"domain.features.hyperv": {"synictimer": {}}},
+        "domain.features.hyperv",
+        {"synictimer": {"enabled": True}, "synic": {"enabled": True}, "vpindex": {"enabled": True}},
+    ),
+    "a timer that is named is there": ({"domain.clock.timer.rtc": {}}, "domain.clock.timer.rtc.present", True),
+    "a timer that is off stays off": (
+        {"domain.clock.timer.hpet.present": False},
+        "domain.clock.timer.hpet.present",
+        False,
+    ),
+    "the policy of a CPU feature": (
+        {"domain.cpu.features": [{"name": "vmx"}]},
+        "domain.cpu.features[0].policy",
+        "require",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_default_is_filled_in(case: str) -> None:
+    changes, where, expected = CASES[case]
+    assert at(defaults(changes), where) == expected
+
+
+ON_ARM: dict[str, tuple[dict[str, Any], str, Any]] = {
+    "machine": ({}, "domain.machine.type", "virt"),
+    "CPU": ({}, "domain.cpu.model", "host-passthrough"),
+    "firmware": ({}, "domain.firmware.bootloader", {"efi": {"secureBoot": False}}),
+    "disk": ({f"{DISK}.disk": {}}, f"{DISK}.disk.bus", "virtio"),
+    "CD-ROM": ({DISK: {"name": "root", "cdrom": {}}}, f"{DISK}.cdrom.bus", "scsi"),
+}
+
+
+@pytest.mark.parametrize("case", ON_ARM)
+def test_arm64_has_defaults_of_its_own(case: str) -> None:
+    changes, where, expected = ON_ARM[case]
+    assert at(defaults(changes, ARM), where) == expected
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_defaults_change_nothing_the_second_time(case: str) -> None:
+    once = defaults(CASES[case][0])
+    assert with_defaults(once, AMD) == once
+
+
+def test_the_author_s_document_is_not_touched() -> None:
+    spec = small_vmi()["spec"]
+    before = copy.deepcopy(spec)
+    with_defaults(spec, AMD)
+    assert spec == before
+
+
+def mutated(document: JsonObject, old: JsonObject | None = None, **who: Any) -> JsonObject:
+    return jsonpatch.apply_patch(document, plan_mutation(request(document, old, **who), AMD, NOW))
+
+
+def test_a_new_vmi_gets_phase_finalizer_and_annotation() -> None:
+    vmi = mutated(small_vmi())
+    assert vmi["status"] == {
+        "phase": "Pending",
+        "phaseTransitionTimestamps": [{"phase": "Pending", "phaseTransitionTimestamp": NOW}],
+        "runtimeUser": 107,
+        "memory": {"guestAtBoot": "64Mi", "guestCurrent": "64Mi", "guestRequested": "64Mi"},
+        "currentCPUTopology": {"cores": 1, "sockets": 1, "threads": 1},
+    }
+    assert vmi["metadata"]["finalizers"] == ["kubevirt.io/foregroundDeleteVirtualMachine"]
+    assert vmi["metadata"]["annotations"] == {"kubevirt.io/pci-topology-version": "v3"}
+
+
+def test_a_status_that_the_author_wrote_is_ours() -> None:
+    vmi = small_vmi()
+    vmi["status"] = {"phase": "Running", "nodeName": "evil"}
+    assert "nodeName" not in mutated(vmi)["status"]
+
+
+@pytest.mark.parametrize(
+    ("who", "kept"),
+    [({}, False), ({"groups": ["kvedge:apis"]}, False), ({"groups": ["kvedge:controllers"]}, True)],
+    ids=["a user", "the api role", "the controller"],
+)
+def test_the_revision_that_a_vmi_was_made_from_is_the_controllers_to_say(who: dict[str, Any], kept: bool) -> None:
+    vmi = small_vmi()
+    vmi["status"] = {"virtualMachineRevisionName": "revision-start-vm-1-2", "nodeName": "evil"}
+    status = mutated(vmi, **who)["status"]
+    assert status.get("virtualMachineRevisionName") == ("revision-start-vm-1-2" if kept else None)
+    assert (status["phase"], "nodeName" in status) == ("Pending", False)
+
+
+def test_fields_that_no_type_has_survive_for_the_rule_that_refuses_them() -> None:
+    assert mutated(small_vmi(domain__devices__disk=[1]))["spec"]["domain"]["devices"]["disk"] == [1]
+
+
+def test_a_document_of_another_shape_is_left_for_the_schema() -> None:
+    vmi = small_vmi(domain__cpu="fast")
+    assert plan_mutation(request(vmi), AMD, NOW) == []
+
+
+def test_a_vm_keeps_platform_and_topology_version() -> None:
+    vm = mutated(vm_of(small_vmi()))
+    template = vm["spec"]["template"]
+    assert template["spec"]["architecture"] == "amd64"
+    assert template["spec"]["domain"]["machine"] == {"type": "q35"}
+    assert template["metadata"]["annotations"] == {"kubevirt.io/pci-topology-version": "v3"}
+
+
+def test_nothing_else_is_written_into_what_the_user_keeps_in_a_file() -> None:
+    before = vm_of(small_vmi())
+    after = mutated(before)["spec"]["template"]["spec"]
+    del after["architecture"]
+    del after["domain"]["machine"]
+    assert after == before["spec"]["template"]["spec"]
+
+
+def test_a_users_status_is_put_back() -> None:
+    old = mutated(small_vmi())
+    new = copy.deepcopy(old)
+    new["status"]["phase"] = "Running"
+    assert mutated(new, old) == old
+
+
+@pytest.mark.parametrize("group", ["kvedge:controllers", "kvedge:handlers"])
+def test_a_roles_status_is_kept(group: str) -> None:
+    old = mutated(small_vmi())
+    new = copy.deepcopy(old)
+    new["status"]["phase"] = "Running"
+    assert mutated(new, old, groups=[group]) == new
+
+
+def test_a_group_name_as_a_user_name_makes_no_role() -> None:
+    old = mutated(small_vmi())
+    new = copy.deepcopy(old)
+    new["status"]["phase"] = "Running"
+    assert mutated(new, old, user="kvedge:controllers") == old

@@ -1,0 +1,193 @@
+"""The doctor's rules: what is said of a good host, and of each thing that may be wrong with one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from kvedge.appliance.host.doctor_rules import DoctorOptions, Finding, Level, examine, worst
+from kvedge.appliance.host.host_facts import DeviceState, DiskFacts, HostFacts, KvmFacts
+
+GIB = 1 << 30
+OPTIONS = DoctorOptions(data_dir="/var/lib/kvedge", pod_cidr="10.99.0.0/24", port=6443, emulation="auto")
+DISK = DiskFacts("/var/lib", "ext4", frozenset({"rw", "relatime"}), 50 * GIB, 1_000_000)
+OPENS = DeviceState(exists=True)
+GOOD = HostFacts(
+    machine="x86_64",
+    kernel=(6, 1, 0),
+    cpu_flags=frozenset({"vmx", "sse2"}),
+    nested="Y",
+    kvm=KvmFacts(True, True, "a test machine booted its firmware"),
+    devices={"/dev/kvm": OPENS, "/dev/net/tun": OPENS, "/dev/vhost-net": OPENS},
+    modules=dict.fromkeys(("tun", "bridge", "veth", "nf_tables", "nft_connlimit", "vhost_net", "loop"), True),
+    libvirt=(9, 0, 0),
+    libvirt_qemu_driver=True,
+    qemu=(7, 2, 22),
+    commands=frozenset({"qemu-img", "modprobe"}),
+    cgroup_controllers=frozenset({"cpu", "memory", "pids", "io"}),
+    disk=DISK,
+    memory_total=4 * GIB,
+    memory_available=3 * GIB,
+    limits={"fs/inotify/max_user_instances": 128, "fs/inotify/max_user_watches": 8192, "fs/file-max": 1 << 20},
+    selinux="",
+    apparmor=True,
+    port_refusal="",
+    year=2026,
+    clock_synchronized=True,
+    resolvers=("192.0.2.1",),
+    host_name="edge-1",
+    init="systemd",
+    kvedge_runs=False,
+    leftovers=(),
+    data_dir_mode=0o755,
+    data_dir_owner=0,
+    launcher_user="",
+    launcher_group="",
+    launcher_group_members=(),
+    networks={"eth0": ("192.0.2.10/255.255.255.0",)},
+)
+
+
+def found(check: str, options: DoctorOptions = OPTIONS, **changes: Any) -> Finding:
+    """The gravest finding of one check on the good host with some changes."""
+    named = [finding for finding in examine(replace(GOOD, **changes), options) if finding.check == check]
+    assert named, f"nothing was said of {check}"
+    return max(named, key=lambda finding: list(Level).index(finding.level))
+
+
+def test_a_good_host_has_nothing_to_mend() -> None:
+    findings = examine(GOOD, OPTIONS)
+    assert worst(findings) == Level.INFO
+    assert [finding for finding in findings if finding.remedy] == []
+
+
+@pytest.mark.parametrize(
+    ("check", "changes", "level", "words"),
+    [
+        pytest.param("user 107", {"launcher_user": "sshd"}, Level.WARN, "is sshd", id="the guests' user is another's"),
+        pytest.param(
+            "group 107",
+            {"launcher_group": "rdma", "launcher_group_members": tuple("abcdefgh")},
+            Level.WARN,
+            "with a, b, c, d, e:",
+            id="the guests' group has members",
+        ),
+        pytest.param("architecture", {"machine": "riscv64"}, Level.FAIL, "riscv64", id="an unknown architecture"),
+        pytest.param("kernel", {"kernel": (5, 4)}, Level.FAIL, "5.4 is older than 5.6", id="an old kernel"),
+        pytest.param(
+            "cpu virtualization", {"cpu_flags": frozenset({"sse2"})}, Level.WARN, "neither vmx", id="no virtualization"
+        ),
+        pytest.param(
+            "kvm",
+            {"kvm": KvmFacts(True, False, "a test machine on KVM hung")},
+            Level.WARN,
+            "hung; guests run on software emulation",
+            id="a kvm on which guests hang",
+        ),
+        pytest.param("libvirt", {"libvirt": ()}, Level.FAIL, "not installed", id="no libvirt"),
+        pytest.param("libvirt", {"libvirt": (7, 0, 0)}, Level.FAIL, "7.0.0 is older than 9.0", id="an old libvirt"),
+        pytest.param(
+            "libvirt's QEMU driver", {"libvirt_qemu_driver": False}, Level.FAIL, "driver_qemu", id="no QEMU driver"
+        ),
+        pytest.param("QEMU", {"qemu": (6, 2)}, Level.FAIL, "6.2 is older than 7.2", id="an old QEMU"),
+        pytest.param("qemu-img", {"commands": frozenset()}, Level.FAIL, "not installed", id="no qemu-img"),
+        pytest.param(
+            "cgroups", {"cgroup_controllers": frozenset({"cpu", "pids"})}, Level.WARN, "memory", id="no memory cgroup"
+        ),
+        pytest.param("disk", {"disk": replace(DISK, free=4 * GIB)}, Level.WARN, "4.0 GiB free", id="little room"),
+        pytest.param("disk", {"disk": replace(DISK, free=1)}, Level.FAIL, "0.0 GiB free", id="no room"),
+        pytest.param("disk", {"disk": replace(DISK, free_inodes=10)}, Level.FAIL, "GiB free", id="no inodes"),
+        pytest.param("disk", {"disk": replace(DISK, options={"ro"})}, Level.FAIL, "read-only", id="a read-only disk"),
+        pytest.param("disk kind", {"disk": replace(DISK, kind="tmpfs")}, Level.WARN, "reboot", id="data in memory"),
+        pytest.param("disk kind", {"disk": replace(DISK, kind="nfs4")}, Level.FAIL, "locks", id="data over NFS"),
+        pytest.param("disk options", {"disk": replace(DISK, options={"noexec"})}, Level.FAIL, "noexec", id="noexec"),
+        pytest.param("disk options", {"disk": replace(DISK, options={"nodev"})}, Level.FAIL, "nodev", id="nodev"),
+        pytest.param("data directory", {"data_dir_mode": 0o777}, Level.FAIL, "others than root", id="open to all"),
+        pytest.param("data directory", {"data_dir_owner": 1000}, Level.FAIL, "others than root", id="a user's own"),
+        pytest.param("memory", {"memory_available": 1}, Level.WARN, "available", id="little memory"),
+        pytest.param(
+            "fs.inotify.max_user_instances",
+            {"limits": {"fs/inotify/max_user_instances": 8}},
+            Level.WARN,
+            "8 is low",
+            id="few inotify instances",
+        ),
+        pytest.param("selinux", {"selinux": "enforcing"}, Level.WARN, "SELinux enforces", id="SELinux"),
+        pytest.param("port", {"port_refusal": "another program has it"}, Level.FAIL, "6443", id="a port in use"),
+        pytest.param(
+            "pod network",
+            {"networks": {"lan0": ("10.99.0.5/255.255.0.0",)}},
+            Level.FAIL,
+            "overlaps with lan0",
+            id="a site network in the way",
+        ),
+        pytest.param("dns", {"resolvers": ()}, Level.INFO, "no name server", id="no resolver"),
+        pytest.param("clock", {"year": 1970}, Level.FAIL, "1970", id="an empty clock battery"),
+        pytest.param("clock", {"clock_synchronized": False}, Level.INFO, "not synchronized", id="no time server"),
+        pytest.param("host name", {"host_name": "edge_1"}, Level.FAIL, "cannot name a node", id="an underscore"),
+        pytest.param("init", {"init": "runit"}, Level.INFO, "runit is no systemd", id="no systemd"),
+        pytest.param(
+            "leftover state", {"leftovers": ("the bridge kvedge0",)}, Level.WARN, "bridge kvedge0", id="leftovers"
+        ),
+    ],
+)
+def test_what_is_wrong_is_told_with_a_remedy(check: str, changes: dict[str, Any], level: Level, words: str) -> None:
+    finding = found(check, **changes)
+    assert (finding.level, words in finding.detail) == (level, True), finding
+    assert finding.remedy or level == Level.INFO
+
+
+@pytest.mark.parametrize("device", ["/dev/net/tun", "/dev/vhost-net", "/dev/kvm"])
+def test_a_device_that_cannot_be_opened_is_told(device: str) -> None:
+    changed = {**GOOD.devices, device: DeviceState(exists=True, refusal="Permission denied")}
+    finding = found("kvm" if device == "/dev/kvm" else device, devices=changed)
+    assert finding.level in (Level.WARN, Level.FAIL)
+    assert "Permission denied" in finding.detail
+
+
+def test_a_kernel_that_counts_no_connections_is_no_reason_not_to_install() -> None:
+    without = {name: state for name, state in GOOD.modules.items() if name != "nft_connlimit"}
+    assert worst(examine(replace(GOOD, modules=without), OPTIONS)) == Level.WARN
+
+
+def test_a_missing_device_whose_module_can_be_loaded_is_no_fault() -> None:
+    changed = {**GOOD.devices, "/dev/net/tun": DeviceState(exists=False)}
+    assert found("/dev/net/tun", devices=changed).level == Level.INFO
+    without = {name: state for name, state in GOOD.modules.items() if name != "tun"}
+    assert found("/dev/net/tun", devices=changed, modules=without).level == Level.FAIL
+
+
+def test_modprobe_matters_only_where_something_must_be_loaded() -> None:
+    commands = frozenset({"qemu-img"})
+    assert all(finding.check != "modprobe" for finding in examine(replace(GOOD, commands=commands), OPTIONS))
+    finding = found("modprobe", commands=commands, modules={**GOOD.modules, "tun": False})
+    assert (finding.level, "tun" in finding.detail) == (Level.FAIL, True)
+
+
+def test_kvm_that_does_not_work_is_a_failure_where_it_is_demanded_and_silent_where_it_is_not() -> None:
+    broken = KvmFacts(True, False, "hung")
+    assert found("kvm", replace(OPTIONS, emulation="kvm"), kvm=broken).level == Level.FAIL
+    assert found("kvm", replace(OPTIONS, emulation="tcg"), kvm=broken).level == Level.INFO
+
+
+def test_what_belongs_to_the_running_instance_is_no_fault() -> None:
+    changes = {"kvedge_runs": True, "port_refusal": "another program has it", "leftovers": ("the bridge kvedge0",)}
+    assert found("port", **changes).level == Level.OK
+    assert found("leftover state", **changes).level == Level.OK
+
+
+@pytest.mark.parametrize(
+    ("check", "changes", "level"),
+    [
+        ("user 107", {"launcher_user": "qemu"}, Level.OK),
+        ("group 107", {"launcher_group": "qemu", "launcher_group_members": ("qemu",)}, Level.OK),
+        ("group 107", {"launcher_group": "rdma"}, Level.INFO),
+    ],
+)
+def test_a_number_that_qemu_has_or_nobody_uses_is_nothing_to_mend(
+    check: str, changes: dict[str, Any], level: Level
+) -> None:
+    finding = found(check, **changes)
+    assert (finding.level, finding.remedy) == (level, "")

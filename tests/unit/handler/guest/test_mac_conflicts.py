@@ -1,0 +1,57 @@
+"""Which of two guests with one MAC waits."""
+
+from __future__ import annotations
+
+import pytest
+
+from kvedge.handler.guest.mac_conflicts import check_macs
+from kvedge.network.errors import MacInUseError
+from kvedge.resources.codec import decode
+from kvedge.resources.types.vmi import VirtualMachineInstance
+
+MAC = "52:54:00:AA:BB:CC"
+
+
+def vmi(
+    name: str, created: str = "2026-01-01T00:00:00Z", phase: str = "Scheduled", mac: str = MAC
+) -> VirtualMachineInstance:
+    return decode(
+        VirtualMachineInstance,
+        {
+            "metadata": {"name": name, "namespace": "shop", "uid": f"uid-{name}", "creationTimestamp": created},
+            "spec": {
+                "domain": {"devices": {"interfaces": [{"name": "default", "bridge": {}, "macAddress": mac}]}},
+                "networks": [{"name": "default", "pod": {}}],
+            },
+            "status": {"phase": phase},
+        },
+    )
+
+
+def test_the_later_of_two_waits_and_says_for_whom() -> None:
+    first, second = vmi("first"), vmi("second", "2026-01-01T00:00:01Z", mac="52-54-00-aa-bb-cc")
+    with pytest.raises(MacInUseError, match="52:54:00:aa:bb:cc: VMI shop/first of this node has it; give one of them"):
+        check_macs(second, [first, second])
+    check_macs(first, [first, second])
+
+
+def test_of_two_of_the_same_second_only_one_waits() -> None:
+    check_macs(vmi("a"), [vmi("b")])
+    with pytest.raises(MacInUseError):
+        check_macs(vmi("b"), [vmi("a")])
+
+
+def test_a_guest_that_runs_is_the_first_whenever_it_was_made() -> None:
+    running, older = vmi("running", "2026-01-02T00:00:00Z", "Running"), vmi("older")
+    check_macs(running, [older])
+    with pytest.raises(MacInUseError):
+        check_macs(older, [running])
+
+
+@pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
+def test_a_guest_that_has_ended_is_in_nobodys_way(phase: str) -> None:
+    check_macs(vmi("second", "2026-01-01T00:00:01Z"), [vmi("first", phase=phase)])
+
+
+def test_guests_of_their_own_macs_do_not_meet() -> None:
+    check_macs(vmi("second", "2026-01-01T00:00:01Z"), [vmi("first", mac="52:54:00:00:00:01")])

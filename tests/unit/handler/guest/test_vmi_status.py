@@ -1,0 +1,175 @@
+"""The patch that reports a VMI's status."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from kvedge.handler.guest.vmi_status import GuestNic, Observation, SyncFailure, status_patch
+from kvedge.resources.codec import JsonObject, decode
+from kvedge.resources.phases import PhaseError
+from kvedge.resources.types.vmi import VirtualMachineInstance
+from kvedge.rpc import launcher_pb2 as pb
+
+NOW = datetime(2026, 5, 1, 12, 0, 0, tzinfo=UTC)
+NIC = GuestNic("default", "02:00:00:00:00:07", ("10.99.0.5",), "eth0")
+RUNNING = pb.DomainStatus(
+    state=pb.DOMAIN_STATE_RUNNING, machine_type="pc-q35-7.2", disks=[pb.DiskTarget(name="root", target="vda")]
+)
+
+
+def vmi(**status: object) -> VirtualMachineInstance:
+    return decode(
+        VirtualMachineInstance,
+        {
+            "metadata": {"name": "web", "namespace": "default", "uid": "u1", "resourceVersion": "7"},
+            "spec": {"domain": {"memory": {"guest": "128Mi"}}, "volumes": [{"name": "root"}]},
+            "status": {"phase": "Scheduled", "nodeName": "edge-1", **status},
+        },
+    )
+
+
+def patched(before: VirtualMachineInstance, patch: JsonObject | None) -> VirtualMachineInstance:
+    assert patch is not None
+    from kvedge.resources.codec import encode
+
+    document = encode(before)
+    for key, value in patch["status"].items():
+        document["status"].pop(key, None)
+        if value is not None:
+            document["status"][key] = value
+    return decode(VirtualMachineInstance, document)
+
+
+def test_the_launchers_version_comes_along_with_what_is_written_anyway() -> None:
+    seen = Observation("Running", status=RUNNING, nics=(NIC,), launcher_version="0.1.0")
+    patch = status_patch(vmi(), seen, NOW)
+    assert patch is not None
+    assert patch["metadata"] == {"resourceVersion": "7", "annotations": {"kvedge.io/launcher-version": "0.1.0"}}
+    known = patched(vmi(), patch)
+    assert status_patch(known, seen, NOW) is None
+
+
+def test_a_start_is_one_patch_bound_to_the_version_that_was_read() -> None:
+    patch = status_patch(vmi(), Observation("Running", status=RUNNING, nics=(NIC,)), NOW)
+    assert patch is not None
+    assert patch["metadata"] == {"resourceVersion": "7"}
+    after = patched(vmi(), patch).status
+    assert after.phase == "Running"
+    assert after.phase_transition_timestamps[-1].phase == "Running"
+    assert after.phase_transition_timestamps[-1].phase_transition_timestamp == "2026-05-01T12:00:00Z"
+    assert (after.interfaces[0].name, after.interfaces[0].ip_address, after.interfaces[0].mac) == (
+        "default",
+        "10.99.0.5",
+        "02:00:00:00:00:07",
+    )
+    assert [(item.name, item.target) for item in after.volume_status] == [("root", "vda")]
+    assert after.machine is not None
+    assert after.machine.type == "pc-q35-7.2"
+
+
+def test_what_has_not_changed_is_not_written_again() -> None:
+    seen = Observation("Running", status=RUNNING, nics=(NIC,))
+    first = patched(vmi(), status_patch(vmi(), seen, NOW))
+    assert status_patch(first, seen, NOW) is None
+
+
+def test_a_phase_that_may_not_follow_is_a_defect_and_never_written() -> None:
+    with pytest.raises(PhaseError):
+        status_patch(vmi(phase="Succeeded"), Observation("Running", status=RUNNING), NOW)
+
+
+def test_conditions_of_others_pass_through_and_ours_come_and_go() -> None:
+    ready = {"type": "Ready", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}
+    paused = pb.DomainStatus(state=pb.DOMAIN_STATE_PAUSED, reason=pb.DOMAIN_REASON_USER)
+    before = vmi(phase="Running", conditions=[ready])
+    after = patched(before, status_patch(before, Observation("Running", status=paused), NOW))
+    assert [item.type for item in after.status.conditions] == ["Ready", "Paused"]
+    assert after.status.conditions[0].last_transition_time == "2026-01-01T00:00:00Z"
+    assert after.status.conditions[1].reason == "PausedByUser"
+    again = patched(after, status_patch(after, Observation("Running", status=RUNNING), NOW))
+    assert [item.type for item in again.status.conditions] == ["Ready"]
+
+
+def test_a_disk_error_pauses_with_its_own_reason() -> None:
+    paused = pb.DomainStatus(state=pb.DOMAIN_STATE_PAUSED, reason=pb.DOMAIN_REASON_IO_ERROR)
+    before = vmi(phase="Running")
+    after = patched(before, status_patch(before, Observation("Running", status=paused), NOW))
+    assert after.status.conditions[0].reason == "PausedIOError"
+
+
+def test_a_failure_is_told_with_its_words_and_taken_back_when_it_is_over() -> None:
+    failure = SyncFailure("Synchronizing with the Domain failed.", "no space left in /var/lib/kvedge")
+    before = vmi()
+    after = patched(before, status_patch(before, Observation("Scheduled", failure=failure), NOW))
+    assert (after.status.conditions[0].type, after.status.conditions[0].status) == ("Synchronized", "False")
+    assert "no space left" in after.status.conditions[0].message
+    cured = patched(after, status_patch(after, Observation("Scheduled"), NOW))
+    assert cured.status.conditions == []
+
+
+def test_what_the_guest_agent_says_replaces_the_lease_and_says_who_said_it() -> None:
+    agent = pb.GuestAddress(
+        mac=NIC.mac.upper(), guest_name="ens3", addresses=["192.168.7.7", "fe80::1"], source="guest-agent"
+    )
+    inner = pb.GuestAddress(mac="52:54:00:00:00:01", guest_name="br0", addresses=["172.16.0.1"], source="guest-agent")
+    status = pb.DomainStatus(state=pb.DOMAIN_STATE_RUNNING, addresses=[agent, inner], agent_connected=True)
+    before = vmi(phase="Running")
+    after = patched(before, status_patch(before, Observation("Running", status=status, nics=(NIC,)), NOW)).status
+    assert after.interfaces[0].ip_addresses == ["192.168.7.7", "fe80::1"]
+    assert after.interfaces[0].info_source == "domain, guest-agent"
+    assert (after.interfaces[1].name, after.interfaces[1].interface_name) == ("", "br0")
+
+
+def test_a_hostile_agent_cannot_make_the_status_large() -> None:
+    flood = [
+        pb.GuestAddress(mac=NIC.mac, guest_name="x" * 10_000, addresses=["y" * 1000] * 100, source="guest-agent")
+        for _ in range(100)
+    ]
+    status = pb.DomainStatus(state=pb.DOMAIN_STATE_RUNNING, addresses=flood)
+    patch = status_patch(vmi(phase="Running"), Observation("Running", status=status, nics=(NIC,)), NOW)
+    assert len(str(patch)) < 50_000
+
+
+def test_what_the_agent_says_of_the_system_and_of_freezing_is_shown() -> None:
+    guest = pb.GuestInfo(os_id="debian", os_pretty_name="Debian 12", kernel_release="6.1", hostname="web")
+    status = pb.DomainStatus(
+        state=pb.DOMAIN_STATE_RUNNING, agent_connected=True, guest=guest, fs_freeze_status="frozen"
+    )
+    before = vmi(phase="Running")
+    after = patched(before, status_patch(before, Observation("Running", status=status), NOW))
+    assert after.status.guest_os_info is not None
+    assert (after.status.guest_os_info.id, after.status.guest_os_info.pretty_name) == ("debian", "Debian 12")
+    assert after.status.fs_freeze_status == "frozen"
+    assert [(item.type, item.status) for item in after.status.conditions] == [("AgentConnected", "True")]
+    status.fs_freeze_status = "thawed"
+    thawed = patched(after, status_patch(after, Observation("Running", status=status), NOW))
+    assert thawed.status.fs_freeze_status == "", "KubeVirt does not say that a guest is thawed"
+
+
+def test_an_agent_that_goes_takes_its_conditions_along_and_leaves_what_it_said() -> None:
+    status = pb.DomainStatus(
+        state=pb.DOMAIN_STATE_RUNNING,
+        agent_connected=True,
+        guest=pb.GuestInfo(os_id="debian"),
+        fs_freeze_status="frozen",
+        agent_lacks=["guest-ping"],
+    )
+    before = vmi(phase="Running")
+    after = patched(before, status_patch(before, Observation("Running", status=status), NOW))
+    lacks = {item.type: item for item in after.status.conditions}["AgentVersionNotSupported"]
+    assert (lacks.status, lacks.reason) == ("True", "This guest agent doesn't support required basic commands")
+    assert lacks.message == "it lacks guest-ping"
+    gone = pb.DomainStatus(state=pb.DOMAIN_STATE_RUNNING)
+    left = patched(after, status_patch(after, Observation("Running", status=gone), NOW))
+    assert left.status.conditions == []
+    assert left.status.fs_freeze_status == ""
+    assert left.status.guest_os_info == after.status.guest_os_info
+
+
+def test_a_dual_stack_guest_shows_both_addresses_of_its_pod() -> None:
+    nic = GuestNic("default", "02:00:00:00:00:07", ("10.99.0.5", "fd00::5"), "eth0")
+    before = vmi()
+    after = patched(before, status_patch(before, Observation("Running", status=RUNNING, nics=(nic,)), NOW)).status
+    assert (after.interfaces[0].ip_address, after.interfaces[0].ip_addresses) == ("10.99.0.5", ["10.99.0.5", "fd00::5"])

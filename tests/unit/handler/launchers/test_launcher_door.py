@@ -1,0 +1,188 @@
+"""The door to launchers: which VMI's sockets and files are opened, and what is said when they are not there."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import re
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import grpc
+import pytest
+
+from kvedge.handler.launchers.console_log import LogRequest
+from kvedge.handler.launchers.launcher_connections import LauncherCallError
+from kvedge.handler.launchers.launcher_door import NodeLaunchers
+from kvedge.handler.launchers.relay_core import DoorError, Verb
+from kvedge.resources.codec import decode
+from kvedge.resources.types.vmi import VirtualMachineInstance
+from tests.unit.api.reviews import small_vmi
+
+POD = "22222222-2222-4222-8222-222222222222"
+UID = "11111111-1111-4111-8111-111111111111"
+
+
+class Vmis:
+    """An informer's store with at most one VMI."""
+
+    def __init__(self) -> None:
+        self.vmi: VirtualMachineInstance | None = None
+
+    def get(self, namespace: str, name: str) -> VirtualMachineInstance | None:
+        return self.vmi if (namespace, name) == ("default", "small") else None
+
+
+class Connections:
+    """Launchers that are connected, by name."""
+
+    def __init__(self) -> None:
+        self.connected: dict[tuple[str, str], str] = {}
+
+    def pod_uid(self, key: tuple[str, str]) -> str | None:
+        return self.connected.get(key)
+
+    async def call_async(self, key: tuple[str, str], method: str, request: object, seconds: float) -> None:
+        raise LauncherCallError(grpc.StatusCode.FAILED_PRECONDITION, "the QEMU guest agent is not connected")
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop:
+        return asyncio.get_running_loop()
+
+
+class Events:
+    """What was recorded."""
+
+    def __init__(self) -> None:
+        self.recorded: list[tuple[str, str, str]] = []
+
+    def record(self, about: VirtualMachineInstance, type_: str, reason: str, message: str) -> None:
+        self.recorded.append((type_, reason, message))
+
+
+class Node:
+    """One node with one VMI's Pod."""
+
+    def __init__(self, kubelet: Path) -> None:
+        self.vmis, self.connections = Vmis(), Connections()
+        self.volume = kubelet / "pods" / POD / "volumes/kubernetes.io~empty-dir/private"
+        (self.volume / UID).mkdir(parents=True)
+        self.events = Events()
+        self.door = NodeLaunchers(self.vmis, self.connections, self.events, kubelet, "node1")  # type: ignore[arg-type]
+
+    def run(self, phase: str, *, node: str = "node1", connected: bool = True, pod: str = POD) -> None:
+        """The VMI is in this phase."""
+        document = small_vmi()
+        document["metadata"]["uid"] = UID
+        document["status"] = {"phase": phase, "nodeName": node, "activePods": {"other": "node2", pod: node}}
+        self.vmis.vmi = decode(VirtualMachineInstance, document)
+        self.connections.connected = {("default", "small"): POD} if connected else {}
+
+    def log(self, name: str = "small") -> bytes:
+        return asyncio.run(self.door.console_log("default", name, LogRequest()))
+
+    def refusal(self, kind: str) -> tuple[int, str]:
+        """What is said to who wants a stream that is not to be had."""
+        with pytest.raises(DoorError) as refused:
+            asyncio.run(self.door.open_stream("default", "small", kind))  # type: ignore[arg-type]
+        found = refused.value.status, refused.value.message
+        if found[0] != 503:
+            # Whether somebody listens is not tried where nothing is to be disturbed.
+            with pytest.raises(DoorError, match=re.escape(found[1])):
+                self.door.check_stream("default", "small", kind)  # type: ignore[arg-type]
+        return found
+
+
+@contextlib.contextmanager
+def short_name(path: Path) -> Iterator[str]:
+    """A name that a socket may have for any path, by way of its directory's descriptor."""
+    directory = os.open(path.parent, os.O_PATH)
+    try:
+        yield f"/proc/self/fd/{directory}/{path.name}"
+    finally:
+        os.close(directory)
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Node:
+    return Node(tmp_path)
+
+
+def test_a_stream_is_the_socket_in_the_pods_own_volume(node: Node) -> None:
+    node.run("Running")
+    with socket.socket(socket.AF_UNIX) as listening:
+        # A path that is longer than sockets' names may be.
+        with short_name(node.volume / UID / "virt-serial0") as name:
+            listening.bind(name)
+        listening.listen()
+
+        async def test() -> None:
+            _, writer = await node.door.open_stream("default", "small", "console")
+            guest, _ = listening.accept()
+            writer.write(b"typed")
+            await writer.drain()
+            assert guest.recv(10) == b"typed"
+            guest.close()
+            writer.close()
+            await writer.wait_closed()
+
+        asyncio.run(test())
+
+
+def test_what_is_not_there_is_told_apart(node: Node) -> None:
+    assert node.refusal("console") == (404, "VMI default/small is not on node node1")
+    node.run("Running", node="node2")
+    assert node.refusal("console") == (404, "VMI default/small is not on node node1")
+    node.run("Running", connected=False)
+    assert node.refusal("vnc") == (400, "VMI is not running")
+    node.run("Succeeded")
+    assert node.refusal("vnc") == (400, "VMI is not running")
+    node.run("Running")
+    assert node.refusal("vnc") == (400, "VMI default/small has no vnc")
+    (node.volume / UID / "virt-vnc").write_text("no socket")
+    status, message = node.refusal("vnc")
+    assert status == 500
+    assert "is not what a launcher makes" in message
+    with socket.socket(socket.AF_UNIX) as nobody, short_name(node.volume / UID / "virt-serial0") as name:
+        nobody.bind(name)
+    status, message = node.refusal("console")
+    assert status == 503
+    assert "does not answer" in message
+
+
+def test_a_log_is_read_of_a_guest_that_runs_and_of_one_that_has_ended(node: Node) -> None:
+    (node.volume / UID / "virt-serial0-log").write_bytes(b"boot\xff")
+    node.run("Running")
+    assert node.log() == b"boot\xff"
+    node.run("Failed", connected=False)
+    assert node.log() == b"boot\xff"
+
+
+def test_a_log_that_is_not_there_is_not_found(node: Node) -> None:
+    def refusal() -> tuple[int, str]:
+        with pytest.raises(DoorError) as refused:
+            node.log()
+        return refused.value.status, refused.value.message
+
+    assert refusal() == (404, "VMI default/small is not on node node1")
+    node.run("Running")
+    assert refusal() == (404, "there is no log of the serial console of VMI default/small")
+    node.run("Failed", connected=False, pod="../../elsewhere")
+    assert refusal() == (404, "VMI default/small has no Pod on node node1")
+    node.run("Running")
+    (node.volume / UID / "virt-serial0-log").symlink_to("/etc/hostname")
+    status, message = refusal()
+    assert status == 500
+    assert "cannot be read" in message
+
+
+@pytest.mark.parametrize("verb", ["freeze", "unfreeze", "softreboot"])
+def test_a_freeze_that_fails_is_an_event_of_the_vmi(node: Node, verb: Verb) -> None:
+    node.run("Running")
+    with pytest.raises(DoorError, match="not connected") as refused:
+        asyncio.run(node.door.call("default", "small", verb, {"unfreezeSeconds": 0}))
+    assert refused.value.status == 409
+    said = ("Warning", "FreezeError", "Failed to freeze VMI: the QEMU guest agent is not connected")
+    assert node.events.recorded == ([said] if verb == "freeze" else [])

@@ -1,0 +1,71 @@
+"""Which files a VMI's volumes become."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kvedge.launcher.disks.disk_plan import CloudInitPlan, EmptyDiskPlan, OverlayPlan, plan_volumes
+from kvedge.launcher.launcher_errors import BadRequest
+from kvedge.launcher.launcher_options import LauncherOptions
+from kvedge.resources.codec import decode
+from kvedge.resources.types.vmi import VirtualMachineInstance
+
+OPTIONS = LauncherOptions(namespace="ns", name="web", uid="u1")
+
+
+def vmi(*volumes: dict[str, Any], unused: str = "") -> VirtualMachineInstance:
+    disks = [{"name": volume["name"], "disk": {}} for volume in volumes if volume["name"] != unused]
+    spec = {"domain": {"devices": {"disks": disks}}, "volumes": list(volumes)}
+    return decode(VirtualMachineInstance, {"metadata": {"namespace": "ns", "name": "web", "uid": "u1"}, "spec": spec})
+
+
+def test_a_container_disk_is_found_by_its_place_among_the_volumes() -> None:
+    empty = {"name": "a", "emptyDisk": {"capacity": "1Gi"}}
+    container = {"name": "root", "containerDisk": {"image": "x", "path": "/disk/y.img"}}
+    _, plan = plan_volumes(vmi(empty, container), OPTIONS)
+    assert plan == OverlayPlan(
+        volume="root",
+        field="spec.volumes[1].containerDisk",
+        tree="/var/run/kubevirt-image-volume/disk_1",
+        inner="/disk/y.img",
+        path="/var/run/kubevirt-ephemeral-disks/disk-data/root/disk.qcow2",
+    )
+
+
+@pytest.mark.parametrize(("capacity", "size"), [("2Gi", 2 << 30), ("1500k", 1 << 20), (1048577, 1 << 20)])
+def test_an_empty_disk_is_rounded_down_to_whole_mebibytes(capacity: str | int, size: int) -> None:
+    (plan,) = plan_volumes(vmi({"name": "a", "emptyDisk": {"capacity": capacity}}), OPTIONS)
+    assert plan == EmptyDiskPlan("a", "/var/run/libvirt/empty-disks/a.qcow2", size)
+
+
+@pytest.mark.parametrize("capacity", ["1k", "0", "-5Gi", "lots"])
+def test_a_capacity_that_makes_no_disk_is_refused_with_its_field(capacity: str) -> None:
+    with pytest.raises(BadRequest) as caught:
+        plan_volumes(vmi({"name": "a", "emptyDisk": {"capacity": capacity}}), OPTIONS)
+    assert caught.value.field == "spec.volumes[0].emptyDisk.capacity"
+
+
+def test_cloud_init_reads_only_the_secrets_that_it_refers_to() -> None:
+    source = {"secretRef": {"name": "s"}, "networkData": "version: 2"}
+    (plan,) = plan_volumes(vmi({"name": "ci", "cloudInitConfigDrive": source}), OPTIONS)
+    assert isinstance(plan, CloudInitPlan)
+    assert plan.path == "/var/run/libvirt/cloud-init-dir/ns/web/configdrive.iso"
+    assert plan.secrets == ("/var/run/kubevirt-private/secret/ci-udata",)
+
+
+def test_a_volume_that_no_disk_uses_is_left_alone() -> None:
+    assert plan_volumes(vmi({"name": "a", "configMap": {"name": "x"}}, unused="a"), OPTIONS) == []
+
+
+def test_an_unknown_kind_of_volume_is_refused_with_its_place() -> None:
+    with pytest.raises(BadRequest) as caught:
+        plan_volumes(vmi({"name": "a", "emptyDisk": {"capacity": "1Gi"}}, {"name": "b", "sysprep": {}}), OPTIONS)
+    assert caught.value.field == "spec.volumes[1]"
+
+
+@pytest.mark.parametrize("name", ["../x", ".hidden", "a/b"])
+def test_a_name_that_would_leave_the_directory_is_refused(name: str) -> None:
+    with pytest.raises(BadRequest):
+        plan_volumes(vmi({"name": name, "emptyDisk": {"capacity": "1Gi"}}), OPTIONS)

@@ -1,0 +1,55 @@
+"""What becomes of libvirt's documents."""
+
+from __future__ import annotations
+
+from kvedge.launcher.libvirt.node_capabilities import HostDocuments, read_capabilities
+
+DOMAIN = """
+<domainCapabilities>
+  <path>/usr/bin/qemu-system-x86_64</path><domain>kvm</domain><arch>x86_64</arch>
+  <cpu>
+    <mode name='host-model' supported='yes'>
+      <model fallback='forbid'>Skylake-Client-IBRS</model>
+      <feature policy='require' name='ss'/><feature policy='disable' name='mpx'/>
+    </mode>
+    <mode name='custom' supported='yes'>
+      <model usable='yes'>qemu64</model><model usable='no'>EPYC</model><model usable='yes'>Penryn</model>
+    </mode>
+  </cpu>
+  <features>
+    <hyperv supported='yes'><enum name='features'><value>vapic</value><value>relaxed</value></enum></hyperv>
+  </features>
+</domainCapabilities>
+"""
+HOST = """
+<capabilities>
+  <guest><arch name='i686'><machine>pc-old</machine></arch></guest>
+  <guest><arch name='x86_64'><machine maxCpus='288'>pc-q35-9.0</machine><machine>q35</machine></arch></guest>
+</capabilities>
+"""
+MODEL = "<cpu><feature policy='require' name='vmx'/><feature policy='disable' name='mpx'/><feature name='aes'/></cpu>"
+
+
+def documents(domain: str = DOMAIN, model: str = MODEL) -> HostDocuments:
+    return HostDocuments(domain_capabilities=domain, capabilities=HOST, host_model=model, libvirt=9000000, qemu=7002022)
+
+
+def test_the_facts_are_those_of_this_architecture_and_accelerator() -> None:
+    found = read_capabilities(documents())
+    assert found.emulator == "/usr/bin/qemu-system-x86_64"
+    assert found.host_cpu_model == "Skylake-Client-IBRS"
+    assert found.cpu_models == ("Penryn", "qemu64")
+    assert found.cpu_features == ("aes", "vmx")
+    assert found.machine_types == ("pc-q35-9.0", "q35")
+    assert found.hyperv_features == ("relaxed", "vapic")
+    assert (found.libvirt_version, found.qemu_version) == ("9.0.0", "7.2.22")
+
+
+def test_without_an_expanded_model_the_named_features_are_all_there_is_to_say() -> None:
+    assert read_capabilities(documents(model="")).cpu_features == ("ss",)
+
+
+def test_a_host_without_a_model_has_none() -> None:
+    bare = DOMAIN.replace("name='host-model' supported='yes'", "name='host-model' supported='no'")
+    found = read_capabilities(documents(bare, model=""))
+    assert (found.host_cpu_model, found.cpu_features) == ("", ())

@@ -1,0 +1,123 @@
+"""Whether a viewer is alive, and who may look: decided without a socket or a clock."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kvedge.runtime.serving.stream_core import Liveness, ViewerDesk
+
+
+def test_a_silent_viewer_is_pinged_and_then_given_up() -> None:
+    alive = Liveness(0.0, ping_seconds=20, dead_seconds=65)
+    assert [alive.due(float(now)) for now in (10, 20, 30, 40, 60, 64, 65)] == [
+        "nothing",
+        "ping",
+        "nothing",
+        "ping",
+        "ping",
+        "nothing",
+        "dead",
+    ]
+
+
+def test_a_viewer_that_answers_lives_on() -> None:
+    alive = Liveness(0.0, ping_seconds=20, dead_seconds=65)
+    for now in range(20, 1000, 20):
+        assert alive.due(float(now)) == "ping"
+        alive.heard(float(now) + 1)
+
+
+def test_silence_says_less_while_we_do_not_listen() -> None:
+    alive = Liveness(0.0, ping_seconds=20, dead_seconds=65, stuck_seconds=300)
+    alive.stop_listening(10.0)
+    assert alive.is_deaf
+    assert alive.due(300.0) == "ping"
+    alive.listen(301.0)
+    assert alive.due(310.0) == "nothing"
+    assert alive.due(366.0) == "dead"
+
+
+def test_a_viewer_that_takes_nothing_is_given_up_after_a_longer_time() -> None:
+    alive = Liveness(0.0, ping_seconds=20, dead_seconds=65, stuck_seconds=300)
+    alive.sending(50.0)
+    assert alive.is_sending
+    assert alive.due(349.0) == "ping"
+    assert alive.due(350.0) == "dead"
+
+
+def test_a_viewer_that_takes_something_after_a_while_is_alive() -> None:
+    alive = Liveness(0.0, dead_seconds=65)
+    alive.sending(50.0)
+    alive.sent(64.0)
+    assert not alive.is_sending
+    assert alive.due(128.0) == "ping"
+    assert alive.due(129.0) == "dead"
+
+
+def test_what_the_kernel_takes_at_once_is_no_sign_of_life() -> None:
+    alive = Liveness(0.0, dead_seconds=65)
+    for now in range(1, 65):
+        alive.sending(float(now))
+        alive.sent(float(now))
+    assert alive.due(65.0) == "dead"
+
+
+def test_the_next_look_is_never_after_something_is_due() -> None:
+    alive = Liveness(0.0, ping_seconds=20, dead_seconds=65)
+    now = 0.0
+    for _ in range(20):
+        now += alive.next_look(now)
+        if alive.due(now) == "dead":
+            break
+    assert now == 65.0
+
+
+@given(st.lists(st.tuples(st.sampled_from(["heard", "deaf", "listen", "sending", "sent", "due"]), st.floats(0, 30))))
+def test_a_viewer_is_never_dead_right_after_it_was_heard(steps: list[tuple[str, float]]) -> None:
+    alive = Liveness(0.0)
+    now = 0.0
+    for step, seconds in steps:
+        now += seconds
+        if step == "heard":
+            alive.heard(now)
+            assert alive.due(now) != "dead"
+        elif step == "deaf":
+            alive.stop_listening(now)
+        elif step == "listen":
+            alive.listen(now)
+        else:
+            alive.due(now)
+        assert alive.next_look(now) >= 0
+
+
+def test_the_last_who_comes_looks() -> None:
+    desk: ViewerDesk[str] = ViewerDesk()
+    assert desk.take("console", "first").evicts is None
+    assert desk.take("console", "second").evicts == "first"
+    assert desk.viewers() == ["second"]
+
+
+def test_one_who_was_sent_away_does_not_take_the_seat_with_him() -> None:
+    desk: ViewerDesk[object] = ViewerDesk()
+    first, second = object(), object()
+    desk.take("console", first)
+    desk.take("console", second)
+    desk.leave("console", first)
+    assert desk.viewers() == [second]
+    desk.leave("console", second)
+    assert len(desk) == 0
+
+
+def test_with_preserve_the_first_stays() -> None:
+    desk: ViewerDesk[str] = ViewerDesk()
+    desk.take("vnc", "first")
+    assert desk.take("vnc", "second", preserve=True).refused
+    assert desk.viewers() == ["first"]
+
+
+def test_streams_do_not_disturb_each_other() -> None:
+    desk: ViewerDesk[str] = ViewerDesk()
+    desk.take("vnc", "a")
+    assert desk.take("console", "b").evicts is None
+    assert len(desk) == 2

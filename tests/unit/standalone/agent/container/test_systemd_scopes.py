@@ -1,0 +1,43 @@
+"""Limits as systemd has them, and names that systemd does not misread."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kvedge.standalone.agent.container.cgroups import CgroupLimits, Hierarchy
+from kvedge.standalone.agent.container.systemd_scopes import SystemdScopes, scope_properties
+
+
+@pytest.mark.parametrize(
+    ("limits", "properties"),
+    [
+        pytest.param(CgroupLimits(), {"TasksMax=4096"}, id="no limits"),
+        pytest.param(CgroupLimits(memory=1 << 30), {"TasksMax=4096", "MemoryMax=1073741824"}, id="memory in bytes"),
+        pytest.param(CgroupLimits(cpu_request=500), {"TasksMax=4096", "CPUWeight=50"}, id="half a CPU's share"),
+        pytest.param(CgroupLimits(cpu_request=1), {"TasksMax=4096", "CPUWeight=1"}, id="a share is never nothing"),
+        pytest.param(CgroupLimits(cpu_limit=1500), {"TasksMax=4096", "CPUQuota=150%"}, id="one CPU and a half"),
+        pytest.param(CgroupLimits(cpu_limit=125), {"TasksMax=4096", "CPUQuota=12.5%"}, id="an eighth"),
+    ],
+)
+def test_limits_become_properties(limits: CgroupLimits, properties: set[str]) -> None:
+    assert set(scope_properties(limits)) == properties
+
+
+def test_a_dash_in_the_instance_does_not_make_another_level_of_slices(tmp_path: Path) -> None:
+    scopes = SystemdScopes("kve-12ab34", (Hierarchy(tmp_path, frozenset()),))
+    assert scopes.slice == "kvedge-kve_12ab34.slice"
+
+
+def test_pods_of_scopes_and_of_plain_cgroups_are_both_found(tmp_path: Path) -> None:
+    scopes = SystemdScopes("kvedge0", (Hierarchy(tmp_path, frozenset()),))
+    scope = tmp_path / "kvedge.slice" / "kvedge-kvedge0.slice" / "kvedge-pod-a.scope"
+    plain = tmp_path / "kvedge" / "kvedge0" / "b"
+    for folder, pids in ((scope, "7\n"), (plain, "8\n9\n")):
+        folder.mkdir(parents=True)
+        (folder / "cgroup.procs").write_text(pids)
+    assert scopes.pods() == {"a", "b"}
+    assert (scopes.processes("a"), scopes.processes("b")) == ({7}, {8, 9})
+    with pytest.raises(OSError, match="processes are left"):
+        scopes.remove("a")

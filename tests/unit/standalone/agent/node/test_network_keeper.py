@@ -1,0 +1,106 @@
+"""What the agent says of its node's network, and how often."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from kvedge.network.errors import NetworkError
+from kvedge.network.pods.pod_network import NodeNetwork
+from kvedge.network.pods.pod_network_plan import NodeNetworkConfig
+from kvedge.standalone.agent.node import network_keeper
+from kvedge.standalone.agent.node.network_keeper import NetworkKeeper
+
+CONFIG = NodeNetworkConfig(bridge="kvedge0", cidr="10.99.0.0/24", table="kvedge0", netns_prefix="kvedge0-")
+Play = Callable[[NodeNetwork | NetworkError], None]
+
+
+def network(
+    blockers: tuple[str, ...] = (), overlaps: tuple[str, ...] = (), healed: tuple[str, ...] = ()
+) -> NodeNetwork:
+    return NodeNetwork("kvedge0", "10.99.0.1", blockers, overlaps, healed)
+
+
+@pytest.fixture
+def keeper() -> NetworkKeeper:
+    return NetworkKeeper(CONFIG)
+
+
+@pytest.fixture
+def look(keeper: NetworkKeeper, monkeypatch: pytest.MonkeyPatch) -> Play:
+    """Looks once at a network that is so."""
+
+    def play(found: NodeNetwork | NetworkError) -> None:
+        def heal(config: NodeNetworkConfig) -> NodeNetwork:
+            if isinstance(found, NetworkError):
+                raise found
+            return found
+
+        monkeypatch.setattr(network_keeper, "heal_node_network", heal)
+        keeper.look()
+
+    return play
+
+
+def said(caplog: pytest.LogCaptureFixture) -> list[object]:
+    facts = [vars(record)["facts"] for record in caplog.records]
+    caplog.clear()
+    return facts
+
+
+def test_what_was_put_back_is_said_each_time(look: Play, caplog: pytest.LogCaptureFixture) -> None:
+    look(network())
+    assert said(caplog) == []
+    for _ in range(2):
+        look(network(healed=("ip_forward was 0", "kvedge0 was down")))
+        assert said(caplog) == [{"undone": "ip_forward was 0; kvedge0 was down"}]
+
+
+def test_what_cannot_be_put_back_is_said_once_until_it_could(look: Play, caplog: pytest.LogCaptureFixture) -> None:
+    refused = NetworkError("cannot change", subject="kvedge0", errno=1)
+    for _ in range(3):
+        look(refused)
+    assert said(caplog) == [{"error": "cannot change kvedge0: EPERM"}]
+    look(network())
+    look(refused)
+    assert len(said(caplog)) == 1
+
+
+def test_the_node_says_what_blocks_the_way_now(
+    keeper: NetworkKeeper, look: Play, caplog: pytest.LogCaptureFixture
+) -> None:
+    for _ in range(2):
+        look(network(blockers=("inet/fw/forward",), overlaps=("10.0.0.0/8 of tun0",)))
+    assert said(caplog) == [{"filter": "inet/fw/forward", "allow": "kvedge0"}, {"overlap": "10.0.0.0/8 of tun0"}]
+    assert keeper.notes() == ["inet/fw/forward drops what guests send to the outside: allow kvedge0 there"]
+    look(NetworkError("cannot list"))
+    assert keeper.notes()
+    look(network())
+    assert keeper.notes() == []
+
+
+def test_the_node_says_which_links_nothing_is_forwarded_between(keeper: NetworkKeeper, look: Play) -> None:
+    look(replace(network(), apart=("eth0", "eth1")))
+    [note] = keeper.notes()
+    assert "table ip kvedge_forward drops what would pass between other links (eth0, eth1)" in note
+    look(network())
+    assert keeper.notes() == []
+
+
+def test_the_node_says_that_its_kernel_cannot_count_connections_and_is_not_asked_again(
+    keeper: NetworkKeeper, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[bool] = []
+
+    def heal(config: NodeNetworkConfig) -> NodeNetwork:
+        asked.append(config.limits_flows)
+        return network()
+
+    monkeypatch.setattr(network_keeper, "ensure_node_network", lambda config: replace(network(), limits_flows=False))
+    monkeypatch.setattr(network_keeper, "heal_node_network", heal)
+    keeper.make()
+    keeper.look()
+    assert asked == [False]
+    assert any("NFT_CONNLIMIT" in note for note in keeper.notes())
