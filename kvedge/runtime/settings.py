@@ -2,7 +2,7 @@
 
 Called by the subcommands. Reads the files that it is told to and an environment that it is handed. Unknown keys and
 wrong values are refused, naming the key, where it stands and what may stand there instead. The descriptions here are
-what `--help`, `kvedge show-config` and the README's table say.
+what `--help`, `kvedge show-config` and packaging/README.md say.
 """
 
 from __future__ import annotations

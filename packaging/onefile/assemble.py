@@ -44,7 +44,8 @@ def main(collected: Path, starter: Path, tree: Path) -> None:
             # Some wheels carry megabytes of what only a debugger reads.
             subprocess.run(["strip", "--strip-debug", str(target)], check=True)
     # Beside the package, as in a checkout: see kvedge/appliance/host/unit_files.py.
-    shutil.copytree(Path(__file__).parents[2] / "systemd", modules / "systemd")
+    units = Path(__file__).parents[2] / "systemd"
+    shutil.copytree(units, modules / "systemd", ignore=shutil.ignore_patterns("*.md"))
     check_libraries(tree)
 
 

@@ -1,4 +1,4 @@
-"""Everything in k3s/ is taken as it is by a real API server, in the order in which the README applies it."""
+"""A real API server takes every manifest in k3s/ as it is, in the order in which the README there applies them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def kubectl(server: RealApiServer, *arguments: str) -> subprocess.CompletedProce
 
 
 def test_no_file_was_forgotten() -> None:
-    assert {path.name for path in K3S.iterdir()} == set(FILES)
+    assert {path.name for path in K3S.iterdir()} - {"README.md"} == set(FILES)
 
 
 def test_each_file_is_accepted_with_every_field_known_and_again_without_a_change(server: RealApiServer) -> None:

@@ -18,7 +18,7 @@ from tests.support.guest import cache_directory
 ROOT = Path(__file__).resolve().parents[3]
 NODE = "n1"
 SYSTEM = "kvedge-system"
-# In the order in which the README applies them.
+# In the order in which k3s/README.md applies them.
 FILES = ("rbac", "crds", "priority-classes.yaml", "deployment.yaml", "daemonset.yaml", "kubevirt.yaml")
 _SERVICE = "10.0.0.1"
 
@@ -63,7 +63,7 @@ class PodsCluster(LocalCluster):
         self.node.import_image(out / f"{program.name}.images.tar")
 
     def apply_kvedge(self) -> None:
-        """As the README says it, and guests emulated."""
+        """As k3s/README.md says it, and guests emulated."""
         for name in FILES:
             self.kubectl("apply", "--server-side", "-f", str(ROOT / "k3s" / name))
             if name == "crds":

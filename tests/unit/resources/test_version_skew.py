@@ -1,4 +1,4 @@
-"""Which versions may be mixed in one cluster: the README's table, row by row."""
+"""Which versions may be mixed in one cluster: the table in k3s/README.md, row by row."""
 
 from __future__ import annotations
 
