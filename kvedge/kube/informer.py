@@ -167,7 +167,7 @@ class Informer(Generic[T]):
                 failed = time.monotonic() - begun < _FIRST_WAIT
             except KubeError as error:
                 failed = True
-                # What stays so until somebody does something is told once.
+                # These errors last until somebody mends their cause: the log says each of them once.
                 is_told = isinstance(error, Unauthenticated | NotFound) and str(error) == self._trouble
                 self._trouble = str(error)
                 if _must_list_again(error):

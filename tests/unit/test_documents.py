@@ -106,6 +106,14 @@ def test_every_folder_of_the_package_stands_on_the_map() -> None:
     assert missing == []
 
 
+def test_every_folder_on_the_map_exists() -> None:
+    exists = set(folders(PACKAGE))
+    for name, above in (("README.md", ""), ("standalone/README.md", "standalone/apiserver/")):
+        named = re.findall(r"^ *- `([\w/]+)/`: ", (PACKAGE / name).read_text(), re.MULTILINE)
+        assert named
+        assert [folder for folder in named if folder not in exists and above + folder not in exists] == []
+
+
 @pytest.mark.parametrize("section", ["Words of the house", "A map of the errors"])
 def test_a_class_that_contributing_tells_of_exists(section: str) -> None:
     text = (ROOT / "CONTRIBUTING.md").read_text().partition(f"\n## {section}\n")[2].partition("\n## ")[0]

@@ -134,7 +134,7 @@ class Ipv6Server:
         except BadPacket as error:
             log.debug("%s: ignored a message: %s", self._bridge, error)
             return
-        # Who is not on the link is nobody of ours, whatever it says.
+        # A client asks from its link-local address (RFC 8415 §13.1): other senders are not on this link.
         if not IPv6Address(peer[0].split("%")[0]).is_link_local:
             return
         reply = answer6(lease, request)

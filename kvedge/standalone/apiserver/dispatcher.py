@@ -45,7 +45,7 @@ log = logging.getLogger(__name__)
 
 _OPTIONS_KINDS: Final = {"create": "CreateOptions", "update": "UpdateOptions", "patch": "PatchOptions"}
 
-# Written as the object itself; what of it may change is the write path's to say.
+# The request body is the whole object; the write path decides which fields of it may change.
 _PLAIN_SUBRESOURCES: Final = {
     "status": ("get", "update", "patch"),
     "approval": ("get", "update", "patch"),

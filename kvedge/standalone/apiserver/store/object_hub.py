@@ -67,7 +67,7 @@ class ObjectHub:
         return self.kinds.stored(stored.key.resource)
 
     def on_kinds_changed(self, listener: Callable[[], None]) -> None:
-        """Call `listener` whenever the served kinds became others."""
+        """Call `listener` whenever a kind is added, changed or removed."""
         self._kind_listeners.append(listener)
 
     def _committed(self, changes: Sequence[Change]) -> None:
