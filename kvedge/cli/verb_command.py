@@ -85,7 +85,7 @@ def object_argument(name: str, kind: str, **more: Any) -> Callable[[F], F]:
     def complete(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
         from kvedge.cli.completions import names_of
         from kvedge.cli.exits import Refused
-        from kvedge.cli.subresources import resource_of
+        from kvedge.client.subresources import resource_of
 
         try:
             names = names_of(ctx, resource_of(str(ctx.params.get(kind) or "")))
@@ -117,7 +117,7 @@ def _complete_target(ctx: click.Context, parameter: click.Parameter, incomplete:
         return [CompletionItem(f"{user}{at}{found}/") for found in ("vm", "vmi") if found.startswith(kind)]
     from kvedge.cli.completions import names_of
     from kvedge.cli.exits import Refused
-    from kvedge.cli.subresources import resource_of
+    from kvedge.client.subresources import resource_of
 
     try:
         names = names_of(ctx, resource_of(kind))

@@ -15,7 +15,7 @@ import yaml
 from cryptography import x509
 
 from kvedge.cli.exits import Exit
-from kvedge.cli.user_manifest import NewUser, cluster_of, kubeconfig_manifest, role_user, with_ca
+from kvedge.client.users.user_manifest import NewUser, cluster_of, kubeconfig_manifest, role_user, with_ca
 from kvedge.kube import informer
 from kvedge.kube.errors import Unauthenticated
 from kvedge.kube.informer import Informer

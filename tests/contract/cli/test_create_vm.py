@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 from kvedge.cli.group import kvedge
 from tests.support.kube_apiserver import assets
-from tests.unit.cli.manifest_cases import CREATE_CASES
+from tests.unit.client.manifests.manifest_cases import CREATE_CASES
 
 pytestmark = pytest.mark.contract
 

@@ -10,11 +10,12 @@ import pytest
 from click.testing import CliRunner
 
 import kvedge
-from kvedge.cli import group, kubeconfigs
+from kvedge.cli import group
 from kvedge.cli.exits import Exit
 from kvedge.cli.not_yet_verbs import NOT_YET
-from kvedge.cli.tables import columns, table_rows
 from kvedge.cli.verbs import VERBS
+from kvedge.client import kubeconfigs
+from kvedge.client.tables import columns, table_rows
 
 
 def kvedge_cli(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:

@@ -16,7 +16,7 @@ import pytest
 
 import kvedge
 from kvedge.appliance.install.install_steps import replace_file
-from kvedge.cli import user_credentials
+from kvedge.client.users import user_credentials
 from kvedge.resources.meta import ObjectMeta
 from kvedge.resources.types.core import Pod
 from kvedge.runtime.durable_files import put_durably, write_durably

@@ -22,7 +22,7 @@ from kvedge.appliance.host.layout import Layout, role_units
 from kvedge.appliance.host.unit_files import unit_texts
 from kvedge.appliance.install.install_plan import OwnFile, plan_install, plan_uninstall, plan_way_back
 from kvedge.appliance.install.install_steps import MakeDirectory, Remove, Step, Systemctl, WriteFile
-from kvedge.cli.user_manifest import NewUser, kubeconfig_manifest
+from kvedge.client.users.user_manifest import NewUser, kubeconfig_manifest
 from kvedge.resources.types.core import Node, NodeAddress, NodeStatus
 from kvedge.runtime.settings import Settings, load_settings
 from kvedge.runtime.tls.certificates import LEAF_LIFE, CertificateAuthority, LeafRequest

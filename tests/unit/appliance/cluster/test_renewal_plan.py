@@ -14,7 +14,7 @@ from kvedge.appliance.host.layout import RENEWAL_TIMER, Layout, enabled_units, r
 from kvedge.appliance.host.unit_files import unit_texts
 from kvedge.appliance.install.install_plan import plan_install, plan_way_back
 from kvedge.appliance.install.install_steps import Remove, Systemctl
-from kvedge.cli.user_manifest import NewUser, kubeconfig_manifest, role_user
+from kvedge.client.users.user_manifest import NewUser, kubeconfig_manifest, role_user
 from kvedge.runtime.tls.certificates import LEAF_LIFE, CertificateAuthority, LeafRequest
 from tests.unit.appliance.install.test_install_plan import EMPTY
 

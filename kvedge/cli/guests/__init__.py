@@ -1,0 +1,1 @@
+"""Verbs for what runs in a VM."""

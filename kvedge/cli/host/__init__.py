@@ -1,0 +1,1 @@
+"""Verbs for this host: its roles, its installation, its state."""

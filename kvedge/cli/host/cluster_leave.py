@@ -1,0 +1,98 @@
+"""What happens in a cluster when a node of it leaves kvedge, or is no server any more; and what is told of it.
+
+Called by install_verbs when kvedge's daemon has stopped, which would write all of it anew. Asks the cluster with the
+administrator's kubeconfig, and speaks of its own Node with its handler's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from kvedge.cli.host.cluster_node import admin_client
+from kvedge.cli.host.installed import administrator_kubeconfig
+
+if TYPE_CHECKING:
+    from kvedge.appliance.cluster.leave_plan import Leaving
+    from kvedge.kube.kube_client import KubeClient
+    from kvedge.runtime.settings import Settings
+
+# What is left on a Node does no harm while its cluster does not answer.
+_NODE_SECONDS: Final = 5.0
+_BY_HAND: Final = (
+    "if no other server runs kvedge, no namespace of the cluster can be deleted until somebody runs, with an"
+    " administrator's kubeconfig: kubectl delete --ignore-not-found apiservice v1.subresources.kubevirt.io"
+    " v1alpha3.subresources.kubevirt.io"
+)
+
+
+def leave_node(kubeconfigs: Sequence[Path], node: str) -> None:
+    """Take off this Node what its handler has written, by the first of the kubeconfigs that may.
+
+    Where none can, what is left there is told, and what to do.
+    """
+    from kvedge.appliance.cluster.cluster_objects import clear_node
+    from kvedge.appliance.cluster.leave_plan import NODE_BY_HAND
+    from kvedge.kube.connection_settings import KubeconfigError
+    from kvedge.kube.errors import KubeError
+
+    problems = []
+    for path in kubeconfigs:
+        try:
+            if clear_node(admin_client(path).hurried(_NODE_SECONDS), node):
+                click.echo(f"remove from the cluster what kvedge says of node {node}")
+            return
+        except (KubeError, KubeconfigError) as error:
+            problems.append(f"{path}: {error}")
+    why = "; ".join(problems) or "no kubeconfig is here"
+    by_hand = NODE_BY_HAND.format(node)
+    click.echo(f"left in the cluster: the labels of node {node}, {why}; as an administrator: {by_hand}", err=True)
+
+
+def leave_cluster(operators: Settings, node: str, *, was_server: bool, purge: bool) -> None:
+    """Take out what nobody serves any more once `node` does not, with `purge` all but VMs, and say what stays.
+
+    When the cluster does not answer, what is left there is told. `operators` are the settings without those of an
+    installation.
+    """
+    from kvedge.kube.connection_settings import KubeconfigError
+    from kvedge.kube.errors import KubeError
+
+    if not was_server and not purge:
+        return
+    admin = administrator_kubeconfig(operators)
+    if admin is None:
+        if was_server:
+            click.echo(f"left in the cluster: all of kvedge, as no administrator's kubeconfig is here; {_BY_HAND}")
+        return
+    try:
+        leave(admin_client(admin), node, purge=purge)
+    except (KubeError, KubeconfigError) as error:
+        click.echo(f"left in the cluster: all of kvedge, as it does not answer: {error}; {_BY_HAND}", err=True)
+
+
+def leave(client: KubeClient, node: str, *, purge: bool) -> Leaving:
+    """Do it, by a client; returns what was planned.
+
+    Raises:
+        KubeError: when the API server refuses or does not answer.
+    """
+    from kvedge.appliance.cluster.cluster_objects import other_nodes, remove_registration
+    from kvedge.appliance.cluster.cluster_servers import answers, other_servers, remove_calls, remove_endpoint
+    from kvedge.appliance.cluster.leave_plan import Others, plan_leaving
+
+    heard: dict[bool, list[str]] = {True: [], False: []}
+    for server in other_servers(client, node):
+        heard[answers(server)].append(str(server))
+    plan = plan_leaving(Others(heard[True], heard[False], other_nodes(client, node)), purge=purge)
+    steps = [remove_endpoint(client, node)]
+    steps += [remove_calls(client)] if plan.calls else []
+    steps += [remove_registration(client)] if plan.registration else []
+    for path in chain.from_iterable(steps):
+        click.echo(f"remove from the cluster {path}")
+    click.echo(plan.told)
+    return plan

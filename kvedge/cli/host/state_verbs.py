@@ -1,0 +1,104 @@
+"""`kvedge state backup|restore|check`: what makes one box this box, copied, put back and looked at.
+
+Called by the group. Works on the data directory itself: the API is not needed.
+"""
+
+from __future__ import annotations
+
+import os
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from kvedge.cli.exits import Exit, Refused
+from kvedge.cli.host.box_settings import operators_settings, refuse_kubelet_dir
+from kvedge.cli.host.roles import CONFIG, config_path
+from kvedge.cli.verb_command import VerbGroup
+from kvedge.runtime.settings import Settings, load_settings
+
+if TYPE_CHECKING:
+    from kvedge.standalone.box_state.state_check import Checked
+
+_DATA_DIR = click.option("--data-dir", default=None, help="The data directory of the box [/var/lib/kvedge].")
+
+
+@click.group(cls=VerbGroup)
+def state() -> None:
+    """Copy, put back and check what makes a box: objects, authorities, certificates."""
+
+
+@state.command()
+@click.argument("file", type=click.Path(path_type=Path), required=False)
+@CONFIG
+@_DATA_DIR
+def backup(file: Path | None, config: Path | None, data_dir: str | None) -> None:
+    """Write the state into FILE, while kvedge runs or not; images and disks of VMs are not in it."""
+    settings = _settings(config, data_dir)
+    now = datetime.now(UTC)
+    from kvedge.standalone.box_state.state_file import StateError, write_state
+
+    target = file or Path(f"kvedge-state-{settings.effective_node_name}-{now:%Y%m%dT%H%M%SZ}.tar.gz")
+    try:
+        head = write_state(settings.data_path, target, now)
+    except StateError as error:
+        raise Refused(str(error)) from error
+    click.echo(f"wrote {target}: {head.objects} objects; it holds private keys, keep it as safe as this box")
+
+
+@state.command()
+@click.argument("file", type=click.Path(exists=True, path_type=Path))
+@CONFIG
+@_DATA_DIR
+def restore(file: Path, config: Path | None, data_dir: str | None) -> None:
+    """Put the state back from FILE, while kvedge does not run; what was there is kept beside it."""
+    operators = operators_settings(config, data_dir=data_dir)
+    refuse_kubelet_dir(operators)
+    settings = operators.settings
+    from kvedge.standalone.agent.agent_removal import running_pods
+    from kvedge.standalone.box_state.state_file import StateError
+    from kvedge.standalone.box_state.state_restore import restore_state
+
+    running = running_pods(settings.box_kubelet_path / "pods") if settings.box_kubelet_path.is_dir() else []
+    if running:
+        raise Refused(
+            f"VMs of this box still run ({', '.join(running)}): "
+            "`systemctl stop kvedge` and `kvedge killall` end them, then restore again",
+            Exit.HOST,
+        )
+    try:
+        restored = restore_state(settings.data_path, file, datetime.now(UTC))
+    except StateError as error:
+        raise Refused(str(error), Exit.HOST) from error
+    except OSError as error:
+        raise Refused(f"{settings.data_path}: {error.strerror}; restore again", Exit.HOST) from error
+    head = restored.head
+    click.echo(f"restored {head.objects} objects of {head.made_at}, written by kvedge {head.version}")
+    if restored.aside is not None:
+        click.echo(f"what was there is in {restored.aside}: remove it once it is not needed")
+
+
+@state.command()
+@click.argument("files", nargs=-1, type=click.Path(exists=True, path_type=Path))
+@CONFIG
+@_DATA_DIR
+def check(files: tuple[Path, ...], config: Path | None, data_dir: str | None) -> None:
+    """Check the store, its copies and the certificates of this box, or FILES of `kvedge state backup`."""
+    from kvedge.standalone.box_state.state_check import check_files, check_state
+
+    found = list(check_files(files)) if files else check_state(_settings(config, data_dir).data_path)
+    for checked in found:
+        click.echo(_line(checked))
+    bad = [checked for checked in found if checked.problem]
+    if bad:
+        raise Refused(f"{len(bad)} of {len(found)} are not sound")
+
+
+def _line(checked: Checked) -> str:
+    said = checked.problem or checked.detail
+    return f"{'bad' if checked.problem else 'ok ':3}  {checked.what}{': ' if said else ''}{said}"
+
+
+def _settings(config: Path | None, data_dir: str | None) -> Settings:
+    return load_settings(config_path(config), os.environ, {"data_dir": data_dir})

@@ -1,0 +1,145 @@
+"""`kvedge launch IMAGE NAME`: a VM from an image in one line, with defaults that suit most images.
+
+Called by the group. Prints what it made, or with --dry-run the manifest that it would have sent.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from kvedge.cli.exits import Exit, Refused
+from kvedge.cli.machines.login_options import read_password, read_text, split_keys
+from kvedge.cli.verb_command import VerbCommand
+from kvedge.cli.wait_options import wait_options
+from kvedge.client.session import Session, checked_name, open_session, session_options
+
+if TYPE_CHECKING:
+    from kvedge.client.manifests.vm_manifest import CloudInitData
+
+
+@click.command(cls=VerbCommand)
+@click.argument("image")
+@click.argument("name", required=False)
+@session_options
+@click.option("--memory", default="1Gi", show_default=True, help="The guest's memory.")
+@click.option("--cpu", "cpus", type=click.IntRange(1, 512), default=1, show_default=True, help="The guest's CPUs.")
+@click.option("--disk-size", default="", help="An empty disk of this size beside the image's; it ends with the run.")
+@click.option("--run-strategy", default="Always", show_default=True, help="When it should run.")
+@click.option("-l", "--label", "labels", multiple=True, metavar="KEY=VALUE", help="A label for the VM and its guest.")
+@click.option("--user", default="", help="The user that cloud-init sets up.")
+@click.option("--ssh-key", multiple=True, help="A public key for that user, or a file with one.")
+@click.option(
+    "--password-file", type=click.Path(path_type=Path), default=None, help="A file with that user's password."
+)
+@click.option("--user-data", type=click.Path(path_type=Path), default=None, help="A file for cloud-init instead.")
+@click.option("--dry-run", is_flag=True, help="Send nothing; print the manifest.")
+@click.option("-o", "--output", type=click.Choice(["yaml", "json", "name"]), default=None, help="What to print.")
+@wait_options
+def launch(
+    image: str,
+    name: str | None,
+    kubeconfig: Path | None,
+    namespace: str | None,
+    dry_run: bool,
+    output: str | None,
+    wait: bool,
+    timeout: float,
+    **flags: Any,
+) -> None:
+    """Create a VM from an image and start it.
+
+    \b
+    kvedge launch local/debian:12 web --memory 512Mi --ssh-key ~/.ssh/id_ed25519.pub --wait
+    kvedge launch quay.io/containerdisks/fedora:43 --dry-run -o yaml > vm.yaml
+
+    The image is a container disk: of the box's store (`kvedge image list`), or of a registry.
+    """
+    from kvedge.cli.output import print_document
+    from kvedge.client.manifests.vm_manifest import launch_manifest
+
+    document = launch_manifest(_options(image, name, flags))
+    if dry_run:
+        print_document(document, "yaml" if output in (None, "name") else str(output))
+        return
+    session = open_session(kubeconfig, namespace)
+    made = _create(session, document)
+    vm = made["metadata"]["name"]
+    if output is None:
+        click.echo(f"VM {vm} was created")
+    elif output == "name":
+        click.echo(f"virtualmachine.kubevirt.io/{vm}")
+    else:
+        print_document(made, output)
+    if wait:
+        from kvedge.client.vm_wait import VmWait
+
+        told = VmWait(session, vm, timeout).until_running()
+        click.echo(told, err=output is not None)
+
+
+def _options(image: str, name: str | None, flags: dict[str, Any]) -> Any:
+    from kvedge.client.manifests.vm_manifest import RUN_STRATEGIES, LaunchOptions
+    from kvedge.client.random_names import random_name
+
+    if not image or not image.isprintable() or " " in image:
+        raise Refused(f"{image!r} is no image: write a name such as local/debian:12", Exit.USAGE)
+    if flags["run_strategy"] not in RUN_STRATEGIES:
+        raise Refused(f"--run-strategy: {flags['run_strategy']} is not one of {', '.join(RUN_STRATEGIES)}", Exit.USAGE)
+    return LaunchOptions(
+        name=checked_name(name) if name else random_name("vm"),
+        image=image,
+        memory=flags["memory"],
+        cpus=flags["cpus"],
+        disk_size=flags["disk_size"],
+        run_strategy=flags["run_strategy"],
+        labels=tuple(_label(text) for text in flags["labels"]),
+        cloud_init=_cloud_init(flags),
+    )
+
+
+def _cloud_init(flags: dict[str, Any]) -> CloudInitData:
+    from kvedge.client.manifests.cloud_config import Login
+    from kvedge.client.manifests.vm_manifest import CloudInitData
+
+    password = read_password(flags["password_file"]) if flags["password_file"] is not None else ""
+    login = Login(flags["user"], password, _keys(flags["ssh_key"]))
+    if flags["user_data"] is None:
+        return CloudInitData(login=login)
+    if login.is_given:
+        raise Refused("--user-data takes the place of --user, --ssh-key and --password-file", Exit.USAGE)
+    return CloudInitData(user_data=read_text("user-data", flags["user_data"]))
+
+
+def _keys(values: tuple[str, ...]) -> tuple[str, ...]:
+    """Keys as they are, and those in files: no key has a path's look."""
+    found: list[str] = []
+    for value in values:
+        is_file = value.startswith(("/", "./", "../", "~")) or value.endswith(".pub")
+        text = read_text("ssh-key", Path(value).expanduser()) if is_file else value
+        if "PRIVATE KEY" in text:
+            raise Refused(f"--ssh-key: {value} is a private key: name the public one, {value}.pub", Exit.USAGE)
+        found += [line for line in text.splitlines() if line.strip() and not line.startswith("#")]
+    return split_keys(found)
+
+
+def _label(text: str) -> tuple[str, str]:
+    key, equals, value = text.partition("=")
+    if not key or not equals:
+        raise Refused(f"--label: {text!r} is no label: write KEY=VALUE", Exit.USAGE)
+    return key, value
+
+
+def _create(session: Session, document: dict[str, Any]) -> dict[str, Any]:
+    from kvedge.kube.errors import AlreadyExists
+    from kvedge.resources.types.vm import VirtualMachine
+
+    name = document["metadata"]["name"]
+    path = VirtualMachine.KIND.path(session.namespace)
+    try:
+        made: dict[str, Any] = session.client.request("POST", path, document, {"fieldManager": "kvedge"})
+    except AlreadyExists as error:
+        raise Refused(f"{error.message}: start it with `kvedge start {name}`, or choose another name") from error
+    return made

@@ -1,0 +1,1 @@
+"""Verbs for objects, images and users."""

@@ -1,0 +1,1 @@
+"""Verbs for this program itself."""

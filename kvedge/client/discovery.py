@@ -1,0 +1,83 @@
+"""Which kinds the server has, and what a user may call them: plural, singular, short name, kind, group-qualified.
+
+Called by the verbs that take a kind. Asks the server's discovery documents.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from kvedge.cli.exits import Exit, Refused
+from kvedge.client.nearest import or_nearest
+from kvedge.kube.errors import KubeError
+from kvedge.resources.codec import JsonObject
+from kvedge.resources.kinds import Kind
+
+if TYPE_CHECKING:
+    from kvedge.kube.kube_client import KubeClient
+
+
+@dataclass(frozen=True, slots=True)
+class ServedKind:
+    """One kind with the names it answers to."""
+
+    kind: Kind
+    names: frozenset[str]
+
+
+def served_kinds(client: KubeClient) -> list[ServedKind]:
+    """All kinds of all groups, core first, each in its preferred version first."""
+    found = _kinds_of(client, "", "v1", "/api/v1")
+    for group in client.request("GET", "/apis")["groups"]:
+        versions = sorted(group["versions"], key=lambda item: item != group.get("preferredVersion"))
+        for version in versions:
+            try:
+                found += _kinds_of(client, group["name"], version["version"], f"/apis/{version['groupVersion']}")
+            except KubeError:
+                # An aggregated group whose server is away must not keep the others from being used.
+                continue
+    return found
+
+
+def find_kind(client: KubeClient, name: str) -> Kind:
+    """The kind that a user means by `name`.
+
+    Raises:
+        Refused: when the server has none of that name.
+    """
+    wanted = name.lower()
+    known = served_kinds(client)
+    for served in known:
+        if wanted in served.names:
+            return served.kind
+    alike = or_nearest(wanted, sorted({called for served in known for called in served.names if "." not in called}))
+    raise Refused(f'the server doesn\'t have a resource type "{name}".{alike}', Exit.NOT_FOUND)
+
+
+def kind_of_document(kinds: list[ServedKind], document: JsonObject) -> Kind:
+    """The served kind of a manifest.
+
+    Raises:
+        Refused: when apiVersion or kind is missing or unknown.
+    """
+    api_version, kind = document.get("apiVersion"), document.get("kind")
+    if not api_version or not kind:
+        raise Refused("a manifest needs apiVersion and kind")
+    for served in kinds:
+        if served.kind.api_version == api_version and served.kind.kind == kind:
+            return served.kind
+    raise Refused(f'no matches for kind "{kind}" in version "{api_version}"')
+
+
+def _kinds_of(client: KubeClient, group: str, version: str, path: str) -> list[ServedKind]:
+    found = []
+    for resource in client.request("GET", path)["resources"]:
+        if "/" in resource["name"]:
+            continue
+        kind = Kind(group, version, resource["kind"], resource["name"], resource["namespaced"])
+        plain = {kind.plural, resource.get("singularName") or kind.kind.lower(), kind.kind.lower()}
+        plain |= set(resource.get("shortNames") or ())
+        qualified = {f"{name}.{group}" for name in plain if group}
+        found.append(ServedKind(kind, frozenset(plain | qualified)))
+    return found

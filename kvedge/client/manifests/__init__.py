@@ -1,0 +1,1 @@
+"""Manifests made of options: VMs, their cloud-init data and volumes, Services."""

@@ -1,0 +1,182 @@
+"""The manifests of `create vm` and `launch`.
+
+Pure: options in, a document out. What `create vm` makes is what virtctl makes of the same flags.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from kvedge.cli.exits import Exit, Refused
+from kvedge.client.manifests.cloud_config import Login, cloud_config
+from kvedge.client.manifests.volume_params import VolumeParams
+from kvedge.resources.codec import JsonObject
+from kvedge.resources.quantities import QuantityError, parse_quantity
+
+RUN_STRATEGIES: Final = ("Always", "Manual", "Halted", "Once", "RerunOnFailure")
+_BINARY: Final = ("Ei", "Pi", "Ti", "Gi", "Mi", "Ki")
+_DECIMAL: Final = ("E", "P", "T", "G", "M", "k", "", "m", "u", "n")
+_CLOUD_INIT_DISK: Final = "cloudinitdisk"
+_LONGEST_LABEL: Final = 63
+
+
+@dataclass(frozen=True, slots=True)
+class CloudInitData:
+    """What goes into the cloud-init volume: a login, or user data as it is."""
+
+    source: str = "nocloud"
+    login: Login = field(default_factory=Login)
+    user_data: str = ""
+    user_data_base64: str = ""
+    network_data_base64: str = ""
+    # A Secret brings keys: the volume must be there for them, with whatever in it.
+    is_needed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class VmOptions:
+    """The flags of `create vm`."""
+
+    name: str
+    run_strategy: str = "Always"
+    grace_period: int = 180
+    memory: str = "512Mi"
+    container_disks: Sequence[VolumeParams] = ()
+    claims: Sequence[VolumeParams] = ()
+    sysprep: JsonObject | None = None
+    access_credentials: Sequence[JsonObject] = ()
+    cloud_init: CloudInitData = field(default_factory=CloudInitData)
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchOptions:
+    """The flags of `launch`."""
+
+    name: str
+    image: str
+    memory: str = "1Gi"
+    cpus: int = 1
+    disk_size: str = ""
+    run_strategy: str = "Always"
+    labels: tuple[tuple[str, str], ...] = ()
+    cloud_init: CloudInitData = field(default_factory=CloudInitData)
+
+
+def vm_manifest(options: VmOptions) -> JsonObject:
+    """The VirtualMachine that virtctl makes of these flags.
+
+    Raises:
+        Refused: for a memory that is no quantity.
+    """
+    volumes: list[JsonObject] = [
+        {"name": disk.name, "containerDisk": {"image": disk.src}} for disk in options.container_disks
+    ]
+    volumes += [{"name": claim.name, "persistentVolumeClaim": {"claimName": claim.src}} for claim in options.claims]
+    if options.sysprep is not None:
+        volumes.append({"name": "sysprepdisk", "sysprep": options.sysprep})
+    volumes += _cloud_init_volumes(options.cloud_init)
+    # Whoever is given no order gets the one in which the volumes stand.
+    disks = [
+        {"name": volume.name, "bootOrder": volume.boot_order}
+        for volume in (*options.container_disks, *options.claims)
+        if volume.boot_order is not None
+    ]
+    spec: JsonObject = {
+        "domain": {
+            "devices": {"disks": disks} if disks else {},
+            "memory": {"guest": canonical_size("memory", options.memory)},
+            "resources": {},
+        },
+        "terminationGracePeriodSeconds": options.grace_period,
+    }
+    if options.access_credentials:
+        spec["accessCredentials"] = list(options.access_credentials)
+    if volumes:
+        spec["volumes"] = volumes
+    return {
+        "apiVersion": "kubevirt.io/v1",
+        "kind": "VirtualMachine",
+        "metadata": {"name": options.name},
+        "spec": {"runStrategy": options.run_strategy, "template": {"metadata": {}, "spec": spec}},
+        "status": {},
+    }
+
+
+def launch_manifest(options: LaunchOptions) -> JsonObject:
+    """A VM that boots an image with virtio devices and the Pod's network on a bridge.
+
+    Raises:
+        Refused: for sizes that are no quantities.
+    """
+    volumes: list[JsonObject] = [{"name": "system", "containerDisk": {"image": options.image}}]
+    if options.disk_size:
+        volumes.append({"name": "data", "emptyDisk": {"capacity": canonical_size("disk-size", options.disk_size)}})
+    volumes += _cloud_init_volumes(options.cloud_init)
+    labels = dict(options.labels)
+    if len(options.name) <= _LONGEST_LABEL:
+        # For Services and selectors, as KubeVirt's own examples label their VMs.
+        labels.setdefault("kubevirt.io/vm", options.name)
+    spec: JsonObject = {
+        "domain": {
+            "cpu": {"cores": options.cpus},
+            "memory": {"guest": canonical_size("memory", options.memory)},
+            "devices": {
+                "disks": [{"name": volume["name"], "disk": {"bus": "virtio"}} for volume in volumes],
+                "interfaces": [{"name": "default", "bridge": {}}],
+                "rng": {},
+            },
+        },
+        "networks": [{"name": "default", "pod": {}}],
+        "volumes": volumes,
+    }
+    return {
+        "apiVersion": "kubevirt.io/v1",
+        "kind": "VirtualMachine",
+        "metadata": {"name": options.name, **({"labels": labels} if labels else {})},
+        "spec": {"runStrategy": options.run_strategy, "template": {"metadata": {"labels": labels}, "spec": spec}},
+    }
+
+
+def canonical_size(flag: str, text: str) -> str:
+    """A quantity as Kubernetes writes it back: 1024Mi is 1Gi.
+
+    Raises:
+        Refused: when it is none, or not more than nothing.
+    """
+    try:
+        value = parse_quantity(text)
+    except QuantityError as error:
+        raise Refused(f'failed to parse "--{flag}" flag: {error}', Exit.USAGE) from error
+    if value <= 0:
+        raise Refused(f'failed to parse "--{flag}" flag: {text} is not more than 0', Exit.USAGE)
+    if re.search(r"[eE]\d|[eE][+-]", text):
+        return text
+    if text.endswith("i") and value >= 1024 and value.denominator == 1:
+        for power, suffix in zip(range(6, 0, -1), _BINARY, strict=True):
+            if value % 1024**power == 0:
+                return f"{value // 1024**power}{suffix}"
+        return str(value)
+    thousandths = value * 10**9
+    for power, suffix in zip(range(9, -1, -1), _DECIMAL, strict=True):
+        if thousandths % 1000**power == 0:
+            return f"{thousandths // 1000**power}{suffix}"
+    raise Refused(f'failed to parse "--{flag}" flag: {text} is too fine', Exit.USAGE)
+
+
+def _cloud_init_volumes(data: CloudInitData) -> list[JsonObject]:
+    content: JsonObject = {}
+    if data.user_data_base64:
+        content["userDataBase64"] = data.user_data_base64
+    elif data.user_data:
+        content["userData"] = data.user_data
+    elif data.login.is_given or data.network_data_base64 or data.is_needed:
+        content["userData"] = cloud_config(data.login)
+    if data.network_data_base64:
+        content["networkDataBase64"] = data.network_data_base64
+    if not content or data.source == "none":
+        return []
+    kind = "cloudInitConfigDrive" if data.source == "configdrive" else "cloudInitNoCloud"
+    return [{"name": _CLOUD_INIT_DISK, kind: content}]

@@ -1,0 +1,30 @@
+"""What a user may have meant when there is no object of a name: names of the same kind that are spelt alike.
+
+Called by get, describe and delete when the server answered with 404. Asks it once more; that may fail silently.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kvedge.cli.exits import Exit, Refused
+from kvedge.client.nearest import or_nearest
+from kvedge.client.session import Session
+from kvedge.kube.errors import KubeError, NotFound
+from kvedge.resources.kinds import Kind
+
+_SECONDS: Final = 5.0
+_MOST: Final = "500"
+
+
+def not_found(session: Session, kind: Kind, name: str, error: NotFound) -> Refused:
+    """The server's words, with what helps."""
+    path = kind.path(session.namespace if kind.namespaced else "")
+    try:
+        answer = session.client.hurried(_SECONDS).request("GET", path, query={"limit": _MOST})
+        names = sorted(str(item["metadata"]["name"]) for item in answer["items"])
+    except (KubeError, KeyError, TypeError, AttributeError):
+        # The first answer is what counts; a second one that is odd adds nothing.
+        return Refused(error.message, Exit.NOT_FOUND)
+    hint = or_nearest(name, names)
+    return Refused(f"{error.message}.{hint}" if hint else error.message, Exit.NOT_FOUND)

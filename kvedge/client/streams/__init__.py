@@ -1,0 +1,1 @@
+"""Streams to guests, and what is led through them."""

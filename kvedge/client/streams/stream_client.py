@@ -1,0 +1,164 @@
+"""Streams to a guest through the API server: websockets with KubeVirt's subprotocol, opened as the kubeconfig says.
+
+Called by console, vnc and port-forward once they run. Imports aiohttp, which is why no verb imports this before.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import ssl
+from collections.abc import AsyncIterator, Coroutine, Mapping
+from types import TracebackType
+from typing import Any, Final, Self
+from urllib.parse import urlencode
+
+import aiohttp
+import click
+
+from kvedge.cli.exits import Exit, Refused
+from kvedge.client.nearest_vm import told_with_nearest
+from kvedge.client.session import Session
+from kvedge.client.subresources import subresource_path
+
+_PROTOCOL: Final = "plain.kubevirt.io"
+_CONNECT_SECONDS: Final = 20.0
+# The other side is told of our end; what it says to that helps nobody.
+_CLOSE_SECONDS: Final = 2.0
+_NOT_FOUND: Final = 404
+# A refusal is a few lines; more is not shown anyway.
+_LONGEST_REFUSAL: Final = 64 * 1024
+
+
+class StreamRefused(Exception):
+    """The server would not open the stream; `status` is the HTTP status, or 0 when there was no answer."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+        self.message = message
+
+
+class StreamClient:
+    """Opens streams of one session; used as `async with`, in one event loop."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._configuration = session.connection.configuration
+        # A context of its own, or aiohttp's default.
+        self._tls: ssl.SSLContext | bool = True if session.connection.tls is None else session.connection.tls
+        self._proxy: str | None = self._configuration.proxy or None
+        self._http: aiohttp.ClientSession | None = None
+
+    async def __aenter__(self) -> Self:
+        self._http = aiohttp.ClientSession(headers=self._headers(), cookie_jar=aiohttp.DummyCookieJar())
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        assert self._http is not None
+        await self._http.close()
+
+    async def open(
+        self,
+        resource: str,
+        name: str,
+        call: str,
+        query: Mapping[str, str] | None = None,
+        heartbeat: float | None = None,
+    ) -> aiohttp.ClientWebSocketResponse:
+        """A stream of a VM's or VMI's subresource `call`.
+
+        Raises:
+            StreamRefused: with the server's words.
+        """
+        assert self._http is not None
+        path = subresource_path(self._session.namespace, resource, name, call)
+        url = str(self._configuration.host).rstrip("/") + path + (f"?{urlencode(query)}" if query else "")
+        try:
+            async with _within(_CONNECT_SECONDS):
+                return await self._http.ws_connect(
+                    url,
+                    protocols=(_PROTOCOL,),
+                    heartbeat=heartbeat,
+                    timeout=aiohttp.ClientWSTimeout(ws_close=_CLOSE_SECONDS),
+                    ssl=self._tls,
+                    proxy=self._proxy,
+                )
+        except aiohttp.WSServerHandshakeError as error:
+            message = await self._refusal(url)
+            raise StreamRefused(error.status, message or f"{call}: refused with HTTP {error.status}") from error
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            raise StreamRefused(0, f"{call}: the API server cannot be reached: {_words(error)}") from error
+
+    def explained(self, refused: StreamRefused, resource: str, name: str) -> Refused:
+        """The refusal as a verb's end."""
+        if refused.status == _NOT_FOUND:
+            return Refused(told_with_nearest(self._session, refused.message, resource, name), Exit.NOT_FOUND)
+        return Refused(refused.message)
+
+    def _headers(self) -> dict[str, str]:
+        token = self._configuration.get_api_key_with_prefix("BearerToken", alias="authorization")
+        if token:
+            return {"Authorization": str(token)}
+        if self._configuration.username:
+            return {"Authorization": str(self._configuration.get_basic_auth_token())}
+        return {}
+
+    async def _refusal(self, url: str) -> str:
+        """A handshake's refusal has no readable body: the same path without the upgrade says why."""
+        assert self._http is not None
+        try:
+            async with (
+                _within(_CONNECT_SECONDS),
+                self._http.get(url, ssl=self._tls, proxy=self._proxy) as answer,
+            ):
+                body = await answer.content.read(_LONGEST_REFUSAL)
+        except (aiohttp.ClientError, OSError):
+            return ""
+        with contextlib.suppress(ValueError):
+            document = json.loads(body)
+            return str(document.get("message", "")) if isinstance(document, dict) else ""
+        return body.decode(errors="replace").strip()[:500]
+
+
+def run_streams(work: Coroutine[Any, Any, None]) -> None:
+    """Run streams to their end in an event loop of their own; what fails beside them is a line, never a traceback."""
+
+    async def watched() -> None:
+        asyncio.get_running_loop().set_exception_handler(_tell)
+        await work
+
+    asyncio.run(watched())
+
+
+def _tell(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    click.echo(f"{context.get('message', 'a stream failed')}: {context.get('exception', '')}\r", err=True)
+
+
+async def received(socket: aiohttp.ClientWebSocketResponse) -> AsyncIterator[bytes]:
+    """What comes, until either side ends it; only binary frames carry data."""
+    async for message in socket:
+        if message.type is aiohttp.WSMsgType.BINARY:
+            yield message.data
+
+
+@contextlib.asynccontextmanager
+async def _within(seconds: float) -> AsyncIterator[None]:
+    try:
+        async with asyncio.timeout(seconds):
+            yield
+    except TimeoutError as error:
+        raise aiohttp.ServerTimeoutError(f"no answer within {seconds:.0f} s") from error
+
+
+def _words(error: Exception) -> str:
+    if isinstance(error, aiohttp.ClientConnectorError) and not isinstance(error, aiohttp.ClientSSLError):
+        # The library's own words show Python's objects, and asyncio's repeat the address.
+        number = error.os_error.errno or 0
+        why = os.strerror(number) if number > 0 else error.os_error.strerror or str(error.os_error)
+        return f"{error.host}:{error.port}: {why}: is `kvedge standalone` running?"
+    return str(error) or type(error).__name__

@@ -1,0 +1,1 @@
+"""Users of the API: their certificates, rights and kubeconfigs."""

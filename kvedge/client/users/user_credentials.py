@@ -1,0 +1,112 @@
+"""A certificate and a kubeconfig for somebody else, from a cluster's own signer.
+
+Called by `kvedge user` and by `kvedge install --role server`. Asks the API server, as `kubectl certificate approve`
+would; the private key is made here and is nowhere but in the document.
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from kvedge.cli.exits import Exit, Refused
+from kvedge.client.session import find_kubeconfig
+from kvedge.client.users.user_manifest import (
+    NewUser,
+    approval_patch,
+    cluster_of,
+    kubeconfig_manifest,
+    request_manifest,
+    with_ca,
+)
+from kvedge.runtime.durable_files import put_durably
+
+if TYPE_CHECKING:
+    from kvedge.kube.kube_client import KubeClient
+    from kvedge.resources.codec import JsonObject
+
+_REQUESTS: Final = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
+_MERGE: Final = "application/merge-patch+json"
+_POLL_SECONDS: Final = 0.2
+
+
+def cluster_entry(kubeconfig: Path | None) -> JsonObject:
+    """Where a new kubeconfig leads; read before a session is opened, which takes the authority out of it.
+
+    Raises:
+        Refused: when there is no kubeconfig, or it does not hold together.
+    """
+    found = find_kubeconfig(kubeconfig)
+    cluster = cluster_of(found.document, found.context)
+    if cluster.get("certificate-authority"):
+        return with_ca(cluster, Path(cluster["certificate-authority"]).read_bytes())
+    return cluster
+
+
+def certified(client: KubeClient, made: NewUser, cluster: JsonObject, timeout: float) -> JsonObject:
+    """A kubeconfig of this user, once the cluster has signed the certificate; `timeout` in seconds.
+
+    Raises:
+        Refused: when the request is refused, or not signed in time.
+        KubeError: when the API server refuses or does not answer.
+    """
+    from kvedge.runtime.tls.certificate_requests import new_request
+
+    asked = new_request(made.name, made.groups)
+    created = client.request("POST", _REQUESTS, request_manifest(made, asked.request))
+    path = f"{_REQUESTS}/{created['metadata']['name']}"
+    client.request("PATCH", f"{path}/approval", approval_patch(), None, _MERGE)
+    certificate = _wait(lambda: _certificate(client, path), timeout)
+    if certificate is None:
+        raise Refused(
+            f"CertificateSigningRequest {created['metadata']['name']} was approved, but is not signed after"
+            f" {timeout:.0f} s: does the cluster's controller manager run?",
+            Exit.TIMED_OUT,
+        )
+    return kubeconfig_manifest(made, cluster, certificate, asked.key)
+
+
+def _certificate(client: KubeClient, path: str) -> bytes | None:
+    status = client.request("GET", path).get("status") or {}
+    failed = next((item for item in status.get("conditions") or () if item["type"] in ("Failed", "Denied")), None)
+    if failed is not None:
+        raise Refused(f"the request for a certificate was refused: {failed.get('message') or failed['type']}")
+    return base64.b64decode(status["certificate"]) if status.get("certificate") else None
+
+
+def _wait(ask: Callable[[], bytes | None], seconds: float) -> bytes | None:
+    deadline = time.monotonic() + seconds
+    while (found := ask()) is None and time.monotonic() < deadline:
+        time.sleep(_POLL_SECONDS)
+    return found
+
+
+def secret_text(document: JsonObject) -> bytes:
+    """A kubeconfig as it stands in a file."""
+    import yaml
+
+    return yaml.safe_dump(document, sort_keys=False).encode()
+
+
+def write_secret(path: Path, document: JsonObject) -> None:
+    """Whole or not at all, and never readable by others.
+
+    Raises:
+        OSError: as the file system has it.
+    """
+    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
+    # Of a process that was killed, and had our number.
+    unfinished.unlink(missing_ok=True)
+    descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(secret_text(document))
+        # A power cut must not leave an empty file under the name of one that was good.
+        put_durably(unfinished, path)
+    except BaseException:
+        unfinished.unlink(missing_ok=True)
+        raise
