@@ -10,7 +10,7 @@ from typing import Final
 
 import click
 
-from kvedge.client.session import open_session
+from kvedge.cli.sessions import open_session
 
 # Somebody has pressed a key and waits.
 _SECONDS: Final = 1.0

@@ -21,6 +21,10 @@ def explained(error: Exception) -> Refused:
     if isinstance(error, ImportError):
         # First: what is imported below may be just what cannot be.
         return _not_loaded(error)
+    from kvedge.client.errors import ClientError
+
+    if isinstance(error, ClientError):
+        return Refused(error.text, _code(error))
     from msgspec import DecodeError
 
     from kvedge.kube.connection_settings import KubeconfigError
@@ -46,6 +50,19 @@ def explained(error: Exception) -> Refused:
         f"unexpected answer of the server, or a fault of kvedge ({type(error).__name__}: {error}); "
         "KVEDGE_TRACEBACK=1 shows where"
     )
+
+
+def _code(error: Exception) -> Exit:
+    """What a client's error is to a shell."""
+    from kvedge.client import errors
+
+    codes = (
+        (errors.UsageError, Exit.USAGE),
+        (errors.NotFoundError, Exit.NOT_FOUND),
+        (errors.TimedOutError, Exit.TIMED_OUT),
+        (errors.HostError, Exit.HOST),
+    )
+    return next((code for kind, code in codes if isinstance(error, kind)), Exit.FAILED)
 
 
 def _not_loaded(error: ImportError) -> Refused:

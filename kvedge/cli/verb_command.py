@@ -84,12 +84,12 @@ def object_argument(name: str, kind: str, **more: Any) -> Callable[[F], F]:
 
     def complete(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
         from kvedge.cli.completions import names_of
-        from kvedge.cli.exits import Refused
+        from kvedge.client.errors import UsageError
         from kvedge.client.subresources import resource_of
 
         try:
             names = names_of(ctx, resource_of(str(ctx.params.get(kind) or "")))
-        except Refused:
+        except UsageError:
             # Of other kinds there may be very many.
             return []
         return [CompletionItem(found) for found in names if found.startswith(incomplete)]
@@ -116,12 +116,12 @@ def _complete_target(ctx: click.Context, parameter: click.Parameter, incomplete:
     if not slash:
         return [CompletionItem(f"{user}{at}{found}/") for found in ("vm", "vmi") if found.startswith(kind)]
     from kvedge.cli.completions import names_of
-    from kvedge.cli.exits import Refused
+    from kvedge.client.errors import UsageError
     from kvedge.client.subresources import resource_of
 
     try:
         names = names_of(ctx, resource_of(kind))
-    except Refused:
+    except UsageError:
         return []
     found = [f"{user}{at}{kind}/{name}" for name in names]
     return [CompletionItem(item) for item in found if item.startswith(incomplete)]

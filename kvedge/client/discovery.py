@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kvedge.cli.exits import Exit, Refused
+from kvedge.client.errors import NotFoundError, RefusedError
 from kvedge.client.nearest import or_nearest
 from kvedge.kube.errors import KubeError
 from kvedge.resources.codec import JsonObject
@@ -44,7 +44,7 @@ def find_kind(client: KubeClient, name: str) -> Kind:
     """The kind that a user means by `name`.
 
     Raises:
-        Refused: when the server has none of that name.
+        NotFoundError: when the server has none of that name.
     """
     wanted = name.lower()
     known = served_kinds(client)
@@ -52,22 +52,22 @@ def find_kind(client: KubeClient, name: str) -> Kind:
         if wanted in served.names:
             return served.kind
     alike = or_nearest(wanted, sorted({called for served in known for called in served.names if "." not in called}))
-    raise Refused(f'the server doesn\'t have a resource type "{name}".{alike}', Exit.NOT_FOUND)
+    raise NotFoundError(f'the server doesn\'t have a resource type "{name}".{alike}')
 
 
 def kind_of_document(kinds: list[ServedKind], document: JsonObject) -> Kind:
     """The served kind of a manifest.
 
     Raises:
-        Refused: when apiVersion or kind is missing or unknown.
+        RefusedError: when apiVersion or kind is missing or unknown.
     """
     api_version, kind = document.get("apiVersion"), document.get("kind")
     if not api_version or not kind:
-        raise Refused("a manifest needs apiVersion and kind")
+        raise RefusedError("a manifest needs apiVersion and kind")
     for served in kinds:
         if served.kind.api_version == api_version and served.kind.kind == kind:
             return served.kind
-    raise Refused(f'no matches for kind "{kind}" in version "{api_version}"')
+    raise RefusedError(f'no matches for kind "{kind}" in version "{api_version}"')
 
 
 def _kinds_of(client: KubeClient, group: str, version: str, path: str) -> list[ServedKind]:

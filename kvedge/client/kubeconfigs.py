@@ -9,7 +9,7 @@ import os
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from kvedge.cli.exits import Exit, Refused
+from kvedge.client.errors import UsageError
 
 # k3s writes its own where only root can read it.
 PLACES: Final = ("/etc/kvedge/kubeconfig", "~/.kube/config", "/etc/rancher/k3s/k3s.yaml")
@@ -17,7 +17,7 @@ _SECTIONS: Final = ("clusters", "contexts", "users")
 _FILE_KEYS: Final = ("certificate-authority", "client-certificate", "client-key", "tokenFile")
 
 
-class NoKubeconfig(Refused):
+class NoKubeconfig(UsageError):
     """Nobody has named one, and none is where they usually are."""
 
 
@@ -55,16 +55,14 @@ def kubeconfig_paths(named: str | Path | None) -> tuple[Path, ...]:
         path = os.path.expanduser(place)
         if os.path.exists(path):
             return (Path(path),)
-    raise NoKubeconfig(
-        f"no kubeconfig: name one with --kubeconfig or $KUBECONFIG (looked for {', '.join(PLACES)})", Exit.USAGE
-    )
+    raise NoKubeconfig(f"no kubeconfig: name one with --kubeconfig or $KUBECONFIG (looked for {', '.join(PLACES)})")
 
 
 def load_kubeconfigs(paths: tuple[Path, ...], context: str | None) -> FoundKubeconfig:
     """The merged document, with `context` as its current one when that is named.
 
     Raises:
-        Refused: when a file cannot be read or is no kubeconfig, or when there is no such context.
+        UsageError: when a file cannot be read or is no kubeconfig, or when there is no such context.
     """
     merged: dict[str, Any] = {}
     for path in paths:
@@ -77,12 +75,12 @@ def load_kubeconfigs(paths: tuple[Path, ...], context: str | None) -> FoundKubec
     names = [str(entry["name"]) for entry in merged["contexts"]]
     if context is not None:
         if context not in names:
-            raise Refused(f'there is no context "{context}" in {_told(paths)}: {_known(names)}', Exit.USAGE)
+            raise UsageError(f'there is no context "{context}" in {_told(paths)}: {_known(names)}')
         merged["current-context"] = context
     current = merged.get("current-context")
     if not isinstance(current, str) or current not in names:
         what = f'current-context "{current}" is not one of its contexts' if current else "it has no current-context"
-        raise Refused(f"{_told(paths)}: {what}; name one with --context: {_known(names)}", Exit.USAGE)
+        raise UsageError(f"{_told(paths)}: {what}; name one with --context: {_known(names)}")
     return FoundKubeconfig(paths, merged, current)
 
 
@@ -94,15 +92,15 @@ def _read(path: Path) -> dict[str, Any]:
     try:
         document = yaml.load(path.read_text(encoding="utf-8"), Loader=loader)
     except PermissionError as error:
-        raise Refused(f"{path}: cannot be read: {error.strerror}; run as root or name another", Exit.USAGE) from error
+        raise UsageError(f"{path}: cannot be read: {error.strerror}; run as root or name another") from error
     except OSError as error:
-        raise Refused(f"{path}: cannot be read: {error.strerror}", Exit.USAGE) from error
+        raise UsageError(f"{path}: cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
-        raise Refused(f"{path}: is not UTF-8 text: {error}", Exit.USAGE) from error
+        raise UsageError(f"{path}: is not UTF-8 text: {error}") from error
     except (yaml.YAMLError, RecursionError, ValueError) as error:
-        raise Refused(f"{path}: is not YAML: {error}", Exit.USAGE) from error
+        raise UsageError(f"{path}: is not YAML: {error}") from error
     if not isinstance(document, dict):
-        raise Refused(f"{path}: is not a kubeconfig", Exit.USAGE)
+        raise UsageError(f"{path}: is not a kubeconfig")
     for section in _SECTIONS:
         for entry in _entries(document, section):
             _make_absolute(entry.get(section.removesuffix("s")), path.parent)

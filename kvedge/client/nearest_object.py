@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from kvedge.cli.exits import Exit, Refused
+from kvedge.client.errors import ClientError, NotFoundError
 from kvedge.client.nearest import or_nearest
 from kvedge.client.session import Session
 from kvedge.kube.errors import KubeError, NotFound
@@ -17,7 +17,7 @@ _SECONDS: Final = 5.0
 _MOST: Final = "500"
 
 
-def not_found(session: Session, kind: Kind, name: str, error: NotFound) -> Refused:
+def not_found(session: Session, kind: Kind, name: str, error: NotFound) -> ClientError:
     """The server's words, with what helps."""
     path = kind.path(session.namespace if kind.namespaced else "")
     try:
@@ -25,6 +25,6 @@ def not_found(session: Session, kind: Kind, name: str, error: NotFound) -> Refus
         names = sorted(str(item["metadata"]["name"]) for item in answer["items"])
     except (KubeError, KeyError, TypeError, AttributeError):
         # The first answer is what counts; a second one that is odd adds nothing.
-        return Refused(error.message, Exit.NOT_FOUND)
+        return NotFoundError(error.message)
     hint = or_nearest(name, names)
-    return Refused(f"{error.message}.{hint}" if hint else error.message, Exit.NOT_FOUND)
+    return NotFoundError(f"{error.message}.{hint}" if hint else error.message)

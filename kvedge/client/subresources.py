@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
-from kvedge.cli.exits import Exit, Refused
+from kvedge.client.errors import NotFoundError, RefusedError, UsageError
 from kvedge.client.nearest_vm import told_with_nearest
 from kvedge.client.session import Session, checked_name
 from kvedge.kube.errors import NotFound, Unavailable
@@ -35,11 +35,11 @@ def resource_of(kind: str) -> str:
     """The plural that a user means by `vm`, `VMIs`, `virtualmachine` and the like.
 
     Raises:
-        Refused: for another kind.
+        UsageError: for another kind.
     """
     found = _KINDS.get(kind.lower())
     if found is None:
-        raise Refused(f"unsupported resource type '{kind}': use vm or vmi", Exit.USAGE)
+        raise UsageError(f"unsupported resource type '{kind}': use vm or vmi")
     return found
 
 
@@ -47,7 +47,7 @@ def subresource_path(namespace: str, resource: str, name: str, call: str) -> str
     """Where a subresource is.
 
     Raises:
-        Refused: for a name that no object can have.
+        UsageError: for a name that no object can have.
     """
     return f"{_BASE}/{checked_name(namespace, 'namespace')}/{resource}/{checked_name(name)}/{call}"
 
@@ -56,7 +56,8 @@ def put(session: Session, resource: str, name: str, call: str, body: JsonObject 
     """Ask for something; None in the body's values leaves them out.
 
     Raises:
-        Refused: NOT_FOUND, with names that are alike.
+        NotFoundError: with names that are alike.
+        RefusedError: when the guest cannot.
         KubeError: with the server's words.
     """
     sent = None if body is None else {key: value for key, value in body.items() if value is not None}
@@ -100,6 +101,6 @@ def _found(session: Session, resource: str, name: str, ask: Callable[[], T]) -> 
         if error.status != _GUEST_CANNOT:
             raise
         words = _words(error)
-        raise Refused(f"{words}{_AGENT_HINT if _NO_AGENT in words else ''}") from error
+        raise RefusedError(f"{words}{_AGENT_HINT if _NO_AGENT in words else ''}") from error
     except NotFound as error:
-        raise Refused(told_with_nearest(session, error.message, resource, name), Exit.NOT_FOUND) from error
+        raise NotFoundError(told_with_nearest(session, error.message, resource, name)) from error

@@ -1,4 +1,4 @@
-"""Waits until a VM or VMI is as it was asked to be, showing how far it is.
+"""Waits until a VM or VMI is as it was asked to be, and tells how far it is.
 
 Called by the verbs with --wait. Polls the API; what is true of what was seen is decided by the pure functions here.
 """
@@ -9,12 +9,14 @@ import contextlib
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from types import TracebackType
+from typing import Final, Protocol, Self
 
-from kvedge.cli.exits import Exit, Refused
-from kvedge.cli.progress import Progress
+from kvedge.client.errors import RefusedError, TimedOutError
 from kvedge.client.session import Session
 from kvedge.kube.errors import NotFound, Unavailable
+from kvedge.resources.codec import JsonObject
+from kvedge.resources.kinds import Kind
 from kvedge.resources.meta import Condition
 from kvedge.resources.phases import FINAL_PHASES
 from kvedge.resources.types.vm import VirtualMachine
@@ -25,6 +27,8 @@ _FIRST_LOOK: Final = 0.1
 _LONGEST_LOOK: Final = 1.0
 # Run strategies with which nobody starts a guest that has ended.
 _RUNS_ONCE: Final = frozenset({"Once", "Manual", "Halted"})
+# Run strategies with which the controller starts a guest that nobody asked for.
+_STARTING: Final = ("Always", "RerunOnFailure", "Once")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +42,15 @@ class Seen:
     def run(self) -> str:
         """The UID of the run."""
         return self.vmi.metadata.uid if self.vmi is not None else ""
+
+
+def runs_when_applied(kind: Kind, document: JsonObject) -> bool:
+    """Whether a manifest is of a guest that starts by itself."""
+    if kind.group != "kubevirt.io" or kind.kind not in ("VirtualMachine", "VirtualMachineInstance"):
+        return False
+    spec = document.get("spec") or {}
+    is_vmi = kind.kind == "VirtualMachineInstance"
+    return is_vmi or spec.get("running") is True or spec.get("runStrategy") in _STARTING
 
 
 def is_running(seen: Seen, before: str = "", *, paused: bool = False) -> bool:
@@ -87,13 +100,27 @@ def _is_trouble(item: Condition) -> bool:
     )
 
 
+class Progress(Protocol):
+    """Shows how far something is, while it is entered; the command line has one for terminals."""
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+    def show(self, text: str) -> None:
+        """What it is now."""
+
+
 class VmWait:
     """Waits for one VM; made before it is asked for anything, so that the run of that time is known."""
 
-    def __init__(self, session: Session, name: str, timeout: float) -> None:
+    def __init__(self, session: Session, name: str, timeout: float, progress: Callable[[], Progress]) -> None:
         self._session = session
         self._name = name
         self._timeout = timeout
+        self._progress = progress
         # The runs that were seen while waiting: what their events say is the reason when it fails.
         self._runs: set[str] = set()
         self._before = self._look()
@@ -102,7 +129,8 @@ class VmWait:
         """Until it runs; `anew` when the run that there was does not count.
 
         Raises:
-            Refused: TIMED_OUT with what it is instead, or FAILED when its guest ended; both with the newest warnings.
+            TimedOutError: with what it is instead and the newest warnings.
+            RefusedError: when its guest ended; with the same.
         """
         # A run that had ended already is not the one that is waited for.
         has_ended = self._before.vmi is not None and self._before.vmi.status.phase in FINAL_PHASES
@@ -119,7 +147,7 @@ class VmWait:
         """Until the run that was there is gone.
 
         Raises:
-            Refused: TIMED_OUT with what it is instead.
+            TimedOutError: with what it is instead.
         """
         self._runs.add(self._before.run)
         self._until(lambda seen: is_stopped(seen, self._before.run), None, "stop")
@@ -129,7 +157,7 @@ class VmWait:
         deadline = time.monotonic() + self._timeout
         pause = _FIRST_LOOK
         seen = Seen(None, None)
-        with Progress() as progress:
+        with self._progress() as progress:
             while True:
                 # A server that restarts is waited for as well.
                 with contextlib.suppress(Unavailable):
@@ -139,13 +167,12 @@ class VmWait:
                 if is_so(seen):
                     return seen
                 if over_after is not None and is_over(seen, over_after):
-                    raise Refused(f"the guest of VM {self._name} ended: {summary(seen)}{self._warnings()}")
+                    raise RefusedError(f"the guest of VM {self._name} ended: {summary(seen)}{self._warnings()}")
                 progress.show(f"{self._name}: {summary(seen)}")
                 if time.monotonic() > deadline:
-                    raise Refused(
+                    raise TimedOutError(
                         f"timed out after {self._timeout:g} s waiting for VM {self._name} to {what}: "
-                        f"{summary(seen)}; `kvedge describe vmi {self._name}` tells more{self._warnings()}",
-                        Exit.TIMED_OUT,
+                        f"{summary(seen)}; `kvedge describe vmi {self._name}` tells more{self._warnings()}"
                     )
                 time.sleep(min(pause, max(0.0, deadline - time.monotonic())))
                 pause = min(_LONGEST_LOOK, pause * 1.5)

@@ -10,9 +10,9 @@ import time
 from collections.abc import Collection, Iterable
 from typing import Final
 
-from kvedge.controller.vmi.launcher_pod_manifest import launcher_pod_name
 from kvedge.kube.errors import KubeError, NotFound
 from kvedge.kube.kube_client import KubeClient
+from kvedge.resources.launcher_pod_names import launcher_pod_name
 from kvedge.resources.meta import ObjectMeta
 from kvedge.resources.types.core import Event
 from kvedge.resources.types.vmi import VirtualMachineInstance

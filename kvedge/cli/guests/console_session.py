@@ -19,8 +19,9 @@ import aiohttp
 import click
 
 from kvedge.cli.exits import Exit, Refused
+from kvedge.cli.guests.stream_runs import run_here
 from kvedge.client.session import Session
-from kvedge.client.streams.stream_client import StreamClient, StreamRefused, received, run_streams
+from kvedge.client.streams.stream_client import StreamClient, StreamRefused, received
 from kvedge.client.subresources import VMI
 
 # Ctrl+] (and Ctrl+5 on many keyboards), as virtctl and telnet have it.
@@ -37,7 +38,7 @@ def attach(session: Session, vmi: str, wait_seconds: float) -> None:
     Raises:
         Refused: when there is no console to be had.
     """
-    run_streams(_attach(session, vmi, time.monotonic() + wait_seconds))
+    run_here(_attach(session, vmi, time.monotonic() + wait_seconds))
 
 
 async def _attach(session: Session, vmi: str, deadline: float) -> None:

@@ -11,8 +11,9 @@ from pathlib import Path
 import click
 
 from kvedge.cli.exits import Exit, Refused
+from kvedge.cli.sessions import open_session, session_options
 from kvedge.cli.verb_command import VerbCommand, vmi_argument
-from kvedge.client.session import Session, open_session, session_options
+from kvedge.client.session import Session
 
 
 @click.command(cls=VerbCommand)

@@ -11,9 +11,9 @@ from pathlib import Path
 import click
 
 from kvedge.cli.output import rendered
+from kvedge.cli.sessions import open_session, session_options
 from kvedge.cli.verb_command import VerbCommand, vmi_argument
 from kvedge.client.harmless_text import harmless
-from kvedge.client.session import open_session, session_options
 
 _OUTPUT = click.option("-o", "--output", type=click.Choice(["json", "yaml"]), default="json", help="The format [json].")
 

@@ -6,13 +6,19 @@ Called by the group, and by ssh as its ProxyCommand. Prints what it listens on.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from kvedge.cli.exits import Exit, Refused
+from kvedge.cli.sessions import open_session, session_options
 from kvedge.cli.verb_command import VerbCommand, target_argument
-from kvedge.client.session import open_session, session_options
+
+if TYPE_CHECKING:
+    from kvedge.client.session import Session
+    from kvedge.client.streams.port_specs import ForwardedPort, Target
 
 
 @click.command("port-forward", cls=VerbCommand)
@@ -40,10 +46,37 @@ def port_forward(
     if stdio and len(found) != 1:
         raise Refused("only one port supported when forwarding to stdout", Exit.USAGE)
     session = open_session(kubeconfig, wanted.namespace or namespace)
-    from kvedge.client.streams import port_forwarder
-
     if stdio:
-        port_forwarder.join_stdio_to(session, wanted, found[0])
+        from kvedge.cli.guests.stdio_forward import join_stdio_to
+
+        join_stdio_to(session, wanted, found[0])
         return
     found = [port if port.address else dataclasses.replace(port, address=address) for port in found]
-    port_forwarder.forward(session, wanted, found)
+    _forward(session, wanted, found)
+
+
+def _forward(session: Session, target: Target, ports: Sequence[ForwardedPort]) -> None:
+    """Listen until Ctrl-C or SIGTERM."""
+    import asyncio
+    import signal
+
+    from kvedge.cli.guests.stream_runs import run_here
+    from kvedge.client.streams.port_forwarder import Told, forward, need_target
+
+    async def until_signal() -> None:
+        stopped = asyncio.Event()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            asyncio.get_running_loop().add_signal_handler(number, stopped.set)
+        await forward(session, target, ports, Told(_listening, _failed), stopped)
+
+    need_target(session, target)
+    run_here(until_signal())
+
+
+def _listening(text: str) -> None:
+    # A caller behind a pipe waits for this line.
+    print(text, flush=True)
+
+
+def _failed(text: str) -> None:
+    click.echo(text, err=True)

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 import click
 
 from kvedge.cli.exits import Exit, Refused
+from kvedge.cli.sessions import open_session, session_options
 from kvedge.cli.verb_command import VerbCommand, target_argument
-from kvedge.client.session import Session, open_session, session_options
+from kvedge.client.session import Session
 
 if TYPE_CHECKING:
     from kvedge.cli.guests.ssh_command import SshOptions

@@ -14,9 +14,10 @@ from typing import Any, Final
 import aiohttp
 
 from kvedge.cli.exits import Exit, Refused
+from kvedge.cli.guests.stream_runs import run_here
 from kvedge.cli.guests.vnc_viewers import Viewer
 from kvedge.client.session import Session
-from kvedge.client.streams.stream_client import StreamClient, StreamRefused, run_streams
+from kvedge.client.streams.stream_client import StreamClient, StreamRefused
 from kvedge.client.streams.stream_join import join_socket
 from kvedge.client.subresources import VMI
 from kvedge.runtime.program import foreign_environment
@@ -35,7 +36,7 @@ def show(
     Raises:
         Refused: when there is no screen to be had, or no viewer comes.
     """
-    run_streams(_show(session, vmi, address, viewer, preserve_session))
+    run_here(_show(session, vmi, address, viewer, preserve_session))
 
 
 async def _show(

@@ -12,8 +12,8 @@ from typing import Any
 import click
 
 from kvedge.cli.exits import Exit, Refused
+from kvedge.cli.sessions import open_session, session_options
 from kvedge.cli.verb_command import VerbCommand, vmi_argument
-from kvedge.client.session import open_session, session_options
 
 _SCREENSHOT = "screenshot"
 # The first bytes of every PNG.

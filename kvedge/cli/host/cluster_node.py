@@ -33,6 +33,7 @@ from kvedge.appliance.host.node_places import NodePlaces, node_places
 from kvedge.appliance.install.install_plan import OwnFile
 from kvedge.cli.exits import Exit, Refused
 from kvedge.cli.host.installed import administrator_kubeconfig, roles_directory
+from kvedge.client.kubeconfigs import load_kubeconfigs
 from kvedge.client.users.user_credentials import certified, cluster_entry, secret_text
 from kvedge.client.users.user_manifest import role_user
 from kvedge.runtime.settings import NODE_ROLES, LoadedSettings, Settings
@@ -217,7 +218,7 @@ def _manifest() -> bytes:
 def _role_file(client: KubeClient, found: _Found, role: str, admin: Path) -> OwnFile:
     """A role's kubeconfig: the one that is there as long as it serves, else a new one."""
     made = role_user(role, found.node if role == "handler" else "", _DAYS)
-    entry = cluster_entry(admin)
+    entry = cluster_entry(load_kubeconfigs((admin,), None))
     path = found.role_kubeconfig(role)
     text = path.read_bytes() if path.is_file() else None
     if text is None or not serves_still(text, made.name, entry, datetime.now(UTC)):

@@ -12,8 +12,9 @@ import click
 
 from kvedge.cli.exits import Exit, Refused
 from kvedge.cli.output import print_document
+from kvedge.cli.sessions import open_session, session_options
 from kvedge.cli.verb_command import VerbCommand
-from kvedge.client.session import Session, open_session, session_options
+from kvedge.client.session import Session
 
 
 @click.command(cls=VerbCommand)
@@ -37,7 +38,7 @@ def expand(kubeconfig: Path | None, namespace: str | None, vm: str | None, file:
 
 
 def _expanded(session: Session, file: str) -> Any:
-    from kvedge.cli.objects.apply_verb import read_manifests
+    from kvedge.client.manifests.manifest_files import read_manifests
 
     documents = [document for _, document in read_manifests(file)]
     if len(documents) != 1:

@@ -11,8 +11,9 @@ from typing import Any, Final
 import click
 
 from kvedge.cli.exits import Exit, Refused
+from kvedge.cli.sessions import open_session, session_options
 from kvedge.cli.verb_command import VerbCommand, vm_argument
-from kvedge.client.session import checked_name, open_session, session_options
+from kvedge.client.session import checked_name
 
 _REPLICA_SETS: Final = "virtualmachineinstancereplicasets"
 _REPLICA_SET_NAMES: Final = ("vmirs", "vmirss", _REPLICA_SETS, _REPLICA_SETS.removesuffix("s"))
@@ -67,11 +68,12 @@ def expose(
 
 
 def _resource(kind: str) -> str:
+    from kvedge.client.errors import UsageError
     from kvedge.client.subresources import resource_of
 
     if kind.lower() in _REPLICA_SET_NAMES:
         return _REPLICA_SETS
     try:
         return resource_of(kind)
-    except Refused as refused:
+    except UsageError as refused:
         raise Refused(f"unsupported resource type: {kind}: use vm, vmi or vmirs", Exit.USAGE) from refused

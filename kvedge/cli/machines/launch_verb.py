@@ -12,9 +12,10 @@ import click
 
 from kvedge.cli.exits import Exit, Refused
 from kvedge.cli.machines.login_options import read_password, read_text, split_keys
+from kvedge.cli.sessions import open_session, session_options
 from kvedge.cli.verb_command import VerbCommand
 from kvedge.cli.wait_options import wait_options
-from kvedge.client.session import Session, checked_name, open_session, session_options
+from kvedge.client.session import Session, checked_name
 
 if TYPE_CHECKING:
     from kvedge.client.manifests.vm_manifest import CloudInitData
@@ -74,9 +75,10 @@ def launch(
     else:
         print_document(made, output)
     if wait:
+        from kvedge.cli.progress import Progress
         from kvedge.client.vm_wait import VmWait
 
-        told = VmWait(session, vm, timeout).until_running()
+        told = VmWait(session, vm, timeout, Progress).until_running()
         click.echo(told, err=output is not None)
 
 

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 import click
 
 from kvedge.cli.exits import Exit, Refused
+from kvedge.cli.sessions import open_session, session_options
 from kvedge.cli.verb_command import VerbCommand, vm_argument
-from kvedge.client.session import Session, open_session, session_options
+from kvedge.client.session import Session
 
 if TYPE_CHECKING:
     from kvedge.client.vm_rows import VmRow

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import click
 
+from kvedge.cli.sessions import open_session, session_options
 from kvedge.cli.verb_command import VerbCommand, vm_argument, vmi_argument
-from kvedge.client.session import open_session, session_options
 
 _DRY_RUN = click.option("--dry-run", is_flag=True, help="Let the server check it, and change nothing.")
 

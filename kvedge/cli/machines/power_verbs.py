@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 import click
 
 from kvedge.cli.exits import Exit, Refused
+from kvedge.cli.sessions import open_session, session_options
 from kvedge.cli.verb_command import VerbCommand, vm_argument
 from kvedge.cli.wait_options import wait_options
-from kvedge.client.session import Session, open_session, session_options
+from kvedge.client.session import Session
 
 if TYPE_CHECKING:
     from kvedge.client.vm_wait import VmWait
@@ -110,6 +111,7 @@ def _ask(session: Session, vm: str, call: str, body: dict[str, object], dry_run:
 
 
 def _wait(session: Session, vm: str, timeout: float) -> VmWait:
+    from kvedge.cli.progress import Progress
     from kvedge.client.vm_wait import VmWait
 
-    return VmWait(session, vm, timeout)
+    return VmWait(session, vm, timeout, Progress)

@@ -12,12 +12,13 @@ from typing import Final
 import click
 
 from kvedge.cli.exits import Exit, Refused
-from kvedge.cli.objects.apply_verb import read_manifests, target_of
 from kvedge.cli.progress import Progress
+from kvedge.cli.sessions import open_session, session_options
 from kvedge.cli.verb_command import kind_argument, object_argument
 from kvedge.client.discovery import find_kind, served_kinds
+from kvedge.client.manifests.manifest_files import read_manifests, target_of
 from kvedge.client.nearest_object import not_found
-from kvedge.client.session import Session, checked_name, open_session, session_options
+from kvedge.client.session import Session, checked_name
 from kvedge.kube.errors import NotFound
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.kinds import Kind

@@ -10,10 +10,11 @@ from pathlib import Path
 import click
 
 from kvedge.cli.exits import Exit, Refused
+from kvedge.cli.sessions import open_session, session_options
 from kvedge.cli.verb_command import kind_argument, object_argument
 from kvedge.client.discovery import find_kind
 from kvedge.client.nearest_object import not_found
-from kvedge.client.session import checked_name, open_session, session_options
+from kvedge.client.session import checked_name
 from kvedge.client.tables import columns
 from kvedge.kube.errors import NotFound
 from kvedge.resources.codec import JsonObject, JsonValue

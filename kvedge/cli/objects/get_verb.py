@@ -12,10 +12,11 @@ import msgspec
 
 from kvedge.cli.exits import Exit, Refused
 from kvedge.cli.output import rendered
+from kvedge.cli.sessions import open_session, session_options
 from kvedge.cli.verb_command import kind_argument, object_argument
 from kvedge.client.discovery import find_kind
 from kvedge.client.nearest_object import not_found
-from kvedge.client.session import Session, checked_name, open_session, session_options
+from kvedge.client.session import Session, checked_name
 from kvedge.client.tables import TABLE_ACCEPT, columns, table_rows
 from kvedge.kube.errors import NotFound
 from kvedge.resources.codec import JsonObject

@@ -11,8 +11,9 @@ from pathlib import Path
 import click
 
 from kvedge.cli.exits import Exit, Refused
+from kvedge.cli.sessions import open_session, session_options
 from kvedge.client.nearest_vm import told_with_nearest
-from kvedge.client.session import Session, checked_name, open_session, session_options
+from kvedge.client.session import Session, checked_name
 from kvedge.client.subresources import VMI
 from kvedge.kube.errors import NotFound
 from kvedge.resources.names import CREATED_BY

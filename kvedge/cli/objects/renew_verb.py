@@ -20,7 +20,8 @@ from kvedge.cli.exits import Exit, Refused
 from kvedge.cli.failures import explained
 from kvedge.cli.host.installed import administrator_kubeconfig, roles_directory
 from kvedge.cli.host.roles import CONFIG, config_path
-from kvedge.client.session import named_kubeconfig
+from kvedge.cli.sessions import find_kubeconfig, named_kubeconfig
+from kvedge.client.errors import ClientError
 from kvedge.client.users.user_credentials import certified, cluster_entry, write_secret
 from kvedge.client.users.user_manifest import NewUser
 from kvedge.runtime.settings import NODE_ROLES, trace_settings
@@ -58,7 +59,7 @@ def renew(config: Path | None, kubeconfig: Path | None, everything: bool, timeou
         return
     named = named_kubeconfig(kubeconfig)
     administrator = Path(named) if named else administrator_kubeconfig(operators)
-    cluster = cluster_entry(administrator) if administrator else {}
+    cluster = cluster_entry(find_kubeconfig(administrator)) if administrator else {}
     due = {path: role for path, role in found.items() if everything or _is_due(role, cluster)}
     for path, role in found.items():
         if path not in due:
@@ -92,9 +93,9 @@ def _renew_all(signing: _Signing, due: Mapping[Path, RoleCertificate]) -> None:
     for path, role in due.items():
         try:
             _renew(client, signing, path, role)
-        except (Refused, KubeError, OSError) as error:
+        except (ClientError, KubeError, OSError) as error:
             click.echo(f"{path}: not renewed", err=True)
-            failures.append(error if isinstance(error, Refused) else explained(error))
+            failures.append(explained(error))
     client.close()
     if failures:
         raise Refused("; ".join(dict.fromkeys(map(str, failures))), failures[0].code)

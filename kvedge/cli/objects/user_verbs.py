@@ -13,9 +13,9 @@ import click
 
 from kvedge.cli.exits import Exit, Refused
 from kvedge.cli.objects.renew_verb import renew
+from kvedge.cli.sessions import find_kubeconfig, open_session, session_options
 from kvedge.cli.verb_command import VerbGroup
 from kvedge.client.harmless_text import harmless
-from kvedge.client.session import open_session, session_options
 from kvedge.client.tables import columns
 from kvedge.client.users.user_credentials import certified, cluster_entry, write_secret
 from kvedge.client.users.user_manifest import (
@@ -87,7 +87,7 @@ def create(
     if all_namespaces and namespace:
         raise Refused("--namespace and --all-namespaces exclude each other", Exit.USAGE)
     path = _free_path(output or Path(f"{name.replace('/', '_')}.kubeconfig"), force)
-    cluster = cluster_entry(kubeconfig)
+    cluster = cluster_entry(find_kubeconfig(kubeconfig))
     session = open_session(kubeconfig, namespace)
     made = checked_user(NewUser(name, groups, roles, "" if all_namespaces else session.namespace, days))
     _give(session.client, made)
@@ -125,7 +125,7 @@ def role_(
         raise Refused("--namespace: a role of kvedge works for the whole cluster", Exit.USAGE)
     made = role_user(role, node, days)
     path = _free_path(output or Path(f"kvedge-{role}{f'-{node}' if node else ''}.kubeconfig"), force)
-    cluster = at_server(cluster_entry(kubeconfig), server)
+    cluster = at_server(cluster_entry(find_kubeconfig(kubeconfig)), server)
     session = open_session(kubeconfig, None)
     write_secret(path, certified(session.client, made, cluster, timeout))
     click.echo(f"kubeconfig of {made.name}: {path}")

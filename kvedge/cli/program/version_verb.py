@@ -13,6 +13,7 @@ import click
 import kvedge
 from kvedge.cli.exits import Exit, Refused
 from kvedge.cli.verb_command import VerbCommand
+from kvedge.client.errors import UsageError
 from kvedge.client.kubeconfigs import NoKubeconfig
 
 _GROUP: Final = "/apis/subresources.kubevirt.io"
@@ -65,11 +66,11 @@ def _server_version(kubeconfig: Path | None, *, is_needed: bool) -> dict[str, An
     """What the server says of itself; None when nobody has named one and none can be asked."""
     import os
 
-    from kvedge.client.session import named_kubeconfig, open_session
+    from kvedge.cli.sessions import named_kubeconfig, open_session
 
     try:
         session = open_session(kubeconfig, None)
-    except Refused as refused:
+    except UsageError as refused:
         if is_needed or named_kubeconfig(kubeconfig) is not None or os.environ.get("KUBECONFIG"):
             raise
         # Such as root's kubeconfig of this box, for a user who only asks for the version.

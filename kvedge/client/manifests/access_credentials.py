@@ -34,7 +34,7 @@ def parse_access_credential(text: str, user: str, cloud_init: str) -> AccessCred
         cloud_init: the kind of cloud-init volume that the VM gets.
 
     Raises:
-        Refused: in virtctl's words.
+        UsageError: in virtctl's words.
     """
     params = parse_params(_FLAG, text, ("type", "src", "method", "user"))
     kind, method = params.get("type", "ssh").lower(), params.get("method", "ga").lower()

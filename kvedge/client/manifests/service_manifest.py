@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from kvedge.cli.exits import Exit, Refused
+from kvedge.client.errors import RefusedError, UsageError
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.names import VMI_ID
 
@@ -47,12 +47,12 @@ def service_manifest(options: ServiceOptions, exposed: JsonObject) -> JsonObject
     """A Service in front of a VM, VMI or ReplicaSet, which owns it.
 
     Raises:
-        Refused: in virtctl's words.
+        ClientError: in virtctl's words.
     """
     _check(options)
     ports = [_port(options)] if options.port else _declared_ports(exposed)
     if not ports:
-        raise Refused("couldn't find port via --port flag or introspection: add --port, such as --port=22", Exit.USAGE)
+        raise UsageError("couldn't find port via --port flag or introspection: add --port, such as --port=22")
     spec: JsonObject = {"type": options.type, "selector": _selector(exposed), "ports": ports}
     if options.cluster_ip:
         spec["clusterIP"] = options.cluster_ip
@@ -96,7 +96,7 @@ def _check(options: ServiceOptions) -> None:
 
 def _one_of(flag: str, value: str, known: Sequence[str], words: str) -> None:
     if value not in known:
-        raise Refused(f"{words}: {value}; --{flag} is one of {', '.join(item for item in known if item)}", Exit.USAGE)
+        raise UsageError(f"{words}: {value}; --{flag} is one of {', '.join(item for item in known if item)}")
 
 
 def _port(options: ServiceOptions) -> JsonObject:
@@ -126,5 +126,5 @@ def _selector(exposed: JsonObject) -> dict[str, str]:
         return {VMI_ID: vmi_id(exposed["metadata"]["name"])}
     selector = exposed["spec"].get("selector") or {}
     if selector.get("matchExpressions"):
-        raise Refused("cannot expose VirtualMachineInstance ReplicaSet with match expressions")
+        raise RefusedError("cannot expose VirtualMachineInstance ReplicaSet with match expressions")
     return dict(selector.get("matchLabels") or {})

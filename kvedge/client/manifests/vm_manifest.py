@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from kvedge.cli.exits import Exit, Refused
+from kvedge.client.errors import UsageError
 from kvedge.client.manifests.cloud_config import Login, cloud_config
 from kvedge.client.manifests.volume_params import VolumeParams
 from kvedge.resources.codec import JsonObject
@@ -69,7 +69,7 @@ def vm_manifest(options: VmOptions) -> JsonObject:
     """The VirtualMachine that virtctl makes of these flags.
 
     Raises:
-        Refused: for a memory that is no quantity.
+        UsageError: for a memory that is no quantity.
     """
     volumes: list[JsonObject] = [
         {"name": disk.name, "containerDisk": {"image": disk.src}} for disk in options.container_disks
@@ -109,7 +109,7 @@ def launch_manifest(options: LaunchOptions) -> JsonObject:
     """A VM that boots an image with virtio devices and the Pod's network on a bridge.
 
     Raises:
-        Refused: for sizes that are no quantities.
+        UsageError: for sizes that are no quantities.
     """
     volumes: list[JsonObject] = [{"name": "system", "containerDisk": {"image": options.image}}]
     if options.disk_size:
@@ -144,14 +144,14 @@ def canonical_size(flag: str, text: str) -> str:
     """A quantity as Kubernetes writes it back: 1024Mi is 1Gi.
 
     Raises:
-        Refused: when it is none, or not more than nothing.
+        UsageError: when it is none, or not more than nothing.
     """
     try:
         value = parse_quantity(text)
     except QuantityError as error:
-        raise Refused(f'failed to parse "--{flag}" flag: {error}', Exit.USAGE) from error
+        raise UsageError(f'failed to parse "--{flag}" flag: {error}') from error
     if value <= 0:
-        raise Refused(f'failed to parse "--{flag}" flag: {text} is not more than 0', Exit.USAGE)
+        raise UsageError(f'failed to parse "--{flag}" flag: {text} is not more than 0')
     if re.search(r"[eE]\d|[eE][+-]", text):
         return text
     if text.endswith("i") and value >= 1024 and value.denominator == 1:
@@ -163,7 +163,7 @@ def canonical_size(flag: str, text: str) -> str:
     for power, suffix in zip(range(9, -1, -1), _DECIMAL, strict=True):
         if thousandths % 1000**power == 0:
             return f"{thousandths // 1000**power}{suffix}"
-    raise Refused(f'failed to parse "--{flag}" flag: {text} is too fine', Exit.USAGE)
+    raise UsageError(f'failed to parse "--{flag}" flag: {text} is too fine')
 
 
 def _cloud_init_volumes(data: CloudInitData) -> list[JsonObject]:

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from kvedge.cli.exits import Exit, Refused
+from kvedge.client.errors import ClientError, UsageError
 
 _LABEL: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
@@ -28,7 +28,7 @@ def parse_params(flag: str, text: str, known: Collection[str]) -> dict[str, str]
     """`key:value,key:value`; a value may have colons.
 
     Raises:
-        Refused: for what is no such pair, or a key that the flag does not know.
+        UsageError: for what is no such pair, or a key that the flag does not know.
     """
     found = {}
     for pair in text.split(","):
@@ -46,7 +46,7 @@ def parse_volume(flag: str, text: str) -> VolumeParams:
     """A `src`, and perhaps `name` and `bootorder`.
 
     Raises:
-        Refused: naming the flag and what is wrong.
+        UsageError: naming the flag and what is wrong.
     """
     params = parse_params(flag, text, ("src", "name", "bootorder"))
     if not params.get("src"):
@@ -61,7 +61,7 @@ def check_volumes(flag: str, names: Iterable[str], orders: Iterable[int]) -> Non
     """Whether nothing is there twice.
 
     Raises:
-        Refused: naming what is.
+        UsageError: naming what is.
     """
     seen: set[str] = set()
     for name in names:
@@ -75,9 +75,9 @@ def check_volumes(flag: str, names: Iterable[str], orders: Iterable[int]) -> Non
         taken.add(order)
 
 
-def failed(flag: str, why: str) -> Refused:
+def failed(flag: str, why: str) -> ClientError:
     """A refusal in virtctl's words."""
-    return Refused(f'failed to parse "--{flag}" flag: {why}', Exit.USAGE)
+    return UsageError(f'failed to parse "--{flag}" flag: {why}')
 
 
 def _boot_order(flag: str, params: dict[str, str]) -> int | None:

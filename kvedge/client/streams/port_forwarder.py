@@ -1,24 +1,23 @@
 """Listens on local ports and leads each connection, and each sender of datagrams, to a guest by a stream of its own.
 
-Called by `kvedge port-forward`. Opens sockets on this computer.
+Called by `kvedge port-forward`. Opens sockets on this computer; lines for people are handed out.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import signal
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, Final, Protocol, cast
 
 import aiohttp
-import click
 
-from kvedge.cli.exits import Exit, Refused
+from kvedge.client.errors import HostError
 from kvedge.client.session import Session
 from kvedge.client.streams.port_specs import ForwardedPort, Target
-from kvedge.client.streams.stream_client import StreamClient, StreamRefused, received, run_streams
-from kvedge.client.streams.stream_join import join_socket, join_stdio
+from kvedge.client.streams.stream_client import StreamClient, StreamRefused, received
+from kvedge.client.streams.stream_join import join_socket
 from kvedge.client.subresources import get_object
 from kvedge.kube.errors import Forbidden
 
@@ -29,61 +28,73 @@ _DATAGRAMS: Final = 64
 _SENDERS: Final = 256
 
 
-def join_stdio_to(session: Session, target: Target, port: ForwardedPort) -> None:
-    """One port of the guest on standard input and output, until either side ends.
+@dataclass(frozen=True, slots=True)
+class Told:
+    """Gets lines for people: each port that is listened on, and each connection that failed."""
+
+    listening: Callable[[str], None]
+    failed: Callable[[str], None]
+
+
+def need_target(session: Session, target: Target) -> None:
+    """Look whether the target is there; forwarding to one that is not would fail with its first connection only.
 
     Raises:
-        Refused: when the server will not open it.
+        NotFoundError: when it is not.
     """
-    run_streams(_stdio(session, target, port))
-
-
-def forward(session: Session, target: Target, ports: Sequence[ForwardedPort]) -> None:
-    """Listen until Ctrl-C.
-
-    Raises:
-        Refused: when the target is not there, or an address cannot be listened on.
-    """
-    # Who may forward need not be allowed to read: then the first connection tells what is wrong.
+    # A right to forward is none to read: then the first connection tells what is wrong.
     with contextlib.suppress(Forbidden):
         get_object(session, target.resource, target.name)
-    run_streams(_forward(session, target, ports))
 
 
-async def _stdio(session: Session, target: Target, port: ForwardedPort) -> None:
-    async with StreamClient(session) as client:
-        try:
-            stream = await client.open(target.resource, target.name, _call(port))
-        except StreamRefused as refused:
-            raise await asyncio.to_thread(client.explained, refused, target.resource, target.name) from refused
-        await join_stdio(stream)
+async def forward(
+    session: Session, target: Target, ports: Sequence[ForwardedPort], told: Told, stopped: asyncio.Event
+) -> None:
+    """Listen on all ports until `stopped` is set.
 
-
-async def _forward(session: Session, target: Target, ports: Sequence[ForwardedPort]) -> None:
-    stopped = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, stopped.set)
+    Raises:
+        HostError: when an address cannot be listened on.
+    """
     async with StreamClient(session) as client, contextlib.AsyncExitStack() as stack:
         for port in ports:
+            way = _Way(client, target, port, told.failed)
             try:
-                listener = await _listen(client, target, port)
+                listener = await _listen(way)
             except OSError as error:
-                raise Refused(
+                raise HostError(
                     f"cannot listen on {_place(port.address, port.local)}: {error.strerror or error}; name another "
-                    "local port, such as 0 for any free one",
-                    Exit.HOST,
+                    "local port, such as 0 for any free one"
                 ) from error
             stack.push_async_callback(listener.close)
-            # Whoever started this waits for the line, through a pipe too.
-            print(f"forwarding {port.protocol} {listener.place} to {port.remote}", flush=True)
+            told.listening(f"forwarding {port.protocol} {listener.place} to {port.remote}")
         await stopped.wait()
 
 
-async def _listen(client: StreamClient, target: Target, port: ForwardedPort) -> _Listener:
-    if port.protocol == "udp":
-        return await _Datagrams.listen(client, target, port)
-    return await _Connections.listen(client, target, port)
+def port_call(port: ForwardedPort) -> str:
+    """The subresource that leads to a port of a guest."""
+    return f"portforward/{port.remote}/{port.protocol}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Way:
+    """Where one local port leads."""
+
+    client: StreamClient
+    target: Target
+    port: ForwardedPort
+    failed: Callable[[str], None]
+
+    async def open(self) -> aiohttp.ClientWebSocketResponse:
+        return await self.client.open(self.target.resource, self.target.name, port_call(self.port))
+
+    def tell(self, error: Exception) -> None:
+        self.failed(f"error handling connection for {self.port.local}: {error}")
+
+
+async def _listen(way: _Way) -> _Listener:
+    if way.port.protocol == "udp":
+        return await _Datagrams.listen(way)
+    return await _Connections.listen(way)
 
 
 class _Listener(Protocol):
@@ -100,17 +111,15 @@ class _Listener(Protocol):
 class _Connections:
     """One TCP port."""
 
-    def __init__(self, client: StreamClient, target: Target, port: ForwardedPort) -> None:
-        self._client = client
-        self._target = target
-        self._port = port
+    def __init__(self, way: _Way) -> None:
+        self._way = way
         self._open: set[asyncio.Task[None]] = set()
         self._server: asyncio.Server | None = None
 
     @classmethod
-    async def listen(cls, client: StreamClient, target: Target, port: ForwardedPort) -> _Connections:
-        found = cls(client, target, port)
-        found._server = await asyncio.start_server(found._accept, port.address, port.local)
+    async def listen(cls, way: _Way) -> _Connections:
+        found = cls(way)
+        found._server = await asyncio.start_server(found._accept, way.port.address, way.port.local)
         return found
 
     @property
@@ -130,10 +139,10 @@ class _Connections:
         assert task is not None
         self._open.add(task)
         try:
-            stream = await self._client.open(self._target.resource, self._target.name, _call(self._port))
+            stream = await self._way.open()
             await join_socket(stream, reader, writer)
         except (StreamRefused, OSError, aiohttp.ClientError) as error:
-            _tell(self._port, error)
+            self._way.tell(error)
         finally:
             self._open.discard(task)
             writer.close()
@@ -142,19 +151,15 @@ class _Connections:
 class _Datagrams(asyncio.DatagramProtocol):
     """One UDP port; each sender has a stream of its own."""
 
-    def __init__(self, client: StreamClient, target: Target, port: ForwardedPort) -> None:
-        self._client = client
-        self._target = target
-        self._port = port
+    def __init__(self, way: _Way) -> None:
+        self._way = way
         self._senders: dict[Any, tuple[asyncio.Queue[bytes], asyncio.Task[None]]] = {}
         self._transport: asyncio.DatagramTransport | None = None
 
     @classmethod
-    async def listen(cls, client: StreamClient, target: Target, port: ForwardedPort) -> _Datagrams:
+    async def listen(cls, way: _Way) -> _Datagrams:
         loop = asyncio.get_running_loop()
-        _, found = await loop.create_datagram_endpoint(
-            lambda: cls(client, target, port), local_addr=(port.address, port.local)
-        )
+        _, found = await loop.create_datagram_endpoint(lambda: cls(way), local_addr=(way.port.address, way.port.local))
         return found
 
     @property
@@ -186,7 +191,7 @@ class _Datagrams(asyncio.DatagramProtocol):
 
     async def _serve(self, addr: Any, queue: asyncio.Queue[bytes]) -> None:
         try:
-            stream = await self._client.open(self._target.resource, self._target.name, _call(self._port))
+            stream = await self._way.open()
             answers = asyncio.create_task(self._answer(stream, addr))
             try:
                 await self._ask(stream, queue, answers)
@@ -195,7 +200,7 @@ class _Datagrams(asyncio.DatagramProtocol):
                 await asyncio.gather(answers, return_exceptions=True)
                 await stream.close()
         except (StreamRefused, OSError, aiohttp.ClientError) as error:
-            _tell(self._port, error)
+            self._way.tell(error)
         finally:
             self._senders.pop(addr, None)
 
@@ -214,13 +219,5 @@ class _Datagrams(asyncio.DatagramProtocol):
                 self._transport.sendto(data, addr)
 
 
-def _call(port: ForwardedPort) -> str:
-    return f"portforward/{port.remote}/{port.protocol}"
-
-
 def _place(address: str, port: int) -> str:
     return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
-
-
-def _tell(port: ForwardedPort, error: Exception) -> None:
-    click.echo(f"error handling connection for {port.local}: {error}", err=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from kvedge.cli.exits import Exit, Refused
+from kvedge.client.errors import ClientError, UsageError
 from kvedge.client.session import checked_name
 from kvedge.client.subresources import VM, resource_of
 
@@ -45,7 +45,7 @@ def parse_target(text: str) -> Target:
     """`type/name[/namespace]`.
 
     Raises:
-        Refused: for anything else.
+        UsageError: for anything else.
     """
     parts = text.split("/")
     if len(parts) < 2:
@@ -63,7 +63,7 @@ def parse_user_target(text: str) -> Target:
     """`[user@]type/name[/namespace]`.
 
     Raises:
-        Refused: for anything else.
+        UsageError: for anything else.
     """
     user, at, rest = text.rpartition("@")
     if at and not user:
@@ -78,7 +78,7 @@ def parse_port(text: str) -> ForwardedPort:
     """`[protocol/][[address:]local:]remote`, and as virtctl has it `[protocol/]local[:remote]`.
 
     Raises:
-        Refused: for anything else.
+        UsageError: for anything else.
     """
     protocol, slash, rest = text.partition("/")
     if not slash:
@@ -114,5 +114,5 @@ def _number(text: str, lowest: int) -> int:
     return int(text)
 
 
-def _usage(text: str) -> Refused:
-    return Refused(text, Exit.USAGE)
+def _usage(text: str) -> ClientError:
+    return UsageError(text)

@@ -10,15 +10,14 @@ import contextlib
 import json
 import os
 import ssl
-from collections.abc import AsyncIterator, Coroutine, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from types import TracebackType
 from typing import Any, Final, Self
 from urllib.parse import urlencode
 
 import aiohttp
-import click
 
-from kvedge.cli.exits import Exit, Refused
+from kvedge.client.errors import ClientError, NotFoundError, RefusedError
 from kvedge.client.nearest_vm import told_with_nearest
 from kvedge.client.session import Session
 from kvedge.client.subresources import subresource_path
@@ -94,11 +93,11 @@ class StreamClient:
         except (aiohttp.ClientError, OSError, ValueError) as error:
             raise StreamRefused(0, f"{call}: the API server cannot be reached: {_words(error)}") from error
 
-    def explained(self, refused: StreamRefused, resource: str, name: str) -> Refused:
-        """The refusal as a verb's end."""
+    def explained(self, refused: StreamRefused, resource: str, name: str) -> ClientError:
+        """The refusal as an error of this client, with names that are alike when nothing has this one."""
         if refused.status == _NOT_FOUND:
-            return Refused(told_with_nearest(self._session, refused.message, resource, name), Exit.NOT_FOUND)
-        return Refused(refused.message)
+            return NotFoundError(told_with_nearest(self._session, refused.message, resource, name))
+        return RefusedError(refused.message)
 
     def _headers(self) -> dict[str, str]:
         token = self._configuration.get_api_key_with_prefix("BearerToken", alias="authorization")
@@ -125,18 +124,22 @@ class StreamClient:
         return body.decode(errors="replace").strip()[:500]
 
 
-def run_streams(work: Coroutine[Any, Any, None]) -> None:
-    """Run streams to their end in an event loop of their own; what fails beside them is a line, never a traceback."""
+def run_streams(work: Coroutine[Any, Any, None], on_failure: Callable[[str], None]) -> None:
+    """Run streams to their end in an event loop of their own.
+
+    Args:
+        work: opens streams and uses them.
+        on_failure: gets a line for what fails beside them, where Python would show a traceback.
+    """
+
+    def tell(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        on_failure(f"{context.get('message', 'a stream failed')}: {context.get('exception', '')}")
 
     async def watched() -> None:
-        asyncio.get_running_loop().set_exception_handler(_tell)
+        asyncio.get_running_loop().set_exception_handler(tell)
         await work
 
     asyncio.run(watched())
-
-
-def _tell(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    click.echo(f"{context.get('message', 'a stream failed')}: {context.get('exception', '')}\r", err=True)
 
 
 async def received(socket: aiohttp.ClientWebSocketResponse) -> AsyncIterator[bytes]:

@@ -13,8 +13,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from kvedge.cli.exits import Exit, Refused
-from kvedge.client.session import find_kubeconfig
+from kvedge.client.errors import RefusedError, TimedOutError
+from kvedge.client.kubeconfigs import FoundKubeconfig
 from kvedge.client.users.user_manifest import (
     NewUser,
     approval_patch,
@@ -34,13 +34,12 @@ _MERGE: Final = "application/merge-patch+json"
 _POLL_SECONDS: Final = 0.2
 
 
-def cluster_entry(kubeconfig: Path | None) -> JsonObject:
+def cluster_entry(found: FoundKubeconfig) -> JsonObject:
     """Where a new kubeconfig leads; read before a session is opened, which takes the authority out of it.
 
     Raises:
-        Refused: when there is no kubeconfig, or it does not hold together.
+        UsageError: when the kubeconfig does not hold together.
     """
-    found = find_kubeconfig(kubeconfig)
     cluster = cluster_of(found.document, found.context)
     if cluster.get("certificate-authority"):
         return with_ca(cluster, Path(cluster["certificate-authority"]).read_bytes())
@@ -51,7 +50,8 @@ def certified(client: KubeClient, made: NewUser, cluster: JsonObject, timeout: f
     """A kubeconfig of this user, once the cluster has signed the certificate; `timeout` in seconds.
 
     Raises:
-        Refused: when the request is refused, or not signed in time.
+        RefusedError: when the request is refused.
+        TimedOutError: when it is not signed in time.
         KubeError: when the API server refuses or does not answer.
     """
     from kvedge.runtime.tls.certificate_requests import new_request
@@ -62,10 +62,9 @@ def certified(client: KubeClient, made: NewUser, cluster: JsonObject, timeout: f
     client.request("PATCH", f"{path}/approval", approval_patch(), None, _MERGE)
     certificate = _wait(lambda: _certificate(client, path), timeout)
     if certificate is None:
-        raise Refused(
+        raise TimedOutError(
             f"CertificateSigningRequest {created['metadata']['name']} was approved, but is not signed after"
-            f" {timeout:.0f} s: does the cluster's controller manager run?",
-            Exit.TIMED_OUT,
+            f" {timeout:.0f} s: does the cluster's controller manager run?"
         )
     return kubeconfig_manifest(made, cluster, certificate, asked.key)
 
@@ -74,7 +73,7 @@ def _certificate(client: KubeClient, path: str) -> bytes | None:
     status = client.request("GET", path).get("status") or {}
     failed = next((item for item in status.get("conditions") or () if item["type"] in ("Failed", "Denied")), None)
     if failed is not None:
-        raise Refused(f"the request for a certificate was refused: {failed.get('message') or failed['type']}")
+        raise RefusedError(f"the request for a certificate was refused: {failed.get('message') or failed['type']}")
     return base64.b64decode(status["certificate"]) if status.get("certificate") else None
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import quote
 
-from kvedge.cli.exits import Exit, Refused
+from kvedge.client.errors import UsageError
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.manifests.policy_rules import RBAC_GROUP
 from kvedge.resources.role_users import (
@@ -48,19 +48,19 @@ def role_user(role: str, node: str, days: int) -> NewUser:
     """One of kvedge's own roles; its rights are those that k3s/rbac gives to its group.
 
     Raises:
-        Refused: a handler without its node, or another role with one.
+        UsageError: a handler without its node, or another role with one.
     """
     if (role == "handler") != bool(node):
-        raise Refused("--node goes with the handler, which speaks for one node, and with no other role", Exit.USAGE)
+        raise UsageError("--node goes with the handler, which speaks for one node, and with no other role")
     if node and not _NODE.fullmatch(node):
-        raise Refused(f"--node {node}: is not a name of a node", Exit.USAGE)
+        raise UsageError(f"--node {node}: is not a name of a node")
     name, group = {
         "controller": (CONTROLLER_USER, CONTROLLER_GROUP),
         "api": (API_USER, API_GROUP),
         "handler": (handler_user(node), HANDLER_GROUP),
     }[role]
     if len(name) > _LONGEST_COMMON_NAME:
-        raise Refused(f"--node {node}: is too long for a certificate's name", Exit.USAGE)
+        raise UsageError(f"--node {node}: is too long for a certificate's name")
     return NewUser(name, (group,), days=days)
 
 
@@ -68,17 +68,17 @@ def checked_user(user: NewUser) -> NewUser:
     """The user, when it is one that may be made.
 
     Raises:
-        Refused: for names that mean somebody else, or that no certificate can carry.
+        UsageError: for names that mean somebody else, or that no certificate can carry.
     """
     for what, name in (("user", user.name), *(("--group", group) for group in user.groups)):
         if not name or name != name.strip() or not name.isprintable():
-            raise Refused(f"{what} {name!r}: must be a name without blanks around it", Exit.USAGE)
+            raise UsageError(f"{what} {name!r}: must be a name without blanks around it")
         if name.startswith(_RESERVED):
-            raise Refused(f"{what} {name}: names that begin with {' or '.join(_RESERVED)} are taken", Exit.USAGE)
+            raise UsageError(f"{what} {name}: names that begin with {' or '.join(_RESERVED)} are taken")
         if len(name) > _LONGEST_COMMON_NAME:
-            raise Refused(f"{what} {name}: may have {_LONGEST_COMMON_NAME} characters at most", Exit.USAGE)
+            raise UsageError(f"{what} {name}: may have {_LONGEST_COMMON_NAME} characters at most")
     if set(user.name) & set("/%") or user.name in (".", ".."):
-        raise Refused(f"user {user.name}: may have no '/' or '%', as its bindings are named after it", Exit.USAGE)
+        raise UsageError(f"user {user.name}: may have no '/' or '%', as its bindings are named after it")
     return user
 
 
@@ -166,13 +166,13 @@ def cluster_of(document: dict[str, Any], context: str) -> JsonObject:
     """The cluster that a kubeconfig's context leads to, as it stands there.
 
     Raises:
-        Refused: when the kubeconfig does not hold together.
+        UsageError: when the kubeconfig does not hold together.
     """
     contexts = {entry["name"]: entry.get("context") or {} for entry in document.get("contexts") or ()}
     clusters = {entry["name"]: entry.get("cluster") or {} for entry in document.get("clusters") or ()}
     found = clusters.get(contexts.get(context, {}).get("cluster"))
     if found is None:
-        raise Refused(f'the context "{context}" names no cluster of the kubeconfig', Exit.USAGE)
+        raise UsageError(f'the context "{context}" names no cluster of the kubeconfig')
     return dict(found)
 
 
@@ -186,12 +186,12 @@ def at_server(cluster: JsonObject, server: str) -> JsonObject:
     """The same at another address, as others reach it; unchanged when that is empty.
 
     Raises:
-        Refused: for what is no address of an API server.
+        UsageError: for what is no address of an API server.
     """
     if not server:
         return cluster
     if not server.startswith("https://"):
-        raise Refused(f"--server {server}: must be like https://192.0.2.1:6443", Exit.USAGE)
+        raise UsageError(f"--server {server}: must be like https://192.0.2.1:6443")
     return {**cluster, "server": server}
 
 

@@ -8,7 +8,6 @@ controller believes: this is what keeps a VM from running twice when a cache is 
 
 from __future__ import annotations
 
-import base64
 import hashlib
 from typing import Final
 
@@ -24,6 +23,7 @@ from kvedge.controller.vmi.launcher_pod_volumes import (
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.durations import bounded_grace
 from kvedge.resources.ip_addresses import plain_ip
+from kvedge.resources.launcher_pod_names import launcher_pod_name
 from kvedge.resources.meta import LocalObjectReference, ObjectMeta, OwnerReference
 from kvedge.resources.names import (
     APP,
@@ -71,20 +71,11 @@ DEFAULT_GRACE_SECONDS: Final = 30
 _LAUNCHER_MARGIN: Final = 15
 _POD_MARGIN: Final = 30
 _LONGEST_LABEL: Final = 63
-_SUFFIX_LENGTH: Final = 5
 # The descheduler then only asks, as it has to wait for a guest's shutdown.
 _REQUEST_EVICT_ONLY: Final = "descheduler.alpha.kubernetes.io/request-evict-only"
 # Other names for the newest machine of its kind, which every QEMU of an architecture has.
 _MACHINE_ALIASES: Final = frozenset({"", "q35", "pc", "virt"})
 _MODELS_WITHOUT_LABEL: Final = frozenset({"", "host-model", "host-passthrough", "max"})
-
-
-def launcher_pod_name(vmi: VirtualMachineInstance) -> str:
-    """The one name that this run's launcher Pod can have: `virt-launcher-<vmi>-<from its UID>`."""
-    digest = hashlib.sha256(vmi.metadata.uid.encode()).digest()
-    suffix = base64.b32encode(digest).decode().lower()[:_SUFFIX_LENGTH]
-    room = _LONGEST_LABEL - len(LAUNCHER_APP) - _SUFFIX_LENGTH - 2
-    return f"{LAUNCHER_APP}-{vmi.metadata.name[:room].rstrip('-.')}-{suffix}"
 
 
 def launcher_pod(vmi: VirtualMachineInstance, config: ClusterConfig) -> Pod:

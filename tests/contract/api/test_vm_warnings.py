@@ -12,10 +12,10 @@ import pytest
 
 from kvedge.cli.exits import Exit
 from kvedge.cli.group import kvedge
-from kvedge.controller.vmi.launcher_pod_manifest import launcher_pod_name
 from kvedge.kube.errors import NotFound
 from kvedge.kube.kube_client import KubeClient
 from kvedge.resources.codec import JsonObject
+from kvedge.resources.launcher_pod_names import launcher_pod_name
 from kvedge.resources.meta import ObjectMeta, ObjectReference
 from kvedge.resources.types.core import Event
 from kvedge.resources.types.vm import VirtualMachine

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 from kvedge.cli.exits import Exit
 from kvedge.cli.failures import explained
+from kvedge.client import errors
+from kvedge.client.kubeconfigs import NoKubeconfig
 from kvedge.kube.errors import Cause, Invalid
 
 FIELD = "spec.runStrategy"
@@ -39,3 +43,32 @@ def test_what_a_server_says_at_length_is_cut() -> None:
 def test_a_cause_without_a_field_is_told_alone() -> None:
     causes = (Cause("spec.a", "", "no a"), Cause("", "", "there are more errors"))
     assert explained(Invalid(422, "Invalid", "is invalid: a", causes)).text.endswith("\n  * there are more errors")
+
+
+@pytest.mark.parametrize(
+    ("kind", "code"),
+    [
+        (errors.UsageError, Exit.USAGE),
+        (NoKubeconfig, Exit.USAGE),
+        (errors.NotFoundError, Exit.NOT_FOUND),
+        (errors.TimedOutError, Exit.TIMED_OUT),
+        (errors.HostError, Exit.HOST),
+        (errors.RefusedError, Exit.FAILED),
+    ],
+)
+def test_an_error_of_the_client_keeps_its_text_and_gets_the_code_of_its_meaning(
+    kind: type[errors.ClientError], code: Exit
+) -> None:
+    told = explained(kind("what is wrong"))
+    assert (told.text, told.code) == ("what is wrong", code)
+
+
+def test_each_kind_of_error_of_the_client_has_a_case_above() -> None:
+    kinds = set(errors.ClientError.__subclasses__())
+    assert kinds == {
+        errors.UsageError,
+        errors.NotFoundError,
+        errors.TimedOutError,
+        errors.HostError,
+        errors.RefusedError,
+    }

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import yaml
 
-from kvedge.cli.exits import Exit, Refused
 from kvedge.client import kubeconfigs
+from kvedge.client.errors import UsageError
 from kvedge.client.kubeconfigs import kubeconfig_paths, load_kubeconfigs
 
 
@@ -48,9 +48,8 @@ def test_files_of_the_variable_that_are_not_there_do_not_count(tmp_path: Path, m
 def test_the_usual_places_are_tried_in_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("KUBECONFIG", raising=False)
     monkeypatch.setattr(kubeconfigs, "PLACES", (f"{tmp_path}/none", f"{tmp_path}/k3s"))
-    with pytest.raises(Refused, match="name one with --kubeconfig or") as caught:
+    with pytest.raises(UsageError, match="name one with --kubeconfig or"):
         kubeconfig_paths(None)
-    assert caught.value.code is Exit.USAGE
     write(tmp_path / "k3s", "a")
     assert kubeconfig_paths(None) == (tmp_path / "k3s",)
 
@@ -66,13 +65,13 @@ def test_another_context_may_be_asked_for(tmp_path: Path) -> None:
     path = write(tmp_path / "one", "a", "b", current="a")
     found = load_kubeconfigs((path,), "b")
     assert (found.document["current-context"], found.namespace) == ("b", "ns-b")
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(UsageError) as caught:
         load_kubeconfigs((path,), "c")
     assert caught.value.text == f'there is no context "c" in {path}: there is a, b'
 
 
 def test_without_a_current_context_one_must_be_named(tmp_path: Path) -> None:
-    with pytest.raises(Refused, match="it has no current-context; name one with --context: there is a"):
+    with pytest.raises(UsageError, match="it has no current-context; name one with --context: there is a"):
         load_kubeconfigs((write(tmp_path / "one", "a"),), None)
 
 

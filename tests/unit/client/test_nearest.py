@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from kvedge.client.kubeconfigs import load_kubeconfigs
 from kvedge.client.nearest import or_nearest
 from kvedge.client.nearest_vm import told_with_nearest
-from kvedge.client.session import open_session
+from kvedge.client.session import connect
 from tests.support.scripted_api import Exchange, scripted_api
 
 
@@ -45,7 +46,7 @@ def test_a_vm_that_runs_is_not_said_to_be_stopped(instances: list[str], hint: st
         exchange.answer(200, {"kind": "List", "items": items})
 
     with scripted_api(script) as api:
-        session = open_session(api.write_kubeconfig(tmp_path / "kubeconfig"), None)
+        session = connect(load_kubeconfigs((api.write_kubeconfig(tmp_path / "kubeconfig"),), None))
         told = told_with_nearest(session, "no older log", "virtualmachineinstances", "web")
         session.client.close()
     assert re.fullmatch(hint, told)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kvedge.cli.objects.apply_verb import runs_when_applied
-from kvedge.client.vm_wait import Seen, is_over, is_running, is_stopped, summary
+from kvedge.client.vm_wait import Seen, is_over, is_running, is_stopped, runs_when_applied, summary
 from kvedge.resources.codec import decode
 from kvedge.resources.kinds import Kind
 from kvedge.resources.types.vm import VirtualMachine

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from kvedge.client.vm_warnings import newest_warnings
-from kvedge.controller.vmi.launcher_pod_manifest import launcher_pod_name
 from kvedge.kube.kube_client import KubeClient
+from kvedge.resources.launcher_pod_names import launcher_pod_name
 from kvedge.resources.meta import ObjectMeta
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from tests.support.scripted_api import Exchange, refusing, scripted_api

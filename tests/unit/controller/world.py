@@ -24,7 +24,6 @@ from kvedge.controller.vm.vm_plan import (
     plan_vm,
 )
 from kvedge.controller.vm.vm_plan import PatchVmi as PatchVmiOfVm
-from kvedge.controller.vmi.launcher_pod_manifest import launcher_pod_name
 from kvedge.controller.vmi.launcher_pod_status import has_ended
 from kvedge.controller.vmi.vmi_plan import (
     ConfirmPodLost,
@@ -38,6 +37,7 @@ from kvedge.controller.vmi.vmi_plan import (
     plan_vmi,
 )
 from kvedge.resources.codec import decode, encode
+from kvedge.resources.launcher_pod_names import launcher_pod_name
 from kvedge.resources.meta import Condition, condition
 from kvedge.resources.types.core import ContainerState, ContainerStateRunning, ContainerStatus, Pod
 from kvedge.resources.types.vm import VirtualMachine

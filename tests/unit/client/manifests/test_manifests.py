@@ -13,8 +13,9 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
-from kvedge.cli.exits import Exit, Refused
-from kvedge.cli.group import kvedge
+from kvedge.cli.exits import Exit
+from kvedge.cli.group import kvedge, run
+from kvedge.client.errors import RefusedError, UsageError
 from kvedge.client.manifests.service_manifest import ServiceOptions, service_manifest, vmi_id
 from kvedge.client.manifests.vm_manifest import canonical_size
 from kvedge.controller.vmi.launcher_pod_manifest import _as_label
@@ -60,11 +61,11 @@ def test_each_golden_file_has_a_case() -> None:
         (["--volume-sysprep", "src:a,type:b"], 'invalid sysprep source type "b"'),
     ],
 )
-def test_what_kvedge_cannot_make_is_refused_by_its_flag(arguments: list[str], words: str) -> None:
-    with pytest.raises(Refused) as caught:
-        CliRunner().invoke(kvedge, ["create", "vm", *arguments], catch_exceptions=False, standalone_mode=False)
-    assert words in caught.value.text
-    assert caught.value.code is Exit.USAGE
+def test_what_kvedge_cannot_make_is_refused_by_its_flag(
+    arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["create", "vm", *arguments]) == Exit.USAGE
+    assert words in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -80,15 +81,17 @@ def test_what_kvedge_cannot_make_is_refused_by_its_flag(arguments: list[str], wo
     ],
 )
 def test_what_cannot_be_launched_is_told_before_anything_is_sent(
-    arguments: list[str], words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    arguments: list[str],
+    words: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "private").write_text("-----BEGIN OPENSSH PRIVATE KEY-----\n")
     (tmp_path / "binary").write_bytes(b"\xff\xfe")
-    with pytest.raises(Refused) as caught:
-        CliRunner().invoke(kvedge, ["launch", *arguments, "--dry-run"], catch_exceptions=False, standalone_mode=False)
-    assert words in caught.value.text
-    assert caught.value.code is Exit.USAGE
+    assert run(["launch", *arguments, "--dry-run"]) == Exit.USAGE
+    assert words in capsys.readouterr().err
 
 
 def test_a_vm_that_nobody_named_has_a_name() -> None:
@@ -192,14 +195,14 @@ def test_without_a_port_those_of_the_pods_network_are_taken() -> None:
     ],
 )
 def test_a_service_that_makes_no_sense_is_refused(options: ServiceOptions, words: str) -> None:
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(UsageError) as caught:
         service_manifest(options, VM)
     assert caught.value.text.startswith(words)
 
 
 def test_a_vmi_without_ports_needs_one() -> None:
     vmi = {"kind": "VirtualMachineInstance", "metadata": VM["metadata"], "spec": {"domain": {"devices": {}}}}
-    with pytest.raises(Refused, match="couldn't find port via --port flag or introspection"):
+    with pytest.raises(UsageError, match="couldn't find port via --port flag or introspection"):
         service_manifest(ServiceOptions(name="svc"), vmi)
 
 
@@ -211,7 +214,7 @@ def test_a_replica_set_is_exposed_by_its_labels() -> None:
     }
     assert service_manifest(ServiceOptions(name="svc", port=1), replicas)["spec"]["selector"] == {"app": "web"}
     replicas["spec"]["selector"] = {"matchExpressions": [{"key": "a", "operator": "Exists"}]}
-    with pytest.raises(Refused, match="match expressions"):
+    with pytest.raises(RefusedError, match="match expressions"):
         service_manifest(ServiceOptions(name="svc", port=1), replicas)
 
 

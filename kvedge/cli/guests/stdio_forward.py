@@ -1,0 +1,79 @@
+"""A port of a guest on standard input and output, for `kvedge port-forward --stdio`, which ssh runs.
+
+Called by port_forward_verb. Reads standard input and writes standard output until either side ends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import threading
+from typing import Final
+
+import aiohttp
+
+from kvedge.cli.guests.stream_runs import run_here
+from kvedge.client.session import Session
+from kvedge.client.streams.port_forwarder import port_call
+from kvedge.client.streams.port_specs import ForwardedPort, Target
+from kvedge.client.streams.stream_client import StreamClient, StreamRefused, received
+from kvedge.client.streams.stream_join import QUIET_SECONDS, Quiet, join
+
+_CHUNK: Final = 64 * 1024
+_STDIN: Final = 0
+_STDOUT: Final = 1
+
+
+def join_stdio_to(session: Session, target: Target, port: ForwardedPort) -> None:
+    """One port of the guest on standard input and output, until either side ends.
+
+    Raises:
+        ClientError: when the server will not open it.
+    """
+    run_here(_stdio(session, target, port))
+
+
+async def _stdio(session: Session, target: Target, port: ForwardedPort) -> None:
+    async with StreamClient(session) as client:
+        try:
+            stream = await client.open(target.resource, target.name, port_call(port))
+        except StreamRefused as refused:
+            raise await asyncio.to_thread(client.explained, refused, target.resource, target.name) from refused
+        await _join_stdio(stream)
+
+
+async def _join_stdio(stream: aiohttp.ClientWebSocketResponse) -> None:
+    """Standard input and output, until either side ends."""
+    quiet = Quiet()
+    typed: asyncio.Queue[bytes] = asyncio.Queue(maxsize=4)
+    loop = asyncio.get_running_loop()
+
+    def read_all() -> None:
+        # Any kind of file may be standard input, and not each can be polled. The thread ends with the process.
+        with contextlib.suppress(OSError, RuntimeError):
+            while data := os.read(_STDIN, _CHUNK):
+                asyncio.run_coroutine_threadsafe(typed.put(data), loop).result()
+        with contextlib.suppress(RuntimeError):
+            asyncio.run_coroutine_threadsafe(typed.put(b""), loop)
+
+    async def to_guest() -> None:
+        while data := await typed.get():
+            await stream.send_bytes(data)
+
+    async def to_local() -> None:
+        async for data in received(stream):
+            quiet.heard()
+            await asyncio.to_thread(_write_all, data)
+
+    threading.Thread(target=read_all, name="stdin", daemon=True).start()
+    try:
+        await join(to_guest(), to_local(), quiet, QUIET_SECONDS)
+    finally:
+        await stream.close()
+
+
+def _write_all(data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(_STDOUT, view) :]

@@ -1,0 +1,17 @@
+"""What launcher Pods are called."""
+
+from __future__ import annotations
+
+from kvedge.resources.launcher_pod_names import launcher_pod_name
+from kvedge.resources.meta import ObjectMeta
+from kvedge.resources.types.vmi import VirtualMachineInstance
+
+
+def run_of(uid: str) -> VirtualMachineInstance:
+    return VirtualMachineInstance(metadata=ObjectMeta(name="web", namespace="default", uid=uid))
+
+
+def test_two_runs_of_a_vm_have_different_pod_names_and_one_run_always_the_same():
+    first, second = run_of("33333333-3333-3333-3333-333333333333"), run_of("44444444-4444-4444-4444-444444444444")
+    assert launcher_pod_name(first) == launcher_pod_name(first)
+    assert launcher_pod_name(first) != launcher_pod_name(second)
