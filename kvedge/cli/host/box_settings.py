@@ -9,8 +9,8 @@ import os
 from pathlib import Path
 from typing import Any
 
+from kvedge.cli.config_option import config_path
 from kvedge.cli.exits import Exit, Refused
-from kvedge.cli.host.roles import config_path
 from kvedge.runtime.settings import LoadedSettings, trace_settings
 
 

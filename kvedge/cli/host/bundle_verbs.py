@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from kvedge.cli.config_option import CONFIG, config_path
 from kvedge.cli.exits import Exit, Refused
-from kvedge.cli.host.roles import CONFIG, config_path
 from kvedge.cli.verb_command import VerbGroup
 from kvedge.runtime.program import program_file
 from kvedge.runtime.settings import Settings, load_settings

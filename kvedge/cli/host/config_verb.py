@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from kvedge.cli.host.roles import CONFIG, config_path
+from kvedge.cli.config_option import CONFIG, config_path
 from kvedge.runtime.settings import setting_facts, trace_settings
 
 

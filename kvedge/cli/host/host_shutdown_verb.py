@@ -13,8 +13,8 @@ from typing import Final
 
 import click
 
+from kvedge.cli.config_option import CONFIG, config_path
 from kvedge.cli.exits import Exit, Refused
-from kvedge.cli.host.roles import CONFIG, config_path
 from kvedge.runtime.services import ServiceError
 from kvedge.runtime.settings import Settings, load_settings
 

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from kvedge.cli.config_option import CONFIG, config_path
 from kvedge.cli.exits import Exit, Refused
 from kvedge.cli.host.box_settings import operators_settings, refuse_kubelet_dir
 from kvedge.cli.host.installed import administrator_kubeconfig, health_here, health_source, role_here
-from kvedge.cli.host.roles import CONFIG, config_path
 from kvedge.runtime.program import is_frozen
 from kvedge.runtime.settings import Settings, load_settings, setting_facts
 

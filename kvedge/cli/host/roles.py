@@ -13,7 +13,9 @@ from typing import Any, Final, TypeVar
 
 import click
 
+from kvedge.cli.config_option import CONFIG, config_path
 from kvedge.cli.exits import Exit, Refused
+from kvedge.cli.host.box_settings import operators_settings, refuse_kubelet_dir
 from kvedge.runtime.last_exit import EXIT_SECONDS
 from kvedge.runtime.logs import set_up_logs
 from kvedge.runtime.services import Service, ServiceError, ServiceRunner
@@ -30,9 +32,6 @@ def _setting(key: str) -> Callable[[F], F]:
     return click.option(f"--{key}", help=f"{facts.description} [{facts.default}].")
 
 
-CONFIG: Final = click.option(
-    "--config", type=click.Path(path_type=Path), default=None, help="Settings file [/etc/kvedge/config.yaml]."
-)
 _COMMON: Final = [CONFIG, _setting("data-dir"), _setting("node-name"), _setting("log-level")]
 _BOX: Final = [
     _setting("bind"),
@@ -62,12 +61,6 @@ def _settings(config: Path | None, values: dict[str, Any]) -> Settings:
     os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
     set_up_logs(settings.log_level)
     return settings
-
-
-def config_path(option: Path | None) -> Path | None:
-    """The settings file that the option, or else the environment, names."""
-    named = os.environ.get("KVEDGE_CONFIG")
-    return Path(named) if option is None and named else option
 
 
 def _run(services: Sequence[Service]) -> None:
@@ -105,7 +98,6 @@ def standalone(config: Path | None, **values: Any) -> None:
     settings = _settings(config, values)
     _need_reach()
     from kvedge.appliance.install.unpacked_trees import OldVersions
-    from kvedge.cli.host.box_settings import operators_settings, refuse_kubelet_dir
     from kvedge.standalone.standalone_services import standalone_services
 
     refuse_kubelet_dir(operators_settings(config, **values))

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from kvedge.cli.config_option import CONFIG, config_path
 from kvedge.cli.exits import Exit, Refused
 from kvedge.cli.host.box_settings import operators_settings, refuse_kubelet_dir
-from kvedge.cli.host.roles import CONFIG, config_path
 from kvedge.cli.verb_command import VerbGroup
 from kvedge.runtime.settings import Settings, load_settings
 
