@@ -21,9 +21,10 @@ def explained(error: Exception) -> Refused:
     if isinstance(error, ImportError):
         # First: what is imported below may be just what cannot be.
         return _not_loaded(error)
+    from kvedge.appliance.cluster.errors import ClusterError
     from kvedge.client.errors import ClientError
 
-    if isinstance(error, ClientError):
+    if isinstance(error, ClientError | ClusterError):
         return Refused(error.text, _code(error))
     from msgspec import DecodeError
 
@@ -53,16 +54,17 @@ def explained(error: Exception) -> Refused:
 
 
 def _code(error: Exception) -> Exit:
-    """What a client's error is to a shell."""
-    from kvedge.client import errors
+    """What an error of the client, or of a node's cluster, is to a shell."""
+    from kvedge.appliance.cluster import errors as cluster
+    from kvedge.client import errors as client
 
-    codes = (
-        (errors.UsageError, Exit.USAGE),
-        (errors.NotFoundError, Exit.NOT_FOUND),
-        (errors.TimedOutError, Exit.TIMED_OUT),
-        (errors.HostError, Exit.HOST),
-    )
-    return next((code for kind, code in codes if isinstance(error, kind)), Exit.FAILED)
+    codes: dict[Exit, tuple[type[Exception], ...]] = {
+        Exit.USAGE: (client.UsageError, cluster.NoKubeconfigError),
+        Exit.NOT_FOUND: (client.NotFoundError, cluster.UnknownNodeError),
+        Exit.TIMED_OUT: (client.TimedOutError,),
+        Exit.HOST: (client.HostError, cluster.UnfitError),
+    }
+    return next((code for code, kinds in codes.items() if isinstance(error, kinds)), Exit.FAILED)
 
 
 def _not_loaded(error: ImportError) -> Refused:

@@ -230,7 +230,7 @@ def test_uninstalling_one_of_two_servers_leaves_the_cluster_as_it_is(
     both: Cluster, capsys: pytest.CaptureFixture[str]
 ) -> None:
     both.two.end(signal.SIGKILL)
-    leave(both.admin, both.two.node, purge=True)
+    leave(both.admin, both.two.node, print, purge=True)
     said = capsys.readouterr().out
     assert f"as it serves on {both.one.node[:31]}" in said
     assert both.has(API_SERVICE)
@@ -245,7 +245,7 @@ def test_with_the_last_server_the_aggregated_api_goes_and_writes_of_vms_are_refu
 ) -> None:
     both.two.end(signal.SIGKILL)
     both.one.end()
-    leave(both.admin, both.one.node, purge=False)
+    leave(both.admin, both.one.node, print, purge=False)
     said = capsys.readouterr().out
     assert f"remove from the cluster {API_SERVICE}" in said
     assert "VMs cannot be created, changed or started" in said
@@ -276,26 +276,27 @@ def test_a_purge_leaves_agents_what_they_run_by_and_takes_it_out_once_they_are_g
     # In order: the endpoint of the first goes with it.
     for server in (both.two, both.one):
         server.end()
-    leave(admin, own, purge=True)
+    leave(admin, own, print, purge=True)
     assert f"as kvedge is on agent-1, agent-2, {other}, or was not uninstalled there:" in capsys.readouterr().out
     assert (both.has(API_SERVICE), both.has(WEBHOOKS), both.has(RIGHTS)) == (False, True, True)
 
     # Each that is uninstalled takes its own mark off, by what its handler spoke with.
     agent = both.server.write_kubeconfig(handler_user("agent-1"), [HANDLER_GROUP])
-    leave_node([agent, both.server.write_kubeconfig(f"system:node:{other}", [NODES_GROUP])], other)
-    leave_node([agent], "agent-1")
-    leave_node([agent], "agent-2")
-    told = capsys.readouterr()
-    assert told.out.splitlines() == [
-        f"remove from the cluster what kvedge says of node {n}" for n in (other, "agent-1")
-    ]
-    assert "as an administrator: kubectl label node agent-2 kubevirt.io/schedulable-" in told.err
+    told: list[str] = []
+    left: list[str] = []
+    nodes = [agent, both.server.write_kubeconfig(f"system:node:{other}", [NODES_GROUP])]
+    leave_node(nodes, other, told.append, left.append)
+    leave_node([agent], "agent-1", told.append, left.append)
+    leave_node([agent], "agent-2", told.append, left.append)
+    assert told == [f"remove from the cluster what kvedge says of node {n}" for n in (other, "agent-1")]
+    assert len(left) == 1
+    assert "as an administrator: kubectl label node agent-2 kubevirt.io/schedulable-" in left[0]
     assert admin.get(Node, "", "agent-1").metadata.annotations == {}
-    leave(admin, own, purge=True)
+    leave(admin, own, print, purge=True)
     assert "as kvedge is on agent-2, or was not" in capsys.readouterr().out
     # As told: that one will not come back.
     admin.patch(Node, "", "agent-2", MergePatch({"metadata": {"labels": {SCHEDULABLE: None}}}))
-    leave(admin, own, purge=True)
+    leave(admin, own, print, purge=True)
     said = capsys.readouterr().out
     assert f"remove from the cluster {WEBHOOKS}" in said
     assert "kept in the cluster: the kinds and their VMs" in said

@@ -12,6 +12,7 @@ from typing import Final, Literal
 
 from kvedge.appliance.host.launcher_link import LINK
 from kvedge.appliance.host.layout import ALL_UNITS, TARGET, Layout, Role, enabled_units, main_unit, role_units
+from kvedge.appliance.host.own_file import OwnFile
 from kvedge.appliance.install.install_steps import (
     CopyFile,
     LoadModules,
@@ -27,15 +28,6 @@ from kvedge.runtime.settings import SettingFacts
 MODULES: Final = ("tun", "vhost_net", "bridge", "veth", "nf_tables", "kvm", "kvm_intel", "kvm_amd")
 # The unit says READY when all serves: the first start takes longest. See TimeoutStartSec in the units.
 START_SECONDS: Final = 200.0
-
-
-@dataclass(frozen=True, slots=True)
-class OwnFile:
-    """A file that is ours to write and to replace; without content it must not be there."""
-
-    path: Path
-    content: bytes | None
-    mode: int = 0o644
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,9 +23,10 @@ import msgspec
 from kvedge import __version__
 from kvedge.appliance.host.health import Health, check_health, lost_since
 from kvedge.appliance.host.layout import ALL_UNITS, Layout, Role, main_unit, role_units
+from kvedge.appliance.host.own_file import OwnFile
 from kvedge.appliance.host.systemctl_client import SystemdError, last_words, systemctl, unit_property
 from kvedge.appliance.host.unit_files import unit_texts
-from kvedge.appliance.install.install_plan import InstallFacts, OwnFile, plan_install, plan_uninstall, plan_way_back
+from kvedge.appliance.install.install_plan import InstallFacts, plan_install, plan_uninstall, plan_way_back
 from kvedge.appliance.install.install_steps import CopyFile, Remove, SetAside, Step, Systemctl, WriteFile, carry_out
 
 # Roles find each other, and guests that ran are found again.

@@ -6,15 +6,13 @@ administrator's kubeconfig, and speaks of its own Node with its handler's.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-import click
-
+from kvedge.appliance.cluster.node_kubeconfigs import administrator_kubeconfig
 from kvedge.cli.host.cluster_node import admin_client
-from kvedge.cli.host.installed import administrator_kubeconfig
 
 if TYPE_CHECKING:
     from kvedge.appliance.cluster.leave_plan import Leaving
@@ -30,10 +28,12 @@ _BY_HAND: Final = (
 )
 
 
-def leave_node(kubeconfigs: Sequence[Path], node: str) -> None:
+def leave_node(
+    kubeconfigs: Sequence[Path], node: str, progress: Callable[[str], None], warn: Callable[[str], None]
+) -> None:
     """Take off this Node what its handler has written, by the first of the kubeconfigs that may.
 
-    Where none can, what is left there is told, and what to do.
+    Where none can, `warn` gets what is left there, and what to do.
     """
     from kvedge.appliance.cluster.cluster_objects import clear_node
     from kvedge.appliance.cluster.leave_plan import NODE_BY_HAND
@@ -44,19 +44,27 @@ def leave_node(kubeconfigs: Sequence[Path], node: str) -> None:
     for path in kubeconfigs:
         try:
             if clear_node(admin_client(path).hurried(_NODE_SECONDS), node):
-                click.echo(f"remove from the cluster what kvedge says of node {node}")
+                progress(f"remove from the cluster what kvedge says of node {node}")
             return
         except (KubeError, KubeconfigError) as error:
             problems.append(f"{path}: {error}")
     why = "; ".join(problems) or "no kubeconfig is here"
     by_hand = NODE_BY_HAND.format(node)
-    click.echo(f"left in the cluster: the labels of node {node}, {why}; as an administrator: {by_hand}", err=True)
+    warn(f"left in the cluster: the labels of node {node}, {why}; as an administrator: {by_hand}")
 
 
-def leave_cluster(operators: Settings, node: str, *, was_server: bool, purge: bool) -> None:
+def leave_cluster(
+    operators: Settings,
+    node: str,
+    progress: Callable[[str], None],
+    warn: Callable[[str], None],
+    *,
+    was_server: bool,
+    purge: bool,
+) -> None:
     """Take out what nobody serves any more once `node` does not, with `purge` all but VMs, and say what stays.
 
-    When the cluster does not answer, what is left there is told. `operators` are the settings without those of an
+    When the cluster does not answer, `warn` gets what is left there. `operators` are the settings without those of an
     installation.
     """
     from kvedge.kube.connection_settings import KubeconfigError
@@ -67,15 +75,15 @@ def leave_cluster(operators: Settings, node: str, *, was_server: bool, purge: bo
     admin = administrator_kubeconfig(operators)
     if admin is None:
         if was_server:
-            click.echo(f"left in the cluster: all of kvedge, as no administrator's kubeconfig is here; {_BY_HAND}")
+            progress(f"left in the cluster: all of kvedge, as no administrator's kubeconfig is here; {_BY_HAND}")
         return
     try:
-        leave(admin_client(admin), node, purge=purge)
+        leave(admin_client(admin), node, progress, purge=purge)
     except (KubeError, KubeconfigError) as error:
-        click.echo(f"left in the cluster: all of kvedge, as it does not answer: {error}; {_BY_HAND}", err=True)
+        warn(f"left in the cluster: all of kvedge, as it does not answer: {error}; {_BY_HAND}")
 
 
-def leave(client: KubeClient, node: str, *, purge: bool) -> Leaving:
+def leave(client: KubeClient, node: str, progress: Callable[[str], None], *, purge: bool) -> Leaving:
     """Do it, by a client; returns what was planned.
 
     Raises:
@@ -93,6 +101,6 @@ def leave(client: KubeClient, node: str, *, purge: bool) -> Leaving:
     steps += [remove_calls(client)] if plan.calls else []
     steps += [remove_registration(client)] if plan.registration else []
     for path in chain.from_iterable(steps):
-        click.echo(f"remove from the cluster {path}")
-    click.echo(plan.told)
+        progress(f"remove from the cluster {path}")
+    progress(plan.told)
     return plan

@@ -8,13 +8,11 @@ the kubelet's own kubeconfig: what lets a node join the cluster is all that its 
 from __future__ import annotations
 
 import platform
-from collections.abc import Sequence, Set
+from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
-
-import click
 
 from kvedge import __version__
 from kvedge.appliance.cluster.cluster_node_plan import (
@@ -25,14 +23,14 @@ from kvedge.appliance.cluster.cluster_node_plan import (
     serves_still,
 )
 from kvedge.appliance.cluster.cluster_rules import too_old, wrong_order
+from kvedge.appliance.cluster.errors import NoKubeconfigError, SilentClusterError, UnfitError, UnknownNodeError
 from kvedge.appliance.cluster.image_loader import ARCHIVE, NotLoadedError, load_image, remove_image
+from kvedge.appliance.cluster.node_kubeconfigs import administrator_kubeconfig, roles_directory
 from kvedge.appliance.host.distributions import DISTRIBUTIONS, of_node
 from kvedge.appliance.host.kubelet_facts import running_kubelet
 from kvedge.appliance.host.layout import Layout
 from kvedge.appliance.host.node_places import NodePlaces, node_places
-from kvedge.appliance.install.install_plan import OwnFile
-from kvedge.cli.exits import Exit, Refused
-from kvedge.cli.host.installed import administrator_kubeconfig, roles_directory
+from kvedge.appliance.host.own_file import OwnFile
 from kvedge.client.kubeconfigs import load_kubeconfigs
 from kvedge.client.users.user_credentials import certified, cluster_entry, secret_text
 from kvedge.client.users.user_manifest import role_user
@@ -69,7 +67,13 @@ class ClusterNode:
 
 
 def prepare_node(
-    role: ClusterRole, operators: LoadedSettings, layout: Layout, *, dry_run: bool, force: bool = False
+    role: ClusterRole,
+    operators: LoadedSettings,
+    layout: Layout,
+    progress: Callable[[str], None],
+    *,
+    dry_run: bool,
+    force: bool = False,
 ) -> ClusterNode:
     """Look at the cluster, and bring into it what the roles need there; a dry run changes nothing.
 
@@ -77,14 +81,16 @@ def prepare_node(
         role: what this node is to be.
         operators: the settings without those that an earlier installation has written.
         layout: where files go.
+        progress: gets a line for each thing that is done in the cluster.
         dry_run: only say what would be done.
         force: also when the cluster's servers are of a version that this one should not follow.
 
     Raises:
-        Refused: when there is no cluster, it is too old, it does not know this node, or a kubeconfig is missing.
+        ClusterError: when there is no cluster, it is too old, it does not know this node, or a kubeconfig is missing.
+        ClientError: when a certificate cannot be had.
         KubeError: when the API server refuses.
     """
-    found = _Found(operators.settings, layout, force=force)
+    found = _Found(operators.settings, layout, progress, force=force)
     joined = _join_as_server(found, dry_run=dry_run) if role == "server" else _join_as_agent(found)
     notes = list(joined.notes)
     if not found.places.kubelet.is_dir():
@@ -100,25 +106,25 @@ def prepare_node(
     return ClusterNode(found.node, kubeconfig, own, image.path, notes, found.places.load)
 
 
-def load_launcher_image(node: ClusterNode) -> None:
+def load_launcher_image(node: ClusterNode, progress: Callable[[str], None]) -> None:
     """Bring the launcher's image into the node's containerd now; where that fails, say what is to be done."""
     if not node.load:
-        click.echo(f"load {node.archive} into this node's container runtime: launcher Pods run from it")
+        progress(f"load {node.archive} into this node's container runtime: launcher Pods run from it")
         return
     try:
         load_image(node.load, node.archive)
     except NotLoadedError as error:
-        click.echo(f"the launcher's image was not loaded: {error}; run that yourself, or restart the node's Kubernetes")
+        progress(f"the launcher's image was not loaded: {error}; run that yourself, or restart the node's Kubernetes")
 
 
-def unload_launcher_image(places: NodePlaces) -> None:
+def unload_launcher_image(places: NodePlaces, warn: Callable[[str], None]) -> None:
     """Take the image out of the node's containerd, where it is pinned; where that fails, say so."""
     if not places.load:
         return
     try:
         remove_image(places.load)
     except NotLoadedError as error:
-        click.echo(f"left in this node's container runtime: the launcher's image of a few KB: {error}", err=True)
+        warn(f"left in this node's container runtime: the launcher's image of a few KB: {error}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,8 +143,11 @@ class _Joined:
 class _Found:
     """What the settings and this host tell of the cluster."""
 
-    def __init__(self, settings: Settings, layout: Layout, *, force: bool = False) -> None:
+    def __init__(
+        self, settings: Settings, layout: Layout, progress: Callable[[str], None], *, force: bool = False
+    ) -> None:
         self.settings = settings
+        self.progress = progress
         self.force = force
         # One that is named holds the roles' own, made by whoever named it.
         self.roles = roles_directory(settings, layout)
@@ -162,10 +171,9 @@ def _join_as_server(found: _Found, *, dry_run: bool) -> _Joined:
         places = ", ".join(f"{item.name}: {item.kubeconfig}" for item in DISTRIBUTIONS)
         if found.kubelet is not None and found.kubelet.kubeconfig:
             places += f"; {found.kubelet.kubeconfig} is this node's kubelet's own"
-        raise Refused(
+        raise UnfitError(
             f"no cluster's administrator is on this host (looked for {places}): install k3s first, name its kubeconfig"
-            " in the setting kubeconfig, or use --role agent for a node that is no server",
-            Exit.HOST,
+            " in the setting kubeconfig, or use --role agent for a node that is no server"
         )
     client = admin_client(found.admin)
     address = _own_address(client, found, found.admin, "server")
@@ -179,11 +187,11 @@ def _join_as_server(found: _Found, *, dry_run: bool) -> _Joined:
         return _Joined(address, manifest, told, node_kubeconfig)
     from kvedge.appliance.cluster.cluster_objects import apply_documents
 
-    click.echo(f"apply {what}, {apply_documents(client)} documents, to the cluster of {found.admin}")
+    found.progress(f"apply {what}, {apply_documents(client)} documents, to the cluster of {found.admin}")
     if not found.is_ours:
         return _Joined(address, manifest, node_kubeconfig=node_kubeconfig)
     if problem:
-        click.echo(f"{problem}: the handler gets a certificate of its own")
+        found.progress(f"{problem}: the handler gets a certificate of its own")
     own = [_role_file(client, found, role, found.admin) for role in wanted]
     own += [OwnFile(found.role_kubeconfig(role), None) for role in NODE_ROLES if role not in wanted]
     return _Joined(address, [*manifest, *own], node_kubeconfig=node_kubeconfig)
@@ -222,7 +230,7 @@ def _role_file(client: KubeClient, found: _Found, role: str, admin: Path) -> Own
     path = found.role_kubeconfig(role)
     text = path.read_bytes() if path.is_file() else None
     if text is None or not serves_still(text, made.name, entry, datetime.now(UTC)):
-        click.echo(f"ask the cluster for a certificate of {made.name}")
+        found.progress(f"ask the cluster for a certificate of {made.name}")
         text = secret_text(certified(client, made, entry, _SIGN_SECONDS))
     return OwnFile(path, text, 0o600)
 
@@ -235,12 +243,11 @@ def _join_as_agent(found: _Found) -> _Joined:
         node_kubeconfig, problem = _as_node(found)
         if node_kubeconfig is None:
             own = found.role_kubeconfig("handler")
-            raise Refused(
+            raise NoKubeconfigError(
                 f"this node's handler has nothing to speak by: {problem}, and {path} does not exist. Start this node's"
                 " Kubernetes first, or name its kubelet's kubeconfig in the setting node-kubeconfig; or, on a server,"
                 f" run `kvedge user role handler --node {found.node} --server https://SERVER:6443 --output handler`,"
-                f" with the server's address as this node reaches it, copy that file to {own} here, and install again",
-                Exit.USAGE,
+                f" with the server's address as this node reaches it, copy that file to {own} here, and install again"
             )
         path = node_kubeconfig
     client = admin_client(path)
@@ -265,13 +272,14 @@ def _need_rights(client: KubeClient, kubeconfig: Path) -> None:
 
     try:
         if not may_report(client):
-            raise Refused(
+            raise UnfitError(
                 f"the cluster gives {kubeconfig} no right to report on VMs: run `kvedge install --role server` on a"
-                " server of the cluster first",
-                Exit.HOST,
+                " server of the cluster first"
             )
     except Unavailable as error:
-        raise Refused(f"the cluster of {kubeconfig} does not answer: {error}; does {client.host} run?") from error
+        raise SilentClusterError(
+            f"the cluster of {kubeconfig} does not answer: {error}; does {client.host} run?"
+        ) from error
 
 
 def admin_client(kubeconfig: Path) -> KubeClient:
@@ -300,24 +308,25 @@ def _own_address(client: KubeClient, found: _Found, kubeconfig: Path, role: Clus
             too_old(kubelet, f"the kubelet of {found.node}", "this node's Kubernetes"),
         ):
             if problem:
-                raise Refused(problem, Exit.HOST)
+                raise UnfitError(problem)
         order = wrong_order(role, control_plane_version(client), __version__)
         if order and not found.force:
-            raise Refused(f"{order} (--force installs all the same)", Exit.HOST)
+            raise UnfitError(f"{order} (--force installs all the same)")
         return node_address(node)
     except NotFound as error:
-        raise Refused(
-            f"the cluster of {kubeconfig} has no node {found.node}: start its kubelet (k3s) first, or set node-name",
-            Exit.NOT_FOUND,
+        raise UnknownNodeError(
+            f"the cluster of {kubeconfig} has no node {found.node}: start its kubelet (k3s) first, or set node-name"
         ) from error
     except Unavailable as error:
-        raise Refused(f"the cluster of {kubeconfig} does not answer: {error}; does {client.host} run?") from error
+        raise SilentClusterError(
+            f"the cluster of {kubeconfig} does not answer: {error}; does {client.host} run?"
+        ) from error
 
 
 def _need_address(node: str, address: str, role: ClusterRole, decided: Set[str]) -> None:
     needed = {"relay-address"} if role == "agent" else {"api-address", "relay-address"}
     if not address and (missing := sorted(needed - decided)):
-        raise Refused(f"node {node} tells no address of its own: set {' and '.join(missing)}", Exit.HOST)
+        raise UnfitError(f"node {node} tells no address of its own: set {' and '.join(missing)}")
 
 
 def _image(places: NodePlaces, layout: Layout) -> OwnFile:

@@ -14,16 +14,17 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from kvedge.appliance.cluster.node_kubeconfigs import administrator_kubeconfig, health_source
 from kvedge.cli.config_option import CONFIG, config_path
 from kvedge.cli.exits import Exit, Refused
 from kvedge.cli.host.box_settings import operators_settings, refuse_kubelet_dir
-from kvedge.cli.host.installed import administrator_kubeconfig, health_here, health_source, role_here
+from kvedge.cli.host.installed import health_here, role_here
 from kvedge.runtime.program import is_frozen
 from kvedge.runtime.settings import Settings, load_settings, setting_facts
 
 if TYPE_CHECKING:
     from kvedge.appliance.host.layout import Role
-    from kvedge.appliance.install.install_plan import OwnFile
+    from kvedge.appliance.host.own_file import OwnFile
     from kvedge.appliance.install.installation import Installation
     from kvedge.cli.host.cluster_node import ClusterNode
 
@@ -182,7 +183,7 @@ def _install(role: Role | None, config: Path | None, data_dir: str | None, *, dr
     if node is not None:
         from kvedge.cli.host.cluster_node import load_launcher_image
 
-        load_launcher_image(node)
+        load_launcher_image(node, click.echo)
     what = f"kubeconfig {made.kubeconfig}" if chosen == "standalone" else f"{chosen} {made.node}"
     operators = operators_settings(config, data_dir=data_dir).settings
     if leaves:
@@ -190,7 +191,7 @@ def _install(role: Role | None, config: Path | None, data_dir: str | None, *, dr
     elif node is not None and here == "server" and chosen == "agent":
         from kvedge.cli.host.cluster_leave import leave_cluster
 
-        leave_cluster(operators, node.name, was_server=True, purge=False)
+        leave_cluster(operators, node.name, click.echo, _warn, was_server=True, purge=False)
     click.echo(f"{outcome}: {what}; see `kvedge status`")
 
 
@@ -199,7 +200,7 @@ def _prepared(
 ) -> tuple[Installation, ClusterNode | None]:
     """The installation with what its role needs; on a server, rights and kubeconfigs are made in the cluster for it."""
     from kvedge.appliance.host.layout import Layout
-    from kvedge.appliance.install.install_plan import OwnFile
+    from kvedge.appliance.host.own_file import OwnFile
     from kvedge.cli.host.cluster_node import left_on_node, prepare_node
 
     operators = operators_settings(config, data_dir=data_dir)
@@ -210,7 +211,7 @@ def _prepared(
         roles = (layout.roles / name for name in ("api", "controller"))
         gone = [layout.node_settings, *roles, *left_on_node(settings, layout)]
         return _installation(settings, role, own=[OwnFile(path, None) for path in gone]), None
-    node = prepare_node(role, operators, layout, dry_run=dry_run, force=force)
+    node = prepare_node(role, operators, layout, click.echo, dry_run=dry_run, force=force)
     for note in node.notes:
         click.echo(note)
     # A box writes it at each start, and kvedge looks there first.
@@ -260,10 +261,10 @@ def _leave(settings: Settings, operators: Settings, role: Role | None, *, purge:
     node = settings.effective_node_name if role else places.node
     own = _own_kubeconfigs(settings, operators, role)
     if role or own:
-        leave_node(own, node)
-    leave_cluster(operators, node, was_server=role == "server", purge=purge)
+        leave_node(own, node, click.echo, _warn)
+    leave_cluster(operators, node, click.echo, _warn, was_server=role == "server", purge=purge)
     if role:
-        unload_launcher_image(places)
+        unload_launcher_image(places, _warn)
 
 
 def _own_kubeconfigs(settings: Settings, operators: Settings, role: Role | None) -> list[Path]:
@@ -333,6 +334,10 @@ def _refuse_strangers(settings: Settings) -> None:
             " the right one with --data-dir, or in the settings",
             Exit.USAGE,
         )
+
+
+def _warn(text: str) -> None:
+    click.echo(text, err=True)
 
 
 def _need_root(verb: str) -> None:

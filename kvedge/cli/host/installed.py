@@ -1,6 +1,6 @@
-"""What is installed on this host, and which kubeconfigs are its own.
+"""What is installed on this host, and how it is.
 
-Called by install, status, renew and report. Reads units and settings.
+Called by install, status and report. Reads units and settings.
 """
 
 from __future__ import annotations
@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kvedge.appliance.cluster.node_kubeconfigs import health_source, roles_directory
 from kvedge.runtime.settings import NODE_ROLES, Settings
 
 if TYPE_CHECKING:
     from kvedge.appliance.host.health import Health
-    from kvedge.appliance.host.layout import Layout, Role
+    from kvedge.appliance.host.layout import Role
 
 
 def role_here(settings: Settings) -> Role | None:
@@ -24,26 +24,6 @@ def role_here(settings: Settings) -> Role | None:
     from kvedge.appliance.install.installation import installed_role
 
     return installed_role(Layout(settings.data_path), settings.roles_of_node)
-
-
-def roles_directory(settings: Settings, layout: Layout) -> Path:
-    """Where the roles' kubeconfigs are, each under its role's name: a directory that the settings name, or ours."""
-    named = Path(settings.kubeconfig) if settings.kubeconfig else layout.roles
-    return named if named.is_dir() else layout.roles
-
-
-def administrator_kubeconfig(operators: Settings) -> Path | None:
-    """The administrator's kubeconfig on this host, if there is one: that which the operator names, or a distribution's.
-
-    `operators` are the settings without those of an installation, which name the roles' own.
-    """
-    from kvedge.appliance.host.distributions import of_server
-
-    named = Path(operators.kubeconfig) if operators.kubeconfig else None
-    if named is not None and not named.is_dir():
-        return named
-    distribution = of_server(Path.exists)
-    return distribution.kubeconfig if distribution else None
 
 
 def health_here(settings: Settings, role: Role | None) -> Health:
@@ -85,15 +65,3 @@ def _timer_problem() -> Iterator[str]:
         return
     if state != "active":
         yield f"{RENEWAL_TIMER} is {state}, and nobody renews certificates: systemctl enable --now {RENEWAL_TIMER}"
-
-
-def health_source(settings: Settings, role: Role | None) -> tuple[Path, str]:
-    """The kubeconfig by which health is seen, and the node that it is asked about; empty for all of one box."""
-    # Where nothing is installed, roles may run by other means, for the cluster that the settings name.
-    names_cluster = role is None and bool(settings.kubeconfig or settings.node_kubeconfig)
-    if role in ("server", "agent") or names_cluster:
-        from kvedge.appliance.cluster.cluster_node_plan import handler_kubeconfig
-        from kvedge.appliance.host.layout import Layout
-
-        return handler_kubeconfig(settings, Layout().roles), settings.effective_node_name
-    return settings.user_kubeconfig, ""

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from kvedge.appliance.cluster.node_kubeconfigs import administrator_kubeconfig, roles_directory
 from kvedge.cli.config_option import CONFIG, config_path
 from kvedge.cli.exits import Exit, Refused
 from kvedge.cli.failures import explained
-from kvedge.cli.host.installed import administrator_kubeconfig, roles_directory
 from kvedge.cli.sessions import find_kubeconfig, named_kubeconfig
 from kvedge.client.errors import ClientError
 from kvedge.client.users.user_credentials import certified, cluster_entry, write_secret

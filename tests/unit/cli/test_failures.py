@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from kvedge.appliance.cluster import errors as cluster_errors
 from kvedge.cli.exits import Exit
 from kvedge.cli.failures import explained
 from kvedge.client import errors
@@ -54,10 +55,14 @@ def test_a_cause_without_a_field_is_told_alone() -> None:
         (errors.TimedOutError, Exit.TIMED_OUT),
         (errors.HostError, Exit.HOST),
         (errors.RefusedError, Exit.FAILED),
+        (cluster_errors.NoKubeconfigError, Exit.USAGE),
+        (cluster_errors.UnknownNodeError, Exit.NOT_FOUND),
+        (cluster_errors.UnfitError, Exit.HOST),
+        (cluster_errors.SilentClusterError, Exit.FAILED),
     ],
 )
-def test_an_error_of_the_client_keeps_its_text_and_gets_the_code_of_its_meaning(
-    kind: type[errors.ClientError], code: Exit
+def test_an_error_of_the_layers_below_keeps_its_text_and_gets_the_code_of_its_meaning(
+    kind: type[errors.ClientError | cluster_errors.ClusterError], code: Exit
 ) -> None:
     told = explained(kind("what is wrong"))
     assert (told.text, told.code) == ("what is wrong", code)

@@ -19,8 +19,9 @@ from kvedge.appliance.cluster.cluster_node_plan import (
 )
 from kvedge.appliance.host.distributions import DISTRIBUTIONS, of_node, of_server
 from kvedge.appliance.host.layout import Layout, role_units
+from kvedge.appliance.host.own_file import OwnFile
 from kvedge.appliance.host.unit_files import unit_texts
-from kvedge.appliance.install.install_plan import OwnFile, plan_install, plan_uninstall, plan_way_back
+from kvedge.appliance.install.install_plan import plan_install, plan_uninstall, plan_way_back
 from kvedge.appliance.install.install_steps import MakeDirectory, Remove, Step, Systemctl, WriteFile
 from kvedge.client.users.user_manifest import NewUser, kubeconfig_manifest
 from kvedge.resources.types.core import Node, NodeAddress, NodeStatus

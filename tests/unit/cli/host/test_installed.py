@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from kvedge.appliance.cluster.node_kubeconfigs import administrator_kubeconfig, health_source, roles_directory
 from kvedge.appliance.host.distributions import of_server
 from kvedge.appliance.host.layout import Layout, Role
-from kvedge.cli.host.installed import administrator_kubeconfig, health_source, roles_directory
 from kvedge.runtime.settings import Settings
 
 

@@ -1,0 +1,18 @@
+"""A file of an installation that is no part of the program: settings, kubeconfigs, images, manifests.
+
+Told by what prepares a node for its role, written by the installation. Touches nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class OwnFile:
+    """A file that is ours to write and to replace; without content it must not be there."""
+
+    path: Path
+    content: bytes | None
+    mode: int = 0o644
