@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from kvedge.api.registration.presence_plan import HEARTBEAT
-from kvedge.cli.host.cluster_leave import leave, leave_node
+from kvedge.appliance.cluster.cluster_leave import leave, leave_node
 from kvedge.kube.errors import KubeError, NotFound
 from kvedge.kube.kube_client import KubeClient
 from kvedge.kube.patches import MergePatch

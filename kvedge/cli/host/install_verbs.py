@@ -15,18 +15,18 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from kvedge.appliance.cluster.node_kubeconfigs import administrator_kubeconfig, health_source
+from kvedge.appliance.install.installed import health_here, role_here
 from kvedge.cli.config_option import CONFIG, config_path
 from kvedge.cli.exits import Exit, Refused
 from kvedge.cli.host.box_settings import operators_settings, refuse_kubelet_dir
-from kvedge.cli.host.installed import health_here, role_here
 from kvedge.runtime.program import is_frozen
 from kvedge.runtime.settings import Settings, load_settings, setting_facts
 
 if TYPE_CHECKING:
+    from kvedge.appliance.cluster.cluster_node import ClusterNode
     from kvedge.appliance.host.layout import Role
     from kvedge.appliance.host.own_file import OwnFile
     from kvedge.appliance.install.installation import Installation
-    from kvedge.cli.host.cluster_node import ClusterNode
 
 # Of what lies in a directory that is none of ours.
 _NAMED: Final = 5
@@ -72,10 +72,10 @@ def uninstall(config: Path | None, data_dir: str | None, purge: bool, grace: flo
     """Shut all guests down and take kvedge off this host; may be run again, and needs no API."""
     _need_root("uninstall")
     settings = load_settings(config_path(config), os.environ, {"data_dir": data_dir})
+    from kvedge.appliance.cluster.cluster_node import left_on_node
     from kvedge.appliance.install.data_directory import holds_box, purge_settings
     from kvedge.appliance.install.data_directory import purge as purge_data
     from kvedge.appliance.install.installation import InstallError
-    from kvedge.cli.host.cluster_node import left_on_node
 
     operators = operators_settings(config, data_dir=data_dir)
     role = role_here(settings)
@@ -181,7 +181,7 @@ def _install(role: Role | None, config: Path | None, data_dir: str | None, *, dr
     except InstallError as error:
         raise Refused(str(error)) from error
     if node is not None:
-        from kvedge.cli.host.cluster_node import load_launcher_image
+        from kvedge.appliance.cluster.cluster_node import load_launcher_image
 
         load_launcher_image(node, click.echo)
     what = f"kubeconfig {made.kubeconfig}" if chosen == "standalone" else f"{chosen} {made.node}"
@@ -189,7 +189,7 @@ def _install(role: Role | None, config: Path | None, data_dir: str | None, *, dr
     if leaves:
         _leave(settings, operators, here, purge=False)
     elif node is not None and here == "server" and chosen == "agent":
-        from kvedge.cli.host.cluster_leave import leave_cluster
+        from kvedge.appliance.cluster.cluster_leave import leave_cluster
 
         leave_cluster(operators, node.name, click.echo, _warn, was_server=True, purge=False)
     click.echo(f"{outcome}: {what}; see `kvedge status`")
@@ -199,9 +199,9 @@ def _prepared(
     role: Role, here: Role | None, config: Path | None, data_dir: str | None, *, dry_run: bool, force: bool
 ) -> tuple[Installation, ClusterNode | None]:
     """The installation with what its role needs; on a server, rights and kubeconfigs are made in the cluster for it."""
+    from kvedge.appliance.cluster.cluster_node import left_on_node, prepare_node
     from kvedge.appliance.host.layout import Layout
     from kvedge.appliance.host.own_file import OwnFile
-    from kvedge.cli.host.cluster_node import left_on_node, prepare_node
 
     operators = operators_settings(config, data_dir=data_dir)
     settings = operators.settings
@@ -253,8 +253,8 @@ def _leave(settings: Settings, operators: Settings, role: Role | None, *, purge:
 
     `settings` are those that it ran with, `operators` without what an installation has written.
     """
-    from kvedge.cli.host.cluster_leave import leave_cluster, leave_node
-    from kvedge.cli.host.cluster_node import places_here, unload_launcher_image
+    from kvedge.appliance.cluster.cluster_leave import leave_cluster, leave_node
+    from kvedge.appliance.cluster.cluster_node import places_here, unload_launcher_image
 
     places = places_here(operators)
     # What is installed knows its node's name also while no kubelet runs here.

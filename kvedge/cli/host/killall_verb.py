@@ -11,10 +11,10 @@ from pathlib import Path
 
 import click
 
+from kvedge.appliance.install.installed import role_here
 from kvedge.cli.config_option import CONFIG
 from kvedge.cli.exits import Exit, Refused
 from kvedge.cli.host.box_settings import operators_settings, refuse_kubelet_dir
-from kvedge.cli.host.installed import role_here
 from kvedge.runtime.services import ServiceError
 from kvedge.runtime.settings import Settings, load_settings
 

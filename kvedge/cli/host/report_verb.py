@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from kvedge.appliance.install.installed import health_here, role_here
 from kvedge.cli.config_option import CONFIG, config_path
 from kvedge.cli.exits import Exit, Refused
-from kvedge.cli.host.installed import health_here, role_here
 from kvedge.runtime.settings import LoadedSettings, trace_settings
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from kvedge.appliance.cluster.cluster_node import admin_client
 from kvedge.appliance.cluster.node_kubeconfigs import administrator_kubeconfig
-from kvedge.cli.host.cluster_node import admin_client
 
 if TYPE_CHECKING:
     from kvedge.appliance.cluster.leave_plan import Leaving
