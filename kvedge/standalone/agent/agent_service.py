@@ -336,10 +336,13 @@ class NodeAgent:
 
     def _import_launcher(self) -> None:
         """The launcher's image, unless it is there."""
+        # The agent starts without the readers of archives, which this alone needs.
+        from kvedge.storage.images.image_import import import_file
+
         with self._store.staging() as staging:
             archive = staging / "launcher.tar"
             write_launcher_image(archive)
-            self._store.import_file(archive, LAUNCHER_IMAGE)
+            import_file(self._store, archive, LAUNCHER_IMAGE)
 
     def _all_notes(self) -> list[str]:
         return [*self._network.notes(), *self._cgroups.notes(), *self._damage.notes(), *self._store_notes()]

@@ -1,7 +1,7 @@
 """Files that become images: disks, archives, layouts.
 
-Called by the image store. Reads the user's file, never writes, links or moves it; everything of ours happens in a
-staging directory.
+Called by `image_worker`, which reads within limits what strangers made, and by the node agent for the launcher's own
+image. Reads the user's file, never writes, links or moves it; everything of ours happens in a staging directory.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import os
 import resource
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, Final, cast
+from typing import BinaryIO, Final, cast
 
 from kvedge.storage.decompress import decompressed, is_compressed
 from kvedge.storage.disk_file import check_disk, recognise_disk
@@ -30,23 +30,25 @@ from kvedge.storage.images.image_manifest import ImageConfig
 from kvedge.storage.images.image_names import ImageName, InvalidImageName, parse_image_name
 from kvedge.storage.images.image_records import Image
 from kvedge.storage.images.image_rules import Origin
-from kvedge.storage.images.image_store import NewImage
+from kvedge.storage.images.image_store import ImageStore, NewImage
 from kvedge.storage.images.layer_unpack import LayerUnpacker
-from kvedge.storage.sparse_file import Progress, copy_with_digest, write_blocks
-
-if TYPE_CHECKING:
-    from kvedge.storage.images.image_store import ImageStore
+from kvedge.storage.sparse_file import Progress, copy_with_digest, no_progress, write_blocks
 
 _CHUNK: Final = 1 << 20
 _TAR_MAGIC: Final = (257, b"ustar")
 
 
-def import_file(store: ImageStore, path: Path, name: str, progress: Progress) -> tuple[Image, ...]:
-    """Take a file or an OCI layout directory into the store.
+def import_file(
+    store: ImageStore, file: str | os.PathLike[str], name: str = "", progress: Progress = no_progress
+) -> tuple[Image, ...]:
+    """Take in a disk (qcow2, raw), an archive (docker save, OCI; also compressed) or an OCI layout directory.
+
+    Disks need a `name`; archives carry names of their own, which it replaces. `progress(done, total)` counts bytes.
 
     Raises:
-        ImageError: with what is wrong and what to do.
+        ImageError: with what is wrong and what to do; nothing is left behind.
     """
+    path = Path(file)
     wanted = _parsed(name) if name else None
     if path.is_dir():
         return _import_archive(store, DirectoryMembers(path), wanted, progress)

@@ -1,6 +1,7 @@
 """Pulling: from a reference to an image in the store.
 
-Called by the image store. Downloads into `partial/` (resumable), unpacks in a staging directory, and keeps no blob.
+Called by `image_worker`, within limits. Downloads into `partial/` (resumable), unpacks in a staging directory, and
+keeps no blob.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Final
+from typing import Any, BinaryIO, Final
 
 from kvedge.storage.image_errors import BadImage, ImageError, RegistryError, store_error
 from kvedge.storage.images.image_import import unpack_layers
@@ -26,15 +27,12 @@ from kvedge.storage.images.image_manifest import (
 from kvedge.storage.images.image_names import ImageName, InvalidImageName, parse_image_name
 from kvedge.storage.images.image_records import Image
 from kvedge.storage.images.image_rules import LOCAL_REGISTRY, Origin
-from kvedge.storage.images.image_store import NewImage
+from kvedge.storage.images.image_store import ImageStore, NewImage
 from kvedge.storage.images.registry_client import RegistryClient, is_loopback
 from kvedge.storage.images.registry_door import RegistryDoor
 from kvedge.storage.images.registry_pace import Pace
 from kvedge.storage.images.staging import locked, private_directory, remove_free_lock
-from kvedge.storage.sparse_file import Progress
-
-if TYPE_CHECKING:
-    from kvedge.storage.images.image_store import ImageStore
+from kvedge.storage.sparse_file import Progress, no_progress
 
 # A download that was cut off is worth resuming for a week.
 _KEPT_SECONDS: Final = 7 * 24 * 3600
@@ -43,16 +41,20 @@ _KEPT_SECONDS: Final = 7 * 24 * 3600
 def pull_image(
     store: ImageStore,
     reference: str,
-    credentials: Mapping[str, tuple[str, str]],
-    progress: Progress,
-    insecure: frozenset[str],
+    credentials: Mapping[str, tuple[str, str]] | None = None,
+    progress: Progress = no_progress,
+    insecure: frozenset[str] = frozenset(),
     *,
-    own_host: bool,
+    own_host: bool = True,
 ) -> Image:
-    """Fetch an image; one that is there already is only looked up by its digest.
+    """Fetch an image from its registry; one that is there already is only looked up by its digest.
+
+    `credentials` maps registries to (user, password). Registries on loopback and those in `insecure` are spoken to over
+    http when they have no https. Without `own_host` this host's own addresses are asked only for the registries in
+    `insecure`: whoever may name an image may not look around on the host.
 
     Raises:
-        ImageError: with what is wrong and what to do.
+        ImageError: with what is wrong and what to do; what was downloaded is kept for the next attempt.
     """
     try:
         name = parse_image_name(reference)
@@ -67,7 +69,7 @@ def pull_image(
         # One download of a repository at a time: a second Pod with the same image waits and then finds it.
         with locked(private_directory(store.root / "partial") / f"{_file_name(name)}.lock"):
             # The pace counts from here: the wait for another download is not the registry's.
-            client = _client(store, name, credentials, insecure, own_host=own_host)
+            client = _client(store, name, credentials or {}, insecure, own_host=own_host)
             return _pull(store, client, name, progress)
     except OSError as error:
         raise store_error(f"pulling {name}", error) from error

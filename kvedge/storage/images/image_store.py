@@ -1,7 +1,8 @@
 """The local image store: `<data-dir>/images`.
 
-Called by the node agent, by `kvedge image` in another process, and by the launcher image's writer. Each image is
-unpacked once into a tree that is never written again; names point to images; Pods hold them. Layout:
+Called by `image_import` and `image_pull`, which take images in, and by the node agent and `kvedge image`, which use
+them. Each image is unpacked once into a tree that is never written again; names point to images; Pods hold them.
+Layout:
 
     images/<hex>/image.json, images/<hex>/tree/     an image, by its id
     names/<hash>.json                               a reference and what it means
@@ -16,7 +17,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -41,7 +42,6 @@ from kvedge.storage.images.image_rules import Origin
 from kvedge.storage.images.layer_unpack import UnpackLimits
 from kvedge.storage.images.registry_pace import PaceLimits
 from kvedge.storage.images.staging import locked, staging_directory, sweep_staging, sync_file_system
-from kvedge.storage.sparse_file import Progress, no_progress
 
 TREE: Final = "tree"
 _RECORD: Final = "image.json"
@@ -68,48 +68,6 @@ class ImageStore:
         self.root = Path(root)
         self.limits = limits or UnpackLimits()
         self.pace = pace or PaceLimits()
-
-    # Imports and pulls read what strangers made. Processes that must live go through `image_work`, which has a worker
-    # do it, within limits.
-
-    def import_file(
-        self, path: str | os.PathLike[str], name: str = "", progress: Progress = no_progress
-    ) -> tuple[Image, ...]:
-        """Take in a disk (qcow2, raw), an archive (docker save, OCI; also compressed) or an OCI layout directory.
-
-        `name` is required for disks; archives carry names of their own, which it replaces. `progress(done, total)`
-        counts bytes.
-
-        Raises:
-            ImageError: with what is wrong and what to do; nothing is left behind.
-        """
-        # The readers of archives and the registry client are imported when they are needed: the agent starts without
-        # them.
-        from kvedge.storage.images.image_import import import_file
-
-        return import_file(self, Path(path), name, progress)
-
-    def pull(
-        self,
-        reference: str,
-        credentials: Mapping[str, tuple[str, str]] | None = None,
-        progress: Progress = no_progress,
-        insecure: frozenset[str] = frozenset(),
-        *,
-        own_host: bool = True,
-    ) -> Image:
-        """Fetch an image from its registry; `credentials` maps registries to (user, password).
-
-        Registries on loopback and those in `insecure` are spoken to over http when they have no https. Without
-        `own_host` this host's own addresses are asked only for the registries in `insecure`: whoever may name an image
-        may not look around on the host.
-
-        Raises:
-            ImageError: with what is wrong and what to do; what was downloaded is kept for the next attempt.
-        """
-        from kvedge.storage.images.image_pull import pull_image
-
-        return pull_image(self, reference, credentials or {}, progress, insecure, own_host=own_host)
 
     def resolve(self, reference: str) -> Image:
         """The image that a reference means.

@@ -149,7 +149,7 @@ def _kill_group(group: int) -> None:
 
 
 def import_work(store: ImageStore, path: Path, name: str = "") -> ImageWork:
-    """:meth:`ImageStore.import_file`, through a worker."""
+    """:func:`image_import.import_file`, in a worker."""
     order = Order(
         verb="import",
         root=os.fsencode(store.root),
@@ -169,7 +169,7 @@ def pull_work(
     *,
     own_host: bool = True,
 ) -> ImageWork:
-    """:meth:`ImageStore.pull`, through a worker."""
+    """:func:`image_pull.pull_image`, in a worker."""
     order = Order(
         verb="pull",
         root=os.fsencode(store.root),

@@ -22,6 +22,7 @@ import msgspec
 
 from kvedge.storage.disk_file import QEMU_IMG_MEMORY
 from kvedge.storage.image_errors import BadImage, ImageError
+from kvedge.storage.images.image_import import import_file
 from kvedge.storage.images.image_store import ImageStore
 from kvedge.storage.images.image_worker_message import LONGEST_ORDER, Answer, Order, failure_of
 
@@ -67,9 +68,14 @@ def _get(order: Order, speaker: _Speaker) -> list[str]:
     store = ImageStore(os.fsdecode(order.root), order.limits, order.pace)
     subject = os.fsdecode(order.subject)
     if order.verb == "import":
-        images = store.import_file(Path(subject), order.name, speaker.progress)
+        images = import_file(store, subject, order.name, speaker.progress)
         return [image.name for image in images]
-    image = store.pull(subject, order.credentials, speaker.progress, insecure=order.insecure, own_host=order.own_host)
+    # The registry client is loaded for a pull only.
+    from kvedge.storage.images.image_pull import pull_image
+
+    image = pull_image(
+        store, subject, order.credentials, speaker.progress, insecure=order.insecure, own_host=order.own_host
+    )
     return [image.name]
 
 

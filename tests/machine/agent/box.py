@@ -26,6 +26,7 @@ from kvedge.standalone.agent.container.container_sessions import ContainerSessio
 from kvedge.standalone.agent.container.container_start import ContainerStarter
 from kvedge.standalone.agent.container.container_state import this_boot
 from kvedge.standalone.apiserver.api_server import ApiServerConfig, EmbeddedApi
+from kvedge.storage.images.image_import import import_file
 from kvedge.storage.images.image_store import ImageStore
 from tests.support.ended_runs import announce_box, retract_box
 from tests.support.waiting import wait_until
@@ -41,7 +42,7 @@ class Box:
         self.config = AgentConfig(node=NODE, data_dir=data, kubelet=data / "kubelet", pod_cidr=cidr)
         announce_box(data, cidr)
         self.store = ImageStore(data / "images")
-        self.store.import_file(busybox, "busybox")
+        import_file(self.store, busybox, "busybox")
         # As `kvedge standalone` does it; logs and commands need nothing of the agent but its directory.
         self._logs = ContainerLogs(self.config.pods, this_boot())
         self._starter = ContainerStarter()

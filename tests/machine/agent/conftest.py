@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from kvedge.storage.images.image_import import import_file
 from kvedge.storage.images.image_store import ImageStore
 from tests.support.small_images import busybox_archive
 
@@ -30,4 +31,4 @@ def busybox(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def tree(tmp_path_factory: pytest.TempPathFactory, busybox: Path) -> Path:
     """Its file system."""
-    return ImageStore(tmp_path_factory.mktemp("store")).import_file(busybox, "busybox")[0].tree
+    return import_file(ImageStore(tmp_path_factory.mktemp("store")), busybox, "busybox")[0].tree

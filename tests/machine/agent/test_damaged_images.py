@@ -9,6 +9,7 @@ import pytest
 
 from kvedge.resources.names import LAUNCHER_IMAGE
 from kvedge.resources.types.core import Node
+from kvedge.storage.images.image_import import import_file
 from tests.machine.agent.box import NODE, Box, box, marks
 from tests.machine.agent.containers import is_alive
 from tests.support.waiting import wait_until
@@ -40,7 +41,7 @@ def test_the_agent_starts_with_every_record_of_the_image_store_cut(made: Box, bu
         return any("put aside" in condition["message"] for condition in node.status.conditions)
 
     wait_until(told, "the Node's condition")
-    made.store.import_file(busybox, "busybox")
+    import_file(made.store, busybox, "busybox")
     assert is_alive(pid)
     made.create("again", "exit 0")
     made.in_phase("again", "Succeeded")

@@ -37,6 +37,7 @@ from kvedge.resources.types.core import (
 from kvedge.standalone.agent.agent_removal import remove_everything
 from kvedge.standalone.agent.container.cgroups import find_hierarchies
 from kvedge.storage.image_errors import ImageInUse
+from kvedge.storage.images.image_import import import_file
 from tests.machine.agent.box import NODE, Box, box, marks
 from tests.machine.agent.containers import is_alive
 from tests.support.waiting import wait_until
@@ -369,13 +370,13 @@ def test_an_image_that_is_imported_later_is_found(shared: Box, busybox: Path) ->
     shared.create("later", "", containers=[container], volumes=[])
     wait_until(lambda: any("ErrImageNeverPull" in text for _, text in shared.events("later")), "an event")
 
-    shared.store.import_file(busybox, "local/later:1")
+    import_file(shared.store, busybox, "local/later:1")
 
     shared.in_phase("later", "Succeeded")
 
 
 def test_an_image_in_use_cannot_be_removed_until_its_pod_is_gone(shared: Box, busybox: Path) -> None:
-    shared.store.import_file(busybox, "local/held:1")
+    import_file(shared.store, busybox, "local/held:1")
     container = Container(name="c", image="local/held:1", command=["sleep", "1000"])
     shared.create("holder", "", containers=[container], volumes=[])
     pod = shared.in_phase("holder", "Running")

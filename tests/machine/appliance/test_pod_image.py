@@ -14,6 +14,7 @@ import pytest
 import kvedge
 from kvedge.resources.manifests.pods_manifest import PROGRAM, image_name
 from kvedge.resources.names import LAUNCHER_IMAGE
+from kvedge.storage.images.image_import import import_file
 from kvedge.storage.images.image_store import ImageStore
 
 pytestmark = [pytest.mark.machine, pytest.mark.timeout(400)]
@@ -57,7 +58,7 @@ def test_other_tools_find_both_images_in_it(archive: Path) -> None:
 
 
 def test_the_program_in_it_runs_without_rights_on_the_hosts_own_libraries(archive: Path, tmp_path: Path) -> None:
-    images = {image.name: image for image in ImageStore(tmp_path / "store").import_file(archive)}
+    images = {image.name: image for image in import_file(ImageStore(tmp_path / "store"), archive)}
     assert set(images) == {LAUNCHER_IMAGE, NAME}
     root = images[NAME].tree
     command = ["unshare", "--mount", "--pid", "--fork", "sh", "-euc", _AS_IN_A_POD, "sh", str(root)]

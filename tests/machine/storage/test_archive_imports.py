@@ -13,6 +13,7 @@ import pytest
 
 from kvedge.resources.names import LAUNCHER_IMAGE
 from kvedge.storage.image_errors import BadImage, ImageError, ImageInUse, ImageNotFound
+from kvedge.storage.images.image_import import import_file
 from kvedge.storage.images.image_store import ImageStore
 from kvedge.storage.images.launcher_image import launcher_image, write_launcher_image
 from kvedge.storage.images.layer_unpack import UnpackLimits
@@ -32,7 +33,7 @@ def archive(tmp_path: Path) -> Path:
 
 
 def test_an_oci_archive_is_stored_under_the_name_it_carries(store: ImageStore, archive: Path) -> None:
-    (image,) = store.import_file(archive)
+    (image,) = import_file(store, archive)
 
     assert image.name == "docker.io/library/busybox:1"
     assert (image.config.command, image.config.user) == (("sh",), "web")
@@ -41,9 +42,9 @@ def test_an_oci_archive_is_stored_under_the_name_it_carries(store: ImageStore, a
 
 
 def test_a_docker_archive_of_the_same_image_is_the_same_image(store: ImageStore, archive: Path, tmp_path: Path) -> None:
-    (one,) = store.import_file(archive, "one")
+    (one,) = import_file(store, archive, "one")
     _skopeo(f"oci-archive:{archive}", f"docker-archive:{tmp_path}/docker.tar:local/two:2")
-    (two,) = store.import_file(tmp_path / "docker.tar")
+    (two,) = import_file(store, tmp_path / "docker.tar")
 
     assert two.name == "docker.io/local/two:2"
     assert (two.tree / "bin/busybox").read_bytes() == (one.tree / "bin/busybox").read_bytes()
@@ -53,14 +54,14 @@ def test_a_docker_archive_of_the_same_image_is_the_same_image(store: ImageStore,
 def test_a_compressed_archive_is_read(store: ImageStore, archive: Path, tool: str) -> None:
     subprocess.run([tool, "-q", "-k", str(archive)], check=True)
     suffix = {"gzip": "gz", "zstd": "zst", "xz": "xz"}[tool]
-    (image,) = store.import_file(f"{archive}.{suffix}", "packed")
+    (image,) = import_file(store, f"{archive}.{suffix}", "packed")
 
     assert (image.tree / "bin/busybox").exists()
 
 
 def test_an_oci_layout_directory_with_zstd_layers_is_read(store: ImageStore, archive: Path, tmp_path: Path) -> None:
     _skopeo("--dest-compress-format", "zstd", f"oci-archive:{archive}", f"oci:{tmp_path}/layout:latest")
-    (image,) = store.import_file(tmp_path / "layout", "from-layout")
+    (image,) = import_file(store, tmp_path / "layout", "from-layout")
 
     assert (image.tree / "bin/busybox").exists()
 
@@ -69,7 +70,7 @@ def test_several_layers_lie_on_top_of_each_other(store: ImageStore, tmp_path: Pa
     lower = layer([directory("disk"), file("disk/old.img", b"1"), file("etc/kept", b"k")])
     upper = layer([file("disk/.wh.old.img", b""), file("disk/new.img", b"2")])
     oci_archive(tmp_path / "a.tar", [lower, upper], {})
-    (image,) = store.import_file(tmp_path / "a.tar", "two-layers")
+    (image,) = import_file(store, tmp_path / "a.tar", "two-layers")
 
     assert os.listdir(image.tree / "disk") == ["new.img"]
     assert (image.tree / "etc/kept").read_bytes() == b"k"
@@ -89,7 +90,7 @@ def test_a_layer_that_is_not_what_its_digest_says_is_refused(store: ImageStore, 
     bad = _rewritten(archive, tmp_path / "bad.tar", {largest.name: gzip.compress(layer([file("x", b"evil")]))})
 
     with pytest.raises(BadImage, match="damaged"):
-        store.import_file(bad)
+        import_file(store, bad)
     assert store.list() == []
     assert left_over(store) == []
 
@@ -103,7 +104,7 @@ def test_a_docker_archive_s_layer_that_is_not_what_the_config_says_is_refused(
     bad = _rewritten(tmp_path / "docker.tar", tmp_path / "bad.tar", {largest.name: layer([file("x", b"evil")])})
 
     with pytest.raises(BadImage, match="damaged"):
-        store.import_file(bad)
+        import_file(store, bad)
     assert left_over(store) == []
 
 
@@ -118,7 +119,7 @@ def test_an_image_for_another_architecture_is_refused_with_what_there_is(
     bad = _rewritten(archive, tmp_path / "bad.tar", {"index.json": json.dumps(index).encode()})
 
     with pytest.raises(BadImage, match="linux/riscv64"):
-        store.import_file(bad)
+        import_file(store, bad)
 
 
 @pytest.mark.parametrize(
@@ -145,14 +146,14 @@ def test_a_broken_archive_is_refused_with_a_reason(
     path.write_bytes(layer([file(name, data) for name, data in contents.items()]))
 
     with pytest.raises(BadImage, match=words):
-        store.import_file(path, "bad")
+        import_file(store, path, "bad")
     assert left_over(store) == []
 
 
 def test_an_archive_without_a_name_needs_one(store: ImageStore, tmp_path: Path) -> None:
     busybox_archive(tmp_path / "a.tar")
     with pytest.raises(ImageError, match="--name"):
-        store.import_file(tmp_path / "a.tar")
+        import_file(store, tmp_path / "a.tar")
 
 
 def test_a_compression_bomb_is_stopped_at_the_limit(tmp_path: Path) -> None:
@@ -161,7 +162,7 @@ def test_a_compression_bomb_is_stopped_at_the_limit(tmp_path: Path) -> None:
     oci_archive(tmp_path / "bomb.tar", [bomb], {})
 
     with pytest.raises(BadImage, match="more than"):
-        store.import_file(tmp_path / "bomb.tar", "bomb")
+        import_file(store, tmp_path / "bomb.tar", "bomb")
     assert left_over(store) == []
 
 
@@ -172,7 +173,7 @@ def test_a_full_disk_leaves_nothing_half_made(tmp_path: Path, archive: Path) -> 
     try:
         store = ImageStore(small / "images")
         with pytest.raises(ImageError, match="free some space"):
-            store.import_file(archive)
+            import_file(store, archive)
         assert store.list() == []
         assert left_over(store) == []
         assert sum(path.stat().st_size for path in small.rglob("*") if path.is_file()) < 1000
@@ -183,8 +184,8 @@ def test_a_full_disk_leaves_nothing_half_made(tmp_path: Path, archive: Path) -> 
 def test_an_image_in_use_is_not_removed_and_one_that_is_not_goes_with_its_last_name(
     store: ImageStore, archive: Path
 ) -> None:
-    (image,) = store.import_file(archive, "one")
-    store.import_file(archive, "two")
+    (image,) = import_file(store, archive, "one")
+    import_file(store, archive, "two")
     store.hold("one", "pod-1")
 
     with pytest.raises(ImageInUse, match="pod-1"):
@@ -202,10 +203,10 @@ def test_an_image_in_use_is_not_removed_and_one_that_is_not_goes_with_its_last_n
 def test_a_name_that_is_given_again_lets_the_old_image_go_once_nobody_uses_it(
     store: ImageStore, archive: Path, tmp_path: Path
 ) -> None:
-    (old,) = store.import_file(archive, "x")
+    (old,) = import_file(store, archive, "x")
     store.hold("x", "pod-1")
     oci_archive(tmp_path / "new.tar", [layer([file("new", b"")])], {})
-    (new,) = store.import_file(tmp_path / "new.tar", "x")
+    (new,) = import_file(store, tmp_path / "new.tar", "x")
 
     assert old.tree.exists()
     store.release("pod-1")
@@ -219,7 +220,7 @@ def test_remains_of_a_killed_import_are_swept_by_the_next_one(store: ImageStore,
     remains.mkdir(parents=True)
     (remains / "half").write_text("made")
 
-    store.import_file(archive, "x")
+    import_file(store, archive, "x")
 
     assert left_over(store) == []
 
@@ -234,7 +235,7 @@ def test_the_launcher_s_image_is_the_same_bytes_each_time_and_other_tools_read_i
     assert path.stat().st_size < 64 << 10
     found = subprocess.run(["skopeo", "inspect", f"oci-archive:{path}"], check=True, capture_output=True, text=True)
     assert json.loads(found.stdout)["Os"] == "linux"
-    (image,) = store.import_file(path)
+    (image,) = import_file(store, path)
     assert image.name == LAUNCHER_IMAGE
     assert os.readlink(image.tree / "var/run") == "/run"
     assert image.config.user == "107:107"

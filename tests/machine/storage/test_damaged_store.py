@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 
 from kvedge.storage.image_errors import ImageNotFound, StoreError
+from kvedge.storage.images.image_import import import_file
 from kvedge.storage.images.image_names import parse_image_name
+from kvedge.storage.images.image_pull import pull_image
 from kvedge.storage.images.image_records import ASIDE, name_file
 from kvedge.storage.images.image_store import ImageStore
 from tests.support.hostile_archives import as_archive, header
@@ -50,7 +52,7 @@ def _import(store: ImageStore, folder: Path, name: str) -> Path:
     """A small image of its own; returns the archive."""
     archive = folder / f"{name}.tar"
     archive.write_bytes(as_archive(header(name.encode()) + bytes(1024)))
-    store.import_file(archive, f"local/{name}:1")
+    import_file(store, archive, f"local/{name}:1")
     return archive
 
 
@@ -89,7 +91,7 @@ def test_a_damaged_record_is_put_aside_and_everything_else_goes_on(
     # Nothing that a damaged file may stand for is removed.
     assert (tree / "broken").exists()
 
-    store.import_file(broken, "local/broken:1")
+    import_file(store, broken, "local/broken:1")
     assert store.resolve("local/broken:1").tree == tree
     assert store.damaged() == ()
     if held:
@@ -104,14 +106,14 @@ def test_a_damaged_record_is_put_aside_and_everything_else_goes_on(
 def test_a_pull_brings_a_damaged_image_back(tmp_path: Path, which: str) -> None:
     store = ImageStore(tmp_path / "images")
     with played_registry() as registry:
-        image = store.pull(registry.reference)
+        image = pull_image(store, registry.reference)
         path = image.tree.parent / "image.json"
         if which == "name":
             path = store.root / "names" / name_file(image.name)
         path.write_bytes(b"{")
         assert store.list() == []
 
-        assert store.pull(registry.reference).id == image.id
+        assert pull_image(store, registry.reference).id == image.id
     assert store.damaged() == ()
 
 

@@ -14,6 +14,7 @@ import pytest
 
 from kvedge.storage.container_disk import find_disk
 from kvedge.storage.image_errors import BadImage, ImageError
+from kvedge.storage.images.image_import import import_file
 from kvedge.storage.images.image_store import ImageStore
 from kvedge.storage.images.image_work import import_work
 from tests.machine.storage.conftest import left_over
@@ -33,7 +34,7 @@ def _qcow2(path: Path, *options: str) -> Path:
 
 def test_a_qcow2_becomes_a_container_disk_that_qemu_s_user_can_read(store: ImageStore, tmp_path: Path) -> None:
     source = _qcow2(tmp_path / "guest.qcow2")
-    (image,) = store.import_file(source, "local/guest:1")
+    (image,) = import_file(store, source, "local/guest:1")
 
     disk = find_disk(image.tree)
     assert (disk.path, disk.format) == ("disk/disk.qcow2", "qcow2")
@@ -50,7 +51,7 @@ def test_a_raw_disk_is_copied_sparsely(store: ImageStore, tmp_path: Path) -> Non
         stream.truncate(256 << 20)
         stream.seek(100 << 20)
         stream.write(b"data" * 1000)
-    (image,) = store.import_file(source, "raw")
+    (image,) = import_file(store, source, "raw")
 
     copy = image.tree / "disk/disk.img"
     assert copy.stat().st_size == 256 << 20
@@ -78,7 +79,7 @@ def test_the_same_disk_is_kept_once_whatever_its_holes(store: ImageStore, tmp_pa
         stream.write(b"x" * 200_000)
     full.write_bytes(sparse.read_bytes())
 
-    (one,), (two,) = store.import_file(sparse, "one"), store.import_file(full, "two")
+    (one,), (two,) = import_file(store, sparse, "one"), import_file(store, full, "two")
 
     assert one.id == two.id
     assert len(list((store.root / "images").iterdir())) == 1
@@ -87,7 +88,7 @@ def test_the_same_disk_is_kept_once_whatever_its_holes(store: ImageStore, tmp_pa
 def test_a_compressed_disk_is_unpacked(store: ImageStore, tmp_path: Path) -> None:
     source = tmp_path / "disk.img.gz"
     source.write_bytes(gzip.compress(bytes(1 << 20) + b"y" * 512))
-    (image,) = store.import_file(source, "packed")
+    (image,) = import_file(store, source, "packed")
 
     assert (image.tree / "disk/disk.img").stat().st_size == (1 << 20) + 512
 
@@ -96,7 +97,7 @@ def test_progress_is_told_until_the_end(store: ImageStore, tmp_path: Path) -> No
     told: list[tuple[int, int]] = []
     source = tmp_path / "disk.img"
     source.write_bytes(os.urandom(5 << 20))
-    store.import_file(source, "x", lambda done, total: told.append((done, total)))
+    import_file(store, source, "x", lambda done, total: told.append((done, total)))
 
     assert [done for done, _ in told] == sorted(done for done, _ in told)
     assert told[-1] == (5 << 20, 5 << 20)
@@ -105,7 +106,7 @@ def test_progress_is_told_until_the_end(store: ImageStore, tmp_path: Path) -> No
 def _refused(store: ImageStore, path: Path) -> str:
     before = path.read_bytes()
     with pytest.raises(BadImage) as refused:
-        store.import_file(path, "bad")
+        import_file(store, path, "bad")
     assert path.read_bytes() == before
     assert store.list() == []
     assert left_over(store) == []
@@ -184,7 +185,7 @@ def test_a_disk_needs_a_name(store: ImageStore, tmp_path: Path) -> None:
     path = tmp_path / "disk.img"
     path.write_bytes(bytes(512))
     with pytest.raises(ImageError, match="--name"):
-        store.import_file(path)
+        import_file(store, path)
 
 
 @pytest.mark.parametrize("name", ["Not A Name", "x@sha256:" + "0" * 64])
@@ -192,9 +193,9 @@ def test_a_name_that_cannot_be_given_is_refused(store: ImageStore, tmp_path: Pat
     path = tmp_path / "disk.img"
     path.write_bytes(bytes(512))
     with pytest.raises(ImageError):
-        store.import_file(path, name)
+        import_file(store, path, name)
 
 
 def test_a_file_that_is_not_there_is_refused(store: ImageStore, tmp_path: Path) -> None:
     with pytest.raises(ImageError, match="No such file"):
-        store.import_file(tmp_path / "nowhere.img", "x")
+        import_file(store, tmp_path / "nowhere.img", "x")

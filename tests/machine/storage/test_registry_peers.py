@@ -14,6 +14,7 @@ import pytest
 from kvedge.storage.image_errors import BadImage, RegistryError
 from kvedge.storage.images import registry_door
 from kvedge.storage.images.image_names import parse_image_name
+from kvedge.storage.images.image_pull import pull_image
 from kvedge.storage.images.image_store import ImageStore
 from kvedge.storage.images.registry_client import RegistryClient
 from kvedge.storage.images.registry_door import RegistryDoor
@@ -28,7 +29,7 @@ _SLOW_PARTS = ["header", "manifests", "blobs", "token", "redirect"]
 def test_a_registry_that_sends_a_byte_now_and_then_is_given_up(tmp_path: Path, slow_at: str) -> None:
     store = ImageStore(tmp_path / "images", pace=PaceLimits(window=0.5, window_bytes=1000))
     with played_registry(slow_at) as registry, pytest.raises(RegistryError, match="too slow") as refused:
-        store.pull(registry.reference)
+        pull_image(store, registry.reference)
 
     assert refused.value.temporary
 
@@ -37,7 +38,7 @@ def test_a_registry_that_sends_a_byte_now_and_then_is_given_up(tmp_path: Path, s
 def test_a_pull_that_takes_too_long_on_the_whole_is_given_up(tmp_path: Path, slow_at: str) -> None:
     store = ImageStore(tmp_path / "images", pace=PaceLimits(window=60, window_bytes=1, total=0.5))
     with played_registry(slow_at) as registry, pytest.raises(RegistryError, match="whole image") as refused:
-        store.pull(registry.reference)
+        pull_image(store, registry.reference)
 
     assert refused.value.temporary
 
@@ -52,7 +53,7 @@ def test_downloads_are_roots_alone_also_those_that_an_older_version_left(tmp_pat
         left.write_bytes(b"{")
         left.chmod(0o644)
         with pytest.raises(RegistryError):
-            store.pull(registry.reference)
+            pull_image(store, registry.reference)
 
     assert stat.S_IMODE(partial.stat().st_mode) == 0o700
     assert {stat.S_IMODE(path.stat().st_mode) for path in partial.iterdir()} == {0o600}
@@ -92,7 +93,7 @@ def test_a_pods_image_does_not_tell_which_ports_of_this_host_are_open(tmp_path: 
     with _listening("0.0.0.0") as (port, came):
         for asked in (port, free_port()):
             with pytest.raises(RegistryError, match="this host itself") as refused:
-                store.pull(f"{named}:{asked}/x/y:1", own_host=False)
+                pull_image(store, f"{named}:{asked}/x/y:1", own_host=False)
             assert not refused.value.temporary
             words.append(str(refused.value).replace(str(asked), "PORT"))
 
@@ -113,7 +114,7 @@ def test_a_registry_on_this_host_serves_pods_when_the_administrator_lists_it(tmp
     store = ImageStore(tmp_path / "images")
     with played_registry() as registry:
         listed = frozenset({f"127.0.0.1:{registry.port}"})
-        assert store.pull(registry.reference, insecure=listed, own_host=False).tree.exists()
+        assert pull_image(store, registry.reference, insecure=listed, own_host=False).tree.exists()
 
 
 class _Rebinding:
@@ -186,5 +187,5 @@ def test_a_redirect_past_the_door_is_refused(tmp_path: Path, target: str) -> Non
 
         registry.answer = answer  # type: ignore[method-assign]
         with pytest.raises((RegistryError, BadImage)):
-            ImageStore(tmp_path / "images").pull(registry.reference)
+            pull_image(ImageStore(tmp_path / "images"), registry.reference)
     assert came == [False]

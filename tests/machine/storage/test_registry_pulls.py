@@ -16,6 +16,7 @@ import pytest
 
 from kvedge.storage.image_errors import BadImage, ImageError, RegistryError
 from kvedge.storage.images import registry_client
+from kvedge.storage.images.image_pull import pull_image
 from kvedge.storage.images.image_store import ImageStore
 from kvedge.storage.images.registry_door import RegistryDoor
 from kvedge.storage.images.registry_logins import docker_credentials
@@ -47,7 +48,9 @@ def shelf(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Registry]:
 
 def test_an_image_is_pulled_from_a_registry_on_loopback(store: ImageStore, shelf: Registry) -> None:
     told: list[tuple[int, int]] = []
-    image = store.pull(f"{shelf.address}/tools/busybox:1", progress=lambda done, total: told.append((done, total)))
+    image = pull_image(
+        store, f"{shelf.address}/tools/busybox:1", progress=lambda done, total: told.append((done, total))
+    )
 
     assert os.readlink(image.tree / "bin/sh") == "busybox"
     assert (image.origin, image.digest[:7]) == ("pulled", "sha256:")
@@ -58,17 +61,17 @@ def test_an_image_is_pulled_from_a_registry_on_loopback(store: ImageStore, shelf
 
 
 def test_a_pull_by_digest_gets_that_very_image_and_finds_it_again(store: ImageStore, shelf: Registry) -> None:
-    tagged = store.pull(f"{shelf.address}/tools/busybox:1")
+    tagged = pull_image(store, f"{shelf.address}/tools/busybox:1")
     fixed = f"{shelf.address}/tools/busybox@{tagged.digest}"
 
     assert store.resolve(fixed).id == tagged.id
-    assert store.pull(fixed).id == tagged.id
+    assert pull_image(store, fixed).id == tagged.id
 
 
 def test_a_second_pull_downloads_nothing(store: ImageStore, shelf: Registry) -> None:
-    store.pull(f"{shelf.address}/tools/busybox:1")
+    pull_image(store, f"{shelf.address}/tools/busybox:1")
     before = shelf.log.read_text().count("GET /v2/tools/busybox/blobs/")
-    store.pull(f"{shelf.address}/tools/busybox:1")
+    pull_image(store, f"{shelf.address}/tools/busybox:1")
 
     assert shelf.log.read_text().count("GET /v2/tools/busybox/blobs/") == before
 
@@ -89,7 +92,7 @@ def test_a_download_goes_on_where_it_was_cut_off(store: ImageStore, shelf: Regis
     partial.parent.mkdir(parents=True)
     partial.write_bytes(content[: 4 << 20])
 
-    image = store.pull(f"{shelf.address}/disks/large:1")
+    image = pull_image(store, f"{shelf.address}/disks/large:1")
 
     assert (image.tree / "disk/disk.img").stat().st_size == 6 << 20
     (line,) = [line for line in shelf.log.read_text().splitlines() if f"blobs/{digest}" in line and " 206 " in line]
@@ -104,9 +107,9 @@ def test_a_cut_off_download_that_holds_something_else_is_thrown_away(store: Imag
     partial.write_bytes(b"x" * 1000)
 
     with pytest.raises(BadImage, match="damaged"):
-        store.pull(f"{shelf.address}/disks/large:1")
+        pull_image(store, f"{shelf.address}/disks/large:1")
     assert not partial.exists()
-    assert store.pull(f"{shelf.address}/disks/large:1").tree.exists()
+    assert pull_image(store, f"{shelf.address}/disks/large:1").tree.exists()
 
 
 def test_two_pulls_of_one_image_at_once_end_in_one_image(store: ImageStore, shelf: Registry) -> None:
@@ -114,7 +117,7 @@ def test_two_pulls_of_one_image_at_once_end_in_one_image(store: ImageStore, shel
 
     def pull() -> None:
         try:
-            store.pull(f"{shelf.address}/disks/large:1")
+            pull_image(store, f"{shelf.address}/disks/large:1")
         except ImageError as error:
             failures.append(error)
 
@@ -130,14 +133,14 @@ def test_two_pulls_of_one_image_at_once_end_in_one_image(store: ImageStore, shel
 
 def test_a_tag_that_is_not_there_is_no_reason_to_try_again(store: ImageStore, shelf: Registry) -> None:
     with pytest.raises(RegistryError, match="not found") as refused:
-        store.pull(f"{shelf.address}/tools/busybox:2")
+        pull_image(store, f"{shelf.address}/tools/busybox:2")
 
     assert not refused.value.temporary
 
 
 def test_a_registry_that_does_not_answer_is_a_reason_to_try_again_or_to_import(store: ImageStore) -> None:
     with pytest.raises(RegistryError, match="kvedge image import") as refused:
-        store.pull(f"127.0.0.1:{free_port()}/x:1")
+        pull_image(store, f"127.0.0.1:{free_port()}/x:1")
 
     assert refused.value.temporary
 
@@ -156,10 +159,10 @@ def test_a_registry_with_a_login_gives_the_image_to_those_who_have_one(
 
             for wrong in ({}, {running.address: (USER, "wrong")}):
                 with pytest.raises(RegistryError) as refused:
-                    store.pull(reference, wrong)
+                    pull_image(store, reference, wrong)
                 assert not refused.value.temporary
                 assert PASSWORD not in str(refused.value)
-            assert store.pull(reference, docker_credentials(json.dumps(document).encode())).tree.exists()
+            assert pull_image(store, reference, docker_credentials(json.dumps(document).encode())).tree.exists()
 
 
 def test_logins_of_a_docker_config_are_found_by_registry() -> None:
@@ -235,7 +238,7 @@ def test_a_blob_that_never_ends_is_cut_off_at_the_size_it_was_announced_with(sto
             return
 
     with serving(_handler(answer)) as port, pytest.raises(BadImage, match="larger than"):
-        store.pull(f"127.0.0.1:{port}/evil:1")
+        pull_image(store, f"127.0.0.1:{port}/evil:1")
     assert sum(sent) < 64 << 20
     assert all(path.stat().st_size <= 1000 for path in (store.root / "partial").iterdir())
 
@@ -243,7 +246,7 @@ def test_a_blob_that_never_ends_is_cut_off_at_the_size_it_was_announced_with(sto
 def test_a_manifest_that_never_ends_is_cut_off(store: ImageStore) -> None:
     endless = _handler(lambda handler: _reply(handler, 200, b" " * (5 << 20)))
     with serving(endless) as port, pytest.raises(BadImage, match="larger than any manifest"):
-        store.pull(f"127.0.0.1:{port}/evil:1")
+        pull_image(store, f"127.0.0.1:{port}/evil:1")
 
 
 def test_a_connection_that_breaks_is_taken_up_again(store: ImageStore) -> None:
@@ -266,7 +269,7 @@ def test_a_connection_that_breaks_is_taken_up_again(store: ImageStore) -> None:
             handler.wfile.write(part)
 
     with serving(_handler(answer)) as port:
-        image = store.pull(f"127.0.0.1:{port}/shaky:1")
+        image = pull_image(store, f"127.0.0.1:{port}/shaky:1")
 
     assert (image.tree / "disk/disk.img").stat().st_size == 300_000
     assert asked == ["0", "150000", "300000"][: len(asked)]
@@ -289,7 +292,7 @@ def test_a_login_is_not_sent_along_to_where_a_redirect_leads(store: ImageStore) 
                 _reply(handler, 307, Location=f"http://127.0.0.1:{other}/away")
 
         with serving(_handler(answer)) as port, pytest.raises(RegistryError):
-            store.pull(f"127.0.0.1:{port}/a:1", {f"127.0.0.1:{port}": (USER, PASSWORD)})
+            pull_image(store, f"127.0.0.1:{port}/a:1", {f"127.0.0.1:{port}": (USER, PASSWORD)})
 
     assert seen == [None]
 
@@ -317,4 +320,4 @@ def test_only_loopback_is_spoken_to_without_tls_unless_told_otherwise() -> None:
 @pytest.mark.parametrize("image", ["kvedge.local/launcher:1", "kvedge.local/disk:1"])
 def test_images_of_this_machine_are_never_asked_for(store: ImageStore, image: str) -> None:
     with pytest.raises(RegistryError, match=f"no registry has {image}, as .*: run kvedge image import"):
-        store.pull(image)
+        pull_image(store, image)

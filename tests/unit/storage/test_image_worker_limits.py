@@ -62,12 +62,13 @@ _IMPORT = """
 import resource, sys
 from pathlib import Path
 from kvedge.storage.image_errors import BadImage
+from kvedge.storage.images.image_import import import_file
 from kvedge.storage.images.image_store import ImageStore
 
 resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))
 told = []
 try:
-    ImageStore(sys.argv[1]).import_file(sys.argv[2], "big", lambda done, total: told.append(done))
+    import_file(ImageStore(sys.argv[1]), sys.argv[2], "big", lambda done, total: told.append(done))
 except BadImage as error:
     print(error, told)
 """

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from kvedge.storage.images import image_pull
+from kvedge.storage.images.image_pull import pull_image
 from kvedge.storage.images.image_store import ImageStore
 from kvedge.storage.images.registry_pace import Pace, PaceLimits
 
@@ -37,5 +38,5 @@ def test_the_wait_for_another_download_does_not_count_for_the_registry_s_pace(
 
     monkeypatch.setattr(image_pull, "Pace", begun)
     monkeypatch.setattr(image_pull, "_pull", pulled)
-    assert str(store.pull("registry.example/a/b:1")) == "registry.example/a/b:1"
+    assert str(pull_image(store, "registry.example/a/b:1")) == "registry.example/a/b:1"
     assert had_turn == [True]
