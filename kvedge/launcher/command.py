@@ -48,7 +48,12 @@ def launcher_command(arguments: list[str]) -> int:
     if "monitor" in flags:
         from kvedge.launcher.monitor import run_monitor
 
-        return run_monitor(options)
+        return run_monitor(options, _run_launcher, bare=True)
+    return _run_launcher(options)
+
+
+def _run_launcher(options: LauncherOptions) -> int:
+    # The monitor has this imported in its child only.
     from kvedge.launcher.launcher_process import run_launcher
 
     return run_launcher(options)

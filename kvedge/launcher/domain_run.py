@@ -16,7 +16,7 @@ from typing import Final, Protocol
 from kvedge.launcher.agent.agent_schedule import Steady
 from kvedge.launcher.agent.guest_agent import REBOOT_SECONDS, SHUTDOWN_SECONDS, GuestAgent
 from kvedge.launcher.dhcp_responders import DhcpResponders
-from kvedge.launcher.disks.preparation_process import Prepared
+from kvedge.launcher.disks.prepared import Prepared
 from kvedge.launcher.domain_plan import (
     RunMemory,
     ShutdownStep,

@@ -5,7 +5,8 @@ an orphan, and libvirt waits 30 seconds for one that stays a zombie.
 
 It lives beside every guest of the node, so it is kept small. The launcher is forked before anything heavy is loaded,
 and then the monitor replaces itself by a bare interpreter that has this file and nothing else: measured with Python
-3.11, 2.7 MB instead of 5.4. Therefore this file imports only what is built into the interpreter.
+3.11, 2.7 MB instead of 5.4. Therefore this file imports only what is built into the interpreter, and is handed the
+launcher's function.
 
 A launcher that was killed has left QEMU running; a new one finds the domain again within milliseconds. So it is started
 anew, a bounded number of times. It is the launcher that judges what it finds: a domain that ended is never started
@@ -42,30 +43,23 @@ FORWARDED = (_signal.SIGTERM, _signal.SIGINT, _signal.SIGHUP, _signal.SIGQUIT)
 WATCHED = (_signal.SIGCHLD, *FORWARDED)
 
 
-def run_monitor(options: LauncherOptions, launcher: Callable[[LauncherOptions], int] | None = None) -> int:
+def run_monitor(options: LauncherOptions, launcher: Callable[[LauncherOptions], int], *, bare: bool = False) -> int:
     """Run the launcher to its end; returns the Pod's exit code: 0 when the guest shut down, 1 when it failed.
 
-    `launcher` is what the forked child runs, with SIGTERM and its like blocked until it unblocks them; by default the
-    launcher proper, imported in the child only. With the default this does not return: the process becomes another
-    program that exits with the code.
+    The forked child runs `launcher`, with SIGTERM and its like blocked until it unblocks them. With `bare` this does
+    not return: the process becomes another program that exits with the code.
     """
     _signal.pthread_sigmask(_signal.SIG_BLOCK, WATCHED)
     if os.getpid() != 1:
         _become_subreaper()
 
     def start() -> int:
-        return _fork(options, launcher or _launcher_proper)
+        return _fork(options, launcher)
 
     pid = start()
-    if launcher is None:
+    if bare:
         _become_bare(pid, options)
     return Monitor(pid, start, options.final_path, keep=options.keep_after_failure).run()
-
-
-def _launcher_proper(options: LauncherOptions) -> int:
-    from kvedge.launcher.launcher_process import run_launcher
-
-    return run_launcher(options)
 
 
 def _fork(options: LauncherOptions, launcher: Callable[[LauncherOptions], int]) -> int:

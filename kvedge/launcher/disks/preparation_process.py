@@ -16,6 +16,7 @@ import socket
 import struct
 from typing import TYPE_CHECKING, Any, Final
 
+from kvedge.launcher.disks.prepared import Prepared
 from kvedge.launcher.launcher_errors import BadRequest, DiskFull, LauncherError, LibvirtFailed, Unanswered, WrongState
 from kvedge.launcher.launcher_options import LauncherOptions
 
@@ -28,14 +29,6 @@ log = logging.getLogger(__name__)
 SECONDS: Final = 60.0
 _LENGTH: Final = struct.Struct(">I")
 _LARGEST: Final = 16 << 20
-
-
-class Prepared:
-    """A domain's document; whether its CPUs wait for an unpause."""
-
-    def __init__(self, xml: str, *, paused: bool) -> None:
-        self.xml = xml
-        self.paused = paused
 
 
 class PreparationProcess:

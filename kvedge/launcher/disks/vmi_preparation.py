@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from kvedge.launcher.disks.disks import prepare_kernel, prepare_volumes
 from kvedge.launcher.disks.firmware_files import find_ovmf
-from kvedge.launcher.disks.preparation_process import Prepared
+from kvedge.launcher.disks.prepared import Prepared
 from kvedge.launcher.domain.context import (
     BALLOON_STATS_SECONDS,
     Architecture,

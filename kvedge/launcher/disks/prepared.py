@@ -1,0 +1,15 @@
+"""What the preparation of a VMI hands to the run of its domain.
+
+Made by `vmi_preparation`, carried over by `preparation_process`, used by `domain_run`. Imports nothing, as the launcher
+keeps it.
+"""
+
+from __future__ import annotations
+
+
+class Prepared:
+    """A domain's document; whether its CPUs wait for an unpause."""
+
+    def __init__(self, xml: str, *, paused: bool) -> None:
+        self.xml = xml
+        self.paused = paused
