@@ -56,11 +56,11 @@ def run_launcher(options: LauncherOptions) -> int:
 
 def _serve(options: LauncherOptions, preparation: PreparationProcess | None) -> int:
     # These bring libvirt and grpc in, which must find the environment as it is now.
-    from kvedge.launcher.domain_run import DomainRun
     from kvedge.launcher.launcher_server import LauncherServer
     from kvedge.launcher.libvirt.libvirt_session import LibvirtSession
-    from kvedge.launcher.run_record import RunRecord
-    from kvedge.launcher.wind_down import wind_down
+    from kvedge.launcher.run.domain_run import DomainRun
+    from kvedge.launcher.run.run_record import RunRecord
+    from kvedge.launcher.run.wind_down import wind_down
 
     record = RunRecord(options)
     session = LibvirtSession(options.libvirt_root, options.domain_name)

@@ -21,7 +21,6 @@ from typing import Final, TypeVar
 import grpc
 
 from kvedge import __version__
-from kvedge.launcher.domain_run import DomainRun
 from kvedge.launcher.launcher_errors import (
     BadRequest,
     DiskFull,
@@ -31,6 +30,7 @@ from kvedge.launcher.launcher_errors import (
     Unreadable,
     WrongState,
 )
+from kvedge.launcher.run.domain_run import DomainRun
 from kvedge.rpc import launcher_pb2 as messages
 from kvedge.rpc.launcher_pb2_grpc import LauncherServicer, add_LauncherServicer_to_server
 

@@ -17,7 +17,8 @@ from kvedge.launcher import launcher_process
 from kvedge.launcher.process_memory import load_grpc
 load_grpc()
 from kvedge.launcher.libvirt import libvirt_session
-from kvedge.launcher import domain_run, launcher_server, run_record, wind_down
+from kvedge.launcher import launcher_server
+from kvedge.launcher.run import domain_run, run_record, wind_down
 """
 PREPARATION = """
 from kvedge.launcher.disks import preparation_process, vmi_preparation

@@ -10,7 +10,6 @@ from typing import cast
 import grpc
 import pytest
 
-from kvedge.launcher.domain_run import DomainRun
 from kvedge.launcher.launcher_errors import (
     BadRequest,
     DiskFull,
@@ -20,7 +19,8 @@ from kvedge.launcher.launcher_errors import (
     WrongState,
 )
 from kvedge.launcher.launcher_server import LONGEST_PROBE, MOST_PROBES, LauncherServer, status_code
-from kvedge.launcher.status_board import StatusBoard
+from kvedge.launcher.run.domain_run import DomainRun
+from kvedge.launcher.run.status_board import StatusBoard
 from kvedge.rpc import launcher_pb2 as messages
 from kvedge.rpc.launcher_pb2_grpc import LauncherStub
 

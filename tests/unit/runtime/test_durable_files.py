@@ -44,7 +44,7 @@ UNSYNCED = {
     "kvedge/launcher/log_files.py": "a log that is turned",
     "kvedge/launcher/monitor.py": "of a Pod's last boot",
     "kvedge/launcher/disks/qemu_img_client.py": "an empty overlay, which is made again",
-    "kvedge/launcher/run_record.py": "of a launcher's run, which a power cut ends",
+    "kvedge/launcher/run/run_record.py": "of a launcher's run, which a power cut ends",
     "kvedge/standalone/agent/container/atomic_files.py": "volumes, which are written anew from the API's objects",
     "kvedge/standalone/agent/pod/log_keeper.py": "a log that is turned",
     "kvedge/standalone/agent/container/container_starter.py": "a process of this boot",

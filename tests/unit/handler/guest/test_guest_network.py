@@ -12,8 +12,8 @@ from kvedge.handler.guest.guest_network import (
     parse_resolv_conf,
     search_of,
 )
-from kvedge.launcher.dhcp_responders import ipv6_lease_of
 from kvedge.launcher.launcher_errors import BadRequest
+from kvedge.launcher.run.dhcp_responders import ipv6_lease_of
 from kvedge.network.binding.bound_interface import BoundInterface, GuestIpv6
 from kvedge.network.dhcp.dhcp_plan import Route
 from kvedge.network.dhcp.ipv6_plan import Ipv6Lease

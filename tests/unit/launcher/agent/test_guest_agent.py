@@ -18,7 +18,7 @@ from kvedge.launcher.agent.guest_agent import GuestAgent
 from kvedge.launcher.launcher_errors import LauncherError, LibvirtFailed, Unanswered, Unreadable, WrongState
 from kvedge.launcher.launcher_options import LauncherOptions
 from kvedge.launcher.libvirt.libvirt_session import LibvirtSession
-from kvedge.launcher.run_record import RunRecord
+from kvedge.launcher.run.run_record import RunRecord
 from kvedge.rpc.launcher_pb2 import DomainStatus
 from tests.support.waiting import wait_until
 

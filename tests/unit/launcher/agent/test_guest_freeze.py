@@ -10,7 +10,7 @@ import pytest
 
 from kvedge.launcher.agent.guest_freeze import GuestFreeze
 from kvedge.launcher.launcher_options import LauncherOptions
-from kvedge.launcher.run_record import RunRecord
+from kvedge.launcher.run.run_record import RunRecord
 
 
 @pytest.fixture

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kvedge.launcher import screen_picture
-from kvedge.launcher.screen_picture import LARGEST, PIECE, PNG_MAGIC, BadPicture, png_pieces
+from kvedge.launcher.run import screen_picture
+from kvedge.launcher.run.screen_picture import LARGEST, PIECE, PNG_MAGIC, BadPicture, png_pieces
 
 
 def ppm(width: int, height: int, pixels: bytes) -> bytes:

@@ -15,17 +15,7 @@ from typing import Final, Protocol
 
 from kvedge.launcher.agent.agent_schedule import Steady
 from kvedge.launcher.agent.guest_agent import REBOOT_SECONDS, SHUTDOWN_SECONDS, GuestAgent
-from kvedge.launcher.dhcp_responders import DhcpResponders
 from kvedge.launcher.disks.prepared import Prepared
-from kvedge.launcher.domain_plan import (
-    RunMemory,
-    ShutdownStep,
-    SyncStep,
-    Verdict,
-    judge,
-    plan_shutdown,
-    plan_sync,
-)
 from kvedge.launcher.launcher_errors import (
     DomainMissing,
     LauncherError,
@@ -35,9 +25,19 @@ from kvedge.launcher.launcher_errors import (
 )
 from kvedge.launcher.libvirt.domain_facts import DomainFacts, Life
 from kvedge.launcher.libvirt.libvirt_session import LibvirtSession
-from kvedge.launcher.run_record import RunRecord
-from kvedge.launcher.screen_picture import BadPicture, png_pieces
-from kvedge.launcher.status_board import StatusBoard
+from kvedge.launcher.run.dhcp_responders import DhcpResponders
+from kvedge.launcher.run.domain_plan import (
+    RunMemory,
+    ShutdownStep,
+    SyncStep,
+    Verdict,
+    judge,
+    plan_shutdown,
+    plan_sync,
+)
+from kvedge.launcher.run.run_record import RunRecord
+from kvedge.launcher.run.screen_picture import BadPicture, png_pieces
+from kvedge.launcher.run.status_board import StatusBoard
 from kvedge.network.dhcp.dhcp_plan import DhcpLease
 from kvedge.rpc.launcher_pb2 import (
     DOMAIN_REASON_USER,

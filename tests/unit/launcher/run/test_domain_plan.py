@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kvedge.launcher.domain_plan import (
+from kvedge.launcher.libvirt.domain_facts import DomainFacts, Life, Why
+from kvedge.launcher.run.domain_plan import (
     ASK_AGAIN_SECONDS,
     RunMemory,
     ShutdownStep,
@@ -19,7 +20,6 @@ from kvedge.launcher.domain_plan import (
     plan_stop,
     plan_sync,
 )
-from kvedge.launcher.libvirt.domain_facts import DomainFacts, Life, Why
 from kvedge.rpc import launcher_pb2 as m
 
 

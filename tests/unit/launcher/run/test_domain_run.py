@@ -8,11 +8,11 @@ from typing import cast
 
 import pytest
 
-from kvedge.launcher.domain_run import DomainRun
 from kvedge.launcher.launcher_options import LauncherOptions
 from kvedge.launcher.libvirt.domain_facts import DomainFacts, Life, Why
 from kvedge.launcher.libvirt.libvirt_session import LibvirtSession
-from kvedge.launcher.run_record import RunRecord
+from kvedge.launcher.run.domain_run import DomainRun
+from kvedge.launcher.run.run_record import RunRecord
 from kvedge.rpc import launcher_pb2 as m
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from kvedge.launcher.status_board import StatusBoard
+from kvedge.launcher.run.status_board import StatusBoard
 from kvedge.rpc import launcher_pb2 as m
 from tests.support.waiting import wait_until
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 import logging
 import time
 
-from kvedge.launcher.domain_plan import StopStep, StopView, plan_stop
-from kvedge.launcher.domain_run import DomainRun
 from kvedge.launcher.launcher_errors import LauncherError
+from kvedge.launcher.run.domain_plan import StopStep, StopView, plan_stop
+from kvedge.launcher.run.domain_run import DomainRun
 
 log = logging.getLogger(__name__)
 

@@ -13,13 +13,13 @@ from google.protobuf import json_format
 
 from kvedge.launcher.launcher_errors import WrongState
 from kvedge.launcher.launcher_options import LauncherOptions
-from kvedge.launcher.run_record import RunRecord
+from kvedge.launcher.run.run_record import RunRecord
 from kvedge.rpc import launcher_pb2 as m
 
 HOLD = """
 import sys
 from kvedge.launcher.launcher_options import LauncherOptions
-from kvedge.launcher.run_record import RunRecord
+from kvedge.launcher.run.run_record import RunRecord
 record = RunRecord(LauncherOptions(namespace="n", name="v", uid="u", root=sys.argv[1]))
 print("held", flush=True)
 sys.stdin.read()
