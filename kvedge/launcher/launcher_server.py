@@ -181,17 +181,17 @@ class LauncherServer(LauncherServicer):
 
     def GetGuestInfo(self, request: messages.GetGuestInfoRequest, context: grpc.ServicerContext) -> messages.GuestInfo:
         """What the guest's agent says of the guest."""
-        return _answered(context, self._run.agent.info)
+        return _answered(context, self._run.agent.answers.info)
 
     def GetUsers(self, request: messages.GetUsersRequest, context: grpc.ServicerContext) -> messages.GuestUsers:
         """Who is logged in, as the agent says."""
-        return _answered(context, self._run.agent.users)
+        return _answered(context, self._run.agent.answers.users)
 
     def GetFilesystems(
         self, request: messages.GetFilesystemsRequest, context: grpc.ServicerContext
     ) -> messages.GuestFilesystems:
         """What is mounted, as the agent says."""
-        return _answered(context, self._run.agent.filesystems)
+        return _answered(context, self._run.agent.answers.filesystems)
 
     def Freeze(self, request: messages.FreezeRequest, context: grpc.ServicerContext) -> messages.DomainStatus:
         """Freeze the guest's file systems."""
@@ -210,7 +210,7 @@ class LauncherServer(LauncherServicer):
         """How a program in the guest ends."""
         command = [request.command, *request.arguments]
         seconds = _seconds(request.timeout_seconds)
-        return self._probe(context, lambda: self._run.agent.execute(command, seconds, context.is_active))
+        return self._probe(context, lambda: self._run.agent.probes.execute(command, seconds, context.is_active))
 
     def _probe(self, context: grpc.ServicerContext, call: Callable[[], Reply]) -> Reply:
         if not self._probing.acquire(blocking=False):

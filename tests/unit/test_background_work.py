@@ -29,6 +29,7 @@ from kvedge.kube.informer import Informer
 from kvedge.kube.leases import LeaderElection
 from kvedge.kube.reconcile_loop import ReconcileLoop
 from kvedge.kube.work_queue import Key
+from kvedge.launcher.agent.agent_state import Task
 from kvedge.launcher.agent.guest_agent import GuestAgent
 from kvedge.launcher.run.domain_run import DomainRun
 from kvedge.resources.meta import ObjectMeta
@@ -269,9 +270,9 @@ def _domain_watch(thrown: Thrown, path: Path, patch: pytest.MonkeyPatch) -> Any:
 
 def _guest_agent(thrown: Thrown, path: Path, patch: pytest.MonkeyPatch) -> Any:
     agent = GuestAgent(MagicMock(), MagicMock(), MagicMock())
-    patch.setattr(agent, "_next", lambda: (thrown(), 0))
+    patch.setattr(agent, "_next", lambda: Task(thrown(), 0))
     # Nothing more to do, for as long as the test lives.
-    patch.setattr(agent, "_thaw_in_time", threading.Event().wait)
+    patch.setattr(agent.freezer, "thaw_in_time", threading.Event().wait)
     agent.follow(connected=True, running=True)
     return agent._thread
 

@@ -1,6 +1,6 @@
 """Programs that probes have the guest's agent run: started, waited for, and read with suspicion.
 
-Kept by `guest_agent`, whose right to talk it borrows for each question; between them others may ask. An agent cannot
+Kept by `agent_probes`; each question takes a turn on `agent_line`, and between them others may ask. An agent cannot
 end what it has started: a program that outlives its probe is remembered, and until it ends the same one is not started
 again, so that a guest that hangs does not fill up with them.
 """

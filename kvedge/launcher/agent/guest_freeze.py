@@ -1,7 +1,7 @@
 """The promise that a frozen guest thaws: until when it may stay frozen, kept where the next launcher finds it.
 
-Kept by `guest_agent`, which does what is due here. Writes the run's record only. Times are seconds of a clock that all
-processes share until the host is started again.
+Kept by `guest_agent`; `guest_freezer` does what is due. Writes the run's record only. Times are seconds of a clock that
+all processes share until the host is started again.
 """
 
 from __future__ import annotations

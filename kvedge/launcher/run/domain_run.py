@@ -13,8 +13,9 @@ from collections.abc import Callable, Generator
 from dataclasses import replace
 from typing import Final, Protocol
 
+from kvedge.launcher.agent.agent_orders import REBOOT_SECONDS, SHUTDOWN_SECONDS
 from kvedge.launcher.agent.agent_schedule import Steady
-from kvedge.launcher.agent.guest_agent import REBOOT_SECONDS, SHUTDOWN_SECONDS, GuestAgent
+from kvedge.launcher.agent.guest_agent import GuestAgent
 from kvedge.launcher.disks.prepared import Prepared
 from kvedge.launcher.launcher_errors import (
     DomainMissing,
@@ -182,8 +183,8 @@ class DomainRun:
 
     def soft_reboot(self) -> DomainStatus:
         """Ask the guest to reboot: its agent when there is one, ACPI otherwise."""
-        if not self._agent.order(lambda: self._session.soft_reboot(agent=True), REBOOT_SECONDS):
-            self._agent.thaw_soon()
+        if not self._agent.orders.give(lambda: self._session.soft_reboot(agent=True), REBOOT_SECONDS):
+            self._agent.freezer.thaw_soon()
             self._session.soft_reboot(agent=False)
         return self.look()
 
@@ -199,8 +200,8 @@ class DomainRun:
         if step is ShutdownStep.RESUME:
             log.info("the guest goes on, to shut down", extra={"facts": {"was": facts.why.value}})
             self._session.unpause()
-        if not self._agent.order(lambda: self._session.shut_down(agent=True), SHUTDOWN_SECONDS):
-            self._agent.thaw_soon()
+        if not self._agent.orders.give(lambda: self._session.shut_down(agent=True), SHUTDOWN_SECONDS):
+            self._agent.freezer.thaw_soon()
             self._session.shut_down(agent=False)
         return self.look()
 
@@ -211,13 +212,13 @@ class DomainRun:
             LauncherError: when it did not; then they are thawed again.
         """
         self._agents_part.grant()
-        self._agent.freeze(unfreeze_seconds)
+        self._agent.freezer.freeze(unfreeze_seconds)
         return self.look()
 
     def unfreeze(self) -> DomainStatus:
         """Have it thaw them. Raises LauncherError; then it is tried on all the same."""
         self._agents_part.grant()
-        self._agent.unfreeze()
+        self._agent.freezer.unfreeze()
         return self.look()
 
     def ping_guest(self, seconds: int) -> None:
@@ -228,7 +229,7 @@ class DomainRun:
         """
         status = self.board.status
         if (status.state, status.reason) != (DOMAIN_STATE_PAUSED, DOMAIN_REASON_USER):
-            self._agent.ping(seconds)
+            self._agent.probes.ping(seconds)
 
     def screenshot(self, *, move_cursor: bool) -> Generator[bytes, None, None]:
         """The guest's screen as a PNG file, in pieces; one at a time.
@@ -369,8 +370,10 @@ class DomainRun:
 
     def _told_by_agent(self) -> DomainStatus:
         part = DomainStatus()
-        part.addresses.extend(self._agent.addresses({mac: entry.name for mac, entry in self._interfaces.items()}))
-        self._agent.fill(part)
+        part.addresses.extend(
+            self._agent.answers.addresses({mac: entry.name for mac, entry in self._interfaces.items()})
+        )
+        self._agent.answers.fill(part)
         return part
 
     def _take_lease(self, lease: DhcpLease) -> None:

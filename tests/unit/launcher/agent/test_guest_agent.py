@@ -13,7 +13,7 @@ from typing import Any, cast
 
 import pytest
 
-from kvedge.launcher.agent import guest_agent
+from kvedge.launcher.agent import agent_answers, agent_line, agent_orders
 from kvedge.launcher.agent.guest_agent import GuestAgent
 from kvedge.launcher.launcher_errors import LauncherError, LibvirtFailed, Unanswered, Unreadable, WrongState
 from kvedge.launcher.launcher_options import LauncherOptions
@@ -119,7 +119,7 @@ def agent(session: PlayedSession, options: LauncherOptions, changes: list[int]) 
 
 def status(agent: GuestAgent) -> DomainStatus:
     found = DomainStatus()
-    agent.fill(found)
+    agent.answers.fill(found)
     return found
 
 
@@ -135,13 +135,13 @@ def promised(options: LauncherOptions) -> bool:
 def test_what_an_agent_says_when_it_comes_is_told_once(agent: GuestAgent, changes: list[int]) -> None:
     heard(agent)
     wait_until(lambda: changes, "it is told")
-    assert agent.info().hostname == "web"
-    assert [user.name for user in agent.users().users] == ["root"]
+    assert agent.answers.info().hostname == "web"
+    assert [user.name for user in agent.answers.users().users] == ["root"]
     assert len(changes) == 1
 
 
 def test_who_asks_early_gets_the_whole_of_it(agent: GuestAgent) -> None:
-    info = agent.info()
+    info = agent.answers.info()
     assert (info.os_id, info.hostname, info.timezone, info.agent_version) == ("debian", "web", "UTC, 0", "7.2")
     assert [user.name for user in info.users] == ["root"]
 
@@ -149,13 +149,13 @@ def test_who_asks_early_gets_the_whole_of_it(agent: GuestAgent) -> None:
 def test_who_asks_an_agent_that_says_little_gets_that(
     session: PlayedSession, options: LauncherOptions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(guest_agent, "FIRST_SECONDS", 0.2)
+    monkeypatch.setattr(agent_answers, "FIRST_SECONDS", 0.2)
     session.failing = {"guest-get-host-name": Unanswered("it takes its time")}
     found = GuestAgent(cast("LibvirtSession", session), RunRecord(options), lambda: None)
     found.follow(connected=True, running=True)
-    assert (found.info().os_id, found.info().hostname) == ("debian", "")
+    assert (found.answers.info().os_id, found.answers.info().hostname) == ("debian", "")
     with pytest.raises(Unanswered, match="has not answered"):
-        found.filesystems()
+        found.answers.filesystems()
     found.follow(connected=False, running=False)
 
 
@@ -165,24 +165,24 @@ def test_few_wait_for_an_agent_that_has_just_come(session: PlayedSession, option
     found.follow(connected=True, running=True)
     answers: list[int] = []
     waiting = [
-        threading.Thread(target=lambda: answers.append(len(found.users().users)), daemon=True)
-        for _ in range(guest_agent.MOST_WAITING)
+        threading.Thread(target=lambda: answers.append(len(found.answers.users().users)), daemon=True)
+        for _ in range(agent_answers.MOST_WAITING)
     ]
     for thread in waiting:
         thread.start()
-    wait_until(lambda: found._waiting == guest_agent.MOST_WAITING, "they wait")
+    wait_until(lambda: found.answers._waiting == agent_answers.MOST_WAITING, "they wait")
     with pytest.raises(Unanswered, match="has not answered"):
-        found.users()
+        found.answers.users()
     session.held.set()
     for thread in waiting:
         thread.join(10)
-    assert answers == [1] * guest_agent.MOST_WAITING
+    assert answers == [1] * agent_answers.MOST_WAITING
     found.follow(connected=False, running=False)
 
 
 def test_a_freeze_is_promised_and_kept(agent: GuestAgent, session: PlayedSession, options: LauncherOptions) -> None:
     heard(agent)
-    agent.freeze(1)
+    agent.freezer.freeze(1)
     assert (session.frozen, promised(options), status(agent).fs_freeze_status) == (True, True, "frozen")
     wait_until(lambda: not session.frozen, "it thaws by itself")
     wait_until(lambda: not promised(options), "the promise is kept")
@@ -194,7 +194,7 @@ def test_a_freeze_that_fails_is_thawed_at_once(
     heard(agent)
     session.failing = {"freeze": Unanswered("it took too long")}
     with pytest.raises(Unanswered, match="it took too long"):
-        agent.freeze(300)
+        agent.freezer.freeze(300)
     wait_until(lambda: not session.frozen and not promised(options), "it is thawed all the same")
 
 
@@ -202,10 +202,10 @@ def test_a_thaw_that_fails_is_tried_until_it_succeeds(
     agent: GuestAgent, session: PlayedSession, options: LauncherOptions
 ) -> None:
     heard(agent)
-    agent.freeze(300)
+    agent.freezer.freeze(300)
     session.failing = {"thaw": LibvirtFailed("thawing", 1, 10, "not now")}
     with pytest.raises(LibvirtFailed):
-        agent.unfreeze()
+        agent.freezer.unfreeze()
     assert promised(options)
     tries = session.asked.count("thaw")
     wait_until(lambda: session.asked.count("thaw") > tries, "it is tried again")
@@ -219,7 +219,7 @@ def test_a_silent_agent_is_not_frozen_and_nothing_is_promised(
     heard(agent)
     session.silent = True
     with pytest.raises(Unanswered):
-        agent.freeze(300)
+        agent.freezer.freeze(300)
     assert not promised(options)
 
 
@@ -230,7 +230,7 @@ def test_an_agent_that_makes_no_sense_is_not_frozen(
     heard(agent)
     session.failing = {"guest-fsfreeze-status": error}
     with pytest.raises(Unanswered):
-        agent.freeze(300)
+        agent.freezer.freeze(300)
     assert (session.frozen, promised(options)) == (False, False)
 
 
@@ -239,17 +239,17 @@ def test_a_guest_without_anything_to_freeze_stays_thawed(
 ) -> None:
     heard(agent)
     session.count = 0
-    agent.freeze(300)
+    agent.freezer.freeze(300)
     assert (status(agent).fs_freeze_status, promised(options)) == ("thawed", False)
 
 
 def test_a_guest_that_is_frozen_already_is_not_frozen_again(agent: GuestAgent, session: PlayedSession) -> None:
     heard(agent)
-    agent.freeze(300)
+    agent.freezer.freeze(300)
     session.failing = {"freeze": LibvirtFailed("freezing", 1, 10, "it is frozen")}
-    agent.freeze(300)
+    agent.freezer.freeze(300)
     assert status(agent).fs_freeze_status == "frozen"
-    agent.unfreeze()
+    agent.freezer.unfreeze()
     assert not session.frozen
 
 
@@ -270,7 +270,7 @@ def test_a_guest_that_was_rebooted_while_frozen_is_not_taken_for_frozen(
     agent: GuestAgent, session: PlayedSession, options: LauncherOptions
 ) -> None:
     heard(agent)
-    agent.freeze(300)
+    agent.freezer.freeze(300)
     session.frozen = False
     agent.follow(connected=False, running=True)
     assert status(agent).fs_freeze_status == ""
@@ -283,8 +283,8 @@ def test_while_the_guest_stands_still_nothing_is_asked(agent: GuestAgent, sessio
     heard(agent)
     agent.follow(connected=True, running=False)
     with pytest.raises(WrongState, match="paused"):
-        agent.freeze(1)
-    assert agent.info().hostname == "web", "what was said is still known"
+        agent.freezer.freeze(1)
+    assert agent.answers.info().hostname == "web", "what was said is still known"
 
 
 def test_an_order_that_is_refused_goes_another_way(agent: GuestAgent) -> None:
@@ -294,40 +294,40 @@ def test_an_order_that_is_refused_goes_another_way(agent: GuestAgent) -> None:
         raise LibvirtFailed("shutting down", 1, 10, "no")
 
     given: list[str] = []
-    assert agent.order(lambda: given.append("shut down"), 5.0)
-    assert not agent.order(refuse, 5.0)
-    assert not agent.order(lambda: given.append("again"), 5.0), "it is not asked again before it has spoken"
+    assert agent.orders.give(lambda: given.append("shut down"), 5.0)
+    assert not agent.orders.give(refuse, 5.0)
+    assert not agent.orders.give(lambda: given.append("again"), 5.0), "it is not asked again before it has spoken"
     assert given == ["shut down"]
 
 
 def test_an_order_that_is_not_obeyed_holds_up_nobody(agent: GuestAgent, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(guest_agent, "ORDER_TURN_SECONDS", 0.05)
-    monkeypatch.setattr(guest_agent, "TURN_SECONDS", 0.05)
+    monkeypatch.setattr(agent_orders, "ORDER_TURN_SECONDS", 0.05)
+    monkeypatch.setattr(agent_line, "TURN_SECONDS", 0.05)
     heard(agent)
     obeyed = threading.Event()
-    assert agent.order(lambda: wait(obeyed), 0.05)
-    assert not agent.order(lambda: None, 0.05), "the next one takes another way"
+    assert agent.orders.give(lambda: wait(obeyed), 0.05)
+    assert not agent.orders.give(lambda: None, 0.05), "the next one takes another way"
     with pytest.raises(Unanswered, match="busy"):
-        agent.freeze(1)
+        agent.freezer.freeze(1)
     obeyed.set()
 
 
 def test_a_frozen_guest_is_not_told_to_shut_down_by_its_agent(agent: GuestAgent, session: PlayedSession) -> None:
     heard(agent)
-    agent.freeze(300)
-    assert not agent.order(lambda: pytest.fail("it cannot"), 0.1)
-    agent.thaw_soon()
+    agent.freezer.freeze(300)
+    assert not agent.orders.give(lambda: pytest.fail("it cannot"), 0.1)
+    agent.freezer.thaw_soon()
     wait_until(lambda: not session.frozen, "it thaws")
 
 
 def test_one_freeze_at_a_time(agent: GuestAgent, session: PlayedSession) -> None:
     heard(agent)
     session.held.clear()
-    first = threading.Thread(target=agent.freeze, args=(300,), daemon=True)
+    first = threading.Thread(target=agent.freezer.freeze, args=(300,), daemon=True)
     first.start()
-    wait_until(lambda: agent._requested, "the first is under way")
+    wait_until(lambda: agent._line.state.is_requested, "the first is under way")
     with pytest.raises(Unanswered, match="already"):
-        agent.freeze(300)
+        agent.freezer.freeze(300)
     session.held.set()
     first.join(10)
     assert session.frozen
@@ -348,19 +348,19 @@ def test_what_an_agent_said_is_not_put_down_to_the_next_one(session: PlayedSessi
     session.held.clear()
     agent = GuestAgent(cast("LibvirtSession", session), RunRecord(options), lambda: None)
     agent.follow(connected=True, running=True)
-    wait_until(lambda: agent._talking.locked(), "the first is being asked")
+    wait_until(lambda: agent._line.talking.locked(), "the first is being asked")
     agent.follow(connected=False, running=True)
     session.held.set()
-    wait_until(lambda: not agent._talking.locked(), "it has answered")
-    assert agent._facts.version == ""
+    wait_until(lambda: not agent._line.talking.locked(), "it has answered")
+    assert agent._line.state.facts.version == ""
     with pytest.raises(WrongState, match="not connected"):
-        agent.info()
+        agent.answers.info()
 
 
 def test_a_probe_is_answered_between_the_other_questions(agent: GuestAgent, session: PlayedSession) -> None:
     heard(agent)
-    agent.ping(1)
-    assert agent.execute(["true"], 1, lambda: True).exit_code == 0
+    agent.probes.ping(1)
+    assert agent.probes.execute(["true"], 1, lambda: True).exit_code == 0
     assert session.asked[-3:] == ["guest-ping", "guest-exec", "guest-exec-status"]
 
 
@@ -379,15 +379,15 @@ def test_a_probe_that_is_not_answered_says_why(
     heard(agent)
     session.failing = {"guest-ping": error, "guest-exec": error}
     with pytest.raises((Unanswered, WrongState), match=expected):
-        agent.ping(1)
+        agent.probes.ping(1)
     with pytest.raises((Unanswered, WrongState), match=expected):
-        agent.execute(["true"], 1, lambda: True)
+        agent.probes.execute(["true"], 1, lambda: True)
 
 
 def test_a_probe_waits_for_its_turn_only_as_long_as_it_may(agent: GuestAgent) -> None:
     heard(agent)
-    with agent._talking, pytest.raises(Unanswered, match="busy"):
-        agent.ping(0)
+    with agent._line.talking, pytest.raises(Unanswered, match="busy"):
+        agent.probes.ping(0)
 
 
 @pytest.mark.parametrize(
@@ -400,24 +400,24 @@ def test_a_probe_of_a_guest_that_cannot_answer_is_a_no_at_once(
     agent.follow(connected=connected, running=running)
     asked = len(session.asked)
     with pytest.raises(WrongState, match=words):
-        agent.ping(1)
+        agent.probes.ping(1)
     assert len(session.asked) == asked
 
 
 def test_a_freeze_is_no_failure_of_a_probe(agent: GuestAgent, session: PlayedSession) -> None:
     heard(agent)
-    agent.freeze(300)
-    reply = agent.execute(["true"], 1, lambda: True)
+    agent.freezer.freeze(300)
+    reply = agent.probes.execute(["true"], 1, lambda: True)
     assert (reply.exit_code, reply.output) == (0, "not asked: the guest's file systems are frozen")
     assert "guest-exec" not in session.asked
-    agent.ping(1)
+    agent.probes.ping(1)
     assert session.asked[-1] == "guest-ping", "that much it answers"
-    agent.unfreeze()
+    agent.freezer.unfreeze()
     session.held.clear()
-    freezing = threading.Thread(target=agent.freeze, args=(300,), daemon=True)
+    freezing = threading.Thread(target=agent.freezer.freeze, args=(300,), daemon=True)
     freezing.start()
-    wait_until(lambda: agent._requested, "it is under way")
-    agent.ping(1)
+    wait_until(lambda: agent._line.state.is_requested, "it is under way")
+    agent.probes.ping(1)
     session.held.set()
     freezing.join(10)
 
