@@ -73,15 +73,15 @@ def _serve(options: LauncherOptions, preparation: PreparationProcess | None) -> 
     server = LauncherServer(run, options.uid)
     server.start(options.socket_path)
     log.info("serving", extra={"facts": {"vmi": f"{options.namespace}/{options.name}", "uid": options.uid}})
-    while not (bell.is_asked or run.ended.is_set()):
+    while not (bell.is_asked or run.state.ended.is_set()):
         bell.wait()
     if bell.is_asked:
         wind_down(run, options.grace_period_seconds)
-    verdict = run.verdict()
+    verdict = run.view.verdict()
     if verdict.has_ended:
         seen = server.is_watched or not bell.is_asked
-        run.acknowledged.wait(ACKNOWLEDGE_SECONDS if seen else UNWATCHED_SECONDS)
-    run.clean_up()
+        run.state.acknowledged.wait(ACKNOWLEDGE_SECONDS if seen else UNWATCHED_SECONDS)
+    run.life.clean_up()
     server.stop()
     if preparation is not None:
         preparation.stop()

@@ -1,7 +1,7 @@
 """The launcher's gRPC service on a unix socket of its Pod: what the handler of the node asks.
 
-Started by `launcher_process`; hands everything to `domain_run`. Only root and the launcher's own user can open the
-socket, by its mode. Failures are gRPC status codes, never fields of a reply.
+Started by `launcher_process`; hands everything to the parts of `domain_run`. Only root and the launcher's own user can
+open the socket, by its mode. Failures are gRPC status codes, never fields of a reply.
 """
 
 # The methods have the names that the .proto gives them.
@@ -116,35 +116,35 @@ class LauncherServer(LauncherServicer):
 
     def Sync(self, request: messages.SyncRequest, context: grpc.ServicerContext) -> messages.DomainStatus:
         """Make the domain be as the VMI says."""
-        return _answered(context, lambda: self._run.sync(request))
+        return _answered(context, lambda: self._run.life.sync(request))
 
     def Pause(self, request: messages.PauseRequest, context: grpc.ServicerContext) -> messages.DomainStatus:
         """Stop the guest's CPUs."""
-        return _answered(context, self._run.pause)
+        return _answered(context, self._run.orders.pause)
 
     def Unpause(self, request: messages.UnpauseRequest, context: grpc.ServicerContext) -> messages.DomainStatus:
         """Let them run."""
-        return _answered(context, self._run.unpause)
+        return _answered(context, self._run.orders.unpause)
 
     def Reset(self, request: messages.ResetRequest, context: grpc.ServicerContext) -> messages.DomainStatus:
         """The reset button."""
-        return _answered(context, self._run.reset)
+        return _answered(context, self._run.orders.reset)
 
     def SoftReboot(self, request: messages.SoftRebootRequest, context: grpc.ServicerContext) -> messages.DomainStatus:
         """Ask the guest to reboot."""
-        return _answered(context, self._run.soft_reboot)
+        return _answered(context, self._run.orders.soft_reboot)
 
     def Shutdown(self, request: messages.ShutdownRequest, context: grpc.ServicerContext) -> messages.DomainStatus:
         """Ask the guest to power off."""
-        return _answered(context, self._run.shut_down)
+        return _answered(context, self._run.orders.shut_down)
 
     def Kill(self, request: messages.KillRequest, context: grpc.ServicerContext) -> messages.DomainStatus:
         """End QEMU."""
-        return _answered(context, self._run.kill)
+        return _answered(context, self._run.orders.kill)
 
     def Delete(self, request: messages.DeleteRequest, context: grpc.ServicerContext) -> messages.DeleteReply:
         """Acknowledge the end; the launcher goes after this answer."""
-        _answered(context, self._run.delete)
+        _answered(context, self._run.life.delete)
         return messages.DeleteReply()
 
     def GetDomain(self, request: messages.GetDomainRequest, context: grpc.ServicerContext) -> messages.DomainStatus:
@@ -195,11 +195,11 @@ class LauncherServer(LauncherServicer):
 
     def Freeze(self, request: messages.FreezeRequest, context: grpc.ServicerContext) -> messages.DomainStatus:
         """Freeze the guest's file systems."""
-        return _answered(context, lambda: self._run.freeze(request.unfreeze_seconds))
+        return _answered(context, lambda: self._run.orders.freeze(request.unfreeze_seconds))
 
     def Unfreeze(self, request: messages.UnfreezeRequest, context: grpc.ServicerContext) -> messages.DomainStatus:
         """Thaw them."""
-        return _answered(context, self._run.unfreeze)
+        return _answered(context, self._run.orders.unfreeze)
 
     def GuestPing(self, request: messages.GuestPingRequest, context: grpc.ServicerContext) -> messages.GuestPingReply:
         """Whether the guest's agent answers."""
@@ -224,7 +224,7 @@ class LauncherServer(LauncherServicer):
         self, request: messages.ScreenshotRequest, context: grpc.ServicerContext
     ) -> Iterator[messages.ScreenshotChunk]:
         """The guest's screen."""
-        pieces = self._run.screenshot(move_cursor=request.move_cursor)
+        pieces = self._run.screen.take(move_cursor=request.move_cursor)
         with contextlib.closing(pieces):
             while piece := _answered(context, lambda: next(pieces, b"")):
                 yield messages.ScreenshotChunk(data=piece)

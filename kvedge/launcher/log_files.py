@@ -1,7 +1,7 @@
 """Keeps log files that a guest can make grow from filling the node's disk.
 
-Called by `domain_run` now and then. QEMU and libvirt append to these files for as long as the guest runs and nobody of
-them rotates: they open them with O_APPEND, so that a file may be cut under their hands. What was cut off stays in
+Called by `domain_watch` now and then. QEMU and libvirt append to these files for as long as the guest runs and nobody
+of them rotates: they open them with O_APPEND, so that a file may be cut under their hands. What was cut off stays in
 `<file>.1`, byte by byte as the guest wrote it.
 """
 

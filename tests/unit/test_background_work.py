@@ -31,7 +31,7 @@ from kvedge.kube.reconcile_loop import ReconcileLoop
 from kvedge.kube.work_queue import Key
 from kvedge.launcher.agent.agent_state import Task
 from kvedge.launcher.agent.guest_agent import GuestAgent
-from kvedge.launcher.run.domain_run import DomainRun
+from kvedge.launcher.run.domain_watch import DomainWatch
 from kvedge.resources.meta import ObjectMeta
 from kvedge.resources.types.core import Node, Pod
 from kvedge.runtime import background
@@ -258,14 +258,11 @@ def _drop_ins(thrown: Thrown, path: Path, patch: pytest.MonkeyPatch) -> Any:
 
 
 def _domain_watch(thrown: Thrown, path: Path, patch: pytest.MonkeyPatch) -> Any:
-    patch.setattr("kvedge.launcher.run.domain_run.SOON_SECONDS", 0.01)
-    patch.setattr("kvedge.launcher.run.domain_run.LOOK_AGAIN_SECONDS", 0.01)
-    run = DomainRun.__new__(DomainRun)
-    run._look_wanted, run._untidy, run._on_round = threading.Event(), False, thrown
-    patch.setattr(run, "look", lambda: None, raising=False)
-    thread = BackgroundThread("domain-watch", run._watch)
-    thread.start()
-    return thread
+    patch.setattr("kvedge.launcher.run.domain_watch.SOON_SECONDS", 0.01)
+    patch.setattr("kvedge.launcher.run.domain_watch.LOOK_AGAIN_SECONDS", 0.01)
+    watch = DomainWatch(thrown)
+    watch._untidy = False
+    return watch.start(lambda: None)
 
 
 def _guest_agent(thrown: Thrown, path: Path, patch: pytest.MonkeyPatch) -> Any:
@@ -311,7 +308,7 @@ THREADS: dict[str, Make] = {
     "kube/informer.py": _informer,
     "kube/leases.py": _lease,
     "kube/reconcile_loop.py": _reconcile,
-    "launcher/run/domain_run.py": _domain_watch,
+    "launcher/run/domain_watch.py": _domain_watch,
     "launcher/agent/guest_agent.py": _guest_agent,
     "standalone/agent/agent_service.py": _sweep,
     "standalone/agent/container/container_watch.py": _watch,

@@ -1,6 +1,6 @@
 """When a guest's agent is asked what, and how often a change of what it says is told.
 
-Kept by `guest_agent` and `domain_run`. Pure: times are seconds of any clock that only goes forward. An agent that does
+Kept by `agent_state` and `domain_view`. Pure: times are seconds of any clock that only goes forward. An agent that does
 not answer is asked ever less often, so that a silent one costs next to nothing.
 """
 

@@ -5,7 +5,6 @@ Kept by `agent_line`, under its lock. Pure: times are seconds of any clock that 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from kvedge.launcher.agent.agent_schedule import AgentSchedule, Question
@@ -33,8 +32,7 @@ class Task(NamedTuple):
     visit: int
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(NamedTuple):
     """What came of a question: the facts as they are with it, what is wrong with it, whether it is as good as none."""
 
     question: Question

@@ -1,7 +1,7 @@
 """What the preparation of a VMI hands to the run of its domain.
 
-Made by `vmi_preparation`, carried over by `preparation_process`, used by `domain_run`. Imports nothing, as the launcher
-keeps it.
+Made by `vmi_preparation`, carried over by `preparation_process`, used by `domain_life`. Imports nothing, as the
+launcher keeps it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """The launcher's libvirt: the embedded QEMU driver, and the one domain that it has.
 
-One of the two doors to libvirt; used by `domain_run`. Everything that leaves is of kvedge's own types, every
-libvirtError becomes one of `launcher_errors`. Calls may come from any thread: libvirt locks the domain itself.
+One of the two doors to libvirt; used by the parts of `run` and `agent`. Everything that leaves is of kvedge's own
+types, every libvirtError becomes one of `launcher_errors`. Calls may come from any thread: libvirt locks the domain
+itself.
 """
 
 from __future__ import annotations

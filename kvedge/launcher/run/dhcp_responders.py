@@ -1,6 +1,6 @@
 """One DHCP responder, and one for IPv6, per NIC that the handler has prepared a lease for.
 
-Kept by `domain_run`; each responder is a thread and its sockets on one bridge of the Pod.
+Kept by `nic_leases`; each responder is a thread and its sockets on one bridge of the Pod.
 """
 
 from __future__ import annotations

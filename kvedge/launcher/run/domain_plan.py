@@ -1,12 +1,11 @@
 """What a domain's state means and what is to be done about it.
 
-Called by `domain_run` with what libvirt says and with what this launcher remembers. Pure: no clock, no libvirt. The
-rule above all others: what has been started once in this Pod is never started again.
+Called by the parts of `domain_run` with what libvirt says and with what this launcher remembers. Pure: no clock, no
+libvirt. The rule above all others: what has been started once in this Pod is never started again.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 from typing import Final, NamedTuple
 
@@ -41,8 +40,7 @@ _RUNNING: Final = {Why.BOOTED: DOMAIN_REASON_BOOTED, Why.UNPAUSED: DOMAIN_REASON
 _PAUSED: Final = {Why.USER: DOMAIN_REASON_USER, Why.IO_ERROR: DOMAIN_REASON_IO_ERROR}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunMemory:
+class RunMemory(NamedTuple):
     """What libvirt does not know: `begun` says that a start was attempted in this Pod, by this launcher or one before
     it; `starting` that it is under way; `failure` is why it did not succeed; `kill_requested` that the end is our
     doing; `never_ran` that this launcher has started the guest paused, and nobody has let it go on yet.
@@ -163,8 +161,7 @@ class StopStep(Enum):
     DONE = "nothing is left to end"
 
 
-@dataclass(frozen=True, slots=True)
-class StopView:
+class StopView(NamedTuple):
     """Seconds since the launcher was told to stop, and since the guest was last asked (None: never)."""
 
     elapsed: float

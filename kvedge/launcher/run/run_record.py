@@ -1,7 +1,7 @@
 """What must outlast a launcher: whether the guest was started, its leases, its freeze, and how it ended.
 
-Written and read by `domain_run`, below the Pod's volumes; the Pod is gone after a power cut, so nothing is synced to
-disk.
+Written and read by the parts of `domain_run`, below the Pod's volumes; the Pod is gone after a power cut, so nothing is
+synced to disk.
 """
 
 from __future__ import annotations

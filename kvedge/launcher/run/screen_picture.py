@@ -1,6 +1,6 @@
 """A picture of the guest's screen: PPM, as QEMU draws it, becomes PNG on the way.
 
-Called by `domain_run`. Pure: pieces come in, pieces go out, and only a few of them are in memory at any time. QEMU
+Called by `screenshots`. Pure: pieces come in, pieces go out, and only a few of them are in memory at any time. QEMU
 draws what the guest has put on its screen; its size is checked all the same.
 """
 

@@ -1,6 +1,6 @@
 """The present DomainStatus, for everyone who asks or waits.
 
-Written by `domain_run`, read by the gRPC server's threads. A watcher that is slow misses states in between, never the
+Written by `domain_view`, read by the gRPC server's threads. A watcher that is slow misses states in between, never the
 latest one: what it has not taken yet is replaced, so nothing piles up.
 """
 

@@ -22,23 +22,23 @@ def wind_down(run: DomainRun, grace_seconds: float) -> None:
     while True:
         now = time.monotonic()
         view = StopView(now - begun, None if asked is None else now - asked, grace_seconds)
-        step, pause = plan_stop(run.verdict(), view)
+        step, pause = plan_stop(run.view.verdict(), view)
         if step is StopStep.DONE:
             return
         if step is StopStep.ASK:
             asked = now
         _take(step, run)
-        run.ended.wait(pause)
+        run.state.ended.wait(pause)
 
 
 def _take(step: StopStep, run: DomainRun) -> None:
     try:
         if step is StopStep.ASK:
             log.info("asking the guest to shut down")
-            run.shut_down()
+            run.orders.shut_down()
         elif step is StopStep.KILL:
             log.warning("the guest did not shut down in time: ending QEMU")
-            run.kill()
+            run.orders.kill()
     except LauncherError as error:
         # The next round looks at what the domain has become.
         log.warning("could not do it", extra={"facts": {"step": step.value, "why": str(error)}})

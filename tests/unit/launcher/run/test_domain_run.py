@@ -37,12 +37,12 @@ def test_a_crash_stays_one_when_its_run_is_deleted(options: LauncherOptions, *, 
     domain, record = OneDomain(), RunRecord(options)
     record.begin()
     run = DomainRun(cast("LibvirtSession", domain), record, None, lambda: None, lambda: False)
-    run.look()
+    run.view.look()
     domain.life, domain.why = Life.CRASHED, Why.CRASHED
     if was_seen:
-        run.look()
-    run.delete()
-    assert run.verdict().exit_code == 1
-    assert run.look().state == m.DOMAIN_STATE_CRASHED
+        run.view.look()
+    run.life.delete()
+    assert run.view.verdict().exit_code == 1
+    assert run.view.look().state == m.DOMAIN_STATE_CRASHED
     assert run.board.status.reason == m.DOMAIN_REASON_CRASHED
     assert json.loads(Path(options.final_path).read_text())["state"] == "DOMAIN_STATE_CRASHED"

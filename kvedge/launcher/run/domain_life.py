@@ -1,0 +1,141 @@
+"""Whether there is a domain: it is made once, by the first Sync, and removed when the run is over.
+
+Kept by `domain_run`; called by the gRPC server's threads and by `launcher_process`. Files and document come from the
+preparation process.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from typing import Final, Protocol
+
+from kvedge.launcher.disks.prepared import Prepared
+from kvedge.launcher.launcher_errors import DomainMissing, LauncherError, WrongState
+from kvedge.launcher.libvirt.libvirt_session import LibvirtSession
+from kvedge.launcher.run.domain_orders import DomainOrders
+from kvedge.launcher.run.domain_plan import SyncStep, plan_sync
+from kvedge.launcher.run.domain_view import DomainView
+from kvedge.launcher.run.nic_leases import NicLeases
+from kvedge.launcher.run.run_record import RunRecord
+from kvedge.launcher.run.run_state import RunState
+from kvedge.rpc.launcher_pb2 import DOMAIN_STATE_ABSENT, DomainStatus, SyncRequest
+
+log = logging.getLogger(__name__)
+
+# Of a message that quotes QEMU or libvirt.
+LONGEST_MESSAGE: Final = 1024
+
+
+class Preparation(Protocol):
+    """Who makes the files that a domain needs, and its document."""
+
+    def prepare(self, request: SyncRequest, libvirt_version: int) -> Prepared:
+        """Make them; as `preparation_process` has it."""
+
+
+class DomainLife:
+    """The beginning and the end of one domain; every method may be called from any thread."""
+
+    def __init__(
+        self,
+        session: LibvirtSession,
+        record: RunRecord,
+        state: RunState,
+        preparation: Preparation | None,
+        nics: NicLeases,
+        view: DomainView,
+        orders: DomainOrders,
+        on_made: Callable[[], None],
+    ) -> None:
+        """`preparation` is None when a launcher before this one has started the guest already; `on_made()` is called
+        when a domain was made, be it without success.
+        """
+        self._session = session
+        self._record = record
+        self._state = state
+        self._preparation = preparation
+        self._nics = nics
+        self._view = view
+        self._orders = orders
+        self._on_made = on_made
+        # Taken while the domain is made or removed; reading, pausing and ending go on meanwhile.
+        self._making = threading.Lock()
+
+    def sync(self, request: SyncRequest) -> DomainStatus:
+        """Start the guest if it never was started; serve its NICs.
+
+        Raises:
+            LauncherError: of the kind that says whether trying again can help.
+        """
+        with self._making:
+            step = plan_sync(self._view.verdict())
+            if step is SyncStep.LEAVE:
+                return self._view.look()
+            if step is SyncStep.START:
+                self._make(request)
+            self._nics.name(request.interfaces)
+            if step is SyncStep.ADOPT:
+                self._nics.serve(request.interfaces)
+        return self._view.look()
+
+    def delete(self) -> None:
+        """Remove what is left of a domain that has ended; the launcher then goes.
+
+        Raises:
+            WrongState: while the guest runs.
+        """
+        with self._making:
+            # Looked at, so that how it ended is kept before this call can be taken for the reason.
+            self._view.look()
+            verdict = self._view.verdict()
+            if not verdict.has_ended and verdict.state != DOMAIN_STATE_ABSENT:
+                raise WrongState("the guest still runs")
+            # A Sync that comes late must not start what was deleted.
+            self._state.remember(kill_requested=True)
+            self._state.end()
+            self._state.acknowledged.set()
+
+    def clean_up(self) -> None:
+        """Remove the ended domain from libvirt."""
+        self._nics.stop()
+        with self._making:
+            try:
+                self._session.undefine()
+            except DomainMissing:
+                return
+
+    def _make(self, request: SyncRequest) -> None:
+        if self._preparation is None:
+            raise WrongState("the guest has been started in this Pod before")
+        begun = time.monotonic()
+        prepared = self._preparation.prepare(request, self._session.libvirt_version)
+        ready = time.monotonic()
+        self._session.define(prepared.xml)
+        # Its first DISCOVER may come within a second.
+        self._nics.serve(request.interfaces)
+        if self._state.memory.kill_requested:
+            return
+        failure = self._start(prepared)
+        seconds = {"preparing": round(ready - begun, 3), "starting": round(time.monotonic() - ready, 3)}
+        log.info("started" if not failure else "not started", extra={"facts": seconds})
+        self._on_made()
+        if self._state.memory.kill_requested:
+            # The kill may have come before there was anything to kill.
+            self._orders.kill()
+
+    def _start(self, prepared: Prepared) -> str:
+        """Why the guest did not start; empty when it did."""
+        self._record.begin()
+        self._state.remember(begun=True, starting=True)
+        self._view.look()
+        failure = ""
+        try:
+            self._session.start(paused=prepared.paused)
+        except LauncherError as error:
+            failure = str(error)[:LONGEST_MESSAGE]
+            log.error("the guest did not start", extra={"facts": {"why": failure}})
+        self._state.remember(starting=False, failure=failure, never_ran=prepared.paused)
+        return failure

@@ -1,0 +1,97 @@
+"""What a guest that exists is told to do: pause, reboot, shut down, freeze, end.
+
+Kept by `domain_run`; called by the gRPC server's threads and by `wind_down`. Each order is given to libvirt or to the
+guest's agent, and its caller gets the status after it.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from kvedge.launcher.agent.agent_orders import REBOOT_SECONDS, SHUTDOWN_SECONDS
+from kvedge.launcher.agent.guest_agent import GuestAgent
+from kvedge.launcher.launcher_errors import DomainMissing, Unanswered, WrongState
+from kvedge.launcher.libvirt.libvirt_session import LibvirtSession
+from kvedge.launcher.run.domain_plan import ShutdownStep, plan_shutdown
+from kvedge.launcher.run.domain_view import DomainView
+from kvedge.launcher.run.run_state import RunState
+from kvedge.rpc.launcher_pb2 import DomainStatus
+
+log = logging.getLogger(__name__)
+
+
+class DomainOrders:
+    """The orders to one guest; every method may be called from any thread."""
+
+    def __init__(self, session: LibvirtSession, state: RunState, agent: GuestAgent, view: DomainView) -> None:
+        self._session = session
+        self._state = state
+        self._agent = agent
+        self._view = view
+
+    def pause(self) -> DomainStatus:
+        """Stop the guest's CPUs."""
+        self._session.pause()
+        return self._view.look()
+
+    def unpause(self) -> DomainStatus:
+        """Let them run."""
+        self._state.remember(never_ran=False)
+        self._session.unpause()
+        return self._view.look()
+
+    def reset(self) -> DomainStatus:
+        """Press the reset button."""
+        self._session.reset()
+        return self._view.look()
+
+    def soft_reboot(self) -> DomainStatus:
+        """Ask the guest to reboot: its agent when there is one, ACPI otherwise."""
+        if not self._agent.orders.give(lambda: self._session.soft_reboot(agent=True), REBOOT_SECONDS):
+            self._agent.freezer.thaw_soon()
+            self._session.soft_reboot(agent=False)
+        return self._view.look()
+
+    def shut_down(self) -> DomainStatus:
+        """Ask the guest to power off: its agent when it is there, the ACPI power button otherwise or when it fails."""
+        facts = self._session.facts()
+        if facts is None or not facts.is_active:
+            raise DomainMissing("there is no guest to shut down")
+        step = plan_shutdown(facts, self._state.memory)
+        if step is ShutdownStep.KILL:
+            log.info("the guest was started paused and never ran")
+            return self.kill()
+        if step is ShutdownStep.RESUME:
+            log.info("the guest goes on, to shut down", extra={"facts": {"was": facts.why.value}})
+            self._session.unpause()
+        if not self._agent.orders.give(lambda: self._session.shut_down(agent=True), SHUTDOWN_SECONDS):
+            self._agent.freezer.thaw_soon()
+            self._session.shut_down(agent=False)
+        return self._view.look()
+
+    def freeze(self, unfreeze_seconds: int) -> DomainStatus:
+        """Have the guest's agent freeze its file systems; they thaw after so many seconds, 0 for when asked.
+
+        Raises:
+            LauncherError: when it did not; then they are thawed again.
+        """
+        self._view.expect_change()
+        self._agent.freezer.freeze(unfreeze_seconds)
+        return self._view.look()
+
+    def unfreeze(self) -> DomainStatus:
+        """Have it thaw them. Raises LauncherError; then it is tried on all the same."""
+        self._view.expect_change()
+        self._agent.freezer.unfreeze()
+        return self._view.look()
+
+    def kill(self) -> DomainStatus:
+        """End QEMU: SIGTERM, so that it writes out its caches, then SIGKILL."""
+        self._state.remember(kill_requested=True)
+        try:
+            self._session.destroy(graceful=True)
+        except Unanswered:
+            self._session.destroy(graceful=False)
+        except WrongState:
+            log.info("nothing is left to kill")
+        return self._view.look()

@@ -1,0 +1,93 @@
+"""What the domain is like: read from libvirt, judged, and published on the status board.
+
+Kept by `domain_run`; its parts look after each action, `domain_watch` after each event. Nothing acts on an event
+itself.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+
+from kvedge.launcher.agent.agent_schedule import Steady
+from kvedge.launcher.agent.guest_agent import GuestAgent
+from kvedge.launcher.libvirt.domain_facts import DomainFacts, Life
+from kvedge.launcher.libvirt.libvirt_session import LibvirtSession
+from kvedge.launcher.run.domain_plan import Verdict
+from kvedge.launcher.run.nic_leases import NicLeases
+from kvedge.launcher.run.run_record import RunRecord
+from kvedge.launcher.run.run_state import RunState
+from kvedge.launcher.run.status_board import StatusBoard
+from kvedge.rpc.launcher_pb2 import DiskTarget, DomainStatus
+
+log = logging.getLogger(__name__)
+
+
+class DomainView:
+    """The view of one domain; every method may be called from any thread."""
+
+    def __init__(
+        self, session: LibvirtSession, record: RunRecord, state: RunState, agent: GuestAgent, nics: NicLeases
+    ) -> None:
+        self._session = session
+        self._record = record
+        self._state = state
+        self._agent = agent
+        self._nics = nics
+        self._looking = threading.Lock()
+        # What the agent makes of the status; nothing of it is told more often than the API can bear.
+        self._agents_part = Steady(DomainStatus())
+        self.board = StatusBoard()
+
+    def verdict(self) -> Verdict:
+        """What the domain's state means now."""
+        return self._state.outcome or self._state.judge(self._session.facts())
+
+    def look(self) -> DomainStatus:
+        """Read the domain and publish what it is like; the run is over when it has ended."""
+        with self._looking:
+            facts = self._session.facts()
+            verdict = self._state.judge(facts)
+            self._follow_agent(facts)
+            status = self.board.publish(self._status(facts, verdict))
+            if verdict.has_ended and not self._state.ended.is_set():
+                log.info("the run is over", extra={"facts": {"reason": verdict.reason, "why": verdict.message}})
+                self._state.outcome = verdict
+                self._keep_final(status)
+                self._state.end()
+            return status
+
+    def expect_change(self) -> None:
+        """The next change of what the agent says is not the guest's doing, and is told at once."""
+        self._agents_part.grant()
+
+    def _follow_agent(self, facts: DomainFacts | None) -> None:
+        connected = facts is not None and facts.is_active and facts.agent_connected
+        self._agent.follow(connected=connected, running=facts is not None and facts.life is Life.RUNNING)
+
+    def _keep_final(self, status: DomainStatus) -> None:
+        try:
+            self._record.keep_final(status)
+        except OSError as error:
+            # Whoever watches has been told; only a handler that was away will have to guess.
+            log.error("cannot write the last word", extra={"facts": {"why": str(error)}})
+
+    def _status(self, facts: DomainFacts | None, verdict: Verdict) -> DomainStatus:
+        status = DomainStatus(state=verdict.state, reason=verdict.reason, message=verdict.message)
+        status.started_unix_ms = self._record.begun_unix_ms
+        if facts is not None:
+            status.uuid = facts.uuid
+            status.qemu_pid = facts.pid
+            status.machine_type = facts.machine
+            status.disks.extend(DiskTarget(name=name, target=target) for name, target in facts.disks)
+        if not verdict.has_ended:
+            status.addresses.extend(self._nics.addresses())
+            status.MergeFrom(self._agents_part.settle(self._told_by_agent(), time.monotonic()))
+        return status
+
+    def _told_by_agent(self) -> DomainStatus:
+        part = DomainStatus()
+        part.addresses.extend(self._agent.answers.addresses(self._nics.names))
+        self._agent.answers.fill(part)
+        return part

@@ -1,0 +1,116 @@
+"""A domain is made once: by the first Sync, of which a failure and a kill stay known."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from kvedge.launcher.disks.prepared import Prepared
+from kvedge.launcher.launcher_errors import LibvirtFailed, WrongState
+from kvedge.launcher.launcher_options import LauncherOptions
+from kvedge.launcher.libvirt.domain_facts import DomainFacts, Life, Why
+from kvedge.launcher.libvirt.libvirt_session import LibvirtSession
+from kvedge.launcher.run.domain_run import DomainRun
+from kvedge.launcher.run.run_record import RunRecord
+from kvedge.rpc import launcher_pb2 as m
+
+
+class PlayedDomain:
+    """libvirt with one domain, which notes what is done to it."""
+
+    libvirt_version = 9_000_000
+
+    def __init__(self) -> None:
+        self.done: list[str] = []
+        self.life, self.why = Life.SHUTOFF, Why.OTHER
+        self.refusal: LibvirtFailed | None = None
+
+    def facts(self) -> DomainFacts | None:
+        return DomainFacts(uuid="u-1", life=self.life, why=self.why) if self.done else None
+
+    def define(self, xml: str) -> None:
+        self.done.append(f"define {xml}")
+
+    def start(self, *, paused: bool) -> None:
+        self.done.append(f"start, {paused=}")
+        if self.refusal is not None:
+            raise self.refusal
+        self.life, self.why = Life.RUNNING, Why.BOOTED
+
+    def destroy(self, *, graceful: bool) -> None:
+        self.done.append(f"destroy, {graceful=}")
+        self.life, self.why = Life.SHUTOFF, Why.DESTROYED
+
+
+class PlayedPreparation:
+    """Files that are ready at once; `meanwhile` is called before they are."""
+
+    def __init__(self, meanwhile: Any = None) -> None:
+        self.meanwhile = meanwhile
+
+    def prepare(self, request: m.SyncRequest, libvirt_version: int) -> Prepared:
+        if self.meanwhile is not None:
+            self.meanwhile()
+        return Prepared("<domain/>", paused=False)
+
+
+@pytest.fixture
+def domain() -> PlayedDomain:
+    return PlayedDomain()
+
+
+@pytest.fixture
+def record(tmp_path: Path) -> RunRecord:
+    (tmp_path / "var/run/kubevirt").mkdir(parents=True)
+    return RunRecord(LauncherOptions(namespace="n", name="v", uid="u", root=str(tmp_path)))
+
+
+def run_of(domain: PlayedDomain, record: RunRecord, preparation: PlayedPreparation | None) -> DomainRun:
+    return DomainRun(cast("LibvirtSession", domain), record, preparation, lambda: None, lambda: False)
+
+
+def test_a_sync_makes_the_domain_and_the_next_one_leaves_it_alone(domain: PlayedDomain, record: RunRecord) -> None:
+    run = run_of(domain, record, PlayedPreparation())
+    assert run.life.sync(m.SyncRequest()).state == m.DOMAIN_STATE_RUNNING
+    run.life.sync(m.SyncRequest())
+    assert domain.done == ["define <domain/>", "start, paused=False"]
+    assert record.begun_unix_ms > 0
+
+
+def test_a_domain_that_does_not_start_has_ended_with_the_reason(domain: PlayedDomain, record: RunRecord) -> None:
+    domain.refusal = LibvirtFailed("starting", 1, 10, "no tap")
+    run = run_of(domain, record, PlayedPreparation())
+    status = run.life.sync(m.SyncRequest())
+    assert (status.state, status.reason) == (m.DOMAIN_STATE_SHUTOFF, m.DOMAIN_REASON_FAILED)
+    assert "no tap" in status.message
+    assert run.state.ended.is_set()
+
+
+def test_a_kill_while_the_files_are_made_keeps_the_domain_from_starting(
+    domain: PlayedDomain, record: RunRecord
+) -> None:
+    preparation = PlayedPreparation()
+    run = run_of(domain, record, preparation)
+    preparation.meanwhile = run.orders.kill
+    run.life.sync(m.SyncRequest())
+    assert not [step for step in domain.done if step.startswith("start")]
+    assert record.begun_unix_ms == 0
+
+
+def test_a_launcher_that_comes_after_another_one_starts_nothing(domain: PlayedDomain, record: RunRecord) -> None:
+    with pytest.raises(WrongState, match="started in this Pod before"):
+        run_of(domain, record, None).life.sync(m.SyncRequest())
+    assert domain.done == []
+
+
+def test_a_guest_that_runs_is_not_deleted(domain: PlayedDomain, record: RunRecord) -> None:
+    run = run_of(domain, record, PlayedPreparation())
+    run.life.sync(m.SyncRequest())
+    with pytest.raises(WrongState, match="still runs"):
+        run.life.delete()
+    assert not run.state.acknowledged.is_set()
+    run.orders.kill()
+    run.life.delete()
+    assert run.state.acknowledged.is_set()
