@@ -36,11 +36,11 @@ from kvedge.resources.meta import ObjectMeta
 from kvedge.resources.types.core import Node, Pod
 from kvedge.runtime import background
 from kvedge.runtime.background import BackgroundThread, on_trouble
+from kvedge.runtime.rounds import Rounds
 from kvedge.standalone.agent.agent_service import AgentConfig, NodeAgent
 from kvedge.standalone.agent.container.container_watch import ContainerWatch
 from kvedge.standalone.agent.node.node_loop import NodeLoop as AgentsNodeLoop
 from kvedge.standalone.agent.pod.pod_probes import PodProbes
-from kvedge.standalone.agent.pod.rounds import Rounds
 from kvedge.standalone.apiserver import api_server
 from kvedge.standalone.apiserver.loops.copy_loop import CopyLoop
 from kvedge.standalone.apiserver.loops.csr_loop import CsrLoop
@@ -314,7 +314,7 @@ THREADS: dict[str, Make] = {
     "standalone/agent/container/container_watch.py": _watch,
     "standalone/agent/node/node_loop.py": _agents_node,
     "standalone/agent/pod/pod_probes.py": _probes,
-    "standalone/agent/pod/rounds.py": lambda thrown, path, patch: Rounds("rounds", "goes round", 0.01, thrown),
+    "runtime/rounds.py": lambda thrown, path, patch: Rounds("rounds", "goes round", 0.01, thrown),
     "standalone/drop_ins/drop_in_loop.py": _drop_ins,
 }
 TASKS: dict[str, Callable[[Thrown, pytest.MonkeyPatch], Any]] = {

@@ -14,7 +14,7 @@ from kvedge.network.errors import NetworkError
 from kvedge.network.pods.forward_rules import FENCE
 from kvedge.network.pods.pod_network import NodeNetwork, ensure_node_network, heal_node_network
 from kvedge.network.pods.pod_network_plan import NodeNetworkConfig
-from kvedge.standalone.agent.pod.rounds import Rounds
+from kvedge.runtime.rounds import Rounds
 
 log = logging.getLogger(__name__)
 

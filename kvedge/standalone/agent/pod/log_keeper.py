@@ -13,8 +13,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from kvedge.runtime.rounds import Rounds
 from kvedge.standalone.agent.container.log_times import add_time, times_path
-from kvedge.standalone.agent.pod.rounds import Rounds
 
 log = logging.getLogger(__name__)
 

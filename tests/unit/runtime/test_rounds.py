@@ -10,12 +10,12 @@ from kvedge.resources.meta import ObjectMeta
 from kvedge.runtime import background
 from kvedge.runtime.background import on_trouble
 from kvedge.runtime.heartbeat import ROUND_SECONDS, Heartbeat
+from kvedge.runtime.rounds import Rounds
 from kvedge.standalone.agent.container.container_files import PodFiles
 from kvedge.standalone.agent.pod.local_pods import LocalPods
 from kvedge.standalone.agent.pod.log_keeper import LogKeeper
 from kvedge.standalone.agent.pod.pod_record import new_record
 from kvedge.standalone.agent.pod.resolv_conf_keeper import ResolvConfKeeper
-from kvedge.standalone.agent.pod.rounds import Rounds
 from tests.support.waiting import wait_until
 from tests.unit.standalone.agent.pods import pod
 
