@@ -1,7 +1,8 @@
-"""A role is a list of services with names and needs; this runs them.
+"""A process is a list of services, which start in this order; this runs them until a signal comes or one fails.
 
-They start in order, a service that fails stops the role with its name and cause, and they stop in reverse order.
-Called by the subcommands of the long-running roles. Touches signals and systemd's notify socket.
+They are the parts of one `Parts`: a service that cannot start or fails ends the process with its name and cause, and
+they stop in reverse order. Called by the subcommands of the long-running roles. Touches signals and systemd's notify
+socket.
 """
 
 from __future__ import annotations
@@ -14,11 +15,13 @@ import signal
 import threading
 import time
 from collections.abc import Sequence
+from functools import partial
 from typing import Final, Protocol, runtime_checkable
 
 from kvedge.runtime.last_exit import LastExit
 from kvedge.runtime.notify import Notifier
 from kvedge.runtime.process_memory import give_back
+from kvedge.runtime.role import Part, Parts
 
 log = logging.getLogger(__name__)
 
@@ -77,9 +80,10 @@ class ServiceRunner:
         """With `exit_seconds` the process ends so long after the request to stop, whatever hangs."""
         self._services = list(services)
         self._notifier = notifier or Notifier()
-        self._started: list[Service] = []
+        self._parts = Parts(self._part(service) for service in services)
         self._stop = threading.Event()
         self._status = ""
+        self._is_stopping = False
         self._last_exit = None if exit_seconds is None else LastExit(self._stop, exit_seconds)
 
     def run(self) -> None:
@@ -98,27 +102,31 @@ class ServiceRunner:
             give_back()
             self._watch()
         finally:
-            self._stop.set()
             self.stop()
             for number, handler in previous:
                 signal.signal(number, handler)
 
     def start(self) -> None:
         """Start all, then tell systemd once that the program is ready."""
-        for service in self._services:
-            if self._stop.is_set():
-                return
-            self._notifier.status(f"starting {service.name}")
-            begun = time.monotonic()
-            self._started.append(service)
-            self._start_patiently(service)
-            log.info(
-                "started", extra={"facts": {"service": service.name, "seconds": round(time.monotonic() - begun, 3)}}
-            )
+        self._parts.start(self._stop.is_set)
         if self._stop.is_set():
             return
         self._notifier.ready()
         self._tell_status()
+
+    def _part(self, service: Service) -> Part:
+        return Part(service.name, partial(self._start_one, service), partial(self._stop_one, service), service.failure)
+
+    def _start_one(self, service: Service) -> None:
+        self._notifier.status(f"starting {service.name}")
+        begun = time.monotonic()
+        try:
+            self._start_patiently(service)
+        except BaseException:
+            # What has started is stopped next, which the last exit must bound, too.
+            self._tell_stopping()
+            raise
+        log.info("started", extra={"facts": {"service": service.name, "seconds": round(time.monotonic() - begun, 3)}})
 
     def _start_patiently(self, service: Service) -> None:
         told = ""
@@ -135,18 +143,23 @@ class ServiceRunner:
 
     def stop(self) -> None:
         """Stop what was started, last first; one that fails to stop does not keep the others from it."""
-        self._notifier.stopping()
-        while self._started:
-            service = self._started.pop()
-            if self._last_exit is not None:
-                self._last_exit.busy_with = service.name
-            try:
-                service.stop()
-            except Exception:
-                # A role must come down whole whatever one part does; the log has the cause.
-                log.exception("did not stop cleanly", extra={"facts": {"service": service.name}})
+        self._tell_stopping()
+        self._parts.stop()
+        self._busy_with("")
+
+    def _tell_stopping(self) -> None:
+        self._stop.set()
+        if not self._is_stopping:
+            self._is_stopping = True
+            self._notifier.stopping()
+
+    def _stop_one(self, service: Service) -> None:
+        self._busy_with(service.name)
+        service.stop()
+
+    def _busy_with(self, name: str) -> None:
         if self._last_exit is not None:
-            self._last_exit.busy_with = ""
+            self._last_exit.busy_with = name
 
     def request_stop(self) -> None:
         """Make :meth:`run` return."""
@@ -154,15 +167,14 @@ class ServiceRunner:
 
     def _watch(self) -> None:
         while not self._stop.wait(self.POLL_SECONDS):
-            for service in self._started:
-                detail = service.failure()
-                if detail is not None:
-                    raise ServiceError(service.name, detail)
+            failure = self._parts.first_failure()
+            if failure is not None:
+                raise ServiceError(failure.part, failure.detail)
             self._notifier.alive()
             self._tell_status()
 
     def _tell_status(self) -> None:
-        told = [service.summary() for service in self._started if isinstance(service, Telling)]
+        told = [service.summary() for service in self._services if isinstance(service, Telling)]
         text = "; ".join(["serving", *(part for part in told if part)])
         if text != self._status:
             self._status = text

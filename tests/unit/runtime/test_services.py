@@ -65,7 +65,29 @@ def test_a_service_that_cannot_start_stops_the_role_and_systemd_never_hears_read
     with pytest.raises(ServiceError, match="b: port 1 is in use"):
         runner.run()
     assert life == ["+a", "-b", "-a"]
-    assert "ready" not in recorder.told
+    assert recorder.told == ["stopping"]
+
+
+class Hanging(Part):
+    """A service whose end nobody waits for in vain, as its process is asked to end before."""
+
+    def __init__(self, name: str, life: list[str]) -> None:
+        super().__init__(name, life)
+        self.is_asked_to_stop = lambda: False
+
+    def stop(self) -> None:
+        assert self.is_asked_to_stop()
+        super().stop()
+
+
+def test_the_way_down_of_a_start_that_failed_is_a_request_to_stop_that_the_last_exit_bounds() -> None:
+    life: list[str] = []
+    hanging = Hanging("a", life)
+    runner = ServiceRunner([hanging, Part("b", life, refuses=True)], Recorder())
+    hanging.is_asked_to_stop = runner._stop.is_set
+    with pytest.raises(ServiceError, match="port 1"):
+        runner.run()
+    assert life == ["+a", "-b", "-a"]
 
 
 def test_a_service_that_fails_later_stops_the_role_with_its_name_and_cause() -> None:
