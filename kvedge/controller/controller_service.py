@@ -12,8 +12,9 @@ import socket
 import threading
 import time
 from collections import deque
+from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from kvedge.controller.kubevirt.cluster_config import ClusterConfig
 from kvedge.controller.kubevirt.kubevirt_loop import KubeVirtLoop, KubeVirtSources
@@ -33,6 +34,7 @@ from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.runtime.background import BackgroundThread
 from kvedge.runtime.clock import Clock, SystemClock
 from kvedge.runtime.logs import set_verbosity
+from kvedge.runtime.role import Part, Parts, part, unfailing
 
 log = logging.getLogger(__name__)
 
@@ -42,8 +44,6 @@ _SYNC_SECONDS: Final = 60.0
 _SYNC_POLL_SECONDS: Final = 0.2
 # How long a new controller waits to learn the configuration before it plans by defaults.
 _CONFIGURATION_SECONDS: Final = 5.0
-# A pass is a handful of calls; one that takes this long hangs.
-_STUCK_SECONDS: Final = 300.0
 
 
 class ControllerError(Exception):
@@ -66,8 +66,8 @@ class ControllerRole:
         self._config = config
         self._elects = leader_election
         self._clock = clock or SystemClock()
-        self._client: KubeClient | None = None
         self._election: LeaderElection | None = None
+        self._parts = Parts()
         self._work: _Work | None = None
         self._lock = threading.Lock()
 
@@ -78,25 +78,31 @@ class ControllerRole:
             KubeconfigError: when the kubeconfig cannot be used.
             ControllerError: when the server does not answer, or does not know the kinds.
         """
-        self._client = KubeClient.from_kubeconfig(self._kubeconfig, "kvedge-controller")
-        if not self._elects:
-            self._begin(self._client)
-            self._wait_synced()
-            return
-        identity = f"{socket.gethostname()}_{os.getpid()}_{time.time_ns():x}"
-        client = self._client
-        self._election = LeaderElection(
-            client, SYSTEM_NAMESPACE, LEASE_NAME, identity, lambda: self._begin(client), self._end
-        )
-        self._election.start()
+        client = KubeClient.from_kubeconfig(self._kubeconfig, "kvedge-controller")
+        if self._elects:
+            self._election = self._campaign(client)
+        self._parts = Parts(self._make_parts(client))
+        self._parts.start()
 
     def stop(self) -> None:
         """End all work, then give the lease back."""
-        if self._election is not None:
-            self._election.stop()
-        self._end()
-        if self._client is not None:
-            self._client.close()
+        self._parts.stop()
+
+    def _campaign(self, client: KubeClient) -> LeaderElection:
+        identity = f"{socket.gethostname()}_{os.getpid()}_{time.time_ns():x}"
+        return LeaderElection(client, SYSTEM_NAMESPACE, LEASE_NAME, identity, lambda: self._begin(client), self._end)
+
+    def _make_parts(self, client: KubeClient) -> list[Part]:
+        parts = [Part("client", stop=client.close)]
+        if self._election is None:
+            return [
+                *parts,
+                Part("work", partial(self._begin_alone, client), self._end, self._work_failure, ("client",)),
+            ]
+        # The lease ends the work before it is given back. A leader that cannot renew it writes nothing any more, and
+        # nobody else begins: a failure as well.
+        lease = part("lease", self._election, "work")
+        return [*parts, Part("work", stop=self._end, failure=self._work_failure, needs=("client",)), lease]
 
     @property
     def ready(self) -> bool:
@@ -108,10 +114,11 @@ class ControllerRole:
 
     def failure(self) -> str | None:
         """Why it no longer serves, or None."""
+        return self._parts.failure()
+
+    def _work_failure(self) -> str | None:
         with self._lock:
-            failed = None if self._work is None else self._work.failure()
-        # Who leads has a lease to renew: without that it writes nothing any more, and nobody else begins.
-        return failed or (None if self._election is None else self._election.failure())
+            return None if self._work is None else self._work.failure()
 
     def summary(self) -> str:
         """Why nothing is planned, for systemd's status line; empty when it is, or when another controller leads."""
@@ -132,14 +139,13 @@ class ControllerRole:
         if work is not None:
             work.stop()
 
-    def _wait_synced(self) -> None:
+    def _begin_alone(self, client: KubeClient) -> None:
+        self._begin(client)
         with self._lock:
             work = self._work
         if work is not None and not work.wait_synced(_SYNC_SECONDS):
-            assert self._client is not None
-            self._end()
             raise ControllerError(
-                f"{self._client.host} did not list VirtualMachines, VirtualMachineInstances, Pods and Nodes within"
+                f"{client.host} did not list VirtualMachines, VirtualMachineInstances, Pods and Nodes within"
                 f" {_SYNC_SECONDS:.0f} s: is it up, and are kvedge's CRDs installed?"
             )
 
@@ -175,31 +181,42 @@ class _Work:
             ),
             Release(config.version, config.default_architecture),
         )
-        self._informers = (self._nodes, self._pods, self._vmis, self._vms)
+        self._informers: dict[str, Informer[Any]] = {
+            "nodes": self._nodes,
+            "pods": self._pods,
+            "VMIs": self._vmis,
+            "VMs": self._vms,
+        }
         self._loops = (self._node_loop, self._kubevirt_loop, self._vmi_loop, self._vm_loop)
         # What failed to start is begun anew; what has started is not.
         self._to_start: deque[NodeLoop | KubeVirtLoop | VmiLoop | VmLoop] = deque(self._loops)
         self._stopped = threading.Event()
         self._starter = BackgroundThread("controller-start", self._start_loops)
+        self._parts = Parts(self._make_parts())
 
     def start(self) -> None:
         """Begin to list; the loops follow when everything is known, as a plan on half a world is a wrong one."""
-        self._events.start()
-        self._configuration.start()
-        for informer in self._informers:
-            informer.start()
-        self._starter.start()
+        self._parts.start()
 
     def stop(self) -> None:
         """End all threads."""
+        self._parts.stop()
+
+    def _make_parts(self) -> list[Part]:
+        watching = [part(name, informer) for name, informer in self._informers.items()]
+        needs = (*self._informers, "configuration")
+        return [
+            unfailing("events", self._events),
+            *watching,
+            part("configuration", self._configuration),
+            Part("loops", self._starter.start, self._stop_loops, self._loops_failure, needs),
+        ]
+
+    def _stop_loops(self) -> None:
         self._stopped.set()
         self._starter.join(2 * _SYNC_POLL_SECONDS)
-        for part in reversed(self._loops):
-            part.stop()
-        self._configuration.stop()
-        for informer in self._informers:
-            informer.stop()
-        self._events.stop()
+        for each in reversed(self._loops):
+            each.stop()
 
     @property
     def is_synced(self) -> bool:
@@ -209,7 +226,7 @@ class _Work:
     def wait_synced(self, timeout: float) -> bool:
         """Whether everything was listed within `timeout` seconds."""
         deadline = time.monotonic() + timeout
-        return all(informer.wait_synced(max(0.0, deadline - time.monotonic())) for informer in self._informers)
+        return all(informer.wait_synced(max(0.0, deadline - time.monotonic())) for informer in self._informers.values())
 
     @property
     def trouble(self) -> str:
@@ -218,15 +235,10 @@ class _Work:
 
     def failure(self) -> str | None:
         """Why a part no longer works, or None."""
-        loops = [part.loop for part in self._loops]
-        watchers = [self._nodes.failure(), self._pods.failure(), self._vmis.failure(), self._vms.failure()]
-        for detail in (*watchers, self._configuration.failure(), *(loop.failure() for loop in loops)):
-            if detail is not None:
-                return detail
-        for loop in loops:
-            if loop.busy_seconds() > _STUCK_SECONDS:
-                return f"a pass has been stuck for {loop.busy_seconds():.0f} s"
-        return None
+        return self._parts.failure()
+
+    def _loops_failure(self) -> str | None:
+        return next((why for each in self._loops if (why := each.loop.failure()) is not None), None)
 
     def _start_loops(self) -> None:
         while not self.wait_synced(_SYNC_POLL_SECONDS):

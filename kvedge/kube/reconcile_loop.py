@@ -24,6 +24,8 @@ log = logging.getLogger(__name__)
 _FIRST_DELAY: Final = 0.05
 _LONGEST_DELAY: Final = 60.0
 _STOP_SECONDS: Final = 1.0
+# A pass is a handful of calls, of which none may take as long, a launcher's included; one that takes so long hangs.
+STUCK_SECONDS: Final = 300.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,10 +86,13 @@ class ReconcileLoop:
             return max((now - begun for begun in self._begun.values()), default=0.0)
 
     def failure(self) -> str | None:
-        """Why the loop no longer works, or None."""
-        if self._stopping or all(thread.is_alive() for thread in self._threads):
+        """Why the loop no longer works, or None: a worker has ended, or hangs."""
+        if self._stopping:
             return None
-        return f"a worker of {self._name} has ended"
+        if not all(thread.is_alive() for thread in self._threads):
+            return f"a worker of {self._name} has ended"
+        stuck = self.busy_seconds()
+        return f"a pass has been stuck for {stuck:.0f} s" if stuck > STUCK_SECONDS else None
 
     def _work(self) -> None:
         while (key := self.queue.take()) is not None:

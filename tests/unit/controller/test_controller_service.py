@@ -13,6 +13,7 @@ import pytest
 from kvedge.controller.controller_service import ControllerRole, _Work
 from kvedge.kube.leases import LeaderElection
 from kvedge.runtime import background
+from kvedge.runtime.role import Parts
 from tests.support.waiting import wait_until
 from tests.unit.controller.builders import CONFIG
 
@@ -34,15 +35,17 @@ def test_a_leader_whose_lease_hangs_says_so(role: ControllerRole) -> None:
     election = LeaderElection(MagicMock(), "kubevirt", "virt-controller", "me", lambda: None, lambda: None)
     election.step = lambda: let_go.wait(60)  # type: ignore[assignment,method-assign,return-value]
     role._election = election
+    role._parts = Parts(role._make_parts(MagicMock()))
+    role._parts.start()
     assert role.failure() is None
-    election.start()
     assert election._thread is not None
     election._thread.heartbeat.limit = 0.0
     wait_until(lambda: role.failure() is not None, "it is noticed")
-    assert str(role.failure()).startswith("the thread lease-virt-controller has been stuck for")
+    assert str(role.failure()).startswith("lease: the thread lease-virt-controller has been stuck for")
     election._stop.set()
     let_go.set()
-    election.stop()
+    role.stop()
+    assert role._work is None
 
 
 class Loop:

@@ -7,6 +7,7 @@ from collections import Counter
 
 import pytest
 
+from kvedge.kube import reconcile_loop
 from kvedge.kube.errors import Conflict, Unavailable
 from kvedge.kube.reconcile_loop import Again, ReconcileLoop, backoff
 from kvedge.kube.work_queue import Key
@@ -80,12 +81,15 @@ def test_one_key_is_never_in_two_workers():
     assert clashes == []
 
 
-def test_a_pass_that_hangs_shows_and_does_not_keep_the_loop_from_stopping():
+def test_a_pass_that_hangs_shows_and_does_not_keep_the_loop_from_stopping(monkeypatch: pytest.MonkeyPatch):
     hold = threading.Event()
     loop = ReconcileLoop("test", lambda key: hold.wait(30) and None)
     loop.start()
     loop.add(A)
     wait_until(lambda: loop.busy_seconds() > 0, "the pass has begun")
+    assert loop.failure() is None, "not for long yet"
+    monkeypatch.setattr(reconcile_loop, "STUCK_SECONDS", 0.0)
+    assert loop.failure() == "a pass has been stuck for 0 s"
     loop.stop()
     hold.set()
     assert loop.failure() is None
