@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -32,24 +33,21 @@ from kvedge.kube.errors import KubeError
 from kvedge.kube.events import EventRecorder
 from kvedge.kube.informer import Informer
 from kvedge.kube.kube_client import KubeClient
+from kvedge.kube.node_troubles import NodeTroubles
 from kvedge.kube.reconcile_loop import ReconcileLoop
 from kvedge.kube.work_queue import Key
 from kvedge.resources.configuration.configuration import Configuration
-from kvedge.resources.meta import ObjectMeta
 from kvedge.resources.names import NODE_NAME
-from kvedge.resources.types.core import Node
 from kvedge.resources.types.vmi import VirtualMachineInstance
-from kvedge.runtime.background import on_trouble
 from kvedge.runtime.clock import SystemClock
 from kvedge.runtime.logs import set_verbosity
-from kvedge.runtime.services import Service, ServiceError
+from kvedge.runtime.role import Part, Parts, part, unfailing
+from kvedge.runtime.services import ServiceError
 
 _COMPONENT: Final = "virt-handler"
 _SYNC_SECONDS: Final = 60.0
 # A pass may wait for libvirt and QEMU to start a guest; so many may wait at once.
 _WORKERS: Final = 8
-# Longer than the longest call to a launcher may take.
-_STUCK_SECONDS: Final = 300.0
 # How long a new handler waits to learn the configuration before it starts guests by defaults.
 _CONFIGURATION_SECONDS: Final = 5.0
 # Where the nodes are that Pods get theirs from, in the handler's state; no VMI's UID looks like this.
@@ -98,9 +96,7 @@ class HandlerRole:
 
     def __init__(self, config: HandlerConfig) -> None:
         self._config = config
-        self._parts: list[Service] = []
-        self._client: KubeClient | None = None
-        self._untell: Callable[[], None] = lambda: None
+        self._parts = Parts()
 
     def start(self) -> None:
         """Begin; returns when VMIs of this node are looked after.
@@ -108,54 +104,29 @@ class HandlerRole:
         Raises:
             ServiceError: when this host's libvirt or QEMU cannot be used, or the API does not answer.
         """
+        load_missing_modules()
         try:
-            self._start()
+            self._parts = Parts(self._make_parts(KubeClient.from_kubeconfig(self._config.kubeconfig, "kvedge-handler")))
+            self._parts.start()
         except (ProbeError, HandlerError, KubeError) as error:
             raise ServiceError(self.name, str(error)) from error
 
-    def _start(self) -> None:
-        config = self._config
-        load_missing_modules()
-        self._client = KubeClient.from_kubeconfig(config.kubeconfig, "kvedge-handler")
-        configuration = ConfigurationFollower(self._client, self.name)
-        self._parts.append(configuration)
-        configuration.start()
-        configuration.wait(_CONFIGURATION_SECONDS)
-        own = OwnAccelerator(config.accelerator, config.accelerator_is_set)
-        platform = NodePlatform(own, config.capabilities, lambda: configuration.current)
-        platform.prepare()
-        for part in self._make(self._client, configuration, platform):
-            self._parts.append(part)
-            part.start()
-
     def stop(self) -> None:
         """Stop looking after VMIs; guests go on."""
-        self._untell()
-        while self._parts:
-            self._parts.pop().stop()
-        if self._client is not None:
-            self._client.close()
+        self._parts.stop()
 
     def failure(self) -> str | None:
         """The first part that failed, with its cause."""
-        for part in self._parts:
-            detail = part.failure()
-            if detail is not None:
-                return f"{part.name}: {detail}"
-        return None
+        return self._parts.failure()
 
-    def _make(self, client: KubeClient, configuration: ConfigurationFollower, platform: NodePlatform) -> list[Service]:
+    def _make_parts(self, client: KubeClient) -> list[Part]:
         config, clock = self._config, SystemClock()
+        configuration = ConfigurationFollower(client, self.name)
+        own = OwnAccelerator(config.accelerator, config.accelerator_is_set)
+        platform = NodePlatform(own, config.capabilities, lambda: configuration.current)
         events = EventRecorder(client, _COMPONENT, config.node)
         vmis = Informer(client, VirtualMachineInstance, label_selector=f"{NODE_NAME}={config.node}")
-        node = Node(metadata=ObjectMeta(name=config.node, uid=config.node))
-
-        def tell(work: str, what: str) -> None:
-            events.record(node, "Warning", "BackgroundWorkFailed", f"{work}: {what}; it begins anew")
-
-        self._untell = on_trouble(tell)
-        queue = _Queue()
-        connections = LauncherConnections(config.kubelet, queue.add)
+        connections = LauncherConnections(config.kubelet, lambda key: loop.add(Key(*key)))
         sync = SyncLoop(
             client=client,
             vmis=vmis,
@@ -169,19 +140,39 @@ class HandlerRole:
             clock=clock,
         )
         loop = ReconcileLoop("handler", sync.reconcile, workers=_WORKERS)
-        queue.loop = loop
-        vmis.on_change(queue.on_change)
+        vmis.on_change(partial(_look_at, loop))
         door = NodeLaunchers(vmis, connections, events, config.kubelet, config.node)
         relay = RelayService(client, RelayConfig(config.node, config.relay_address), door)
         gate = VersionGate(configuration.informer)
         node_loop = NodeLoop(client, config.node, platform, lambda: relay.address, lambda: gate.refusal, clock)
         gate.on_change(node_loop.refresh)
+        platform.on_change(node_loop.refresh)
+        plugins = self._make_plugins(configuration, platform)
+        return [
+            Part("client", stop=client.close),
+            # Its event loop is there already, and ends with this part.
+            part("launcher connections", connections),
+            Part(
+                "configuration", partial(_learn, configuration), configuration.stop, configuration.failure, ("client",)
+            ),
+            Part("accelerator", platform.prepare, needs=("configuration",)),
+            unfailing("events", events, "client"),
+            unfailing("troubles", NodeTroubles(events, config.node), "events"),
+            Part("VMIs", partial(_list, vmis, config.node), vmis.stop, vmis.failure, ("client",)),
+            part("sync loop", loop, "VMIs", "launcher connections", "accelerator", "events"),
+            part("device plugins", plugins, "accelerator"),
+            part("relay", relay, "VMIs"),
+            part("node", node_loop, "accelerator", "relay"),
+            part("platform", platform, "accelerator"),
+        ]
+
+    def _make_plugins(self, configuration: ConfigurationFollower, platform: NodePlatform) -> DevicePlugins:
+        config = self._config
         # KVM is offered wherever it works: the KubeVirt object may ask for emulation today and no more tomorrow.
         plugins = DevicePlugins(
             plugin_directory(config.kubelet),
             shared_devices(config.state / _DEVICE_NODES, emulation=config.accelerator.emulation),
         )
-        platform.on_change(node_loop.refresh)
 
         def follow(found: Configuration) -> None:
             set_verbosity(self.name, found.log_levels.of_handler(config.node))
@@ -189,8 +180,7 @@ class HandlerRole:
             platform.configuration_changed()
 
         configuration.on_change(follow)
-        watching = _Watching(vmis, config.node)
-        return [_Running("events", events), connections, watching, _Looping(loop), plugins, relay, node_loop, platform]
+        return plugins
 
 
 def _pod_preparation(kubelet: Path) -> Callable[[VirtualMachineInstance, HeldProcess, str], None]:
@@ -204,92 +194,25 @@ def _pod_preparation(kubelet: Path) -> Callable[[VirtualMachineInstance, HeldPro
     return prepare
 
 
-class _Queue:
-    """Hands keys to the loop, which is made after those who report to it."""
-
-    def __init__(self) -> None:
-        self.loop: ReconcileLoop | None = None
-
-    def add(self, key: tuple[str, str]) -> None:
-        """Look at this VMI soon."""
-        if self.loop is not None:
-            self.loop.add(Key(*key))
-
-    def on_change(self, old: VirtualMachineInstance | None, new: VirtualMachineInstance | None) -> None:
-        """A VMI came, changed or went."""
-        vmi = new or old
-        if vmi is not None:
-            self.add((vmi.metadata.namespace, vmi.metadata.name))
+def _look_at(loop: ReconcileLoop, old: VirtualMachineInstance | None, new: VirtualMachineInstance | None) -> None:
+    """A VMI came, changed or went."""
+    vmi = new or old
+    if vmi is not None:
+        loop.add(Key(vmi.metadata.namespace, vmi.metadata.name))
 
 
-class _Running:
-    """Something that starts and stops and cannot fail."""
-
-    def __init__(self, name: str, part: EventRecorder) -> None:
-        self.name = name
-        self._part = part
-
-    def start(self) -> None:
-        """Start it."""
-        self._part.start()
-
-    def stop(self) -> None:
-        """Stop it."""
-        self._part.stop()
-
-    def failure(self) -> str | None:
-        """Never."""
-        return None
+def _learn(configuration: ConfigurationFollower) -> None:
+    configuration.start()
+    configuration.wait(_CONFIGURATION_SECONDS)
 
 
-class _Looping:
-    """The reconcile loop."""
+def _list(vmis: Informer[VirtualMachineInstance], node: str) -> None:
+    """List once, then watch.
 
-    name = "sync loop"
-
-    def __init__(self, loop: ReconcileLoop) -> None:
-        self._loop = loop
-
-    def start(self) -> None:
-        """Start its workers."""
-        self._loop.start()
-
-    def stop(self) -> None:
-        """Let passes that are under way end."""
-        self._loop.stop()
-
-    def failure(self) -> str | None:
-        """A worker that ended, or one that hangs longer than any launcher may take."""
-        stuck = self._loop.busy_seconds()
-        if stuck > _STUCK_SECONDS:
-            return f"a pass has been running for {stuck:.0f} s"
-        return self._loop.failure()
-
-
-class _Watching:
-    """The informer, ready only when it has listed."""
-
-    name = "VMIs"
-
-    def __init__(self, informer: Informer[VirtualMachineInstance], node: str) -> None:
-        self._informer = informer
-        self._node = node
-
-    def start(self) -> None:
-        """List once, then watch.
-
-        Raises:
-            HandlerError: when the list did not come.
-        """
-        self._informer.start()
-        if not self._informer.wait_synced(_SYNC_SECONDS):
-            why = f": {self._informer.trouble}" if self._informer.trouble else ""
-            raise HandlerError(f"the API did not list the VMIs of node {self._node} within {_SYNC_SECONDS:.0f} s{why}")
-
-    def stop(self) -> None:
-        """Stop watching."""
-        self._informer.stop()
-
-    def failure(self) -> str | None:
-        """The informer's own."""
-        return self._informer.failure()
+    Raises:
+        HandlerError: when the list did not come.
+    """
+    vmis.start()
+    if not vmis.wait_synced(_SYNC_SECONDS):
+        why = f": {vmis.trouble}" if vmis.trouble else ""
+        raise HandlerError(f"the API did not list the VMIs of node {node} within {_SYNC_SECONDS:.0f} s{why}")
