@@ -41,7 +41,8 @@ Reconcile: TypeAlias = Callable[[Key], Again | None]
 class ReconcileLoop:
     """Named worker threads over one queue."""
 
-    def __init__(self, name: str, reconcile: Reconcile, workers: int = 1) -> None:
+    def __init__(self, name: str, reconcile: Reconcile, workers: int = 1, queue: WorkQueue | None = None) -> None:
+        """`queue` is there before the loop where those that `reconcile` needs fill it."""
         self._name = name
         self._reconcile = reconcile
         self._workers = workers
@@ -50,7 +51,7 @@ class ReconcileLoop:
         self._begun: dict[Key, float] = {}
         self._lock = threading.Lock()
         self._stopping = False
-        self.queue = WorkQueue()
+        self.queue = queue or WorkQueue()
 
     def start(self) -> None:
         """Begin to work; a second call, or one after :meth:`stop`, does nothing."""

@@ -23,7 +23,7 @@ class Rounds:
 
     def __init__(self, name: str, duty: str, period: float, do: Callable[[], None], *, at_once: bool = False) -> None:
         """The first round comes after `period` seconds, or before them with `at_once`."""
-        self._name = name
+        self.name = name
         self._duty = duty
         self._period = period
         self._do = do
@@ -33,7 +33,7 @@ class Rounds:
 
     def start(self) -> None:
         """Begin."""
-        self._thread = BackgroundThread(self._name, self._run)
+        self._thread = BackgroundThread(self.name, self._run)
         self._thread.start()
 
     def stop(self) -> None:

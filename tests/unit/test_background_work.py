@@ -36,10 +36,11 @@ from kvedge.resources.meta import ObjectMeta
 from kvedge.resources.types.core import Node, Pod
 from kvedge.runtime import background
 from kvedge.runtime.background import BackgroundThread, on_trouble
+from kvedge.runtime.clock import SystemClock
 from kvedge.runtime.rounds import Rounds
-from kvedge.standalone.agent.agent_service import AgentConfig, NodeAgent
 from kvedge.standalone.agent.container.container_watch import ContainerWatch
 from kvedge.standalone.agent.node.node_loop import NodeLoop as AgentsNodeLoop
+from kvedge.standalone.agent.pod.address_sweep import AddressSweep
 from kvedge.standalone.agent.pod.pod_probes import PodProbes
 from kvedge.standalone.apiserver import api_server
 from kvedge.standalone.apiserver.loops.copy_loop import CopyLoop
@@ -233,11 +234,7 @@ def _agents_node(thrown: Thrown, path: Path, patch: pytest.MonkeyPatch) -> Any:
 
 
 def _sweep(thrown: Thrown, path: Path, patch: pytest.MonkeyPatch) -> Any:
-    agent = NodeAgent(AgentConfig("node", path, path), MagicMock(), MagicMock())
-    patch.setattr(agent._addresses, "release_next", thrown)
-    agent._sweeper = BackgroundThread("address-sweep", agent._sweep)
-    agent._sweeper.start()
-    return agent
+    return AddressSweep(MagicMock(release_next=thrown), SystemClock())
 
 
 def _kept_image(thrown: Thrown, path: Path, patch: pytest.MonkeyPatch) -> Any:
@@ -310,7 +307,7 @@ THREADS: dict[str, Make] = {
     "kube/reconcile_loop.py": _reconcile,
     "launcher/run/domain_watch.py": _domain_watch,
     "launcher/agent/guest_agent.py": _guest_agent,
-    "standalone/agent/agent_service.py": _sweep,
+    "standalone/agent/pod/address_sweep.py": _sweep,
     "standalone/agent/container/container_watch.py": _watch,
     "standalone/agent/node/node_loop.py": _agents_node,
     "standalone/agent/pod/pod_probes.py": _probes,
@@ -385,7 +382,7 @@ def test_a_thread_outlives_any_exception(
 
 
 def vars_of(made: Any) -> list[Any]:
-    return [getattr(made, name, None) for name in ("_thread", "_sweeper")]
+    return [getattr(made, name, None) for name in ("_thread",)]
 
 
 @pytest.mark.parametrize("error", ERRORS, ids=lambda error: error.__name__)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -19,14 +19,16 @@ from kvedge.kube.errors import KubeError
 from kvedge.kube.events import EventRecorder
 from kvedge.kube.informer import Informer
 from kvedge.kube.kube_client import KubeClient
+from kvedge.kube.node_troubles import NodeTroubles
 from kvedge.kube.reconcile_loop import ReconcileLoop
+from kvedge.kube.work_queue import WorkQueue
 from kvedge.network.errors import NetworkError
 from kvedge.network.pods.pod_network_plan import NodeNetworkConfig
-from kvedge.resources.meta import ObjectMeta
 from kvedge.resources.names import LAUNCHER_IMAGE
 from kvedge.resources.types.core import Node, Pod
-from kvedge.runtime.background import BackgroundThread, on_trouble
 from kvedge.runtime.clock import Clock, SystemClock
+from kvedge.runtime.role import Part, Parts, part, unfailing
+from kvedge.runtime.rounds import Rounds
 from kvedge.runtime.services import ServiceError
 from kvedge.runtime.settings import DEFAULT_DATA_DIR
 from kvedge.standalone.agent.container.container_logs import ContainerLogs
@@ -38,8 +40,9 @@ from kvedge.standalone.agent.container.probe_questions import ask
 from kvedge.standalone.agent.container.systemd_scopes import pod_cgroups
 from kvedge.standalone.agent.node.network_keeper import NetworkKeeper
 from kvedge.standalone.agent.node.node_loop import NodeLoop
-from kvedge.standalone.agent.node.node_manifest import host_facts
+from kvedge.standalone.agent.node.node_manifest import HostFacts, host_facts
 from kvedge.standalone.agent.node.scheduler_loop import SchedulerLoop
+from kvedge.standalone.agent.pod.address_sweep import AddressSweep
 from kvedge.standalone.agent.pod.damage_notes import DamageNotes
 from kvedge.standalone.agent.pod.damaged_pods import DamagedPods, lose_containers, something_runs
 from kvedge.standalone.agent.pod.device_manager import DeviceManager
@@ -63,10 +66,6 @@ from kvedge.storage.images.launcher_image import write_launcher_image
 log = logging.getLogger(__name__)
 
 _SYNC_SECONDS: Final = 30.0
-_SWEEP_SECONDS: Final = 60.0
-_STOP_SECONDS: Final = 2.0
-# A pass is some calls and some files; one that takes this long hangs.
-_STUCK_SECONDS: Final = 300.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +99,42 @@ class AgentConfig:
         return self.kubelet / "pods"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Followed:
+    """What the agent sees of the API, and where it tells what happened."""
+
+    events: EventRecorder
+    scheduler_events: EventRecorder
+    pods: Informer[Pod]
+    nodes: Informer[Node]
+    addresses: PodAddresses
+
+
+@dataclass(frozen=True, slots=True)
+class _PodWork:
+    """The loop that runs Pods, and what runs beside it."""
+
+    made: PodLoop
+    pulls: ImagePulls
+    loop: ReconcileLoop
+
+    def parts(self, adopted: list[LocalPod]) -> list[Part]:
+        """Its parts; `adopted` are the Pods that are looked at first."""
+        needs = ("damaged Pods", "container watch", "probes", "images", "container starter", "events")
+        return [
+            Part("image pulls", stop=self.pulls.stop),
+            part("container watch", self.made.watch, "damaged Pods"),
+            part("probes", self.made.probes, "damaged Pods"),
+            Part("pod loop", partial(self._start, adopted), self.loop.stop, self.loop.failure, needs),
+        ]
+
+    def _start(self, adopted: list[LocalPod]) -> None:
+        self.loop.start()
+        for local in adopted:
+            self.loop.add(local.key)
+        self.made.informer.on_change(self.made.on_pod)
+
+
 class NodeAgent:
     """One box's scheduler and kubelet; also the API server's `LogSource` and `ExecSource`."""
 
@@ -118,29 +153,12 @@ class NodeAgent:
         self._store = image_store or ImageStore(config.data_dir / "images")
         self._boot_id = this_boot()
         self._logs = ContainerLogs(config.pods, self._boot_id)
-        self._events = EventRecorder(client, "kubelet", config.node)
-        self._scheduler_events = EventRecorder(client, "default-scheduler")
         self._starter = ContainerStarter()
         self._cgroups = pod_cgroups(config.instance)
         self._pods = LocalPods(config.pods, partial(something_runs, self._cgroups, self._boot_id))
         self._sessions = ContainerSessions(config.pods, self._boot_id, self._starter)
-        self._pod_informer = Informer(client, Pod)
-        self._node_informer = Informer(client, Node)
-        self._addresses = PodAddresses(client, config.pod_cidr, self._pods.addresses)
         self._damage = DamageNotes(config.data_dir, self._clock)
-        self._devices = DeviceManager(config.kubelet / "device-plugins", self._devices_changed)
-        self._network = NetworkKeeper(config.network)
-        keepers = (LogKeeper(config.pods), ResolvConfKeeper(self._pods), self._network)
-        self._rounds = [keeper.rounds for keeper in keepers]
-        self._stop = threading.Event()
-        self._untell: Callable[[], None] = lambda: None
-        self._sweeper: BackgroundThread | None = None
-        self._node_loop: NodeLoop | None = None
-        self._pod_queue: ReconcileLoop | None = None
-        self._scheduler_queue: ReconcileLoop | None = None
-        self._pulls: ImagePulls | None = None
-        self._watch: ContainerWatch | None = None
-        self._probes: PodProbes | None = None
+        self._parts = Parts()
 
     def start(self) -> None:
         """Adopt what runs, then take part in the API; returns when Pods are bound and run.
@@ -158,48 +176,11 @@ class NodeAgent:
 
     def stop(self) -> None:
         """Let go of everything; containers run on."""
-        self._stop.set()
-        self._untell()
-        for queue in (self._scheduler_queue, self._pod_queue):
-            if queue is not None:
-                queue.stop()
-        for informer in (self._pod_informer, self._node_informer):
-            informer.stop()
-        self._addresses.stop()
-        if self._node_loop is not None:
-            self._node_loop.stop()
-        self._devices.stop()
-        if self._pulls is not None:
-            self._pulls.stop()
-        for part in (self._watch, self._probes):
-            if part is not None:
-                part.stop()
-        for rounds in self._rounds:
-            rounds.stop()
-        self._starter.stop()
-        if self._sweeper is not None:
-            self._sweeper.join(_STOP_SECONDS)
-        for recorder in (self._events, self._scheduler_events):
-            recorder.stop()
+        self._parts.stop()
 
     def failure(self) -> str | None:
         """Why Pods are no longer taken care of, or None."""
-        parts = (
-            self._pod_informer,
-            self._node_informer,
-            self._node_loop,
-            self._pod_queue,
-            self._scheduler_queue,
-            self._watch,
-            self._probes,
-            self._sweeper,
-            *self._rounds,
-        )
-        if why := next((why for part in parts if part is not None and (why := part.failure())), None):
-            return why
-        loops = (loop for loop in (self._pod_queue, self._scheduler_queue) if loop is not None)
-        stuck = max((loop.busy_seconds() for loop in loops), default=0.0)
-        return f"a pass has been stuck for {stuck:.0f} s" if stuck > _STUCK_SECONDS else None
+        return self._parts.failure()
 
     def summary(self) -> str:
         """How many Pods this node has."""
@@ -223,106 +204,127 @@ class NodeAgent:
         return self._sessions.begin_exec(request)
 
     def _start(self) -> None:
-        config = self._config
-        config.pods.mkdir(mode=0o750, parents=True, exist_ok=True)
+        self._config.pods.mkdir(mode=0o750, parents=True, exist_ok=True)
         # First what runs here; the API is not asked before that is known.
         adopted = self._pods.adopt()
+        self._parts = Parts(self._make_parts(adopted))
+        self._parts.start()
+
+    def _make_parts(self, adopted: list[LocalPod]) -> list[Part]:
+        config, client = self._config, self._client
+        followed = _Followed(
+            events=EventRecorder(client, "kubelet", config.node),
+            scheduler_events=EventRecorder(client, "default-scheduler"),
+            pods=Informer(client, Pod),
+            nodes=Informer(client, Node),
+            addresses=PodAddresses(client, config.pod_cidr, self._pods.addresses),
+        )
+        facts = host_facts(config.node, config.data_dir)
+        network = NetworkKeeper(config.network)
+        devices = DeviceManager(config.kubelet / "device-plugins", lambda: node_loop.changed())
+        notes = partial(self._all_notes, network)
+        node_loop = NodeLoop(client, facts, config.pod_cidr, devices, notes, self._clock)
+        pods = self._make_pod_work(followed, devices, facts)
+        return [
+            Part("adopted Pods", partial(self._adopt, adopted, devices)),
+            Part("images", self._prepare_images),
+            Part("node network", network.make),
+            Part("container starter", self._starter.prepare, self._starter.stop),
+            unfailing("events", followed.events),
+            unfailing("scheduler events", followed.scheduler_events),
+            # One process has one list of listeners: on one box these Events tell of all roles' work.
+            unfailing("troubles", NodeTroubles(followed.events, config.node), "events"),
+            part("device manager", devices, "adopted Pods"),
+            part("node", node_loop, "device manager", "node network"),
+            part("nodes", followed.nodes),
+            part("pods", followed.pods),
+            unfailing("addresses", followed.addresses),
+            Part("lists", partial(self._wait_synced, followed), needs=("nodes", "pods", "addresses")),
+            Part("damaged Pods", partial(self._know_damaged, pods, adopted, node_loop), needs=("lists", "node")),
+            *(part(rounds.name, rounds) for rounds in self._keepers(network)),
+            *pods.parts(adopted),
+            *self._scheduler_parts(followed),
+            part("address sweep", AddressSweep(followed.addresses, self._clock), "lists"),
+        ]
+
+    def _adopt(self, adopted: list[LocalPod], devices: DeviceManager) -> None:
         for local in adopted:
-            self._devices.adopt(local.files.uid, local.record.devices)
+            devices.adopt(local.files.uid, local.record.devices)
             if local.record.boot_id != self._boot_id:
                 lose_containers(local)
+
+    def _prepare_images(self) -> None:
         self._release_images()
         self._import_launcher()
-        self._network.make()
-        self._starter.prepare()
-        for recorder in (self._events, self._scheduler_events):
-            recorder.start()
-        # One process has one list of listeners: on one box these Events tell of all roles' work.
-        self._untell = on_trouble(self._tell_trouble)
-        self._start_loops(adopted)
 
-    def _start_loops(self, adopted: list[LocalPod]) -> None:
-        config = self._config
-        facts = host_facts(config.node, config.data_dir)
-        self._devices.start()
-        self._node_loop = NodeLoop(self._client, facts, config.pod_cidr, self._devices, self._all_notes, self._clock)
-        self._node_loop.start()
-        for informer in (self._node_informer, self._pod_informer):
-            informer.start()
-        self._addresses.start()
-        pod_loop = self._make_pod_loop(facts.address, facts.memory)
-        scheduler = self._make_scheduler()
-        synced = (self._node_informer.wait_synced, self._pod_informer.wait_synced, self._addresses.wait_synced)
-        if not all(wait(_SYNC_SECONDS) for wait in synced):
+    def _wait_synced(self, followed: _Followed) -> None:
+        waits = (followed.nodes.wait_synced, followed.pods.wait_synced, followed.addresses.wait_synced)
+        if not all(wait(_SYNC_SECONDS) for wait in waits):
             raise ServiceError(self.name, f"the API at {self._client.host} did not list Pods and Nodes in time")
-        adopted += DamagedPods(self._pods, self._boot_id, self._cgroups, pod_loop, self._damage).make_known()
+
+    def _know_damaged(self, pods: _PodWork, adopted: list[LocalPod], node_loop: NodeLoop) -> None:
+        adopted += DamagedPods(self._pods, self._boot_id, self._cgroups, pods.made, self._damage).make_known()
         # What there is to tell of them.
-        self._node_loop.changed()
-        for rounds in self._rounds:
-            rounds.start()
-        pod_loop.watch.start()
-        pod_loop.probes.start()
-        pod_loop.loop.start()
-        for local in adopted:
-            pod_loop.loop.add(local.key)
-        self._pod_informer.on_change(pod_loop.on_pod)
-        scheduler.loop.start()
-        self._pod_informer.on_change(scheduler.on_pod)
-        self._node_informer.on_change(scheduler.on_node)
-        self._sweeper = BackgroundThread("address-sweep", self._sweep)
-        self._sweeper.start()
+        node_loop.changed()
 
-    def _make_pod_loop(self, address: str, memory: int) -> PodLoop:
+    def _keepers(self, network: NetworkKeeper) -> list[Rounds]:
+        return [LogKeeper(self._config.pods).rounds, ResolvConfKeeper(self._pods).rounds, network.rounds]
+
+    def _make_pod_work(self, followed: _Followed, devices: DeviceManager, facts: HostFacts) -> _PodWork:
         config = self._config
-
-        # The queue and what fills it need each other: each is told of the other by name when it runs.
-        queue = self._pod_queue = ReconcileLoop("pods", lambda key: made.reconcile(key), WORKERS)
-        pulls = self._pulls = ImagePulls(
-            self._store, self._client, self._events, queue.add_after, config.insecure_registries
-        )
-        watch = self._watch = ContainerWatch(queue.add)
-        probes = self._probes = PodProbes(self._events, partial(ask, self._starter), queue.add)
+        # There before those that fill it, and before the loop, which needs them.
+        queue = WorkQueue()
+        pulls = ImagePulls(self._store, self._client, followed.events, queue.add_after, config.insecure_registries)
+        watch = ContainerWatch(queue.add)
+        probes = PodProbes(followed.events, partial(ask, self._starter), queue.add)
         steps = PodSteps(
             client=self._client,
-            events=self._events,
+            events=followed.events,
             pods=self._pods,
-            places=Places(config.network, self._cgroups, ApiReader(self._client), memory),
+            places=Places(config.network, self._cgroups, ApiReader(self._client), facts.memory),
             pulls=pulls,
-            devices=self._devices,
+            devices=devices,
             starter=self._starter,
             boot_id=self._boot_id,
-            host_address=address,
+            host_address=facts.address,
             write_status=lambda local: made.write_status(local),
         )
         made = PodLoop(
             node_name=config.node,
-            host_address=address,
+            host_address=facts.address,
             boot_id=self._boot_id,
-            informer=self._pod_informer,
+            informer=followed.pods,
             pods=self._pods,
-            addresses=self._addresses,
+            addresses=followed.addresses,
             steps=steps,
             probes=probes,
             watch=watch,
             clock=self._clock,
-            loop=queue,
-            history=StoreHistory(self._client, self._pod_informer),
+            queue=queue,
+            history=StoreHistory(self._client, followed.pods),
         )
-        return made
+        return _PodWork(made, pulls, ReconcileLoop("pods", made.reconcile, WORKERS, queue))
 
-    def _make_scheduler(self) -> SchedulerLoop:
-        queue = self._scheduler_queue = ReconcileLoop("scheduler", lambda key: made.reconcile(key))
+    def _scheduler_parts(self, followed: _Followed) -> list[Part]:
+        queue = WorkQueue()
         made = SchedulerLoop(
             node_name=self._config.node,
             client=self._client,
-            pods=self._pod_informer,
-            nodes=self._node_informer,
-            events=self._scheduler_events,
+            pods=followed.pods,
+            nodes=followed.nodes,
+            events=followed.scheduler_events,
             clock=self._clock,
-            loop=queue,
+            queue=queue,
             began=self._clock.now(),
         )
-        return made
+        loop = ReconcileLoop("scheduler", made.reconcile, queue=queue)
+
+        def start() -> None:
+            loop.start()
+            followed.pods.on_change(made.on_pod)
+            followed.nodes.on_change(made.on_node)
+
+        return [Part("scheduler", start, loop.stop, loop.failure, ("lists", "pod loop"))]
 
     def _release_images(self) -> None:
         """Pods that went while the agent was away hold their images no more."""
@@ -344,32 +346,11 @@ class NodeAgent:
             write_launcher_image(archive)
             import_file(self._store, archive, LAUNCHER_IMAGE)
 
-    def _all_notes(self) -> list[str]:
-        return [*self._network.notes(), *self._cgroups.notes(), *self._damage.notes(), *self._store_notes()]
+    def _all_notes(self, network: NetworkKeeper) -> list[str]:
+        return [*network.notes(), *self._cgroups.notes(), *self._damage.notes(), *self._store_notes()]
 
     def _store_notes(self) -> list[str]:
         damaged = self._store.damaged()
         if not damaged:
             return []
         return [f"{len(damaged)} damaged files of the image store were put aside, such as {damaged[0]}: see the log"]
-
-    def _devices_changed(self) -> None:
-        if self._node_loop is not None:
-            self._node_loop.changed()
-
-    def _tell_trouble(self, work: str, what: str) -> None:
-        # Events of a Node carry its name as the UID, as those of a kubelet do.
-        node = Node(metadata=ObjectMeta(name=self._config.node, uid=self._config.node))
-        self._events.record(node, "Warning", "BackgroundWorkFailed", f"{work}: {what}; it begins anew")
-
-    def _sweep(self) -> None:
-        """Give addresses back when their owners go; now and then also those whose end nobody saw."""
-        swept = self._clock.monotonic()
-        while not self._stop.is_set():
-            try:
-                self._addresses.release_next(_SWEEP_SECONDS)
-                if self._clock.monotonic() - swept >= _SWEEP_SECONDS:
-                    swept = self._clock.monotonic()
-                    self._addresses.sweep()
-            except KubeError as error:
-                log.warning("addresses were not looked through", extra={"facts": {"error": str(error)}})

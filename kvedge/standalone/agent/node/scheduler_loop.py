@@ -16,8 +16,8 @@ from kvedge.kube.events import EventRecorder
 from kvedge.kube.informer import Informer
 from kvedge.kube.kube_client import KubeClient
 from kvedge.kube.patches import at_version
-from kvedge.kube.reconcile_loop import Again, ReconcileLoop
-from kvedge.kube.work_queue import Key
+from kvedge.kube.reconcile_loop import Again
+from kvedge.kube.work_queue import Key, WorkQueue
 from kvedge.resources.codec import encode
 from kvedge.resources.meta import Condition, condition
 from kvedge.resources.quantities import QuantityError
@@ -43,7 +43,7 @@ class SchedulerLoop:
     nodes: Informer[Node]
     events: EventRecorder
     clock: Clock
-    loop: ReconcileLoop
+    queue: WorkQueue
     # When the node agent started: VMs with an order start one after the other then.
     began: datetime
     # Bound a moment ago, before the informer tells of it: they take room already. By UID.
@@ -53,7 +53,7 @@ class SchedulerLoop:
     def on_pod(self, old: Pod | None, new: Pod | None) -> None:
         """The informer's callback: a new Pod, or room that has become free."""
         if new is not None and not new.spec.node_name:
-            self.loop.add(Key(new.metadata.namespace, new.metadata.name))
+            self.queue.add(Key(new.metadata.namespace, new.metadata.name))
             return
         known = new or old
         if known is not None:
@@ -148,7 +148,7 @@ class SchedulerLoop:
     def _retry_waiting(self) -> None:
         for pod in self.pods.list():
             if not pod.spec.node_name:
-                self.loop.add(Key(pod.metadata.namespace, pod.metadata.name))
+                self.queue.add(Key(pod.metadata.namespace, pod.metadata.name))
 
 
 def _differs(old: Node, new: Node) -> bool:

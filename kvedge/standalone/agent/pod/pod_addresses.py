@@ -95,9 +95,12 @@ class PodAddresses:
         self._vmis.start()
 
     def stop(self) -> None:
-        """End that, and every wait for a deletion."""
+        """End that."""
         for informer in (self._objects, self._vms, self._vmis):
             informer.stop()
+
+    def end_wait(self) -> None:
+        """End a wait for a deletion."""
         self._gone.put(None)
 
     def wait_synced(self, seconds: float) -> bool:

@@ -16,8 +16,8 @@ import msgspec
 from kvedge.kube.errors import NotFound
 from kvedge.kube.informer import Informer
 from kvedge.kube.patches import at_version
-from kvedge.kube.reconcile_loop import Again, ReconcileLoop, backoff
-from kvedge.kube.work_queue import Key
+from kvedge.kube.reconcile_loop import Again, backoff
+from kvedge.kube.work_queue import Key, WorkQueue
 from kvedge.network.errors import AddressesExhaustedError
 from kvedge.resources.codec import encode
 from kvedge.resources.types.core import Pod
@@ -65,7 +65,7 @@ class PodLoop:
     probes: PodProbes
     watch: ContainerWatch
     clock: Clock
-    loop: ReconcileLoop
+    queue: WorkQueue
     history: StoreHistory
 
     def reconcile(self, key: Key) -> Again | None:
@@ -89,7 +89,7 @@ class PodLoop:
         """The informer's callback."""
         pod = new or old
         if pod is not None and self.node_name in (pod.spec.node_name, old.spec.node_name if old else ""):
-            self.loop.add(Key(pod.metadata.namespace, pod.metadata.name))
+            self.queue.add(Key(pod.metadata.namespace, pod.metadata.name))
 
     def _pass_known(self, pod: Pod) -> float | None:
         local = self.pods.get(pod.metadata.uid)
