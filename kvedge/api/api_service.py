@@ -13,46 +13,34 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Final, TypeVar
 from urllib.parse import urlsplit
 
-from aiohttp import web
-
-from kvedge.api.admission.admission_server import MOST_BYTES, admission_routes
-from kvedge.api.admission.judgement import Judgement
-from kvedge.api.admission.kubevirt_admission import KubeVirtAdmission
 from kvedge.api.admission.rules.subject import Cluster
+from kvedge.api.api_run import ApiRun
 from kvedge.api.registration.handler_signing_loop import HandlerSigner
 from kvedge.api.registration.presence_loop import Presence
 from kvedge.api.registration.registration_loop import Registration
 from kvedge.api.registration.registration_manifest import Endpoint, instance_name, server_names
-from kvedge.api.subresources.cluster_reader import ClusterReader
-from kvedge.api.subresources.front_proxy_rules import FrontProxy, FrontProxyError
-from kvedge.api.subresources.power_calls import PowerCalls
-from kvedge.api.subresources.relay_client import RelayClient
-from kvedge.api.subresources.subresource_server import SubresourceServer
+from kvedge.api.role_certificate import RoleCertificate
+from kvedge.api.subresources.front_proxy_rules import FrontProxyError
 from kvedge.kube.configuration_follower import ConfigurationFollower
 from kvedge.kube.connection_settings import KubeconfigError
 from kvedge.kube.errors import Conflict, Invalid, KubeError, NotFound, Unavailable
 from kvedge.kube.kube_client import KubeClient
-from kvedge.kube.shared_authority import shared_authority
 from kvedge.kube.told_refusals import ToldRefusals
-from kvedge.runtime.background import BackgroundThread
 from kvedge.runtime.clock import Clock, SystemClock
 from kvedge.runtime.logs import set_verbosity
+from kvedge.runtime.role import Part, Parts, part
+from kvedge.runtime.rounds import Rounds
 from kvedge.runtime.services import ServiceError
 from kvedge.runtime.serving.https_server import HttpsServer, ServerError, split_address
-from kvedge.runtime.tls.authority_plan import Authorities
 from kvedge.runtime.tls.certificates import (
-    API_NAME,
     CertificateError,
-    LeafRequest,
     TlsFiles,
-    TlsMaterial,
-    renewal_due,
 )
-from kvedge.runtime.tls.rotating_tls import RotatingTls
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -62,11 +50,6 @@ _ROUND_SECONDS: Final = 15.0
 # How long an API server may take to answer while it starts, too.
 _FIRST_ROUND_SECONDS: Final = 60.0
 _RETRY_SECONDS: Final = 0.5
-# How long a new role waits to learn the configuration before it judges by defaults.
-_CONFIGURATION_SECONDS: Final = 5.0
-# How often it is seen whether the authority has a successor: many times within the week that it is known before it
-# signs.
-AUTHORITY_SECONDS: Final = 3600.0
 # Until all of the cluster sends its calls to other servers: kube-proxies gather changes for a second, and are told late
 # by an API server that has much to do.
 _LEAVE_SECONDS: Final = 2.0
@@ -107,36 +90,21 @@ class ApiRole:
         self._options = options or ApiOptions()
         self._clock = clock or SystemClock()
         self._stop = threading.Event()
-        self._thread: BackgroundThread | None = None
-        self._opened: KubeClient | None = None
-        self._server: HttpsServer | None = None
-        self._tls: RotatingTls | None = None
-        self._material: TlsMaterial | None = None
-        self._signer: HandlerSigner | None = None
-        self._proxy: FrontProxy | None = None
-        self._configuration: ConfigurationFollower | None = None
-        self._registration: Registration | None = None
-        self._authority_read = 0.0
         self._refreshing = threading.Lock()
+        self._told = ToldRefusals()
+        self._parts = Parts()
+        self._run: ApiRun | None = None
         self.ready = False
-
-    @property
-    def _client(self) -> KubeClient:
-        assert self._opened is not None, "not started"
-        return self._opened
 
     @property
     def endpoint(self) -> Endpoint:
         """Where the API server finds this role, once started."""
-        assert self._server is not None, "not started"
-        instance = instance_name(self._options.instance or socket.gethostname())
-        return Endpoint(self._advertised(), self._server.port, instance)
+        return self._running().endpoint
 
     @property
     def configuration(self) -> ConfigurationFollower:
         """What it judges by, once started."""
-        assert self._configuration is not None, "not started"
-        return self._configuration
+        return self._running().configuration
 
     def start(self) -> None:
         """Serve, register, and be ready when both are done.
@@ -144,15 +112,17 @@ class ApiRole:
         Raises:
             ServiceError: when that is not possible.
         """
+        # A role may be started again after it was stopped.
+        self._stop.clear()
+        address = ""
         try:
-            self._start()
-        except Invalid as error:
-            hint = self._loopback_hint()
-            self.stop()
-            raise ServiceError(self.name, f"{error}{hint}") from error
+            client = KubeClient.from_kubeconfig(self._kubeconfig)
+            address = self._advertised(client)
+            self._start(client, address)
         except (ServerError, CertificateError, FrontProxyError, KubeError, KubeconfigError) as error:
             self.stop()
-            raise ServiceError(self.name, str(error)) from error
+            raise ServiceError(self.name, f"{error}{_hint(error, address)}") from error
+        self.ready = True
 
     def stop(self) -> None:
         """End the server and the loop. What is registered stays: without us, writes are refused, not let by.
@@ -161,24 +131,8 @@ class ApiRole:
         """
         self.ready = False
         self._stop.set()
-        if self._thread is not None:
-            self._thread.join()
-            self._thread = None
-        if self._registration is not None:
-            self._withdraw(self._registration.presence)
-            self._registration = None
-        if self._signer is not None:
-            self._signer.stop()
-            self._signer = None
-        if self._server is not None:
-            self._server.stop()
-            self._server = None
-        if self._configuration is not None:
-            self._configuration.stop()
-            self._configuration = None
-        if self._opened is not None:
-            self._opened.close()
-            self._opened = None
+        self._parts.stop()
+        self._run = None
 
     def refresh(self) -> None:
         """One round: fresh certificates, whom to trust, and what is registered; the loop does it every few seconds.
@@ -189,93 +143,65 @@ class ApiRole:
             FrontProxyError: when the API server does not say who its front proxy is.
         """
         with self._refreshing:
-            self._renew()
-            self._refresh_trust()
-            self._register()
+            self._running().refresh()
 
     def failure(self) -> str | None:
         """Why it no longer serves, or None while it does."""
-        presence = self._registration.presence if self._registration is not None else None
-        parts = (self._server, self._signer, presence, self._thread)
-        return next((why for part in parts if part is not None and (why := part.failure()) is not None), None)
+        return self._parts.failure()
 
-    def _start(self) -> None:
-        # A role may be started again after it was stopped.
-        self._stop.clear()
-        self._tls = None
-        host, port = split_address(self._listen)
-        self._opened = KubeClient.from_kubeconfig(self._kubeconfig)
-        self._material = self._patiently(self._issue)
-        self._server = HttpsServer(host, port, self.name)
-        self._server.bind()
-        self._registration = Registration(self._client, self.endpoint, self._clock)
-        self._configuration = ConfigurationFollower(self._client, self.name)
-        self._configuration.on_change(lambda found: set_verbosity(self.name, found.log_levels.api))
-        self._server.start(self._patiently(self._refresh_trust), self._application)
-        self._patiently(self._registration.check_server)
-        self._patiently(self._register_kinds)
-        self._configuration.start()
-        # From the first webhook on, writes are judged by it.
-        self._configuration.wait(_CONFIGURATION_SECONDS)
-        self._patiently(self._register)
-        self._registration.presence.start()
+    def _running(self) -> ApiRun:
+        assert self._run is not None, "not started"
+        return self._run
+
+    def _start(self, client: KubeClient, address: str) -> None:
+        options, clock = self._options, self._clock
+        self._parts = Parts([Part("client", stop=client.close)])
+        self._parts.start()
+        hosts = [*server_names(), address]
+        certificate = self._patiently(lambda: RoleCertificate(client, options.tls, hosts, clock))
+        server = HttpsServer(*split_address(self._listen), self.name)
+        self._parts.start_more([Part("server", server.bind, server.stop, server.failure)])
+        endpoint = Endpoint(address, server.port, instance_name(options.instance or socket.gethostname()))
+        registration = Registration(client, endpoint, clock)
+        install = options.install_crds
+        run = self._patiently(
+            lambda: ApiRun(client, certificate, registration, options.cluster, clock, install_crds=install)
+        )
+        self._run = run
+        self._parts.start_more(self._make_parts(client, server, run))
+
+    def _make_parts(self, client: KubeClient, server: HttpsServer, run: ApiRun) -> list[Part]:
+        configuration, presence = run.configuration, run.registration.presence
+        configuration.on_change(lambda found: set_verbosity(self.name, found.log_levels.api))
+        rounds = Rounds("api-registration", "keeps the registration", _ROUND_SECONDS, self._round, stop_seconds=None)
+        parts = [
+            Part("serving", lambda: server.start(run.tls, run.application)),
+            Part("policies", lambda: self._patiently(run.registration.check_server)),
+            Part("kinds", lambda: self._patiently(run.register_kinds), needs=("serving", "policies")),
+            Part("configuration", run.learn_configuration, configuration.stop, configuration.failure, ("kinds",)),
+            # From here on calls may come, and go elsewhere before the server ends.
+            Part(
+                "webhooks",
+                lambda: self._patiently(run.register),
+                partial(_withdraw, presence),
+                needs=("configuration",),
+            ),
+            part("presence", presence, "webhooks"),
+        ]
         if self._options.tls is None:
-            # Who gives us files gives handlers theirs, too.
-            self._signer = HandlerSigner(self._client, lambda: self._authority().signing, self._clock)
-            self._signer.start()
-        self.ready = True
-        self._thread = BackgroundThread("api-registration", self._rounds)
-        self._thread.start()
+            # Somebody who gives us files gives handlers theirs, too.
+            signer = HandlerSigner(client, lambda: run.certificate.authority().signing, self._clock)
+            parts.append(part("signer", signer, "presence"))
+        return [*parts, part("rounds", rounds, "presence")]
 
-    def _application(self) -> web.Application:
-        application = web.Application(client_max_size=MOST_BYTES)
-        judgement = Judgement()
-        application.add_routes(admission_routes(self._cluster, self._clock, judgement))
-        application.add_routes(KubeVirtAdmission(self._client, judgement).routes())
-        cluster = ClusterReader(self._client)
-        relay = RelayClient(cluster.relay_address, self._newest_material)
-        served = SubresourceServer(cluster, PowerCalls(self._client), relay, lambda: self._proxy)
-        application.add_routes(served.routes())
-
-        async def end_streams(application: web.Application) -> None:
-            served.streams.send_all_away()
-
-        async def close(application: web.Application) -> None:
-            judgement.close()
-            await relay.close()
-
-        application.on_shutdown.append(end_streams)
-        application.on_cleanup.append(close)
-        return application
-
-    def _cluster(self) -> Cluster:
-        return self._options.cluster.configured(self.configuration.current)
-
-    def _newest_material(self) -> TlsMaterial:
-        assert self._material is not None
-        return self._material
-
-    def _loopback_hint(self) -> str:
-        """A cluster's API server reaches us over the network, and refuses a loopback address as an endpoint."""
-        if not ipaddress.ip_address(self._advertised()).is_loopback:
-            return ""
-        return "; let api-address name an address of this node that the API server reaches, such as 192.0.2.2:8443"
-
-    def _rounds(self) -> None:
-        told = ToldRefusals()
-        while not self._stop.wait(_ROUND_SECONDS):
-            self._beat()
-            try:
-                self.refresh()
-                told.clear()
-            except (KubeError, CertificateError, FrontProxyError) as error:
-                # What is registered still works; the next round tries again.
-                if told.is_news(error):
-                    log.warning("registration not refreshed", extra={"facts": {"reason": str(error)}})
-
-    def _beat(self) -> None:
-        if self._thread is not None:
-            self._thread.heartbeat.beat()
+    def _round(self) -> None:
+        try:
+            self.refresh()
+            self._told.clear()
+        except (KubeError, CertificateError, FrontProxyError) as error:
+            # What is registered still works; the next round tries again.
+            if self._told.is_news(error):
+                log.warning("registration not refreshed", extra={"facts": {"reason": str(error)}})
 
     def _patiently(self, step: Callable[[], T]) -> T:
         """Do it as soon as the API server answers: the two may be starting at the same time."""
@@ -288,66 +214,25 @@ class ApiRole:
                 if self._clock.monotonic() > deadline or self._stop.wait(_RETRY_SECONDS):
                     raise
 
-    def _issue(self) -> TlsMaterial:
-        if self._options.tls is not None:
-            return self._options.tls.read()
-        return self._issued_by(self._authority())
-
-    def _authority(self) -> Authorities:
-        self._authority_read = self._clock.monotonic()
-        return shared_authority(self._client, self._clock.now())
-
-    def _issued_by(self, authority: Authorities) -> TlsMaterial:
-        hosts = [*server_names(), self._advertised()]
-        return authority.issue(LeafRequest(API_NAME, hosts=hosts), self._clock.now())
-
-    def _renew(self) -> None:
-        assert self._material is not None
-        if self._options.tls is not None:
-            # Somebody else keeps the files fresh.
-            self._material = self._options.tls.read()
-            return
-        due = renewal_due(self._material.certificate, self._clock.now())
-        if not due and self._clock.monotonic() - self._authority_read < AUTHORITY_SECONDS:
-            return
-        authority = self._authority()
-        if due or authority.bundle != self._material.ca:
-            self._material = self._issued_by(authority)
-            log.info("certificate renewed", extra={"facts": {"service": self.name}})
-
-    def _refresh_trust(self) -> RotatingTls:
-        assert self._registration is not None
-        assert self._material is not None
-        self._proxy = self._registration.front_proxy()
-        if self._tls is None:
-            self._tls = RotatingTls(self._material, self._proxy.ca)
-        else:
-            self._tls.exchange(self._material, self._proxy.ca)
-        return self._tls
-
-    def _register_kinds(self) -> None:
-        assert self._registration is not None
-        if self._options.install_crds:
-            self._registration.write_crds()
-
-    def _register(self) -> None:
-        assert self._registration is not None
-        assert self._material is not None
-        self._register_kinds()
-        self._registration.write(self._material.ca)
-
-    def _withdraw(self, presence: Presence) -> None:
-        presence.stop()
-        # What is in the way of it is in the way of everything else, too, and told there: those who stay see us silent.
-        with contextlib.suppress(KubeError):
-            if presence.withdraw():
-                time.sleep(_LEAVE_SECONDS)
-
-    def _advertised(self) -> str:
+    def _advertised(self, client: KubeClient) -> str:
         host, _ = split_address(self._listen)
         if self._options.advertise:
             return self._options.advertise
-        return _own_address(self._client.host) if ipaddress.ip_address(host).is_unspecified else host
+        return _own_address(client.host) if ipaddress.ip_address(host).is_unspecified else host
+
+
+def _hint(error: Exception, address: str) -> str:
+    """A cluster's API server reaches us over the network, and refuses a loopback address as an endpoint."""
+    if not isinstance(error, Invalid) or not ipaddress.ip_address(address).is_loopback:
+        return ""
+    return "; let api-address name an address of this node that the API server reaches, such as 192.0.2.2:8443"
+
+
+def _withdraw(presence: Presence) -> None:
+    # What is in the way of it is in the way of everything else, too, and told there: those who stay see us silent.
+    with contextlib.suppress(KubeError):
+        if presence.withdraw():
+            time.sleep(_LEAVE_SECONDS)
 
 
 def _own_address(server: str) -> str:

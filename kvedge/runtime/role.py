@@ -7,9 +7,10 @@ Each role (controller, api, handler, node agent) is built on it, and so is the l
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
-from typing import Final, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 log = logging.getLogger(__name__)
 
@@ -79,7 +80,7 @@ class Parts:
         Raises:
             PartsError: when a need is not among them, two have one name, or two need each other.
         """
-        self._order: Final = order_of_need(parts)
+        self._order = order_of_need(parts)
         self._started: tuple[Part, ...] = ()
 
     def start(self, is_over: Callable[[], bool] = lambda: False) -> None:
@@ -90,8 +91,20 @@ class Parts:
         Raises:
             Exception: what the first part raises that cannot start.
         """
+        self._start(self._order, is_over)
+
+    def start_more(self, parts: Iterable[Part]) -> None:
+        """Start further parts, which are made of what has started; all are stopped when one cannot start.
+
+        Raises:
+            PartsError: when they have no order.
+            Exception: what the first part raises that cannot start.
+        """
+        self._start(order_of_need(parts, known=[each.name for each in self._started]), lambda: False)
+
+    def _start(self, order: Iterable[Part], is_over: Callable[[], bool]) -> None:
         try:
-            for each in self._order:
+            for each in order:
                 if is_over():
                     return
                 # Before it starts: what it has begun when it raises is to be ended, too.
@@ -125,18 +138,18 @@ class Parts:
         return None if found is None else f"{found.part}: {found.detail}"
 
 
-def order_of_need(parts: Iterable[Part]) -> tuple[Part, ...]:
-    """The parts in the order in which they are listed, each after those that it needs.
+def order_of_need(parts: Iterable[Part], known: Collection[str] = ()) -> tuple[Part, ...]:
+    """The parts in the order in which they are listed, each after those that it needs; the `known` have started.
 
     Raises:
         PartsError: when there is no such order.
     """
     listed = list(parts)
     waiting = {each.name: each for each in listed}
-    if len(waiting) < len(listed):
-        raise PartsError(f"two parts have one name: {', '.join(each.name for each in listed)}")
+    if twice := [name for name, count in Counter([*known, *(each.name for each in listed)]).items() if count > 1]:
+        raise PartsError(f"two parts have one name: {', '.join(twice)}")
     for each in listed:
-        if missing := [need for need in each.needs if need not in waiting]:
+        if missing := [need for need in each.needs if need not in waiting and need not in known]:
             raise PartsError(f"{each.name} needs {', '.join(missing)}, which is not among the parts")
     ordered: list[Part] = []
     while waiting:

@@ -1,6 +1,6 @@
 """A thread that does the same thing again and again, with a pause in between.
 
-Used by the agent's keepers, each of which looks after something that nobody tells it about.
+Used by the api role and by the agent's keepers, which look after something that nobody tells them about.
 """
 
 from __future__ import annotations
@@ -21,13 +21,26 @@ class Rounds:
     A round over many things calls :meth:`beat` before each: many take long together, and only one of them can hang.
     """
 
-    def __init__(self, name: str, duty: str, period: float, do: Callable[[], None], *, at_once: bool = False) -> None:
-        """The first round comes after `period` seconds, or before them with `at_once`."""
+    def __init__(
+        self,
+        name: str,
+        duty: str,
+        period: float,
+        do: Callable[[], None],
+        *,
+        at_once: bool = False,
+        stop_seconds: float | None = _STOP_SECONDS,
+    ) -> None:
+        """The first round comes after `period` seconds, or before them with `at_once`.
+
+        A stop waits so long for a round that is under way, without `stop_seconds` until it has ended.
+        """
         self.name = name
         self._duty = duty
         self._period = period
         self._do = do
         self._at_once = at_once
+        self._stop_seconds = stop_seconds
         self._stop = threading.Event()
         self._thread: BackgroundThread | None = None
 
@@ -40,7 +53,7 @@ class Rounds:
         """End the thread; a round that is under way is waited for."""
         self._stop.set()
         if self._thread is not None:
-            self._thread.join(_STOP_SECONDS)
+            self._thread.join(self._stop_seconds)
 
     def beat(self) -> None:
         """The round goes on; called from inside of one."""

@@ -127,17 +127,6 @@ class Thrown:
         self()
 
 
-def _api_rounds(thrown: Thrown, path: Path, patch: pytest.MonkeyPatch) -> Any:
-    from kvedge.api import api_service
-
-    patch.setattr(api_service, "_ROUND_SECONDS", 0.01)
-    role = api_service.ApiRole(path)
-    patch.setattr(role, "refresh", thrown)
-    role._thread = BackgroundThread("api-registration", role._rounds)
-    role._thread.start()
-    return role
-
-
 def _presence(thrown: Thrown, path: Path, patch: pytest.MonkeyPatch) -> Any:
     patch.setattr("kvedge.api.registration.presence_loop.BEAT_SECONDS", 0.01)
     patch.setattr("kvedge.api.registration.presence_loop.endpoint_slice", MagicMock())
@@ -292,7 +281,6 @@ class _Renewal:
 
 Make = Callable[[Thrown, Path, pytest.MonkeyPatch], Any]
 THREADS: dict[str, Make] = {
-    "api/api_service.py": _api_rounds,
     "api/registration/presence_loop.py": _presence,
     "appliance/cluster/kept_image.py": _kept_image,
     "appliance/install/unpacked_trees.py": _old_versions,

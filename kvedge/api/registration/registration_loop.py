@@ -48,7 +48,7 @@ class Registration:
 
     def __init__(self, client: KubeClient, endpoint: Endpoint, clock: Clock | None = None) -> None:
         self._client = client
-        self._endpoint = endpoint
+        self.endpoint = endpoint
         # Unless the API server turns out to be the embedded one, whose own authorizer keeps each handler to its node.
         self._needs_policies = True
         self.presence = Presence(client, endpoint, clock)
@@ -90,11 +90,11 @@ class Registration:
         Raises:
             KubeError: when the API server refuses or does not answer.
         """
-        ours, own_slice = service(), endpoint_slice(self._endpoint)
+        ours, own_slice = service(), endpoint_slice(self.endpoint)
         # With a selector, roles run as Pods, and the cluster knows better than they which of them serve.
         selector = (self._read(ours.path) or {}).get("spec", {}).get("selector") or {}
         is_older = bool(selector) and newer_serves(self._ready_pods(selector), own_slice.body)
-        for document in documents(self._endpoint, ca_bundle):
+        for document in documents(self.endpoint, ca_bundle):
             if selector and document.path in (ours.path, own_slice.path):
                 self.presence.stay_away()
             elif document.path == own_slice.path:

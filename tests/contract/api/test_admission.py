@@ -160,7 +160,7 @@ def test_a_handler_writes_the_vmis_of_its_own_node_only(
 def test_a_deleted_webhook_comes_back(admin: KubeClient, api_role: object) -> None:
     document = validating_webhooks(b"")
     admin.request("DELETE", document.path)
-    api_role._register()  # the next round, without waiting for it
+    api_role.refresh()  # the next round, without waiting for it
     there = admin.request("GET", document.path)
     assert [hook["name"] for hook in there["webhooks"]] == [hook["name"] for hook in document.body["webhooks"]]
 
@@ -168,5 +168,5 @@ def test_a_deleted_webhook_comes_back(admin: KubeClient, api_role: object) -> No
 def test_registering_again_writes_nothing(admin: KubeClient, api_role: object) -> None:
     document = validating_webhooks(b"")
     before = copy.deepcopy(admin.request("GET", document.path))
-    api_role._register()
+    api_role.refresh()
     assert admin.request("GET", document.path) == before

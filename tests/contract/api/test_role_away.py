@@ -122,4 +122,4 @@ def test_a_loopback_address_is_refused_with_a_remedy_where_the_server_needs_anot
     kubeconfig = server.write_kubeconfig(API_USER, [API_GROUP])
     with pytest.raises(ServiceError, match="let api-address name an address of this node"):
         ApiRole(kubeconfig, "127.0.0.1:0").start()
-    api_role._register()
+    api_role.refresh()

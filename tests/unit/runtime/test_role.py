@@ -112,6 +112,26 @@ def test_no_further_part_starts_once_it_is_over(parts: Parts, life: list[str]) -
     assert life[2:] == ["-informer", "-client"]
 
 
+def test_parts_that_are_made_of_started_ones_start_later_and_stop_first(life: list[str]) -> None:
+    parts = Parts([part("port", Thing("port", life))])
+    parts.start()
+    parts.start_more([part("server", Thing("server", life), "port")])
+    parts.stop()
+    assert life == ["+port", "+server", "-server", "-port"]
+
+
+def test_later_parts_that_cannot_start_stop_the_earlier_ones_too(life: list[str]) -> None:
+    server = Thing("server", life)
+    server.refuses = True
+    parts = Parts([part("port", Thing("port", life))])
+    parts.start()
+    with pytest.raises(PartsError, match="two parts have one name: port"):
+        parts.start_more([part("port", server)])
+    with pytest.raises(LookupError):
+        parts.start_more([part("server", server)])
+    assert life == ["+port", "+server", "-server", "-port"]
+
+
 def test_a_part_without_functions_of_its_own_is_a_name_to_need(life: list[str]) -> None:
     settings, events = Part("settings"), unfailing("events", Thing("events", life), "settings")
     parts = Parts([events, settings])
@@ -122,7 +142,7 @@ def test_a_part_without_functions_of_its_own_is_a_name_to_need(life: list[str]) 
 @pytest.mark.parametrize(
     ("listed", "why"),
     [
-        ([Part("a"), Part("a")], "two parts have one name: a, a"),
+        ([Part("a"), Part("a")], "two parts have one name: a"),
         ([Part("a", needs=("b",))], "a needs b, which is not among the parts"),
         ([Part("a", needs=("b",)), Part("b", needs=("a",)), Part("c")], "these parts need each other: a, b"),
     ],

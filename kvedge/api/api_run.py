@@ -1,0 +1,128 @@
+"""One run of the api role, from its start to its stop: whom it trusts, what it has registered, and what it serves.
+
+Made by api_service.py once the role has a certificate and a port. Talks to one API server; the application that it
+makes runs in the event loop of the role's server.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from aiohttp import web
+
+from kvedge.api.admission.admission_server import MOST_BYTES, admission_routes
+from kvedge.api.admission.judgement import Judgement
+from kvedge.api.admission.kubevirt_admission import KubeVirtAdmission
+from kvedge.api.admission.rules.subject import Cluster
+from kvedge.api.registration.registration_loop import Registration
+from kvedge.api.registration.registration_manifest import Endpoint
+from kvedge.api.role_certificate import RoleCertificate
+from kvedge.api.subresources.cluster_reader import ClusterReader
+from kvedge.api.subresources.front_proxy_rules import FrontProxy
+from kvedge.api.subresources.power_calls import PowerCalls
+from kvedge.api.subresources.relay_client import RelayClient
+from kvedge.api.subresources.subresource_server import SubresourceServer
+from kvedge.kube.configuration_follower import ConfigurationFollower
+from kvedge.kube.kube_client import KubeClient
+from kvedge.runtime.clock import Clock
+from kvedge.runtime.tls.rotating_tls import RotatingTls
+
+# How long a new role waits to learn the configuration before it judges by defaults.
+_CONFIGURATION_SECONDS: Final = 5.0
+
+
+class ApiRun:
+    """What the parts of the role share."""
+
+    def __init__(
+        self,
+        client: KubeClient,
+        certificate: RoleCertificate,
+        registration: Registration,
+        cluster: Cluster,
+        clock: Clock,
+        *,
+        install_crds: bool,
+    ) -> None:
+        """Ask whom to trust.
+
+        Raises:
+            KubeError: when the API server refuses or does not answer.
+            CertificateError: when it names an authority that is none.
+            FrontProxyError: when it does not say who its front proxy is.
+        """
+        self._client = client
+        self._clock = clock
+        self._cluster = cluster
+        self._install_crds = install_crds
+        self._proxy: FrontProxy = registration.front_proxy()
+        self.certificate = certificate
+        self.registration = registration
+        self.configuration = ConfigurationFollower(client, "api")
+        self.tls = RotatingTls(certificate.material, self._proxy.ca)
+
+    @property
+    def endpoint(self) -> Endpoint:
+        """Where the API server finds the role."""
+        return self.registration.endpoint
+
+    def learn_configuration(self) -> None:
+        """Follow the KubeVirt object: from the first webhook on, writes are judged by it."""
+        self.configuration.start()
+        self.configuration.wait(_CONFIGURATION_SECONDS)
+
+    def register_kinds(self) -> None:
+        """Have the API server know our kinds, unless somebody else installs them.
+
+        Raises:
+            KubeError: when the API server refuses or does not answer.
+        """
+        if self._install_crds:
+            self.registration.write_crds()
+
+    def register(self) -> None:
+        """The kinds, and the role itself.
+
+        Raises:
+            KubeError: when the API server refuses or does not answer.
+        """
+        self.register_kinds()
+        self.registration.write(self.certificate.material.ca)
+
+    def refresh(self) -> None:
+        """One round: fresh certificates, whom to trust, and what is registered.
+
+        Raises:
+            KubeError: when the API server refuses or does not answer.
+            CertificateError: when the authority's Secret or the files hold something else.
+            FrontProxyError: when the API server does not say who its front proxy is.
+        """
+        self.certificate.renew()
+        self._proxy = self.registration.front_proxy()
+        self.tls.exchange(self.certificate.material, self._proxy.ca)
+        self.register()
+
+    def application(self) -> web.Application:
+        """What the role serves; made inside the event loop."""
+        application = web.Application(client_max_size=MOST_BYTES)
+        judgement = Judgement()
+        application.add_routes(admission_routes(self._configured, self._clock, judgement))
+        application.add_routes(KubeVirtAdmission(self._client, judgement).routes())
+        reader = ClusterReader(self._client)
+        relay = RelayClient(reader.relay_address, lambda: self.certificate.material)
+        served = SubresourceServer(reader, PowerCalls(self._client), relay, lambda: self._proxy)
+        application.add_routes(served.routes())
+
+        async def end_streams(application: web.Application) -> None:
+            served.streams.send_all_away()
+
+        async def close(application: web.Application) -> None:
+            judgement.close()
+            await relay.close()
+
+        application.on_shutdown.append(end_streams)
+        application.on_cleanup.append(close)
+        return application
+
+    def _configured(self) -> Cluster:
+        return self._cluster.configured(self.configuration.current)
