@@ -27,8 +27,7 @@ from kvedge.handler.launchers.launcher_socket import volume_directory
 from kvedge.handler.pod_errors import PodNotReady
 from kvedge.resources.types.image_trees import ImageTree, image_trees
 from kvedge.resources.types.vmi import VirtualMachineInstance
-from kvedge.storage.beneath import AS_ROOT, beneath, directory_of
-from kvedge.storage.mount_calls import (
+from kvedge.runtime.linux.mounts import (
     CLONE_FS,
     CLONE_NEWNS,
     MOUNT_ATTR_NODEV,
@@ -42,6 +41,7 @@ from kvedge.storage.mount_calls import (
     setns,
     unshare,
 )
+from kvedge.storage.beneath import AS_ROOT, beneath, directory_of
 
 log = logging.getLogger(__name__)
 

@@ -15,7 +15,8 @@ import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from kvedge.standalone.agent.container import linux_calls as linux
+from kvedge.runtime.linux import privileges as linux
+from kvedge.runtime.linux.mounts import CLONE_NEWNS, setns
 from kvedge.standalone.agent.container.container_privileges import (
     become_user,
     last_capability,
@@ -23,7 +24,6 @@ from kvedge.standalone.agent.container.container_privileges import (
     set_limits,
 )
 from kvedge.standalone.agent.container.seccomp_filter import refuse_unusual_calls
-from kvedge.storage.mount_calls import CLONE_NEWNS, setns
 
 if TYPE_CHECKING:
     from kvedge.standalone.agent.container.container_spec import ExecAnswer, ExecSpec, SessionSpec

@@ -11,7 +11,7 @@ import resource
 import signal
 from typing import TYPE_CHECKING
 
-from kvedge.standalone.agent.container import linux_calls as linux
+from kvedge.runtime.linux import privileges as linux
 
 if TYPE_CHECKING:
     from kvedge.standalone.agent.container.container_spec import ProcessSpec

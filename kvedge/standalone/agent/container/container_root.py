@@ -12,8 +12,8 @@ import os
 import stat
 from typing import TYPE_CHECKING
 
-from kvedge.standalone.agent.container import linux_calls as linux
-from kvedge.storage import mount_calls as mounts
+from kvedge.runtime.linux import mounts
+from kvedge.runtime.linux import privileges as linux
 from kvedge.storage.beneath import AS_ROOT, STRICT, make_directories, open_beneath
 
 if TYPE_CHECKING:

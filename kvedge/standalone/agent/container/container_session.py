@@ -19,7 +19,8 @@ import struct
 import termios
 from typing import TYPE_CHECKING
 
-from kvedge.standalone.agent.container import linux_calls as linux
+from kvedge.runtime.linux import privileges as linux
+from kvedge.runtime.linux.mounts import setns
 from kvedge.standalone.agent.container.container_exec import (
     ExecError,
     become_one_of_it,
@@ -28,7 +29,6 @@ from kvedge.standalone.agent.container.container_exec import (
     problems_told,
     run_command,
 )
-from kvedge.storage.mount_calls import setns
 
 if TYPE_CHECKING:
     from kvedge.standalone.agent.container.container_spec import ExecAnswer, SessionSpec

@@ -25,7 +25,8 @@ import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from kvedge.standalone.agent.container import linux_calls as linux
+from kvedge.runtime.linux import privileges as linux
+from kvedge.runtime.linux.mounts import CLONE_NEWNS, setns, unshare
 from kvedge.standalone.agent.container.container_exec import ExecError, execute
 from kvedge.standalone.agent.container.container_privileges import (
     become_user,
@@ -37,7 +38,6 @@ from kvedge.standalone.agent.container.container_privileges import (
 from kvedge.standalone.agent.container.container_root import build_root
 from kvedge.standalone.agent.container.container_session import converse
 from kvedge.standalone.agent.container.seccomp_filter import refuse_unusual_calls
-from kvedge.storage.mount_calls import CLONE_NEWNS, setns, unshare
 
 if TYPE_CHECKING:
     from kvedge.standalone.agent.container.container_spec import ContainerSpec, ExecSpec, SessionSpec, StartedRecord

@@ -10,7 +10,7 @@ import ctypes
 import os
 import platform
 
-from kvedge.storage.mount_calls import checked as _checked
+from kvedge.runtime.linux.mounts import checked as _checked
 
 CLONE_NEWCGROUP = 0x02000000
 CLONE_NEWUTS = 0x04000000
