@@ -6,7 +6,6 @@ Called by mutation_plan.py. Pure: works on documents, so that nothing is lost th
 from __future__ import annotations
 
 import copy
-import math
 from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
@@ -15,7 +14,7 @@ from kvedge.api.admission.rules.subject import Cluster
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.configuration.configuration import Configuration
 from kvedge.resources.names import LAUNCHER_UID, PCI_TOPOLOGY, VMI_FINALIZER
-from kvedge.resources.quantities import QuantityError, parse_quantity
+from kvedge.resources.vmi_facts import UnreadableCpus, cpus_of_resources, default_pull_policy
 
 _PCI_TOPOLOGY_VERSION: Final = "v3"
 _DEFAULT_INTERFACE: Final = "default"
@@ -122,28 +121,17 @@ def _set_cpu_topology(spec: JsonObject) -> None:
 
 
 def _whole_cpus(resources: JsonObject) -> int:
-    for amounts in (resources.get("limits"), resources.get("requests")):
-        if amounts and amounts.get("cpu") is not None:
-            try:
-                return max(1, math.ceil(parse_quantity(amounts["cpu"])))
-            except QuantityError:
-                return 1  # A rule refuses it.
-    return 1
+    try:
+        return cpus_of_resources(resources.get("limits") or {}, resources.get("requests") or {})
+    except UnreadableCpus:
+        return 1  # A rule refuses it.
 
 
 def _set_pull_policies(spec: JsonObject) -> None:
     for volume in _items(spec, "volumes"):
         disk = volume.get("containerDisk")
         if isinstance(disk, dict) and not disk.get("imagePullPolicy"):
-            disk["imagePullPolicy"] = "Always" if _moves(str(disk.get("image", ""))) else "IfNotPresent"
-
-
-def _moves(image: str) -> bool:
-    """Whether the name may stand for another image tomorrow: no digest, and the tag latest or none."""
-    if "@" in image:
-        return False
-    _, _, tag = image.rpartition("/")[2].partition(":")
-    return tag in ("", "latest")
+            disk["imagePullPolicy"] = default_pull_policy(str(disk.get("image", "")))
 
 
 def _set_eviction_strategy(spec: JsonObject, configuration: Configuration) -> None:

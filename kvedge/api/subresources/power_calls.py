@@ -30,10 +30,10 @@ from kvedge.resources.codec import JsonObject, encode
 from kvedge.resources.meta import condition
 from kvedge.resources.types.vm import StateChangeRequest, VirtualMachine
 from kvedge.resources.types.vmi import VirtualMachineInstance
+from kvedge.resources.vmi_facts import grace_seconds
 
 _TRIES: Final = 5
 # What a VMI has that says nothing.
-_DEFAULT_GRACE_SECONDS: Final = 30
 # A forced restart gives the guest a second: 0 would end it before its disks are flushed.
 _FORCED_GRACE_SECONDS: Final = 1
 
@@ -205,8 +205,7 @@ class _Plan:
     def _is_sooner(self) -> bool:
         if self.grace is None or self.vmi is None:
             return False
-        present = self.vmi.spec.termination_grace_period_seconds
-        return self.grace < (_DEFAULT_GRACE_SECONDS if present is None else present)
+        return self.grace < grace_seconds(self.vmi)
 
 
 def _strategy(effect: Run) -> str:

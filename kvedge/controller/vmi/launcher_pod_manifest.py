@@ -21,7 +21,6 @@ from kvedge.controller.vmi.launcher_pod_volumes import (
     pull_secrets,
 )
 from kvedge.resources.codec import JsonObject
-from kvedge.resources.durations import bounded_grace
 from kvedge.resources.ip_addresses import plain_ip
 from kvedge.resources.launcher_pod_names import launcher_pod_name
 from kvedge.resources.meta import LocalObjectReference, ObjectMeta, OwnerReference
@@ -64,9 +63,8 @@ from kvedge.resources.types.core import (
 )
 from kvedge.resources.types.guest_nics import interface_mac, pod_interfaces
 from kvedge.resources.types.vmi import VirtualMachineInstance
+from kvedge.resources.vmi_facts import grace_seconds
 
-# What a VMI gets that says nothing.
-DEFAULT_GRACE_SECONDS: Final = 30
 # The launcher ends its guest this long after the handler should have, and the kubelet the launcher after that.
 _LAUNCHER_MARGIN: Final = 15
 _POD_MARGIN: Final = 30
@@ -81,12 +79,6 @@ _MODELS_WITHOUT_LABEL: Final = frozenset({"", "host-model", "host-passthrough", 
 def launcher_pod(vmi: VirtualMachineInstance, config: ClusterConfig) -> Pod:
     """The Pod in which this VMI's launcher runs."""
     return Pod(metadata=_metadata(vmi, config), spec=_spec(vmi, config))
-
-
-def grace_seconds(vmi: VirtualMachineInstance) -> int:
-    """How long the guest has to shut down."""
-    wanted = vmi.spec.termination_grace_period_seconds
-    return DEFAULT_GRACE_SECONDS if wanted is None else bounded_grace(wanted)
 
 
 def pod_grace_seconds(vmi: VirtualMachineInstance) -> int:

@@ -16,6 +16,7 @@ from kvedge.resources.names import DEVICE_KVM, DEVICE_TUN, DEVICE_VHOST_NET
 from kvedge.resources.quantities import Quantity, format_milli, parse_bytes, parse_quantity
 from kvedge.resources.types.core import ResourceRequirements
 from kvedge.resources.types.vmi import VirtualMachineInstance
+from kvedge.resources.vmi_facts import vcpu_count
 
 # Logs and the overlay's metadata, as KubeVirt has it.
 _EPHEMERAL_STORAGE: Final = "50M"
@@ -26,7 +27,7 @@ def overhead_bytes(vmi: VirtualMachineInstance, config: ClusterConfig) -> int:
     overhead = memory_overhead(
         GuestShape(
             memory=_guest_memory(vmi),
-            vcpus=vcpu_count(vmi),
+            vcpus=vcpu_count(vmi.spec.domain),
             graphics=vmi.spec.domain.devices.autoattach_graphics_device is not False,
             architecture=vmi.spec.architecture or config.default_architecture,
             emulated=config.use_emulation,
@@ -39,14 +40,6 @@ def overhead_bytes(vmi: VirtualMachineInstance, config: ClusterConfig) -> int:
 def _exec_probes(vmi: VirtualMachineInstance) -> int:
     probes = (vmi.spec.liveness_probe, vmi.spec.readiness_probe)
     return sum(probe is not None and probe.asks_agent for probe in probes)
-
-
-def vcpu_count(vmi: VirtualMachineInstance) -> int:
-    """Sockets times cores times threads, where none means one."""
-    cpu = vmi.spec.domain.cpu
-    if cpu is None:
-        return 1
-    return max(1, cpu.sockets) * max(1, cpu.cores) * max(1, cpu.threads)
 
 
 def pod_resources(vmi: VirtualMachineInstance, config: ClusterConfig) -> ResourceRequirements:
@@ -85,7 +78,7 @@ def _cpu_request(vmi: VirtualMachineInstance, config: ClusterConfig) -> str:
     wanted = vmi.spec.domain.resources.requests.get("cpu")
     if wanted is not None:
         return format_milli(parse_quantity(wanted))
-    return format_milli(Fraction(vcpu_count(vmi), config.cpu_allocation_ratio))
+    return format_milli(Fraction(vcpu_count(vmi.spec.domain), config.cpu_allocation_ratio))
 
 
 def _memory_base(vmi: VirtualMachineInstance, config: ClusterConfig) -> int:

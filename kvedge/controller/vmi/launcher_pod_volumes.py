@@ -30,6 +30,7 @@ from kvedge.resources.types.core import (
 from kvedge.resources.types.image_trees import ImageTree, image_trees
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.resources.types.volumes import Volume
+from kvedge.resources.vmi_facts import default_pull_policy
 
 _PUBLIC_DIRECTORY: Final = "/var/run/kubevirt"
 # Parents before children, as mounts are made in this order.
@@ -117,15 +118,7 @@ def _architecture(vmi: VirtualMachineInstance, config: ClusterConfig) -> str:
 
 
 def _pull_policy(tree: ImageTree) -> str:
-    return tree.pull_policy or _default_policy(tree.image)
-
-
-def _default_policy(reference: str) -> str:
-    """Kubernetes' rule: a tag that moves is asked for anew, anything else is kept."""
-    if "@" in reference:
-        return "IfNotPresent"
-    tag = reference.rpartition("/")[2].partition(":")[2]
-    return "Always" if tag in ("", "latest") else "IfNotPresent"
+    return tree.pull_policy or default_pull_policy(tree.image)
 
 
 def _cloud_init_secrets(volume: Volume) -> list[MountedVolume]:

@@ -5,9 +5,9 @@ Called by the sync plan. Pure.
 
 from __future__ import annotations
 
-from kvedge.resources.durations import bounded_grace
 from kvedge.resources.phases import Phase
 from kvedge.resources.types.vmi import VirtualMachineInstance
+from kvedge.resources.vmi_facts import grace_seconds
 from kvedge.rpc.launcher_pb2 import (
     DOMAIN_REASON_DESTROYED,
     DOMAIN_REASON_SHUTDOWN,
@@ -19,16 +19,8 @@ from kvedge.rpc.launcher_pb2 import (
     DomainStatus,
 )
 
-DEFAULT_GRACE_SECONDS = 30
-
 ALIVE = frozenset({DOMAIN_STATE_RUNNING, DOMAIN_STATE_PAUSED, DOMAIN_STATE_SHUTTING_DOWN})
 ENDED = frozenset({DOMAIN_STATE_SHUTOFF, DOMAIN_STATE_CRASHED})
-
-
-def grace_seconds(vmi: VirtualMachineInstance) -> int:
-    """How long the guest may take to shut down."""
-    grace = vmi.spec.termination_grace_period_seconds
-    return DEFAULT_GRACE_SECONDS if grace is None else bounded_grace(grace)
 
 
 def phase_of(vmi: VirtualMachineInstance, status: DomainStatus) -> Phase:

@@ -9,9 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from kvedge.handler.launchers.domain_outcome import ALIVE, ENDED, grace_seconds, phase_of
+from kvedge.handler.launchers.domain_outcome import ALIVE, ENDED, phase_of
 from kvedge.resources.phases import Phase
 from kvedge.resources.types.vmi import VirtualMachineInstance
+from kvedge.resources.vmi_facts import grace_seconds
 from kvedge.rpc.launcher_pb2 import DOMAIN_STATE_ABSENT, DOMAIN_STATE_STARTING, DomainStatus
 
 # KubeVirt repeats the ACPI signal at most this often: some guests ignore the first one while they boot.

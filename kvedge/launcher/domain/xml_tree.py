@@ -5,14 +5,10 @@ Used by every file of this folder. Touches nothing.
 
 from __future__ import annotations
 
-import re
-from typing import Final
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from kvedge.launcher.domain.conversion_error import ConversionError
-
-# What XML 1.0 can hold. ElementTree writes the others as they are, and libvirt then refuses the whole document.
-_FORBIDDEN: Final = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+from kvedge.resources.vmi_facts import character_not_in_xml
 
 Scalar = str | int | None
 
@@ -60,11 +56,12 @@ def _filled(element: Element, attributes: dict[str, Scalar]) -> Element:
 
 
 def _checked(text: str, where: str) -> str:
-    match = _FORBIDDEN.search(text)
-    if match is None:
+    # ElementTree would write it as it is, and libvirt refuse the whole document.
+    found = character_not_in_xml(text)
+    if found is None:
         return text
     raise ConversionError(
         "spec.domain",
-        f"the value for the domain's {where} holds the character U+{ord(match.group()):04X}, which XML cannot hold",
+        f"the value for the domain's {where} holds the character {found}, which XML cannot hold",
         "remove control characters from the manifest's strings",
     )

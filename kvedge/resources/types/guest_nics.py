@@ -11,6 +11,7 @@ from typing import Final
 from kvedge.resources.identity import guest_mac
 from kvedge.resources.types.devices import Interface
 from kvedge.resources.types.vmi import VirtualMachineInstance
+from kvedge.resources.vmi_facts import vcpu_count
 
 # The kernel's limit for a tap.
 _MOST_QUEUES: Final = 256
@@ -39,10 +40,9 @@ def nic_queues(vmi: VirtualMachineInstance, interface: Interface) -> int:
     """How many queues the tap of an interface has: one for each CPU when a VMI wants it, for virtio only.
 
     Whoever makes the tap and whoever opens it must agree: the kernel refuses one queue of a tap made for several, and
-    the other way round. Admission has written the topology, so zeros are no more than ones here.
+    the other way round.
     """
-    cpu = vmi.spec.domain.cpu
     wanted = vmi.spec.domain.devices.network_interface_multiqueue
-    if not wanted or cpu is None or interface.model not in {"", "virtio"}:
+    if not wanted or interface.model not in {"", "virtio"}:
         return 1
-    return min((cpu.cores or 1) * (cpu.sockets or 1) * (cpu.threads or 1), _MOST_QUEUES)
+    return min(vcpu_count(vmi.spec.domain), _MOST_QUEUES)

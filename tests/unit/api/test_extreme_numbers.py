@@ -17,13 +17,13 @@ from kvedge.api.admission.admission_plan import plan_verdict
 from kvedge.api.admission.mutation_plan import plan_mutation
 from kvedge.api.admission.rules.subject import Cluster
 from kvedge.controller.vmi.launcher_pod_manifest import launcher_pod
-from kvedge.handler.launchers.domain_outcome import grace_seconds
 from kvedge.launcher.domain.conversion_error import ConversionError
 from kvedge.launcher.domain.domain_xml import render_domain
 from kvedge.resources.codec import JsonObject, encode
 from kvedge.resources.durations import LONGEST_GRACE_SECONDS
 from kvedge.resources.manifests.crd_manifest import crds
 from kvedge.resources.quantities import parse_quantity
+from kvedge.resources.vmi_facts import grace_seconds
 from tests.unit.api.reviews import request, small_vmi
 from tests.unit.controller.builders import CONFIG, vmi_of
 from tests.unit.launcher.domain.vmis import context

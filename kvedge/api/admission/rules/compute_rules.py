@@ -13,6 +13,7 @@ from typing import Final
 from kvedge.api.admission.rules.causes import Cause, Field, required, unsupported
 from kvedge.api.admission.rules.subject import Rule, Subject
 from kvedge.resources.quantities import Quantity, QuantityError, parse_quantity
+from kvedge.resources.vmi_facts import vcpu_count
 
 _RESOURCES: Final = ("cpu", "memory")
 _POLICIES: Final = frozenset({"", "force", "require", "optional", "disable", "forbid"})
@@ -83,7 +84,7 @@ def cpu_is_possible(subject: Subject) -> Iterator[Cause]:
     for name, count in counts.items():
         if count < 0:
             yield Cause(at.at(name), f"{at.at(name)} '{count}': must be greater than or equal to 0.")
-    vcpus = (cpu.cores or 1) * (cpu.sockets or 1) * (cpu.threads or 1)
+    vcpus = vcpu_count(subject.spec.domain)
     # A spec that names requests alone gets as many sockets: of these the scheduler says that no node has them, in words
     # that everybody knows from Pods. Here nobody would hear it, as the VMI of a VM is refused to the controller.
     if vcpus > _MOST_VCPUS and vcpus != _requested_cpus(subject):

@@ -6,13 +6,12 @@ Called by admission_plan.py on documents as they came; touches nothing.
 from __future__ import annotations
 
 import itertools
-import re
 from collections.abc import Iterator
 from typing import Any, Final
 
 from kvedge.api.admission.rules.causes import Cause, Field
+from kvedge.resources.vmi_facts import character_not_in_xml
 
-_NOT_IN_XML: Final = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 # Each names its whole path; somebody who has one control character too many has them everywhere.
 _MOST_TOLD: Final = 20
 
@@ -29,5 +28,5 @@ def _texts(value: Any, at: Field) -> Iterator[Cause]:
     elif isinstance(value, list):
         for index, item in enumerate(value):
             yield from _texts(item, at.item(index))
-    elif isinstance(value, str) and (found := _NOT_IN_XML.search(value)) is not None:
-        yield Cause(at, f"{at} holds the character U+{ord(found[0]):04X}; remove control characters")
+    elif isinstance(value, str) and (found := character_not_in_xml(value)) is not None:
+        yield Cause(at, f"{at} holds the character {found}; remove control characters")

@@ -19,7 +19,7 @@ from kvedge.launcher.domain.elements.alias_xml import add_alias
 from kvedge.launcher.domain.elements.block_size_xml import add_block_size
 from kvedge.launcher.domain.elements.iothread_plan import IoThreadPlan
 from kvedge.launcher.domain.elements.pci_address_xml import add_pci_address
-from kvedge.launcher.domain.elements.vcpu_xml import topology_of
+from kvedge.launcher.domain.elements.vcpu_xml import domain_topology
 from kvedge.launcher.domain.platform import Platform
 from kvedge.launcher.domain.xml_tree import add
 from kvedge.resources.types.devices import Disk
@@ -39,7 +39,7 @@ def add_disks(
     """
     spec = vmi.spec.domain
     targets = assign_targets(vmi)
-    queues = topology_of(spec).vcpus if spec.devices.block_multi_queue else None
+    queues = domain_topology(spec).vcpus if spec.devices.block_multi_queue else None
     for index, disk in enumerate(spec.devices.disks):
         facts = _facts_of(disk, vmi, context, f"spec.domain.devices.disks[{index}]")
         check_disk(facts)

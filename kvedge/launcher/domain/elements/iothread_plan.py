@@ -5,7 +5,6 @@ Used by the converter for `<iothreads>` and for each disk's driver. Touches noth
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import cycle
@@ -13,12 +12,12 @@ from itertools import cycle
 from kvedge.launcher.domain.context import DomainContext
 from kvedge.launcher.domain.conversion_error import ConversionError
 from kvedge.launcher.domain.disk_targets import VIRTIO, bus_of
-from kvedge.launcher.domain.elements.vcpu_xml import topology_of
+from kvedge.launcher.domain.elements.vcpu_xml import domain_topology, unreadable_cpus
 from kvedge.launcher.domain.libvirt_versions import SEVERAL_IO_THREADS, require_libvirt
-from kvedge.resources.quantities import QuantityError, parse_quantity
 from kvedge.resources.types.devices import Disk
 from kvedge.resources.types.domain import DomainSpec
 from kvedge.resources.types.vmi import VirtualMachineInstance
+from kvedge.resources.vmi_facts import UnreadableCpus, whole_cpus
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,13 +73,14 @@ def _pool(spec: DomainSpec, context: DomainContext) -> IoThreadPlan:
 
 
 def _cpus(spec: DomainSpec) -> int:
+    """The host's CPUs that the IO threads can count on: those that the VMI requests, else one for each vCPU."""
     amount = spec.resources.requests.get("cpu")
     if amount is None:
-        return topology_of(spec).vcpus
+        return domain_topology(spec).vcpus
     try:
-        return max(1, math.ceil(parse_quantity(amount)))
-    except QuantityError as error:
-        raise ConversionError("spec.domain.resources.requests.cpu", str(error), "correct the quantity") from error
+        return whole_cpus("spec.domain.resources.requests.cpu", amount)
+    except UnreadableCpus as error:
+        raise unreadable_cpus(error) from error
 
 
 def _names(disks: list[Disk]) -> list[str]:

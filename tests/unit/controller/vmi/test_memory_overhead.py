@@ -7,7 +7,7 @@ from dataclasses import replace
 import msgspec
 import pytest
 
-from kvedge.controller.vmi.launcher_pod_resources import overhead_bytes, pod_resources, vcpu_count
+from kvedge.controller.vmi.launcher_pod_resources import overhead_bytes, pod_resources
 from kvedge.controller.vmi.memory_overhead import GuestShape, memory_overhead
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from tests.unit.controller.builders import CONFIG, vmi_of
@@ -58,14 +58,6 @@ def test_what_asks_the_agent_costs_memory(probes, more):
 def test_the_overhead_is_whole_mebibytes_rounded_up():
     assert memory_overhead(GuestShape(memory=1, vcpus=1, graphics=False)) % MIB == 0
     assert memory_overhead(GuestShape(memory=512 * MIB + 1, vcpus=1, graphics=False)) == 145 * MIB
-
-
-@pytest.mark.parametrize(
-    ("cpu", "count"),
-    [(None, 1), ({}, 1), ({"cores": 2}, 2), ({"cores": 2, "sockets": 3, "threads": 2}, 12), ({"maxSockets": 8}, 1)],
-)
-def test_vcpus_are_sockets_times_cores_times_threads(cpu, count):
-    assert vcpu_count(with_domain(**({} if cpu is None else {"cpu": cpu}))) == count
 
 
 @pytest.mark.parametrize(

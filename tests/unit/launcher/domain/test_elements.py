@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from kvedge.launcher.domain.context import DiskSource, InterfaceTarget
 from kvedge.launcher.domain.domain_xml import render_domain
 from kvedge.launcher.domain.elements.memory_xml import guest_memory
-from kvedge.launcher.domain.elements.vcpu_xml import topology_of
 from tests.unit.launcher.domain.vmis import context, only, rendered, vmi, with_disk
 from tests.unit.launcher.golden_cases import case_names, load_case
 
@@ -32,33 +31,6 @@ MIB = 1024 * 1024
 )
 def test_guest_memory_comes_from_the_first_that_says_it(domain: dict[str, Any], mebibytes: int) -> None:
     assert guest_memory(vmi(domain).spec.domain) == mebibytes * MIB
-
-
-@pytest.mark.parametrize(
-    ("domain", "topology"),
-    [
-        ({}, (1, 1, 1)),
-        ({"cpu": {"cores": 2}}, (1, 2, 1)),
-        ({"cpu": {"threads": 2, "sockets": 3}}, (3, 1, 2)),
-        ({"cpu": {"model": "host-model"}, "resources": {"limits": {"cpu": "2500m"}}}, (3, 1, 1)),
-        ({"resources": {"requests": {"cpu": "100m"}, "limits": {"cpu": 2}}}, (2, 1, 1)),
-        ({"resources": {"requests": {"cpu": "100m"}}}, (1, 1, 1)),
-        ({"cpu": {"cores": 2}, "resources": {"limits": {"cpu": 8}}}, (1, 2, 1)),
-    ],
-    ids=[
-        "one of everything",
-        "zeros count as one",
-        "as asked",
-        "a socket for each CPU of the limit, rounded up",
-        "the limit before the request",
-        "at least one",
-        "a topology before any limit",
-    ],
-)
-def test_cpus_come_from_the_topology_or_from_the_resources(
-    domain: dict[str, Any], topology: tuple[int, int, int]
-) -> None:
-    assert topology_of(vmi(domain).spec.domain) == topology
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,101 @@
+"""What several roles must know of a VMI in the same way: its vCPUs, its grace, when its images are pulled, its text.
+
+Called by the roles, by the client and by the embedded API, never by a launcher's process that stays. Pure. Each fact
+has its one function here; a second place that computes one of them will differ sooner or later.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from kvedge.resources.durations import bounded_grace
+from kvedge.resources.quantities import Quantity, QuantityError, parse_quantity
+from kvedge.resources.types.domain import Cpu, DomainSpec
+from kvedge.resources.types.vmi import VirtualMachineInstance
+
+# KubeVirt's, for a VMI that says nothing.
+DEFAULT_GRACE_SECONDS: Final = 30
+_NOT_IN_XML: Final = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+class Topology(NamedTuple):
+    """How the virtual CPUs are arranged."""
+
+    sockets: int
+    cores: int
+    threads: int
+
+    @property
+    def vcpus(self) -> int:
+        """How many there are."""
+        return self.sockets * self.cores * self.threads
+
+
+class UnreadableCpus(QuantityError):
+    """The amount of CPUs in `field` of a domain's resources is no quantity."""
+
+    def __init__(self, field: str, value: Quantity) -> None:
+        super().__init__(value)
+        self.field = field
+
+
+def topology_of(domain: DomainSpec) -> Topology:
+    """The topology: zeros count as one; when none of the three is set, one socket for each CPU of limit or request.
+
+    Raises:
+        UnreadableCpus: when that amount is no quantity.
+    """
+    cpu = domain.cpu or Cpu()
+    if cpu.sockets or cpu.cores or cpu.threads:
+        return Topology(max(1, cpu.sockets), max(1, cpu.cores), max(1, cpu.threads))
+    return Topology(cpus_of_resources(domain.resources.limits, domain.resources.requests), 1, 1)
+
+
+def vcpu_count(domain: DomainSpec) -> int:
+    """How many vCPUs the guest has. An amount that is no quantity counts as one: admission refuses such a VMI."""
+    try:
+        return topology_of(domain).vcpus
+    except UnreadableCpus:
+        return 1
+
+
+def cpus_of_resources(limits: Mapping[str, Quantity], requests: Mapping[str, Quantity]) -> int:
+    """The CPUs of a domain without topology: the limit, else the request, rounded up; one without either.
+
+    Raises:
+        UnreadableCpus: when that amount is no quantity.
+    """
+    for kind, amounts in (("limits", limits), ("requests", requests)):
+        amount = amounts.get("cpu")
+        if amount is not None:
+            return whole_cpus(f"spec.domain.resources.{kind}.cpu", amount)
+    return 1
+
+
+def whole_cpus(field: str, amount: Quantity) -> int:
+    """An amount of CPUs, rounded up, at least one. Raises UnreadableCpus, which names the field."""
+    try:
+        return max(1, math.ceil(parse_quantity(amount)))
+    except QuantityError as error:
+        raise UnreadableCpus(field, amount) from error
+
+
+def grace_seconds(vmi: VirtualMachineInstance) -> int:
+    """How long the guest may take to shut down."""
+    wanted = vmi.spec.termination_grace_period_seconds
+    return DEFAULT_GRACE_SECONDS if wanted is None else bounded_grace(wanted)
+
+
+def default_pull_policy(image: str) -> str:
+    """Kubernetes' rule for an image without a policy: a name that may move (tag latest or none) is always asked for."""
+    tag = image.rpartition("/")[2].partition(":")[2]
+    return "Always" if "@" not in image and tag in ("", "latest") else "IfNotPresent"
+
+
+def character_not_in_xml(text: str) -> str | None:
+    """The first character that XML 1.0 does not have, as U+0000; None when all fit. libvirt's documents are XML."""
+    found = _NOT_IN_XML.search(text)
+    return None if found is None else f"U+{ord(found[0]):04X}"
