@@ -12,6 +12,7 @@ from typing import Final
 
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.manifests.policy_rules import RBAC_GROUP
+from kvedge.resources.vmi_facts import default_pull_policy
 from kvedge.standalone.apiserver.kinds.rules.limit_rules import set_limit_defaults
 
 
@@ -82,12 +83,9 @@ def _pod(obj: JsonObject) -> None:
 
 
 def _container(container: JsonObject) -> None:
-    image = str(container.get("image") or "")
-    tag = image.rsplit("/", 1)[-1].partition(":")[2]
-    always = "@" not in image and tag in ("", "latest")
     _set(
         container,
-        imagePullPolicy="Always" if always else "IfNotPresent",
+        imagePullPolicy=default_pull_policy(str(container.get("image") or "")),
         resources={},
         terminationMessagePath="/dev/termination-log",
         terminationMessagePolicy="File",
