@@ -15,6 +15,7 @@ from kvedge.resources.codec import JsonObject
 from kvedge.resources.types.vm import VirtualMachine
 from kvedge.resources.types.vmi import VirtualMachineInstance, VirtualMachineInstanceSpec
 from kvedge.resources.types.volumes import Volume
+from kvedge.resources.vmi_facts import vcpu_count
 from kvedge.runtime.clock import parse_rfc3339
 
 _HEADER: Final = ["NAME", "STATUS", "READY", "IP", "NODE", "AGE", "MEMORY", "IMAGE"]
@@ -163,7 +164,7 @@ def _row(
         age=age_text((now - parse_rfc3339(created)).total_seconds()) if created else "",
         created=created,
         memory=_memory_text(spec),
-        cpus=_cpus(spec),
+        cpus=vcpu_count(spec.domain),
         image=image_text(spec.volumes),
         run_strategy=run_strategy,
         guest=_guest_text(vmi),
@@ -174,11 +175,6 @@ def _memory_text(spec: VirtualMachineInstanceSpec) -> str:
     memory = spec.domain.memory
     guest = memory.guest if memory is not None else None
     return str(guest if guest is not None else spec.domain.resources.requests.get("memory", ""))
-
-
-def _cpus(spec: VirtualMachineInstanceSpec) -> int:
-    cpu = spec.domain.cpu
-    return 1 if cpu is None else (cpu.cores or 1) * (cpu.sockets or 1) * (cpu.threads or 1)
 
 
 def _guest_text(vmi: VirtualMachineInstance | None) -> str:

@@ -8,6 +8,7 @@ import pytest
 
 from kvedge.client.vm_rows import age_text, header, rows_of
 from kvedge.resources.codec import JsonObject, decode
+from kvedge.resources.types.domain import DomainSpec
 from kvedge.resources.types.vm import VirtualMachine
 from kvedge.resources.types.vmi import VirtualMachineInstance
 
@@ -53,6 +54,14 @@ def test_a_vm_that_runs_has_its_runs_address_and_node() -> None:
         *("4", "Always", "02:2", "domain", "-"),
     ]
     assert len(header(wide=True, with_namespace=True)) == 14
+
+
+def test_a_vm_without_topology_shows_the_cpus_that_its_domain_gets() -> None:
+    limited = vm("web")
+    assert limited.spec.template is not None
+    limited.spec.template.spec.domain = decode(DomainSpec, {"resources": {"limits": {"cpu": 4}}})
+    (row,) = rows_of([limited], [], NOW)
+    assert row.cells(wide=True, with_namespace=False)[header(wide=True, with_namespace=False).index("CPUS")] == "4"
 
 
 def test_what_is_not_known_is_a_hyphen() -> None:
