@@ -6,7 +6,6 @@ Called by admission_plan.py; touches nothing. Sources that kvedge does not have 
 from __future__ import annotations
 
 import base64
-import re
 from collections.abc import Iterator
 from typing import Final
 
@@ -15,10 +14,10 @@ import msgspec
 from kvedge.api.admission.rules.causes import Cause, Field, duplicate, required
 from kvedge.api.admission.rules.platform_rules import path_in_image
 from kvedge.api.admission.rules.subject import Rule, Subject
+from kvedge.resources.name_grammar import is_label
 from kvedge.resources.quantities import QuantityError, parse_quantity
 from kvedge.resources.types.volumes import CloudInit, Volume
 
-_LABEL: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _PULL_POLICIES: Final = ("", "Always", "IfNotPresent", "Never")
 _MOST_VOLUMES: Final = 256
 # As much as fits into an object that is read often; larger data goes into a Secret.
@@ -38,7 +37,7 @@ def volumes_have_one_name_and_source(subject: Subject) -> Iterator[Cause]:
         if volume.name in seen:
             yield duplicate(here.at("name"), f"{at.item(seen[volume.name])} and {here} must not have the same Name.")
         seen.setdefault(volume.name, index)
-        if not _LABEL.fullmatch(volume.name):
+        if not is_label(volume.name):
             text = f"{here.at('name')} '{volume.name}' must consist of lower case letters, digits and '-', at most 63"
             yield Cause(here.at("name"), text)
         if len(_sources(volume)) != 1:

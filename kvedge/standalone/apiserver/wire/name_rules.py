@@ -9,33 +9,31 @@ from __future__ import annotations
 import re
 from typing import Final
 
-_LABEL_FMT: Final = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
-_SUBDOMAIN_FMT: Final = _LABEL_FMT + r"(\." + _LABEL_FMT + ")*"
+from kvedge.resources.name_grammar import (
+    KEY,
+    LABEL,
+    LABEL_LENGTH,
+    LABEL_VALUE,
+    NO_KEY,
+    NO_LABEL,
+    NO_LABEL_VALUE,
+    NO_SUBDOMAIN,
+    SUBDOMAIN,
+    SUBDOMAIN_LENGTH,
+    pattern_complaint,
+    too_long,
+)
+
 _DNS1035_FMT: Final = "[a-z]([-a-z0-9]*[a-z0-9])?"
-_KEY_FMT: Final = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
-_LABEL_VALUE_FMT: Final = "(" + _KEY_FMT + ")?"
 _CONFIG_KEY_FMT: Final = "[-._a-zA-Z0-9]+"
 _ENV_NAME_FMT: Final = "[-._a-zA-Z][-._a-zA-Z0-9]*"
 
-_LABEL: Final = re.compile(_LABEL_FMT)
-_SUBDOMAIN: Final = re.compile(_SUBDOMAIN_FMT)
 _DNS1035: Final = re.compile(_DNS1035_FMT)
-_KEY: Final = re.compile(_KEY_FMT)
-_LABEL_VALUE: Final = re.compile(_LABEL_VALUE_FMT)
 _CONFIG_KEY: Final = re.compile(_CONFIG_KEY_FMT)
 _ENV_NAME: Final = re.compile(_ENV_NAME_FMT)
 _PORT_NAME: Final = re.compile("[-a-z0-9]+")
 
-LABEL_LENGTH: Final = 63
-SUBDOMAIN_LENGTH: Final = 253
 PORT_NAME_LENGTH: Final = 15
-
-
-def too_long(limit: int, unit: str = "characters") -> str:
-    """The complaint about a text longer than `limit`; newer rules of Kubernetes count bytes, older ones say
-    characters.
-    """
-    return f"must be no more than {limit} {unit}"
 
 
 def between(low: int, high: int) -> str:
@@ -43,36 +41,18 @@ def between(low: int, high: int) -> str:
     return f"must be between {low} and {high}, inclusive"
 
 
-def pattern_complaint(message: str, pattern: str, *examples: str) -> str:
-    """A complaint that shows the pattern, and examples that fit it."""
-    shown = " or ".join(f"'{example}', " for example in examples)
-    return f"{message} ({'e.g. ' + shown if examples else ''}regex used for validation is '{pattern}')"
-
-
 def dns_label(value: str) -> list[str]:
     """RFC 1123 label: namespaces, containers, volumes, lists of names."""
     complaints = [too_long(LABEL_LENGTH)] if len(value) > LABEL_LENGTH else []
-    if not _LABEL.fullmatch(value):
-        if _SUBDOMAIN.fullmatch(value):
-            return [*complaints, "must not contain dots"]
-        message = (
-            "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', "
-            "and must start and end with an alphanumeric character"
-        )
-        complaints.append(pattern_complaint(message, _LABEL_FMT, "my-name", "123-abc"))
+    if not LABEL.fullmatch(value):
+        complaints.append("must not contain dots" if SUBDOMAIN.fullmatch(value) else NO_LABEL)
     return complaints
 
 
 def dns_subdomain(value: str) -> list[str]:
     """RFC 1123 subdomain: the names of most objects."""
     complaints = [too_long(SUBDOMAIN_LENGTH)] if len(value) > SUBDOMAIN_LENGTH else []
-    if not _SUBDOMAIN.fullmatch(value):
-        message = (
-            "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', "
-            "and must start and end with an alphanumeric character"
-        )
-        complaints.append(pattern_complaint(message, _SUBDOMAIN_FMT, "example.com"))
-    return complaints
+    return complaints + ([] if SUBDOMAIN.fullmatch(value) else [NO_SUBDOMAIN])
 
 
 def dns1035_label(value: str) -> list[str]:
@@ -96,15 +76,9 @@ def path_segment(value: str) -> list[str]:
 
 def label_key(value: str) -> list[str]:
     """A label key, and whatever else is a "qualified name": `name` or `prefix.example/name`."""
-    message = (
-        "must consist of alphanumeric characters, '-', '_' or '.', "
-        "and must start and end with an alphanumeric character"
-    )
-    examples = ("MyName", "my.name", "123-abc")
     parts = value.split("/")
     if len(parts) > 2:
-        shown = pattern_complaint(message, _KEY_FMT, *examples)
-        return [f"a valid label key {shown} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"]
+        return [f"a valid label key {NO_KEY} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"]
     complaints = []
     if len(parts) == 2:
         complaints += [
@@ -115,21 +89,15 @@ def label_key(value: str) -> list[str]:
         complaints.append("name part must be non-empty")
     elif len(name) > LABEL_LENGTH:
         complaints.append("name part " + too_long(LABEL_LENGTH, "bytes"))
-    if not _KEY.fullmatch(name):
-        complaints.append("name part " + pattern_complaint(message, _KEY_FMT, *examples))
+    if not KEY.fullmatch(name):
+        complaints.append("name part " + NO_KEY)
     return complaints
 
 
 def label_value(value: str) -> list[str]:
     """A label's value; it may be empty."""
     complaints = [too_long(LABEL_LENGTH, "bytes")] if len(value) > LABEL_LENGTH else []
-    if not _LABEL_VALUE.fullmatch(value):
-        message = (
-            "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', "
-            "and must start and end with an alphanumeric character"
-        )
-        complaints.append(pattern_complaint(message, _LABEL_VALUE_FMT, "MyValue", "my_value", "12345"))
-    return complaints
+    return complaints + ([] if LABEL_VALUE.fullmatch(value) else [NO_LABEL_VALUE])
 
 
 def config_key(value: str) -> list[str]:
