@@ -5,14 +5,11 @@ Called by `create vm`. Pure.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
-from typing import Final
 
 from kvedge.client.errors import ClientError, UsageError
-
-_LABEL: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+from kvedge.resources.name_grammar import is_label
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +49,7 @@ def parse_volume(flag: str, text: str) -> VolumeParams:
     if not params.get("src"):
         raise failed(flag, "src must be specified")
     name = params.get("name", "")
-    if name and not _LABEL.fullmatch(name):
+    if name and not is_label(name):
         raise failed(flag, f'invalid name "{name}": use lower case letters, digits and "-", as in my-name')
     return VolumeParams(params["src"], name, _boot_order(flag, params))
 
