@@ -1,6 +1,6 @@
 """What `guestosinfo` and its kin answer: what the node's relay passes on from the guest's agent, made safe to show.
 
-Called by agent_calls.py. Touches nothing. Everything in it was said by a guest: only what is known is passed on, and
+Called by guest_calls.py. Touches nothing. Everything in it was said by a guest: only what is known is passed on, and
 what is long is cut.
 """
 

@@ -1,6 +1,6 @@
 """Whether a call that goes to a guest makes sense in the VMI's present state; codes and words as KubeVirt's.
 
-Called by subresource_server.py and agent_calls.py. Pure.
+Called by subresource_server.py and guest_calls.py. Pure.
 """
 
 from __future__ import annotations

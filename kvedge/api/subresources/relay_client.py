@@ -1,6 +1,6 @@
 """The way to a node's handler: mutual TLS to its relay, whose address stands on the Node.
 
-Used by agent_calls.py and stream_calls.py in the server's event loop. Both certificates are of kvedge's own authority:
+Used by guest_calls.py and stream_calls.py in the server's event loop. Both certificates are of kvedge's own authority:
 ours says kvedge-api, the relay's names its node, so that no node can answer for another one.
 """
 

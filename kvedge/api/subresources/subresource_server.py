@@ -17,7 +17,6 @@ from kvedge import __version__
 from kvedge.api.admission.rules.dns_names import dns_subdomain_complaints
 from kvedge.api.served_paths import SUBRESOURCE_GROUP, SUBRESOURCE_VERSIONS
 from kvedge.api.subresources import discovery_manifest as discovery
-from kvedge.api.subresources.agent_calls import AgentCalls
 from kvedge.api.subresources.call_options import (
     CallOptions,
     RestartOptions,
@@ -30,6 +29,7 @@ from kvedge.api.subresources.caller_rules import Asked
 from kvedge.api.subresources.cluster_reader import ClusterReader
 from kvedge.api.subresources.expand_rules import check_expandable
 from kvedge.api.subresources.front_proxy_rules import FrontProxy, caller_of
+from kvedge.api.subresources.guest_calls import GuestCalls
 from kvedge.api.subresources.guest_rules import (
     check_change,
     check_console,
@@ -73,7 +73,7 @@ class SubresourceServer:
         self._power = power
         self._relay = relay
         self._proxy = proxy
-        self._agent = AgentCalls(cluster, relay)
+        self._guests = GuestCalls(cluster, relay)
         self._health = HealthCheck(cluster.version)
         self.streams = StreamCalls(relay)
 
@@ -124,7 +124,7 @@ class SubresourceServer:
             case "portforward":
                 return self._port_forward_handler(call, version)
             case _:
-                return self._agent.handler(call.name) or self._change_handler(call.name)
+                return self._guests.handler(call.name) or self._change_handler(call.name)
 
     def _guarded(self, version: str, resource: str, handler: Handler) -> Handler:
         """Lets those through who may."""

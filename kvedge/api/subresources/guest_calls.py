@@ -38,7 +38,7 @@ _LISTS: Final[Mapping[str, Callable[[JsonObject], JsonObject]]] = {
 }
 
 
-class AgentCalls:
+class GuestCalls:
     """These calls of one api role; made and used in one event loop."""
 
     def __init__(self, cluster: ClusterReader, relay: RelayClient) -> None:

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kvedge.api.subresources.agent_calls import command_failed, freeze_seconds
 from kvedge.api.subresources.call_options import FreezeOptions, parse_options
+from kvedge.api.subresources.guest_calls import command_failed, freeze_seconds
 from kvedge.api.subresources.guest_info_message import guest_agent_info, guest_filesystem_list, guest_user_list
 from kvedge.api.subresources.guest_rules import check_change
 from kvedge.api.subresources.status_message import Refusal
