@@ -30,7 +30,7 @@ for path in sorted(pathlib.Path(tree, "lib/kvedge").rglob("*.pyc")):
 for path in sorted(pathlib.Path(tree, "lib/lib-dynload").glob("*.so")):
     importlib.import_module(path.name.split(".")[0])
 import kubernetes.config, pyroute2
-from kvedge.standalone.apiserver.admission.cel_edge import condition_holds
+from kvedge.standalone.apiserver.schema.cel_edge import condition_holds
 assert condition_holds("object.a == 1", {"object": {"a": 1}})
 new = [module for name, module in sys.modules.items() if name not in early and not name.startswith("encodings.")]
 loaded = [module for module in new if getattr(getattr(module, "__spec__", None), "origin", "") != "frozen"]

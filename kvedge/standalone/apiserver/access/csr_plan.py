@@ -16,16 +16,8 @@ from cryptography import x509
 from cryptography.x509.oid import NameOID
 
 from kvedge.resources.codec import JsonObject
-from kvedge.standalone.apiserver.access.csr_rules import (
-    APPROVED,
-    CLIENT_SIGNER,
-    DENIED,
-    FAILED,
-    groups_of,
-    has_condition,
-    parsed_request,
-    reserved_group,
-)
+from kvedge.standalone.apiserver.access.csr_rules import CLIENT_SIGNER, groups_of, has_condition, reserved_group
+from kvedge.standalone.apiserver.kinds.rules.certificate_request_rules import APPROVED, DENIED, FAILED, parsed_request
 from kvedge.standalone.apiserver.requests.write_rules import parse_timestamp
 
 LONGEST: Final = timedelta(days=365)

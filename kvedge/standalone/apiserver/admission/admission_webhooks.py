@@ -17,10 +17,10 @@ from kvedge.resources.codec import JsonObject
 from kvedge.standalone.apiserver.admission import admission_rules
 from kvedge.standalone.apiserver.admission.admission_protocol import Review
 from kvedge.standalone.apiserver.admission.admission_rules import Webhook
-from kvedge.standalone.apiserver.admission.cel_edge import CelError
 from kvedge.standalone.apiserver.admission.webhook_client import WebhookClient, WebhookFailed
 from kvedge.standalone.apiserver.kinds.served_kinds import ServedKind
 from kvedge.standalone.apiserver.patch import json_patch
+from kvedge.standalone.apiserver.schema.cel_edge import CelError
 from kvedge.standalone.apiserver.store.object_hub import ObjectHub
 from kvedge.standalone.apiserver.store.stored import Change, ObjectKey
 from kvedge.standalone.apiserver.wire.api_errors import ApiError, BadRequest, Denied, InternalError

@@ -20,6 +20,7 @@ from kvedge.standalone.apiserver.admission.admission_protocol import Admission, 
 from kvedge.standalone.apiserver.admission.limit_ranger import LimitRanger
 from kvedge.standalone.apiserver.admission.pod_security import PodSecurity
 from kvedge.standalone.apiserver.kinds.rules import pod_rules
+from kvedge.standalone.apiserver.kinds.rules.certificate_request_rules import parsed_request
 from kvedge.standalone.apiserver.requests.request_context import Caller
 from kvedge.standalone.apiserver.requests.request_target import RequestTarget
 from kvedge.standalone.apiserver.requests.write_rules import invalid, target_of, timestamp
@@ -114,7 +115,7 @@ class BuiltInAdmission:
     def _check_subject(self, review: Review, obj: JsonObject) -> None:
         if obj["spec"]["signerName"] != csr_rules.CLIENT_SIGNER:
             return
-        request = csr_rules.parsed_request(obj["spec"]["request"])
+        request = parsed_request(obj["spec"]["request"])
         reserved = csr_rules.reserved_group(request, review.context.caller.groups)
         if reserved:
             why = f"use of {csr_rules.CLIENT_SIGNER} signer with {reserved} group is not allowed"

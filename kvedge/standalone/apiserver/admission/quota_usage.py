@@ -11,8 +11,12 @@ from fractions import Fraction
 from typing import Any, Final
 
 from kvedge.resources.codec import JsonObject
-from kvedge.standalone.apiserver.kinds.builtin_defaults import qos_class
-from kvedge.standalone.apiserver.kinds.rules.pod_amounts import container_amounts, containers_that_start, pod_amounts
+from kvedge.standalone.apiserver.kinds.rules.pod_amounts import (
+    container_amounts,
+    containers_that_start,
+    pod_amounts,
+    qos_class,
+)
 from kvedge.standalone.apiserver.wire.amounts import NOTHING, ONE, Amount, Amounts, amounts_of
 
 # Kinds that have a name in quotas beside `count/...`.

@@ -12,7 +12,6 @@ from urllib.parse import quote
 
 from kvedge.resources.codec import JsonObject
 from kvedge.standalone.apiserver.requests.request_context import Caller
-from kvedge.standalone.apiserver.wire.api_errors import FieldError, FieldErrorType
 
 API_SERVICES: Final = "apiservices.apiregistration.k8s.io"
 
@@ -71,31 +70,6 @@ def aggregated_api(api_service: JsonObject) -> AggregatedApi | None:
         group_priority=int(spec.get("groupPriorityMinimum") or 0),
         version_priority=int(spec.get("versionPriority") or 0),
     )
-
-
-def check_api_service(api_service: JsonObject) -> list[FieldError]:
-    """Everything wrong with an APIService."""
-    spec = api_service.get("spec") or {}
-    errors = []
-    name, expected = api_service["metadata"].get("name"), f"{spec.get('version') or ''}.{spec.get('group') or ''}"
-    if name != expected:
-        words = f'must be `spec.version+"."+spec.group`: "{expected}"'
-        errors.append(FieldError(FieldErrorType.INVALID, "metadata.name", words, name))
-    for field, highest in (("groupPriorityMinimum", 20000), ("versionPriority", 1000)):
-        value = spec.get(field) or 0
-        if not 0 < value <= highest:
-            words = f"must be positive and less than {highest}"
-            errors.append(FieldError(FieldErrorType.INVALID, f"spec.{field}", words, value))
-    service = spec.get("service")
-    if service is None:
-        return errors
-    for field in ("namespace", "name"):
-        if not service.get(field):
-            errors.append(FieldError(FieldErrorType.REQUIRED, f"spec.service.{field}"))
-    if spec.get("insecureSkipTLSVerify") and spec.get("caBundle"):
-        words = "may not be true if caBundle is present"
-        errors.append(FieldError(FieldErrorType.INVALID, "spec.insecureSkipTLSVerify", words, True))
-    return errors
 
 
 def forwarded_headers(headers: Iterable[tuple[str, str]], caller: Caller) -> list[tuple[str, str]]:

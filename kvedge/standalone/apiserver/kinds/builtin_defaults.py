@@ -14,6 +14,7 @@ from kvedge.resources.codec import JsonObject
 from kvedge.resources.manifests.policy_rules import RBAC_GROUP
 from kvedge.resources.vmi_facts import default_pull_policy
 from kvedge.standalone.apiserver.kinds.rules.limit_rules import set_limit_defaults
+from kvedge.standalone.apiserver.kinds.rules.pod_amounts import qos_class
 
 
 def apply_built_in_defaults(resource: str, obj: JsonObject) -> None:
@@ -96,20 +97,6 @@ def _container(container: JsonObject) -> None:
         container["resources"]["requests"] = {**limits, **(container["resources"].get("requests") or {})}
     for port in container.get("ports") or []:
         _set(port, protocol="TCP")
-
-
-def qos_class(pod: JsonObject) -> str:
-    """How safe the Pod is when memory runs short, by what its containers ask for."""
-    spec = pod.get("spec") or {}
-    containers = [*(spec.get("initContainers") or []), *(spec.get("containers") or [])]
-    resources = [container.get("resources") or {} for container in containers]
-    if not any(asked.get("requests") or asked.get("limits") for asked in resources):
-        return "BestEffort"
-    for asked in resources:
-        limits, requests = asked.get("limits") or {}, asked.get("requests") or {}
-        if any(name not in limits or requests.get(name) != limits[name] for name in ("cpu", "memory")):
-            return "Burstable"
-    return "Guaranteed"
 
 
 def _volume(volume: JsonObject) -> None:

@@ -15,8 +15,9 @@ from typing import Final
 from kvedge.resources.codec import JsonObject
 from kvedge.runtime.background_tasks import background_task
 from kvedge.standalone.apiserver.access.csr_plan import Fail, Sign, is_old, plan_request
-from kvedge.standalone.apiserver.access.csr_rules import FAILED, REQUESTS
+from kvedge.standalone.apiserver.access.csr_rules import REQUESTS
 from kvedge.standalone.apiserver.access.pki import Authority
+from kvedge.standalone.apiserver.kinds.rules.certificate_request_rules import FAILED
 from kvedge.standalone.apiserver.loops.work_loop import WorkLoop
 from kvedge.standalone.apiserver.store.object_hub import ObjectHub
 from kvedge.standalone.apiserver.store.stored import Change, ChangeType, ObjectKey

@@ -11,9 +11,15 @@ from itertools import chain
 from typing import Final
 
 from kvedge.resources.codec import JsonObject
-from kvedge.standalone.apiserver.access import csr_rules
 from kvedge.standalone.apiserver.kinds.custom import crd_rules
-from kvedge.standalone.apiserver.kinds.rules import core_rules, limit_rules, pod_rules, quota_rules, rbac_rules
+from kvedge.standalone.apiserver.kinds.rules import (
+    certificate_request_rules,
+    core_rules,
+    limit_rules,
+    pod_rules,
+    quota_rules,
+    rbac_rules,
+)
 from kvedge.standalone.apiserver.kinds.served_kinds import ServedKind
 from kvedge.standalone.apiserver.schema.metadata_rules import NameRule
 from kvedge.standalone.apiserver.wire import name_rules
@@ -31,7 +37,7 @@ _NAME_RULES: Final[Mapping[str, NameRule]] = {
 _PATH_NAMED_GROUPS: Final = frozenset({"rbac.authorization.k8s.io", "apiregistration.k8s.io"})
 
 _CHECKS: Final[Mapping[str, Check]] = {
-    "certificatesigningrequests.certificates.k8s.io": csr_rules.check_request,
+    "certificatesigningrequests.certificates.k8s.io": certificate_request_rules.check_request,
     "clusterrolebindings.rbac.authorization.k8s.io": rbac_rules.check_cluster_role_binding,
     "clusterroles.rbac.authorization.k8s.io": rbac_rules.check_cluster_role,
     "configmaps": core_rules.check_config_map,
@@ -52,7 +58,7 @@ _CHECKS: Final[Mapping[str, Check]] = {
     "services": core_rules.check_service,
 }
 _UPDATE_CHECKS: Final[Mapping[str, UpdateCheck]] = {
-    "certificatesigningrequests.certificates.k8s.io": csr_rules.check_request_update,
+    "certificatesigningrequests.certificates.k8s.io": certificate_request_rules.check_request_update,
     "clusterrolebindings.rbac.authorization.k8s.io": core_rules.check_role_binding_update,
     "configmaps": core_rules.check_config_map_update,
     "customresourcedefinitions.apiextensions.k8s.io": crd_rules.check_crd_update,

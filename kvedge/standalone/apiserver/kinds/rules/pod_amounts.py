@@ -43,3 +43,17 @@ def containers_that_start(pod: JsonObject) -> Iterator[JsonObject]:
     spec = pod.get("spec") or {}
     yield from spec.get("containers") or []
     yield from spec.get("initContainers") or []
+
+
+def qos_class(pod: JsonObject) -> str:
+    """How safe the Pod is when memory runs short, by what its containers ask for."""
+    spec = pod.get("spec") or {}
+    containers = [*(spec.get("initContainers") or []), *(spec.get("containers") or [])]
+    resources = [container.get("resources") or {} for container in containers]
+    if not any(asked.get("requests") or asked.get("limits") for asked in resources):
+        return "BestEffort"
+    for asked in resources:
+        limits, requests = asked.get("limits") or {}, asked.get("requests") or {}
+        if any(name not in limits or requests.get(name) != limits[name] for name in ("cpu", "memory")):
+            return "Burstable"
+    return "Guaranteed"

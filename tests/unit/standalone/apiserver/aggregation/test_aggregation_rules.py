@@ -9,7 +9,6 @@ import pytest
 from kvedge.standalone.apiserver.aggregation.aggregation_rules import (
     aggregated_api,
     available_condition,
-    check_api_service,
     forwarded_headers,
     merged_groups,
     returned_headers,
@@ -112,19 +111,3 @@ def test_groups_of_other_servers_stand_beside_ours_the_most_important_first() ->
     ]
     merged = merged_groups({"own.example.com": ["v1"]}, [api for api in apis if api is not None])
     assert merged == {"own.example.com": ["v1", "v9"], "a.example.com": ["v1"], "b.example.com": ["v2", "v1"]}
-
-
-def test_an_api_service_is_checked_whole() -> None:
-    assert check_api_service(api_service()) == []
-    wrong = api_service(
-        groupPriorityMinimum=0, versionPriority=9999, service={}, caBundle="x", insecureSkipTLSVerify=True
-    )
-    wrong["metadata"]["name"] = "other"
-    assert [error.field for error in check_api_service(wrong)] == [
-        "metadata.name",
-        "spec.groupPriorityMinimum",
-        "spec.versionPriority",
-        "spec.service.namespace",
-        "spec.service.name",
-        "spec.insecureSkipTLSVerify",
-    ]

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from kvedge.standalone.apiserver.admission.cel_edge import CelError, check_condition, condition_holds
+from kvedge.standalone.apiserver.schema.cel_edge import CelError, check_condition, condition_holds
 
 REQUEST = {"userInfo": {"username": "kvedge:handler:edge", "groups": ["kvedge:handlers"]}, "operation": "UPDATE"}
 OBJECT = {"metadata": {"name": "web"}}
@@ -48,7 +48,7 @@ def test_what_has_no_boolean_result_is_an_error(expression: str) -> None:
 
 def test_the_librarys_command_line_tools_are_not_loaded() -> None:
     program = (
-        "import sys; from kvedge.standalone.apiserver.admission.cel_edge import check_condition\n"
+        "import sys; from kvedge.standalone.apiserver.schema.cel_edge import check_condition\n"
         "check_condition('true')\n"
         "print(sorted(m for m in sys.modules if m.split('.')[0] in ('typer', 'prompt_toolkit', 'rich')))"
     )

@@ -1,7 +1,7 @@
 """The one door to CEL, the language of webhooks' match conditions (https://kubernetes.io/docs/reference/using-api/cel/).
 
-Called by admission. Loads the library's compiled part alone: its package would bring command-line tools along, which
-cost 20 MB that nobody here uses.
+Called by admission and by the rules of webhooks. Loads the library's compiled part alone: its package would bring
+command-line tools along, which cost 20 MB that nobody here uses.
 """
 
 from __future__ import annotations
