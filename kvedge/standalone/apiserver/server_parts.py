@@ -22,7 +22,8 @@ from kvedge.standalone.apiserver.admission.quota_ledger import QuotaLedger
 from kvedge.standalone.apiserver.admission.webhook_client import WebhookClient
 from kvedge.standalone.apiserver.aggregation.aggregation_proxy import AggregationProxy
 from kvedge.standalone.apiserver.dispatcher import Dispatcher, Route
-from kvedge.standalone.apiserver.kinds.served_kinds import ASKED, BUILT_IN
+from kvedge.standalone.apiserver.kinds.built_in import BUILT_IN
+from kvedge.standalone.apiserver.kinds.served_kinds import ASKED
 from kvedge.standalone.apiserver.loops.availability_loop import AvailabilityLoop
 from kvedge.standalone.apiserver.loops.csr_loop import CsrLoop
 from kvedge.standalone.apiserver.loops.emptying_loop import EmptyingLoop

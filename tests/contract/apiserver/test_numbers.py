@@ -13,7 +13,8 @@ from typing import Any, Final
 import pytest
 
 from kvedge.resources.codec import JsonObject
-from kvedge.standalone.apiserver.kinds.served_kinds import BUILT_IN, ServedKind
+from kvedge.standalone.apiserver.kinds.built_in import BUILT_IN
+from kvedge.standalone.apiserver.kinds.served_kinds import ServedKind
 from kvedge.standalone.apiserver.kinds.types.builtin_schemas import schema_of
 from tests.contract.apiserver.conftest import Server
 from tests.contract.apiserver.widgets import config_map, config_maps, pod, pods, widget, widgets

@@ -9,51 +9,27 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from kvedge.resources.codec import JsonObject
+from kvedge.standalone.apiserver.kinds.built_in import BUILT_IN, built_in
 from kvedge.standalone.apiserver.schema.selectors import FieldSelector
 from kvedge.standalone.apiserver.wire.api_errors import BadRequest
 
 _EVERY_KIND: Final = frozenset({"metadata.name", "metadata.namespace"})
 
-_INVOLVED: Final = ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
-
-_EVENT: Final = frozenset(
-    {"reason", "reportingComponent", "source", "type"} | {f"involvedObject.{key}" for key in _INVOLVED}
-)
-
-# By plural and group. Kinds that are not named here know the two fields of every kind.
-_KNOWN: Final[dict[tuple[str, str], frozenset[str]]] = {
-    ("pods", ""): frozenset(
-        {
-            "spec.nodeName",
-            "spec.restartPolicy",
-            "spec.schedulerName",
-            "spec.serviceAccountName",
-            "spec.hostNetwork",
-            "status.phase",
-            "status.podIP",
-            "status.nominatedNodeName",
-        }
-    ),
-    ("events", ""): _EVENT,
-    ("events", "events.k8s.io"): _EVENT,
-    ("certificatesigningrequests", "certificates.k8s.io"): frozenset({"spec.signerName"}),
-    ("nodes", ""): frozenset({"spec.unschedulable"}),
-    ("secrets", ""): frozenset({"type"}),
-    ("namespaces", ""): frozenset({"status.phase"}),
-    ("services", ""): frozenset({"spec.clusterIP", "spec.type"}),
-}
 
 # What an absent field stands for, where that is not the empty text.
-_ABSENT: Final = {"spec.unschedulable": "false", "spec.hostNetwork": "false"}
+_ABSENT: Final = {path: absent for kind in BUILT_IN for path, absent in kind.field_labels.items() if absent}
 
 
-def check_field_selector(selector: FieldSelector, plural: str, group: str, declared: Iterable[str] = ()) -> None:
-    """Refuse fields that cannot be selected by; `declared` are those that a CRD's version lists as selectable.
+def check_field_selector(selector: FieldSelector, resource: str, declared: Iterable[str] = ()) -> None:
+    """Refuse fields by which objects of a stored resource cannot be selected.
+
+    `declared` are those that a CRD's version lists as selectable.
 
     Raises:
         BadRequest: naming the first such field.
     """
-    known = _EVERY_KIND | _KNOWN.get((plural, group), frozenset()) | frozenset(declared)
+    row = built_in(resource)
+    known = {*_EVERY_KIND, *(row.field_labels if row is not None else ()), *declared}
     for term in selector.terms:
         if term.field not in known:
             raise BadRequest(f"field label not supported: {term.field}")

@@ -1,6 +1,7 @@
 """The columns of Pods: above all STATUS, which sums up phase, containers, init containers and deletion in one word.
 
-Called by builtin_columns. Pure. The order of the questions is that of kubectl's printer, which people know.
+Called by the row of Pods and by table_manifest. Pure. The order of the questions is that of kubectl's printer, which
+people know.
 """
 
 from __future__ import annotations

@@ -69,3 +69,12 @@ CREATED_AT: Final = Column(
     type="date",
     description="When the object was created.",
 )
+
+
+def counted(*paths: str) -> Column:
+    """A column that shows how many entries there are at the paths."""
+
+    def cell(obj: JsonObject, now: datetime) -> int:
+        return sum(len(at(obj, path, {})) for path in paths)
+
+    return Column(paths[0].capitalize(), cell, type="integer", description="How many there are.")

@@ -80,7 +80,7 @@ def list_options(kind: ServedKind, query: Mapping[str, str]) -> ListOptions:
         BadRequest, Invalid: they are wrong or contradict each other.
     """
     fields = parse_field_selector(query.get("fieldSelector", ""))
-    check_field_selector(fields, kind.plural, kind.group, _declared(kind))
+    check_field_selector(fields, kind.storage, _declared(kind))
     options = ListOptions(
         labels=parse_label_selector(query.get("labelSelector", "")),
         fields=fields,

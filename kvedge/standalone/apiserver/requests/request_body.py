@@ -12,6 +12,7 @@ from typing import Any, Final
 from aiohttp import web
 
 from kvedge.resources.codec import JsonObject
+from kvedge.standalone.apiserver.kinds.built_in import MESSAGES
 from kvedge.standalone.apiserver.requests.bytes_in_flight import FLIGHT, too_much_in_flight
 from kvedge.standalone.apiserver.requests.request_context import RequestContext
 from kvedge.standalone.apiserver.wire import protobuf_body
@@ -136,7 +137,7 @@ async def _decoded(body: bytes, is_yaml: bool, context: RequestContext) -> Docum
 
 async def _from_protobuf(body: bytes, context: RequestContext) -> JsonObject:
     def decoded() -> JsonObject:
-        document = protobuf_body.decode(body)
+        document = protobuf_body.decode(body, MESSAGES)
         check_size(document)
         return document
 

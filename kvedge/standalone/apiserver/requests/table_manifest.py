@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Final
 
 from kvedge.resources.codec import JsonObject, JsonValue
-from kvedge.standalone.apiserver.kinds.builtin_columns import BUILT_IN_COLUMNS
+from kvedge.standalone.apiserver.kinds.built_in import built_in
 from kvedge.standalone.apiserver.kinds.pod_columns import completion_conditions
 from kvedge.standalone.apiserver.kinds.served_kinds import ServedKind
 from kvedge.standalone.apiserver.kinds.table_columns import AGE, CREATED_AT, NAME, Cell, Column
@@ -29,7 +29,8 @@ def columns_of(kind: ServedKind) -> tuple[Column, ...]:
     """The columns of a kind: its own, those of its CRD, or the name and when it was created."""
     if kind.crd_version is not None:
         return columns_for_crd(kind.crd_version)
-    return BUILT_IN_COLUMNS.get((kind.plural, kind.group), (NAME, CREATED_AT))
+    row = built_in(kind.storage)
+    return (NAME, CREATED_AT) if row is None else row.columns
 
 
 def columns_for_crd(version: JsonObject) -> tuple[Column, ...]:

@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Final, cast
 
 from kvedge.resources.codec import JsonObject
+from kvedge.standalone.apiserver.kinds.built_in import built_in
 from kvedge.standalone.apiserver.kinds.served_kinds import ServedKind
 from kvedge.standalone.apiserver.wire.api_errors import (
     ApiError,
@@ -22,10 +23,6 @@ from kvedge.standalone.apiserver.wire.api_errors import (
 )
 from kvedge.standalone.apiserver.wire.json_values import clone, type_word
 
-# A node registers itself with its status in one request, as a kubelet does.
-_STATUS_ON_CREATE: Final = frozenset({"nodes"})
-# Status writers of these kinds may change labels and annotations too, as in Kubernetes.
-_METADATA_WITH_STATUS: Final = frozenset({"nodes", "pods", "services", "namespaces", "persistentvolumes"})
 _MAX_GENERATED: Final = 58
 # The years 1 and 9999, a day from where Python's own calendar ends, so that any time zone still shows them.
 _FIRST: Final = datetime.min.replace(tzinfo=UTC) + timedelta(days=1)
@@ -165,7 +162,8 @@ def prepare_create(kind: ServedKind, obj: JsonObject, stamp: Stamp) -> None:
     metadata["creationTimestamp"] = timestamp(stamp.now)
     if kind.counts_generation:
         metadata["generation"] = 1
-    if kind.has_status and kind.plural not in _STATUS_ON_CREATE:
+    row = built_in(kind.storage)
+    if kind.has_status and not (row is not None and row.status_on_create):
         obj.pop("status", None)
 
 
@@ -203,7 +201,8 @@ def prepare_status_update(kind: ServedKind, live: JsonObject, obj: JsonObject) -
     _check_uid(kind, live["metadata"], obj["metadata"])
     status, given = obj.get("status"), obj["metadata"]
     kept = cast(JsonObject, clone(live))
-    if kind.plural in _METADATA_WITH_STATUS and not kind.group:
+    row = built_in(kind.storage)
+    if row is not None and row.metadata_with_status:
         for name in ("labels", "annotations"):
             _keep(given, kept["metadata"], name)
     _keep(given, kept["metadata"], "managedFields")

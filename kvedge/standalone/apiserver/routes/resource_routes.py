@@ -14,6 +14,7 @@ from aiohttp import web
 
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.whole_numbers import whole_number
+from kvedge.standalone.apiserver.kinds.built_in import built_in
 from kvedge.standalone.apiserver.requests import deletion_rules, list_rules, write_rules
 from kvedge.standalone.apiserver.requests.list_rules import ListOptions
 from kvedge.standalone.apiserver.requests.object_encoding import Encoder, ListFacts
@@ -27,11 +28,6 @@ from kvedge.standalone.apiserver.wire.media_types import APPLY_PATCH, JSON, want
 from kvedge.standalone.apiserver.writing import patching
 from kvedge.standalone.apiserver.writing.object_remover import ObjectRemover
 from kvedge.standalone.apiserver.writing.object_writer import ObjectWriter
-
-# Deleting one of these answers with the object, deleting any other with a Status, as in Kubernetes.
-_RETURNED_WHEN_DELETED: Final = frozenset(
-    {"pods", "services", "persistentvolumeclaims", "persistentvolumes", "serviceaccounts", "resourcequotas"}
-)
 
 
 class ResourceRoutes:
@@ -137,7 +133,8 @@ class ResourceRoutes:
     async def _delete(self, request: web.BaseRequest, context: RequestContext) -> web.StreamResponse:
         options = deletion_rules.delete_options(_with_query(await read_options(request, context), request.query))
         stored, gone = await self._remover.delete(context, context.target.name, options)
-        if gone and context.kind.storage not in _RETURNED_WHEN_DELETED:
+        row = built_in(context.kind.storage)
+        if gone and not (row is not None and row.returned_when_deleted):
             return json_response(msgspec.json.encode(_deleted(context, stored)), 200, context)
         return self._written(request, context, stored)
 

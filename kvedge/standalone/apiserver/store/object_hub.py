@@ -10,7 +10,8 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 
-from kvedge.standalone.apiserver.kinds.served_kinds import BUILT_IN, KindIndex, ServedKind, kinds_of_crd
+from kvedge.standalone.apiserver.kinds.built_in import BUILT_IN
+from kvedge.standalone.apiserver.kinds.served_kinds import KindIndex, ServedKind, kinds_of_crd
 from kvedge.standalone.apiserver.store.object_cache import ObjectCache
 from kvedge.standalone.apiserver.store.object_store import ObjectStore, StoreFull, StoreWriteFailed
 from kvedge.standalone.apiserver.store.stored import LARGEST_OBJECT, Change, ObjectKey, ObjectTooLarge, Stored, Write

@@ -10,7 +10,8 @@ from typing import Final
 
 from kvedge.resources.codec import JsonObject
 from kvedge.standalone.apiserver.kinds import builtin_shape
-from kvedge.standalone.apiserver.kinds.served_kinds import BUILT_IN, ServedKind
+from kvedge.standalone.apiserver.kinds.built_in import BUILT_IN
+from kvedge.standalone.apiserver.kinds.served_kinds import ServedKind
 from kvedge.standalone.apiserver.store.stored import Stored
 from kvedge.standalone.apiserver.wire.api_errors import BadRequest
 

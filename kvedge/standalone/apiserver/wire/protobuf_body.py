@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
@@ -29,47 +31,29 @@ MAGIC: Final = b"k8s\x00"
 MOST_MESSAGES: Final = 100_000
 _SHOWN_BYTES: Final = 30
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_GENERATED: Final = "kvedge.rpc"
 _DELETE_OPTIONS: Final = "DeleteOptions"
 
-_KINDS: Final[Mapping[str, str]] = {
-    "v1": (
-        "Binding ConfigMap Endpoints Event LimitRange Namespace Node PersistentVolumeClaim ResourceQuota Secret Service"
-        " ServiceAccount"
-    ),
-    "apps/v1": "ControllerRevision",
-    "authentication.k8s.io/v1": "SelfSubjectReview TokenRequest TokenReview",
-    "authorization.k8s.io/v1": (
-        "LocalSubjectAccessReview SelfSubjectAccessReview SelfSubjectRulesReview SubjectAccessReview"
-    ),
-    "autoscaling/v1": "Scale",
-    "certificates.k8s.io/v1": "CertificateSigningRequest",
-    "coordination.k8s.io/v1": "Lease",
-    "discovery.k8s.io/v1": "EndpointSlice",
-    "events.k8s.io/v1": "Event",
-    "networking.k8s.io/v1": "IPAddress",
-    "policy/v1": "Eviction",
-    "rbac.authorization.k8s.io/v1": "ClusterRole ClusterRoleBinding Role RoleBinding",
-    "scheduling.k8s.io/v1": "PriorityClass",
-    "storage.k8s.io/v1": "StorageClass",
-}
-# Large, and seldom sent in this form: their messages are loaded with the first of them.
-_IN_PODS: Final = frozenset(
-    {
-        ("v1", "Pod"),
-        ("v1", "PersistentVolume"),
-        ("admissionregistration.k8s.io/v1", "MutatingWebhookConfiguration"),
-        ("admissionregistration.k8s.io/v1", "ValidatingWebhookConfiguration"),
-    }
-)
 # The fields of such a message stand in the one around it.
 _INLINE: Final = "inline_"
-_KNOWN: Final = frozenset((version, kind) for version, kinds in _KINDS.items() for kind in kinds.split())
-# Two kinds of one name: the message of the second is called differently.
-_MESSAGES: Final = {("events.k8s.io/v1", "Event"): "EventsEvent"}
 
 
-def decode(body: bytes) -> JsonObject:
-    """The object in a body: apiVersion, kind, and what the client set.
+@dataclass(frozen=True)
+class MessageType:
+    """Where the message of a kind is: a generated module, and the message's name where it is not the kind's."""
+
+    module: str
+    name: str = ""
+
+
+IN_KUBERNETES: Final = MessageType("kubernetes_pb2")
+# Large, and seldom sent in this form: their messages are loaded with the first of them.
+IN_PODS: Final = MessageType("pods_pb2")
+
+
+def decode(body: bytes, known: Mapping[tuple[str, str], MessageType]) -> JsonObject:
+    """The object in a body: apiVersion, kind, and what the client set; `known` says by apiVersion and kind what can be
+    decoded.
 
     Raises:
         BadRequest: it is not such a body, or not an object of the kind that it names.
@@ -80,10 +64,11 @@ def decode(body: bytes) -> JsonObject:
     from kvedge.rpc import kubernetes_pb2 as messages
 
     version, kind, raw = _opened(body, messages)
-    if (version, kind) not in _KNOWN | _IN_PODS and kind != _DELETE_OPTIONS:
+    # Every group knows DeleteOptions.
+    shape = IN_KUBERNETES if kind == _DELETE_OPTIONS else known.get((version, kind))
+    if shape is None:
         raise UnsupportedMediaType((JSON, YAML), f"{version}, Kind={kind} is not read from {PROTOBUF}")
-    holder = _pods() if (version, kind) in _IN_PODS else messages
-    message = getattr(holder, _MESSAGES.get((version, kind), kind))()
+    message = getattr(import_module(f"{_GENERATED}.{shape.module}"), shape.name or kind)()
     try:
         _parse(message, raw)
         fields = _Converter().fields_of(message)
@@ -91,12 +76,6 @@ def decode(body: bytes) -> JsonObject:
         short = version.rpartition("/")[2]
         raise BadRequest(f'{kind} in version "{short}" cannot be handled as a {kind}: {error}') from error
     return {"apiVersion": version, "kind": kind, **fields}
-
-
-def _pods() -> ModuleType:
-    from kvedge.rpc import pods_pb2
-
-    return pods_pb2
 
 
 class _Malformed(ValueError):

@@ -10,9 +10,6 @@ from collections.abc import Iterable
 from itertools import chain
 
 from kvedge.resources.codec import JsonObject
-from kvedge.standalone.apiserver.admission import admission_rules
-from kvedge.standalone.apiserver.aggregation import aggregation_rules
-from kvedge.standalone.apiserver.kinds.rules import api_service_rules, webhook_rules
 from kvedge.standalone.apiserver.kinds.served_kinds import ServedKind
 from kvedge.standalone.apiserver.schema import metadata_rules, structural_schema
 from kvedge.standalone.apiserver.wire.api_errors import FieldError, first_errors
@@ -35,8 +32,4 @@ def check_update(kind: ServedKind, obj: JsonObject, live: JsonObject) -> list[Fi
 def _check_schema(kind: ServedKind, obj: JsonObject) -> Iterable[FieldError]:
     if kind.schema is not None:
         return structural_schema.validate(kind.schema, obj)
-    if kind.storage in (admission_rules.MUTATING, admission_rules.VALIDATING):
-        return webhook_rules.check_webhooks(obj)
-    if kind.storage == aggregation_rules.API_SERVICES:
-        return api_service_rules.check_api_service(obj)
     return ()

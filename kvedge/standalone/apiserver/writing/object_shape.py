@@ -12,7 +12,7 @@ import msgspec
 
 from kvedge.resources.codec import JsonObject, learn
 from kvedge.standalone.apiserver.kinds import builtin_shape
-from kvedge.standalone.apiserver.kinds.builtin_defaults import apply_built_in_defaults
+from kvedge.standalone.apiserver.kinds.built_in import apply_built_in_defaults
 from kvedge.standalone.apiserver.kinds.custom import crd_shape
 from kvedge.standalone.apiserver.kinds.served_kinds import ServedKind
 from kvedge.standalone.apiserver.schema import structural_schema

@@ -21,7 +21,7 @@ import msgspec
 from kvedge.resources.codec import JsonObject
 from kvedge.standalone.apiserver.admission.admission_protocol import Admission, Review
 from kvedge.standalone.apiserver.admission.quota_ledger import QuotaLedger
-from kvedge.standalone.apiserver.kinds.builtin_defaults import initial_status
+from kvedge.standalone.apiserver.kinds.built_in import initial_status
 from kvedge.standalone.apiserver.kinds.custom.crd_status import CLEANUP_FINALIZER, set_crd_status
 from kvedge.standalone.apiserver.kinds.served_kinds import ServedKind
 from kvedge.standalone.apiserver.kinds.versions import as_served, as_stored

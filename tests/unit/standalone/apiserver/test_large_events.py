@@ -11,7 +11,8 @@ from unittest import mock
 import pytest
 from aiohttp import web
 
-from kvedge.standalone.apiserver.kinds.served_kinds import BUILT_IN, KindIndex
+from kvedge.standalone.apiserver.kinds.built_in import BUILT_IN
+from kvedge.standalone.apiserver.kinds.served_kinds import KindIndex
 from kvedge.standalone.apiserver.requests import watch_sender
 from kvedge.standalone.apiserver.requests.bytes_in_flight import FLIGHT, USER_BYTES, BytesInFlight, Flight
 from kvedge.standalone.apiserver.requests.object_encoding import Encoder

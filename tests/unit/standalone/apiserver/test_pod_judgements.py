@@ -13,8 +13,9 @@ import pytest
 from kvedge.resources.codec import JsonObject
 from kvedge.standalone.apiserver.admission.pod_security_rules import Level, refusal, violations
 from kvedge.standalone.apiserver.admission.quota_usage import in_scopes, missing_words, usage_of
+from kvedge.standalone.apiserver.kinds.built_in import BUILT_IN
 from kvedge.standalone.apiserver.kinds.rules.limit_rules import add_defaults, pod_faults
-from kvedge.standalone.apiserver.kinds.served_kinds import BUILT_IN, KindIndex
+from kvedge.standalone.apiserver.kinds.served_kinds import KindIndex
 from kvedge.standalone.apiserver.wire.api_errors import ApiError
 from kvedge.standalone.apiserver.writing.object_shape import shaped
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from kvedge.standalone.apiserver.kinds.builtin_defaults import apply_built_in_defaults
+from kvedge.standalone.apiserver.kinds.built_in import BUILT_IN, apply_built_in_defaults
 from kvedge.standalone.apiserver.kinds.custom import crd_status
-from kvedge.standalone.apiserver.kinds.served_kinds import BUILT_IN, KindIndex, kinds_of_crd
+from kvedge.standalone.apiserver.kinds.served_kinds import KindIndex, kinds_of_crd
 from kvedge.standalone.apiserver.kinds.versions import as_served, as_stored
 from kvedge.standalone.apiserver.loops import expiry_loop
 from kvedge.standalone.apiserver.loops.expiry_loop import expired_events

@@ -1,6 +1,6 @@
 """Whether a CustomResourceDefinition can be served: its names, versions, schemas, columns and subresources.
 
-Called by object_rules. Pure; all causes at once, in apiextensions' words. The status of a CRD is crd_status's.
+Called by the rows of its kinds. Pure; all causes at once, in apiextensions' words. The status of a CRD is crd_status's.
 """
 
 from __future__ import annotations

@@ -14,6 +14,7 @@ from typing import Final
 from cryptography import x509
 
 from kvedge.resources.codec import JsonObject
+from kvedge.resources.name_grammar import too_long
 from kvedge.runtime.tls.certificate_requests import parse_request
 from kvedge.runtime.tls.certificates import CertificateError
 from kvedge.standalone.apiserver.wire import name_rules
@@ -133,7 +134,7 @@ def _check_signer(signer: str) -> Iterator[FieldError]:
     if "." not in domain:
         complaints.append("should be a domain with at least two segments separated by dots")
     if len(signer) > _LONGEST_SIGNER:
-        complaints.append(name_rules.too_long(_LONGEST_SIGNER))
+        complaints.append(too_long(_LONGEST_SIGNER))
     for complaint in complaints:
         yield invalid("spec.signerName", signer, complaint)
     if signer == _LEGACY:

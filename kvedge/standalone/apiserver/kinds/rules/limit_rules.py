@@ -1,6 +1,6 @@
 """What a LimitRange may say, its defaults, and what it makes of Pods and claims.
 
-Called by object_rules, builtin_defaults and `limit_ranger`. Pure; all causes at once, in Kubernetes' words.
+Called by the kind's row and by `limit_ranger`. Pure; all causes at once, in Kubernetes' words.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What a Pod may say, and what of it may change.
 
-Called by object_rules. Pure; the object has the types of its kind (`builtin_shape`). Rules yield their causes,
+Called by the rows of its kinds. Pure; the object has the types of its kind (`builtin_shape`). Rules yield their causes,
 in Kubernetes' words.
 """
 

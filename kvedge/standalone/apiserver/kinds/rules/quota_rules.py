@@ -1,7 +1,7 @@
 """What a ResourceQuota may say, and what of it may change.
 
-Called by object_rules. Pure; the object has the types of its kind (`builtin_shape`). All causes at once, in Kubernetes'
-words.
+Called by the rows of its kinds. Pure; the object has the types of its kind (`builtin_shape`). All causes at once, in
+Kubernetes' words.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What Roles and bindings may say.
 
-Called by object_rules. Pure; the objects have the types of their kinds (`builtin_shape`). All causes at once.
+Called by the rows of its kinds. Pure; the objects have the types of their kinds (`builtin_shape`). All causes at once.
 """
 
 from __future__ import annotations

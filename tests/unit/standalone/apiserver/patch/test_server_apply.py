@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kvedge.standalone.apiserver.kinds.served_kinds import BUILT_IN, KindIndex, ServedKind
+from kvedge.standalone.apiserver.kinds.built_in import BUILT_IN
+from kvedge.standalone.apiserver.kinds.served_kinds import KindIndex, ServedKind
 from kvedge.standalone.apiserver.patch.server_apply import LAST_APPLIED, Writer, apply, merge_schema, track_update
 from kvedge.standalone.apiserver.schema import field_sets, managed_fields, typed_fields
 from kvedge.standalone.apiserver.wire.api_errors import BadRequest, ManagerConflict

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+from kvedge.standalone.apiserver.kinds.built_in import BUILT_IN
 from kvedge.standalone.apiserver.kinds.pod_columns import summarize
-from kvedge.standalone.apiserver.kinds.served_kinds import BUILT_IN, KindIndex, ServedKind
+from kvedge.standalone.apiserver.kinds.served_kinds import KindIndex, ServedKind
 from kvedge.standalone.apiserver.requests.table_manifest import columns_for_crd, columns_of, table
 from kvedge.standalone.apiserver.wire.human_ages import age, human_duration
 

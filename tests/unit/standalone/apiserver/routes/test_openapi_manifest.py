@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from kvedge.resources.manifests.crd_manifest import crds
-from kvedge.standalone.apiserver.kinds.served_kinds import BUILT_IN, KindIndex, ServedKind, kinds_of_crd
+from kvedge.standalone.apiserver.kinds.built_in import BUILT_IN
+from kvedge.standalone.apiserver.kinds.served_kinds import KindIndex, ServedKind, kinds_of_crd
 from kvedge.standalone.apiserver.routes import openapi_manifest, openapi_protobuf
 from kvedge.standalone.apiserver.routes.openapi_schemas import V2, V3, schema_name, schemas_of
 from tests.unit.standalone.apiserver import swagger_message

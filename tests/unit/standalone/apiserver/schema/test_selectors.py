@@ -143,10 +143,10 @@ def test_the_source_of_an_event_is_its_component() -> None:
 
 
 def test_a_field_that_a_kind_does_not_index_is_refused() -> None:
-    check_field_selector(parse_field_selector("spec.nodeName=n"), "pods", "")
-    check_field_selector(parse_field_selector("spec.size=n"), "boxes", "example.com", ["spec.size"])
+    check_field_selector(parse_field_selector("spec.nodeName=n"), "pods")
+    check_field_selector(parse_field_selector("spec.size=n"), "boxes.example.com", ["spec.size"])
     with pytest.raises(BadRequest, match=r"field label not supported: spec\.nodeName"):
-        check_field_selector(parse_field_selector("spec.nodeName=n"), "secrets", "")
+        check_field_selector(parse_field_selector("spec.nodeName=n"), "secrets")
 
 
 @pytest.mark.parametrize(

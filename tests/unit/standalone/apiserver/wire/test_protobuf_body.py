@@ -10,8 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kvedge.rpc import kubernetes_pb2 as k
+from kvedge.standalone.apiserver.kinds.built_in import MESSAGES
 from kvedge.standalone.apiserver.wire.api_errors import ApiError, BadRequest, TooLarge, UnsupportedMediaType
-from kvedge.standalone.apiserver.wire.protobuf_body import MAGIC, MOST_MESSAGES, decode
+from kvedge.standalone.apiserver.wire.protobuf_body import MAGIC, MOST_MESSAGES
+from kvedge.standalone.apiserver.wire.protobuf_body import decode as decode_known
+
+
+def decode(body: bytes) -> dict[str, Any]:
+    return decode_known(body, MESSAGES)
 
 
 def envelope(raw: bytes, kind: str = "ConfigMap", version: str = "v1", **more: Any) -> bytes:
@@ -229,7 +235,7 @@ from kvedge.standalone.apiserver.wire import protobuf_body
 from kvedge.standalone.apiserver.requests import request_body
 assert "kvedge.rpc.kubernetes_pb2" not in sys.modules
 try:
-    protobuf_body.decode(b"")
+    protobuf_body.decode(b"", {})
 except protobuf_body.BadRequest:
     assert "kvedge.rpc.kubernetes_pb2" in sys.modules
 """

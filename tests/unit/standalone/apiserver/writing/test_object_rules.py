@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
+from kvedge.standalone.apiserver.kinds.built_in import BUILT_IN
 from kvedge.standalone.apiserver.kinds.builtin_shape import decode
-from kvedge.standalone.apiserver.kinds.served_kinds import BUILT_IN, KindIndex, ServedKind
+from kvedge.standalone.apiserver.kinds.served_kinds import KindIndex, ServedKind
 from kvedge.standalone.apiserver.wire import name_rules
 from kvedge.standalone.apiserver.wire.api_errors import BadRequest, FieldError
 from kvedge.standalone.apiserver.writing.object_rules import check_content, check_content_update, name_rule_of

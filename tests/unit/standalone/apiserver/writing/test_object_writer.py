@@ -13,7 +13,8 @@ import pytest
 from kvedge.resources.codec import JsonObject
 from kvedge.standalone.apiserver.admission.admission_protocol import Admission, Review
 from kvedge.standalone.apiserver.admission.quota_ledger import QuotaLedger
-from kvedge.standalone.apiserver.kinds.served_kinds import BUILT_IN, KindIndex
+from kvedge.standalone.apiserver.kinds.built_in import BUILT_IN
+from kvedge.standalone.apiserver.kinds.served_kinds import KindIndex
 from kvedge.standalone.apiserver.requests.request_context import Caller, RequestContext
 from kvedge.standalone.apiserver.requests.request_target import RequestTarget
 from kvedge.standalone.apiserver.store.object_hub import ObjectHub

@@ -8,7 +8,7 @@ import kubernetes
 import kubernetes.client.models as models
 import pytest
 
-from kvedge.standalone.apiserver.kinds.served_kinds import BUILT_IN
+from kvedge.standalone.apiserver.kinds.built_in import BUILT_IN
 from kvedge.standalone.apiserver.kinds.types.builtin_schemas import (
     META_PACKAGE,
     all_types,
