@@ -1,0 +1,101 @@
+"""`tests/conformance/run`: KubeVirt's own functional tests against a box of their own.
+
+    tests/conformance/run [--label EXPRESSION] [--file FILE]... [--focus TEXT]... [--processes N] [--keep DIRECTORY]
+
+The test binary is KubeVirt's `tests/` built with `go test -c`; KVEDGE_TEST_KUBEVIRT says where it is. Needs root, as
+the machine tests do.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import sys
+import tempfile
+import time
+from dataclasses import asdict
+from pathlib import Path
+
+from tests.conformance.guests import import_guests
+from tests.conformance.not_applicable import NOT_APPLICABLE
+from tests.conformance.played_front import PlayedFront
+from tests.conformance.played_objects import set_up
+from tests.conformance.suite import Selection, SpecResult, Target, run_suite
+from tests.conformance.table import counts, render
+from tests.support.box import Box
+
+BINARY = "KVEDGE_TEST_KUBEVIRT"
+POD_CIDR = "10.93.0.0/24"
+
+
+def missing() -> str:
+    """What keeps the tier from running, or nothing."""
+    binary = os.environ.get(BINARY, "")
+    if not binary:
+        return f"{BINARY}, the path of KubeVirt's functional tests (built in its repository by: go test -c ./tests)"
+    if not os.access(binary, os.X_OK):
+        return f"{binary} is no program ({BINARY})"
+    return "" if os.geteuid() == 0 else "root"
+
+
+def run(selection: Selection, processes: int, directory: Path) -> list[SpecResult]:
+    """The results of the selected specs on a box of their own, whose logs stay in `directory`."""
+    results: list[SpecResult] = []
+    begun = time.monotonic()
+
+    def told(result: SpecResult) -> None:
+        results.append(result)
+        failure = f": {result.failure}" if result.is_failed else ""
+        minutes = (time.monotonic() - begun) / 60
+        print(
+            f"[{minutes:5.1f}] {result.state} {result.file}:{result.line} {result.seconds:.0f} s{failure}", flush=True
+        )
+
+    with tempfile.TemporaryDirectory(prefix="kvedge-conformance-", dir="/var/tmp") as scratch:
+        box = Box(Path(scratch) / "data", POD_CIDR, log_level="info")
+        box.data_dir.mkdir()
+        try:
+            import_guests(box)
+            box.start()
+            namespace = set_up(box.client)
+            with PlayedFront(box.kubeconfig) as front:
+                kubeconfig = directory / "kubeconfig"
+                front.write_kubeconfig(kubeconfig)
+                binary = Path(os.environ[BINARY]).resolve()
+                run_suite(binary, Target(kubeconfig, namespace), directory, selection, processes, told)
+        finally:
+            if box.log.exists():
+                shutil.copy(box.log, directory / "standalone.log")
+            box.remove()
+    return results
+
+
+def main() -> int:
+    """The command line."""
+    parser = argparse.ArgumentParser(description="Runs KubeVirt's own functional tests against a box.")
+    parser.add_argument("--label", default="conformance", help="Ginkgo's label filter (default: conformance)")
+    parser.add_argument("--focus", action="append", default=[], help="only specs whose text matches")
+    parser.add_argument("--file", action="append", default=[], help="only specs of this file; FILE:LINE for one")
+    parser.add_argument("--processes", type=int, default=4, help="how many specs run at a time (default: 4)")
+    parser.add_argument("--all", action="store_true", help="also those of the list of what cannot apply")
+    parser.add_argument("--keep", type=Path, help="where logs and results go (default: a new directory below /var/tmp)")
+    options = parser.parse_args()
+    if reason := missing():
+        print(f"conformance left out: {reason}", file=sys.stderr)
+        return 2
+    directory = options.keep or Path(tempfile.mkdtemp(prefix="conformance-", dir="/var/tmp"))
+    directory = directory.resolve()
+    directory.mkdir(parents=True, exist_ok=True)
+    skip = [] if options.all else [entry.pattern for entry in NOT_APPLICABLE]
+    results = run(Selection(options.label, options.focus, options.file, skip), options.processes, directory)
+    (directory / "results.json").write_text(json.dumps([asdict(result) for result in results], indent=1))
+    print(render(results))
+    print(f"logs: {directory}")
+    passed, failed, _ = counts(results)
+    return 1 if failed or not passed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,64 @@
+"""The guests that KubeVirt's tests name, made from the distribution's packages and brought into a box's image store.
+
+Called by the conformance run. Each is the small guest of packaging/guest with an overlay of `guests/`: its users,
+prompts and login texts are what the specs expect. Writes below the tests' cache directory only.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from tests.support.box import Box
+from tests.support.guest import BUILDER, cache_directory
+
+PREFIX: Final = "kvedge.local/kubevirt"
+TAG: Final = "devel"
+_OVERLAYS: Final = Path(__file__).parent / "guests"
+
+
+@dataclass(frozen=True)
+class NamedGuest:
+    """One guest and the images that hold it."""
+
+    overlay: str
+    images: tuple[str, ...]
+    agent: bool = False
+
+
+GUESTS: Final = (
+    NamedGuest("alpine", ("alpine-container-disk-demo", "alpine-with-test-tooling-container-disk")),
+    NamedGuest("cirros", ("cirros-container-disk-demo", "cirros-custom-container-disk-demo")),
+    NamedGuest("fedora", ("fedora-with-test-tooling-container-disk",), agent=True),
+)
+
+
+def import_guests(box: Box) -> None:
+    """Make what is missing, and bring all of it into the box."""
+    for guest in GUESTS:
+        disk = build_named_guest(guest)
+        for image in guest.images:
+            box.import_image(disk, f"{PREFIX}/{image}:{TAG}")
+
+
+def build_named_guest(guest: NamedGuest) -> Path:
+    """The guest's disk, made when it is missing or old.
+
+    Raises:
+        RuntimeError: with what the builder said, when it cannot be made.
+    """
+    target = cache_directory() / f"conformance-{guest.overlay}"
+    command = [str(BUILDER), str(target), "--cache", str(cache_directory() / "packages"), "--generic"]
+    command += ["--agent"] if guest.agent else []
+    for overlay in ("common", guest.overlay):
+        command += ["--overlay", str(_OVERLAYS / overlay)]
+    cache_directory().mkdir(parents=True, exist_ok=True)
+    with (cache_directory() / "guest.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise RuntimeError(done.stderr.strip())
+    return target / "disk.qcow2"

@@ -1,0 +1,187 @@
+"""A door in front of a box's API that answers for what a box has no use for, and hands everything else on.
+
+The conformance run points KubeVirt's tests at it. They look for a Deployment virt-operator and clear away Jobs and
+autoscalers after each spec; these groups are Kubernetes' own, so a CRD cannot stand in for them. The door speaks plain
+HTTP on loopback and adds the administrator's certificate to requests that bring no token. It writes nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextlib
+import json
+import re
+import ssl
+import tempfile
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+import yaml
+
+_CHUNK: Final = 65536
+_HEAD_BYTES: Final = 1 << 20
+_NAMESPACED: Final = r"(?:namespaces/[^/]+/)?"
+# Collections that are always empty, with the kind of their list.
+_EMPTY: Final = {
+    rf"/apis/batch/v1/{_NAMESPACED}jobs": ("batch/v1", "JobList"),
+    rf"/apis/autoscaling/v[12]/{_NAMESPACED}horizontalpodautoscalers": (
+        "autoscaling/v1",
+        "HorizontalPodAutoscalerList",
+    ),
+    rf"/apis/apps/v1/{_NAMESPACED}deployments": ("apps/v1", "DeploymentList"),
+    rf"/apis/apps/v1/{_NAMESPACED}daemonsets": ("apps/v1", "DaemonSetList"),
+}
+_OPERATOR: Final = re.compile(r"/apis/apps/v1/namespaces/([^/]+)/deployments/virt-operator")
+
+
+@dataclass(frozen=True)
+class Request:
+    """The head of one request as it came."""
+
+    method: str
+    path: str
+    headers: Mapping[str, str]
+    head: bytes
+
+
+def played(method: str, path: str) -> dict[str, Any] | None:
+    """The answer to a request that is not the box's, or None."""
+    bare = path.partition("?")[0]
+    if method == "GET" and (match := _OPERATOR.fullmatch(bare)):
+        return _operator(match[1])
+    for pattern, (version, kind) in _EMPTY.items():
+        if re.fullmatch(pattern, bare):
+            if method == "GET" and "watch=" not in path:
+                return {"kind": kind, "apiVersion": version, "metadata": {"resourceVersion": "1"}, "items": []}
+            if method == "DELETE":
+                return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}
+    return None
+
+
+def _operator(namespace: str) -> dict[str, Any]:
+    labels = {"kubevirt.io": "virt-operator"}
+    return {
+        "kind": "Deployment",
+        "apiVersion": "apps/v1",
+        "metadata": {"name": "virt-operator", "namespace": namespace, "labels": labels, "generation": 1},
+        "spec": {"replicas": 1, "selector": {"matchLabels": labels}, "template": {"metadata": {"labels": labels}}},
+        "status": {"observedGeneration": 1, "replicas": 1, "readyReplicas": 1, "availableReplicas": 1},
+    }
+
+
+class PlayedFront:
+    """The door; use as a context."""
+
+    def __init__(self, kubeconfig: Path) -> None:
+        config = yaml.safe_load(kubeconfig.read_text())
+        cluster, user = config["clusters"][0]["cluster"], config["users"][0]["user"]
+        server = urlsplit(cluster["server"])
+        self._target = (server.hostname or "", server.port or 443)
+        authority = base64.b64decode(cluster["certificate-authority-data"]).decode()
+        self._bare = ssl.create_default_context(cadata=authority)
+        self._admin = ssl.create_default_context(cadata=authority)
+        with tempfile.NamedTemporaryFile() as pem:
+            for field in ("client-certificate-data", "client-key-data"):
+                pem.write(base64.b64decode(user[field]) + b"\n")
+            pem.flush()
+            self._admin.load_cert_chain(pem.name)
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="played-front", daemon=True)
+        self._server: asyncio.Server | None = None
+        self.port = 0
+
+    def __enter__(self) -> PlayedFront:
+        self._thread.start()
+        asyncio.run_coroutine_threadsafe(self._listen(), self._loop).result(10)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        assert self._server is not None
+        self._loop.call_soon_threadsafe(self._server.close)
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(10)
+
+    def write_kubeconfig(self, path: Path) -> None:
+        """A kubeconfig that leads here."""
+        config = {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [{"name": "box", "cluster": {"server": f"http://127.0.0.1:{self.port}"}}],
+            "users": [{"name": "administrator", "user": {}}],
+            "contexts": [{"name": "box", "context": {"cluster": "box", "user": "administrator"}}],
+            "current-context": "box",
+        }
+        path.write_text(yaml.safe_dump(config))
+
+    async def _listen(self) -> None:
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0, limit=_HEAD_BYTES)
+        self.port = self._server.sockets[0].getsockname()[1]
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(OSError, asyncio.IncompleteReadError):
+            request = parse_head(await reader.readuntil(b"\r\n\r\n"))
+            answer = played(request.method, request.path)
+            if answer is not None:
+                # An unread body would make the kernel reset the connection under the answer.
+                await reader.readexactly(int(request.headers.get("content-length", 0)))
+                writer.write(_response(answer))
+                await writer.drain()
+            else:
+                await self._hand_on(request, reader, writer)
+        with contextlib.suppress(OSError):
+            writer.close()
+            await writer.wait_closed()
+
+    async def _hand_on(self, request: Request, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        context = self._bare if "authorization" in request.headers else self._admin
+        upstream_reader, upstream_writer = await asyncio.open_connection(*self._target, ssl=context)
+        try:
+            upstream_writer.write(one_request_head(request))
+            ways = [
+                asyncio.ensure_future(_pump(reader, upstream_writer)),
+                asyncio.ensure_future(_pump(upstream_reader, writer)),
+            ]
+            # Whichever side goes first, nothing that the other still says reaches anybody.
+            _, unfinished = await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
+            for way in unfinished:
+                way.cancel()
+            await asyncio.gather(*ways, return_exceptions=True)
+        finally:
+            upstream_writer.close()
+
+
+def parse_head(head: bytes) -> Request:
+    """Read a request's head."""
+    first, *lines = head.decode("latin-1").rstrip("\r\n").split("\r\n")
+    method, path, _ = first.split(" ", 2)
+    pairs = (line.partition(":") for line in lines)
+    return Request(method, path, {name.strip().lower(): value.strip() for name, _, value in pairs}, head)
+
+
+def one_request_head(request: Request) -> bytes:
+    """The head with which the box closes the connection after its answer, unless the request upgrades it."""
+    if "upgrade" in request.headers:
+        return request.head
+    lines = request.head.rstrip(b"\r\n").split(b"\r\n")
+    kept = [line for line in lines if not line.lower().startswith(b"connection:")]
+    return b"\r\n".join([*kept, b"Connection: close", b"", b""])
+
+
+def _response(answer: dict[str, Any]) -> bytes:
+    body = json.dumps(answer).encode()
+    head = (
+        f"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n"
+    )
+    return head.encode() + body
+
+
+async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    with contextlib.suppress(OSError):
+        while data := await reader.read(_CHUNK):
+            writer.write(data)
+            await writer.drain()

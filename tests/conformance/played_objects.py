@@ -1,0 +1,108 @@
+"""The objects that KubeVirt's tests expect on a server, which a box does not have or not yet.
+
+Called by the conformance run once the box is ready. After each spec the tests list or delete objects of every kind
+that KubeVirt knows; a kind that the box does not serve is played by a CRD without a schema, so that there is nothing
+to list.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from kvedge.kube.errors import NotFound
+from kvedge.kube.kube_client import KubeClient
+
+
+@dataclass(frozen=True)
+class PlayedKind:
+    """A kind of KubeVirt's by the group and version in which its tests ask for it."""
+
+    group: str
+    version: str
+    kind: str
+    plural: str
+    namespaced: bool = True
+
+    @property
+    def manifest(self) -> dict[str, Any]:
+        """Its CRD."""
+        schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+        version = {"name": self.version, "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
+        return {
+            "apiVersion": "apiextensions.k8s.io/v1",
+            "kind": "CustomResourceDefinition",
+            "metadata": {"name": f"{self.plural}.{self.group}"},
+            "spec": {
+                "group": self.group,
+                "names": {"kind": self.kind, "plural": self.plural, "singular": self.kind.lower()},
+                "scope": "Namespaced" if self.namespaced else "Cluster",
+                "versions": [version],
+            },
+        }
+
+
+_INSTANCE_TYPES: Final = "instancetype.kubevirt.io"
+_SNAPSHOTS: Final = "snapshot.kubevirt.io"
+_BACKUPS: Final = "backup.kubevirt.io"
+KINDS: Final = (
+    PlayedKind(
+        _INSTANCE_TYPES, "v1beta1", "VirtualMachineClusterInstancetype", "virtualmachineclusterinstancetypes", False
+    ),
+    PlayedKind(_INSTANCE_TYPES, "v1beta1", "VirtualMachineInstancetype", "virtualmachineinstancetypes"),
+    PlayedKind(
+        _INSTANCE_TYPES, "v1beta1", "VirtualMachineClusterPreference", "virtualmachineclusterpreferences", False
+    ),
+    PlayedKind(_INSTANCE_TYPES, "v1beta1", "VirtualMachinePreference", "virtualmachinepreferences"),
+    PlayedKind("pool.kubevirt.io", "v1beta1", "VirtualMachinePool", "virtualmachinepools"),
+    PlayedKind("clone.kubevirt.io", "v1beta1", "VirtualMachineClone", "virtualmachineclones"),
+    PlayedKind(_SNAPSHOTS, "v1beta1", "VirtualMachineSnapshot", "virtualmachinesnapshots"),
+    PlayedKind(_SNAPSHOTS, "v1beta1", "VirtualMachineSnapshotContent", "virtualmachinesnapshotcontents"),
+    PlayedKind(_SNAPSHOTS, "v1beta1", "VirtualMachineRestore", "virtualmachinerestores"),
+    PlayedKind("export.kubevirt.io", "v1", "VirtualMachineExport", "virtualmachineexports"),
+    PlayedKind(_BACKUPS, "v1alpha1", "VirtualMachineBackup", "virtualmachinebackups"),
+    PlayedKind(_BACKUPS, "v1alpha1", "VirtualMachineBackupTracker", "virtualmachinebackuptrackers"),
+    PlayedKind("migrations.kubevirt.io", "v1alpha1", "MigrationPolicy", "migrationpolicies", False),
+    PlayedKind("kubevirt.io", "v1", "VirtualMachineInstancePreset", "virtualmachineinstancepresets"),
+    PlayedKind("kubevirt.io", "v1", "VirtualMachineInstanceReplicaSet", "virtualmachineinstancereplicasets"),
+    PlayedKind("kubevirt.io", "v1", "VirtualMachineInstanceMigration", "virtualmachineinstancemigrations"),
+)
+# The service by whose addresses the tests learn the cluster's DNS server.
+_DNS: Final[dict[str, Any]] = {
+    "apiVersion": "v1",
+    "kind": "Service",
+    "metadata": {"name": "kube-dns", "namespace": "kube-system"},
+    "spec": {"clusterIP": "None", "ports": [{"name": "dns", "port": 53, "protocol": "UDP"}]},
+}
+_CRDS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+
+
+def set_up(client: KubeClient) -> str:
+    """Make what is missing, and have guests emulated without a word; the namespace of the KubeVirt object."""
+    for kind in KINDS:
+        name = kind.manifest["metadata"]["name"]
+        if not _exists(client, f"{_CRDS}/{name}"):
+            client.request("POST", _CRDS, kind.manifest)
+    services = "/api/v1/namespaces/kube-system/services"
+    if not _exists(client, f"{services}/kube-dns"):
+        client.request("POST", services, _DNS)
+    return _emulate(client)
+
+
+def _exists(client: KubeClient, path: str) -> bool:
+    try:
+        client.request("GET", path)
+    except NotFound:
+        return False
+    return True
+
+
+def _emulate(client: KubeClient) -> str:
+    listed = client.request("GET", "/apis/kubevirt.io/v1/kubevirts")
+    assert isinstance(listed, dict)
+    (found,) = listed["items"]
+    metadata = found["metadata"]
+    path = f"/apis/kubevirt.io/v1/namespaces/{metadata['namespace']}/kubevirts/{metadata['name']}"
+    change = {"spec": {"configuration": {"developerConfiguration": {"useEmulation": True}}}}
+    client.request("PATCH", path, change, media_type="application/merge-patch+json")
+    return str(metadata["namespace"])

@@ -1,0 +1,178 @@
+"""Runs KubeVirt's test binary: several processes of one suite, whose specs are told one by one.
+
+Called by the conformance run. The binary comes from outside (KVEDGE_TEST_KUBEVIRT); its processes write below one
+directory and are ended with the run.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import signal
+import subprocess
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from tests.conformance.guests import PREFIX, TAG
+from tests.conformance.spec_server import SpecServer
+
+_COLOURS: Final = re.compile(r"\x1b\[[0-9;]*m|\{\{[^{}]*\}\}")
+_LONGEST: Final = 200
+# A suite's own end, when nothing else ends it.
+_HOURS: Final = 6
+
+
+@dataclass(frozen=True)
+class SpecResult:
+    """How one spec went."""
+
+    name: str
+    file: str
+    line: int
+    state: str
+    seconds: float
+    failure: str = ""
+
+    @property
+    def is_failed(self) -> bool:
+        """Whether it ran and did not pass, for whatever reason."""
+        return self.state not in ("passed", "skipped")
+
+
+@dataclass(frozen=True)
+class Target:
+    """What the binary runs against: the kubeconfig of a server, and the namespace of its KubeVirt object."""
+
+    kubeconfig: Path
+    namespace: str
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Which specs run."""
+
+    labels: str = ""
+    focus: Sequence[str] = ()
+    files: Sequence[str] = ()
+    skip: Sequence[str] = ()
+
+    @property
+    def arguments(self) -> list[str]:
+        """For the binary."""
+        found = [f"-ginkgo.label-filter={self.labels}"] if self.labels else []
+        found += [f"-ginkgo.focus={text}" for text in self.focus]
+        found += [f"-ginkgo.focus-file={file}" for file in self.files]
+        return found + [f"-ginkgo.skip={text}" for text in self.skip]
+
+
+def result_of(report: dict[str, Any]) -> SpecResult | None:
+    """A spec's result out of Ginkgo's report; None for set-up that went well, and for what was not selected."""
+    state, failure = report["State"], (report.get("Failure") or {}).get("Message") or ""
+    if report["LeafNodeType"] != "It" and state in ("passed", "skipped"):
+        return None
+    # What was not selected, and what KubeVirt itself has put aside.
+    if state == "pending" or (state == "skipped" and not failure):
+        return None
+    texts = [*(report.get("ContainerHierarchyTexts") or []), report.get("LeafNodeText") or report["LeafNodeType"]]
+    location = report["LeafNodeLocation"]
+    return SpecResult(
+        name=" ".join(text.strip() for text in texts),
+        file=location["FileName"].partition("/tests/")[2] or location["FileName"],
+        line=location.get("LineNumber", 0),
+        state=state,
+        seconds=report.get("RunTime", 0) / 1e9,
+        failure=first_line(failure),
+    )
+
+
+def first_line(text: str) -> str:
+    """What a failure says first, cut."""
+    lines = [line.strip() for line in _COLOURS.sub("", text).splitlines() if line.strip()]
+    if lines and lines[0] == "Timed out after" and len(lines) > 1:
+        lines[0] = f"{lines[0]} {lines[1]}"
+    return lines[0][:_LONGEST] if lines else ""
+
+
+def run_suite(
+    binary: Path,
+    target: Target,
+    directory: Path,
+    selection: Selection,
+    processes: int,
+    told: Callable[[SpecResult], None],
+) -> int:
+    """Run the selected specs; the number of processes that failed. `told` hears of each spec as it ends."""
+
+    def hear(report: dict[str, Any]) -> None:
+        keep_output(directory, report)
+        if (result := result_of(report)) is not None:
+            told(result)
+
+    (directory / "config.json").write_text("{}")
+    with SpecServer(hear) as server:
+        arguments = _arguments(binary, target, directory, selection)
+        running = [
+            _start(arguments, directory, number, processes, server.address) for number in range(1, processes + 1)
+        ]
+        server.watch([_alive(process) for process in running])
+        try:
+            return sum(process.wait() != 0 for process in running)
+        finally:
+            for process in running:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+
+
+def keep_output(directory: Path, report: dict[str, Any]) -> None:
+    """Keep what a failed spec wrote, by its file and line."""
+    if report["State"] in ("passed", "skipped", "pending"):
+        return
+    location = report["LeafNodeLocation"]
+    name = f"{Path(location['FileName']).stem}-{location.get('LineNumber', 0)}.log"
+    failure = report.get("Failure") or {}
+    written = report.get("CapturedGinkgoWriterOutput", "") + report.get("CapturedStdOutErr", "")
+    with (directory / name).open("a") as file:
+        file.write(f"== {report['LeafNodeText']}\n{written}\n{failure.get('Message', '')}\n")
+
+
+def _arguments(binary: Path, target: Target, directory: Path, selection: Selection) -> list[str]:
+    return [
+        str(binary),
+        f"-test.timeout={_HOURS}h",
+        f"-ginkgo.timeout={_HOURS}h",
+        "-ginkgo.no-color",
+        "-ginkgo.seed=1",
+        f"-kubeconfig={target.kubeconfig}",
+        # Process 1 would look for it by itself, and tell the others nothing.
+        f"-installed-namespace={target.namespace}",
+        f"-config={directory / 'config.json'}",
+        f"-artifacts={directory / 'artifacts'}",
+        f"-container-prefix={PREFIX}",
+        f"-container-tag={TAG}",
+        *selection.arguments,
+    ]
+
+
+def _start(arguments: list[str], directory: Path, number: int, total: int, host: str) -> subprocess.Popen[bytes]:
+    parallel = [f"-ginkgo.parallel.process={number}", f"-ginkgo.parallel.total={total}"]
+    parallel += [f"-ginkgo.parallel.host={host}"] if total > 1 else []
+    # What fails is told by the specs themselves; collecting a cluster's logs after each would take longer than they do.
+    environment = {**os.environ, "REPORTER_MAX_FAILS": "0", "GINKGO_PARALLEL_PROTOCOL": "HTTP"}
+    with (directory / f"process-{number}.log").open("wb") as log:
+        return subprocess.Popen(
+            [*arguments, *parallel],
+            cwd=directory,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            env=environment,
+            start_new_session=True,
+        )
+
+
+def _alive(process: subprocess.Popen[bytes]) -> Callable[[], bool]:
+    return lambda: process.poll() is None
