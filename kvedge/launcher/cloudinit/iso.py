@@ -21,6 +21,8 @@ _IMAGE_MODE: Final = 0o600
 _GUEST_FILE_MODE: Final = 0o100400
 _GUEST_DIRECTORY_MODE: Final = 0o040500
 _NOT_ISO: Final = re.compile(r"[^A-Z0-9_]")
+# A disk whose blocks have 4096 bytes must have a whole number of them; ISO 9660's own blocks have 2048.
+_BLOCK_BYTES: Final = 4096
 # ISO 9660 level 3 takes 30 characters; some are left for a number that makes names unique.
 _LONGEST_ISO_NAME: Final = 24
 
@@ -80,7 +82,7 @@ def iso_image(volid: str, files: Mapping[str, bytes], name: str = "image") -> by
         raise IsoError(name, str(error)) from error
     image = bytearray(buffer.getvalue())
     clear_times(image)
-    return bytes(image)
+    return bytes(image) + b"\0" * (-len(image) % _BLOCK_BYTES)
 
 
 def _add_files(iso: Any, files: Mapping[str, bytes]) -> None:

@@ -81,7 +81,8 @@ def _plan_volume(vmi: VirtualMachineInstance, index: int, volume: Volume, option
     cloud_init = volume.cloud_init_no_cloud or volume.cloud_init_config_drive
     if cloud_init is not None:
         file = "noCloud.iso" if volume.cloud_init_no_cloud is not None else "configdrive.iso"
-        directory = f"{options.runtime_directory}/cloud-init-dir/{vmi.metadata.namespace}/{vmi.metadata.name}"
+        # KubeVirt's place for it, which its users' tools know.
+        directory = f"{options.ephemeral_directory}/cloud-init-data/{vmi.metadata.namespace}/{vmi.metadata.name}"
         return CloudInitPlan(volume, f"{directory}/{file}", _secrets(volume, cloud_init, options))
     raise BadRequest(
         field,

@@ -149,7 +149,7 @@ def test_a_container_disk_boots_and_answers_on_its_leased_address(disk_pod: Laun
 
 def test_cloud_init_data_is_readable_by_the_guest_alone(disk_pod: LauncherPod) -> None:
     disk_pod.sync(disk_vmi(disk_pod), network=True)
-    (iso,) = disk_pod.directory.glob("runtime/cloud-init-dir/default/web/noCloud.iso")
+    (iso,) = disk_pod.directory.glob("ephemeral/cloud-init-data/default/web/noCloud.iso")
     assert iso.stat().st_mode & 0o077 == 0
     assert "a pass word" not in disk_pod.log
 

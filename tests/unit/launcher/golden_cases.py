@@ -104,7 +104,7 @@ def _plain_source(vmi: VirtualMachineInstance, index: int, volume: Volume) -> Di
     if volume.cloud_init_no_cloud is not None or volume.cloud_init_config_drive is not None:
         name = "noCloud.iso" if volume.cloud_init_no_cloud is not None else "configdrive.iso"
         place = f"{vmi.metadata.namespace}/{vmi.metadata.name}"
-        return DiskSource(path=f"/var/run/libvirt/cloud-init-dir/{place}/{name}", format="raw")
+        return DiskSource(path=f"/var/run/kubevirt-ephemeral-disks/cloud-init-data/{place}/{name}", format="raw")
     return DiskSource(path=f"/var/run/kubevirt-private/vmi-disks/{volume.name}/disk.img", format="raw")
 
 

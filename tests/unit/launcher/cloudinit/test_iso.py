@@ -75,8 +75,10 @@ def test_the_same_files_give_the_same_bytes_at_another_time_in_another_time_zone
     assert first == second
 
 
-def test_an_image_is_whole_sectors_so_that_direct_io_can_read_it() -> None:
-    assert len(iso_image("cidata", _FILES)) % 2048 == 0
+@pytest.mark.parametrize("size", [1, 2048, 2049, 4097])
+def test_an_image_is_whole_blocks_of_disks_with_large_ones_so_that_direct_io_can_read_it(size: int) -> None:
+    image = iso_image("cidata", _FILES | {"more": b"x" * size})
+    assert len(image) % 4096 == 0
 
 
 @settings(max_examples=40)

@@ -51,7 +51,7 @@ def test_cloud_init_reads_only_the_secrets_that_it_refers_to() -> None:
     source = {"secretRef": {"name": "s"}, "networkData": "version: 2"}
     (plan,) = plan_volumes(vmi({"name": "ci", "cloudInitConfigDrive": source}), OPTIONS)
     assert isinstance(plan, CloudInitPlan)
-    assert plan.path == "/var/run/libvirt/cloud-init-dir/ns/web/configdrive.iso"
+    assert plan.path == "/var/run/kubevirt-ephemeral-disks/cloud-init-data/ns/web/configdrive.iso"
     assert plan.secrets == ("/var/run/kubevirt-private/secret/ci-udata",)
 
 
