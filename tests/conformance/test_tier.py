@@ -1,0 +1,129 @@
+"""The tier's own parts, without a box and without KubeVirt's binary."""
+
+from __future__ import annotations
+
+import json
+import urllib.error
+import urllib.request
+from typing import Any
+
+import pytest
+
+from tests.conformance.played_front import one_request_head, parse_head, played
+from tests.conformance.spec_server import SpecServer
+from tests.conformance.suite import SpecResult, first_line, result_of
+from tests.conformance.table import render
+
+
+def report(**more: Any) -> dict[str, Any]:
+    """Ginkgo's report of a spec that passed."""
+    return {
+        "State": "passed",
+        "LeafNodeType": "It",
+        "ContainerHierarchyTexts": ["[sig-compute]VNC", "A new VMI"],
+        "LeafNodeText": "should answer",
+        "LeafNodeLocation": {"FileName": "kubevirt.io/kubevirt/tests/vnc_test.go", "LineNumber": 68},
+        "RunTime": 2_500_000_000,
+        **more,
+    }
+
+
+def ask(server: SpecServer, path: str, body: bytes | None = None) -> tuple[int, bytes]:
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    try:
+        with opener.open(urllib.request.Request(server.address + path, data=body), timeout=5) as answer:
+            return answer.status, answer.read()
+    except urllib.error.HTTPError as error:
+        return error.code, b""
+
+
+def test_a_report_becomes_a_line_of_the_table() -> None:
+    failed = result_of(report(State="failed", Failure={"Message": "\x1b[1mTimed out after\x1b[0m\n180.000s.\nmore"}))
+    assert failed == SpecResult(
+        "[sig-compute]VNC A new VMI should answer", "vnc_test.go", 68, "failed", 2.5, "Timed out after 180.000s."
+    )
+    passed = result_of(report())
+    assert passed is not None
+    lines = render([failed, passed]).splitlines()
+    assert lines[1].split() == ["vnc_test.go", "1", "1", "0"]
+    assert lines[3].strip() == "failed: Timed out after 180.000s."
+    assert lines[-1].split() == ["all", "1", "1", "0"]
+
+
+def test_what_was_not_selected_is_no_result() -> None:
+    assert result_of(report(State="skipped")) is None
+    assert result_of(report(State="pending")) is None
+    assert result_of(report(LeafNodeType="AfterSuite")) is None
+    skipped = result_of(report(State="skipped", Failure={"Message": "needs CDI"}))
+    assert skipped is not None
+    assert (skipped.is_failed, skipped.failure) == (False, "needs CDI")
+    broken = result_of(report(LeafNodeType="BeforeSuite", State="failed"))
+    assert broken is not None
+    assert broken.is_failed
+
+
+def test_the_first_line_of_a_failure_is_cut() -> None:
+    assert first_line("\n  {{red}}" + "x" * 500 + "{{/}}\nmore") == "x" * 200
+    assert first_line("") == ""
+
+
+def test_processes_share_out_specs_and_wait_for_the_first() -> None:
+    told: list[dict[str, Any]] = []
+    running = [True, True]
+    with SpecServer(told.append) as server:
+        server.watch([lambda: running[0], lambda: running[1]])
+        assert [json.loads(ask(server, "/counter")[1])["Index"] for _ in range(3)] == [0, 1, 2]
+        assert ask(server, "/before-suite-state")[0] == 425
+        ask(server, "/before-suite-completed", b'{"Data": null, "State": "passed"}')
+        assert json.loads(ask(server, "/before-suite-state")[1])["State"] == "passed"
+        ask(server, "/did-run", json.dumps(report()).encode())
+        ended = {"SpecReports": [report()], "SuiteSucceeded": True}
+        assert ask(server, "/have-nonprimary-procs-finished")[0] == 425
+        ask(server, "/suite-did-end", json.dumps(ended).encode())
+        running[1] = False
+        assert ask(server, "/have-nonprimary-procs-finished")[0] == 200
+        assert json.loads(ask(server, "/aggregated-nonprimary-procs-report")[1]) == ended
+        assert ask(server, "/abort")[0] == 200
+        ask(server, "/abort", b"")
+        assert ask(server, "/abort")[0] == 410
+    assert told == [report()]
+
+
+def test_a_first_process_that_died_is_waited_for_by_nobody() -> None:
+    with SpecServer(lambda report: None) as server:
+        server.watch([lambda: False, lambda: True])
+        assert ask(server, "/before-suite-state")[0] == 410
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "kind"),
+    [
+        ("GET", "/apis/apps/v1/namespaces/kubevirt/deployments/virt-operator", "Deployment"),
+        ("DELETE", "/apis/batch/v1/namespaces/some/jobs", "Status"),
+        ("GET", "/apis/autoscaling/v2/horizontalpodautoscalers?limit=1", "HorizontalPodAutoscalerList"),
+    ],
+)
+def test_the_door_answers_for_what_a_box_does_not_have(method: str, path: str, kind: str) -> None:
+    answer = played(method, path)
+    assert answer is not None
+    assert answer["kind"] == kind
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("GET", "/apis/apps/v1/namespaces/kubevirt/controllerrevisions"),
+        ("POST", "/apis/batch/v1/namespaces/some/jobs"),
+        ("GET", "/api/v1/namespaces/some/pods"),
+        ("GET", "/apis/apps/v1/namespaces/kubevirt/deployments/virt-api"),
+    ],
+)
+def test_the_door_hands_everything_else_on(method: str, path: str) -> None:
+    assert played(method, path) is None
+
+
+def test_a_request_that_is_handed_on_is_the_last_on_its_connection_unless_it_upgrades() -> None:
+    plain = parse_head(b"GET /version HTTP/1.1\r\nHost: box\r\nConnection: keep-alive\r\n\r\n")
+    assert one_request_head(plain) == b"GET /version HTTP/1.1\r\nHost: box\r\nConnection: close\r\n\r\n"
+    head = b"GET /exec HTTP/1.1\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n"
+    assert one_request_head(parse_head(head)) == head
