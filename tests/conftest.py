@@ -1,7 +1,8 @@
 """Which tests may run side by side: `tests/run` has three processes.
 
 Tests go by the directory to whichever process is free: those of one share servers, a cluster, or are whole boxes.
-The parts of the machine tier stay together, as they share names of links and mounts.
+The parts of the machine tier stay together, as they share names of links and mounts. Unit tests share nothing beyond
+their file, so they go file by file: no process is left with a long directory at the end.
 """
 
 from __future__ import annotations
@@ -16,16 +17,20 @@ if TYPE_CHECKING:
     from xdist.remote import Producer
 
 _PARTS = "tests/machine/"
+_UNIT = "tests/unit/"
 # How long an example takes says more about the machine than about what it tries.
 settings.register_profile("busy", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("busy")
 
 
 class ByDirectory(LoadScopeScheduling):
-    """Gives whole directories to processes, in the order in which they were asked for."""
+    """Gives whole directories to processes, and unit tests by the file, in the order in which they were asked for."""
 
     def _split_scope(self, nodeid: str) -> str:
-        directory = nodeid.partition("::")[0].rpartition("/")[0]
+        file = nodeid.partition("::")[0]
+        if file.startswith(_UNIT):
+            return file
+        directory = file.rpartition("/")[0]
         return _PARTS if directory.startswith(_PARTS) else directory
 
 

@@ -10,13 +10,15 @@ import contextlib
 import math
 import threading
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from kvedge.launcher.agent.agent_state import AgentState
 from kvedge.launcher.agent.guest_agent_message import BadAnswer, read_answer
 from kvedge.launcher.agent.guest_freeze import now
 from kvedge.launcher.launcher_errors import LibvirtFailed, Unanswered, Unreadable, WrongState
-from kvedge.launcher.libvirt.libvirt_session import LibvirtSession
+
+if TYPE_CHECKING:
+    from kvedge.launcher.libvirt.libvirt_session import LibvirtSession
 
 # How long an agent may take for an answer.
 ANSWER_SECONDS: Final = 5

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from kvedge.launcher.agent.agent_answers import AgentAnswers
 from kvedge.launcher.agent.agent_line import AgentLine
@@ -19,8 +20,10 @@ from kvedge.launcher.agent.guest_agent_message import BadAnswer, surplus, take
 from kvedge.launcher.agent.guest_freeze import FreezeRecord, GuestFreeze, now
 from kvedge.launcher.agent.guest_freezer import GuestFreezer
 from kvedge.launcher.launcher_errors import LauncherError, Unanswered, Unreadable, WrongState
-from kvedge.launcher.libvirt.libvirt_session import LibvirtSession
 from kvedge.runtime.background import BackgroundThread
+
+if TYPE_CHECKING:
+    from kvedge.launcher.libvirt.libvirt_session import LibvirtSession
 
 log = logging.getLogger(__name__)
 

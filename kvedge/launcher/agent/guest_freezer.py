@@ -9,14 +9,16 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Callable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from kvedge.launcher.agent.agent_line import ANSWER_SECONDS, AgentLine
 from kvedge.launcher.agent.agent_schedule import Question
 from kvedge.launcher.agent.guest_agent_message import BadAnswer
 from kvedge.launcher.agent.guest_freeze import GuestFreeze, now
 from kvedge.launcher.launcher_errors import LauncherError, Unanswered, Unreadable
-from kvedge.launcher.libvirt.libvirt_session import LibvirtSession
+
+if TYPE_CHECKING:
+    from kvedge.launcher.libvirt.libvirt_session import LibvirtSession
 
 log = logging.getLogger(__name__)
 

@@ -10,11 +10,10 @@ import logging
 import threading
 import time
 from collections.abc import Callable
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from kvedge.launcher.disks.prepared import Prepared
 from kvedge.launcher.launcher_errors import DomainMissing, LauncherError, WrongState
-from kvedge.launcher.libvirt.libvirt_session import LibvirtSession
 from kvedge.launcher.run.domain_orders import DomainOrders
 from kvedge.launcher.run.domain_plan import SyncStep, plan_sync
 from kvedge.launcher.run.domain_view import DomainView
@@ -22,6 +21,9 @@ from kvedge.launcher.run.nic_leases import NicLeases
 from kvedge.launcher.run.run_record import RunRecord
 from kvedge.launcher.run.run_state import RunState
 from kvedge.rpc.launcher_pb2 import DOMAIN_STATE_ABSENT, DomainStatus, SyncRequest
+
+if TYPE_CHECKING:
+    from kvedge.launcher.libvirt.libvirt_session import LibvirtSession
 
 log = logging.getLogger(__name__)
 

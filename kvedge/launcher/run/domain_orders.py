@@ -7,15 +7,18 @@ guest's agent, and its caller gets the status after it.
 from __future__ import annotations
 
 import logging
+from typing import TYPE_CHECKING
 
 from kvedge.launcher.agent.agent_orders import REBOOT_SECONDS, SHUTDOWN_SECONDS
 from kvedge.launcher.agent.guest_agent import GuestAgent
 from kvedge.launcher.launcher_errors import DomainMissing, Unanswered, WrongState
-from kvedge.launcher.libvirt.libvirt_session import LibvirtSession
 from kvedge.launcher.run.domain_plan import ShutdownStep, plan_shutdown
 from kvedge.launcher.run.domain_view import DomainView
 from kvedge.launcher.run.run_state import RunState
 from kvedge.rpc.launcher_pb2 import DomainStatus
+
+if TYPE_CHECKING:
+    from kvedge.launcher.libvirt.libvirt_session import LibvirtSession
 
 log = logging.getLogger(__name__)
 

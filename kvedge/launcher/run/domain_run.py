@@ -7,9 +7,9 @@ action, judged by `domain_plan`, and published on the status board.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from kvedge.launcher.agent.guest_agent import GuestAgent
-from kvedge.launcher.libvirt.libvirt_session import LibvirtSession
 from kvedge.launcher.run.domain_life import DomainLife, Preparation
 from kvedge.launcher.run.domain_orders import DomainOrders
 from kvedge.launcher.run.domain_view import DomainView
@@ -20,6 +20,9 @@ from kvedge.launcher.run.run_state import RunState
 from kvedge.launcher.run.screenshots import Screenshots
 from kvedge.launcher.run.status_board import StatusBoard
 from kvedge.rpc.launcher_pb2 import DOMAIN_REASON_USER, DOMAIN_STATE_PAUSED
+
+if TYPE_CHECKING:
+    from kvedge.launcher.libvirt.libvirt_session import LibvirtSession
 
 
 class DomainRun:

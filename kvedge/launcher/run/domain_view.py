@@ -9,17 +9,20 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from typing import TYPE_CHECKING
 
 from kvedge.launcher.agent.agent_schedule import Steady
 from kvedge.launcher.agent.guest_agent import GuestAgent
 from kvedge.launcher.libvirt.domain_facts import DomainFacts, Life
-from kvedge.launcher.libvirt.libvirt_session import LibvirtSession
 from kvedge.launcher.run.domain_plan import Verdict
 from kvedge.launcher.run.nic_leases import NicLeases
 from kvedge.launcher.run.run_record import RunRecord
 from kvedge.launcher.run.run_state import RunState
 from kvedge.launcher.run.status_board import StatusBoard
 from kvedge.rpc.launcher_pb2 import DiskTarget, DomainStatus
+
+if TYPE_CHECKING:
+    from kvedge.launcher.libvirt.libvirt_session import LibvirtSession
 
 log = logging.getLogger(__name__)
 

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Generator
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from kvedge.launcher.launcher_errors import LibvirtFailed, Unanswered
-from kvedge.launcher.libvirt.libvirt_session import LibvirtSession
 from kvedge.launcher.run.screen_picture import BadPicture, png_pieces
+
+if TYPE_CHECKING:
+    from kvedge.launcher.libvirt.libvirt_session import LibvirtSession
 
 # What a picture of the screen waits for another one.
 PICTURE_SECONDS: Final = 5.0

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from kvedge.appliance.bundle.bundle_format import BundleError, check_member, read_sums, sums_text
 from kvedge.appliance.bundle.bundle_reader import check_bundle, unpack_bundle
 from kvedge.appliance.bundle.bundle_writer import write_bundle
+from tests.support.needs import NEEDS_ROOT
 
 
 @pytest.fixture
@@ -178,6 +179,7 @@ def test_a_bundle_that_changes_after_the_check_changes_nothing(tmp_path: Path, b
     assert files_below(tmp_path / "box") == {}
 
 
+@NEEDS_ROOT
 def test_a_full_disk_changes_nothing(tmp_path: Path, bundle: Path) -> None:
     box = tmp_path / "small"
     box.mkdir()

@@ -16,6 +16,7 @@ from kvedge.cli.not_yet_verbs import NOT_YET
 from kvedge.cli.verbs import VERBS
 from kvedge.client import kubeconfigs
 from kvedge.client.tables import columns, table_rows
+from tests.support.needs import NEEDS_ROOT
 
 
 def kvedge_cli(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -104,8 +105,14 @@ def test_the_launcher_has_help_of_its_own() -> None:
         pytest.param(["get", "vm"], Exit.USAGE, "no kubeconfig", id="no kubeconfig"),
         pytest.param(["get", "vm", "--kubeconfig", "/none"], Exit.USAGE, "cannot be read", id="a missing kubeconfig"),
         pytest.param(["apply", "-f", "/none.yaml"], Exit.FAILED, "/none.yaml: cannot be read", id="a missing manifest"),
-        pytest.param(["standalone", "--port", "99999"], Exit.USAGE, "port: 99999", id="a port out of range"),
-        pytest.param(["standalone", "--data-dir", "x"], Exit.USAGE, "absolute path", id="a relative data directory"),
+        pytest.param(
+            *(["standalone", "--port", "99999"], Exit.USAGE, "port: 99999"), id="a port out of range", marks=NEEDS_ROOT
+        ),
+        pytest.param(
+            *(["standalone", "--data-dir", "x"], Exit.USAGE, "absolute path"),
+            id="a relative data directory",
+            marks=NEEDS_ROOT,
+        ),
         pytest.param(["vnc", "web"], Exit.HOST, "install a VNC viewer", id="no viewer"),
         pytest.param(["vnc", "web", "--vnc-path", "/none"], Exit.HOST, "/none is not there", id="a viewer that is not"),
         pytest.param(["vnc", "web", "--vnc-type", "x"], Exit.USAGE, "is not one of", id="an unknown viewer"),

@@ -7,6 +7,8 @@ import sys
 
 import pytest
 
+from tests.support.needs import NEEDS_LIBVIRT
+
 NEVER = {"kubernetes", "aiohttp", "pyroute2", "pydantic", "cryptography", "rich", "click"}
 # Used by the process that prepares and ends, or by nobody.
 NOT_KEPT = {"msgspec", "pycdlib", "asyncio", "ssl", "decimal", "kvedge.launcher.domain.domain_xml"}
@@ -39,11 +41,14 @@ def loaded(program: str, *options: str) -> set[str]:
     return modules | {name.split(".")[0] for name in modules}
 
 
-@pytest.mark.parametrize("program", [LAUNCHER, PREPARATION], ids=["launcher", "preparation"])
+@pytest.mark.parametrize(
+    "program", [pytest.param(LAUNCHER, marks=NEEDS_LIBVIRT), PREPARATION], ids=["launcher", "preparation"]
+)
 def test_no_process_of_a_launcher_imports_the_heavy_libraries(program: str) -> None:
     assert not loaded(program) & NEVER
 
 
+@NEEDS_LIBVIRT
 def test_the_launcher_keeps_nothing_that_only_the_preparation_needs() -> None:
     assert not loaded(LAUNCHER) & NOT_KEPT
 

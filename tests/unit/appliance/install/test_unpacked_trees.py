@@ -17,6 +17,7 @@ from kvedge.appliance.host.launcher_link import point
 from kvedge.appliance.host.tree_users import used_trees
 from kvedge.appliance.install.install_steps import RemoveTrees, carry_out
 from kvedge.appliance.install.unpacked_trees import remove_all_trees, remove_unused_trees
+from tests.support.needs import NEEDS_ROOT
 from tests.support.waiting import wait_until
 
 OLD, OLDER, OWN = (hashlib.sha256(name).hexdigest() for name in (b"old", b"older", b"own"))
@@ -64,6 +65,7 @@ def test_a_tree_from_which_a_process_runs_stays(data: Path) -> None:
     assert remove_unused_trees(data, None, OWN) == [OLD]
 
 
+@NEEDS_ROOT
 def test_a_tree_stays_while_it_is_mounted_under_a_name_without_a_version(data: Path) -> None:
     """As a runtime mounts a hostPath that is a link: from where it points, at the link's own path in the Pod."""
     place, link = data.parent / "seen-in-the-pod", data.parent / "launcher"
