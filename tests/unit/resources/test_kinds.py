@@ -17,8 +17,8 @@ def _types(base: type) -> Iterator[type]:
 
 
 def test_no_kind_has_two_types() -> None:
-    for module in pkgutil.iter_modules(resources.__path__):
-        importlib.import_module(f"{resources.__name__}.{module.name}")
+    for module in pkgutil.walk_packages(resources.__path__, f"{resources.__name__}."):
+        importlib.import_module(module.name)
     types: dict[object, list[str]] = {}
     for found in _types(KubeStruct):
         if found.__module__.startswith(resources.__name__) and "KIND" in vars(found):
