@@ -31,12 +31,12 @@ from kvedge.launcher.launcher_errors import (
     WrongState,
 )
 from kvedge.launcher.run.domain_run import DomainRun
+from kvedge.resources.relay_protocol import PROTOCOL
 from kvedge.rpc import launcher_pb2 as messages
 from kvedge.rpc.launcher_pb2_grpc import LauncherServicer, add_LauncherServicer_to_server
 
 log = logging.getLogger(__name__)
 
-PROTOCOL: Final = 1
 # The handler's watch, a second one while it reconnects, and one for who debugs.
 MOST_WATCHERS: Final = 4
 # A Pod has two probes, each asked once at a time; one that was given up on may still wait for its guest.

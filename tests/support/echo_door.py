@@ -9,8 +9,9 @@ import asyncio
 import socket
 
 from kvedge.handler.launchers.console_log import LogRequest
-from kvedge.handler.launchers.relay_core import DoorError, StreamKind, Verb
+from kvedge.handler.launchers.relay_core import DoorError
 from kvedge.resources.codec import JsonObject
+from kvedge.resources.guest_verbs import GuestVerb
 
 
 class EchoDoor:
@@ -34,7 +35,7 @@ class EchoDoor:
         self.printed = 0
 
     async def open_stream(
-        self, namespace: str, name: str, kind: StreamKind
+        self, namespace: str, name: str, stream: GuestVerb
     ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         if self.refusal is not None:
             raise self.refusal
@@ -44,18 +45,18 @@ class EchoDoor:
         guest.add_done_callback(self._guests.discard)
         return await asyncio.open_connection(sock=ours)
 
-    def check_stream(self, namespace: str, name: str, kind: StreamKind) -> None:
+    def check_stream(self, namespace: str, name: str, stream: GuestVerb) -> None:
         if self.refusal is not None:
             raise self.refusal
 
-    async def call(self, namespace: str, name: str, verb: Verb, options: JsonObject) -> JsonObject:
+    async def call(self, namespace: str, name: str, verb: GuestVerb, options: JsonObject) -> JsonObject:
         if self.refusal is not None:
             raise self.refusal
-        self.calls.append((namespace, name, verb))
+        self.calls.append((namespace, name, verb.name))
         self.options = options
         return self.answer
 
-    async def screenshot(self, namespace: str, name: str, *, move_cursor: bool) -> bytes:
+    async def screenshot(self, namespace: str, name: str, verb: GuestVerb, *, move_cursor: bool) -> bytes:
         if self.refusal is not None:
             raise self.refusal
         self.calls.append((namespace, name, "screenshot and move" if move_cursor else "screenshot"))

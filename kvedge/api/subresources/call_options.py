@@ -5,17 +5,23 @@ Called by the subresource handlers. Touches nothing.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from typing import Any, Final, TypeVar
 
 import msgspec
 import yaml
 
 from kvedge.api.subresources.status_message import Refusal, bad_request
-from kvedge.resources.codec import DecodeError, KubeStruct, decode
+from kvedge.resources.codec import DecodeError, JsonObject, KubeStruct, decode
+from kvedge.resources.durations import DurationError, parse_duration
+from kvedge.resources.relay_protocol import LONGEST_FREEZE_SECONDS, UNFREEZE_SECONDS
 
 # YAML takes a second per megabyte to read: options are a few words, and a VM that is larger comes as JSON.
 _MOST_YAML_BYTES: Final = 64 * 1024
 _MOST_BYTES: Final = 1024 * 1024
+# KubeVirt's, for a freeze without a timeout.
+_DEFAULT_FREEZE_SECONDS: Final = 300
 
 
 class CallOptions(KubeStruct, kw_only=True):
@@ -29,6 +35,10 @@ class CallOptions(KubeStruct, kw_only=True):
     def is_dry_run(self) -> bool:
         """Whether nothing is to be changed."""
         return "All" in self.dry_run
+
+    def for_relay(self) -> JsonObject:
+        """What the node's relay is told of them. Raises Refusal for what makes no sense."""
+        return {}
 
 
 class StartOptions(CallOptions, kw_only=True):
@@ -53,6 +63,32 @@ class FreezeOptions(CallOptions, kw_only=True):
     """`unfreezeTimeout`: a duration such as 5m0s, after which the guest thaws by itself."""
 
     unfreeze_timeout: str | None = None
+
+    def for_relay(self) -> JsonObject:
+        """How long the launcher keeps the guest frozen. Raises Refusal."""
+        return {UNFREEZE_SECONDS: freeze_seconds(self)}
+
+
+# The options of the verbs that have some of their own.
+OPTIONS: Final[Mapping[str, type[CallOptions]]] = {"freeze": FreezeOptions}
+
+
+def freeze_seconds(options: FreezeOptions) -> int:
+    """For how long, in whole seconds; 0 for until it is undone.
+
+    Raises:
+        Refusal: 400 when that is no duration, or none that can be.
+    """
+    if options.unfreeze_timeout is None:
+        return _DEFAULT_FREEZE_SECONDS
+    try:
+        seconds = parse_duration(options.unfreeze_timeout)
+    except DurationError as error:
+        raise bad_request(f"Can not unmarshal Request body to struct, error: unfreezeTimeout: {error}") from error
+    if not 0 <= seconds <= LONGEST_FREEZE_SECONDS:
+        longest = f"{LONGEST_FREEZE_SECONDS // 3600}h"
+        raise bad_request(f"unfreezeTimeout: {options.unfreeze_timeout} is not between 0s and {longest}")
+    return math.ceil(seconds)
 
 
 T = TypeVar("T", bound=CallOptions)

@@ -7,13 +7,11 @@ not for that reason take screenshots (CVE-2026-6383).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
 
 from kvedge.api.served_paths import SUBRESOURCE_GROUP
 from kvedge.resources.codec import JsonObject
+from kvedge.resources.guest_verbs import RBAC_VERBS
 from kvedge.resources.role_users import UserInfo
-
-_VERBS: Final = {"GET": "get", "PUT": "update", "POST": "create", "DELETE": "delete", "PATCH": "patch"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +27,7 @@ class Asked:
     @property
     def verb(self) -> str:
         """The verb that RBAC knows it by."""
-        return _VERBS.get(self.method, self.method.lower())
+        return RBAC_VERBS.get(self.method, self.method.lower())
 
 
 def access_review(user: UserInfo, asked: Asked) -> JsonObject:

@@ -10,8 +10,8 @@ from typing import Final
 
 from kvedge import __version__
 from kvedge.api.served_paths import SUBRESOURCE_GROUP, SUBRESOURCE_VERSIONS
-from kvedge.api.subresources.subresource_table import SUBRESOURCES
 from kvedge.resources.codec import JsonObject
+from kvedge.resources.guest_verbs import GUEST_VERBS
 from kvedge.runtime.architecture import host_architecture
 
 # The KubeVirt release whose API kvedge serves.
@@ -39,7 +39,7 @@ def api_group_list() -> JsonObject:
 
 def api_resource_list(version: str) -> JsonObject:
     """/apis/subresources.kubevirt.io/<version>."""
-    names = dict.fromkeys(["expand-vm-spec", *(call.asked for call in SUBRESOURCES if call.listed)])
+    names = dict.fromkeys(["expand-vm-spec", *(verb.asked for verb in GUEST_VERBS if verb.listed)])
     # Without verbs, as KubeVirt lists them: none is a kind with objects, and clients would take it for one.
     resources = [{"name": name, "singularName": "", "namespaced": True, "kind": "", "verbs": []} for name in names]
     return {

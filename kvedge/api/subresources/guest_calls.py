@@ -1,37 +1,37 @@
-"""The calls about what goes on inside a guest: its agent's facts, freezing it, and a picture of its screen.
+"""The calls that go to a guest by its node's relay: changes, its agent's facts, a picture of its screen, its log.
 
-Used by subresource_server.py in the server's event loop. Whether a call makes sense is decided in guest_rules.py; the
-launcher, behind the node's relay, has the last word.
+Used by subresource_server.py in the server's event loop. Which checks a verb needs stands in the table of guest verbs;
+what they ask is in guest_rules.py. The launcher, behind the node's relay, has the last word.
 """
 
 from __future__ import annotations
 
 import asyncio
-import math
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 
 from aiohttp import web
 
-from kvedge.api.subresources.call_options import CallOptions, FreezeOptions, parse_options
+from kvedge import __version__
+from kvedge.api.subresources.call_options import OPTIONS, CallOptions, parse_options
 from kvedge.api.subresources.cluster_reader import ClusterReader
 from kvedge.api.subresources.guest_info_message import guest_agent_info, guest_filesystem_list, guest_user_list
-from kvedge.api.subresources.guest_rules import check_agent, check_change, check_node, check_vnc
+from kvedge.api.subresources.guest_rules import OWNER_CHECKS, check_guest, check_owner
 from kvedge.api.subresources.relay_client import RelayClient
-from kvedge.api.subresources.status_message import Refusal, bad_request, internal
+from kvedge.api.subresources.status_message import Refusal, internal, not_there_yet
 from kvedge.resources.codec import JsonObject
-from kvedge.resources.durations import DurationError, parse_duration
+from kvedge.resources.guest_verbs import GuestVerb
 from kvedge.resources.types.vmi import VirtualMachineInstance
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
-# What a freeze that does not say for how long is given, as in KubeVirt.
-_DEFAULT_FREEZE_SECONDS: Final = 300
-_LONGEST_FREEZE_SECONDS: Final = 7 * 24 * 3600
+RELEASE: Final = ".".join(__version__.split(".")[:2])
 # Of the statuses that a relay makes of a launcher's answer, those that judge the guest.
 _LAUNCHERS_REFUSALS: Final = frozenset({400, 409, 500})
-# Pictures that are in memory here at the same time; who comes later waits.
+# Pictures that are in memory here at the same time; a further one waits.
 _PICTURES: Final = 2
-_LISTS: Final[Mapping[str, Callable[[JsonObject], JsonObject]]] = {
+_LOG_PARAMETERS: Final = ("tailBytes", "previous")
+# What users are shown of the facts that a guest tells.
+FACTS: Final[Mapping[str, Callable[[JsonObject], JsonObject]]] = {
     "guestosinfo": guest_agent_info,
     "userlist": guest_user_list,
     "filesystemlist": guest_filesystem_list,
@@ -39,86 +39,99 @@ _LISTS: Final[Mapping[str, Callable[[JsonObject], JsonObject]]] = {
 
 
 class GuestCalls:
-    """These calls of one api role; made and used in one event loop."""
+    """These calls of one api role; made and used in one event loop. Each method makes a verb's handler."""
 
     def __init__(self, cluster: ClusterReader, relay: RelayClient) -> None:
         self._cluster = cluster
         self._relay = relay
         self._pictures = asyncio.Semaphore(_PICTURES)
 
-    def handler(self, name: str) -> Handler | None:
-        """What answers the subresource of that name; None for one that is none of these."""
-        if name in _LISTS:
-            return self._facts_handler(name)
-        return {"freeze": self._freeze, "unfreeze": self._unfreeze, "vnc/screenshot": self._screenshot}.get(name)
+    async def checked(self, request: web.Request, verb: GuestVerb) -> VirtualMachineInstance:
+        """The VMI of a call, after all checks of the verb. Raises Refusal."""
+        vmi = await self._cluster.vmi(request.match_info["namespace"], request.match_info["name"])
+        if not OWNER_CHECKS.keys().isdisjoint(verb.checks) and (vm := await self._cluster.owner(vmi)) is not None:
+            check_owner(vm, verb.checks)
+        check_guest(vmi, verb.checks)
+        return vmi
 
-    def _facts_handler(self, name: str) -> Handler:
+    def change(self, verb: GuestVerb) -> Handler:
+        """The launcher does it."""
+
         async def handle(request: web.Request) -> web.StreamResponse:
-            vmi = await self._cluster.vmi(request.match_info["namespace"], request.match_info["name"])
-            try:
-                check_agent(vmi)
-                check_node(vmi)
-                found = await self._relay.call(vmi, "GET", name)
-            except Refusal as error:
-                raise as_text(error) from error
-            return web.json_response(_LISTS[name](found))
+            kind = OPTIONS.get(verb.name, CallOptions)
+            options = await asyncio.to_thread(parse_options, kind, await request.read())
+            told = options.for_relay()
+            vmi = await self.checked(request, verb)
+            if not options.is_dry_run:
+                await self._tell(vmi, verb, told)
+            return web.Response(status=200)
 
         return handle
 
-    async def _freeze(self, request: web.Request) -> web.StreamResponse:
-        options = await asyncio.to_thread(parse_options, FreezeOptions, await request.read())
-        seconds = freeze_seconds(options)
-        vmi = await self._cluster.vmi(request.match_info["namespace"], request.match_info["name"])
-        check_change(vmi, "freeze")
-        check_node(vmi)
-        if not options.is_dry_run:
-            await self._command(vmi, "freeze", {"unfreezeSeconds": seconds})
-        return web.Response(status=200)
-
-    async def _unfreeze(self, request: web.Request) -> web.StreamResponse:
-        options = await asyncio.to_thread(parse_options, CallOptions, await request.read())
-        vmi = await self._cluster.vmi(request.match_info["namespace"], request.match_info["name"])
-        check_change(vmi, "unfreeze")
-        check_node(vmi)
-        if not options.is_dry_run:
-            await self._command(vmi, "unfreeze", {})
-        return web.Response(status=200)
-
-    async def _command(self, vmi: VirtualMachineInstance, verb: str, options: JsonObject) -> None:
+    async def _tell(self, vmi: VirtualMachineInstance, verb: GuestVerb, options: JsonObject) -> None:
         try:
-            await self._relay.call(vmi, "PUT", verb, options)
+            await self._relay.call(vmi, verb.method, verb.name, options or None)
         except Refusal as error:
-            raise command_failed(verb, error) from error
+            if verb.way == "command":
+                raise command_failed(verb.name, error) from error
+            raise
 
-    async def _screenshot(self, request: web.Request) -> web.StreamResponse:
-        vmi = await self._cluster.vmi(request.match_info["namespace"], request.match_info["name"])
-        move = {"moveCursor": "true"} if request.query.get("moveCursor") == "true" else {}
-        try:
-            check_vnc(vmi)
-            check_node(vmi)
-            async with self._pictures:
-                picture = await self._relay.download(vmi, "vnc/screenshot", move)
-        except Refusal as error:
-            raise as_text(error) from error
-        return web.Response(body=picture, content_type="image/png")
+    def facts(self, verb: GuestVerb) -> Handler:
+        """What the guest's agent tells; refusals are plain text, as KubeVirt's."""
+
+        async def handle(request: web.Request) -> web.StreamResponse:
+            vmi = await self._cluster.vmi(request.match_info["namespace"], request.match_info["name"])
+            try:
+                check_guest(vmi, verb.checks)
+                found = await self._relay.call(vmi, verb.method, verb.name)
+            except Refusal as error:
+                raise as_text(error) from error
+            return web.json_response(FACTS[verb.name](found))
+
+        return handle
+
+    def picture(self, verb: GuestVerb) -> Handler:
+        """The guest's screen; refusals are plain text, as KubeVirt's."""
+
+        async def handle(request: web.Request) -> web.StreamResponse:
+            vmi = await self._cluster.vmi(request.match_info["namespace"], request.match_info["name"])
+            try:
+                check_guest(vmi, verb.checks)
+                async with self._pictures:
+                    picture = await self._relay.download(vmi, verb.name, told_flags(request, verb))
+            except Refusal as error:
+                raise as_text(error) from error
+            return web.Response(body=picture, content_type="image/png")
+
+        return handle
+
+    def console_log(self, verb: GuestVerb) -> Handler:
+        """What is kept of the serial console."""
+
+        async def handle(request: web.Request) -> web.StreamResponse:
+            vmi = await self.checked(request, verb)
+            query = {key: request.query[key] for key in _LOG_PARAMETERS if key in request.query}
+            text = await self._relay.download(vmi, verb.name, query)
+            # What a guest has written is never a page.
+            headers = {"X-Content-Type-Options": "nosniff"}
+            return web.Response(body=text, content_type="application/octet-stream", headers=headers)
+
+        return handle
+
+    def later(self, verb: GuestVerb) -> Handler:
+        """A verb that kvedge does not have yet; a guest without the device is refused as KubeVirt refuses it."""
+
+        async def handle(request: web.Request) -> web.StreamResponse:
+            if verb.checks:
+                await self.checked(request, verb)
+            raise not_there_yet(verb.asked, RELEASE)
+
+        return handle
 
 
-def freeze_seconds(options: FreezeOptions) -> int:
-    """For how long, in whole seconds; 0 for until it is undone.
-
-    Raises:
-        Refusal: 400 when that is no duration, or none that can be.
-    """
-    if options.unfreeze_timeout is None:
-        return _DEFAULT_FREEZE_SECONDS
-    try:
-        seconds = parse_duration(options.unfreeze_timeout)
-    except DurationError as error:
-        raise bad_request(f"Can not unmarshal Request body to struct, error: unfreezeTimeout: {error}") from error
-    if not 0 <= seconds <= _LONGEST_FREEZE_SECONDS:
-        longest = f"{_LONGEST_FREEZE_SECONDS // 3600}h"
-        raise bad_request(f"unfreezeTimeout: {options.unfreeze_timeout} is not between 0s and {longest}")
-    return math.ceil(seconds)
+def told_flags(request: web.Request, verb: GuestVerb) -> dict[str, str]:
+    """Those parameters of a verb that the relay is told: the ones that are on."""
+    return {flag: "true" for flag in verb.flags if request.query.get(flag) == "true"}
 
 
 def command_failed(verb: str, refusal: Refusal) -> Refusal:

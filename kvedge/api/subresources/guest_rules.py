@@ -1,11 +1,16 @@
 """Whether a call that goes to a guest makes sense in the VMI's present state; codes and words as KubeVirt's.
 
-Called by subresource_server.py and guest_calls.py. Pure.
+Called by subresource_server.py and guest_calls.py. Pure. Which verb needs which check stands in the table of guest
+verbs, in resources/guest_verbs.py.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
 from kvedge.api.subresources.status_message import VM, VMI, Refusal, bad_request, conflict, forbidden_here
+from kvedge.resources.guest_verbs import Check
 from kvedge.resources.meta import condition
 from kvedge.resources.types.vm import VirtualMachine
 from kvedge.resources.types.vmi import VirtualMachineInstance
@@ -13,40 +18,22 @@ from kvedge.resources.types.vmi import VirtualMachineInstance
 _AGENT = "VMI does not have guest agent connected"
 
 
-def check_change(vmi: VirtualMachineInstance, verb: str) -> None:
-    """pause, unpause, softreboot, freeze …
+def check_guest(vmi: VirtualMachineInstance, checks: Sequence[Check]) -> None:
+    """All checks of a verb, in its order; those of the owning VM are no part of it.
 
     Raises:
-        Refusal: when the VMI is not in a state for it.
+        Refusal: of the first that does not hold.
     """
-    name = vmi.metadata.name
-    running = vmi.status.phase == "Running"
-    paused = is_paused(vmi)
-    match verb:
-        case "pause":
-            if not running:
-                raise conflict(VMI, name, "VM is not running")
-            probe = vmi.spec.liveness_probe
-            if probe is not None and probe.guest_agent_ping is None:
-                text = "Pausing VMIs with a non-GuestAgentPing LivenessProbe is not supported"
-                raise forbidden_here(VMI, name, text)
-            if paused:
-                raise conflict(VMI, name, "VMI is already paused")
-        case "unpause":
-            if not running:
-                raise conflict(VMI, name, "VMI is not running")
-            if not paused:
-                raise conflict(VMI, name, "VMI is not paused")
-        case "softreboot":
-            _check_soft_reboot(vmi, running=running, paused=paused)
-        case "freeze":
-            if not running:
-                raise conflict(VMI, name, "VM is not running")
-        case "unfreeze":
-            if not running:
-                raise conflict(VMI, name, "VMI is not running")
-        case _:
-            return
+    for check in checks:
+        if check in CHECKS:
+            CHECKS[check](vmi)
+
+
+def check_owner(vm: VirtualMachine, checks: Sequence[Check]) -> None:
+    """Those checks of a verb that ask the VM whose run it is. Raises Refusal."""
+    for check in checks:
+        if check in OWNER_CHECKS:
+            OWNER_CHECKS[check](vm)
 
 
 def check_no_snapshot(vm: VirtualMachine) -> None:
@@ -55,11 +42,38 @@ def check_no_snapshot(vm: VirtualMachine) -> None:
         raise conflict(VM, vm.metadata.name, "VM snapshot is in progress")
 
 
-def _check_soft_reboot(vmi: VirtualMachineInstance, *, running: bool, paused: bool) -> None:
+def check_running(vmi: VirtualMachineInstance) -> None:
+    """Whether its guest runs. Raises Refusal."""
+    if vmi.status.phase != "Running":
+        raise conflict(VMI, vmi.metadata.name, "VM is not running")
+
+
+def check_vmi_running(vmi: VirtualMachineInstance) -> None:
+    """As check_running, in the words that KubeVirt has for some verbs. Raises Refusal."""
+    if vmi.status.phase != "Running":
+        raise conflict(VMI, vmi.metadata.name, "VMI is not running")
+
+
+def check_pausable(vmi: VirtualMachineInstance) -> None:
+    """Whether it bears a pause, and is not paused already. Raises Refusal."""
+    probe = vmi.spec.liveness_probe
+    if probe is not None and probe.guest_agent_ping is None:
+        text = "Pausing VMIs with a non-GuestAgentPing LivenessProbe is not supported"
+        raise forbidden_here(VMI, vmi.metadata.name, text)
+    if is_paused(vmi):
+        raise conflict(VMI, vmi.metadata.name, "VMI is already paused")
+
+
+def check_paused(vmi: VirtualMachineInstance) -> None:
+    """Whether there is a pause to end. Raises Refusal."""
+    if not is_paused(vmi):
+        raise conflict(VMI, vmi.metadata.name, "VMI is not paused")
+
+
+def check_rebootable(vmi: VirtualMachineInstance) -> None:
+    """Whether the guest can hear that it should reboot. Raises Refusal."""
     name = vmi.metadata.name
-    if not running:
-        raise conflict(VMI, name, "VM is not running")
-    if paused:
+    if is_paused(vmi):
         raise conflict(VMI, name, "VMI is paused")
     features = vmi.spec.domain.features
     acpi_off = features is not None and features.acpi.enabled is False
@@ -153,3 +167,22 @@ def has_agent(vmi: VirtualMachineInstance) -> bool:
 def _check_running(vmi: VirtualMachineInstance) -> None:
     if vmi.status.phase != "Running":
         raise bad_request("VMI is not running")
+
+
+# Each word of the table of guest verbs, and what it asks.
+CHECKS: Final[Mapping[Check, Callable[[VirtualMachineInstance], None]]] = {
+    "agent": check_agent,
+    "console": check_console,
+    "console-log": check_console_log,
+    "display": check_vnc,
+    "node": check_node,
+    "pausable": check_pausable,
+    "paused": check_paused,
+    "reachable": check_port_forward,
+    "rebootable": check_rebootable,
+    "running": check_running,
+    "usb-slots": check_usbredir,
+    "vmi-running": check_vmi_running,
+    "vsock": check_vsock,
+}
+OWNER_CHECKS: Final[Mapping[Check, Callable[[VirtualMachine], None]]] = {"no-snapshot": check_no_snapshot}

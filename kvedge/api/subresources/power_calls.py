@@ -7,9 +7,10 @@ when somebody else was faster the call is decided again from the start.
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable, Mapping
 from typing import Final
 
-from kvedge.api.subresources.call_options import RestartOptions, StartOptions, StopOptions
+from kvedge.api.subresources.call_options import RestartOptions, StartOptions, StopOptions, parse_options
 from kvedge.api.subresources.power_rules import (
     ALREADY_RUNNING,
     Ask,
@@ -27,13 +28,13 @@ from kvedge.kube.errors import Conflict, Invalid, KubeError, NotFound
 from kvedge.kube.kube_client import KubeClient
 from kvedge.kube.patches import MergePatch, at_version
 from kvedge.resources.codec import JsonObject, encode
+from kvedge.resources.guest_verbs import GuestVerb
 from kvedge.resources.meta import condition
 from kvedge.resources.types.vm import StateChangeRequest, VirtualMachine
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.resources.vmi_facts import grace_seconds
 
 _TRIES: Final = 5
-# What a VMI has that says nothing.
 # A forced restart gives the guest a second: 0 would end it before its disks are flushed.
 _FORCED_GRACE_SECONDS: Final = 1
 
@@ -64,6 +65,10 @@ class PowerCalls:
             raise bad_request("gracePeriod has to be greater or equal to 0")
         forced = None if grace is None else _FORCED_GRACE_SECONDS
         self._decided("restart", namespace, name, forced, {}, options.is_dry_run)
+
+    def call(self, verb: GuestVerb, namespace: str, name: str, body: bytes) -> None:
+        """What a verb of the table asks, with its options in the body. Raises Refusal."""
+        POWER[verb.name](self, namespace, name, body)
 
     def _decided(
         self, call: Call, namespace: str, name: str, grace: int | None, data: dict[str, str], dry_run: bool
@@ -134,6 +139,14 @@ class PowerCalls:
         owner = vmi.metadata.controller_reference()
         # A VMI of that name which somebody made by hand is not this VM's run.
         return vmi if owner is not None and owner.uid == vm.metadata.uid else None
+
+
+# The implementation of each verb of the way `power`.
+POWER: Final[Mapping[str, Callable[[PowerCalls, str, str, bytes], None]]] = {
+    "start": lambda calls, at, name, body: calls.start(at, name, parse_options(StartOptions, body)),
+    "stop": lambda calls, at, name, body: calls.stop(at, name, parse_options(StopOptions, body)),
+    "restart": lambda calls, at, name, body: calls.restart(at, name, parse_options(RestartOptions, body)),
+}
 
 
 class _Plan:

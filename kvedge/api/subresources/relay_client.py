@@ -16,19 +16,17 @@ import msgspec
 
 from kvedge.api.subresources.status_message import Refusal
 from kvedge.resources.codec import JsonObject
+from kvedge.resources.relay_protocol import LARGEST_PICTURE, REASON_HEADER, relay_path
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.runtime.serving.websocket_viewer import LARGEST_MESSAGE, SUBPROTOCOL
 from kvedge.runtime.tls.certificates import TlsMaterial, handler_server_name
 from kvedge.runtime.tls.tls_contexts import client_context
 
-REASON_HEADER: Final = "X-Kvedge-Reason"
 _CONNECT_SECONDS: Final = 10.0
 _CALL_SECONDS: Final = 60.0
 _CLOSE_SECONDS: Final = 3.0
 # An answer is a handful of facts: more is cut off rather than held in memory.
 _LARGEST_ANSWER: Final = 1 << 20
-# A picture of a large screen.
-_LARGEST_FILE: Final = 32 << 20
 
 
 class RelayClient:
@@ -75,7 +73,7 @@ class RelayClient:
                 if response.status != 200:
                     _answer(response.status, await _read(response, _LARGEST_ANSWER))
                     raise Refusal(502, f"the node's relay answered {response.status} without sense")
-                return await _read(response, _LARGEST_FILE)
+                return await _read(response, LARGEST_PICTURE)
         except (aiohttp.ClientError, TimeoutError) as error:
             raise _no_answer(vmi, error) from error
 
@@ -121,8 +119,7 @@ class RelayClient:
 
     async def _url(self, vmi: VirtualMachineInstance, what: str) -> str:
         address = await self._address_of(vmi.status.node_name)
-        path = f"/v1/namespaces/{vmi.metadata.namespace}/virtualmachineinstances/{vmi.metadata.name}/{what}"
-        return f"https://{address}{path}"
+        return f"https://{address}{relay_path(vmi.metadata.namespace, vmi.metadata.name, what)}"
 
     def _opened(self) -> aiohttp.ClientSession:
         if self._session is None:

@@ -19,13 +19,13 @@ from kvedge.api.subresources.guest_viewer import GuestViewer
 from kvedge.api.subresources.relay_client import RelayClient
 from kvedge.api.subresources.status_message import bad_request, internal
 from kvedge.api.subresources.stream_watch import LOOK_SECONDS, StreamWatch
+from kvedge.resources.relay_protocol import NO_UPGRADE
 from kvedge.runtime.serving.stream_core import DEAD_SECONDS
 from kvedge.runtime.serving.stream_pump import ENDED, FAILED, GOING_DOWN, ConnectionSource, Farewell, Source, pump
 from kvedge.runtime.serving.websocket_viewer import WebSocketViewer, hang_up, nobody_there, wants_websocket
 
 log = logging.getLogger(__name__)
 
-_NO_UPGRADE: Final = "this call is a websocket: connect with an Upgrade header"
 _DIAL_SECONDS: Final = 10.0
 # Of a farewell, as RFC 6455 has it.
 _LONGEST_REASON: Final = 123
@@ -66,7 +66,7 @@ class StreamCalls:
         if not wants_websocket(request):
             # The relay says what would be in the way, and sends nobody away for it.
             await self._relay.call(vmi, "GET", kind, query=query)
-            raise bad_request(_NO_UPGRADE)
+            raise bad_request(NO_UPGRADE)
         socket = await self._relay.open_stream(vmi, kind, query)
         return await self._join(request, GuestViewer(), RelaySource(socket), watch, kind)
 
@@ -75,7 +75,7 @@ class StreamCalls:
         source = await dial(watch.address, port, protocol)
         if not wants_websocket(request):
             await source.close()
-            raise bad_request(_NO_UPGRADE)
+            raise bad_request(NO_UPGRADE)
         return await self._join(request, WebSocketViewer(), source, watch, f"{protocol}/{port}")
 
     async def _join(

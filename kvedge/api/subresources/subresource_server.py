@@ -8,58 +8,37 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from aiohttp import web
 
-from kvedge import __version__
 from kvedge.api.admission.rules.dns_names import dns_subdomain_complaints
 from kvedge.api.served_paths import SUBRESOURCE_GROUP, SUBRESOURCE_VERSIONS
 from kvedge.api.subresources import discovery_manifest as discovery
-from kvedge.api.subresources.call_options import (
-    CallOptions,
-    RestartOptions,
-    StartOptions,
-    StopOptions,
-    parse_document,
-    parse_options,
-)
+from kvedge.api.subresources.call_options import parse_document
 from kvedge.api.subresources.caller_rules import Asked
 from kvedge.api.subresources.cluster_reader import ClusterReader
 from kvedge.api.subresources.expand_rules import check_expandable
 from kvedge.api.subresources.front_proxy_rules import FrontProxy, caller_of
-from kvedge.api.subresources.guest_calls import GuestCalls
-from kvedge.api.subresources.guest_rules import (
-    check_change,
-    check_console,
-    check_console_log,
-    check_no_snapshot,
-    check_node,
-    check_port_forward,
-    check_usbredir,
-    check_vnc,
-    check_vsock,
-)
+from kvedge.api.subresources.guest_calls import RELEASE, GuestCalls, Handler, told_flags
+from kvedge.api.subresources.guest_rules import check_guest
 from kvedge.api.subresources.health_check import HealthCheck
 from kvedge.api.subresources.power_calls import PowerCalls
 from kvedge.api.subresources.relay_client import RelayClient
 from kvedge.api.subresources.status_message import Refusal, bad_request, forbidden, internal, not_there_yet
 from kvedge.api.subresources.stream_calls import StreamCalls
 from kvedge.api.subresources.stream_watch import StreamWatch
-from kvedge.api.subresources.subresource_table import SUBRESOURCES, VM_PLURAL, Subresource
 from kvedge.kube.errors import KubeError
+from kvedge.resources.guest_verbs import GUEST_VERBS, VM_PLURAL, GuestVerb, Way
 from kvedge.resources.role_users import UserInfo
 from kvedge.resources.whole_numbers import whole_number
 from kvedge.runtime.tls.tls_contexts import peer_common_name
 
 log = logging.getLogger(__name__)
 
-Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
-_RELEASE: Final = ".".join(__version__.split(".")[:2])
 _BASE: Final = f"/apis/{SUBRESOURCE_GROUP}"
 _PROTOCOLS: Final = ("tcp", "udp")
-NO_DEVICE: Final = {"usbredir": check_usbredir, "vsock": check_vsock}
 
 
 class SubresourceServer:
@@ -73,9 +52,22 @@ class SubresourceServer:
         self._power = power
         self._relay = relay
         self._proxy = proxy
-        self._guests = GuestCalls(cluster, relay)
+        self._guests = guests = GuestCalls(cluster, relay)
         self._health = HealthCheck(cluster.version)
         self.streams = StreamCalls(relay)
+        # The implementation of each way that the table of guest verbs knows, for a verb in a version of the API.
+        self._ways: Mapping[Way, Callable[[GuestVerb, str], Handler]] = {
+            "power": self._power_handler,
+            "document": lambda verb, version: self._expand_spec,
+            "change": lambda verb, version: guests.change(verb),
+            "command": lambda verb, version: guests.change(verb),
+            "facts": lambda verb, version: guests.facts(verb),
+            "picture": lambda verb, version: guests.picture(verb),
+            "log": lambda verb, version: guests.console_log(verb),
+            "stream": self._stream_handler,
+            "forward": self._port_forward_handler,
+            "later": lambda verb, version: guests.later(verb),
+        }
 
     def routes(self) -> list[web.RouteDef]:
         """Everything that is served."""
@@ -101,30 +93,11 @@ class SubresourceServer:
             web.get(f"{base}/guestfs", _answered(_guestfs)),
             web.put(f"{namespaced}/expand-vm-spec", _answered(self._guarded(version, "expand-vm-spec", _expand))),
         ]
-        for call in SUBRESOURCES:
-            handler = _answered(self._guarded(version, call.asked, self._handler(call, version)))
-            path = f"{namespaced}/{call.resource}/{{name}}/{call.route}"
-            routes.append(web.route(call.method, path, handler))
+        for verb in GUEST_VERBS:
+            handler = _answered(self._guarded(version, verb.asked, self._ways[verb.way](verb, version)))
+            path = f"{namespaced}/{verb.resource}/{{name}}/{verb.route}"
+            routes.append(web.route(verb.method, path, handler))
         return routes
-
-    def _handler(self, call: Subresource, version: str) -> Handler:
-        if call.name in NO_DEVICE:
-            return self._no_device_handler(call)
-        if call.later:
-            return _later(call)
-        match call.name:
-            case "start" | "stop" | "restart":
-                return self._power_handler(call.name)
-            case "expand-spec":
-                return self._expand_spec
-            case "console" | "vnc":
-                return self._stream_handler(call, version)
-            case "console/log":
-                return self._console_log
-            case "portforward":
-                return self._port_forward_handler(call, version)
-            case _:
-                return self._guests.handler(call.name) or self._change_handler(call.name)
 
     def _guarded(self, version: str, resource: str, handler: Handler) -> Handler:
         """Lets those through who may."""
@@ -153,83 +126,36 @@ class SubresourceServer:
             raise Refusal(401, "Unauthorized")
         return user
 
-    def _power_handler(self, name: str) -> Handler:
+    def _power_handler(self, verb: GuestVerb, version: str) -> Handler:
         async def handle(request: web.Request) -> web.StreamResponse:
             where = request.match_info
-            await asyncio.to_thread(self._power_call, name, where["namespace"], where["name"], await request.read())
+            body = await request.read()
+            await asyncio.to_thread(self._power.call, verb, where["namespace"], where["name"], body)
             return web.Response(status=202)
 
         return handle
 
-    def _power_call(self, call: str, namespace: str, name: str, body: bytes) -> None:
-        match call:
-            case "start":
-                self._power.start(namespace, name, parse_options(StartOptions, body))
-            case "stop":
-                self._power.stop(namespace, name, parse_options(StopOptions, body))
-            case _:
-                self._power.restart(namespace, name, parse_options(RestartOptions, body))
-
-    def _change_handler(self, verb: str) -> Handler:
+    def _stream_handler(self, verb: GuestVerb, version: str) -> Handler:
         async def handle(request: web.Request) -> web.StreamResponse:
-            options = await asyncio.to_thread(parse_options, CallOptions, await request.read())
-            vmi = await self._cluster.vmi(request.match_info["namespace"], request.match_info["name"])
-            if verb == "unpause" and (vm := await self._cluster.owner(vmi)) is not None:
-                check_no_snapshot(vm)
-            check_change(vmi, verb)
-            check_node(vmi)
-            if not options.is_dry_run:
-                await self._relay.call(vmi, "PUT", verb)
-            return web.Response(status=200)
+            vmi = await self._guests.checked(request, verb)
+            watch = StreamWatch(self._cluster, self._caller(request), _asked(request, version, verb.asked), vmi)
+            return await self.streams.relayed(request, watch, verb.name, told_flags(request, verb))
 
         return handle
 
-    def _stream_handler(self, call: Subresource, version: str) -> Handler:
-        kind = call.name
-
-        async def handle(request: web.Request) -> web.StreamResponse:
-            vmi = await self._cluster.vmi(request.match_info["namespace"], request.match_info["name"])
-            (check_console if kind == "console" else check_vnc)(vmi)
-            check_node(vmi)
-            preserve = kind == "vnc" and request.query.get("preserveSession") == "true"
-            query = {"preserveSession": "true"} if preserve else {}
-            watch = StreamWatch(self._cluster, self._caller(request), _asked(request, version, call.asked), vmi)
-            return await self.streams.relayed(request, watch, kind, query)
-
-        return handle
-
-    async def _console_log(self, request: web.Request) -> web.StreamResponse:
-        vmi = await self._cluster.vmi(request.match_info["namespace"], request.match_info["name"])
-        check_console_log(vmi)
-        query = {key: request.query[key] for key in ("tailBytes", "previous") if key in request.query}
-        text = await self._relay.download(vmi, "console/log", query)
-        # What a guest has written is never a page.
-        headers = {"X-Content-Type-Options": "nosniff"}
-        return web.Response(body=text, content_type="application/octet-stream", headers=headers)
-
-    def _port_forward_handler(self, call: Subresource, version: str) -> Handler:
+    def _port_forward_handler(self, verb: GuestVerb, version: str) -> Handler:
         async def handle(request: web.Request) -> web.StreamResponse:
             where = request.match_info
             port, protocol = _port(where["port"]), where.get("protocol", "tcp").lower()
             if protocol not in _PROTOCOLS:
                 raise bad_request(f"protocol {protocol} is not supported, use tcp or udp")
-            find = self._cluster.vmi_of_vm if call.resource == VM_PLURAL else self._cluster.vmi
+            find = self._cluster.vmi_of_vm if verb.resource == VM_PLURAL else self._cluster.vmi
             vmi = await find(where["namespace"], where["name"])
-            check_port_forward(vmi)
+            check_guest(vmi, verb.checks)
             address = await self._cluster.pod_address(vmi)
-            asked = _asked(request, version, call.asked)
+            asked = _asked(request, version, verb.asked)
             watch = StreamWatch(self._cluster, self._caller(request), asked, vmi, address)
             return await self.streams.forwarded(request, watch, port, protocol)
-
-        return handle
-
-    def _no_device_handler(self, call: Subresource) -> Handler:
-        """What no guest of ours has a device for: refused as KubeVirt refuses it for a guest without."""
-
-        async def handle(request: web.Request) -> web.StreamResponse:
-            vmi = await self._cluster.vmi(request.match_info["namespace"], request.match_info["name"])
-            NO_DEVICE[call.name](vmi)
-            raise not_there_yet(call.asked, _RELEASE)
 
         return handle
 
@@ -255,14 +181,7 @@ async def _expand(request: web.Request) -> web.StreamResponse:
 
 
 async def _guestfs(request: web.Request) -> web.StreamResponse:
-    raise not_there_yet("guestfs", _RELEASE)
-
-
-def _later(call: Subresource) -> Handler:
-    async def handle(request: web.Request) -> web.StreamResponse:
-        raise not_there_yet(call.asked, _RELEASE)
-
-    return handle
+    raise not_there_yet("guestfs", RELEASE)
 
 
 def _document(path: str, make: Callable[[], object]) -> web.RouteDef:

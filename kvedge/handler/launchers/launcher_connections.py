@@ -32,13 +32,13 @@ from kvedge.handler.launchers.launcher_socket import (
     open_socket,
 )
 from kvedge.handler.launchers.sync_plan import LauncherView
+from kvedge.resources.relay_protocol import PROTOCOL
 from kvedge.rpc import launcher_pb2, launcher_pb2_grpc
 from kvedge.runtime.background_tasks import background_task
 from kvedge.runtime.heartbeat import Heartbeat, LoopPulse
 
 log = logging.getLogger(__name__)
 
-PROTOCOL: Final = 1
 # A launcher that starts is looked for often, as each millisecond is one of the VM's start, and then ever less often: a
 # tenth more is what waiting for it may cost, and a hundred that start at once do not keep this process busy.
 _EAGER_SECONDS: Final = 0.01

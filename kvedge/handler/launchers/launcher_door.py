@@ -13,42 +13,23 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import grpc
+from google.protobuf.message import Message
 
 from kvedge.handler.launchers.console_log import LogRequest, read_console_log
 from kvedge.handler.launchers.guest_answer_message import guest_answer
 from kvedge.handler.launchers.launcher_connections import LauncherCallError, LauncherConnections
 from kvedge.handler.launchers.launcher_socket import NotThere, Unexpected, open_socket, volume_directory
-from kvedge.handler.launchers.relay_core import DoorError, StreamKind, Verb
+from kvedge.handler.launchers.relay_core import DoorError
 from kvedge.kube.events import EventRecorder
 from kvedge.kube.informer import Informer
 from kvedge.resources.codec import JsonObject
-from kvedge.resources.names import SERIAL_SOCKET, VNC_SOCKET
+from kvedge.resources.guest_verbs import GuestVerb
+from kvedge.resources.relay_protocol import LARGEST_PICTURE, LONGEST_FREEZE_SECONDS, UNFREEZE_SECONDS
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.rpc import launcher_pb2
 
 T = TypeVar("T")
 
-_SOCKETS: Final[dict[StreamKind, str]] = {"console": SERIAL_SOCKET, "vnc": VNC_SOCKET}
-_CALLS: Final[dict[Verb, tuple[str, Any]]] = {
-    "pause": ("Pause", launcher_pb2.PauseRequest),
-    "unpause": ("Unpause", launcher_pb2.UnpauseRequest),
-    "reset": ("Reset", launcher_pb2.ResetRequest),
-    "softreboot": ("SoftReboot", launcher_pb2.SoftRebootRequest),
-    "freeze": ("Freeze", launcher_pb2.FreezeRequest),
-    "unfreeze": ("Unfreeze", launcher_pb2.UnfreezeRequest),
-    "guestosinfo": ("GetGuestInfo", launcher_pb2.GetGuestInfoRequest),
-    "userlist": ("GetUsers", launcher_pb2.GetUsersRequest),
-    "filesystemlist": ("GetFilesystems", launcher_pb2.GetFilesystemsRequest),
-}
-_CALL_SECONDS: Final = 15.0
-# KubeVirt's event, by which who takes snapshots learns that they are not of frozen file systems.
-_FREEZE_ERROR: Final = "FreezeError"
-# A guest first writes out what it has in memory; the launcher gives up before this.
-_FREEZE_SECONDS: Final = 55.0
-_LONGEST_FREEZE: Final = 7 * 24 * 3600
-_SCREENSHOT_SECONDS: Final = 30.0
-# As large as the launcher lets it become.
-_LARGEST_PICTURE: Final = 32 << 20
 _CONNECT_SECONDS: Final = 5.0
 # What a slow viewer may leave in memory.
 _BUFFER: Final = 64 * 1024
@@ -80,56 +61,56 @@ class NodeLaunchers:
         self._node = node
 
     async def open_stream(
-        self, namespace: str, name: str, kind: StreamKind
+        self, namespace: str, name: str, stream: GuestVerb
     ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         """A connection to the guest's serial console or display.
 
         Raises:
             DoorError: when the VMI does not run here, or has no such device.
         """
-        descriptor = self._open(namespace, name, kind)
+        descriptor = self._open(namespace, name, stream)
         try:
             opening = asyncio.open_unix_connection(f"/proc/self/fd/{descriptor}", limit=_BUFFER)
             return await asyncio.wait_for(opening, _CONNECT_SECONDS)
         except (OSError, TimeoutError) as error:
-            raise DoorError(503, f"the {kind} of VMI {namespace}/{name} does not answer: {error}") from error
+            raise DoorError(503, f"the {stream.name} of VMI {namespace}/{name} does not answer: {error}") from error
         finally:
             os.close(descriptor)
 
-    def check_stream(self, namespace: str, name: str, kind: StreamKind) -> None:
+    def check_stream(self, namespace: str, name: str, stream: GuestVerb) -> None:
         """Whether there is such a connection to be had, without disturbing who has it. Raises DoorError."""
-        os.close(self._open(namespace, name, kind))
+        os.close(self._open(namespace, name, stream))
 
-    def _open(self, namespace: str, name: str, kind: StreamKind) -> int:
+    def _open(self, namespace: str, name: str, stream: GuestVerb) -> int:
         vmi, pod_uid = self._running(namespace, name)
         root = volume_directory(self._kubelet, pod_uid, "private")
         try:
-            return open_socket(root, f"{vmi.metadata.uid}/{_SOCKETS[kind]}")
+            return open_socket(root, f"{vmi.metadata.uid}/{stream.socket}")
         except NotThere as error:
-            raise DoorError(400, f"VMI {namespace}/{name} has no {kind}") from error
+            raise DoorError(400, f"VMI {namespace}/{name} has no {stream.name}") from error
         except Unexpected as error:
-            detail = f"the {kind} of VMI {namespace}/{name} is not what a launcher makes: {error}"
+            detail = f"the {stream.name} of VMI {namespace}/{name} is not what a launcher makes: {error}"
             raise DoorError(500, detail) from error
 
-    async def call(self, namespace: str, name: str, verb: Verb, options: JsonObject) -> JsonObject:
-        """Do it; what a read verb found, else an empty object.
+    async def call(self, namespace: str, name: str, verb: GuestVerb, options: JsonObject) -> JsonObject:
+        """Do it; what a verb of facts found, else an empty object.
 
         Raises:
             DoorError: when the launcher refuses or does not answer.
         """
         vmi, _ = self._running(namespace, name)
-        method, request_type = _CALLS[verb]
-        request = freeze_request(options) if verb == "freeze" else request_type()
-        seconds = _FREEZE_SECONDS if verb in ("freeze", "unfreeze") else _CALL_SECONDS
+        request = launcher_request(verb, options)
+        calling = self._connections.call_async((namespace, name), verb.rpc, request, verb.seconds)
         try:
-            reply = await self._answered(self._connections.call_async((namespace, name), method, request, seconds))
+            reply = await self._answered(calling)
         except DoorError as error:
-            if verb == "freeze":
-                self._events.record(vmi, "Warning", _FREEZE_ERROR, f"Failed to freeze VMI: {error.message}")
+            if verb.failure_event:
+                text = f"Failed to {verb.name} VMI: {error.message}"
+                self._events.record(vmi, "Warning", verb.failure_event, text)
             raise
         return guest_answer(reply)
 
-    async def screenshot(self, namespace: str, name: str, *, move_cursor: bool) -> bytes:
+    async def screenshot(self, namespace: str, name: str, verb: GuestVerb, *, move_cursor: bool) -> bytes:
         """The guest's screen as a PNG file.
 
         Raises:
@@ -138,7 +119,7 @@ class NodeLaunchers:
         self._running(namespace, name)
         request = launcher_pb2.ScreenshotRequest(move_cursor=move_cursor)
         collecting = self._connections.collect_async(
-            (namespace, name), "Screenshot", request, _SCREENSHOT_SECONDS, _LARGEST_PICTURE
+            (namespace, name), verb.rpc, request, verb.seconds, LARGEST_PICTURE
         )
         return await self._answered(collecting)
 
@@ -188,13 +169,21 @@ def _pod_on(vmi: VirtualMachineInstance, node: str) -> str | None:
     return next((pod for pod, place in vmi.status.active_pods.items() if place == node and "/" not in pod), None)
 
 
+def launcher_request(verb: GuestVerb, options: JsonObject) -> Message:
+    """The request of a verb's gRPC method. Raises DoorError for options that make no sense."""
+    if verb.rpc == "Freeze":
+        return freeze_request(options)
+    made: Message = getattr(launcher_pb2, f"{verb.rpc}Request")()
+    return made
+
+
 def freeze_request(options: JsonObject) -> launcher_pb2.FreezeRequest:
     """The request for a freeze.
 
     Raises:
         DoorError: 400 when it does not say for how long, or for too long.
     """
-    seconds = options.get("unfreezeSeconds")
-    if isinstance(seconds, bool) or not isinstance(seconds, int) or not 0 <= seconds <= _LONGEST_FREEZE:
-        raise DoorError(400, f"unfreezeTimeout: it has to be between 0s and {_LONGEST_FREEZE}s")
+    seconds = options.get(UNFREEZE_SECONDS)
+    if isinstance(seconds, bool) or not isinstance(seconds, int) or not 0 <= seconds <= LONGEST_FREEZE_SECONDS:
+        raise DoorError(400, f"unfreezeTimeout: it has to be between 0s and {LONGEST_FREEZE_SECONDS}s")
     return launcher_pb2.FreezeRequest(unfreeze_seconds=seconds)

@@ -1,4 +1,4 @@
-"""What the relay offers, without I/O: its paths, its errors, and what a viewer is told who has to go.
+"""What the relay offers, without I/O: its door to launchers, its errors, and what a viewer is told who has to go.
 
 Used by relay_server.py and by whoever opens the door to launchers. Touches nothing.
 """
@@ -6,24 +6,13 @@ Used by relay_server.py and by whoever opens the door to launchers. Touches noth
 from __future__ import annotations
 
 import asyncio
-from typing import Final, Literal, Protocol
+from typing import Final, Protocol
 
 from kvedge.handler.launchers.console_log import LogRequest
 from kvedge.resources.codec import JsonObject
+from kvedge.resources.guest_verbs import GuestVerb
 from kvedge.runtime.serving.stream_pump import Farewell
 
-StreamKind = Literal["console", "vnc"]
-Verb = Literal[
-    "pause", "unpause", "reset", "softreboot", "freeze", "unfreeze", "guestosinfo", "userlist", "filesystemlist"
-]
-
-STREAMS: Final[tuple[StreamKind, ...]] = ("console", "vnc")
-CHANGES: Final[tuple[Verb, ...]] = ("pause", "unpause", "reset", "softreboot", "freeze", "unfreeze")
-READS: Final[tuple[Verb, ...]] = ("guestosinfo", "userlist", "filesystemlist")
-SCREENSHOT: Final = "vnc/screenshot"
-CONSOLE_LOG: Final = "console/log"
-PREFIX: Final = "/v1/namespaces/{namespace}/virtualmachineinstances/{name}"
-NO_UPGRADE: Final = "this call is a websocket: connect with an Upgrade header"
 # As KubeVirt words it; virtctl shows it.
 VNC_IS_BUSY: Final = "Active VNC connection. Request denied."
 
@@ -41,7 +30,7 @@ class LauncherDoor(Protocol):
     """The way to the launchers of this node; called in the relay's event loop."""
 
     async def open_stream(
-        self, namespace: str, name: str, kind: StreamKind
+        self, namespace: str, name: str, stream: GuestVerb
     ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         """A connection to the guest's serial console or display.
 
@@ -49,11 +38,11 @@ class LauncherDoor(Protocol):
             DoorError: when there is none.
         """
 
-    def check_stream(self, namespace: str, name: str, kind: StreamKind) -> None:
+    def check_stream(self, namespace: str, name: str, stream: GuestVerb) -> None:
         """Whether there is such a connection to be had, without disturbing who has it. Raises DoorError."""
 
-    async def call(self, namespace: str, name: str, verb: Verb, options: JsonObject) -> JsonObject:
-        """Do it; what a read verb found in the shape of KubeVirt's answer, else an empty object.
+    async def call(self, namespace: str, name: str, verb: GuestVerb, options: JsonObject) -> JsonObject:
+        """Do it; what a verb of facts found in the shape of KubeVirt's answer, else an empty object.
 
         `options` came with the call: for freeze `unfreezeSeconds`, 0 for not by itself.
 
@@ -61,14 +50,14 @@ class LauncherDoor(Protocol):
             DoorError: when the launcher refuses or does not answer.
         """
 
-    async def screenshot(self, namespace: str, name: str, *, move_cursor: bool) -> bytes:
+    async def screenshot(self, namespace: str, name: str, verb: GuestVerb, *, move_cursor: bool) -> bytes:
         """The guest's screen as a PNG file. Raises DoorError."""
 
     async def console_log(self, namespace: str, name: str, wanted: LogRequest) -> bytes:
         """What the guest has written to its serial console, also of one that has ended. Raises DoorError."""
 
 
-def taken_over(kind: StreamKind) -> Farewell:
+def taken_over(kind: str) -> Farewell:
     """What a viewer is told when another one comes; a terminal also shows it, a display cannot."""
     reason = f"another viewer has opened this {kind}"
     words = f"\r\n*** disconnected: {reason} ***\r\n".encode() if kind == "console" else b""

@@ -8,29 +8,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 
 import msgspec
 from aiohttp import web
 
 from kvedge.handler.launchers.console_log import BadLogRequest, log_request
-from kvedge.handler.launchers.relay_core import (
-    CHANGES,
-    CONSOLE_LOG,
-    NO_UPGRADE,
-    PREFIX,
-    READS,
-    SCREENSHOT,
-    STREAMS,
-    VNC_IS_BUSY,
-    DoorError,
-    LauncherDoor,
-    StreamKind,
-    Verb,
-    taken_over,
-)
+from kvedge.handler.launchers.relay_core import VNC_IS_BUSY, DoorError, LauncherDoor, taken_over
 from kvedge.resources.codec import JsonObject
+from kvedge.resources.guest_verbs import RELAYED_VERBS, GuestVerb, Way
+from kvedge.resources.relay_protocol import MOVE_CURSOR, NO_UPGRADE, PRESERVE_SESSION, REASON_HEADER, RELAY_PREFIX
 from kvedge.runtime.serving.stream_core import ViewerDesk
 from kvedge.runtime.serving.stream_pump import GOING_DOWN, ConnectionSource, Farewell, pump
 from kvedge.runtime.serving.websocket_viewer import WebSocketViewer, nobody_there, wants_websocket
@@ -39,11 +27,11 @@ from kvedge.runtime.tls.tls_contexts import peer_common_name
 
 log = logging.getLogger(__name__)
 
-REASON_HEADER: Final = "X-Kvedge-Reason"
 _LONGEST_REASON: Final = 1000
 _HANDOVER_SECONDS: Final = 10.0
 # Pictures of screens that are in memory at the same time.
 _PICTURES: Final = 2
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 class Session:
@@ -88,18 +76,20 @@ class RelayServer:
     def application(self) -> web.Application:
         """The server's application."""
         application = web.Application(middlewares=[_only_the_api_role, _errors], client_max_size=64 * 1024)
-        for kind in STREAMS:
-            application.router.add_get(f"{PREFIX}/{kind}", self._stream_handler(kind))
-        for verb in CHANGES:
-            application.router.add_put(f"{PREFIX}/{verb}", self._call_handler(verb))
-        for verb in READS:
-            application.router.add_get(f"{PREFIX}/{verb}", self._call_handler(verb))
-        application.router.add_get(f"{PREFIX}/{SCREENSHOT}", self._screenshot)
-        application.router.add_get(f"{PREFIX}/{CONSOLE_LOG}", self._console_log)
+        ways: Mapping[Way, Callable[[GuestVerb], Handler]] = {
+            "change": self._call_handler,
+            "command": self._call_handler,
+            "facts": self._call_handler,
+            "picture": self._picture_handler,
+            "log": lambda _: self._console_log,
+            "stream": self._stream_handler,
+        }
+        for verb in RELAYED_VERBS.values():
+            application.router.add_route(verb.method, f"{RELAY_PREFIX}/{verb.name}", ways[verb.way](verb))
         application.on_shutdown.append(self._send_all_away)
         return application
 
-    def _call_handler(self, verb: Verb) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
+    def _call_handler(self, verb: GuestVerb) -> Handler:
         async def handle(request: web.Request) -> web.StreamResponse:
             where = request.match_info
             options = _options(await request.read())
@@ -107,11 +97,14 @@ class RelayServer:
 
         return handle
 
-    async def _screenshot(self, request: web.Request) -> web.StreamResponse:
-        where, move = request.match_info, request.query.get("moveCursor") == "true"
-        async with self._pictures:
-            picture = await self._door.screenshot(where["namespace"], where["name"], move_cursor=move)
-        return web.Response(body=picture, content_type="image/png")
+    def _picture_handler(self, verb: GuestVerb) -> Handler:
+        async def handle(request: web.Request) -> web.StreamResponse:
+            where, move = request.match_info, request.query.get(MOVE_CURSOR) == "true"
+            async with self._pictures:
+                picture = await self._door.screenshot(where["namespace"], where["name"], verb, move_cursor=move)
+            return web.Response(body=picture, content_type="image/png")
+
+        return handle
 
     async def _console_log(self, request: web.Request) -> web.StreamResponse:
         try:
@@ -121,19 +114,19 @@ class RelayServer:
         text = await self._door.console_log(request.match_info["namespace"], request.match_info["name"], wanted)
         return web.Response(body=text, content_type="application/octet-stream")
 
-    def _stream_handler(self, kind: StreamKind) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
+    def _stream_handler(self, verb: GuestVerb) -> Handler:
         async def handle(request: web.Request) -> web.StreamResponse:
             namespace, name = request.match_info["namespace"], request.match_info["name"]
-            return await self._stream(request, namespace, name, kind)
+            return await self._stream(request, namespace, name, verb)
 
         return handle
 
-    async def _stream(self, request: web.Request, namespace: str, name: str, kind: StreamKind) -> web.StreamResponse:
-        stream = (namespace, name, kind)
-        preserve = request.query.get("preserveSession") == "true"
+    async def _stream(self, request: web.Request, namespace: str, name: str, verb: GuestVerb) -> web.StreamResponse:
+        stream = (namespace, name, verb.name)
+        preserve = request.query.get(PRESERVE_SESSION) == "true"
         if not wants_websocket(request):
             # A client whose handshake was refused asks like this for the reason: nobody has to go for that.
-            self._door.check_stream(namespace, name, kind)
+            self._door.check_stream(namespace, name, verb)
             busy = preserve and self._desk.is_taken(stream)
             raise DoorError(503, VNC_IS_BUSY) if busy else DoorError(400, NO_UPGRADE)
         session = Session()
@@ -143,18 +136,18 @@ class RelayServer:
         try:
             if seat.evicts is not None:
                 # QEMU's socket has room for one: the other must be out before we go in.
-                seat.evicts.send_away(taken_over(kind))
+                seat.evicts.send_away(taken_over(verb.name))
                 await asyncio.wait_for(seat.evicts.gone.wait(), _HANDOVER_SECONDS)
-            reader, writer = await self._door.open_stream(namespace, name, kind)
+            reader, writer = await self._door.open_stream(namespace, name, verb)
             return await self._serve(request, GuestEnd(reader, writer, session), session, stream)
         except TimeoutError as error:
-            raise DoorError(503, f"the viewer before you did not leave the {kind}; try again") from error
+            raise DoorError(503, f"the viewer before you did not leave the {verb.name}; try again") from error
         finally:
             self._desk.leave(stream, session)
             session.gone.set()
 
     async def _serve(
-        self, request: web.Request, source: GuestEnd, session: Session, stream: tuple[str, str, StreamKind]
+        self, request: web.Request, source: GuestEnd, session: Session, stream: tuple[str, str, str]
     ) -> web.StreamResponse:
         viewer = WebSocketViewer()
         try:
@@ -203,7 +196,6 @@ async def _errors(
     try:
         return await handler(request)
     except DoorError as error:
-        # A client that wanted a websocket gets to see headers only.
         reason = (
             error.message.encode("ascii", "replace").decode().replace("\r", " ").replace("\n", " ")[:_LONGEST_REASON]
         )

@@ -7,9 +7,11 @@ of those names, `default` is for everybody who is known, `migrate` has to be bou
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 from kvedge.resources.codec import JsonObject
+from kvedge.resources.guest_verbs import GUEST_VERBS, VM_PLURAL, VMI_PLURAL, Role
 from kvedge.resources.manifests.policy_rules import RBAC_GROUP, PolicyRule
 
 AUTO_UPDATE: Final = "rbac.authorization.kubernetes.io/autoupdate"
@@ -20,51 +22,17 @@ _WRITE: Final = ("get", "delete", "create", "update", "patch", "list", "watch")
 _OWN: Final = (*_WRITE, "deletecollection")
 _SUBRESOURCES: Final = ("subresources.kubevirt.io",)
 
-_VMI: Final = "virtualmachineinstances"
-_VM: Final = "virtualmachines"
-# What one learns of a VM without touching it; and with it, what SEV tells before a guest starts.
-_LOOK: Final = (
-    f"{_VMI}/guestosinfo",
-    f"{_VMI}/filesystemlist",
-    f"{_VMI}/userlist",
-    f"{_VMI}/sev/fetchcertchain",
-    f"{_VMI}/sev/querylaunchmeasurement",
-    f"{_VM}/objectgraph",
-    f"{_VMI}/objectgraph",
-)
-# The log of the console is ours; KubeVirt's is a container's, which whoever may read Pods' logs reads.
-_ENTER: Final = (
-    f"{_VMI}/console",
-    f"{_VMI}/console/log",
-    f"{_VMI}/vnc",
-    f"{_VMI}/portforward",
-    f"{_VMI}/usbredir",
-)
-_ACT: Final = (
-    f"{_VMI}/pause",
-    f"{_VMI}/unpause",
-    f"{_VMI}/addvolume",
-    f"{_VMI}/removevolume",
-    f"{_VMI}/freeze",
-    f"{_VMI}/unfreeze",
-    f"{_VMI}/softreboot",
-    f"{_VMI}/reset",
-    f"{_VMI}/sev/setupsession",
-    f"{_VMI}/sev/injectlaunchsecret",
-    f"{_VMI}/evacuate/cancel",
-)
-_RUN: Final = (
-    f"{_VM}/start",
-    f"{_VM}/stop",
-    f"{_VM}/restart",
-    f"{_VM}/addvolume",
-    f"{_VM}/removevolume",
-    f"{_VM}/memorydump",
-    f"{_VM}/removememorydump",
-    f"{_VM}/evacuate/cancel",
-)
+# Each of these roles has what the ones before it have.
+_INCLUDED: Final[Mapping[Role, frozenset[Role]]] = {
+    "view": frozenset({"view"}),
+    "edit": frozenset({"view", "edit"}),
+    "admin": frozenset({"view", "edit", "admin"}),
+    "migrate": frozenset({"migrate"}),
+}
+# A manifest's VM is expanded without an object: it is no verb of a guest.
+_EXPAND: Final = PolicyRule(("update",), _SUBRESOURCES, ("expand-vm-spec",))
 _KINDS: Final = (
-    ("kubevirt.io", (_VM, _VMI, "virtualmachineinstancepresets", "virtualmachineinstancereplicasets")),
+    ("kubevirt.io", (VM_PLURAL, VMI_PLURAL, "virtualmachineinstancepresets", "virtualmachineinstancereplicasets")),
     ("snapshot.kubevirt.io", ("virtualmachinesnapshots", "virtualmachinesnapshotcontents", "virtualmachinerestores")),
     ("backup.kubevirt.io", ("virtualmachinebackups", "virtualmachinebackuptrackers")),
     ("export.kubevirt.io", ("virtualmachineexports",)),
@@ -87,9 +55,9 @@ def user_roles() -> list[JsonObject]:
     return [
         role("kubevirt.io:default", _default(), labels={**_LABELS, "kubernetes.io/bootstrapping": "rbac-defaults"}),
         binding("kubevirt.io:default", "Group", "system:authenticated"),
-        role("kubevirt.io:admin", (*_working(shot=True), *_kinds(_OWN)), labels=_gathered("admin")),
-        role("kubevirt.io:edit", (*_working(shot=False), *_kinds(_WRITE), _KUBEVIRTS), labels=_gathered("edit")),
-        role("kubevirt.io:view", (*_looking(), *_kinds(_READ)), labels=_gathered("view")),
+        role("kubevirt.io:admin", (*_calls("admin"), _EXPAND, *_kinds(_OWN)), labels=_gathered("admin")),
+        role("kubevirt.io:edit", (*_calls("edit"), _EXPAND, *_kinds(_WRITE), _KUBEVIRTS), labels=_gathered("edit")),
+        role("kubevirt.io:view", (*_calls("view"), _EXPAND, *_kinds(_READ)), labels=_gathered("view")),
         role("kubevirt.io:migrate", _migrating(), labels=_LABELS),
         role("instancetype.kubevirt.io:view", _instance_types(), labels=_LABELS),
         binding("instancetype.kubevirt.io:view", "Group", "system:authenticated"),
@@ -135,23 +103,13 @@ def _default() -> tuple[PolicyRule, ...]:
     return (_KUBEVIRTS, PolicyRule(("get", "list"), _SUBRESOURCES, ("version", "guestfs")))
 
 
-def _working(*, shot: bool) -> tuple[PolicyRule, ...]:
-    """What works with a VM; a picture of its display is the admin's to take, and whoever else is given it."""
-    enter = (*_ENTER, f"{_VMI}/vnc/screenshot") if shot else _ENTER
-    return (
-        PolicyRule(("get",), _SUBRESOURCES, (*enter, *_LOOK)),
-        PolicyRule(("update",), _SUBRESOURCES, _ACT),
-        PolicyRule(("get",), _SUBRESOURCES, (f"{_VM}/expand-spec", f"{_VM}/portforward")),
-        PolicyRule(("update",), _SUBRESOURCES, _RUN),
-        PolicyRule(("update",), _SUBRESOURCES, ("expand-vm-spec",)),
-    )
-
-
-def _looking() -> tuple[PolicyRule, ...]:
-    return (
-        PolicyRule(("get",), _SUBRESOURCES, (f"{_VM}/expand-spec", *_LOOK)),
-        PolicyRule(("update",), _SUBRESOURCES, ("expand-vm-spec",)),
-    )
+def _calls(role: Role) -> tuple[PolicyRule, ...]:
+    """The calls that a role has by the table of guest verbs; a rule for each kind and RBAC verb."""
+    found: dict[tuple[str, str], dict[str, None]] = {}
+    for verb in GUEST_VERBS:
+        if verb.role in _INCLUDED[role]:
+            found.setdefault((verb.resource, verb.rbac_verb), {})[verb.asked] = None
+    return tuple(PolicyRule((right,), _SUBRESOURCES, tuple(names)) for (_, right), names in found.items())
 
 
 def _kinds(verbs: tuple[str, ...]) -> tuple[PolicyRule, ...]:
@@ -164,7 +122,7 @@ def _kinds(verbs: tuple[str, ...]) -> tuple[PolicyRule, ...]:
 
 def _migrating() -> tuple[PolicyRule, ...]:
     return (
-        PolicyRule(("update",), _SUBRESOURCES, (f"{_VM}/migrate",)),
+        *_calls("migrate"),
         PolicyRule(_OWN, ("kubevirt.io",), ("virtualmachineinstancemigrations",)),
     )
 

@@ -11,10 +11,10 @@ import yaml
 
 from kvedge import __version__
 from kvedge.api.subresources.discovery_manifest import CONFORMS_TO
-from kvedge.api.subresources.subresource_table import SUBRESOURCES, VM_PLURAL
 from kvedge.kube.errors import Conflict, KubeError
 from kvedge.kube.kube_client import KubeClient
 from kvedge.resources.codec import JsonObject
+from kvedge.resources.guest_verbs import GUEST_VERBS, VM_PLURAL
 from tests.contract.api.conftest import EchoNode, remove
 from tests.support.api_servers import ApiServerUnderTest, Kubectl
 from tests.unit.api.reviews import small_vmi, vm_of
@@ -260,9 +260,11 @@ def test_what_cannot_be_expanded(admin: KubeClient, change: JsonObject, code: in
     assert words in refusal.value.message
 
 
-@pytest.mark.parametrize("name", sorted({call.name for call in SUBRESOURCES if call.later and call.method == "PUT"}))
+@pytest.mark.parametrize(
+    "name", sorted({verb.name for verb in GUEST_VERBS if verb.way == "later" and verb.method == "PUT"})
+)
 def test_what_later_releases_bring_is_told_apart(admin: KubeClient, vmi: JsonObject, name: str) -> None:
-    for plural in {call.resource for call in SUBRESOURCES if call.name == name}:
+    for plural in {verb.resource for verb in GUEST_VERBS if verb.name == name}:
         with pytest.raises(KubeError) as refusal:
             admin.request("PUT", f"{CALLS}/{plural}/web/{name}", {})
         assert (refusal.value.status, refusal.value.reason) == (501, "NotImplemented")

@@ -11,7 +11,10 @@ from tests.support.needs import NEEDS_LIBVIRT
 
 NEVER = {"kubernetes", "aiohttp", "pyroute2", "pydantic", "cryptography", "rich", "click"}
 # Used by the process that prepares and ends, or by nobody.
-NOT_KEPT = {"msgspec", "pycdlib", "asyncio", "ssl", "decimal", "kvedge.launcher.domain.domain_xml"}
+NOT_KEPT = {
+    *("msgspec", "pycdlib", "asyncio", "ssl", "decimal"),
+    *("kvedge.launcher.domain.domain_xml", "kvedge.resources.guest_verbs", "kvedge.resources.vmi_facts"),
+}
 
 LAUNCHER = """
 from kvedge.launcher.command import launcher_command

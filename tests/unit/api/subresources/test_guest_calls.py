@@ -9,12 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kvedge.api.subresources.call_options import FreezeOptions, parse_options
-from kvedge.api.subresources.guest_calls import command_failed, freeze_seconds
+from kvedge.api.subresources.call_options import FreezeOptions, freeze_seconds, parse_options
+from kvedge.api.subresources.guest_calls import command_failed
 from kvedge.api.subresources.guest_info_message import guest_agent_info, guest_filesystem_list, guest_user_list
-from kvedge.api.subresources.guest_rules import check_change
+from kvedge.api.subresources.guest_rules import check_guest
 from kvedge.api.subresources.status_message import Refusal
 from kvedge.resources.codec import decode
+from kvedge.resources.guest_verbs import RELAYED_VERBS
 from kvedge.resources.types.vmi import VirtualMachineInstance
 
 
@@ -66,17 +67,17 @@ FREEZES = {
 @pytest.mark.parametrize(("verb", "found", "text"), FREEZES.values(), ids=FREEZES)
 def test_freezing_needs_a_guest_that_runs(verb: str, found: VirtualMachineInstance, text: str) -> None:
     with pytest.raises(Refusal) as refused:
-        check_change(found, verb)
+        check_guest(found, RELAYED_VERBS[verb].checks)
     assert refused.value.code == 409
     assert refused.value.message.endswith(f": {text}")
 
 
 def test_a_running_guest_with_agent_may_be_frozen_and_thawed() -> None:
-    check_change(vmi("Running", "AgentConnected"), "freeze")
+    check_guest(vmi("Running", "AgentConnected"), RELAYED_VERBS["freeze"].checks)
     # The launcher knows it better than the status does, and has KubeVirt's words for it.
-    check_change(vmi("Running"), "freeze")
+    check_guest(vmi("Running"), RELAYED_VERBS["freeze"].checks)
     # Also without its agent: the launcher then thaws it as soon as it is back.
-    check_change(vmi("Running"), "unfreeze")
+    check_guest(vmi("Running"), RELAYED_VERBS["unfreeze"].checks)
 
 
 @pytest.mark.parametrize("code", [400, 409, 500])

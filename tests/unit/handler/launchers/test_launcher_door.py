@@ -16,8 +16,9 @@ import pytest
 from kvedge.handler.launchers.console_log import LogRequest
 from kvedge.handler.launchers.launcher_connections import LauncherCallError
 from kvedge.handler.launchers.launcher_door import NodeLaunchers
-from kvedge.handler.launchers.relay_core import DoorError, Verb
+from kvedge.handler.launchers.relay_core import DoorError
 from kvedge.resources.codec import decode
+from kvedge.resources.guest_verbs import RELAYED_VERBS
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from tests.unit.api.reviews import small_vmi
 
@@ -86,12 +87,12 @@ class Node:
     def refusal(self, kind: str) -> tuple[int, str]:
         """What is said to who wants a stream that is not to be had."""
         with pytest.raises(DoorError) as refused:
-            asyncio.run(self.door.open_stream("default", "small", kind))  # type: ignore[arg-type]
+            asyncio.run(self.door.open_stream("default", "small", RELAYED_VERBS[kind]))
         found = refused.value.status, refused.value.message
         if found[0] != 503:
             # Whether somebody listens is not tried where nothing is to be disturbed.
             with pytest.raises(DoorError, match=re.escape(found[1])):
-                self.door.check_stream("default", "small", kind)  # type: ignore[arg-type]
+                self.door.check_stream("default", "small", RELAYED_VERBS[kind])
         return found
 
 
@@ -119,7 +120,7 @@ def test_a_stream_is_the_socket_in_the_pods_own_volume(node: Node) -> None:
         listening.listen()
 
         async def test() -> None:
-            _, writer = await node.door.open_stream("default", "small", "console")
+            _, writer = await node.door.open_stream("default", "small", RELAYED_VERBS["console"])
             guest, _ = listening.accept()
             writer.write(b"typed")
             await writer.drain()
@@ -179,10 +180,10 @@ def test_a_log_that_is_not_there_is_not_found(node: Node) -> None:
 
 
 @pytest.mark.parametrize("verb", ["freeze", "unfreeze", "softreboot"])
-def test_a_freeze_that_fails_is_an_event_of_the_vmi(node: Node, verb: Verb) -> None:
+def test_a_freeze_that_fails_is_an_event_of_the_vmi(node: Node, verb: str) -> None:
     node.run("Running")
     with pytest.raises(DoorError, match="not connected") as refused:
-        asyncio.run(node.door.call("default", "small", verb, {"unfreezeSeconds": 0}))
+        asyncio.run(node.door.call("default", "small", RELAYED_VERBS[verb], {"unfreezeSeconds": 0}))
     assert refused.value.status == 409
     said = ("Warning", "FreezeError", "Failed to freeze VMI: the QEMU guest agent is not connected")
     assert node.events.recorded == ([said] if verb == "freeze" else [])

@@ -1,0 +1,205 @@
+"""ONE table of the calls that users have to a guest; everything that must agree on them is derived from it.
+
+Read by the api role (discovery, routes, checks), by the node's relay and the door to launchers in the handler, and by
+the manifests of users' roles. Pure data.
+
+**How a guest verb is added.** One row in `GUEST_VERBS` and one implementation. The row says which users have the right,
+the HTTP method and path, the checks of the VMI's state, and the launcher's gRPC method. From it follow the users'
+ClusterRoles (run packaging/rbac), discovery, the api's route with its checks, the relay's path on each node, and the
+call of the launcher. The implementation is the method of that name in `launcher.proto` and in `LauncherServer`. That is
+all for a verb of the way `change` or `command`. `facts` also needs the answer's shape, in `guest_info_message.py` for
+users and in `guest_answer_message.py` for the relay; a state that no check knows needs a check in `guest_rules.py`.
+tests/unit/resources/test_guest_verbs.py walks the table and names what is missing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Final, Literal
+
+from kvedge.resources.names import SERIAL_SOCKET, VNC_SOCKET
+from kvedge.resources.relay_protocol import MOVE_CURSOR, PRESERVE_SESSION
+
+VM_PLURAL: Final = "virtualmachines"
+VMI_PLURAL: Final = "virtualmachineinstances"
+# RBAC's verb for each HTTP method.
+RBAC_VERBS: Final[Mapping[str, str]] = {
+    "GET": "get",
+    "PUT": "update",
+    "POST": "create",
+    "DELETE": "delete",
+    "PATCH": "patch",
+}
+
+# The least of the users' roles that has the right: `view`, `edit` and `admin` include each other, `migrate` stands
+# alone. `nobody` is KubeVirt's choice: an administrator gives that right by hand.
+Role = Literal["view", "edit", "admin", "migrate", "nobody"]
+
+# How a call is answered. The api role, the relay and the door to launchers each have one implementation of each way
+# that is theirs.
+#   power     the api role changes the VM
+#   document  the api role answers with an object
+#   change    the launcher does it
+#   command   as change; a refusal of the launcher is told as KubeVirt tells those of its commands
+#   facts     the launcher's answer, as a document
+#   picture   the guest's screen
+#   log       what is kept of the serial console
+#   stream    a websocket to a socket of the launcher
+#   forward   a websocket to a port of the guest
+#   later     KubeVirt has it, kvedge answers 501
+Way = Literal["power", "document", "change", "command", "facts", "picture", "log", "stream", "forward", "later"]
+RELAYED_WAYS: Final[frozenset[Way]] = frozenset({"change", "command", "facts", "picture", "log", "stream"})
+
+# What must hold before a call goes on, in the api role's guest_rules.py. The words differ where KubeVirt's do.
+Check = Literal[
+    "agent",
+    "console",
+    "console-log",
+    "display",
+    "no-snapshot",
+    "node",
+    "pausable",
+    "paused",
+    "reachable",
+    "rebootable",
+    "running",
+    "usb-slots",
+    "vmi-running",
+    "vsock",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class GuestVerb:
+    """One call that users have.
+
+    `path` may have parameters in braces, which RBAC does not see. KubeVirt leaves some of those that it serves out of
+    discovery (`listed`). `rpc` is the launcher's gRPC method and `seconds` how long the relay waits for it; `socket` is
+    the launcher's end of a stream; `flags` are parameters of the query that the relay is told when they are "true";
+    `failure_event` is the reason of the VMI's Event when the launcher refuses.
+    """
+
+    resource: str
+    name: str
+    method: str
+    way: Way
+    role: Role
+    checks: tuple[Check, ...] = ()
+    rpc: str = ""
+    socket: str = ""
+    flags: tuple[str, ...] = ()
+    seconds: float = 15.0
+    failure_event: str = ""
+    listed: bool = True
+    path: str = ""
+
+    @property
+    def asked(self) -> str:
+        """What RBAC knows it by: `virtualmachines/start`."""
+        return f"{self.resource}/{self.name}"
+
+    @property
+    def route(self) -> str:
+        """The path below the object."""
+        return self.path or self.name
+
+    @property
+    def rbac_verb(self) -> str:
+        """The verb of the right."""
+        return RBAC_VERBS[self.method]
+
+    @property
+    def is_relayed(self) -> bool:
+        """Whether the guest's node does it."""
+        return self.way in RELAYED_WAYS
+
+
+_vmi = partial(GuestVerb, VMI_PLURAL)
+
+
+def _power(name: str) -> GuestVerb:
+    return GuestVerb(VM_PLURAL, name, "PUT", "power", "edit")
+
+
+def _change(name: str, rpc: str, *checks: Check) -> GuestVerb:
+    return _vmi(name, "PUT", "change", "edit", (*checks, "node"), rpc)
+
+
+def _command(name: str, rpc: str, check: Check, failure_event: str = "") -> GuestVerb:
+    # A guest first writes out what it has in memory; the launcher gives up before these seconds are over.
+    return _vmi(name, "PUT", "command", "edit", (check, "node"), rpc, seconds=55.0, failure_event=failure_event)
+
+
+def _facts(name: str, rpc: str) -> GuestVerb:
+    return _vmi(name, "GET", "facts", "view", ("agent", "node"), rpc)
+
+
+def _forward(resource: str, path: str, *, listed: bool) -> GuestVerb:
+    return GuestVerb(
+        resource, "portforward", "GET", "forward", "edit", ("reachable",), listed=listed, path=f"portforward/{path}"
+    )
+
+
+def _later(
+    resource: str,
+    name: str,
+    role: Role = "edit",
+    *,
+    method: str = "PUT",
+    listed: bool = True,
+    check: Check | None = None,
+) -> GuestVerb:
+    return GuestVerb(resource, name, method, "later", role, (check,) if check else (), listed=listed)
+
+
+_DISPLAY: Final[tuple[Check, ...]] = ("display", "node")
+# KubeVirt's, by which snapshot tools learn that their snapshot is not of frozen file systems.
+_FREEZE_ERROR: Final = "FreezeError"
+
+GUEST_VERBS: Final[Sequence[GuestVerb]] = (
+    _power("start"),
+    _power("stop"),
+    _power("restart"),
+    GuestVerb(VM_PLURAL, "expand-spec", "GET", "document", "view"),
+    _forward(VM_PLURAL, "{port}", listed=False),
+    _forward(VM_PLURAL, "{port}/{protocol}", listed=False),
+    _later(VM_PLURAL, "migrate", "migrate"),
+    _later(VM_PLURAL, "addvolume", listed=False),
+    _later(VM_PLURAL, "removevolume", listed=False),
+    _later(VM_PLURAL, "memorydump", listed=False),
+    _later(VM_PLURAL, "removememorydump", listed=False),
+    _later(VM_PLURAL, "evacuate/cancel"),
+    _later(VM_PLURAL, "objectgraph", "view", method="GET"),
+    _change("pause", "Pause", "running", "pausable"),
+    _change("unpause", "Unpause", "no-snapshot", "vmi-running", "paused"),
+    _change("reset", "Reset"),
+    _change("softreboot", "SoftReboot", "running", "rebootable"),
+    _vmi("console", "GET", "stream", "edit", ("console", "node"), socket=SERIAL_SOCKET),
+    # Ours: KubeVirt shows it as a container's log, which whoever may read Pods' logs reads.
+    _vmi("console/log", "GET", "log", "edit", ("console-log",)),
+    _vmi("vnc", "GET", "stream", "edit", _DISPLAY, socket=VNC_SOCKET, flags=(PRESERVE_SESSION,)),
+    _forward(VMI_PLURAL, "{port}", listed=True),
+    _forward(VMI_PLURAL, "{port}/{protocol}", listed=True),
+    _facts("guestosinfo", "GetGuestInfo"),
+    _facts("userlist", "GetUsers"),
+    _facts("filesystemlist", "GetFilesystems"),
+    # A picture of a display is the admin's to take; the right to open the display does not include it.
+    _vmi("vnc/screenshot", "GET", "picture", "admin", _DISPLAY, "Screenshot", flags=(MOVE_CURSOR,), seconds=30.0),
+    _command("freeze", "Freeze", "running", failure_event=_FREEZE_ERROR),
+    _command("unfreeze", "Unfreeze", "vmi-running"),
+    _later(VMI_PLURAL, "addvolume"),
+    _later(VMI_PLURAL, "removevolume"),
+    _later(VMI_PLURAL, "backup", "nobody"),
+    _later(VMI_PLURAL, "redefine-checkpoint", "nobody"),
+    _later(VMI_PLURAL, "evacuate/cancel"),
+    _later(VMI_PLURAL, "objectgraph", "view", method="GET"),
+    _later(VMI_PLURAL, "usbredir", method="GET", listed=False, check="usb-slots"),
+    _later(VMI_PLURAL, "vsock", "nobody", method="GET", listed=False, check="vsock"),
+    _later(VMI_PLURAL, "sev/fetchcertchain", "view", method="GET"),
+    _later(VMI_PLURAL, "sev/querylaunchmeasurement", "view", method="GET"),
+    _later(VMI_PLURAL, "sev/setupsession"),
+    _later(VMI_PLURAL, "sev/injectlaunchsecret"),
+)
+RELAYED_VERBS: Final[Mapping[str, GuestVerb]] = {verb.name: verb for verb in GUEST_VERBS if verb.is_relayed}

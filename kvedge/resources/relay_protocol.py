@@ -1,0 +1,29 @@
+"""What api role, handler and launcher say to each other about a guest: protocol number, paths, header, limits.
+
+Read by the api role, by the node's relay in the handler and by the launcher's server. Constants only: every launcher
+imports them and pays for them. Which verbs there are stands in guest_verbs.py. Old and new versions meet on this
+protocol: what stands here stays, and a side that does not know a newer verb refuses it politely.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+# Between handler and launcher: a handler refuses a launcher that speaks a newer one.
+PROTOCOL: Final = 1
+# Where a relay repeats the reason of a refusal: a client that wanted a websocket gets to see headers only.
+REASON_HEADER: Final = "X-Kvedge-Reason"
+RELAY_PREFIX: Final = "/v1/namespaces/{namespace}/virtualmachineinstances/{name}"
+NO_UPGRADE: Final = "this call is a websocket: connect with an Upgrade header"
+# Options and parameters of single verbs on the way to the relay.
+UNFREEZE_SECONDS: Final = "unfreezeSeconds"
+PRESERVE_SESSION: Final = "preserveSession"
+MOVE_CURSOR: Final = "moveCursor"
+LONGEST_FREEZE_SECONDS: Final = 7 * 24 * 3600
+# A picture of a large screen.
+LARGEST_PICTURE: Final = 32 << 20
+
+
+def relay_path(namespace: str, name: str, verb: str) -> str:
+    """The path at a relay by which a verb of one VMI is called."""
+    return f"{RELAY_PREFIX.format(namespace=namespace, name=name)}/{verb}"
