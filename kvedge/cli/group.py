@@ -57,7 +57,7 @@ class LazyGroup(click.Group):
         if name in VERBS or name.startswith("-") or ctx.resilient_parsing:
             return super().resolve_command(ctx, args)
         from kvedge.cli.not_yet_verbs import NOT_YET
-        from kvedge.client.nearest import or_nearest
+        from kvedge.runtime.nearest_names import or_nearest
 
         if name in NOT_YET:
             raise Refused(f"kvedge has no {name}: {NOT_YET[name]}", Exit.USAGE)

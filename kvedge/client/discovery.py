@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kvedge.client.errors import NotFoundError, RefusedError
-from kvedge.client.nearest import or_nearest
 from kvedge.kube.errors import KubeError
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.kinds import Kind
+from kvedge.runtime.nearest_names import or_nearest
 
 if TYPE_CHECKING:
     from kvedge.kube.kube_client import KubeClient

@@ -8,10 +8,10 @@ from __future__ import annotations
 from typing import Final
 
 from kvedge.client.errors import ClientError, NotFoundError
-from kvedge.client.nearest import or_nearest
 from kvedge.client.session import Session
 from kvedge.kube.errors import KubeError, NotFound
 from kvedge.resources.kinds import Kind
+from kvedge.runtime.nearest_names import or_nearest
 
 _SECONDS: Final = 5.0
 _MOST: Final = "500"

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from kvedge.client.nearest import or_nearest
 from kvedge.client.session import Session
 from kvedge.kube.errors import KubeError
+from kvedge.runtime.nearest_names import or_nearest
 
 _KUBEVIRT: Final = "/apis/kubevirt.io/v1"
 _VM: Final = "virtualmachines"

@@ -6,7 +6,6 @@ configuration; touches nothing.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -15,11 +14,10 @@ from typing import Any, Final
 import msgspec.inspect as shapes
 
 from kvedge.resources.codec import JsonObject, shape_of
+from kvedge.runtime.nearest_names import nearest_name
 
 # Looking for a near name takes a millisecond. Whoever has misspelt more than these looks at the manual.
 MOST_HINTS: Final = 10
-# No name of ours is half as long, and comparing takes the longer the longer both are.
-_LONGEST_NAME: Final = 80
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,15 +39,6 @@ def unknown_fields(cls: type, document: JsonObject, at: str) -> Iterator[Unknown
     for index, found in enumerate(_in_struct(_shape(cls), document, at)):
         nearest = nearest_name(found.name, found.known) if index < MOST_HINTS else ""
         yield UnknownField(found.path, nearest)
-
-
-def nearest_name(name: str, known: Iterable[str]) -> str:
-    """The name of `known` that may be meant by `name`; empty when none is near."""
-    if len(name) > _LONGEST_NAME:
-        return ""
-    by_lower = {candidate.lower(): candidate for candidate in known}
-    close = difflib.get_close_matches(name.lower(), by_lower, 1, cutoff=0.7)
-    return by_lower[close[0]] if close else ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,6 @@ what `--help`, `kvedge show-config` and packaging/README.md say.
 
 from __future__ import annotations
 
-import difflib
 import ipaddress
 import socket
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,6 +16,8 @@ from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
 import msgspec
+
+from kvedge.runtime.nearest_names import CLOSE_ENOUGH, nearest_name
 
 Emulation = Literal["auto", "kvm", "tcg"]
 
@@ -282,8 +283,8 @@ def _check_key(key: str, source: str) -> None:
     known = list(Settings.__struct_encode_fields__)
     if key in known:
         return
-    close = difflib.get_close_matches(key, known, 1)
-    hint = f"did you mean {close[0]}?" if close else f"known are {', '.join(known)}"
+    close = nearest_name(key, known, CLOSE_ENOUGH)
+    hint = f"did you mean {close}?" if close else f"known are {', '.join(known)}"
     raise SettingsError(f"{source}: unknown setting {key}: {hint}")
 
 
@@ -304,8 +305,8 @@ def _wrong_roles(text: str) -> str:
         return f"names no role: known are {known}"
     for name in named:
         if name not in NODE_ROLES:
-            close = difflib.get_close_matches(name, NODE_ROLES, 1)
-            return f"{name} is not a role: {f'did you mean {close[0]}?' if close else f'known are {known}'}"
+            close = nearest_name(name, NODE_ROLES, CLOSE_ENOUGH)
+            return f"{name} is not a role: {f'did you mean {close}?' if close else f'known are {known}'}"
     return ""
 
 

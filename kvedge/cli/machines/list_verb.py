@@ -60,10 +60,10 @@ def list_(
 
 
 def _rows(session: Session, namespace: str | None, selector: str, names: tuple[str, ...]) -> list[VmRow]:
-    from kvedge.client.nearest import or_nearest
     from kvedge.client.vm_rows import rows_of
     from kvedge.resources.types.vm import VirtualMachine
     from kvedge.resources.types.vmi import VirtualMachineInstance
+    from kvedge.runtime.nearest_names import or_nearest
 
     vms = session.client.list(VirtualMachine, namespace, label_selector=selector)
     vmis = session.client.list(VirtualMachineInstance, namespace)

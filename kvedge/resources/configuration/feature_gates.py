@@ -10,7 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from kvedge.resources.unknown_fields import MOST_HINTS, nearest_name
+from kvedge.resources.unknown_fields import MOST_HINTS
+from kvedge.runtime.nearest_names import nearest_name
 
 Stage = Literal["alpha", "beta", "permanent", "deprecated", "discontinued"]
 

@@ -1,4 +1,4 @@
-"""Words that are spelt like a word that nobody knows."""
+"""What helps when there is no VM of a name."""
 
 from __future__ import annotations
 
@@ -8,29 +8,9 @@ from pathlib import Path
 import pytest
 
 from kvedge.client.kubeconfigs import load_kubeconfigs
-from kvedge.client.nearest import or_nearest
 from kvedge.client.nearest_vm import told_with_nearest
 from kvedge.client.session import connect
 from tests.support.scripted_api import Exchange, scripted_api
-
-
-@pytest.mark.parametrize(
-    ("word", "hint"),
-    [
-        ("strat", " Did you mean start or restart?"),
-        ("databse", " Did you mean database?"),
-        ("reset", " Did you mean reset or restart?"),
-        ("base", " Did you mean database?"),
-        ("zzz", ""),
-        ("", ""),
-    ],
-)
-def test_what_is_spelt_alike_is_offered(word: str, hint: str) -> None:
-    assert or_nearest(word, ["start", "stop", "restart", "reset", "database"]) == hint
-
-
-def test_at_most_three_are_offered() -> None:
-    assert or_nearest("web", [f"web-{number}" for number in range(9)]).count("web-") == 3
 
 
 @pytest.mark.parametrize(
