@@ -26,7 +26,7 @@ from kubernetes.client.configuration import Configuration
 
 from kvedge.kube.client_certificate import ShownCertificate, leaf_of
 from kvedge.kube.credential_files import FileState, file_state, is_changed, states
-from kvedge.kube.plain_kubeconfig import load_plain
+from kvedge.kube.kubeconfigs.plain_kubeconfig import load_plain
 from kvedge.kube.service_account import ACCOUNT_DIRECTORY, CA, TOKEN, ServiceAccountError, load_service_account
 
 _FILE_KEYS: Final = {

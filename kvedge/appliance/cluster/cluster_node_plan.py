@@ -13,7 +13,7 @@ from typing import Any, Final, Literal
 
 import yaml
 
-from kvedge.appliance.cluster.role_kubeconfig import NotOursError, read_role_kubeconfig
+from kvedge.kube.kubeconfigs.own_kubeconfig import NotOursError, read_role_kubeconfig
 from kvedge.resources.types.core import Node
 from kvedge.runtime.serving.https_server import join_address
 from kvedge.runtime.settings import Settings

@@ -14,7 +14,7 @@ from typing import Any, Final
 from cryptography import x509
 from cryptography.x509.oid import NameOID
 
-from kvedge.appliance.cluster.role_kubeconfig import NotOursError, read_role_kubeconfig
+from kvedge.kube.kubeconfigs.own_kubeconfig import NotOursError, read_role_kubeconfig
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.role_users import API_GROUP, API_USER, CONTROLLER_GROUP, CONTROLLER_USER, HANDLER_GROUP, UserInfo
 from kvedge.runtime.tls.certificates import CertificateError, ends_at, renewal_due

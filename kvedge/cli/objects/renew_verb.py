@@ -119,7 +119,7 @@ def _is_due(role: RoleCertificate, cluster: JsonObject) -> bool:
 
 def _own_certificates(roles: Path) -> dict[Path, RoleCertificate]:
     from kvedge.appliance.cluster.renewal_plan import role_certificate
-    from kvedge.appliance.cluster.role_kubeconfig import NotOursError
+    from kvedge.kube.kubeconfigs.own_kubeconfig import NotOursError
 
     found = {}
     for name in NODE_ROLES:

@@ -9,12 +9,12 @@ import pytest
 import yaml
 
 from kvedge.appliance.cluster.renewal_plan import renewed_cluster, role_certificate
-from kvedge.appliance.cluster.role_kubeconfig import NotOursError
 from kvedge.appliance.host.layout import RENEWAL_TIMER, Layout, enabled_units, role_units
 from kvedge.appliance.host.unit_files import unit_texts
 from kvedge.appliance.install.install_plan import plan_install, plan_way_back
 from kvedge.appliance.install.install_steps import Remove, Systemctl
 from kvedge.client.users.user_manifest import NewUser, kubeconfig_manifest, role_user
+from kvedge.kube.kubeconfigs.own_kubeconfig import NotOursError
 from kvedge.runtime.tls.certificates import LEAF_LIFE, CertificateAuthority, LeafRequest
 from tests.unit.appliance.install.test_install_plan import EMPTY
 

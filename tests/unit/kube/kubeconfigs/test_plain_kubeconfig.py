@@ -12,7 +12,7 @@ import pytest
 from kubernetes.client.configuration import Configuration
 from kubernetes.config import load_kube_config_from_dict
 
-from kvedge.kube.plain_kubeconfig import load_plain
+from kvedge.kube.kubeconfigs.plain_kubeconfig import load_plain
 
 READ = ("host", "verify_ssl", "ssl_ca_cert", "cert_file", "key_file", "api_key", "proxy", "username", "tls_server_name")
 

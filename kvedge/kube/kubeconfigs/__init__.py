@@ -1,0 +1,1 @@
+"""Kubeconfigs: how all of kvedge reads and writes them."""
