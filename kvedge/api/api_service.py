@@ -27,9 +27,9 @@ from kvedge.api.registration.registration_manifest import Endpoint, instance_nam
 from kvedge.api.role_certificate import RoleCertificate
 from kvedge.api.subresources.front_proxy_rules import FrontProxyError
 from kvedge.kube.configuration_follower import ConfigurationFollower
-from kvedge.kube.connection_settings import KubeconfigError
 from kvedge.kube.errors import Conflict, Invalid, KubeError, NotFound, Unavailable
 from kvedge.kube.kube_client import KubeClient
+from kvedge.kube.kubeconfigs.kubeconfig_reader import KubeconfigError
 from kvedge.kube.told_refusals import ToldRefusals
 from kvedge.runtime.clock import Clock, SystemClock
 from kvedge.runtime.logs import set_verbosity

@@ -28,8 +28,8 @@ def explained(error: Exception) -> Refused:
         return Refused(error.text, _code(error))
     from msgspec import DecodeError
 
-    from kvedge.kube.connection_settings import KubeconfigError
     from kvedge.kube.errors import KubeError
+    from kvedge.kube.kubeconfigs.kubeconfig_reader import KubeconfigError
     from kvedge.runtime.settings import SettingsError
 
     if isinstance(error, KubeError):

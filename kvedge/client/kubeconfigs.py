@@ -1,6 +1,6 @@
-"""Reads the kubeconfigs that count for a call, as kubectl merges them: the first file that says a thing wins.
+"""The kubeconfigs that count for a call, merged as kubectl merges them: the first file that says a thing wins.
 
-Called by `session`. Reads files and the environment.
+Called before a session is opened. Reads files and the environment.
 """
 
 from __future__ import annotations
@@ -10,11 +10,18 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from kvedge.client.errors import UsageError
+from kvedge.kube.kubeconfigs.kubeconfig_reader import (
+    CONTEXTS,
+    SECTIONS,
+    KubeconfigError,
+    entries,
+    file_keys,
+    read_kubeconfig,
+    values_of,
+)
 
 # k3s writes its own where only root can read it.
 PLACES: Final = ("/etc/kvedge/kubeconfig", "~/.kube/config", "/etc/rancher/k3s/k3s.yaml")
-_SECTIONS: Final = ("clusters", "contexts", "users")
-_FILE_KEYS: Final = ("certificate-authority", "client-certificate", "client-key", "tokenFile")
 
 
 class NoKubeconfig(UsageError):
@@ -31,10 +38,8 @@ class FoundKubeconfig(NamedTuple):
     @property
     def namespace(self) -> str:
         """The context's namespace."""
-        found: object = next(
-            (entry.get("context") for entry in _entries(self.document, "contexts") if entry["name"] == self.context), {}
-        )
-        return str((isinstance(found, dict) and found.get("namespace")) or "default")
+        found = values_of(self.document, CONTEXTS, self.context) or {}
+        return str(found.get("namespace") or "default")
 
 
 def kubeconfig_paths(named: str | Path | None) -> tuple[Path, ...]:
@@ -67,9 +72,9 @@ def load_kubeconfigs(paths: tuple[Path, ...], context: str | None) -> FoundKubec
     merged: dict[str, Any] = {}
     for path in paths:
         document = _read(path)
-        for section in _SECTIONS:
+        for section in SECTIONS:
             known = {entry["name"] for entry in merged.setdefault(section, [])}
-            merged[section] += [entry for entry in _entries(document, section) if entry["name"] not in known]
+            merged[section] += [entry for entry in entries(document, section) if entry["name"] not in known]
         for key, value in document.items():
             merged.setdefault(key, value)
     names = [str(entry["name"]) for entry in merged["contexts"]]
@@ -85,42 +90,16 @@ def load_kubeconfigs(paths: tuple[Path, ...], context: str | None) -> FoundKubec
 
 
 def _read(path: Path) -> dict[str, Any]:
-    import yaml
-
-    # The loader in C is ten times as fast, and not there in every build.
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     try:
-        document = yaml.load(path.read_text(encoding="utf-8"), Loader=loader)
-    except PermissionError as error:
-        raise UsageError(f"{path}: cannot be read: {error.strerror}; run as root or name another") from error
-    except OSError as error:
-        raise UsageError(f"{path}: cannot be read: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise UsageError(f"{path}: is not UTF-8 text: {error}") from error
-    except (yaml.YAMLError, RecursionError, ValueError) as error:
-        raise UsageError(f"{path}: is not YAML: {error}") from error
-    if not isinstance(document, dict):
-        raise UsageError(f"{path}: is not a kubeconfig")
-    for section in _SECTIONS:
-        for entry in _entries(document, section):
-            _make_absolute(entry.get(section.removesuffix("s")), path.parent)
+        document = read_kubeconfig(path)
+    except KubeconfigError as error:
+        hint = "; run as root or name another" if isinstance(error.__cause__, PermissionError) else ""
+        raise UsageError(f"{error}{hint}") from error
+    for values, key in file_keys(document):
+        # Relative file names count from the file that they stand in.
+        if isinstance(values.get(key), str) and values[key]:
+            values[key] = str((path.parent / values[key]).absolute())
     return document
-
-
-def _entries(document: dict[str, Any], section: str) -> list[dict[str, Any]]:
-    """The named entries of a section; whatever else stands there is left out."""
-    found = document.get(section)
-    return (
-        [entry for entry in found if isinstance(entry, dict) and entry.get("name")] if isinstance(found, list) else []
-    )
-
-
-def _make_absolute(values: object, directory: Path) -> None:
-    """Relative file names count from the file that they stand in."""
-    if isinstance(values, dict):
-        for key in _FILE_KEYS:
-            if isinstance(values.get(key), str) and values[key]:
-                values[key] = str((directory / values[key]).absolute())
 
 
 def _told(paths: tuple[Path, ...]) -> str:

@@ -17,26 +17,17 @@ import ssl
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 from urllib.parse import urlsplit
 from urllib.request import getproxies
 
-import yaml
 from kubernetes.client.configuration import Configuration
 
 from kvedge.kube.client_certificate import ShownCertificate, leaf_of
 from kvedge.kube.credential_files import FileState, file_state, is_changed, states
+from kvedge.kube.kubeconfigs.kubeconfig_reader import KubeconfigError, file_keys, read_kubeconfig
 from kvedge.kube.kubeconfigs.plain_kubeconfig import load_plain
 from kvedge.kube.service_account import ACCOUNT_DIRECTORY, CA, TOKEN, ServiceAccountError, load_service_account
-
-_FILE_KEYS: Final = {
-    "clusters": ("cluster", ("certificate-authority",)),
-    "users": ("user", ("client-certificate", "client-key", "tokenFile")),
-}
-
-
-class KubeconfigError(Exception):
-    """A kubeconfig cannot be used; the text names the file and what is wrong with it."""
 
 
 class _Refused(Exception):
@@ -87,15 +78,7 @@ def from_kubeconfig(path: str | Path) -> Connection:
         return from_service_account(Path(path))
     # Before it is read: what is written from now on is a change.
     noted = {str(path): file_state(str(path))}
-    try:
-        document = yaml.safe_load(Path(path).read_bytes())
-    except OSError as error:
-        raise KubeconfigError(f"{path}: cannot be read: {error.strerror}") from error
-    except (yaml.YAMLError, ValueError) as error:
-        # ValueError: what looks like a date or a number, and is none.
-        raise KubeconfigError(f"{path}: is not YAML: {error}") from error
-    if not isinstance(document, dict):
-        raise KubeconfigError(f"{path}: is not a kubeconfig")
+    document = read_kubeconfig(path)
     noted |= states(_named_files(document, Path(path)))
     made = from_document(document, Path(path))
     return replace(made, source=Source(noted, functools.partial(from_kubeconfig, path)))
@@ -156,7 +139,7 @@ def _memory_files(document: dict[str, Any], base: Path) -> Iterator[dict[str, st
     """
     embedded = {}
     with contextlib.ExitStack() as stack:
-        for values, key in _file_keys(document):
+        for values, key in file_keys(document):
             data = values.pop(f"{key}-data", None)
             if data:
                 values[key] = _memory_file(stack, base64.standard_b64decode(data))
@@ -167,23 +150,12 @@ def _memory_files(document: dict[str, Any], base: Path) -> Iterator[dict[str, st
 
 
 def _named_files(document: dict[str, Any], path: Path) -> list[str]:
-    """The files that a kubeconfig names; none when it does not hold together, which is told by whoever reads on."""
-    try:
-        return [
-            str(path.parent / values[key])
-            for values, key in _file_keys(document)
-            if values.get(key) and not values.get(f"{key}-data")
-        ]
-    except (TypeError, AttributeError):
-        return []
-
-
-def _file_keys(document: dict[str, Any]) -> Iterator[tuple[dict[str, Any], str]]:
-    for section, (inner, keys) in _FILE_KEYS.items():
-        for entry in document.get(section) or ():
-            values = entry.get(inner) or {}
-            for key in keys:
-                yield values, key
+    """The files that a kubeconfig names."""
+    return [
+        str(path.parent / values[key])
+        for values, key in file_keys(document)
+        if isinstance(values.get(key), str) and values[key] and not values.get(f"{key}-data")
+    ]
 
 
 def _memory_file(stack: contextlib.ExitStack, content: bytes) -> str:

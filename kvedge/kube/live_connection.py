@@ -19,7 +19,8 @@ import urllib3
 from kubernetes.client.configuration import Configuration
 from kubernetes.client.rest import RESTClientObject
 
-from kvedge.kube.connection_settings import Connection, KubeconfigError
+from kvedge.kube.connection_settings import Connection
+from kvedge.kube.kubeconfigs.kubeconfig_reader import KubeconfigError
 
 log = logging.getLogger(__name__)
 

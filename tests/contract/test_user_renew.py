@@ -15,11 +15,12 @@ import yaml
 from cryptography import x509
 
 from kvedge.cli.exits import Exit
-from kvedge.client.users.user_manifest import NewUser, cluster_of, kubeconfig_manifest, role_user, with_ca
+from kvedge.client.users.user_manifest import NewUser, cluster_of, kubeconfig_manifest, role_user
 from kvedge.kube import informer
 from kvedge.kube.errors import Unauthenticated
 from kvedge.kube.informer import Informer
 from kvedge.kube.kube_client import KubeClient
+from kvedge.kube.kubeconfigs.own_kubeconfig import with_ca
 from kvedge.resources.types.vm import VirtualMachine
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.runtime.tls.certificate_requests import new_request

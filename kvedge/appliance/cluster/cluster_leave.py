@@ -37,8 +37,8 @@ def leave_node(
     """
     from kvedge.appliance.cluster.cluster_objects import clear_node
     from kvedge.appliance.cluster.leave_plan import NODE_BY_HAND
-    from kvedge.kube.connection_settings import KubeconfigError
     from kvedge.kube.errors import KubeError
+    from kvedge.kube.kubeconfigs.kubeconfig_reader import KubeconfigError
 
     problems = []
     for path in kubeconfigs:
@@ -67,8 +67,8 @@ def leave_cluster(
     When the cluster does not answer, `warn` gets what is left there. `operators` are the settings without those of an
     installation.
     """
-    from kvedge.kube.connection_settings import KubeconfigError
     from kvedge.kube.errors import KubeError
+    from kvedge.kube.kubeconfigs.kubeconfig_reader import KubeconfigError
 
     if not was_server and not purge:
         return

@@ -32,8 +32,9 @@ from kvedge.appliance.host.layout import Layout
 from kvedge.appliance.host.node_places import NodePlaces, node_places
 from kvedge.appliance.host.own_file import OwnFile
 from kvedge.client.kubeconfigs import load_kubeconfigs
-from kvedge.client.users.user_credentials import certified, cluster_entry, secret_text
+from kvedge.client.users.user_credentials import certified, cluster_entry
 from kvedge.client.users.user_manifest import role_user
+from kvedge.kube.kubeconfigs.kubeconfig_writer import kubeconfig_text
 from kvedge.runtime.settings import NODE_ROLES, LoadedSettings, Settings
 
 if TYPE_CHECKING:
@@ -200,8 +201,8 @@ def _join_as_server(found: _Found, *, dry_run: bool) -> _Joined:
 def _as_node(found: _Found) -> tuple[Path | None, str]:
     """The kubelet's kubeconfig when this node's handler can speak by it, else what stands against that."""
     from kvedge.appliance.cluster.cluster_objects import own_name
-    from kvedge.kube.connection_settings import KubeconfigError
     from kvedge.kube.errors import KubeError
+    from kvedge.kube.kubeconfigs.kubeconfig_reader import KubeconfigError
 
     path = found.places.kubeconfig
     if path is None or not path.is_file():
@@ -231,7 +232,7 @@ def _role_file(client: KubeClient, found: _Found, role: str, admin: Path) -> Own
     text = path.read_bytes() if path.is_file() else None
     if text is None or not serves_still(text, made.name, entry, datetime.now(UTC)):
         found.progress(f"ask the cluster for a certificate of {made.name}")
-        text = secret_text(certified(client, made, entry, _SIGN_SECONDS))
+        text = kubeconfig_text(certified(client, made, entry, _SIGN_SECONDS))
     return OwnFile(path, text, 0o600)
 
 

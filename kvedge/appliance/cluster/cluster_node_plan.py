@@ -13,7 +13,7 @@ from typing import Any, Final, Literal
 
 import yaml
 
-from kvedge.kube.kubeconfigs.own_kubeconfig import NotOursError, read_role_kubeconfig
+from kvedge.kube.kubeconfigs.own_kubeconfig import NotOursError, read_own_kubeconfig
 from kvedge.resources.types.core import Node
 from kvedge.runtime.serving.https_server import join_address
 from kvedge.runtime.settings import Settings
@@ -86,7 +86,7 @@ def serves_still(text: bytes | None, user: str, cluster: Mapping[str, Any], now:
     if text is None:
         return False
     try:
-        found = read_role_kubeconfig(text)
+        found = read_own_kubeconfig(text)
         return found.user == user and found.cluster == dict(cluster) and not renewal_due(found.certificate, now)
     except (NotOursError, CertificateError):
         # Whatever it is, it is replaced by one that can be used.
@@ -96,7 +96,7 @@ def serves_still(text: bytes | None, user: str, cluster: Mapping[str, Any], now:
 def ends_soon(text: bytes, now: datetime) -> datetime | None:
     """When a kubeconfig's certificate ends, if that is within two months: nobody has renewed it in time."""
     try:
-        certificate = read_role_kubeconfig(text).certificate
+        certificate = read_own_kubeconfig(text).certificate
         end = ends_at(certificate)
     except (NotOursError, CertificateError):
         # With a token, or with files of its own, it is somebody else's to look after.

@@ -14,7 +14,7 @@ from typing import Any, Final
 from cryptography import x509
 from cryptography.x509.oid import NameOID
 
-from kvedge.kube.kubeconfigs.own_kubeconfig import NotOursError, read_role_kubeconfig
+from kvedge.kube.kubeconfigs.own_kubeconfig import NotOursError, read_own_kubeconfig
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.role_users import API_GROUP, API_USER, CONTROLLER_GROUP, CONTROLLER_USER, HANDLER_GROUP, UserInfo
 from kvedge.runtime.tls.certificates import CertificateError, ends_at, renewal_due
@@ -40,7 +40,7 @@ def role_certificate(role: str, text: bytes, now: datetime) -> RoleCertificate:
         NotOursError: when it is not one that kvedge has made for this role.
     """
     try:
-        written = read_role_kubeconfig(text)
+        written = read_own_kubeconfig(text)
         pem = written.certificate
         found = RoleCertificate(*_names(pem), ends_at(pem), renewal_due(pem, now), written.cluster)
     except (CertificateError, ValueError) as error:

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Final
 
 from kvedge.appliance.host.systemctl_client import SystemdError, systemd_runs, unit_property
-from kvedge.kube.connection_settings import KubeconfigError
 from kvedge.kube.errors import KubeError
 from kvedge.kube.kube_client import KubeClient
+from kvedge.kube.kubeconfigs.kubeconfig_reader import KubeconfigError
 from kvedge.resources.meta import condition
 from kvedge.resources.names import NODE_NAME, REFUSAL, SCHEDULABLE
 from kvedge.resources.types.core import Node

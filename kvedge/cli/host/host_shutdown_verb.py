@@ -67,9 +67,9 @@ def _kvedge_runs() -> bool:
 def _take_no_vm(settings: Settings) -> None:
     """Say that no VM should come to this node; its handler says otherwise when it runs again."""
     from kvedge.appliance.cluster.node_kubeconfigs import health_source
-    from kvedge.kube.connection_settings import KubeconfigError
     from kvedge.kube.errors import KubeError
     from kvedge.kube.kube_client import KubeClient
+    from kvedge.kube.kubeconfigs.kubeconfig_reader import KubeconfigError
     from kvedge.resources.names import SCHEDULABLE
 
     kubeconfig, node = health_source(settings, "agent")

@@ -22,8 +22,9 @@ from kvedge.cli.exits import Exit, Refused
 from kvedge.cli.failures import explained
 from kvedge.cli.sessions import find_kubeconfig, named_kubeconfig
 from kvedge.client.errors import ClientError
-from kvedge.client.users.user_credentials import certified, cluster_entry, write_secret
+from kvedge.client.users.user_credentials import certified, cluster_entry
 from kvedge.client.users.user_manifest import NewUser
+from kvedge.kube.kubeconfigs.kubeconfig_writer import write_kubeconfig
 from kvedge.runtime.settings import NODE_ROLES, trace_settings
 
 if TYPE_CHECKING:
@@ -106,7 +107,7 @@ def _renew(client: KubeClient, signing: _Signing, path: Path, role: RoleCertific
 
     made = NewUser(role.user, (role.group,), days=_DAYS)
     cluster = renewed_cluster(role.cluster, signing.cluster)
-    write_secret(path, certified(client, made, cluster, signing.timeout))
+    write_kubeconfig(path, certified(client, made, cluster, signing.timeout))
     click.echo(f"{path}: {role.user}, renewed")
 
 

@@ -17,7 +17,7 @@ from kvedge.cli.sessions import find_kubeconfig, open_session, session_options
 from kvedge.cli.verb_command import VerbGroup
 from kvedge.client.harmless_text import harmless
 from kvedge.client.tables import columns
-from kvedge.client.users.user_credentials import certified, cluster_entry, write_secret
+from kvedge.client.users.user_credentials import certified, cluster_entry
 from kvedge.client.users.user_manifest import (
     BINDINGS,
     USER_LABEL,
@@ -30,6 +30,7 @@ from kvedge.client.users.user_manifest import (
     role_path,
     role_user,
 )
+from kvedge.kube.kubeconfigs.kubeconfig_writer import write_kubeconfig
 
 if TYPE_CHECKING:
     from kvedge.kube.kube_client import KubeClient
@@ -91,7 +92,7 @@ def create(
     session = open_session(kubeconfig, namespace)
     made = checked_user(NewUser(name, groups, roles, "" if all_namespaces else session.namespace, days))
     _give(session.client, made)
-    write_secret(path, certified(session.client, made, cluster, timeout))
+    write_kubeconfig(path, certified(session.client, made, cluster, timeout))
     where = "everywhere" if all_namespaces else f"in namespace {made.namespace}"
     given = f"with {', '.join(roles)} {where}" if roles else "without any role yet"
     click.echo(f"user {name} was made, {given}: {path}")
@@ -127,7 +128,7 @@ def role_(
     path = _free_path(output or Path(f"kvedge-{role}{f'-{node}' if node else ''}.kubeconfig"), force)
     cluster = at_server(cluster_entry(find_kubeconfig(kubeconfig)), server)
     session = open_session(kubeconfig, None)
-    write_secret(path, certified(session.client, made, cluster, timeout))
+    write_kubeconfig(path, certified(session.client, made, cluster, timeout))
     click.echo(f"kubeconfig of {made.name}: {path}")
 
 

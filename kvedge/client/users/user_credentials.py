@@ -7,7 +7,6 @@ would; the private key is made here and is nowhere but in the document.
 from __future__ import annotations
 
 import base64
-import os
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -21,9 +20,8 @@ from kvedge.client.users.user_manifest import (
     cluster_of,
     kubeconfig_manifest,
     request_manifest,
-    with_ca,
 )
-from kvedge.runtime.durable_files import put_durably
+from kvedge.kube.kubeconfigs.own_kubeconfig import with_ca
 
 if TYPE_CHECKING:
     from kvedge.kube.kube_client import KubeClient
@@ -82,30 +80,3 @@ def _wait(ask: Callable[[], bytes | None], seconds: float) -> bytes | None:
     while (found := ask()) is None and time.monotonic() < deadline:
         time.sleep(_POLL_SECONDS)
     return found
-
-
-def secret_text(document: JsonObject) -> bytes:
-    """A kubeconfig as it stands in a file."""
-    import yaml
-
-    return yaml.safe_dump(document, sort_keys=False).encode()
-
-
-def write_secret(path: Path, document: JsonObject) -> None:
-    """Whole or not at all, and never readable by others.
-
-    Raises:
-        OSError: as the file system has it.
-    """
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
-    # Of a process that was killed, and had our number.
-    unfinished.unlink(missing_ok=True)
-    descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(secret_text(document))
-        # A power cut must not leave an empty file under the name of one that was good.
-        put_durably(unfinished, path)
-    except BaseException:
-        unfinished.unlink(missing_ok=True)
-        raise

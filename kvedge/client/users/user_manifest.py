@@ -13,6 +13,8 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from kvedge.client.errors import UsageError
+from kvedge.kube.kubeconfigs.kubeconfig_reader import CLUSTERS, CONTEXTS, values_of
+from kvedge.kube.kubeconfigs.own_kubeconfig import OwnKubeconfig, own_kubeconfig_manifest
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.manifests.policy_rules import RBAC_GROUP
 from kvedge.resources.role_users import (
@@ -168,18 +170,10 @@ def cluster_of(document: dict[str, Any], context: str) -> JsonObject:
     Raises:
         UsageError: when the kubeconfig does not hold together.
     """
-    contexts = {entry["name"]: entry.get("context") or {} for entry in document.get("contexts") or ()}
-    clusters = {entry["name"]: entry.get("cluster") or {} for entry in document.get("clusters") or ()}
-    found = clusters.get(contexts.get(context, {}).get("cluster"))
+    found = values_of(document, CLUSTERS, (values_of(document, CONTEXTS, context) or {}).get("cluster"))
     if found is None:
         raise UsageError(f'the context "{context}" names no cluster of the kubeconfig')
     return dict(found)
-
-
-def with_ca(cluster: JsonObject, ca: bytes) -> JsonObject:
-    """The same with the authority inside, so that the file can be carried elsewhere."""
-    entry = {key: value for key, value in cluster.items() if key != "certificate-authority"}
-    return {**entry, "certificate-authority-data": base64.b64encode(ca).decode()}
 
 
 def at_server(cluster: JsonObject, server: str) -> JsonObject:
@@ -197,16 +191,4 @@ def at_server(cluster: JsonObject, server: str) -> JsonObject:
 
 def kubeconfig_manifest(user: NewUser, cluster: JsonObject, certificate: bytes, key: bytes) -> JsonObject:
     """The user's kubeconfig."""
-    credentials = {
-        "client-certificate-data": base64.b64encode(certificate).decode(),
-        "client-key-data": base64.b64encode(key).decode(),
-    }
-    context = {"cluster": "kvedge", "user": user.name, "namespace": user.namespace or "default"}
-    return {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "clusters": [{"name": "kvedge", "cluster": cluster}],
-        "users": [{"name": user.name, "user": credentials}],
-        "contexts": [{"name": "kvedge", "context": context}],
-        "current-context": "kvedge",
-    }
+    return own_kubeconfig_manifest(OwnKubeconfig(user.name, certificate, key, cluster, user.namespace or "default"))

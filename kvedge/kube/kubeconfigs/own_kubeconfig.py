@@ -1,17 +1,21 @@
-"""What a kubeconfig says that kvedge has made for a role: one user, with a certificate inside, of one cluster.
+"""Kubeconfigs as kvedge makes them: one user, with certificate and key inside, of one cluster.
 
-Read by installing, by `kvedge user renew` and by `kvedge status`. Pure. One that is otherwise is somebody else's.
+Made by the embedded API and by `kvedge user`; read by installing, by `kvedge user renew`, by `kvedge status`, and by
+the embedded API, which keeps certificates that are good. Pure. One that is otherwise is somebody else's.
 """
 
 from __future__ import annotations
 
 import base64
 from dataclasses import dataclass
+from typing import Any, Final
 
 import msgspec
-import yaml
 
-from kvedge.resources.codec import JsonObject
+from kvedge.kube.kubeconfigs.kubeconfig_reader import KubeconfigError, parse_kubeconfig
+
+# What it calls its only cluster and its only context.
+_NAME: Final = "kvedge"
 
 
 class NotOursError(Exception):
@@ -19,32 +23,64 @@ class NotOursError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class RoleKubeconfig:
-    """What is in it; `certificate` is PEM, which nobody has looked at yet, and `user` what the file calls the user."""
+class OwnKubeconfig:
+    """What is in it: `certificate` and `key` are PEM, and nobody has looked at them yet.
+
+    `user` is what the file calls the user, `cluster` its entry for the cluster; an empty `namespace` is not written.
+    """
 
     user: str
     certificate: bytes
-    cluster: JsonObject
+    key: bytes
+    cluster: dict[str, Any]
+    namespace: str = ""
 
 
-def read_role_kubeconfig(text: bytes) -> RoleKubeconfig:
-    """Take it apart.
+def own_kubeconfig_manifest(own: OwnKubeconfig) -> dict[str, Any]:
+    """The document."""
+    credentials = {"client-certificate-data": _base64(own.certificate), "client-key-data": _base64(own.key)}
+    context = {"cluster": _NAME, "user": own.user} | ({"namespace": own.namespace} if own.namespace else {})
+    return {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": _NAME, "cluster": own.cluster}],
+        "users": [{"name": own.user, "user": credentials}],
+        "contexts": [{"name": _NAME, "context": context}],
+        "current-context": _NAME,
+        "preferences": {},
+    }
+
+
+def with_ca(cluster: dict[str, Any], ca: bytes) -> dict[str, Any]:
+    """A cluster's entry with its authority inside, so that the file can be carried elsewhere."""
+    entry = {key: value for key, value in cluster.items() if key != "certificate-authority"}
+    return {**entry, "certificate-authority-data": _base64(ca)}
+
+
+def read_own_kubeconfig(content: bytes) -> OwnKubeconfig:
+    """Take a file's content apart; a key that is not inside is empty.
 
     Raises:
         NotOursError: when it is not of that kind.
     """
     try:
-        document = msgspec.convert(yaml.safe_load(text), _Kubeconfig)
+        document = msgspec.convert(parse_kubeconfig(content), _Kubeconfig)
         (user,), (cluster,) = document.users, document.clusters
-        return RoleKubeconfig(user.name, base64.b64decode(user.user.certificate), cluster.cluster)
+        certificate, key = (base64.b64decode(text) for text in (user.user.certificate, user.user.key))
+        return OwnKubeconfig(user.name, certificate, key, cluster.cluster)
     except msgspec.ValidationError as error:
         raise NotOursError("has no certificate inside") from error
-    except (yaml.YAMLError, ValueError) as error:
+    except (KubeconfigError, ValueError) as error:
         raise NotOursError("is no kubeconfig of one user with a certificate") from error
+
+
+def _base64(pem: bytes) -> str:
+    return base64.b64encode(pem).decode()
 
 
 class _Credentials(msgspec.Struct):
     certificate: str = msgspec.field(name="client-certificate-data")
+    key: str = msgspec.field(name="client-key-data", default="")
 
 
 class _User(msgspec.Struct):
@@ -53,7 +89,7 @@ class _User(msgspec.Struct):
 
 
 class _Cluster(msgspec.Struct):
-    cluster: JsonObject
+    cluster: dict[str, Any]
 
 
 class _Kubeconfig(msgspec.Struct):

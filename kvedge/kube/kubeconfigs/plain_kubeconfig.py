@@ -11,6 +11,8 @@ from typing import Any, Final
 
 from kubernetes.client.configuration import Configuration
 
+from kvedge.kube.kubeconfigs.kubeconfig_reader import CLUSTERS, CONTEXTS, USERS, values_of
+
 _CLUSTER: Final = frozenset({"server", "certificate-authority", "insecure-skip-tls-verify"})
 _USER: Final = frozenset({"client-certificate", "client-key", "token"})
 _FILES: Final = ("certificate-authority", "client-certificate", "client-key")
@@ -21,9 +23,9 @@ def load_plain(document: dict[str, Any], configuration: Configuration) -> bool:
 
     `document` names files, and embeds none.
     """
-    context = _named(document, "contexts", "context", document.get("current-context"))
-    cluster = None if context is None else _named(document, "clusters", "cluster", context.get("cluster"))
-    user = None if context is None else _named(document, "users", "user", context.get("user"))
+    context = values_of(document, CONTEXTS, document.get("current-context"))
+    cluster = None if context is None else values_of(document, CLUSTERS, context.get("cluster"))
+    user = None if context is None else values_of(document, USERS, context.get("user"))
     if cluster is None or user is None or not cluster.keys() <= _CLUSTER or not user.keys() <= _USER:
         return False
     texts = {key: value for key, value in {**cluster, **user}.items() if key != "insecure-skip-tls-verify"}
@@ -41,13 +43,3 @@ def load_plain(document: dict[str, Any], configuration: Configuration) -> bool:
     if "token" in user:
         configuration.api_key["BearerToken"] = f"Bearer {user['token']}"
     return True
-
-
-def _named(document: dict[str, Any], section: str, inner: str, name: object) -> dict[str, Any] | None:
-    """The one entry of that name; None when there is none, more than one, or something odd in its place."""
-    entries = document.get(section)
-    if not isinstance(entries, list) or not isinstance(name, str):
-        return None
-    found = [entry for entry in entries if isinstance(entry, dict) and entry.get("name") == name]
-    value = found[0].get(inner) if len(found) == 1 else None
-    return value if isinstance(value, dict) else None

@@ -9,8 +9,8 @@ import pytest
 
 from kvedge.controller import controller_service
 from kvedge.controller.controller_service import ControllerError, ControllerRole
-from kvedge.kube.connection_settings import KubeconfigError
 from kvedge.kube.errors import AlreadyExists
+from kvedge.kube.kubeconfigs.kubeconfig_reader import KubeconfigError
 from kvedge.resources.meta import ObjectMeta
 from kvedge.resources.names import SYSTEM_NAMESPACE
 from kvedge.resources.types.cluster import Lease

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 import yaml
 
-from kvedge.kube.connection_settings import KubeconfigError, from_kubeconfig, from_service_account
+from kvedge.kube.connection_settings import from_kubeconfig, from_service_account
+from kvedge.kube.kubeconfigs.kubeconfig_reader import KubeconfigError
 from tests.support.certificate_files import FileAuthority
 
 
@@ -101,12 +102,14 @@ def test_a_file_that_is_no_kubeconfig_is_refused_by_name(tmp_path, text, said):
 
 
 @pytest.mark.parametrize(
-    "content", [b"\xff\xfe\x00\xd8", b"a: \xe9", b"a: 2001-99-99"], ids=["utf-16", "latin-1", "date"]
+    ("content", "what"),
+    [(b"\xff\xfe\x00\xd8", "UTF-8 text"), (b"a: \xe9", "UTF-8 text"), (b"a: 2001-99-99", "YAML")],
+    ids=["utf-16", "latin-1", "date"],
 )
-def test_bytes_that_are_no_text_are_refused_by_name(tmp_path, content):
+def test_bytes_that_are_no_text_are_refused_by_name(tmp_path, content, what):
     path = tmp_path / "kubeconfig"
     path.write_bytes(content)
-    with pytest.raises(KubeconfigError, match=f"{path}: is not YAML"):
+    with pytest.raises(KubeconfigError, match=f"{path}: is not {what}"):
         from_kubeconfig(path)
 
 

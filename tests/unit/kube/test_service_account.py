@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from kvedge.kube import service_account
-from kvedge.kube.connection_settings import KubeconfigError, from_kubeconfig
+from kvedge.kube.connection_settings import from_kubeconfig
+from kvedge.kube.kubeconfigs.kubeconfig_reader import KubeconfigError
 from kvedge.kube.service_account import in_pod
 from kvedge.runtime.tls.certificates import CertificateAuthority
 

@@ -16,7 +16,7 @@ import pytest
 
 import kvedge
 from kvedge.appliance.install.install_steps import replace_file
-from kvedge.client.users import user_credentials
+from kvedge.kube.kubeconfigs import kubeconfig_writer
 from kvedge.resources.meta import ObjectMeta
 from kvedge.resources.types.core import Pod
 from kvedge.runtime.durable_files import put_durably, write_durably
@@ -135,7 +135,7 @@ def _authority(folder: Path) -> Path:
 
 
 def _user_secret(folder: Path) -> Path:
-    user_credentials.write_secret(folder / "ann.kubeconfig", {"kind": "Config"})
+    kubeconfig_writer.write_kubeconfig(folder / "ann.kubeconfig", {"kind": "Config"})
     return folder / "ann.kubeconfig"
 
 

@@ -17,8 +17,8 @@ from kvedge.client.users.user_manifest import (
     kubeconfig_manifest,
     request_manifest,
     role_user,
-    with_ca,
 )
+from kvedge.kube.kubeconfigs.own_kubeconfig import with_ca
 
 KUBECONFIG = {
     "clusters": [{"name": "c", "cluster": {"server": "https://box:6443", "certificate-authority": "/ca"}}],
