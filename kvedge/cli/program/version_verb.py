@@ -13,8 +13,6 @@ import click
 import kvedge
 from kvedge.cli.exits import Exit, Refused
 from kvedge.cli.verb_command import VerbCommand
-from kvedge.client.errors import UsageError
-from kvedge.client.kubeconfigs import NoKubeconfig
 
 _GROUP: Final = "/apis/subresources.kubevirt.io"
 # Somebody waits for two lines.
@@ -67,6 +65,8 @@ def _server_version(kubeconfig: Path | None, *, is_needed: bool) -> dict[str, An
     import os
 
     from kvedge.cli.sessions import named_kubeconfig, open_session
+    from kvedge.client.errors import UsageError
+    from kvedge.client.kubeconfigs import NoKubeconfig
 
     try:
         session = open_session(kubeconfig, None)
