@@ -243,12 +243,10 @@ def _children() -> set[int]:
 
 def _become_subreaper() -> None:
     """Outside a PID namespace of its own, orphans come to us all the same; an exec keeps that."""
-    # Not needed in a Pod, where this is PID 1; ctypes costs a megabyte.
-    import ctypes
+    # Not needed in a Pod, where this is PID 1; ctypes, which this brings, costs a megabyte.
+    from kvedge.runtime.linux.privileges import become_subreaper
 
-    set_child_subreaper = 36
-    if ctypes.CDLL(None, use_errno=True).prctl(set_child_subreaper, 1, 0, 0, 0) != 0:
-        raise OSError(ctypes.get_errno(), "prctl(PR_SET_CHILD_SUBREAPER)")
+    become_subreaper()
 
 
 def _named(code: int) -> str:

@@ -7,7 +7,6 @@ a PID namespace, a /dev with a few devices, an empty /run, user 107 without priv
 
 from __future__ import annotations
 
-import ctypes
 import json
 import os
 import stat
@@ -16,17 +15,13 @@ from typing import Any, Final
 
 from kvedge.launcher.launcher_errors import LauncherError
 from kvedge.resources.names import LAUNCHER_GID, LAUNCHER_UID
-
-_CLONE_NEWNS: Final = 0x00020000
-_CLONE_NEWPID: Final = 0x20000000
-_MS_REC_PRIVATE: Final = 0x4000 | 0x40000
-_PR_SET_NO_NEW_PRIVS: Final = 38
+from kvedge.runtime.linux.mounts import MS_PRIVATE, MS_REC, mount
+from kvedge.runtime.linux.namespaces import CLONE_NEWNS, CLONE_NEWPID, unshare
+from kvedge.runtime.linux.privileges import set_no_new_privileges
 
 _NODES: Final = ("null", "zero", "full", "random", "urandom", "tty")
 # The answer of a probe holds a seed of some 100 KB.
 _LARGEST_ANSWER: Final = 16 << 20
-
-_libc = ctypes.CDLL(None, use_errno=True)
 
 
 class SandboxError(LauncherError):
@@ -65,7 +60,7 @@ def run_in_sandbox(work: Callable[[], dict[str, Any]], *, kvm: bool) -> dict[str
 def _inside(work: Callable[[], dict[str, Any]], pipe: int, *, kvm: bool) -> int:
     """Make the namespaces, then let a PID 1 that reaps run the work."""
     try:
-        _call("unshare", _libc.unshare(_CLONE_NEWNS | _CLONE_NEWPID))
+        unshare(CLONE_NEWNS | CLONE_NEWPID)
         # The first child is PID 1 of the new namespace.
         child = os.fork()
         if child == 0:
@@ -99,35 +94,24 @@ def _send(pipe: int, document: dict[str, Any]) -> None:
 
 
 def _mount_all(*, kvm: bool) -> None:
-    _mount("none", "/", "", _MS_REC_PRIVATE)
+    mount("none", "/", "", MS_REC | MS_PRIVATE)
     # Nodes are made before the old /dev is hidden, for the numbers.
     numbers = {name: os.stat(f"/dev/{name}").st_rdev for name in (*_NODES, *(["kvm"] if kvm else []))}
-    _mount("dev", "/dev", "tmpfs", 0, "mode=755")
+    mount("dev", "/dev", "tmpfs", 0, "mode=755")
     os.mkdir("/dev/shm", 0o1777)
     for name, number in numbers.items():
         os.mknod(f"/dev/{name}", stat.S_IFCHR | 0o600, number)
         os.chmod(f"/dev/{name}", 0o666)
     os.symlink("/proc/self/fd", "/dev/fd")
-    _mount("run", "/run", "tmpfs", 0, "mode=755")
+    mount("run", "/run", "tmpfs", 0, "mode=755")
     for directory in ("kubevirt", "kubevirt-private", "kubevirt-ephemeral-disks", "libvirt"):
         os.mkdir(f"/run/{directory}", 0o700)
         os.chown(f"/run/{directory}", LAUNCHER_UID, LAUNCHER_GID)
-    _mount("proc", "/proc", "proc", 0)
-
-
-def _mount(source: str, target: str, kind: str, flags: int, options: str = "") -> None:
-    arguments = (source.encode(), target.encode(), kind.encode() or None, flags, options.encode() or None)
-    _call(f"mount {target}", _libc.mount(*arguments))
+    mount("proc", "/proc", "proc", 0)
 
 
 def _drop() -> None:
     os.setgroups([])
     os.setresgid(LAUNCHER_GID, LAUNCHER_GID, LAUNCHER_GID)
     os.setresuid(LAUNCHER_UID, LAUNCHER_UID, LAUNCHER_UID)
-    _call("no_new_privs", _libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
-
-
-def _call(what: str, result: int) -> None:
-    if result != 0:
-        code = ctypes.get_errno()
-        raise OSError(code, os.strerror(code), what)
+    set_no_new_privileges()

@@ -6,25 +6,21 @@ of these saves was measured with one running domain (Python 3.11, glibc 2.36, gr
 
 from __future__ import annotations
 
-import ctypes
 import importlib
 import sys
 from types import ModuleType
 from typing import Final
 
-_M_ARENA_MAX: Final = -8
+from kvedge.runtime.linux import memory
+
 # What grpc imports for its asynchronous half, which a launcher does not use: 2.4 MB.
 _NOT_USED: Final = ("asyncio", "grpc.aio")
 _SHARED: Final = ("dataclasses", "xml.etree.ElementTree", "kvedge.rpc.launcher_pb2")
 
-_libc = ctypes.CDLL(None)
-
 
 def limit_arenas() -> None:
     """One allocation arena for all threads instead of one for each of the first few: 0.7 MB. Before threads start."""
-    mallopt = getattr(_libc, "mallopt", None)
-    if mallopt is not None:
-        mallopt(_M_ARENA_MAX, 1)
+    memory.limit_arenas(1)
 
 
 def load_shared() -> None:

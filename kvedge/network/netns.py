@@ -8,7 +8,6 @@ mount table.
 
 from __future__ import annotations
 
-import ctypes
 import errno
 import logging
 import os
@@ -19,6 +18,8 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from kvedge.network.errors import NetworkError
+from kvedge.runtime.linux.mounts import MNT_DETACH, MS_BIND, MS_REC, MS_SHARED, mount, unmount
+from kvedge.runtime.linux.namespaces import CLONE_NEWNET, setns, unshare
 
 log = logging.getLogger(__name__)
 
@@ -29,13 +30,6 @@ T = TypeVar("T")
 NetnsRef = str | os.PathLike[str] | int
 
 RUN_DIRECTORY: Final = Path("/run/netns")
-CLONE_NEWNET: Final = 0x40000000
-MS_BIND: Final = 0x1000
-MS_REC: Final = 0x4000
-MS_SHARED: Final = 1 << 20
-MNT_DETACH: Final = 2
-
-_libc = ctypes.CDLL(None, use_errno=True)
 
 
 def run_in_netns(netns: NetnsRef, work: Callable[[], T]) -> T:
@@ -96,7 +90,7 @@ def delete_netns(name: str) -> None:
     path = netns_path(name)
     try:
         while is_netns(path):
-            _call("umount2", os.fsencode(path), MNT_DETACH)
+            unmount(path, MNT_DETACH)
         path.unlink(missing_ok=True)
     except OSError as error:
         if error.errno == errno.EBUSY and not is_netns(path):
@@ -110,7 +104,7 @@ def release_run_directory() -> None:
     """Take the mount of /run/netns onto itself away, when no name is left in it; whoever needs it makes it again."""
     try:
         if _is_mount_point() and not os.listdir(RUN_DIRECTORY):
-            _call("umount2", os.fsencode(RUN_DIRECTORY), 0)
+            unmount(RUN_DIRECTORY)
     except OSError as error:
         # Somebody is just using it: then it stays, as it would have without us.
         log.info("/run/netns stays a mount", extra={"facts": {"error": error.strerror}})
@@ -136,8 +130,8 @@ def _share_run_directory() -> None:
         if any(is_netns(RUN_DIRECTORY / name) for name in names):
             # Made by an older kvedge: a mount over them now would hide them.
             return
-        _call("mount", os.fsencode(RUN_DIRECTORY), os.fsencode(RUN_DIRECTORY), b"none", MS_BIND | MS_REC, None)
-    _call("mount", b"none", os.fsencode(RUN_DIRECTORY), b"none", MS_SHARED | MS_REC, None)
+        mount(str(RUN_DIRECTORY), RUN_DIRECTORY, "none", MS_BIND | MS_REC)
+    mount("none", RUN_DIRECTORY, "none", MS_SHARED | MS_REC)
 
 
 def _is_mount_point() -> bool:
@@ -150,10 +144,10 @@ def _enter(netns: NetnsRef) -> None:
     opened = -1
     try:
         if isinstance(netns, int):
-            _call("setns", netns, CLONE_NEWNET)
+            setns(netns, CLONE_NEWNET)
         else:
             opened = os.open(netns, os.O_RDONLY | os.O_CLOEXEC)
-            _call("setns", opened, CLONE_NEWNET)
+            setns(opened, CLONE_NEWNET)
     except OSError as error:
         raise NetworkError(
             "cannot enter network namespace", subject=netns_subject(netns), errno=error.errno or 0
@@ -164,14 +158,8 @@ def _enter(netns: NetnsRef) -> None:
 
 
 def _mount_new_netns(path: Path) -> None:
-    _call("unshare", CLONE_NEWNET)
-    _call("mount", b"/proc/thread-self/ns/net", os.fsencode(path), b"none", MS_BIND, None)
-
-
-def _call(name: str, *arguments: object) -> None:
-    if getattr(_libc, name)(*arguments) != 0:
-        number = ctypes.get_errno()
-        raise OSError(number, os.strerror(number))
+    unshare(CLONE_NEWNET)
+    mount("/proc/thread-self/ns/net", path, "none", MS_BIND)
 
 
 def _in_thread(name: str, work: Callable[[], T]) -> T:

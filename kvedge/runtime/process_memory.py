@@ -5,21 +5,15 @@ Called by launchers once their guest runs, and by the roles once they serve. Tou
 
 from __future__ import annotations
 
-import ctypes
 import gc
-from typing import Final
 
-_MADV_DONTNEED: Final = 4
-
-_libc = ctypes.CDLL(None)
+from kvedge.runtime.linux.memory import forget_pages, trim_allocations
 
 
 def give_back() -> None:
     """Return what starting has left free, and the code that only starting needed."""
     gc.collect()
-    trim = getattr(_libc, "malloc_trim", None)
-    if trim is not None:
-        trim(0)
+    trim_allocations()
     unmap_code()
 
 
@@ -34,4 +28,4 @@ def unmap_code() -> None:
             addresses, permissions, *_, file = line.split(maxsplit=5)
             if permissions == "r-xp" and file.startswith("/"):
                 start, end = (int(address, 16) for address in addresses.split("-"))
-                _libc.madvise(ctypes.c_void_p(start), ctypes.c_size_t(end - start), _MADV_DONTNEED)
+                forget_pages(start, end)

@@ -2,12 +2,11 @@
 
 Called wherever a path comes from an image, an archive or a manifest. The kernel resolves the whole path (openat2), so
 there is no window between a check and its use. Touches only what it is asked to open or make; imports nothing but the
-standard library, as the launcher and the container starter use it too.
+standard library and the calls, as the launcher and the container starter use it too.
 """
 
 from __future__ import annotations
 
-import ctypes
 import errno
 import os
 import stat
@@ -15,28 +14,21 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final
 
-# include/uapi/linux/openat2.h; the number is the same on every architecture.
-_SYS_OPENAT2: Final = 437
-_RESOLVE_NO_MAGICLINKS: Final = 0x02
-_RESOLVE_NO_SYMLINKS: Final = 0x04
-_RESOLVE_BENEATH: Final = 0x08
-_RESOLVE_IN_ROOT: Final = 0x10
+from kvedge.runtime.linux.files import (
+    RESOLVE_BENEATH,
+    RESOLVE_IN_ROOT,
+    RESOLVE_NO_MAGICLINKS,
+    RESOLVE_NO_SYMLINKS,
+    openat2,
+)
 
 # No links at all, and nothing above the directory.
-STRICT: Final = _RESOLVE_BENEATH | _RESOLVE_NO_SYMLINKS | _RESOLVE_NO_MAGICLINKS
+STRICT: Final = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS
 # Links are followed as if the directory were the root: what a container's own processes would see.
-AS_ROOT: Final = _RESOLVE_IN_ROOT | _RESOLVE_NO_MAGICLINKS
+AS_ROOT: Final = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS
 
 # As many links as the kernel follows in one path.
 _MOST_LINKS: Final = 40
-
-_libc = ctypes.CDLL(None, use_errno=True)
-
-
-class _OpenHow(ctypes.Structure):
-    """struct open_how."""
-
-    _fields_ = (("flags", ctypes.c_uint64), ("mode", ctypes.c_uint64), ("resolve", ctypes.c_uint64))
 
 
 def open_beneath(directory: int, path: str, flags: int, *, mode: int = 0, resolve: int = STRICT) -> int:
@@ -45,15 +37,13 @@ def open_beneath(directory: int, path: str, flags: int, *, mode: int = 0, resolv
     Raises:
         OSError: ELOOP for a link where none is allowed, EXDEV for a way out, and what open(2) raises.
     """
-    how = _OpenHow(flags | os.O_CLOEXEC, mode, resolve)
     while True:
-        opened = int(_libc.syscall(_SYS_OPENAT2, directory, os.fsencode(path), ctypes.byref(how), ctypes.sizeof(how)))
-        if opened >= 0:
-            return opened
-        code = ctypes.get_errno()
-        # EAGAIN: a rename elsewhere raced with `..` in the path; the kernel asks to try again.
-        if code not in (errno.EINTR, errno.EAGAIN):
-            raise OSError(code, os.strerror(code), path)
+        try:
+            return openat2(directory, path, flags | os.O_CLOEXEC, mode, resolve)
+        except OSError as error:
+            # EAGAIN: a rename elsewhere raced with `..` in the path; the kernel asks to try again.
+            if error.errno not in (errno.EINTR, errno.EAGAIN):
+                raise
 
 
 @contextmanager
@@ -126,7 +116,7 @@ def _make_directories(
                     os.mkdir(part, mode, dir_fd=current)
                 except FileExistsError:
                     # A link that leads nowhere yet.
-                    if resolve & _RESOLVE_NO_SYMLINKS or not links:
+                    if resolve & RESOLVE_NO_SYMLINKS or not links:
                         raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path) from None
                     target = os.path.join("/", *walked[:-1], os.readlink(part, dir_fd=current))
                     inside = os.path.normpath(target).lstrip("/")

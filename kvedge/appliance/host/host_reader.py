@@ -29,6 +29,7 @@ from kvedge.appliance.host.doctor_rules import DoctorOptions
 from kvedge.appliance.host.host_facts import DeviceState, DiskFacts, HostFacts, KvmFacts, Version
 from kvedge.handler.node.kvm_check import check_kvm
 from kvedge.resources.names import LAUNCHER_GID, LAUNCHER_UID
+from kvedge.runtime.linux.clock import is_clock_synchronized
 
 _DEVICES: Final = ("/dev/kvm", "/dev/net/tun", "/dev/vhost-net")
 _MODULES: Final = ("tun", "bridge", "veth", "nf_tables", "nft_connlimit", "vhost_net", "loop")
@@ -36,10 +37,6 @@ _LIMITS: Final = ("fs/inotify/max_user_instances", "fs/inotify/max_user_watches"
 _COMMANDS: Final = ("qemu-img", "modprobe")
 _EMULATORS: Final = {"x86_64": "qemu-system-x86_64", "aarch64": "qemu-system-aarch64"}
 _SECONDS: Final = 10
-# linux/timex.h
-_STA_UNSYNC: Final = 0x0040
-_TIMEX_BYTES: Final = 512
-_TIMEX_STATUS_OFFSET: Final = 40
 
 
 def read_host(options: DoctorOptions, bridge: str, *, try_guest: bool) -> HostFacts:
@@ -72,7 +69,7 @@ def read_host(options: DoctorOptions, bridge: str, *, try_guest: bool) -> HostFa
         apparmor=_text("/sys/module/apparmor/parameters/enabled") == "Y",
         port_refusal=_port_refusal(options.port),
         year=time.gmtime().tm_year,
-        clock_synchronized=_clock_synchronized(),
+        clock_synchronized=is_clock_synchronized(),
         resolvers=tuple(_resolvers()),
         host_name=socket.gethostname(),
         init=_text("/proc/1/comm"),
@@ -263,15 +260,6 @@ def _port_refusal(port: int) -> str:
         except OSError as error:
             return "another program has it" if error.errno == errno.EADDRINUSE else error.strerror or str(error)
     return ""
-
-
-def _clock_synchronized() -> bool | None:
-    # struct timex: modes, then longs; status is the sixth field, at byte 40 where a long has eight bytes (adjtimex(2)).
-    buffer = ctypes.create_string_buffer(_TIMEX_BYTES)
-    if ctypes.sizeof(ctypes.c_long) != 8 or ctypes.CDLL(None).adjtimex(buffer) < 0:
-        return None
-    status = ctypes.c_int.from_buffer(buffer, _TIMEX_STATUS_OFFSET).value
-    return not status & _STA_UNSYNC
 
 
 def _resolvers() -> Iterator[str]:

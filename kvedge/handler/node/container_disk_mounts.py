@@ -28,8 +28,6 @@ from kvedge.handler.pod_errors import PodNotReady
 from kvedge.resources.types.image_trees import ImageTree, image_trees
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.runtime.linux.mounts import (
-    CLONE_FS,
-    CLONE_NEWNS,
     MOUNT_ATTR_NODEV,
     MOUNT_ATTR_NOEXEC,
     MOUNT_ATTR_NOSUID,
@@ -38,9 +36,8 @@ from kvedge.runtime.linux.mounts import (
     attach_mount,
     copy_mount,
     set_mount_attributes,
-    setns,
-    unshare,
 )
+from kvedge.runtime.linux.namespaces import CLONE_FS, CLONE_NEWNS, setns, unshare
 from kvedge.storage.beneath import AS_ROOT, beneath, directory_of
 
 log = logging.getLogger(__name__)

@@ -1,21 +1,31 @@
-"""System calls that Python 3.11 does not have: mounts by descriptor, and entering mount namespaces.
+"""Mounts, by path and by descriptor.
 
-Called by the handler, which hands images' trees to launchers, and by the container starter of one box. Nothing here
-resolves a path: what a descriptor stands for cannot be exchanged under it. Standard library only. The numbers are the
-same on amd64 and arm64.
+Called by the handler, which hands images' trees to launchers, by the container starter of one box, for volumes in
+memory, for named network namespaces, and by the probe of libvirt's capabilities. What a descriptor stands for cannot be
+exchanged under it; a path is resolved by the kernel, and its caller owns all of it.
 """
 
 from __future__ import annotations
 
 import ctypes
 import os
+import platform
 from typing import Final
 
-CLONE_FS: Final = 0x00000200
-CLONE_NEWNS: Final = 0x00020000
+from kvedge.runtime.linux.calls import checked, libc
 
+MS_RDONLY: Final = 0x1
+MS_NOSUID: Final = 0x2
+MS_NODEV: Final = 0x4
+MS_NOEXEC: Final = 0x8
+MS_BIND: Final = 0x1000
+MS_REC: Final = 0x4000
 MS_PRIVATE: Final = 0x40000
 MS_SLAVE: Final = 0x80000
+MS_SHARED: Final = 0x100000
+
+MNT_DETACH: Final = 0x2
+UMOUNT_NOFOLLOW: Final = 0x8
 
 MOUNT_ATTR_RDONLY: Final = 0x1
 MOUNT_ATTR_NOSUID: Final = 0x2
@@ -28,11 +38,10 @@ _OPEN_TREE_CLONE: Final = 0x1
 _MOVE_MOUNT_F_EMPTY_PATH: Final = 0x4
 _MOVE_MOUNT_T_EMPTY_PATH: Final = 0x40
 
+_SYS_PIVOT_ROOT: Final = {"x86_64": 155, "aarch64": 41}
 _SYS_OPEN_TREE: Final = 428
 _SYS_MOVE_MOUNT: Final = 429
 _SYS_MOUNT_SETATTR: Final = 442
-
-_libc = ctypes.CDLL(None, use_errno=True)
 
 
 class _MountAttributes(ctypes.Structure):
@@ -46,26 +55,25 @@ class _MountAttributes(ctypes.Structure):
     )
 
 
-def checked(result: int, what: str) -> int:
-    """The result of a call of the C library.
-
-    Raises:
-        OSError: with errno and `what` when it is negative.
-    """
-    if result < 0:
-        code = ctypes.get_errno()
-        raise OSError(code, os.strerror(code), what)
-    return result
+def mount(source: str, target: str | os.PathLike[str], kind: str, flags: int, options: str = "") -> None:
+    """mount(2)."""
+    encoded = options.encode() if options else None
+    result = libc.mount(source.encode(), os.fsencode(target), kind.encode(), ctypes.c_ulong(flags), encoded)
+    checked(result, f"mount {kind or source} at {os.fspath(target)}")
 
 
-def unshare(flags: int) -> None:
-    """unshare(2)."""
-    checked(_libc.unshare(flags), "unshare")
+def unmount(target: str | os.PathLike[str], flags: int = 0) -> None:
+    """umount2(2)."""
+    checked(libc.umount2(os.fsencode(target), flags), f"unmount {os.fspath(target)}")
 
 
-def setns(descriptor: int, kind: int) -> None:
-    """setns(2)."""
-    checked(_libc.setns(descriptor, kind), "setns")
+def change_root(directory: str) -> None:
+    """Make a mount point the root of this mount namespace and let go of everything else."""
+    os.chdir(directory)
+    # Both the same: the old root ends up on top of the new one, from where it is taken off.
+    checked(libc.syscall(_SYS_PIVOT_ROOT[platform.machine()], b".", b"."), "pivot_root")
+    unmount(".", MNT_DETACH)
+    os.chdir("/")
 
 
 def copy_mount(opened: int, *, recursive: bool = True) -> int:
@@ -74,14 +82,14 @@ def copy_mount(opened: int, *, recursive: bool = True) -> int:
     What it stands for must be in the caller's mount namespace.
     """
     flags = _OPEN_TREE_CLONE | os.O_CLOEXEC | _AT_EMPTY_PATH | (_AT_RECURSIVE if recursive else 0)
-    return checked(_libc.syscall(_SYS_OPEN_TREE, opened, b"", flags), "copy a mount")
+    return checked(libc.syscall(_SYS_OPEN_TREE, opened, b"", flags), "copy a mount")
 
 
 def set_mount_attributes(mounted: int, attributes: int, propagation: int = 0, *, recursive: bool = True) -> None:
     """Set attributes and, when not 0, propagation of the mount behind a descriptor."""
     wanted = _MountAttributes(attributes, 0, propagation, 0)
     flags = _AT_EMPTY_PATH | (_AT_RECURSIVE if recursive else 0)
-    result = _libc.syscall(
+    result = libc.syscall(
         _SYS_MOUNT_SETATTR, mounted, b"", flags, ctypes.byref(wanted), ctypes.sizeof(_MountAttributes)
     )
     checked(result, "set mount attributes")
@@ -90,4 +98,4 @@ def set_mount_attributes(mounted: int, attributes: int, propagation: int = 0, *,
 def attach_mount(mounted: int, target: int) -> None:
     """Put a detached mount onto what the descriptor `target` stands for."""
     flags = _MOVE_MOUNT_F_EMPTY_PATH | _MOVE_MOUNT_T_EMPTY_PATH
-    checked(_libc.syscall(_SYS_MOVE_MOUNT, mounted, b"", target, b"", flags), "attach mount")
+    checked(libc.syscall(_SYS_MOVE_MOUNT, mounted, b"", target, b"", flags), "attach mount")

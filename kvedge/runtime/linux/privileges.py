@@ -1,42 +1,25 @@
-"""System calls that Python 3.11 does not have: namespaces, mounts by path, capabilities.
+"""What a process may do, and to whom it belongs: capabilities, privileges, a filter of system calls, orphans.
 
-Called by the container starter, in its own process. Standard library only. The numbers are the same on amd64 and arm64
-unless a table says otherwise. Those that the handler needs too are in `storage.mount_calls`.
+Called by the container starter and by the probe of libvirt's capabilities, each in a process of its own, and by a
+launcher's monitor.
 """
 
 from __future__ import annotations
 
 import ctypes
-import os
-import platform
+from typing import Final
 
-from kvedge.runtime.linux.mounts import checked as _checked
+from kvedge.runtime.linux.calls import checked, libc
 
-CLONE_NEWCGROUP = 0x02000000
-CLONE_NEWUTS = 0x04000000
-CLONE_NEWIPC = 0x08000000
-CLONE_NEWPID = 0x20000000
-CLONE_NEWNET = 0x40000000
-
-MS_RDONLY = 0x1
-MS_NOSUID = 0x2
-MS_NODEV = 0x4
-MS_NOEXEC = 0x8
-MS_BIND = 0x1000
-MS_REC = 0x4000
-
-_MNT_DETACH = 0x2
-
-_SYS_PIVOT_ROOT = {"x86_64": 155, "aarch64": 41}
-
-_PR_SET_DUMPABLE = 4
-_PR_CAPBSET_DROP = 24
-_PR_SET_NO_NEW_PRIVS = 38
-_PR_CAP_AMBIENT = 47
-_PR_CAP_AMBIENT_CLEAR_ALL = 4
-_CAPABILITY_VERSION_3 = 0x20080522
-
-_libc = ctypes.CDLL(None, use_errno=True)
+_PR_SET_DUMPABLE: Final = 4
+_PR_SET_SECCOMP: Final = 22
+_PR_CAPBSET_DROP: Final = 24
+_PR_SET_CHILD_SUBREAPER: Final = 36
+_PR_SET_NO_NEW_PRIVS: Final = 38
+_PR_CAP_AMBIENT: Final = 47
+_PR_CAP_AMBIENT_CLEAR_ALL: Final = 4
+_SECCOMP_MODE_FILTER: Final = 2
+_CAPABILITY_VERSION_3: Final = 0x20080522
 
 
 class _CapabilityHeader(ctypes.Structure):
@@ -51,31 +34,15 @@ class _CapabilityData(ctypes.Structure):
     _fields_ = (("effective", ctypes.c_uint32), ("permitted", ctypes.c_uint32), ("inheritable", ctypes.c_uint32))
 
 
-def set_host_name(name: str) -> None:
-    """sethostname(2)."""
-    raw = name.encode()
-    _checked(_libc.sethostname(raw, len(raw)), "set the host name")
+class _Program(ctypes.Structure):
+    """struct sock_fprog."""
 
-
-def mount(source: str, target: str, kind: str, flags: int, options: str = "") -> None:
-    """mount(2)."""
-    encoded = options.encode() if options else None
-    result = _libc.mount(source.encode(), os.fsencode(target), kind.encode(), ctypes.c_ulong(flags), encoded)
-    _checked(result, f"mount {kind or source} at {target}")
-
-
-def change_root(directory: str) -> None:
-    """Make a mount point the root of this mount namespace and let go of everything else."""
-    os.chdir(directory)
-    # Both the same: the old root ends up on top of the new one, from where it is taken off.
-    _checked(_libc.syscall(_SYS_PIVOT_ROOT[platform.machine()], b".", b"."), "pivot_root")
-    _checked(_libc.umount2(b".", _MNT_DETACH), "umount the old root")
-    os.chdir("/")
+    _fields_ = (("length", ctypes.c_ushort), ("filter", ctypes.c_char_p))
 
 
 def drop_from_bounding_set(capability: int) -> None:
     """prctl(PR_CAPBSET_DROP)."""
-    _checked(_libc.prctl(_PR_CAPBSET_DROP, capability, 0, 0, 0), "drop a capability")
+    checked(libc.prctl(_PR_CAPBSET_DROP, capability, 0, 0, 0), "drop a capability")
 
 
 def set_capabilities(mask: int) -> None:
@@ -83,15 +50,26 @@ def set_capabilities(mask: int) -> None:
     header = _CapabilityHeader(_CAPABILITY_VERSION_3, 0)
     low, high = mask & 0xFFFFFFFF, mask >> 32
     data = (_CapabilityData * 2)(_CapabilityData(low, low, 0), _CapabilityData(high, high, 0))
-    _checked(_libc.capset(ctypes.byref(header), data), "set capabilities")
-    _checked(_libc.prctl(_PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0), "clear ambient capabilities")
+    checked(libc.capset(ctypes.byref(header), data), "set capabilities")
+    checked(libc.prctl(_PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0), "clear ambient capabilities")
 
 
 def set_no_new_privileges() -> None:
     """prctl(PR_SET_NO_NEW_PRIVS)."""
-    _checked(_libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "set no_new_privs")
+    checked(libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "set no_new_privs")
 
 
 def set_undumpable() -> None:
     """prctl(PR_SET_DUMPABLE, 0): nobody without privileges looks into this process, until it runs a program."""
-    _checked(_libc.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0), "set undumpable")
+    checked(libc.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0), "set undumpable")
+
+
+def become_subreaper() -> None:
+    """prctl(PR_SET_CHILD_SUBREAPER): orphans below this process become its children."""
+    checked(libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0), "become a subreaper")
+
+
+def filter_calls(code: bytes) -> None:
+    """Have a program of the kernel's packet filter, 8 bytes an instruction, judge this process' calls from now on."""
+    program = _Program(len(code) // 8, code)
+    checked(libc.prctl(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, ctypes.byref(program), 0, 0), "set the seccomp filter")

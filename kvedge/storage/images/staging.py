@@ -6,7 +6,6 @@ told from one that is under way in another process.
 
 from __future__ import annotations
 
-import ctypes
 import fcntl
 import os
 import shutil
@@ -15,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-_libc = ctypes.CDLL(None, use_errno=True)
+from kvedge.runtime.linux.files import syncfs
 
 
 @contextmanager
@@ -115,8 +114,6 @@ def sync_file_system(path: Path) -> None:
     """
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        if _libc.syncfs(descriptor) != 0:
-            code = ctypes.get_errno()
-            raise OSError(code, os.strerror(code), str(path))
+        syncfs(descriptor, str(path))
     finally:
         os.close(descriptor)

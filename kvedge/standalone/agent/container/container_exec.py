@@ -15,8 +15,7 @@ import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from kvedge.runtime.linux import privileges as linux
-from kvedge.runtime.linux.mounts import CLONE_NEWNS, setns
+from kvedge.runtime.linux import namespaces, privileges
 from kvedge.standalone.agent.container.container_privileges import (
     become_user,
     last_capability,
@@ -32,7 +31,13 @@ if TYPE_CHECKING:
 LONGEST_OUTPUT = 10 << 10
 _SIGNALLED = 128
 _NOT_RUN = 127
-_NAMESPACES = CLONE_NEWNS | linux.CLONE_NEWUTS | linux.CLONE_NEWIPC | linux.CLONE_NEWNET | linux.CLONE_NEWCGROUP
+_NAMESPACES = (
+    namespaces.CLONE_NEWNS
+    | namespaces.CLONE_NEWUTS
+    | namespaces.CLONE_NEWIPC
+    | namespaces.CLONE_NEWNET
+    | namespaces.CLONE_NEWCGROUP
+)
 
 
 class ExecError(Exception):
@@ -51,8 +56,8 @@ def execute(spec: ExecSpec) -> ExecAnswer:
     output, to_output = os.pipe()
     problem, to_problem = os.pipe()
     # From here on a child is visible in the container: nobody there may look into it.
-    linux.set_undumpable()
-    setns(container, linux.CLONE_NEWPID)
+    privileges.set_undumpable()
+    namespaces.setns(container, namespaces.CLONE_NEWPID)
     pid = os.fork()
     if pid == 0:
         _run_child(spec, container, to_output, to_problem)
@@ -113,7 +118,7 @@ def enter_container(spec: ExecSpec | SessionSpec, container: int) -> tuple[int, 
     set_limits(spec)
     # Nothing is read from the container's file system once it is the root: it may be made to deceive.
     last, null = last_capability(), os.open("/dev/null", os.O_RDWR)
-    setns(container, _NAMESPACES)
+    namespaces.setns(container, _NAMESPACES)
     os.umask(0o022)
     return last, null
 

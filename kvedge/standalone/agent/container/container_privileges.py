@@ -11,7 +11,7 @@ import resource
 import signal
 from typing import TYPE_CHECKING
 
-from kvedge.runtime.linux import privileges as linux
+from kvedge.runtime.linux import privileges
 
 if TYPE_CHECKING:
     from kvedge.standalone.agent.container.container_spec import ProcessSpec
@@ -98,14 +98,14 @@ def become_user(spec: ProcessSpec, last: int) -> None:
     kept = {CAPABILITIES.index(name) for name in spec["capabilities"]}
     for number in range(last + 1):
         if number not in kept:
-            linux.drop_from_bounding_set(number)
+            privileges.drop_from_bounding_set(number)
     os.setgroups(spec["groups"])
     os.setresgid(spec["gid"], spec["gid"], spec["gid"])
     os.setresuid(spec["uid"], spec["uid"], spec["uid"])
     # A user other than root has lost them by now; only root keeps what the spec gives.
-    linux.set_capabilities(sum(1 << number for number in kept) if spec["uid"] == 0 else 0)
+    privileges.set_capabilities(sum(1 << number for number in kept) if spec["uid"] == 0 else 0)
     if spec["no_new_privileges"]:
-        linux.set_no_new_privileges()
+        privileges.set_no_new_privileges()
 
 
 def reset_signals() -> None:

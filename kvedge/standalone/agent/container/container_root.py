@@ -13,7 +13,6 @@ import stat
 from typing import TYPE_CHECKING
 
 from kvedge.runtime.linux import mounts
-from kvedge.runtime.linux import privileges as linux
 from kvedge.storage.beneath import AS_ROOT, STRICT, make_directories, open_beneath
 
 if TYPE_CHECKING:
@@ -42,7 +41,7 @@ def build_root(spec: ContainerSpec) -> None:
         OSError: with what could not be mounted or made.
     """
     # Changes of the host still arrive (a volume that is mounted later); nothing of ours goes back.
-    linux.mount("", "/", "", linux.MS_REC | mounts.MS_SLAVE)
+    mounts.mount("", "/", "", mounts.MS_REC | mounts.MS_SLAVE)
     # Opened before anything is covered.
     sources = [(_open_source(mount), mount) for mount in _parents_first(spec["mounts"])]
     nodes = [(os.stat(device["host"]), device) for device in spec["devices"]]
@@ -56,7 +55,7 @@ def build_root(spec: ContainerSpec) -> None:
     if not spec["writable_bytes"]:
         mounts.set_mount_attributes(root, mounts.MOUNT_ATTR_RDONLY, recursive=False)
     os.close(root)
-    linux.change_root(root_path)
+    mounts.change_root(root_path)
 
 
 def _parents_first(mounts: list[MountSpec]) -> list[MountSpec]:
@@ -85,7 +84,7 @@ def _writable_copy(spec: ContainerSpec) -> str:
     """The image's tree below a layer in memory, which takes mount points and what the container writes."""
     # Even a read-only root needs room for mount points.
     size = spec["writable_bytes"] or 1 << 20
-    linux.mount("tmpfs", spec["stage"], "tmpfs", linux.MS_NOSUID | linux.MS_NODEV, f"size={size},mode=0755")
+    mounts.mount("tmpfs", spec["stage"], "tmpfs", mounts.MS_NOSUID | mounts.MS_NODEV, f"size={size},mode=0755")
     for name in ("upper", "work", "root"):
         os.mkdir(os.path.join(spec["stage"], name), 0o755)
     lower = os.open(spec["root"], _DIRECTORY)
@@ -94,7 +93,7 @@ def _writable_copy(spec: ContainerSpec) -> str:
     options = f"lowerdir=/proc/self/fd/{lower},upperdir=/proc/self/fd/{stage}/upper,workdir=/proc/self/fd/{stage}/work"
     root = os.path.join(spec["stage"], "root")
     try:
-        linux.mount("overlay", root, "overlay", linux.MS_NOSUID | linux.MS_NODEV, options)
+        mounts.mount("overlay", root, "overlay", mounts.MS_NOSUID | mounts.MS_NODEV, options)
     except OSError as error:
         if error.errno == errno.ENODEV:
             raise OSError(errno.ENODEV, "the kernel has no overlay file system: modprobe overlay", root) from error
@@ -107,16 +106,18 @@ def _writable_copy(spec: ContainerSpec) -> str:
 
 def _mount_at(root: int, path: str, kind: str, flags: int, options: str = "") -> None:
     target = make_directories(root, path, resolve=AS_ROOT)
-    linux.mount(kind, f"/proc/self/fd/{target}", kind, flags, options)
+    mounts.mount(kind, f"/proc/self/fd/{target}", kind, flags, options)
     os.close(target)
 
 
 def _mount_kernel_file_systems(root: int) -> None:
-    plain = linux.MS_NOSUID | linux.MS_NODEV | linux.MS_NOEXEC
+    plain = mounts.MS_NOSUID | mounts.MS_NODEV | mounts.MS_NOEXEC
     _mount_at(root, "proc", "proc", plain)
-    _mount_at(root, "sys", "sysfs", plain | linux.MS_RDONLY)
-    _mount_at(root, "dev", "tmpfs", linux.MS_NOSUID | linux.MS_NOEXEC, "mode=755,size=65536k")
-    _mount_at(root, "dev/pts", "devpts", linux.MS_NOSUID | linux.MS_NOEXEC, "newinstance,ptmxmode=0666,mode=0620,gid=5")
+    _mount_at(root, "sys", "sysfs", plain | mounts.MS_RDONLY)
+    _mount_at(root, "dev", "tmpfs", mounts.MS_NOSUID | mounts.MS_NOEXEC, "mode=755,size=65536k")
+    _mount_at(
+        root, "dev/pts", "devpts", mounts.MS_NOSUID | mounts.MS_NOEXEC, "newinstance,ptmxmode=0666,mode=0620,gid=5"
+    )
     _mount_at(root, "dev/shm", "tmpfs", plain, "mode=1777,size=65536k")
     _mount_at(root, "dev/mqueue", "mqueue", plain)
 
@@ -201,7 +202,7 @@ def _cover_directory(root: int, path: str) -> None:
         target = open_beneath(root, path, _DIRECTORY, resolve=AS_ROOT)
     except FileNotFoundError:
         return
-    linux.mount("tmpfs", f"/proc/self/fd/{target}", "tmpfs", linux.MS_RDONLY | linux.MS_NOSUID, "size=0,nr_inodes=1")
+    mounts.mount("tmpfs", f"/proc/self/fd/{target}", "tmpfs", mounts.MS_RDONLY | mounts.MS_NOSUID, "size=0,nr_inodes=1")
     os.close(target)
 
 

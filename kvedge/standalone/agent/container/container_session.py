@@ -19,8 +19,7 @@ import struct
 import termios
 from typing import TYPE_CHECKING
 
-from kvedge.runtime.linux import privileges as linux
-from kvedge.runtime.linux.mounts import setns
+from kvedge.runtime.linux import namespaces, privileges
 from kvedge.standalone.agent.container.container_exec import (
     ExecError,
     become_one_of_it,
@@ -52,8 +51,8 @@ def converse(spec: SessionSpec, answer: int) -> ExecAnswer:
     agent = _connected(spec["streams"])
     problem, to_problem = os.pipe()
     # From here on a child is visible in the container: nobody there may look into it.
-    linux.set_undumpable()
-    setns(container, linux.CLONE_NEWPID)
+    privileges.set_undumpable()
+    namespaces.setns(container, namespaces.CLONE_NEWPID)
     pid = os.fork()
     if pid == 0:
         _run_child(spec, container, agent, to_problem)

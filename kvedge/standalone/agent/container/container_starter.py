@@ -25,8 +25,7 @@ import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from kvedge.runtime.linux import privileges as linux
-from kvedge.runtime.linux.mounts import CLONE_NEWNS, setns, unshare
+from kvedge.runtime.linux import namespaces
 from kvedge.standalone.agent.container.container_exec import ExecError, execute
 from kvedge.standalone.agent.container.container_privileges import (
     become_user,
@@ -152,7 +151,7 @@ def _start(spec: ContainerSpec) -> StartedRecord:
     os.fchown(log, spec["uid"], spec["gid"])
     from_child, to_parent = os.pipe()
     from_parent, to_child = os.pipe()
-    unshare(linux.CLONE_NEWPID)
+    namespaces.unshare(namespaces.CLONE_NEWPID)
     pid = os.fork()
     if pid == 0:
         os.close(from_child)
@@ -205,11 +204,13 @@ def _enter_namespaces(spec: ContainerSpec) -> None:
     os.setsid()
     if spec["netns"]:
         namespace = os.open(spec["netns"], os.O_RDONLY | os.O_CLOEXEC)
-        setns(namespace, linux.CLONE_NEWNET)
+        namespaces.setns(namespace, namespaces.CLONE_NEWNET)
         os.close(namespace)
-    unshare(CLONE_NEWNS | linux.CLONE_NEWUTS | linux.CLONE_NEWIPC | linux.CLONE_NEWCGROUP)
+    namespaces.unshare(
+        namespaces.CLONE_NEWNS | namespaces.CLONE_NEWUTS | namespaces.CLONE_NEWIPC | namespaces.CLONE_NEWCGROUP
+    )
     if spec["netns"]:
-        linux.set_host_name(spec["hostname"])
+        namespaces.set_host_name(spec["hostname"])
     os.umask(0o022)
 
 

@@ -7,10 +7,11 @@ modules, keys, tracing of other memory, clocks, io_uring. Standard library only.
 
 from __future__ import annotations
 
-import ctypes
 import errno
 import platform
 import struct
+
+from kvedge.runtime.linux.privileges import filter_calls
 
 # Names for the reader; numbers on amd64 and on arm64, None where there is no such call.
 _REFUSED: tuple[tuple[str, int, int | None], ...] = (
@@ -87,16 +88,6 @@ _ERROR = 0x00050000
 # Offsets in struct seccomp_data.
 _NUMBER_AT, _ARCHITECTURE_AT, _FIRST_ARGUMENT_AT = 0, 4, 16
 
-_PR_SET_SECCOMP = 22
-_SECCOMP_MODE_FILTER = 2
-_libc = ctypes.CDLL(None, use_errno=True)
-
-
-class _Program(ctypes.Structure):
-    """struct sock_fprog."""
-
-    _fields_ = (("length", ctypes.c_ushort), ("filter", ctypes.c_char_p))
-
 
 def refuse_unusual_calls() -> None:
     """Install the filter for this process and all that it starts.
@@ -104,11 +95,7 @@ def refuse_unusual_calls() -> None:
     Raises:
         OSError: when the kernel does not take it.
     """
-    code = filter_code(platform.machine())
-    program = _Program(len(code) // 8, code)
-    if _libc.prctl(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, ctypes.byref(program), 0, 0) != 0:
-        number = ctypes.get_errno()
-        raise OSError(number, f"cannot set the seccomp filter: {errno.errorcode.get(number, number)}")
+    filter_calls(filter_code(platform.machine()))
 
 
 def filter_code(machine: str) -> bytes:

@@ -7,7 +7,6 @@ the Pod's own directory, tmpfs mounts in it, and hostPaths that a Pod asks to be
 from __future__ import annotations
 
 import base64
-import ctypes
 import os
 import shutil
 import stat
@@ -18,6 +17,7 @@ from typing import Final, Protocol
 
 from kvedge.resources.quantities import QuantityError, parse_bytes
 from kvedge.resources.types.core import ConfigMap, EmptyDirVolume, HostPathVolume, KeyToPath, Pod, PodVolume, Secret
+from kvedge.runtime.linux.mounts import MNT_DETACH, MS_NODEV, MS_NOSUID, UMOUNT_NOFOLLOW, mount, unmount
 from kvedge.runtime.mount_table import mounts_below
 from kvedge.standalone.agent.container.atomic_files import BadPath, FileContent, write_files
 from kvedge.standalone.agent.container.container_files import PodFiles
@@ -26,8 +26,6 @@ _DEFAULT_MODE: Final = 0o644
 # What the kubelet gives an emptyDir, and what fsGroup adds: the group may all, and what is made inside belongs to it.
 _EMPTY_DIR_MODE: Final = 0o777
 _GROUP_MODE: Final = 0o2070
-_MNT_DETACH: Final = 2
-_libc = ctypes.CDLL(None, use_errno=True)
 
 
 class VolumeError(Exception):
@@ -230,14 +228,9 @@ def _mount_tmpfs(path: Path, options: str) -> None:
     if path.stat().st_dev != path.parent.stat().st_dev:
         # Mounted by an earlier call.
         return
-    nosuid_nodev = 0x2 | 0x4
-    if _libc.mount(b"tmpfs", os.fsencode(path), b"tmpfs", ctypes.c_ulong(nosuid_nodev), options.encode()) != 0:
-        code = ctypes.get_errno()
-        raise OSError(code, os.strerror(code), str(path))
+    mount("tmpfs", path, "tmpfs", MS_NOSUID | MS_NODEV, options)
 
 
 def _unmount(path: Path) -> None:
     # Detached even when something looks into it: what is in memory goes with the last who does.
-    if _libc.umount2(os.fsencode(path), _MNT_DETACH | 0x8) != 0:
-        code = ctypes.get_errno()
-        raise OSError(code, os.strerror(code), str(path))
+    unmount(path, MNT_DETACH | UMOUNT_NOFOLLOW)

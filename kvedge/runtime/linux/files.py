@@ -1,0 +1,37 @@
+"""Files: opening beneath a directory, and having a whole file system on disk.
+
+Called by `storage.beneath`, which says what may be opened how, and by the image store.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from typing import Final
+
+from kvedge.runtime.linux.calls import checked, libc
+
+# include/uapi/linux/openat2.h; the number is the same on every architecture.
+_SYS_OPENAT2: Final = 437
+RESOLVE_NO_MAGICLINKS: Final = 0x02
+RESOLVE_NO_SYMLINKS: Final = 0x04
+RESOLVE_BENEATH: Final = 0x08
+RESOLVE_IN_ROOT: Final = 0x10
+
+
+class _OpenHow(ctypes.Structure):
+    """struct open_how."""
+
+    _fields_ = (("flags", ctypes.c_uint64), ("mode", ctypes.c_uint64), ("resolve", ctypes.c_uint64))
+
+
+def openat2(directory: int, path: str, flags: int, mode: int, resolve: int) -> int:
+    """openat2(2); may fail with EAGAIN, too."""
+    how = _OpenHow(flags, mode, resolve)
+    opened = libc.syscall(_SYS_OPENAT2, directory, os.fsencode(path), ctypes.byref(how), ctypes.sizeof(how))
+    return checked(int(opened), path)
+
+
+def syncfs(descriptor: int, path: str) -> None:
+    """syncfs(2) of the file system that a descriptor is on; `path` is for the error."""
+    checked(libc.syncfs(descriptor), path)
