@@ -1,8 +1,8 @@
-"""X.509 for what kvedge's roles say to each other: an authority, leaf certificates, and when one is due for renewal.
+"""X.509 of kvedge's own: an authority, leaf certificates, and when one is due for renewal.
 
-Used by the api role and by the handler's relay, each through a TlsMaterial. Pure but for random keys: whoever calls
-hands in the time and keeps the results. A role is named in the common name of its certificate and is checked there:
-having a certificate of the authority alone opens nothing.
+Used by the api role and by the handler's relay, each through a TlsMaterial, and by the authorities of one box, which
+keep theirs in files. Pure but for random keys: each caller hands in the time and keeps the results. A role is named in
+the common name of its certificate and is checked there: having a certificate of the authority alone opens nothing.
 """
 
 from __future__ import annotations
@@ -15,12 +15,14 @@ from pathlib import Path
 from typing import Final
 
 from cryptography import x509
+from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric.types import CertificatePublicKeyTypes
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 # A box without a battery-backed clock boots in the past: what it made itself must be valid then, too.
-_NOT_BEFORE: Final = datetime(2020, 1, 1, tzinfo=UTC)
+NOT_BEFORE: Final = datetime(2020, 1, 1, tzinfo=UTC)
 CA_LIFE: Final = timedelta(days=3650)
 # Long enough for a box that is switched off for a season, short enough that a stolen key ends.
 LEAF_LIFE: Final = timedelta(days=365)
@@ -103,33 +105,35 @@ class CertificateAuthority:
         self.key_pem = key_pem
 
     @classmethod
-    def create(cls, common_name: str, now: datetime) -> CertificateAuthority:
-        """A new authority, valid for ten years."""
+    def create(cls, common_name: str, now: datetime, life: timedelta = CA_LIFE) -> CertificateAuthority:
+        """A new authority, valid for ten years unless told otherwise."""
         key = ec.generate_private_key(ec.SECP256R1())
         name = _name(common_name, ())
         certificate = (
-            _builder(name, name, key.public_key(), now + CA_LIFE)
+            _builder(name, name, key.public_key(), now + life)
             .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
             .add_extension(x509.KeyUsage(True, False, False, False, False, True, True, False, False), critical=True)
             .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
             .sign(key, hashes.SHA256())
         )
-        return cls(certificate.public_bytes(serialization.Encoding.PEM), _key_pem(key))
+        return cls(certificate.public_bytes(serialization.Encoding.PEM), key_pem(key))
 
     def issue(self, request: LeafRequest, now: datetime) -> TlsMaterial:
         """A new key with a certificate of this authority."""
         key = ec.generate_private_key(ec.SECP256R1())
-        return TlsMaterial(self.certificate_pem, self.certify(key.public_key(), request, now), _key_pem(key))
+        return TlsMaterial(self.certificate_pem, self.certify(key.public_key(), request, now), key_pem(key))
 
-    def certify(self, key: ec.EllipticCurvePublicKey, request: LeafRequest, now: datetime) -> bytes:
-        """A certificate of this authority for somebody else's key, as PEM."""
+    def certify(
+        self, key: CertificatePublicKeyTypes, request: LeafRequest, now: datetime, subject: x509.Name | None = None
+    ) -> bytes:
+        """A certificate of this authority for somebody else's key, as PEM; `subject` counts before the request's."""
         usages = [ExtendedKeyUsageOID.SERVER_AUTH] if request.server else []
         usages += [ExtendedKeyUsageOID.CLIENT_AUTH] if request.client else []
         # Nothing outlives its authority.
         end = min(now + request.life, self._certificate.not_valid_after_utc)
-        subject = _name(request.common_name, request.organizations)
+        owner = subject or _name(request.common_name, request.organizations)
         builder = (
-            _builder(subject, self._certificate.subject, key, end)
+            _builder(owner, self._certificate.subject, key, end)
             .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
             .add_extension(x509.KeyUsage(True, False, False, False, False, False, False, False, False), critical=True)
             .add_extension(x509.ExtendedKeyUsage(usages), critical=False)
@@ -139,6 +143,15 @@ class CertificateAuthority:
             names = x509.SubjectAlternativeName([_general_name(host) for host in request.hosts])
             builder = builder.add_extension(names, critical=False)
         return builder.sign(self._key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
+
+    def issued(self, certificate_pem: bytes) -> bool:
+        """Whether this authority signed a certificate."""
+        certificate = x509.load_pem_x509_certificate(certificate_pem)
+        try:
+            certificate.verify_directly_issued_by(self._certificate)
+        except (InvalidSignature, ValueError):
+            return False
+        return True
 
 
 def renewal_due(certificate_pem: bytes, now: datetime) -> bool:
@@ -182,7 +195,7 @@ def _name(common_name: str, organizations: Sequence[str]) -> x509.Name:
 
 
 def _builder(
-    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey, end: datetime
+    subject: x509.Name, issuer: x509.Name, key: CertificatePublicKeyTypes, end: datetime
 ) -> x509.CertificateBuilder:
     return (
         x509.CertificateBuilder()
@@ -190,8 +203,8 @@ def _builder(
         .issuer_name(issuer)
         .public_key(key)
         .serial_number(x509.random_serial_number())
-        .not_valid_before(_NOT_BEFORE)
-        .not_valid_after(max(end, _NOT_BEFORE + timedelta(days=1)))
+        .not_valid_before(NOT_BEFORE)
+        .not_valid_after(max(end, NOT_BEFORE + timedelta(days=1)))
     )
 
 
@@ -202,7 +215,8 @@ def _general_name(host: str) -> x509.GeneralName:
         return x509.DNSName(host)
 
 
-def _key_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
+def key_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
+    """A private key as PEM, without a password."""
     return key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )

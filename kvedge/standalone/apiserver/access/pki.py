@@ -1,4 +1,4 @@
-"""The certificates of one box: its own authorities, the server's certificate and the clients'.
+"""The authorities of one box, kept in files, and the certificates of its server and its clients.
 
 Used by the embedded API at its start, and by `kvedge standalone` for whoever serves webhooks or an aggregated API.
 Touches only the directory it is given; private keys are readable by their owner alone, and every file appears whole.
@@ -6,24 +6,21 @@ Touches only the directory it is given; private keys are readable by their owner
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from cryptography import x509
-from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
-from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.asymmetric.types import CertificatePublicKeyTypes
-from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+from cryptography.x509.oid import NameOID
 
 from kvedge.runtime.damaged_files import put_aside
 from kvedge.runtime.durable_files import write_durably
+from kvedge.runtime.tls.certificates import NOT_BEFORE, CertificateAuthority, LeafRequest, key_pem
 
-# A box without a battery-backed clock boots in the past: nothing it made itself may be "not yet valid" then.
-_NOT_BEFORE = datetime(2020, 1, 1, tzinfo=UTC)
 # Everybody who was ever given a kubeconfig trusts the authority, so it is made once, for as long as a box may live.
 _CA_LIFE = timedelta(days=10950)
 _LEAF_LIFE = timedelta(days=1095)
@@ -78,8 +75,8 @@ class Authority:
             self._load()
 
     def _load(self) -> None:
-        self.certificate_pem, self._key = load_pair(self._certificate_file, self._key_file)
-        self._certificate = x509.load_pem_x509_certificate(self.certificate_pem)
+        self.certificate_pem, key = load_pair(self._certificate_file, self._key_file)
+        self._authority = CertificateAuthority(self.certificate_pem, key_pem(key))
 
     @property
     def certificate_file(self) -> Path:
@@ -87,69 +84,30 @@ class Authority:
 
     def issue_client(self, subject: Subject) -> KeyPair:
         """A certificate for a client."""
-        attributes = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, group) for group in subject.groups]
-        name = x509.Name([*attributes, x509.NameAttribute(NameOID.COMMON_NAME, subject.user)])
-        return self._issue(name, ExtendedKeyUsageOID.CLIENT_AUTH, ())
+        return self._issue(LeafRequest(subject.user, subject.groups, server=False, life=_LEAF_LIFE))
 
     def issue_server(self, common_name: str, hosts: Sequence[str]) -> KeyPair:
         """A certificate for a server that is reached by these names and addresses."""
-        name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
-        return self._issue(name, ExtendedKeyUsageOID.SERVER_AUTH, hosts)
+        return self._issue(LeafRequest(common_name, hosts=hosts, client=False, life=_LEAF_LIFE))
 
     def sign_client(self, request: x509.CertificateSigningRequest, life: timedelta) -> bytes:
         """A client certificate for the subject and the key of a request that somebody has approved, as PEM."""
-        certificate = self._signed(request.subject, request.public_key(), ExtendedKeyUsageOID.CLIENT_AUTH, (), life)
-        return certificate.public_bytes(serialization.Encoding.PEM)
-
-    def _make(self, common_name: str) -> None:
-        key = ec.generate_private_key(ec.SECP256R1())
-        name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
-        usage = x509.KeyUsage(True, False, False, False, False, True, True, False, False)
-        certificate = (
-            _builder(name, name, key.public_key(), _CA_LIFE)
-            .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-            .add_extension(usage, critical=True)
-            .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
-            .sign(key, hashes.SHA256())
-        )
-        # The key first: with a certificate but no key the pair is made again.
-        write_durably(self._key_file, _key_pem(key))
-        write_durably(self._certificate_file, certificate.public_bytes(serialization.Encoding.PEM), mode=0o644)
-
-    def _issue(self, name: x509.Name, usage: x509.ObjectIdentifier, hosts: Sequence[str]) -> KeyPair:
-        key = ec.generate_private_key(ec.SECP256R1())
-        certificate = self._signed(name, key.public_key(), usage, hosts, _LEAF_LIFE)
-        return KeyPair(certificate.public_bytes(serialization.Encoding.PEM), _key_pem(key))
-
-    def _signed(
-        self,
-        name: x509.Name,
-        key: CertificatePublicKeyTypes,
-        usage: x509.ObjectIdentifier,
-        hosts: Sequence[str],
-        life: timedelta,
-    ) -> x509.Certificate:
-        builder = (
-            _builder(name, self._certificate.subject, key, life)
-            .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-            .add_extension(x509.ExtendedKeyUsage([usage]), critical=False)
-            .add_extension(
-                x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key()),
-                critical=False,
-            )
-        )
-        if hosts:
-            builder = builder.add_extension(x509.SubjectAlternativeName([_general_name(host) for host in hosts]), False)
-        return builder.sign(self._key, hashes.SHA256())
+        leaf = LeafRequest("", server=False, life=life)
+        return self._authority.certify(request.public_key(), leaf, _now(), request.subject)
 
     def issued(self, certificate_pem: bytes) -> bool:
         """Whether this authority signed the certificate."""
-        certificate = x509.load_pem_x509_certificate(certificate_pem)
-        try:
-            certificate.verify_directly_issued_by(self._certificate)
-        except (InvalidSignature, ValueError):
-            return False
-        return True
+        return self._authority.issued(certificate_pem)
+
+    def _make(self, common_name: str) -> None:
+        made = CertificateAuthority.create(common_name, _now(), _CA_LIFE)
+        # The key first: with a certificate but no key the pair is made again.
+        write_durably(self._key_file, made.key_pem)
+        write_durably(self._certificate_file, made.certificate_pem, mode=0o644)
+
+    def _issue(self, request: LeafRequest) -> KeyPair:
+        made = self._authority.issue(request, _now())
+        return KeyPair(made.certificate, made.key)
 
     @staticmethod
     def fits(certificate_pem: bytes, key_pem: bytes) -> bool:
@@ -230,29 +188,6 @@ def subject_of(certificate_pem: bytes) -> Subject:
     return Subject(users[0] if users else "", tuple(groups))
 
 
-def _builder(
-    subject: x509.Name, issuer: x509.Name, key: CertificatePublicKeyTypes, life: timedelta
-) -> x509.CertificateBuilder:
-    now = max(datetime.now(UTC), _NOT_BEFORE)
-    return (
-        x509.CertificateBuilder()
-        .subject_name(subject)
-        .issuer_name(issuer)
-        .public_key(key)
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(_NOT_BEFORE)
-        .not_valid_after(now + life)
-    )
-
-
-def _general_name(host: str) -> x509.GeneralName:
-    try:
-        return x509.IPAddress(ipaddress.ip_address(host))
-    except ValueError:
-        return x509.DNSName(host)
-
-
-def _key_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
-    return key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
+def _now() -> datetime:
+    """What is made in the past of a box without a clock lives as long as what is made later."""
+    return max(datetime.now(UTC), NOT_BEFORE)
