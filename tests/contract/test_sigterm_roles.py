@@ -33,7 +33,7 @@ class Stalling:
 
     def stall(self) -> None:
         held = threading.Event()
-        loop = self.server._loop
+        loop = self.server._loop.loop
         assert loop is not None
 
         def hold() -> None:

@@ -57,7 +57,7 @@ BARE = {
     "runtime/background_tasks.py": "the helper",
     "runtime/last_exit.py": "one wait; it ends the process",
     "runtime/serving/stream_pump.py": "one viewer's stream, whose end is the stream's",
-    "runtime/serving/https_server.py": "the server's own thread: failure() tells its cause, the role ends",
+    "runtime/serving/loop_thread.py": "a server's own thread: failure() tells its cause, the role ends",
     "network/netns.py": "one call in another namespace; the caller waits and gets its exception",
     "handler/node/container_disk_mounts.py": "one call in another namespace; the caller waits and gets its exception",
     "handler/launchers/launcher_connections.py": "the event loop's own thread: failure() tells that it ended",
@@ -69,14 +69,12 @@ BARE = {
     "api/subresources/stream_calls.py": "watches one stream, and ends it whatever happens",
     "standalone/apiserver/aggregation/upgrade_tunnel.py": "the two directions of one tunnel, which ends with either",
     "standalone/apiserver/routes/remote_streams.py": "the directions of one command's streams, which end together",
-    "standalone/apiserver/api_server.py": "the server's own thread: failure() tells that it ended, the role ends",
     "standalone/apiserver/store/object_store.py": "after an exception nobody knows what is written: it ends the role",
 }
 # Event loops, by file: with a heartbeat, or why they need none.
 EVENT_LOOPS = {
-    "runtime/serving/https_server.py": "LoopPulse",
+    "runtime/serving/loop_thread.py": "LoopPulse",
     "handler/launchers/launcher_connections.py": "LoopPulse",
-    "standalone/apiserver/api_server.py": "LoopPulse",
     "network/nft_edge.py": "one exchange with the kernel, by the thread that waits for it",
 }
 _BEGIN = {"Thread", "Timer", "create_task", "ensure_future", "TaskGroup", "start_new_thread"}

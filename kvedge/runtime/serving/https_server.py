@@ -8,22 +8,19 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 import socket
-import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Final
 from urllib.parse import urlsplit
 
 from aiohttp import web
 
-from kvedge.runtime.heartbeat import Heartbeat, LoopPulse
 from kvedge.runtime.serving.connection_acceptor import ConnectionAcceptor
 from kvedge.runtime.serving.connection_bounds import ConnectionBounds
+from kvedge.runtime.serving.loop_thread import LoopThread, Serving, bound_socket, closed, sockets_of
 from kvedge.runtime.tls.rotating_tls import RotatingTls
-
-log = logging.getLogger(__name__)
 
 _STOP_SECONDS: Final = 5.0
 _GOODBYE_SECONDS: Final = 1.0
@@ -64,21 +61,14 @@ class HttpsServer:
     def __init__(self, host: str, port: int, name: str) -> None:
         self._host = host
         self._port = port
-        self._tls: RotatingTls | None = None
         self._name = name
-        self._thread: threading.Thread | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None
+        self._loop = LoopThread(f"{name}-server", f"the event loop of the {name} server")
         self._socket: socket.socket | None = None
-        self._served = threading.Event()
-        self._stopping: asyncio.Event | None = None
-        self._broken: str | None = None
-        self._heartbeat = Heartbeat(f"the event loop of the {name} server")
 
     @property
     def port(self) -> int:
         """The port that it listens on, once bound."""
-        assert self._socket is not None, "not bound yet"
-        return int(self._socket.getsockname()[1])
+        return int(self._bound().getsockname()[1])
 
     def bind(self) -> None:
         """Take the port.
@@ -86,18 +76,14 @@ class HttpsServer:
         Raises:
             ServerError: when it is in use or not ours to take.
         """
-        family = socket.AF_INET6 if ":" in self._host else socket.AF_INET
-        listening = socket.socket(family, socket.SOCK_STREAM)
         try:
-            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            listening.bind((self._host, self._port))
-            listening.listen()
+            taken = bound_socket(self._host, self._port)
+            taken.listen()
         except OSError as error:
-            listening.close()
             raise ServerError(
                 f"cannot listen on {self._host}:{self._port}: {error.strerror}; choose another address"
             ) from error
-        self._socket = listening
+        self._socket = taken
 
     def start(self, tls: RotatingTls, make_application: Callable[[], web.Application]) -> None:
         """Serve; returns when connections are taken. The application is made inside the event loop.
@@ -107,50 +93,32 @@ class HttpsServer:
         """
         if self._socket is None:
             self.bind()
-        self._tls = tls
-        self._thread = threading.Thread(
-            target=self._run, args=(make_application,), name=f"{self._name}-server", daemon=True
-        )
-        self._thread.start()
-        if not self._served.wait(_START_SECONDS) or self._broken is not None:
-            raise ServerError(f"the server did not start: {self._broken or 'no answer'}")
+        try:
+            self._loop.start(partial(self._serve, tls, make_application), _START_SECONDS)
+        except TimeoutError as error:
+            raise ServerError("the server did not start: no answer") from error
+        except Exception as error:
+            raise ServerError(f"the server did not start: {type(error).__name__}: {error}") from error
 
     def stop(self) -> None:
         """End all connections and the thread; nothing happens when it does not run."""
-        if self._thread is not None and self._loop is not None and self._stopping is not None:
-            self._loop.call_soon_threadsafe(self._stopping.set)
-            self._thread.join(_STOP_SECONDS * 2)
-            self._thread = None
+        self._loop.stop(_STOP_SECONDS * 2)
         if self._socket is not None:
             self._socket.close()
             self._socket = None
 
     def failure(self) -> str | None:
         """Why it no longer serves, or None while it does."""
-        if self._broken is not None or self._thread is None:
-            return self._broken
-        return self._heartbeat.failure() if self._thread.is_alive() else "the server's thread has ended"
+        return self._loop.failure()
 
-    def _run(self, make_application: Callable[[], web.Application]) -> None:
-        try:
-            asyncio.run(self._serve(make_application))
-        except Exception as error:
-            # The runner of services asks for it and stops the role with it.
-            log.exception("server failed", extra={"facts": {"service": self._name}})
-            self._broken = f"{type(error).__name__}: {error}"
-        finally:
-            self._served.set()
+    def _bound(self) -> socket.socket:
+        assert self._socket is not None, "not bound yet"
+        return self._socket
 
-    async def _serve(self, make_application: Callable[[], web.Application]) -> None:
-        assert self._socket is not None
-        assert self._tls is not None
+    async def _serve(self, tls: RotatingTls, make_application: Callable[[], web.Application], serving: Serving) -> None:
         loop = asyncio.get_running_loop()
         pool = ThreadPoolExecutor(_BLOCKING_CALLS, thread_name_prefix=f"{self._name}-call")
         loop.set_default_executor(pool)
-        self._stopping = asyncio.Event()
-        self._loop = loop
-        pulse = LoopPulse(self._heartbeat, loop)
-        pulse.start()
         application, bounds = make_application(), ConnectionBounds()
         application.middlewares.insert(0, bounds.watch)
         runner = web.AppRunner(
@@ -162,35 +130,25 @@ class HttpsServer:
         )
         await runner.setup()
         assert runner.server is not None
-        acceptor = ConnectionAcceptor(
-            self._socket, self._tls.current, runner.server, bounds.give_one_up, bounds.take_in
-        )
+        acceptor = ConnectionAcceptor(self._bound(), tls.current, runner.server, bounds.give_one_up, bounds.take_in)
         acceptor.start()
         try:
-            self._served.set()
-            await self._stopping.wait()
+            await serving()
         finally:
-            # The way down has its own time-outs.
-            pulse.stop()
             await acceptor.stop()
             bounds.close()
-            connections = list(runner.server.connections)
-            transports = [connection.transport for connection in connections if connection.transport is not None]
-            sockets = [transport.get_extra_info("socket") for transport in transports]
+            sockets = sockets_of(runner.server)
             await runner.cleanup()
             await _abandon(sockets)
             pool.shutdown(wait=False, cancel_futures=True)
 
 
 async def _abandon(sockets: Sequence[socket.socket]) -> None:
-    """Closing TLS waits for the peer's goodbye; a loop that ends meanwhile would leave sockets behind.
+    """Closing TLS waits for the peer's goodbye, which it is not given here.
 
     Not by the transports' abort(): Python 3.11 fails there for one that was closed twice.
     """
     for peer in sockets:
         with contextlib.suppress(OSError):
             peer.shutdown(socket.SHUT_RDWR)
-    with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(_GOODBYE_SECONDS):
-            while any(peer.fileno() != -1 for peer in sockets):
-                await asyncio.sleep(0.01)
+    await closed(sockets, _GOODBYE_SECONDS)

@@ -7,13 +7,10 @@ listening socket.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import socket
 import ssl
-import threading
 from collections.abc import Sequence
-from concurrent.futures import Future
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -23,9 +20,9 @@ from typing import Final
 from aiohttp import web
 
 from kvedge.runtime.background_tasks import background_task
-from kvedge.runtime.heartbeat import Heartbeat, LoopPulse
 from kvedge.runtime.open_files import open_files
 from kvedge.runtime.serving.connection_acceptor import GOODBYE_SECONDS, ConnectionAcceptor
+from kvedge.runtime.serving.loop_thread import LoopThread, Serving, bound_socket, closed, sockets_of
 from kvedge.standalone.apiserver.access.kubeconfig import write_kubeconfig
 from kvedge.standalone.apiserver.access.pki import DamagedAuthority, Subject
 from kvedge.standalone.apiserver.access.server_certificate import BoxPki, names_of_server
@@ -84,11 +81,7 @@ class EmbeddedApi:
         path = config.data_dir / "state" / "kvedge.db"
         self._store = ObjectStore(path)
         self._copies = StoreCopies(path, config.data_dir / "backup")
-        self._thread: threading.Thread | None = None
-        self._heartbeat = Heartbeat("the API server's event loop")
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._stopping: asyncio.Event | None = None
-        self._socket: socket.socket | None = None
+        self._loop = LoopThread("kvedge-api", "the API server's event loop")
         self._port = config.port
         self._pki: BoxPki | None = None
         self._kubeconfigs: dict[Path, Subject] = {}
@@ -119,21 +112,22 @@ class EmbeddedApi:
         objects, _ = self._copies.open_store(self._store)
         self._copy_before_an_upgrade()
         try:
-            self._socket = _listen(self._config.bind, self._config.port)
+            listening = bound_socket(self._config.bind, self._config.port)
         except OSError as error:
             self._store.stop()
             raise StartFailed(
                 f"cannot listen on {self._config.bind} port {self._config.port}: {error.strerror}."
                 " Stop what uses it, or choose another address or port."
             ) from error
-        self._port = self._socket.getsockname()[1]
-        started: Future[None] = Future()
-        self._thread = threading.Thread(target=self._run, args=(objects, started), name="kvedge-api", daemon=True)
-        self._thread.start()
+        self._port = listening.getsockname()[1]
+
+        def at_end() -> None:
+            listening.close()
+            self._store.stop()
+
         try:
-            started.result()
+            self._loop.start(partial(self._serve, objects, listening), at_end=at_end)
         except (ApiError, OSError) as error:
-            self._thread.join()
             raise StartFailed(f"the API cannot be served: {error}") from error
         log.info("the API is served at %s", self.address)
 
@@ -146,23 +140,13 @@ class EmbeddedApi:
 
     def stop(self) -> None:
         """End all connections, commit what was written, close the store."""
-        if self._thread is None:
-            return
-        if self._thread.is_alive() and self._loop is not None and self._stopping is not None:
-            self._loop.call_soon_threadsafe(self._stopping.set)
-        self._thread.join(_END_SECONDS)
-        if self._thread.is_alive():
+        if not self._loop.stop(_END_SECONDS):
             # Nothing that was answered is lost: it is on disk. The rest ends with the process.
             log.error("the API does not end: its event loop is stuck")
-        self._thread = None
 
     def failure(self) -> str | None:
         """Why it no longer serves, or None while it does."""
-        if self._thread is None:
-            return None
-        if not self._thread.is_alive():
-            return "the server's event loop has ended; the log says why"
-        return self._heartbeat.failure() or self._store.failure()
+        return (self._loop.failure() or self._store.failure()) if self._loop.is_started else None
 
     def copy_store(self, target: Path) -> None:
         """Write a consistent copy of all objects to a file, while the server serves."""
@@ -177,24 +161,7 @@ class EmbeddedApi:
         authority, subject = self.pki.servers.certificate_pem, self._kubeconfigs[path]
         write_kubeconfig(path, self.address, authority, self.pki.clients, subject)
 
-    def _run(self, objects: list[Stored], started: Future[None]) -> None:
-        with asyncio.Runner() as runner:
-            try:
-                runner.run(self._serve(objects, started))
-            except BaseException as error:
-                # Whoever waits in start() is told; afterwards the thread's own hook reports it.
-                if started.done():
-                    raise
-                started.set_exception(error)
-            finally:
-                self._listening().close()
-                self._store.stop()
-
-    async def _serve(self, objects: list[Stored], started: Future[None]) -> None:
-        self._loop = asyncio.get_running_loop()
-        self._stopping = asyncio.Event()
-        pulse = LoopPulse(self._heartbeat, self._loop)
-        pulse.start()
+    async def _serve(self, objects: list[Stored], listening: socket.socket, serving: Serving) -> None:
         hub = ObjectHub(self._store, objects)
         parts = ServerParts(hub, self.pki, self.address, self._log_source, self._exec_source)
         await parts.prepare()
@@ -204,15 +171,12 @@ class EmbeddedApi:
             parts.dispatcher.handle, parts.dispatcher.lasts, limits_for(open_files()), _IDLE_SECONDS
         )
         tls = self._tls()
-        acceptor = ConnectionAcceptor(self._listening(), lambda: tls, server, server.give_one_up)
+        acceptor = ConnectionAcceptor(listening, lambda: tls, server, server.give_one_up)
         acceptor.start()
         renewing = self._renewing(tls, parts)
         try:
-            started.set_result(None)
-            await self._stopping.wait()
+            await serving()
         finally:
-            # The way down has its own time-outs.
-            pulse.stop()
             renewing.cancel()
             copying.stop()
             await acceptor.stop()
@@ -220,10 +184,6 @@ class EmbeddedApi:
             await _end_connections(server)
             server.close()
             parts.close()
-
-    def _listening(self) -> socket.socket:
-        assert self._socket is not None
-        return self._socket
 
     def _renew(self) -> None:
         """Make the server a new certificate when the present one is old or for other names."""
@@ -266,25 +226,7 @@ class EmbeddedApi:
 
 async def _end_connections(server: web.Server) -> None:
     """Let requests finish, then close every connection and wait until its socket is closed."""
-    transports = [connection.transport for connection in server.connections]
-    # A connection that has just been lost is still in the list, and has no socket any more.
-    found = [transport.get_extra_info("socket") for transport in transports if transport is not None]
-    sockets = [connected for connected in found if connected is not None]
+    sockets = sockets_of(server)
     server.pre_shutdown()
     await server.shutdown(_STOP_SECONDS)
-    with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(2 * GOODBYE_SECONDS):
-            while any(connected.fileno() >= 0 for connected in sockets):
-                await asyncio.sleep(0.005)
-
-
-def _listen(bind: str, port: int) -> socket.socket:
-    family = socket.AF_INET6 if ":" in bind else socket.AF_INET
-    listening = socket.socket(family, socket.SOCK_STREAM)
-    try:
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listening.bind((bind, port))
-    except OSError:
-        listening.close()
-        raise
-    return listening
+    await closed(sockets, 2 * GOODBYE_SECONDS)

@@ -15,6 +15,7 @@ import pytest
 from aiohttp import web
 
 from kvedge.handler.launchers.launcher_connections import LauncherConnections
+from kvedge.runtime.heartbeat import Heartbeat
 from kvedge.runtime.notify import Notifier
 from kvedge.runtime.services import ServiceError, ServiceRunner
 from kvedge.runtime.serving.https_server import HttpsServer
@@ -47,8 +48,14 @@ class Looping:
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop:
-        found = getattr(self.made, "loop", None) or self.made._loop
+        found = getattr(self.made, "_loop", self.made).loop
         assert isinstance(found, asyncio.AbstractEventLoop)
+        return found
+
+    @property
+    def heartbeat(self) -> Heartbeat:
+        found = self.made._loop.heartbeat if hasattr(self.made, "_loop") else self.made._heartbeat
+        assert isinstance(found, Heartbeat)
         return found
 
 
@@ -109,7 +116,7 @@ def test_a_blocked_loop_is_named_and_the_watchdog_is_not_fed_any_more(
         let_go.wait(120)
 
     with serving(tmp_path) as looping:
-        looping.made._heartbeat.limit = LIMIT
+        looping.heartbeat.limit = LIMIT
         watchdog, ended = Watchdog(), []
         runner = ServiceRunner([looping], watchdog)
         runner.start()
@@ -126,9 +133,9 @@ def test_a_blocked_loop_is_named_and_the_watchdog_is_not_fed_any_more(
         assert not ended
         looping.loop.call_soon_threadsafe(block)
         assert blocked.wait(30)
-        looping.made._heartbeat.limit = HELD_LIMIT
+        looping.heartbeat.limit = HELD_LIMIT
         watching.join(60)
         assert ended[0].startswith(words)
-        looping.made._heartbeat.limit = LIMIT
+        looping.heartbeat.limit = LIMIT
         let_go.set()
         wait_until(lambda: looping.failure() is None, "a loop that turns again is well")
