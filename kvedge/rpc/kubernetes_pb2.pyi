@@ -1291,6 +1291,68 @@ class ParentReference(_message.Message):
     name: str
     def __init__(self, group: _Optional[str] = ..., resource: _Optional[str] = ..., namespace: _Optional[str] = ..., name: _Optional[str] = ...) -> None: ...
 
+class NetworkPolicy(_message.Message):
+    __slots__ = ("metadata", "spec")
+    METADATA_FIELD_NUMBER: _ClassVar[int]
+    SPEC_FIELD_NUMBER: _ClassVar[int]
+    metadata: ObjectMeta
+    spec: NetworkPolicySpec
+    def __init__(self, metadata: _Optional[_Union[ObjectMeta, _Mapping]] = ..., spec: _Optional[_Union[NetworkPolicySpec, _Mapping]] = ...) -> None: ...
+
+class NetworkPolicySpec(_message.Message):
+    __slots__ = ("podSelector", "ingress", "egress", "policyTypes")
+    PODSELECTOR_FIELD_NUMBER: _ClassVar[int]
+    INGRESS_FIELD_NUMBER: _ClassVar[int]
+    EGRESS_FIELD_NUMBER: _ClassVar[int]
+    POLICYTYPES_FIELD_NUMBER: _ClassVar[int]
+    podSelector: LabelSelector
+    ingress: _containers.RepeatedCompositeFieldContainer[NetworkPolicyIngressRule]
+    egress: _containers.RepeatedCompositeFieldContainer[NetworkPolicyEgressRule]
+    policyTypes: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, podSelector: _Optional[_Union[LabelSelector, _Mapping]] = ..., ingress: _Optional[_Iterable[_Union[NetworkPolicyIngressRule, _Mapping]]] = ..., egress: _Optional[_Iterable[_Union[NetworkPolicyEgressRule, _Mapping]]] = ..., policyTypes: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class NetworkPolicyIngressRule(_message.Message):
+    __slots__ = ("ports",)
+    PORTS_FIELD_NUMBER: _ClassVar[int]
+    FROM_FIELD_NUMBER: _ClassVar[int]
+    ports: _containers.RepeatedCompositeFieldContainer[NetworkPolicyPort]
+    def __init__(self, ports: _Optional[_Iterable[_Union[NetworkPolicyPort, _Mapping]]] = ..., **kwargs) -> None: ...
+
+class NetworkPolicyEgressRule(_message.Message):
+    __slots__ = ("ports", "to")
+    PORTS_FIELD_NUMBER: _ClassVar[int]
+    TO_FIELD_NUMBER: _ClassVar[int]
+    ports: _containers.RepeatedCompositeFieldContainer[NetworkPolicyPort]
+    to: _containers.RepeatedCompositeFieldContainer[NetworkPolicyPeer]
+    def __init__(self, ports: _Optional[_Iterable[_Union[NetworkPolicyPort, _Mapping]]] = ..., to: _Optional[_Iterable[_Union[NetworkPolicyPeer, _Mapping]]] = ...) -> None: ...
+
+class NetworkPolicyPort(_message.Message):
+    __slots__ = ("protocol", "port", "endPort")
+    PROTOCOL_FIELD_NUMBER: _ClassVar[int]
+    PORT_FIELD_NUMBER: _ClassVar[int]
+    ENDPORT_FIELD_NUMBER: _ClassVar[int]
+    protocol: str
+    port: IntOrString
+    endPort: int
+    def __init__(self, protocol: _Optional[str] = ..., port: _Optional[_Union[IntOrString, _Mapping]] = ..., endPort: _Optional[int] = ...) -> None: ...
+
+class NetworkPolicyPeer(_message.Message):
+    __slots__ = ("podSelector", "namespaceSelector", "ipBlock")
+    PODSELECTOR_FIELD_NUMBER: _ClassVar[int]
+    NAMESPACESELECTOR_FIELD_NUMBER: _ClassVar[int]
+    IPBLOCK_FIELD_NUMBER: _ClassVar[int]
+    podSelector: LabelSelector
+    namespaceSelector: LabelSelector
+    ipBlock: IPBlock
+    def __init__(self, podSelector: _Optional[_Union[LabelSelector, _Mapping]] = ..., namespaceSelector: _Optional[_Union[LabelSelector, _Mapping]] = ..., ipBlock: _Optional[_Union[IPBlock, _Mapping]] = ...) -> None: ...
+
+class IPBlock(_message.Message):
+    __slots__ = ("cidr",)
+    CIDR_FIELD_NUMBER: _ClassVar[int]
+    EXCEPT_FIELD_NUMBER: _ClassVar[int]
+    cidr: str
+    def __init__(self, cidr: _Optional[str] = ..., **kwargs) -> None: ...
+
 class Eviction(_message.Message):
     __slots__ = ("metadata", "deleteOptions")
     METADATA_FIELD_NUMBER: _ClassVar[int]
@@ -1298,6 +1360,53 @@ class Eviction(_message.Message):
     metadata: ObjectMeta
     deleteOptions: DeleteOptions
     def __init__(self, metadata: _Optional[_Union[ObjectMeta, _Mapping]] = ..., deleteOptions: _Optional[_Union[DeleteOptions, _Mapping]] = ...) -> None: ...
+
+class PodDisruptionBudget(_message.Message):
+    __slots__ = ("metadata", "spec", "status")
+    METADATA_FIELD_NUMBER: _ClassVar[int]
+    SPEC_FIELD_NUMBER: _ClassVar[int]
+    STATUS_FIELD_NUMBER: _ClassVar[int]
+    metadata: ObjectMeta
+    spec: PodDisruptionBudgetSpec
+    status: PodDisruptionBudgetStatus
+    def __init__(self, metadata: _Optional[_Union[ObjectMeta, _Mapping]] = ..., spec: _Optional[_Union[PodDisruptionBudgetSpec, _Mapping]] = ..., status: _Optional[_Union[PodDisruptionBudgetStatus, _Mapping]] = ...) -> None: ...
+
+class PodDisruptionBudgetSpec(_message.Message):
+    __slots__ = ("minAvailable", "selector", "maxUnavailable", "unhealthyPodEvictionPolicy")
+    MINAVAILABLE_FIELD_NUMBER: _ClassVar[int]
+    SELECTOR_FIELD_NUMBER: _ClassVar[int]
+    MAXUNAVAILABLE_FIELD_NUMBER: _ClassVar[int]
+    UNHEALTHYPODEVICTIONPOLICY_FIELD_NUMBER: _ClassVar[int]
+    minAvailable: IntOrString
+    selector: LabelSelector
+    maxUnavailable: IntOrString
+    unhealthyPodEvictionPolicy: str
+    def __init__(self, minAvailable: _Optional[_Union[IntOrString, _Mapping]] = ..., selector: _Optional[_Union[LabelSelector, _Mapping]] = ..., maxUnavailable: _Optional[_Union[IntOrString, _Mapping]] = ..., unhealthyPodEvictionPolicy: _Optional[str] = ...) -> None: ...
+
+class PodDisruptionBudgetStatus(_message.Message):
+    __slots__ = ("observedGeneration", "disruptedPods", "disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods", "conditions")
+    class DisruptedPodsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: Time
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[_Union[Time, _Mapping]] = ...) -> None: ...
+    OBSERVEDGENERATION_FIELD_NUMBER: _ClassVar[int]
+    DISRUPTEDPODS_FIELD_NUMBER: _ClassVar[int]
+    DISRUPTIONSALLOWED_FIELD_NUMBER: _ClassVar[int]
+    CURRENTHEALTHY_FIELD_NUMBER: _ClassVar[int]
+    DESIREDHEALTHY_FIELD_NUMBER: _ClassVar[int]
+    EXPECTEDPODS_FIELD_NUMBER: _ClassVar[int]
+    CONDITIONS_FIELD_NUMBER: _ClassVar[int]
+    observedGeneration: int
+    disruptedPods: _containers.MessageMap[str, Time]
+    disruptionsAllowed: int
+    currentHealthy: int
+    desiredHealthy: int
+    expectedPods: int
+    conditions: _containers.RepeatedCompositeFieldContainer[Condition]
+    def __init__(self, observedGeneration: _Optional[int] = ..., disruptedPods: _Optional[_Mapping[str, Time]] = ..., disruptionsAllowed: _Optional[int] = ..., currentHealthy: _Optional[int] = ..., desiredHealthy: _Optional[int] = ..., expectedPods: _Optional[int] = ..., conditions: _Optional[_Iterable[_Union[Condition, _Mapping]]] = ...) -> None: ...
 
 class Role(_message.Message):
     __slots__ = ("metadata", "rules")

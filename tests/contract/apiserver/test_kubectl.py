@@ -332,3 +332,29 @@ def test_nodes_are_cordoned_and_drained(kubectl: Kubectl) -> None:
     assert kubectl.run("uncordon", name) == f"node/{name} uncordoned\n"
     assert kubectl.run("taint", "node", name, "a=b:NoSchedule") == f"node/{name} tainted\n"
     admin.delete(f"/api/v1/nodes/{name}")
+
+
+def test_budgets_and_policies_are_made_shown_and_explained(kubectl: Kubectl) -> None:
+    kubectl.run("create", "poddisruptionbudget", "b", "--selector=app=shop", "--min-available=50%")
+    policy = {
+        "apiVersion": "networking.k8s.io/v1",
+        "kind": "NetworkPolicy",
+        "metadata": {"name": "p"},
+        "spec": {"podSelector": {"matchLabels": {"app": "shop"}}},
+    }
+    kubectl.apply(policy)
+    heading, row = kubectl.run("get", "pdb").splitlines()
+    assert heading.split("  ")[0] == "NAME"
+    assert [word.strip() for word in heading.split("  ") if word.strip()][1:4] == [
+        "MIN AVAILABLE",
+        "MAX UNAVAILABLE",
+        "ALLOWED DISRUPTIONS",
+    ]
+    assert row.split()[:4] == ["b", "50%", "N/A", "0"]
+    assert [line.split()[:2] for line in kubectl.run("get", "netpol").splitlines()] == [
+        ["NAME", "POD-SELECTOR"],
+        ["p", "app=shop"],
+    ]
+    assert "minAvailable" in kubectl.run("explain", "pdb.spec")
+    assert "policyTypes" in kubectl.run("explain", "networkpolicy.spec")
+    kubectl.run("delete", "pdb/b", "netpol/p")

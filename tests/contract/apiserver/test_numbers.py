@@ -47,6 +47,8 @@ _BASES: Final[dict[str, JsonObject]] = {
     "ControllerRevision": {"revision": 1, "data": {}},
     "StorageClass": {"provisioner": "example.com/p"},
     "PriorityClass": {"value": 1},
+    "NetworkPolicy": {"spec": {"ingress": [{"ports": [{"port": 80}]}]}},
+    "PodDisruptionBudget": {"spec": {"selector": {"matchLabels": {"a": "b"}}}},
 }
 
 

@@ -49,6 +49,8 @@ _VIEW: Final = (
     ),
     PolicyRule(_READ, ("discovery.k8s.io",), ("endpointslices",)),
     PolicyRule(_READ, ("apps",), ("controllerrevisions",)),
+    PolicyRule(_READ, ("policy",), ("poddisruptionbudgets", "poddisruptionbudgets/status")),
+    PolicyRule(_READ, ("networking.k8s.io",), ("networkpolicies",)),
 )
 _EDIT: Final = (
     PolicyRule(_READ, ("",), ("secrets",)),
@@ -59,6 +61,8 @@ _EDIT: Final = (
     PolicyRule(
         _WRITE, ("",), ("configmaps", "events", "persistentvolumeclaims", "secrets", "serviceaccounts", "services")
     ),
+    PolicyRule(_WRITE, ("policy",), ("poddisruptionbudgets",)),
+    PolicyRule(_WRITE, ("networking.k8s.io",), ("networkpolicies",)),
     PolicyRule((*_READ, *_WRITE), ("coordination.k8s.io",), ("leases",)),
 )
 _ADMIN: Final = (

@@ -144,7 +144,7 @@ def parse_field_selector(text: str) -> FieldSelector:
 
 def _requirements_of(document: JsonObject) -> list[Requirement]:
     words = {"In": "in", "NotIn": "notin", "Exists": "exists", "DoesNotExist": "!"}
-    found = [Requirement(key, "in", (value,)) for key, value in (document.get("matchLabels") or {}).items()]
+    found = [Requirement(key, "=", (value,)) for key, value in (document.get("matchLabels") or {}).items()]
     for expression in document.get("matchExpressions") or []:
         operator = words.get(expression.get("operator", ""))
         if operator is None:

@@ -9,9 +9,10 @@ The tables (`builtin_types_*`) say for each type its name, what it is, and its f
       env [EnvVar] by name: Environment variables.
 
 `kind` after a type's name adds apiVersion, kind and metadata; `atomic` says that it is replaced as a whole. `!` marks
-required fields. A field's type is a word of `_SCALARS`, a type's name, `[T]` (a list), `{T}` (a map of texts),
-`object` (anything inside). `by k1,k2` makes a list a map by these keys, of which patches use the first; `set` makes
-it a set; `retain` lets patches clear what they do not name; `= x` gives a default.
+required fields. A field's type is a word of `_SCALARS`, a type's name, `[T]` (a list), `{T}` (a map of texts), `object`
+(anything inside). `by k1,k2` makes a list a map by these keys, of which patches use the first; `set` makes it a set;
+`replace` makes patches put an object in the place of another one; `retain` lets patches clear what they do not name; `=
+x` gives a default.
 """
 
 from __future__ import annotations
@@ -43,6 +44,7 @@ _PACKAGES: Final[Mapping[str, tuple[str, str]]] = {
     "discovery.k8s.io": ("io.k8s.api.discovery.v1", groups.DISCOVERY),
     "events.k8s.io": ("io.k8s.api.events.v1", groups.EVENTS),
     "networking.k8s.io": ("io.k8s.api.networking.v1", groups.NETWORKING),
+    "policy": ("io.k8s.api.policy.v1", groups.POLICY),
     "rbac.authorization.k8s.io": ("io.k8s.api.rbac.v1", groups.RBAC),
     "scheduling.k8s.io": ("io.k8s.api.scheduling.v1", groups.SCHEDULING),
     "storage.k8s.io": ("io.k8s.api.storage.v1", groups.STORAGE),
@@ -64,7 +66,7 @@ _SCALARS: Final[Mapping[str, JsonObject]] = {
 _TYPE_LINE: Final = re.compile(r"(?P<name>\w+)(?P<marks>( kind| atomic)*): (?P<about>.+)")
 _FIELD_LINE: Final = re.compile(
     r"  (?P<name>[\w]+)(?P<required>!)? (?P<type>\S+)"
-    r"(?P<mode> set| atomic)?( by (?P<keys>\S+))?(?P<retain> retain)?( = (?P<default>\w+))?: (?P<about>.+)"
+    r"(?P<mode> set| atomic| replace)?( by (?P<keys>\S+))?(?P<retain> retain)?( = (?P<default>\w+))?: (?P<about>.+)"
 )
 KIND_FIELDS: Final = """\
   apiVersion string: API group and version of the object.
@@ -86,6 +88,7 @@ class Field:
     keys: tuple[str, ...] = ()
     is_set: bool = False
     atomic: bool = False
+    replace: bool = False
     retain: bool = False
     default: str = ""
 
@@ -168,6 +171,8 @@ def with_marks(field: Field, schema: JsonObject) -> JsonObject:
         schema["default"] = field.default
     if field.atomic:
         schema["x-kubernetes-map-type"] = "atomic"
+    if field.replace:
+        schema["x-kubernetes-patch-strategy"] = "replace"
     if field.container == "list":
         schema["x-kubernetes-list-type"] = "map" if field.keys else "set" if field.is_set else "atomic"
     if field.keys:
@@ -220,6 +225,7 @@ def _field(line: str) -> Field:
         keys=tuple((found["keys"] or "").split(",")) if found["keys"] else (),
         is_set=found["mode"] == " set",
         atomic=found["mode"] == " atomic",
+        replace=found["mode"] == " replace",
         retain=bool(found["retain"]),
         default=found["default"] or "",
     )

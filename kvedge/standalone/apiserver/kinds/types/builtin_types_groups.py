@@ -60,11 +60,63 @@ IPAddress kind: An address and the object it belongs to.
 IPAddressSpec: The object that an address belongs to.
   parentRef! ParentReference: The object.
 
+NetworkPolicy kind: Which traffic reaches and leaves some Pods.
+  spec NetworkPolicySpec: The Pods and the traffic.
+
+NetworkPolicySpec: Which traffic reaches and leaves some Pods.
+  podSelector LabelSelector: Selects the Pods; all of the namespace when empty.
+  ingress [NetworkPolicyIngressRule]: Traffic that may reach them. What another policy allows may, too.
+  egress [NetworkPolicyEgressRule]: Traffic that may leave them.
+  policyTypes [string]: Ingress, Egress or both: the traffic that is refused unless a rule allows it.
+
+NetworkPolicyIngressRule: Traffic that may reach Pods.
+  ports [NetworkPolicyPort]: To which of their ports; all when empty.
+  from [NetworkPolicyPeer]: From where; anywhere when empty.
+
+NetworkPolicyEgressRule: Traffic that may leave Pods.
+  ports [NetworkPolicyPort]: To which ports; all when empty.
+  to [NetworkPolicyPeer]: Where to; anywhere when empty.
+
+NetworkPolicyPort: A port or a range of ports.
+  protocol string: TCP, UDP or SCTP.
+  port intstr: The port, by number or by name; all of the protocol when absent.
+  endPort int32: The last port of a range that begins with port.
+
+NetworkPolicyPeer: The other end of traffic.
+  podSelector LabelSelector: Pods, of the selected namespaces or of the policy's own.
+  namespaceSelector LabelSelector: Namespaces.
+  ipBlock IPBlock: Addresses. Cannot be combined with selectors.
+
+IPBlock: A range of addresses.
+  cidr! string: The range, as 192.168.1.0/24.
+  except [string]: Smaller ranges inside of it that are not meant.
+
 ParentReference: An object of any kind.
   group string: Its API group.
   resource! string: Its resource.
   namespace string: Its namespace.
   name! string: Its name.
+"""
+
+POLICY: Final = """
+PodDisruptionBudget kind: How many of some Pods may be evicted at a time.
+  spec PodDisruptionBudgetSpec: The Pods and the number.
+  status PodDisruptionBudgetStatus: How many are there, and how many may be evicted now.
+
+PodDisruptionBudgetSpec: How many of some Pods may be evicted at a time.
+  minAvailable intstr: How many of them must stay available, as a number or in percent.
+  selector LabelSelector replace: Selects the Pods.
+  maxUnavailable intstr: How many of them may be unavailable. Cannot be combined with minAvailable.
+  unhealthyPodEvictionPolicy string: IfHealthyBudget or AlwaysAllow: when a Pod that is not ready may be evicted.
+
+PodDisruptionBudgetStatus: How many Pods are there, and how many may be evicted now.
+  observedGeneration integer: The generation that this was found for.
+  disruptedPods {time}: When evictions were granted of Pods that are still there.
+  disruptionsAllowed! int32: How many Pods may be evicted now.
+  currentHealthy! int32: How many are ready.
+  desiredHealthy! int32: How many must stay ready.
+  expectedPods! int32: How many there are to be.
+  conditions [Condition] by type: Whether evictions are allowed, and why.
 """
 
 APPS: Final = """
