@@ -12,7 +12,7 @@ import msgspec
 
 from kvedge.resources.codec import JsonObject, learn
 from kvedge.standalone.apiserver.kinds import builtin_shape
-from kvedge.standalone.apiserver.kinds.built_in import apply_built_in_defaults
+from kvedge.standalone.apiserver.kinds.built_in import apply_built_in_defaults, built_in
 from kvedge.standalone.apiserver.kinds.custom import crd_shape
 from kvedge.standalone.apiserver.kinds.served_kinds import ServedKind
 from kvedge.standalone.apiserver.schema import structural_schema
@@ -136,10 +136,6 @@ def report_unknown(kind: ServedKind, unknown: tuple[str, ...], validation: str) 
 
 def report_without_effect(kind: ServedKind, obj: JsonObject) -> list[str]:
     """Warnings about what is kept for other tools, but does nothing on one box."""
-    spec = obj.get("spec")
-    if (kind.group, kind.kind) != ("", "Service") or not isinstance(spec, dict) or not spec.get("selector"):
-        return []
-    return [
-        "spec.selector: one box has no service network: nothing listens for this Service; "
-        "use the guest's own address, or kvedge port-forward"
-    ]
+    row = built_in(kind.storage)
+    text = row.without_effect(obj) if row is not None and row.without_effect is not None else ""
+    return [text] if text else []

@@ -41,6 +41,15 @@ def _initial_status(service: JsonObject) -> JsonObject:
     return {"loadBalancer": {}}
 
 
+def _without_effect(service: JsonObject) -> str:
+    if not (service.get("spec") or {}).get("selector"):
+        return ""
+    return (
+        "spec.selector: one box has no service network: nothing listens for this Service; "
+        "use the guest's own address, or kvedge port-forward"
+    )
+
+
 def _external(service: JsonObject, now: datetime) -> str:
     spec = service.get("spec") or {}
     if spec.get("type") == "ExternalName":
@@ -112,6 +121,7 @@ KINDS: Final = (
         metadata_with_status=True,
         check=core_rules.check_service,
         check_update=core_rules.check_service_update,
+        without_effect=_without_effect,
         returned_when_deleted=True,
         protobuf=IN_KUBERNETES,
     ),
