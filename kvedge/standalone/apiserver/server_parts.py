@@ -26,12 +26,14 @@ from kvedge.standalone.apiserver.kinds.built_in import BUILT_IN
 from kvedge.standalone.apiserver.kinds.served_kinds import ASKED
 from kvedge.standalone.apiserver.loops.availability_loop import AvailabilityLoop
 from kvedge.standalone.apiserver.loops.csr_loop import CsrLoop
+from kvedge.standalone.apiserver.loops.disruption_loop import DisruptionLoop
 from kvedge.standalone.apiserver.loops.emptying_loop import EmptyingLoop
 from kvedge.standalone.apiserver.loops.expiry_loop import ExpiryLoop
 from kvedge.standalone.apiserver.loops.garbage_loop import GarbageLoop
 from kvedge.standalone.apiserver.loops.quota_loop import QuotaLoop
 from kvedge.standalone.apiserver.loops.role_aggregation_loop import RoleAggregationLoop
 from kvedge.standalone.apiserver.routes.discovery_routes import DiscoveryRoutes
+from kvedge.standalone.apiserver.routes.eviction_routes import EvictionRoutes
 from kvedge.standalone.apiserver.routes.exec_routes import ExecRoutes
 from kvedge.standalone.apiserver.routes.exec_source import ExecSource
 from kvedge.standalone.apiserver.routes.log_source import LogSource
@@ -83,12 +85,13 @@ class ServerParts:
         self._proxy = AggregationProxy(hub, pki.front_proxy_tls)
         availability = AvailabilityLoop(hub, self.actor, self._proxy, writer.now)
         self._discovery = DiscoveryRoutes(hub, address, self._proxy, availability.versions)
-        pods = PodRoutes(hub, admission, writer, remover, log_source)
+        pods = PodRoutes(hub, writer, log_source)
+        evictions = EvictionRoutes(hub, admission, remover, self.actor, writer.now)
         self._commands = commands = ExecRoutes(hub, authorizer, exec_source, log_source)
         special: dict[tuple[str, str], Route] = {
             ("pods", "log"): pods.log,
             ("pods", "binding"): pods.bind,
-            ("pods", "eviction"): pods.evict,
+            ("pods", "eviction"): evictions.evict,
             ("pods", "exec"): commands.exec,
             ("pods", "attach"): commands.attach,
             ("serviceaccounts", "token"): TokenRoutes(hub, tokens).create,
@@ -107,6 +110,7 @@ class ServerParts:
             RoleAggregationLoop(hub, self.actor),
             ExpiryLoop(hub, self.actor, writer.now),
             QuotaLoop(hub, self.actor, quotas),
+            DisruptionLoop(hub, self.actor, writer.now),
             availability,
         )
 

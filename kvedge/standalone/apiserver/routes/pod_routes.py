@@ -1,12 +1,11 @@
-"""The subresources that only Pods have: log, binding, eviction.
+"""The subresources that only Pods have and that are no streams: log and binding.
 
-Called by the dispatcher. Logs come from the node agent's `LogSource`; the other two are writes like any other.
+Called by the dispatcher. Logs come from the node agent's `LogSource`; a binding is a write like any other.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from datetime import datetime
 
 import msgspec
@@ -14,8 +13,7 @@ from aiohttp import web
 
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.whole_numbers import INT64, whole_number
-from kvedge.standalone.apiserver.admission.admission_protocol import Admission, Review
-from kvedge.standalone.apiserver.requests import deletion_rules, write_rules
+from kvedge.standalone.apiserver.requests import write_rules
 from kvedge.standalone.apiserver.requests.request_body import read_object
 from kvedge.standalone.apiserver.requests.request_context import RequestContext
 from kvedge.standalone.apiserver.requests.request_target import is_true
@@ -24,25 +22,20 @@ from kvedge.standalone.apiserver.routes.log_source import LogRequest, LogSource
 from kvedge.standalone.apiserver.routes.resource_routes import json_response
 from kvedge.standalone.apiserver.store.object_hub import ObjectHub
 from kvedge.standalone.apiserver.wire.api_errors import BadRequest, Conflict, MethodNotAllowed, NotFound
-from kvedge.standalone.apiserver.writing.object_remover import ObjectRemover
 from kvedge.standalone.apiserver.writing.object_writer import ObjectWriter
 
 
 class PodRoutes:
-    """Serves pods/log, pods/binding and pods/eviction."""
+    """Serves pods/log and pods/binding."""
 
     def __init__(
         self,
         hub: ObjectHub,
-        admission: Admission,
         writer: ObjectWriter,
-        remover: ObjectRemover,
         log_source: LogSource | None,
     ) -> None:
         self._hub = hub
-        self._admission = admission
         self._writer = writer
-        self._remover = remover
         self._log_source = log_source
 
     async def log(self, request: web.BaseRequest, context: RequestContext) -> web.StreamResponse:
@@ -83,19 +76,7 @@ class PodRoutes:
             return pod
 
         await self._writer.change(context, bound)
-        return json_response(_success(), 201, context)
-
-    async def evict(self, request: web.BaseRequest, context: RequestContext) -> web.StreamResponse:
-        """POST pods/<name>/eviction: delete the Pod, if admission lets it go."""
-        if context.target.verb != "create":
-            raise MethodNotAllowed()
-        body = await read_object(request, context)
-        options = deletion_rules.delete_options(body.get("deleteOptions") or {})
-        pod = self._pod(context)
-        await self._admission.validate(Review(context, "CREATE", {"metadata": {}, **body}, pod, context.target.name))
-        deletion = replace(context, target=replace(context.target, verb="delete", subresource=""))
-        await self._remover.delete(deletion, context.target.name, options)
-        return json_response(_success(), 201, context)
+        return json_response(succeeded(), 201, context)
 
     def _pod(self, context: RequestContext) -> JsonObject:
         stored = self._hub.get(context.key)
@@ -188,5 +169,6 @@ def _number(query: Mapping[str, str], name: str) -> int | None:
     return number
 
 
-def _success() -> bytes:
+def succeeded() -> bytes:
+    """The Status of a binding or an eviction that was done."""
     return msgspec.json.encode({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201})
