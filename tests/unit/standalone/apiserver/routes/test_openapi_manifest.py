@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -178,3 +180,15 @@ def test_the_operations_survive_the_protobuf_form() -> None:
         "name",
     ]
     assert path.put.parameters[0].parameter.body_parameter.required
+
+
+def test_the_messages_are_loaded_with_the_first_document_only() -> None:
+    program = """
+import sys
+from kvedge.standalone.apiserver.routes import openapi_protobuf, openapi_routes
+assert "google.protobuf" not in sys.modules
+document = {"swagger": "2.0", "info": {"title": "t", "version": "v"}, "paths": {}, "definitions": {}}
+assert openapi_protobuf.encode(document).startswith(b"\\x0a\\x032.0")
+assert "kvedge.rpc.openapi_v2_pb2" in sys.modules
+"""
+    subprocess.run([sys.executable, "-c", program], check=True)
