@@ -20,8 +20,7 @@ from kvedge.resources.codec import JsonValue
 # Longer conditions cost more to compile than any honest one needs (Kubernetes bounds their cost instead).
 _LONGEST: Final = 4096
 _VARIABLES: Final = ("object", "oldObject", "request")
-# Before a name that is a field of something; after a name of which a field is taken, no function called.
-_BEFORE_FIELD: Final = re.compile(r"[\w)\]}'\"]\s*\.\s*$")
+# After a name of which a field is taken, no function called.
 _FIELD_AFTER: Final = re.compile(r"\s*\.\s*(\w+)\b(?!\s*\()")
 
 
@@ -64,20 +63,17 @@ def _part(value: JsonValue, fields: frozenset[str] | None) -> JsonValue:
 
 @functools.lru_cache(maxsize=256)
 def _used(expression: str) -> Mapping[str, frozenset[str] | None]:
-    """By variable that may be meant: the fields that are taken of it; None when it is used in any other way."""
+    """By variable that is meant: the fields that are taken of it; None when it is used in any other way.
+
+    The library knows the variables, not their fields: those stand after the name. Where the name stands for something
+    else as well (`request.object`), there are more fields than are needed, never fewer.
+    """
     used: dict[str, frozenset[str] | None] = {}
-    for name in _VARIABLES:
-        # As a field of something else, such as `request.object`, it is not the variable.
-        places = [found for found in re.finditer(rf"\b{name}\b", expression) if not _is_field(expression, found)]
+    for name in set(_VARIABLES) & set(_compiled(expression).variables()):
+        places = re.finditer(rf"\b{name}\b", expression)
         fields = [_FIELD_AFTER.match(expression, place.end()) for place in places]
-        known = frozenset(field[1] for field in fields if field is not None)
-        if places:
-            used[name] = known if all(fields) else None
+        used[name] = frozenset(field[1] for field in fields if field is not None) if all(fields) else None
     return used
-
-
-def _is_field(expression: str, name: re.Match[str]) -> bool:
-    return _BEFORE_FIELD.search(expression[: name.start()]) is not None
 
 
 @functools.lru_cache(maxsize=256)

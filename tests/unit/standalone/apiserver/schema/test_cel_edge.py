@@ -28,6 +28,16 @@ VARIABLES = {"object": OBJECT, "oldObject": None, "request": REQUEST | {"object"
         ("[object, request].exists(object, has(object.operation))", True),
         ("[request].all(r, r.object == object)", True),
         ("'object' in request", True),
+        ("'object' == object.metadata.name", False),
+        ("request.object == {'metadata': {'name': 'web'}} && object.metadata.name == 'web'", True),
+        ("object == request.object && object.metadata.name == 'web'", True),
+        ("{'object': {'x': 1}}.object.x == 1 && has(object.metadata)", True),
+        ("(true ? object : oldObject).metadata.name == 'web'", True),
+        ("[1, 2].map(n, size(object) + n) == [2, 3]", True),
+        ("request.userInfo.groups.map(object, object + 's') == ['kvedge:handlerss']", True),
+        ("{'a': object}.a.metadata.name == {'b': request}.b.object.metadata.name", True),
+        ("object[('meta' + 'data')].name == 'web'", True),
+        ("object\n  . metadata // of this\n  . name == 'web'", True),
     ],
 )
 def test_a_condition_is_true_or_false(expression: str, result: bool) -> None:
