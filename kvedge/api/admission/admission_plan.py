@@ -13,6 +13,7 @@ from typing import Final
 
 from kvedge.api.admission.admission_message import AdmissionRequest
 from kvedge.api.admission.rules import (
+    access_rules,
     compute_rules,
     device_rules,
     disk_rules,
@@ -44,6 +45,7 @@ SPEC_RULES: Final[tuple[Rule, ...]] = (
     *platform_rules.RULES,
     *disk_rules.RULES,
     *volume_rules.RULES,
+    *access_rules.RULES,
     *network_rules.RULES,
     *device_rules.RULES,
     *run_rules.RULES,

@@ -11,6 +11,7 @@ from typing import Final
 
 from kvedge.controller.kubevirt.cluster_config import ClusterConfig
 from kvedge.controller.vmi.disk_container_manifest import HOST_USR, disk_container, host_library_volumes
+from kvedge.resources.access_credentials import CONFIG_DRIVE, NO_CLOUD, credential_volume, key_secrets
 from kvedge.resources.names import (
     CAPABILITIES_DIRECTORY,
     EPHEMERAL_DISKS_DIRECTORY,
@@ -61,6 +62,7 @@ def launcher_volumes(vmi: VirtualMachineInstance, config: ClusterConfig) -> list
         *(_empty_directory(*entry) for entry in _EMPTY_DIRECTORIES),
         *(_image(tree, config) for tree in image_trees(vmi)),
         *(made for volume in vmi.spec.volumes for made in _cloud_init_secrets(volume)),
+        *(_secret(credential_volume(name), name) for name in key_secrets(vmi, NO_CLOUD, CONFIG_DRIVE)),
     ]
 
 
@@ -128,8 +130,12 @@ def _cloud_init_secrets(volume: Volume) -> list[MountedVolume]:
     made = []
     for suffix, reference in (("udata", cloud_init.secret_ref), ("ndata", cloud_init.network_data_secret_ref)):
         if reference is not None:
-            name = f"{volume.name}-{suffix}"
-            secret = PodVolume(name=name, secret=SecretVolume(secret_name=reference.name))
-            path = f"{PRIVATE_DIRECTORY}/secret/{name}"
-            made.append(MountedVolume(secret, VolumeMount(name=name, mount_path=path, read_only=True)))
+            made.append(_secret(f"{volume.name}-{suffix}", reference.name))
     return made
+
+
+def _secret(name: str, secret: str) -> MountedVolume:
+    volume = PodVolume(name=name, secret=SecretVolume(secret_name=secret))
+    return MountedVolume(
+        volume, VolumeMount(name=name, mount_path=f"{PRIVATE_DIRECTORY}/secret/{name}", read_only=True)
+    )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
 from kvedge.launcher.domain.conversion_error import ConversionError
@@ -24,6 +24,7 @@ CONFIG_DRIVE_LABEL: Final = "config-2"
 # Keys of a Secret: KubeVirt takes both spellings.
 _USER_KEYS: Final = ("userdata", "userData")
 _NETWORK_KEYS: Final = ("networkdata", "networkData")
+_CONFIG_DRIVE_META: Final = "openstack/latest/meta_data.json"
 _INSTANCE_TYPES: Final = ("kubevirt.io/instancetype-name", "kubevirt.io/cluster-instancetype-name")
 
 
@@ -37,20 +38,34 @@ class _Source(NamedTuple):
     keys: tuple[str, ...]
 
 
-def documents(vmi: VirtualMachineInstance, volume: Volume, secrets: Mapping[str, bytes]) -> dict[str, bytes]:
+def documents(
+    vmi: VirtualMachineInstance, volume: Volume, secrets: Mapping[str, bytes], ssh_keys: Iterable[bytes] = ()
+) -> dict[str, bytes]:
     """The files of a cloud-init volume, by their path in the image.
 
     `secrets` is what the Secrets that the volume refers to hold, by key (`userdata`, `networkdata` or KubeVirt's other
-    spelling of them); it is not asked for anything when the volume refers to none.
+    spelling of them); it is not asked for anything when the volume refers to none. `ssh_keys` are public keys for the
+    guest's default user.
 
     Raises:
         ConversionError: when the volume is none of cloud-init, or its data cannot be read.
     """
     if volume.cloud_init_no_cloud is not None:
-        return _no_cloud(vmi, _field(vmi, volume, "cloudInitNoCloud"), volume.cloud_init_no_cloud, secrets)
+        files = _no_cloud(vmi, _field(vmi, volume, "cloudInitNoCloud"), volume.cloud_init_no_cloud, secrets)
+        return _with_keys(files, "meta-data", "public-keys", ssh_keys)
     if volume.cloud_init_config_drive is not None:
-        return _config_drive(vmi, _field(vmi, volume, "cloudInitConfigDrive"), volume.cloud_init_config_drive, secrets)
+        files = _config_drive(vmi, _field(vmi, volume, "cloudInitConfigDrive"), volume.cloud_init_config_drive, secrets)
+        return _with_keys(files, _CONFIG_DRIVE_META, "public_keys", ssh_keys)
     raise ConversionError(_field(vmi, volume, ""), "is no cloud-init volume", "use cloudInitNoCloud")
+
+
+def _with_keys(files: dict[str, bytes], meta_data: str, field: str, ssh_keys: Iterable[bytes]) -> dict[str, bytes]:
+    """The files with the keys in their metadata, numbered as KubeVirt numbers them."""
+    texts = [text for key in ssh_keys if (text := key.decode(errors="replace").strip())]
+    if not texts:
+        return files
+    numbered = {str(number): text for number, text in enumerate(texts)}
+    return files | {meta_data: _json(json.loads(files[meta_data]) | {field: numbered})}
 
 
 def volume_label(volume: Volume) -> str:
@@ -81,7 +96,7 @@ def _config_drive(
         "instance_type": _instance_type(vmi),
         "uuid": domain_uuid(vmi),
     }
-    files = {"openstack/latest/meta_data.json": _json(meta)}
+    files = {_CONFIG_DRIVE_META: _json(meta)}
     user = _user_data(field, source, secrets)
     network = _network_data(field, source, secrets)
     if user is not None:
@@ -140,7 +155,7 @@ def _instance_type(vmi: VirtualMachineInstance) -> str | None:
     return next((annotations[name] for name in _INSTANCE_TYPES if name in annotations), None)
 
 
-def _json(document: Mapping[str, str | None]) -> bytes:
+def _json(document: Mapping[str, object]) -> bytes:
     return json.dumps({key: value for key, value in document.items() if value is not None}, sort_keys=True).encode()
 
 

@@ -10,6 +10,7 @@ from typing import Final, TypeAlias
 
 from kvedge.launcher.launcher_errors import BadRequest
 from kvedge.launcher.launcher_options import LauncherOptions
+from kvedge.resources.access_credentials import CONFIG_DRIVE, NO_CLOUD, credential_volume, key_secrets
 from kvedge.resources.quantities import Quantity, QuantityError, parse_bytes
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.resources.types.volumes import CloudInit, Volume
@@ -39,11 +40,15 @@ class EmptyDiskPlan:
 
 @dataclass(frozen=True, slots=True)
 class CloudInitPlan:
-    """An ISO from a volume's documents; `secrets` are directories of mounted Secrets whose keys may be asked for."""
+    """An ISO from a volume's documents; `secrets` are directories of mounted Secrets whose keys may be asked for.
+
+    `ssh_keys` are directories whose every file is a public key for the guest's user.
+    """
 
     volume: Volume
     path: str
     secrets: tuple[str, ...]
+    ssh_keys: tuple[str, ...] = ()
 
 
 VolumePlan: TypeAlias = OverlayPlan | EmptyDiskPlan | CloudInitPlan
@@ -83,7 +88,9 @@ def _plan_volume(vmi: VirtualMachineInstance, index: int, volume: Volume, option
         file = "noCloud.iso" if volume.cloud_init_no_cloud is not None else "configdrive.iso"
         # KubeVirt's place for it, which its users' tools know.
         directory = f"{options.ephemeral_directory}/cloud-init-data/{vmi.metadata.namespace}/{vmi.metadata.name}"
-        return CloudInitPlan(volume, f"{directory}/{file}", _secrets(volume, cloud_init, options))
+        way = NO_CLOUD if volume.cloud_init_no_cloud is not None else CONFIG_DRIVE
+        ssh_keys = (f"{options.secret_directory}/{credential_volume(name)}" for name in key_secrets(vmi, way))
+        return CloudInitPlan(volume, f"{directory}/{file}", _secrets(volume, cloud_init, options), tuple(ssh_keys))
     raise BadRequest(
         field,
         "this kind of volume is not supported by kvedge",

@@ -102,8 +102,9 @@ def _write_cloud_init(vmi: VirtualMachineInstance, plan: CloudInitPlan) -> None:
     secrets: dict[str, bytes] = {}
     for directory in plan.secrets:
         secrets |= read_secret(directory)
+    ssh_keys = [key for directory in plan.ssh_keys for key in read_secret(directory).values()]
     try:
-        write_iso(plan.path, volume_label(plan.volume), documents(vmi, plan.volume, secrets))
+        write_iso(plan.path, volume_label(plan.volume), documents(vmi, plan.volume, secrets, ssh_keys))
     except IsoError as error:
         raise BadRequest(f"spec.volumes[{plan.volume.name}]", error.reason) from error
 

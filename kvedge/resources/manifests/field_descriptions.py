@@ -30,7 +30,8 @@ _VM: Final[Mapping[str, Mapping[str, str]]] = {
     "VirtualMachineInstanceSpec": {
         "volumes": "Where the data of disks is; each one is attached, by the disk of its name or by one that is made.",
         "networks": "The networks that interfaces join, by name.",
-        "accessCredentials": _LATER,
+        "accessCredentials": "SSH keys of Secrets that cloud-init brings into the guest: sshPublicKey by noCloud or "
+        "configDrive.",
         "nodeSelector": "Labels that a node must have.",
         "affinity": "Which nodes and neighbours are wanted or avoided, as for a Pod.",
         "tolerations": "Taints of nodes that do not matter, as for a Pod.",

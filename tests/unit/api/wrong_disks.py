@@ -185,6 +185,35 @@ WRONG_DISKS: Wrong = {
         "spec.volumes[0].cloudInitConfigDrive",
         "must have only one networkdata source set.",
     ),
+    "access credential of no kind": (
+        {"accessCredentials": [{}]},
+        "spec.accessCredentials[0]",
+        "must have exactly one access credential type set",
+    ),
+    "SSH key without a Secret": (
+        {"accessCredentials": [{"sshPublicKey": {"source": {}, "propagationMethod": {"qemuGuestAgent": {}}}}]},
+        "spec.accessCredentials[0].sshPublicKey.source",
+        "must have exactly one source set",
+    ),
+    "SSH key without a way": (
+        {"accessCredentials": [{"sshPublicKey": {"source": {"secret": {"secretName": "s"}}}}]},
+        "spec.accessCredentials[0].sshPublicKey.propagationMethod",
+        "must have exactly one propagationMethod set",
+    ),
+    "SSH key without the volume that brings it": (
+        {
+            "accessCredentials": [
+                {
+                    "sshPublicKey": {
+                        "source": {"secret": {"secretName": "s"}},
+                        "propagationMethod": {"noCloud": {}},
+                    }
+                }
+            ]
+        },
+        "spec.accessCredentials[0].sshPublicKey.propagationMethod",
+        "requires a noCloud volume to exist when the noCloud propagationMethod is in use.",
+    ),
     "long user data": (
         {"volumes[0]": {"name": "root", "cloudInitNoCloud": {"userData": "a" * 2049}}},
         "spec.volumes[0].cloudInitNoCloud.userData",

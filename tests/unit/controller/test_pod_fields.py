@@ -31,6 +31,9 @@ IN_POD: dict[str, Any] = {
     "architecture": "arm64",
     "livenessProbe": {"tcpSocket": {"port": 1}},
     "readinessProbe": {"tcpSocket": {"port": 1}},
+    "accessCredentials": [
+        {"sshPublicKey": {"source": {"secret": {"secretName": "keys"}}, "propagationMethod": {"noCloud": {}}}}
+    ],
     "domain.resources": {"requests": {"cpu": "3"}},
     "domain.cpu": {"cores": 4, "model": "Nehalem"},
     "domain.memory": {"guest": "3Gi"},

@@ -88,7 +88,8 @@ VMI_NOT_YET: Final[Sequence[NotYet]] = (
     NotYet("volumes[].serviceAccount", _OTHER_DISK),
     NotYet("volumes[].sysprep", _OTHER_DISK),
     # The run itself
-    NotYet("accessCredentials", "remove it, or give keys and passwords by cloud-init"),
+    NotYet("accessCredentials[].sshPublicKey.propagationMethod.qemuGuestAgent", "use noCloud or configDrive"),
+    NotYet("accessCredentials[].userPassword", "remove it, or give the password by cloud-init"),
     NotYet("evictionStrategy", "use None or LiveMigrateIfPossible", values=("LiveMigrate", "External")),
     NotYet("resourceClaims"),
     NotYet("serviceAccountName"),

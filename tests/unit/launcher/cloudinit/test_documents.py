@@ -54,6 +54,20 @@ def test_a_config_drive_has_the_folders_of_openstack() -> None:
     assert volume_label(vmi.spec.volumes[1]) == "config-2"
 
 
+@pytest.mark.parametrize(
+    ("volume", "file", "field"),
+    [
+        ("cloudInitNoCloud", "meta-data", "public-keys"),
+        ("cloudInitConfigDrive", "openstack/latest/meta_data.json", "public_keys"),
+    ],
+)
+def test_ssh_keys_stand_in_the_metadata_by_their_number(volume: str, file: str, field: str) -> None:
+    vmi = _vmi({volume: {"userData": "#cloud-config\n"}})
+    without = json.loads(_documents(vmi)[file])
+    files = documents(vmi, vmi.spec.volumes[1], {}, [b"ssh-rsa A\n", b"\n", b"ssh-ed25519 B"])
+    assert json.loads(files[file]) == without | {field: {"0": "ssh-rsa A", "1": "ssh-ed25519 B"}}
+
+
 def test_no_cloud_without_user_data_still_has_the_file_that_cloud_init_looks_for() -> None:
     files = _documents(_vmi({"cloudInitNoCloud": {"networkData": "version: 2\n"}}))
     assert files["user-data"] == b""

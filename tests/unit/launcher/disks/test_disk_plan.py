@@ -55,6 +55,16 @@ def test_cloud_init_reads_only_the_secrets_that_it_refers_to() -> None:
     assert plan.secrets == ("/var/run/kubevirt-private/secret/ci-udata",)
 
 
+def test_cloud_init_reads_the_ssh_keys_that_go_its_way() -> None:
+    made = vmi({"name": "ci", "cloudInitConfigDrive": {"userData": "a"}})
+    for secret, way in (("mine", "configDrive"), ("other", "noCloud"), ("mine", "configDrive")):
+        source = {"secret": {"secretName": secret}}
+        made.spec.access_credentials.append({"sshPublicKey": {"source": source, "propagationMethod": {way: {}}}})
+    (plan,) = plan_volumes(made, OPTIONS)
+    assert isinstance(plan, CloudInitPlan)
+    assert plan.ssh_keys == ("/var/run/kubevirt-private/secret/mine-access-cred",)
+
+
 def test_a_volume_that_no_disk_uses_is_left_alone() -> None:
     assert plan_volumes(vmi({"name": "a", "configMap": {"name": "x"}}, unused="a"), OPTIONS) == []
 

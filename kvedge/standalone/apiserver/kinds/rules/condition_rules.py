@@ -10,13 +10,14 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from kvedge.resources.codec import JsonObject
+from kvedge.resources.name_grammar import pattern_complaint
 from kvedge.standalone.apiserver.wire import name_rules
 from kvedge.standalone.apiserver.wire.api_errors import FieldError
 from kvedge.standalone.apiserver.wire.causes import duplicate, invalid, invalids, not_supported, required, too_long
 
 _STATUSES: Final = ("False", "True", "Unknown")
 _REASON: Final = re.compile(r"[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?", re.ASCII)
-_NO_REASON: Final = name_rules.pattern_complaint(
+_NO_REASON: Final = pattern_complaint(
     "a condition reason must start with alphabetic character, optionally followed by a string of alphanumeric"
     " characters or '_,:', and must end with an alphanumeric character or '_'",
     _REASON.pattern,

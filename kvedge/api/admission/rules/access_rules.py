@@ -1,0 +1,59 @@
+"""Rules for access credentials, worded as KubeVirt words them.
+
+Called by admission_plan.py; touches nothing. Ways that kvedge does not have yet are refused by not_yet_rules.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from kvedge.api.admission.rules.causes import Cause, Field
+from kvedge.api.admission.rules.subject import Rule, Subject
+from kvedge.resources.access_credentials import CONFIG_DRIVE, NO_CLOUD, part_of
+from kvedge.resources.codec import JsonObject
+from kvedge.resources.types.vmi import VirtualMachineInstanceSpec
+
+_MOST_CREDENTIALS: Final = 256
+_KINDS: Final = ("sshPublicKey", "userPassword")
+_WAYS: Final = (NO_CLOUD, CONFIG_DRIVE, "qemuGuestAgent")
+
+
+def credentials_have_a_source_and_a_way(subject: Subject) -> Iterator[Cause]:
+    """Each is of one kind, comes from one Secret, and goes one way into the guest."""
+    credentials, at = subject.spec.access_credentials, subject.at.at("accessCredentials")
+    if len(credentials) > _MOST_CREDENTIALS:
+        yield Cause(at, f"{at} list exceeds the {_MOST_CREDENTIALS} element limit in length")
+        return
+    for index, credential in enumerate(credentials):
+        here = at.item(index)
+        kinds = [kind for kind in _KINDS if credential.get(kind) is not None]
+        if len(kinds) != 1:
+            yield Cause(here, f"{here} must have exactly one access credential type set")
+        for kind in kinds:
+            yield from _complete(part_of(credential, kind), here, here.at(kind))
+        yield from _volume_is_there(subject.spec, part_of(credential, "sshPublicKey", "propagationMethod"), here)
+
+
+def _complete(credential: JsonObject, entry: Field, at: Field) -> Iterator[Cause]:
+    name = part_of(credential, "source", "secret").get("secretName")
+    if not isinstance(name, str) or not name:
+        yield Cause(at.at("source"), f"{entry} must have exactly one source set")
+    ways = part_of(credential, "propagationMethod")
+    if sum(ways.get(way) is not None for way in _WAYS) != 1:
+        yield Cause(at.at("propagationMethod"), f"{entry} must have exactly one propagationMethod set")
+
+
+def _volume_is_there(spec: VirtualMachineInstanceSpec, ways: JsonObject, entry: Field) -> Iterator[Cause]:
+    """Keys go into the guest with the volume of their own kind, or not at all."""
+    present = {
+        NO_CLOUD: any(volume.cloud_init_no_cloud is not None for volume in spec.volumes),
+        CONFIG_DRIVE: any(volume.cloud_init_config_drive is not None for volume in spec.volumes),
+    }
+    for way, is_there in present.items():
+        if ways.get(way) is not None and not is_there:
+            text = f"{entry} requires a {way} volume to exist when the {way} propagationMethod is in use."
+            yield Cause(entry.at("sshPublicKey", "propagationMethod"), text)
+
+
+RULES: Final[tuple[Rule, ...]] = (credentials_have_a_source_and_a_way,)
