@@ -20,8 +20,8 @@ from pathlib import Path
 
 from tests.conformance.guests import import_guests
 from tests.conformance.not_applicable import NOT_APPLICABLE
-from tests.conformance.played_front import PlayedFront
-from tests.conformance.played_objects import set_up
+from tests.conformance.played_front import Played, PlayedFront, handler_pod
+from tests.conformance.played_objects import node_addresses, set_up
 from tests.conformance.suite import Selection, SpecResult, Target, run_suite
 from tests.conformance.table import counts, render
 from tests.support.box import Box
@@ -60,7 +60,8 @@ def run(selection: Selection, processes: int, directory: Path) -> list[SpecResul
             import_guests(box)
             box.start()
             namespace = set_up(box.client)
-            with PlayedFront(box.kubeconfig) as front:
+            handlers = [handler_pod(namespace, *node) for node in node_addresses(box.client)]
+            with PlayedFront(box.kubeconfig, Played(handlers)) as front:
                 kubeconfig = directory / "kubeconfig"
                 front.write_kubeconfig(kubeconfig)
                 binary = Path(os.environ[BINARY]).resolve()

@@ -1,7 +1,8 @@
 """A door in front of a box's API that answers for what a box has no use for, and hands everything else on.
 
-The conformance run points KubeVirt's tests at it. They look for a Deployment virt-operator and clear away Jobs and
-autoscalers after each spec; these groups are Kubernetes' own, so a CRD cannot stand in for them. The door speaks plain
+The conformance run points KubeVirt's tests at it. They look for a Deployment virt-operator and for the Pods of
+virt-handler, which is no Pod on a box, and clear away Jobs and autoscalers after each spec; these groups are
+Kubernetes' own, so a CRD cannot stand in for them. The door speaks plain
 HTTP on loopback and adds the administrator's certificate to requests that bring no token. It writes nothing.
 """
 
@@ -15,11 +16,11 @@ import re
 import ssl
 import tempfile
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import urlsplit
+from urllib.parse import parse_qs, urlsplit
 
 import yaml
 
@@ -36,6 +37,8 @@ _EMPTY: Final = {
     rf"/apis/apps/v1/{_NAMESPACED}deployments": ("apps/v1", "DeploymentList"),
     rf"/apis/apps/v1/{_NAMESPACED}daemonsets": ("apps/v1", "DaemonSetList"),
 }
+_PODS: Final = re.compile(r"/api/v1/namespaces/[^/]+/pods")
+_HANDLERS: Final = "kubevirt.io=virt-handler"
 _OPERATOR: Final = re.compile(r"/apis/apps/v1/namespaces/([^/]+)/deployments/virt-operator")
 
 
@@ -49,18 +52,50 @@ class Request:
     head: bytes
 
 
-def played(method: str, path: str) -> dict[str, Any] | None:
-    """The answer to a request that is not the box's, or None."""
-    bare = path.partition("?")[0]
-    if method == "GET" and (match := _OPERATOR.fullmatch(bare)):
-        return _operator(match[1])
-    for pattern, (version, kind) in _EMPTY.items():
-        if re.fullmatch(pattern, bare):
-            if method == "GET" and "watch=" not in path:
-                return {"kind": kind, "apiVersion": version, "metadata": {"resourceVersion": "1"}, "items": []}
-            if method == "DELETE":
-                return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}
-    return None
+@dataclass(frozen=True)
+class Played:
+    """What the door answers by itself; `handlers` are the Pods of virt-handler."""
+
+    handlers: Sequence[dict[str, Any]] = ()
+
+    def answer(self, method: str, path: str) -> dict[str, Any] | None:
+        """The answer to a request that is not the box's, or None."""
+        bare = path.partition("?")[0]
+        if method == "GET" and (match := _OPERATOR.fullmatch(bare)):
+            return _operator(match[1])
+        if method == "GET" and _PODS.fullmatch(bare) and _selector(path) == _HANDLERS and "watch=" not in path:
+            return _list("v1", "PodList", self.handlers)
+        for pattern, (version, kind) in _EMPTY.items():
+            if re.fullmatch(pattern, bare):
+                if method == "GET" and "watch=" not in path:
+                    return _list(version, kind, ())
+                if method == "DELETE":
+                    return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}
+        return None
+
+
+def handler_pod(namespace: str, node: str, address: str) -> dict[str, Any]:
+    """The Pod of virt-handler on a node, as KubeVirt's tests read it: where it runs, and at which address."""
+    return {
+        "metadata": {"name": f"virt-handler-{node}", "namespace": namespace, "labels": {"kubevirt.io": "virt-handler"}},
+        "spec": {"nodeName": node, "hostNetwork": True, "containers": [{"name": "virt-handler", "image": "kvedge"}]},
+        "status": {
+            "phase": "Running",
+            "conditions": [{"type": "Ready", "status": "True"}],
+            "hostIP": address,
+            "podIP": address,
+            "podIPs": [{"ip": address}],
+        },
+    }
+
+
+def _list(version: str, kind: str, items: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    return {"kind": kind, "apiVersion": version, "metadata": {"resourceVersion": "1"}, "items": list(items)}
+
+
+def _selector(path: str) -> str:
+    query = parse_qs(urlsplit(path).query)
+    return query.get("labelSelector", [""])[0].replace(" ", "")
 
 
 def _operator(namespace: str) -> dict[str, Any]:
@@ -77,7 +112,8 @@ def _operator(namespace: str) -> dict[str, Any]:
 class PlayedFront:
     """The door; use as a context."""
 
-    def __init__(self, kubeconfig: Path) -> None:
+    def __init__(self, kubeconfig: Path, played: Played) -> None:
+        self._played = played
         config = yaml.safe_load(kubeconfig.read_text())
         cluster, user = config["clusters"][0]["cluster"], config["users"][0]["user"]
         server = urlsplit(cluster["server"])
@@ -125,7 +161,7 @@ class PlayedFront:
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(OSError, asyncio.IncompleteReadError):
             request = parse_head(await reader.readuntil(b"\r\n\r\n"))
-            answer = played(request.method, request.path)
+            answer = self._played.answer(request.method, request.path)
             if answer is not None:
                 # An unread body would make the kernel reset the connection under the answer.
                 await reader.readexactly(int(request.headers.get("content-length", 0)))

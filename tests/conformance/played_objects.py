@@ -89,6 +89,17 @@ def set_up(client: KubeClient) -> str:
     return _emulate(client)
 
 
+def node_addresses(client: KubeClient) -> list[tuple[str, str]]:
+    """The nodes and the address of each."""
+    listed = client.request("GET", "/api/v1/nodes")
+    assert isinstance(listed, dict)
+    found = []
+    for node in listed["items"]:
+        addresses = {entry["type"]: entry["address"] for entry in node["status"]["addresses"]}
+        found.append((node["metadata"]["name"], addresses["InternalIP"]))
+    return found
+
+
 def _exists(client: KubeClient, path: str) -> bool:
     try:
         client.request("GET", path)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import shutil
 import signal
 import subprocess
 from collections.abc import Callable, Sequence
@@ -20,6 +21,9 @@ from tests.conformance.guests import PREFIX, TAG
 from tests.conformance.spec_server import SpecServer
 
 _COLOURS: Final = re.compile(r"\x1b\[[0-9;]*m|\{\{[^{}]*\}\}")
+# Lines of Gomega's that stand before the one that says what is wrong, and those of them that it goes on from.
+_SAYS_NOTHING: Final = re.compile(r"Unexpected error:|<[^>]*>:?|Timed out after|Expected|\{")
+_GOES_ON: Final = ("Timed out after", "Expected")
 _LONGEST: Final = 200
 # A suite's own end, when nothing else ends it.
 _HOURS: Final = 6
@@ -70,7 +74,7 @@ class Selection:
 
 def result_of(report: dict[str, Any]) -> SpecResult | None:
     """A spec's result out of Ginkgo's report; None for set-up that went well, and for what was not selected."""
-    state, failure = report["State"], (report.get("Failure") or {}).get("Message") or ""
+    state, failure = report["State"], failure_text(report)
     if report["LeafNodeType"] != "It" and state in ("passed", "skipped"):
         return None
     # What was not selected, and what KubeVirt itself has put aside.
@@ -88,12 +92,19 @@ def result_of(report: dict[str, Any]) -> SpecResult | None:
     )
 
 
+def failure_text(report: dict[str, Any]) -> str:
+    """All that a spec's failure says."""
+    failure = report.get("Failure") or {}
+    panic = failure.get("ForwardedPanic")
+    return f"{failure.get('Message') or ''}" + (f": {panic}" if panic else "")
+
+
 def first_line(text: str) -> str:
-    """What a failure says first, cut."""
-    lines = [line.strip() for line in _COLOURS.sub("", text).splitlines() if line.strip()]
-    if lines and lines[0] == "Timed out after" and len(lines) > 1:
-        lines[0] = f"{lines[0]} {lines[1]}"
-    return lines[0][:_LONGEST] if lines else ""
+    """The first line of a failure that tells something, cut: some begin with words that all failures share."""
+    lines = [line.strip() for line in _COLOURS.sub("", text).splitlines()]
+    telling = [line for line in lines if line and not _SAYS_NOTHING.fullmatch(line)]
+    begin = next((line for line in lines if line in _GOES_ON), "")
+    return " ".join([*([begin] if begin else []), *telling[:1]])[:_LONGEST]
 
 
 def run_suite(
@@ -127,16 +138,21 @@ def run_suite(
                 process.wait()
 
 
+def found_tool(name: str) -> str:
+    """Where a tool of a cluster's users is: among the control plane's binaries, else on the PATH; else nothing."""
+    assets = Path(os.environ.get("KUBEBUILDER_ASSETS", "/usr/local/kubebuilder/bin"), name)
+    return str(assets) if assets.is_file() else shutil.which(name) or ""
+
+
 def keep_output(directory: Path, report: dict[str, Any]) -> None:
     """Keep what a failed spec wrote, by its file and line."""
     if report["State"] in ("passed", "skipped", "pending"):
         return
     location = report["LeafNodeLocation"]
     name = f"{Path(location['FileName']).stem}-{location.get('LineNumber', 0)}.log"
-    failure = report.get("Failure") or {}
     written = report.get("CapturedGinkgoWriterOutput", "") + report.get("CapturedStdOutErr", "")
     with (directory / name).open("a") as file:
-        file.write(f"== {report['LeafNodeText']}\n{written}\n{failure.get('Message', '')}\n")
+        file.write(f"== {report['LeafNodeText']}\n{written}\n{failure_text(report)}\n")
 
 
 def _arguments(binary: Path, target: Target, directory: Path, selection: Selection) -> list[str]:
@@ -151,6 +167,7 @@ def _arguments(binary: Path, target: Target, directory: Path, selection: Selecti
         f"-installed-namespace={target.namespace}",
         f"-config={directory / 'config.json'}",
         f"-artifacts={directory / 'artifacts'}",
+        *(f"-{tool}-path={path}" for tool in ("kubectl", "virtctl") if (path := found_tool(tool))),
         f"-container-prefix={PREFIX}",
         f"-container-tag={TAG}",
         *selection.arguments,

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.conformance.played_front import one_request_head, parse_head, played
+from tests.conformance.played_front import Played, handler_pod, one_request_head, parse_head
 from tests.conformance.spec_server import SpecServer
 from tests.conformance.suite import SpecResult, first_line, result_of
 from tests.conformance.table import render
@@ -62,6 +62,24 @@ def test_what_was_not_selected_is_no_result() -> None:
     assert broken.is_failed
 
 
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("Unexpected error:\n    <*errors.StatusError | 0x16fc>: \n    webhook denied it\n", "webhook denied it"),
+        ("Expected\n    <int>: 3\nto equal\n    <int>: 4", "Expected <int>: 3"),
+        ("Test Panicked", "Test Panicked"),
+    ],
+)
+def test_a_failure_is_told_by_its_first_line_that_says_something(text: str, line: str) -> None:
+    assert first_line(text) == line
+
+
+def test_a_panic_is_told() -> None:
+    panicked = result_of(report(State="panicked", Failure={"Message": "Test Panicked", "ForwardedPanic": "nil map"}))
+    assert panicked is not None
+    assert panicked.failure == "Test Panicked: nil map"
+
+
 def test_the_first_line_of_a_failure_is_cut() -> None:
     assert first_line("\n  {{red}}" + "x" * 500 + "{{/}}\nmore") == "x" * 200
     assert first_line("") == ""
@@ -104,7 +122,7 @@ def test_a_first_process_that_died_is_waited_for_by_nobody() -> None:
     ],
 )
 def test_the_door_answers_for_what_a_box_does_not_have(method: str, path: str, kind: str) -> None:
-    answer = played(method, path)
+    answer = Played().answer(method, path)
     assert answer is not None
     assert answer["kind"] == kind
 
@@ -119,7 +137,15 @@ def test_the_door_answers_for_what_a_box_does_not_have(method: str, path: str, k
     ],
 )
 def test_the_door_hands_everything_else_on(method: str, path: str) -> None:
-    assert played(method, path) is None
+    assert Played().answer(method, path) is None
+
+
+@pytest.mark.parametrize("selector", ["kubevirt.io%3Dvirt-handler", "kubevirt.io+%3D+virt-handler"])
+def test_the_door_shows_virt_handler_as_a_pod(selector: str) -> None:
+    pod = handler_pod("kubevirt", "box", "192.0.2.1")
+    answer = Played([pod]).answer("GET", f"/api/v1/namespaces/kubevirt/pods?labelSelector={selector}")
+    assert answer is not None
+    assert answer["items"] == [pod]
 
 
 def test_a_request_that_is_handed_on_is_the_last_on_its_connection_unless_it_upgrades() -> None:
