@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from tests.conformance.played_front import Played, handler_pod, one_request_head, parse_head
+from tests.conformance.played_front import Played, handler_pod, one_request_head, parse_head, with_bridges
 from tests.conformance.spec_server import SpecServer
 from tests.conformance.suite import SpecResult, first_line, result_of
-from tests.conformance.table import render
+from tests.conformance.table import render, unexpected
 
 
 def report(**more: Any) -> dict[str, Any]:
@@ -48,6 +48,19 @@ def test_a_report_becomes_a_line_of_the_table() -> None:
     assert lines[1].split() == ["vnc_test.go", "1", "1", "0"]
     assert lines[3].strip() == "failed: Timed out after 180.000s."
     assert lines[-1].split() == ["all", "1", "1", "0"]
+
+
+def test_a_spec_that_waits_for_a_part_of_kvedge_is_told_apart() -> None:
+    failed = result_of(report(State="failed", LeafNodeText="[test_id:7596] a missing PVC", Failure={"Message": "no"}))
+    passed = result_of(report(LeafNodeText="[test_id:7597] a missing DV"))
+    broken = result_of(report(State="panicked", Failure={"Message": "no"}))
+    assert failed is not None
+    assert passed is not None
+    assert broken is not None
+    assert unexpected([failed, passed, broken]) == [broken]
+    text = render([failed, passed])
+    assert "failed, waits for storage: no" in text
+    assert "take it off the list" in text
 
 
 def test_what_was_not_selected_is_no_result() -> None:
@@ -153,3 +166,25 @@ def test_a_request_that_is_handed_on_is_the_last_on_its_connection_unless_it_upg
     assert one_request_head(plain) == b"GET /version HTTP/1.1\r\nHost: box\r\nConnection: close\r\n\r\n"
     head = b"GET /exec HTTP/1.1\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n"
     assert one_request_head(parse_head(head)) == head
+
+
+def test_masquerade_becomes_a_bridge_only_where_it_was_asked_for() -> None:
+    path = "/apis/kubevirt.io/v1/namespaces/some/virtualmachines"
+    assert not Played().changes("POST", path)
+    assert Played(bridge_for_masquerade=True).changes("POST", path)
+    assert not Played(bridge_for_masquerade=True).changes("GET", path)
+    interfaces = [{"name": "default", "masquerade": {}}, {"name": "other", "sriov": {}}]
+    spec = {"domain": {"devices": {"interfaces": interfaces}}}
+    changed = [{"name": "default", "bridge": {}}, {"name": "other", "sriov": {}}]
+    vm = json.loads(with_bridges(json.dumps({"spec": {"template": {"spec": spec}}}).encode()))
+    assert vm["spec"]["template"]["spec"]["domain"]["devices"]["interfaces"] == changed
+    vmi = json.loads(with_bridges(json.dumps({"spec": spec}).encode()))
+    assert vmi["spec"]["domain"]["devices"]["interfaces"] == changed
+    assert json.loads(with_bridges(b"{}")) == {}
+
+
+def test_a_changed_body_has_its_own_length() -> None:
+    head = parse_head(b"POST /x HTTP/1.1\r\nContent-Length: 7\r\nHost: box\r\n\r\n")
+    assert (
+        one_request_head(head, 9) == b"POST /x HTTP/1.1\r\nHost: box\r\nContent-Length: 9\r\nConnection: close\r\n\r\n"
+    )
