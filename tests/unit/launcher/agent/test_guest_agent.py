@@ -9,7 +9,7 @@ import json
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
@@ -17,10 +17,12 @@ from kvedge.launcher.agent import agent_answers, agent_line, agent_orders
 from kvedge.launcher.agent.guest_agent import GuestAgent
 from kvedge.launcher.launcher_errors import LauncherError, LibvirtFailed, Unanswered, Unreadable, WrongState
 from kvedge.launcher.launcher_options import LauncherOptions
-from kvedge.launcher.libvirt.libvirt_session import LibvirtSession
 from kvedge.launcher.run.run_record import RunRecord
 from kvedge.rpc.launcher_pb2 import DomainStatus
 from tests.support.waiting import wait_until
+
+if TYPE_CHECKING:
+    from kvedge.launcher.libvirt.libvirt_session import LibvirtSession
 
 ANSWERS: dict[str, Any] = {
     "guest-info": {"version": "7.2", "supported_commands": []},
