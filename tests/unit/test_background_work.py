@@ -321,7 +321,7 @@ TASKS: dict[str, Callable[[Thrown, pytest.MonkeyPatch], Any]] = {
 # Tested where they are at home, or by one of the above.
 ELSEWHERE = {
     "runtime/serving/connection_acceptor.py": "tests/unit/runtime/serving/test_https_server.py",
-    "handler/launchers/launcher_connections.py": "tests/unit/handler/test_launcher_speech.py",
+    "handler/launchers/launcher_connections.py": "tests.unit.handler.launchers.test_launcher_speech.py",
     "launcher/libvirt/libvirt_events.py": "one call of libvirt in a loop",
 }
 

@@ -25,7 +25,7 @@ from kvedge.network.dhcp.dhcp_message import (
     render_option,
     render_reply,
 )
-from tests.unit.network.leases import ADDRESS, MAC, SERVER, XID, options_in, request
+from tests.unit.network.dhcp.leases import ADDRESS, MAC, SERVER, XID, options_in, request
 
 GOOD = request("discover")
 COOKIE_AT = HEADER.size

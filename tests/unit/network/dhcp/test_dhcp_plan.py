@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kvedge.network.dhcp.dhcp_plan import BadLease, DhcpLease, Route
-from tests.unit.network.leases import (
+from tests.unit.network.dhcp.leases import (
     ADDRESS,
     LEASE,
     SERVER,

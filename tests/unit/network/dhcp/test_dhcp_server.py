@@ -10,7 +10,7 @@ import pytest
 from kvedge.network.dhcp.dhcp_plan import DhcpLease
 from kvedge.network.dhcp.dhcp_server import DhcpServer
 from kvedge.network.packet_budget import PacketBudget
-from tests.unit.network.leases import ADDRESS, LEASE, lease, request
+from tests.unit.network.dhcp.leases import ADDRESS, LEASE, lease, request
 
 
 def test_a_guest_within_its_budget_never_waits() -> None:

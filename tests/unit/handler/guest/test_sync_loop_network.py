@@ -17,7 +17,7 @@ from kvedge.network.errors import MacInUseError, NetworkError, UnsuitablePodErro
 from kvedge.resources.codec import JsonObject, decode
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.rpc import launcher_pb2 as pb
-from tests.unit.handler.sync_loops import NODE, a_sync_loop
+from tests.unit.handler.guest.sync_loops import NODE, a_sync_loop
 
 SHORTFALL = "the CNI gave the Pod's eth0 no address: nobody answers the guest's DHCP"
 

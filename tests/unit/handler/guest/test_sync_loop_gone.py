@@ -13,7 +13,7 @@ from kvedge.kube.errors import NotFound
 from kvedge.resources.codec import decode
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.rpc.launcher_pb2 import DOMAIN_STATE_ABSENT, DomainStatus
-from tests.unit.handler.sync_loops import NODE, a_sync_loop
+from tests.unit.handler.guest.sync_loops import NODE, a_sync_loop
 
 KEY = ("shop", "web")
 ABSENT = DomainStatus(state=DOMAIN_STATE_ABSENT)

@@ -14,7 +14,7 @@ from kvedge.kube.reconcile_loop import Again
 from kvedge.resources.codec import JsonObject, decode, encode
 from kvedge.resources.names import LAUNCHER_SILENT
 from kvedge.resources.types.vmi import VirtualMachineInstance
-from tests.unit.handler.sync_loops import NODE, a_sync_loop
+from tests.unit.handler.guest.sync_loops import NODE, a_sync_loop
 
 KEY = ("shop", "web")
 

@@ -8,7 +8,7 @@ from scapy.layers.dhcp import BOOTP
 
 from kvedge.network.dhcp.dhcp_message import LARGEST_PACKET, BadPacket, parse_request, render_reply
 from kvedge.network.dhcp.dhcp_plan import answer
-from tests.unit.network.leases import ADDRESS, LEASE, MAC, SERVER, message_type, request
+from tests.unit.network.dhcp.leases import ADDRESS, LEASE, MAC, SERVER, message_type, request
 
 ADDRESSES = st.sampled_from([ADDRESS, "10.99.0.8", "10.99.0.1", "0.0.0.0", "255.255.255.255", SERVER, "8.8.8.8"])
 KINDS = st.sampled_from(["discover", "request", "inform", "release", "decline", "offer", "ack", "nak"])
