@@ -18,7 +18,7 @@ from kvedge.network.links import Links
 from kvedge.network.netns import create_netns, delete_netns, run_in_netns
 from kvedge.network.pods.pod_network import attach_pod
 from tests.bench.report import Report, Row, median
-from tests.machine.network.pod_world import bind_pod_interface, make_pod, netns_path, node_config, node_network
+from tests.support.pod_world import bind_pod_interface, make_pod, netns_path, node_config, node_network
 
 
 def main() -> int:

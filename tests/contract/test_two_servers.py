@@ -30,9 +30,9 @@ from kvedge.resources.types.core import Node
 from tests.support.either_server import lone_server
 from tests.support.kube_apiserver import RealApiServer, reachable_address
 from tests.support.ports import free_port
+from tests.support.reviews import small_vmi, vm_of
 from tests.support.role_rights import give_roles_their_rights
 from tests.support.waiting import wait_until
-from tests.unit.api.reviews import small_vmi, vm_of
 
 pytestmark = [pytest.mark.contract, pytest.mark.timeout(240)]
 VMS = "/apis/kubevirt.io/v1/namespaces/default/virtualmachines"

@@ -26,11 +26,11 @@ from kvedge.resources.role_users import (
 from tests.contract.api.stream_parts import MERGE, Client
 from tests.support.api_servers import ApiServerUnderTest, EmbeddedServer, Kubectl, RealServer
 from tests.support.echo_door import EchoDoor
+from tests.support.reviews import small_vmi, vm_of
 from tests.support.role_rights import give_roles_their_rights
 from tests.support.tearing_proxy import TearingProxy
 from tests.support.turned_clock import TurnedClock
 from tests.support.waiting import wait_until
-from tests.unit.api.reviews import small_vmi, vm_of
 
 _VMIS = "/apis/kubevirt.io/v1/namespaces/default/virtualmachineinstances"
 _VMS = "/apis/kubevirt.io/v1/namespaces/default/virtualmachines"

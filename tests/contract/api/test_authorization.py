@@ -21,8 +21,8 @@ from kvedge.kube.shared_authority import existing_authority
 from kvedge.resources.codec import JsonObject
 from tests.contract.api.conftest import remove
 from tests.support.api_servers import ApiServerUnderTest
+from tests.support.reviews import small_vmi, vm_of
 from tests.support.waiting import wait_until
-from tests.unit.api.reviews import small_vmi, vm_of
 
 pytestmark = [pytest.mark.contract, pytest.mark.usefixtures("subresources_answer")]
 SUB = "/apis/subresources.kubevirt.io/v1/namespaces/default"

@@ -21,18 +21,17 @@ from kvedge.resources.codec import JsonObject
 from tests.contract.api.cli_calls import CALLS, RUNNING
 from tests.contract.api.conftest import EchoNode, remove
 from tests.support.api_servers import ApiServerUnderTest, Kubectl
+from tests.support.golden.manifest_cases import CREATE_CASES, GOLDEN, LAUNCH_CASES
 from tests.support.kube_apiserver import reachable_address
 from tests.support.kvedge_cli import KvedgeCli
+from tests.support.reviews import small_vmi, vm_of
 from tests.support.waiting import wait_until
-from tests.unit.api.reviews import small_vmi, vm_of
-from tests.unit.client.manifests.manifest_cases import CREATE_CASES, LAUNCH_CASES
 
 pytestmark = [pytest.mark.contract, pytest.mark.usefixtures("subresources_answer")]
 NAMESPACE = "/apis/kubevirt.io/v1/namespaces/default"
 VM, VMI = f"{NAMESPACE}/virtualmachines/clitest", f"{NAMESPACE}/virtualmachineinstances/clitest"
 MERGE = "application/merge-patch+json"
 PODS = "/api/v1/namespaces/default/pods"
-GOLDEN = Path(__file__).parents[2] / "unit" / "client" / "manifests" / "golden"
 
 
 @pytest.fixture(scope="module")

@@ -21,9 +21,9 @@ from kvedge.resources.role_users import (
 )
 from tests.contract.api.conftest import remove
 from tests.support.api_servers import ApiServerUnderTest, Kubectl
+from tests.support.reviews import small_vmi
 from tests.support.role_rights import everything_by_rbac
 from tests.support.waiting import wait_until
-from tests.unit.api.reviews import small_vmi
 
 pytestmark = [pytest.mark.contract, pytest.mark.usefixtures("webhooks_are_called")]
 VMIS = "/apis/kubevirt.io/v1/namespaces/default/virtualmachineinstances"

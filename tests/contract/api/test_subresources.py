@@ -27,8 +27,8 @@ from tests.contract.api.stream_parts import MERGE, PODS, echo_server, launcher_p
 from tests.support.api_servers import ApiServerUnderTest, Kubectl
 from tests.support.echo_door import EchoDoor
 from tests.support.kube_apiserver import reachable_address
+from tests.support.reviews import small_vmi, vm_of
 from tests.support.waiting import wait_until
-from tests.unit.api.reviews import small_vmi, vm_of
 
 pytestmark = [pytest.mark.contract, pytest.mark.usefixtures("webhooks_are_called")]
 NODE = "node1"

@@ -14,9 +14,9 @@ import pytest
 from kvedge.standalone.apiserver.access.pki import Subject
 from kvedge.standalone.apiserver.api_server import ApiServerConfig, EmbeddedApi
 from tests.contract.apiserver.hooks import Hook, Registrar
-from tests.contract.apiserver.widgets import WIDGET_CRD
 from tests.support.api_client import ApiClient, eventually
 from tests.support.kube_apiserver import RealApiServer
+from tests.support.widgets import WIDGET_CRD
 
 EMBEDDED, REAL = "embedded", "kube-apiserver"
 _counter = itertools.count(1)

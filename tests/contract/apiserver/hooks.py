@@ -12,10 +12,10 @@ from typing import Any
 
 from aiohttp import web
 
-from tests.contract.apiserver.widgets import config_map, config_maps
 from tests.support.api_client import ApiClient, eventually
 from tests.support.https_backend import HttpsBackend
 from tests.support.kube_apiserver import reachable_address
+from tests.support.widgets import config_map, config_maps
 
 ADMISSION = "/apis/admissionregistration.k8s.io/v1"
 _counter = itertools.count(1)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.contract.apiserver.conftest import Server
-from tests.contract.apiserver.widgets import config_maps, widgets
 from tests.support.api_client import ApiClient
+from tests.support.widgets import config_maps, widgets
 
 pytestmark = pytest.mark.contract
 

@@ -10,8 +10,8 @@ import pytest
 from tests.contract.apiserver.conftest import Server, embedded
 from tests.contract.apiserver.test_account_tokens import accounts, ask, use
 from tests.contract.apiserver.test_rbac import RBAC, asked, bindings, give, may, role_ref, rule, subject
-from tests.contract.apiserver.widgets import config_maps
 from tests.support.api_client import eventually
+from tests.support.widgets import config_maps
 
 pytestmark = pytest.mark.contract
 running = contextmanager(embedded)

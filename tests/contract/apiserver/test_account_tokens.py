@@ -10,8 +10,8 @@ import pytest
 
 from tests.contract.apiserver.conftest import Server
 from tests.contract.apiserver.test_rbac import give, rule, subject
-from tests.contract.apiserver.widgets import config_maps
 from tests.support.api_client import JSON, Answer, ApiClient, eventually
+from tests.support.widgets import config_maps
 
 pytestmark = pytest.mark.contract
 ISSUER = "https://kubernetes.default.svc.cluster.local"

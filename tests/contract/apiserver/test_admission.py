@@ -11,9 +11,9 @@ import pytest
 
 from tests.contract.apiserver.conftest import Server
 from tests.contract.apiserver.hooks import ADMISSION, Hook, Registrar, denies
-from tests.contract.apiserver.widgets import config_map, config_maps, widget, widgets
 from tests.support.api_client import Answer, ApiClient, eventually
 from tests.support.https_backend import HttpsBackend
+from tests.support.widgets import config_map, config_maps, widget, widgets
 
 pytestmark = pytest.mark.contract
 

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 import pytest
 
 from tests.contract.apiserver.conftest import Server
-from tests.contract.apiserver.widgets import config_map, config_maps, widget, widgets
 from tests.support.api_client import APPLY, JSON, JSON_PATCH, MERGE, ApiClient, names
 from tests.support.raw_http import RawHttp
+from tests.support.widgets import config_map, config_maps, widget, widgets
 
 pytestmark = pytest.mark.contract
 

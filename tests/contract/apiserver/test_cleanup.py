@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from tests.contract.apiserver.conftest import Server, new_namespace
-from tests.contract.apiserver.widgets import config_map, config_maps, pod, pods, widget, widgets
 from tests.support.api_client import ApiClient, eventually, names
+from tests.support.widgets import config_map, config_maps, pod, pods, widget, widgets
 
 pytestmark = pytest.mark.contract
 

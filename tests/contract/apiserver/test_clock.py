@@ -14,8 +14,8 @@ from kvedge.standalone.apiserver.store import object_store_copies
 from kvedge.standalone.apiserver.store.stored import ObjectKey, Stored
 from kvedge.standalone.apiserver.writing import object_writer
 from tests.contract.apiserver.conftest import Server, embedded
-from tests.contract.apiserver.widgets import config_map, config_maps, pod, pods, widget, widgets
 from tests.support.api_client import ApiClient, eventually, names
+from tests.support.widgets import config_map, config_maps, pod, pods, widget, widgets
 
 pytestmark = pytest.mark.contract
 

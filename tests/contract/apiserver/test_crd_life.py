@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from tests.contract.apiserver.widgets import WIDGET_CRD
 from tests.support.api_client import ApiClient, eventually, names
+from tests.support.widgets import WIDGET_CRD
 
 pytestmark = pytest.mark.contract
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.contract.apiserver.widgets import config_map, config_maps, pod, pods, widget, widgets
 from tests.support.api_client import APPLY, JSON_PATCH, STRATEGIC, Answer, ApiClient, names
+from tests.support.widgets import config_map, config_maps, pod, pods, widget, widgets
 
 pytestmark = pytest.mark.contract
 

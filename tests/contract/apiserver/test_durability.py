@@ -20,8 +20,8 @@ from kvedge.standalone.apiserver.api_server import ApiServerConfig, EmbeddedApi,
 from kvedge.standalone.apiserver.store import object_store
 from kvedge.standalone.apiserver.store.object_store_file import StoreBusy, StoreCorrupt, StoreTooNew
 from tests.contract.apiserver.conftest import embedded, load_pair
-from tests.contract.apiserver.widgets import config_map, config_maps, widget, widgets
 from tests.support.api_client import ApiClient, eventually, names
+from tests.support.widgets import config_map, config_maps, widget, widgets
 
 pytestmark = pytest.mark.contract
 

@@ -10,9 +10,9 @@ import pytest
 
 from tests.contract.apiserver.conftest import Server
 from tests.contract.apiserver.fuzz_corpus import CORPUS
-from tests.contract.apiserver.widgets import config_map, config_maps
 from tests.support.api_client import APPLY, JSON, JSON_PATCH, MERGE, STRATEGIC, TABLE
 from tests.support.mutations import as_json, changed, torn
+from tests.support.widgets import config_map, config_maps
 
 pytestmark = pytest.mark.contract
 

@@ -13,9 +13,9 @@ import pytest
 import yaml
 
 from tests.contract.apiserver.conftest import Server
-from tests.contract.apiserver.widgets import config_maps, pod, pods, widget, widgets
 from tests.support.api_client import eventually
 from tests.support.kube_apiserver import assets
+from tests.support.widgets import config_maps, pod, pods, widget, widgets
 
 pytestmark = pytest.mark.contract
 

@@ -18,10 +18,10 @@ from kvedge.standalone.apiserver import connection_gate
 from kvedge.standalone.apiserver.connection_gate import Limits, limits_for
 from kvedge.standalone.apiserver.requests import request_body
 from tests.contract.apiserver.conftest import embedded
-from tests.contract.apiserver.widgets import config_map, config_maps
 from tests.support.api_client import ApiClient, eventually, names
 from tests.support.api_nursery import ApiNursery, ApiProcess, nursery
 from tests.support.raw_http import RawHttp, is_open, received
+from tests.support.widgets import config_map, config_maps
 
 pytestmark = pytest.mark.contract
 

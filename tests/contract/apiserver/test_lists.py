@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.contract.apiserver.conftest import new_namespace
-from tests.contract.apiserver.widgets import config_map, config_maps, pod, pods, widget, widgets
 from tests.support.api_client import TABLE, ApiClient, names
+from tests.support.widgets import config_map, config_maps, pod, pods, widget, widgets
 
 pytestmark = pytest.mark.contract
 

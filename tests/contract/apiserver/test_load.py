@@ -19,8 +19,8 @@ import pytest
 from kvedge.standalone.apiserver.requests import watch_queue
 from kvedge.standalone.apiserver.store import object_cache
 from tests.contract.apiserver.conftest import Server, embedded, new_namespace
-from tests.contract.apiserver.widgets import config_map, config_maps, widget, widgets
 from tests.support.api_client import ApiClient, names
+from tests.support.widgets import config_map, config_maps, widget, widgets
 
 pytestmark = pytest.mark.contract
 

@@ -17,8 +17,8 @@ from kvedge.standalone.apiserver.access.pki import Subject
 from kvedge.standalone.apiserver.api_server import ApiServerConfig, EmbeddedApi
 from kvedge.standalone.apiserver.routes.log_source import LogRequest, NoLog
 from tests.contract.apiserver.conftest import load_pair
-from tests.contract.apiserver.widgets import pod, pods
 from tests.support.api_client import ApiClient, eventually
+from tests.support.widgets import pod, pods
 
 pytestmark = pytest.mark.contract
 

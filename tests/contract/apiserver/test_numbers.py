@@ -17,8 +17,8 @@ from kvedge.standalone.apiserver.kinds.built_in import BUILT_IN
 from kvedge.standalone.apiserver.kinds.served_kinds import ServedKind
 from kvedge.standalone.apiserver.kinds.types.builtin_schemas import schema_of
 from tests.contract.apiserver.conftest import Server
-from tests.contract.apiserver.widgets import config_map, config_maps, pod, pods, widget, widgets
 from tests.support.api_client import TABLE, Answer, ApiClient
+from tests.support.widgets import config_map, config_maps, pod, pods, widget, widgets
 
 pytestmark = pytest.mark.contract
 

@@ -7,8 +7,8 @@ import re
 import pytest
 
 from tests.contract.apiserver.conftest import Server
-from tests.contract.apiserver.widgets import config_map, config_maps, pod, pods, widget, widgets
 from tests.support.api_client import ApiClient
+from tests.support.widgets import config_map, config_maps, pod, pods, widget, widgets
 
 pytestmark = pytest.mark.contract
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.contract.apiserver.widgets import config_map, config_maps, pod, pods, widget, widgets
 from tests.support.api_client import APPLY, JSON_PATCH, STRATEGIC, Answer, ApiClient
+from tests.support.widgets import config_map, config_maps, pod, pods, widget, widgets
 
 pytestmark = pytest.mark.contract
 

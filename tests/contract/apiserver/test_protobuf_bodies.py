@@ -10,9 +10,9 @@ from kvedge.rpc import kubernetes_pb2 as k
 from kvedge.rpc import pods_pb2
 from kvedge.standalone.apiserver.wire.media_types import PROTOBUF
 from kvedge.standalone.apiserver.wire.protobuf_body import MAGIC
-from tests.contract.apiserver.widgets import config_map, config_maps, pods
 from tests.support.api_client import ApiClient
 from tests.support.protobuf_documents import filled
+from tests.support.widgets import config_map, config_maps, pods
 
 pytestmark = pytest.mark.contract
 

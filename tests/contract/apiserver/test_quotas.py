@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from tests.contract.apiserver.conftest import Server, embedded, new_namespace
-from tests.contract.apiserver.widgets import config_maps, widgets
 from tests.support.api_client import STRATEGIC, TABLE, Answer, ApiClient, eventually
+from tests.support.widgets import config_maps, widgets
 
 pytestmark = pytest.mark.contract
 

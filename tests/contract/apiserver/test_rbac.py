@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from tests.contract.apiserver.conftest import Server
-from tests.contract.apiserver.widgets import config_maps
 from tests.support.api_client import JSON, Answer, ApiClient, eventually
+from tests.support.widgets import config_maps
 
 pytestmark = pytest.mark.contract
 

@@ -15,9 +15,9 @@ import pytest
 from kvedge.standalone.apiserver.requests.bytes_in_flight import ALL_BYTES, USER_BYTES
 from kvedge.standalone.apiserver.requests.request_body import LIMIT
 from kvedge.standalone.apiserver.store.object_cache import MOST_CHANGE_BYTES
-from tests.contract.apiserver.widgets import WIDGET_CRD, config_map, config_maps, widget, widgets
 from tests.support.api_client import ApiClient, Watch, eventually
 from tests.support.api_nursery import ApiNursery, ApiProcess, nursery
+from tests.support.widgets import WIDGET_CRD, config_map, config_maps, widget, widgets
 
 pytestmark = pytest.mark.contract
 

@@ -24,8 +24,8 @@ from kvedge.standalone.apiserver.store.object_store_copies import REVISION_GAP, 
 from kvedge.standalone.apiserver.store.object_store_file import StoreCorrupt, StoreTooNew, check_file
 from kvedge.standalone.apiserver.store.stored import ObjectKey, Write
 from tests.contract.apiserver.conftest import embedded
-from tests.contract.apiserver.widgets import config_map, config_maps, widget, widgets
 from tests.support.api_client import ApiClient, eventually, names
+from tests.support.widgets import config_map, config_maps, widget, widgets
 
 pytestmark = pytest.mark.contract
 

@@ -8,8 +8,8 @@ import pytest
 
 from tests.contract.apiserver.conftest import Server
 from tests.contract.apiserver.hooks import Hook, Registrar, patches
-from tests.contract.apiserver.widgets import config_map, config_maps, widget, widgets
 from tests.support.api_client import APPLY, ApiClient, eventually
+from tests.support.widgets import config_map, config_maps, widget, widgets
 
 pytestmark = pytest.mark.contract
 

@@ -11,8 +11,8 @@ import yaml
 from click.testing import CliRunner
 
 from kvedge.cli.group import kvedge
+from tests.support.golden.manifest_cases import CREATE_CASES
 from tests.support.kube_apiserver import assets
-from tests.unit.client.manifests.manifest_cases import CREATE_CASES
 
 pytestmark = pytest.mark.contract
 

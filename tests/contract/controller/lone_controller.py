@@ -12,7 +12,7 @@ from pathlib import Path
 
 from kvedge.controller.controller_service import ControllerRole
 from kvedge.kube.rest_edge import RestEdge
-from tests.unit.controller.builders import CONFIG
+from tests.support.builders import CONFIG
 
 
 def main(kubeconfig: str) -> None:

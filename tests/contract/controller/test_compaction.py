@@ -22,12 +22,12 @@ from kvedge.resources.types.core import ConfigMap, Pod
 from kvedge.resources.types.vm import VirtualMachine, VirtualMachineInstanceTemplate, VirtualMachineSpec
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from tests.contract.controller.played_node import PlayedNode
+from tests.support.builders import CONFIG
 from tests.support.either_server import REAL, EitherServer, install_kinds, lone_server
 from tests.support.kube_apiserver import RealApiServer, reachable_address
 from tests.support.role_rights import give_roles_their_rights
 from tests.support.tearing_proxy import TearingProxy
 from tests.support.waiting import wait_until
-from tests.unit.controller.builders import CONFIG
 
 pytestmark = pytest.mark.contract
 

@@ -19,9 +19,9 @@ from kvedge.resources.types.kubevirt import KubeVirt
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.runtime.clock import rfc3339
 from tests.contract.controller.played_node import PlayedNode
+from tests.support.builders import CONFIG
 from tests.support.either_server import EitherServer
 from tests.support.waiting import wait_until
-from tests.unit.controller.builders import CONFIG
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import pytest
 from kvedge.kube.errors import AlreadyExists
 from kvedge.resources.types.core import Pod
 from tests.support.either_server import REAL, EitherServer
-from tests.unit.controller.golden_cases import GoldenPod, golden_pods
+from tests.support.golden.pod_cases import GoldenPod, golden_pods
 
 
 @pytest.fixture(scope="module", autouse=True)

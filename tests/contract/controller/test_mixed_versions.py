@@ -30,9 +30,9 @@ from kvedge.resources.types.core import Namespace, Node
 from kvedge.resources.types.kubevirt import KubeVirt
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.runtime.clock import SystemClock
+from tests.support.builders import CONFIG, a_vmi
 from tests.support.either_server import EitherServer
 from tests.support.waiting import wait_until
-from tests.unit.controller.builders import CONFIG, a_vmi
 
 OWN = "0.1.0"
 _CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"

@@ -22,11 +22,11 @@ from kvedge.resources.types.vm import VirtualMachine, VirtualMachineInstanceTemp
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.runtime.clock import rfc3339
 from tests.contract.controller.played_node import NODE, PlayedNode
+from tests.support.builders import CONFIG
 from tests.support.cluster.control_plane import ControlPlane, missing_programs
 from tests.support.either_server import REAL, EitherServer, install_kinds
 from tests.support.role_rights import give_roles_their_rights
 from tests.support.waiting import wait_until
-from tests.unit.controller.builders import CONFIG
 
 _BEAT_SECONDS = 2.0
 # Where no node is ready at all, Kubernetes takes itself for the one that is cut off, and evicts nothing.

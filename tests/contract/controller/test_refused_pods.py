@@ -17,9 +17,9 @@ from kvedge.resources.role_users import CONTROLLER_GROUP, CONTROLLER_USER
 from kvedge.resources.types.core import Namespace, Pod
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from tests.contract.controller.played_node import PlayedNode
+from tests.support.builders import CONFIG
 from tests.support.either_server import REAL, EitherServer
 from tests.support.waiting import wait_until
-from tests.unit.controller.builders import CONFIG
 
 Answer = Callable[[Call, Callable[[], bytes]], bytes]
 _ENFORCE = "pod-security.kubernetes.io/enforce"

@@ -17,10 +17,10 @@ from kvedge.resources.types.cluster import Lease
 from kvedge.resources.types.core import Namespace
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from tests.contract.controller.played_node import PlayedNode
+from tests.support.builders import CONFIG
 from tests.support.either_server import EitherServer
 from tests.support.scripted_api import refusing, scripted_api
 from tests.support.waiting import wait_until
-from tests.unit.controller.builders import CONFIG
 
 
 @pytest.fixture

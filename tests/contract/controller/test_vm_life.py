@@ -20,9 +20,9 @@ from kvedge.resources.types.core import Event, Pod
 from kvedge.resources.types.vm import VirtualMachine, VirtualMachineInstanceTemplate, VirtualMachineSpec
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from tests.contract.controller.played_node import PlayedNode
+from tests.support.builders import CONFIG, asked
 from tests.support.either_server import EitherServer
 from tests.support.waiting import wait_until
-from tests.unit.controller.builders import CONFIG, asked
 
 
 @contextmanager

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from kvedge.standalone.apiserver.store.object_store_file import check_file
-from tests.contract.apiserver.widgets import config_map, config_maps
 from tests.support.api_client import Answer, ApiClient, names
 from tests.support.api_nursery import ApiNursery, nursery
 from tests.support.waiting import wait_until
+from tests.support.widgets import config_map, config_maps
 
 pytestmark = pytest.mark.machine
 

@@ -28,7 +28,7 @@ from kvedge.launcher.domain.context import DiskSource, DomainContext, InterfaceT
 from kvedge.launcher.domain.domain_xml import render_domain
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from tests.support.distribution_user import know_the_distributions_user
-from tests.unit.launcher.golden_cases import GoldenCase, load_case
+from tests.support.golden.domain_cases import GoldenCase, load_case
 
 QEMU_CONF = """\
 stdio_handler = "file"

@@ -19,7 +19,7 @@ import pytest
 
 from kvedge.launcher.domain.domain_xml import render_domain
 from kvedge.launcher.domain.elements.identity_xml import domain_uuid
-from tests.unit.launcher.golden_cases import GoldenCase, case_names, load_case
+from tests.support.golden.domain_cases import GoldenCase, case_names, load_case
 
 pytestmark = pytest.mark.machine
 

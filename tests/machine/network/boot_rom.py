@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from tests.machine.network.pod_world import QEMU_USER, PodWorld
+from tests.support.pod_world import QEMU_USER, PodWorld
 
 
 @contextmanager

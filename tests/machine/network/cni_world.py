@@ -21,7 +21,7 @@ from kvedge.network.binding.bridge_binding import bind_pod_interface
 from kvedge.network.links import Links
 from kvedge.network.netns import create_netns, delete_netns, netns_path
 from kvedge.network.sysctls import write_sysctl
-from tests.machine.network.pod_world import PodWorld, node_config, plug_guest
+from tests.support.pod_world import PodWorld, node_config, plug_guest
 
 PLUGINS: Final = Path("/usr/lib/cni")
 SUBNET4, GATEWAY4 = "10.202.7.0/24", "10.202.7.1"

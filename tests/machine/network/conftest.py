@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.machine.network.pod_world import PodWorld, pod_world
+from tests.support.pod_world import PodWorld, pod_world
 
 
 @pytest.fixture(autouse=True, scope="session")

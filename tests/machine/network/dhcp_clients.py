@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.machine.network.pod_world import PodWorld
+from tests.support.pod_world import PodWorld
 from tests.support.waiting import wait_until
 
 # Writes what it is told, one file per call, and configures address and routes as a distribution's script does.

@@ -14,7 +14,7 @@ from kvedge.network.binding.router_socket import hand_router_socket, router_of
 from kvedge.network.dhcp.ipv6_plan import Ipv6Lease
 from kvedge.network.netns import netns_path
 from tests.machine.network.dhcp_clients import needs
-from tests.machine.network.pod_world import QEMU_USER, PodWorld
+from tests.support.pod_world import QEMU_USER, PodWorld
 from tests.support.waiting import wait_until
 
 SERVE = """

@@ -12,7 +12,7 @@ from kvedge.network.netns import create_netns, delete_netns, list_netns, run_in_
 from kvedge.network.nft_edge import list_tables
 from kvedge.network.nft_rules import Family
 from kvedge.network.sysctls import read_sysctl, write_sysctl
-from tests.machine.network.pod_world import node_config
+from tests.support.pod_world import node_config
 
 P = ParamSpec("P")
 UPLINK_NETWORK = "192.0.2.0/24"

@@ -22,8 +22,8 @@ from kvedge.network.pods.pod_network import attach_pod
 from kvedge.network.steps import Step
 from tests.machine.network.frames import BROADCAST, wire
 from tests.machine.network.own_host import host_state, on_a_host_of_its_own
-from tests.machine.network.pictures import ip_json, picture, settings
-from tests.machine.network.pod_world import (
+from tests.support.pictures import ip_json, picture, settings
+from tests.support.pod_world import (
     ADDRESS,
     GATEWAY,
     POD_MAC,

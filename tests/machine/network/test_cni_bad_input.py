@@ -32,7 +32,7 @@ from tests.machine.network.cni_world import (
 from tests.machine.network.frames import dhcp_frame, is_dhcp, wire
 from tests.machine.network.ipv6_world import Dhclient6, ipv6_lease, ipv6_server
 from tests.machine.network.own_host import on_a_host_of_its_own
-from tests.machine.network.pod_world import node_config, plug_guest
+from tests.support.pod_world import node_config, plug_guest
 from tests.support.waiting import wait_until
 
 

@@ -33,8 +33,8 @@ from tests.machine.network.cni_world import (
 from tests.machine.network.dhcp_clients import ClientFiles, udhcpc
 from tests.machine.network.ipv6_world import DNS6, Dhclient6, ipv6_lease, ipv6_server, networkd6
 from tests.machine.network.own_host import on_a_host_of_its_own
-from tests.machine.network.pictures import picture
-from tests.machine.network.pod_world import dhcp_server
+from tests.support.pictures import picture
+from tests.support.pod_world import dhcp_server
 from tests.support.waiting import wait_until
 
 MTU = {"ptp": 1400, "bridge": 1500, "flannel": 1450, "macvlan": 1500}

@@ -22,7 +22,7 @@ from tests.machine.network.cni_world import DUAL, GATEWAY4, GUEST_MAC, IPV4, Cni
 from tests.machine.network.dhcp_clients import needs
 from tests.machine.network.frames import wire
 from tests.machine.network.own_host import on_a_host_of_its_own
-from tests.machine.network.pod_world import PodWorld
+from tests.support.pod_world import PodWorld
 from tests.support.waiting import wait_until
 
 SERVICE = "10.96.0.10"

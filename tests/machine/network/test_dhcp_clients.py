@@ -25,7 +25,7 @@ from kvedge.network.pods.pod_network import attach_pod
 from tests.machine.network.boot_rom import ipxe_guest
 from tests.machine.network.dhcp_clients import ClientFiles, Dhclient, networkd, udhcpc, udhcpc_once
 from tests.machine.network.frames import Wire, dhcp_frame, is_dhcp, offer_frame, wire
-from tests.machine.network.pod_world import ADDRESS, GATEWAY, POD_MAC, PodWorld, dhcp_server
+from tests.support.pod_world import ADDRESS, GATEWAY, POD_MAC, PodWorld, dhcp_server
 from tests.support.waiting import wait_until
 
 OTHER = "10.201.77.66"

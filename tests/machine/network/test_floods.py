@@ -32,10 +32,10 @@ from tests.machine.network.floods import (
 )
 from tests.machine.network.frames import wire
 from tests.machine.network.own_host import on_a_host_of_its_own
-from tests.machine.network.pod_world import ADDRESS, GATEWAY, POD_MAC, PodWorld, make_pod, node_config, node_network
 from tests.machine.network.test_bridge_binding import configure_guest
 from tests.machine.network.test_bridge_binding import ping as guest_pings
 from tests.machine.network.test_pod_network import ADDRESSES, MACS, ping
+from tests.support.pod_world import ADDRESS, GATEWAY, POD_MAC, PodWorld, make_pod, node_config, node_network
 
 FRAMES = 20_000
 # The ports' own MACs, each with and without a VLAN, the bridge's, what is configured, and multicast.

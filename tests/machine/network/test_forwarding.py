@@ -28,8 +28,8 @@ from kvedge.network.steps import ReplaceTable, Step
 from kvedge.network.sysctls import read_sysctl, write_sysctl
 from tests.machine.network.floods import neighbours_of, packed, send_all, udp_frame
 from tests.machine.network.own_host import on_a_host_of_its_own
-from tests.machine.network.pod_world import GATEWAY, node_config, node_network
 from tests.machine.network.test_pod_network import ADDRESSES, MACS, command, ping, ruleset
+from tests.support.pod_world import GATEWAY, node_config, node_network
 
 STRANGERS = {"one": ("198.51.100.1", "198.51.100.2"), "two": ("203.0.113.1", "203.0.113.2")}
 FENCE = "table ip kvedge_forward "

@@ -36,8 +36,8 @@ from kvedge.network.steps import DeleteLink, Step
 from kvedge.network.sysctls import read_sysctl, write_sysctl
 from tests.machine.network.frames import BROADCAST, wire
 from tests.machine.network.own_host import UPLINK_NETWORK, host_state, on_a_host_of_its_own
-from tests.machine.network.pictures import ip_json, picture
-from tests.machine.network.pod_world import GATEWAY, node_config, node_network
+from tests.support.pictures import ip_json, picture
+from tests.support.pod_world import GATEWAY, node_config, node_network
 from tests.support.waiting import wait_until
 
 ADDRESSES = ("10.201.77.11", "10.201.77.12")

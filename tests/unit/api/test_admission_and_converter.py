@@ -15,9 +15,9 @@ from kvedge.api.admission.mutation_plan import plan_mutation
 from kvedge.api.admission.rules.subject import Cluster
 from kvedge.resources.codec import encode
 from kvedge.resources.types.vmi import VirtualMachineInstance
-from tests.unit.api.reviews import request
+from tests.support.golden.domain_cases import case_names, load_case
+from tests.support.reviews import request
 from tests.unit.launcher.domain.test_refusals import CASES
-from tests.unit.launcher.golden_cases import case_names, load_case
 
 CLUSTER: Final = Cluster("amd64")
 

@@ -21,9 +21,9 @@ from kvedge.resources.codec import JsonObject, decode, encode
 from kvedge.resources.quantities import parse_quantity
 from kvedge.resources.types.vm import VirtualMachine
 from kvedge.resources.types.vmi import VirtualMachineInstance
+from tests.support.builders import CONFIG
+from tests.support.reviews import put, request, small_vmi, vm_of
 from tests.unit.api.admission.rules.test_spec_rules import RIGHT, WRONG
-from tests.unit.api.reviews import put, request, small_vmi, vm_of
-from tests.unit.controller.builders import CONFIG
 
 AMD = Cluster("amd64")
 NOW = "2026-05-01T00:00:00Z"

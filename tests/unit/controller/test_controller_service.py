@@ -14,8 +14,8 @@ from kvedge.controller.controller_service import ControllerRole, _Work
 from kvedge.kube.leases import LeaderElection
 from kvedge.runtime import background
 from kvedge.runtime.role import Parts
+from tests.support.builders import CONFIG
 from tests.support.waiting import wait_until
-from tests.unit.controller.builders import CONFIG
 
 
 @pytest.fixture

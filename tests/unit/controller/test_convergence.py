@@ -25,7 +25,7 @@ from kvedge.resources.types.core import Pod
 from kvedge.resources.types.vm import StartFailure, VirtualMachine
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.runtime.clock import rfc3339
-from tests.unit.controller.builders import (
+from tests.support.builders import (
     NOW,
     VMI_UID,
     a_pod,

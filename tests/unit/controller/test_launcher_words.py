@@ -9,7 +9,7 @@ from __future__ import annotations
 import pytest
 
 from kvedge.launcher.command import _FLAGS, _WITH_VALUE
-from tests.unit.controller.golden_cases import GoldenPod, golden_pods
+from tests.support.golden.pod_cases import GoldenPod, golden_pods
 
 # By the version in which launchers learned them; 0.1 is the first.
 KNOWN = {

@@ -25,7 +25,7 @@ from kvedge.resources.names import VMI_FINALIZER
 from kvedge.resources.types.core import Container, ContainerState, ContainerStateTerminated, Pod
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.runtime.clock import rfc3339
-from tests.unit.controller.builders import CONFIG, NOW, a_pod, a_vm, a_vmi, patched
+from tests.support.builders import CONFIG, NOW, a_pod, a_vm, a_vmi, patched
 
 LOST = NodeState("node-1", trouble="Kubelet stopped posting node status.")
 SILENT = NodeState("node-1", trouble="Kubelet stopped posting node status.", unresponsive=True)

@@ -43,7 +43,7 @@ from kvedge.resources.types.core import ContainerState, ContainerStateRunning, C
 from kvedge.resources.types.vm import VirtualMachine
 from kvedge.resources.types.vmi import PhaseTransition, VirtualMachineInstance
 from kvedge.runtime.clock import rfc3339
-from tests.unit.controller.builders import (
+from tests.support.builders import (
     CONFIG,
     NOW,
     ended,

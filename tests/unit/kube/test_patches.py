@@ -16,7 +16,7 @@ from kvedge.kube.patches import (
     document,
     merge_difference,
 )
-from tests.unit.controller.builders import patched
+from tests.support.builders import patched
 
 # A null in a document cannot be told from an absent member by a merge patch, so documents hold none.
 VALUES = st.recursive(

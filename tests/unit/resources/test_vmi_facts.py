@@ -21,7 +21,7 @@ from kvedge.resources.vmi_facts import (
     topology_of,
     vcpu_count,
 )
-from tests.unit.controller.builders import CONFIG, vmi_of
+from tests.support.builders import CONFIG, vmi_of
 from tests.unit.launcher.domain.vmis import context, vmi
 
 

@@ -12,9 +12,9 @@ from kvedge.resources.manifests.crd_manifest import crds
 from kvedge.standalone.apiserver.access.pki import Subject
 from kvedge.standalone.apiserver.access.server_certificate import BoxPki
 from tests.contract.apiserver.conftest import load_pair
-from tests.contract.apiserver.widgets import WIDGET_CRD
 from tests.support.api_client import ApiClient, eventually
 from tests.support.api_nursery import ApiProcess
+from tests.support.widgets import WIDGET_CRD
 
 NAMESPACE = "budget"
 ROLES = ("admin", "edit", "view")

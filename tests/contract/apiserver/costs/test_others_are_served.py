@@ -16,8 +16,8 @@ from tests.contract.apiserver.costs.decoder_cases import DECODERS
 from tests.contract.apiserver.costs.measured import MeasuredServer
 from tests.contract.apiserver.costs.requests import CONFIG_MAPS, Case, parts
 from tests.contract.apiserver.costs.write_cases import WRITES
-from tests.contract.apiserver.widgets import widget, widgets
 from tests.support.api_client import ApiClient, eventually
+from tests.support.widgets import widget, widgets
 
 pytestmark = pytest.mark.contract
 

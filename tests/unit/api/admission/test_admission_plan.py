@@ -11,7 +11,7 @@ from kvedge.api.admission.admission_plan import plan_verdict
 from kvedge.api.admission.mutation_plan import plan_mutation
 from kvedge.api.admission.rules.subject import Cluster
 from kvedge.resources.codec import JsonObject
-from tests.unit.api.reviews import put, request, small_vmi, smoke_vm, vm_of
+from tests.support.reviews import put, request, small_vmi, smoke_vm, vm_of
 
 CLUSTER = Cluster("amd64")
 NOW = "2026-01-02T03:04:05Z"

@@ -9,7 +9,7 @@ from kvedge.api.subresources.status_message import Refusal
 from kvedge.resources.codec import decode
 from kvedge.resources.guest_verbs import RELAYED_VERBS
 from kvedge.resources.types.vmi import VirtualMachineInstance
-from tests.unit.api.reviews import put, small_vmi
+from tests.support.reviews import put, small_vmi
 
 
 def vmi(phase: str = "Running", *conditions: str, node: str = "node1", **spec: object) -> VirtualMachineInstance:

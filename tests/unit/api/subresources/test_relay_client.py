@@ -27,7 +27,7 @@ from kvedge.runtime.tls.certificates import (
 )
 from kvedge.runtime.tls.rotating_tls import RotatingTls
 from tests.support.echo_door import EchoDoor
-from tests.unit.api.reviews import small_vmi
+from tests.support.reviews import small_vmi
 
 T = TypeVar("T")
 NOW = datetime.now(UTC)

@@ -19,9 +19,7 @@ from kvedge.client.errors import RefusedError, UsageError
 from kvedge.client.manifests.service_manifest import ServiceOptions, service_manifest, vmi_id
 from kvedge.client.manifests.vm_manifest import canonical_size
 from kvedge.controller.vmi.launcher_pod_manifest import _as_label
-from tests.unit.client.manifests.manifest_cases import CREATE_CASES, LAUNCH_CASES
-
-GOLDEN = Path(__file__).parent / "golden"
+from tests.support.golden.manifest_cases import CREATE_CASES, GOLDEN, LAUNCH_CASES
 
 
 @pytest.mark.parametrize("case", [*CREATE_CASES, *LAUNCH_CASES])

@@ -9,7 +9,7 @@ from kvedge.resources.configuration.configuration import Configuration
 from kvedge.resources.configuration.feature_gates import FeatureGates
 from kvedge.resources.meta import ObjectMeta
 from kvedge.resources.types.core import Node, NodeStatus
-from tests.unit.controller.builders import CONFIG
+from tests.support.builders import CONFIG
 
 NEW = ("v1.35.0+k3s1", "containerd://2.1.4-k3s1")
 OLD = ("v1.34.2", "containerd://1.6.20~ds1")

@@ -15,7 +15,7 @@ from kvedge.resources.configuration.configuration_in_force import InForce, next_
 from kvedge.resources.configuration.configuration_reading import read_configuration
 from kvedge.resources.meta import Condition, ObjectMeta, condition
 from kvedge.resources.types.kubevirt import KubeVirt, KubeVirtStatus
-from tests.unit.controller.builders import CONFIG, a_vmi
+from tests.support.builders import CONFIG, a_vmi
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 RELEASE = Release("1.2.3", "amd64")

@@ -10,7 +10,7 @@ from kvedge.controller.vm.run_strategy_rules import RunState, decide_run, open_r
 from kvedge.resources.types.vm import StartFailure, StateChangeRequest
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.runtime.clock import rfc3339
-from tests.unit.controller.builders import NOW, VMI_UID, a_vmi, asked
+from tests.support.builders import NOW, VMI_UID, a_vmi, asked
 
 START = asked("Start")
 STOP = asked("Stop", VMI_UID)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from kvedge.controller.vm.start_failure_rules import delay_seconds, next_start_failure, seconds_until_retry
 from kvedge.resources.types.vm import StartFailure
 from kvedge.runtime.clock import rfc3339
-from tests.unit.controller.builders import NOW, VMI_UID, a_vm, a_vmi, never_ran
+from tests.support.builders import NOW, VMI_UID, a_vm, a_vmi, never_ran
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from kvedge.controller.vm.vmi_template import vmi_from_vm
 from kvedge.resources.codec import encode
 from kvedge.resources.types.vm import VirtualMachine
 from kvedge.resources.types.vmi import VirtualMachineInstance
-from tests.unit.controller.builders import NOW, VM_UID, a_vm
+from tests.support.builders import NOW, VM_UID, a_vm
 
 NAME = f"revision-start-vm-{VM_UID}"
 

@@ -17,7 +17,7 @@ from kvedge.resources.types.controller_revision import ControllerRevision
 from kvedge.resources.types.vm import VirtualMachine
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.runtime.clock import SystemClock
-from tests.unit.controller.builders import VM_UID, VMI_UID, a_vm, patched
+from tests.support.builders import VM_UID, VMI_UID, a_vm, patched
 
 KEY = Key("default", "web")
 

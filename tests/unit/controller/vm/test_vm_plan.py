@@ -26,7 +26,7 @@ from kvedge.resources.names import VM_FINALIZER, VMI_FINALIZER
 from kvedge.resources.types.devices import EmptyBinding, Interface
 from kvedge.resources.types.vm import StartFailure, VirtualMachine, VirtualMachineStatus
 from kvedge.runtime.clock import rfc3339
-from tests.unit.controller.builders import NOW, VM_UID, VMI_UID, a_vm, a_vmi, asked, never_ran, patched
+from tests.support.builders import NOW, VM_UID, VMI_UID, a_vm, a_vmi, asked, never_ran, patched
 
 
 def kinds(plan: VmPlan) -> list[str]:

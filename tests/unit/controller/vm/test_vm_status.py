@@ -12,7 +12,7 @@ from kvedge.controller.vm.vmi_template import template_hash, vmi_from_vm
 from kvedge.resources.meta import Condition, condition
 from kvedge.resources.types.vm import StartFailure, VirtualMachine
 from kvedge.resources.types.vmi import VirtualMachineInstance
-from tests.unit.controller.builders import NOW, a_vm, a_vmi
+from tests.support.builders import NOW, a_vm, a_vmi
 
 
 def seen(vm: VirtualMachine, vmi: VirtualMachineInstance | None, **more) -> VmView:

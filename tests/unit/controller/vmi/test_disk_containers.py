@@ -12,7 +12,7 @@ from kvedge.resources.types.core import (
     ContainerStatus,
     Pod,
 )
-from tests.unit.controller.builders import a_pod, a_vmi
+from tests.support.builders import a_pod, a_vmi
 
 CAUSE = 'OCI runtime create failed: error mounting "/usr" to rootfs at "/usr": not a directory'
 

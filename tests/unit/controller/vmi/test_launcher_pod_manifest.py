@@ -13,8 +13,8 @@ from kvedge.controller.vmi.launcher_pod_manifest import hostname, launcher_pod
 from kvedge.controller.vmi.launcher_pod_volumes import launcher_volumes
 from kvedge.resources.codec import JsonObject, encode
 from kvedge.resources.types.vmi import VirtualMachineInstance
-from tests.unit.controller.builders import CONFIG, a_vmi
-from tests.unit.controller.golden_cases import GoldenPod, golden_pods
+from tests.support.builders import CONFIG, a_vmi
+from tests.support.golden.pod_cases import GoldenPod, golden_pods
 
 CASES = golden_pods()
 

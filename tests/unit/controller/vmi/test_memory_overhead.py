@@ -10,7 +10,7 @@ import pytest
 from kvedge.controller.vmi.launcher_pod_resources import overhead_bytes, pod_resources
 from kvedge.controller.vmi.memory_overhead import GuestShape, memory_overhead
 from kvedge.resources.types.vmi import VirtualMachineInstance
-from tests.unit.controller.builders import CONFIG, vmi_of
+from tests.support.builders import CONFIG, vmi_of
 
 MIB = 1024 * 1024
 

@@ -12,7 +12,7 @@ from kvedge.controller.vmi.launcher_pod_manifest import launcher_pod
 from kvedge.resources.codec import decode, encode
 from kvedge.resources.types.domain import DomainSpec
 from kvedge.resources.types.vmi import VirtualMachineInstanceSpec
-from tests.unit.controller.builders import CONFIG, a_vmi
+from tests.support.builders import CONFIG, a_vmi
 
 DISK = {"name": "root", "containerDisk": {"image": "disk:1"}}
 IN_POD: dict[str, Any] = {

@@ -24,7 +24,7 @@ from kvedge.resources.names import LAUNCHER_IMAGE, UNPAUSED_GATE, VM_FINALIZER, 
 from kvedge.resources.types.core import Container, Pod
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.runtime.clock import rfc3339
-from tests.unit.controller.builders import CONFIG, NOW, POD_UID, a_pod, a_vm, a_vmi, patched
+from tests.support.builders import CONFIG, NOW, POD_UID, a_pod, a_vm, a_vmi, patched
 
 
 def planned(vmi: VirtualMachineInstance, *pods: Pod, podless: float = 0.0) -> VmiPlan:

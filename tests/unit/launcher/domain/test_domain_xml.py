@@ -10,7 +10,7 @@ import yaml
 from kvedge.launcher.domain.domain_xml import render_domain
 from kvedge.resources.codec import decode
 from kvedge.resources.types.vmi import VirtualMachineInstance
-from tests.unit.launcher.golden_cases import case_names, load_case
+from tests.support.golden.domain_cases import case_names, load_case
 
 MANIFESTS = Path(__file__).parents[3] / "support" / "manifests"
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from kvedge.launcher.domain.context import DiskSource, InterfaceTarget
 from kvedge.launcher.domain.domain_xml import render_domain
 from kvedge.launcher.domain.elements.memory_xml import guest_memory
+from tests.support.golden.domain_cases import case_names, load_case
 from tests.unit.launcher.domain.vmis import context, only, rendered, vmi, with_disk
-from tests.unit.launcher.golden_cases import case_names, load_case
 
 MIB = 1024 * 1024
 

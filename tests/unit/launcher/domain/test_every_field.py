@@ -18,8 +18,8 @@ from kvedge.launcher.domain.conversion_error import ConversionError
 from kvedge.launcher.domain.domain_xml import render_domain
 from kvedge.resources.codec import DecodeError, decode
 from kvedge.resources.types.vmi import VirtualMachineInstance, VirtualMachineInstanceSpec
+from tests.support.golden.domain_cases import GoldenCase, case_names, context_of, load_case
 from tests.unit.launcher.domain.test_refusals import CASES
-from tests.unit.launcher.golden_cases import GoldenCase, case_names, context_of, load_case
 
 POD = "the Pod's, or its scheduling's"
 CLUSTER = "the controller's or the handler's, outside the guest"

@@ -9,11 +9,11 @@ import pytest
 from kvedge.api.admission.admission_plan import plan_verdict
 from kvedge.api.admission.rules.subject import Cluster
 from kvedge.resources.codec import JsonObject
+from tests.support.reviews import put, request, small_vmi, vm_of
 from tests.unit.api.admission.rules.wrong_disks import WRONG_DISKS
 from tests.unit.api.admission.rules.wrong_machines import WRONG_MACHINES
 from tests.unit.api.admission.rules.wrong_places import WRONG_PLACES
 from tests.unit.api.admission.rules.wrong_probes import WRONG_PROBES
-from tests.unit.api.reviews import put, request, small_vmi, vm_of
 
 NIC = "domain.devices.interfaces[0]"
 WRONG = WRONG_MACHINES | WRONG_DISKS | WRONG_PLACES | WRONG_PROBES

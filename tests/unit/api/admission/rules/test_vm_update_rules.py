@@ -9,7 +9,7 @@ import pytest
 from kvedge.api.admission.admission_plan import plan_verdict
 from kvedge.api.admission.rules.subject import Cluster
 from kvedge.resources.codec import JsonObject
-from tests.unit.api.reviews import put, request, small_vmi, vm_of
+from tests.support.reviews import put, request, small_vmi, vm_of
 
 DISK = "spec.template.spec.domain.devices.disks[0].serial"
 VOLUME = "spec.template.spec.volumes[0].containerDisk.image"

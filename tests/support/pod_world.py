@@ -1,4 +1,6 @@
-"""A node with one bound Pod and a stand-in for its guest, of real namespaces and links: for the tests of this folder.
+"""A node with one bound Pod and a stand-in for its guest, of real namespaces and links.
+
+Used by the tests of `tests/machine/network` and by the bench of networks.
 
 The guest is a namespace whose `eth0` hangs on the Pod's bridge by a pair of its own, where QEMU would open the tap.
 The pod side is the node network of `kvedge.network.pods.pod_network`, with its own bridge, so that nothing of the
@@ -24,7 +26,7 @@ from kvedge.network.links import Links
 from kvedge.network.netns import create_netns, delete_netns, netns_path, run_in_netns
 from kvedge.network.pods.pod_network import attach_pod, ensure_node_network, remove_node_network
 from kvedge.network.pods.pod_network_plan import NodeNetworkConfig, port_name
-from tests.machine.network.pictures import ip_json
+from tests.support.pictures import ip_json
 from tests.support.waiting import wait_until
 
 T = TypeVar("T")
@@ -177,7 +179,7 @@ def dhcp_server(world: PodWorld, lease: DhcpLease | None = None) -> Iterator[sub
             user=QEMU_USER,
             group=QEMU_USER,
             extra_groups=[],
-            cwd=Path(__file__).resolve().parents[3],
+            cwd=Path(__file__).resolve().parents[2],
         )
 
     server = world.in_pod(start)

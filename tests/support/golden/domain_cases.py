@@ -1,6 +1,6 @@
 """The golden cases of the domain converter: a VMI, what the node adds, and the domain that must come of it.
 
-A case is `golden/<name>.yaml`, two documents: the VMI, and what differs from :func:`_plain_context`. The keys of the
+A case is `domains/<name>.yaml`, two documents: the VMI, and what differs from :func:`_plain_context`. The keys of the
 second are those of DomainContext, in camelCase. Used by the unit tests and by tests/machine.
 """
 
@@ -19,7 +19,7 @@ from kvedge.resources.codec import decode
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.resources.types.volumes import Volume
 
-GOLDEN = Path(__file__).parent / "golden"
+GOLDEN = Path(__file__).parent / "domains"
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,8 @@
-"""Golden launcher Pods: `golden/<case>.yaml` has a VMI and what differs from the usual configuration, and
-`golden/<case>.pod.yaml` the Pod that must come of it.
+"""Golden launcher Pods: `pods/<case>.yaml` has a VMI and what differs from the usual configuration, and
+`pods/<case>.pod.yaml` the Pod that must come of it.
 
 Used by the unit tests and by the contract tests, which have API servers accept the same Pods. Write the Pods anew with
-`python -m tests.unit.controller.golden_cases`, then read the difference before committing it.
+`python -m tests.support.golden.pod_cases`, then read the difference before committing it.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from kvedge.controller.vmi.launcher_pod_manifest import launcher_pod
 from kvedge.resources.codec import JsonObject, decode, encode
 from kvedge.resources.types.vm import VirtualMachine
 from kvedge.resources.types.vmi import VirtualMachineInstance
-from tests.unit.controller.builders import CONFIG, VM_UID, VMI_UID
+from tests.support.builders import CONFIG, VM_UID, VMI_UID
 
-GOLDEN = Path(__file__).parent / "golden"
-FEDORA = Path(__file__).parents[2] / "support" / "manifests" / "kubevirt-smoke-fedora.yaml"
+GOLDEN = Path(__file__).parent / "pods"
+FEDORA = Path(__file__).parents[1] / "manifests" / "kubevirt-smoke-fedora.yaml"
 
 
 @dataclass(frozen=True)

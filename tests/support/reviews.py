@@ -12,7 +12,7 @@ import yaml
 from kvedge.api.admission.admission_message import AdmissionRequest, AdmissionUser, GroupVersionResource
 from kvedge.resources.codec import JsonObject
 
-SMOKE = Path(__file__).parents[2] / "support/manifests/kubevirt-smoke-fedora.yaml"
+SMOKE = Path(__file__).parent / "manifests/kubevirt-smoke-fedora.yaml"
 
 
 def smoke_vm() -> JsonObject:

@@ -5,7 +5,10 @@ Used by unit and contract tests. `password`, `key.pub` and `user-data` are files
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Final
+
+GOLDEN: Final = Path(__file__).parent / "manifests"
 
 _VM: Final = ["create", "vm", "--name=box"]
 _NO_TYPES: Final = ["--infer-instancetype=false", "--infer-preference=false"]
