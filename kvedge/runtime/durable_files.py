@@ -1,7 +1,8 @@
-"""The one writer of small files that must be there after a power cut: write, fsync, rename, fsync of the directory.
+"""The writers of small files, whole for each reader: some must be there after a power cut, others are made anew.
 
-Called wherever a program of ours keeps what it could not make anew, and where an old version of a file would mislead
-it. Without the last step the file system may forget the rename, and with it the file. Touches only what it is given.
+What a program of ours could not make anew, or would be misled by in an old version, is written durably: write, fsync,
+rename, fsync of the directory. Without the last step the file system may forget the rename, and with it the file. The
+rest goes by :func:`write_whole`. Touches only what it is given.
 """
 
 from __future__ import annotations
@@ -28,6 +29,22 @@ def write_durably(path: Path, content: bytes, mode: int = 0o600) -> None:
     except BaseException:
         unfinished.unlink(missing_ok=True)
         raise
+
+
+def write_whole(path: Path, content: bytes, *, durable: bool = False) -> None:
+    """Replace a file at once for each reader, by one writer at a time, with the mode that the umask leaves.
+
+    A power cut may leave it old, torn or empty, unless it is `durable`, which costs a disk's time.
+
+    Raises:
+        OSError: as the file system has it.
+    """
+    staged = path.with_name(f"{path.name}.new")
+    staged.write_bytes(content)
+    if durable:
+        put_durably(staged, path)
+    else:
+        staged.replace(path)
 
 
 def _sweep(path: Path) -> None:

@@ -22,6 +22,7 @@ from typing import Final
 import msgspec
 
 from kvedge.runtime.damaged_files import put_aside
+from kvedge.runtime.durable_files import write_whole
 
 log = logging.getLogger(__name__)
 
@@ -151,9 +152,8 @@ def _remembered_check(path: Path) -> tuple[bool, str]:
             return kept.works, kept.detail
     works, detail = check_kvm()
     path.parent.mkdir(parents=True, exist_ok=True)
-    staged = path.with_suffix(".new")
-    staged.write_bytes(msgspec.json.encode(_Kept(boot, stamp, works, detail)))
     if path.is_dir():
         put_aside(path, "a directory stands in its place")
-    staged.replace(path)
+    # Of this boot, so that a power cut may take it.
+    write_whole(path, msgspec.json.encode(_Kept(boot, stamp, works, detail)))
     return works, detail

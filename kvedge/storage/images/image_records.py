@@ -10,7 +10,6 @@ import hashlib
 import logging
 import os
 import shutil
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypeVar
@@ -18,7 +17,7 @@ from typing import Final, TypeVar
 import msgspec
 
 from kvedge.resources.codec import learn
-from kvedge.runtime.durable_files import sync
+from kvedge.runtime.durable_files import write_durably
 from kvedge.storage.image_errors import StoreError
 from kvedge.storage.images.image_manifest import ImageConfig, is_sha256
 from kvedge.storage.images.image_names import parse_image_name
@@ -203,17 +202,7 @@ def write_record(record: Record, path: Path) -> None:
         OSError: as the file system has it.
     """
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=".new-")
-    try:
-        with os.fdopen(descriptor, "wb") as stream:
-            stream.write(msgspec.json.encode(record))
-            stream.flush()
-            os.fsync(stream.fileno())
-        os.replace(temporary, path)
-    except BaseException:
-        os.unlink(temporary)
-        raise
-    sync(path.parent)
+    write_durably(path, msgspec.json.encode(record))
 
 
 # Workers, pulls and verbs read records at the same time.

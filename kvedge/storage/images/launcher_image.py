@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from kvedge.resources.names import LAUNCHER_IMAGE
+from kvedge.runtime.durable_files import write_whole
 from kvedge.storage.images.image_manifest import architecture_of
 
 # What QEMU and libvirt run as, as in KubeVirt's image.
@@ -80,16 +81,8 @@ def write_launcher_image(path: str | os.PathLike[str], machine: str = "") -> Non
     Raises:
         OSError: as the file system has it.
     """
-    target = Path(path)
-    temporary = target.with_name(f".{target.name}.{os.getpid()}")
-    try:
-        with temporary.open("wb") as stream:
-            stream.write(launcher_image(machine or platform.machine()))
-            stream.flush()
-            os.fsync(stream.fileno())
-        temporary.replace(target)
-    finally:
-        temporary.unlink(missing_ok=True)
+    # Each start writes it, so that a power cut may take it.
+    write_whole(Path(path), launcher_image(machine or platform.machine()))
 
 
 def launcher_image(machine: str) -> bytes:

@@ -19,7 +19,7 @@ from kvedge.appliance.install.install_steps import replace_file
 from kvedge.kube.kubeconfigs import kubeconfig_writer
 from kvedge.resources.meta import ObjectMeta
 from kvedge.resources.types.core import Pod
-from kvedge.runtime.durable_files import put_durably, write_durably
+from kvedge.runtime.durable_files import put_durably, write_durably, write_whole
 from kvedge.standalone.agent.container.container_files import PodFiles
 from kvedge.standalone.agent.pod.pod_record import new_record, write_pod_record
 from kvedge.standalone.apiserver.access.kubeconfig import write_kubeconfig
@@ -37,7 +37,6 @@ UNSYNCED = {
     "kvedge/appliance/report/report_file.py": "a report for a human who waits for it",
     "kvedge/handler/node/device_nodes.py": "a device node, which is compared and made again",
     "kvedge/handler/node/capability_seed.py": "a cache, which is probed again when it is torn or gone",
-    "kvedge/handler/node/kvm_check.py": "a cache of this boot",
     "kvedge/handler/guest/last_word.py": "of a Pod's last boot: what a power cut ended counts as lost anyhow",
     "kvedge/launcher/cloudinit/iso.py": "made anew at each start of a guest",
     "kvedge/launcher/libvirt/libvirt_setup.py": "made anew at each start of a launcher",
@@ -48,8 +47,14 @@ UNSYNCED = {
     "kvedge/standalone/agent/container/atomic_files.py": "volumes, which are written anew from the API's objects",
     "kvedge/standalone/agent/pod/log_keeper.py": "a log that is turned",
     "kvedge/standalone/agent/container/container_starter.py": "a process of this boot",
-    "kvedge/standalone/agent/container/container_state.py": "`write_whole` that is not asked to be durable",
     "kvedge/standalone/agent/pod/pod_volumes.py": "a volume that is removed, or made anew",
+}
+# What `write_whole` writes without being asked to be durable, by file, and why a power cut may take it.
+NOT_DURABLE = {
+    "kvedge/handler/node/kvm_check.py": "a cache of this boot",
+    "kvedge/standalone/agent/container/container_state.py": "of a container, which a power cut ends",
+    "kvedge/standalone/agent/container/probe_questions.py": "of a process of this boot",
+    "kvedge/standalone/agent/pod/pod_place.py": "made anew from the Pod's object",
     "kvedge/storage/images/launcher_image.py": "an archive that each start makes",
 }
 # These sync the directory themselves, after several renames.
@@ -60,6 +65,7 @@ SYNC_THEMSELVES = {
     "kvedge/appliance/install/install_steps.py",
     "kvedge/standalone/apiserver/store/object_store_mend.py",
     "kvedge/standalone/box_state/state_restore.py",
+    # Puts damaged files aside; what it writes is written durably.
     "kvedge/storage/images/image_records.py",
     "kvedge/storage/images/image_store.py",
 }
@@ -253,3 +259,29 @@ def test_every_rename_is_synced_or_has_a_reason_not_to_be() -> None:
     unknown = sorted(found - set(UNSYNCED) - SYNC_THEMSELVES)
     assert not unknown, f"use kvedge.runtime.durable_files there, or say here why not: {unknown}"
     assert not sorted((set(UNSYNCED) | SYNC_THEMSELVES) - found), "these rename nothing any more"
+
+
+def _writes_whole(tree: ast.AST) -> bool:
+    """Whether a module writes a file that a power cut may take."""
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and ast.unparse(node.func) == "write_whole"]
+    return any(not any(keyword.arg == "durable" for keyword in call.keywords) for call in calls)
+
+
+def test_every_file_that_a_power_cut_may_take_has_a_reason() -> None:
+    top = Path(kvedge.__file__).parent.parent
+    files = [path for path in (top / "kvedge").rglob("*.py") if "write_whole(" in path.read_text()]
+    found = {str(path.relative_to(top)) for path in files if _writes_whole(ast.parse(path.read_text()))}
+    assert found == set(NOT_DURABLE)
+
+
+@pytest.mark.parametrize("durable", [False, True])
+def test_a_file_is_whole_for_each_reader_and_synced_only_where_asked_for(
+    durable: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, calls = tmp_path / "file", Calls(monkeypatch)
+    path.write_bytes(b"old")
+    write_whole(path, b"new", durable=durable)
+    assert path.read_bytes() == b"new"
+    assert list(tmp_path.iterdir()) == [path]
+    assert ("rename", path) in calls.made
+    assert any(what == "fsync" for what, _ in calls.made) is durable

@@ -21,7 +21,7 @@ from typing import Final, TypeAlias
 import msgspec
 
 from kvedge.resources.codec import learn
-from kvedge.runtime.durable_files import put_durably
+from kvedge.runtime.durable_files import write_whole
 from kvedge.standalone.agent.container.container_files import ContainerFiles
 from kvedge.standalone.agent.container.container_spec import StartedRecord
 
@@ -165,21 +165,6 @@ def process(pid: int, start_time: int) -> Iterator[int | None]:
 def this_boot() -> str:
     """The kernel's id of this boot: PIDs of an earlier one mean nothing."""
     return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-
-
-def write_whole(path: Path, data: bytes, *, durable: bool = False) -> None:
-    """Replace a file at once for every reader; `durable` also for one after a power cut, which costs a disk's time.
-
-    Raises:
-        OSError: as the file system has it.
-    """
-    temporary = path.with_name(f"{path.name}.new")
-    with temporary.open("wb") as stream:
-        stream.write(data)
-    if durable:
-        put_durably(temporary, path)
-    else:
-        temporary.replace(path)
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,10 +20,11 @@ from typing import Any, Final, TypeVar, cast
 import msgspec
 
 from kvedge.resources.codec import JsonObject, learn
+from kvedge.runtime.durable_files import write_whole
 from kvedge.standalone.agent.container.container_files import ContainerFiles
 from kvedge.standalone.agent.container.container_spec import ContainerSpec, ExecSpec, ProcessSpec
 from kvedge.standalone.agent.container.container_start import ContainerStarter, ContainerStartError
-from kvedge.standalone.agent.container.container_state import Running, write_whole
+from kvedge.standalone.agent.container.container_state import Running
 from kvedge.standalone.agent.container.probe_rules import Answer, probe_settings
 
 # Of the line that begins an answer.

@@ -20,10 +20,10 @@ from kvedge.network.pods.pod_network import attach_pod, detach_pod
 from kvedge.network.pods.pod_network_plan import NodeNetworkConfig
 from kvedge.resources.names import POD_MAC
 from kvedge.resources.types.core import ConfigMap, Pod, Secret
+from kvedge.runtime.durable_files import write_whole
 from kvedge.standalone.agent.container.cgroups import Cgroups, kill_all
 from kvedge.standalone.agent.container.container_files import PodFiles
 from kvedge.standalone.agent.container.container_plan import PodPlace, hostname, pod_limits
-from kvedge.standalone.agent.container.container_state import write_whole
 from kvedge.standalone.agent.pod.pod_remains import remove_pod_directory
 from kvedge.standalone.agent.pod.pod_volumes import keep_empty_dirs, set_up_volumes
 from kvedge.standalone.agent.pod.resolv_conf import pod_resolv_conf, refresh_resolv_conf

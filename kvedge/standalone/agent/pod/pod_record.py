@@ -15,9 +15,8 @@ import msgspec
 
 from kvedge.resources.codec import DecodeError, JsonObject, decode, encode, learn
 from kvedge.resources.types.core import Pod
-from kvedge.runtime.durable_files import sync
+from kvedge.runtime.durable_files import sync, write_whole
 from kvedge.standalone.agent.container.container_files import PodFiles
-from kvedge.standalone.agent.container.container_state import write_whole
 
 log = logging.getLogger(__name__)
 

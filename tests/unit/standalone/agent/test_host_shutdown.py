@@ -14,9 +14,10 @@ import msgspec
 import pytest
 
 from kvedge.handler.guest.last_word import HOST_SHUTDOWN_MESSAGE
+from kvedge.runtime.durable_files import write_whole
 from kvedge.standalone.agent import host_shutdown
 from kvedge.standalone.agent.container.container_files import ContainerFiles, PodFiles
-from kvedge.standalone.agent.container.container_state import ExitRecord, this_boot, write_whole
+from kvedge.standalone.agent.container.container_state import ExitRecord, this_boot
 from kvedge.standalone.agent.host_shutdown import shut_down_pods
 from kvedge.standalone.agent.pod.pod_record import PodRecord, write_pod_record
 
