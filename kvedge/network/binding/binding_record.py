@@ -49,11 +49,3 @@ def _put_aside(path: Path, why: Exception) -> None:
         put_aside(path, str(why))
     except OSError as error:
         raise NetworkError("cannot put aside the network record", subject=str(path), errno=error.errno or 0) from error
-
-
-def remove_record(path: Path) -> None:
-    """Deletes it; nothing when it is gone already."""
-    try:
-        path.unlink(missing_ok=True)
-    except OSError as error:
-        raise NetworkError("cannot delete the network record", subject=str(path), errno=error.errno or 0) from error

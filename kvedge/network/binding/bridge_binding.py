@@ -1,4 +1,4 @@
-"""Puts the guest of a launcher Pod onto the Pod's network, by a bridge in the Pod's namespace, and takes it off again.
+"""Puts the guest of a launcher Pod onto the Pod's network, by a bridge in the Pod's namespace.
 
 Called by the handler, as root on the host. Touches the links, addresses, routes, the `kvedge_guard_*` nftables table
 and a few kernel settings of that namespace, /dev/net/tun, and the record file; decides by `bridge_binding_plan`.
@@ -7,19 +7,17 @@ and a few kernel settings of that namespace, /dev/net/tun, and the record file; 
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
 from kvedge.network.apply_step import apply_step
-from kvedge.network.binding.binding_record import read_record, remove_record, write_record
+from kvedge.network.binding.binding_record import read_record, write_record
 from kvedge.network.binding.binding_state import GUARD_PREFIX, Names, Record, Seen, is_touched, names_for
 from kvedge.network.binding.bound_interface import BoundInterface, bound_interface
 from kvedge.network.binding.bridge_binding_plan import (
     FILTERS_BY_MAC,
     make_record,
     plan_binding,
-    plan_unbinding,
     sysctls_to_read,
 )
 from kvedge.network.errors import MacInUseError, NetworkError
@@ -43,13 +41,12 @@ def bind_pod_interface(
     guest_mac: str | None = None,
     tap_owner: tuple[int, int] = (107, 107),
     queues: int = 1,
-    before_step: Callable[[Step], None] = lambda step: None,
 ) -> BoundInterface:
     """Makes the binding, or what is missing of it; the same answer each time for the same Pod.
 
     `record` is a file for this Pod's NIC on a disk of the node; it is written before the first change. `tap_owner` is
-    the (uid, gid) that QEMU runs as, `queues` the guest's virtio queues. `before_step` sees each change before it is
-    made. Raises LostStateError when the Pod must be replaced, NetworkError for what a later try may cure.
+    the (uid, gid) that QEMU runs as, `queues` the guest's virtio queues. Nothing undoes it: everything goes with the
+    Pod's namespace. Raises LostStateError when the Pod must be replaced, NetworkError for what a later try may cure.
     """
     names = names_for(pod_interface, index)
     where = _identity(netns)
@@ -60,7 +57,6 @@ def bind_pod_interface(
             remembered = _remember(record, where, seen, names)
             mac = (guest_mac or remembered.mac).lower()
             for step in plan_binding(remembered, seen, names, mac, tap_owner, queues):
-                before_step(step)
                 _apply(links, step, mac)
         nic = next(link for link in seen.links if link.index == remembered.index)
         return bound_interface(remembered, names, mac, nic.peer_index)
@@ -82,40 +78,6 @@ def _apply(links: Links, step: Step, guest_mac: str) -> None:
                 remedy="give one of them another macAddress",
             ) from error
         raise
-
-
-def unbind_pod_interface(
-    netns: NetnsRef,
-    *,
-    record: Path,
-    pod_interface: str = "eth0",
-    index: int = 0,
-    before_step: Callable[[Step], None] = lambda step: None,
-) -> None:
-    """Gives the Pod's NIC back its name, MAC, addresses and routes and removes what was made; may be called again.
-
-    Not needed for a Pod that goes away: everything goes with its namespace, and `forget_pod_interface` removes the
-    file.
-    """
-    names = names_for(pod_interface, index)
-    where = _identity(netns)
-
-    def unbind() -> None:
-        with Links() as links:
-            seen = _look(links, names)
-            if not is_touched(seen, names):
-                return
-            for step in plan_unbinding(_remember(record, where, seen, names), seen, names):
-                before_step(step)
-                apply_step(links, step)
-
-    run_in_netns(netns, unbind)
-    remove_record(record)
-
-
-def forget_pod_interface(record: Path) -> None:
-    """Removes the record of a Pod whose namespace is gone; may be called again."""
-    remove_record(record)
 
 
 def _identity(netns: NetnsRef) -> str:

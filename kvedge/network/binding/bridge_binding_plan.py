@@ -1,4 +1,4 @@
-"""Which steps lead from what is seen in a launcher Pod's network namespace to a guest on a bridge, and back.
+"""Which steps lead from what is seen in a launcher Pod's network namespace to a guest on a bridge.
 
 Pure; `bridge_binding` looks, asks here, and does. The plan is computed from what is there, so it may be asked again
 after a crash between any two steps and plans what is missing, and nothing when nothing is. What the Pod's NIC was
@@ -26,7 +26,7 @@ from kvedge.network.binding.binding_state import (
     is_touched,
 )
 from kvedge.network.errors import LostStateError, NetworkError, UnsuitablePodError
-from kvedge.network.link_types import MAIN_TABLE, PROTO_KERNEL, Link, Route
+from kvedge.network.link_types import MAIN_TABLE, Link, Route
 from kvedge.network.nft_rules import (
     ACCEPT,
     DROP,
@@ -51,7 +51,6 @@ from kvedge.network.nft_rules import (
 from kvedge.network.steps import (
     AddAddress,
     AddBridge,
-    AddRoute,
     AddStandIn,
     AddTable,
     AddTap,
@@ -249,21 +248,6 @@ def plan_binding(
     return steps
 
 
-def plan_unbinding(record: Record, seen: Seen, names: Names) -> list[Step]:
-    """The steps back to what the record says; none when nothing of ours is left."""
-    if not is_touched(seen, names):
-        return []
-    nic = _pod_nic(record, seen)
-    ours = [names.tap, names.bridge]
-    stand_in = seen.link(names.pod)
-    if stand_in is not None and stand_in.index != record.index:
-        ours.insert(1, names.pod)
-    steps: list[Step] = [DeleteLink(name) for name in ours if seen.link(name) is not None]
-    steps += _nic_back_steps(nic, record, seen, names)
-    steps += [SetSysctl(name, value) for name, value in record.sysctls.items() if seen.sysctls.get(name) != value]
-    return [*steps, *(DeleteTable(Family.BRIDGE, guard) for guard in guards_of(seen, names))]
-
-
 def _pod_nic(record: Record, seen: Seen) -> Link:
     # By its index: that stays through a rename.
     nic = next((link for link in seen.links if link.index == record.index), None)
@@ -361,22 +345,3 @@ def _stand_in_steps(record: Record, seen: Seen, names: Names) -> Iterator[Step]:
     for address in record.addresses:
         if address.address not in has and not address.dynamic and (address.version == 4 or ipv6):
             yield AddAddress(names.pod, address.address, address.prefix_length)
-
-
-def _nic_back_steps(nic: Link, record: Record, seen: Seen, names: Names) -> Iterator[Step]:
-    if nic.mac != record.mac or nic.name != names.pod:
-        yield SetLink(nic.name, up=False)
-        yield SetLink(nic.name, mac=record.mac)
-    if nic.name != names.pod:
-        yield from (
-            SetSysctl(name, "0") for name in _settings_of(names.nic, names, record) if seen.sysctls.get(name) == "1"
-        )
-        yield SetLink(nic.name, rename=names.pod)
-    yield SetLink(names.pod, up=True)
-    for address in record.addresses:
-        if not address.dynamic:
-            connected = record.is_on_link(address)
-            yield AddAddress(names.pod, address.address, address.prefix_length, connected)
-    for route in sorted(record.routes, key=lambda route: bool(route.gateway)):
-        if route.protocol != PROTO_KERNEL:
-            yield AddRoute(names.pod, route)

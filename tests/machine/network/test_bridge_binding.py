@@ -6,7 +6,6 @@ import os
 import pwd
 import subprocess
 import sys
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,13 +13,13 @@ import pytest
 from scapy.layers.l2 import ARP, Ether
 
 from kvedge.network.binding.binding_record import read_record
-from kvedge.network.binding.bridge_binding import bind_pod_interface, unbind_pod_interface
+from kvedge.network.binding.bridge_binding import bind_pod_interface
 from kvedge.network.errors import LostStateError, NetworkError
 from kvedge.network.links import Links
 from kvedge.network.netns import create_netns, delete_netns, netns_path, run_in_netns
 from kvedge.network.pods.pod_network import attach_pod
-from kvedge.network.steps import Step
 from tests.machine.network.frames import BROADCAST, wire
+from tests.machine.network.killed_steps import KilledError, killed_after, steps_made
 from tests.machine.network.own_host import host_state, on_a_host_of_its_own
 from tests.support.pictures import ip_json, picture, settings
 from tests.support.pod_world import (
@@ -117,12 +116,12 @@ def run_outside_address() -> str:
     return found[0]
 
 
-def test_binding_again_changes_nothing_and_says_the_same(world: PodWorld) -> None:
+def test_binding_again_changes_nothing_and_says_the_same(world: PodWorld, monkeypatch: pytest.MonkeyPatch) -> None:
     before = picture(world.pod)
-    planned: list[Step] = []
-    again = bind_pod_interface(netns_path(world.pod), record=world.record, before_step=planned.append)
+    with steps_made(monkeypatch) as made:
+        again = bind_pod_interface(netns_path(world.pod), record=world.record)
     assert again == world.bound
-    assert planned == []
+    assert made == []
     assert picture(world.pod) == before
 
 
@@ -202,7 +201,7 @@ def test_qemus_user_opens_the_tap_and_nobody_else_does(tmp_path: Path, queues: i
             assert works or "Operation not permitted" in error
 
 
-def test_a_tap_in_use_keeps_its_queues(tmp_path: Path) -> None:
+def test_a_tap_in_use_keeps_its_queues(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with node_network(node_config()) as config:
         pod = make_pod(config)
         bind_pod_interface(netns_path(pod), record=tmp_path / "r")
@@ -210,71 +209,37 @@ def test_a_tap_in_use_keeps_its_queues(tmp_path: Path) -> None:
         try:
             assert opener.stdout is not None
             assert opener.stdout.readline() == "open\n"
-            planned: list[Step] = []
-            bind_pod_interface(netns_path(pod), record=tmp_path / "r", queues=4, before_step=planned.append)
-            assert planned == []
+            with steps_made(monkeypatch) as made:
+                bind_pod_interface(netns_path(pod), record=tmp_path / "r", queues=4)
+            assert made == []
         finally:
             opener.communicate(timeout=60)
 
 
-class KilledError(Exception):
-    """Stands for kill -9 between two steps."""
-
-
-def killed_after(count: int) -> Callable[[Step], None]:
-    """Lets so many steps be made, and dies before the next."""
-    made: list[Step] = []
-
-    def before_step(step: Step) -> None:
-        if len(made) == count:
-            raise KilledError
-        made.append(step)
-
-    return before_step
-
-
-def test_a_binding_killed_at_any_step_is_finished_by_the_next(tmp_path: Path) -> None:
+def test_a_binding_killed_at_any_step_is_finished_by_the_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with node_network(node_config()) as config:
         whole = make_pod(config, "whole", "10.201.77.9", POD_MAC)
-        steps: list[Step] = []
-        answer = bind_pod_interface(netns_path(whole), record=tmp_path / "whole", before_step=steps.append)
+        with steps_made(monkeypatch) as steps:
+            answer = bind_pod_interface(netns_path(whole), record=tmp_path / "whole")
         expected = picture(whole)
         delete_netns(whole)
         assert len(steps) > 20
         for count in range(len(steps)):
             name = f"cut{count}"
             pod = make_pod(config, name, "10.201.77.9", POD_MAC)
-            with pytest.raises(KilledError):
-                bind_pod_interface(netns_path(pod), record=tmp_path / name, before_step=killed_after(count))
+            with killed_after(monkeypatch, count), pytest.raises(KilledError):
+                bind_pod_interface(netns_path(pod), record=tmp_path / name)
             again = bind_pod_interface(netns_path(pod), record=tmp_path / name)
             assert replace(again, peer_index=answer.peer_index) == answer
             assert picture(pod) == expected, f"killed before step {count}: {steps[count]}"
             delete_netns(pod)
 
 
-def test_an_unbinding_restores_the_pod_and_may_be_killed_at_any_step(tmp_path: Path) -> None:
+def test_the_record_is_on_disk_before_the_first_change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with node_network(node_config()) as config:
         pod = make_pod(config)
-        original = picture(pod)
-        bind_pod_interface(netns_path(pod), record=tmp_path / "r")
-        steps: list[Step] = []
-        unbind_pod_interface(netns_path(pod), record=tmp_path / "r", before_step=steps.append)
-        assert picture(pod) == original
-        assert not (tmp_path / "r").exists()
-        for count in range(len(steps)):
+        with killed_after(monkeypatch, 0), pytest.raises(KilledError):
             bind_pod_interface(netns_path(pod), record=tmp_path / "r")
-            with pytest.raises(KilledError):
-                unbind_pod_interface(netns_path(pod), record=tmp_path / "r", before_step=killed_after(count))
-            unbind_pod_interface(netns_path(pod), record=tmp_path / "r")
-            assert picture(pod) == original, f"killed before step {count}: {steps[count]}"
-        unbind_pod_interface(netns_path(pod), record=tmp_path / "r")
-
-
-def test_the_record_is_on_disk_before_the_first_change(tmp_path: Path) -> None:
-    with node_network(node_config()) as config:
-        pod = make_pod(config)
-        with pytest.raises(KilledError):
-            bind_pod_interface(netns_path(pod), record=tmp_path / "r", before_step=killed_after(0))
         record = read_record(tmp_path / "r")
         assert record is not None
         assert [each.address for each in record.addresses] == [ADDRESS]
@@ -312,7 +277,7 @@ def test_a_pod_without_the_interface_is_an_error_that_changes_nothing(tmp_path: 
         delete_netns(name)
 
 
-def test_an_off_link_gateway_is_carried_over_and_restored(tmp_path: Path) -> None:
+def test_an_off_link_gateway_is_carried_over(tmp_path: Path) -> None:
     with node_network(node_config()) as config:
         pod = make_pod(config)
 
@@ -324,12 +289,9 @@ def test_an_off_link_gateway_is_carried_over_and_restored(tmp_path: Path) -> Non
                 links.add_route("0.0.0.0/0", "169.254.1.1", "eth0")
 
         run_in_netns(netns_path(pod), like_calico)
-        original = picture(pod)
         bound = bind_pod_interface(netns_path(pod), record=tmp_path / "r")
         assert (bound.prefix_length, bound.gateway) == (32, "169.254.1.1")
         assert [route.destination for route in bound.routes] == ["169.254.1.1/32"]
-        unbind_pod_interface(netns_path(pod), record=tmp_path / "r")
-        assert picture(pod) == original
 
 
 @on_a_host_of_its_own

