@@ -126,15 +126,6 @@ class KubeClient:
         """
         return cls(RestEdge(connection_settings.from_kubeconfig(path), program))
 
-    @classmethod
-    def in_cluster(cls) -> Self:
-        """A client for the cluster that this process is a Pod of.
-
-        Raises:
-            KubeconfigError: when it is none.
-        """
-        return cls(RestEdge(connection_settings.from_service_account()))
-
     @property
     def host(self) -> str:
         """The server's address."""

@@ -137,11 +137,6 @@ def oifname_is_not(name: str) -> Rule:
     return _meta(_META_OIFNAME), _compare(_name(name), _DIFFERENT)
 
 
-def iifname_is_not(name: str) -> Rule:
-    """Came in by any other link."""
-    return _meta(_META_IIFNAME), _compare(_name(name), _DIFFERENT)
-
-
 def frame_source_is(mac: str) -> Rule:
     """The frame was sent from this MAC."""
     return _payload(_LINK, 6, 6), _compare(bytes.fromhex(mac.replace(":", "")))
@@ -172,11 +167,6 @@ def begins_more_flows_than(most: int, known_as: str) -> Rule:
         _payload(_NETWORK, 12, 4),
         Expression("dynset", {"set_name": known_as, "op": _ADD, "sreg_key": _REGISTER, "expr": counted}),
     )
-
-
-def udp_source_port_within(first: int, last: int) -> Rule:
-    """A UDP packet from a port of this range."""
-    return _udp_port(0, first, last)
 
 
 def udp_port_within(first: int, last: int) -> Rule:

@@ -11,7 +11,7 @@ import hashlib
 import os
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -24,7 +24,7 @@ from kvedge import __version__
 from kvedge.appliance.host.health import Health, check_health, lost_since
 from kvedge.appliance.host.layout import ALL_UNITS, Layout, Role, main_unit, role_units
 from kvedge.appliance.host.own_file import OwnFile
-from kvedge.appliance.host.systemctl_client import SystemdError, last_words, systemctl, unit_property
+from kvedge.appliance.host.systemctl_client import SystemdError, last_words, unit_property
 from kvedge.appliance.host.unit_files import unit_texts
 from kvedge.appliance.install.install_plan import InstallFacts, plan_install, plan_uninstall, plan_way_back
 from kvedge.appliance.install.install_steps import CopyFile, Remove, SetAside, Step, Systemctl, WriteFile, carry_out
@@ -280,15 +280,6 @@ def installed_role(layout: Layout, roles_of_node: Sequence[str] = ()) -> Role | 
     return "agent" if tuple(roles_of_node) == ("handler",) else "server"
 
 
-def restart_count(role: Role) -> int:
-    """How often systemd has restarted the main unit since it was started by hand.
-
-    Raises:
-        SystemdError: when systemctl fails.
-    """
-    return int(unit_property(main_unit(role), "NRestarts") or 0)
-
-
 def _digest(path: Path) -> str:
     digest = hashlib.sha256()
     try:
@@ -305,12 +296,3 @@ def _content(path: Path) -> bytes | None:
         return path.read_bytes()
     except FileNotFoundError:
         return None
-
-
-def unit_states(role: Role) -> Mapping[str, str]:
-    """The state of each unit of a role, for `kvedge status`."""
-    found = {}
-    for name in role_units(role):
-        if name.endswith(".service") and "@" not in name:
-            found[name] = systemctl("show", "--value", "--property=ActiveState", name).strip()
-    return found

@@ -45,7 +45,6 @@ from kvedge.network.pods.pod_network_plan import (
     attachment_for,
     attachments_of,
     describe,
-    our_ports,
     our_tables,
     overlaps_of,
     plan_detaching,
@@ -79,15 +78,6 @@ class NodeNetwork:
     healed: tuple[str, ...]
     apart: tuple[str, ...] = ()
     limits_flows: bool = True
-
-
-@dataclass(frozen=True)
-class Ours:
-    """What carries this configuration's mark on this host."""
-
-    attachments: tuple[Attachment, ...]
-    ports: tuple[str, ...]
-    namespaces: tuple[str, ...]
 
 
 def ensure_node_network(config: NodeNetworkConfig) -> NodeNetwork:
@@ -178,17 +168,6 @@ def detach_pod(config: NodeNetworkConfig, netns: str) -> None:
         for step in plan_detaching(config, _look(links), netns):
             _apply_unless_gone(links, step)
     delete_netns(netns)
-
-
-def list_ours(config: NodeNetworkConfig) -> Ours:
-    """What is there of ours, for the agent to compare with what should be."""
-    with Links() as links:
-        found = links.list_links()
-    return Ours(
-        attachments=tuple(attachments_of(config, found)),
-        ports=tuple(link.name for link in our_ports(config, found)),
-        namespaces=tuple(list_netns(config.netns_prefix)),
-    )
 
 
 def _leads_into(seen: NodeSeen, attachment: Attachment) -> bool:

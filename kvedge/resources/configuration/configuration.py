@@ -25,7 +25,6 @@ DEFAULT_MACHINE: Final[Mapping[str, str]] = {"amd64": "q35", "arm64": "virt"}
 DEFAULT_CPU_MODEL: Final[Mapping[str, str]] = {"amd64": "host-model", "arm64": "host-passthrough"}
 # Bindings that a default interface may have; the others follow when they are built.
 DEFAULT_INTERFACES: Final = ("bridge",)
-DEFAULT_VERBOSITY: Final = 2
 
 
 class Issue(Enum):

@@ -59,35 +59,6 @@ class Service(KubeStruct, kw_only=True):
     spec: ServiceSpec = field(default_factory=ServiceSpec)
 
 
-class EndpointAddress(KubeStruct, kw_only=True):
-    """One address behind a Service."""
-
-    ip: str
-
-
-class EndpointPort(KubeStruct, kw_only=True):
-    """One port behind a Service."""
-
-    port: int
-    name: str = ""
-    protocol: str = ""
-
-
-class EndpointSubset(KubeStruct, kw_only=True):
-    """Addresses and ports that go together."""
-
-    addresses: list[EndpointAddress] = []
-    ports: list[EndpointPort] = []
-
-
-class Endpoints(KubeStruct, kw_only=True):
-    """core/v1 Endpoints."""
-
-    KIND: ClassVar[Kind] = Kind("", "v1", "Endpoints", "endpoints")
-    metadata: ObjectMeta = field(default_factory=ObjectMeta)
-    subsets: list[EndpointSubset] = []
-
-
 class ParentReference(KubeStruct, kw_only=True):
     """What an address belongs to."""
 

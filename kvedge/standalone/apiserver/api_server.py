@@ -148,10 +148,6 @@ class EmbeddedApi:
         """Why it no longer serves, or None while it does."""
         return (self._loop.failure() or self._store.failure()) if self._loop.is_started else None
 
-    def copy_store(self, target: Path) -> None:
-        """Write a consistent copy of all objects to a file, while the server serves."""
-        self._store.copy_to(target)
-
     def write_kubeconfig(self, path: Path, user: str, groups: Sequence[str]) -> None:
         """Write a kubeconfig for this user, readable by its owner alone."""
         self._kubeconfigs[path] = Subject(user, tuple(groups))

@@ -260,7 +260,7 @@ def test_a_full_disk_is_a_507_and_reads_go_on(tmp_path: Path) -> None:
     assert "full" in answer.message
     assert admin.get(config_maps("default", "big")).status == 404
     assert api.failure() is None
-    api.copy_store(tmp_path / "copy.db")
+    api._store.copy_to(tmp_path / "copy.db")
     connection.execute("PRAGMA max_page_count = 100000")
     admin.made(config_maps("default"), config_map("big", text="x" * 500_000))
     admin.close()

@@ -21,17 +21,16 @@ from kvedge.network.apply_step import apply_step
 from kvedge.network.binding.bridge_binding import bind_pod_interface
 from kvedge.network.errors import NetworkError, OverlapError
 from kvedge.network.links import Links
-from kvedge.network.netns import create_netns, delete_netns, is_netns, netns_path, run_in_netns
+from kvedge.network.netns import create_netns, delete_netns, is_netns, list_netns, netns_path, run_in_netns
 from kvedge.network.pods import pod_network
 from kvedge.network.pods.pod_network import (
     attach_pod,
     detach_pod,
     ensure_node_network,
     heal_node_network,
-    list_ours,
     remove_node_network,
 )
-from kvedge.network.pods.pod_network_plan import NodeNetworkConfig, port_name, stable_mac
+from kvedge.network.pods.pod_network_plan import NodeNetworkConfig, our_ports, port_name, stable_mac
 from kvedge.network.steps import DeleteLink, Step
 from kvedge.network.sysctls import read_sysctl, write_sysctl
 from tests.machine.network.frames import BROADCAST, wire
@@ -179,15 +178,6 @@ def test_a_detached_pod_is_gone_with_what_it_was_allowed(config: NodeNetworkConf
     assert ADDRESSES[1] in ruleset()
 
 
-def test_what_is_ours_is_listed(config: NodeNetworkConfig, pods: tuple[str, str]) -> None:
-    ours = list_ours(config)
-    assert [(each.netns, each.address, each.mac) for each in ours.attachments] == list(
-        zip(pods, ADDRESSES, MACS, strict=True)
-    )
-    assert ours.namespaces == pods
-    assert set(ours.ports) == {port_name(config.bridge, name) for name in pods}
-
-
 def test_a_namespace_whose_process_died_is_attached_anew(config: NodeNetworkConfig, pods: tuple[str, str]) -> None:
     delete_netns(pods[0])
     attach_pod(config, pods[0], ADDRESSES[0], MACS[0])
@@ -203,6 +193,13 @@ def test_a_name_given_to_a_new_namespace_gets_a_new_pair(config: NodeNetworkConf
         assert ping(pods[0], GATEWAY)
     finally:
         os.close(kept)
+
+
+def left_of(config: NodeNetworkConfig) -> list[str]:
+    """The links and namespaces that carry the configuration's mark."""
+    with Links() as links:
+        ports = [link.name for link in our_ports(config, links.list_links())]
+    return [*ports, *list_netns(config.netns_prefix)]
 
 
 class KilledError(Exception):
@@ -260,7 +257,7 @@ def test_everything_may_be_killed_at_any_step_and_done_again(monkeypatch: pytest
             with killed_after(monkeypatch, min(count, detaching - 1)), suppress(KilledError):
                 detach_pod(config, name)
             detach_pod(config, name)
-            assert list_ours(config) == pod_network.Ours((), (), ())
+            assert left_of(config) == []
     finally:
         remove_node_network(config)
 
@@ -397,7 +394,7 @@ def test_a_pod_whose_table_was_taken_away_can_be_detached() -> None:
         attach_pod(config, pod, ADDRESSES[0], MACS[0])
         command("nft flush ruleset")
         detach_pod(config, pod)
-        assert list_ours(config) == pod_network.Ours((), (), ())
+        assert left_of(config) == []
 
 
 @on_a_host_of_its_own

@@ -32,13 +32,3 @@ class Admission(Protocol):
 
     async def validate(self, review: Review) -> None:
         """Return when nobody objects."""
-
-
-class NoAdmission:
-    """Lets everything in."""
-
-    async def mutate(self, review: Review) -> JsonObject | None:
-        return review.obj
-
-    async def validate(self, review: Review) -> None:
-        return None

@@ -55,11 +55,6 @@ class ServedKind:
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
     @property
-    def qualified_kind(self) -> str:
-        """`VirtualMachine.kubevirt.io`, or `Pod` for the core group."""
-        return f"{self.kind}.{self.group}" if self.group else self.kind
-
-    @property
     def storage(self) -> str:
         """The resource under which the objects are stored."""
         return self.stored_as or self.qualified

@@ -19,7 +19,6 @@ from kvedge.standalone.apiserver.wire import jsonpath
 from kvedge.standalone.apiserver.wire.human_ages import INVALID, age
 from kvedge.standalone.apiserver.wire.json_values import compact
 
-INCLUDES: Final = ("Metadata", "Object", "None")
 _GROUP: Final = "meta.k8s.io"
 # What a CRD that names no columns shows, besides the name.
 _CRD_AGE: Final = Column("Age", AGE.cell, type="date", description=AGE.description)

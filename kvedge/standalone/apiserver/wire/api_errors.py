@@ -312,10 +312,3 @@ class InsufficientStorage(ApiError):
 
     def __init__(self, message: str) -> None:
         super().__init__(507, "InsufficientStorage", message)
-
-
-class GatewayTimeout(ApiError):
-    """504: the server gave up waiting."""
-
-    def __init__(self, message: str) -> None:
-        super().__init__(504, "Timeout", f"Timeout: {message}")
