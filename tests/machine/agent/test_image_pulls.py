@@ -198,12 +198,17 @@ def test_an_error_of_any_kind_is_told_and_tried_again(
     assert any(reason == "Failed" and type(error).__name__ in text for _, reason, text in node.events.told)
     assert node.news.is_set()
 
-    # Its time has come again.
-    for asked in node.pulls._asked.values():
-        assert asked.next_try > 0
-        asked.next_try = 0.0
+    # It has been told for long enough.
+    (asked,) = node.pulls._asked.values()
+    asked.waits_from = 0.0
     node.ask("odd", "registry.example/a:1")
-    wait_until(lambda: node.reason(pod) == "ImagePullBackOff", "it waits longer")
+    assert node.reason(pod) == "ImagePullBackOff"
+    # Its time has come again.
+    assert asked.next_try > 0
+    asked.next_try = 0.0
+    node.ask("odd", "registry.example/a:1")
+    wait_until(lambda: asked.failures == 2, "it is tried again")
+    assert node.reason(pod) == "ErrImagePull"
 
 
 @pytest.mark.parametrize(

@@ -33,6 +33,8 @@ log = logging.getLogger(__name__)
 
 _FIRST_DELAY: Final = 10.0
 _LONGEST_DELAY: Final = 300.0
+# So long a Pod shows why a pull failed; then it is shown as waiting for the next one, as a kubelet's next look has it.
+_SHOWN: Final = 5.0
 # An image that only an import can bring is looked for this often.
 _LOCAL_DELAY: Final = 3.0
 _UNDER_WAY: Final = ImageProblem("", "")
@@ -46,6 +48,9 @@ class _Asked:
 
     image: Image | None = None
     problem: ImageProblem | None = _UNDER_WAY
+    # What the problem becomes at `waits_from`, while the next attempt is still to come.
+    waiting: ImageProblem | None = None
+    waits_from: float = 0.0
     failures: int = 0
     next_try: float = 0.0
     pulling: bool = False
@@ -127,6 +132,8 @@ class ImagePulls:
             if asked.pulling:
                 return False
             delay = asked.next_try - time.monotonic()
+            if delay > 0 and asked.waiting is not None and time.monotonic() >= asked.waits_from:
+                asked.problem, asked.waiting = asked.waiting, None
         key = Key(pod.metadata.namespace, pod.metadata.name)
         if delay > 0:
             self._on_change(key, delay)
@@ -235,13 +242,14 @@ class ImagePulls:
     def _pull_failed(self, pod: Pod, reference: str, asked: _Asked, key: Key, error: str) -> None:
         delay = min(_LONGEST_DELAY, _FIRST_DELAY * 2.0 ** min(asked.failures, 10))
         self._events.record(pod, "Warning", "Failed", f'Failed to pull image "{reference}": {error}')
-        if asked.failures:
-            # The first failure shows as what it is, the next ones as waiting, as kubectl's users know it.
+        with self._lock:
             message = f'Back-off pulling image "{reference}": ErrImagePull: {error}'
-            problem = ImageProblem("ImagePullBackOff", message)
-        else:
-            problem = ImageProblem("ErrImagePull", f'Failed to pull image "{reference}": {error}')
+            asked.waiting = ImageProblem("ImagePullBackOff", message)
+            asked.waits_from = time.monotonic() + _SHOWN
+        problem = ImageProblem("ErrImagePull", f'Failed to pull image "{reference}": {error}')
         self._failed(pod, reference, asked, key, problem, delay)
+        if not self._stopping:
+            self._on_change(key, _SHOWN)
 
     def _failed(self, pod: Pod, reference: str, asked: _Asked, key: Key, problem: ImageProblem, delay: float) -> None:
         if asked.problem == _UNDER_WAY:
