@@ -9,7 +9,7 @@ import sys
 from typing import Final, NoReturn
 
 # Packages that are large as a whole, and of which little is used.
-_LARGE: Final = ("kubernetes", "pyroute2")
+_LARGE: Final = ("pyroute2",)
 # What a shell says of a program that Ctrl-C ended.
 _INTERRUPTED: Final = 130
 

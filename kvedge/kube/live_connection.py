@@ -8,16 +8,16 @@ seconds, and at once when the server has refused. Files that cannot be used, as 
 from __future__ import annotations
 
 import logging
+import socket
 import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Final
+from typing import Any, Final
 
 import urllib3
-from kubernetes.client.configuration import Configuration
-from kubernetes.client.rest import RESTClientObject
+from urllib3.connection import HTTPConnection
 
 from kvedge.kube.connection_settings import Connection
 from kvedge.kube.kubeconfigs.kubeconfig_reader import KubeconfigError
@@ -29,6 +29,15 @@ LOOK_SECONDS: Final = 5.0
 # Idle connections kept per server; more may be open at once, as watches hold one each.
 # All workers of a role at once: one that is not kept costs a TLS handshake at the next call, on both sides.
 _IDLE_CONNECTIONS: Final = 12
+# A server that has vanished is noticed under a watch, too, in which nothing may happen for minutes; as client-go has
+# it: after 30 seconds, nine tries.
+_SOCKET_OPTIONS: Final = [
+    *HTTPConnection.default_socket_options,
+    (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 30),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 15),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 9),
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,24 +45,24 @@ class Pooled:
     """One connection with its sockets."""
 
     connection: Connection
-    host: str
     sockets: urllib3.PoolManager
 
     @classmethod
     def of(cls, connection: Connection) -> Pooled:
         """Nothing is opened yet."""
-        configuration = connection.configuration
-        configuration.connection_pool_maxsize = _IDLE_CONNECTIONS
-        configuration.keep_alive = True
-        sockets: urllib3.PoolManager = RESTClientObject(configuration).pool_manager
+        options: dict[str, Any] = {"maxsize": _IDLE_CONNECTIONS, "socket_options": _SOCKET_OPTIONS}
         if connection.tls is not None:
-            sockets.connection_pool_kw["ssl_context"] = connection.tls
-        return cls(connection, configuration.host.rstrip("/"), sockets)
+            options["ssl_context"] = connection.tls
+        if connection.server_name:
+            options["server_hostname"] = connection.server_name
+        if connection.proxy:
+            return cls(connection, urllib3.ProxyManager(connection.proxy, **options))
+        return cls(connection, urllib3.PoolManager(**options))
 
     @property
-    def configuration(self) -> Configuration:
-        """What the client library knows of the server."""
-        return self.connection.configuration
+    def host(self) -> str:
+        """The server's address."""
+        return self.connection.host
 
     def close(self) -> None:
         """Drop idle connections now, and those that are in use as soon as they are not any more."""

@@ -4,9 +4,8 @@ Called by :mod:`kvedge.kube.kube_client` only. Credentials that come from files 
 :mod:`kvedge.kube.live_connection`): new connections use what the files hold now; a watch that is open goes on with
 what it began with, until the server ends it after some minutes.
 
-It stands on the `kubernetes` package's REST layer, which knows proxies, tokens that expire and keep-alive probes, and
-stops short of its ApiClient and typed models: those would cost 20 MB and a second decoding of every object, while ours
-go from bytes straight into the types of `kvedge.resources`.
+It stands on `urllib3` alone. The `kubernetes` package's typed models would cost 20 MB and a second decoding of every
+object, while ours go from bytes straight into the types of `kvedge.resources`.
 """
 
 from __future__ import annotations
@@ -95,7 +94,6 @@ class RestEdge:
         self._agent = f"{program}/{__version__}"
         self._on_warning = on_warning
         self._live = LiveConnection(connection)
-        self._token_lock = threading.Lock()
 
     @property
     def host(self) -> str:
@@ -189,14 +187,8 @@ class RestEdge:
         headers = {"Accept": call.accept, "User-Agent": self._agent}
         if call.body is not None:
             headers["Content-Type"] = call.content_type
-        configuration = pooled.configuration
-        # The hook that renews a token changes the shared configuration.
-        with self._token_lock:
-            token = configuration.get_api_key_with_prefix("BearerToken", alias="authorization")
-        if token:
-            headers["Authorization"] = token
-        elif configuration.username:
-            headers["Authorization"] = configuration.get_basic_auth_token()
+        if authorization := pooled.connection.authorization():
+            headers["Authorization"] = authorization
         return headers
 
     def _refusal(self, response: urllib3.BaseHTTPResponse, call: Call) -> KubeError:

@@ -8,11 +8,9 @@ from __future__ import annotations
 
 import ipaddress
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Final
-
-from kubernetes.client.configuration import Configuration
+from typing import Final, NamedTuple
 
 # Where a kubelet puts it, in every Pod that has one.
 ACCOUNT_DIRECTORY: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
@@ -32,8 +30,15 @@ def in_pod(environment: Mapping[str, str], directory: Path = ACCOUNT_DIRECTORY) 
     return bool(environment.get(_HOST)) and (directory / TOKEN).is_file()
 
 
-def load_service_account(directory: Path, environment: Mapping[str, str], configuration: Configuration) -> None:
-    """Take address, CA and token over.
+class ServiceAccount(NamedTuple):
+    """The API server's address; what gives the Authorization of each request."""
+
+    host: str
+    authorization: Callable[[], str]
+
+
+def read_service_account(directory: Path, environment: Mapping[str, str]) -> ServiceAccount:
+    """The account of this Pod.
 
     Raises:
         ServiceAccountError: when one of them is missing.
@@ -43,10 +48,10 @@ def load_service_account(directory: Path, environment: Mapping[str, str], config
         raise ServiceAccountError(f"{_HOST} and {_PORT} are not set: this is no Pod of a cluster")
     if not (directory / CA).is_file():
         raise ServiceAccountError(f"{directory / CA} does not exist")
-    configuration.host = f"https://{_in_url(host)}:{port}"
-    configuration.ssl_ca_cert = str(directory / CA)
-    configuration.refresh_api_key_hook = _Token(directory / TOKEN).renew
-    configuration.refresh_api_key_hook(configuration)
+    token = _Token(directory / TOKEN)
+    # One that cannot be read is told now.
+    token.header()
+    return ServiceAccount(f"https://{_in_url(host)}:{port}", token.header)
 
 
 class _Token:
@@ -57,11 +62,11 @@ class _Token:
         self._text = ""
         self._read_at = 0.0
 
-    def renew(self, configuration: Configuration) -> None:
+    def header(self) -> str:
         """Called before each request; one that cannot be read at this moment leaves the one before."""
         if not self._text or time.monotonic() - self._read_at >= _AGAIN_SECONDS:
             self._read()
-        configuration.api_key["BearerToken"] = f"Bearer {self._text}"
+        return f"Bearer {self._text}"
 
     def _read(self) -> None:
         try:

@@ -68,7 +68,7 @@ def asking(box: Box, stack: ExitStack, path: str, *headers: str) -> socket.socke
     """A request whose answer nobody reads beyond its first byte."""
     connection = from_kubeconfig(box.kubeconfig)
     assert connection.tls is not None
-    parts = urlsplit(connection.configuration.host)
+    parts = urlsplit(connection.host)
     plain = socket.create_connection((parts.hostname or "", parts.port or 0), 30)
     asked = stack.enter_context(connection.tls.wrap_socket(plain, server_hostname=parts.hostname))
     asked.sendall("\r\n".join([f"GET {path} HTTP/1.1", f"Host: {parts.netloc}", *headers, "", ""]).encode())

@@ -169,7 +169,7 @@ def test_nothing_is_left_of_two_hundred_streams_to_a_guest(box: Box, guest: Virt
     (qemu,) = box.qemu_pids(guest.metadata.uid)
 
     async def look(kind: str, torn: bool) -> None:
-        url = f"{connection.configuration.host}{VMI_PATH}/{kind}"
+        url = f"{connection.host}{VMI_PATH}/{kind}"
         stream = await RawWebSocket.open(url, connection.tls, "plain.kubevirt.io")
         if kind == "vnc":
             assert await stream.receive_data() == b"RFB 003.008\n"

@@ -45,10 +45,10 @@ class StreamClient:
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._configuration = session.connection.configuration
+        self._connection = session.connection
         # A context of its own, or aiohttp's default.
         self._tls: ssl.SSLContext | bool = True if session.connection.tls is None else session.connection.tls
-        self._proxy: str | None = self._configuration.proxy or None
+        self._proxy = session.connection.proxy or None
         self._http: aiohttp.ClientSession | None = None
 
     async def __aenter__(self) -> Self:
@@ -76,7 +76,7 @@ class StreamClient:
         """
         assert self._http is not None
         path = subresource_path(self._session.namespace, resource, name, call)
-        url = str(self._configuration.host).rstrip("/") + path + (f"?{urlencode(query)}" if query else "")
+        url = self._connection.host + path + (f"?{urlencode(query)}" if query else "")
         try:
             async with _within(_CONNECT_SECONDS):
                 return await self._http.ws_connect(
@@ -100,12 +100,8 @@ class StreamClient:
         return RefusedError(refused.message)
 
     def _headers(self) -> dict[str, str]:
-        token = self._configuration.get_api_key_with_prefix("BearerToken", alias="authorization")
-        if token:
-            return {"Authorization": str(token)}
-        if self._configuration.username:
-            return {"Authorization": str(self._configuration.get_basic_auth_token())}
-        return {}
+        authorization = self._connection.authorization()
+        return {"Authorization": authorization} if authorization else {}
 
     async def _refusal(self, url: str) -> str:
         """A handshake's refusal has no readable body: the same path without the upgrade says why."""

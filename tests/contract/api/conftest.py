@@ -152,7 +152,7 @@ def client(server: ApiServerUnderTest) -> Client:
     """Where a user's websockets go."""
     connection = from_kubeconfig(server.write_kubeconfig("admin", ["system:masters"]))
     assert connection.tls is not None
-    return Client(str(connection.configuration.host), connection.tls)
+    return Client(connection.host, connection.tls)
 
 
 @pytest.fixture(scope="module")

@@ -29,7 +29,7 @@ for path in sorted(pathlib.Path(tree, "lib/kvedge").rglob("*.pyc")):
         importlib.import_module(name)
 for path in sorted(pathlib.Path(tree, "lib/lib-dynload").glob("*.so")):
     importlib.import_module(path.name.split(".")[0])
-import kubernetes.config, pyroute2
+import pyroute2
 from kvedge.standalone.apiserver.schema.cel_edge import condition_holds
 assert condition_holds("object.a == 1", {"object": {"a": 1}})
 new = [module for name, module in sys.modules.items() if name not in early and not name.startswith("encodings.")]

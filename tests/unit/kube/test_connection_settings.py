@@ -128,9 +128,9 @@ def test_broken_certificates_are_refused(tmp_path, data):
 @pytest.mark.parametrize(
     ("server", "proxy"),
     [
-        ("https://127.0.0.1:6443", None),
-        ("https://[::1]:6443", None),
-        ("https://localhost:6443", None),
+        ("https://127.0.0.1:6443", ""),
+        ("https://[::1]:6443", ""),
+        ("https://localhost:6443", ""),
         ("https://192.0.2.1:6443", "http://proxy.example:3128"),
         ("https://k8s.example:6443", "http://proxy.example:3128"),
     ],
@@ -138,12 +138,12 @@ def test_broken_certificates_are_refused(tmp_path, data):
 def test_the_environments_proxy_is_asked_for_other_hosts_only(tmp_path, monkeypatch, server, proxy):
     monkeypatch.setenv("HTTPS_PROXY", "http://proxy.example:3128")
     path = write(tmp_path / "kubeconfig", {"server": server}, {"token": "t"})
-    assert from_kubeconfig(path).configuration.proxy == proxy
+    assert from_kubeconfig(path).proxy == proxy
 
 
 def test_a_proxy_that_the_kubeconfig_names_is_asked_for_any_host(tmp_path):
     path = write(tmp_path / "kubeconfig", {"proxy-url": "http://proxy.example:3128"}, {"token": "t"})
-    assert from_kubeconfig(path).configuration.proxy == "http://proxy.example:3128"
+    assert from_kubeconfig(path).proxy == "http://proxy.example:3128"
 
 
 def test_outside_of_a_cluster_there_is_no_service_account(monkeypatch):

@@ -169,7 +169,7 @@ def test_address_and_token_are_followed_too(files: Files) -> None:
     live = Live(files)
 
     def shown(pooled: Any) -> tuple[str, str]:
-        return pooled.host, pooled.configuration.get_api_key_with_prefix("BearerToken", alias="authorization")
+        return pooled.host, pooled.connection.authorization()
 
     assert shown(live.live.current()) == ("https://127.0.0.1:6443", "Bearer first")
     (files.directory / "token").write_text("second")

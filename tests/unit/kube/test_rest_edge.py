@@ -6,17 +6,20 @@ import time
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
+from aiohttp import web
 
 from kvedge.kube.client_certificate import ShownCertificate
-from kvedge.kube.connection_settings import from_kubeconfig
+from kvedge.kube.connection_settings import from_document, from_kubeconfig
 from kvedge.kube.errors import KubeError, NotFound, Unauthenticated, Unavailable
 from kvedge.kube.kube_client import KubeClient
-from kvedge.kube.rest_edge import RestEdge
+from kvedge.kube.rest_edge import Patience, RestEdge
 from kvedge.resources.meta import ObjectMeta
 from kvedge.resources.types.core import ConfigMap
 from kvedge.runtime.tls.certificates import CertificateAuthority, LeafRequest
+from tests.support.https_backend import HttpsBackend
 from tests.support.scripted_api import Exchange, ScriptedApi, a_list, listing, refusing, scripted_api, status
 
 
@@ -200,3 +203,37 @@ def test_a_create_whose_connection_broke_is_not_sent_again_with_newer_credential
         assert len(api.requests) == 1
         client.list(ConfigMap)
         assert api.requests[1].headers["Authorization"] == "Bearer second"
+
+
+def to_server(tmp_path: Path, **cluster: Any) -> KubeClient:
+    document = {
+        "current-context": "here",
+        "clusters": [{"name": "c", "cluster": cluster}],
+        "contexts": [{"name": "here", "context": {"cluster": "c"}}],
+    }
+    return KubeClient(RestEdge(from_document(document, tmp_path / "kubeconfig")), Patience(attempts=1))
+
+
+def test_a_server_may_have_another_name_in_its_certificate(tmp_path: Path) -> None:
+    async def serve(request: web.BaseRequest) -> web.StreamResponse:
+        return web.json_response({"kind": "ConfigMap", "metadata": {"name": "a"}})
+
+    backend = HttpsBackend(tmp_path, serve, "127.0.0.1", ["other.example"])
+    server = {"server": f"https://127.0.0.1:{backend.start()}", "certificate-authority-data": backend.ca_bundle}
+    try:
+        found = to_server(tmp_path, **server, **{"tls-server-name": "other.example"}).get(ConfigMap, "default", "a")
+        assert found.metadata.name == "a"
+        with pytest.raises(Unavailable, match=r"certificate is not valid for '127\.0\.0\.1'"):
+            to_server(tmp_path, **server).get(ConfigMap, "default", "a")
+    finally:
+        backend.stop()
+
+
+def test_a_proxy_is_asked_for_the_server(tmp_path: Path) -> None:
+    def script(exchange: Exchange) -> None:
+        exchange.answer(200, {"kind": "ConfigMap", "metadata": {"name": "a"}})
+
+    with scripted_api(script) as proxy:
+        client = to_server(tmp_path, server="http://k8s.invalid:8080", **{"proxy-url": proxy.url})
+        assert client.get(ConfigMap, "default", "a").metadata.name == "a"
+        assert proxy.requests[0].headers["Host"] == "k8s.invalid:8080"

@@ -24,26 +24,22 @@ def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def token_of(configuration: object) -> str:
-    return str(configuration.get_api_key_with_prefix("BearerToken", alias="authorization"))  # type: ignore[attr-defined]
-
-
 def test_the_directory_stands_for_a_kubeconfig(directory: Path) -> None:
     found = from_kubeconfig(directory)
-    assert found.configuration.host == "https://[2001:db8::1]:443"
+    assert found.host == "https://[2001:db8::1]:443"
     assert found.tls is not None
-    assert token_of(found.configuration) == "Bearer first"
+    assert found.authorization() == "Bearer first"
 
 
 def test_a_token_that_was_replaced_is_used_within_a_minute(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     now = [100.0]
     monkeypatch.setattr(service_account.time, "monotonic", lambda: now[0])
-    configuration = from_kubeconfig(directory).configuration
+    connection = from_kubeconfig(directory)
     (directory / "token").write_text("second")
     now[0] += 59
-    assert token_of(configuration) == "Bearer first"
+    assert connection.authorization() == "Bearer first"
     now[0] += 1
-    assert token_of(configuration) == "Bearer second"
+    assert connection.authorization() == "Bearer second"
 
 
 def test_a_token_that_cannot_be_read_for_a_moment_leaves_the_one_before(
@@ -51,14 +47,14 @@ def test_a_token_that_cannot_be_read_for_a_moment_leaves_the_one_before(
 ) -> None:
     now = [100.0]
     monkeypatch.setattr(service_account.time, "monotonic", lambda: now[0])
-    configuration = from_kubeconfig(directory).configuration
+    connection = from_kubeconfig(directory)
     (directory / "token").unlink()
     now[0] += 61
-    assert token_of(configuration) == "Bearer first"
+    assert connection.authorization() == "Bearer first"
     (directory / "token").write_bytes(b"\xff\xfe")
-    assert token_of(configuration) == "Bearer first"
+    assert connection.authorization() == "Bearer first"
     (directory / "token").write_text("second")
-    assert token_of(configuration) == "Bearer second"
+    assert connection.authorization() == "Bearer second"
 
 
 def test_what_is_missing_is_named(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -63,7 +63,6 @@ def test_a_package_that_is_not_there_is_missing_when_it_is_used(path: str) -> No
 @pytest.mark.parametrize(
     ("package", "used", "spared"),
     [
-        ("kubernetes", "kubernetes.client.rest, kubernetes.client.configuration", "pydantic"),
         ("pyroute2", "pyroute2.iproute, pyroute2.netlink.nfnetlink.nftsocket", "pyroute2.ndb"),
     ],
 )

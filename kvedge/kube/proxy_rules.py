@@ -1,0 +1,58 @@
+"""Which proxy an API server is asked through: the kubeconfig's own, or the environment's.
+
+Called by `connection_settings`. Pure.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Mapping
+from typing import Final
+from urllib.parse import urlsplit
+
+from kvedge.kube.kubeconfigs.kubeconfig_entries import KubeconfigFault
+
+_SCHEMES: Final = ("http", "https")
+
+
+def proxy_for(server: str, named: str, environment: Mapping[str, str]) -> str:
+    """The proxy's address, empty for none; `environment` is as `urllib.request.getproxies` reads it.
+
+    Raises:
+        KubeconfigFault: when it is of a kind that kvedge cannot speak to.
+    """
+    address = urlsplit(server)
+    proxy = named or environment.get(address.scheme) or environment.get("all") or ""
+    # The environment's proxy is for the outside: kubectl never asks it for the loopback either.
+    if not proxy or (not named and _is_own(address.hostname or "")) or _is_left_out(server, environment.get("no", "")):
+        return ""
+    if urlsplit(proxy).scheme not in _SCHEMES:
+        raise KubeconfigFault(f"the proxy {proxy} is neither http:// nor https://")
+    return proxy
+
+
+def _is_own(host: str) -> bool:
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _is_left_out(server: str, no_proxy: str) -> bool:
+    """Whether `no_proxy` names the server: its name or a domain above it, with or without port, or its network."""
+    address = urlsplit(server)
+    host, with_port = (address.hostname or "").lower(), address.netloc.lower()
+    for rule in (item.strip().lower() for item in no_proxy.split(",")):
+        if rule == "*" or (rule and _holds(rule, host)):
+            return True
+        domain = rule.lstrip(".")
+        if domain and any(name == domain or name.endswith(f".{domain}") for name in (host, with_port)):
+            return True
+    return False
+
+
+def _holds(network: str, host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host) in ipaddress.ip_network(network, strict=False)
+    except ValueError:
+        return False
