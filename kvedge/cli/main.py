@@ -8,8 +8,6 @@ from __future__ import annotations
 import sys
 from typing import Final, NoReturn
 
-# Packages that are large as a whole, and of which little is used.
-_LARGE: Final = ("pyroute2",)
 # What a shell says of a program that Ctrl-C ended.
 _INTERRUPTED: Final = 130
 
@@ -24,10 +22,7 @@ def main() -> NoReturn:
         sys.exit(launcher_command(arguments[1:]))
     try:
         from kvedge.cli.group import run
-        from kvedge.runtime.light_import import defer_init
 
-        for package in _LARGE:
-            defer_init(package)
         code = run(arguments)
     except KeyboardInterrupt:
         code = _INTERRUPTED
