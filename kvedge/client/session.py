@@ -14,7 +14,7 @@ from kvedge.client.errors import UsageError
 from kvedge.client.kubeconfigs import FoundKubeconfig
 
 if TYPE_CHECKING:
-    from kvedge.kube.connection_settings import Connection
+    from kvedge.kube.credentials.connection_settings import Connection
     from kvedge.kube.kube_client import KubeClient
 
 # No name of an object may have these; in a path they would mean something else.
@@ -45,7 +45,7 @@ def connect(
         UsageError: for a namespace that there cannot be.
         KubeconfigError: when the kubeconfig does not hold together.
     """
-    from kvedge.kube.connection_settings import from_document
+    from kvedge.kube.credentials.connection_settings import from_document
     from kvedge.kube.kube_client import KubeClient
     from kvedge.kube.rest_edge import RestEdge
 

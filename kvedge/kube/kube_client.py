@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
 
 import msgspec
 
-from kvedge.kube import connection_settings
+from kvedge.kube.credentials import connection_settings
 from kvedge.kube.errors import KubeError, error_from_status
 from kvedge.kube.patches import ApplyPatch, Patch, content_type, document
 from kvedge.kube.rest_edge import Call, LineStream, Patience, RestEdge

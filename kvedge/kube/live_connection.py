@@ -19,7 +19,7 @@ from typing import Any, Final
 import urllib3
 from urllib3.connection import HTTPConnection
 
-from kvedge.kube.connection_settings import Connection
+from kvedge.kube.credentials.connection_settings import Connection
 from kvedge.kube.kubeconfigs.kubeconfig_reader import KubeconfigError
 
 log = logging.getLogger(__name__)

@@ -25,7 +25,7 @@ import urllib3
 from urllib3.exceptions import ClosedPoolError, HTTPError, NewConnectionError, ProtocolError, SSLError
 
 from kvedge import __version__
-from kvedge.kube.connection_settings import Connection
+from kvedge.kube.credentials.connection_settings import Connection
 from kvedge.kube.errors import KubeError, Unauthenticated, Unavailable, error_from_answer
 from kvedge.kube.live_connection import LiveConnection, Pooled
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kvedge.kube.connection_settings import from_kubeconfig
+from kvedge.kube.credentials.connection_settings import from_kubeconfig
 from kvedge.kube.errors import KubeError
 from kvedge.kube.rest_edge import Call, LineStream, Patience, RestEdge
 

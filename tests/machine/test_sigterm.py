@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from kvedge.kube.connection_settings import from_kubeconfig
+from kvedge.kube.credentials.connection_settings import from_kubeconfig
 from kvedge.resources.codec import JsonObject
 from kvedge.runtime.last_exit import EXIT_SECONDS
 from tests.support.box import Box, small_vm

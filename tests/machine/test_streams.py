@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from kvedge.kube.connection_settings import from_kubeconfig
+from kvedge.kube.credentials.connection_settings import from_kubeconfig
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from tests.support.api_servers import Kubectl
 from tests.support.box import Box, small_vm

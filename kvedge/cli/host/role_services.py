@@ -15,7 +15,7 @@ from kvedge.appliance.cluster.cluster_node_plan import handler_kubeconfig
 from kvedge.appliance.host.launcher_link import LauncherLink, launcher_command, launcher_directories
 from kvedge.appliance.host.patient_start import PatientStart
 from kvedge.cli.exits import Exit, Refused
-from kvedge.kube.service_account import ACCOUNT_DIRECTORY, in_pod
+from kvedge.kube.credentials.service_account import ACCOUNT_DIRECTORY, in_pod
 from kvedge.runtime.architecture import host_architecture
 from kvedge.runtime.services import Service
 from kvedge.runtime.settings import Settings

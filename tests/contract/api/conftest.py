@@ -9,7 +9,7 @@ import pytest
 
 from kvedge.api.api_service import ApiRole
 from kvedge.handler.launchers.relay_service import RelayConfig, RelayService
-from kvedge.kube.connection_settings import from_kubeconfig
+from kvedge.kube.credentials.connection_settings import from_kubeconfig
 from kvedge.kube.errors import Invalid, KubeError
 from kvedge.kube.kube_client import KubeClient
 from kvedge.resources.codec import JsonObject

@@ -20,7 +20,7 @@ from kvedge.api.registration.registration_manifest import (
     service,
     validating_webhooks,
 )
-from kvedge.kube import service_account
+from kvedge.kube.credentials import service_account
 from kvedge.kube.errors import AlreadyExists, Forbidden, NotFound
 from kvedge.kube.kube_client import KubeClient
 from kvedge.resources.meta import ObjectMeta

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from kvedge.kube.connection_settings import from_document, from_kubeconfig, from_service_account
+from kvedge.kube.credentials.connection_settings import from_document, from_kubeconfig, from_service_account
 from kvedge.kube.live_connection import LOOK_SECONDS, LiveConnection
 from kvedge.runtime.tls.certificates import CertificateAuthority, LeafRequest
 

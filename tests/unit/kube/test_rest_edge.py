@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from kvedge.kube.client_certificate import ShownCertificate
-from kvedge.kube.connection_settings import from_document, from_kubeconfig
+from kvedge.kube.credentials.client_certificate import ShownCertificate
+from kvedge.kube.credentials.connection_settings import from_document, from_kubeconfig
 from kvedge.kube.errors import KubeError, NotFound, Unauthenticated, Unavailable
 from kvedge.kube.kube_client import KubeClient
 from kvedge.kube.rest_edge import Patience, RestEdge

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from kvedge.kube.connection_settings import from_kubeconfig, from_service_account
+from kvedge.kube.credentials.connection_settings import from_kubeconfig, from_service_account
 from kvedge.kube.kubeconfigs.kubeconfig_reader import KubeconfigError
 from tests.support.certificate_files import FileAuthority
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from kvedge.kube import service_account
-from kvedge.kube.connection_settings import from_kubeconfig
+from kvedge.kube.credentials import service_account
+from kvedge.kube.credentials.connection_settings import from_kubeconfig
+from kvedge.kube.credentials.service_account import in_pod
 from kvedge.kube.kubeconfigs.kubeconfig_reader import KubeconfigError
-from kvedge.kube.service_account import in_pod
 from kvedge.runtime.tls.certificates import CertificateAuthority
 
 

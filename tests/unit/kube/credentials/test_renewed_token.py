@@ -8,8 +8,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from kvedge.kube.credentials.renewed_token import RenewedToken, Token
 from kvedge.kube.kubeconfigs.kubeconfig_entries import KubeconfigFault
-from kvedge.kube.renewed_token import RenewedToken, Token
 
 START = datetime(2030, 1, 1, tzinfo=UTC)
 

@@ -16,8 +16,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
+from kvedge.kube.credentials.renewed_token import Token
 from kvedge.kube.kubeconfigs.kubeconfig_entries import KubeconfigFault, list_of, map_of, text_of
-from kvedge.kube.renewed_token import Token
 from kvedge.runtime.clock import parse_rfc3339
 
 _GROUP: Final = "client.authentication.k8s.io/"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kvedge.kube.proxy_rules import proxy_for
+from kvedge.kube.credentials.proxy_rules import proxy_for
 
 PROXY = "http://proxy.example:3128"
 

@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from kvedge.kube.credentials.pem_files import PemFiles
 from kvedge.kube.kubeconfigs.kubeconfig_entries import KubeconfigFault, map_of, text_of
-from kvedge.kube.pem_files import PemFiles
 
 # Gives what to send as Authorization, empty for nothing; called before each request, by any thread.
 Authorization = Callable[[], str]
@@ -56,16 +56,16 @@ def _of_provider(provider: Mapping[str, Any], base: Path) -> Authorization:
     name = text_of(provider, "name")
     if name != "oidc":
         raise KubeconfigFault(f"auth-provider {name} is no longer a part of Kubernetes: use its exec plugin instead")
-    from kvedge.kube.oidc_token import OidcProvider
-    from kvedge.kube.renewed_token import RenewedToken
+    from kvedge.kube.credentials.oidc_token import OidcProvider
+    from kvedge.kube.credentials.renewed_token import RenewedToken
 
     issuer = OidcProvider(map_of(provider, "config"), base)
     return RenewedToken(issuer.first(), issuer.renew).header
 
 
 def _of_plugin(entry: Mapping[str, Any], cluster: Mapping[str, Any], pems: PemFiles, base: Path) -> Authorization:
-    from kvedge.kube.exec_credentials import ExecPlugin
-    from kvedge.kube.renewed_token import RenewedToken, Token
+    from kvedge.kube.credentials.exec_credentials import ExecPlugin
+    from kvedge.kube.credentials.renewed_token import RenewedToken, Token
 
     authority = base64.b64encode(pems.read("certificate-authority")).decode()
     plugin = ExecPlugin(entry, cluster, authority, base)

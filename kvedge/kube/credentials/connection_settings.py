@@ -16,14 +16,20 @@ from pathlib import Path
 from typing import Any
 from urllib.request import getproxies
 
-from kvedge.kube.client_certificate import ShownCertificate
-from kvedge.kube.credential_files import FileState, file_state, is_changed, states
-from kvedge.kube.identity import Authorization, identify, nobody
+from kvedge.kube.credentials.client_certificate import ShownCertificate
+from kvedge.kube.credentials.credential_files import FileState, file_state, is_changed, states
+from kvedge.kube.credentials.identity import Authorization, identify, nobody
+from kvedge.kube.credentials.pem_files import PemFiles
+from kvedge.kube.credentials.proxy_rules import proxy_for
+from kvedge.kube.credentials.service_account import (
+    ACCOUNT_DIRECTORY,
+    CA,
+    TOKEN,
+    ServiceAccountError,
+    read_service_account,
+)
 from kvedge.kube.kubeconfigs.kubeconfig_entries import KubeconfigFault, current_entries, text_of
 from kvedge.kube.kubeconfigs.kubeconfig_reader import KubeconfigError, file_keys, read_kubeconfig
-from kvedge.kube.pem_files import PemFiles
-from kvedge.kube.proxy_rules import proxy_for
-from kvedge.kube.service_account import ACCOUNT_DIRECTORY, CA, TOKEN, ServiceAccountError, read_service_account
 
 
 @dataclass(frozen=True, slots=True)

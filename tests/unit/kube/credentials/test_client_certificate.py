@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from kvedge.kube.client_certificate import ShownCertificate, leaf_of
+from kvedge.kube.credentials.client_certificate import ShownCertificate, leaf_of
 from kvedge.runtime.tls.certificates import LEAF_LIFE, CertificateAuthority, LeafRequest, TlsMaterial
 
 NOW = datetime(2026, 5, 1, 12, 30, tzinfo=UTC)

@@ -16,9 +16,9 @@ from typing import Any, Final
 
 import urllib3
 
+from kvedge.kube.credentials.pem_files import PemFiles
+from kvedge.kube.credentials.renewed_token import Token, utc_now
 from kvedge.kube.kubeconfigs.kubeconfig_entries import KubeconfigFault, text_of
-from kvedge.kube.pem_files import PemFiles
-from kvedge.kube.renewed_token import Token, utc_now
 
 _DISCOVERY: Final = "/.well-known/openid-configuration"
 _SECONDS: Final = 10.0

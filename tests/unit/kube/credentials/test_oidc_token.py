@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from kvedge.kube.connection_settings import Connection, KubeconfigError, from_document
-from kvedge.kube.oidc_token import end_of
+from kvedge.kube.credentials.connection_settings import Connection, KubeconfigError, from_document
+from kvedge.kube.credentials.oidc_token import end_of
 from tests.support.https_backend import HttpsBackend
 
 

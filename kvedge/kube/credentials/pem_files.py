@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from kvedge.kube.client_certificate import ShownCertificate, leaf_of
+from kvedge.kube.credentials.client_certificate import ShownCertificate, leaf_of
 from kvedge.kube.kubeconfigs.kubeconfig_entries import KubeconfigFault, text_of
 
 

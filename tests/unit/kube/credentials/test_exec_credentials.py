@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from kvedge.kube.connection_settings import Connection, KubeconfigError, from_document
+from kvedge.kube.credentials.connection_settings import Connection, KubeconfigError, from_document
 from kvedge.kube.kube_client import KubeClient
 from kvedge.kube.rest_edge import RestEdge
 from kvedge.resources.types.core import ConfigMap

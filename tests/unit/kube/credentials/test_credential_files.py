@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kvedge.kube.credential_files import file_state, is_changed, states
+from kvedge.kube.credentials.credential_files import file_state, is_changed, states
 
 
 @pytest.fixture
