@@ -37,11 +37,10 @@ from kvedge.resources.types.vm import VirtualMachine
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from tests.contract.controller.played_node import NODE, PlayedNode
 from tests.support.api_servers import Kubectl
-from tests.support.builders import CONFIG
+from tests.support.builders import CONFIG, small_vmi, vm_of
 from tests.support.echo_door import EchoDoor
 from tests.support.either_server import EMBEDDED, REAL, EitherServer, running
 from tests.support.kube_apiserver import RealApiServer, RoleCall, reachable_address
-from tests.support.reviews import small_vmi, vm_of
 from tests.support.role_rights import unused_rights
 from tests.support.waiting import wait_until
 

@@ -27,10 +27,10 @@ from kvedge.resources.names import HEARTBEAT as NODE_HEARTBEAT
 from kvedge.resources.names import SCHEDULABLE
 from kvedge.resources.role_users import API_GROUP, API_USER, HANDLER_GROUP, NODES_GROUP, handler_user
 from kvedge.resources.types.core import Node
+from tests.support.builders import small_vmi, vm_of
 from tests.support.either_server import lone_server
 from tests.support.kube_apiserver import RealApiServer, reachable_address
 from tests.support.ports import free_port
-from tests.support.reviews import small_vmi, vm_of
 from tests.support.role_rights import give_roles_their_rights
 from tests.support.waiting import wait_until
 

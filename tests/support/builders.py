@@ -1,23 +1,35 @@
-"""VMs, VMIs and Pods for the controller's tests, each with only what a test says about it."""
+"""VMs, VMIs and Pods for tests of all tiers, each with only what a test says about it.
+
+`a_vm`, `a_vmi` and `a_pod` are objects as the controller meets them on the way of one VM. `vmi_with` makes a VMI of
+what a test says and nothing else, `small_vmi` the least document that admission accepts, `pod_document` and `plain_pod`
+Pods that are no launchers.
+"""
 
 from __future__ import annotations
 
+import copy
+import itertools
 from datetime import UTC, datetime
-from typing import Any
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
 
 from kvedge.controller.kubevirt.cluster_config import ClusterConfig
 from kvedge.controller.vmi.launcher_pod_manifest import launcher_pod
-from kvedge.resources.codec import decode
+from kvedge.resources.codec import JsonObject, decode
 from kvedge.resources.meta import Condition, ObjectMeta
 from kvedge.resources.names import VM_FINALIZER, VMI_FINALIZER
 from kvedge.resources.phases import Phase
 from kvedge.resources.types.core import (
+    Container,
     ContainerState,
     ContainerStateRunning,
     ContainerStateTerminated,
     ContainerStateWaiting,
     ContainerStatus,
     Pod,
+    PodSpec,
     PodStatus,
 )
 from kvedge.resources.types.vm import (
@@ -136,3 +148,123 @@ def patched(document: Any, patch: Any) -> Any:
 def vmi_of(document: dict[str, Any]) -> VirtualMachineInstance:
     """A VMI from the text of a manifest."""
     return decode(VirtualMachineInstance, document)
+
+
+def vmi_with(
+    spec: JsonObject | None = None, status: JsonObject | None = None, **metadata: Any
+) -> VirtualMachineInstance:
+    """A VMI called web with this spec, status and metadata, as manifests write them."""
+    metadata = {"name": "web", "namespace": "default", **metadata}
+    return vmi_of({"metadata": metadata, "spec": spec or {}, "status": status or {}})
+
+
+def owned_by(kind: str, name: str, uid: str) -> JsonObject:
+    """The reference to an owner that controls: a VM, or a VMI."""
+    return {"apiVersion": "kubevirt.io/v1", "kind": kind, "name": name, "uid": uid, "controller": True}
+
+
+def bridged(**interface: Any) -> JsonObject:
+    """The spec of a VMI with the default interface on the pod network; `interface` adds to the interface."""
+    return {
+        "domain": {"devices": {"interfaces": [{"name": "default", "bridge": {}, **interface}]}},
+        "networks": [{"name": "default", "pod": {}}],
+    }
+
+
+def with_volumes(*volumes: JsonObject, without_disk: str = "", **domain: Any) -> JsonObject:
+    """The spec of a VMI with these volumes and a disk for each, except for the volume `without_disk`."""
+    disks = [{"name": volume["name"], "disk": {}} for volume in volumes if volume["name"] != without_disk]
+    return {"domain": {"devices": {"disks": disks}, **domain}, "volumes": list(volumes)}
+
+
+SMOKE: Final = Path(__file__).parent / "manifests/kubevirt-smoke-fedora.yaml"
+
+
+def smoke_vm() -> JsonObject:
+    """The manifest of a real user."""
+    return yaml.safe_load(SMOKE.read_text())
+
+
+def small_vmi(**changes: Any) -> JsonObject:
+    """A VMI with the least that is accepted; `changes` are dotted paths below spec with `__` for dots."""
+    spec: JsonObject = {
+        "domain": {
+            "memory": {"guest": "64Mi"},
+            "devices": {
+                "disks": [{"name": "root", "disk": {"bus": "virtio"}}],
+                "interfaces": [{"name": "default", "bridge": {}}],
+            },
+        },
+        "networks": [{"name": "default", "pod": {}}],
+        "volumes": [{"name": "root", "containerDisk": {"image": "demo:1"}}],
+    }
+    for path, value in changes.items():
+        put(spec, path.replace("__", "."), value)
+    return {
+        "apiVersion": "kubevirt.io/v1",
+        "kind": "VirtualMachineInstance",
+        "metadata": {"name": "small", "namespace": "default"},
+        "spec": spec,
+    }
+
+
+def vm_of(vmi: JsonObject, **spec: Any) -> JsonObject:
+    """A VM with that VMI as its template."""
+    template = {"metadata": {}, "spec": copy.deepcopy(vmi["spec"])}
+    return {
+        "apiVersion": "kubevirt.io/v1",
+        "kind": "VirtualMachine",
+        "metadata": {"name": "small", "namespace": "default"},
+        "spec": {**(spec if spec else {"runStrategy": "Always"}), "template": template},
+    }
+
+
+def put(document: Any, path: str, value: Any) -> None:
+    """Set one member by its path, such as `domain.devices.disks[0].cache`; None removes it."""
+    names = path.replace("[", ".[").split(".")
+    for name, following in itertools.pairwise(names):
+        if name.startswith("["):
+            document = document[int(name[1:-1])]
+        else:
+            document = document.setdefault(name, [] if following.startswith("[") else {})
+    last = names[-1]
+    if last.startswith("["):
+        index = int(last[1:-1])
+        if index == len(document):
+            document.append(value)
+        else:
+            document[index] = value
+    elif value is None:
+        document.pop(last, None)
+    else:
+        document[last] = value
+
+
+def pod_document(
+    *containers: JsonObject, status: JsonObject | None = None, metadata: JsonObject | None = None, **spec: Any
+) -> JsonObject:
+    """The document of a Pod called p with these containers, or with one; `spec` adds to its spec."""
+    document = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "p", **(metadata or {})},
+        "spec": {"containers": [*containers] or [{"name": "main", "image": "x"}], **spec},
+    }
+    return document if status is None else {**document, "status": status}
+
+
+def plain_pod(*names: str, init: tuple[str, ...] = (), status: PodStatus | None = None, **spec: Any) -> Pod:
+    """A Pod that is bound to the node `box`, with containers of these names."""
+
+    def made(name: str) -> Container:
+        return Container(name=name, image="busybox", command=["true"])
+
+    return Pod(
+        metadata=ObjectMeta(name="p", namespace="ns", uid="uid-1"),
+        spec=PodSpec(
+            containers=[made(name) for name in names or ("c",)],
+            init_containers=[made(name) for name in init],
+            **{"node_name": "box", "restart_policy": "Never", **spec},
+        ),
+        status=status or PodStatus(),
+    )

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from tests.support.builders import pod_document
+
 GROUP = "/apis/example.com/v1"
 
 _SCHEMA: dict[str, Any] = {
@@ -121,10 +123,5 @@ def pods(namespace: str, name: str = "") -> str:
 
 def pod(name: str, **spec: Any) -> dict[str, Any]:
     """A Pod of one container."""
-    containers = [{"name": "main", "image": "example.com/image:1"}]
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": name},
-        "spec": {"containers": containers, "terminationGracePeriodSeconds": 5, **spec},
-    }
+    main = {"name": "main", "image": "example.com/image:1"}
+    return pod_document(main, metadata={"name": name}, **{"terminationGracePeriodSeconds": 5, **spec})

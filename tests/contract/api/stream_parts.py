@@ -19,6 +19,7 @@ from types import FrameType
 
 from kvedge.kube.kube_client import KubeClient
 from kvedge.resources.codec import JsonObject
+from tests.support.builders import owned_by, pod_document
 from tests.support.raw_websocket import RawWebSocket
 from tests.support.waiting import wait_until
 
@@ -48,18 +49,13 @@ class Client:
 
 
 def launcher_pod(vmi: JsonObject) -> JsonObject:
-    meta = vmi["metadata"]
-    owner = {"apiVersion": "kubevirt.io/v1", "kind": "VirtualMachineInstance", "name": "small", "uid": meta["uid"]}
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {
-            "name": "virt-launcher-small",
-            "labels": {"kubevirt.io/created-by": meta["uid"]},
-            "ownerReferences": [{**owner, "controller": True}],
-        },
-        "spec": {"containers": [{"name": "compute", "image": "x"}]},
+    uid = vmi["metadata"]["uid"]
+    metadata = {
+        "name": "virt-launcher-small",
+        "labels": {"kubevirt.io/created-by": uid},
+        "ownerReferences": [owned_by("VirtualMachineInstance", "small", uid)],
     }
+    return pod_document({"name": "compute", "image": "x"}, metadata=metadata)
 
 
 @contextlib.contextmanager

@@ -14,7 +14,7 @@ from kvedge.resources.codec import JsonObject
 from kvedge.resources.role_users import HANDLER_GROUP, handler_user
 from tests.contract.api.conftest import remove
 from tests.support.api_servers import ApiServerUnderTest, Kubectl
-from tests.support.reviews import SMOKE, put, small_vmi, vm_of
+from tests.support.builders import SMOKE, put, small_vmi, vm_of
 
 pytestmark = [pytest.mark.contract, pytest.mark.usefixtures("webhooks_are_called")]
 VMS = "/apis/kubevirt.io/v1/namespaces/default/virtualmachines"

@@ -21,7 +21,7 @@ from kvedge.kube.shared_authority import existing_authority
 from kvedge.resources.codec import JsonObject
 from tests.contract.api.conftest import remove
 from tests.support.api_servers import ApiServerUnderTest
-from tests.support.reviews import small_vmi, vm_of
+from tests.support.builders import small_vmi, vm_of
 from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.contract, pytest.mark.usefixtures("subresources_answer")]

@@ -21,10 +21,10 @@ from kvedge.resources.codec import JsonObject
 from tests.contract.api.cli_calls import CALLS, RUNNING
 from tests.contract.api.conftest import EchoNode, remove
 from tests.support.api_servers import ApiServerUnderTest, Kubectl
+from tests.support.builders import small_vmi, vm_of
 from tests.support.golden.manifest_cases import CREATE_CASES, GOLDEN, LAUNCH_CASES
 from tests.support.kube_apiserver import reachable_address
 from tests.support.kvedge_cli import KvedgeCli
-from tests.support.reviews import small_vmi, vm_of
 from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.contract, pytest.mark.usefixtures("subresources_answer")]

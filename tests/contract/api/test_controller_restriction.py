@@ -14,6 +14,7 @@ from kvedge.kube.kube_client import KubeClient
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.role_users import CONTROLLER_ACCOUNT, CONTROLLER_GROUP
 from tests.support.api_servers import ApiServerUnderTest, Kubectl
+from tests.support.builders import pod_document
 from tests.support.role_rights import everything_by_rbac
 from tests.support.waiting import wait_until
 
@@ -34,10 +35,9 @@ OWNER = {
 
 
 def pod(name: str, labels: dict[str, str], *owners: JsonObject) -> JsonObject:
-    metadata: JsonObject = {"name": name, "labels": labels, "ownerReferences": list(owners)}
-    containers = [{"name": "compute", "image": "kvedge.local/none:1"}]
-    spec = {"containers": containers, "automountServiceAccountToken": False}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+    metadata = {"name": name, "labels": labels, "ownerReferences": list(owners)}
+    compute = {"name": "compute", "image": "kvedge.local/none:1"}
+    return pod_document(compute, metadata=metadata, automountServiceAccountToken=False)
 
 
 @pytest.fixture(scope="module", autouse=True)

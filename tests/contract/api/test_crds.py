@@ -11,7 +11,7 @@ from kvedge.kube.kube_client import KubeClient
 from kvedge.resources.manifests.crd_manifest import crds
 from tests.contract.api.conftest import crd_condition, remove
 from tests.support.api_servers import Kubectl
-from tests.support.reviews import small_vmi, vm_of
+from tests.support.builders import small_vmi, vm_of
 from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.contract, pytest.mark.usefixtures("webhooks_are_called")]

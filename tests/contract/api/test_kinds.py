@@ -11,7 +11,7 @@ from kvedge.kube.errors import Invalid
 from kvedge.kube.kube_client import KubeClient
 from tests.contract.api.conftest import remove
 from tests.support.api_servers import Kubectl
-from tests.support.reviews import small_vmi, vm_of
+from tests.support.builders import small_vmi, vm_of
 from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.contract, pytest.mark.usefixtures("webhooks_are_called")]

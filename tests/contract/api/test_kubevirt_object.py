@@ -15,7 +15,7 @@ from kvedge.resources.codec import JsonObject
 from kvedge.resources.names import SYSTEM_NAMESPACE
 from tests.contract.api.conftest import remove
 from tests.support.api_servers import Kubectl
-from tests.support.reviews import small_vmi, vm_of
+from tests.support.builders import small_vmi, vm_of
 from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.contract, pytest.mark.usefixtures("webhooks_are_called")]

@@ -21,7 +21,7 @@ from kvedge.resources.role_users import (
 )
 from tests.contract.api.conftest import remove
 from tests.support.api_servers import ApiServerUnderTest, Kubectl
-from tests.support.reviews import small_vmi
+from tests.support.builders import small_vmi
 from tests.support.role_rights import everything_by_rbac
 from tests.support.waiting import wait_until
 

@@ -15,7 +15,7 @@ from kvedge.kube.errors import KubeError, NotFound
 from kvedge.kube.kube_client import KubeClient
 from kvedge.resources.codec import JsonObject
 from tests.contract.api.conftest import remove
-from tests.support.reviews import small_vmi, vm_of
+from tests.support.builders import small_vmi, vm_of
 
 pytestmark = [pytest.mark.contract, pytest.mark.usefixtures("subresources_answer")]
 

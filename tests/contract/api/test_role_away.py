@@ -14,7 +14,7 @@ from kvedge.kube.kube_client import KubeClient
 from kvedge.resources.role_users import API_GROUP, API_USER, HANDLER_GROUP, handler_user
 from kvedge.runtime.services import ServiceError
 from tests.support.api_servers import ApiServerUnderTest, Kubectl
-from tests.support.reviews import small_vmi, vm_of
+from tests.support.builders import small_vmi, vm_of
 from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.contract, pytest.mark.usefixtures("webhooks_are_called")]

@@ -18,7 +18,7 @@ from kvedge.kube.shared_authority import existing_authority
 from kvedge.runtime.tls.authority_plan import OVERLAP, SUCCEED_BEFORE
 from kvedge.runtime.tls.certificates import ends_at
 from tests.contract.api.conftest import EchoNode, remove
-from tests.support.reviews import small_vmi, vm_of
+from tests.support.builders import small_vmi, vm_of
 from tests.support.turned_clock import TurnedClock
 from tests.support.waiting import wait_until
 

@@ -25,9 +25,9 @@ from kvedge.resources.names import HANDLER_ADDRESS
 from tests.contract.api.conftest import handler_client, remove
 from tests.contract.api.stream_parts import MERGE, PODS, echo_server, launcher_pod
 from tests.support.api_servers import ApiServerUnderTest, Kubectl
+from tests.support.builders import small_vmi, vm_of
 from tests.support.echo_door import EchoDoor
 from tests.support.kube_apiserver import reachable_address
-from tests.support.reviews import small_vmi, vm_of
 from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.contract, pytest.mark.usefixtures("webhooks_are_called")]

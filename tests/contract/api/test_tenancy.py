@@ -23,7 +23,7 @@ from kvedge.standalone.apiserver.api_server import ApiServerConfig, EmbeddedApi
 from tests.contract.apiserver.test_pod_security import FORBIDDEN, pod
 from tests.contract.apiserver.test_quotas import asking, named
 from tests.support.api_client import JSON_PATCH, MERGE, Answer, ApiClient, eventually
-from tests.support.reviews import small_vmi, vm_of
+from tests.support.builders import small_vmi, vm_of
 
 pytestmark = pytest.mark.contract
 

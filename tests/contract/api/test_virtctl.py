@@ -17,7 +17,7 @@ from kvedge.resources.codec import JsonObject
 from kvedge.resources.guest_verbs import GUEST_VERBS, VM_PLURAL
 from tests.contract.api.conftest import EchoNode, remove
 from tests.support.api_servers import ApiServerUnderTest, Kubectl
-from tests.support.reviews import small_vmi, vm_of
+from tests.support.builders import small_vmi, vm_of
 
 pytestmark = [pytest.mark.contract, pytest.mark.usefixtures("subresources_answer")]
 NAMESPACE = "/apis/kubevirt.io/v1/namespaces/default"

@@ -23,8 +23,8 @@ from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.runtime.clock import rfc3339
 from tests.contract.api.conftest import MERGE, EchoNode, remove
 from tests.support.api_servers import ApiServerUnderTest
+from tests.support.builders import small_vmi, vm_of
 from tests.support.kvedge_cli import KvedgeCli
-from tests.support.reviews import small_vmi, vm_of
 from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.contract, pytest.mark.usefixtures("subresources_answer")]

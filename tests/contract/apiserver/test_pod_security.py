@@ -9,6 +9,7 @@ import pytest
 from tests.contract.apiserver.conftest import Server, new_namespace
 from tests.contract.apiserver.test_rbac import bindings, give, role_ref, rule, subject
 from tests.support.api_client import APPLY, JSON_PATCH, MERGE, STRATEGIC, Answer, ApiClient, eventually
+from tests.support.builders import pod_document
 
 pytestmark = pytest.mark.contract
 
@@ -18,7 +19,7 @@ LABEL = "pod-security.kubernetes.io/enforce"
 def pod(spec: dict[str, Any] | None = None, context: dict[str, Any] | None = None, **container: Any) -> dict[str, Any]:
     """A Pod with one container; `context` is that of the container."""
     main = {"name": "main", "image": "x", **container, **({"securityContext": context} if context else {})}
-    return {"metadata": {"name": "p"}, "spec": {"restartPolicy": "Never", "containers": [main], **(spec or {})}}
+    return pod_document(main, **{"restartPolicy": "Never", **(spec or {})})
 
 
 def annotated(document: dict[str, Any], **annotations: str) -> dict[str, Any]:

@@ -11,6 +11,7 @@ import pytest
 
 from tests.contract.apiserver.conftest import Server, embedded, new_namespace
 from tests.support.api_client import STRATEGIC, TABLE, Answer, ApiClient, eventually
+from tests.support.builders import pod_document
 from tests.support.widgets import config_maps, widgets
 
 pytestmark = pytest.mark.contract
@@ -22,10 +23,10 @@ def core(namespace: str, plural: str) -> str:
 
 def pod(name: str = "p", *resources: dict[str, Any], **spec: Any) -> dict[str, Any]:
     """A Pod with one container for each of `resources`, at least one."""
-    containers = [
+    containers = (
         {"name": f"c{index}", "image": "x", "resources": asked} for index, asked in enumerate(resources or ({},))
-    ]
-    return {"metadata": {"name": name}, "spec": {"restartPolicy": "Never", "containers": containers, **spec}}
+    )
+    return pod_document(*containers, metadata={"name": name}, **{"restartPolicy": "Never", **spec})
 
 
 def asking(cpu: str = "", memory: str = "", most_cpu: str = "", most_memory: str = "") -> dict[str, Any]:

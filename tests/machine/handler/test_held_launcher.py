@@ -20,9 +20,9 @@ from kvedge.handler.held_process import HeldProcess, identity_of
 from kvedge.handler.launchers.launcher_connections import LauncherCallError, LauncherConnections
 from kvedge.handler.launchers.launcher_socket import Unexpected, hold_listener, open_socket, volume_directory
 from kvedge.network.errors import NetworkError
-from kvedge.resources.codec import decode
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from tests.machine.handler.numbered_process import numbered_process
+from tests.support.builders import bridged, vmi_with
 from tests.support.launcher_pod import UID, LauncherPod, launcher_pod
 from tests.support.waiting import wait_until
 
@@ -272,14 +272,4 @@ def held_processes() -> list[str]:
 
 
 def vmi() -> VirtualMachineInstance:
-    interface = {"name": "default", "bridge": {}, "macAddress": "52:54:00:00:00:01"}
-    return decode(
-        VirtualMachineInstance,
-        {
-            "metadata": {"name": "web", "namespace": "default", "uid": UID},
-            "spec": {
-                "domain": {"devices": {"interfaces": [interface]}},
-                "networks": [{"name": "default", "pod": {}}],
-            },
-        },
-    )
+    return vmi_with(bridged(macAddress="52:54:00:00:00:01"), uid=UID)

@@ -24,8 +24,8 @@ from kvedge.resources.durations import LONGEST_GRACE_SECONDS
 from kvedge.resources.manifests.crd_manifest import crds
 from kvedge.resources.quantities import parse_quantity
 from kvedge.resources.vmi_facts import grace_seconds
-from tests.support.builders import CONFIG, vmi_of
-from tests.support.reviews import request, small_vmi
+from tests.support.builders import CONFIG, small_vmi, vmi_of
+from tests.support.reviews import request
 from tests.unit.launcher.domain.vmis import context
 
 CLUSTER: Final = Cluster("amd64")

@@ -21,8 +21,8 @@ from kvedge.resources.codec import JsonObject, decode, encode
 from kvedge.resources.quantities import parse_quantity
 from kvedge.resources.types.vm import VirtualMachine
 from kvedge.resources.types.vmi import VirtualMachineInstance
-from tests.support.builders import CONFIG
-from tests.support.reviews import put, request, small_vmi, vm_of
+from tests.support.builders import CONFIG, put, small_vmi, vm_of
+from tests.support.reviews import request
 from tests.unit.api.admission.rules.test_spec_rules import RIGHT, WRONG
 
 AMD = Cluster("amd64")

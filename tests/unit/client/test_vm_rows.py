@@ -11,6 +11,7 @@ from kvedge.resources.codec import JsonObject, decode
 from kvedge.resources.types.domain import DomainSpec
 from kvedge.resources.types.vm import VirtualMachine
 from kvedge.resources.types.vmi import VirtualMachineInstance
+from tests.support.builders import owned_by, vmi_with
 
 NOW = datetime(2026, 1, 2, 12, 0, 0, tzinfo=UTC)
 
@@ -32,13 +33,10 @@ def vm(name: str, namespace: str = "default", **status: object) -> VirtualMachin
 
 
 def vmi(name: str, namespace: str = "default", owner: str = "", **status: object) -> VirtualMachineInstance:
-    owners = [{"apiVersion": "kubevirt.io/v1", "kind": "VirtualMachine", "name": owner, "uid": "u", "controller": True}]
-    document: JsonObject = {
-        "metadata": {"name": name, "namespace": namespace, "ownerReferences": owners if owner else []},
-        "spec": {"domain": {"resources": {"requests": {"memory": "64Mi"}}}},
-        "status": {"phase": "Running", "nodeName": "edge", **status},
-    }
-    return decode(VirtualMachineInstance, document)
+    spec = {"domain": {"resources": {"requests": {"memory": "64Mi"}}}}
+    owners = [owned_by("VirtualMachine", owner, "u")] if owner else []
+    running = {"phase": "Running", "nodeName": "edge", **status}
+    return vmi_with(spec, running, name=name, namespace=namespace, ownerReferences=owners)
 
 
 def test_a_vm_that_runs_has_its_runs_address_and_node() -> None:

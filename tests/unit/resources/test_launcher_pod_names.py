@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from kvedge.resources.launcher_pod_names import launcher_pod_name
-from kvedge.resources.meta import ObjectMeta
 from kvedge.resources.types.vmi import VirtualMachineInstance
+from tests.support.builders import vmi_with
 
 
 def run_of(uid: str) -> VirtualMachineInstance:
-    return VirtualMachineInstance(metadata=ObjectMeta(name="web", namespace="default", uid=uid))
+    return vmi_with(uid=uid)
 
 
 def test_two_runs_of_a_vm_have_different_pod_names_and_one_run_always_the_same():

@@ -16,8 +16,8 @@ from kvedge.standalone.agent.pod.local_pods import LocalPods
 from kvedge.standalone.agent.pod.log_keeper import LogKeeper
 from kvedge.standalone.agent.pod.pod_record import new_record
 from kvedge.standalone.agent.pod.resolv_conf_keeper import ResolvConfKeeper
+from tests.support.builders import plain_pod as pod
 from tests.support.waiting import wait_until
-from tests.unit.standalone.agent.pods import pod
 
 
 def test_it_goes_round_until_it_is_stopped() -> None:

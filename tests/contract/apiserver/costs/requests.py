@@ -9,6 +9,7 @@ from typing import Any
 
 from tests.contract.apiserver.costs.measured import NAMESPACE
 from tests.support.api_client import APPLY, JSON, JSON_PATCH, MERGE, STRATEGIC
+from tests.support.builders import pod_document
 
 CORE = f"/api/v1/namespaces/{NAMESPACE}"
 CONFIG_MAPS = f"{CORE}/configmaps"
@@ -106,8 +107,7 @@ def vm(spec: Any = None, template: Any = None, **metadata: Any) -> dict[str, Any
 
 def pod(name: str = "a", **spec: Any) -> dict[str, Any]:
     """A Pod."""
-    spec = {"containers": [{"name": "main", "image": "x"}], **spec}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
+    return pod_document(metadata={"name": name}, **spec)
 
 
 def many(count: int, make: Callable[[int], Any]) -> list[Any]:

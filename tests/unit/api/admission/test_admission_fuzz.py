@@ -16,7 +16,8 @@ from kvedge.api.admission.admission_plan import plan_verdict
 from kvedge.api.admission.mutation_plan import plan_mutation
 from kvedge.api.admission.rules.subject import Cluster
 from kvedge.resources.codec import DecodeError, JsonObject
-from tests.support.reviews import request, small_vmi, smoke_vm, vm_of
+from tests.support.builders import small_vmi, smoke_vm, vm_of
+from tests.support.reviews import request
 from tests.unit.api.admission.rules.wrong_places import PREFERRED, REQUIRED
 
 CLUSTER = Cluster("amd64")

@@ -11,7 +11,8 @@ from kvedge.api.admission.admission_plan import plan_verdict
 from kvedge.api.admission.mutation_plan import plan_mutation
 from kvedge.api.admission.rules.subject import Cluster
 from kvedge.resources.codec import JsonObject
-from tests.support.reviews import put, request, small_vmi, smoke_vm, vm_of
+from tests.support.builders import put, small_vmi, smoke_vm, vm_of
+from tests.support.reviews import request
 
 CLUSTER = Cluster("amd64")
 NOW = "2026-01-02T03:04:05Z"

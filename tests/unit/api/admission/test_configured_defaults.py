@@ -12,7 +12,7 @@ from kvedge.api.admission.rules.subject import Cluster
 from kvedge.api.admission.vmi_defaults_plan import with_defaults, with_platform_defaults
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.configuration.configuration_reading import read_configuration
-from tests.support.reviews import small_vmi
+from tests.support.builders import small_vmi
 
 
 def cluster(architecture: str = "amd64", **configuration: Any) -> Cluster:

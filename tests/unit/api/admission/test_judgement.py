@@ -14,7 +14,8 @@ from kvedge.api.admission.judgement import SMALL_BYTES, Judgement
 from kvedge.api.admission.rules.subject import Cluster
 from kvedge.api.served_paths import VALIDATE_PATH
 from kvedge.runtime.clock import SystemClock
-from tests.support.reviews import request, small_vmi
+from tests.support.builders import small_vmi
+from tests.support.reviews import request
 
 
 def test_a_small_review_does_not_wait_for_a_large_one() -> None:

@@ -20,7 +20,8 @@ from kvedge.api.admission.rules.size_rules import MOST_VALUES
 from kvedge.api.admission.rules.subject import Cluster
 from kvedge.resources.codec import shape_of
 from kvedge.resources.types.vmi import VirtualMachineInstanceSpec
-from tests.support.reviews import request, small_vmi
+from tests.support.builders import small_vmi
+from tests.support.reviews import request
 
 CLUSTER = Cluster("amd64")
 PER_DOUBLING = 2.5

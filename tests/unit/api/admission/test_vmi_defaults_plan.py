@@ -12,7 +12,8 @@ from kvedge.api.admission.mutation_plan import plan_mutation
 from kvedge.api.admission.rules.subject import Cluster
 from kvedge.api.admission.vmi_defaults_plan import with_defaults
 from kvedge.resources.codec import JsonObject
-from tests.support.reviews import put, request, small_vmi, vm_of
+from tests.support.builders import put, small_vmi, vm_of
+from tests.support.reviews import request
 
 NOW = "2026-01-02T03:04:05Z"
 AMD = Cluster("amd64")

@@ -14,14 +14,14 @@ from kvedge.api.subresources.guest_calls import command_failed
 from kvedge.api.subresources.guest_info_message import guest_agent_info, guest_filesystem_list, guest_user_list
 from kvedge.api.subresources.guest_rules import check_guest
 from kvedge.api.subresources.status_message import Refusal
-from kvedge.resources.codec import decode
 from kvedge.resources.guest_verbs import RELAYED_VERBS
 from kvedge.resources.types.vmi import VirtualMachineInstance
+from tests.support.builders import vmi_with
 
 
 def vmi(phase: str, *conditions: str) -> VirtualMachineInstance:
-    status = {"phase": phase, "nodeName": "n", "conditions": [{"type": c, "status": "True"} for c in conditions]}
-    return decode(VirtualMachineInstance, {"metadata": {"name": "web"}, "status": status})
+    found = [{"type": condition, "status": "True"} for condition in conditions]
+    return vmi_with(status={"phase": phase, "nodeName": "n", "conditions": found}, namespace="")
 
 
 DURATIONS = {

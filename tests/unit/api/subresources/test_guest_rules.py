@@ -6,19 +6,14 @@ import pytest
 
 from kvedge.api.subresources import guest_rules
 from kvedge.api.subresources.status_message import Refusal
-from kvedge.resources.codec import decode
 from kvedge.resources.guest_verbs import RELAYED_VERBS
 from kvedge.resources.types.vmi import VirtualMachineInstance
-from tests.support.reviews import put, small_vmi
+from tests.support.builders import small_vmi, vmi_with
 
 
 def vmi(phase: str = "Running", *conditions: str, node: str = "node1", **spec: object) -> VirtualMachineInstance:
-    document = small_vmi()
-    for path, value in spec.items():
-        put(document["spec"], path.replace("__", "."), value)
     found = [{"type": condition, "status": "True"} for condition in conditions]
-    document["status"] = {"phase": phase, "nodeName": node, "conditions": found}
-    return decode(VirtualMachineInstance, document)
+    return vmi_with(small_vmi(**spec)["spec"], {"phase": phase, "nodeName": node, "conditions": found}, name="small")
 
 
 def check(subject: VirtualMachineInstance, verb: str) -> None:

@@ -13,7 +13,7 @@ from kvedge.api.subresources.call_options import RestartOptions, StartOptions, S
 from kvedge.api.subresources.power_calls import PowerCalls
 from kvedge.api.subresources.status_message import Refusal
 from kvedge.kube.kube_client import KubeClient
-from tests.support.reviews import small_vmi, vm_of
+from tests.support.builders import small_vmi, vm_of
 from tests.support.scripted_api import Exchange, Script, refusing, scripted_api
 
 

@@ -14,7 +14,6 @@ from aiohttp import web
 from kvedge.api.subresources.relay_client import RelayClient
 from kvedge.api.subresources.status_message import Refusal
 from kvedge.handler.launchers.relay_server import RelayServer
-from kvedge.resources.codec import decode
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.runtime.serving.https_server import HttpsServer
 from kvedge.runtime.tls.certificates import (
@@ -26,8 +25,8 @@ from kvedge.runtime.tls.certificates import (
     handler_server_name,
 )
 from kvedge.runtime.tls.rotating_tls import RotatingTls
+from tests.support.builders import small_vmi, vmi_with
 from tests.support.echo_door import EchoDoor
-from tests.support.reviews import small_vmi
 
 T = TypeVar("T")
 NOW = datetime.now(UTC)
@@ -97,7 +96,7 @@ def ask(port: int, shown: TlsMaterial, question: Callable[[RelayClient], Awaitab
 
 
 def vmi() -> VirtualMachineInstance:
-    return decode(VirtualMachineInstance, {**small_vmi(), "status": {"phase": "Running", "nodeName": "node1"}})
+    return vmi_with(small_vmi()["spec"], {"phase": "Running", "nodeName": "node1"}, name="small")
 
 
 async def pause(client: RelayClient) -> None:

@@ -15,10 +15,10 @@ from kvedge.api.subresources.caller_rules import Asked
 from kvedge.api.subresources.status_message import Refusal, bad_request, internal, not_found
 from kvedge.api.subresources.stream_calls import StreamCalls
 from kvedge.api.subresources.stream_watch import GUEST_GONE, NOT_ALLOWED, StreamWatch
-from kvedge.resources.codec import decode
 from kvedge.resources.role_users import UserInfo
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.runtime.serving.stream_pump import Farewell
+from tests.support.builders import vmi_with
 
 ASKED = Asked("GET", "v1", "team", "virtualmachineinstances/portforward", "web")
 ALICE = UserInfo("alice", ())
@@ -28,8 +28,7 @@ NO_POD = bad_request("no network interfaces are present")
 
 
 def vmi(uid: str = "one") -> VirtualMachineInstance:
-    metadata = {"name": "web", "namespace": "team", "uid": uid}
-    return decode(VirtualMachineInstance, {"metadata": metadata, "spec": {"domain": {"devices": {}}}})
+    return vmi_with(namespace="team", uid=uid)
 
 
 class Scripted:

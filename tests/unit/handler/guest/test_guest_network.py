@@ -17,27 +17,16 @@ from kvedge.launcher.run.dhcp_responders import ipv6_lease_of
 from kvedge.network.binding.bound_interface import BoundInterface, GuestIpv6
 from kvedge.network.dhcp.dhcp_plan import Route
 from kvedge.network.dhcp.ipv6_plan import Ipv6Lease
-from kvedge.resources.codec import decode
 from kvedge.resources.identity import guest_mac
 from kvedge.resources.types.guest_nics import interface_mac, pod_interfaces
 from kvedge.resources.types.vmi import InterfaceStatus, VirtualMachineInstance
+from tests.support.builders import bridged, owned_by, vmi_with
 
 
 def vmi(interface: dict[str, object] | None = None, owner: str | None = None, **spec: object) -> VirtualMachineInstance:
-    owners = [
-        {"apiVersion": "kubevirt.io/v1", "kind": "VirtualMachine", "name": "web", "uid": owner, "controller": True}
-    ]
-    return decode(
-        VirtualMachineInstance,
-        {
-            "metadata": {"name": "web.example", "uid": "vmi-uid", "ownerReferences": owners if owner else []},
-            "spec": {
-                "domain": {"devices": {"interfaces": [{"name": "default", "bridge": {}, **(interface or {})}]}},
-                "networks": [{"name": "default", "pod": {}}],
-                **spec,
-            },
-        },
-    )
+    owners = [owned_by("VirtualMachine", "web", owner)] if owner else []
+    named = {"name": "web.example", "namespace": "", "uid": "vmi-uid"}
+    return vmi_with({**bridged(**(interface or {})), **spec}, **named, ownerReferences=owners)
 
 
 def test_a_mac_that_was_asked_for_is_given() -> None:

@@ -6,8 +6,8 @@ import pytest
 
 from kvedge.handler.guest.mac_conflicts import check_macs
 from kvedge.network.errors import MacInUseError
-from kvedge.resources.codec import decode
 from kvedge.resources.types.vmi import VirtualMachineInstance
+from tests.support.builders import bridged, vmi_with
 
 MAC = "52:54:00:AA:BB:CC"
 
@@ -15,17 +15,8 @@ MAC = "52:54:00:AA:BB:CC"
 def vmi(
     name: str, created: str = "2026-01-01T00:00:00Z", phase: str = "Scheduled", mac: str = MAC
 ) -> VirtualMachineInstance:
-    return decode(
-        VirtualMachineInstance,
-        {
-            "metadata": {"name": name, "namespace": "shop", "uid": f"uid-{name}", "creationTimestamp": created},
-            "spec": {
-                "domain": {"devices": {"interfaces": [{"name": "default", "bridge": {}, "macAddress": mac}]}},
-                "networks": [{"name": "default", "pod": {}}],
-            },
-            "status": {"phase": phase},
-        },
-    )
+    named = {"name": name, "namespace": "shop", "uid": f"uid-{name}"}
+    return vmi_with(bridged(macAddress=mac), {"phase": phase}, **named, creationTimestamp=created)
 
 
 def test_the_later_of_two_waits_and_says_for_whom() -> None:

@@ -10,9 +10,9 @@ import pytest
 from kvedge.handler.launchers.launcher_connections import LauncherCallError
 from kvedge.handler.launchers.sync_plan import LauncherView
 from kvedge.kube.errors import NotFound
-from kvedge.resources.codec import decode
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.rpc.launcher_pb2 import DOMAIN_STATE_ABSENT, DomainStatus
+from tests.support.builders import vmi_with
 from tests.unit.handler.guest.sync_loops import NODE, a_sync_loop
 
 KEY = ("shop", "web")
@@ -20,13 +20,8 @@ ABSENT = DomainStatus(state=DOMAIN_STATE_ABSENT)
 
 
 def a_vmi(uid: str, phase: str = "Scheduled") -> VirtualMachineInstance:
-    return decode(
-        VirtualMachineInstance,
-        {
-            "metadata": {"name": "web", "namespace": "shop", "uid": uid},
-            "status": {"phase": phase, "nodeName": NODE, "activePods": {"pod-uid": NODE}},
-        },
-    )
+    status = {"phase": phase, "nodeName": NODE, "activePods": {"pod-uid": NODE}}
+    return vmi_with(status=status, namespace="shop", uid=uid)
 
 
 def pass_over_one_that_becomes(then: VirtualMachineInstance | None) -> list[tuple[str, str]]:

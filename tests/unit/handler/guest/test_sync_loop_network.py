@@ -14,9 +14,10 @@ from kvedge.handler.guest.vmi_status import GuestNic
 from kvedge.handler.launchers.sync_plan import RESOLVER_SECONDS, LauncherView
 from kvedge.kube.patches import MergePatch
 from kvedge.network.errors import MacInUseError, NetworkError, UnsuitablePodError
-from kvedge.resources.codec import JsonObject, decode
+from kvedge.resources.codec import JsonObject
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.rpc import launcher_pb2 as pb
+from tests.support.builders import bridged, vmi_with
 from tests.unit.handler.guest.sync_loops import NODE, a_sync_loop
 
 SHORTFALL = "the CNI gave the Pod's eth0 no address: nobody answers the guest's DHCP"
@@ -27,19 +28,9 @@ ELSEWHERE = Resolver(nameservers=("198.51.100.1",))
 
 
 def vmi(name: str = "web", created: str = "2026-01-02T00:00:00Z", phase: str = "Scheduled") -> VirtualMachineInstance:
-    return decode(
-        VirtualMachineInstance,
-        {
-            "metadata": {"name": name, "namespace": "shop", "uid": f"uid-{name}", "creationTimestamp": created},
-            "spec": {
-                "domain": {
-                    "devices": {"interfaces": [{"name": "default", "bridge": {}, "macAddress": "52:54:00:00:00:01"}]}
-                },
-                "networks": [{"name": "default", "pod": {}}],
-            },
-            "status": {"phase": phase, "nodeName": NODE, "activePods": {"pod-uid": NODE}},
-        },
-    )
+    spec = bridged(macAddress="52:54:00:00:00:01")
+    status = {"phase": phase, "nodeName": NODE, "activePods": {"pod-uid": NODE}}
+    return vmi_with(spec, status, name=name, namespace="shop", uid=f"uid-{name}", creationTimestamp=created)
 
 
 @dataclass

@@ -11,6 +11,7 @@ from kvedge.resources.codec import JsonObject, decode
 from kvedge.resources.phases import PhaseError
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.rpc import launcher_pb2 as pb
+from tests.support.builders import vmi_with
 
 NOW = datetime(2026, 5, 1, 12, 0, 0, tzinfo=UTC)
 NIC = GuestNic("default", "02:00:00:00:00:07", ("10.99.0.5",), "eth0")
@@ -20,14 +21,9 @@ RUNNING = pb.DomainStatus(
 
 
 def vmi(**status: object) -> VirtualMachineInstance:
-    return decode(
-        VirtualMachineInstance,
-        {
-            "metadata": {"name": "web", "namespace": "default", "uid": "u1", "resourceVersion": "7"},
-            "spec": {"domain": {"memory": {"guest": "128Mi"}}, "volumes": [{"name": "root"}]},
-            "status": {"phase": "Scheduled", "nodeName": "edge-1", **status},
-        },
-    )
+    spec = {"domain": {"memory": {"guest": "128Mi"}}, "volumes": [{"name": "root"}]}
+    found = {"phase": "Scheduled", "nodeName": "edge-1", **status}
+    return vmi_with(spec, found, uid="u1", resourceVersion="7")
 
 
 def patched(before: VirtualMachineInstance, patch: JsonObject | None) -> VirtualMachineInstance:

@@ -20,7 +20,7 @@ from kvedge.handler.launchers.relay_core import DoorError
 from kvedge.resources.codec import decode
 from kvedge.resources.guest_verbs import RELAYED_VERBS
 from kvedge.resources.types.vmi import VirtualMachineInstance
-from tests.support.reviews import small_vmi
+from tests.support.builders import small_vmi
 
 POD = "22222222-2222-4222-8222-222222222222"
 UID = "11111111-1111-4111-8111-111111111111"

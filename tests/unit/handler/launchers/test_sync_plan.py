@@ -14,21 +14,16 @@ from kvedge.handler.launchers.sync_plan import (
     Step,
     plan_sync,
 )
-from kvedge.resources.codec import decode
 from kvedge.resources.phases import Phase
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.rpc import launcher_pb2 as pb
+from tests.support.builders import vmi_with
 
 NODE = "edge-1"
 
 
-def vmi(phase: Phase = "Scheduled", deleted: str = "", **spec: object) -> VirtualMachineInstance:
-    metadata: dict[str, object] = {"name": "web", "namespace": "default", "uid": "u1"}
-    if deleted:
-        metadata["deletionTimestamp"] = deleted
-    return decode(
-        VirtualMachineInstance, {"metadata": metadata, "spec": spec, "status": {"phase": phase, "nodeName": NODE}}
-    )
+def vmi(phase: Phase = "Scheduled", deleted: str | None = None, **spec: object) -> VirtualMachineInstance:
+    return vmi_with(spec, {"phase": phase, "nodeName": NODE}, uid="u1", deletionTimestamp=deleted)
 
 
 def ending(phase: Phase, **spec: object) -> VirtualMachineInstance:

@@ -9,22 +9,16 @@ import pytest
 
 from kvedge.launcher.cloudinit.documents import documents, volume_label
 from kvedge.launcher.domain.conversion_error import ConversionError
-from kvedge.resources.codec import decode
 from kvedge.resources.types.vmi import VirtualMachineInstance
+from tests.support.builders import vmi_with
 
 
 def _vmi(volume: dict[str, Any], **spec: Any) -> VirtualMachineInstance:
-    return decode(
-        VirtualMachineInstance,
-        {
-            "metadata": {"name": "web.edge", "namespace": "shop", "uid": "the-uid"},
-            "spec": {
-                "domain": {"firmware": {"uuid": "5d307ca9-b3ef-428c-8861-06e72d69f223"}},
-                "volumes": [{"name": "root", "emptyDisk": {"capacity": "1Gi"}}, {"name": "init", **volume}],
-                **spec,
-            },
-        },
-    )
+    plain = {
+        "domain": {"firmware": {"uuid": "5d307ca9-b3ef-428c-8861-06e72d69f223"}},
+        "volumes": [{"name": "root", "emptyDisk": {"capacity": "1Gi"}}, {"name": "init", **volume}],
+    }
+    return vmi_with({**plain, **spec}, name="web.edge", namespace="shop", uid="the-uid")
 
 
 def _documents(vmi: VirtualMachineInstance, secrets: dict[str, bytes] | None = None) -> dict[str, bytes]:

@@ -9,16 +9,14 @@ import pytest
 from kvedge.launcher.disks.disk_plan import CloudInitPlan, EmptyDiskPlan, OverlayPlan, plan_volumes
 from kvedge.launcher.launcher_errors import BadRequest
 from kvedge.launcher.launcher_options import LauncherOptions
-from kvedge.resources.codec import decode
 from kvedge.resources.types.vmi import VirtualMachineInstance
+from tests.support.builders import vmi_with, with_volumes
 
 OPTIONS = LauncherOptions(namespace="ns", name="web", uid="u1")
 
 
 def vmi(*volumes: dict[str, Any], unused: str = "") -> VirtualMachineInstance:
-    disks = [{"name": volume["name"], "disk": {}} for volume in volumes if volume["name"] != unused]
-    spec = {"domain": {"devices": {"disks": disks}}, "volumes": list(volumes)}
-    return decode(VirtualMachineInstance, {"metadata": {"namespace": "ns", "name": "web", "uid": "u1"}, "spec": spec})
+    return vmi_with(with_volumes(*volumes, without_disk=unused), namespace="ns", uid="u1")
 
 
 def test_a_container_disk_is_found_by_its_place_among_the_volumes() -> None:

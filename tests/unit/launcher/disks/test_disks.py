@@ -14,8 +14,8 @@ from kvedge.launcher.disks.disks import prepare_kernel, prepare_volumes, read_se
 from kvedge.launcher.disks.qemu_img_client import QEMU_IMG, create_qcow2
 from kvedge.launcher.launcher_errors import BadRequest, LibvirtFailed
 from kvedge.launcher.launcher_options import LauncherOptions
-from kvedge.resources.codec import decode
 from kvedge.resources.types.vmi import VirtualMachineInstance
+from tests.support.builders import vmi_with, with_volumes
 
 UID = "11111111-1111-4111-8111-111111111111"
 
@@ -34,9 +34,7 @@ def tree(tmp_path: Path) -> Path:
 
 
 def vmi(*volumes: dict[str, Any], **domain: Any) -> VirtualMachineInstance:
-    disks = [{"name": volume["name"], "disk": {}} for volume in volumes]
-    spec = {"domain": {"devices": {"disks": disks}, **domain}, "volumes": list(volumes)}
-    return decode(VirtualMachineInstance, {"metadata": {"namespace": "n", "name": "v", "uid": UID}, "spec": spec})
+    return vmi_with(with_volumes(*volumes, **domain), name="v", namespace="n", uid=UID)
 
 
 ROOT = {"name": "root", "containerDisk": {"image": "x"}}

@@ -7,8 +7,8 @@ from xml.etree.ElementTree import Element, fromstring
 
 from kvedge.launcher.domain.context import DiskSource, DomainContext, InterfaceTarget, OvmfFiles
 from kvedge.launcher.domain.domain_xml import render_domain
-from kvedge.resources.codec import decode
 from kvedge.resources.types.vmi import VirtualMachineInstance
+from tests.support.builders import vmi_with
 
 UID = "6a0e8a0c-8a5d-47d1-b2c4-0a4d6a3f00ff"
 
@@ -17,14 +17,7 @@ def vmi(domain: dict[str, Any] | None = None, **spec: Any) -> VirtualMachineInst
     """A VMI with 64Mi of memory and what is given; `status` goes beside the spec."""
     status = spec.pop("status", {})
     merged = {"memory": {"guest": "64Mi"}, **(domain or {})}
-    return decode(
-        VirtualMachineInstance,
-        {
-            "metadata": {"name": "vm", "namespace": "ns", "uid": UID},
-            "spec": {"architecture": "amd64", "domain": merged, **spec},
-            "status": status,
-        },
-    )
+    return vmi_with({"architecture": "amd64", "domain": merged, **spec}, status, name="vm", namespace="ns", uid=UID)
 
 
 def with_disk(disk: dict[str, Any], **devices: Any) -> VirtualMachineInstance:

@@ -18,7 +18,7 @@ from kvedge.standalone.agent.container.seccomp_filter import filter_code
 from kvedge.standalone.agent.pod.device_manager import device_requests
 from kvedge.standalone.agent.pod.pod_checks import rejection
 from kvedge.standalone.agent.pod.resolv_conf import pod_resolv_conf
-from tests.unit.standalone.agent.pods import pod
+from tests.support.builders import plain_pod as pod
 
 
 def _with(container: dict[str, Any] | None = None, **spec: Any) -> Pod:

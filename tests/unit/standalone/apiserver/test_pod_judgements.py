@@ -18,6 +18,7 @@ from kvedge.standalone.apiserver.kinds.rules.limit_rules import add_defaults, po
 from kvedge.standalone.apiserver.kinds.served_kinds import KindIndex
 from kvedge.standalone.apiserver.wire.api_errors import ApiError
 from kvedge.standalone.apiserver.writing.object_shape import shaped
+from tests.support.builders import pod_document
 
 POD = KindIndex(BUILT_IN).at("", "v1", "pods")
 ODD: list[Any] = [None, "x", 1, True, [], {}, ["x"], [None], [{}], {"a": 1}, {"a": {}}, {"type": 1}]
@@ -52,14 +53,7 @@ RANGE: JsonObject = {
 
 
 def pod(*containers: JsonObject, **spec: Any) -> JsonObject:
-    first = {"name": "c", "image": "x"}
-    metadata = {"name": "p", "namespace": "n"}
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": metadata,
-        "spec": {"containers": [*containers] or [first], **spec},
-    }
+    return pod_document(*(containers or [{"name": "c", "image": "x"}]), metadata={"namespace": "n"}, **spec)
 
 
 def values(fields: tuple[str, ...]) -> Iterator[Any]:

@@ -18,7 +18,8 @@ from kvedge.api.admission.rules.dns_names import dns_label_complaints, dns_subdo
 from kvedge.api.admission.rules.size_rules import LONGEST_KEY, MOST_LEVELS, MOST_VALUES, judged_parts, size_is_sane
 from kvedge.api.admission.rules.subject import Cluster
 from kvedge.resources.codec import JsonObject
-from tests.support.reviews import request, small_vmi, vm_of
+from tests.support.builders import small_vmi, vm_of
+from tests.support.reviews import request
 
 CLUSTER = Cluster("amd64")
 NOW = "2026-01-02T03:04:05Z"

@@ -9,7 +9,8 @@ import pytest
 from kvedge.api.admission.admission_plan import plan_verdict
 from kvedge.api.admission.rules.subject import Cluster
 from kvedge.resources.codec import JsonObject
-from tests.support.reviews import put, request, small_vmi, vm_of
+from tests.support.builders import put, small_vmi, vm_of
+from tests.support.reviews import request
 from tests.unit.api.admission.rules.wrong_disks import WRONG_DISKS
 from tests.unit.api.admission.rules.wrong_machines import WRONG_MACHINES
 from tests.unit.api.admission.rules.wrong_places import WRONG_PLACES

@@ -9,7 +9,8 @@ import pytest
 from kvedge.api.admission.admission_plan import plan_verdict
 from kvedge.api.admission.rules.subject import Cluster
 from kvedge.resources.codec import JsonObject
-from tests.support.reviews import put, request, small_vmi, vm_of
+from tests.support.builders import put, small_vmi, vm_of
+from tests.support.reviews import request
 
 DISK = "spec.template.spec.domain.devices.disks[0].serial"
 VOLUME = "spec.template.spec.volumes[0].containerDisk.image"

@@ -9,7 +9,7 @@ import pytest
 from kvedge.api.admission.rules.vmi_update_rules import update_is_allowed
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.role_users import HANDLER_ACCOUNT, UserInfo
-from tests.support.reviews import put, small_vmi
+from tests.support.builders import put, small_vmi
 
 ALICE = UserInfo("alice", ("system:masters",))
 CONTROLLER = UserInfo("kvedge:controller", ("kvedge:controllers",))

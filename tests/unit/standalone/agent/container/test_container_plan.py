@@ -36,7 +36,7 @@ from kvedge.standalone.agent.container.container_plan import (
 from kvedge.standalone.agent.container.container_spec import ContainerSpec, DeviceSpec
 from kvedge.standalone.agent.container.container_user import ContainerUser
 from kvedge.storage.images.image_manifest import ImageConfig
-from tests.unit.standalone.agent.pods import pod
+from tests.support.builders import plain_pod as pod
 
 _PLACE = PodPlace(
     files=PodFiles(Path("/pods/uid-1")),

@@ -10,7 +10,7 @@ from kvedge.resources.types.core import Pod
 from kvedge.standalone.agent.container.container_files import PodFiles
 from kvedge.standalone.agent.pod.local_pods import LocalPod, LocalPods
 from kvedge.standalone.agent.pod.pod_record import PodRecordError, new_record, write_pod_record
-from tests.unit.standalone.agent.pods import pod
+from tests.support.builders import plain_pod as pod
 
 
 def uid(number: int) -> str:

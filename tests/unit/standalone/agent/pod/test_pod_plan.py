@@ -31,7 +31,8 @@ from kvedge.standalone.agent.pod.pod_plan import (
     is_over,
     plan_pod,
 )
-from tests.unit.standalone.agent.pods import RUNNING, ended, pod
+from tests.support.builders import plain_pod as pod
+from tests.unit.standalone.agent.pods import RUNNING, ended
 
 _NOW = 10_000.0
 _THERE: dict[str, ImageProblem | None] = {"busybox": None}

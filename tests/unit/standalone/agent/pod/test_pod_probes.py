@@ -21,8 +21,9 @@ from kvedge.standalone.agent.container.probe_rules import Answer, ProbeHistory, 
 from kvedge.standalone.agent.pod.local_pods import LocalPod
 from kvedge.standalone.agent.pod.pod_probes import PodProbes
 from kvedge.standalone.agent.pod.pod_record import new_record
+from tests.support.builders import plain_pod as pod
 from tests.support.waiting import wait_until
-from tests.unit.standalone.agent.pods import ended, pod
+from tests.unit.standalone.agent.pods import ended
 
 YES, NO = Answer(passed=True), Answer(passed=False, words="it hurts")
 # As fast as its numbers, which count whole seconds, let it be: each test needs few of them.

@@ -12,7 +12,7 @@ from kvedge.standalone.agent.pod import pod_remains
 from kvedge.standalone.agent.pod.local_pods import LocalPods
 from kvedge.standalone.agent.pod.pod_record import new_record, write_pod_record
 from kvedge.standalone.agent.pod.pod_remains import foreign_part, remove_pod_directory
-from tests.unit.standalone.agent.pods import pod
+from tests.support.builders import plain_pod as pod
 
 UID = "0d2b9d9c-4d1f-4d53-9b3c-6f1b3a0a8f6e"
 

@@ -10,7 +10,8 @@ from kvedge.standalone.agent.container.container_state import ContainerState, No
 from kvedge.standalone.agent.pod.pod_checks import Rejection
 from kvedge.standalone.agent.pod.pod_plan import ImageProblem
 from kvedge.standalone.agent.pod.pod_status import StatusFacts, pod_phase, pod_status
-from tests.unit.standalone.agent.pods import RUNNING, ended, pod
+from tests.support.builders import plain_pod as pod
+from tests.unit.standalone.agent.pods import RUNNING, ended
 
 _NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 _STAMP = "2026-01-02T03:04:05Z"

@@ -14,7 +14,7 @@ from kvedge.standalone.agent.pod.local_pods import LocalPod, LocalPods
 from kvedge.standalone.agent.pod.pod_record import new_record
 from kvedge.standalone.agent.pod.resolv_conf import refresh_resolv_conf
 from kvedge.standalone.agent.pod.resolv_conf_keeper import ResolvConfKeeper
-from tests.unit.standalone.agent.pods import pod
+from tests.support.builders import plain_pod as pod
 
 HOME = "nameserver 192.0.2.1\nsearch lan\n"
 SHORTER = "nameserver 9.9.9.9\n"

@@ -13,7 +13,7 @@ from kvedge.resources.types.core import Namespace, Pod
 from kvedge.standalone.agent.pod.pod_record import PodRecord, new_record
 from kvedge.standalone.agent.pod.store_history import StoreHistory, StoreSeen, is_forgotten
 from kvedge.standalone.apiserver.store.object_store_copies import REVISION_GAP
-from tests.unit.standalone.agent.pods import pod
+from tests.support.builders import plain_pod as pod
 
 
 @pytest.mark.parametrize(

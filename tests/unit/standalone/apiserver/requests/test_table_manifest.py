@@ -12,6 +12,7 @@ from kvedge.standalone.apiserver.kinds.pod_columns import summarize
 from kvedge.standalone.apiserver.kinds.served_kinds import KindIndex, ServedKind
 from kvedge.standalone.apiserver.requests.table_manifest import columns_for_crd, columns_of, table
 from kvedge.standalone.apiserver.wire.human_ages import age, human_duration
+from tests.support.builders import pod_document
 
 NOW = datetime(2026, 2, 3, 12, 0, 0, tzinfo=UTC)
 INDEX = KindIndex(BUILT_IN)
@@ -67,9 +68,11 @@ def test_an_age_without_a_time_is_unknown_and_one_that_is_none_is_invalid() -> N
 
 
 def pod(status: dict[str, Any], containers: int = 1, **more: Any) -> dict[str, Any]:
-    spec = {"containers": [{"name": f"c{index}"} for index in range(containers)], **more.pop("spec", {})}
-    metadata = {"name": "p", "creationTimestamp": ago(minutes=5), **more}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec, "status": status}
+    spec = more.pop("spec", {})
+    metadata = {"creationTimestamp": ago(minutes=5), **more}
+    return pod_document(
+        *({"name": f"c{index}"} for index in range(containers)), status=status, metadata=metadata, **spec
+    )
 
 
 def container(name: str = "c0", ready: bool = False, **state: Any) -> dict[str, Any]:
