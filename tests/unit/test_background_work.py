@@ -1,3 +1,4 @@
+# Tests: kvedge/
 """All background work of the package: every thread and task is begun by the helpers, and outlives any exception.
 
 The tables name each place once. A new thread, task or event loop fails here until it stands in one of them.

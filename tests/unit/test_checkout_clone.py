@@ -1,3 +1,4 @@
+# Tests: tests/support/checkout_clone.py, packaging/environment
 """A clone whose environment is made of links changes nothing in the checkout that it comes from."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Tests: packaging/demo_show
 """What packaging/demo_show removes, and what it prints: the script itself, without a box."""
 
 from __future__ import annotations

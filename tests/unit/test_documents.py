@@ -1,3 +1,4 @@
+# Tests: README.md, CONTRIBUTING.md
 """The documents of the repository: their links lead somewhere, their lines can be read, and the first page stays short.
 
 Looks at every Markdown file of a checkout, and at nothing outside it.

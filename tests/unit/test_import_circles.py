@@ -1,3 +1,4 @@
+# Tests: kvedge/
 """No module of the package imports another that imports it, not even inside a function or over several others.
 
 `import-linter` checks floors that somebody has named; this finds what they leave out. Imports for type checkers alone

@@ -1,3 +1,4 @@
+# Tests: kvedge/api/admission/admission_plan.py, kvedge/launcher/domain/
 """Admission and the launcher's converter are two gates with one opinion: what no domain can be made of is refused when
 it is applied, and what a domain can be made of enters, but for what waits for other parts of kvedge."""
 

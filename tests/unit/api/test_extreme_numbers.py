@@ -1,3 +1,4 @@
+# Tests: kvedge/api/admission/, kvedge/controller/vmi/launcher_pod_manifest.py, kvedge/launcher/domain/
 """Every number of a VMI at its extremes, through all that reads it: admission, the launcher Pod, the domain.
 
 What enters must become a Pod that an API server takes, and a domain or a refusal that names its field: a number that

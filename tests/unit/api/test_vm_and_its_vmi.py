@@ -1,3 +1,5 @@
+# Tests: kvedge/api/admission/admission_plan.py, kvedge/api/admission/mutation_plan.py
+# Tests: kvedge/controller/vm/vmi_template.py
 """A VM that enters can be started: what admission lets by as a template it also lets by as the VMI of it.
 
 The VMI is what the controller makes of the VM and the webhook completes; of one that is refused its VM tells in a

@@ -1,3 +1,4 @@
+# Tests: tests/bench/report.py, tests/bench/api_writes.py
 """The verdicts of the bench: what a goal means, and what a percentile is."""
 
 from __future__ import annotations

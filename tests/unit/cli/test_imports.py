@@ -1,3 +1,4 @@
+# Tests: kvedge/cli/
 """What the command line imports before it does anything: help and completion must cost next to nothing."""
 
 from __future__ import annotations

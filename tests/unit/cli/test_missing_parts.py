@@ -1,3 +1,4 @@
+# Tests: kvedge/cli/failures.py
 """A host without a library that the built program is linked with, and a program without a part of its own."""
 
 from __future__ import annotations

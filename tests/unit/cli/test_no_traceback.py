@@ -1,3 +1,4 @@
+# Tests: kvedge/cli/
 """Whatever goes wrong is a line with what to do and an exit code: no traceback ever reaches a user."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Tests: kvedge/controller/vm/vm_plan.py, kvedge/controller/vmi/vmi_plan.py
 """From any state of a VM, its VMI and its Pods, repeated planning reaches what is wanted and then plans nothing;
 on the way there never are two live launcher Pods, and never two guests.
 

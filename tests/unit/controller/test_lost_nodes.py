@@ -1,3 +1,5 @@
+# Tests: kvedge/controller/node/node_plan.py, kvedge/controller/vm/vm_plan.py, kvedge/controller/vmi/vmi_plan.py
+# Tests: kvedge/controller/vmi/launcher_pod_status.py
 """A VMI whose node is lost, drained or short of something: what is said of it, and that it never runs twice."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Tests: kvedge/handler/handler_service.py
 """Where device plugins meet the kubelet."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Tests: kvedge/launcher/command.py, kvedge/launcher/monitor.py, kvedge/launcher/disks/preparation_process.py
 """Each launcher pays for what it imports: what must never come in, and what must be gone again."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Tests: kvedge/network/dhcp/
 """The responder lives in a launcher, where each megabyte is paid once per VM."""
 
 from __future__ import annotations

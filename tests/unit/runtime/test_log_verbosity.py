@@ -1,3 +1,4 @@
+# Tests: kvedge/runtime/logs.py
 """KubeVirt's verbosities as levels of our logs."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# Tests: kvedge/runtime/services.py, kvedge/runtime/serving/https_server.py, kvedge/standalone/apiserver/api_server.py
+# Tests: kvedge/handler/launchers/launcher_connections.py
 """The watchdog is fed as long as every event loop turns, and no longer."""
 
 from __future__ import annotations

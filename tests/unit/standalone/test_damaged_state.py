@@ -1,3 +1,8 @@
+# Tests: kvedge/standalone/agent/container/container_state.py, kvedge/standalone/agent/container/log_times.py
+# Tests: kvedge/standalone/apiserver/access/pki.py, kvedge/standalone/apiserver/access/kubeconfig.py
+# Tests: kvedge/standalone/apiserver/access/server_certificate.py
+# Tests: kvedge/standalone/apiserver/access/service_tokens.py, kvedge/standalone/box_node.py
+# Tests: kvedge/standalone/box_lock.py
 """The small files of a box's state, each damaged in each way: read around, put aside and named, or refused."""
 
 from __future__ import annotations

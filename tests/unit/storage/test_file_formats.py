@@ -1,3 +1,4 @@
+# Tests: kvedge/storage/decompress.py, kvedge/storage/qcow2_header.py, kvedge/storage/sparse_file.py
 """Sparse copies, compressed streams and qcow2 headers: properties, and what breaks them."""
 
 from __future__ import annotations

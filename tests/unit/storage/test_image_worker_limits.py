@@ -1,3 +1,4 @@
+# Tests: kvedge/storage/disk_file.py, kvedge/storage/decompress.py
 """What an image worker may use: limits that hold for it and for what it starts, seen in a process of its own."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Tests: kvedge/api/admission/admission_plan.py, kvedge/api/admission/mutation_plan.py
 """Whatever a document holds: admission answers, never raises, and what it changes can be applied."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Tests: kvedge/api/admission/vmi_defaults_plan.py, kvedge/api/admission/admission_plan.py
 """Defaults and rules of VMs under the configuration of a KubeVirt object."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Tests: kvedge/api/admission/admission_plan.py, kvedge/api/admission/mutation_plan.py, kvedge/api/admission/rules/
 """What judging costs: each list and each map that a VMI may have, four times as long, takes no more than in proportion.
 
 The fields are those of the types, so that a new one is measured with the rules that look at it.

@@ -1,3 +1,5 @@
+# Tests: kvedge/api/registration/registration_manifest.py, kvedge/api/registration/controller_restriction_manifest.py
+# Tests: kvedge/api/registration/node_restriction_manifest.py, kvedge/api/registration/registration_plan.py
 """What the api role writes of itself, and when it writes again."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# Tests: kvedge/appliance/bundle/bundle_format.py, kvedge/appliance/bundle/bundle_reader.py
+# Tests: kvedge/appliance/bundle/bundle_writer.py
 """Bundles: the same bytes for the same files, everything verified before anything is written, nothing outside."""
 
 from __future__ import annotations

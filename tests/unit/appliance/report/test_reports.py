@@ -1,3 +1,4 @@
+# Tests: kvedge/appliance/report/report_file.py, kvedge/appliance/report/report_redaction.py
 """Nothing secret gets into a report, wherever it was put; what helps stays."""
 
 from __future__ import annotations

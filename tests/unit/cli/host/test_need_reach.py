@@ -1,3 +1,4 @@
+# Tests: kvedge/cli/host/roles.py
 """What a role says before it starts about a program that launchers cannot read."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Tests: kvedge/cli/host/install_verbs.py
 """A host does not change its role, nor leave its cluster, while it has guests that nobody would look after."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Tests: kvedge/cli/host/bundle_verbs.py, kvedge/cli/host/state_verbs.py
 """`kvedge bundle` and `kvedge state` on the command line: what is wrong is told before anything is written."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Tests: kvedge/cli/host/install_verbs.py, kvedge/cli/host/killall_verb.py
 """Verbs that end or remove things, sent to a directory of somebody else's: they refuse, and leave no sign of kvedge."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Tests: kvedge/cli/objects/user_verbs.py, kvedge/client/users/user_manifest.py
 """`kvedge user renew` where nobody can sign: on a node without the administrator's kubeconfig."""
 
 from __future__ import annotations

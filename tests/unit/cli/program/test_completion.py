@@ -1,3 +1,4 @@
+# Tests: kvedge/cli/program/completion_verb.py
 """The scripts of `kvedge completion`, in a real bash where that can be had."""
 
 from __future__ import annotations

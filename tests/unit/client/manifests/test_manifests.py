@@ -1,3 +1,4 @@
+# Tests: kvedge/client/manifests/service_manifest.py, kvedge/client/manifests/vm_manifest.py
 """The manifests that `create vm`, `launch` and `expose` make, as golden files.
 
 A contract test compares the first with virtctl's and has an API server judge the second.

@@ -1,3 +1,4 @@
+# Tests: kvedge/controller/vmi/launcher_pod_status.py
 """What a VMI says of the containers that hold its images when they do not run."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Tests: kvedge/controller/vmi/launcher_pod_manifest.py
 """Each field of a VMI's spec shows in its Pod, is the guest's alone, or is refused by admission: none is ignored."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Tests: kvedge/handler/guest/sync_loop.py
 """What the sync loop makes of a VMI that goes while it works on it."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Tests: kvedge/handler/guest/sync_loop.py
 """What the sync loop makes of a launcher that does not answer: how often it looks, and why a run is over."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# Tests: kvedge/handler/launchers/guest_answer_message.py, kvedge/handler/launchers/launcher_door.py
+# Tests: kvedge/handler/launchers/relay_core.py
 """What a launcher tells, in KubeVirt's shape; and what a freeze has to say."""
 
 from __future__ import annotations

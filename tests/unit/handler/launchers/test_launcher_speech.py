@@ -1,3 +1,4 @@
+# Tests: kvedge/handler/launchers/launcher_connections.py, kvedge/handler/launchers/launcher_socket.py
 """Launchers that say what no launcher says: the handler's connection outlives each of it, and comes back."""
 
 from __future__ import annotations

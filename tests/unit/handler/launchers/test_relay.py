@@ -1,3 +1,4 @@
+# Tests: kvedge/handler/launchers/relay_core.py, kvedge/handler/launchers/relay_server.py
 """The relay over real TLS and real sockets: who is let in, what is carried, what is left behind."""
 
 from __future__ import annotations

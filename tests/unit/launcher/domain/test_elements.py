@@ -1,3 +1,4 @@
+# Tests: kvedge/launcher/domain/elements/
 """The rules behind the golden files, one sentence each."""
 
 from __future__ import annotations

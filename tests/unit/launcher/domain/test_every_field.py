@@ -1,3 +1,4 @@
+# Tests: kvedge/launcher/domain/
 """No field of a VMI is forgotten: each one changes the domain of some golden case, or is listed here with the reason.
 
 A field counts as rendered when taking it out of a golden case changes what the converter makes of the case.

@@ -1,3 +1,4 @@
+# Tests: kvedge/launcher/domain/
 """What no domain can be made of: refused by the field, with what to do."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Tests: kvedge/network/dhcp/dhcp_message.py, kvedge/network/dhcp/dhcp_plan.py
 """The property to hold: for any sequence of packets, the set of addresses ever acknowledged is the reserved one."""
 
 from __future__ import annotations

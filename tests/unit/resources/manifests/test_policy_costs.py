@@ -1,3 +1,4 @@
+# Tests: kvedge/resources/manifests/policy_rules.py
 """Rights that are compared: a few words may stand for millions of verbs on things."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Tests: kvedge/runtime/serving/https_server.py
 """Addresses as settings and Kubernetes write them."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Tests: kvedge/runtime/tls/tls_contexts.py, kvedge/runtime/tls/rotating_tls.py, kvedge/runtime/serving/https_server.py
 """A TLS session that was begun under an authority must not outlive the trust in that authority."""
 
 from __future__ import annotations

@@ -1,3 +1,7 @@
+# Tests: kvedge/standalone/agent/container/cgroups.py, kvedge/standalone/agent/container/container_user.py
+# Tests: kvedge/standalone/agent/container/probe_rules.py, kvedge/standalone/agent/container/seccomp_filter.py
+# Tests: kvedge/standalone/agent/pod/device_manager.py, kvedge/standalone/agent/pod/pod_checks.py
+# Tests: kvedge/standalone/agent/pod/resolv_conf.py
 """The smaller pure parts of the agent: what is supported, users, resolvers, probes, cgroup hierarchies, filters."""
 
 from __future__ import annotations

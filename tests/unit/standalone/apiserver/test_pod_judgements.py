@@ -1,3 +1,5 @@
+# Tests: kvedge/standalone/apiserver/admission/pod_security_rules.py
+# Tests: kvedge/standalone/apiserver/admission/quota_usage.py, kvedge/standalone/apiserver/kinds/rules/limit_rules.py
 """What judges Pods: no shape that a decoded Pod can have breaks a check, and twice as many containers cost twice."""
 
 from __future__ import annotations

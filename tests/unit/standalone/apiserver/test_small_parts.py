@@ -1,3 +1,7 @@
+# Tests: kvedge/standalone/apiserver/kinds/custom/crd_status.py, kvedge/standalone/apiserver/kinds/versions.py
+# Tests: kvedge/standalone/apiserver/loops/expiry_loop.py, kvedge/standalone/apiserver/loops/work_loop.py
+# Tests: kvedge/standalone/apiserver/requests/request_body.py, kvedge/standalone/apiserver/routes/pod_routes.py
+# Tests: kvedge/standalone/apiserver/wire/api_errors.py, kvedge/standalone/apiserver/wire/media_types.py
 """Media types, bodies, versions of objects, expiry, status of CRDs, defaults, log requests: one small rule each."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Tests: kvedge/standalone/box_state/
 """The state of a box in one file: whole or refused, put back as it was, never half of each."""
 
 from __future__ import annotations

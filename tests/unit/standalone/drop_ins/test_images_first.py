@@ -1,3 +1,4 @@
+# Tests: kvedge/standalone/drop_ins/image_drop_ins.py, kvedge/standalone/drop_ins/manifest_drop_ins.py
 """Manifests that are dropped beside images wait for these: otherwise their VMs would ask registries for them."""
 
 from __future__ import annotations

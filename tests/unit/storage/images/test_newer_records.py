@@ -1,3 +1,4 @@
+# Tests: kvedge/storage/images/image_records.py, kvedge/storage/images/image_store.py
 """A store in which a newer kvedge has written: what it wrote is left alone, and all else goes on."""
 
 from __future__ import annotations

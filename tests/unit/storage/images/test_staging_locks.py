@@ -1,3 +1,4 @@
+# Tests: kvedge/storage/images/staging.py, kvedge/storage/images/image_pull.py
 """Lock files: held by one, removed when they are free, and none is held that was removed."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Tests: kvedge/api/admission/rules/
 """Each rule about a VMI's spec: what is wrong, where, and in which words."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Tests: kvedge/standalone/agent/container/cgroups.py
 """Killing what is left of a Pod, and nobody else."""
 
 from __future__ import annotations

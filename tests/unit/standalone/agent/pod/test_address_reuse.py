@@ -1,3 +1,4 @@
+# Tests: kvedge/standalone/agent/pod/pod_addresses.py
 """Whose address is given back, and which are not given to another Pod."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# Tests: kvedge/standalone/apiserver/access/authorizer_rules.py, kvedge/standalone/apiserver/access/bootstrap_roles.py
+# Tests: kvedge/standalone/apiserver/access/rbac_index.py, kvedge/standalone/apiserver/loops/role_aggregation_loop.py
 """Stored rights: who has which, what a gathering role is, and what the first start writes; against a naive oracle."""
 
 from __future__ import annotations

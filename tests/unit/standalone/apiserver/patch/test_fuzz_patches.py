@@ -1,3 +1,4 @@
+# Tests: kvedge/standalone/apiserver/patch/
 """The fuzz targets of the patches: whatever is sent, each does what its definition says or is refused."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# Tests: kvedge/standalone/apiserver/requests/watch_sender.py, kvedge/standalone/apiserver/requests/bytes_in_flight.py
+# Tests: kvedge/standalone/apiserver/requests/object_encoding.py
 """Large events of watches: which forms of them are kept for all watchers, and what waits for room."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Tests: kvedge/standalone/apiserver/wire/document_decoder.py, kvedge/standalone/apiserver/wire/json_values.py
 """The fuzz target of the request decoder: whatever comes is a document or a refusal, within its bounds."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Tests: kvedge/standalone/apiserver/wire/document_decoder.py
 """YAML's scalars as Kubernetes reads them, and what of them is refused before it is made."""
 
 from __future__ import annotations
