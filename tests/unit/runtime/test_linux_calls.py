@@ -1,3 +1,5 @@
+# Tests: kvedge/runtime/linux/calls.py, kvedge/runtime/linux/clock.py, kvedge/runtime/linux/files.py
+# Tests: kvedge/runtime/linux/memory.py, kvedge/runtime/linux/namespaces.py
 """Calls of the kernel have one home; here what can be seen without privileges."""
 
 from __future__ import annotations
