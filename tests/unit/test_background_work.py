@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import asyncio
+import importlib
 import threading
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
@@ -80,7 +81,7 @@ EVENT_LOOPS = {
 }
 _BEGIN = {"Thread", "Timer", "create_task", "ensure_future", "TaskGroup", "start_new_thread"}
 _LOOPS = {("asyncio", "run"), ("asyncio", "Runner"), ("asyncio", "new_event_loop")}
-_HELPERS = {"BackgroundThread", "background_task"}
+_HELPERS = {"BackgroundThread", "Rounds", "background_task"}
 
 
 def calls() -> Iterator[tuple[str, str, str]]:
@@ -124,6 +125,31 @@ class Thrown:
 
     async def later(self, *_: Any) -> None:
         self()
+
+
+Make = Callable[[Thrown, Path, pytest.MonkeyPatch], Any]
+
+
+def _api_rounds(thrown: Thrown, path: Path, patch: pytest.MonkeyPatch) -> Any:
+    from kvedge.api import api_service
+
+    patch.setattr(api_service, "_ROUND_SECONDS", 0.01)
+    role = api_service.ApiRole(path)
+    patch.setattr(role, "refresh", thrown)
+    parts = role._make_parts(MagicMock(), MagicMock(), MagicMock())
+    return next(part for part in parts if part.name == "rounds")
+
+
+def _keeper(keeper: str, *wanted: Any) -> Make:
+    """One of the agent's keepers, which has rounds."""
+
+    def make(thrown: Thrown, path: Path, patch: pytest.MonkeyPatch) -> Any:
+        module, name = keeper.rsplit(".", 1)
+        patch.setattr(f"{module}._PERIOD", 0.01)
+        patch.setattr(f"{keeper}.look", lambda *_: thrown())
+        return getattr(importlib.import_module(module), name)(*wanted).rounds
+
+    return make
 
 
 def _presence(thrown: Thrown, path: Path, patch: pytest.MonkeyPatch) -> Any:
@@ -278,8 +304,8 @@ class _Renewal:
         self._task.cancel()
 
 
-Make = Callable[[Thrown, Path, pytest.MonkeyPatch], Any]
 THREADS: dict[str, Make] = {
+    "api/api_service.py": _api_rounds,
     "api/registration/presence_loop.py": _presence,
     "appliance/cluster/kept_image.py": _kept_image,
     "appliance/install/unpacked_trees.py": _old_versions,
@@ -296,6 +322,13 @@ THREADS: dict[str, Make] = {
     "launcher/agent/guest_agent.py": _guest_agent,
     "standalone/agent/pod/address_sweep.py": _sweep,
     "standalone/agent/container/container_watch.py": _watch,
+    "standalone/agent/node/network_keeper.py": _keeper(
+        "kvedge.standalone.agent.node.network_keeper.NetworkKeeper", MagicMock()
+    ),
+    "standalone/agent/pod/log_keeper.py": _keeper("kvedge.standalone.agent.pod.log_keeper.LogKeeper", Path("pods")),
+    "standalone/agent/pod/resolv_conf_keeper.py": _keeper(
+        "kvedge.standalone.agent.pod.resolv_conf_keeper.ResolvConfKeeper", MagicMock()
+    ),
     "standalone/agent/node/node_loop.py": _agents_node,
     "standalone/agent/pod/pod_probes.py": _probes,
     "runtime/rounds.py": lambda thrown, path, patch: Rounds("rounds", "goes round", 0.01, thrown),

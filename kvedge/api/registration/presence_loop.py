@@ -17,9 +17,9 @@ from kvedge.api.registration.registration_plan import plan_write
 from kvedge.kube.errors import AlreadyExists, Conflict, KubeError, NotFound
 from kvedge.kube.kube_client import KubeClient
 from kvedge.resources.codec import JsonObject
-from kvedge.runtime.background import BackgroundThread
 from kvedge.runtime.clock import Clock, SystemClock, rfc3339_micro
 from kvedge.runtime.heartbeat_book import HeartbeatBook
+from kvedge.runtime.rounds import Rounds
 
 log = logging.getLogger(__name__)
 
@@ -40,26 +40,24 @@ class Presence:
         self._book = HeartbeatBook()
         self._heard = 0.0
         self._lock = threading.Lock()
-        self._stop = threading.Event()
-        self._thread: BackgroundThread | None = None
         self._appears = False
+        # What went wrong at the last look: told once.
+        self._told = ""
+        self._rounds = Rounds(
+            "api-presence", "keeps the role among the endpoints", BEAT_SECONDS, self._look, stop_seconds=None
+        )
 
     def start(self) -> None:
         """Begin to look after it."""
-        self._stop.clear()
-        self._thread = BackgroundThread("api-presence", self._rounds)
-        self._thread.start()
+        self._rounds.start()
 
     def stop(self) -> None:
         """End the thread; what is written stays."""
-        self._stop.set()
-        if self._thread is not None:
-            self._thread.join()
-            self._thread = None
+        self._rounds.stop()
 
     def failure(self) -> str | None:
         """Why it no longer works, or None while it does."""
-        return None if self._thread is None or self._stop.is_set() else self._thread.failure()
+        return self._rounds.failure()
 
     def appear(self) -> list[JsonObject]:
         """Be an endpoint, now and in each round; returns the slices of all, ourselves left out.
@@ -96,27 +94,23 @@ class Presence:
             self._tell(others)
             return True
 
-    def _rounds(self) -> None:
-        told = ""
-        while not self._stop.wait(BEAT_SECONDS):
-            if self._thread is not None:
-                self._thread.heartbeat.beat()
-            try:
-                with self._lock:
-                    if self._appears:
-                        self._round()
-            except Conflict:
-                # Another role was faster; what it wrote is seen in the next round.
-                continue
-            except KubeError as error:
-                # An API server can be away for hours.
-                if str(error) != told:
-                    told = str(error)
-                    log.warning("endpoint not looked after", extra={"facts": {"reason": told}})
-                continue
-            if told:
-                told = ""
-                log.info("endpoint looked after again")
+    def _look(self) -> None:
+        try:
+            with self._lock:
+                if self._appears:
+                    self._round()
+        except Conflict:
+            # Another role was faster; what it wrote is seen in the next round.
+            return
+        except KubeError as error:
+            # An API server can be away for hours.
+            if str(error) != self._told:
+                self._told = str(error)
+                log.warning("endpoint not looked after", extra={"facts": {"reason": self._told}})
+            return
+        if self._told:
+            self._told = ""
+            log.info("endpoint looked after again")
 
     def _round(self) -> list[JsonObject]:
         slices = self._slices()
