@@ -100,10 +100,14 @@ def _execute(spec: ExecSpec | SessionSpec, answer: int) -> int:
 
 
 def _start_one(spec: ContainerSpec, answer: int) -> int:
+    lock = -1
     try:
         lock = _lock(spec)
         record = _start(spec)
     except (StartError, OSError) as error:
+        if lock >= 0:
+            # Before the agent hears of it: it may start the container again before this process has ended.
+            os.close(lock)
         _answer(answer, {"error": _explained(error)})
         return 1
     _answer(answer, {"record": record})
