@@ -12,7 +12,7 @@ import click
 
 from kvedge.cli.sessions import open_session
 
-# Somebody has pressed a key and waits.
+# The user has pressed a key and waits.
 _SECONDS: Final = 1.0
 _MOST: Final = "500"
 

@@ -1,4 +1,4 @@
-"""One line on the terminal that says how far something is; nothing where nobody looks.
+"""One line on the terminal that says how far something is; nothing where there is no terminal.
 
 Used by verbs that wait. Writes to standard error only.
 """

@@ -25,7 +25,7 @@ PLACES: Final = ("/etc/kvedge/kubeconfig", "~/.kube/config", "/etc/rancher/k3s/k
 
 
 class NoKubeconfig(UsageError):
-    """Nobody has named one, and none is where they usually are."""
+    """None was named, and none is in the usual places."""
 
 
 class FoundKubeconfig(NamedTuple):

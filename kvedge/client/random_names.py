@@ -1,4 +1,4 @@
-"""Names for objects that nobody named.
+"""Names for objects that were given none.
 
 Called by `create vm` and `launch`. Draws random letters.
 """

@@ -61,25 +61,25 @@ def put(session: Session, resource: str, name: str, call: str, body: JsonObject 
         KubeError: with the server's words.
     """
     sent = None if body is None else {key: value for key, value in body.items() if value is not None}
-    _called(session, "PUT", resource, name, call, sent)
+    _call_guest(session, "PUT", resource, name, call, sent)
 
 
 def get_object(session: Session, resource: str, name: str) -> Any:
     """A VM or VMI itself, as a document; errors as :func:`put`."""
     path = f"/apis/kubevirt.io/v1/namespaces/{session.namespace}/{resource}/{checked_name(name)}"
-    return _found(session, resource, name, lambda: session.client.request("GET", path))
+    return _ask(session, resource, name, lambda: session.client.request("GET", path))
 
 
 def get(session: Session, resource: str, name: str, call: str) -> Any:
     """Ask for a document; as :func:`put`."""
-    return _called(session, "GET", resource, name, call, None)
+    return _call_guest(session, "GET", resource, name, call, None)
 
 
 def get_content(session: Session, resource: str, name: str, call: str, query: dict[str, str] | None = None) -> bytes:
     """Ask for something that is no document; as :func:`put`."""
     path = subresource_path(session.namespace, resource, name, call)
     client = session.client.hurried(_SECONDS)
-    return _found(session, resource, name, lambda: client.content(path, query))
+    return _ask(session, resource, name, lambda: client.content(path, query))
 
 
 def _words(error: Unavailable) -> str:
@@ -87,14 +87,14 @@ def _words(error: Unavailable) -> str:
     return error.message.rpartition(f": HTTP {error.status} ")[2].strip() or error.message
 
 
-def _called(session: Session, method: str, resource: str, name: str, call: str, body: JsonObject | None) -> Any:
+def _call_guest(session: Session, method: str, resource: str, name: str, call: str, body: JsonObject | None) -> Any:
     path = subresource_path(session.namespace, resource, name, call)
     # Calls of a guest are made once: a second start is another one.
     client = session.client.hurried(_SECONDS)
-    return _found(session, resource, name, lambda: client.request(method, path, body))
+    return _ask(session, resource, name, lambda: client.request(method, path, body))
 
 
-def _found(session: Session, resource: str, name: str, ask: Callable[[], T]) -> T:
+def _ask(session: Session, resource: str, name: str, ask: Callable[[], T]) -> T:
     try:
         return ask()
     except Unavailable as error:

@@ -25,9 +25,9 @@ from kvedge.resources.types.vmi import VirtualMachineInstance
 # Short at first, as most things take a second or two; then easy on the server.
 _FIRST_LOOK: Final = 0.1
 _LONGEST_LOOK: Final = 1.0
-# Run strategies with which nobody starts a guest that has ended.
+# With these run strategies the controller starts no guest again that has ended.
 _RUNS_ONCE: Final = frozenset({"Once", "Manual", "Halted"})
-# Run strategies with which the controller starts a guest that nobody asked for.
+# With these it starts a guest by itself.
 _STARTING: Final = ("Always", "RerunOnFailure", "Once")
 
 
@@ -68,7 +68,7 @@ def is_stopped(seen: Seen, before: str) -> bool:
 
 
 def is_over(seen: Seen, before: str = "") -> bool:
-    """Whether the guest has ended and nobody will start it again."""
+    """Whether the guest has ended and will not be started again."""
     if seen.vmi is None or seen.run == before or seen.vmi.status.phase not in FINAL_PHASES:
         return False
     return seen.vm is None or seen.vm.run_strategy in _RUNS_ONCE

@@ -1,6 +1,6 @@
 """The newest warnings about a VM: the events that say why it does not come up.
 
-Called by whoever waited for a VM in vain, `packaging/demo` included. Reads the API; the choice is a pure function.
+Called when waiting for a VM was in vain, by `packaging/demo` as well. Reads the API; the choice is a pure function.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _KINDS: Final = ("Pod", "VirtualMachineInstance", "VirtualMachine")
 _LONGEST_TEXT: Final = 600
 _LOOKS: Final = 3
 _LOOK_SECONDS: Final = 0.3
-# For all answers together: whoever asks has waited for its own time-out already.
+# For all answers together: the caller has waited for its own time-out already.
 _SECONDS: Final = 3.0
 # Each is a question of its own; a guest that keeps ending has had more.
 _MOST_RUNS: Final = 4
@@ -40,7 +40,7 @@ def newest_warnings(client: KubeClient, namespace: str, name: str, runs: Collect
     deadline = time.monotonic() + _SECONDS
     wanted = {run for run in runs or () if run}
     events: list[Event] = []
-    # A user who may not read events still learns the rest, and so does one whose server has become silent.
+    # Without the right to read events, and from a silent server, there are no warnings; the caller tells the rest.
     with contextlib.suppress(KubeError):
         if runs is None:
             wanted = _present_run(client.hurried(_SECONDS), namespace, name)

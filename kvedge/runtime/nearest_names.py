@@ -1,4 +1,4 @@
-"""Names that are spelt like a word that nobody knows, for the end of an error: fields, settings, verbs, objects.
+"""Names that are spelt like an unknown word, for the end of an error: fields, settings, verbs, objects.
 
 Called wherever such a word is refused. Pure. Comparing is imported when it is needed: most words are known.
 """

@@ -62,7 +62,7 @@ def leave_cluster(
     was_server: bool,
     purge: bool,
 ) -> None:
-    """Take out what nobody serves any more once `node` does not, with `purge` all but VMs, and say what stays.
+    """Take out what no node serves any more once `node` does not, with `purge` all but VMs, and say what stays.
 
     When the cluster does not answer, `warn` gets what is left there. `operators` are the settings without those of an
     installation.

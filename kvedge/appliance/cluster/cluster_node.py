@@ -150,7 +150,7 @@ class _Found:
         self.settings = settings
         self.progress = progress
         self.force = force
-        # One that is named holds the roles' own, made by whoever named it.
+        # A directory that the operator names holds the roles' own kubeconfigs, made by the operator.
         self.roles = roles_directory(settings, layout)
         self.is_ours = self.roles == layout.roles
         self.admin = administrator_kubeconfig(settings)
@@ -208,7 +208,7 @@ def _as_node(found: _Found) -> tuple[Path | None, str]:
     if path is None or not path.is_file():
         return None, f"no kubelet's kubeconfig is on this host{f' ({path} is not there)' if path else ''}"
     if not found.is_ours and found.role_kubeconfig("handler").is_file():
-        # Whoever has made that directory has decided.
+        # The operator has decided by making that directory.
         return None, ""
     try:
         name = own_name(admin_client(path))

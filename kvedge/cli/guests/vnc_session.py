@@ -72,7 +72,7 @@ async def _serve(stream: aiohttp.ClientWebSocketResponse, address: tuple[str, in
     async with server:
         host, port = server.sockets[0].getsockname()[:2]
         if viewer is None:
-            # Whoever started this waits for the line, through a pipe too.
+            # A caller behind a pipe waits for this line.
             print(json.dumps({"port": port}, separators=(",", ":")), flush=True)
             reader, writer = await arrived
             await join_socket(stream, reader, writer, _REST_SECONDS)

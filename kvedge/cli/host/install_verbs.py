@@ -275,7 +275,7 @@ def _own_kubeconfigs(settings: Settings, operators: Settings, role: Role | None)
 
 
 def _refuse_to_leave_guests(settings: Settings, here: Role, chosen: Role) -> None:
-    """Whoever runs Pods changes with the role: nobody would look after guests any more."""
+    """Another part runs Pods in another role: guests of this one would be left alone."""
     names = _guests_of_box(settings) if here == "standalone" else _guests_of_node(settings)
     if names:
         raise Refused(

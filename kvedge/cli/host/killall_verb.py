@@ -38,7 +38,7 @@ def killall(config: Path | None, data_dir: str | None, pod_cidr: str | None, gra
         click.echo(f"{settings.data_path} does not exist: nothing to end")
         return
     if not holds_box(settings.data_path):
-        # Whoever takes the lock makes a directory for it, by which another program's directory would look like ours.
+        # Taking the lock makes a directory for it, by which another program's directory would look like ours.
         click.echo(f"no kvedge standalone has run in {settings.data_path}: nothing to end")
         return
     end_all(settings, grace)

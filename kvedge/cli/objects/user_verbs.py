@@ -140,7 +140,7 @@ def list_(kubeconfig: Path | None, namespace: str | None) -> None:
     rows = [["NAME", "ROLE", "NAMESPACE"]]
     for given in _given(session.client):
         if namespace in (None, given.namespace):
-            # Whoever may write bindings may write any name into them.
+            # A client that may write bindings may write any name into them.
             name, role = (harmless(text.encode()) for text in (given.user, given.role))
             rows.append([name, role, given.namespace or "(everywhere)"])
     for line in columns(rows):

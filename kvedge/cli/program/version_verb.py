@@ -15,7 +15,7 @@ from kvedge.cli.exits import Exit, Refused
 from kvedge.cli.verb_command import VerbCommand
 
 _GROUP: Final = "/apis/subresources.kubevirt.io"
-# Somebody waits for two lines.
+# The user waits for two lines.
 _SECONDS: Final = 5.0
 
 
@@ -61,7 +61,7 @@ def _print_licences() -> None:
 
 
 def _server_version(kubeconfig: Path | None, *, is_needed: bool) -> dict[str, Any] | None:
-    """What the server says of itself; None when nobody has named one and none can be asked."""
+    """What the server says of itself; None when none was named and none can be asked."""
     import os
 
     from kvedge.cli.sessions import named_kubeconfig, open_session

@@ -30,7 +30,7 @@ def parse_access_credential(text: str, user: str, cloud_init: str) -> AccessCred
 
     Args:
         text: the flag's value.
-        user: whose keys they are when the value does not say; empty when nobody said.
+        user: the guest's user that gets the keys when the value names none; may be empty.
         cloud_init: the kind of cloud-init volume that the VM gets.
 
     Raises:

@@ -15,7 +15,7 @@ _MANAGE_SSH: Final = ["runcmd:", "  - [ setsebool, -P, 'virt_qemu_ga_manage_ssh'
 
 @dataclass(frozen=True, slots=True)
 class Login:
-    """Who may log in to a guest, and how; empty for what was not given."""
+    """A guest's user and the ways to log in as it; empty for what was not given."""
 
     user: str = ""
     password: str = ""

@@ -78,7 +78,7 @@ def vm_manifest(options: VmOptions) -> JsonObject:
     if options.sysprep is not None:
         volumes.append({"name": "sysprepdisk", "sysprep": options.sysprep})
     volumes += _cloud_init_volumes(options.cloud_init)
-    # Whoever is given no order gets the one in which the volumes stand.
+    # Without orders, guests boot from the volumes as they stand.
     disks = [
         {"name": volume.name, "bootOrder": volume.boot_order}
         for volume in (*options.container_disks, *options.claims)

@@ -90,7 +90,7 @@ def parse_port(text: str) -> ForwardedPort:
     if not numbers or len(numbers) > 2:
         raise _usage(f"{text!r} is no port: write LOCAL, LOCAL:REMOTE or ADDRESS:LOCAL:REMOTE")
     local = _number(numbers[0], 0)
-    # Whoever names one port means the same one on both sides, which the guest must have.
+    # One port alone means the same one on both sides; the guest has no port 0.
     remote = _number(numbers[-1], 1)
     return ForwardedPort(protocol.lower(), local, remote, address)
 

@@ -24,7 +24,7 @@ from kvedge.client.subresources import subresource_path
 
 _PROTOCOL: Final = "plain.kubevirt.io"
 _CONNECT_SECONDS: Final = 20.0
-# The other side is told of our end; what it says to that helps nobody.
+# The other side is told of our end; its answer to that is not needed.
 _CLOSE_SECONDS: Final = 2.0
 _NOT_FOUND: Final = 404
 # A refusal is a few lines; more is not shown anyway.

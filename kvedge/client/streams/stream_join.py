@@ -48,7 +48,7 @@ async def join_socket(
 
 
 class Quiet:
-    """Whether anything has come since somebody last asked."""
+    """Remembers whether anything has come since it was last asked."""
 
     def __init__(self) -> None:
         self._has_heard = False

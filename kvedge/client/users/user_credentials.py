@@ -1,4 +1,4 @@
-"""A certificate and a kubeconfig for somebody else, from a cluster's own signer.
+"""A certificate and a kubeconfig for another user, from a cluster's own signer.
 
 Called by `kvedge user` and by `kvedge install --role server`. Asks the API server, as `kubectl certificate approve`
 would; the private key is made here and is nowhere but in the document.

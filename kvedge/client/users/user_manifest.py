@@ -37,7 +37,7 @@ _NOT_IN_LABELS: Final = re.compile(r"[^A-Za-z0-9._-]+")
 
 @dataclass(frozen=True, slots=True)
 class NewUser:
-    """Who is made: `roles` are ClusterRoles that count in `namespace`, or everywhere when it is empty."""
+    """A user to make: `roles` are ClusterRoles that count in `namespace`, or everywhere when it is empty."""
 
     name: str
     groups: Sequence[str] = ()
@@ -70,7 +70,7 @@ def checked_user(user: NewUser) -> NewUser:
     """The user, when it is one that may be made.
 
     Raises:
-        UsageError: for names that mean somebody else, or that no certificate can carry.
+        UsageError: for names that Kubernetes or kvedge give a meaning to, or that no certificate can carry.
     """
     for what, name in (("user", user.name), *(("--group", group) for group in user.groups)):
         if not name or name != name.strip() or not name.isprintable():

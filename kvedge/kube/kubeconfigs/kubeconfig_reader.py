@@ -25,7 +25,7 @@ class KubeconfigError(Exception):
 
 
 def read_kubeconfig(path: str | Path) -> dict[str, Any]:
-    """The document in a file; nobody has looked yet at what it says.
+    """The document in a file; what it says is not checked yet.
 
     Raises:
         KubeconfigError: when the file cannot be read, which is its cause then, or holds something else.

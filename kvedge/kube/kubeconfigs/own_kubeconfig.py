@@ -1,7 +1,7 @@
 """Kubeconfigs as kvedge makes them: one user, with certificate and key inside, of one cluster.
 
 Made by the embedded API and by `kvedge user`; read by installing, by `kvedge user renew`, by `kvedge status`, and by
-the embedded API, which keeps certificates that are good. Pure. One that is otherwise is somebody else's.
+the embedded API, which keeps certificates that are good. Pure. A kubeconfig of another form is not kvedge's to replace.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ _NAME: Final = "kvedge"
 
 
 class NotOursError(Exception):
-    """It is none that kvedge has made; the text says in which way."""
+    """kvedge has not made this kubeconfig; the text says what shows it."""
 
 
 @dataclass(frozen=True, slots=True)
 class OwnKubeconfig:
-    """What is in it: `certificate` and `key` are PEM, and nobody has looked at them yet.
+    """What is in it: `certificate` and `key` are PEM, and not checked yet.
 
     `user` is what the file calls the user, `cluster` its entry for the cluster; an empty `namespace` is not written.
     """
