@@ -20,9 +20,11 @@ VIOLATED = "Cannot evict pod as it would violate the pod's disruption budget."
 SHOP = {"matchLabels": {"app": "shop"}}
 
 
-def run_pod(admin: ApiClient, namespace: str, name: str, *, ready: bool = True, phase: str = "Running") -> None:
+def run_pod(
+    admin: ApiClient, namespace: str, name: str, *, ready: bool = True, phase: str = "Running", **spec: Any
+) -> None:
     """A Pod of the shop, as its node's agent would say of it."""
-    document = pod(name)
+    document = pod(name, **spec)
     document["metadata"]["labels"] = {"app": "shop"}
     admin.made(pods(namespace), document)
     status = {"phase": phase, "conditions": [{"type": "Ready", "status": "True" if ready else "False"}]}

@@ -13,6 +13,7 @@ import pytest
 import yaml
 
 from tests.contract.apiserver.conftest import Server
+from tests.contract.apiserver.test_evictions import counted, run_pod
 from tests.support.api_client import eventually
 from tests.support.kube_apiserver import assets
 from tests.support.widgets import config_maps, pod, pods, widget, widgets
@@ -358,3 +359,17 @@ def test_budgets_and_policies_are_made_shown_and_explained(kubectl: Kubectl) -> 
     assert "minAvailable" in kubectl.run("explain", "pdb.spec")
     assert "policyTypes" in kubectl.run("explain", "networkpolicy.spec")
     kubectl.run("delete", "pdb/b", "netpol/p")
+
+
+def test_a_drain_waits_for_a_budget(kubectl: Kubectl) -> None:
+    admin, name = kubectl.server.admin, f"node-{kubectl.namespace}"
+    admin.made("/api/v1/nodes", {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}})
+    run_pod(admin, kubectl.namespace, "p", nodeName=name, terminationGracePeriodSeconds=0)
+    kubectl.run("create", "poddisruptionbudget", "b", "--selector=app=shop", "--min-available=1")
+    counted(kubectl.server, kubectl.namespace, 0, 1, 1, 1)
+    said = kubectl.run("drain", name, "--force", "--timeout=3s", code=1)
+    assert "Cannot evict pod as it would violate the pod's disruption budget." in said
+    assert admin.get(pods(kubectl.namespace, "p")).status == 200
+    kubectl.run("delete", "pdb", "b")
+    assert "evicted" in kubectl.run("drain", name, "--force", "--timeout=20s")
+    admin.delete(f"/api/v1/nodes/{name}")
