@@ -96,9 +96,7 @@ class Kill:
 
 @dataclass(frozen=True, slots=True)
 class ReleasePlace:
-    """Take network and cgroup back, and the volumes as well when the Pod itself goes."""
-
-    with_volumes: bool
+    """Take network and cgroup back; the volumes go with the Pod itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +126,7 @@ def plan_pod(pod: Pod, seen: PodSeen, now: float, deadline: float | None) -> tup
     if is_over(pod, seen):
         # A Pod that failed in one container ends in all.
         ending = _plan_end(seen, now, now + grace_seconds(pod) if seen.stop_asked_at is None else _until(pod, seen))
-        return ending or ((ReleasePlace(with_volumes=False),) if seen.has_place else ())
+        return ending or ((ReleasePlace(),) if seen.has_place else ())
     return (*_plan_run(pod, seen), *_plan_unhealthy(pod, seen, now))
 
 
@@ -217,7 +215,7 @@ def _waiting_starts(seen: PodSeen) -> tuple[Step, ...]:
 
 
 def _forget() -> tuple[Step, ...]:
-    return (ReleasePlace(with_volumes=True), ForgetPod())
+    return (ReleasePlace(), ForgetPod())
 
 
 def _until(pod: Pod, seen: PodSeen) -> float:

@@ -133,13 +133,13 @@ def test_init_containers_start_one_by_one() -> None:
 def test_a_failed_init_container_ends_the_pod() -> None:
     seen = PodSeen({"one": ended(1), "c": NotStarted()}, images=_THERE, has_place=True)
 
-    assert plan_pod(pod("c", init=("one",)), seen, _NOW, None) == (ReleasePlace(with_volumes=False),)
+    assert plan_pod(pod("c", init=("one",)), seen, _NOW, None) == (ReleasePlace(),)
 
 
 def test_a_pod_that_has_ended_gives_back_its_place_but_keeps_its_volumes() -> None:
     seen = PodSeen({"c": ended(0)}, has_place=True)
 
-    assert plan_pod(pod(), seen, _NOW, None) == (ReleasePlace(with_volumes=False),)
+    assert plan_pod(pod(), seen, _NOW, None) == (ReleasePlace(),)
     assert plan_pod(pod(), replace(seen, has_place=False), _NOW, None) == ()
 
 
@@ -161,7 +161,7 @@ def test_a_deleted_pod_is_asked_to_end_and_killed_at_its_deadline() -> None:
 def test_a_deleted_pod_without_a_living_container_is_forgotten() -> None:
     seen = PodSeen({"a": ended(0), "b": NotStarted()}, has_place=True)
 
-    assert plan_pod(pod("a", "b"), seen, _NOW, _NOW + 30) == (ReleasePlace(with_volumes=True), ForgetPod())
+    assert plan_pod(pod("a", "b"), seen, _NOW, _NOW + 30) == (ReleasePlace(), ForgetPod())
 
 
 def test_a_deleted_pod_in_the_middle_of_a_start_is_waited_for() -> None:
@@ -175,7 +175,7 @@ def test_a_pod_whose_object_is_gone_gets_two_seconds_whatever_its_grace_period()
     assert plan_pod(wanted, seen, _NOW + 1, None) == (LookAgain(1.0),)
     assert plan_pod(wanted, seen, _NOW + 2, None) == (Kill(("c",)), LookAgain(0.2))
     assert plan_pod(wanted, replace(seen, containers={"c": ended(137)}), _NOW + 2, None) == (
-        ReleasePlace(with_volumes=True),
+        ReleasePlace(),
         ForgetPod(),
     )
 
