@@ -11,8 +11,8 @@ import pytest
 
 from tests.contract.apiserver.conftest import Server, new_namespace
 from tests.contract.apiserver.test_disruption_budgets import budget, budgets
-from tests.contract.apiserver.widgets import pod, pods
 from tests.support.api_client import Answer, ApiClient, eventually
+from tests.support.widgets import pod, pods
 
 pytestmark = pytest.mark.contract
 
