@@ -26,10 +26,10 @@ from kvedge.resources.role_users import (
 from tests.contract.api.stream_parts import MERGE, Client
 from tests.support.api_servers import ApiServerUnderTest, EmbeddedServer, Kubectl, RealServer
 from tests.support.builders import small_vmi, vm_of
+from tests.support.clocks import TurnedClock
 from tests.support.echo_door import EchoDoor
 from tests.support.role_rights import give_roles_their_rights
 from tests.support.tearing_proxy import TearingProxy
-from tests.support.turned_clock import TurnedClock
 from tests.support.waiting import wait_until
 
 _VMIS = "/apis/kubevirt.io/v1/namespaces/default/virtualmachineinstances"

@@ -30,8 +30,8 @@ from kvedge.runtime.tls.certificates import API_NAME, LEAF_LIFE, CertificateErro
 from kvedge.runtime.tls.tls_contexts import client_context
 from tests.contract.api.conftest import handler_client
 from tests.support.api_servers import ApiServerUnderTest
+from tests.support.clocks import TurnedClock
 from tests.support.echo_door import EchoDoor
-from tests.support.turned_clock import TurnedClock
 from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.contract, pytest.mark.usefixtures("api_role")]

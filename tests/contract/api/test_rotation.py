@@ -19,7 +19,7 @@ from kvedge.runtime.tls.authority_plan import OVERLAP, SUCCEED_BEFORE
 from kvedge.runtime.tls.certificates import ends_at
 from tests.contract.api.conftest import EchoNode, remove
 from tests.support.builders import small_vmi, vm_of
-from tests.support.turned_clock import TurnedClock
+from tests.support.clocks import TurnedClock
 from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.contract, pytest.mark.usefixtures("subresources_answer")]

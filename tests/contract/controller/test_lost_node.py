@@ -23,8 +23,8 @@ from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.runtime.clock import rfc3339
 from tests.contract.controller.played_node import NODE, PlayedNode
 from tests.support.builders import CONFIG
+from tests.support.clocks import TurnedClock
 from tests.support.either_server import EitherServer
-from tests.support.turned_clock import TurnedClock
 from tests.support.waiting import wait_until
 
 

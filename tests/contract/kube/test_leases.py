@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
 
 import pytest
 
@@ -15,22 +14,10 @@ from kvedge.kube.patches import MergePatch
 from kvedge.resources.meta import ObjectMeta
 from kvedge.resources.types.cluster import Lease
 from kvedge.resources.types.core import ConfigMap
+from tests.support.clocks import FakeClock
 from tests.support.either_server import EitherServer
 from tests.support.scripted_api import refusing, scripted_api
 from tests.support.waiting import wait_until
-
-
-class FakeClock:
-    """Time that moves when told to."""
-
-    def __init__(self) -> None:
-        self.seconds = 1000.0
-
-    def now(self) -> datetime:
-        return datetime.fromtimestamp(1_800_000_000 + self.seconds, UTC)
-
-    def monotonic(self) -> float:
-        return self.seconds
 
 
 class Candidate:

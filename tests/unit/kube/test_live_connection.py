@@ -14,6 +14,7 @@ import yaml
 from kvedge.kube.credentials.connection_settings import from_document, from_kubeconfig, from_service_account
 from kvedge.kube.live_connection import LOOK_SECONDS, LiveConnection
 from kvedge.runtime.tls.certificates import CertificateAuthority, LeafRequest
+from tests.support.clocks import FakeClock
 
 NOW = datetime.now(UTC)
 AUTHORITY = CertificateAuthority.create("cluster", NOW)
@@ -47,14 +48,14 @@ class Files:
 
 
 class Live:
-    """What is tested, and the seconds that have passed for it."""
+    """What is tested, and its clock."""
 
     def __init__(self, files: Files) -> None:
-        self.seconds = 0.0
-        self.live = LiveConnection(from_kubeconfig(files.kubeconfig), lambda: self.seconds)
+        self.clock = FakeClock()
+        self.live = LiveConnection(from_kubeconfig(files.kubeconfig), self.clock.monotonic)
 
     def later(self) -> Any:
-        self.seconds += LOOK_SECONDS
+        self.clock.seconds += LOOK_SECONDS
         return self.live.current()
 
 
@@ -190,11 +191,11 @@ def test_the_authority_of_a_pods_account_is_followed(tmp_path: Path, monkeypatch
     (tmp_path / "..data").symlink_to("..1")
     for name in ("ca.crt", "token"):
         (tmp_path / name).symlink_to(f"..data/{name}")
-    seconds = [0.0]
-    live = LiveConnection(from_service_account(tmp_path), lambda: seconds[0])
+    clock = FakeClock()
+    live = LiveConnection(from_service_account(tmp_path), clock.monotonic)
     (tmp_path / "new").symlink_to("..2")
     (tmp_path / "new").replace(tmp_path / "..data")
-    seconds[0] += LOOK_SECONDS
+    clock.seconds += LOOK_SECONDS
     tls = live.current().connection.tls
     assert isinstance(tls, ssl.SSLContext)
     assert "ca-2" in str(tls.get_ca_certs()[0]["subject"])
@@ -202,11 +203,11 @@ def test_the_authority_of_a_pods_account_is_followed(tmp_path: Path, monkeypatch
 
 def test_a_kubeconfig_that_was_put_together_is_not_followed(files: Files) -> None:
     document = yaml.safe_load(files.kubeconfig.read_text())
-    seconds = [0.0]
-    live = LiveConnection(from_document(document, files.kubeconfig), lambda: seconds[0])
+    clock = FakeClock()
+    live = LiveConnection(from_document(document, files.kubeconfig), clock.monotonic)
     first = live.current()
     files.renew()
-    seconds[0] += LOOK_SECONDS
+    clock.seconds += LOOK_SECONDS
     assert live.current() is first
 
 

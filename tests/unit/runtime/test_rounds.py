@@ -17,6 +17,7 @@ from kvedge.standalone.agent.pod.log_keeper import LogKeeper
 from kvedge.standalone.agent.pod.pod_record import new_record
 from kvedge.standalone.agent.pod.resolv_conf_keeper import ResolvConfKeeper
 from tests.support.builders import plain_pod as pod
+from tests.support.clocks import FakeClock
 from tests.support.waiting import wait_until
 
 
@@ -66,16 +67,16 @@ def test_a_round_that_fails_is_told_and_done_again(at_once: bool, monkeypatch: p
 
 @pytest.mark.parametrize("goes_on", [True, False])
 def test_a_long_round_over_many_things_is_stuck_only_when_one_of_them_is(goes_on: bool) -> None:
-    now = [1000.0]
+    clock = FakeClock()
     failures: list[str | None] = []
 
     def go_round() -> None:
         assert rounds._thread is not None
-        heartbeat = rounds._thread.heartbeat = Heartbeat("it", ROUND_SECONDS, lambda: now[0])
+        heartbeat = rounds._thread.heartbeat = Heartbeat("it", ROUND_SECONDS, clock.monotonic)
         rounds.beat()
         for _ in range(3):
             for _ in range(200):
-                now[0] += 1.0
+                clock.seconds += 1.0
                 failures.append(rounds.failure())
             if goes_on:
                 rounds.beat()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,6 +11,7 @@ from kvedge.handler.guest.sync_loop import SyncLoop
 from kvedge.kube.patches import MergePatch
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.rpc import launcher_pb2 as pb
+from tests.support.clocks import FakeClock
 
 NODE = "edge-1"
 Patch = Callable[[object, str, str, MergePatch], VirtualMachineInstance]
@@ -24,7 +24,7 @@ def a_sync_loop(
     network: object,
     patch: Patch,
     said: list[tuple[str, str]],
-    monotonic: Callable[[], float] = lambda: 1.0,
+    clock: FakeClock | None = None,
 ) -> Any:
     """A loop that writes with `patch`, and adds each event's reason and text to `said`."""
     return SyncLoop(
@@ -37,5 +37,5 @@ def a_sync_loop(
         options=pb.NodeOptions,
         kubelet=Path("/nowhere"),
         node=NODE,
-        clock=SimpleNamespace(now=lambda: datetime(2026, 5, 1, tzinfo=UTC), monotonic=monotonic),  # type: ignore[arg-type]
+        clock=clock or FakeClock(),
     )

@@ -19,6 +19,7 @@ from kvedge.resources.codec import JsonObject
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.rpc import launcher_pb2 as pb
 from tests.support.builders import bridged, vmi_with
+from tests.support.clocks import FakeClock
 from tests.unit.handler.guest.sync_loops import NODE, a_sync_loop
 
 SHORTFALL = "the CNI gave the Pod's eth0 no address: nobody answers the guest's DHCP"
@@ -96,12 +97,12 @@ class Scene:
     vmis: list[VirtualMachineInstance] = field(default_factory=lambda: [vmi()])
     said: list[tuple[str, str]] = field(default_factory=list)
     written: list[JsonObject] = field(default_factory=list)
-    seconds: float = 1.0
+    clock: FakeClock = field(default_factory=FakeClock)
     loop: Any = None
 
     def run(self, later: float = 0.0) -> None:
         """One pass over the VMI named web, so many seconds after the one before."""
-        self.seconds += later
+        self.clock.seconds += later
         self.loop = self.loop or self._loop()
         self.loop.reconcile(("shop", "web"))
 
@@ -116,7 +117,7 @@ class Scene:
             network=self.network,
             patch=self._patch,
             said=self.said,
-            monotonic=lambda: self.seconds,
+            clock=self.clock,
         )
 
     def _patch(self, _kind: object, _namespace: str, _name: str, patch: MergePatch) -> VirtualMachineInstance:

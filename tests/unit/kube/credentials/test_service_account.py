@@ -12,6 +12,7 @@ from kvedge.kube.credentials.connection_settings import from_kubeconfig
 from kvedge.kube.credentials.service_account import in_pod
 from kvedge.kube.kubeconfigs.kubeconfig_reader import KubeconfigError
 from kvedge.runtime.tls.certificates import CertificateAuthority
+from tests.support.clocks import FakeClock
 
 
 @pytest.fixture
@@ -32,24 +33,24 @@ def test_the_directory_stands_for_a_kubeconfig(directory: Path) -> None:
 
 
 def test_a_token_that_was_replaced_is_used_within_a_minute(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    now = [100.0]
-    monkeypatch.setattr(service_account.time, "monotonic", lambda: now[0])
+    clock = FakeClock()
+    monkeypatch.setattr(service_account.time, "monotonic", clock.monotonic)
     connection = from_kubeconfig(directory)
     (directory / "token").write_text("second")
-    now[0] += 59
+    clock.seconds += 59
     assert connection.authorization() == "Bearer first"
-    now[0] += 1
+    clock.seconds += 1
     assert connection.authorization() == "Bearer second"
 
 
 def test_a_token_that_cannot_be_read_for_a_moment_leaves_the_one_before(
     directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    now = [100.0]
-    monkeypatch.setattr(service_account.time, "monotonic", lambda: now[0])
+    clock = FakeClock()
+    monkeypatch.setattr(service_account.time, "monotonic", clock.monotonic)
     connection = from_kubeconfig(directory)
     (directory / "token").unlink()
-    now[0] += 61
+    clock.seconds += 61
     assert connection.authorization() == "Bearer first"
     (directory / "token").write_bytes(b"\xff\xfe")
     assert connection.authorization() == "Bearer first"

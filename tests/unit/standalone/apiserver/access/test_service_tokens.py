@@ -16,23 +16,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kvedge.standalone.apiserver.access.service_tokens import ISSUER, AccountId, ServiceTokens
+from tests.support.clocks import FakeClock
 
 ROBOT = AccountId("ns", "robot", "uid-1")
 
 
-class Clock:
-    """A clock that the test sets."""
-
-    def __init__(self) -> None:
-        self.now = datetime(2026, 5, 1, tzinfo=UTC)
-
-    def __call__(self) -> datetime:
-        return self.now
-
-
 @pytest.fixture(scope="module")
-def clock() -> Clock:
-    return Clock()
+def clock() -> FakeClock:
+    return FakeClock()
 
 
 @pytest.fixture(scope="module")
@@ -41,33 +32,33 @@ def present() -> set[AccountId]:
 
 
 @pytest.fixture(scope="module")
-def tokens(tmp_path_factory: pytest.TempPathFactory, clock: Clock, present: set[AccountId]) -> ServiceTokens:
-    return ServiceTokens(tmp_path_factory.mktemp("pki"), lambda account: account in present, clock)
+def tokens(tmp_path_factory: pytest.TempPathFactory, clock: FakeClock, present: set[AccountId]) -> ServiceTokens:
+    return ServiceTokens(tmp_path_factory.mktemp("pki"), lambda account: account in present, clock.now)
 
 
 @pytest.fixture(autouse=True)
-def as_it_was(clock: Clock, present: set[AccountId]) -> None:
-    clock.now = datetime(2026, 5, 1, tzinfo=UTC)
+def as_it_was(clock: FakeClock, present: set[AccountId]) -> None:
+    clock.set_wall(datetime(2026, 5, 1, tzinfo=UTC))
     present.clear()
     present.add(ROBOT)
 
 
-def test_a_token_is_its_accounts_for_a_while(tokens: ServiceTokens, clock: Clock) -> None:
+def test_a_token_is_its_accounts_for_a_while(tokens: ServiceTokens, clock: FakeClock) -> None:
     token, ends = tokens.issue(ROBOT, [ISSUER], 600)
-    assert ends == clock.now + timedelta(seconds=600)
+    assert ends == clock.now() + timedelta(seconds=600)
     found = tokens.account_of(token)
     assert found is not None
     assert (found.user, found.uid) == ("system:serviceaccount:ns:robot", "uid-1")
     assert found.groups == ("system:serviceaccounts", "system:serviceaccounts:ns", "system:authenticated")
-    clock.now += timedelta(seconds=599)
+    clock.seconds += 599
     assert tokens.account_of(token) is not None
-    clock.now += timedelta(seconds=1)
+    clock.seconds += 1
     assert tokens.account_of(token) is None
 
 
-def test_a_token_from_the_future_is_nobodys(tokens: ServiceTokens, clock: Clock) -> None:
+def test_a_token_from_the_future_is_nobodys(tokens: ServiceTokens, clock: FakeClock) -> None:
     token, _ = tokens.issue(ROBOT, [ISSUER], 600)
-    clock.now -= timedelta(seconds=2)
+    clock.seconds -= 2
     assert tokens.account_of(token) is None
 
 
@@ -87,13 +78,13 @@ def test_a_token_counts_for_its_audience_only(tokens: ServiceTokens) -> None:
     assert tokens.account_of(token, []) is None
 
 
-def test_the_key_is_kept_and_is_the_owners_alone(tmp_path: Path, clock: Clock) -> None:
-    token, _ = ServiceTokens(tmp_path, lambda account: True, clock).issue(ROBOT, [ISSUER], 600)
-    assert ServiceTokens(tmp_path, lambda account: True, clock).account_of(token) is not None
+def test_the_key_is_kept_and_is_the_owners_alone(tmp_path: Path, clock: FakeClock) -> None:
+    token, _ = ServiceTokens(tmp_path, lambda account: True, clock.now).issue(ROBOT, [ISSUER], 600)
+    assert ServiceTokens(tmp_path, lambda account: True, clock.now).account_of(token) is not None
     key = tmp_path / "service-account.key"
     assert key.stat().st_mode & 0o777 == 0o600
     key.unlink()
-    assert ServiceTokens(tmp_path, lambda account: True, clock).account_of(token) is None
+    assert ServiceTokens(tmp_path, lambda account: True, clock.now).account_of(token) is None
 
 
 def encoded(document: Any) -> str:
