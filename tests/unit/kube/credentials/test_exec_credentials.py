@@ -149,6 +149,8 @@ def test_a_plugin_that_cannot_be_run_is_refused(
     plugin: Plugin, monkeypatch: pytest.MonkeyPatch, entry: dict[str, Any], said: str
 ) -> None:
     monkeypatch.setattr("sys.stdin", None)
+    # A directory of PATH that this user may not search is another error than a program that is nowhere.
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
     with pytest.raises(KubeconfigError, match=said):
         plugin.connect(**entry)
 
