@@ -23,7 +23,7 @@ pytestmark = pytest.mark.contract
 PER_DOUBLING = 2.5
 # Less than this is lost between the collector's rounds, which take some hundredths of a second each.
 MEASURABLE = 0.04
-TRIES = 3
+TRIES = 4
 _MB = 1 << 20
 # The server without any of it has 60 MB. The largest bodies are 3 MB, of which Python makes some thirty times as much.
 MOST_MEMORY = 400 * _MB
@@ -97,13 +97,17 @@ def measurable(sender: Sender, size: int) -> tuple[int, float]:
 def test_a_body_twice_as_large_takes_at_most_two_and_a_half_times_the_time(server: MeasuredServer, case: Case) -> None:
     sender = Sender(server, case)
     size, small = measurable(sender, case.size)
-    allowed = PER_DOUBLING**2 * max(small, MEASURABLE)
+    smalls = [small]
     server.forget_peak()
-    # Once is enough to show that it can be done; a cost that grows too fast fails each time.
+    # Once is enough to show that it can be done; a cost that grows too fast fails each time. The small one is measured
+    # again as well: one that ran between two rounds of the collector, on a processor that others left alone, would
+    # count for all tries.
     costs: list[float] = []
     for _ in range(TRIES):
         costs.append(sender.cost(4 * size))
-        if costs[-1] <= allowed:
+        allowed = PER_DOUBLING**2 * max(*smalls, MEASURABLE)
+        if min(costs) <= allowed:
             break
-    assert min(costs) <= allowed, f"{small:.3f} s for {size}, {costs} s for four times as much"
+        smalls.append(sender.cost(size))
+    assert min(costs) <= allowed, f"{smalls} s for {size}, {costs} s for four times as much"
     assert server.peak() < MOST_MEMORY
