@@ -19,6 +19,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from tests.conformance.guests import import_guests
+from tests.conformance.http2_door import http2_door
 from tests.conformance.known_specs import CANNOT_APPLY
 from tests.conformance.played_front import Played, PlayedFront, handler_pod
 from tests.conformance.played_objects import node_addresses, set_up
@@ -64,9 +65,8 @@ def run(selection: Selection, processes: int, directory: Path, *, bridges: bool)
             box.start()
             namespace = set_up(box.client)
             handlers = [handler_pod(namespace, *node) for node in node_addresses(box.client)]
-            with PlayedFront(box.kubeconfig, Played(handlers, bridges)) as front:
-                kubeconfig = directory / "kubeconfig"
-                front.write_kubeconfig(kubeconfig)
+            front = PlayedFront(box.kubeconfig, Played(handlers, bridges))
+            with front, http2_door(directory / "door", front) as kubeconfig:
                 binary = Path(os.environ[BINARY]).resolve()
                 run_suite(binary, Target(kubeconfig, namespace), directory, selection, processes, told)
         finally:

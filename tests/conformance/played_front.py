@@ -1,9 +1,9 @@
 """A door in front of a box's API that answers for what a box has no use for, and hands everything else on.
 
-The conformance run points KubeVirt's tests at it. They look for a Deployment virt-operator and for the Pods of
-virt-handler, which is no Pod on a box, and clear away Jobs and autoscalers after each spec; these groups are
-Kubernetes' own, so a CRD cannot stand in for them. The door speaks plain
-HTTP on loopback and adds the administrator's certificate to requests that bring no token.
+The conformance run points KubeVirt's tests at it, by `http2_door`. They look for a Deployment virt-operator and for the
+Pods of virt-handler, which is no Pod on a box, and clear away Jobs and autoscalers after each spec; these groups are
+Kubernetes' own, so a CRD cannot stand in for them. The door speaks plain HTTP/1.1 on loopback and adds the
+administrator's certificate to requests that bring no token.
 """
 
 from __future__ import annotations
@@ -153,6 +153,7 @@ class PlayedFront:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="played-front", daemon=True)
         self._server: asyncio.Server | None = None
+        self._serving: set[asyncio.Task[Any]] = set()
         self.port = 0
 
     def __enter__(self) -> PlayedFront:
@@ -161,28 +162,33 @@ class PlayedFront:
         return self
 
     def __exit__(self, *error: object) -> None:
-        assert self._server is not None
-        self._loop.call_soon_threadsafe(self._server.close)
+        asyncio.run_coroutine_threadsafe(self._close(), self._loop).result(10)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(10)
-
-    def write_kubeconfig(self, path: Path) -> None:
-        """A kubeconfig that leads here."""
-        config = {
-            "apiVersion": "v1",
-            "kind": "Config",
-            "clusters": [{"name": "box", "cluster": {"server": f"http://127.0.0.1:{self.port}"}}],
-            "users": [{"name": "administrator", "user": {}}],
-            "contexts": [{"name": "box", "context": {"cluster": "box", "user": "administrator"}}],
-            "current-context": "box",
-        }
-        path.write_text(yaml.safe_dump(config))
+        self._loop.close()
 
     async def _listen(self) -> None:
         self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0, limit=_HEAD_BYTES)
         self.port = self._server.sockets[0].getsockname()[1]
 
+    async def _close(self) -> None:
+        assert self._server is not None
+        self._server.close()
+        for task in tuple(self._serving):
+            task.cancel()
+        await asyncio.gather(*self._serving, return_exceptions=True)
+
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._serving.add(task)
+        try:
+            await self._answer(reader, writer)
+        finally:
+            self._serving.discard(task)
+            writer.close()
+
+    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(OSError, asyncio.IncompleteReadError):
             request = parse_head(await reader.readuntil(b"\r\n\r\n"))
             answer = self._played.answer(request.method, request.path)
@@ -193,9 +199,6 @@ class PlayedFront:
                 await writer.drain()
             else:
                 await self._hand_on(request, reader, writer)
-        with contextlib.suppress(OSError):
-            writer.close()
-            await writer.wait_closed()
 
     async def _hand_on(self, request: Request, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         context = self._bare if "authorization" in request.headers else self._admin

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import base64
 import json
+import subprocess
 import urllib.error
 import urllib.request
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
-from tests.conformance.played_front import Played, handler_pod, one_request_head, parse_head, with_bridges
+from tests.conformance.http2_door import http2_door
+from tests.conformance.played_front import Played, PlayedFront, handler_pod, one_request_head, parse_head, with_bridges
 from tests.conformance.spec_server import SpecServer
 from tests.conformance.suite import SpecResult, first_line, result_of
 from tests.conformance.table import render, unexpected
+from tests.support.certificate_files import FileAuthority
 
 
 def report(**more: Any) -> dict[str, Any]:
@@ -189,3 +195,26 @@ def test_a_changed_body_has_its_own_length() -> None:
     assert (
         one_request_head(head, 9) == b"POST /x HTTP/1.1\r\nHost: box\r\nContent-Length: 9\r\nConnection: close\r\n\r\n"
     )
+
+
+def test_the_door_speaks_http2(tmp_path: Path) -> None:
+    kubeconfig = tmp_path / "box"
+    authority = FileAuthority(tmp_path, "box")
+    admin = authority.issue("admin", hosts=["127.0.0.1"])
+    encoded = {
+        "certificate-authority-data": base64.b64encode(authority.ca.read_bytes()).decode(),
+        "client-certificate-data": base64.b64encode(admin.cert.read_bytes()).decode(),
+        "client-key-data": base64.b64encode(admin.key.read_bytes()).decode(),
+    }
+    config = {"clusters": [{"cluster": {"server": "https://127.0.0.1:1", **encoded}}], "users": [{"user": encoded}]}
+    kubeconfig.write_text(json.dumps(config))
+    pod = handler_pod("some", "box", "192.0.2.1")
+    front = PlayedFront(kubeconfig, Played([pod]))
+    with front, http2_door(tmp_path / "door", front) as made:
+        cluster = yaml.safe_load(made.read_text())["clusters"][0]["cluster"]
+        path = "/apis/apps/v1/namespaces/some/deployments/virt-operator"
+        command = ["curl", "--http2", "--noproxy", "*", "-sS", "-w", " %{http_version}", "--max-time", "10"]
+        command += ["--cacert", cluster["certificate-authority"], cluster["server"] + path]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+    body, _, version = done.stdout.rpartition(" ")
+    assert (json.loads(body)["kind"], version) == ("Deployment", "2")

@@ -1,0 +1,131 @@
+"""HTTP/2 with TLS in front of the played front, by the distribution's nginx, which is unpacked and not installed.
+
+Started by the conformance run. client-go prefers HTTP/2, and KubeVirt's tests know a watch that they end themselves by
+the words of Go's HTTP/2 client: on HTTP/1.1 a spec fails now and then. Touches one directory and the tests' cache.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import socket
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import yaml
+
+from tests.conformance.played_front import PlayedFront
+from tests.support.certificate_files import FileAuthority
+from tests.support.guest import cache_directory
+from tests.support.ports import free_port
+from tests.support.waiting import wait_until
+
+_PACKAGE: Final = "nginx"
+_HOST: Final = "127.0.0.1"
+# Nothing is kept back or cut off: a watch tells one line an hour, and a connection carries a whole run.
+_CONFIGURATION: Final = """\
+daemon off;
+worker_processes 1;
+pid {directory}/pid;
+error_log stderr warn;
+events {{ worker_connections 4096; }}
+http {{
+    access_log off;
+    {temporary}
+    map $http_upgrade $connection_upgrade {{ default upgrade; '' close; }}
+    server {{
+        listen {host}:{port} ssl http2;
+        ssl_certificate {cert};
+        ssl_certificate_key {key};
+        keepalive_requests 100000000;
+        http2_max_concurrent_streams 4096;
+        client_max_body_size 0;
+        location / {{
+            proxy_pass http://{host}:{upstream};
+            proxy_http_version 1.1;
+            proxy_set_header Host $http_host;
+            proxy_set_header Upgrade $http_upgrade;
+            proxy_set_header Connection $connection_upgrade;
+            proxy_buffering off;
+            proxy_read_timeout 6h;
+            proxy_send_timeout 6h;
+        }}
+    }}
+}}
+"""
+_TEMPORARY: Final = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
+
+
+def unpack_nginx() -> Path:
+    """The program, downloaded into the cache when it is not there.
+
+    Raises:
+        subprocess.CalledProcessError: when the distribution's package cannot be had.
+    """
+    target = cache_directory() / "packages" / _PACKAGE
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with (cache_directory() / "guest.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not target.is_dir():
+            with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
+                # apt drops to a user that may not write here, and then downloads as the caller.
+                download = ["apt-get", "-q", "-o", "APT::Sandbox::User=root", "download", _PACKAGE]
+                subprocess.run(download, cwd=scratch, capture_output=True, check=True)
+                (archive,) = Path(scratch).glob("*.deb")
+                subprocess.run(["dpkg", "-x", str(archive), f"{scratch}/root"], check=True)
+                Path(scratch, "root").rename(target)
+    return target / "usr/sbin/nginx"
+
+
+@contextlib.contextmanager
+def http2_door(directory: Path, front: PlayedFront) -> Iterator[Path]:
+    """The kubeconfig that leads to the front by HTTP/2; it serves until the end of the context."""
+    directory.mkdir()
+    port = free_port()
+    authority = FileAuthority(directory, "conformance")
+    pair = authority.issue("door", hosts=[_HOST])
+    temporary = "\n    ".join(f"{name}_temp_path {directory}/{name};" for name in _TEMPORARY)
+    configuration = directory / "nginx.conf"
+    configuration.write_text(
+        _CONFIGURATION.format(
+            directory=directory,
+            temporary=temporary,
+            host=_HOST,
+            port=port,
+            cert=pair.cert,
+            key=pair.key,
+            upstream=front.port,
+        )
+    )
+    kubeconfig = directory / "kubeconfig"
+    kubeconfig.write_text(yaml.safe_dump(_kubeconfig(port, authority.ca)))
+    with (directory / "nginx.log").open("wb") as log:
+        command = [str(unpack_nginx()), "-c", str(configuration), "-p", str(directory), "-e", "stderr"]
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+    try:
+        wait_until(lambda: process.poll() is not None or _listens(port), "nginx listens", 30)
+        assert process.poll() is None, (directory / "nginx.log").read_text()
+        yield kubeconfig
+    finally:
+        process.terminate()
+        process.wait(30)
+
+
+def _listens(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex((_HOST, port)) == 0
+
+
+def _kubeconfig(port: int, authority: Path) -> dict[str, object]:
+    cluster = {"server": f"https://{_HOST}:{port}", "certificate-authority": str(authority)}
+    return {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": "box", "cluster": cluster}],
+        "users": [{"name": "administrator", "user": {}}],
+        "contexts": [{"name": "box", "context": {"cluster": "box", "user": "administrator"}}],
+        "current-context": "box",
+    }
