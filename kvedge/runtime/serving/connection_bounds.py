@@ -1,40 +1,31 @@
 """How many connections a server of a role holds at once, and which it gives up when there are too many.
 
-Made by `HttpsServer`, in its event loop. Who shows a certificate of the authority that the server asks for is known;
-everybody else can be anybody who reaches the port, a guest included, and must not cost the known ones anything.
+Made by `HttpsServer`, in its event loop. A client that shows a certificate of the authority that the server asks for is
+known. All others can be anybody who reaches the port, a guest included, and must not cost the known ones anything.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from dataclasses import dataclass
 from typing import Final
 
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
+from kvedge.runtime.serving.connection_book import Connection, ConnectionBook
+
 log = logging.getLogger(__name__)
 
-# So long a new connection may take until its first request is there. A client that opens one has something to say.
-FIRST_REQUEST_SECONDS: Final = 15.0
 # Consoles and forwarded ports are one each; the others are an API server's, which asks many things at once.
 MOST_KNOWN: Final = 1024
 MOST_UNKNOWN: Final = 512
 # A call of an unknown client takes milliseconds. One that takes longer gives way to others when there are too many.
 _SHORT_SECONDS: Final = 5.0
-_SWEEP_SECONDS: Final = 1.0
 
-
-@dataclass(eq=False)
-class _Connection:
-    # When it was made, or when what it does now or did last began.
-    since: float
-    # None for a moment, until it is known.
-    transport: asyncio.Transport | None = None
-    is_known: bool = False
-    is_used: bool = False
-    is_at_work: bool = False
+# The owners of connections: all that show a certificate of the authority count as one.
+_KNOWN: Final = "known"
+_UNKNOWN: Final = ""
 
 
 class ConnectionBounds:
@@ -42,33 +33,27 @@ class ConnectionBounds:
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
-        self._connections: dict[asyncio.Protocol, _Connection] = {}
-        self._timer: asyncio.TimerHandle | None = None
-        self._sweep()
+        self._book = ConnectionBook()
 
     def close(self) -> None:
         """Stop looking after connections; for the end of the server."""
-        if self._timer is not None:
-            self._timer.cancel()
+        self._book.close()
 
-    def take_in(self, transport: asyncio.Transport, protocol: asyncio.Protocol) -> None:
+    def take_in(self, transport: asyncio.Transport, protocol: asyncio.BaseProtocol) -> None:
         """A connection has got through its handshake; perhaps it takes another's place, or none is left for it."""
-        connection = self._of(protocol)
-        connection.transport = transport
-        connection.is_known = bool(transport.get_extra_info("peercert"))
-        self._forget_closed()
-        others = [each for each in self._connections.values() if each.is_known == connection.is_known]
-        if len(others) <= (MOST_KNOWN if connection.is_known else MOST_UNKNOWN):
-            return
-        others.remove(connection)
-        if not self._give_up_one_of(others):
+        self._book.forget_closed()
+        connection = self._of(protocol, transport)
+        most = MOST_KNOWN if connection.owner == _KNOWN else MOST_UNKNOWN
+        if self._book.count(connection.owner) > most and not self._give_up_one_of(connection.owner):
             log.warning("a connection is refused: all of them are at work")
-            transport.abort()
+            self._book.give_up(connection)
+        elif not connection.is_used:
+            self._book.rest(connection)
 
     def give_one_up(self) -> bool:
         """Close a connection that can be spared; false when there is none."""
-        self._forget_closed()
-        return self._give_up_one_of(list(self._connections.values()))
+        self._book.forget_closed()
+        return self._give_up_one_of(_UNKNOWN) or self._give_up_one_of(_KNOWN)
 
     @web.middleware
     async def watch(self, request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -76,45 +61,25 @@ class ConnectionBounds:
         if request.transport is None:
             # The client has gone.
             return await handler(request)
-        connection = self._of(request.protocol)
-        connection.transport = request.transport
-        connection.is_used = connection.is_at_work = True
-        connection.since = self._loop.time()
+        connection = self._of(request.protocol, request.transport)
+        self._book.work(connection)
         try:
             return await handler(request)
         finally:
-            connection.is_at_work = False
-            connection.since = self._loop.time()
+            self._book.rest(connection)
 
-    def _of(self, protocol: asyncio.Protocol) -> _Connection:
-        return self._connections.setdefault(protocol, _Connection(self._loop.time()))
+    def _of(self, protocol: asyncio.BaseProtocol, transport: asyncio.Transport) -> Connection:
+        """A request may be there before the handshake is told of."""
+        owner = _KNOWN if transport.get_extra_info("peercert") else _UNKNOWN
+        return self._book.of(protocol) or self._book.take_in(protocol, owner, transport)
 
-    def _give_up_one_of(self, connections: list[_Connection]) -> bool:
-        short = self._loop.time() - _SHORT_SECONDS
-        spared = [
-            each
-            for each in connections
-            if each.transport is not None
-            and (not each.is_at_work or (not each.is_known and each.since < short))
-            and not each.transport.is_closing()
-        ]
-        if not spared:
+    def _give_up_one_of(self, owner: str) -> bool:
+        spared = [self._book.longest_idle(owner)]
+        working = self._book.longest_at_work(owner)
+        if owner == _UNKNOWN and working is not None and working.since < self._loop.time() - _SHORT_SECONDS:
+            spared.append(working)
+        found = [each for each in spared if each is not None]
+        if not found:
             return False
-        oldest = min(spared, key=lambda each: (each.is_known, each.since))
-        assert oldest.transport is not None
-        oldest.transport.abort()
+        self._book.give_up(min(found, key=lambda each: each.since))
         return True
-
-    def _forget_closed(self) -> None:
-        for protocol, connection in list(self._connections.items()):
-            if connection.transport is not None and connection.transport.is_closing():
-                del self._connections[protocol]
-
-    def _sweep(self) -> None:
-        """Close the connections over which no request has come."""
-        self._forget_closed()
-        late = self._loop.time() - FIRST_REQUEST_SECONDS
-        for connection in self._connections.values():
-            if connection.transport is not None and not connection.is_used and connection.since < late:
-                connection.transport.abort()
-        self._timer = self._loop.call_later(_SWEEP_SECONDS, self._sweep)

@@ -17,6 +17,7 @@ from typing import Final
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 
+from kvedge.runtime.serving.connection_book import ConnectionBook
 from kvedge.standalone.apiserver.access.identity import has_ended
 from kvedge.standalone.apiserver.requests.bytes_in_flight import FLIGHT, BytesInFlight, Flight, too_much_in_flight
 from kvedge.standalone.apiserver.requests.request_target import READING
@@ -25,9 +26,6 @@ from kvedge.standalone.apiserver.wire.api_errors import TooManyRequests
 
 log = logging.getLogger(__name__)
 
-# So long a new connection may take until its first request is there. A client that opens one has something to say.
-HEADER_SECONDS: Final = 15.0
-_SWEEP_SECONDS: Final = 1.0
 # A client may be slow to take an answer, by this and a second for so many bytes.
 _ANSWER_SECONDS: Final = 60.0
 _ANSWER_RATE: Final = 64 << 10
@@ -58,15 +56,6 @@ def limits_for(open_files: int) -> Limits:
     return Limits(total, min(Limits.of_one, total * 3 // 4), min(Limits.of_nobody, total // 8))
 
 
-@dataclass(eq=False)
-class _Connection:
-    owner: str
-    transport: asyncio.Transport
-    since: float
-    # Whether a request has come over it.
-    used: bool = False
-
-
 class ConnectionGate(web.Server):
     """The HTTP server, with limits."""
 
@@ -95,85 +84,51 @@ class ConnectionGate(web.Server):
         self._lasts = lasts
         self._limits = limits
         self._in_flight = BytesInFlight()
-        self._known: dict[web.RequestHandler, _Connection] = {}
-        # By owner; the longest idle comes first.
-        self._idle: dict[str, dict[web.RequestHandler, _Connection]] = {}
-        self._counts: dict[str, int] = {}
+        self._book = ConnectionBook()
         self._working = {True: 0, False: 0}
-        self._timer: asyncio.TimerHandle | None = None
-        self._sweep()
 
     def connection_made(self, handler: web.RequestHandler, transport: asyncio.Transport) -> None:
         """Take a connection in, perhaps in another's place."""
         super().connection_made(handler, transport)
         owner = _owner(transport)
-        self._known[handler] = connection = _Connection(owner, transport, self._loop.time())
-        self._counts[owner] = self._counts.get(owner, 0) + 1
-        # Not yet among the idle ones, so that it is not given up for itself.
+        connection = self._book.take_in(handler, owner, transport)
         most = self._limits.of_one if owner else self._limits.of_nobody
-        fits = self._counts[owner] <= most or self._give_up(owner)
-        if fits and (len(self._known) <= self._limits.total or self.give_one_up()):
-            self._idle.setdefault(owner, {})[handler] = connection
+        fits = self._book.count(owner) <= most or self._give_up(owner)
+        if fits and (len(self._book) <= self._limits.total or self.give_one_up()):
+            self._book.rest(connection)
             return
         log.warning("a connection of %s is refused: all of them are at work", owner or "an unknown client")
-        self._forget(handler)
-        transport.abort()
+        self._book.give_up(connection)
 
     def connection_lost(self, handler: web.RequestHandler, exc: BaseException | None = None) -> None:
         """Forget a connection."""
         super().connection_lost(handler, exc)
-        self._forget(handler)
+        self._book.forget(handler)
 
     def give_one_up(self) -> bool:
         """Close the longest idle connection of whoever has the most; false when all are at work."""
-        owners = [owner for owner, idle in self._idle.items() if idle]
-        return bool(owners) and self._give_up(max(owners, key=lambda owner: self._counts[owner]))
+        owners = list(self._book.idle_owners())
+        return bool(owners) and self._give_up(max(owners, key=self._book.count))
 
     def close(self) -> None:
         """Stop looking after connections; for the end of the server."""
-        if self._timer is not None:
-            self._timer.cancel()
+        self._book.close()
 
     def _give_up(self, owner: str) -> bool:
-        idle = self._idle.get(owner)
-        if not idle:
-            return False
-        handler, connection = next(iter(idle.items()))
-        self._forget(handler)
-        connection.transport.abort()
-        return True
-
-    def _forget(self, handler: web.RequestHandler) -> None:
-        connection = self._known.pop(handler, None)
-        if connection is None:
-            return
-        owner = connection.owner
-        self._idle.get(owner, {}).pop(handler, None)
-        self._counts[owner] -= 1
-        if not self._counts[owner]:
-            del self._counts[owner]
-            self._idle.pop(owner, None)
-
-    def _sweep(self) -> None:
-        """Close the connections over which no request has come."""
-        late = self._loop.time() - HEADER_SECONDS
-        for handler, connection in list(self._known.items()):
-            if not connection.used and connection.since < late:
-                self._forget(handler)
-                connection.transport.abort()
-        self._timer = self._loop.call_later(_SWEEP_SECONDS, self._sweep)
+        idle = self._book.longest_idle(owner)
+        if idle is not None:
+            self._book.give_up(idle)
+        return idle is not None
 
     async def _counted(self, request: web.BaseRequest) -> web.StreamResponse:
-        handler = request.protocol
-        connection = self._known.get(handler)
+        connection = self._book.of(request.protocol)
         if connection is not None:
-            connection.used = True
-            self._idle.get(connection.owner, {}).pop(handler, None)
+            self._book.work(connection)
         try:
             return await self._limited(request)
         finally:
-            if connection is not None and self._known.get(handler) is connection:
-                self._idle.setdefault(connection.owner, {})[handler] = connection
+            if connection is not None:
+                self._book.rest(connection)
 
     async def _limited(self, request: web.BaseRequest) -> web.StreamResponse:
         request[FLIGHT] = flight = Flight(self._in_flight)

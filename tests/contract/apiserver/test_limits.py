@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 from kvedge.runtime.open_files import raise_open_files
-from kvedge.runtime.serving import connection_acceptor
+from kvedge.runtime.serving import connection_acceptor, connection_book
 from kvedge.runtime.serving.connection_acceptor import MOST_HANDSHAKES
 from kvedge.standalone.apiserver import connection_gate
 from kvedge.standalone.apiserver.connection_gate import Limits, limits_for
@@ -162,7 +162,7 @@ def test_limits_leave_descriptors_to_others() -> None:
 
 
 def test_who_connects_and_says_nothing_is_hung_up_on(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(connection_gate, "HEADER_SECONDS", 2.0)
+    monkeypatch.setattr(connection_book, "FIRST_REQUEST_SECONDS", 2.0)
     monkeypatch.setattr(connection_acceptor, "HANDSHAKE_SECONDS", 2.0)
     for server in embedded(tmp_path):
         raw = RawHttp(server.url, server.admin.context)

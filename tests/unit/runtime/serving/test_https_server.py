@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 import pytest
 from aiohttp import web
 
-from kvedge.runtime.serving import connection_bounds
+from kvedge.runtime.serving import connection_book, connection_bounds
 from kvedge.runtime.serving.https_server import HttpsServer
 from kvedge.runtime.tls.certificates import CertificateAuthority, LeafRequest
 from kvedge.runtime.tls.rotating_tls import RotatingTls
@@ -150,7 +150,7 @@ def test_what_is_at_work_does_not_give_way_at_once(served: HttpsServer, monkeypa
 def test_a_connection_without_a_request_is_closed(served: HttpsServer, monkeypatch: pytest.MonkeyPatch) -> None:
     (used, unused) = quiet(served.port, 2)
     assert status_of(used) == 200
-    monkeypatch.setattr(connection_bounds, "FIRST_REQUEST_SECONDS", 0.0)
+    monkeypatch.setattr(connection_book, "FIRST_REQUEST_SECONDS", 0.0)
     wait_until(lambda: not is_open(unused), "it is closed")
     assert status_of(used) == 200
     used.close()

@@ -229,7 +229,7 @@ def test_a_request_whose_client_hung_up_counts_until_the_thread_is_done_with_it(
         writer.write(b"POST / HTTP/1.1\r\nHost: box\r\nContent-Length: 0\r\n\r\n")
         assert await begun(blocked)
         writer.transport.abort()
-        while gate._known:
+        while len(gate._book):
             await asyncio.sleep(0.01)
         await several_turns_of_the_loop()
         assert not gate._in_flight.fits("joe", 1)
