@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
 import pytest
 
-from kvedge.client.vm_wait import Seen, is_over, is_running, is_stopped, runs_when_applied, summary
+from kvedge.client.errors import RefusedError, TimedOutError
+from kvedge.client.kubeconfigs import load_kubeconfigs
+from kvedge.client.session import connect
+from kvedge.client.vm_wait import Seen, VmWait, is_over, is_running, is_stopped, runs_when_applied, summary
 from kvedge.resources.codec import decode
 from kvedge.resources.kinds import Kind
 from kvedge.resources.types.vm import VirtualMachine
 from kvedge.resources.types.vmi import VirtualMachineInstance
+from tests.support.scripted_api import Exchange, scripted_api
 
 
 def seen(vm: str | None = "Running", vmi: str | None = "Running", uid: str = "new", strategy: str = "Always") -> Seen:
@@ -77,3 +87,63 @@ def test_the_reason_is_part_of_what_is_told() -> None:
 )
 def test_only_guests_that_start_by_themselves_are_waited_for(kind: str, spec: dict[str, object], starts: bool) -> None:
     assert runs_when_applied(Kind("kubevirt.io", "v1", kind, kind.lower() + "s"), {"spec": spec}) is starts
+
+
+class Lines:
+    """Progress that a test reads."""
+
+    def __init__(self) -> None:
+        self.shown: list[str] = []
+        self.is_open = False
+
+    def __enter__(self) -> Self:
+        self.is_open = True
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.is_open = False
+
+    def show(self, text: str) -> None:
+        assert self.is_open
+        self.shown.append(text)
+
+
+@contextmanager
+def waiting_for(phases: list[str], lines: Lines, folder: Path, timeout: float = 30.0) -> Iterator[VmWait]:
+    """A VMI without a VM, which is in one phase after the other as it is looked at; the last one stays."""
+
+    def script(exchange: Exchange) -> None:
+        if not exchange.request.path.endswith("/virtualmachineinstances/web"):
+            exchange.answer(404, {"kind": "Status", "reason": "NotFound", "message": "not found"})
+            return
+        phase = phases.pop(0) if len(phases) > 1 else phases[0]
+        run = {"metadata": {"name": "web", "uid": "u1"}, "spec": {}, "status": {"phase": phase}}
+        exchange.answer(200, run)
+
+    with scripted_api(script) as api:
+        session = connect(load_kubeconfigs((api.write_kubeconfig(folder / "kubeconfig"),), None))
+        yield VmWait(session, "web", timeout, lambda: lines)
+        session.client.close()
+
+
+def test_progress_is_handed_out_until_it_is_so(tmp_path: Path) -> None:
+    lines = Lines()
+    with waiting_for(["Pending", "Scheduled", "Running"], lines, tmp_path) as wait:
+        assert wait.until_running() == "VM web is running"
+    assert lines.shown == ["web: Scheduled"]
+    assert not lines.is_open
+
+
+def test_a_guest_that_ends_and_one_that_never_runs_are_errors_of_different_kinds(tmp_path: Path) -> None:
+    with (
+        waiting_for(["Pending", "Failed"], Lines(), tmp_path) as wait,
+        pytest.raises(RefusedError, match="the guest of VM web ended: Failed"),
+    ):
+        wait.until_running()
+    with (
+        waiting_for(["Pending"], Lines(), tmp_path, timeout=0.0) as wait,
+        pytest.raises(TimedOutError, match="timed out after 0 s waiting for VM web to run: Pending"),
+    ):
+        wait.until_running()
