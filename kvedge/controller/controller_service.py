@@ -200,6 +200,8 @@ class _Work:
 
     def stop(self) -> None:
         """End all threads."""
+        # First: the thread that starts the loops looks at it, and they may not have begun.
+        self._stopped.set()
         self._parts.stop()
 
     def _make_parts(self) -> list[Part]:

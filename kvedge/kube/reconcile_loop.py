@@ -51,7 +51,8 @@ class ReconcileLoop:
         self._begun: dict[Key, float] = {}
         self._lock = threading.Lock()
         self._stopping = False
-        self.queue = queue or WorkQueue()
+        # An empty queue is as false as none.
+        self.queue = WorkQueue() if queue is None else queue
 
     def start(self) -> None:
         """Begin to work; a second call, or one after :meth:`stop`, does nothing."""

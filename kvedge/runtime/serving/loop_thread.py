@@ -40,7 +40,7 @@ class LoopThread:
         self._broken: str | None = None
 
     def start(self, serve: Serve, seconds: float | None = None, at_end: Callable[[], None] = lambda: None) -> None:
-        """Return when it serves; `at_end` is called in the thread once the loop has ended, however it did.
+        """Return when it serves; `at_end` is called in the thread once `serve` has ended, however it did.
 
         Raises:
             TimeoutError: when it does not serve within `seconds`.
@@ -81,7 +81,12 @@ class LoopThread:
 
     def _run(self, serve: Serve, at_end: Callable[[], None], started: Future[None]) -> None:
         try:
-            asyncio.run(self._main(serve, started))
+            with asyncio.Runner() as runner:
+                try:
+                    runner.run(self._main(serve, started))
+                finally:
+                    # Before the runner waits for the threads of the loop's executor, which may hang in the disk.
+                    at_end()
         except BaseException as error:
             if not started.done():
                 started.set_exception(error)
@@ -89,8 +94,6 @@ class LoopThread:
             # The runner of services asks for it and stops the role with it.
             log.exception("server failed", extra={"facts": {"service": self._name}})
             self._broken = f"{type(error).__name__}: {error}"
-        finally:
-            at_end()
 
     async def _main(self, serve: Serve, started: Future[None]) -> None:
         self.loop = asyncio.get_running_loop()

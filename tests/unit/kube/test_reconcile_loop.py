@@ -10,7 +10,7 @@ import pytest
 from kvedge.kube import reconcile_loop
 from kvedge.kube.errors import Conflict, Unavailable
 from kvedge.kube.reconcile_loop import Again, ReconcileLoop, backoff
-from kvedge.kube.work_queue import Key
+from kvedge.kube.work_queue import Key, WorkQueue
 from tests.support.waiting import wait_until
 
 A = Key("default", "a")
@@ -39,6 +39,16 @@ def test_a_pass_that_asks_for_it_is_repeated():
     loop.start()
     loop.add(A)
     wait_until(lambda: len(passes) == 3, "three passes")
+    loop.stop()
+
+
+def test_a_queue_that_is_handed_in_empty_is_the_one_that_the_workers_take_from():
+    passes: list[Key] = []
+    queue = WorkQueue()
+    loop = ReconcileLoop("test", passes.append, queue=queue)
+    loop.start()
+    queue.add(A)
+    wait_until(lambda: passes == [A], "a pass")
     loop.stop()
 
 
