@@ -68,14 +68,16 @@ class ExecPlugin:
         is_interactive = self._mode != "Never" and sys.stdin is not None and sys.stdin.isatty()
         if self._mode == "Always" and not is_interactive:
             raise KubeconfigFault(f"exec: {self._command} needs a terminal, and there is none")
+        # Somebody who looks at the terminal reads how to log in, and may take his time, also with a pipe as the input.
+        is_watched = is_interactive or (sys.stderr is not None and sys.stderr.isatty())
         try:
             done = subprocess.run(
                 [self._program(), *self._arguments],
                 env={**os.environ, **self._environment, _INFO: json.dumps(self._info(is_interactive=is_interactive))},
                 stdin=None if is_interactive else subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
-                stderr=None if is_interactive else subprocess.PIPE,
-                timeout=None if is_interactive else _SECONDS,
+                stderr=None if is_watched else subprocess.PIPE,
+                timeout=None if is_watched else _SECONDS,
                 check=False,
             )
         except FileNotFoundError as error:
@@ -89,7 +91,7 @@ class ExecPlugin:
 
     def _program(self) -> str:
         """A name is looked for in the PATH; a relative path counts from the kubeconfig."""
-        return str(self._base / self._command) if "/" in self._command else self._command
+        return str((self._base / self._command).absolute()) if "/" in self._command else self._command
 
     def _info(self, *, is_interactive: bool) -> dict[str, Any]:
         spec: dict[str, Any] = {"interactive": is_interactive}

@@ -27,7 +27,9 @@ def proxy_for(server: str, named: str, environment: Mapping[str, str]) -> str:
     if not proxy or (not named and _is_own(address.hostname or "")) or _is_left_out(server, environment.get("no", "")):
         return ""
     if urlsplit(proxy).scheme not in _SCHEMES:
-        raise KubeconfigFault(f"the proxy {proxy} is neither http:// nor https://")
+        # Without the user and password that it may have.
+        shown = f"{urlsplit(proxy).scheme}://{urlsplit(proxy).hostname}"
+        raise KubeconfigFault(f"the proxy {shown} is neither http:// nor https://")
     return proxy
 
 

@@ -96,7 +96,7 @@ class ManifestDropIns:
             log.info("manifests wait for the API server: %s", error.message)
             return
         new = [file for file in self._settled.settled(look) if self._is_new(file) and self._is_time(file)]
-        if new and self._images_come_first(new):
+        if self._images_come_first(new):
             return
         for file in new:
             keep_on()
@@ -109,9 +109,9 @@ class ManifestDropIns:
         now = self._clock()
         self._waiting_for = {name: self._waiting_for.get(name, now) for name in self._images_to_come()}
         images = [name for name, since in self._waiting_for.items() if now - since < IMAGE_WAIT_SECONDS]
-        if images:
+        if new and images:
             log.debug("%d manifests wait for images: %s", len(new), ", ".join(images))
-        return bool(images)
+        return bool(new and images)
 
     def _forget(self, gone: set[str]) -> None:
         # Their objects stay; the same file put back is applied again.

@@ -10,11 +10,14 @@ from typing import Final
 
 from kvedge.api.admission.rules.causes import Cause, Field
 from kvedge.api.admission.rules.subject import Rule, Subject
-from kvedge.resources.access_credentials import CONFIG_DRIVE, NO_CLOUD, part_of
+from kvedge.resources.access_credentials import CONFIG_DRIVE, NO_CLOUD, credential_volume, part_of
 from kvedge.resources.codec import JsonObject
+from kvedge.resources.name_grammar import is_label
 from kvedge.resources.types.vmi import VirtualMachineInstanceSpec
 
 _MOST_CREDENTIALS: Final = 256
+# A volume's name is a label, of 63 characters at most.
+_LONGEST_NAME: Final = 63 - len(credential_volume(""))
 _KINDS: Final = ("sshPublicKey", "userPassword")
 _WAYS: Final = (NO_CLOUD, CONFIG_DRIVE, "qemuGuestAgent")
 
@@ -39,6 +42,9 @@ def _complete(credential: JsonObject, entry: Field, at: Field) -> Iterator[Cause
     name = part_of(credential, "source", "secret").get("secretName")
     if not isinstance(name, str) or not name:
         yield Cause(at.at("source"), f"{entry} must have exactly one source set")
+    elif not is_label(credential_volume(name)):
+        text = f"{name[:80]!r} names a volume of the launcher Pod: at most {_LONGEST_NAME} letters, digits and -"
+        yield Cause(at.at("source", "secret", "secretName"), text)
     ways = part_of(credential, "propagationMethod")
     if sum(ways.get(way) is not None for way in _WAYS) != 1:
         yield Cause(at.at("propagationMethod"), f"{entry} must have exactly one propagationMethod set")

@@ -159,7 +159,7 @@ def _wanted(spec: JsonObject, present: int) -> tuple[int, int]:
 
 def _scaled(limit: int | str, whole: int) -> int:
     """A number, or that share of the whole, rounded up."""
-    return limit if isinstance(limit, int) else -(-int(limit.removesuffix("%")) * whole // 100)
+    return limit if isinstance(limit, int) else -(-int(limit.removesuffix("%").lstrip("0") or "0") * whole // 100)
 
 
 def _with_condition(status: JsonObject, before: list[JsonObject], now: datetime) -> JsonObject:

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from kvedge.kube.credentials.connection_settings import Connection, KubeconfigError, from_document
+from kvedge.kube.credentials.exec_credentials import ExecPlugin
 from kvedge.kube.kube_client import KubeClient
 from kvedge.kube.rest_edge import RestEdge
 from kvedge.resources.types.core import ConfigMap
@@ -127,6 +128,13 @@ def test_a_plugin_is_told_of_the_cluster_when_it_asks(plugin: Plugin, tmp_path: 
 def test_a_relative_program_counts_from_the_kubeconfig(plugin: Plugin) -> None:
     plugin.answers({"token": "t"})
     assert plugin.connect(command="./plugin").authorization() == "Bearer t"
+
+
+def test_a_kubeconfig_with_a_relative_name_counts_from_here(plugin: Plugin, monkeypatch: pytest.MonkeyPatch) -> None:
+    plugin.answers({"token": "t"})
+    monkeypatch.chdir(plugin.directory)
+    made = ExecPlugin({"apiVersion": V1, "command": "./plugin"}, {}, "", Path("."))
+    assert made.run().token == "t"
 
 
 def test_a_plugin_that_fails_is_told_in_its_own_words(plugin: Plugin) -> None:

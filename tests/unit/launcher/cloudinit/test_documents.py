@@ -58,8 +58,37 @@ def test_a_config_drive_has_the_folders_of_openstack() -> None:
 def test_ssh_keys_stand_in_the_metadata_by_their_number(volume: str, file: str, field: str) -> None:
     vmi = _vmi({volume: {"userData": "#cloud-config\n"}})
     without = json.loads(_documents(vmi)[file])
-    files = documents(vmi, vmi.spec.volumes[1], {}, [b"ssh-rsa A\n", b"\n", b"ssh-ed25519 B"])
-    assert json.loads(files[file]) == without | {field: {"0": "ssh-rsa A", "1": "ssh-ed25519 B"}}
+    files = documents(vmi, vmi.spec.volumes[1], {}, [b"ssh-rsa AAAAB3 a\n", b"\n", b"ssh-ed25519 AAAAC3"])
+    assert json.loads(files[file]) == without | {field: {"0": "ssh-rsa AAAAB3 a", "1": "ssh-ed25519 AAAAC3"}}
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n",
+        b'{"auths": {}}',
+        b"hunter2",
+        b"ssh-rsa AAAAB3 a\npassword",
+    ],
+)
+def test_a_secret_that_holds_something_else_than_public_keys_does_not_come_into_the_guest(content: bytes) -> None:
+    vmi = _vmi({"cloudInitNoCloud": {"userData": "#cloud-config\n"}})
+    with pytest.raises(ConversionError, match="accessCredentials"):
+        documents(vmi, vmi.spec.volumes[1], {}, [content])
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"# of Ann\necdsa-sha2-nistp256 AAAAE2VjZHNh ann@host\n\nssh-ed25519 AAAAC3Nz bo\n",
+        b'from="10.0.0.0/8",command="echo a b" ssh-rsa AAAAB3Nz== c d',
+        b"sk-ssh-ed25519@openssh.com AAAAGnNr key",
+    ],
+)
+def test_whatever_stands_in_authorized_keys_is_taken(content: bytes) -> None:
+    vmi = _vmi({"cloudInitNoCloud": {"userData": "#cloud-config\n"}})
+    files = documents(vmi, vmi.spec.volumes[1], {}, [content])
+    assert json.loads(files["meta-data"])["public-keys"] == {"0": content.decode().strip()}
 
 
 def test_no_cloud_without_user_data_still_has_the_file_that_cloud_init_looks_for() -> None:

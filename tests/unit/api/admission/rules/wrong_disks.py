@@ -195,6 +195,20 @@ WRONG_DISKS: Wrong = {
         "spec.accessCredentials[0].sshPublicKey.source",
         "must have exactly one source set",
     ),
+    "SSH key of a Secret whose name is no volume's": (
+        {
+            "accessCredentials": [
+                {
+                    "sshPublicKey": {
+                        "source": {"secret": {"secretName": "keys.of.ann"}},
+                        "propagationMethod": {"qemuGuestAgent": {}},
+                    }
+                }
+            ]
+        },
+        "spec.accessCredentials[0].sshPublicKey.source.secret.secretName",
+        "names a volume of the launcher Pod",
+    ),
     "SSH key without a way": (
         {"accessCredentials": [{"sshPublicKey": {"source": {"secret": {"secretName": "s"}}}}]},
         "spec.accessCredentials[0].sshPublicKey.propagationMethod",
