@@ -43,6 +43,8 @@ def counts(spec: dict[str, Any], present: list[PodFacts]) -> tuple[int, int, int
         ({"minAvailable": 9}, (0, 3, 9, 4)),
         ({"minAvailable": "26%"}, (1, 3, 2, 4)),
         ({"minAvailable": "100%"}, (0, 3, 4, 4)),
+        ({"minAvailable": "0" * 10_000 + "26%"}, (1, 3, 2, 4)),
+        ({"minAvailable": "000%"}, (3, 3, 0, 4)),
         ({"maxUnavailable": 1}, (0, 3, 3, 4)),
         ({"maxUnavailable": 2}, (1, 3, 2, 4)),
         ({"maxUnavailable": 9}, (3, 3, 0, 4)),
