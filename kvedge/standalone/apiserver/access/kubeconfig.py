@@ -50,10 +50,12 @@ def _kept_pair(path: Path, clients: Authority, subject: Subject) -> KeyPair | No
     """The certificate that the file has, if it is ours, for this subject, and good for a while; its key, too."""
     try:
         found = read_own_kubeconfig(path.read_bytes())
+        if not found.key:
+            # A file that was cut off within its last lines is whole YAML all the same.
+            raise NotOursError("its key is missing")
         pair = KeyPair(found.certificate, found.key)
         good = (
-            bool(pair.key)
-            and clients.issued(pair.certificate)
+            clients.issued(pair.certificate)
             and subject_of(pair.certificate) == subject
             and is_fresh(pair.certificate, datetime.now(UTC))
         )

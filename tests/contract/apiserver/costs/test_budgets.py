@@ -1,8 +1,8 @@
-"""Cost budgets: a body twice as large takes the server at most 2.5 times the time, and memory in proportion.
+"""Cost budgets: the server's time for a body grows in proportion to it, and so does its memory.
 
 Each row of the tables is one case; a new decoder, patch, rule or warning gets its row there. What is measured is the
 CPU time of the server's process, which other processes on a busy machine hardly change, over a fourfold growth, in
-which a cost that grows with the square stands out (16 times, where 6.25 are allowed).
+which a cost that grows with the square stands out: 16 times, where 4 are in proportion and 8 are allowed.
 """
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ from tests.support.api_client import Answer
 
 pytestmark = pytest.mark.contract
 
-PER_DOUBLING = 2.5
+# Halfway between linear and quadratic. Larger documents miss the processor's caches more often, and the collector looks
+# at more of them at once: with others at work beside, linear costs grew up to 6.8 times.
+PER_FOURFOLD = 8
 # Less than this is lost between the collector's rounds, which take some hundredths of a second each.
 MEASURABLE = 0.04
 TRIES = 4
@@ -94,7 +96,7 @@ def measurable(sender: Sender, size: int) -> tuple[int, float]:
 
 
 @pytest.mark.parametrize("case", list(cases()))
-def test_a_body_twice_as_large_takes_at_most_two_and_a_half_times_the_time(server: MeasuredServer, case: Case) -> None:
+def test_the_time_for_a_body_grows_with_its_size_and_not_with_its_square(server: MeasuredServer, case: Case) -> None:
     sender = Sender(server, case)
     size, small = measurable(sender, case.size)
     smalls = [small]
@@ -105,7 +107,7 @@ def test_a_body_twice_as_large_takes_at_most_two_and_a_half_times_the_time(serve
     costs: list[float] = []
     for _ in range(TRIES):
         costs.append(sender.cost(4 * size))
-        allowed = PER_DOUBLING**2 * max(*smalls, MEASURABLE)
+        allowed = PER_FOURFOLD * max(*smalls, MEASURABLE)
         if min(costs) <= allowed:
             break
         smalls.append(sender.cost(size))
