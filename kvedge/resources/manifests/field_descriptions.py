@@ -15,6 +15,8 @@ from kvedge.resources.manifests.status_descriptions import STATUS_DESCRIPTIONS
 _LATER: Final = "Not supported by this release: refused when it is set."
 _PULL_POLICY: Final = "Always, IfNotPresent or Never; Always for the tag latest or none, else IfNotPresent."
 _PCI: Final = "The PCI address in the guest, such as 0000:81:01.0; only with bus virtio."
+_OPTIONAL: Final = "Whether the VM starts without it."
+_LABEL: Final = "The label of the disk's file system."
 _ENABLED: Final = {"enabled": "Whether it is on; true when the object is there."}
 
 _VM: Final[Mapping[str, Mapping[str, str]]] = {
@@ -287,6 +289,14 @@ _STORAGE: Final[Mapping[str, Mapping[str, str]]] = {
         "name": "The DataVolume's name.",
         "hotpluggable": "Whether it may be taken away while the guest runs.",
     },
+    "EphemeralClaim": {
+        "claimName": "The claim's name.",
+        "readOnly": "Whether the Pod mounts it read-only.",
+    },
+    "ConfigMapSource": {"name": "The ConfigMap's name.", "optional": _OPTIONAL, "volumeLabel": _LABEL},
+    "SecretSource": {"secretName": "The Secret's name.", "optional": _OPTIONAL, "volumeLabel": _LABEL},
+    "ServiceAccountSource": {"serviceAccountName": "The service account's name."},
+    "DownwardApiSource": {"fields": "Files with fields of the launcher Pod, as a Pod has them.", "volumeLabel": _LABEL},
     "HostDisk": {
         "path": "Its absolute path on the node.",
         "type": "Disk or DiskOrCreate.",

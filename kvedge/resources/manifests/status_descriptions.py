@@ -78,6 +78,19 @@ STATUS_DESCRIPTIONS: Final[Mapping[str, Mapping[str, str]]] = {
         "message": "Why it is there, in words.",
         "size": "Its size in bytes, of those that are made here.",
     },
+    "ClaimInfo": {
+        "claimName": "The claim's name.",
+        "accessModes": "How the claim may be used.",
+        "volumeMode": "Filesystem or Block.",
+        "capacity": "What the claim has.",
+        "requests": "What the claim asks for.",
+        "preallocated": "Whether all its blocks are allocated.",
+        "filesystemOverhead": "The fraction of the claim that its file system itself may take.",
+    },
+    "HotplugVolumeStatus": {
+        "attachPodName": "The name of its attachment Pod.",
+        "attachPodUID": "The UID of that Pod, once it is ready.",
+    },
     "GuestOsInfo": {
         "name": "The system's name, such as Fedora Linux.",
         "id": "Its name for programs, such as fedora.",

@@ -70,6 +70,20 @@ class PersistentVolumeClaimVolume(KubeStruct, kw_only=True):
     read_only: bool = False
 
 
+class DownwardApiVolume(KubeStruct, kw_only=True):
+    """Fields of the Pod as files; `items` are DownwardAPIVolumeFiles."""
+
+    items: list[JsonObject] = []
+    default_mode: int | None = None
+
+
+class ProjectedVolume(KubeStruct, kw_only=True):
+    """Several sources in one directory; `sources` are VolumeProjections."""
+
+    sources: list[JsonObject] = []
+    default_mode: int | None = None
+
+
 class PodVolume(KubeStruct, kw_only=True):
     """One volume of a Pod; exactly one source is set."""
 
@@ -80,6 +94,15 @@ class PodVolume(KubeStruct, kw_only=True):
     config_map: ConfigMapVolume | None = None
     image: ImageVolume | None = None
     persistent_volume_claim: PersistentVolumeClaimVolume | None = None
+    downward_api: DownwardApiVolume | None = field(default=None, name="downwardAPI")
+    projected: ProjectedVolume | None = None
+
+
+class VolumeDevice(KubeStruct, kw_only=True):
+    """Where a volume of mode Block appears in a container, as a device node."""
+
+    name: str
+    device_path: str
 
 
 class VolumeMount(KubeStruct, kw_only=True):
@@ -165,6 +188,7 @@ class Container(KubeStruct, kw_only=True):
     env: list[EnvVar] = []
     resources: ResourceRequirements = field(default_factory=ResourceRequirements)
     volume_mounts: list[VolumeMount] = []
+    volume_devices: list[VolumeDevice] = []
     security_context: SecurityContext | None = None
     restart_policy: str | None = None
     termination_message_path: str = ""

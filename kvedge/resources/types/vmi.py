@@ -69,6 +69,28 @@ class InterfaceStatus(KubeStruct, kw_only=True):
     link_state: str = ""
 
 
+class ClaimInfo(KubeStruct, kw_only=True):
+    """What handler and launcher know of a volume's claim: they decide from this copy, and never ask for the claim.
+
+    `capacity` and `requests` have the key `storage`; `filesystem_overhead` is a fraction such as "0.055".
+    """
+
+    claim_name: str = ""
+    access_modes: list[str] = []
+    volume_mode: str | None = None
+    capacity: dict[str, Quantity] = {}
+    requests: dict[str, Quantity] = {}
+    preallocated: bool = False
+    filesystem_overhead: str | None = None
+
+
+class HotplugVolumeStatus(KubeStruct, kw_only=True):
+    """The attachment Pod of a hotplugged volume; the UID is there once its container is ready."""
+
+    attach_pod_name: str = ""
+    attach_pod_uid: str = field(default="", name="attachPodUID")
+
+
 class VolumeStatus(KubeStruct, kw_only=True):
     """One volume; `target` is always on the wire."""
 
@@ -78,6 +100,8 @@ class VolumeStatus(KubeStruct, kw_only=True):
     reason: str = ""
     message: str = ""
     size: int = 0
+    persistent_volume_claim_info: ClaimInfo | None = None
+    hotplug_volume: HotplugVolumeStatus | None = None
 
 
 class GuestOsInfo(KubeStruct, kw_only=True):

@@ -53,6 +53,55 @@ class DataVolumeSource(KubeStruct, kw_only=True):
     hotpluggable: bool = False
 
 
+class EphemeralClaim(KubeStruct, kw_only=True):
+    """The claim below the layer."""
+
+    claim_name: str
+    read_only: bool = False
+
+
+class EphemeralSource(KubeStruct, kw_only=True):
+    """A copy-on-write layer over a claim, which is not written to; the layer goes with the run."""
+
+    persistent_volume_claim: EphemeralClaim | None = None
+
+
+class ConfigMapSource(KubeStruct, kw_only=True):
+    """A ConfigMap's keys as files of a disk."""
+
+    name: str = ""
+    optional: bool | None = None
+    volume_label: str = ""
+
+
+class SecretSource(KubeStruct, kw_only=True):
+    """A Secret's keys as files of a disk."""
+
+    secret_name: str = ""
+    optional: bool | None = None
+    volume_label: str = ""
+
+
+class ServiceAccountSource(KubeStruct, kw_only=True):
+    """A service account's token, certificate and namespace as files of a disk."""
+
+    service_account_name: str = ""
+
+
+class DownwardApiSource(KubeStruct, kw_only=True):
+    """Fields of the launcher Pod as files of a disk; `fields` are core/v1 DownwardAPIVolumeFiles."""
+
+    fields: list[JsonObject] = []
+    volume_label: str = ""
+
+
+class SysprepSource(KubeStruct, kw_only=True):
+    """An answer file for Windows: autounattend.xml or unattend.xml of a ConfigMap or a Secret."""
+
+    config_map: LocalObjectReference | None = None
+    secret: LocalObjectReference | None = None
+
+
 class HostDisk(KubeStruct, kw_only=True):
     """A file of the host; `type` is Disk or DiskOrCreate."""
 
@@ -73,12 +122,12 @@ class Volume(KubeStruct, kw_only=True):
     persistent_volume_claim: PersistentVolumeClaimSource | None = None
     data_volume: DataVolumeSource | None = None
     host_disk: HostDisk | None = None
-    ephemeral: JsonObject | None = None
-    config_map: JsonObject | None = None
-    secret: JsonObject | None = None
-    downward_api: JsonObject | None = field(default=None, name="downwardAPI")
-    service_account: JsonObject | None = None
-    sysprep: JsonObject | None = None
+    ephemeral: EphemeralSource | None = None
+    config_map: ConfigMapSource | None = None
+    secret: SecretSource | None = None
+    downward_api: DownwardApiSource | None = field(default=None, name="downwardAPI")
+    service_account: ServiceAccountSource | None = None
+    sysprep: SysprepSource | None = None
     downward_metrics: JsonObject | None = None
     memory_dump: JsonObject | None = None
     container_path: JsonObject | None = None

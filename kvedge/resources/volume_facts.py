@@ -1,0 +1,72 @@
+"""What roles must know of a VMI's volumes in the same way: the claim of a volume, and its place in the launcher Pod.
+
+Called by the controller, the handler and the launcher's preparation. Pure. The paths are KubeVirt's, as its users'
+tools know them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from kvedge.resources.names import PRIVATE_DIRECTORY
+from kvedge.resources.types.vmi import VirtualMachineInstance
+from kvedge.resources.types.volumes import Volume
+
+# The one image in a claim with a file system; no other name is looked for.
+IMAGE_FILE: Final = "disk.img"
+CLAIM_DIRECTORY: Final = f"{PRIVATE_DIRECTORY}/vmi-disks"
+DEVICE_DIRECTORY: Final = "/dev"
+CONFIG_MAP_DIRECTORY: Final = f"{PRIVATE_DIRECTORY}/config-map"
+SECRET_DIRECTORY: Final = f"{PRIVATE_DIRECTORY}/secret"
+SERVICE_ACCOUNT_DIRECTORY: Final = f"{PRIVATE_DIRECTORY}/service-account"
+DOWNWARD_API_DIRECTORY: Final = f"{PRIVATE_DIRECTORY}/downwardapi"
+SYSPREP_DIRECTORY: Final = f"{PRIVATE_DIRECTORY}/sysprep"
+# Where the handler puts hotplugged volumes: `<volume>.img` for a file, `<volume>` for a device node.
+HOTPLUG_DIRECTORY: Final = "/var/run/kubevirt/hotplug-disks"
+
+
+def claim_of(volume: Volume) -> str | None:
+    """The name of the claim below a volume: its own, that of its DataVolume, or the one below an ephemeral layer."""
+    if volume.persistent_volume_claim is not None:
+        return volume.persistent_volume_claim.claim_name
+    if volume.data_volume is not None:
+        # A DataVolume's claim has its name.
+        return volume.data_volume.name
+    if volume.ephemeral is not None and volume.ephemeral.persistent_volume_claim is not None:
+        return volume.ephemeral.persistent_volume_claim.claim_name
+    return None
+
+
+def is_hotpluggable(volume: Volume) -> bool:
+    """Whether the volume comes by an attachment Pod, and so is no part of the launcher's Pod; it stays so for good."""
+    source = volume.persistent_volume_claim or volume.data_volume
+    return source is not None and source.hotpluggable
+
+
+def claims(volumes: Iterable[Volume]) -> Iterator[tuple[Volume, str]]:
+    """The volumes that have a claim, and its name."""
+    for volume in volumes:
+        name = claim_of(volume)
+        if name is not None:
+            yield volume, name
+
+
+def hotplugged(vmi: VirtualMachineInstance) -> list[Volume]:
+    """The volumes that come and go while the guest runs."""
+    return [volume for volume in vmi.spec.volumes if is_hotpluggable(volume)]
+
+
+def claim_directory(volume: str) -> str:
+    """Where a claim with a file system is mounted in the launcher's Pod."""
+    return f"{CLAIM_DIRECTORY}/{volume}"
+
+
+def device_path(volume: str) -> str:
+    """Where a claim of mode Block is in the launcher's Pod."""
+    return f"{DEVICE_DIRECTORY}/{volume}"
+
+
+def hotplug_path(volume: str, *, block: bool) -> str:
+    """Where a hotplugged volume is in the launcher's Pod."""
+    return f"{HOTPLUG_DIRECTORY}/{volume}" if block else f"{HOTPLUG_DIRECTORY}/{volume}.img"
