@@ -49,10 +49,11 @@ class StreamClient:
         # A context of its own, or aiohttp's default.
         self._tls: ssl.SSLContext | bool = True if session.connection.tls is None else session.connection.tls
         self._proxy = session.connection.proxy or None
+        self._server_name = session.connection.server_name or None
         self._http: aiohttp.ClientSession | None = None
 
     async def __aenter__(self) -> Self:
-        self._http = aiohttp.ClientSession(headers=self._headers(), cookie_jar=aiohttp.DummyCookieJar())
+        self._http = aiohttp.ClientSession(cookie_jar=aiohttp.DummyCookieJar())
         return self
 
     async def __aexit__(
@@ -82,9 +83,12 @@ class StreamClient:
                 return await self._http.ws_connect(
                     url,
                     protocols=(_PROTOCOL,),
+                    # Asked for each stream: a port-forward lives longer than many a token.
+                    headers=self._headers(),
                     heartbeat=heartbeat,
                     timeout=aiohttp.ClientWSTimeout(ws_close=_CLOSE_SECONDS),
                     ssl=self._tls,
+                    server_hostname=self._server_name,
                     proxy=self._proxy,
                 )
         except aiohttp.WSServerHandshakeError as error:
@@ -109,7 +113,13 @@ class StreamClient:
         try:
             async with (
                 _within(_CONNECT_SECONDS),
-                self._http.get(url, ssl=self._tls, proxy=self._proxy) as answer,
+                self._http.get(
+                    url,
+                    headers=self._headers(),
+                    ssl=self._tls,
+                    server_hostname=self._server_name,
+                    proxy=self._proxy,
+                ) as answer,
             ):
                 body = await answer.content.read(_LONGEST_REFUSAL)
         except (aiohttp.ClientError, OSError):

@@ -18,11 +18,13 @@ _SCHEMES: Final = ("http", "https")
 def proxy_for(server: str, named: str, environment: Mapping[str, str]) -> str:
     """The proxy's address, empty for none; `environment` is as `urllib.request.getproxies` reads it.
 
+    ALL_PROXY does not count, as it does not for kubectl.
+
     Raises:
         KubeconfigFault: when it is of a kind that kvedge cannot speak to.
     """
     address = urlsplit(server)
-    proxy = named or environment.get(address.scheme) or environment.get("all") or ""
+    proxy = named or environment.get(address.scheme) or ""
     # The environment's proxy is for the outside: kubectl never asks it for the loopback either.
     if not proxy or (not named and _is_own(address.hostname or "")) or _is_left_out(server, environment.get("no", "")):
         return ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import time
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -237,3 +238,15 @@ def test_a_proxy_is_asked_for_the_server(tmp_path: Path) -> None:
         client = to_server(tmp_path, server="http://k8s.invalid:8080", **{"proxy-url": proxy.url})
         assert client.get(ConfigMap, "default", "a").metadata.name == "a"
         assert proxy.requests[0].headers["Host"] == "k8s.invalid:8080"
+
+
+def test_a_proxy_is_shown_the_user_and_password_of_its_address(tmp_path: Path) -> None:
+    def script(exchange: Exchange) -> None:
+        exchange.answer(200, {"kind": "ConfigMap", "metadata": {"name": "a"}})
+
+    with scripted_api(script) as proxy:
+        named = proxy.url.replace("http://", "http://us%40er:pass%3Aword@")
+        client = to_server(tmp_path, server="http://k8s.invalid:8080", **{"proxy-url": named})
+        client.get(ConfigMap, "default", "a")
+        shown = base64.b64encode(b"us@er:pass:word").decode()
+        assert f"Basic {shown}" in proxy.requests[0].headers.values()
