@@ -15,12 +15,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
-from urllib.parse import unquote, urlsplit
 
 import urllib3
 from urllib3.connection import HTTPConnection
 
 from kvedge.kube.credentials.connection_settings import Connection
+from kvedge.kube.credentials.proxy_rules import proxy_headers
 from kvedge.kube.kubeconfigs.kubeconfig_reader import KubeconfigError
 
 log = logging.getLogger(__name__)
@@ -57,7 +57,7 @@ class Pooled:
         if connection.server_name:
             options["server_hostname"] = connection.server_name
         if connection.proxy:
-            options["proxy_headers"] = _proxy_headers(connection.proxy)
+            options["proxy_headers"] = proxy_headers(connection.proxy)
             return cls(connection, urllib3.ProxyManager(connection.proxy, **options))
         return cls(connection, urllib3.PoolManager(**options))
 
@@ -73,15 +73,6 @@ class Pooled:
             if pool is not None:
                 pool.close()
         self.sockets.clear()
-
-
-def _proxy_headers(proxy: str) -> dict[str, str]:
-    """What a proxy is shown whose address has a user and a password; urllib3 leaves that to its caller."""
-    address = urlsplit(proxy)
-    if not address.username:
-        return {}
-    named = f"{unquote(address.username)}:{unquote(address.password or '')}"
-    return urllib3.make_headers(proxy_basic_auth=named)
 
 
 class LiveConnection:

@@ -13,10 +13,12 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
+from urllib.request import getproxies
 
 import urllib3
 
 from kvedge.kube.credentials.pem_files import PemFiles
+from kvedge.kube.credentials.proxy_rules import proxy_for, proxy_headers
 from kvedge.kube.credentials.renewed_token import Token, utc_now
 from kvedge.kube.kubeconfigs.kubeconfig_entries import KubeconfigFault, text_of
 
@@ -63,7 +65,7 @@ class OidcProvider:
         """
         if not self._issuer or not self._refresh_token:
             raise KubeconfigFault("oidc: the id-token has ended, and there is no refresh-token or no idp-issuer-url")
-        with urllib3.PoolManager(ssl_context=self._tls) as sockets:
+        with self._sockets() as sockets:
             endpoint = text_of(_ask(sockets, "GET", self._issuer + _DISCOVERY), "token_endpoint")
             answer = _ask(
                 sockets,
@@ -81,6 +83,13 @@ class OidcProvider:
             raise KubeconfigFault(f"oidc: {endpoint} gives no id_token")
         self._refresh_token = text_of(answer, "refresh_token") or self._refresh_token
         return Token(token, end_of(token))
+
+    def _sockets(self) -> urllib3.PoolManager:
+        """Sockets to the issuer, through the environment's proxy: the kubeconfig's own is for the API server."""
+        proxy = proxy_for(self._issuer, "", getproxies())
+        if not proxy:
+            return urllib3.PoolManager(ssl_context=self._tls)
+        return urllib3.ProxyManager(proxy, ssl_context=self._tls, proxy_headers=proxy_headers(proxy))
 
 
 def end_of(token: str) -> datetime | None:

@@ -5,10 +5,11 @@ Called by `connection_settings`. Pure.
 
 from __future__ import annotations
 
+import base64
 import ipaddress
 from collections.abc import Mapping
 from typing import Final
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from kvedge.kube.kubeconfigs.kubeconfig_entries import KubeconfigFault
 
@@ -33,6 +34,15 @@ def proxy_for(server: str, named: str, environment: Mapping[str, str]) -> str:
         shown = f"{urlsplit(proxy).scheme}://{urlsplit(proxy).hostname}"
         raise KubeconfigFault(f"the proxy {shown} is neither http:// nor https://")
     return proxy
+
+
+def proxy_headers(proxy: str) -> dict[str, str]:
+    """What a proxy is shown whose address has a user and a password; urllib3 leaves that to its caller."""
+    address = urlsplit(proxy)
+    if not address.username:
+        return {}
+    shown = base64.b64encode(f"{unquote(address.username)}:{unquote(address.password or '')}".encode()).decode()
+    return {"proxy-authorization": f"Basic {shown}"}
 
 
 def _is_own(host: str) -> bool:

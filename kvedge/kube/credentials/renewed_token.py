@@ -45,6 +45,8 @@ class RenewedToken:
         self._renewing = threading.Lock()
         self._token = first
         self._due = _due_of(first, now())
+        # What the last try failed with, so that it is logged once and not every ten seconds.
+        self._complaint = ""
 
     def header(self) -> str:
         """What to send as Authorization."""
@@ -62,8 +64,13 @@ class RenewedToken:
             self._token = self._renew()
         except KubeconfigFault as error:
             self._due = self._now() + _AGAIN
-            log.warning("there is no new token, the one before stays", extra={"facts": {"reason": str(error)}})
+            if str(error) != self._complaint:
+                self._complaint = str(error)
+                log.warning("there is no new token, the one before stays", extra={"facts": {"reason": str(error)}})
             return
+        if self._complaint:
+            self._complaint = ""
+            log.info("there is a new token again")
         self._due = _due_of(self._token, self._now())
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import base64
 import json
+import socketserver
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +15,8 @@ import pytest
 from aiohttp import web
 
 from kvedge.kube.credentials.connection_settings import Connection, KubeconfigError, from_document
-from kvedge.kube.credentials.oidc_token import end_of
+from kvedge.kube.credentials.oidc_token import OidcProvider, end_of
+from kvedge.kube.kubeconfigs.kubeconfig_entries import KubeconfigFault
 from tests.support.https_backend import HttpsBackend
 
 
@@ -104,3 +107,23 @@ def test_without_another_token_the_kubeconfig_is_refused(issuer: Issuer, more: d
 @pytest.mark.parametrize("token", ["opaque", "a.b.c", "a.e30.c", "", "a.bnVsbA.c"])
 def test_a_token_that_does_not_say_when_it_ends_does_not(token: str) -> None:
     assert end_of(token) is None
+
+
+def test_an_issuer_outside_is_asked_through_the_environments_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    config = {"idp-issuer-url": "https://issuer.example/realm", "refresh-token": "r", "id-token": id_token(-60)}
+    provider = OidcProvider(config, Path("/k"))
+    asked: list[str] = []
+
+    class Proxy(socketserver.StreamRequestHandler):
+        def handle(self) -> None:
+            asked.append(self.rfile.readline().decode().strip())
+            self.wfile.write(b"HTTP/1.1 403 Forbidden\r\n\r\n")
+
+    with socketserver.TCPServer(("127.0.0.1", 0), Proxy) as proxy:
+        thread = threading.Thread(target=proxy.handle_request)
+        thread.start()
+        monkeypatch.setenv("https_proxy", f"http://127.0.0.1:{proxy.server_address[1]}")
+        with pytest.raises(KubeconfigFault, match="oidc: "):
+            provider.renew()
+        thread.join()
+    assert [line.rpartition(" ")[0] for line in asked] == ["CONNECT issuer.example:443"]
