@@ -29,6 +29,7 @@ from kvedge.kube.kube_client import KubeClient
 from kvedge.kube.leases import LeaderElection
 from kvedge.resources.names import APP, SYSTEM_NAMESPACE
 from kvedge.resources.types.core import Node, Pod
+from kvedge.resources.types.storage import PersistentVolumeClaim
 from kvedge.resources.types.vm import VirtualMachine
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.runtime.background import BackgroundThread
@@ -145,7 +146,7 @@ class ControllerRole:
             work = self._work
         if work is not None and not work.wait_synced(_SYNC_SECONDS):
             raise ControllerError(
-                f"{client.host} did not list VirtualMachines, VirtualMachineInstances, Pods and Nodes within"
+                f"{client.host} did not list VirtualMachines, VirtualMachineInstances, Pods, Nodes and claims within"
                 f" {_SYNC_SECONDS:.0f} s: is it up, and are kvedge's CRDs installed?"
             )
 
@@ -159,13 +160,14 @@ class _Work:
         self._vmis = Informer(client, VirtualMachineInstance)
         self._pods = Informer(client, Pod, label_selector=f"{APP}=virt-launcher")
         self._nodes = Informer(client, Node)
+        self._claims = Informer(client, PersistentVolumeClaim)
         self._events = events
         self._configuration = ConfigurationFollower(client, "controller")
         self._configuration.on_change(lambda found: set_verbosity("controller", found.log_levels.controller))
         self._vm_loop = VmLoop(VmSources(client, self._vms, self._vmis, self._events, clock))
         self._node_loop = NodeLoop(NodeSources(client, self._nodes, self._events, clock))
         self._vmi_loop = VmiLoop(
-            VmiSources(client, self._vmis, self._pods, self._events, clock, self._node_loop.state),
+            VmiSources(client, self._vmis, self._pods, self._claims, self._events, clock, self._node_loop.state),
             lambda: config.configured(self._configuration.current, self._nodes.list()),
         )
         self._node_loop.on_change(self._vmi_loop.node_changed)
@@ -182,6 +184,7 @@ class _Work:
             Release(config.version, config.default_architecture),
         )
         self._informers: dict[str, Informer[Any]] = {
+            "claims": self._claims,
             "nodes": self._nodes,
             "pods": self._pods,
             "VMIs": self._vmis,

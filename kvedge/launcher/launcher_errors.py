@@ -29,6 +29,18 @@ class BadRequest(LauncherError):
         self.remedy = remedy
 
 
+class ClaimUnusable(LauncherError):
+    """A claim cannot be the guest's disk as it is now; it is tried again, as the claim may be mended."""
+
+    def __init__(self, field: str, claim: str, detail: str, remedy: str = "") -> None:
+        said = f"{field}: PVC {claim}: {detail}"
+        super().__init__("; ".join(part for part in (said, remedy) if part))
+        self.field = field
+        self.claim = claim
+        self.detail = detail
+        self.remedy = remedy
+
+
 class DiskFull(LauncherError):
     """No space where something had to be written; `path` is what was being made."""
 

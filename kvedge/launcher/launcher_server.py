@@ -23,6 +23,7 @@ import grpc
 from kvedge import __version__
 from kvedge.launcher.launcher_errors import (
     BadRequest,
+    ClaimUnusable,
     DiskFull,
     LauncherError,
     LibvirtFailed,
@@ -53,6 +54,7 @@ STOP_SECONDS: Final = 2.0
 
 _CODES: Final = (
     (WrongState, grpc.StatusCode.FAILED_PRECONDITION),
+    (ClaimUnusable, grpc.StatusCode.FAILED_PRECONDITION),
     (BadRequest, grpc.StatusCode.INVALID_ARGUMENT),
     (DiskFull, grpc.StatusCode.RESOURCE_EXHAUSTED),
     (Unanswered, grpc.StatusCode.UNAVAILABLE),

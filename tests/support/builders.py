@@ -32,6 +32,12 @@ from kvedge.resources.types.core import (
     PodSpec,
     PodStatus,
 )
+from kvedge.resources.types.storage import (
+    PersistentVolumeClaim,
+    PersistentVolumeClaimSpec,
+    PersistentVolumeClaimStatus,
+    VolumeResources,
+)
 from kvedge.resources.types.vm import (
     StateChangeRequest,
     VirtualMachine,
@@ -125,6 +131,17 @@ def ended(phase: str) -> ContainerState:
     """How a kubelet tells of a launcher that has exited."""
     code = 0 if phase == "Succeeded" else 1
     return ContainerState(terminated=ContainerStateTerminated(exit_code=code, reason="Error" if code else "Completed"))
+
+
+def a_claim(name: str = "web-root", phase: str = "Bound", **spec: Any) -> PersistentVolumeClaim:
+    """A claim of 10Gi in a file system; `spec` has other fields, as the type names them."""
+    size = {"storage": "10Gi"}
+    given = {"access_modes": ["ReadWriteOnce"], "resources": VolumeResources(requests=size), **spec}
+    return PersistentVolumeClaim(
+        metadata=ObjectMeta(name=name, namespace="default", uid=f"uid-of-{name}", resource_version="5"),
+        spec=PersistentVolumeClaimSpec(**given),
+        status=PersistentVolumeClaimStatus(phase=phase, capacity=size if phase == "Bound" else {}),
+    )
 
 
 def asked(action: str, uid: str | None = None, **data: str) -> StateChangeRequest:

@@ -9,12 +9,14 @@ controller believes: this is what keeps a VM from running twice when a cache is 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from typing import Final
 
 from kvedge.controller.kubevirt.cluster_config import ClusterConfig
 from kvedge.controller.vmi.launcher_pod_probes import pod_probe
 from kvedge.controller.vmi.launcher_pod_resources import overhead_bytes, pod_resources
 from kvedge.controller.vmi.launcher_pod_volumes import (
+    MountedVolume,
     disk_container_volumes,
     disk_containers,
     launcher_volumes,
@@ -60,8 +62,11 @@ from kvedge.resources.types.core import (
     SeccompProfile,
     SecurityContext,
     Sysctl,
+    VolumeDevice,
+    VolumeMount,
 )
 from kvedge.resources.types.guest_nics import interface_mac, pod_interfaces
+from kvedge.resources.types.storage import PersistentVolumeClaim
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.resources.vmi_facts import grace_seconds
 
@@ -76,9 +81,11 @@ _MACHINE_ALIASES: Final = frozenset({"", "q35", "pc", "virt"})
 _MODELS_WITHOUT_LABEL: Final = frozenset({"", "host-model", "host-passthrough", "max"})
 
 
-def launcher_pod(vmi: VirtualMachineInstance, config: ClusterConfig) -> Pod:
-    """The Pod in which this VMI's launcher runs."""
-    return Pod(metadata=_metadata(vmi, config), spec=_spec(vmi, config))
+def launcher_pod(
+    vmi: VirtualMachineInstance, config: ClusterConfig, claims: Mapping[str, PersistentVolumeClaim] | None = None
+) -> Pod:
+    """The Pod in which this VMI's launcher runs; `claims` are those of its namespace that it uses, by name."""
+    return Pod(metadata=_metadata(vmi, config), spec=_spec(vmi, config, launcher_volumes(vmi, config, claims or {})))
 
 
 def pod_grace_seconds(vmi: VirtualMachineInstance) -> int:
@@ -138,12 +145,11 @@ def _annotations(vmi: VirtualMachineInstance, config: ClusterConfig) -> dict[str
     }
 
 
-def _spec(vmi: VirtualMachineInstance, config: ClusterConfig) -> PodSpec:
+def _spec(vmi: VirtualMachineInstance, config: ClusterConfig, volumes: list[MountedVolume]) -> PodSpec:
     spec = vmi.spec
-    volumes = launcher_volumes(vmi, config)
     return PodSpec(
         init_containers=disk_containers(vmi, config),
-        containers=[_compute(vmi, config)],
+        containers=[_compute(vmi, config, volumes)],
         volumes=[*(made.volume for made in volumes), *disk_container_volumes(vmi, config)],
         node_selector=_node_selector(vmi, config),
         affinity=spec.affinity,
@@ -173,7 +179,7 @@ def _dns_config(config: JsonObject | None) -> JsonObject | None:
     return {**config, "nameservers": [plain_ip(str(server)) for server in servers]}
 
 
-def _compute(vmi: VirtualMachineInstance, config: ClusterConfig) -> Container:
+def _compute(vmi: VirtualMachineInstance, config: ClusterConfig, volumes: list[MountedVolume]) -> Container:
     return Container(
         name=COMPUTE_CONTAINER,
         image=LAUNCHER_IMAGE,
@@ -187,7 +193,8 @@ def _compute(vmi: VirtualMachineInstance, config: ClusterConfig) -> Container:
             EnvVar(name="POD_NAME", value_from={"fieldRef": {"fieldPath": "metadata.name"}}),
         ],
         resources=pod_resources(vmi, config),
-        volume_mounts=[made.mount for made in launcher_volumes(vmi, config)],
+        volume_mounts=[made.mount for made in volumes if isinstance(made.mount, VolumeMount)],
+        volume_devices=[made.mount for made in volumes if isinstance(made.mount, VolumeDevice)],
         security_context=SecurityContext(
             run_as_user=LAUNCHER_UID,
             run_as_group=LAUNCHER_GID,

@@ -6,11 +6,13 @@ in read-only, as the launcher's image has nothing in it.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from kvedge.controller.kubevirt.cluster_config import ClusterConfig
 from kvedge.controller.vmi.disk_container_manifest import HOST_USR, disk_container, host_library_volumes
+from kvedge.controller.vmi.launcher_pod_claims import mounted_claims
 from kvedge.resources.access_credentials import CONFIG_DRIVE, NO_CLOUD, credential_volume, key_secrets
 from kvedge.resources.names import (
     CAPABILITIES_DIRECTORY,
@@ -26,9 +28,11 @@ from kvedge.resources.types.core import (
     ImageVolume,
     PodVolume,
     SecretVolume,
+    VolumeDevice,
     VolumeMount,
 )
 from kvedge.resources.types.image_trees import ImageTree, image_trees
+from kvedge.resources.types.storage import PersistentVolumeClaim
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.resources.types.volumes import Volume
 from kvedge.resources.vmi_facts import default_pull_policy
@@ -49,14 +53,22 @@ _EMPTY_DIRECTORIES: Final = (
 
 @dataclass(frozen=True, slots=True)
 class MountedVolume:
-    """A volume and the one place where the compute container has it."""
+    """A volume and the one place where the compute container has it: a directory, or a device node."""
 
     volume: PodVolume
-    mount: VolumeMount
+    mount: VolumeMount | VolumeDevice
 
 
-def launcher_volumes(vmi: VirtualMachineInstance, config: ClusterConfig) -> list[MountedVolume]:
-    """All volumes of this VMI's launcher, in the order in which they must be mounted."""
+def launcher_volumes(
+    vmi: VirtualMachineInstance, config: ClusterConfig, claims: Mapping[str, PersistentVolumeClaim]
+) -> list[MountedVolume]:
+    """All volumes of this VMI's launcher, in the order in which they must be mounted; `claims` by their names."""
+    own = _own_volumes(vmi, config)
+    taken = {made.volume.name for made in own}
+    return [*own, *(MountedVolume(volume, place) for volume, place in mounted_claims(vmi, claims, taken))]
+
+
+def _own_volumes(vmi: VirtualMachineInstance, config: ClusterConfig) -> list[MountedVolume]:
     return [
         *_host_directories(config),
         *(_empty_directory(*entry) for entry in _EMPTY_DIRECTORIES),

@@ -16,6 +16,7 @@ from kvedge.controller.kubevirt.cluster_config import ClusterConfig
 from kvedge.controller.node.node_plan import NodeState
 from kvedge.controller.vm.create_patience import CreatePatience
 from kvedge.controller.vm.create_refusal import is_passing, pod_refusal
+from kvedge.controller.vmi.claim_rules import ClaimView
 from kvedge.controller.vmi.launcher_pod_status import has_ended, may_still_run
 from kvedge.controller.vmi.vmi_plan import (
     ConfirmPodLost,
@@ -38,7 +39,9 @@ from kvedge.kube.reconcile_loop import Again, ReconcileLoop
 from kvedge.kube.work_queue import Key
 from kvedge.resources.names import CREATED_BY
 from kvedge.resources.types.core import Pod
+from kvedge.resources.types.storage import PersistentVolumeClaim
 from kvedge.resources.types.vmi import VirtualMachineInstance
+from kvedge.resources.volume_facts import claims
 from kvedge.runtime.clock import Clock
 
 log = logging.getLogger(__name__)
@@ -56,6 +59,7 @@ class VmiSources:
     client: KubeClient
     vmis: Informer[VirtualMachineInstance]
     pods: Informer[Pod]
+    claims: Informer[PersistentVolumeClaim]
     events: EventRecorder
     clock: Clock
     node_state: Callable[[str], NodeState | None]
@@ -69,6 +73,8 @@ class VmiLoop:
         self._client = sources.client
         self._vmis = sources.vmis
         self._vmis.add_index("node", lambda vmi: (vmi.status.node_name,) if vmi.status.node_name else ())
+        self._vmis.add_index("claim", _claims_of)
+        self._claims = sources.claims
         self._pods = sources.pods
         self._pods.add_index("vmi", _vmi_of)
         self._pods.add_index("node", lambda pod: (pod.spec.node_name,) if pod.spec.node_name else ())
@@ -87,6 +93,7 @@ class VmiLoop:
         """Begin to work on all VMIs there are."""
         self._vmis.on_change(self._on_vmi)
         self._pods.on_change(self._on_pod)
+        self._claims.on_change(self._on_claim)
         self.loop.start()
 
     def stop(self) -> None:
@@ -124,11 +131,16 @@ class VmiLoop:
         if not all(has_ended(pod) for pod in pods):
             self._podless_since.pop(uid, None)
             self._ended.discard(uid)
-            return VmiView(vmi, pods, node=node)
+            return VmiView(vmi, pods, node=node, claims=self._claim_view(vmi))
         now = self._clock.monotonic()
         podless = now - self._podless_since.setdefault(uid, now)
         others = self._pods.indexed("vmi", f"{vmi.metadata.namespace}/{vmi.metadata.name}")
-        return VmiView(vmi, pods, podless, others, node, uid in self._ended)
+        return VmiView(vmi, pods, podless, others, node, uid in self._ended, self._claim_view(vmi))
+
+    def _claim_view(self, vmi: VirtualMachineInstance) -> ClaimView:
+        names = {name for _, name in claims(vmi.spec.volumes)}
+        found = ((name, self._claims.get(vmi.metadata.namespace, name)) for name in names)
+        return ClaimView({name: claim for name, claim in found if claim is not None})
 
     def _carry_out(self, vmi: VirtualMachineInstance, plan: VmiPlan) -> float | None:
         if plan.warning is not None and any(isinstance(action, PatchVmi) for action in plan.actions):
@@ -161,6 +173,12 @@ class VmiLoop:
             # Its object may be gone before the loop looks.
             self._ended.add(owner.uid)
         self.loop.add(key)
+
+    def _on_claim(self, old: PersistentVolumeClaim | None, new: PersistentVolumeClaim | None) -> None:
+        item = new or old
+        assert item is not None
+        for vmi in self._vmis.indexed("claim", f"{item.metadata.namespace}/{item.metadata.name}"):
+            self.loop.add(Key(vmi.metadata.namespace, vmi.metadata.name))
 
     def _do(self, vmi: VirtualMachineInstance, action: VmiAction) -> float | None:
         """Do one action; a number ends the pass, to be continued after so many seconds.
@@ -263,6 +281,10 @@ class VmiLoop:
         """Those whose controller is this very VMI: a label alone proves nothing."""
         owners = [(pod, pod.metadata.controller_reference()) for pod in pods]
         return [pod for pod, owner in owners if owner is not None and owner.uid == vmi.metadata.uid]
+
+
+def _claims_of(vmi: VirtualMachineInstance) -> tuple[str, ...]:
+    return tuple({f"{vmi.metadata.namespace}/{name}" for _, name in claims(vmi.spec.volumes)})
 
 
 def _vmi_of(pod: Pod) -> tuple[str, ...]:

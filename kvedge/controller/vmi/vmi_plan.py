@@ -8,7 +8,7 @@ loss of the Pod, and the finalizer.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Final, TypeAlias
 
@@ -17,6 +17,7 @@ import msgspec
 from kvedge.controller.kubevirt.cluster_config import ClusterConfig
 from kvedge.controller.kubevirt.condition_rules import with_condition
 from kvedge.controller.node.node_plan import UNRESPONSIVE, NodeState
+from kvedge.controller.vmi.claim_rules import ClaimView, ClaimWait, claim_wait
 from kvedge.controller.vmi.launcher_pod_manifest import launcher_pod, pod_grace_seconds
 from kvedge.controller.vmi.launcher_pod_resources import overhead_bytes
 from kvedge.controller.vmi.launcher_pod_status import (
@@ -106,8 +107,9 @@ class VmiPlan:
 @dataclass(frozen=True, slots=True)
 class VmiView:
     """A VMI, the Pods whose controller is this very VMI, for how many seconds none of them has been running or about
-    to, Pods of VMIs that had the same name before, the node that it is on, when that is known, and whether its launcher
-    was said to have ended before its Pod was gone: an object alone can be deleted by force, and its guest runs on."""
+    to, Pods of VMIs that had the same name before, the node that it is on, when that is known, whether its launcher was
+    said to have ended before its Pod was gone (an object alone can be deleted by force, and its guest runs on), and
+    what is known of its claims."""
 
     vmi: VirtualMachineInstance
     pods: Sequence[Pod]
@@ -115,6 +117,7 @@ class VmiView:
     earlier_pods: Sequence[Pod] = ()
     node: NodeState | None = None
     was_ended: bool = False
+    claims: ClaimView = field(default_factory=ClaimView)
 
 
 def plan_vmi(view: VmiView, config: ClusterConfig, now: datetime) -> VmiPlan:
@@ -131,7 +134,7 @@ def plan_vmi(view: VmiView, config: ClusterConfig, now: datetime) -> VmiPlan:
         earlier = next((earlier for earlier in view.earlier_pods if not has_ended(earlier)), None)
         if pod is None and earlier is not None:
             return _plan_behind(vmi, earlier, config, now)
-        return _plan_pending(vmi, pod, config, now)
+        return _plan_pending(view, pod, config, now)
     if vmi.status.phase == "Scheduling":
         return _plan_scheduling(view, config, now)
     return _plan_handed_over(view, now)
@@ -157,20 +160,34 @@ def _plan_behind(vmi: VirtualMachineInstance, earlier: Pod, config: ClusterConfi
     return replace(plan_create_failure(vmi, message, config, now), again_after=1.0)
 
 
-def _plan_pending(vmi: VirtualMachineInstance, pod: Pod | None, config: ClusterConfig, now: datetime) -> VmiPlan:
+def _plan_pending(view: VmiView, pod: Pod | None, config: ClusterConfig, now: datetime) -> VmiPlan:
+    vmi, found = view.vmi, view.claims.found
     if pod is None:
         if VMI_FINALIZER not in vmi.metadata.finalizers:
             # Admission puts it on; without it a deleted VMI would leave its Pod to the garbage collector.
             finalizers = [*vmi.metadata.finalizers, VMI_FINALIZER]
             return VmiPlan((PatchVmi({"metadata": {"finalizers": finalizers}}),))
-        return VmiPlan((CreatePod(launcher_pod(vmi, config)),))
-    facts = Facts(overhead_bytes(vmi, config), failure=start_failure(pod))
+        wait = claim_wait(vmi, view.claims)
+        if wait is not None:
+            return _plan_wait(view, wait, config, now)
+        return VmiPlan((CreatePod(launcher_pod(vmi, config, found)),))
+    facts = Facts(overhead_bytes(vmi, config), failure=start_failure(pod), claims=found)
     return VmiPlan(_patches(vmi, before_hand_over(vmi, pod, "Scheduling", facts, now)))
+
+
+def _plan_wait(view: VmiView, wait: ClaimWait, config: ClusterConfig, now: datetime) -> VmiPlan:
+    """Nothing is started before its claims are there, and it is started as soon as they are."""
+    vmi = view.vmi
+    facts = Facts(
+        overhead_bytes(vmi, config), failure=wait.failure, claims=view.claims.found, unscheduled=wait.unscheduled
+    )
+    status = before_hand_over(vmi, None, vmi.status.phase or "Pending", facts, now)
+    return VmiPlan(_patches(vmi, status), wait.warning)
 
 
 def _plan_scheduling(view: VmiView, config: ClusterConfig, now: datetime) -> VmiPlan:
     vmi, pod = view.vmi, launcher_of(view.pods)
-    facts = Facts(overhead_bytes(vmi, config), view.node)
+    facts = Facts(overhead_bytes(vmi, config), view.node, claims=view.claims.found)
     if pod is None:
         lost = before_hand_over(vmi, None, "Failed", replace(facts, reason=_why_over(None)), now)
         return VmiPlan((ConfirmPodLost(), *_patches(vmi, lost)))
@@ -191,7 +208,7 @@ def _plan_scheduling(view: VmiView, config: ClusterConfig, now: datetime) -> Vmi
 def _plan_handed_over(view: VmiView, now: datetime) -> VmiPlan:
     vmi, pod = view.vmi, launcher_of(view.pods)
     assert pod is not None
-    status = after_hand_over(vmi, pod, view.node, now)
+    status = after_hand_over(vmi, pod, view.node, now, view.claims.found)
     ended = (DeletePod(pod),) if _is_stuck(vmi) and pod.metadata.deletion_timestamp is None else ()
     return VmiPlan((*ended, *_patches(vmi, status), *_gate(vmi, pod, now)), _news(vmi, pod, status))
 

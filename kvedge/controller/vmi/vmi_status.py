@@ -6,7 +6,8 @@ controller keeps to the conditions that it alone can know from the Pod.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
 
@@ -15,12 +16,15 @@ import msgspec
 from kvedge.controller.kubevirt.condition_rules import with_condition, without_conditions
 from kvedge.controller.node.node_plan import NodeState
 from kvedge.controller.vm.vm_status import guest_not_running
+from kvedge.controller.vmi.claim_rules import REASONS
 from kvedge.controller.vmi.launcher_pod_status import START_REASONS, SYNCHRONIZED, compute_image, disruption, has_ended
+from kvedge.controller.vmi.volume_status import with_claims
 from kvedge.resources.meta import Condition, condition
 from kvedge.resources.names import LAUNCHER_UID
 from kvedge.resources.phases import Phase, check_transition
 from kvedge.resources.quantities import format_bytes
 from kvedge.resources.types.core import Pod
+from kvedge.resources.types.storage import PersistentVolumeClaim
 from kvedge.resources.types.vmi import (
     MemoryStatus,
     PhaseTransition,
@@ -41,12 +45,16 @@ _UNTIL: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What else goes into the status: memory overhead in bytes, the node, why the phase is what it is, what failed."""
+    """What else goes into the status: memory overhead in bytes, the node, why the phase is what it is, what failed,
+    the claims that the VMI uses, by name, and why the Pod is not scheduled when there is none that could say it.
+    """
 
     overhead: int
     node: NodeState | None = None
     reason: str = ""
     failure: Condition | None = None
+    claims: Mapping[str, PersistentVolumeClaim] = field(default_factory=dict)
+    unscheduled: Condition | None = None
 
 
 def before_hand_over(
@@ -64,6 +72,7 @@ def before_hand_over(
         runtime_user=LAUNCHER_UID,
         memory=msgspec.structs.replace(memory, memory_overhead=format_bytes(facts.overhead)),
         conditions=_conditions(vmi, pod, phase, facts, now),
+        volume_status=with_claims(vmi, facts.claims) if facts.claims else status.volume_status,
     )
     if pod is None or phase == vmi.status.phase:
         # What else becomes known of the Pod meanwhile, such as its node, waits for the next phase: a write less.
@@ -77,11 +86,19 @@ def before_hand_over(
 
 
 def after_hand_over(
-    vmi: VirtualMachineInstance, pod: Pod | None, node: NodeState | None, now: datetime
+    vmi: VirtualMachineInstance,
+    pod: Pod | None,
+    node: NodeState | None,
+    now: datetime,
+    claims: Mapping[str, PersistentVolumeClaim] | None = None,
 ) -> VirtualMachineInstanceStatus:
-    """The handler's status with our Ready condition."""
+    """The handler's status with our Ready condition, and the claims as they are now."""
     conditions = with_condition(vmi.status.conditions, _ready(vmi.status.phase, pod, node), now)
-    return msgspec.structs.replace(vmi.status, conditions=without_conditions(conditions, {_POD_SCHEDULED}))
+    return msgspec.structs.replace(
+        vmi.status,
+        conditions=without_conditions(conditions, {_POD_SCHEDULED}),
+        volume_status=with_claims(vmi, claims) if claims else vmi.status.volume_status,
+    )
 
 
 def with_pod_gone(vmi: VirtualMachineInstance, node: NodeState | None, now: datetime) -> VirtualMachineInstanceStatus:
@@ -122,7 +139,7 @@ def _conditions(
     vmi: VirtualMachineInstance, pod: Pod | None, phase: Phase, facts: Facts, now: datetime
 ) -> list[Condition]:
     conditions = with_condition(vmi.status.conditions, _ready(phase, pod, facts.node), now)
-    scheduled = None if pod is None else condition(pod.status.conditions, _POD_SCHEDULED)
+    scheduled = facts.unscheduled if pod is None else condition(pod.status.conditions, _POD_SCHEDULED)
     if scheduled is not None and scheduled.status == "False":
         conditions = with_condition(conditions, scheduled, now)
     else:
@@ -131,7 +148,7 @@ def _conditions(
         return with_condition(conditions, facts.failure, now)
     old = condition(conditions, SYNCHRONIZED)
     # The last word on a run that never got further stays; otherwise what failed before is over.
-    if old is not None and old.reason in START_REASONS and phase != "Failed":
+    if old is not None and old.reason in (START_REASONS | REASONS) and phase != "Failed":
         return without_conditions(conditions, {SYNCHRONIZED})
     return conditions
 

@@ -29,6 +29,7 @@ from kvedge.resources.types.vmi import (
     VirtualMachineInstanceStatus,
     VolumeStatus,
 )
+from kvedge.resources.volume_facts import is_hotpluggable
 from kvedge.rpc.launcher_pb2 import (
     DOMAIN_REASON_IO_ERROR,
     DOMAIN_STATE_PAUSED,
@@ -164,16 +165,19 @@ def _addresses(entries: Sequence[GuestAddress]) -> list[str]:
 
 
 def _volumes(vmi: VirtualMachineInstance, status: DomainStatus) -> list[VolumeStatus]:
+    """The volumes with the guest's names for them; what else stands there, such as their claims, is not ours."""
     targets = {disk.name: disk.target for disk in status.disks}
     if not targets:
         return vmi.status.volume_status
-    return [VolumeStatus(name=volume.name, target=targets.get(volume.name, "")) for volume in _sorted_volumes(vmi)]
-
-
-def _sorted_volumes(vmi: VirtualMachineInstance) -> list[VolumeStatus]:
-    return sorted(
-        (VolumeStatus(name=volume.name, target="") for volume in vmi.spec.volumes), key=lambda item: item.name
-    )
+    entries = {entry.name: entry for entry in vmi.status.volume_status}
+    for volume in vmi.spec.volumes:
+        # A hotplugged volume gets its entry from the controller, with its phase.
+        if not is_hotpluggable(volume):
+            entries.setdefault(volume.name, VolumeStatus(name=volume.name, target=""))
+    return [
+        msgspec.structs.replace(entry, target=targets.get(entry.name, ""))
+        for entry in sorted(entries.values(), key=lambda entry: entry.name)
+    ]
 
 
 def _memory(vmi: VirtualMachineInstance) -> MemoryStatus | None:

@@ -8,12 +8,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from kvedge.launcher.launcher_errors import BadRequest
+from kvedge.launcher.launcher_errors import BadRequest, ClaimUnusable
 from kvedge.launcher.launcher_options import LauncherOptions
 from kvedge.resources.access_credentials import CONFIG_DRIVE, NO_CLOUD, credential_volume, key_secrets
 from kvedge.resources.quantities import Quantity, QuantityError, parse_bytes
-from kvedge.resources.types.vmi import VirtualMachineInstance
+from kvedge.resources.types.storage import BLOCK
+from kvedge.resources.types.vmi import ClaimInfo, VirtualMachineInstance
 from kvedge.resources.types.volumes import CloudInit, Volume
+from kvedge.resources.volume_facts import IMAGE_FILE, claim_directory, claim_of, device_path, is_hotpluggable
 
 MEBIBYTE: Final = 1 << 20
 
@@ -51,7 +53,27 @@ class CloudInitPlan:
     ssh_keys: tuple[str, ...] = ()
 
 
-VolumePlan: TypeAlias = OverlayPlan | EmptyDiskPlan | CloudInitPlan
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClaimPlan:
+    """The disk on a claim: `disk.img` in the file system at `directory`, or the device node at `path` when `block`.
+
+    `size` is that of an image that has to be made, in bytes, 0 when the claim does not say; `run` names this run of the
+    VMI; `thick` says that its blocks were allocated on purpose.
+    """
+
+    volume: str
+    field: str
+    claim: str
+    block: bool
+    directory: str
+    path: str
+    size: int
+    run: str
+    read_only: bool = False
+    thick: bool = False
+
+
+VolumePlan: TypeAlias = OverlayPlan | EmptyDiskPlan | CloudInitPlan | ClaimPlan
 
 
 def plan_volumes(vmi: VirtualMachineInstance, options: LauncherOptions) -> list[VolumePlan]:
@@ -64,7 +86,8 @@ def plan_volumes(vmi: VirtualMachineInstance, options: LauncherOptions) -> list[
     return [
         _plan_volume(vmi, index, volume, options)
         for index, volume in enumerate(vmi.spec.volumes)
-        if volume.name in used
+        # What comes while the guest runs is not prepared for its start.
+        if volume.name in used and not is_hotpluggable(volume)
     ]
 
 
@@ -83,6 +106,8 @@ def _plan_volume(vmi: VirtualMachineInstance, index: int, volume: Volume, option
     if volume.empty_disk is not None:
         size = _size(volume.empty_disk.capacity, f"{field}.emptyDisk.capacity")
         return EmptyDiskPlan(volume.name, f"{options.runtime_directory}/empty-disks/{volume.name}.qcow2", size)
+    if volume.persistent_volume_claim is not None or volume.data_volume is not None:
+        return _plan_claim(vmi, volume, field, options)
     cloud_init = volume.cloud_init_no_cloud or volume.cloud_init_config_drive
     if cloud_init is not None:
         file = "noCloud.iso" if volume.cloud_init_no_cloud is not None else "configdrive.iso"
@@ -94,8 +119,42 @@ def _plan_volume(vmi: VirtualMachineInstance, index: int, volume: Volume, option
     raise BadRequest(
         field,
         "this kind of volume is not supported by kvedge",
-        "use containerDisk, emptyDisk, cloudInitNoCloud or cloudInitConfigDrive",
+        "use persistentVolumeClaim, containerDisk, emptyDisk, cloudInitNoCloud or cloudInitConfigDrive",
     )
+
+
+def _plan_claim(vmi: VirtualMachineInstance, volume: Volume, field: str, options: LauncherOptions) -> ClaimPlan:
+    """From the copy of the claim in the VMI's status, which the controller has made."""
+    source = volume.persistent_volume_claim
+    field = f"{field}.persistentVolumeClaim" if source is not None else f"{field}.dataVolume"
+    name = claim_of(volume) or ""
+    entry = next((entry for entry in vmi.status.volume_status if entry.name == volume.name), None)
+    info = None if entry is None else entry.persistent_volume_claim_info
+    if info is None:
+        raise ClaimUnusable(field, name, f"missing volume status for volume {volume.name}")
+    block = info.volume_mode == BLOCK
+    directory = options.root + claim_directory(volume.name)
+    return ClaimPlan(
+        volume=volume.name,
+        field=field,
+        claim=name,
+        block=block,
+        directory=directory,
+        path=options.root + device_path(volume.name) if block else f"{directory}/{IMAGE_FILE}",
+        size=_claim_size(info, field),
+        run=vmi.metadata.uid,
+        read_only=source is not None and source.read_only,
+        thick=info.preallocated,
+    )
+
+
+def _claim_size(info: ClaimInfo, field: str) -> int:
+    """The smaller of what was asked for and what there is, in whole mebibytes; 0 when neither is known."""
+    try:
+        sizes = [parse_bytes(found["storage"]) for found in (info.requests, info.capacity) if "storage" in found]
+    except QuantityError as error:
+        raise ClaimUnusable(field, info.claim_name, str(error)) from error
+    return min(sizes, default=0) // MEBIBYTE * MEBIBYTE
 
 
 def _size(capacity: Quantity, field: str) -> int:

@@ -1,4 +1,4 @@
-"""Makes a VMI's disks in the Pod: copy-on-write layers over images, empty disks, cloud-init's ISO, kernels.
+"""Makes a VMI's disks in the Pod: layers over images, empty disks, images on claims, cloud-init's ISO, kernels.
 
 Called by `vmi_preparation`. Writes below the Pod's own volumes; reads images, which are hostile, and Secrets. What is
 there already, from a launcher before this one, is used as it is.
@@ -12,7 +12,16 @@ import os
 from collections.abc import Mapping
 from typing import Final
 
-from kvedge.launcher.disks.disk_plan import CloudInitPlan, EmptyDiskPlan, OverlayPlan, VolumePlan, plan_volumes
+from kvedge.launcher.disks.claim_disk import claim_disk
+from kvedge.launcher.disks.direct_io import direct_io_works
+from kvedge.launcher.disks.disk_plan import (
+    ClaimPlan,
+    CloudInitPlan,
+    EmptyDiskPlan,
+    OverlayPlan,
+    VolumePlan,
+    plan_volumes,
+)
 from kvedge.launcher.disks.qemu_img_client import create_qcow2
 from kvedge.launcher.domain.context import DiskSource, ImageFormat, KernelFiles
 from kvedge.launcher.launcher_errors import BadRequest, DiskFull
@@ -35,6 +44,7 @@ def prepare_volumes(vmi: VirtualMachineInstance, options: LauncherOptions) -> di
 
     Raises:
         BadRequest: when a volume cannot become a disk.
+        ClaimUnusable: when a claim cannot be a disk as it is.
         DiskFull: when there is no room for one.
     """
     return dict(_prepare(vmi, plan) for plan in plan_volumes(vmi, options))
@@ -43,6 +53,8 @@ def prepare_volumes(vmi: VirtualMachineInstance, options: LauncherOptions) -> di
 def _prepare(vmi: VirtualMachineInstance, plan: VolumePlan) -> tuple[str, DiskSource]:
     path = plan.path
     try:
+        if isinstance(plan, ClaimPlan):
+            return plan.volume, claim_disk(plan)
         os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
         match plan:
             case OverlayPlan():
@@ -166,14 +178,3 @@ def _file_in(tree: str, path: str, field: str) -> str | None:
     except OSError as error:
         raise BadRequest(field, f"{path}: {error.strerror}", "check the path within the image") from error
     return f"{tree}/{relative}"
-
-
-def direct_io_works(path: str) -> bool:
-    """Whether the file system of a file does O_DIRECT."""
-    try:
-        os.close(os.open(path, os.O_RDONLY | os.O_DIRECT | os.O_CLOEXEC))
-    except OSError as error:
-        if error.errno == errno.EINVAL:
-            return False
-        raise
-    return True

@@ -17,7 +17,15 @@ import struct
 from typing import TYPE_CHECKING, Any, Final
 
 from kvedge.launcher.disks.prepared import Prepared
-from kvedge.launcher.launcher_errors import BadRequest, DiskFull, LauncherError, LibvirtFailed, Unanswered, WrongState
+from kvedge.launcher.launcher_errors import (
+    BadRequest,
+    ClaimUnusable,
+    DiskFull,
+    LauncherError,
+    LibvirtFailed,
+    Unanswered,
+    WrongState,
+)
 from kvedge.launcher.launcher_options import LauncherOptions
 
 if TYPE_CHECKING:
@@ -117,6 +125,8 @@ def _message_of(error: LauncherError | OSError) -> dict[str, Any]:
     match error:
         case BadRequest():
             return {"error": "bad request", "arguments": [error.field, error.detail, error.remedy]}
+        case ClaimUnusable():
+            return {"error": "claim unusable", "arguments": [error.field, error.claim, error.detail, error.remedy]}
         case DiskFull():
             return {"error": "disk full", "arguments": [error.path, error.detail]}
         case Unanswered():
@@ -131,6 +141,7 @@ def _message_of(error: LauncherError | OSError) -> dict[str, Any]:
 def _error_of(message: dict[str, Any]) -> LauncherError:
     kinds: dict[str, type[LauncherError]] = {
         "bad request": BadRequest,
+        "claim unusable": ClaimUnusable,
         "disk full": DiskFull,
         "unanswered": Unanswered,
         "wrong state": WrongState,

@@ -26,7 +26,8 @@ class DiskSource:
 
     `format` is always stated: QEMU must never guess it from a header that a guest may have written. `backing` is the
     image below a copy-on-write overlay, as (path, format). `direct_io_ok` says that O_DIRECT works on the file and on
-    its backing file; `preallocated` that every block is allocated; `block_size` is (logical, physical) in bytes.
+    its backing file; `preallocated` that every block is allocated, `thick` that they are to stay so, whatever the guest
+    discards; `block_size` is (logical, physical) in bytes.
     """
 
     path: str
@@ -36,6 +37,7 @@ class DiskSource:
     readonly: bool = False
     direct_io_ok: bool = True
     preallocated: bool = False
+    thick: bool = False
     block_size: tuple[int, int] | None = None
 
 

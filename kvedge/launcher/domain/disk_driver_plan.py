@@ -80,4 +80,4 @@ def _io(disk: Disk, source: DiskSource, cache: str, field: str) -> str | None:
 
 def _discard(disk: Disk, source: DiskSource) -> str | None:
     # What was allocated on purpose must not be given back by the guest's fstrim.
-    return "unmap" if disk.cdrom is None and not source.preallocated else None
+    return "unmap" if disk.cdrom is None and not source.thick else None

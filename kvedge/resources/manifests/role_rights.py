@@ -72,6 +72,8 @@ _CONTROLLER: Final = (
     right(("patch",), "kubevirt.io", "virtualmachines/status"),
     right((*READ, "create", "patch", "delete"), "kubevirt.io", "virtualmachineinstances"),
     right((*READ, "create", "delete"), "core", "pods"),
+    # What a VM's disks lie on, and what keeps it from them.
+    right(READ, "core", "persistentvolumeclaims"),
     # It keeps the spec that a run was started from, until the next run is.
     right(("create", "delete"), "apps", "controllerrevisions"),
     # The readiness gate of a launcher Pod is the controller's to set.

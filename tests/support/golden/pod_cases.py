@@ -1,5 +1,5 @@
-"""Golden launcher Pods: `pods/<case>.yaml` has a VMI and what differs from the usual configuration, and
-`pods/<case>.pod.yaml` the Pod that must come of it.
+"""Golden launcher Pods: `pods/<case>.yaml` has a VMI, what differs from the usual configuration, and the claims of its
+namespace, and `pods/<case>.pod.yaml` the Pod that must come of it.
 
 Used by the unit tests and by the contract tests, which have API servers accept the same Pods. Write the Pods anew with
 `python -m tests.support.golden.pod_cases`, then read the difference before committing it.
@@ -7,7 +7,8 @@ Used by the unit tests and by the contract tests, which have API servers accept 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from kvedge.controller.kubevirt.cluster_config import ClusterConfig
 from kvedge.controller.vm.vmi_template import vmi_from_vm
 from kvedge.controller.vmi.launcher_pod_manifest import launcher_pod
 from kvedge.resources.codec import JsonObject, decode, encode
+from kvedge.resources.types.storage import PersistentVolumeClaim
 from kvedge.resources.types.vm import VirtualMachine
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from tests.support.builders import CONFIG, VM_UID, VMI_UID
@@ -32,10 +34,11 @@ class GoldenPod:
     name: str
     vmi: VirtualMachineInstance
     config: ClusterConfig
+    claims: Mapping[str, PersistentVolumeClaim] = field(default_factory=dict)
 
     @property
     def rendered(self) -> JsonObject:
-        return encode(launcher_pod(self.vmi, self.config))
+        return encode(launcher_pod(self.vmi, self.config, self.claims))
 
     @property
     def expected(self) -> JsonObject:
@@ -56,7 +59,9 @@ def _read(name: str) -> GoldenPod:
     document = yaml.safe_load((GOLDEN / f"{name}.yaml").read_text())
     vmi = decode(VirtualMachineInstance, document["vmi"])
     vmi.metadata.uid = VMI_UID
-    return GoldenPod(name, vmi, replace(CONFIG, **_snake(document.get("config", {}))))
+    claims = [decode(PersistentVolumeClaim, claim) for claim in document.get("claims", [])]
+    by_name = {claim.metadata.name: claim for claim in claims}
+    return GoldenPod(name, vmi, replace(CONFIG, **_snake(document.get("config", {}))), by_name)
 
 
 def _fedora() -> GoldenPod:

@@ -28,15 +28,10 @@ WAITS: Final[Mapping[str, set[str]]] = {
     "disks": {
         "spec.domain.devices.disks[3].blockSize.matchVolume",
         "spec.domain.devices.disks[7].lun",
-        "spec.volumes[3].persistentVolumeClaim",
         "spec.volumes[4].hostDisk",
-        "spec.volumes[7].persistentVolumeClaim",
     },
-    "features-off": {
-        "spec.domain.devices.disks[0].blockSize.matchVolume",
-        "spec.volumes[0].persistentVolumeClaim",
-    },
-    "windows": {"spec.domain.devices.interfaces[0].masquerade", "spec.volumes[0].dataVolume"},
+    "features-off": {"spec.domain.devices.disks[0].blockSize.matchVolume"},
+    "windows": {"spec.domain.devices.interfaces[0].masquerade"},
 }
 # Only one NIC can join the Pod's network, and there is no other network yet.
 ONE_NETWORK: Final = {"interfaces"}

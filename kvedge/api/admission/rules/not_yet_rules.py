@@ -15,7 +15,7 @@ from kvedge.api.admission.rules.causes import Cause, Field, unsupported
 from kvedge.resources.codec import JsonObject
 
 _RELEASE: Final = ".".join(__version__.split(".")[:2])
-_OTHER_DISK: Final = "remove it, or use containerDisk or emptyDisk"
+_OTHER_DISK: Final = "remove it, or use containerDisk, emptyDisk or persistentVolumeClaim"
 _OTHER_NETWORK: Final = "remove it, or use the pod network"
 _OTHER_BINDING: Final = "remove it, or use bridge: {}"
 
@@ -77,13 +77,11 @@ VMI_NOT_YET: Final[Sequence[NotYet]] = (
     NotYet("utilityVolumes"),
     NotYet("volumes[].configMap", _OTHER_DISK),
     NotYet("volumes[].containerPath", _OTHER_DISK),
-    NotYet("volumes[].dataVolume", _OTHER_DISK),
     NotYet("volumes[].downwardAPI", _OTHER_DISK),
     NotYet("volumes[].downwardMetrics", _OTHER_DISK),
     NotYet("volumes[].ephemeral", _OTHER_DISK),
     NotYet("volumes[].hostDisk", _OTHER_DISK),
     NotYet("volumes[].memoryDump", _OTHER_DISK),
-    NotYet("volumes[].persistentVolumeClaim", _OTHER_DISK),
     NotYet("volumes[].secret", _OTHER_DISK),
     NotYet("volumes[].serviceAccount", _OTHER_DISK),
     NotYet("volumes[].sysprep", _OTHER_DISK),

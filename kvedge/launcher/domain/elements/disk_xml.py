@@ -24,6 +24,7 @@ from kvedge.launcher.domain.platform import Platform
 from kvedge.launcher.domain.xml_tree import add
 from kvedge.resources.types.devices import Disk
 from kvedge.resources.types.vmi import VirtualMachineInstance
+from kvedge.resources.volume_facts import is_hotpluggable
 
 # What libvirt takes for a serial number.
 _SERIAL: Final = re.compile(r"[A-Za-z0-9_.+-]{1,256}")
@@ -39,8 +40,12 @@ def add_disks(
     """
     spec = vmi.spec.domain
     targets = assign_targets(vmi)
+    hotplugged = {volume.name for volume in vmi.spec.volumes if is_hotpluggable(volume)}
     queues = domain_topology(spec).vcpus if spec.devices.block_multi_queue else None
     for index, disk in enumerate(spec.devices.disks):
+        if disk.name in hotplugged and disk.name not in context.disk_sources:
+            # It comes while the guest runs; its target name waits for it.
+            continue
         facts = _facts_of(disk, vmi, context, f"spec.domain.devices.disks[{index}]")
         check_disk(facts)
         virtio = facts.bus == VIRTIO

@@ -77,7 +77,7 @@ def test_what_a_file_cannot_do_is_refused_by_its_field(
 
 def test_a_guest_may_give_blocks_back_unless_they_were_allocated_on_purpose() -> None:
     assert _plan({}).discard == "unmap"
-    assert _plan({}, {"preallocated": True}).discard is None
+    assert _plan({}, {"preallocated": True, "thick": True}).discard is None
 
 
 def test_a_cdrom_has_nothing_to_discard() -> None:

@@ -1,0 +1,60 @@
+"""The claims of a VMI as volumes of its launcher's Pod: a mount for a file system, a device node for a block volume.
+
+Called by the Pod's volumes. Pure. Hotplugged volumes are left out: an attachment Pod brings them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from kvedge.resources.types.core import PersistentVolumeClaimVolume, PodVolume, VolumeDevice, VolumeMount
+from kvedge.resources.types.storage import PersistentVolumeClaim
+from kvedge.resources.types.vmi import VirtualMachineInstance
+from kvedge.resources.types.volumes import Volume
+from kvedge.resources.volume_facts import claim_directory, device_path, is_hotpluggable
+
+# Kubernetes' limit for the name of a Pod's volume.
+_LONGEST_NAME: Final = 63
+_SUFFIX: Final = "-claim"
+
+MountedClaim = tuple[PodVolume, VolumeMount | VolumeDevice]
+
+
+def mounted_claims(
+    vmi: VirtualMachineInstance, claims: Mapping[str, PersistentVolumeClaim], taken: set[str]
+) -> list[MountedClaim]:
+    """Each volume with a claim of its own, in the VMI's order.
+
+    `claims` are those that there are, by name; `taken` are the names of the Pod's other volumes. A claim that is not
+    there counts as a file system: its Pod is not created.
+    """
+    made = []
+    for volume in vmi.spec.volumes:
+        name = _claim_name(volume)
+        if name is None or is_hotpluggable(volume):
+            continue
+        claim = claims.get(name)
+        read_only = volume.persistent_volume_claim is not None and volume.persistent_volume_claim.read_only
+        pod_name = _free_name(volume.name, taken)
+        source = PersistentVolumeClaimVolume(claim_name=name, read_only=read_only)
+        place: VolumeMount | VolumeDevice
+        if claim is not None and claim.is_block:
+            place = VolumeDevice(name=pod_name, device_path=device_path(volume.name))
+        else:
+            place = VolumeMount(name=pod_name, mount_path=claim_directory(volume.name), read_only=read_only)
+        made.append((PodVolume(name=pod_name, persistent_volume_claim=source), place))
+    return made
+
+
+def _claim_name(volume: Volume) -> str | None:
+    if volume.persistent_volume_claim is not None:
+        return volume.persistent_volume_claim.claim_name
+    return None if volume.data_volume is None else volume.data_volume.name
+
+
+def _free_name(name: str, taken: set[str]) -> str:
+    """The volume's own name, unless the launcher has a volume of that name for itself, such as `private`."""
+    if name not in taken:
+        return name
+    return f"{name[: _LONGEST_NAME - len(_SUFFIX)].rstrip('-')}{_SUFFIX}"

@@ -1,0 +1,235 @@
+"""The disk on a claim: the image in its file system, made when it is absent, or its device node.
+
+Called by `disks`, as the guest's user. What a claim holds comes from others: no link is followed, nothing but a regular
+file or a block device is used, and an image that exists is never changed, neither its bytes nor its owner.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from typing import Final, NoReturn
+
+from kvedge.launcher.disks.direct_io import direct_io_works
+from kvedge.launcher.disks.disk_plan import ClaimPlan
+from kvedge.launcher.domain.context import DiskSource
+from kvedge.launcher.launcher_errors import ClaimUnusable, DiskFull
+from kvedge.resources.volume_facts import IMAGE_FILE
+from kvedge.storage.beneath import directory_of, open_beneath
+
+MEBIBYTE: Final = 1 << 20
+# KubeVirt's defaults: what a file system keeps, and how much smaller than the claim an image may become.
+RESERVE_BYTES: Final = 131072
+TOLERATED_PERCENT: Final = 10
+# The group may write it: an import or an upload, which comes with the group of the claim.
+_MODE: Final = 0o660
+_BLOCK: Final = 512
+
+
+def claim_disk(plan: ClaimPlan) -> DiskSource:
+    """The disk, which is there afterwards.
+
+    Raises:
+        ClaimUnusable: when what lies there cannot be the disk; it may be mended.
+        DiskFull: when there is no room for an image.
+    """
+    return _device(plan) if plan.block else _image(plan)
+
+
+def _device(plan: ClaimPlan) -> DiskSource:
+    try:
+        found = os.stat(plan.path, follow_symlinks=False)
+    except FileNotFoundError:
+        raise ClaimUnusable(
+            plan.field, plan.claim, f"neither found block device nor regular file for volume {plan.volume}"
+        ) from None
+    if not stat.S_ISBLK(found.st_mode):
+        raise ClaimUnusable(plan.field, plan.claim, f"found {plan.path}, but it's not a block device")
+    _check_opens(plan)
+    return DiskSource(
+        path=plan.path, format="raw", block=True, readonly=plan.read_only, direct_io_ok=True, thick=plan.thick
+    )
+
+
+def _check_opens(plan: ClaimPlan) -> None:
+    flags = (os.O_RDONLY if plan.read_only else os.O_RDWR) | os.O_CLOEXEC
+    try:
+        os.close(os.open(plan.path, flags))
+    except PermissionError:
+        raise ClaimUnusable(
+            plan.field,
+            plan.claim,
+            f"the device of volume {plan.volume} cannot be opened by user {os.getuid()}",
+            "have the container runtime hand devices to the Pod's user (device_ownership_from_security_context)",
+        ) from None
+    except OSError as error:
+        raise ClaimUnusable(plan.field, plan.claim, f"the device of volume {plan.volume}: {error.strerror}") from error
+
+
+def _image(plan: ClaimPlan) -> DiskSource:
+    try:
+        with directory_of(plan.directory) as root:
+            try:
+                image = _open(root, plan)
+            except FileNotFoundError:
+                _make(root, plan)
+                image = _open(root, plan)
+    except NotADirectoryError:
+        raise ClaimUnusable(plan.field, plan.claim, f"{plan.directory} is no directory") from None
+    except FileNotFoundError:
+        raise ClaimUnusable(plan.field, plan.claim, f"it is not mounted at {plan.directory}") from None
+    try:
+        found = os.fstat(image)
+        if not stat.S_ISREG(found.st_mode):
+            raise ClaimUnusable(
+                plan.field, plan.claim, f"found {IMAGE_FILE}, but it's no regular file", f"remove {IMAGE_FILE}"
+            )
+    finally:
+        os.close(image)
+    return DiskSource(
+        path=plan.path,
+        format="raw",
+        readonly=plan.read_only,
+        direct_io_ok=direct_io_works(plan.path),
+        preallocated=found.st_size > 0 and found.st_blocks * _BLOCK >= found.st_size,
+        thick=plan.thick,
+    )
+
+
+def _open(root: int, plan: ClaimPlan) -> int:
+    # O_NONBLOCK: opening a fifo must not wait for somebody at its other end.
+    flags = (os.O_RDONLY if plan.read_only else os.O_RDWR) | os.O_NONBLOCK | os.O_NOCTTY
+    try:
+        return open_beneath(root, IMAGE_FILE, flags)
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        _refuse(root, plan, error)
+
+
+def _refuse(root: int, plan: ClaimPlan, error: OSError) -> NoReturn:
+    """Say who may open the image instead of us, and what to do."""
+    if error.errno in (errno.ELOOP, errno.EXDEV):
+        text, remedy = f"{IMAGE_FILE} is a link, which is not followed", f"put the image itself at {IMAGE_FILE}"
+    elif error.errno in (errno.EISDIR, errno.ENXIO):
+        text, remedy = f"found {IMAGE_FILE}, but it's no regular file", f"remove {IMAGE_FILE}"
+    elif error.errno == errno.EACCES:
+        text = f"{IMAGE_FILE} cannot be {'read' if plan.read_only else 'written'} by user {os.getuid()}{_owner(root)}"
+        remedy = f"have it belong to group {os.getgid()} with mode 0660, or make it writable for all"
+    elif error.errno == errno.EROFS:
+        text, remedy = f"{IMAGE_FILE} lies on a file system that is mounted read-only", _READ_ONLY_REMEDY
+    else:
+        text, remedy = f"{IMAGE_FILE}: {error.strerror}", ""
+    raise ClaimUnusable(plan.field, plan.claim, text, remedy) from error
+
+
+def _owner(root: int) -> str:
+    try:
+        found = os.stat(IMAGE_FILE, dir_fd=root, follow_symlinks=False)
+    except OSError:
+        return ""
+    return f": it belongs to {found.st_uid}:{found.st_gid}, with mode {stat.S_IMODE(found.st_mode):04o}"
+
+
+_READ_ONLY_REMEDY: Final = "set readOnly: true on the volume and on its disk, or use a claim that can be written"
+
+
+def _make(root: int, plan: ClaimPlan) -> None:
+    """Make a sparse image, which appears under its name when it is whole and on disk, or not at all."""
+    if plan.read_only:
+        raise ClaimUnusable(
+            plan.field,
+            plan.claim,
+            f"it is read-only and holds no {IMAGE_FILE}",
+            "take readOnly off the volume for a first start, or fill the claim",
+        )
+    if plan.size < MEBIBYTE:
+        text = f"the size for volume {plan.volume} is too low, must be at least 1MiB"
+        if not plan.size:
+            text = "unable to determine capacity of HostDisk from PVC that provides no storage capacity or requests"
+        raise ClaimUnusable(plan.field, plan.claim, text)
+    size = fitting_size(plan, _free_bytes(root))
+    staged = f".{IMAGE_FILE}.{plan.run}"
+    try:
+        _write(root, staged, size)
+    except OSError as error:
+        _refuse_making(root, plan, error)
+    finally:
+        _remove(root, staged)
+
+
+def fitting_size(plan: ClaimPlan, free: int) -> int:
+    """The size of an image where `free` bytes are left: the claim's, or up to a tenth less.
+
+    Raises:
+        DiskFull: when that is too much as well.
+    """
+    if plan.size <= free:
+        return plan.size
+    smaller = plan.size * (100 - TOLERATED_PERCENT) // 100
+    if smaller > free:
+        raise DiskFull(
+            plan.path,
+            f"unable to create {plan.path}, not enough space, demanded size {plan.size} B is bigger than available"
+            f" space {free} B, also after taking {TOLERATED_PERCENT} % toleration into account",
+        )
+    return free // MEBIBYTE * MEBIBYTE
+
+
+def _free_bytes(root: int) -> int:
+    space = os.fstatvfs(root)
+    return max(0, space.f_bavail * space.f_bsize - RESERVE_BYTES)
+
+
+def _write(root: int, staged: str, size: int) -> None:
+    image = open_beneath(root, staged, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode=_MODE)
+    try:
+        os.ftruncate(image, size)
+        os.fchmod(image, _MODE)
+        os.fsync(image)
+    finally:
+        os.close(image)
+    try:
+        # Unlike a rename it replaces nothing: an import may have brought an image meanwhile.
+        os.link(staged, IMAGE_FILE, src_dir_fd=root, dst_dir_fd=root, follow_symlinks=False)
+    except FileExistsError:
+        return
+    except OSError as error:
+        if error.errno not in (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK):
+            raise
+        # A file system without hard links.
+        os.rename(staged, IMAGE_FILE, src_dir_fd=root, dst_dir_fd=root)
+    directory = open_beneath(root, ".", os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(directory)
+    finally:
+        os.close(directory)
+
+
+def _refuse_making(root: int, plan: ClaimPlan, error: OSError) -> NoReturn:
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        raise error
+    if error.errno in (errno.EACCES, errno.EPERM):
+        found = os.fstat(root)
+        text = (
+            f"{IMAGE_FILE} cannot be made by user {os.getuid()}: the directory belongs to"
+            f" {found.st_uid}:{found.st_gid}, with mode {stat.S_IMODE(found.st_mode):04o}"
+        )
+        remedy = f"have it belong to group {os.getgid()} with mode 0770; an NFS export must map to that user"
+    elif error.errno == errno.EROFS:
+        text, remedy = f"{IMAGE_FILE} cannot be made: its file system is mounted read-only", _READ_ONLY_REMEDY
+    elif error.errno == errno.EFBIG:
+        text = f"{IMAGE_FILE} of {plan.size} bytes is larger than a file can be on its file system"
+        remedy = "use a smaller claim, or another file system"
+    else:
+        text, remedy = f"{IMAGE_FILE} cannot be made: {error.strerror}", ""
+    raise ClaimUnusable(plan.field, plan.claim, text, remedy) from error
+
+
+def _remove(root: int, staged: str) -> None:
+    try:
+        os.unlink(staged, dir_fd=root)
+    except OSError:
+        # It has been renamed, or the file system is read-only: the next launcher of this run tries again.
+        return
