@@ -1,7 +1,8 @@
-"""The authority behind what kvedge's roles say to each other: made once, kept in the Secret `kvedge-ca`.
+"""Authorities that roles share: each made once, and kept in a Secret of its own.
 
-Called by the api role when it is given no TLS files. Reads and writes that one Secret. Whoever may read it can speak as
-any role, so nobody but the api role may.
+`kvedge-ca` is behind what roles say to each other. Whoever may read it can speak as any role, so nobody but the api
+role may. `kvedge-upload-ca` is behind uploads alone: the controller issues the certificates of workers with it. Called
+by the api role, which makes both, and by the controller. Reads and writes these two Secrets.
 """
 
 from __future__ import annotations
@@ -31,17 +32,17 @@ _PREVIOUS: Final = "previous.crt"
 SIGNS_FROM: Final = "kvedge.io/successor-signs-from"
 
 
-def shared_authority(client: KubeClient, now: datetime) -> Authorities:
-    """The authority of this cluster, made if there is none, and succeeded by a new one in time.
+def shared_authority(client: KubeClient, now: datetime, name: str = SECRET_NAME) -> Authorities:
+    """The authority in the Secret of that name, made if there is none, and succeeded by a new one in time.
 
     Raises:
         KubeError: when the API server refuses or does not answer.
         CertificateError: when the Secret holds something else.
     """
     try:
-        secret = client.get(Secret, SYSTEM_NAMESPACE, SECRET_NAME)
+        secret = client.get(Secret, SYSTEM_NAMESPACE, name)
     except NotFound:
-        return _first_authority(client, now)
+        return _first_authority(client, now, name)
     present = _authorities(secret)
     planned = plan_succession(present, now)
     if planned is None:
@@ -50,10 +51,10 @@ def shared_authority(client: KubeClient, now: datetime) -> Authorities:
         return _authorities(client.replace(_filled(secret, planned)))
     except Conflict:
         # Another api role was faster.
-        return existing_authority(client)
+        return existing_authority(client, name)
 
 
-def existing_authority(client: KubeClient) -> Authorities:
+def existing_authority(client: KubeClient, name: str = SECRET_NAME) -> Authorities:
     """The authority, for a role that may not make it.
 
     Raises:
@@ -61,18 +62,18 @@ def existing_authority(client: KubeClient) -> Authorities:
         KubeError: when the API server refuses or does not answer.
         CertificateError: when the Secret holds something else.
     """
-    return _authorities(client.get(Secret, SYSTEM_NAMESPACE, SECRET_NAME))
+    return _authorities(client.get(Secret, SYSTEM_NAMESPACE, name))
 
 
-def _first_authority(client: KubeClient, now: datetime) -> Authorities:
-    made = Authorities(CertificateAuthority.create(AUTHORITY_NAME, now))
+def _first_authority(client: KubeClient, now: datetime, name: str) -> Authorities:
+    made = Authorities(CertificateAuthority.create(AUTHORITY_NAME if name == SECRET_NAME else name, now))
     _ensure_namespace(client)
-    secret = Secret(metadata=ObjectMeta(name=SECRET_NAME, namespace=SYSTEM_NAMESPACE), type="kubernetes.io/tls")
+    secret = Secret(metadata=ObjectMeta(name=name, namespace=SYSTEM_NAMESPACE), type="kubernetes.io/tls")
     try:
         return _authorities(client.create(_filled(secret, made)))
     except AlreadyExists:
         # Another role was faster.
-        return existing_authority(client)
+        return existing_authority(client, name)
 
 
 def _ensure_namespace(client: KubeClient) -> None:
@@ -105,7 +106,7 @@ def _filled(secret: Secret, authorities: Authorities) -> Secret:
 
 
 def _authorities(secret: Secret) -> Authorities:
-    where = f"Secret {SYSTEM_NAMESPACE}/{SECRET_NAME}"
+    where = f"Secret {SYSTEM_NAMESPACE}/{secret.metadata.name}"
     try:
         parts = {key: base64.b64decode(value, validate=True) for key, value in secret.data.items()}
         signing = CertificateAuthority(parts[_CERTIFICATE], parts[_KEY])

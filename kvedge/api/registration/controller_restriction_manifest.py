@@ -14,6 +14,7 @@ from kvedge.resources.names import APP, LAUNCHER_APP, SCHEDULABLE
 from kvedge.resources.role_users import CONTROLLER_ACCOUNT, CONTROLLER_GROUP
 from kvedge.resources.types.vm import VirtualMachine
 from kvedge.resources.types.vmi import VirtualMachineInstance
+from kvedge.resources.uploads import UPLOAD_PREFIX
 
 NAME: Final = "kvedge-controller-restriction"
 # All Pods of the cluster pass by this condition: it must not fail for anybody.
@@ -24,6 +25,7 @@ _BY_CONTROLLERS: Final = (
 _NODE: Final = "request.resource.resource == 'nodes'"
 _POD: Final = "request.resource.resource == 'pods'"
 _REVISION: Final = "request.resource.resource == 'controllerrevisions'"
+_SECRET: Final = "request.resource.resource == 'secrets'"
 _CREATE: Final = "request.operation == 'CREATE'"
 _UPDATE: Final = "request.operation == 'UPDATE'"
 _STATUS: Final = "has(request.subResource) && request.subResource == 'status'"
@@ -48,7 +50,7 @@ def controller_restriction() -> list[Document]:
         # One whose label somebody took away must still come to its end.
         "wasLauncher": f"({_labelled('oldLabels')}) || {_OWNED.format('oldOwners')}",
     }
-    rules = [judged("", "nodes", "pods", "pods/status"), judged("apps", "controllerrevisions")]
+    rules = [judged("", "nodes", "pods", "pods/status", "secrets"), judged("apps", "controllerrevisions")]
     validations = [_validation(*rule) for rule in _RULES]
     return policy(NAME, rules, ("by-controllers", _BY_CONTROLLERS), variables, validations)
 
@@ -84,6 +86,12 @@ _RULES: Final = (
     (f"{_POD} && {_CREATE}", "variables.isLauncher", "is not allowed to make other Pods than launchers of VMIs"),
     (f"{_POD} && !({_CREATE})", "variables.wasLauncher", "is not allowed to touch other Pods than launchers of VMIs"),
     (f"{_POD} && {_UPDATE}", _STATUS, "is not allowed to change more of a Pod than its status"),
+    # A Secret of another type could be a token of somebody's account.
+    (
+        _SECRET,
+        f"{_CREATE} && object.type == 'kubernetes.io/tls' && object.metadata.name.startsWith('{UPLOAD_PREFIX}')",
+        "is not allowed to make other Secrets than the certificates of uploads' workers",
+    ),
     (
         f"{_REVISION} && {_CREATE}",
         _VM_OWNED.format("owners"),

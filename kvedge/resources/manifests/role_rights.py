@@ -15,6 +15,7 @@ from typing import Final
 from kvedge.resources.manifests.policy_rules import PolicyRule
 from kvedge.resources.names import SYSTEM_NAMESPACE
 from kvedge.resources.role_users import API_GROUP, CONTROLLER_GROUP, HANDLER_GROUP
+from kvedge.resources.uploads import UPLOAD_AUTHORITY_SECRET, UPLOAD_PROXY_CONFIG
 
 READ: Final = ("get", "list", "watch")
 CHANGE: Final = ("create", "update", "patch")
@@ -84,6 +85,11 @@ _CONTROLLER: Final = (
     # It takes the label kubevirt.io/schedulable from a node whose handler says nothing any more.
     right((*READ, "patch"), "core", "nodes"),
     right(("create", "patch"), "core", "events"),
+    # Certificates of uploads' workers, in the namespaces of their claims, and the authority that signs them.
+    right(("create",), "core", "secrets"),
+    right(("get",), "core", "secrets", names=(UPLOAD_AUTHORITY_SECRET,), namespace=SYSTEM_NAMESPACE),
+    # Where clients upload to, which it copies into CDIConfig.
+    right(("get",), "core", "configmaps", names=(UPLOAD_PROXY_CONFIG,), namespace=SYSTEM_NAMESPACE),
     # The election.
     right(("get", "create", "update"), "coordination.k8s.io", "leases", namespace=SYSTEM_NAMESPACE),
 )
@@ -124,9 +130,17 @@ _API: Final = (
     right(
         ("get", "list", "create", "update", "delete"), "discovery.k8s.io", "endpointslices", namespace=SYSTEM_NAMESPACE
     ),
-    # The authority of the roles' certificates, which it alone holds, and the requests for one.
+    # The authority of the roles' certificates, which it alone holds, the requests for one, and uploads' authority.
     right(("create",), "core", "secrets", namespace=SYSTEM_NAMESPACE),
-    right(("get", "update"), "core", "secrets", names=(AUTHORITY_SECRET,), namespace=SYSTEM_NAMESPACE),
+    right(
+        ("get", "update"),
+        "core",
+        "secrets",
+        names=(AUTHORITY_SECRET, UPLOAD_AUTHORITY_SECRET),
+        namespace=SYSTEM_NAMESPACE,
+    ),
+    # What an upload goes into, and who takes it.
+    right(("get",), "core", "persistentvolumeclaims pods"),
     right((*READ, "delete"), "certificates.k8s.io", "certificatesigningrequests"),
     right(("patch",), "certificates.k8s.io", "certificatesigningrequests/approval certificatesigningrequests/status"),
     right(("approve", "sign"), "certificates.k8s.io", "signers", names=(HANDLER_SIGNER,)),

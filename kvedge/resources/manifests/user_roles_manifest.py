@@ -13,6 +13,7 @@ from typing import Final
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.guest_verbs import GUEST_VERBS, VM_PLURAL, VMI_PLURAL, Role
 from kvedge.resources.manifests.policy_rules import RBAC_GROUP, PolicyRule
+from kvedge.resources.uploads import TOKEN_REQUESTS, UPLOAD_GROUP
 
 AUTO_UPDATE: Final = "rbac.authorization.kubernetes.io/autoupdate"
 _API_VERSION: Final = f"{RBAC_GROUP}/v1"
@@ -31,6 +32,8 @@ _INCLUDED: Final[Mapping[Role, frozenset[Role]]] = {
 }
 # A manifest's VM is expanded without an object: it is no verb of a guest.
 _EXPAND: Final = PolicyRule(("update",), _SUBRESOURCES, ("expand-vm-spec",))
+# Who may write a claim's disk may ask for a token to upload with; no token is read again.
+_UPLOAD: Final = PolicyRule(("create",), (UPLOAD_GROUP,), (TOKEN_REQUESTS,))
 _KINDS: Final = (
     ("kubevirt.io", (VM_PLURAL, VMI_PLURAL, "virtualmachineinstancepresets", "virtualmachineinstancereplicasets")),
     ("snapshot.kubevirt.io", ("virtualmachinesnapshots", "virtualmachinesnapshotcontents", "virtualmachinerestores")),
@@ -55,8 +58,12 @@ def user_roles() -> list[JsonObject]:
     return [
         role("kubevirt.io:default", _default(), labels={**_LABELS, "kubernetes.io/bootstrapping": "rbac-defaults"}),
         binding("kubevirt.io:default", "Group", "system:authenticated"),
-        role("kubevirt.io:admin", (*_calls("admin"), _EXPAND, *_kinds(_OWN)), labels=_gathered("admin")),
-        role("kubevirt.io:edit", (*_calls("edit"), _EXPAND, *_kinds(_WRITE), _KUBEVIRTS), labels=_gathered("edit")),
+        role("kubevirt.io:admin", (*_calls("admin"), _EXPAND, _UPLOAD, *_kinds(_OWN)), labels=_gathered("admin")),
+        role(
+            "kubevirt.io:edit",
+            (*_calls("edit"), _EXPAND, _UPLOAD, *_kinds(_WRITE), _KUBEVIRTS),
+            labels=_gathered("edit"),
+        ),
         role("kubevirt.io:view", (*_calls("view"), _EXPAND, *_kinds(_READ)), labels=_gathered("view")),
         role("kubevirt.io:migrate", _migrating(), labels=_LABELS),
         role("instancetype.kubevirt.io:view", _instance_types(), labels=_LABELS),

@@ -10,9 +10,16 @@ import yaml
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.manifests.policy_rules import PolicyRule, policy_rules
 from kvedge.resources.manifests.rbac_manifest import rbac_files, role_documents
-from kvedge.resources.manifests.role_rights import ROLE_RIGHTS
+from kvedge.resources.manifests.role_rights import ROLE_RIGHTS, Right
 from kvedge.resources.manifests.user_roles_manifest import user_roles
-from kvedge.resources.role_users import API_ACCOUNT, API_GROUP, CONTROLLER_ACCOUNT, HANDLER_ACCOUNT, HANDLER_GROUP
+from kvedge.resources.role_users import (
+    API_ACCOUNT,
+    API_GROUP,
+    CONTROLLER_ACCOUNT,
+    CONTROLLER_GROUP,
+    HANDLER_ACCOUNT,
+    HANDLER_GROUP,
+)
 
 ROOT = Path(__file__).parents[4]
 SUB = "subresources.kubevirt.io"
@@ -58,13 +65,22 @@ def test_no_role_has_a_right_to_everything() -> None:
             assert "*" not in (*each.rule.verbs, *each.rule.groups, *each.rule.resources), each
 
 
-def test_secrets_are_the_api_roles_alone_and_only_the_one() -> None:
-    with_secrets = {
-        group: each for group, rights in ROLE_RIGHTS.items() for each in rights if "secrets" in each.rule.resources
+def test_the_roles_authority_is_the_api_roles_alone_and_the_controller_reads_that_of_uploads() -> None:
+    reading = {
+        group: [
+            (each.namespace, each.rule.names) for each in rights if "secrets" in each.rule.resources and reads(each)
+        ]
+        for group, rights in ROLE_RIGHTS.items()
     }
-    assert set(with_secrets) == {API_GROUP}
-    reading = [each for each in ROLE_RIGHTS[API_GROUP] if "secrets" in each.rule.resources and "get" in each.rule.verbs]
-    assert [(each.namespace, each.rule.names) for each in reading] == [("kvedge-system", ("kvedge-ca",))]
+    assert reading == {
+        API_GROUP: [("kvedge-system", ("kvedge-ca", "kvedge-upload-ca"))],
+        CONTROLLER_GROUP: [("kvedge-system", ("kvedge-upload-ca",))],
+        HANDLER_GROUP: [],
+    }
+
+
+def reads(right: Right) -> bool:
+    return not {"get", "list", "watch"}.isdisjoint(right.rule.verbs)
 
 
 def test_a_handler_writes_only_what_is_limited_to_its_node_and_its_own_requests() -> None:

@@ -1,0 +1,1 @@
+"""DataVolumes and what fills their claims."""
