@@ -11,7 +11,7 @@ import os
 import stat
 from typing import Final, NoReturn
 
-from kvedge.launcher.disks.direct_io import direct_io_works
+from kvedge.launcher.disks.disk_facts import device_block_size, direct_io_works, file_block_size
 from kvedge.launcher.disks.disk_plan import ClaimPlan
 from kvedge.launcher.domain.context import DiskSource
 from kvedge.launcher.launcher_errors import ClaimUnusable, DiskFull
@@ -46,16 +46,20 @@ def _device(plan: ClaimPlan) -> DiskSource:
         ) from None
     if not stat.S_ISBLK(found.st_mode):
         raise ClaimUnusable(plan.field, plan.claim, f"found {plan.path}, but it's not a block device")
-    _check_opens(plan)
+    device = _open_device(plan)
+    try:
+        block_size = device_block_size(device)
+    finally:
+        os.close(device)
     return DiskSource(
-        path=plan.path, format="raw", block=True, readonly=plan.read_only, direct_io_ok=True, thick=plan.thick
+        path=plan.path, format="raw", block=True, readonly=plan.read_only, thick=plan.thick, block_size=block_size
     )
 
 
-def _check_opens(plan: ClaimPlan) -> None:
-    flags = (os.O_RDONLY if plan.read_only else os.O_RDWR) | os.O_CLOEXEC
+def _open_device(plan: ClaimPlan) -> int:
+    flags = (os.O_RDONLY if plan.read_only else os.O_RDWR) | os.O_CLOEXEC | os.O_NOFOLLOW
     try:
-        os.close(os.open(plan.path, flags))
+        return os.open(plan.path, flags)
     except PermissionError:
         raise ClaimUnusable(
             plan.field,
@@ -94,6 +98,7 @@ def _image(plan: ClaimPlan) -> DiskSource:
         direct_io_ok=direct_io_works(plan.path),
         preallocated=found.st_size > 0 and found.st_blocks * _BLOCK >= found.st_size,
         thick=plan.thick,
+        block_size=file_block_size(plan.path),
     )
 
 

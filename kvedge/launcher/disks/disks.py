@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from kvedge.launcher.disks.claim_disk import claim_disk
-from kvedge.launcher.disks.direct_io import direct_io_works
+from kvedge.launcher.disks.disk_facts import direct_io_works, file_block_size
 from kvedge.launcher.disks.disk_plan import (
     ClaimPlan,
     CloudInitPlan,
@@ -62,15 +62,21 @@ def _prepare(vmi: VirtualMachineInstance, plan: VolumePlan) -> tuple[str, DiskSo
             case EmptyDiskPlan():
                 if not os.path.exists(path):
                     create_qcow2(path, plan.size)
-                return plan.volume, DiskSource(path=path, format="qcow2", direct_io_ok=direct_io_works(path))
+                return plan.volume, _made(path, "qcow2")
             case CloudInitPlan():
                 _write_cloud_init(vmi, plan)
                 _align(path)
-                return plan.volume.name, DiskSource(path=path, format="raw", direct_io_ok=direct_io_works(path))
+                return plan.volume.name, _made(path, "raw")
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise DiskFull(path, error.strerror or "") from error
         raise
+
+
+def _made(path: str, image_format: ImageFormat) -> DiskSource:
+    """A file of our own."""
+    block_size = file_block_size(path)
+    return DiskSource(path=path, format=image_format, direct_io_ok=direct_io_works(path), block_size=block_size)
 
 
 def _overlay(plan: OverlayPlan) -> DiskSource:
@@ -89,6 +95,7 @@ def _overlay(plan: OverlayPlan) -> DiskSource:
         format="qcow2",
         backing=(image, image_format),
         direct_io_ok=direct_io_works(plan.path) and direct_io_works(image),
+        block_size=file_block_size(plan.path),
     )
 
 

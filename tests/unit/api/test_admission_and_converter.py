@@ -25,12 +25,7 @@ CLUSTER: Final = Cluster("amd64")
 # What a case asks for that the converter can do, and that no volume, network or node gives it yet.
 WAITS: Final[Mapping[str, set[str]]] = {
     "cpu-model": {"spec.domain.cpu.maxSockets", "spec.domain.memory.hugepages"},
-    "disks": {
-        "spec.domain.devices.disks[3].blockSize.matchVolume",
-        "spec.domain.devices.disks[7].lun",
-        "spec.volumes[4].hostDisk",
-    },
-    "features-off": {"spec.domain.devices.disks[0].blockSize.matchVolume"},
+    "disks": {"spec.volumes[4].hostDisk"},
     "windows": {"spec.domain.devices.interfaces[0].masquerade"},
 }
 # Only one NIC can join the Pod's network, and there is no other network yet.
@@ -42,6 +37,7 @@ OF_THE_NODE: Final = (
     "spec.domain.firmware.kernelBoot.container.kernelPath",
     "spec.domain.firmware.kernelBoot.container.initrdPath",
     "spec.domain.devices.disks[0].blockSize.custom.discardGranularity",
+    "spec.domain.devices.disks[0].blockSize.matchVolume",
     "spec.domain.devices.interfaces[0].model",
     "spec.domain.devices.panicDevices[0].model",
 )

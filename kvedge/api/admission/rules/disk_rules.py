@@ -6,7 +6,7 @@ Called by admission_plan.py; touches nothing.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from kvedge.api.admission.rules.causes import Cause, Field, duplicate, not_found, unsupported
@@ -21,6 +21,8 @@ _SERIAL: Final = re.compile(r"[A-Za-z0-9_.+-]*")
 _PCI: Final = re.compile(r"[0-9a-fA-F]{4}:[0-9a-fA-F]{2}:[0-1][0-9a-fA-F]\.[0-7]")
 _MOST_DISKS: Final = 256
 _LONGEST_SERIAL: Final = 256
+# What QEMU's devices have room for: virtio-blk and ATA 20 characters, SCSI's page for it 36.
+_SERIAL_ROOM: Final[Mapping[str, int]] = {"virtio": 20, "sata": 20, "scsi": 36, "usb": 36}
 _BLOCK_SIZES: Final = (512, 2097152)
 
 
@@ -30,6 +32,8 @@ def disks_have_names_and_volumes(subject: Subject) -> Iterator[Cause]:
     if len(disks) > _MOST_DISKS:
         yield Cause(at, f"{at} list exceeds the {_MOST_DISKS} element limit in length")
     volumes = {volume.name for volume in subject.spec.volumes}
+    sources = (volume for volume in subject.spec.volumes if volume.persistent_volume_claim or volume.data_volume)
+    claimed = {volume.name for volume in sources}
     seen: dict[str, int] = {}
     for index, disk in enumerate(disks):
         here = at.item(index)
@@ -39,6 +43,9 @@ def disks_have_names_and_volumes(subject: Subject) -> Iterator[Cause]:
         seen.setdefault(disk.name, index)
         if disk.name not in volumes and disk.cdrom is None:
             yield not_found(here.at("name"), f"{here}.Name '{disk.name}' not found.")
+        elif disk.lun is not None and disk.name not in claimed:
+            text = f"{here.at('lun')} can only be mapped to a DataVolume or PersistentVolumeClaim volume."
+            yield Cause(here.at("lun"), text)
 
 
 def disks_are_possible(subject: Subject) -> Iterator[Cause]:
@@ -120,6 +127,11 @@ def _serial(disk: Disk, at: Field) -> Iterator[Cause]:
         yield Cause(here, f"{here} must be made up of the following characters [A-Za-z0-9_.+-], if specified")
     if len(disk.serial) > _LONGEST_SERIAL:
         yield Cause(here, f"{here} must be less than or equal to {_LONGEST_SERIAL} in length, if specified")
+        return
+    room = _SERIAL_ROOM.get(bus_of(disk), _LONGEST_SERIAL)
+    if len(disk.serial) > room:
+        text = f"{here} has {len(disk.serial)} characters, and bus {bus_of(disk)} would cut it at {room}"
+        yield Cause(here, f"{text}; use a shorter one")
 
 
 def _pci_address(disk: Disk, at: Field) -> Iterator[Cause]:
@@ -142,6 +154,8 @@ def _block_size(disk: Disk, at: Field) -> Iterator[Cause]:
     size = disk.block_size
     if size is None:
         return
+    if size.custom is not None and size.match_volume is not None and size.match_volume.enabled is not False:
+        yield Cause(at.at("blockSize"), f"{at.at('blockSize')} has both custom and matchVolume; keep one of the two")
     if size.custom is not None:
         yield from _custom_size(disk, size.custom, at.at("blockSize", "custom"))
 

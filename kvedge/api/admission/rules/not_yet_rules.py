@@ -51,10 +51,9 @@ VMI_NOT_YET: Final[Sequence[NotYet]] = (
     # Devices
     NotYet("domain.devices.autoattachVSOCK", "set it to false"),
     NotYet("domain.devices.clientPassthrough"),
-    NotYet("domain.devices.disks[].blockSize.matchVolume", "remove it, or use custom"),
     NotYet("domain.devices.disks[].cdrom.readonly", "remove it: no CD-ROM is written to", values=(False,)),
     NotYet("domain.devices.disks[].changedBlockTracking", "set it to false"),
-    NotYet("domain.devices.disks[].lun", "use disk instead"),
+    NotYet("domain.devices.disks[].lun.reservation", "set it to false: the guest's reservations would not hold"),
     NotYet("domain.devices.disks[].tag"),
     NotYet("domain.devices.downwardMetrics"),
     NotYet("domain.devices.filesystems"),

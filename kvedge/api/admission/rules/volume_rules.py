@@ -17,6 +17,7 @@ from kvedge.api.admission.rules.subject import Rule, Subject
 from kvedge.resources.name_grammar import is_label
 from kvedge.resources.quantities import QuantityError, parse_quantity
 from kvedge.resources.types.volumes import CloudInit, Volume
+from kvedge.resources.volume_facts import claim_of
 
 _PULL_POLICIES: Final = ("", "Always", "IfNotPresent", "Never")
 _MOST_VOLUMES: Final = 256
@@ -42,6 +43,34 @@ def volumes_have_one_name_and_source(subject: Subject) -> Iterator[Cause]:
             yield Cause(here.at("name"), text)
         if len(_sources(volume)) != 1:
             yield Cause(here, f"{here} must have exactly one source type set")
+
+
+def claims_are_named(subject: Subject) -> Iterator[Cause]:
+    """A claim or a DataVolume by its name."""
+    for index, volume in enumerate(subject.spec.volumes):
+        at = subject.at.at("volumes").item(index)
+        if volume.data_volume is not None and not volume.data_volume.name:
+            yield required(at.at("dataVolume", "name"), "DataVolume 'name' must be set")
+        if volume.persistent_volume_claim is not None and not volume.persistent_volume_claim.claim_name:
+            here = at.at("persistentVolumeClaim", "claimName")
+            yield required(here, f"{here} is a required field")
+
+
+def claims_are_written_by_one_disk(subject: Subject) -> Iterator[Cause]:
+    """A claim that is two disks' is shared by both: QEMU would refuse the second, and the guest never start."""
+    shared = {disk.name for disk in subject.spec.domain.devices.disks if disk.shareable}
+    used = {disk.name for disk in subject.spec.domain.devices.disks}
+    first: dict[str, int] = {}
+    for index, volume in enumerate(subject.spec.volumes):
+        name = None if volume.ephemeral is not None else claim_of(volume)
+        if not name or volume.name not in used:
+            continue
+        other = first.setdefault(name, index)
+        if other == index or {volume.name, subject.spec.volumes[other].name} <= shared:
+            continue
+        volumes = subject.at.at("volumes")
+        text = f"{volumes.item(index)} and {volumes.item(other)} both use claim '{name}'"
+        yield Cause(volumes.item(index), f"{text}; remove one, or set shareable: true on both disks")
 
 
 def container_disks_are_complete(subject: Subject) -> Iterator[Cause]:
@@ -125,6 +154,8 @@ def _sources(volume: Volume) -> list[str]:
 
 RULES: Final[tuple[Rule, ...]] = (
     volumes_have_one_name_and_source,
+    claims_are_named,
+    claims_are_written_by_one_disk,
     container_disks_are_complete,
     empty_disks_have_a_size,
     cloud_init_is_complete,

@@ -5,6 +5,7 @@ Touches nothing.
 
 from __future__ import annotations
 
+from typing import Final
 from xml.etree.ElementTree import Element
 
 from kvedge.launcher.domain.context import DomainContext
@@ -13,6 +14,8 @@ from kvedge.launcher.domain.disk_rules import DiskFacts
 from kvedge.launcher.domain.libvirt_versions import DISCARD_GRANULARITY, require_libvirt
 from kvedge.launcher.domain.xml_tree import add
 from kvedge.resources.types.devices import BlockSize
+
+_SECTOR: Final = 512
 
 
 def add_block_size(disk: Element, wanted: BlockSize, facts: DiskFacts, context: DomainContext) -> None:
@@ -39,4 +42,7 @@ def add_block_size(disk: Element, wanted: BlockSize, facts: DiskFacts, context: 
         if facts.source is None or facts.source.block_size is None:
             raise ConversionError(f"{field}.matchVolume", "the volume's block size is not known", "use custom")
         logical, physical = facts.source.block_size
+        if facts.bus == "sata":
+            # QEMU's ATA disks have no other.
+            logical = _SECTOR
         add(disk, "blockio", logical_block_size=logical, physical_block_size=physical)

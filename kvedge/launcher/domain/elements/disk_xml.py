@@ -136,7 +136,8 @@ def _add_rest(element: Element, facts: DiskFacts, target: str, context: DomainCo
 
 def _add_serial(element: Element, facts: DiskFacts) -> None:
     serial = facts.disk.serial
-    if not serial:
+    # A LUN has its own.
+    if not serial or facts.device == "lun":
         return
     if _SERIAL.fullmatch(serial) is None:
         raise ConversionError(

@@ -1,4 +1,4 @@
-# Tests: kvedge/launcher/disks/claim_disk.py, kvedge/launcher/disks/direct_io.py
+# Tests: kvedge/launcher/disks/claim_disk.py, kvedge/launcher/disks/disk_facts.py
 """The image on a claim, made for real in a directory: made when absent, and never changed when it exists."""
 
 from __future__ import annotations
@@ -194,3 +194,8 @@ def test_a_block_claim_without_its_device_is_told(options: LauncherOptions, tmp_
     (tmp_path / "dev/root").write_bytes(b"x")
     with pytest.raises(ClaimUnusable, match="but it's not a block device"):
         prepare_volumes(vmi(volumeMode="Block"), options)
+
+
+def test_a_disk_knows_the_block_size_of_its_file_system(options: LauncherOptions, place: Path) -> None:
+    size = os.statvfs(place).f_bsize
+    assert prepare_volumes(vmi(), options)["root"].block_size == (size, size)

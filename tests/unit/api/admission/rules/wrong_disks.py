@@ -85,6 +85,45 @@ WRONG_DISKS: Wrong = {
         "spec.domain.devices.disks[0].serial",
         "must be less than or equal to 256 in length, if specified",
     ),
+    "serial that virtio cuts": (
+        {f"{DISK}.serial": "a" * 21},
+        "spec.domain.devices.disks[0].serial",
+        "has 21 characters, and bus virtio would cut it at 20; use a shorter one",
+    ),
+    "serial that scsi cuts": (
+        {f"{DISK}.disk.bus": "scsi", f"{DISK}.serial": "a" * 37},
+        "spec.domain.devices.disks[0].serial",
+        "has 37 characters, and bus scsi would cut it at 36; use a shorter one",
+    ),
+    "lun of an image": (
+        {DISK: {"name": "root", "lun": {"bus": "scsi"}}},
+        "spec.domain.devices.disks[0].lun",
+        "spec.domain.devices.disks[0].lun can only be mapped to a DataVolume or PersistentVolumeClaim volume.",
+    ),
+    "block size of both kinds": (
+        {f"{DISK}.blockSize": {"custom": {"logical": 512, "physical": 512}, "matchVolume": {"enabled": True}}},
+        "spec.domain.devices.disks[0].blockSize",
+        "has both custom and matchVolume; keep one of the two",
+    ),
+    "claim without a name": (
+        {"volumes[0]": {"name": "root", "persistentVolumeClaim": {"claimName": ""}}},
+        "spec.volumes[0].persistentVolumeClaim.claimName",
+        "is a required field",
+    ),
+    "data volume without a name": (
+        {"volumes[0]": {"name": "root", "dataVolume": {"name": ""}}},
+        "spec.volumes[0].dataVolume.name",
+        "DataVolume 'name' must be set",
+    ),
+    "one claim as two disks": (
+        {
+            "volumes[0]": {"name": "root", "persistentVolumeClaim": {"claimName": "data"}},
+            "volumes[1]": {"name": "more", "dataVolume": {"name": "data"}},
+            "domain.devices.disks[1]": {"name": "more", "disk": {"bus": "virtio"}},
+        },
+        "spec.volumes[1]",
+        "spec.volumes[1] and spec.volumes[0] both use claim 'data'; remove one, or set shareable: true on both disks",
+    ),
     "boot order zero": (
         {f"{DISK}.bootOrder": 0},
         "spec.domain.devices.disks[0].bootOrder",
