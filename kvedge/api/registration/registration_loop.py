@@ -30,6 +30,7 @@ from kvedge.kube.errors import AlreadyExists, Conflict, KubeError, NotFound
 from kvedge.kube.kube_client import KubeClient
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.manifests.crd_manifest import crds
+from kvedge.resources.manifests.data_volume_kinds import DATA_VOLUME_CRDS, cdi_serves
 from kvedge.resources.names import SYSTEM_NAMESPACE, VERSION
 from kvedge.resources.types.core import ConfigMap
 from kvedge.runtime.clock import Clock
@@ -77,10 +78,15 @@ class Registration:
     def write_crds(self) -> None:
         """Our kinds, unless a later release has written them: while a cluster is upgraded, both are there.
 
+        CDI's kinds stay CDI's where it is installed.
+
         Raises:
             KubeError: when the API server refuses or does not answer.
         """
+        cdi_is_there = cdi_serves(lambda name: self._read(f"{_CRDS}/{name}"))
         for document in crds():
+            if cdi_is_there and document["metadata"]["name"] in DATA_VOLUME_CRDS:
+                continue
             document["metadata"]["annotations"] = {VERSION: __version__}
             self._write(Document(_CRDS, document), plan_forward)
 

@@ -6,11 +6,11 @@ Called by `packaging/crds`, which writes k3s/crds/, and by whoever installs them
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from kvedge.resources.codec import JsonObject
-from kvedge.resources.kinds import Kind
+from kvedge.resources.manifests.custom_kind import AGE, CustomKind, column, condition_column
+from kvedge.resources.manifests.data_volume_kinds import DATA_VOLUME_KINDS
 from kvedge.resources.manifests.schema_manifest import struct_schema
 from kvedge.resources.types.kubevirt import KubeVirt, KubeVirtSpec, KubeVirtStatus
 from kvedge.resources.types.vm import VirtualMachine, VirtualMachineSpec, VirtualMachineStatus
@@ -20,51 +20,16 @@ from kvedge.resources.types.vmi import (
     VirtualMachineInstanceStatus,
 )
 
-_DEPRECATED: Final = "v1alpha3"
 _DEPRECATION: Final = "kubevirt.io/v1alpha3 is now deprecated and will be removed in a future release."
-_AGE: Final[JsonObject] = {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}
 
-
-@dataclass(frozen=True)
-class CustomKind:
-    """One kind: its types and what kubectl shows of it."""
-
-    kind: Kind
-    description: str
-    spec: type
-    status: type
-    short_names: tuple[str, ...]
-    columns: tuple[JsonObject, ...]
-    has_status_subresource: bool
-    # Spec fields without which the object means nothing.
-    required_spec: tuple[str, ...] = ()
-    default_status: tuple[tuple[str, Any], ...] = ()
-    # The label of the CRD: KubeVirt's operator brings the one of its own kind.
-    label: str = "kubevirt.io"
-
-    @property
-    def name(self) -> str:
-        """The name of its CRD."""
-        return self.kind.qualified_plural
-
-
-def _column(name: str, path: str, priority: int = 0) -> JsonObject:
-    column: JsonObject = {"name": name, "type": "string", "jsonPath": path}
-    return {**column, "priority": priority} if priority else column
-
-
-def _condition_column(name: str, condition: str, priority: int = 0) -> JsonObject:
-    return _column(name, f".status.conditions[?(@.type=='{condition}')].status", priority)
-
-
-CUSTOM_KINDS: Final[Sequence[CustomKind]] = (
+_VM_KINDS: Final[Sequence[CustomKind]] = (
     CustomKind(
         kind=VirtualMachine.KIND,
         description="A virtual machine: what should run, whether it runs now or not.",
         spec=VirtualMachineSpec,
         status=VirtualMachineStatus,
         short_names=("vm", "vms"),
-        columns=(_AGE, _column("Status", ".status.printableStatus"), _condition_column("Ready", "Ready")),
+        columns=(AGE, column("Status", ".status.printableStatus"), condition_column("Ready", "Ready")),
         has_status_subresource=True,
         required_spec=("template",),
         default_status=(("printableStatus", "Stopped"),),
@@ -76,13 +41,13 @@ CUSTOM_KINDS: Final[Sequence[CustomKind]] = (
         status=VirtualMachineInstanceStatus,
         short_names=("vmi", "vmis"),
         columns=(
-            _AGE,
-            _column("Phase", ".status.phase"),
-            _column("IP", ".status.interfaces[0].ipAddress"),
-            _column("NodeName", ".status.nodeName"),
-            _condition_column("Ready", "Ready"),
-            _condition_column("Live-Migratable", "LiveMigratable", priority=1),
-            _condition_column("Paused", "Paused", priority=1),
+            AGE,
+            column("Phase", ".status.phase"),
+            column("IP", ".status.interfaces[0].ipAddress"),
+            column("NodeName", ".status.nodeName"),
+            condition_column("Ready", "Ready"),
+            condition_column("Live-Migratable", "LiveMigratable", priority=1),
+            condition_column("Paused", "Paused", priority=1),
         ),
         # Status is written through the object itself, as in KubeVirt; admission reverts what users write there.
         has_status_subresource=False,
@@ -95,11 +60,12 @@ CUSTOM_KINDS: Final[Sequence[CustomKind]] = (
         spec=KubeVirtSpec,
         status=KubeVirtStatus,
         short_names=("kv", "kvs"),
-        columns=(_AGE, _column("Phase", ".status.phase")),
+        columns=(AGE, column("Phase", ".status.phase")),
         has_status_subresource=True,
-        label="operator.kubevirt.io",
+        labels=(("operator.kubevirt.io", ""),),
     ),
 )
+CUSTOM_KINDS: Final = (*_VM_KINDS, *DATA_VOLUME_KINDS)
 
 
 def crds() -> list[JsonObject]:
@@ -113,7 +79,7 @@ def crd(custom: CustomKind) -> JsonObject:
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
-        "metadata": {"name": custom.name, "labels": {custom.label: ""}},
+        "metadata": {"name": custom.name, "labels": dict(custom.labels)},
         "spec": {
             "group": kind.group,
             "scope": "Namespaced" if kind.namespaced else "Cluster",
@@ -122,17 +88,17 @@ def crd(custom: CustomKind) -> JsonObject:
                 "listKind": f"{kind.kind}List",
                 "plural": kind.plural,
                 "singular": kind.kind.lower(),
-                "shortNames": list(custom.short_names),
-                "categories": ["all"],
+                **({"shortNames": list(custom.short_names)} if custom.short_names else {}),
+                **({"categories": list(custom.categories)} if custom.categories else {}),
             },
             "conversion": {"strategy": "None"},
-            "versions": [_version(custom, kind.version), _version(custom, _DEPRECATED)],
+            "versions": [_version(custom, version) for version in (kind.version, *custom.deprecated_versions)],
         },
     }
 
 
 def _version(custom: CustomKind, version: str) -> JsonObject:
-    deprecated = version == _DEPRECATED
+    deprecated = version in custom.deprecated_versions
     schema = object_schema(custom)
     document: JsonObject = {
         "name": version,
@@ -140,8 +106,9 @@ def _version(custom: CustomKind, version: str) -> JsonObject:
         "storage": not deprecated,
         "schema": {"openAPIV3Schema": schema},
         "subresources": {"status": {}} if custom.has_status_subresource else {},
-        "additionalPrinterColumns": [dict(column) for column in custom.columns],
     }
+    if custom.columns:
+        document["additionalPrinterColumns"] = [dict(column) for column in custom.columns]
     if deprecated:
         document |= {"deprecated": True, "deprecationWarning": _DEPRECATION}
     return document

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from kvedge.resources.manifests.data_volume_descriptions import DATA_VOLUME_DESCRIPTIONS
 from kvedge.resources.manifests.kubevirt_descriptions import kubevirt_descriptions
 from kvedge.resources.manifests.status_descriptions import STATUS_DESCRIPTIONS
 
@@ -346,4 +347,5 @@ DESCRIPTIONS: Final[Mapping[str, Mapping[str, str]]] = {
     **_PROBES,
     **kubevirt_descriptions(),
     **STATUS_DESCRIPTIONS,
+    **DATA_VOLUME_DESCRIPTIONS,
 }

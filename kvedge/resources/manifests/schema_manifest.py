@@ -90,7 +90,7 @@ def _schema(shape: shapes.Type, keep_unknown: bool) -> JsonObject:
             # msgspec keeps them in a set: in no order, and another one in each run.
             return {"type": "string", "enum": sorted(str(value) for value in shape.values)}
         case shapes.StrType():
-            return {"type": "string"}
+            return {"type": "string"} if shape.pattern is None else {"type": "string", "pattern": shape.pattern}
         case shapes.BoolType():
             return {"type": "boolean"}
         case shapes.IntType():

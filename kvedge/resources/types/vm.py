@@ -12,6 +12,7 @@ from msgspec import field
 from kvedge.resources.codec import JsonObject, KubeStruct
 from kvedge.resources.kinds import Kind
 from kvedge.resources.meta import Condition, ObjectMeta
+from kvedge.resources.types.data_volumes import DataVolumeTemplate
 from kvedge.resources.types.vmi import VirtualMachineInstanceSpec
 
 
@@ -30,7 +31,7 @@ class VirtualMachineSpec(KubeStruct, kw_only=True):
     run_strategy: str | None = None
     instancetype: JsonObject | None = None
     preference: JsonObject | None = None
-    data_volume_templates: list[JsonObject] = []
+    data_volume_templates: list[DataVolumeTemplate] = []
     update_volumes_strategy: str | None = None
 
 

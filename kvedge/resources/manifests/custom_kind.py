@@ -1,0 +1,50 @@
+"""What a CustomResourceDefinition is made of: a kind's types and what kubectl shows of it.
+
+Filled in by crd_manifest.py and data_volume_kinds.py. Touches nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from kvedge.resources.codec import JsonObject
+from kvedge.resources.kinds import Kind
+
+AGE: Final[JsonObject] = {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}
+
+
+@dataclass(frozen=True)
+class CustomKind:
+    """One kind: its types and what kubectl shows of it."""
+
+    kind: Kind
+    description: str
+    spec: type
+    status: type
+    short_names: tuple[str, ...]
+    columns: tuple[JsonObject, ...]
+    has_status_subresource: bool
+    # Spec fields without which the object means nothing.
+    required_spec: tuple[str, ...] = ()
+    default_status: tuple[tuple[str, Any], ...] = ()
+    # The labels of the CRD: KubeVirt's operator brings the one of its own kind.
+    labels: tuple[tuple[str, str], ...] = (("kubevirt.io", ""),)
+    categories: tuple[str, ...] = ("all",)
+    deprecated_versions: tuple[str, ...] = ("v1alpha3",)
+
+    @property
+    def name(self) -> str:
+        """The name of its CRD."""
+        return self.kind.qualified_plural
+
+
+def column(name: str, path: str, priority: int = 0, type_: str = "string") -> JsonObject:
+    """One column of `kubectl get`; those with a priority are shown with `-o wide`."""
+    made: JsonObject = {"name": name, "type": type_, "jsonPath": path}
+    return {**made, "priority": priority} if priority else made
+
+
+def condition_column(name: str, condition: str, priority: int = 0) -> JsonObject:
+    """The column with the status of a condition."""
+    return column(name, f".status.conditions[?(@.type=='{condition}')].status", priority)
