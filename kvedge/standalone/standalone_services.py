@@ -27,7 +27,7 @@ from kvedge.runtime.program import program_command, program_directories
 from kvedge.runtime.services import Service, ServiceError, Telling
 from kvedge.runtime.settings import Settings
 from kvedge.standalone.agent.agent_service import AgentConfig, NodeAgent
-from kvedge.standalone.apiserver.access.authorizer_rules import AGENTS, APIS, CONTROLLERS, HANDLERS
+from kvedge.standalone.apiserver.access.authorizer_rules import AGENTS, APIS, CONTROLLERS, HANDLERS, VOLUMES
 from kvedge.standalone.apiserver.api_server import ApiServerConfig, EmbeddedApi, StartFailed
 from kvedge.standalone.apiserver.routes.exec_source import ExecRequest, ExecSession, NoExec
 from kvedge.standalone.apiserver.routes.log_source import LogRequest, NoLog
@@ -37,6 +37,9 @@ from kvedge.standalone.box_node import NodeName, node_name
 from kvedge.standalone.drop_ins.drop_in_loop import DropInLoop, Teller
 from kvedge.standalone.drop_ins.image_drop_ins import ImageDropIns
 from kvedge.standalone.drop_ins.manifest_drop_ins import ManifestDropIns
+from kvedge.standalone.volumes.box_places import BoxPlaces, directory_place
+from kvedge.standalone.volumes.volume_manifest import DEFAULT_NAME
+from kvedge.standalone.volumes.volume_service import VolumeConfig, VolumeService
 from kvedge.storage.images.image_store import ImageStore
 
 log = logging.getLogger(__name__)
@@ -51,6 +54,7 @@ def standalone_services(settings: Settings) -> list[Service]:
         BoxLock(settings.data_path),
         NodeName(settings.state_path, box.node, settings.node_name.lower()),
         _Server(box),
+        _Later("volumes", box.make_volumes),
         _Later("node agent", box.make_agent),
         _Later("api", box.make_api),
         _Later("handler", box.make_handler),
@@ -90,6 +94,13 @@ class _Box:
         path.parent.mkdir(mode=0o700, exist_ok=True)
         self.server.write_kubeconfig(path, user, [group])
         return path
+
+    def make_volumes(self) -> Service:
+        """What claims are bound to."""
+        kubeconfig = self.kubeconfig("volumes", "kvedge:volumes", VOLUMES)
+        path, memory = self.settings.data_path / "volumes", self.settings.state_path / "volume-places" / DEFAULT_NAME
+        places = BoxPlaces({DEFAULT_NAME: directory_place(path, memory, made_here=True)})
+        return VolumeService(VolumeConfig(self.node, places), KubeClient.from_kubeconfig(kubeconfig, "kvedge-volumes"))
 
     def make_agent(self) -> Service:
         """Scheduler and kubelet."""

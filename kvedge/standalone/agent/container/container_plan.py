@@ -79,7 +79,7 @@ def plan_container(
         "root": tree,
         "writable_bytes": 0 if context and context.read_only_root_filesystem else _WRITABLE_BYTES,
         "mounts": _mounts(pod, container, place),
-        "devices": [_checked_device(device) for device in devices],
+        "devices": [_checked_device(device) for device in (*devices, *_volume_devices(container, place.volumes))],
         "uid": user.uid,
         "gid": user.gid,
         "groups": list(user.groups),
@@ -206,6 +206,7 @@ def _argv(container: Container, config: ImageConfig, env: Mapping[str, str]) -> 
 def _mounts(pod: Pod, container: Container, place: PodPlace) -> list[MountSpec]:
     # What comes from an image or an object is never written to, whatever the mount says.
     fixed = {item.name for item in pod.spec.volumes if item.image or item.secret or item.config_map}
+    fixed |= {item.name for item in pod.spec.volumes if (claim := item.persistent_volume_claim) and claim.read_only}
     mounts = [_mount(mount, place.volumes, read_only=mount.name in fixed) for mount in container.volume_mounts]
     targets = {mount["target"].rstrip("/") for mount in mounts}
     for source, target in ((place.files.hosts, "/etc/hosts"), (place.files.resolv, "/etc/resolv.conf")):
@@ -213,6 +214,14 @@ def _mounts(pod: Pod, container: Container, place: PodPlace) -> list[MountSpec]:
             # As the kubelet does: the Pod's user may not write them here, as the root that owns them is the host's.
             mounts.append(_plain_mount(str(source), target))
     return mounts
+
+
+def _volume_devices(container: Container, volumes: Mapping[str, str]) -> list[DeviceSpec]:
+    """The claims of mode Block, each as a device node that belongs to the container's user."""
+    for device in container.volume_devices:
+        if device.name not in volumes:
+            raise ContainerPlanError(f'volume device names no volume of the Pod: "{device.name}"')
+    return [{"host": volumes[device.name], "path": device.device_path} for device in container.volume_devices]
 
 
 def _checked_device(device: DeviceSpec) -> DeviceSpec:

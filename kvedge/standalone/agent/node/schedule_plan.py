@@ -77,7 +77,12 @@ def _selected(pod: Pod, node: Node) -> bool:
         return False
     required = _at(pod.spec.affinity, "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution")
     terms = required.get("nodeSelectorTerms") if isinstance(required, dict) else None
-    return terms is None or any(_term_matches(term, node) for term in terms)
+    return terms is None or terms_match(terms, node)
+
+
+def terms_match(terms: Iterable[Mapping[str, Any]], node: Node) -> bool:
+    """Whether any of these node selector terms takes a node in."""
+    return any(_term_matches(term, node) for term in terms)
 
 
 def _term_matches(term: Mapping[str, Any], node: Node) -> bool:
@@ -162,7 +167,11 @@ def _is_meant(term: Mapping[str, Any], pod: Pod, other: Pod) -> bool:
     selector = term.get("labelSelector")
     if selector is None:
         return False
-    labels = other.metadata.labels
+    return selector_matches(selector, other.metadata.labels)
+
+
+def selector_matches(selector: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
+    """Whether a label selector takes these labels in; an empty one takes all."""
     named = selector.get("matchLabels") or {}
     return all(labels.get(key) == value for key, value in named.items()) and all(
         _expression_matches(item, labels) for item in selector.get("matchExpressions") or []

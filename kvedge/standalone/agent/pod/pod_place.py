@@ -20,6 +20,7 @@ from kvedge.network.pods.pod_network import attach_pod, detach_pod
 from kvedge.network.pods.pod_network_plan import NodeNetworkConfig
 from kvedge.resources.names import POD_MAC
 from kvedge.resources.types.core import ConfigMap, Pod, Secret
+from kvedge.resources.types.storage import PersistentVolume, PersistentVolumeClaim
 from kvedge.runtime.durable_files import write_whole
 from kvedge.standalone.agent.container.cgroups import Cgroups, kill_all
 from kvedge.standalone.agent.container.container_files import PodFiles
@@ -41,7 +42,7 @@ class PlaceError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ApiReader:
-    """Secrets and ConfigMaps from the API."""
+    """Secrets, ConfigMaps and claims from the API."""
 
     client: KubeClient
 
@@ -56,6 +57,20 @@ class ApiReader:
         """The ConfigMap, or None."""
         try:
             return self.client.get(ConfigMap, namespace, name)
+        except NotFound:
+            return None
+
+    def claim(self, namespace: str, name: str) -> PersistentVolumeClaim | None:
+        """The claim, or None."""
+        try:
+            return self.client.get(PersistentVolumeClaim, namespace, name)
+        except NotFound:
+            return None
+
+    def persistent_volume(self, name: str) -> PersistentVolume | None:
+        """The volume, or None."""
+        try:
+            return self.client.get(PersistentVolume, "", name)
         except NotFound:
             return None
 

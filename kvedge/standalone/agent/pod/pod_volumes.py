@@ -21,6 +21,7 @@ from kvedge.runtime.linux.mounts import MNT_DETACH, MS_NODEV, MS_NOSUID, UMOUNT_
 from kvedge.runtime.mount_table import mounts_below
 from kvedge.standalone.agent.container.atomic_files import BadPath, FileContent, write_files
 from kvedge.standalone.agent.container.container_files import PodFiles
+from kvedge.standalone.agent.pod.claim_volumes import ClaimError, ClaimReader, claim_path
 
 _DEFAULT_MODE: Final = 0o644
 # What the kubelet gives an emptyDir, and what fsGroup adds: the group may all, and what is made inside belongs to it.
@@ -32,8 +33,8 @@ class VolumeError(Exception):
     """A volume cannot be set up (yet); the text is for a FailedMount event."""
 
 
-class ObjectReader(Protocol):
-    """Where Secrets and ConfigMaps come from."""
+class ObjectReader(ClaimReader, Protocol):
+    """Where Secrets, ConfigMaps and claims come from."""
 
     def secret(self, namespace: str, name: str) -> Secret | None:
         """The Secret, or None."""
@@ -52,7 +53,7 @@ def set_up_volumes(pod: Pod, files: PodFiles, images: Mapping[str, Path], reader
     for volume in pod.spec.volumes:
         try:
             found[volume.name] = _set_up(pod, volume, files, images, reader)
-        except (OSError, BadPath) as error:
+        except (OSError, BadPath, ClaimError) as error:
             raise VolumeError(f'MountVolume.SetUp failed for volume "{volume.name}" : {error}') from error
         except VolumeError as error:
             raise VolumeError(f'MountVolume.SetUp failed for volume "{volume.name}" : {error}') from error
@@ -119,7 +120,11 @@ def _set_up(pod: Pod, volume: PodVolume, files: PodFiles, images: Mapping[str, P
     if volume.config_map is not None:
         contents = _config_map_files(pod, volume, reader)
         return str(_projected(files.volume("configmap", volume.name), contents, group))
-    raise VolumeError("kvedge has no volume plugin for it: use hostPath, emptyDir, secret, configMap or image")
+    if volume.persistent_volume_claim is not None:
+        return claim_path(pod, volume.persistent_volume_claim, reader)
+    raise VolumeError(
+        "kvedge has no volume plugin for it: use hostPath, emptyDir, secret, configMap, persistentVolumeClaim or image"
+    )
 
 
 def _empty_dir(path: Path, wanted: EmptyDirVolume, group: int | None) -> Path:

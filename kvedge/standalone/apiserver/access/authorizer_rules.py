@@ -32,6 +32,7 @@ CONTROLLERS: Final = CONTROLLER_GROUP
 HANDLERS: Final = HANDLER_GROUP
 APIS: Final = API_GROUP
 AGENTS: Final = "kvedge:agents"
+VOLUMES: Final = "kvedge:volumes"
 
 # Discovery, health and the like are for everybody who is known.
 _OPEN: Final = PolicyRule(
@@ -59,9 +60,20 @@ FIXED_RIGHTS: Final[Mapping[str, tuple[Right, ...]]] = {
         right(EVERY_VERB, "networking.k8s.io", "ipaddresses"),
         right(EVERY_VERB, "coordination.k8s.io", "leases"),
         right(READ, "core", "configmaps services persistentvolumeclaims persistentvolumes"),
+        right(READ, "storage.k8s.io", "storageclasses"),
+        # The scheduler tells a claim that waits for its first consumer where that will be.
+        right(("patch",), "core", "persistentvolumeclaims"),
         right(READ, "kubevirt.io", "virtualmachines virtualmachineinstances"),
         # One at a time, as Pods name them.
         right(("get",), "core", "secrets"),
+    ),
+    # The storage of one box plays volume binder, provisioner and resizer.
+    VOLUMES: (
+        right(CHANGE, "core events.k8s.io", "events"),
+        right(EVERY_VERB, "core", "persistentvolumes persistentvolumes/status"),
+        right((*READ, "update", "patch"), "core", "persistentvolumeclaims persistentvolumeclaims/status"),
+        right((*READ, "create"), "storage.k8s.io", "storageclasses"),
+        right(READ, "core", "nodes pods"),
     ),
 }
 

@@ -1,0 +1,57 @@
+"""The places where one box keeps volumes, by name, each with its driver.
+
+Made by the volumes' service from the settings; asked by the provisioner. Touches nothing by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from kvedge.resources.types.storage import PersistentVolume, StorageClass
+from kvedge.standalone.volumes.volume_manifest import DEFAULT_NAME, PLACE_ANNOTATION, PLACE_PARAMETER
+from kvedge.storage.volumes.directory_driver import DirectoryDriver
+from kvedge.storage.volumes.place_identity import PlaceIdentity
+from kvedge.storage.volumes.volume_driver import VolumeDriver, VolumeDriverError
+
+# Where devices of volumes have a name that stays, whatever number the kernel gives them.
+DEVICES: Final = Path("/dev/kvedge")
+
+
+@dataclass(frozen=True, slots=True)
+class BoxPlaces:
+    """The drivers by the names of their places."""
+
+    drivers: Mapping[str, VolumeDriver]
+
+    def of_class(self, storage_class: StorageClass) -> tuple[str, VolumeDriver]:
+        """The place that a class takes its volumes from.
+
+        Raises:
+            VolumeDriverError: there is none of that name.
+        """
+        return self._named(storage_class.parameters.get(PLACE_PARAMETER, DEFAULT_NAME))
+
+    def of_volume(self, volume: PersistentVolume) -> VolumeDriver:
+        """Where a volume of ours lies.
+
+        Raises:
+            VolumeDriverError: its place is not in the settings any more.
+        """
+        return self._named(volume.metadata.annotations.get(PLACE_ANNOTATION, DEFAULT_NAME))[1]
+
+    def _named(self, name: str) -> tuple[str, VolumeDriver]:
+        driver = self.drivers.get(name)
+        if driver is None:
+            known = ", ".join(sorted(self.drivers))
+            raise VolumeDriverError(
+                f'there is no place "{name}" for volumes: add it to the setting volume-places (known are {known})'
+            )
+        return name, driver
+
+
+def directory_place(path: Path, memory: Path, *, made_here: bool) -> DirectoryDriver:
+    """The driver of a place that is a directory; `memory` is where the box remembers which one it is."""
+    return DirectoryDriver(PlaceIdentity(path, memory, made_here=made_here), DEVICES)

@@ -1,0 +1,174 @@
+"""Brings claims to their volumes: reads, asks the claim plan, and does what it says.
+
+Run by the volumes' service, one claim at a time, so that two claims never take one volume. Writes claims and volumes;
+each write names the version that was read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final
+
+from kvedge.kube.errors import Invalid, NotFound
+from kvedge.kube.events import EventRecorder
+from kvedge.kube.informer import Informer
+from kvedge.kube.kube_client import KubeClient
+from kvedge.kube.patches import at_version
+from kvedge.kube.reconcile_loop import Again
+from kvedge.kube.work_queue import Key
+from kvedge.resources.codec import JsonObject
+from kvedge.resources.types.core import Node
+from kvedge.resources.types.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
+from kvedge.standalone.volumes.claim_plan import (
+    AskProvisioner,
+    ClaimSeen,
+    ClaimStep,
+    NameVolume,
+    Provision,
+    SetStatus,
+    TakeVolume,
+    Tell,
+    UseClass,
+    plan_claim,
+)
+from kvedge.standalone.volumes.provisioner import Provisioner
+from kvedge.standalone.volumes.volume_words import (
+    BETA_STORAGE_PROVISIONER,
+    BIND_COMPLETED,
+    BOUND_BY_CONTROLLER,
+    SELECTED_NODE,
+    STORAGE_PROVISIONER,
+)
+from kvedge.storage.volumes.volume_driver import VolumeDriverError
+
+# Room that has become free and disks that are mounted again tell nobody: what failed is tried again.
+_FIRST_WAIT: Final = 2.0
+_LONGEST_WAIT: Final = 60.0
+# So long a claim that waits says nothing new; Kubernetes looks as often.
+_SAY_AGAIN: Final = 15.0
+
+
+@dataclass(frozen=True, slots=True)
+class Followed:
+    """What the loops see of the API."""
+
+    claims: Informer[PersistentVolumeClaim]
+    volumes: Informer[PersistentVolume]
+    classes: Informer[StorageClass]
+    node: Callable[[], Node | None]
+
+
+@dataclass(slots=True)
+class ClaimLoop:
+    """Binds the claims of all namespaces."""
+
+    client: KubeClient
+    events: EventRecorder
+    followed: Followed
+    provisioner: Provisioner
+    _failures: dict[str, int] = field(default_factory=dict)
+
+    def reconcile(self, key: Key) -> Again | None:
+        """One claim's next steps.
+
+        Raises:
+            KubeError: when the API cannot be asked: tried again by the loop.
+        """
+        claim = self.followed.claims.get(*key)
+        if claim is None:
+            return None
+        followed = self.followed
+        seen = ClaimSeen(claim, followed.volumes.list(), followed.classes.list(), followed.node())
+        try:
+            for step in plan_claim(seen):
+                claim = self._apply(claim, step)
+        except NotFound:
+            # The claim or the volume has just gone: the watch tells.
+            return None
+        except VolumeDriverError as error:
+            return self._failed(claim, error)
+        self._failures.pop(claim.metadata.uid, None)
+        return Again(_SAY_AGAIN) if claim.status.phase == "Pending" and not claim.spec.volume_name else None
+
+    def forget(self, uid: str) -> None:
+        """The claim is gone."""
+        self._failures.pop(uid, None)
+
+    def _apply(self, claim: PersistentVolumeClaim, step: ClaimStep) -> PersistentVolumeClaim:
+        match step:
+            case UseClass(name):
+                return self._write(claim, {"spec": {"storageClassName": name}})
+            case TakeVolume(volume):
+                self._take(claim, volume)
+            case NameVolume(volume):
+                notes = {BIND_COMPLETED: "yes"}
+                if not claim.spec.volume_name:
+                    notes[BOUND_BY_CONTROLLER] = "yes"
+                change = {"spec": {"volumeName": volume.metadata.name}, "metadata": {"annotations": notes}}
+                return self._write(claim, change)
+            case SetStatus(phase, volume):
+                return self._write(claim, {"status": _status(phase, volume)}, "status")
+            case AskProvisioner(name):
+                if claim.metadata.annotations.get(STORAGE_PROVISIONER) != name:
+                    notes = {STORAGE_PROVISIONER: name, BETA_STORAGE_PROVISIONER: name}
+                    return self._write(claim, {"metadata": {"annotations": notes}})
+            case Provision(storage_class):
+                self._provision(claim, storage_class)
+            case Tell():
+                self.events.record(claim, step.type, step.reason, step.message)
+        return claim
+
+    def _provision(self, claim: PersistentVolumeClaim, storage_class: StorageClass) -> None:
+        name = f"{claim.metadata.namespace}/{claim.metadata.name}"
+        text = f'External provisioner is provisioning volume for claim "{name}"'
+        self.events.record(claim, "Normal", "Provisioning", text)
+        made = self.provisioner.provision(claim, storage_class)
+        text = f"Successfully provisioned volume {made.metadata.name}"
+        self.events.record(claim, "Normal", "ProvisioningSucceeded", text)
+        # The change of the volume brings the claim here again.
+        self.followed.volumes.observe(made)
+
+    def _failed(self, claim: PersistentVolumeClaim, error: VolumeDriverError) -> Again:
+        uid = claim.metadata.uid
+        count = self._failures[uid] = self._failures.get(uid, 0) + 1
+        name = claim.spec.storage_class_name or ""
+        text = f'failed to provision volume with StorageClass "{name}": {error}'
+        self.events.record(claim, "Warning", error.reason, text)
+        if SELECTED_NODE in claim.metadata.annotations:
+            # As Kubernetes has it: the scheduler looks for a node anew.
+            self._write(claim, {"metadata": {"annotations": {SELECTED_NODE: None}}})
+        return Again(min(_LONGEST_WAIT, _FIRST_WAIT * 2.0 ** min(count - 1, 10)))
+
+    def _take(self, claim: PersistentVolumeClaim, volume: PersistentVolume) -> None:
+        meta = claim.metadata
+        ref = {
+            "apiVersion": "v1",
+            "kind": "PersistentVolumeClaim",
+            "namespace": meta.namespace,
+            "name": meta.name,
+            "uid": meta.uid,
+            "resourceVersion": meta.resource_version,
+        }
+        notes = {BOUND_BY_CONTROLLER: "yes"} if volume.spec.claim_ref is None else {}
+        change: JsonObject = {"spec": {"claimRef": ref}, "metadata": {"annotations": notes}}
+        patch = at_version(change, volume.metadata.resource_version)
+        written = self.client.patch(PersistentVolume, "", volume.metadata.name, patch)
+        self.followed.volumes.observe(written)
+
+    def _write(self, claim: PersistentVolumeClaim, change: JsonObject, subresource: str = "") -> PersistentVolumeClaim:
+        meta = claim.metadata
+        patch = at_version(change, meta.resource_version)
+        try:
+            written = self.client.patch(PersistentVolumeClaim, meta.namespace, meta.name, patch, subresource)
+        except Invalid as error:
+            # Somebody's object that no write passes any more: told on it, and looked at again.
+            raise VolumeDriverError(str(error), "FailedBinding") from error
+        self.followed.claims.observe(written)
+        return written
+
+
+def _status(phase: str, volume: PersistentVolume | None) -> JsonObject:
+    if volume is None:
+        return {"phase": phase}
+    return {"phase": phase, "accessModes": volume.spec.access_modes, "capacity": dict(volume.spec.capacity)}

@@ -1,0 +1,205 @@
+"""What to do next for one claim: which volume it gets, or why it waits. Pure.
+
+Called by the claims' loop at each pass. The order and the words are those of Kubernetes' volume binder: first the
+volume names the claim, with its UID, then the claim names the volume; a claim that had a volume once and has none any
+more is Lost, and never gets another one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from kvedge.kube.events import EventType
+from kvedge.resources.codec import JsonObject
+from kvedge.resources.types.core import Node
+from kvedge.resources.types.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
+from kvedge.standalone.volumes.volume_matching import (
+    best_match,
+    default_class,
+    is_for,
+    unsuitable,
+    waits_for_consumer,
+)
+from kvedge.standalone.volumes.volume_words import BIND_COMPLETED, PROVISIONER, SELECTED_NODE
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimSeen:
+    """A claim and what there is to bind it to; `node` is this box, None before it is known."""
+
+    claim: PersistentVolumeClaim
+    volumes: Sequence[PersistentVolume]
+    classes: Sequence[StorageClass]
+    node: Node | None
+
+
+@dataclass(frozen=True, slots=True)
+class UseClass:
+    """The claim gets the default class, which was not there when it was made."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class TakeVolume:
+    """The volume is to name the claim."""
+
+    volume: PersistentVolume
+
+
+@dataclass(frozen=True, slots=True)
+class NameVolume:
+    """The claim is to name the volume, and that it was bound."""
+
+    volume: PersistentVolume
+
+
+@dataclass(frozen=True, slots=True)
+class SetStatus:
+    """The claim's phase, and what it was given."""
+
+    phase: str
+    volume: PersistentVolume | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Provision:
+    """A volume of ours is to be made."""
+
+    storage_class: StorageClass
+
+
+@dataclass(frozen=True, slots=True)
+class AskProvisioner:
+    """Somebody else makes volumes of this class: the claim tells who."""
+
+    provisioner: str
+
+
+@dataclass(frozen=True, slots=True)
+class Tell:
+    """An event of the claim."""
+
+    type: EventType
+    reason: str
+    message: str
+
+
+ClaimStep: TypeAlias = UseClass | TakeVolume | NameVolume | SetStatus | Provision | AskProvisioner | Tell
+
+
+def plan_claim(seen: ClaimSeen) -> tuple[ClaimStep, ...]:
+    """The next steps for a claim; none when it is bound, or waits and has said so."""
+    claim = seen.claim
+    if claim.spec.volume_name:
+        return _plan_named(seen)
+    if claim.metadata.deletion_timestamp is not None:
+        return ()
+    name = claim.spec.storage_class_name
+    if name is None:
+        found = default_class(seen.classes)
+        if found is not None:
+            return (UseClass(found.metadata.name),)
+    storage_class = next((item for item in seen.classes if item.metadata.name == name), None)
+    pending = _pending(claim)
+    match = best_match(claim, seen.volumes, seen.node)
+    if waits_for_consumer(storage_class) and SELECTED_NODE not in claim.metadata.annotations:
+        if match is not None and is_for(match, claim):
+            return _bind(claim, match)
+        text = "waiting for first consumer to be created before binding"
+        return (*pending, Tell("Normal", "WaitForFirstConsumer", text))
+    if match is not None:
+        return _bind(claim, match)
+    return (*pending, *_plan_making(claim, storage_class))
+
+
+def source_claim(claim: PersistentVolumeClaim) -> str:
+    """The claim in the same namespace whose content is wanted; empty when there is none."""
+    source = _source(claim)
+    return str(source.get("name") or "") if source and source.get("kind") == "PersistentVolumeClaim" else ""
+
+
+def _plan_making(claim: PersistentVolumeClaim, storage_class: StorageClass | None) -> tuple[ClaimStep, ...]:
+    name = claim.spec.storage_class_name
+    if storage_class is None and name:
+        return (Tell("Warning", "ProvisioningFailed", f'storageclass.storage.k8s.io "{name}" not found'),)
+    if storage_class is None:
+        text = "no persistent volumes available for this claim and no storage class is set"
+        return (Tell("Normal", "FailedBinding", text),)
+    if storage_class.provisioner == "kubernetes.io/no-provisioner":
+        text = "no persistent volumes available for this claim, and its class has no provisioner"
+        return (Tell("Normal", "FailedBinding", text),)
+    if storage_class.provisioner != PROVISIONER:
+        text = (
+            f"Waiting for a volume to be created either by the external provisioner '{storage_class.provisioner}' or "
+            "manually by the system administrator. If volume creation is delayed, please verify that the provisioner "
+            "is running and correctly registered."
+        )
+        return (AskProvisioner(storage_class.provisioner), Tell("Normal", "ExternalProvisioning", text))
+    if claim.spec.selector is not None:
+        text = "claim.Spec.Selector is not supported: remove spec.selector, or make a volume that it selects"
+        return (Tell("Warning", "ProvisioningFailed", text),)
+    if _is_filled_elsewhere(claim):
+        # A populator hands a volume over that it has filled; anything made here would be in its way.
+        return ()
+    return (AskProvisioner(PROVISIONER), Provision(storage_class))
+
+
+def _is_filled_elsewhere(claim: PersistentVolumeClaim) -> bool:
+    source = _source(claim)
+    if not source:
+        return False
+    return source.get("kind") != "PersistentVolumeClaim" or bool(source.get("apiGroup"))
+
+
+def _source(claim: PersistentVolumeClaim) -> JsonObject | None:
+    return claim.spec.data_source_ref or claim.spec.data_source
+
+
+def _plan_named(seen: ClaimSeen) -> tuple[ClaimStep, ...]:
+    claim, name = seen.claim, seen.claim.spec.volume_name
+    volume = next((item for item in seen.volumes if item.metadata.name == name), None)
+    if BIND_COMPLETED in claim.metadata.annotations:
+        if volume is None:
+            text = "Bound claim has lost its PersistentVolume. Any data on this volume is lost!"
+            return _lost(claim, "ClaimLost", text)
+        if volume.spec.claim_ref is not None and not is_for(volume, claim):
+            text = "Two claims are bound to the same volume, this one is bound incorrectly"
+            return _lost(claim, "ClaimMisbound", text)
+        return _bind(claim, volume)
+    if claim.metadata.deletion_timestamp is not None:
+        return ()
+    if volume is None:
+        return (*_pending(claim), Tell("Warning", "FailedBinding", f'volume "{name}" not found'))
+    if volume.spec.claim_ref is not None and not is_for(volume, claim):
+        text = f'volume "{name}" already bound to a different claim.'
+        return (*_pending(claim), Tell("Warning", "FailedBinding", text))
+    why = unsuitable(volume, claim)
+    if why:
+        return (*_pending(claim), Tell("Warning", "VolumeMismatch", f'Cannot bind to requested volume "{name}": {why}'))
+    return _bind(claim, volume)
+
+
+def _bind(claim: PersistentVolumeClaim, volume: PersistentVolume) -> tuple[ClaimStep, ...]:
+    steps: list[ClaimStep] = []
+    ref = volume.spec.claim_ref
+    if ref is None or ref.uid != claim.metadata.uid:
+        steps.append(TakeVolume(volume))
+    is_named = claim.spec.volume_name == volume.metadata.name
+    if not is_named or BIND_COMPLETED not in claim.metadata.annotations:
+        steps.append(NameVolume(volume))
+    if claim.status.phase != "Bound":
+        steps.append(SetStatus("Bound", volume))
+    return tuple(steps)
+
+
+def _pending(claim: PersistentVolumeClaim) -> tuple[ClaimStep, ...]:
+    return () if claim.status.phase == "Pending" else (SetStatus("Pending"),)
+
+
+def _lost(claim: PersistentVolumeClaim, reason: str, text: str) -> tuple[ClaimStep, ...]:
+    if claim.status.phase == "Lost":
+        return ()
+    return (SetStatus("Lost"), Tell("Warning", reason, text))

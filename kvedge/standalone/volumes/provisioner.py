@@ -1,0 +1,73 @@
+"""Makes volumes for claims and takes them away, with the driver of their place.
+
+Called by the loops. Touches places through their drivers, and PersistentVolumes. Every call may be repeated: a volume
+is named after the UID of its claim, on disk as in the API.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+
+from kvedge.kube.errors import AlreadyExists, NotFound
+from kvedge.kube.kube_client import KubeClient
+from kvedge.resources.types.storage import BLOCK, PersistentVolume, PersistentVolumeClaim, StorageClass
+from kvedge.standalone.volumes.box_places import BoxPlaces
+from kvedge.standalone.volumes.volume_manifest import driver_name, volume_for, volume_size
+from kvedge.standalone.volumes.volume_matching import is_for, requested
+from kvedge.storage.volumes.volume_driver import NewVolume, VolumeDriverError
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Provisioner:
+    """Of one box, whose node bears this name."""
+
+    client: KubeClient
+    places: BoxPlaces
+    node: str
+
+    def provision(self, claim: PersistentVolumeClaim, storage_class: StorageClass) -> PersistentVolume:
+        """A volume for a claim, of its size and mode.
+
+        Raises:
+            VolumeDriverError: it cannot be made.
+            KubeError: the API cannot be asked.
+        """
+        place, driver = self.places.of_class(storage_class)
+        size, name = volume_size(requested(claim)), claim.metadata.uid
+        driver.prepare()
+        driver.make(NewVolume(name, size, block=claim.spec.volume_mode == BLOCK))
+        path = driver.attach(name)
+        wanted = volume_for(claim, storage_class, place=place, node=self.node, path=path, size=size)
+        try:
+            made = self.client.create(wanted)
+        except AlreadyExists:
+            made = self.client.get(PersistentVolume, "", wanted.metadata.name)
+            if not is_for(made, claim):
+                text = f"persistentvolume {wanted.metadata.name} is there already and belongs to another claim"
+                raise VolumeDriverError(text, lasting=True) from None
+        facts = {"claim": f"{claim.metadata.namespace}/{claim.metadata.name}", "volume": made.metadata.name}
+        log.info("volume made", extra={"facts": facts})
+        return made
+
+    def erase(self, volume: PersistentVolume) -> None:
+        """Take the data of a volume away whose claim is gone; the API itself is asked whether it is.
+
+        Raises:
+            VolumeDriverError: it cannot be taken away, or belongs to a claim.
+            KubeError: the API cannot be asked.
+        """
+        ref = volume.spec.claim_ref
+        if ref is not None and ref.uid:
+            try:
+                claim = self.client.get(PersistentVolumeClaim, ref.namespace, ref.name)
+            except NotFound:
+                claim = None
+            if claim is not None and claim.metadata.uid == ref.uid:
+                raise VolumeDriverError(f"claim {ref.namespace}/{ref.name} still has it", "VolumeFailedDelete")
+        driver = self.places.of_volume(volume)
+        driver.prepare()
+        driver.remove(driver_name(volume))
+        log.info("volume taken away", extra={"facts": {"volume": volume.metadata.name}})

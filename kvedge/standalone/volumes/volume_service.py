@@ -1,0 +1,187 @@
+"""The storage of one box as a service: it makes its classes, binds claims, makes volumes and takes them away.
+
+Started by `kvedge standalone` before the node agent: what Pods mount is there before the first of them starts, loop
+devices after a reboot included. It knows the API only by its client.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from kvedge.kube.errors import AlreadyExists, KubeError
+from kvedge.kube.events import EventRecorder
+from kvedge.kube.informer import Informer
+from kvedge.kube.kube_client import KubeClient
+from kvedge.kube.reconcile_loop import ReconcileLoop
+from kvedge.kube.work_queue import Key, WorkQueue
+from kvedge.resources.types.core import Node
+from kvedge.resources.types.storage import BLOCK, PersistentVolume, PersistentVolumeClaim, StorageClass
+from kvedge.runtime.role import Part, Parts, part, unfailing
+from kvedge.runtime.services import ServiceError
+from kvedge.standalone.volumes.box_places import BoxPlaces
+from kvedge.standalone.volumes.claim_loop import ClaimLoop, Followed
+from kvedge.standalone.volumes.provisioner import Provisioner
+from kvedge.standalone.volumes.volume_loop import VolumeLoop
+from kvedge.standalone.volumes.volume_manifest import DEFAULT_NAME, driver_name, storage_class
+from kvedge.standalone.volumes.volume_plan import is_ours
+from kvedge.standalone.volumes.volume_words import COMPONENT
+from kvedge.storage.volumes.volume_driver import VolumeDriverError
+
+log = logging.getLogger(__name__)
+
+_SYNC_SECONDS: Final = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class VolumeConfig:
+    """The node's name, and the places for volumes."""
+
+    node: str
+    places: BoxPlaces
+
+
+class VolumeService:
+    """One box's storage."""
+
+    name = "volumes"
+
+    def __init__(self, config: VolumeConfig, client: KubeClient) -> None:
+        self._config = config
+        self._client = client
+        self._parts = Parts()
+
+    def start(self) -> None:
+        """Return when claims are bound and what Pods mount is there.
+
+        Raises:
+            ServiceError: with what is wrong and what to do.
+        """
+        try:
+            self._make_classes()
+            self._parts = Parts(self._make_parts())
+            self._parts.start()
+        except KubeError as error:
+            raise ServiceError(self.name, str(error)) from error
+
+    def stop(self) -> None:
+        """Let go of everything; volumes and what uses them stay."""
+        self._parts.stop()
+
+    def failure(self) -> str | None:
+        """Why claims are no longer taken care of, or None."""
+        return self._parts.failure()
+
+    def _make_classes(self) -> None:
+        for place in self._config.places.drivers:
+            try:
+                self._client.create(storage_class(place, default=place == DEFAULT_NAME))
+            except AlreadyExists:
+                # What an administrator has made of it stays.
+                continue
+
+    def _make_parts(self) -> list[Part]:
+        client, node = self._client, self._config.node
+        events = EventRecorder(client, COMPONENT, node)
+        nodes = Informer(client, Node)
+        followed = Followed(
+            claims=Informer(client, PersistentVolumeClaim),
+            volumes=Informer(client, PersistentVolume),
+            classes=Informer(client, StorageClass),
+            node=lambda: nodes.get("", node),
+        )
+        provisioner = Provisioner(client, self._config.places, node)
+        claims = ReconcileLoop(
+            "claims", ClaimLoop(client, events, followed, provisioner).reconcile, queue=(claim_queue := WorkQueue())
+        )
+        volumes = ReconcileLoop(
+            "volumes", VolumeLoop(client, events, followed, provisioner).reconcile, queue=(volume_queue := WorkQueue())
+        )
+
+        def wait_synced() -> None:
+            waits = [item.wait_synced for item in (followed.claims, followed.volumes, followed.classes)]
+            if not all(wait(_SYNC_SECONDS) for wait in waits):
+                raise ServiceError(self.name, f"the API at {client.host} did not list claims and volumes in time")
+
+        def begin() -> None:
+            triggers = _Triggers(followed, claim_queue, volume_queue)
+            followed.claims.on_change(triggers.on_claim)
+            followed.volumes.on_change(triggers.on_volume)
+            followed.classes.on_change(triggers.on_class)
+            claims.start()
+            volumes.start()
+
+        return [
+            unfailing("volume events", events),
+            part("node list", nodes),
+            part("claim list", followed.claims),
+            part("volume list", followed.volumes),
+            part("class list", followed.classes),
+            Part("volume lists", wait_synced, needs=("claim list", "volume list", "class list")),
+            Part("places", lambda: self._prepare_places(followed), needs=("volume lists",)),
+            Part("claims", begin, claims.stop, claims.failure, ("places", "node list", "volume events")),
+            Part("volumes", stop=volumes.stop, failure=volumes.failure, needs=("claims",)),
+        ]
+
+    def _prepare_places(self, followed: Followed) -> None:
+        """Find the places, and attach the devices that Pods of before a reboot will want."""
+        for name, driver in self._config.places.drivers.items():
+            try:
+                driver.prepare()
+            except VolumeDriverError as error:
+                # The other places work, and this one when its disk comes.
+                log.error("a place for volumes cannot be used", extra={"facts": {"place": name, "error": str(error)}})
+        for volume in _devices(followed):
+            try:
+                self._config.places.of_volume(volume).attach(driver_name(volume))
+            except VolumeDriverError as error:
+                facts = {"volume": volume.metadata.name, "error": str(error)}
+                log.error("a volume's device cannot be made", extra={"facts": facts})
+
+
+@dataclass(frozen=True, slots=True)
+class _Triggers:
+    """What a change of one object means for others."""
+
+    followed: Followed
+    claims: WorkQueue
+    volumes: WorkQueue
+
+    def on_claim(self, old: PersistentVolumeClaim | None, new: PersistentVolumeClaim | None) -> None:
+        known = new or old
+        assert known is not None
+        self.claims.add(Key(known.metadata.namespace, known.metadata.name))
+        name = known.spec.volume_name
+        if name:
+            self.volumes.add(Key("", name))
+        if new is None:
+            # Also what was made for it and never named.
+            for volume in self.followed.volumes.list():
+                ref = volume.spec.claim_ref
+                if ref is not None and ref.uid == known.metadata.uid:
+                    self.volumes.add(Key("", volume.metadata.name))
+
+    def on_volume(self, old: PersistentVolume | None, new: PersistentVolume | None) -> None:
+        known = new or old
+        assert known is not None
+        self.volumes.add(Key("", known.metadata.name))
+        ref = known.spec.claim_ref
+        if ref is not None:
+            self.claims.add(Key(ref.namespace, ref.name))
+        elif new is not None:
+            self._retry_waiting()
+
+    def on_class(self, old: StorageClass | None, new: StorageClass | None) -> None:
+        if new is not None:
+            self._retry_waiting()
+
+    def _retry_waiting(self) -> None:
+        for claim in self.followed.claims.list():
+            if claim.status.phase != "Bound":
+                self.claims.add(Key(claim.metadata.namespace, claim.metadata.name))
+
+
+def _devices(followed: Followed) -> Iterator[PersistentVolume]:
+    return (item for item in followed.volumes.list() if is_ours(item) and item.spec.volume_mode == BLOCK)

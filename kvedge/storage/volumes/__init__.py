@@ -1,0 +1,1 @@
+"""What the claims of one box are made of: one driver interface, and a driver for each kind of place."""

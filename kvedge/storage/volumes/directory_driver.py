@@ -1,0 +1,284 @@
+"""Volumes as directories of a file system, and as files behind loop devices where a claim wants a device.
+
+Called by `standalone/volumes`. Touches its place, loop devices, and links to them in a directory of /dev. In the place
+lie `<volume>/`, which is the volume itself or holds the file of a device; `.new-…` and `.gone-…`, which are not volumes
+yet or any more; and `.records/<volume>`, which says how large a volume may become.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import secrets
+import stat
+import subprocess
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from kvedge.resources.names import LAUNCHER_GID, LAUNCHER_UID
+from kvedge.runtime.background import passing_thread
+from kvedge.runtime.durable_files import sync, write_durably
+from kvedge.runtime.linux.files import syncfs
+from kvedge.runtime.linux.loop_devices import attach_loop, detach_loop, loop_of, refresh_size
+from kvedge.storage.volumes.place_identity import PlaceIdentity
+from kvedge.storage.volumes.tree_copy import copy_tree, erase_tree, shares_blocks, tree_bytes
+from kvedge.storage.volumes.volume_driver import (
+    ERASED,
+    FILLED,
+    NAMED,
+    PUT_AWAY,
+    STAGED,
+    SYNCED,
+    NewVolume,
+    PlaceSpace,
+    Stepped,
+    VolumeDriverError,
+    VolumeUsage,
+    no_steps,
+)
+
+log = logging.getLogger(__name__)
+
+# The file of a volume that is a device; root's, as only its loop device is handed out.
+BLOCK_FILE: Final = "block.img"
+_NEW: Final = ".new-"
+_GONE: Final = ".gone-"
+_RECORDS: Final = ".records"
+# The group may write, and what it makes belongs to it, as with an fsGroup; nobody else sees anything.
+_VOLUME_MODE: Final = 0o2770
+
+
+@dataclass(slots=True)
+class DirectoryDriver:
+    """The volumes below one directory; `devices` is where links to loop devices lie."""
+
+    place: PlaceIdentity
+    devices: Path
+    stepped: Stepped = no_steps
+    # How the content of removed volumes goes; a test waits for it.
+    in_background: Callable[..., object] = passing_thread
+    _swept: bool = field(default=False, init=False)
+
+    def prepare(self) -> None:
+        """See that the place is there and the same, and erase what was left half made or half removed.
+
+        Raises:
+            PlaceMissing: the place is not what it was.
+            VolumeDriverError: it cannot be used.
+        """
+        with _told(self.place.path):
+            self.place.check()
+            self.place.path.chmod(0o700)
+            (self.place.path / _RECORDS).mkdir(mode=0o700, exist_ok=True)
+            if self._swept:
+                return
+            for entry in self.place.path.iterdir():
+                if entry.name.startswith((_NEW, _GONE)):
+                    self.in_background(f"erase-{entry.name}"[:15], self._erase, entry)
+            self._swept = True
+
+    def make(self, volume: NewVolume) -> None:
+        """Make an empty volume; one that is there is left as it is."""
+        with _told(self.place.path):
+            self._make(volume, lambda staged: self._fill_empty(volume, staged))
+
+    def grow(self, name: str, size: int) -> None:
+        """Let a volume hold so much; never less than before."""
+        with _told(self.place.path):
+            self.place.check()
+            path = self._existing(name)
+            if size <= self._size(name):
+                return
+            file = path / BLOCK_FILE
+            if self._is_block(name):
+                if file.stat().st_size < size:
+                    os.truncate(file, size)
+                    sync(file)
+                device = loop_of(file)
+                if device is not None:
+                    refresh_size(device)
+            self._write_record(name, size, block=self._is_block(name))
+
+    def clone(self, source: str, volume: NewVolume, keep_on: Callable[[], None]) -> bool:
+        """Make a volume with the content of another one; whether it shares the source's blocks."""
+        with _told(self.place.path):
+            origin = self._existing(source)
+            if self._is_block(source) != volume.block:
+                raise VolumeDriverError("a clone has the volume mode of its source", lasting=True)
+            if volume.size < self._size(source):
+                raise VolumeDriverError(f"a clone is at least as large as its source, {self._size(source)} bytes")
+            shared = shares_blocks(self.place.path)
+
+            def fill(staged: Path) -> None:
+                copy_tree(origin, staged, keep_on)
+                if volume.block:
+                    os.truncate(staged / BLOCK_FILE, volume.size)
+
+            self._make(volume, fill)
+            return shared
+
+    def snapshot(self, name: str, snapshot: str) -> None:
+        """Keep the present content of a volume under another name."""
+        size, block = self.usage(name).size, self._is_block(name)
+        self.clone(name, NewVolume(snapshot, size, block), lambda: None)
+
+    def remove(self, name: str) -> None:
+        """Take a volume away: renamed at once, erased in the background."""
+        with _told(self.place.path):
+            self.place.check()
+            self.detach(name)
+            path = self._path(name)
+            gone = self.place.path / f"{_GONE}{name}-{secrets.token_hex(4)}"
+            with suppress(FileNotFoundError):
+                path.rename(gone)
+                sync(self.place.path)
+            self.stepped(PUT_AWAY)
+            self._record(name).unlink(missing_ok=True)
+            if gone.exists():
+                self.in_background(f"erase-{name}"[:15], self._erase, gone)
+
+    def usage(self, name: str) -> VolumeUsage:
+        """What a volume holds."""
+        with _told(self.place.path):
+            path = self._existing(name)
+            block = self._is_block(name)
+            return VolumeUsage(size=self._size(name), used=tree_bytes(path), enforced=block)
+
+    def attach(self, name: str) -> Path:
+        """The volume's directory; of a device the link to its loop device, which is made when there is none."""
+        with _told(self.place.path):
+            self.place.check()
+            path = self._existing(name)
+            if not self._is_block(name):
+                return path
+            device, link = attach_loop(path / BLOCK_FILE), self.devices / name
+            if not (link.is_symlink() and link.readlink() == device):
+                self.devices.mkdir(mode=0o755, parents=True, exist_ok=True)
+                staged = self.devices / f".{name}.new"
+                staged.unlink(missing_ok=True)
+                staged.symlink_to(device)
+                staged.replace(link)
+            return link
+
+    def detach(self, name: str) -> None:
+        """Let go of the loop device of a volume, if it has one."""
+        with _told(self.place.path):
+            file = self._path(name) / BLOCK_FILE
+            device = loop_of(file) if self._is_block(name) and file.exists() else None
+            if device is not None:
+                detach_loop(device)
+            (self.devices / name).unlink(missing_ok=True)
+
+    def names(self) -> Collection[str]:
+        """The volumes that are whole."""
+        with _told(self.place.path):
+            return [entry.name for entry in self.place.path.iterdir() if not entry.name.startswith(".")]
+
+    def space(self) -> PlaceSpace:
+        """The room of the file system below the place."""
+        with _told(self.place.path):
+            facts = os.statvfs(self.place.path)
+            return PlaceSpace(facts.f_blocks * facts.f_frsize, facts.f_bavail * facts.f_frsize)
+
+    def _make(self, volume: NewVolume, fill: Callable[[Path], None]) -> None:
+        self.place.check()
+        path = self._path(volume.name)
+        if path.exists():
+            return
+        staged = self.place.path / f"{_NEW}{volume.name}"
+        if staged.exists():
+            erase_tree(staged)
+        staged.mkdir(mode=0o700)
+        self.stepped(STAGED)
+        try:
+            fill(staged)
+            self.stepped(FILLED)
+            _sync_all(staged)
+            # Its size is known before it is there.
+            self._write_record(volume.name, volume.size, block=volume.block)
+            self.stepped(SYNCED)
+            staged.rename(path)
+            sync(self.place.path)
+            self.stepped(NAMED)
+        except Exception:
+            erase_tree(staged)
+            raise
+
+    def _fill_empty(self, volume: NewVolume, staged: Path) -> None:
+        if not volume.block:
+            os.chown(staged, LAUNCHER_UID, LAUNCHER_GID)
+            staged.chmod(_VOLUME_MODE)
+            return
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        opened = os.open(staged / BLOCK_FILE, flags, 0o600)
+        try:
+            os.ftruncate(opened, volume.size)
+        finally:
+            os.close(opened)
+
+    def _erase(self, path: Path) -> None:
+        with suppress(OSError):
+            # The rest is erased at the next start.
+            erase_tree(path)
+        self.stepped(ERASED)
+
+    def _path(self, name: str) -> Path:
+        if not name or name.startswith(".") or "/" in name:
+            raise VolumeDriverError(f"{name!r} is no name of a volume", lasting=True)
+        return self.place.path / name
+
+    def _existing(self, name: str) -> Path:
+        path = self._path(name)
+        try:
+            facts = path.lstat()
+        except FileNotFoundError as error:
+            raise VolumeDriverError(
+                f"volume {name} is not in {self.place.path}: it was removed, or lies in a backup", "VolumeMissing"
+            ) from error
+        if not stat.S_ISDIR(facts.st_mode):
+            raise VolumeDriverError(f"{path} is not a directory, so it is no volume", lasting=True)
+        return path
+
+    def _record(self, name: str) -> Path:
+        return self.place.path / _RECORDS / name
+
+    def _write_record(self, name: str, size: int, *, block: bool) -> None:
+        write_durably(self._record(name), json.dumps({"size": size, "block": block}).encode() + b"\n")
+
+    def _read_record(self, name: str) -> dict[str, object]:
+        try:
+            found = json.loads(self._record(name).read_bytes())
+        except (FileNotFoundError, ValueError):
+            return {}
+        return found if isinstance(found, dict) else {}
+
+    def _size(self, name: str) -> int:
+        size = self._read_record(name).get("size")
+        return size if isinstance(size, int) else 0
+
+    def _is_block(self, name: str) -> bool:
+        return self._read_record(name).get("block") is True
+
+
+@contextmanager
+def _told(place: Path) -> Iterator[None]:
+    """What the file system says becomes a sentence that names the path."""
+    try:
+        yield
+    except (OSError, subprocess.SubprocessError) as error:
+        what, where = str(error), place
+        if isinstance(error, OSError):
+            what, where = error.strerror or what, error.filename or place
+        raise VolumeDriverError(f"{where}: {what}") from error
+
+
+def _sync_all(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        syncfs(descriptor, str(path))
+    finally:
+        os.close(descriptor)

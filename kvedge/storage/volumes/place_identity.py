@@ -1,0 +1,78 @@
+"""Whether a place for volumes is the one that it was: a disk that is not mounted, or another disk, is found out.
+
+A place bears an identity in a file, which is also remembered on the box. Called by drivers before they write. Touches
+the file `.kvedge-place` of a place, and what the box remembers.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from kvedge.runtime.durable_files import write_durably
+from kvedge.storage.volumes.volume_driver import PlaceMissing
+
+IDENTITY_FILE: Final = ".kvedge-place"
+
+
+@dataclass(frozen=True, slots=True)
+class PlaceIdentity:
+    """The place at `path`, and the file of the box that remembers which one it is.
+
+    `made_here` says that kvedge may make the directory itself; a mount point is made by whoever mounts something there.
+    """
+
+    path: Path
+    memory: Path
+    made_here: bool = False
+
+    def check(self) -> None:
+        """Return when the place is there and the same as ever; a place that was never used is marked.
+
+        Raises:
+            PlaceMissing: it is not there, or not the same.
+            OSError: as the file systems have it.
+        """
+        remembered, found = _read(self.memory), self._found()
+        if remembered and found == remembered:
+            return
+        if remembered:
+            what = "another disk is mounted there" if found else "its disk is not mounted"
+            raise PlaceMissing(
+                f"{self.path} is not the place that holds the volumes: {what}. Mount the right disk; or, if the "
+                f"volumes on it are lost for good, remove {self.memory}",
+                "PlaceMissing",
+            )
+        if not found:
+            found = str(uuid.uuid4())
+            # First on the disk: what is remembered must be true.
+            write_durably(self.path / IDENTITY_FILE, json.dumps({"place": found}).encode() + b"\n", mode=0o644)
+        self.memory.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        write_durably(self.memory, json.dumps({"place": found}).encode() + b"\n")
+
+    def _found(self) -> str:
+        if not self.path.is_dir():
+            if not self.made_here or self.memory.exists():
+                raise PlaceMissing(
+                    f"the place for volumes {self.path} is not a directory: mount its disk, or make it", "PlaceMissing"
+                )
+            self.path.mkdir(mode=0o711, parents=True)
+        return _read(self.path / IDENTITY_FILE)
+
+
+def _read(path: Path) -> str:
+    try:
+        known = json.loads(path.read_bytes())
+    except FileNotFoundError:
+        return ""
+    except ValueError as error:
+        raise PlaceMissing(
+            f"{path} is damaged: it should say which place this is. Restore it from the other one of the pair, or "
+            "remove it if no volume lies there",
+            "PlaceMissing",
+        ) from error
+    found = known.get("place") if isinstance(known, dict) else None
+    return found if isinstance(found, str) else ""

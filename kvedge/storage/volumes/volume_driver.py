@@ -1,0 +1,116 @@
+"""What makes the volumes of one box: the interface of every driver, and what drivers say and raise.
+
+Implemented by the drivers beside it; called by `standalone/volumes`. A volume is named by the UID of its claim, so that
+a claim of the same name, made later, never meets old data. A volume is whole or it is not there: drivers make it under
+another name, have it on disk, and only then give it its own name. Touches nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Protocol
+
+# The steps of making and removing a volume, in this order, at each of which a power cut may come. Tests end a driver
+# at each of them.
+STAGED: Final = "staged"
+FILLED: Final = "filled"
+SYNCED: Final = "synced"
+NAMED: Final = "named"
+PUT_AWAY: Final = "put away"
+ERASED: Final = "erased"
+MAKING_STEPS: Final = (STAGED, FILLED, SYNCED, NAMED)
+REMOVING_STEPS: Final = (PUT_AWAY, ERASED)
+
+Stepped = Callable[[str], None]
+
+
+def no_steps(step: str) -> None:
+    """For callers that do not follow the steps."""
+
+
+class VolumeDriverError(Exception):
+    """A driver cannot do what it was asked; the text names the place or volume and the remedy.
+
+    `reason` is for an event. `lasting` says that trying again alone will not help.
+    """
+
+    def __init__(self, message: str, reason: str = "ProvisioningFailed", *, lasting: bool = False) -> None:
+        super().__init__(message)
+        self.reason = reason
+        self.lasting = lasting
+
+
+class PlaceMissing(VolumeDriverError):
+    """The place is not there, or another disk is in its place: nothing may be written."""
+
+
+@dataclass(frozen=True, slots=True)
+class NewVolume:
+    """What is to be made: the name, the size in bytes, and whether it is a device instead of a file system."""
+
+    name: str
+    size: int
+    block: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class VolumeUsage:
+    """What a volume may hold and what it takes of its place, in bytes; `enforced` says whether it can hold more."""
+
+    size: int
+    used: int
+    enforced: bool
+
+
+@dataclass(frozen=True, slots=True)
+class PlaceSpace:
+    """The room of a place in bytes: in all, and free for volumes."""
+
+    total: int
+    free: int
+
+
+class VolumeDriver(Protocol):
+    """Makes, grows, copies and removes the volumes of one place.
+
+    Every method may be repeated after it was interrupted, and raises VolumeDriverError, PlaceMissing among them, when
+    it cannot. All sizes are in bytes.
+    """
+
+    def prepare(self) -> None:
+        """See that the place is there and the same as before, and finish what was interrupted."""
+
+    def make(self, volume: NewVolume) -> None:
+        """Make an empty volume; one that is there is left as it is."""
+
+    def grow(self, name: str, size: int) -> None:
+        """Let a volume hold so much; never less than before."""
+
+    def clone(self, source: str, volume: NewVolume, keep_on: Callable[[], None]) -> bool:
+        """Make a volume with the content of another one of this place; whether it shares the source's blocks.
+
+        `keep_on` is called again and again, and raises to give it up.
+        """
+
+    def snapshot(self, name: str, snapshot: str) -> None:
+        """Keep the present content of a volume under another name, from which it can be cloned."""
+
+    def remove(self, name: str) -> None:
+        """Take a volume away: it is out of the way at once, its content goes in the background."""
+
+    def usage(self, name: str) -> VolumeUsage:
+        """What a volume holds."""
+
+    def attach(self, name: str) -> Path:
+        """Make a volume usable on this host; its directory or its device."""
+
+    def detach(self, name: str) -> None:
+        """Take back what :meth:`attach` made besides the volume itself."""
+
+    def names(self) -> Collection[str]:
+        """The volumes that are whole."""
+
+    def space(self) -> PlaceSpace:
+        """The room of the place."""

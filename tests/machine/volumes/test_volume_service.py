@@ -1,0 +1,120 @@
+"""Claims of one box, end to end: bound, made on disk, found again, taken away."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kvedge.resources.types.storage import StorageClass
+from kvedge.runtime.linux.loop_devices import detach_loop
+from tests.machine.volumes.box_storage import CLASSES, VOLUME_PATH, BoxStorage, box_storage
+from tests.support.waiting import wait_until
+
+pytestmark = pytest.mark.machine
+
+
+@pytest.fixture
+def box(tmp_path: Path) -> Iterator[BoxStorage]:
+    with box_storage(tmp_path) as made:
+        yield made
+
+
+def test_the_first_start_makes_the_default_class(box: BoxStorage) -> None:
+    made = box.client.get(StorageClass, "", "kvedge")
+    assert made.metadata.annotations == {"storageclass.kubernetes.io/is-default-class": "true"}
+    assert (made.volume_binding_mode, made.reclaim_policy, made.allow_volume_expansion) == ("Immediate", "Delete", True)
+
+
+def test_a_claim_gets_a_directory_that_user_107_may_write_to(box: BoxStorage) -> None:
+    claim = box.make("data", "64Mi")
+    volume = box.bound("data")
+    path = box.place / claim.metadata.uid
+    facts = path.stat()
+    assert (facts.st_uid, facts.st_gid, stat.S_IMODE(facts.st_mode)) == (107, 107, 0o2770)
+    assert volume.spec.local is not None
+    assert volume.spec.local.path == str(path)
+    assert box.claim("data").status.capacity == {"storage": "64Mi"}
+    assert box.says("data", "ProvisioningSucceeded") == f"Successfully provisioned volume {volume.metadata.name}"
+
+
+def test_a_claim_of_mode_block_gets_a_device_of_its_size_that_is_there_again_after_a_reboot(box: BoxStorage) -> None:
+    box.make("raw", "64Mi", volumeMode="Block")
+    volume = box.bound("raw")
+    assert volume.spec.local is not None
+    device = Path(volume.spec.local.path)
+    assert stat.S_ISBLK(device.stat().st_mode)
+    opened = os.open(device, os.O_RDONLY)
+    assert os.lseek(opened, 0, os.SEEK_END) == 64 << 20
+    os.close(opened)
+    # What a reboot leaves: neither the loop device nor its name.
+    box.stop()
+    detach_loop(device.resolve())
+    device.unlink()
+    box.start()
+    assert stat.S_ISBLK(device.stat().st_mode)
+
+
+def test_a_deleted_claims_data_goes_and_a_new_claim_of_its_name_starts_empty(box: BoxStorage) -> None:
+    claim = box.make("data")
+    volume = box.bound("data")
+    path = box.place / claim.metadata.uid
+    (path / "disk.img").write_bytes(b"old")
+    box.delete_claim("data")
+    box.gone(volume.metadata.name)
+    wait_until(lambda: not path.exists() and not list(box.place.glob(".gone-*")), "the data is gone")
+    box.make("data")
+    assert box.bound("data").metadata.name != volume.metadata.name
+
+
+def test_a_class_that_retains_keeps_the_data_of_a_deleted_claim(box: BoxStorage) -> None:
+    document = {"metadata": {"name": "kept"}, "provisioner": "kvedge.io/box", "reclaimPolicy": "Retain"}
+    box.client.request("POST", CLASSES, document)
+    claim = box.make("data", storageClassName="kept")
+    volume = box.bound("data")
+    box.delete_claim("data")
+    box.volume_in(volume.metadata.name, "Released")
+    assert (box.place / claim.metadata.uid).is_dir()
+
+
+def test_a_static_volume_is_bound_by_its_size_and_its_own_class(box: BoxStorage) -> None:
+    for name, size in (("large", "4Gi"), ("small", "2Gi")):
+        spec = {"capacity": {"storage": size}, "accessModes": ["ReadWriteOnce"], "hostPath": {"path": "/srv"}}
+        box.client.request("POST", VOLUME_PATH, {"metadata": {"name": name}, "spec": spec})
+        box.volume_in(name, "Available")
+    box.make("data", "1Gi", storageClassName="")
+    assert box.bound("data").metadata.name == "small"
+    box.volume_in("small", "Bound")
+
+
+def test_a_claim_without_a_matching_class_says_why_it_waits(box: BoxStorage) -> None:
+    box.make("data", storageClassName="fast")
+    assert box.says("data", "ProvisioningFailed") == 'storageclass.storage.k8s.io "fast" not found'
+    assert box.claim("data").status.phase == "Pending"
+
+
+def test_a_claim_whose_volume_is_gone_is_lost_and_gets_no_other(box: BoxStorage) -> None:
+    box.make("data")
+    volume = box.bound("data")
+    name = volume.metadata.name
+    box.stop()
+    box.client.request("DELETE", f"{VOLUME_PATH}/{name}")
+    box.client.request(
+        "PATCH", f"{VOLUME_PATH}/{name}", {"metadata": {"finalizers": None}}, media_type="application/merge-patch+json"
+    )
+    box.start()
+    wait_until(lambda: box.claim("data").status.phase == "Lost", "the claim is lost")
+    assert box.says("data", "ClaimLost")
+
+
+def test_another_disk_at_the_place_is_found_out_before_anything_is_written(box: BoxStorage) -> None:
+    box.make("first")
+    box.bound("first")
+    box.place.rename(box.data / "unplugged")
+    box.place.mkdir()
+    box.make("second")
+    assert "is not the place that holds the volumes" in box.says("second", "PlaceMissing")
+    assert not list(box.place.iterdir())
