@@ -96,6 +96,8 @@ _PRINTABLE: Final[Sequence[tuple[str, Callable[[VmView], bool]]]] = (
     ("Running", lambda view: _in_phase(view, "Running")),
     ("ErrorPvcNotFound", lambda view: _has_condition(view, "Synchronized", "False", "FailedPvcNotFound")),
     ("ErrorUnschedulable", lambda view: _has_condition(view, "PodScheduled", "False", "Unschedulable")),
+    ("Provisioning", lambda view: _has_condition(view, "Synchronized", "False", "PVCNotPopulated")),
+    ("WaitingForVolumeBinding", lambda view: _has_condition(view, "Synchronized", "False", "PVCNotBound")),
     ("ErrImagePull", lambda view: _has_condition(view, "Synchronized", "False", "ErrImagePull")),
     ("ImagePullBackOff", lambda view: _has_condition(view, "Synchronized", "False", "ImagePullBackOff")),
     ("Starting", lambda view: _in_phase(view, *_STARTING_PHASES)),

@@ -1,18 +1,19 @@
 """What keeps a VMI from its claims: one that is missing, lost, of the wrong kind, or written by another VM.
 
-Called by the VMI's plan. Pure. Each wait names the claim and the remedy; it ends by itself when the cause is mended, as
-a change of a claim, or of the VMI that has it, brings the plan to look again.
+Called by the VMI's plan and its loop. Pure. Each wait names the claim and the remedy; it ends by itself when the cause
+is mended: a change of the claim brings the plan to look again, and for the VM that has the claim it looks now and then.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from kvedge.controller.vmi.launcher_pod_status import SYNCHRONIZED
 from kvedge.resources.meta import Condition
-from kvedge.resources.types.storage import PersistentVolumeClaim
+from kvedge.resources.types.devices import Disk
+from kvedge.resources.types.storage import READ_ONLY_MANY, READ_WRITE_MANY, PersistentVolumeClaim
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.resources.types.volumes import Volume
 from kvedge.resources.volume_facts import claims, is_hotpluggable
@@ -22,7 +23,14 @@ NOT_FOUND: Final = "FailedPvcNotFound"
 LOST: Final = "PVCLost"
 WRONG_MODE: Final = "PVCWrongMode"
 NOT_POPULATED: Final = "PVCNotPopulated"
-REASONS: Final = frozenset({NOT_FOUND, LOST, WRONG_MODE, NOT_POPULATED})
+IN_USE: Final = "PVCInUse"
+NOT_BOUND: Final = "PVCNotBound"
+REASONS: Final = frozenset({NOT_FOUND, LOST, WRONG_MODE, NOT_POPULATED, IN_USE, NOT_BOUND})
+# When to look again at a claim that another VM has.
+IN_USE_SECONDS: Final = 2.0
+# What it provisions are directories of one node.
+_LOCAL_PATH: Final = "rancher.io/local-path"
+_PROVISIONERS: Final = ("volume.kubernetes.io/storage-provisioner", "volume.beta.kubernetes.io/storage-provisioner")
 # Who fills a DataVolume's claim says by this annotation that it is full.
 _FILLING: Final = "cdi.kubevirt.io/storage.pod.phase"
 _POD_SCHEDULED: Final = "PodScheduled"
@@ -30,20 +38,24 @@ _POD_SCHEDULED: Final = "PodScheduled"
 
 @dataclass(frozen=True, slots=True)
 class ClaimView:
-    """The claims of a VMI's namespace that it names and that there are, by name."""
+    """The claims of a VMI's namespace that it names and that there are, by name, and the VMI that has each of them,
+    where that keeps this one from it.
+    """
 
     found: Mapping[str, PersistentVolumeClaim] = field(default_factory=dict)
+    holders: Mapping[str, VirtualMachineInstance] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class ClaimWait:
     """Why no launcher is started yet: the VMI's condition Synchronized, what its user is told once, and PodScheduled
-    where KubeVirt sets that as well.
+    where KubeVirt sets that as well; and in how many seconds to look again when no claim changes.
     """
 
     failure: Condition
     warning: Condition
     unscheduled: Condition | None = None
+    again_after: float | None = None
 
 
 def claim_wait(vmi: VirtualMachineInstance, view: ClaimView) -> ClaimWait | None:
@@ -76,6 +88,93 @@ def _waits(vmi: VirtualMachineInstance, view: ClaimView) -> Iterator[ClaimWait]:
                 " volumeMode Filesystem; use disk instead of lun, or a claim with volumeMode Block"
             )
             yield _wait(WRONG_MODE, text)
+        elif name in view.holders:
+            yield replace(_wait(IN_USE, _held(volume, claim, view.holders[name])), again_after=IN_USE_SECONDS)
+
+
+def binding_trouble(vmi: VirtualMachineInstance, view: ClaimView) -> Condition | None:
+    """Why a launcher that is there is not scheduled, as far as a claim that is not bound can be the reason."""
+    for volume, name in needed_claims(vmi):
+        claim = view.found.get(name)
+        if claim is not None and claim.status.phase not in ("Bound", "Lost"):
+            return Condition(type=SYNCHRONIZED, status="False", reason=NOT_BOUND, message=_unbound(volume, name, claim))
+    return None
+
+
+def conflicts(vmi: VirtualMachineInstance, other: VirtualMachineInstance, claim: str) -> bool:
+    """Whether two VMIs may not have one claim at the same time: one writes it, and not both say that they share it."""
+    ours, theirs = _use(vmi, claim), _use(other, claim)
+    if ours is None or theirs is None:
+        return False
+    both_read = not ours.writes and not theirs.writes
+    return not both_read and not (ours.shares and theirs.shares)
+
+
+@dataclass(frozen=True, slots=True)
+class _Use:
+    writes: bool
+    shares: bool
+
+
+def _use(vmi: VirtualMachineInstance, claim: str) -> _Use | None:
+    """How the disks of a VMI use a claim; None when none does. A layer over a claim only reads it."""
+    disks = {disk.name: disk for disk in vmi.spec.domain.devices.disks}
+    found = [
+        (volume, disks[volume.name])
+        for volume, name in claims(vmi.spec.volumes)
+        if name == claim and volume.name in disks
+    ]
+    if not found:
+        return None
+    return _Use(
+        writes=any(not _only_reads(volume, disk) for volume, disk in found),
+        shares=all(bool(disk.shareable) for _, disk in found),
+    )
+
+
+def _only_reads(volume: Volume, disk: Disk) -> bool:
+    if volume.ephemeral is not None or disk.cdrom is not None:
+        return True
+    source, target = volume.persistent_volume_claim, disk.disk or disk.lun
+    return (source is not None and source.read_only) or (target is not None and target.readonly)
+
+
+def _held(volume: Volume, claim: PersistentVolumeClaim, holder: VirtualMachineInstance) -> str:
+    where = f" on node {holder.status.node_name}" if holder.status.node_name else ""
+    name = holder.metadata.name
+    return (
+        f"PVC {claim.metadata.name} of volume {volume.name} is in use by VM {name}{where}, and two VMs must not write"
+        f" it at once: it starts by itself when {name} has ended; stop that, use another claim, or set shareable: true"
+        " on the disks of both when their guests can share a disk"
+    )
+
+
+def _unbound(volume: Volume, name: str, claim: PersistentVolumeClaim) -> str:
+    text = f"PVC {name} of volume {volume.name} is not bound yet"
+    provisioner = next(
+        (claim.metadata.annotations[key] for key in _PROVISIONERS if key in claim.metadata.annotations), ""
+    )
+    if provisioner == _LOCAL_PATH:
+        text = f"{text}: {_local_path(claim)}" if _local_path(claim) else text
+    elif not provisioner and claim.spec.storage_class_name == "":
+        text = f'{text}: it has storageClassName "", and is bound to a PersistentVolume that somebody makes'
+    elif not provisioner and claim.spec.storage_class_name is None:
+        text = f"{text}: no storage class is the default one; set storageClassName, or make a class the default"
+    return f"{text}; the VM starts by itself once it is"
+
+
+def _local_path(claim: PersistentVolumeClaim) -> str:
+    """What the provisioner that k3s brings cannot do, in words; empty when it can."""
+    lacks = []
+    if claim.is_block:
+        lacks.append("volumeMode Block")
+    lacks += [mode for mode in claim.spec.access_modes if mode in (READ_WRITE_MANY, READ_ONLY_MANY)]
+    if not lacks:
+        return ""
+    return (
+        f"storage class {claim.spec.storage_class_name} (local-path) cannot provide {' or '.join(lacks)}; make the"
+        " claim anew with volumeMode Filesystem and accessModes ReadWriteOnce, or with another class"
+    )
 
 
 def _is_populated(claim: PersistentVolumeClaim) -> bool:

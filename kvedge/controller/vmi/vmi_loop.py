@@ -8,6 +8,7 @@ as it was read, and under the one name that follows from the VMI's UID.
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -16,7 +17,7 @@ from kvedge.controller.kubevirt.cluster_config import ClusterConfig
 from kvedge.controller.node.node_plan import NodeState
 from kvedge.controller.vm.create_patience import CreatePatience
 from kvedge.controller.vm.create_refusal import is_passing, pod_refusal
-from kvedge.controller.vmi.claim_rules import ClaimView
+from kvedge.controller.vmi.claim_rules import ClaimView, conflicts, needed_claims
 from kvedge.controller.vmi.launcher_pod_status import has_ended, may_still_run
 from kvedge.controller.vmi.vmi_plan import (
     ConfirmPodLost,
@@ -87,6 +88,7 @@ class VmiLoop:
         self._podless_since: dict[str, float] = {}
         # VMIs, by UID, of whose launcher it was said that it ended, while its Pod was there to say so.
         self._ended: set[str] = set()
+        self._creating = threading.Lock()
         self.loop = ReconcileLoop("vmi", self.reconcile, _WORKERS)
 
     def start(self) -> None:
@@ -140,7 +142,21 @@ class VmiLoop:
     def _claim_view(self, vmi: VirtualMachineInstance) -> ClaimView:
         names = {name for _, name in claims(vmi.spec.volumes)}
         found = ((name, self._claims.get(vmi.metadata.namespace, name)) for name in names)
-        return ClaimView({name: claim for name, claim in found if claim is not None})
+        holders = ((name, self._holder(vmi, name)) for name in names)
+        return ClaimView(
+            {name: claim for name, claim in found if claim is not None},
+            {name: holder for name, holder in holders if holder is not None},
+        )
+
+    def _holder(self, vmi: VirtualMachineInstance, claim: str) -> VirtualMachineInstance | None:
+        """The VMI that has a claim which this one cannot have at the same time: its launcher is there and not over."""
+        for other in self._vmis.indexed("claim", f"{vmi.metadata.namespace}/{claim}"):
+            if other.metadata.uid == vmi.metadata.uid or not conflicts(vmi, other, claim):
+                continue
+            pods = self._own_pods(other, self._pods.owned_by(other.metadata.uid))
+            if any(not has_ended(pod) for pod in pods):
+                return other
+        return None
 
     def _carry_out(self, vmi: VirtualMachineInstance, plan: VmiPlan) -> float | None:
         if plan.warning is not None and any(isinstance(action, PatchVmi) for action in plan.actions):
@@ -212,6 +228,14 @@ class VmiLoop:
             return wait
         if not self._is_as_read(vmi):
             return _CAUGHT_UP_SECONDS
+        # One launcher after the other, so that of two VMIs that want one claim the second sees that the first has it.
+        with self._creating:
+            if any(self._holder(vmi, name) for _, name in needed_claims(vmi)):
+                return _CAUGHT_UP_SECONDS
+            return self._create_pod(vmi, pod)
+
+    def _create_pod(self, vmi: VirtualMachineInstance, pod: Pod) -> float | None:
+        meta = vmi.metadata
         try:
             created = self._client.create(pod)
         except AlreadyExists as error:

@@ -17,7 +17,7 @@ import msgspec
 from kvedge.controller.kubevirt.cluster_config import ClusterConfig
 from kvedge.controller.kubevirt.condition_rules import with_condition
 from kvedge.controller.node.node_plan import UNRESPONSIVE, NodeState
-from kvedge.controller.vmi.claim_rules import ClaimView, ClaimWait, claim_wait
+from kvedge.controller.vmi.claim_rules import ClaimView, ClaimWait, binding_trouble, claim_wait
 from kvedge.controller.vmi.launcher_pod_manifest import launcher_pod, pod_grace_seconds
 from kvedge.controller.vmi.launcher_pod_resources import overhead_bytes
 from kvedge.controller.vmi.launcher_pod_status import (
@@ -182,7 +182,7 @@ def _plan_wait(view: VmiView, wait: ClaimWait, config: ClusterConfig, now: datet
         overhead_bytes(vmi, config), failure=wait.failure, claims=view.claims.found, unscheduled=wait.unscheduled
     )
     status = before_hand_over(vmi, None, vmi.status.phase or "Pending", facts, now)
-    return VmiPlan(_patches(vmi, status), wait.warning)
+    return VmiPlan(_patches(vmi, status), wait.warning, wait.again_after)
 
 
 def _plan_scheduling(view: VmiView, config: ClusterConfig, now: datetime) -> VmiPlan:
@@ -196,7 +196,7 @@ def _plan_scheduling(view: VmiView, config: ClusterConfig, now: datetime) -> Vmi
         status = before_hand_over(vmi, pod, "Failed", replace(facts, reason=_why_over(pod), failure=failure), now)
         return VmiPlan(_patches(vmi, status), failure or _news(vmi, pod, status))
     if not has_ready_containers(pod):
-        failure = start_failure(pod)
+        failure = start_failure(pod) or (None if pod.spec.node_name else binding_trouble(vmi, view.claims))
         status = before_hand_over(vmi, pod, "Scheduling", replace(facts, failure=failure), now)
         return VmiPlan(_patches(vmi, status), failure or _news(vmi, pod, status))
     status = before_hand_over(vmi, pod, "Scheduled", facts, now)

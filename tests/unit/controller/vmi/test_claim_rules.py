@@ -5,7 +5,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from kvedge.controller.vmi.claim_rules import ClaimView
+import pytest
+
+from kvedge.controller.vmi.claim_rules import IN_USE_SECONDS, ClaimView, conflicts
 from kvedge.controller.vmi.vmi_plan import CreatePod, PatchVmi, VmiPlan, VmiView, plan_vmi
 from kvedge.resources.codec import decode, encode
 from kvedge.resources.meta import OwnerReference, condition
@@ -104,6 +106,65 @@ def test_a_lun_on_a_file_system_is_told_before_anything_starts() -> None:
 def test_a_claim_that_comes_while_the_guest_runs_is_no_reason_to_wait() -> None:
     later = {"name": "later", "persistentVolumeClaim": {"claimName": "later", "hotpluggable": True}}
     assert [type(action) for action in planned(a_vmi_on(later)).actions] == [CreatePod]
+
+
+def test_a_claim_that_another_vm_writes_is_waited_for_by_name() -> None:
+    vmi, other = a_vmi_on(ROOT), a_vmi_on(ROOT)
+    other.metadata.name, other.status.node_name = "first", "node-7"
+    seen = ClaimView({"web-root": a_claim()}, {"web-root": other})
+    plan = plan_vmi(VmiView(vmi, [], claims=seen), CONFIG, NOW)
+    reason, message = said(after(vmi, plan))
+    assert reason == "PVCInUse"
+    assert message.startswith("PVC web-root of volume root is in use by VM first on node node-7")
+    assert plan.again_after == IN_USE_SECONDS
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "conflict"),
+    [
+        ({"disk": {}}, {"disk": {}}, True),
+        ({"disk": {"readonly": True}}, {"disk": {}}, True),
+        ({"disk": {"readonly": True}}, {"disk": {"readonly": True}}, False),
+        ({"cdrom": {}}, {"cdrom": {}}, False),
+        ({"disk": {}, "shareable": True}, {"disk": {}, "shareable": True}, False),
+        ({"disk": {}, "shareable": True}, {"disk": {}}, True),
+    ],
+    ids=["two writers", "a reader beside a writer", "two readers", "two CD-ROMs", "both share", "one shares"],
+)
+def test_who_may_have_one_claim_at_the_same_time(ours: Any, theirs: Any, conflict: bool) -> None:
+    def using(disk: dict[str, Any]) -> VirtualMachineInstance:
+        return vmi_with({"domain": {"devices": {"disks": [{"name": "root", **disk}]}}, "volumes": [ROOT]})
+
+    assert conflicts(using(ours), using(theirs), "web-root") is conflict
+    assert not conflicts(using(ours), using(theirs), "another")
+
+
+@pytest.mark.parametrize(
+    ("claim", "words"),
+    [
+        (
+            {"storage_class_name": "local-path", "volume_mode": "Block"},
+            "storage class local-path (local-path) cannot provide volumeMode Block; make the claim anew",
+        ),
+        (
+            {"storage_class_name": "local-path", "access_modes": ["ReadWriteMany"]},
+            "cannot provide ReadWriteMany",
+        ),
+        ({"storage_class_name": "local-path"}, "is not bound yet; the VM starts by itself once it is"),
+        ({}, "no storage class is the default one"),
+        ({"storage_class_name": ""}, "is bound to a PersistentVolume that somebody makes"),
+    ],
+    ids=["block on local-path", "shared on local-path", "local-path at work", "no class", "no provisioning"],
+)
+def test_a_claim_that_is_not_bound_is_told_with_what_can_be_done(claim: Any, words: str) -> None:
+    vmi, pending = a_vmi_on(ROOT, phase="Scheduling"), a_claim(phase="Pending", **claim)
+    if claim.get("storage_class_name"):
+        pending.metadata.annotations = {"volume.kubernetes.io/storage-provisioner": "rancher.io/local-path"}
+    changed = after(vmi, planned(vmi, pending, pods=[a_pod(vmi)]))
+    assert said(changed)[0] == "PVCNotBound"
+    assert words in said(changed)[1]
+    bound = after(changed, planned(changed, a_claim(), pods=[a_pod(vmi, node="node-1")]))
+    assert said(bound) == ("", "")
 
 
 def test_a_volume_with_the_name_of_one_of_the_launchers_own_is_mounted_beside_it() -> None:
