@@ -22,6 +22,8 @@ from kvedge.api.subresources.front_proxy_rules import FrontProxy
 from kvedge.api.subresources.power_calls import PowerCalls
 from kvedge.api.subresources.relay_client import RelayClient
 from kvedge.api.subresources.subresource_server import SubresourceServer
+from kvedge.api.uploads.token_requests import TokenRequests
+from kvedge.api.uploads.upload_authority import UploadAuthority
 from kvedge.kube.configuration_follower import ConfigurationFollower
 from kvedge.kube.kube_client import KubeClient
 from kvedge.runtime.clock import Clock
@@ -57,6 +59,7 @@ class ApiRun:
         self._install_crds = install_crds
         self._proxy: FrontProxy = registration.front_proxy()
         self.certificate = certificate
+        self.uploads = UploadAuthority(client, clock)
         self.registration = registration
         self.configuration = ConfigurationFollower(client, "api")
         self.tls = RotatingTls(certificate.material, self._proxy.ca)
@@ -98,6 +101,7 @@ class ApiRun:
             FrontProxyError: when the API server does not say who its front proxy is.
         """
         self.certificate.renew()
+        self.uploads.refresh()
         self._proxy = self.registration.front_proxy()
         self.tls.exchange(self.certificate.material, self._proxy.ca)
         self.register()
@@ -112,6 +116,8 @@ class ApiRun:
         relay = RelayClient(reader.relay_address, lambda: self.certificate.material)
         served = SubresourceServer(reader, PowerCalls(self._client), relay, lambda: self._proxy)
         application.add_routes(served.routes())
+        tokens = TokenRequests(lambda: self._proxy, lambda: self.uploads.signing_key, self._clock)
+        application.add_routes(tokens.routes())
 
         async def end_streams(application: web.Application) -> None:
             served.streams.send_all_away()

@@ -7,7 +7,9 @@ each round compares all that should be with what is there, so that a deleted web
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from kvedge import __version__
@@ -24,6 +26,15 @@ from kvedge.api.registration.registration_plan import (
     plan_beside_newer,
     plan_forward,
     plan_write,
+)
+from kvedge.api.registration.upload_manifest import (
+    SERVICE_URL,
+    endpoint_url,
+    plan_upload_api,
+    plan_upload_proxy,
+    slice_urls,
+    upload_api_service,
+    upload_proxy_config,
 )
 from kvedge.api.subresources.front_proxy_rules import FrontProxy, front_proxy_of
 from kvedge.kube.errors import AlreadyExists, Conflict, KubeError, NotFound
@@ -44,11 +55,23 @@ _CRDS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 _WRITES: Final = 4
 
 
+@dataclass(frozen=True, slots=True)
+class UploadFront:
+    """A server that hands uploads on to the api role: its URL and the authority of its certificate, as PEM."""
+
+    url: str
+    ca: bytes
+
+
 class Registration:
     """One api role's registration with one API server; `presence` is its place among the endpoints."""
 
-    def __init__(self, client: KubeClient, endpoint: Endpoint, clock: Clock | None = None) -> None:
+    def __init__(
+        self, client: KubeClient, endpoint: Endpoint, clock: Clock | None = None, front: UploadFront | None = None
+    ) -> None:
+        """`front` is where clients upload to, where that is not the endpoint itself."""
         self._client = client
+        self._front = front
         self.endpoint = endpoint
         # Unless the API server turns out to be the embedded one, whose own authorizer keeps each handler to its node.
         self._needs_policies = True
@@ -100,17 +123,28 @@ class Registration:
         # With a selector, roles run as Pods, and the cluster knows better than they which of them serve.
         selector = (self._read(ours.path) or {}).get("spec", {}).get("selector") or {}
         is_older = bool(selector) and newer_serves(self._ready_pods(selector), own_slice.body)
+        others: Sequence[JsonObject] = ()
         for document in documents(self.endpoint, ca_bundle):
             if selector and document.path in (ours.path, own_slice.path):
                 self.presence.stay_away()
             elif document.path == own_slice.path:
-                is_older = newer_serves(self.presence.appear(), own_slice.body)
+                others = self.presence.appear()
+                is_older = newer_serves(others, own_slice.body)
             else:
                 self._write_released(document, is_older=is_older)
+        self._write(upload_api_service(ca_bundle), plan_upload_api)
+        self._write_upload_proxy(
+            UploadFront(SERVICE_URL if selector else endpoint_url(self.endpoint), ca_bundle), others
+        )
         # Not before: what can be kept true is, also with a server that has lost its policies meanwhile.
         self.check_server()
         for document in [*node_restriction(), *controller_restriction()] if self._needs_policies else ():
             self._write_released(document, is_older=is_older)
+
+    def _write_upload_proxy(self, own: UploadFront, others: Sequence[JsonObject]) -> None:
+        front = self._front or own
+        plan = partial(plan_upload_proxy, others=frozenset() if self._front else slice_urls(others))
+        self._write(upload_proxy_config(front.url, front.ca), plan)
 
     def _ready_pods(self, selector: Mapping[str, str]) -> list[JsonObject]:
         labels = ",".join(f"{key}={value}" for key, value in selector.items())

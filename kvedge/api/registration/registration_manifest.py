@@ -227,17 +227,22 @@ def endpoints(slices: Sequence[JsonObject]) -> Document:
 
 
 def api_service(version: str, ca_bundle: bytes) -> Document:
-    """The aggregated API in one version."""
+    """The aggregated API of subresources in one version."""
+    return aggregated_service(SUBRESOURCE_GROUP, version, ca_bundle)
+
+
+def aggregated_service(group: str, version: str, ca_bundle: bytes) -> Document:
+    """An aggregated API that the role serves."""
     body = {
         "apiVersion": "apiregistration.k8s.io/v1",
         "kind": "APIService",
         "metadata": {
-            "name": f"{version}.{SUBRESOURCE_GROUP}",
+            "name": f"{version}.{group}",
             "labels": dict(_OURS),
             "annotations": dict(_RELEASE),
         },
         "spec": {
-            "group": SUBRESOURCE_GROUP,
+            "group": group,
             "version": version,
             "groupPriorityMinimum": 1000,
             "versionPriority": 15,

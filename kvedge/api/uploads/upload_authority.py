@@ -1,0 +1,68 @@
+"""What this api role knows of uploads' authority: its client certificate for workers, and the key of tokens.
+
+Used by token_requests.py and upload_proxy.py, refreshed in the role's rounds. Reads, and when there is none makes, the
+Secret `kvedge-upload-ca`, which all api roles and the controller share: it survives every restart.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kvedge.api.uploads.upload_token import token_key
+from kvedge.kube.kube_client import KubeClient
+from kvedge.kube.shared_authority import shared_authority
+from kvedge.resources.uploads import UPLOAD_AUTHORITY_SECRET, UPLOAD_CLIENT_NAME
+from kvedge.runtime.clock import Clock
+from kvedge.runtime.tls.authority_plan import Authorities
+from kvedge.runtime.tls.certificates import LeafRequest, TlsMaterial, renewal_due
+
+# How often it is seen whether the authority has a successor, or was made anew.
+_READ_SECONDS: Final = 300.0
+
+
+class UploadAuthority:
+    """`material` and `keys` are the newest; the threads of the server and of the rounds read them."""
+
+    def __init__(self, client: KubeClient, clock: Clock) -> None:
+        """Read it, or make it.
+
+        Raises:
+            KubeError: when the API server refuses or does not answer.
+            CertificateError: when its Secret holds something else.
+        """
+        self._client = client
+        self._clock = clock
+        self.keys: tuple[bytes, ...] = ()
+        self._authorities = self._read()
+        self.material = self._issued()
+
+    def refresh(self) -> None:
+        """Read it again from time to time, and have a fresh certificate when the time has come.
+
+        Raises:
+            KubeError: when the API server refuses or does not answer.
+            CertificateError: when its Secret holds something else.
+        """
+        due = renewal_due(self.material.certificate, self._clock.now())
+        if not due and self._clock.monotonic() - self._read_at < _READ_SECONDS:
+            return
+        before, self._authorities = self._authorities, self._read()
+        if due or self._authorities.bundle != before.bundle:
+            self.material = self._issued()
+
+    @property
+    def signing_key(self) -> bytes:
+        """The key that new tokens are signed with."""
+        return self.keys[0]
+
+    def _read(self) -> Authorities:
+        found = shared_authority(self._client, self._clock.now(), UPLOAD_AUTHORITY_SECRET)
+        self._read_at = self._clock.monotonic()
+        known = [found.signing, *([found.successor] if found.successor is not None else [])]
+        keys = [token_key(each.key_pem) for each in known]
+        # A token that was signed before a change is good until it ends: another role may not know of the change yet.
+        self.keys = tuple(dict.fromkeys((*keys, *self.keys[:1])))
+        return found
+
+    def _issued(self) -> TlsMaterial:
+        return self._authorities.issue(LeafRequest(UPLOAD_CLIENT_NAME, server=False), self._clock.now())
