@@ -23,6 +23,7 @@ from kvedge.controller.vmi.launcher_pod_volumes import (
     pull_secrets,
 )
 from kvedge.resources.codec import JsonObject
+from kvedge.resources.config_disks import service_account_of
 from kvedge.resources.ip_addresses import plain_ip
 from kvedge.resources.launcher_pod_names import launcher_pod_name
 from kvedge.resources.meta import LocalObjectReference, ObjectMeta, OwnerReference
@@ -162,6 +163,7 @@ def _spec(vmi: VirtualMachineInstance, config: ClusterConfig, volumes: list[Moun
         dns_policy=spec.dns_policy,
         dns_config=_dns_config(spec.dns_config),
         security_context=_pod_security(),
+        service_account_name=spec.service_account_name or service_account_of(spec.volumes),
         automount_service_account_token=False,
         enable_service_links=False,
         priority_class_name=spec.priority_class_name,

@@ -13,6 +13,7 @@ from typing import Final
 from kvedge.controller.kubevirt.cluster_config import ClusterConfig
 from kvedge.controller.vmi.disk_container_manifest import HOST_USR, disk_container, host_library_volumes
 from kvedge.controller.vmi.launcher_pod_claims import mounted_claims
+from kvedge.controller.vmi.launcher_pod_files import mounted_files
 from kvedge.resources.access_credentials import CONFIG_DRIVE, NO_CLOUD, credential_volume, key_secrets
 from kvedge.resources.names import (
     CAPABILITIES_DIRECTORY,
@@ -74,6 +75,7 @@ def _own_volumes(vmi: VirtualMachineInstance, config: ClusterConfig) -> list[Mou
         *(_empty_directory(*entry) for entry in _EMPTY_DIRECTORIES),
         *(_image(tree, config) for tree in image_trees(vmi)),
         *(made for volume in vmi.spec.volumes for made in _cloud_init_secrets(volume)),
+        *(MountedVolume(volume, place) for volume, place in mounted_files(vmi)),
         *(_secret(credential_volume(name), name) for name in key_secrets(vmi, NO_CLOUD, CONFIG_DRIVE)),
     ]
 

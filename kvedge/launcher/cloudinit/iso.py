@@ -17,9 +17,11 @@ from kvedge.launcher.cloudinit.iso_times import clear_times
 
 # QEMU runs as the launcher's own user and opens the image for writing when it is a disk and no CD-ROM.
 _IMAGE_MODE: Final = 0o600
-# In the guest, too, passwords and keys are root's.
-_GUEST_FILE_MODE: Final = 0o100400
-_GUEST_DIRECTORY_MODE: Final = 0o040500
+# In the guest, too, passwords and keys are root's; other files are everybody's to read.
+_PRIVATE_FILE_MODE: Final = 0o100400
+_PRIVATE_DIRECTORY_MODE: Final = 0o040500
+_PUBLIC_FILE_MODE: Final = 0o100444
+_PUBLIC_DIRECTORY_MODE: Final = 0o040555
 _NOT_ISO: Final = re.compile(r"[^A-Z0-9_]")
 # A disk whose blocks have 4096 bytes must have a whole number of them; ISO 9660's own blocks have 2048.
 _BLOCK_BYTES: Final = 4096
@@ -36,17 +38,17 @@ class IsoError(ValueError):
         self.reason = reason
 
 
-def write_iso(path: str | os.PathLike[str], volid: str, files: Mapping[str, bytes]) -> None:
+def write_iso(path: str | os.PathLike[str], volid: str, files: Mapping[str, bytes], *, private: bool = True) -> None:
     """Write the image: readable by its owner only, in place at once or not at all, the same bytes for the same files.
 
-    `files` are contents by their path in the image, with `/` between folders.
+    `files` are contents by their path in the image, with `/` between folders; in the guest `private` ones are root's.
 
     Raises:
         IsoError: when a name or the label cannot be written.
         OSError: when the file cannot.
     """
     target = Path(path)
-    image = iso_image(volid, files, str(target))
+    image = iso_image(volid, files, str(target), private=private)
     staged = target.with_name(f".{target.name}.staged")
     # One launcher writes here; what an earlier, killed one left behind is not its file any more.
     with suppress(FileNotFoundError):
@@ -61,7 +63,7 @@ def write_iso(path: str | os.PathLike[str], volid: str, files: Mapping[str, byte
         raise
 
 
-def iso_image(volid: str, files: Mapping[str, bytes], name: str = "image") -> bytes:
+def iso_image(volid: str, files: Mapping[str, bytes], name: str = "image", *, private: bool = True) -> bytes:
     """The bytes of the image; `name` is what an error calls it.
 
     Raises:
@@ -74,7 +76,7 @@ def iso_image(volid: str, files: Mapping[str, bytes], name: str = "image") -> by
     iso = pycdlib.PyCdlib()
     try:
         iso.new(interchange_level=3, vol_ident=volid, joliet=3, rock_ridge="1.09")
-        _add_files(iso, files)
+        _add_files(iso, files, private=private)
         buffer = io.BytesIO()
         iso.write_fp(buffer)
         iso.close()
@@ -85,7 +87,9 @@ def iso_image(volid: str, files: Mapping[str, bytes], name: str = "image") -> by
     return bytes(image) + b"\0" * (-len(image) % _BLOCK_BYTES)
 
 
-def _add_files(iso: Any, files: Mapping[str, bytes]) -> None:
+def _add_files(iso: Any, files: Mapping[str, bytes], *, private: bool) -> None:
+    file_mode = _PRIVATE_FILE_MODE if private else _PUBLIC_FILE_MODE
+    directory_mode = _PRIVATE_DIRECTORY_MODE if private else _PUBLIC_DIRECTORY_MODE
     names = _IsoNames()
     made: set[PurePosixPath] = set()
     for text, content in sorted(files.items()):
@@ -93,7 +97,7 @@ def _add_files(iso: Any, files: Mapping[str, bytes]) -> None:
         for folder in reversed(path.parents[:-1]):
             if folder not in made:
                 iso.add_directory(
-                    names.of(folder), rr_name=folder.name, joliet_path=str(folder), file_mode=_GUEST_DIRECTORY_MODE
+                    names.of(folder), rr_name=folder.name, joliet_path=str(folder), file_mode=directory_mode
                 )
                 made.add(folder)
         iso.add_fp(
@@ -102,7 +106,7 @@ def _add_files(iso: Any, files: Mapping[str, bytes]) -> None:
             f"{names.of(path)}.;1",
             rr_name=path.name,
             joliet_path=str(path),
-            file_mode=_GUEST_FILE_MODE,
+            file_mode=file_mode,
         )
 
 
@@ -111,15 +115,19 @@ class _IsoNames:
 
     def __init__(self) -> None:
         self._names: dict[PurePosixPath, str] = {PurePosixPath("/"): ""}
+        self._taken: set[str] = set()
+        # The next number to try for a name, so that many alike are told apart in linear time.
+        self._numbers: dict[str, int] = {}
 
     def of(self, path: PurePosixPath) -> str:
         """The path in these names; its folders must have been asked for before."""
         if path not in self._names:
             plain = _NOT_ISO.sub("_", path.name.upper())[:_LONGEST_ISO_NAME]
-            taken = set(self._names.values())
-            parent = self._names[path.parent]
-            name, number = f"{parent}/{plain}", 1
-            while name in taken:
-                name, number = f"{parent}/{plain}{number}", number + 1
+            name = base = f"{self._names[path.parent]}/{plain}"
+            number = self._numbers.get(base, 1)
+            while name in self._taken:
+                name, number = f"{base}{number}", number + 1
+            self._numbers[base] = number
+            self._taken.add(name)
             self._names[path] = name
         return self._names[path]

@@ -11,6 +11,7 @@ from typing import Final, TypeAlias
 from kvedge.launcher.launcher_errors import BadRequest, ClaimUnusable
 from kvedge.launcher.launcher_options import LauncherOptions
 from kvedge.resources.access_credentials import CONFIG_DRIVE, NO_CLOUD, credential_volume, key_secrets
+from kvedge.resources.config_disks import config_disk
 from kvedge.resources.quantities import Quantity, QuantityError, parse_bytes
 from kvedge.resources.types.storage import BLOCK
 from kvedge.resources.types.vmi import ClaimInfo, VirtualMachineInstance
@@ -73,7 +74,20 @@ class ClaimPlan:
     thick: bool = False
 
 
-VolumePlan: TypeAlias = OverlayPlan | EmptyDiskPlan | CloudInitPlan | ClaimPlan
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConfigDiskPlan:
+    """An ISO from the files at `directory`, labelled `label`; `private` files are the guest's root's."""
+
+    volume: str
+    field: str
+    directory: str
+    path: str
+    label: str
+    private: bool
+    needs_answer_file: bool
+
+
+VolumePlan: TypeAlias = OverlayPlan | EmptyDiskPlan | CloudInitPlan | ClaimPlan | ConfigDiskPlan
 
 
 def plan_volumes(vmi: VirtualMachineInstance, options: LauncherOptions) -> list[VolumePlan]:
@@ -116,6 +130,17 @@ def _plan_volume(vmi: VirtualMachineInstance, index: int, volume: Volume, option
         way = NO_CLOUD if volume.cloud_init_no_cloud is not None else CONFIG_DRIVE
         ssh_keys = (f"{options.secret_directory}/{credential_volume(name)}" for name in key_secrets(vmi, way))
         return CloudInitPlan(volume, f"{directory}/{file}", _secrets(volume, cloud_init, options), tuple(ssh_keys))
+    config = config_disk(volume)
+    if config is not None:
+        return ConfigDiskPlan(
+            volume=volume.name,
+            field=f"{field}.{config.source}",
+            directory=options.root + config.directory,
+            path=options.root + config.image,
+            label=config.label,
+            private=config.private,
+            needs_answer_file=volume.sysprep is not None,
+        )
     raise BadRequest(
         field,
         "this kind of volume is not supported by kvedge",

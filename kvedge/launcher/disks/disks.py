@@ -13,10 +13,12 @@ from collections.abc import Mapping
 from typing import Final
 
 from kvedge.launcher.disks.claim_disk import claim_disk
+from kvedge.launcher.disks.config_files import write_config_disk
 from kvedge.launcher.disks.disk_facts import direct_io_works, file_block_size
 from kvedge.launcher.disks.disk_plan import (
     ClaimPlan,
     CloudInitPlan,
+    ConfigDiskPlan,
     EmptyDiskPlan,
     OverlayPlan,
     VolumePlan,
@@ -67,6 +69,9 @@ def _prepare(vmi: VirtualMachineInstance, plan: VolumePlan) -> tuple[str, DiskSo
                 _write_cloud_init(vmi, plan)
                 _align(path)
                 return plan.volume.name, _made(path, "raw")
+            case ConfigDiskPlan():
+                write_config_disk(plan)
+                return plan.volume, _made(path, "raw")
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise DiskFull(path, error.strerror or "") from error

@@ -94,6 +94,11 @@ class AgentConfig:
         return NodeNetworkConfig(bridge=name, cidr=self.pod_cidr, table=name, netns_prefix=f"{name}-")
 
     @property
+    def authority(self) -> Path:
+        """The certificate by which clients know this box's API."""
+        return self.data_dir / "state" / "pki" / "server-ca.crt"
+
+    @property
     def pods(self) -> Path:
         """Where Pods are kept."""
         return self.kubelet / "pods"
@@ -281,7 +286,7 @@ class NodeAgent:
             client=self._client,
             events=followed.events,
             pods=self._pods,
-            places=Places(config.network, self._cgroups, ApiReader(self._client), facts.memory),
+            places=Places(config.network, self._cgroups, ApiReader(self._client, config.authority), facts.memory),
             pulls=pulls,
             devices=devices,
             starter=self._starter,

@@ -74,22 +74,16 @@ VMI_NOT_YET: Final[Sequence[NotYet]] = (
     NotYet("networks[].resourceClaim", _OTHER_NETWORK),
     # Volumes
     NotYet("utilityVolumes"),
-    NotYet("volumes[].configMap", _OTHER_DISK),
     NotYet("volumes[].containerPath", _OTHER_DISK),
-    NotYet("volumes[].downwardAPI", _OTHER_DISK),
     NotYet("volumes[].downwardMetrics", _OTHER_DISK),
     NotYet("volumes[].ephemeral", _OTHER_DISK),
     NotYet("volumes[].hostDisk", _OTHER_DISK),
     NotYet("volumes[].memoryDump", _OTHER_DISK),
-    NotYet("volumes[].secret", _OTHER_DISK),
-    NotYet("volumes[].serviceAccount", _OTHER_DISK),
-    NotYet("volumes[].sysprep", _OTHER_DISK),
     # The run itself
     NotYet("accessCredentials[].sshPublicKey.propagationMethod.qemuGuestAgent", "use noCloud or configDrive"),
     NotYet("accessCredentials[].userPassword", "remove it, or give the password by cloud-init"),
     NotYet("evictionStrategy", "use None or LiveMigrateIfPossible", values=("LiveMigrate", "External")),
     NotYet("resourceClaims"),
-    NotYet("serviceAccountName"),
 )
 
 VM_NOT_YET: Final[Sequence[NotYet]] = (

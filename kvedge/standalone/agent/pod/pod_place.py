@@ -18,6 +18,7 @@ from kvedge.network.errors import NetworkError
 from kvedge.network.host_resolver import host_resolv_conf
 from kvedge.network.pods.pod_network import attach_pod, detach_pod
 from kvedge.network.pods.pod_network_plan import NodeNetworkConfig
+from kvedge.resources.codec import JsonObject
 from kvedge.resources.names import POD_MAC
 from kvedge.resources.types.core import ConfigMap, Pod, Secret
 from kvedge.resources.types.storage import PersistentVolume, PersistentVolumeClaim
@@ -29,6 +30,8 @@ from kvedge.standalone.agent.pod.pod_remains import remove_pod_directory
 from kvedge.standalone.agent.pod.pod_volumes import keep_empty_dirs, set_up_volumes
 from kvedge.standalone.agent.pod.resolv_conf import pod_resolv_conf, refresh_resolv_conf
 
+# Kubernetes keeps one in each namespace.
+_ROOT_CA: Final = "kube-root-ca.crt"
 _NETNS_DIRECTORY: Final = "/run/netns"
 
 
@@ -45,6 +48,19 @@ class ApiReader:
     """Secrets, ConfigMaps and claims from the API."""
 
     client: KubeClient
+    # The certificate by which clients know the box's API.
+    authority: Path | None = None
+
+    def token(self, namespace: str, account: str, audience: str, seconds: int) -> str | None:
+        """A token of a service account for so many seconds; None when there is no such account."""
+        spec: JsonObject = {"expirationSeconds": seconds, "audiences": [audience] if audience else []}
+        path = f"/api/v1/namespaces/{namespace}/serviceaccounts/{account}/token"
+        try:
+            answer = self.client.request("POST", path, {"kind": "TokenRequest", "spec": spec})
+        except NotFound:
+            return None
+        status = answer.get("status") if isinstance(answer, dict) else None
+        return str(status["token"]) if isinstance(status, dict) and "token" in status else None
 
     def secret(self, namespace: str, name: str) -> Secret | None:
         """The Secret, or None."""
@@ -54,10 +70,12 @@ class ApiReader:
             return None
 
     def config_map(self, namespace: str, name: str) -> ConfigMap | None:
-        """The ConfigMap, or None."""
+        """The ConfigMap, or None; where nobody has put `kube-root-ca.crt`, it has the box's own certificate."""
         try:
             return self.client.get(ConfigMap, namespace, name)
         except NotFound:
+            if name == _ROOT_CA and self.authority is not None:
+                return ConfigMap(data={"ca.crt": self.authority.read_text()})
             return None
 
     def claim(self, namespace: str, name: str) -> PersistentVolumeClaim | None:

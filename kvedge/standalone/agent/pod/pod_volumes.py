@@ -10,20 +10,40 @@ import base64
 import os
 import shutil
 import stat
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeVar
 
+from kvedge.resources.codec import DecodeError, JsonObject, decode
 from kvedge.resources.quantities import QuantityError, parse_bytes
-from kvedge.resources.types.core import ConfigMap, EmptyDirVolume, HostPathVolume, KeyToPath, Pod, PodVolume, Secret
+from kvedge.resources.types.core import (
+    ConfigMap,
+    ConfigMapVolume,
+    DownwardApiVolume,
+    EmptyDirVolume,
+    HostPathVolume,
+    KeyToPath,
+    Pod,
+    PodVolume,
+    ProjectedVolume,
+    Secret,
+    SecretVolume,
+)
 from kvedge.runtime.linux.mounts import MNT_DETACH, MS_NODEV, MS_NOSUID, UMOUNT_NOFOLLOW, mount, unmount
 from kvedge.runtime.mount_table import mounts_below
 from kvedge.standalone.agent.container.atomic_files import BadPath, FileContent, write_files
 from kvedge.standalone.agent.container.container_files import PodFiles
 from kvedge.standalone.agent.pod.claim_volumes import ClaimError, ClaimReader, claim_path
+from kvedge.standalone.agent.pod.pod_fields import BadField, downward_files
 
 _DEFAULT_MODE: Final = 0o644
+_TOKEN_SECONDS: Final = 3600
+# By this number Kubernetes knows the tokens that every Pod gets, and stretches them to a year, as programs read them
+# once. A guest's disk is read once as well.
+_STRETCHED_SECONDS: Final = 3607
+_LONGEST_TOKEN_SECONDS: Final = 365 * 24 * 3600
+_T = TypeVar("_T")
 # What the kubelet gives an emptyDir, and what fsGroup adds: the group may all, and what is made inside belongs to it.
 _EMPTY_DIR_MODE: Final = 0o777
 _GROUP_MODE: Final = 0o2070
@@ -35,6 +55,9 @@ class VolumeError(Exception):
 
 class ObjectReader(ClaimReader, Protocol):
     """Where Secrets, ConfigMaps and claims come from."""
+
+    def token(self, namespace: str, account: str, audience: str, seconds: int) -> str | None:
+        """A token of a service account for so many seconds; None when there is no such account."""
 
     def secret(self, namespace: str, name: str) -> Secret | None:
         """The Secret, or None."""
@@ -107,6 +130,15 @@ def _set_up(pod: Pod, volume: PodVolume, files: PodFiles, images: Mapping[str, P
     group = context.fs_group if context else None
     if volume.image is not None:
         return str(images[volume.name])
+    if volume.downward_api is not None:
+        contents = _downward_files(pod, volume.downward_api.items, _mode(volume.downward_api.default_mode))
+        return str(_projected(files.volume("downward-api", volume.name), contents, group))
+    if volume.projected is not None:
+        contents = _projected_files(pod, volume.projected, reader)
+        target = files.volume("projected", volume.name)
+        # Tokens and Secrets may be among them.
+        _mount_tmpfs(target, "mode=0755")
+        return str(_projected(target, contents, group))
     if volume.host_path is not None:
         return _host_path(volume.host_path)
     if volume.empty_dir is not None:
@@ -157,6 +189,61 @@ def _projected(target: Path, contents: Mapping[str, FileContent], group: int | N
         os.chown(target, -1, group)
     write_files(target, contents, group)
     return target
+
+
+def _mode(wanted: int | None) -> int:
+    return _DEFAULT_MODE if wanted is None else wanted
+
+
+def _downward_files(pod: Pod, items: Iterable[JsonObject], mode: int) -> dict[str, FileContent]:
+    try:
+        return downward_files(pod, items, mode)
+    except BadField as error:
+        raise VolumeError(str(error)) from error
+
+
+def _projected_files(pod: Pod, wanted: ProjectedVolume, reader: ObjectReader) -> dict[str, FileContent]:
+    """The files of all sources in one directory; a later source replaces an earlier one's file of the same path."""
+    found: dict[str, FileContent] = {}
+    mode = _mode(wanted.default_mode)
+    for source in wanted.sources:
+        kind, value = next(((key, value) for key, value in source.items() if isinstance(value, dict)), ("", {}))
+        found |= _projection(pod, kind, value, mode, reader)
+    return found
+
+
+def _projection(pod: Pod, kind: str, source: JsonObject, mode: int, reader: ObjectReader) -> dict[str, FileContent]:
+    match kind:
+        case "secret":
+            named = {"secretName": source.get("name"), **source, "defaultMode": mode}
+            return _secret_files(pod, PodVolume(name=kind, secret=_source(SecretVolume, named)), reader)
+        case "configMap":
+            config_map = _source(ConfigMapVolume, {**source, "defaultMode": mode})
+            return _config_map_files(pod, PodVolume(name=kind, config_map=config_map), reader)
+        case "downwardAPI":
+            return _downward_files(pod, _source(DownwardApiVolume, source).items, mode)
+        case "serviceAccountToken":
+            return _token_file(pod, source, mode, reader)
+    raise VolumeError(f"kvedge does not project {kind or 'an empty source'}")
+
+
+def _source(cls: type[_T], document: JsonObject) -> _T:
+    try:
+        return decode(cls, document)
+    except DecodeError as error:
+        raise VolumeError(str(error)) from error
+
+
+def _token_file(pod: Pod, source: JsonObject, mode: int, reader: ObjectReader) -> dict[str, FileContent]:
+    account = pod.spec.service_account_name or "default"
+    seconds, audience = source.get("expirationSeconds"), str(source.get("audience") or "")
+    wanted = seconds if isinstance(seconds, int) else _TOKEN_SECONDS
+    if wanted == _STRETCHED_SECONDS and not audience:
+        wanted = _LONGEST_TOKEN_SECONDS
+    token = reader.token(pod.metadata.namespace, account, audience, wanted)
+    if token is None:
+        raise VolumeError(f'failed to fetch token: serviceaccounts "{account}" not found')
+    return {str(source.get("path") or "token"): FileContent(token.encode(), mode)}
 
 
 def _secret_files(pod: Pod, volume: PodVolume, reader: ObjectReader) -> dict[str, FileContent]:

@@ -24,6 +24,7 @@ IN_POD: dict[str, Any] = {
     "topologySpreadConstraints": [{"maxSkew": 1}],
     "priorityClassName": "high",
     "schedulerName": "another",
+    "serviceAccountName": "web",
     "terminationGracePeriodSeconds": 5,
     "hostname": "other",
     "subdomain": "group",

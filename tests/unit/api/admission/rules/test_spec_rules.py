@@ -16,9 +16,10 @@ from tests.unit.api.admission.rules.wrong_disks import WRONG_DISKS
 from tests.unit.api.admission.rules.wrong_machines import WRONG_MACHINES
 from tests.unit.api.admission.rules.wrong_places import WRONG_PLACES
 from tests.unit.api.admission.rules.wrong_probes import WRONG_PROBES
+from tests.unit.api.admission.rules.wrong_volumes import WRONG_VOLUMES
 
 NIC = "domain.devices.interfaces[0]"
-WRONG = WRONG_MACHINES | WRONG_DISKS | WRONG_PLACES | WRONG_PROBES
+WRONG = WRONG_MACHINES | WRONG_DISKS | WRONG_PLACES | WRONG_PROBES | WRONG_VOLUMES
 
 
 def causes(vmi: JsonObject) -> list[tuple[str, str]]:

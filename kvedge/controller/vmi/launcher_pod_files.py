@@ -1,0 +1,71 @@
+"""The volumes of a launcher Pod whose files become disks of the guest: ConfigMap, Secret, service account and others.
+
+Called by the Pod's volumes. Pure. A service account's files are projected as Kubernetes does it for every Pod: the
+token ends after an hour, which API servers stretch to a year for this very request.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kvedge.resources.config_disks import config_disk
+from kvedge.resources.types.core import (
+    ConfigMapVolume,
+    DownwardApiVolume,
+    PodVolume,
+    ProjectedVolume,
+    SecretVolume,
+    VolumeMount,
+)
+from kvedge.resources.types.vmi import VirtualMachineInstance
+from kvedge.resources.types.volumes import SysprepSource, Volume
+
+# Kubernetes' own number for the tokens that it mounts into Pods: an API server knows it, and lets such a token live on.
+TOKEN_SECONDS: Final = 3607
+_PROJECTED_MODE: Final = 0o644
+
+
+def mounted_files(vmi: VirtualMachineInstance) -> list[tuple[PodVolume, VolumeMount]]:
+    """Each of these volumes that a disk uses, and where its files are, in the VMI's order."""
+    used = {disk.name for disk in vmi.spec.domain.devices.disks}
+    made = []
+    for volume in vmi.spec.volumes:
+        disk = config_disk(volume)
+        if disk is not None and volume.name in used:
+            mount = VolumeMount(name=volume.name, mount_path=disk.directory, read_only=True)
+            made.append((_pod_volume(volume), mount))
+    return made
+
+
+def _pod_volume(volume: Volume) -> PodVolume:
+    if volume.config_map is not None:
+        source = volume.config_map
+        return PodVolume(name=volume.name, config_map=ConfigMapVolume(name=source.name, optional=source.optional))
+    if volume.secret is not None:
+        secret = SecretVolume(secret_name=volume.secret.secret_name, optional=volume.secret.optional)
+        return PodVolume(name=volume.name, secret=secret)
+    if volume.downward_api is not None:
+        return PodVolume(name=volume.name, downward_api=DownwardApiVolume(items=volume.downward_api.fields))
+    if volume.sysprep is not None:
+        return _sysprep(volume.name, volume.sysprep)
+    return PodVolume(name=volume.name, projected=_service_account())
+
+
+def _sysprep(name: str, source: SysprepSource) -> PodVolume:
+    if source.secret is not None:
+        # KubeVirt's choice where both are given.
+        return PodVolume(name=name, secret=SecretVolume(secret_name=source.secret.name))
+    config_map = source.config_map.name if source.config_map is not None else ""
+    return PodVolume(name=name, config_map=ConfigMapVolume(name=config_map))
+
+
+def _service_account() -> ProjectedVolume:
+    namespace = {"path": "namespace", "fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.namespace"}}
+    return ProjectedVolume(
+        sources=[
+            {"serviceAccountToken": {"path": "token", "expirationSeconds": TOKEN_SECONDS}},
+            {"configMap": {"name": "kube-root-ca.crt", "items": [{"key": "ca.crt", "path": "ca.crt"}]}},
+            {"downwardAPI": {"items": [namespace]}},
+        ],
+        default_mode=_PROJECTED_MODE,
+    )
