@@ -40,7 +40,11 @@ SHUT_DOWN = 0
 FAILED = 1
 # Handed on to the launcher.
 FORWARDED = (_signal.SIGTERM, _signal.SIGINT, _signal.SIGHUP, _signal.SIGQUIT)
-WATCHED = (_signal.SIGCHLD, *FORWARDED)
+WATCHED = (_signal.SIGCHLD, _signal.SIGUSR1, *FORWARDED)
+# By this variable launchers know the monitor, and these files are what they say to each other, see device_holder.
+MONITOR = "KVEDGE_MONITOR"
+ORDERS = "devices"
+ANSWERS = "devices-held"
 
 
 def run_monitor(options: LauncherOptions, launcher: Callable[[LauncherOptions], int], *, bare: bool = False) -> int:
@@ -72,7 +76,8 @@ def _fork(options: LauncherOptions, launcher: Callable[[LauncherOptions], int]) 
     code = 70
     try:
         # The others stay blocked until the launcher can hear them: one that came early would only kill it.
-        _signal.pthread_sigmask(_signal.SIG_UNBLOCK, (_signal.SIGCHLD,))
+        _signal.pthread_sigmask(_signal.SIG_UNBLOCK, (_signal.SIGCHLD, _signal.SIGUSR1))
+        os.environ[MONITOR] = str(os.getppid())
         code = launcher(options)
     except BaseException:  # noqa: BLE001 - reported, and the exit code makes the monitor act on it
         sys.excepthook(*sys.exc_info())
@@ -112,7 +117,8 @@ def resume(arguments: list[str]) -> int:
         if child:
             return child
         try:
-            _signal.pthread_sigmask(_signal.SIG_UNBLOCK, (_signal.SIGCHLD,))
+            _signal.pthread_sigmask(_signal.SIG_UNBLOCK, (_signal.SIGCHLD, _signal.SIGUSR1))
+            os.environ[MONITOR] = str(os.getppid())
             os.execv(again[0], again)
         finally:
             os._exit(70)
@@ -131,11 +137,16 @@ class Monitor:
         self._stopping = 0
         self._given_up = ""
         self._deaths: list[float] = []
+        # Block devices that this Pod has for itself, by path: they stay so while a QEMU of it may live.
+        self._held: dict[str, int] = {}
 
     def run(self) -> int:
         """Until the launcher is gone for good, and with it QEMU; the Pod's exit code."""
         code = self._watch()
         self._end_leftovers()
+        for descriptor in self._held.values():
+            os.close(descriptor)
+        self._held = {}
         if self._given_up:
             # Only now: whoever reads it may start the VM elsewhere.
             self._write_last_word()
@@ -154,12 +165,42 @@ class Monitor:
                 if caught in FORWARDED:
                     self._stopping = caught
                     self._forward()
+                elif caught == _signal.SIGUSR1:
+                    self._hold_devices()
                 continue
             code = os.waitstatus_to_exitcode(status)
             if code in (SHUT_DOWN, FAILED):
                 return code
             if not self._restart(code):
                 return FAILED
+
+    def _hold_devices(self) -> None:
+        """Open block devices for this Pod alone, or close them again, as a launcher asks."""
+        directory = os.path.dirname(self._final_path)
+        try:
+            with open(f"{directory}/{ORDERS}") as file:
+                token, *orders = file.read().split("\n")
+            answers = [str(self._hold(order[0], order[1:])) for order in orders if order]
+            staged = f"{directory}/{ANSWERS}.new"
+            with open(staged, "w") as file:
+                file.write("\n".join([token, *answers]) + "\n")
+            os.rename(staged, f"{directory}/{ANSWERS}")
+        except OSError as error:
+            _say(f"cannot answer for devices: {error}")
+
+    def _hold(self, order: str, path: str) -> int:
+        if order == "-":
+            if path in self._held:
+                os.close(self._held.pop(path))
+            return 0
+        if path in self._held:
+            return 0
+        try:
+            # The kernel gives a block device to one exclusive opener, in all of the host.
+            self._held[path] = os.open(path, os.O_RDONLY | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC)
+        except OSError as error:
+            return error.errno or -1
+        return 0
 
     def _forward(self) -> None:
         try:

@@ -11,10 +11,13 @@ import os
 import stat
 from typing import Final, NoReturn
 
+from kvedge.launcher.disks.device_holder import hold_device
 from kvedge.launcher.disks.disk_facts import device_block_size, direct_io_works, file_block_size
 from kvedge.launcher.disks.disk_plan import ClaimPlan
+from kvedge.launcher.disks.image_locks import is_locked
 from kvedge.launcher.domain.context import DiskSource
 from kvedge.launcher.launcher_errors import ClaimUnusable, DiskFull
+from kvedge.launcher.launcher_options import LauncherOptions
 from kvedge.resources.volume_facts import IMAGE_FILE
 from kvedge.storage.beneath import directory_of, open_beneath
 
@@ -27,14 +30,33 @@ _MODE: Final = 0o660
 _BLOCK: Final = 512
 
 
-def claim_disk(plan: ClaimPlan) -> DiskSource:
+def claim_disk(plan: ClaimPlan, options: LauncherOptions) -> DiskSource:
     """The disk, which is there afterwards.
 
     Raises:
-        ClaimUnusable: when what lies there cannot be the disk; it may be mended.
+        ClaimUnusable: when what lies there cannot be the disk, or another guest has it; it may be mended.
         DiskFull: when there is no room for an image.
+        Unanswered: when the monitor does not say whether it holds a device.
     """
-    return _device(plan) if plan.block else _image(plan)
+    if not plan.block:
+        return _image(plan)
+    source = _device(plan)
+    if plan.exclusive and plan.writes:
+        _hold(plan, options)
+    return source
+
+
+def _hold(plan: ClaimPlan, options: LauncherOptions) -> None:
+    number = hold_device(options, plan.path)
+    if number == errno.EBUSY:
+        raise ClaimUnusable(
+            plan.field,
+            plan.claim,
+            f"the device of volume {plan.volume} is in use on this node, by another VM or by the node itself",
+            "it starts by itself once the device is free; set shareable: true on the disks of all VMs that share it",
+        )
+    if number:
+        raise ClaimUnusable(plan.field, plan.claim, f"the device of volume {plan.volume}: {os.strerror(number)}")
 
 
 def _device(plan: ClaimPlan) -> DiskSource:
@@ -57,7 +79,7 @@ def _device(plan: ClaimPlan) -> DiskSource:
 
 
 def _open_device(plan: ClaimPlan) -> int:
-    flags = (os.O_RDONLY if plan.read_only else os.O_RDWR) | os.O_CLOEXEC | os.O_NOFOLLOW
+    flags = (os.O_RDWR if plan.writes else os.O_RDONLY) | os.O_CLOEXEC | os.O_NOFOLLOW
     try:
         return os.open(plan.path, flags)
     except PermissionError:
@@ -89,6 +111,13 @@ def _image(plan: ClaimPlan) -> DiskSource:
             raise ClaimUnusable(
                 plan.field, plan.claim, f"found {IMAGE_FILE}, but it's no regular file", f"remove {IMAGE_FILE}"
             )
+        if plan.exclusive and is_locked(image, writes=plan.writes):
+            raise ClaimUnusable(
+                plan.field,
+                plan.claim,
+                f"{IMAGE_FILE} is open in another QEMU, and two guests must not write it at once",
+                "it starts by itself once that has ended; set shareable: true on the disks of all VMs that share it",
+            )
     finally:
         os.close(image)
     return DiskSource(
@@ -104,7 +133,7 @@ def _image(plan: ClaimPlan) -> DiskSource:
 
 def _open(root: int, plan: ClaimPlan) -> int:
     # O_NONBLOCK: opening a fifo must not wait for somebody at its other end.
-    flags = (os.O_RDONLY if plan.read_only else os.O_RDWR) | os.O_NONBLOCK | os.O_NOCTTY
+    flags = (os.O_RDWR if plan.writes else os.O_RDONLY) | os.O_NONBLOCK | os.O_NOCTTY
     try:
         return open_beneath(root, IMAGE_FILE, flags)
     except FileNotFoundError:
@@ -120,7 +149,7 @@ def _refuse(root: int, plan: ClaimPlan, error: OSError) -> NoReturn:
     elif error.errno in (errno.EISDIR, errno.ENXIO):
         text, remedy = f"found {IMAGE_FILE}, but it's no regular file", f"remove {IMAGE_FILE}"
     elif error.errno == errno.EACCES:
-        text = f"{IMAGE_FILE} cannot be {'read' if plan.read_only else 'written'} by user {os.getuid()}{_owner(root)}"
+        text = f"{IMAGE_FILE} cannot be {'written' if plan.writes else 'read'} by user {os.getuid()}{_owner(root)}"
         remedy = f"have it belong to group {os.getgid()} with mode 0660, or make it writable for all"
     elif error.errno == errno.EROFS:
         text, remedy = f"{IMAGE_FILE} lies on a file system that is mounted read-only", _READ_ONLY_REMEDY

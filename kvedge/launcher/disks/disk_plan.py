@@ -13,6 +13,7 @@ from kvedge.launcher.launcher_options import LauncherOptions
 from kvedge.resources.access_credentials import CONFIG_DRIVE, NO_CLOUD, credential_volume, key_secrets
 from kvedge.resources.config_disks import config_disk
 from kvedge.resources.quantities import Quantity, QuantityError, parse_bytes
+from kvedge.resources.types.devices import Disk
 from kvedge.resources.types.storage import BLOCK
 from kvedge.resources.types.vmi import ClaimInfo, VirtualMachineInstance
 from kvedge.resources.types.volumes import CloudInit, Volume
@@ -59,7 +60,8 @@ class ClaimPlan:
     """The disk on a claim: `disk.img` in the file system at `directory`, or the device node at `path` when `block`.
 
     `size` is that of an image that has to be made, in bytes, 0 when the claim does not say; `run` names this run of the
-    VMI; `thick` says that its blocks were allocated on purpose.
+    VMI; `thick` says that its blocks were allocated on purpose, `writes` that the guest can write it, `exclusive` that
+    nobody else may have it open then.
     """
 
     volume: str
@@ -72,6 +74,8 @@ class ClaimPlan:
     run: str
     read_only: bool = False
     thick: bool = False
+    writes: bool = True
+    exclusive: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,6 +162,8 @@ def _plan_claim(vmi: VirtualMachineInstance, volume: Volume, field: str, options
     if info is None:
         raise ClaimUnusable(field, name, f"missing volume status for volume {volume.name}")
     block = info.volume_mode == BLOCK
+    disk = next(disk for disk in vmi.spec.domain.devices.disks if disk.name == volume.name)
+    read_only = source is not None and source.read_only
     directory = options.root + claim_directory(volume.name)
     return ClaimPlan(
         volume=volume.name,
@@ -168,9 +174,16 @@ def _plan_claim(vmi: VirtualMachineInstance, volume: Volume, field: str, options
         path=options.root + device_path(volume.name) if block else f"{directory}/{IMAGE_FILE}",
         size=_claim_size(info, field),
         run=vmi.metadata.uid,
-        read_only=source is not None and source.read_only,
+        read_only=read_only,
         thick=info.preallocated,
+        writes=not (read_only or _only_reads(disk)),
+        exclusive=not disk.shareable,
     )
+
+
+def _only_reads(disk: Disk) -> bool:
+    target = disk.disk or disk.lun
+    return disk.cdrom is not None or (target is not None and target.readonly)
 
 
 def _claim_size(info: ClaimInfo, field: str) -> int:

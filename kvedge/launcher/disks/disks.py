@@ -49,14 +49,14 @@ def prepare_volumes(vmi: VirtualMachineInstance, options: LauncherOptions) -> di
         ClaimUnusable: when a claim cannot be a disk as it is.
         DiskFull: when there is no room for one.
     """
-    return dict(_prepare(vmi, plan) for plan in plan_volumes(vmi, options))
+    return dict(_prepare(vmi, plan, options) for plan in plan_volumes(vmi, options))
 
 
-def _prepare(vmi: VirtualMachineInstance, plan: VolumePlan) -> tuple[str, DiskSource]:
+def _prepare(vmi: VirtualMachineInstance, plan: VolumePlan, options: LauncherOptions) -> tuple[str, DiskSource]:
     path = plan.path
     try:
         if isinstance(plan, ClaimPlan):
-            return plan.volume, claim_disk(plan)
+            return plan.volume, claim_disk(plan, options)
         os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
         match plan:
             case OverlayPlan():

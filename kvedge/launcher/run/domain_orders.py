@@ -34,14 +34,23 @@ class DomainOrders:
 
     def pause(self) -> DomainStatus:
         """Stop the guest's CPUs."""
+        # Also when an I/O error has stopped them already: it then does not go on by itself.
+        self._state.remember(held=True)
         self._session.pause()
         return self._view.look()
 
     def unpause(self) -> DomainStatus:
         """Let them run."""
-        self._state.remember(never_ran=False)
+        self._state.remember(never_ran=False, held=False)
         self._session.unpause()
         return self._view.look()
+
+    def go_on(self) -> None:
+        """Let the guest repeat what failed with an I/O error, unless a user has paused it meanwhile."""
+        if self._state.memory.held:
+            return
+        log.info("the guest goes on, to repeat what failed with an I/O error")
+        self._session.unpause()
 
     def reset(self) -> DomainStatus:
         """Press the reset button."""

@@ -43,7 +43,8 @@ _PAUSED: Final = {Why.USER: DOMAIN_REASON_USER, Why.IO_ERROR: DOMAIN_REASON_IO_E
 class RunMemory(NamedTuple):
     """What libvirt does not know: `begun` says that a start was attempted in this Pod, by this launcher or one before
     it; `starting` that it is under way; `failure` is why it did not succeed; `kill_requested` that the end is our
-    doing; `never_ran` that this launcher has started the guest paused, and nobody has let it go on yet.
+    doing; `never_ran` that this launcher has started the guest paused, and nobody has let it go on yet; `held` that a
+    user has paused it.
     """
 
     begun: bool = False
@@ -51,6 +52,7 @@ class RunMemory(NamedTuple):
     failure: str = ""
     kill_requested: bool = False
     never_ran: bool = False
+    held: bool = False
 
 
 class Verdict(NamedTuple):

@@ -6,6 +6,7 @@ action, judged by `domain_plan`, and published on the status board.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,7 @@ from kvedge.launcher.run.domain_life import DomainLife, Preparation
 from kvedge.launcher.run.domain_orders import DomainOrders
 from kvedge.launcher.run.domain_view import DomainView
 from kvedge.launcher.run.domain_watch import DomainWatch
+from kvedge.launcher.run.io_error_patience import IoErrorPatience
 from kvedge.launcher.run.nic_leases import NicLeases
 from kvedge.launcher.run.run_record import RunRecord
 from kvedge.launcher.run.run_state import RunState
@@ -50,6 +52,7 @@ class DomainRun:
             session, record, self.state, preparation, nics, self.view, self.orders, self._watch.tidy_soon
         )
         self.screen = Screenshots(session)
+        self._io_errors = IoErrorPatience()
 
     @property
     def board(self) -> StatusBoard:
@@ -60,7 +63,12 @@ class DomainRun:
         """Find what runs already, and begin to watch."""
         self._session.watch(self._watch.look_soon)
         self.view.look()
-        self._watch.start(self.view.look)
+        self._watch.start(self._look)
+
+    def _look(self) -> None:
+        self.view.look()
+        if self._io_errors.goes_on(self.view.facts(), time.monotonic()):
+            self.orders.go_on()
 
     def ping_guest(self, seconds: int) -> None:
         """Whether the guest's agent answers in time; one that was paused on purpose need not.

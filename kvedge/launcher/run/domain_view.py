@@ -39,6 +39,7 @@ class DomainView:
         self._agent = agent
         self._nics = nics
         self._looking = threading.Lock()
+        self._facts: DomainFacts | None = None
         # What the agent makes of the status; nothing of it is told more often than the API can bear.
         self._agents_part = Steady(DomainStatus())
         self.board = StatusBoard()
@@ -47,10 +48,14 @@ class DomainView:
         """What the domain's state means now."""
         return self._state.outcome or self._state.judge(self._session.facts())
 
+    def facts(self) -> DomainFacts | None:
+        """What was read of the domain at the last look."""
+        return self._facts
+
     def look(self) -> DomainStatus:
         """Read the domain and publish what it is like; the run is over when it has ended."""
         with self._looking:
-            facts = self._session.facts()
+            facts = self._facts = self._session.facts()
             verdict = self._state.judge(facts)
             self._follow_agent(facts)
             status = self.board.publish(self._status(facts, verdict))

@@ -42,6 +42,7 @@ UNSYNCED = {
     "kvedge/launcher/libvirt/libvirt_setup.py": "made anew at each start of a launcher",
     "kvedge/launcher/log_files.py": "a log that is turned",
     "kvedge/launcher/monitor.py": "of a Pod's last boot",
+    "kvedge/launcher/disks/device_holder.py": "a question of this boot",
     "kvedge/launcher/disks/qemu_img_client.py": "an empty overlay, which is made again",
     "kvedge/launcher/run/run_record.py": "of a launcher's run, which a power cut ends",
     "kvedge/standalone/agent/container/atomic_files.py": "volumes, which are written anew from the API's objects",
