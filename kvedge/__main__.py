@@ -1,6 +1,6 @@
 """`python -m kvedge`, and the first module of the built program: the same as the installed one.
 
-Four helpers are found here, before anything else is loaded: they start in milliseconds and stay small because of that.
+Five helpers are found here, before anything else is loaded: they start in milliseconds and stay small because of that.
 From a checkout the first two are started by an interpreter of their own instead.
 """
 
@@ -22,6 +22,10 @@ elif sys.argv[1:2] == ["image-worker"]:
     from kvedge.storage.images.image_worker import main as get_image
 
     get_image()
+elif sys.argv[1:2] == ["import-worker"]:
+    from kvedge.storage.imports.import_worker import main as fill_claim
+
+    fill_claim()
 else:
     from kvedge.cli.main import main
 

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, BinaryIO, Final, cast
 
-from kvedge.storage.image_errors import BadImage, StoreError
+from kvedge.storage.image_errors import BadImage, StoreError, TooMuch
 
 _GZIP: Final = b"\x1f\x8b"
 _ZSTD: Final = b"\x28\xb5\x2f\xfd"
@@ -60,7 +60,7 @@ class CountedReader(io.RawIOBase):
             raise _broken(error) from error
         self._left -= len(data)
         if self._left < 0:
-            raise BadImage(f"content unpacks to more than {self._limit >> 20} MiB")
+            raise TooMuch(f"content unpacks to more than {self._limit >> 20} MiB")
         return data
 
 

@@ -33,6 +33,10 @@ class BadImage(ImageError):
     """The file or the downloaded content is broken, hostile, or of a kind that is not supported."""
 
 
+class TooMuch(BadImage):
+    """Content unpacks to more than its reader takes."""
+
+
 class RegistryError(ImageError):
     """A registry did not give the image; `temporary` tells whether trying again may help."""
 

@@ -20,6 +20,8 @@ _FEATURES: Final = struct.Struct(">QQQ")
 HEADER_SIZE: Final = _VERSION_2.size + _FEATURES.size
 # What QEMU can address with the largest clusters; more is no honest disk.
 _LARGEST: Final = 1 << 56
+# qcow2's own limit for the name of a backing file.
+_LONGEST_NAME: Final = 1023
 
 _DIRTY: Final = 1 << 0
 _CORRUPT: Final = 1 << 1
@@ -31,10 +33,25 @@ _KNOWN: Final = _DIRTY | _CORRUPT | _EXTERNAL_DATA | _COMPRESSION | _EXTENDED_L2
 
 @dataclass(frozen=True, slots=True)
 class Qcow2Header:
-    """What matters of a header: the version and the size of the disk in bytes."""
+    """What matters of a header: sizes are bytes, `l1_entries` lie at `l1_offset`.
+
+    `is_plain` says that clusters are as version 2 has them: no subclusters, and compressed by zlib only.
+    """
 
     version: int
     virtual_size: int
+    cluster_bits: int = 16
+    l1_entries: int = 0
+    l1_offset: int = 0
+    is_plain: bool = True
+
+
+def backing_file_of(data: bytes) -> str:
+    """The name of the backing file, cut, as far as it is in these first bytes; empty when there is none."""
+    if len(data) < HEADER_SIZE or not data.startswith(MAGIC):
+        return ""
+    (_, _, offset, size, *_) = _VERSION_2.unpack_from(data)
+    return data[offset : offset + min(size, _LONGEST_NAME)].decode(errors="replace") if offset else ""
 
 
 def check_qcow2_header(data: bytes) -> Qcow2Header:
@@ -45,7 +62,7 @@ def check_qcow2_header(data: bytes) -> Qcow2Header:
     """
     if len(data) < HEADER_SIZE or not data.startswith(MAGIC):
         raise BadImage("the qcow2 file is too short to have a header", "get it again")
-    (_, version, backing, _, cluster_bits, size, encryption, *_) = _VERSION_2.unpack_from(data)
+    (_, version, backing, _, cluster_bits, size, encryption, l1_entries, l1_offset, *_) = _VERSION_2.unpack_from(data)
     if version not in (2, 3):
         raise BadImage(f"qcow2 version {version} is not known", "convert it: qemu-img convert -O qcow2 OLD NEW")
     if backing:
@@ -59,9 +76,10 @@ def check_qcow2_header(data: bytes) -> Qcow2Header:
         raise BadImage("the qcow2 file has a broken header (cluster size)", "get it again")
     if not 0 < size <= _LARGEST:
         raise BadImage(f"the qcow2 file claims a disk of {size} bytes", "get it again")
-    if version == 3:
-        _check_features(_FEATURES.unpack_from(data, _VERSION_2.size)[0])
-    return Qcow2Header(version, size)
+    incompatible = _FEATURES.unpack_from(data, _VERSION_2.size)[0] if version == 3 else 0
+    _check_features(incompatible)
+    is_plain = not incompatible & (_COMPRESSION | _EXTENDED_L2)
+    return Qcow2Header(version, size, cluster_bits, l1_entries, l1_offset, is_plain)
 
 
 def _check_features(incompatible: int) -> None:

@@ -9,10 +9,11 @@ from __future__ import annotations
 import http.client
 import ipaddress
 import socket
+import ssl
 import urllib.parse
 import urllib.request
 from collections.abc import Callable
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias
 
 from kvedge.storage.image_errors import RegistryError
 from kvedge.storage.images.registry_pace import Pace
@@ -26,6 +27,13 @@ _HANDSHAKE_SECONDS: Final = 30.0
 _MOST_ADDRESSES: Final = 4
 # The port does not matter: nothing is sent.
 _DISCARD: Final = 9
+
+
+class Door(Protocol):
+    """Opens connections, to where they may lead."""
+
+    def connect(self, host: str, port: int) -> socket.socket:
+        """A connection to one of the host's addresses, if it may be used."""
 
 
 class RegistryDoor:
@@ -55,14 +63,14 @@ class RegistryDoor:
             RegistryError: when it may not.
             OSError: when nobody answers there.
         """
-        found = _addresses(host, port)
-        addresses = [_plain(item[4][0]) for item in found]
+        found = addresses_of(host, port)
+        addresses = [plain_address(item[4][0]) for item in found]
         if self._local is None and host.lower() == self._host:
             # Many a registry of the local network has an address of IPv6 that the world knows as well.
             self._local = any(not address.is_global for address in addresses)
         for address in addresses:
             self._check(host, address)
-        return _first_answer(found)
+        return first_answer(found)
 
     def _check(self, host: str, address: IpAddress) -> None:
         if not self._own_host and is_own(address):
@@ -84,7 +92,7 @@ def is_own(address: IpAddress) -> bool:
         with socket.socket(family, socket.SOCK_DGRAM) as asked:
             # Sends nothing: the kernel chooses the source address, which is the target's own only here.
             asked.connect((str(address), _DISCARD))
-            return _plain(asked.getsockname()[0]) == address
+            return plain_address(asked.getsockname()[0]) == address
     except OSError:
         # No way there: then it is not this host.
         return False
@@ -93,12 +101,17 @@ def is_own(address: IpAddress) -> bool:
 def leads_locally(host: str) -> bool:
     """Whether a name leads into the local network now."""
     try:
-        return any(not _plain(item[4][0]).is_global for item in _addresses(host, None))
+        return any(not plain_address(item[4][0]).is_global for item in addresses_of(host, None))
     except OSError:
         return False
 
 
-def _addresses(host: str, port: int | None) -> list[Any]:
+def addresses_of(host: str, port: int | None) -> list[Any]:
+    """What a name stands for now, as getaddrinfo(3) has it; some addresses are enough.
+
+    Raises:
+        OSError: when it stands for nothing.
+    """
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except UnicodeError as error:
@@ -106,13 +119,19 @@ def _addresses(host: str, port: int | None) -> list[Any]:
     return found[:_MOST_ADDRESSES]
 
 
-def _plain(text: object) -> IpAddress:
+def plain_address(text: object) -> IpAddress:
+    """An address of getaddrinfo's; of IPv4 when it is one in the clothes of IPv6."""
     address = ipaddress.ip_address(str(text).partition("%")[0])
     mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
     return mapped or address
 
 
-def _first_answer(found: list[Any]) -> socket.socket:
+def first_answer(found: list[Any]) -> socket.socket:
+    """A connection to the first of these addresses that answers.
+
+    Raises:
+        OSError: when none does.
+    """
     problem = OSError("no address")
     for family, kind, protocol, _, address in found:
         made = socket.socket(family, kind, protocol)
@@ -131,7 +150,7 @@ def _first_answer(found: list[Any]) -> socket.socket:
 class _Http(http.client.HTTPConnection):
     """Connects through the door, and reads at the pace."""
 
-    def __init__(self, host: str, door: RegistryDoor | None, pace: Pace, **options: Any) -> None:
+    def __init__(self, host: str, door: Door | None, pace: Pace, **options: Any) -> None:
         super().__init__(host, **options)
         self._door = door
         self.response_class = PacedAnswer.at(pace)  # type: ignore[assignment]
@@ -147,7 +166,7 @@ class _Http(http.client.HTTPConnection):
 class _Https(http.client.HTTPSConnection):
     """The same with TLS, whose certificate is for the name, not the address."""
 
-    def __init__(self, host: str, door: RegistryDoor | None, pace: Pace, **options: Any) -> None:
+    def __init__(self, host: str, door: Door | None, pace: Pace, **options: Any) -> None:
         super().__init__(host, **options)
         self._door = door
         self.response_class = PacedAnswer.at(pace)  # type: ignore[assignment]
@@ -165,8 +184,9 @@ class _Https(http.client.HTTPSConnection):
             raise
 
 
-def handlers(door: RegistryDoor, pace: Pace) -> list[urllib.request.BaseHandler]:
-    """urllib's handlers that open connections through a door."""
+def handlers(door: Door, pace: Pace, context: ssl.SSLContext | None = None) -> list[urllib.request.BaseHandler]:
+    """urllib's handlers that open connections through a door; `context` is for TLS, without it the host's is used."""
+    options = {"context": context} if context is not None else {}
 
     class Http(urllib.request.HTTPHandler):
         def http_open(self, req: urllib.request.Request) -> http.client.HTTPResponse:
@@ -174,13 +194,13 @@ def handlers(door: RegistryDoor, pace: Pace) -> list[urllib.request.BaseHandler]
 
     class Https(urllib.request.HTTPSHandler):
         def https_open(self, req: urllib.request.Request) -> http.client.HTTPResponse:
-            return self.do_open(_maker(_Https, req, door, pace), req)
+            return self.do_open(_maker(_Https, req, door, pace), req, **options)
 
     return [Http(), Https()]
 
 
 def _maker(
-    kind: type[_Http] | type[_Https], request: urllib.request.Request, door: RegistryDoor, pace: Pace
+    kind: type[_Http] | type[_Https], request: urllib.request.Request, door: Door, pace: Pace
 ) -> Callable[..., _Http | _Https]:
     # A site's proxy resolves the names itself, and may be anywhere.
     proxied = request.has_proxy() or getattr(request, "_tunnel_host", None)

@@ -8,8 +8,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Final
 
 from kvedge.storage.image_errors import RegistryError
+
+_REMEDY: Final = "check the network, or import the image: kvedge image import FILE --name NAME"
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,8 +31,18 @@ class PaceLimits:
 class Pace:
     """Watches one pull."""
 
-    def __init__(self, registry: str, limits: PaceLimits, monotonic: Callable[[], float] = time.monotonic) -> None:
-        self._registry = registry
+    def __init__(
+        self,
+        registry: str,
+        limits: PaceLimits,
+        monotonic: Callable[[], float] = time.monotonic,
+        *,
+        peer: str = "",
+        remedy: str = _REMEDY,
+    ) -> None:
+        """`peer` names what is waited for where that is no registry, and `remedy` what to do then."""
+        self._peer = peer or f"registry {registry}"
+        self._remedy = remedy
         self._limits = limits
         self._monotonic = monotonic
         self._end = monotonic() + limits.total
@@ -49,8 +62,8 @@ class Pace:
         left = self._end - self._monotonic()
         if left <= 0:
             raise RegistryError(
-                f"registry {self._registry} did not give the whole image within {self._limits.total:.0f} s",
-                "the next attempt goes on from there; or import the image: kvedge image import FILE --name NAME",
+                f"{self._peer} did not give the whole image within {self._limits.total:.0f} s",
+                f"the next attempt goes on from there; or {self._remedy}",
                 temporary=True,
             )
         if self._waited >= self._limits.window:
@@ -65,8 +78,8 @@ class Pace:
     def _next_window(self) -> None:
         if self._came < self._limits.window_bytes:
             raise RegistryError(
-                f"registry {self._registry} is too slow: {self._came} bytes in {self._waited:.0f} s",
-                "check the network, or import the image: kvedge image import FILE --name NAME",
+                f"{self._peer} is too slow: {self._came} bytes in {self._waited:.0f} s",
+                self._remedy,
                 temporary=True,
             )
         self.begin()

@@ -103,11 +103,11 @@ def test_a_pods_image_does_not_tell_which_ports_of_this_host_are_open(tmp_path: 
 
 @pytest.mark.parametrize("address", ["169.254.169.254", "::1", "::", "::ffff:127.0.0.1", "fe80::1", "224.0.0.1"])
 def test_addresses_that_mean_this_host_or_its_links_are_its_own(address: str) -> None:
-    assert registry_door.is_own(registry_door._plain(address))
+    assert registry_door.is_own(registry_door.plain_address(address))
 
 
 def test_an_address_of_another_host_is_not_our_own() -> None:
-    assert not registry_door.is_own(registry_door._plain("192.0.2.7"))
+    assert not registry_door.is_own(registry_door.plain_address("192.0.2.7"))
 
 
 def test_a_registry_on_this_host_serves_pods_when_the_administrator_lists_it(tmp_path: Path) -> None:

@@ -1,0 +1,61 @@
+"""Space of files and block devices: allocating it, and giving it back so that it reads as zeros.
+
+Called by what fills claims. Touches the descriptors it is given.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import fcntl
+import os
+import struct
+from typing import Final
+
+from kvedge.runtime.linux.calls import checked, libc
+
+# include/uapi/linux/falloc.h
+_KEEP_SIZE: Final = 0x01
+_PUNCH_HOLE: Final = 0x02
+_ZERO_RANGE: Final = 0x10
+# include/uapi/linux/fs.h: _IOR(0x12, 114, size_t)
+_BLKGETSIZE64: Final = 0x80081272
+
+_UNSUPPORTED: Final = (errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL, errno.ENODEV, errno.ENOTTY)
+
+
+def device_size(descriptor: int) -> int:
+    """The size of an open block device in bytes."""
+    answer = fcntl.ioctl(descriptor, _BLKGETSIZE64, bytes(8))
+    return int(struct.unpack("Q", answer)[0])
+
+
+def allocate(descriptor: int, size: int) -> None:
+    """Have the blocks of the first `size` bytes of a file, without changing what is in them.
+
+    Raises:
+        OSError: ENOSPC when there are not enough.
+    """
+    os.posix_fallocate(descriptor, 0, size)
+
+
+def zero_range(descriptor: int, start: int, size: int) -> bool:
+    """Have a range read as zeros without writing them; False where the file system or device cannot.
+
+    Raises:
+        OSError: as the device has it.
+    """
+    for mode in (_PUNCH_HOLE | _KEEP_SIZE, _ZERO_RANGE | _KEEP_SIZE):
+        try:
+            _fallocate(descriptor, mode, start, size)
+        except OSError as error:
+            if error.errno not in _UNSUPPORTED:
+                raise
+            continue
+        return True
+    return False
+
+
+def _fallocate(descriptor: int, mode: int, start: int, size: int) -> None:
+    result = libc.fallocate(descriptor, mode, ctypes.c_int64(start), ctypes.c_int64(size))
+    checked(int(result), f"descriptor {descriptor}")

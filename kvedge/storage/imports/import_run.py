@@ -1,0 +1,147 @@
+"""One job from its source to its claim.
+
+Called by the worker. Knows the sources and begins an image anew where it must; what is left after a failure is removed.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import BinaryIO, Final, Protocol, cast
+
+from kvedge.resources.types import import_job as job_places
+from kvedge.resources.types.import_job import ImportJob, ImportOutcome
+from kvedge.storage.image_errors import ImageError
+from kvedge.storage.images.registry_door import Door
+from kvedge.storage.imports.http_download import SourceChanged
+from kvedge.storage.imports.image_parts import Parts
+from kvedge.storage.imports.image_sink import ImageSink
+from kvedge.storage.imports.import_door import ImportDoor
+from kvedge.storage.imports.import_errors import TOO_SMALL, ImportFailure, NotStreamable
+from kvedge.storage.imports.import_progress import ImportProgress
+from kvedge.storage.imports.import_target import DeviceTarget, FileTarget, open_target
+from kvedge.storage.imports.web_source import SourceFiles, WebStream, http_download, s3_download
+
+# A file that changes at its server while it is read, or turns out to be no stream; then the Pod's restart counts.
+_BEGINNINGS: Final = 4
+_NO_ROOM: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+Target = FileTarget | DeviceTarget
+
+
+@dataclass(frozen=True, slots=True)
+class ImportPlaces:
+    """Where things are; the defaults are those of a worker's Pod."""
+
+    directory: Path = Path(job_places.TARGET_DIRECTORY)
+    device: Path = Path(job_places.TARGET_DEVICE)
+    source_directory: Path = Path(job_places.SOURCE_DIRECTORY)
+    source_device: Path = Path(job_places.SOURCE_DEVICE)
+    files: SourceFiles = field(
+        default_factory=lambda: SourceFiles(
+            Path(job_places.CREDENTIALS_DIRECTORY),
+            Path(job_places.CERTIFICATES_DIRECTORY),
+            Path(job_places.HEADERS_DIRECTORY),
+        )
+    )
+
+
+class Sent(Protocol):
+    """What a source sends, from its beginning."""
+
+    def read(self, size: int = -1) -> bytes:
+        """Up to `size` bytes; empty at the end."""
+
+    def parts(self) -> Parts | None:
+        """Any part of it, where the source can."""
+
+    def verify(self) -> None:
+        """It was read to its end, and is what it should be."""
+
+    def close(self) -> None:
+        """Read no more."""
+
+
+def run_import(
+    job: ImportJob, places: ImportPlaces, progress: ImportProgress, door: Door | None = None
+) -> ImportOutcome:
+    """Fill the claim of a job; nothing happens for a file that is complete already.
+
+    Raises:
+        ImportFailure: with what is wrong; nothing is left behind.
+    """
+    try:
+        outcome = _run(job, places, progress, door or ImportDoor())
+    except ImageError as error:
+        raise ImportFailure(f"Unable to process data: {error}") from error
+    except OSError as error:
+        if error.errno in _NO_ROOM:
+            raise ImportFailure(f"{TOO_SMALL}: {error.strerror}; a larger claim, or more room at its place") from error
+        raise ImportFailure(f"Unable to process data: {error}") from error
+    progress.complete()
+    return outcome
+
+
+def _run(job: ImportJob, places: ImportPlaces, progress: ImportProgress, door: Door) -> ImportOutcome:
+    target = open_target(job, places.directory, places.device)
+    try:
+        if isinstance(target, FileTarget) and (size := target.present()):
+            return ImportOutcome(virtual_size=size, preallocated=job.preallocate, message="Import Complete")
+        size = _fill(job, target, places, progress, door)
+    except BaseException:
+        target.discard()
+        raise
+    finally:
+        target.close()
+    return ImportOutcome(virtual_size=size, preallocated=job.preallocate, message="Import Complete")
+
+
+def _fill(job: ImportJob, target: Target, places: ImportPlaces, progress: ImportProgress, door: Door) -> int:
+    if job.http is not None:
+        download = http_download(job.http, places.files, door)
+        checksum = job.http.checksum
+        return take_all(target, lambda: WebStream(download.open(), checksum, progress), job.http.url)
+    if job.s3 is not None:
+        stored = s3_download(job.s3, places.files, door)
+        return take_all(target, lambda: WebStream(stored.open(), "", progress), job.s3.url)
+    return _make_blank(job, target)
+
+
+def _make_blank(job: ImportJob, target: Target) -> int:
+    if isinstance(target, FileTarget):
+        target.begin()
+        return target.finish(target.limit)
+    if job.preallocate:
+        target.begin(target.limit)
+        return target.finish(target.limit)
+    # A new volume reads as zeros; nothing is written.
+    return target.limit
+
+
+def take_all(target: Target, open_source: Callable[[], Sent], name: str) -> int:
+    """An image from its source to its place; returns the size of the guest's disk.
+
+    Raises:
+        ImportFailure: as the source and the sink have it.
+    """
+    keep_whole = False
+    for _ in range(_BEGINNINGS):
+        sent = open_source()
+        sink = ImageSink(target, keep_whole=keep_whole, name=name.rpartition("/")[2][:100])
+        try:
+            sink.take(cast("BinaryIO", sent), sent.parts())
+            sent.verify()
+            return sink.finish()
+        except NotStreamable:
+            keep_whole = True
+            sink.discard()
+        except SourceChanged:
+            sink.discard()
+        except BaseException:
+            sink.discard()
+            raise
+        finally:
+            sent.close()
+    raise ImportFailure("Unable to process data: the file changes at its server again and again while it is read")

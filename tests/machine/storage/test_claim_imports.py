@@ -1,0 +1,189 @@
+"""Images that the real qemu-img has made, in every format, from a server into claims of both modes."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import lzma
+import os
+import random
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from kvedge.resources.types.import_job import HttpSource, ImportJob, ImportOutcome
+from kvedge.storage.imports.import_door import ImportDoor
+from kvedge.storage.imports.import_errors import ImportFailure
+from kvedge.storage.imports.import_progress import ImportProgress
+from kvedge.storage.imports.import_run import ImportPlaces, run_import
+from tests.support.image_server import PlayedServer, played_server
+
+pytestmark = pytest.mark.machine
+
+MIB = 1 << 20
+SIZE = 48 * MIB
+CLAIM = 64 * MIB
+
+
+@pytest.fixture(scope="module")
+def raw(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A disk with data here and there, some of which compresses."""
+    path = tmp_path_factory.mktemp("images") / "disk.raw"
+    chance = random.Random(5)
+    with path.open("wb") as disk:
+        disk.truncate(SIZE)
+        for _ in range(40):
+            disk.seek(chance.randrange(0, SIZE - MIB) // 4096 * 4096)
+            disk.write(chance.randbytes(70_000) + b"text " * 20_000)
+    return path
+
+
+def made(raw: Path, kind: str, *options: str) -> bytes:
+    """The disk in another format."""
+    into = raw.with_name("made")
+    subprocess.run(["qemu-img", "convert", *options, "-f", "raw", "-O", kind, raw, into], check=True)
+    return into.read_bytes()
+
+
+def zstd(data: bytes) -> bytes:
+    return subprocess.run(["zstd", "-c"], input=data, stdout=subprocess.PIPE, check=True).stdout
+
+
+def run(server: PlayedServer, places: ImportPlaces, *, block: bool = False, checksum: str = "") -> ImportOutcome:
+    job = ImportJob(name="d", size=CLAIM, block=block, http=HttpSource(url=server.url, checksum=checksum))
+    return run_import(job, places, ImportProgress(), ImportDoor(own_host=True))
+
+
+@contextmanager
+def loop_device(folder: Path) -> Iterator[Path]:
+    """A block device with old content."""
+    backing = folder / "backing"
+    backing.write_bytes(os.urandom(MIB) * (CLAIM // MIB))
+    found = subprocess.run(["losetup", "-f", "--show", backing], capture_output=True, text=True)
+    if found.returncode:
+        pytest.skip(f"no loop devices here: {found.stderr.strip()}")
+    try:
+        yield Path(found.stdout.strip())
+    finally:
+        subprocess.run(["losetup", "-d", found.stdout.strip()], check=True)
+
+
+def check(disk: Path, raw: Path) -> None:
+    """The disk's content, by its sum."""
+    with disk.open("rb") as opened:
+        assert hashlib.sha256(opened.read(SIZE)).digest() == hashlib.sha256(raw.read_bytes()).digest()
+
+
+FORMATS = {
+    "raw": ("raw",),
+    "qcow2": ("qcow2",),
+    "qcow2 of version 2": ("qcow2", "-o", "compat=0.10"),
+    "qcow2 with compressed clusters": ("qcow2", "-c"),
+    "qcow2 with small clusters": ("qcow2", "-o", "cluster_size=4k"),
+    "qcow2 with large clusters": ("qcow2", "-o", "cluster_size=2M"),
+    "qcow2 with clusters compressed by zstd": ("qcow2", "-c", "-o", "compression_type=zstd"),
+    "qcow2 with subclusters": ("qcow2", "-o", "extended_l2=on"),
+    "qcow2 whose tables are all there": ("qcow2", "-o", "preallocation=metadata"),
+    "VMDK": ("vmdk",),
+    "VMDK of an appliance": ("vmdk", "-o", "subformat=streamOptimized"),
+    "VDI": ("vdi",),
+    "VHD": ("vpc", "-o", "force_size=on"),
+    "VHDX": ("vhdx",),
+}
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_an_image_of_any_format_comes_into_a_file(raw: Path, tmp_path: Path, kind: str) -> None:
+    with played_server(made(raw, *FORMATS[kind])) as server:
+        assert run(server, ImportPlaces(directory=tmp_path)).virtual_size == CLAIM
+
+    check(tmp_path / "disk.img", raw)
+    assert os.listdir(tmp_path) == ["disk.img"]
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_an_image_of_any_format_comes_onto_a_device_with_old_content(raw: Path, tmp_path: Path, kind: str) -> None:
+    with loop_device(tmp_path) as device, played_server(made(raw, *FORMATS[kind])) as server:
+        assert run(server, ImportPlaces(device=device), block=True).virtual_size == CLAIM
+        check(device, raw)
+
+
+@pytest.mark.parametrize("kind", ["raw", "qcow2", "VMDK", "VHDX"])
+@pytest.mark.parametrize("pack", [gzip.compress, lzma.compress, zstd], ids=["gz", "xz", "zst"])
+def test_an_image_of_any_format_may_be_compressed_and_checked(raw: Path, tmp_path: Path, kind: str, pack) -> None:  # type: ignore[no-untyped-def]
+    packed = pack(made(raw, *FORMATS[kind]))
+    with played_server(packed) as server:
+        run(server, ImportPlaces(directory=tmp_path), checksum=f"sha256:{hashlib.sha256(packed).hexdigest()}")
+
+    check(tmp_path / "disk.img", raw)
+    assert os.listdir(tmp_path) == ["disk.img"]
+
+
+@pytest.mark.parametrize("ranges", [True, False], ids=["by ranges", "without ranges"])
+def test_a_qcow2_that_was_grown_is_read_here_and_there(raw: Path, tmp_path: Path, ranges: bool) -> None:
+    grown = raw.with_name("grown.qcow2")
+    # Small clusters: so little growth already moves the first table to the end.
+    subprocess.run(
+        ["qemu-img", "convert", "-O", "qcow2", "-o", "cluster_size=512", "-f", "raw", raw, grown], check=True
+    )
+    subprocess.run(["qemu-img", "resize", grown, str(CLAIM)], check=True, stdout=subprocess.DEVNULL)
+    claim = tmp_path / "claim"
+    claim.mkdir()
+    with played_server(grown.read_bytes()) as server:
+        server.ranges = ranges
+        run(server, ImportPlaces(directory=claim))
+
+    check(claim / "disk.img", raw)
+    assert os.listdir(claim) == ["disk.img"]
+
+
+def test_a_qcow2_whose_clusters_were_written_again_after_a_snapshot_is_read(raw: Path, tmp_path: Path) -> None:
+    image = raw.with_name("snapshot.qcow2")
+    subprocess.run(["qemu-img", "convert", "-O", "qcow2", "-f", "raw", raw, image], check=True)
+    subprocess.run(["qemu-img", "snapshot", "-c", "before", image], check=True)
+    subprocess.run(["qemu-io", "-c", "write -P 9 1M 2M", image], check=True, stdout=subprocess.DEVNULL)
+    with played_server(image.read_bytes()) as server:
+        run(server, ImportPlaces(directory=tmp_path))
+
+    with (tmp_path / "disk.img").open("rb") as disk:
+        content = disk.read(SIZE)
+    expected = bytearray(raw.read_bytes())
+    expected[MIB : 3 * MIB] = b"\x09" * (2 * MIB)
+    assert content == expected
+
+
+@pytest.mark.parametrize("options", [("-b", "/etc/passwd", "-F", "raw"), ("-o", "data_file=/tmp/kvedge-data.raw")])
+def test_a_qcow2_that_refers_to_another_file_is_refused(tmp_path: Path, options: tuple[str, ...]) -> None:
+    image = tmp_path / "hostile.qcow2"
+    created = ["qemu-img", "create", "-q", "-f", "qcow2", *options, image, "1M"]
+    if "-b" in options:
+        subprocess.run([*created[:3], "-u", *created[3:]], check=True)
+    else:
+        subprocess.run(created, check=True)
+        Path("/tmp/kvedge-data.raw").unlink()
+    claim = tmp_path / "claim"
+    claim.mkdir()
+    with (
+        played_server(image.read_bytes()) as server,
+        pytest.raises(ImportFailure, match="Unable to process data") as no,
+    ):
+        run(server, ImportPlaces(directory=claim))
+
+    assert "backing file '/etc/passwd'" in no.value.message or "another file" in no.value.message
+    assert os.listdir(claim) == []
+
+
+def test_a_disk_that_is_larger_than_the_claim_is_refused_by_its_header(tmp_path: Path) -> None:
+    image = tmp_path / "large.qcow2"
+    subprocess.run(["qemu-img", "create", "-q", "-f", "qcow2", image, "100T"], check=True)
+    claim = tmp_path / "claim"
+    claim.mkdir()
+    with played_server(image.read_bytes()) as server, pytest.raises(ImportFailure) as refused:
+        run(server, ImportPlaces(directory=claim))
+
+    wanted = f"virtual image size {100 << 40} is larger than the reported available storage {CLAIM}"
+    assert wanted in refused.value.message
+    assert os.listdir(claim) == []
