@@ -13,9 +13,11 @@ from kvedge.launcher.launcher_options import LauncherOptions
 _USAGE = """\
 usage: kvedge launcher [--monitor] --namespace NAMESPACE --name NAME --uid UID [options]
        kvedge launcher --probe DIRECTORY [--emulation]
+       kvedge launcher --disk-documents
 
 Runs one VM inside its launcher Pod; --monitor is what the Pod starts. --probe writes what this host's libvirt and QEMU
-can do, and the seed of libvirt's capabilities cache, into an empty directory.
+can do, and the seed of libvirt's capabilities cache, into an empty directory. --disk-documents is what a launcher
+starts for disks that come while its guest runs.
 
   --grace-period-seconds N   how long the guest gets to shut down after SIGTERM (45)
   --keep-after-failure       do not exit when the guest has failed, so that one can look
@@ -25,7 +27,7 @@ can do, and the seed of libvirt's capabilities cache, into an empty directory.
 """
 
 _WITH_VALUE = frozenset({"namespace", "name", "uid", "grace-period-seconds", "log-level", "root", "probe"})
-_FLAGS = frozenset({"monitor", "keep-after-failure", "emulation", "help"})
+_FLAGS = frozenset({"disk-documents", "monitor", "keep-after-failure", "emulation", "help"})
 
 
 class _UsageError(Exception):
@@ -39,6 +41,10 @@ def launcher_command(arguments: list[str]) -> int:
         if "help" in flags:
             sys.stdout.write(_USAGE)
             return 0
+        if "disk-documents" in flags:
+            from kvedge.launcher.hotplug.disk_documents import main
+
+            return main()
         if "probe" in values:
             return _probe(values["probe"], emulation="emulation" in flags)
         options = _options(values, flags)

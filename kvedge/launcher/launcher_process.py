@@ -65,7 +65,7 @@ def _serve(options: LauncherOptions, preparation: PreparationProcess | None) -> 
     record = RunRecord(options)
     session = LibvirtSession(options.libvirt_root, options.domain_name)
     bell = StopBell()
-    run = DomainRun(session, record, preparation, bell.ring, BoundedLogs(options).look_after)
+    run = DomainRun(session, record, preparation, bell.ring, BoundedLogs(options).look_after, options.root)
     bell.listen((signal.SIGTERM, signal.SIGINT))
     # The monitor has kept them back until now.
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT})

@@ -9,9 +9,21 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final
 
+from kvedge.resources.hotplug_places import HOTPLUG_DIRECTORY, hotplug_path
 from kvedge.resources.names import PRIVATE_DIRECTORY
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.resources.types.volumes import Volume
+
+__all__ = [
+    "HOTPLUG_DIRECTORY",
+    "claim_directory",
+    "claim_of",
+    "claims",
+    "device_path",
+    "hotplug_path",
+    "hotplugged",
+    "is_hotpluggable",
+]
 
 # The one image in a claim with a file system; no other name is looked for.
 IMAGE_FILE: Final = "disk.img"
@@ -22,8 +34,6 @@ SECRET_DIRECTORY: Final = f"{PRIVATE_DIRECTORY}/secret"
 SERVICE_ACCOUNT_DIRECTORY: Final = f"{PRIVATE_DIRECTORY}/service-account"
 DOWNWARD_API_DIRECTORY: Final = f"{PRIVATE_DIRECTORY}/downwardapi"
 SYSPREP_DIRECTORY: Final = f"{PRIVATE_DIRECTORY}/sysprep"
-# Where the handler puts hotplugged volumes: `<volume>.img` for a file, `<volume>` for a device node.
-HOTPLUG_DIRECTORY: Final = "/var/run/kubevirt/hotplug-disks"
 
 
 def claim_of(volume: Volume) -> str | None:
@@ -65,8 +75,3 @@ def claim_directory(volume: str) -> str:
 def device_path(volume: str) -> str:
     """Where a claim of mode Block is in the launcher's Pod."""
     return f"{DEVICE_DIRECTORY}/{volume}"
-
-
-def hotplug_path(volume: str, *, block: bool) -> str:
-    """Where a hotplugged volume is in the launcher's Pod."""
-    return f"{HOTPLUG_DIRECTORY}/{volume}" if block else f"{HOTPLUG_DIRECTORY}/{volume}.img"

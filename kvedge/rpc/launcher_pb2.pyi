@@ -30,6 +30,14 @@ class DomainReason(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     DOMAIN_REASON_PANICKED: _ClassVar[DomainReason]
     DOMAIN_REASON_FAILED: _ClassVar[DomainReason]
     DOMAIN_REASON_STARTING_UP: _ClassVar[DomainReason]
+
+class DiskAction(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    DISK_ACTION_UNSPECIFIED: _ClassVar[DiskAction]
+    DISK_ACTION_ATTACH: _ClassVar[DiskAction]
+    DISK_ACTION_DETACH: _ClassVar[DiskAction]
+    DISK_ACTION_INSERT: _ClassVar[DiskAction]
+    DISK_ACTION_EJECT: _ClassVar[DiskAction]
 DOMAIN_STATE_ABSENT: DomainState
 DOMAIN_STATE_STARTING: DomainState
 DOMAIN_STATE_RUNNING: DomainState
@@ -48,6 +56,11 @@ DOMAIN_REASON_CRASHED: DomainReason
 DOMAIN_REASON_PANICKED: DomainReason
 DOMAIN_REASON_FAILED: DomainReason
 DOMAIN_REASON_STARTING_UP: DomainReason
+DISK_ACTION_UNSPECIFIED: DiskAction
+DISK_ACTION_ATTACH: DiskAction
+DISK_ACTION_DETACH: DiskAction
+DISK_ACTION_INSERT: DiskAction
+DISK_ACTION_EJECT: DiskAction
 
 class PingRequest(_message.Message):
     __slots__ = ()
@@ -293,7 +306,7 @@ class ScreenshotChunk(_message.Message):
     def __init__(self, data: _Optional[bytes] = ...) -> None: ...
 
 class DomainStatus(_message.Message):
-    __slots__ = ("sequence", "uuid", "state", "reason", "message", "addresses", "agent_connected", "qemu_pid", "machine_type", "disks", "started_unix_ms", "guest", "fs_freeze_status", "agent_trouble", "agent_lacks")
+    __slots__ = ("sequence", "uuid", "state", "reason", "message", "addresses", "agent_connected", "qemu_pid", "machine_type", "disks", "started_unix_ms", "guest", "fs_freeze_status", "agent_trouble", "agent_lacks", "disk_troubles")
     SEQUENCE_FIELD_NUMBER: _ClassVar[int]
     UUID_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
@@ -309,6 +322,7 @@ class DomainStatus(_message.Message):
     FS_FREEZE_STATUS_FIELD_NUMBER: _ClassVar[int]
     AGENT_TROUBLE_FIELD_NUMBER: _ClassVar[int]
     AGENT_LACKS_FIELD_NUMBER: _ClassVar[int]
+    DISK_TROUBLES_FIELD_NUMBER: _ClassVar[int]
     sequence: int
     uuid: str
     state: DomainState
@@ -324,7 +338,8 @@ class DomainStatus(_message.Message):
     fs_freeze_status: str
     agent_trouble: str
     agent_lacks: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, sequence: _Optional[int] = ..., uuid: _Optional[str] = ..., state: _Optional[_Union[DomainState, str]] = ..., reason: _Optional[_Union[DomainReason, str]] = ..., message: _Optional[str] = ..., addresses: _Optional[_Iterable[_Union[GuestAddress, _Mapping]]] = ..., agent_connected: _Optional[bool] = ..., qemu_pid: _Optional[int] = ..., machine_type: _Optional[str] = ..., disks: _Optional[_Iterable[_Union[DiskTarget, _Mapping]]] = ..., started_unix_ms: _Optional[int] = ..., guest: _Optional[_Union[GuestInfo, _Mapping]] = ..., fs_freeze_status: _Optional[str] = ..., agent_trouble: _Optional[str] = ..., agent_lacks: _Optional[_Iterable[str]] = ...) -> None: ...
+    disk_troubles: _containers.RepeatedCompositeFieldContainer[DiskTrouble]
+    def __init__(self, sequence: _Optional[int] = ..., uuid: _Optional[str] = ..., state: _Optional[_Union[DomainState, str]] = ..., reason: _Optional[_Union[DomainReason, str]] = ..., message: _Optional[str] = ..., addresses: _Optional[_Iterable[_Union[GuestAddress, _Mapping]]] = ..., agent_connected: _Optional[bool] = ..., qemu_pid: _Optional[int] = ..., machine_type: _Optional[str] = ..., disks: _Optional[_Iterable[_Union[DiskTarget, _Mapping]]] = ..., started_unix_ms: _Optional[int] = ..., guest: _Optional[_Union[GuestInfo, _Mapping]] = ..., fs_freeze_status: _Optional[str] = ..., agent_trouble: _Optional[str] = ..., agent_lacks: _Optional[_Iterable[str]] = ..., disk_troubles: _Optional[_Iterable[_Union[DiskTrouble, _Mapping]]] = ...) -> None: ...
 
 class GuestAddress(_message.Message):
     __slots__ = ("interface", "mac", "guest_name", "addresses", "source")
@@ -341,12 +356,28 @@ class GuestAddress(_message.Message):
     def __init__(self, interface: _Optional[str] = ..., mac: _Optional[str] = ..., guest_name: _Optional[str] = ..., addresses: _Optional[_Iterable[str]] = ..., source: _Optional[str] = ...) -> None: ...
 
 class DiskTarget(_message.Message):
-    __slots__ = ("name", "target")
+    __slots__ = ("name", "target", "empty")
     NAME_FIELD_NUMBER: _ClassVar[int]
     TARGET_FIELD_NUMBER: _ClassVar[int]
+    EMPTY_FIELD_NUMBER: _ClassVar[int]
     name: str
     target: str
-    def __init__(self, name: _Optional[str] = ..., target: _Optional[str] = ...) -> None: ...
+    empty: bool
+    def __init__(self, name: _Optional[str] = ..., target: _Optional[str] = ..., empty: _Optional[bool] = ...) -> None: ...
+
+class DiskTrouble(_message.Message):
+    __slots__ = ("name", "action", "message", "tries", "since_unix_ms")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    ACTION_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    TRIES_FIELD_NUMBER: _ClassVar[int]
+    SINCE_UNIX_MS_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    action: DiskAction
+    message: str
+    tries: int
+    since_unix_ms: int
+    def __init__(self, name: _Optional[str] = ..., action: _Optional[_Union[DiskAction, str]] = ..., message: _Optional[str] = ..., tries: _Optional[int] = ..., since_unix_ms: _Optional[int] = ...) -> None: ...
 
 class GuestInfo(_message.Message):
     __slots__ = ("hostname", "os_name", "os_id", "os_version", "os_version_id", "os_pretty_name", "kernel_release", "kernel_version", "machine", "timezone", "agent_version", "commands", "users", "filesystems", "fs_freeze_status")

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from kvedge.launcher.disks.disks import prepare_kernel, prepare_volumes
 from kvedge.launcher.disks.firmware_files import find_ovmf
+from kvedge.launcher.disks.hotplug_sources import with_present_volumes
 from kvedge.launcher.disks.prepared import Prepared
 from kvedge.launcher.domain.context import (
     BALLOON_STATS_SECONDS,
@@ -59,7 +60,8 @@ class VmiPreparation:
         try:
             vmi = decode_json(VirtualMachineInstance, request.vmi_json)
             self._check_identity(vmi)
-            sources = prepare_volumes(vmi, self._options)
+            vmi, coming = with_present_volumes(vmi, self._options.root)
+            sources = prepare_volumes(vmi, self._options) | coming
             context = self._context(vmi, request.interfaces, request.options, sources)
             return Prepared(render_domain(vmi, context), paused=context.start_paused)
         except ConversionError as error:
@@ -83,9 +85,9 @@ class VmiPreparation:
     ) -> DomainContext:
         directory = self._options.run_directory
         return DomainContext(
-            architecture=_architecture(),
+            architecture=this_architecture(),
             emulation=node.emulation or not _has_kvm(),
-            emulator=_EMULATORS[_architecture()],
+            emulator=_EMULATORS[this_architecture()],
             serial_socket=f"{directory}/{SERIAL_SOCKET}",
             # libvirt's own place for it holds the domain's name: with a long one the path is longer than sockets allow.
             agent_channel=f"{directory}/{AGENT_SOCKET}",
@@ -103,7 +105,7 @@ class VmiPreparation:
         )
 
     def _ovmf(self, vmi: VirtualMachineInstance, node: NodeOptions) -> OvmfFiles | None:
-        wanted = platform_of(vmi, _architecture())
+        wanted = platform_of(vmi, this_architecture())
         if wanted.firmware != "uefi":
             return None
         nvram = f"{self._options.run_directory}/{vmi.metadata.name}_VARS.fd"
@@ -124,7 +126,12 @@ def _has_kvm() -> bool:
     return os.path.exists("/dev/kvm")
 
 
-def _architecture() -> Architecture:
+def this_architecture() -> Architecture:
+    """This host's.
+
+    Raises:
+        BadRequest: when no guest can run on it.
+    """
     machine = platform.machine()
     if machine == "x86_64":
         return "x86_64"

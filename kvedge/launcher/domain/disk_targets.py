@@ -5,7 +5,7 @@ Used by the converter, and by whoever reports or attaches disks. Touches nothing
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
+from collections.abc import Collection, Container, Mapping
 from typing import Final
 
 from kvedge.resources.types.devices import Disk
@@ -13,6 +13,7 @@ from kvedge.resources.types.vmi import VirtualMachineInstance
 
 VIRTIO: Final = "virtio"
 _LETTERS: Final = 26
+_NONE: Final[Mapping[str, str]] = {}
 
 
 def bus_of(disk: Disk, vmi: VirtualMachineInstance) -> str:
@@ -27,16 +28,18 @@ def bus_of(disk: Disk, vmi: VirtualMachineInstance) -> str:
     return VIRTIO if disk.cdrom is None else "scsi"
 
 
-def assign_targets(vmi: VirtualMachineInstance) -> dict[str, str]:
-    """The device name of each disk, by the disk's name.
+def assign_targets(vmi: VirtualMachineInstance, present: Mapping[str, str] = _NONE) -> dict[str, str]:
+    """The device name of each disk, by the disk's name; `present` are those that a running domain has, by name.
 
     A name that the VMI's status already records stays, so that no disk changes its name when another comes or goes;
     the others get the first free ones in the order of the disks.
     """
     recorded = {status.name: status.target for status in vmi.status.volume_status if status.target}
     disks = vmi.spec.domain.devices.disks
-    kept = _kept(disks, vmi, recorded)
-    taken = set(kept.values())
+    # A disk that the guest has not released yet has its name still, though the VMI has no such disk any more.
+    leaving = set(present.values()) - {present[disk.name] for disk in disks if disk.name in present}
+    kept = _kept(disks, vmi, {**recorded, **present}, leaving)
+    taken = {*kept.values(), *leaving}
     targets: dict[str, str] = {}
     for disk in disks:
         target = kept.get(disk.name) or _first_free(_prefix(disk, vmi), taken)
@@ -67,12 +70,16 @@ def _prefix(disk: Disk, vmi: VirtualMachineInstance) -> str:
     return "vd" if bus_of(disk, vmi) == VIRTIO else "sd"
 
 
-def _kept(disks: list[Disk], vmi: VirtualMachineInstance, recorded: Mapping[str, str]) -> dict[str, str]:
+def _kept(
+    disks: list[Disk], vmi: VirtualMachineInstance, recorded: Mapping[str, str], leaving: Collection[str]
+) -> dict[str, str]:
     kept: dict[str, str] = {}
+    taken = set(leaving)
     for disk in disks:
         target = recorded.get(disk.name, "")
-        if _is_of_series(target, _prefix(disk, vmi)) and target not in kept.values():
+        if _is_of_series(target, _prefix(disk, vmi)) and target not in taken:
             kept[disk.name] = target
+            taken.add(target)
     return kept
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import Final
+from typing import Final, NamedTuple
 
 
 class Life(Enum):
@@ -43,16 +43,26 @@ class Why(Enum):
 ENDED: Final = frozenset({Life.SHUTOFF, Life.CRASHED, Life.UNKNOWN})
 
 
+class DomainDisk(NamedTuple):
+    """One disk of the domain: `name` is the VMI's, `device` disk, cdrom or lun, `source` a path, "" for none."""
+
+    name: str
+    target: str
+    device: str = "disk"
+    source: str = ""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DomainFacts:
-    """One look at the domain: `pid` is QEMU's, 0 when there is none; `disks` are (name, target) pairs."""
+    """One look at the domain: `pid` is QEMU's, 0 when there is none."""
 
     uuid: str
     life: Life
     why: Why
     pid: int = 0
     machine: str = ""
-    disks: tuple[tuple[str, str], ...] = ()
+    disks: tuple[DomainDisk, ...] = ()
+    io_threads: int = 0
     agent_connected: bool = False
 
     @property

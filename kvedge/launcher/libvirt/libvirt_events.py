@@ -18,6 +18,10 @@ from kvedge.runtime.background import BackgroundThread
 _WATCHED: Final = (
     libvirt.VIR_DOMAIN_EVENT_ID_LIFECYCLE,
     libvirt.VIR_DOMAIN_EVENT_ID_AGENT_LIFECYCLE,
+    # The guest has released a disk, says that it will not, or has opened a drive's tray.
+    libvirt.VIR_DOMAIN_EVENT_ID_DEVICE_REMOVED,
+    libvirt.VIR_DOMAIN_EVENT_ID_DEVICE_REMOVAL_FAILED,
+    libvirt.VIR_DOMAIN_EVENT_ID_TRAY_CHANGE,
 )
 
 _loop_started = threading.Lock()

@@ -27,12 +27,14 @@ from kvedge.launcher.launcher_errors import (
     Unreadable,
     WrongState,
 )
-from kvedge.launcher.libvirt.domain_facts import ENDED, DomainFacts, Life, Why
+from kvedge.launcher.libvirt.domain_facts import ENDED, DomainDisk, DomainFacts, Life, Why
 from kvedge.launcher.libvirt.libvirt_events import start_event_loop, watch_events
 from kvedge.launcher.libvirt.node_capabilities import HostDocuments
 
 # Of libvirt's words, which go into messages and logs.
 _LONGEST_DETAIL: Final = 1024
+# What libvirt keeps aliases of its users apart by.
+_ALIAS: Final = "ua-"
 # Of a picture, read at once; libvirt hands out no more than 256 KiB.
 _PIECE: Final = 64 << 10
 
@@ -156,6 +158,7 @@ class LibvirtSession:
             pid=self._pid() if life not in ENDED else 0,
             machine="" if machine is None else machine.get("machine", ""),
             disks=tuple(_disks(document)),
+            io_threads=int(document.findtext("iothreads") or 0),
             agent_connected=channel is not None and channel.get("state") == "connected",
         )
 
@@ -210,6 +213,32 @@ class LibvirtSession:
         except LibvirtFailed as error:
             # This is how libvirt says that SIGTERM was not enough.
             raise Unanswered(str(error)) from error
+
+    def attach_disk(self, xml: str) -> None:
+        """Plug a disk into the running domain.
+
+        The live domain only, as with all changes of disks: the defined one is never started a second time.
+        """
+        with _translated("attaching the disk"):
+            self._domain().attachDeviceFlags(xml, libvirt.VIR_DOMAIN_AFFECT_LIVE)
+
+    def detach_disk(self, name: str) -> None:
+        """Ask the guest to release the disk that the VMI calls so; an event tells when it has, nothing waits for it."""
+        with _translated("detaching the disk"):
+            self._domain().detachDeviceAlias(_ALIAS + name, libvirt.VIR_DOMAIN_AFFECT_LIVE)
+
+    def change_medium(self, name: str, path: str, *, block: bool) -> None:
+        """Put what is at `path` into a CD-ROM drive, "" to empty it; without force, so that a locked tray refuses."""
+        with _translated("changing the medium"):
+            domain = self._domain()
+            drive = _drive(ElementTree.fromstring(domain.XMLDesc()), name, path, block=block)
+            text = ElementTree.tostring(drive, encoding="unicode")
+            domain.updateDeviceFlags(text, libvirt.VIR_DOMAIN_AFFECT_LIVE)
+
+    def add_io_thread(self, number: int) -> None:
+        """Start an IO thread, which a disk that comes is to have."""
+        with _translated("adding an IO thread"):
+            self._domain().addIOThread(number, libvirt.VIR_DOMAIN_AFFECT_LIVE)
 
     def undefine(self) -> None:
         """Forget the domain and all that libvirt kept for it."""
@@ -347,9 +376,33 @@ class LibvirtSession:
             return 0
 
 
-def _disks(document: ElementTree.Element) -> Iterator[tuple[str, str]]:
+def _disks(document: ElementTree.Element) -> Iterator[DomainDisk]:
     for disk in document.iterfind("devices/disk"):
-        alias, target = disk.find("alias"), disk.find("target")
+        alias, target, source = disk.find("alias"), disk.find("target"), disk.find("source")
         if target is not None:
-            name = "" if alias is None else alias.get("name", "").removeprefix("ua-")
-            yield name, target.get("dev", "")
+            name = "" if alias is None else alias.get("name", "").removeprefix(_ALIAS)
+            path = "" if source is None else source.get("file") or source.get("dev") or ""
+            yield DomainDisk(name, target.get("dev", ""), disk.get("device", "disk"), path)
+
+
+def _drive(document: ElementTree.Element, name: str, path: str, *, block: bool) -> ElementTree.Element:
+    """The CD-ROM drive as it is, with another medium.
+
+    Raises:
+        WrongState: when there is no such drive.
+    """
+    found = document.find(f"devices/disk[@device='cdrom']/alias[@name='{_ALIAS}{name}']/..")
+    if found is None:
+        raise WrongState(f"the domain has no CD-ROM drive {name}")
+    for child in [child for child in found if child.tag in {"source", "backingStore"}]:
+        found.remove(child)
+    target = found.find("target")
+    if target is not None:
+        # How the tray is now is the guest's affair.
+        target.attrib.pop("tray", None)
+    found.set("type", "block" if block else "file")
+    if path:
+        # Nothing that the medium itself may name lies below it.
+        found.insert(1, ElementTree.Element("source", {"dev" if block else "file": path}))
+        found.insert(2, ElementTree.Element("backingStore"))
+    return found

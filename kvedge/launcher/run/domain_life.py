@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, Protocol
 
 from kvedge.launcher.disks.prepared import Prepared
+from kvedge.launcher.hotplug.disk_keeper import DiskKeeper
 from kvedge.launcher.launcher_errors import DomainMissing, LauncherError, WrongState
 from kvedge.launcher.run.domain_orders import DomainOrders
 from kvedge.launcher.run.domain_plan import SyncStep, plan_sync
@@ -50,6 +51,7 @@ class DomainLife:
         nics: NicLeases,
         view: DomainView,
         orders: DomainOrders,
+        disks: DiskKeeper,
         on_made: Callable[[], None],
     ) -> None:
         """`preparation` is None when a launcher before this one has started the guest already; `on_made()` is called
@@ -62,12 +64,13 @@ class DomainLife:
         self._nics = nics
         self._view = view
         self._orders = orders
+        self._disks = disks
         self._on_made = on_made
         # Taken while the domain is made or removed; reading, pausing and ending go on meanwhile.
         self._making = threading.Lock()
 
     def sync(self, request: SyncRequest) -> DomainStatus:
-        """Start the guest if it never was started; serve its NICs.
+        """Start the guest if it never was started; serve its NICs; bring its disks to what the VMI wants, soon.
 
         Raises:
             LauncherError: of the kind that says whether trying again can help.
@@ -81,6 +84,7 @@ class DomainLife:
             self._nics.name(request.interfaces)
             if step is SyncStep.ADOPT:
                 self._nics.serve(request.interfaces)
+            self._disks.follow(request, self._session.facts())
         return self._view.look()
 
     def delete(self) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from kvedge.launcher.agent.guest_agent import GuestAgent
+from kvedge.launcher.hotplug.disk_keeper import DiskKeeper
 from kvedge.launcher.run.domain_life import DomainLife, Preparation
 from kvedge.launcher.run.domain_orders import DomainOrders
 from kvedge.launcher.run.domain_view import DomainView
@@ -37,19 +38,22 @@ class DomainRun:
         preparation: Preparation | None,
         on_end: Callable[[], None],
         on_round: Callable[[], bool],
+        root: str = "",
     ) -> None:
         """`preparation` is None when a launcher before this one has started the guest already; `on_end()` is called
         once, in any thread, when the run is over, and `on_round()` every few seconds, or sooner when it says so.
+        `root` is before the Pod's paths.
         """
         self._session = session
         self._watch = DomainWatch(on_round)
         nics = NicLeases(record, self._watch.look_soon)
         self.state = RunState(on_end, begun=record.begun_unix_ms > 0)
         self.agent = GuestAgent(session, record, self._watch.look_soon)
-        self.view = DomainView(session, record, self.state, self.agent, nics)
+        self._disks = DiskKeeper(session, root, self._watch.look_soon)
+        self.view = DomainView(session, record, self.state, self.agent, nics, self._disks)
         self.orders = DomainOrders(session, self.state, self.agent, self.view)
         self.life = DomainLife(
-            session, record, self.state, preparation, nics, self.view, self.orders, self._watch.tidy_soon
+            session, record, self.state, preparation, nics, self.view, self.orders, self._disks, self._watch.tidy_soon
         )
         self.screen = Screenshots(session)
         self._io_errors = IoErrorPatience()
@@ -61,7 +65,7 @@ class DomainRun:
 
     def start(self) -> None:
         """Find what runs already, and begin to watch."""
-        self._session.watch(self._watch.look_soon)
+        self._session.watch(self._look_soon)
         self.view.look()
         self._watch.start(self._look)
 
@@ -69,6 +73,10 @@ class DomainRun:
         self.view.look()
         if self._io_errors.goes_on(self.view.facts(), time.monotonic()):
             self.orders.go_on()
+
+    def _look_soon(self) -> None:
+        self._watch.look_soon()
+        self._disks.look_soon()
 
     def ping_guest(self, seconds: int) -> None:
         """Whether the guest's agent answers in time; one that was paused on purpose need not.

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 
 from kvedge.launcher.agent.agent_schedule import Steady
 from kvedge.launcher.agent.guest_agent import GuestAgent
-from kvedge.launcher.libvirt.domain_facts import DomainFacts, Life
+from kvedge.launcher.hotplug.disk_keeper import DiskKeeper
+from kvedge.launcher.libvirt.domain_facts import DomainDisk, DomainFacts, Life
 from kvedge.launcher.run.domain_plan import Verdict
 from kvedge.launcher.run.nic_leases import NicLeases
 from kvedge.launcher.run.run_record import RunRecord
@@ -31,13 +32,20 @@ class DomainView:
     """The view of one domain; every method may be called from any thread."""
 
     def __init__(
-        self, session: LibvirtSession, record: RunRecord, state: RunState, agent: GuestAgent, nics: NicLeases
+        self,
+        session: LibvirtSession,
+        record: RunRecord,
+        state: RunState,
+        agent: GuestAgent,
+        nics: NicLeases,
+        disks: DiskKeeper,
     ) -> None:
         self._session = session
         self._record = record
         self._state = state
         self._agent = agent
         self._nics = nics
+        self._disks = disks
         self._looking = threading.Lock()
         self._facts: DomainFacts | None = None
         # What the agent makes of the status; nothing of it is told more often than the API can bear.
@@ -88,8 +96,9 @@ class DomainView:
             status.uuid = facts.uuid
             status.qemu_pid = facts.pid
             status.machine_type = facts.machine
-            status.disks.extend(DiskTarget(name=name, target=target) for name, target in facts.disks)
+            status.disks.extend(_target(disk) for disk in facts.disks)
         if not verdict.has_ended:
+            status.disk_troubles.extend(self._disks.troubles())
             status.addresses.extend(self._nics.addresses())
             status.MergeFrom(self._agents_part.settle(self._told_by_agent(), time.monotonic()))
         return status
@@ -99,3 +108,7 @@ class DomainView:
         part.addresses.extend(self._agent.answers.addresses(self._nics.names))
         self._agent.answers.fill(part)
         return part
+
+
+def _target(disk: DomainDisk) -> DiskTarget:
+    return DiskTarget(name=disk.name, target=disk.target, empty=disk.device == "cdrom" and not disk.source)

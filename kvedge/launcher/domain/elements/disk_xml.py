@@ -21,10 +21,9 @@ from kvedge.launcher.domain.elements.iothread_plan import IoThreadPlan
 from kvedge.launcher.domain.elements.pci_address_xml import add_pci_address
 from kvedge.launcher.domain.elements.vcpu_xml import domain_topology
 from kvedge.launcher.domain.platform import Platform
-from kvedge.launcher.domain.xml_tree import add
+from kvedge.launcher.domain.xml_tree import add, new
 from kvedge.resources.types.devices import Disk
 from kvedge.resources.types.vmi import VirtualMachineInstance
-from kvedge.resources.volume_facts import is_hotpluggable
 
 # What libvirt takes for a serial number.
 _SERIAL: Final = re.compile(r"[A-Za-z0-9_.+-]{1,256}")
@@ -38,29 +37,41 @@ def add_disks(
     Raises:
         ConversionError: for a disk that cannot be.
     """
-    spec = vmi.spec.domain
     targets = assign_targets(vmi)
-    hotplugged = {volume.name for volume in vmi.spec.volumes if is_hotpluggable(volume)}
-    queues = domain_topology(spec).vcpus if spec.devices.block_multi_queue else None
-    for index, disk in enumerate(spec.devices.disks):
-        if disk.name in hotplugged and disk.name not in context.disk_sources:
-            # It comes while the guest runs; its target name waits for it.
-            continue
-        facts = _facts_of(disk, vmi, context, f"spec.domain.devices.disks[{index}]")
-        check_disk(facts)
-        virtio = facts.bus == VIRTIO
-        element = add(
-            devices,
-            "disk",
-            type="block" if facts.source is not None and facts.source.block else "file",
-            device=facts.device,
-            model=platform.virtio if virtio else None,
-        )
-        driver = _add_driver(element, facts)
-        if virtio:
-            _add_queues(driver, disk, queues, threads)
-        _add_source(element, facts.source)
-        _add_rest(element, facts, targets[disk.name], context)
+    for index, disk in enumerate(vmi.spec.domain.devices.disks):
+        devices.append(disk_element(vmi, index, targets[disk.name], platform, context, threads))
+
+
+def disk_element(
+    vmi: VirtualMachineInstance,
+    index: int,
+    target: str,
+    platform: Platform,
+    context: DomainContext,
+    threads: IoThreadPlan,
+) -> Element:
+    """One of the VMI's disks, for a domain that is made or for one that runs.
+
+    Raises:
+        ConversionError: when it cannot be.
+    """
+    spec = vmi.spec.domain
+    disk = spec.devices.disks[index]
+    facts = _facts_of(disk, vmi, context, f"spec.domain.devices.disks[{index}]")
+    check_disk(facts)
+    virtio = facts.bus == VIRTIO
+    element = new(
+        "disk",
+        type="block" if facts.source is not None and facts.source.block else "file",
+        device=facts.device,
+        model=platform.virtio if virtio else None,
+    )
+    driver = _add_driver(element, facts)
+    if virtio:
+        _add_queues(driver, disk, domain_topology(spec).vcpus if spec.devices.block_multi_queue else None, threads)
+    _add_source(element, facts.source)
+    _add_rest(element, facts, target, context)
+    return element
 
 
 def _facts_of(disk: Disk, vmi: VirtualMachineInstance, context: DomainContext, field: str) -> DiskFacts:

@@ -1,0 +1,221 @@
+"""Brings the disks of the running domain to what the VMI wants, one at a time, in a thread of its own.
+
+Kept by `domain_run`. `follow` is called by each Sync, `look_soon` after each event; what is there is read from libvirt
+each time, so that a launcher that was started again goes on where the one before was killed. Nothing here waits for the
+guest: a disk that it does not release is asked for again, with pauses that grow, and holds up no other one.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, Final
+
+from kvedge.launcher.hotplug.disk_wishes import Wishes, read_wishes
+from kvedge.launcher.hotplug.document_process import DiskDocument, make_documents
+from kvedge.launcher.hotplug.hotplug_plan import Action, Attempt, Step, attempted, plan
+from kvedge.launcher.launcher_errors import LauncherError, Unanswered
+from kvedge.resources.hotplug_places import HOTPLUG_DIRECTORY
+from kvedge.rpc.launcher_pb2 import (
+    DISK_ACTION_ATTACH,
+    DISK_ACTION_DETACH,
+    DISK_ACTION_EJECT,
+    DISK_ACTION_INSERT,
+    DiskTrouble,
+    SyncRequest,
+)
+from kvedge.runtime.background import BackgroundThread
+
+if TYPE_CHECKING:
+    from kvedge.launcher.libvirt.domain_facts import DomainFacts
+    from kvedge.launcher.libvirt.libvirt_session import LibvirtSession
+
+log = logging.getLogger(__name__)
+
+# A change that is under way ends before wishes are exchanged; libvirt gives QEMU half a minute.
+HAND_OVER_SECONDS: Final = 20.0
+# Events say when to look; this is for the one that never came, while something is wanted.
+LOOK_AGAIN_SECONDS: Final = 10.0
+LONGEST_MESSAGE: Final = 512
+
+_ACTIONS: Final = {
+    Action.ATTACH: DISK_ACTION_ATTACH,
+    Action.DETACH: DISK_ACTION_DETACH,
+    Action.INSERT: DISK_ACTION_INSERT,
+    Action.EJECT: DISK_ACTION_EJECT,
+}
+
+
+class DiskKeeper:
+    """The hotplugged disks of one domain; every method may be called from any thread."""
+
+    def __init__(
+        self,
+        session: LibvirtSession,
+        root: str,
+        on_change: Callable[[], None],
+        make: Callable[[dict[str, Any]], dict[str, DiskDocument]] = make_documents,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`on_change()` is called after a change, and for what there is to tell; `root` is before the Pod's paths."""
+        self._session = session
+        self._root = root
+        self._directory = root + HOTPLUG_DIRECTORY
+        self._on_change = on_change
+        self._make = make
+        self._clock = clock
+        # Taken for one change at a time.
+        self._acting = threading.Lock()
+        self._wanted = threading.Event()
+        self._thread: BackgroundThread | None = None
+        self._request = b""
+        self._wishes = Wishes({}, frozenset())
+        self._attempts: dict[str, Attempt] = {}
+
+    def follow(self, request: SyncRequest, present: DomainFacts | None) -> None:
+        """Want what this VMI has; once this returns nothing is done any more for what was wanted before.
+
+        Raises:
+            BadRequest: when it is no VMI.
+            Unanswered: when a change is under way that does not end.
+        """
+        wishes = read_wishes(request.vmi_json, self._root)
+        if not self._acting.acquire(timeout=HAND_OVER_SECONDS):
+            raise Unanswered("libvirt is still busy with another disk")
+        try:
+            self._request, self._wishes = request.vmi_json, wishes
+            disks = present.disks if present is not None else ()
+            if plan(wishes, disks, self._directory):
+                self.start()
+        finally:
+            self._acting.release()
+        self.look_soon()
+
+    def start(self) -> None:
+        """Begin to look after the disks; a guest without any that come or go costs no thread."""
+        if self._thread is None:
+            self._thread = BackgroundThread("disk-keeper", self._keep)
+            self._thread.start()
+
+    def look_soon(self) -> None:
+        """Something may have changed."""
+        self._wanted.set()
+
+    def troubles(self) -> list[DiskTrouble]:
+        """What is in the way, for those who watch."""
+        now = self._clock()
+        return [_trouble(item, now) for _, item in sorted(self._attempts.items()) if item.is_told(now)]
+
+    def _keep(self) -> None:
+        pause = 0.0
+        while True:
+            if pause > 0:
+                self._wanted.wait(pause)
+            self._wanted.clear()
+            pause = self.look()
+
+    def look(self) -> float:
+        """Do what can be done now; after how many seconds to look again."""
+        try:
+            facts = self._session.facts()
+        except LauncherError as error:
+            log.warning("could not look at the disks", extra={"facts": {"why": str(error)}})
+            return LOOK_AGAIN_SECONDS
+        if facts is None or not facts.is_active:
+            return LOOK_AGAIN_SECONDS
+        with self._acting:
+            request = self._request
+            self._wishes = read_wishes(request, self._root)
+            steps = plan(self._wishes, facts.disks, self._directory)
+        self._forget_all_but(steps)
+        now = self._clock()
+        due = [step for step in steps if self._is_due(step, now)]
+        documents = self._documents(due, facts)
+        for step in due:
+            with self._acting:
+                if self._request is not request:
+                    # Another VMI is wanted by now: planned anew.
+                    return 0.0
+                self._do(step, documents.get(step.name, DiskDocument()), facts)
+        return self._pause(steps)
+
+    def _is_due(self, step: Step, now: float) -> bool:
+        before = self._attempts.get(step.name)
+        return before is None or before.step != step or now >= before.due
+
+    def _forget_all_but(self, steps: Iterable[Step]) -> None:
+        wanted = {step.name: step for step in steps}
+        kept = {name: item for name, item in self._attempts.items() if wanted.get(name) == item.step}
+        if len(kept) != len(self._attempts):
+            self._attempts = kept
+            self._on_change()
+
+    def _documents(self, steps: list[Step], facts: DomainFacts) -> dict[str, DiskDocument]:
+        names = [step.name for step in steps if step.action is Action.ATTACH]
+        if not names:
+            return {}
+        question = {
+            "vmi": json.loads(self._request),
+            "names": names,
+            "present": {disk.name or f"={disk.target}": disk.target for disk in facts.disks},
+            "root": self._root,
+            "libvirtVersion": self._session.libvirt_version,
+        }
+        try:
+            return self._make(question)
+        except LauncherError as error:
+            return {name: DiskDocument(error=str(error)) for name in names}
+
+    def _do(self, step: Step, document: DiskDocument, facts: DomainFacts) -> None:
+        error = document.error
+        if not error:
+            try:
+                self._change(step, document, facts)
+            except LauncherError as refusal:
+                error = str(refusal)
+        before = self._attempts.get(step.name)
+        made = attempted(before if before and before.step == step else None, step, self._clock(), error)
+        if error:
+            log.warning("a disk was not changed", extra={"facts": {"disk": step.name, "why": error[:LONGEST_MESSAGE]}})
+        if error or step.action is Action.DETACH:
+            self._attempts = {**self._attempts, step.name: made}
+        else:
+            self._attempts = {name: item for name, item in self._attempts.items() if name != step.name}
+            log.info("disk changed", extra={"facts": {"disk": step.name, "done": step.action.value}})
+        self._on_change()
+
+    def _change(self, step: Step, document: DiskDocument, facts: DomainFacts) -> None:
+        wish = step.wish
+        if step.action is Action.DETACH:
+            self._session.detach_disk(step.name)
+        elif step.action is Action.ATTACH:
+            if document.io_thread > facts.io_threads:
+                self._add_io_threads(document.io_thread)
+            self._session.attach_disk(document.xml)
+        else:
+            path = wish.path if wish is not None else ""
+            self._session.change_medium(step.name, path, block=wish is not None and wish.block)
+
+    def _add_io_threads(self, needed: int) -> None:
+        present = self._session.facts()
+        for number in range((present.io_threads if present is not None else 0) + 1, needed + 1):
+            self._session.add_io_thread(number)
+
+    def _pause(self, steps: list[Step]) -> float:
+        now = self._clock()
+        dues = [self._attempts[step.name].due - now for step in steps if step.name in self._attempts]
+        return max(0.05, min([LOOK_AGAIN_SECONDS, *dues]))
+
+
+def _trouble(item: Attempt, now: float) -> DiskTrouble:
+    since = int((time.time() - (now - item.since)) * 1000)
+    return DiskTrouble(
+        name=item.step.name,
+        action=_ACTIONS[item.step.action],
+        message=item.error[:LONGEST_MESSAGE],
+        tries=item.tries,
+        since_unix_ms=since,
+    )

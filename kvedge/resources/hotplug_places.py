@@ -1,0 +1,30 @@
+"""What handler and launcher must agree on of a hotplugged volume: its place in the Pod, and the phases of its status.
+
+Called by the handler, by the launcher, which keeps it, and by `volume_facts`. Pure; imports nothing.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+# Where the handler puts hotplugged volumes: `<volume>.img` for a file, `<volume>` for a device node.
+HOTPLUG_DIRECTORY: Final = "/var/run/kubevirt/hotplug-disks"
+# The empty volume of the launcher Pod that is there.
+HOTPLUG_VOLUME: Final = "hotplug-disks"
+
+ATTACHED_TO_NODE: Final = "AttachedToNode"
+MOUNTED: Final = "MountedToPod"
+READY: Final = "Ready"
+UNMOUNTED: Final = "UnMountedFromPod"
+# The volume is in the launcher's Pod.
+HANDED_OVER: Final = frozenset({MOUNTED, READY})
+
+
+def hotplug_path(volume: str, *, block: bool) -> str:
+    """Where a hotplugged volume is in the launcher's Pod."""
+    return f"{HOTPLUG_DIRECTORY}/{volume}" if block else f"{HOTPLUG_DIRECTORY}/{volume}.img"
+
+
+def is_block(volume_mode: str | None) -> bool:
+    """Whether a claim of this mode is a device; Kubernetes' default is a file system."""
+    return volume_mode == "Block"

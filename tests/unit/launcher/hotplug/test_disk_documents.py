@@ -1,0 +1,102 @@
+# Tests: kvedge/launcher/disks/handed_over.py, kvedge/launcher/disks/hotplug_sources.py
+# Tests: kvedge/launcher/hotplug/document_process.py, kvedge/resources/hotplug_places.py
+"""Documents of disks that come while the guest runs: as at a start, each by itself."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+from xml.etree.ElementTree import fromstring
+
+import pytest
+
+from kvedge.launcher.disks.hotplug_sources import with_present_volumes
+from kvedge.launcher.hotplug.disk_documents import documents
+from kvedge.launcher.hotplug.document_process import DiskDocument, make_documents
+from kvedge.launcher.launcher_errors import Unanswered
+from kvedge.resources.codec import decode
+from kvedge.resources.types.vmi import VirtualMachineInstance
+
+
+def vmi(disks: list[dict[str, Any]], phase: str = "MountedToPod", **domain: Any) -> dict[str, Any]:
+    names = [disk["name"] for disk in disks]
+    claims = [{"name": name, "persistentVolumeClaim": {"claimName": name, "hotpluggable": True}} for name in names]
+    entries = [{"name": name, "target": "", "phase": phase} for name in names]
+    return {
+        "metadata": {"name": "v", "namespace": "n", "uid": "u"},
+        "spec": {"domain": {"devices": {"disks": disks}, **domain}, "volumes": claims},
+        "status": {"volumeStatus": entries},
+    }
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    directory = tmp_path / "var/run/kubevirt/hotplug-disks"
+    directory.mkdir(parents=True)
+    for name in ("a", "b", "cd"):
+        (directory / f"{name}.img").write_bytes(b"x" * 4096)
+    return tmp_path
+
+
+def question(document: dict[str, Any], root: Path, *names: str, present: dict[str, str] | None = None) -> Any:
+    return {
+        "vmi": document,
+        "names": list(names),
+        "present": present or {},
+        "root": str(root),
+        "libvirtVersion": 9_000_000,
+    }
+
+
+def test_a_disk_gets_a_free_name_its_serial_as_written_and_its_place_on_the_controller(root: Path) -> None:
+    document = vmi([{"name": "a", "disk": {"bus": "scsi"}, "serial": "AbC"}, {"name": "b", "disk": {"bus": "scsi"}}])
+    # A disk that the guest has not released yet still has its name.
+    made = documents(question(document, root, "b", "a", present={"b": "sdc", "gone": "sda"}))
+    first = fromstring(made["a"]["xml"])
+    assert first.find("target").attrib == {"dev": "sdb", "bus": "scsi"}  # type: ignore[union-attr]
+    assert first.findtext("serial") == "AbC"
+    assert first.find("address").get("unit") == "1"  # type: ignore[union-attr]
+    assert first.find("alias").get("name") == "ua-a"  # type: ignore[union-attr]
+    assert first.find("source").get("file") == f"{root}/var/run/kubevirt/hotplug-disks/a.img"  # type: ignore[union-attr]
+    assert first.find("backingStore") is not None
+    assert fromstring(made["b"]["xml"]).find("target").get("dev") == "sdc"  # type: ignore[union-attr]
+
+
+def test_one_bad_disk_is_an_error_of_its_own(root: Path) -> None:
+    document = vmi([{"name": "a", "disk": {"bus": "floppy"}}, {"name": "b", "disk": {"bus": "scsi"}}])
+    made = documents(question(document, root, "a", "b"))
+    assert "floppy is no bus" in made["a"]["error"]
+    assert "error" not in made["b"]
+
+
+def test_a_vmi_that_cannot_be_read_is_an_error_of_all_its_disks(root: Path) -> None:
+    assert set(documents(question({"spec": 3}, root, "a", "b"))) == {"a", "b"}
+
+
+def test_a_dedicated_io_thread_is_asked_for(root: Path) -> None:
+    document = vmi([{"name": "a", "disk": {"bus": "virtio"}, "dedicatedIOThread": True}])
+    assert documents(question(document, root, "a"))["a"]["ioThread"] == 1
+
+
+def test_the_process_answers_as_the_function_does(root: Path) -> None:
+    asked = question(vmi([{"name": "a", "disk": {"bus": "scsi"}}]), root, "a")
+    assert make_documents(asked) == {"a": DiskDocument(documents(asked)["a"]["xml"])}
+
+
+def test_a_question_without_sense_is_an_error_that_says_so() -> None:
+    with pytest.raises(Unanswered, match="documents were not made"):
+        make_documents({})
+
+
+def test_a_guest_starts_with_the_volumes_that_are_there_and_an_empty_drive(root: Path) -> None:
+    disks = [{"name": "a", "disk": {}}, {"name": "missing", "disk": {}}, {"name": "cd", "cdrom": {}}]
+    whole = decode(VirtualMachineInstance, vmi(disks))
+    found, sources = with_present_volumes(whole, str(root))
+    assert sources.keys() == {"a", "cd"}
+    assert [disk.name for disk in found.spec.domain.devices.disks] == ["a", "cd"]
+    early = decode(VirtualMachineInstance, vmi(disks, phase="Bound"))
+    found, sources = with_present_volumes(early, str(root))
+    assert not sources
+    assert [disk.name for disk in found.spec.domain.devices.disks] == ["cd"]
+    # A drive that names a volume is not meant to be empty, so that name goes too.
+    assert found.spec.volumes == []

@@ -1,0 +1,189 @@
+# Tests: kvedge/launcher/hotplug/disk_wishes.py, kvedge/launcher/hotplug/disk_keeper.py
+"""The keeper of hotplugged disks, with a libvirt that is played: retries, hand-overs, independence."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+import pytest
+
+from kvedge.launcher.hotplug.disk_keeper import DiskKeeper
+from kvedge.launcher.hotplug.disk_wishes import read_wishes
+from kvedge.launcher.hotplug.document_process import DiskDocument
+from kvedge.launcher.launcher_errors import BadRequest, LibvirtFailed
+from kvedge.launcher.libvirt.domain_facts import DomainDisk, DomainFacts, Life, Why
+from kvedge.rpc import launcher_pb2 as m
+
+if TYPE_CHECKING:
+    from kvedge.launcher.libvirt.libvirt_session import LibvirtSession
+
+
+class PlayedDomain:
+    """libvirt with one domain, whose guest releases disks unless it is told not to."""
+
+    libvirt_version = 9_000_000
+
+    def __init__(self, directory: str) -> None:
+        self.directory = directory
+        self.disks: dict[str, DomainDisk] = {}
+        self.refused: set[str] = set()
+        self.kept: set[str] = set()
+        self.done: list[str] = []
+        self.threads = 0
+
+    def facts(self) -> DomainFacts:
+        disks = tuple(self.disks.values())
+        return DomainFacts(uuid="u", life=Life.RUNNING, why=Why.BOOTED, disks=disks, io_threads=self.threads)
+
+    def attach_disk(self, xml: str) -> None:
+        self.done.append(f"attach {xml}")
+        if xml in self.refused:
+            raise LibvirtFailed("attaching the disk", 1, 10, "no such bus")
+        self.disks[xml] = DomainDisk(xml, "sda", "disk", f"{self.directory}/{xml}.img")
+
+    def detach_disk(self, name: str) -> None:
+        self.done.append(f"detach {name}")
+        if name not in self.kept:
+            del self.disks[name]
+
+    def add_io_thread(self, number: int) -> None:
+        self.done.append(f"thread {number}")
+        self.threads = number
+
+
+class Kept:
+    """A keeper without its thread, and the clock."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.directory = root / "var/run/kubevirt/hotplug-disks"
+        self.directory.mkdir(parents=True)
+        self.domain = PlayedDomain(str(self.directory))
+        self.now = 1000.0
+        self.changes = 0
+        self.io_thread = 0
+        session = cast("LibvirtSession", self.domain)
+        self.keeper = DiskKeeper(session, str(root), self._count, self._make, lambda: self.now)
+        # No thread is started: the test looks by itself.
+        self.keeper._thread = cast("Any", "none")
+
+    def _count(self) -> None:
+        self.changes += 1
+
+    def _make(self, question: dict[str, Any]) -> dict[str, DiskDocument]:
+        return {name: DiskDocument(name, self.io_thread) for name in question["names"]}
+
+    def want(self, *names: str) -> None:
+        for name in names:
+            (self.directory / f"{name}.img").write_bytes(b"x")
+        self.keeper.follow(m.SyncRequest(vmi_json=vmi(*names)), None)
+
+    def look(self, seconds: float = 0.0) -> list[str]:
+        self.now += seconds
+        self.domain.done.clear()
+        self.keeper.look()
+        return list(self.domain.done)
+
+
+def vmi(*names: str) -> bytes:
+    return json.dumps(
+        {
+            "spec": {
+                "domain": {"devices": {"disks": [{"name": name, "disk": {"bus": "scsi"}} for name in names]}},
+                "volumes": [
+                    {"name": name, "persistentVolumeClaim": {"claimName": name, "hotpluggable": True}} for name in names
+                ],
+            },
+            "status": {"volumeStatus": [{"name": name, "target": "", "phase": "MountedToPod"} for name in names]},
+        }
+    ).encode()
+
+
+@pytest.fixture
+def kept(tmp_path: Path) -> Kept:
+    return Kept(tmp_path)
+
+
+def test_disks_come_and_go_and_then_nothing_is_done(kept: Kept) -> None:
+    kept.want("a", "b")
+    assert kept.look() == ["attach a", "attach b"]
+    assert kept.look(100) == []
+    kept.want("b")
+    assert kept.look() == ["detach a"]
+    assert kept.look(100) == []
+    assert kept.keeper.troubles() == []
+
+
+def test_a_refused_disk_is_tried_again_with_pauses_and_holds_up_no_other(kept: Kept) -> None:
+    kept.domain.refused.add("bad")
+    kept.want("bad", "good")
+    assert kept.look() == ["attach bad", "attach good"]
+    (told,) = kept.keeper.troubles()
+    assert (told.name, told.action, told.tries) == ("bad", m.DISK_ACTION_ATTACH, 1)
+    assert told.message == "attaching the disk: no such bus"
+    assert kept.look(0.5) == []
+    assert kept.look(0.6) == ["attach bad"]
+    assert kept.look(1) == []
+    kept.domain.refused.clear()
+    assert kept.look(1.1) == ["attach bad"]
+    assert kept.keeper.troubles() == []
+
+
+def test_a_guest_that_does_not_release_a_disk_is_asked_again_and_told(kept: Kept) -> None:
+    kept.domain.kept.add("a")
+    kept.want("a")
+    kept.look()
+    kept.want()
+    assert kept.look() == ["detach a"]
+    assert kept.look(1) == []
+    assert kept.keeper.troubles() == []
+    assert kept.look(5) == ["detach a"]
+    kept.now += 30
+    (told,) = kept.keeper.troubles()
+    assert (told.name, told.action, told.message, told.tries) == ("a", m.DISK_ACTION_DETACH, "", 2)
+    # It is released at last.
+    kept.domain.disks.clear()
+    kept.look()
+    assert kept.keeper.troubles() == []
+
+
+def test_a_disk_that_is_wanted_again_before_it_was_released_is_left_and_comes_back_after_it(kept: Kept) -> None:
+    kept.domain.kept.add("a")
+    kept.want("a")
+    kept.look()
+    kept.want()
+    kept.look()
+    kept.want("a")
+    assert kept.look(100) == []
+    assert kept.keeper.troubles() == []
+    kept.domain.disks.clear()
+    assert kept.look() == ["attach a"]
+
+
+def test_a_disk_with_an_io_thread_that_the_domain_lacks_gets_it_first(kept: Kept) -> None:
+    kept.io_thread = 2
+    kept.want("a")
+    assert kept.look() == ["thread 1", "thread 2", "attach a"]
+
+
+def test_documents_that_cannot_be_made_are_a_trouble_of_their_disk(kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kept.keeper, "_make", lambda question: {"a": DiskDocument(error="disks[0].bus: is no bus")})
+    kept.want("a")
+    assert kept.look() == []
+    assert [told.message for told in kept.keeper.troubles()] == ["disks[0].bus: is no bus"]
+
+
+@pytest.mark.parametrize("document", [b"{", b'{"spec": []}', b'{"spec": {"volumes": [{}]}}', b"3"])
+def test_a_document_that_is_no_vmi_is_refused(document: bytes) -> None:
+    with pytest.raises(BadRequest):
+        read_wishes(document, "")
+
+
+def test_a_device_is_wanted_where_the_claim_is_one(tmp_path: Path) -> None:
+    document = json.loads(vmi("a"))
+    document["status"]["volumeStatus"][0]["persistentVolumeClaimInfo"] = {"volumeMode": "Block"}
+    found = read_wishes(json.dumps(document).encode(), str(tmp_path)).disks["a"]
+    assert (found.block, found.is_ready) == (True, False)
+    assert found.path == f"{tmp_path}/var/run/kubevirt/hotplug-disks/a"
