@@ -22,6 +22,7 @@ from kvedge.api.subresources.front_proxy_rules import FrontProxy
 from kvedge.api.subresources.power_calls import PowerCalls
 from kvedge.api.subresources.relay_client import RelayClient
 from kvedge.api.subresources.subresource_server import SubresourceServer
+from kvedge.api.subresources.volume_calls import VolumeCalls
 from kvedge.api.uploads.token_requests import TokenRequests
 from kvedge.api.uploads.upload_authority import UploadAuthority
 from kvedge.kube.configuration_follower import ConfigurationFollower
@@ -114,7 +115,8 @@ class ApiRun:
         application.add_routes(KubeVirtAdmission(self._client, judgement).routes())
         reader = ClusterReader(self._client)
         relay = RelayClient(reader.relay_address, lambda: self.certificate.material)
-        served = SubresourceServer(reader, PowerCalls(self._client), relay, lambda: self._proxy)
+        volumes = VolumeCalls(self._client, lambda: self.configuration.current.gates)
+        served = SubresourceServer(reader, PowerCalls(self._client), volumes, relay, lambda: self._proxy)
         application.add_routes(served.routes())
         tokens = TokenRequests(lambda: self._proxy, lambda: self.uploads.signing_key, self._clock)
         application.add_routes(tokens.routes())

@@ -40,6 +40,7 @@ Role = Literal["view", "edit", "admin", "migrate", "nobody"]
 # How a call is answered. The api role, the relay and the door to launchers each have one implementation of each way
 # that is theirs.
 #   power     the api role changes the VM
+#   volume    the api role changes the volumes of a VM or VMI
 #   document  the api role answers with an object
 #   change    the launcher does it
 #   command   as change; a refusal of the launcher is told as KubeVirt tells those of its commands
@@ -49,7 +50,9 @@ Role = Literal["view", "edit", "admin", "migrate", "nobody"]
 #   stream    a websocket to a socket of the launcher
 #   forward   a websocket to a port of the guest
 #   later     KubeVirt has it, kvedge answers 501
-Way = Literal["power", "document", "change", "command", "facts", "picture", "log", "stream", "forward", "later"]
+Way = Literal[
+    "power", "volume", "document", "change", "command", "facts", "picture", "log", "stream", "forward", "later"
+]
 RELAYED_WAYS: Final[frozenset[Way]] = frozenset({"change", "command", "facts", "picture", "log", "stream"})
 
 # What must hold before a call goes on, in the api role's guest_rules.py. The words differ where KubeVirt's do.
@@ -123,6 +126,10 @@ def _power(name: str) -> GuestVerb:
     return GuestVerb(VM_PLURAL, name, "PUT", "power", "edit")
 
 
+def _volume(resource: str, name: str, *, listed: bool = True) -> GuestVerb:
+    return GuestVerb(resource, name, "PUT", "volume", "edit", listed=listed)
+
+
 def _change(name: str, rpc: str, *checks: Check) -> GuestVerb:
     return _vmi(name, "PUT", "change", "edit", (*checks, "node"), rpc)
 
@@ -166,8 +173,8 @@ GUEST_VERBS: Final[Sequence[GuestVerb]] = (
     _forward(VM_PLURAL, "{port}", listed=False),
     _forward(VM_PLURAL, "{port}/{protocol}", listed=False),
     _later(VM_PLURAL, "migrate", "migrate"),
-    _later(VM_PLURAL, "addvolume", listed=False),
-    _later(VM_PLURAL, "removevolume", listed=False),
+    _volume(VM_PLURAL, "addvolume", listed=False),
+    _volume(VM_PLURAL, "removevolume", listed=False),
     _later(VM_PLURAL, "memorydump", listed=False),
     _later(VM_PLURAL, "removememorydump", listed=False),
     _later(VM_PLURAL, "evacuate/cancel"),
@@ -189,8 +196,8 @@ GUEST_VERBS: Final[Sequence[GuestVerb]] = (
     _vmi("vnc/screenshot", "GET", "picture", "admin", _DISPLAY, "Screenshot", flags=(MOVE_CURSOR,), seconds=30.0),
     _command("freeze", "Freeze", "running", failure_event=_FREEZE_ERROR),
     _command("unfreeze", "Unfreeze", "vmi-running"),
-    _later(VMI_PLURAL, "addvolume"),
-    _later(VMI_PLURAL, "removevolume"),
+    _volume(VMI_PLURAL, "addvolume"),
+    _volume(VMI_PLURAL, "removevolume"),
     _later(VMI_PLURAL, "backup", "nobody"),
     _later(VMI_PLURAL, "redefine-checkpoint", "nobody"),
     _later(VMI_PLURAL, "evacuate/cancel"),

@@ -69,6 +69,20 @@ class FreezeOptions(CallOptions, kw_only=True):
         return {UNFREEZE_SECONDS: freeze_seconds(self)}
 
 
+class AddVolumeOptions(CallOptions, kw_only=True):
+    """`name` of the new volume and disk; `disk` and `volumeSource` as in a VMI's spec."""
+
+    name: str = ""
+    disk: JsonObject | None = None
+    volume_source: JsonObject | None = None
+
+
+class RemoveVolumeOptions(CallOptions, kw_only=True):
+    """`name` of the volume."""
+
+    name: str = ""
+
+
 # The options of the verbs that have some of their own.
 OPTIONS: Final[Mapping[str, type[CallOptions]]] = {"freeze": FreezeOptions}
 

@@ -22,6 +22,7 @@ _REASONS: Final = {
     405: "MethodNotAllowed",
     409: "Conflict",
     413: "RequestEntityTooLarge",
+    422: "Invalid",
     500: "InternalError",
     501: "NotImplemented",
     503: "ServiceUnavailable",
@@ -76,6 +77,11 @@ def bad_request(detail: str) -> Refusal:
 def internal(detail: str) -> Refusal:
     """It went wrong here."""
     return Refusal(500, detail)
+
+
+def unprocessable(detail: str) -> Refusal:
+    """It would come to an object that may not be, or somebody else was faster."""
+    return Refusal(422, detail)
 
 
 def not_there_yet(what: str, release: str) -> Refusal:

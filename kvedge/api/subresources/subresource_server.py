@@ -29,6 +29,7 @@ from kvedge.api.subresources.relay_client import RelayClient
 from kvedge.api.subresources.status_message import Refusal, bad_request, forbidden, internal, not_there_yet
 from kvedge.api.subresources.stream_calls import StreamCalls
 from kvedge.api.subresources.stream_watch import StreamWatch
+from kvedge.api.subresources.volume_calls import VolumeCalls
 from kvedge.kube.errors import KubeError
 from kvedge.resources.guest_verbs import GUEST_VERBS, VM_PLURAL, GuestVerb, Way
 from kvedge.resources.role_users import UserInfo
@@ -45,11 +46,15 @@ class SubresourceServer:
     """All calls of the aggregated API; made and used in one event loop."""
 
     def __init__(
-        self, cluster: ClusterReader, power: PowerCalls, relay: RelayClient, proxy: Callable[[], FrontProxy | None]
+        self,
+        cluster: ClusterReader,
+        power: PowerCalls,
+        volumes: VolumeCalls,
+        relay: RelayClient,
+        proxy: Callable[[], FrontProxy | None],
     ) -> None:
         """`proxy` says whom to believe now; None while that is not known: then nobody."""
         self._cluster = cluster
-        self._power = power
         self._relay = relay
         self._proxy = proxy
         self._guests = guests = GuestCalls(cluster, relay)
@@ -57,7 +62,8 @@ class SubresourceServer:
         self.streams = StreamCalls(relay)
         # The implementation of each way that the table of guest verbs knows, for a verb in a version of the API.
         self._ways: Mapping[Way, Callable[[GuestVerb, str], Handler]] = {
-            "power": self._power_handler,
+            "power": lambda verb, version: _accepted(power.call, verb),
+            "volume": lambda verb, version: _accepted(volumes.call, verb),
             "document": lambda verb, version: self._expand_spec,
             "change": lambda verb, version: guests.change(verb),
             "command": lambda verb, version: guests.change(verb),
@@ -126,15 +132,6 @@ class SubresourceServer:
             raise Refusal(401, "Unauthorized")
         return user
 
-    def _power_handler(self, verb: GuestVerb, version: str) -> Handler:
-        async def handle(request: web.Request) -> web.StreamResponse:
-            where = request.match_info
-            body = await request.read()
-            await asyncio.to_thread(self._power.call, verb, where["namespace"], where["name"], body)
-            return web.Response(status=202)
-
-        return handle
-
     def _stream_handler(self, verb: GuestVerb, version: str) -> Handler:
         async def handle(request: web.Request) -> web.StreamResponse:
             vmi = await self._guests.checked(request, verb)
@@ -167,6 +164,18 @@ class SubresourceServer:
     async def _healthz(self, request: web.Request) -> web.StreamResponse:
         status, document = await self._health.answer()
         return web.json_response(document, status=status)
+
+
+def _accepted(call: Callable[[GuestVerb, str, str, bytes], None], verb: GuestVerb) -> Handler:
+    """A call that writes something down for the controller, and answers nothing."""
+
+    async def handle(request: web.Request) -> web.StreamResponse:
+        where = request.match_info
+        body = await request.read()
+        await asyncio.to_thread(call, verb, where["namespace"], where["name"], body)
+        return web.Response(status=202)
+
+    return handle
 
 
 def _asked(request: web.Request, version: str, resource: str) -> Asked:

@@ -39,10 +39,12 @@ ALWAYS_ON: Final[Mapping[str, str]] = {
     "NodeRestriction": "a node only writes what is its own",
     "RebootPolicy": "rebootPolicy is always understood",
 }
-# Features that kvedge has, behind gates that are on unless somebody says otherwise.
+# Features that kvedge has: their gates are on unless somebody says otherwise, or do something when they are named.
 PRESENT: Final = frozenset(
     (
         "CPUNodeDiscovery",
+        "DeclarativeHotplugVolumes",
+        "HotplugVolumes",
         "ImageVolume",
         "NonRoot",
         "PSA",

@@ -19,6 +19,7 @@ from kvedge.api.subresources.discovery_manifest import api_resource_list
 from kvedge.api.subresources.guest_calls import FACTS
 from kvedge.api.subresources.power_calls import POWER
 from kvedge.api.subresources.subresource_server import SubresourceServer
+from kvedge.api.subresources.volume_calls import VOLUME
 from kvedge.handler.launchers.guest_answer_message import guest_answer
 from kvedge.handler.launchers.launcher_door import launcher_request
 from kvedge.handler.launchers.relay_server import RelayServer
@@ -78,9 +79,9 @@ def rights_in_k3s() -> set[tuple[str, str, str]]:
 def api_routes(version: str) -> set[tuple[str, str]]:
     """Method and path, below the version, of everything that the aggregated API serves in it."""
     cluster: Any = SimpleNamespace(version=None)
-    nothing: Any = SimpleNamespace()
+    nothing: Any = SimpleNamespace(call=None)
     base = f"/apis/{SUBRESOURCE_GROUP}/{version}"
-    routes = SubresourceServer(cluster, nothing, nothing, lambda: None).routes()
+    routes = SubresourceServer(cluster, nothing, nothing, nothing, lambda: None).routes()
     return {
         (route.method, route.path.removeprefix(base)) for route in routes if f"{route.path}/".startswith(f"{base}/")
     }
@@ -159,6 +160,7 @@ def test_every_implementation_belongs_to_a_row() -> None:
         by_way.setdefault(verb.way, set()).add(verb.name)
     assert set(get_args(Way)) == by_way.keys()
     assert set(POWER) == by_way["power"]
+    assert set(VOLUME) == by_way["volume"]
     assert set(FACTS) == by_way["facts"]
     assert set(OPTIONS) <= by_way["change"] | by_way["command"]
 
