@@ -19,6 +19,7 @@ from kvedge.standalone.apiserver.admission.builtin_admission import BuiltInAdmis
 from kvedge.standalone.apiserver.admission.limit_ranger import LimitRanger
 from kvedge.standalone.apiserver.admission.pod_security import PodSecurity
 from kvedge.standalone.apiserver.admission.quota_ledger import QuotaLedger
+from kvedge.standalone.apiserver.admission.storage_admission import StorageAdmission
 from kvedge.standalone.apiserver.admission.webhook_client import WebhookClient
 from kvedge.standalone.apiserver.aggregation.aggregation_proxy import AggregationProxy
 from kvedge.standalone.apiserver.dispatcher import Dispatcher, Route
@@ -73,6 +74,7 @@ class ServerParts:
             guard,
             PodSecurity(hub, authorizer),
             LimitRanger(hub),
+            StorageAdmission(hub),
             utc_now,
         )
         tokens = ServiceTokens(pki.directory, lambda account: account_exists(hub, account), utc_now)

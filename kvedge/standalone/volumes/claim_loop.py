@@ -18,8 +18,9 @@ from kvedge.kube.patches import at_version
 from kvedge.kube.reconcile_loop import Again
 from kvedge.kube.work_queue import Key
 from kvedge.resources.codec import JsonObject
-from kvedge.resources.types.core import Node
+from kvedge.resources.types.core import Node, Pod
 from kvedge.resources.types.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
+from kvedge.runtime.clock import Clock, rfc3339
 from kvedge.standalone.volumes.claim_plan import (
     AskProvisioner,
     ClaimSeen,
@@ -32,11 +33,22 @@ from kvedge.standalone.volumes.claim_plan import (
     UseClass,
     plan_claim,
 )
+from kvedge.standalone.volumes.claim_users import users_of
+from kvedge.standalone.volumes.growth_plan import (
+    BeginGrowth,
+    EndGrowth,
+    GrowthStep,
+    GrowVolume,
+    grown_status,
+    growth_status,
+    plan_growth,
+)
 from kvedge.standalone.volumes.provisioner import Provisioner
 from kvedge.standalone.volumes.volume_words import (
     BETA_STORAGE_PROVISIONER,
     BIND_COMPLETED,
     BOUND_BY_CONTROLLER,
+    CLAIM_PROTECTION,
     SELECTED_NODE,
     STORAGE_PROVISIONER,
 )
@@ -56,6 +68,7 @@ class Followed:
     claims: Informer[PersistentVolumeClaim]
     volumes: Informer[PersistentVolume]
     classes: Informer[StorageClass]
+    pods: Informer[Pod]
     node: Callable[[], Node | None]
 
 
@@ -67,6 +80,7 @@ class ClaimLoop:
     events: EventRecorder
     followed: Followed
     provisioner: Provisioner
+    clock: Clock
     _failures: dict[str, int] = field(default_factory=dict)
 
     def reconcile(self, key: Key) -> Again | None:
@@ -81,8 +95,12 @@ class ClaimLoop:
         followed = self.followed
         seen = ClaimSeen(claim, followed.volumes.list(), followed.classes.list(), followed.node())
         try:
+            if self._let_go(claim):
+                return None
             for step in plan_claim(seen):
                 claim = self._apply(claim, step)
+            for growth in plan_growth(claim, followed.volumes.get("", claim.spec.volume_name)):
+                claim = self._grow(claim, growth)
         except NotFound:
             # The claim or the volume has just gone: the watch tells.
             return None
@@ -94,6 +112,39 @@ class ClaimLoop:
     def forget(self, uid: str) -> None:
         """The claim is gone."""
         self._failures.pop(uid, None)
+
+    def _let_go(self, claim: PersistentVolumeClaim) -> bool:
+        """Take the protection off a claim that is being deleted, once no Pod uses it; the API itself is asked, too."""
+        meta = claim.metadata
+        if meta.deletion_timestamp is None or CLAIM_PROTECTION not in meta.finalizers:
+            return False
+        if users_of(meta.namespace, meta.name, self.followed.pods.list()):
+            return False
+        if users_of(meta.namespace, meta.name, self.client.list(Pod, meta.namespace)):
+            return False
+        kept = [name for name in meta.finalizers if name != CLAIM_PROTECTION]
+        self._write(claim, {"metadata": {"finalizers": kept}})
+        return True
+
+    def _grow(self, claim: PersistentVolumeClaim, step: GrowthStep) -> PersistentVolumeClaim:
+        match step:
+            case BeginGrowth(size):
+                return self._write(claim, {"status": growth_status(size, rfc3339(self.clock.now()))}, "status")
+            case GrowVolume(volume, size):
+                try:
+                    grown = self.provisioner.grow(volume, size)
+                except VolumeDriverError as error:
+                    text = f'resize volume "{volume.metadata.name}" failed: {error}'
+                    raise VolumeDriverError(text, "VolumeResizeFailed") from error
+                self.followed.volumes.observe(grown)
+                return self._grow(claim, EndGrowth(size))
+            case EndGrowth(size):
+                written = self._write(claim, {"status": grown_status(size)}, "status")
+                self.events.record(claim, "Normal", "VolumeResizeSuccessful", "Resize volume succeeded")
+                return written
+            case Tell():
+                self.events.record(claim, step.type, step.reason, step.message)
+        return claim
 
     def _apply(self, claim: PersistentVolumeClaim, step: ClaimStep) -> PersistentVolumeClaim:
         match step:
@@ -133,7 +184,9 @@ class ClaimLoop:
         uid = claim.metadata.uid
         count = self._failures[uid] = self._failures.get(uid, 0) + 1
         name = claim.spec.storage_class_name or ""
-        text = f'failed to provision volume with StorageClass "{name}": {error}'
+        text = str(error)
+        if not claim.spec.volume_name:
+            text = f'failed to provision volume with StorageClass "{name}": {error}'
         self.events.record(claim, "Warning", error.reason, text)
         if SELECTED_NODE in claim.metadata.annotations:
             # As Kubernetes has it: the scheduler looks for a node anew.

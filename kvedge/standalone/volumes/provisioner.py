@@ -11,6 +11,8 @@ from dataclasses import dataclass
 
 from kvedge.kube.errors import AlreadyExists, NotFound
 from kvedge.kube.kube_client import KubeClient
+from kvedge.kube.patches import at_version
+from kvedge.resources.quantities import format_bytes
 from kvedge.resources.types.storage import BLOCK, PersistentVolume, PersistentVolumeClaim, StorageClass
 from kvedge.standalone.volumes.box_places import BoxPlaces
 from kvedge.standalone.volumes.volume_manifest import driver_name, volume_for, volume_size
@@ -51,6 +53,20 @@ class Provisioner:
         facts = {"claim": f"{claim.metadata.namespace}/{claim.metadata.name}", "volume": made.metadata.name}
         log.info("volume made", extra={"facts": facts})
         return made
+
+    def grow(self, volume: PersistentVolume, size: int) -> PersistentVolume:
+        """Let a volume hold so many bytes, on disk and then in its object.
+
+        Raises:
+            VolumeDriverError: it cannot grow.
+            KubeError: the API cannot be asked.
+        """
+        driver = self.places.of_volume(volume)
+        driver.prepare()
+        driver.grow(driver_name(volume), size)
+        change = {"spec": {"capacity": {"storage": format_bytes(size)}}}
+        patch = at_version(change, volume.metadata.resource_version)
+        return self.client.patch(PersistentVolume, "", volume.metadata.name, patch)
 
     def erase(self, volume: PersistentVolume) -> None:
         """Take the data of a volume away whose claim is gone; the API itself is asked whether it is.

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from fractions import Fraction
 
 from kvedge.resources.codec import JsonObject
-from kvedge.resources.quantities import QuantityError, parse_quantity
+from kvedge.resources.quantities import Quantity, QuantityError, parse_quantity
 from kvedge.resources.types.core import Node
 from kvedge.resources.types.storage import FILESYSTEM, PersistentVolume, PersistentVolumeClaim, StorageClass
 from kvedge.standalone.agent.node.schedule_plan import selector_matches, terms_match
@@ -30,12 +30,12 @@ def waits_for_consumer(storage_class: StorageClass | None) -> bool:
 
 def requested(claim: PersistentVolumeClaim) -> Fraction:
     """How many bytes a claim asks for; what cannot be read asks for nothing, as admission has refused it."""
-    return _amount(claim.spec.resources.requests)
+    return amount_of(claim.spec.resources.requests)
 
 
 def capacity(volume: PersistentVolume) -> Fraction:
     """How many bytes a volume has."""
-    return _amount(volume.spec.capacity)
+    return amount_of(volume.spec.capacity)
 
 
 def is_for(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
@@ -89,7 +89,8 @@ def _selects(claim: PersistentVolumeClaim, volume: PersistentVolume) -> bool:
     return selector is None or selector_matches(selector, volume.metadata.labels)
 
 
-def _amount(amounts: Mapping[str, str | int | float]) -> Fraction:
+def amount_of(amounts: Mapping[str, Quantity]) -> Fraction:
+    """The bytes of storage among these amounts; what is missing or cannot be read is nothing."""
     try:
         return parse_quantity(amounts.get("storage", 0))
     except QuantityError:

@@ -17,12 +17,14 @@ from kvedge.kube.informer import Informer
 from kvedge.kube.kube_client import KubeClient
 from kvedge.kube.reconcile_loop import ReconcileLoop
 from kvedge.kube.work_queue import Key, WorkQueue
-from kvedge.resources.types.core import Node
+from kvedge.resources.types.core import Node, Pod
 from kvedge.resources.types.storage import BLOCK, PersistentVolume, PersistentVolumeClaim, StorageClass
+from kvedge.runtime.clock import SystemClock
 from kvedge.runtime.role import Part, Parts, part, unfailing
 from kvedge.runtime.services import ServiceError
 from kvedge.standalone.volumes.box_places import BoxPlaces
 from kvedge.standalone.volumes.claim_loop import ClaimLoop, Followed
+from kvedge.standalone.volumes.claim_users import claims_of
 from kvedge.standalone.volumes.provisioner import Provisioner
 from kvedge.standalone.volumes.volume_loop import VolumeLoop
 from kvedge.standalone.volumes.volume_manifest import DEFAULT_NAME, driver_name, storage_class
@@ -90,18 +92,18 @@ class VolumeService:
             claims=Informer(client, PersistentVolumeClaim),
             volumes=Informer(client, PersistentVolume),
             classes=Informer(client, StorageClass),
+            pods=Informer(client, Pod),
             node=lambda: nodes.get("", node),
         )
         provisioner = Provisioner(client, self._config.places, node)
-        claims = ReconcileLoop(
-            "claims", ClaimLoop(client, events, followed, provisioner).reconcile, queue=(claim_queue := WorkQueue())
-        )
-        volumes = ReconcileLoop(
-            "volumes", VolumeLoop(client, events, followed, provisioner).reconcile, queue=(volume_queue := WorkQueue())
-        )
+        claim_queue, volume_queue = WorkQueue(), WorkQueue()
+        claim_loop = ClaimLoop(client, events, followed, provisioner, SystemClock())
+        volume_loop = VolumeLoop(client, events, followed, provisioner)
+        claims = ReconcileLoop("claims", claim_loop.reconcile, queue=claim_queue)
+        volumes = ReconcileLoop("volumes", volume_loop.reconcile, queue=volume_queue)
 
         def wait_synced() -> None:
-            waits = [item.wait_synced for item in (followed.claims, followed.volumes, followed.classes)]
+            waits = [item.wait_synced for item in (followed.claims, followed.volumes, followed.classes, followed.pods)]
             if not all(wait(_SYNC_SECONDS) for wait in waits):
                 raise ServiceError(self.name, f"the API at {client.host} did not list claims and volumes in time")
 
@@ -110,6 +112,7 @@ class VolumeService:
             followed.claims.on_change(triggers.on_claim)
             followed.volumes.on_change(triggers.on_volume)
             followed.classes.on_change(triggers.on_class)
+            followed.pods.on_change(triggers.on_pod)
             claims.start()
             volumes.start()
 
@@ -119,7 +122,8 @@ class VolumeService:
             part("claim list", followed.claims),
             part("volume list", followed.volumes),
             part("class list", followed.classes),
-            Part("volume lists", wait_synced, needs=("claim list", "volume list", "class list")),
+            part("pod list", followed.pods),
+            Part("volume lists", wait_synced, needs=("claim list", "volume list", "class list", "pod list")),
             Part("places", lambda: self._prepare_places(followed), needs=("volume lists",)),
             Part("claims", begin, claims.stop, claims.failure, ("places", "node list", "volume events")),
             Part("volumes", stop=volumes.stop, failure=volumes.failure, needs=("claims",)),
@@ -176,6 +180,15 @@ class _Triggers:
     def on_class(self, old: StorageClass | None, new: StorageClass | None) -> None:
         if new is not None:
             self._retry_waiting()
+
+    def on_pod(self, old: Pod | None, new: Pod | None) -> None:
+        known = new or old
+        assert known is not None
+        # A Pod that ends may be the last one to use a claim.
+        for name in claims_of(known):
+            claim = self.followed.claims.get(known.metadata.namespace, name)
+            if claim is not None and claim.metadata.deletion_timestamp is not None:
+                self.claims.add(Key(known.metadata.namespace, name))
 
     def _retry_waiting(self) -> None:
         for claim in self.followed.claims.list():

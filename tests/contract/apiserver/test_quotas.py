@@ -301,10 +301,12 @@ def test_a_quota_with_scopes_counts_what_is_in_them(
 def test_a_claim_grows_as_far_as_the_quota_goes(api_server: Server, namespace: str) -> None:
     limit(api_server, namespace, hard={"requests.storage": "10Gi"})
     path = core(namespace, "persistentvolumeclaims")
-    # Only a bound claim of a class that allows it may grow; on one box every claim may.
-    api_server.admin.made(path, claim("a", "6Gi"))
-    if api_server.is_real:
-        pytest.skip("a kube-apiserver lets no claim grow without a provisioner")
+    # Only a bound claim of a class that allows it may grow.
+    grows = {"metadata": {"name": f"grows-{namespace}"}, "provisioner": "example.com/x", "allowVolumeExpansion": True}
+    api_server.admin.made("/apis/storage.k8s.io/v1/storageclasses", grows)
+    api_server.admin.made(path, claim("a", "6Gi", f"grows-{namespace}"))
+    assert api_server.admin.patch(f"{path}/a", {"spec": {"volumeName": "pv"}}).status == 200
+    assert api_server.admin.patch(f"{path}/a/status", {"status": {"phase": "Bound"}}).status == 200
     bigger = {"spec": {"resources": {"requests": {"storage": "11Gi"}}}}
     answer = api_server.admin.patch(f"{path}/a", bigger, STRATEGIC)
     assert answer.status == 403

@@ -10,6 +10,7 @@ from typing import Any
 
 from kvedge.kube.errors import NotFound
 from kvedge.kube.kube_client import KubeClient
+from kvedge.kube.patches import MergePatch
 from kvedge.resources.meta import ObjectMeta
 from kvedge.resources.types.core import Event, Node
 from kvedge.resources.types.storage import PersistentVolume, PersistentVolumeClaim
@@ -87,6 +88,11 @@ class BoxStorage:
     def volume(self, name: str) -> PersistentVolume:
         """The volume as it is."""
         return self.client.get(PersistentVolume, "", name)
+
+    def resize(self, name: str, size: str) -> None:
+        """Have a claim ask for another size."""
+        change = MergePatch({"spec": {"resources": {"requests": {"storage": size}}}})
+        self.client.patch(PersistentVolumeClaim, "default", name, change)
 
     def volume_in(self, name: str, phase: str) -> PersistentVolume:
         """The volume, once it is in that phase."""

@@ -118,3 +118,40 @@ def test_another_disk_at_the_place_is_found_out_before_anything_is_written(box: 
     box.make("second")
     assert "is not the place that holds the volumes" in box.says("second", "PlaceMissing")
     assert not list(box.place.iterdir())
+
+
+def test_a_claim_grows_with_its_device_and_says_so_when_it_has_more(box: BoxStorage) -> None:
+    box.make("raw", "64Mi", volumeMode="Block")
+    volume = box.bound("raw")
+    assert volume.spec.local is not None
+    box.resize("raw", "128Mi")
+    wait_until(lambda: box.claim("raw").status.capacity == {"storage": "128Mi"}, "the claim has more")
+    assert box.claim("raw").status.conditions == []
+    assert box.volume(volume.metadata.name).spec.capacity == {"storage": "128Mi"}
+    opened = os.open(volume.spec.local.path, os.O_RDONLY)
+    assert os.lseek(opened, 0, os.SEEK_END) == 128 << 20
+    os.close(opened)
+
+
+def test_a_growth_that_was_interrupted_is_finished_at_the_next_start(box: BoxStorage) -> None:
+    box.make("data", "64Mi")
+    box.bound("data")
+    box.stop()
+    box.resize("data", "1Gi")
+    box.start()
+    wait_until(lambda: box.claim("data").status.capacity == {"storage": "1Gi"}, "the claim has more")
+
+
+def test_a_claim_that_a_pod_uses_stays_until_the_pod_is_over(box: BoxStorage) -> None:
+    box.make("data")
+    volume = box.bound("data")
+    pods = "/api/v1/namespaces/default/pods"
+    source = {"name": "v", "persistentVolumeClaim": {"claimName": "data"}}
+    spec = {"nodeName": "elsewhere", "containers": [{"name": "c", "image": "i"}], "volumes": [source]}
+    box.client.request("POST", pods, {"metadata": {"name": "p"}, "spec": spec})
+    box.delete_claim("data")
+    box.make("other")
+    box.bound("other")
+    assert box.claim("data").metadata.deletion_timestamp is not None
+    box.client.request("DELETE", f"{pods}/p", {"gracePeriodSeconds": 0})
+    box.gone(volume.metadata.name)

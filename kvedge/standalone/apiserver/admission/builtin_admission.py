@@ -19,6 +19,7 @@ from kvedge.standalone.apiserver.access.rbac_guard import RbacGuard
 from kvedge.standalone.apiserver.admission.admission_protocol import Admission, Review
 from kvedge.standalone.apiserver.admission.limit_ranger import LimitRanger
 from kvedge.standalone.apiserver.admission.pod_security import PodSecurity
+from kvedge.standalone.apiserver.admission.storage_admission import StorageAdmission
 from kvedge.standalone.apiserver.kinds.rules import pod_rules
 from kvedge.standalone.apiserver.kinds.rules.certificate_request_rules import parsed_request
 from kvedge.standalone.apiserver.requests.request_context import Caller
@@ -40,6 +41,7 @@ class BuiltInAdmission:
         guard: RbacGuard,
         pods: PodSecurity,
         limits: LimitRanger,
+        storage: StorageAdmission,
         now: Callable[[], datetime],
     ) -> None:
         self._inner = inner
@@ -47,6 +49,7 @@ class BuiltInAdmission:
         self._guard = guard
         self._pods = pods
         self._limits = limits
+        self._storage = storage
         self._now = now
 
     async def mutate(self, review: Review) -> JsonObject | None:
@@ -57,6 +60,7 @@ class BuiltInAdmission:
         """
         self._check_amount(review)
         self._limits.complete(review)
+        self._storage.complete(review)
         obj = await self._inner.mutate(review)
         if obj is None:
             return None
@@ -77,6 +81,7 @@ class BuiltInAdmission:
             self._check_request(review, review.obj)
         self._pods.check(review)
         self._limits.check(review)
+        self._storage.check(review)
         await self._inner.validate(review)
 
     @staticmethod

@@ -8,7 +8,7 @@ from typing import Final
 from kvedge.resources.codec import JsonObject
 from kvedge.standalone.apiserver.kinds.builtin_kind import CORE, BuiltinKind, starts_as
 from kvedge.standalone.apiserver.kinds.defaulting import set_missing, spec_of
-from kvedge.standalone.apiserver.kinds.rules import core_rules
+from kvedge.standalone.apiserver.kinds.rules import storage_rules
 from kvedge.standalone.apiserver.kinds.table_columns import AGE, NAME, Column, at, text
 from kvedge.standalone.apiserver.wire.protobuf_body import IN_KUBERNETES, IN_PODS
 
@@ -22,6 +22,10 @@ _ACCESS_MODES: Final = {
 
 def _set_volume_mode(obj: JsonObject) -> None:
     set_missing(spec_of(obj), volumeMode="Filesystem")
+
+
+def _set_volume_defaults(obj: JsonObject) -> None:
+    set_missing(spec_of(obj), volumeMode="Filesystem", persistentVolumeReclaimPolicy="Retain")
 
 
 def _modes(path: str) -> Column:
@@ -59,7 +63,9 @@ KINDS: Final = (
         ),
         set_defaults=_set_volume_mode,
         initial_status=starts_as("Pending"),
-        check=core_rules.check_claim,
+        check=storage_rules.check_claim,
+        check_update=storage_rules.check_claim_update,
+        checks_changed_specs_only=True,
         returned_when_deleted=True,
         protobuf=IN_KUBERNETES,
     ),
@@ -82,9 +88,12 @@ KINDS: Final = (
             AGE,
             text("VolumeMode", "spec.volumeMode", "Filesystem", 1),
         ),
-        set_defaults=_set_volume_mode,
+        set_defaults=_set_volume_defaults,
         initial_status=starts_as("Pending"),
         metadata_with_status=True,
+        check=storage_rules.check_volume,
+        check_update=storage_rules.check_volume_update,
+        checks_changed_specs_only=True,
         returned_when_deleted=True,
         protobuf=IN_PODS,
     ),

@@ -7,6 +7,7 @@ from typing import Final
 from kvedge.resources.codec import JsonObject
 from kvedge.standalone.apiserver.kinds.builtin_kind import BuiltinKind
 from kvedge.standalone.apiserver.kinds.defaulting import set_missing
+from kvedge.standalone.apiserver.kinds.rules import storage_rules
 from kvedge.standalone.apiserver.kinds.table_columns import AGE, NAME, text
 from kvedge.standalone.apiserver.wire.protobuf_body import IN_KUBERNETES
 
@@ -32,6 +33,8 @@ KINDS: Final = (
             AGE,
         ),
         set_defaults=_set_defaults,
+        check=storage_rules.check_class,
+        check_update=storage_rules.check_class_update,
         protobuf=IN_KUBERNETES,
     ),
 )

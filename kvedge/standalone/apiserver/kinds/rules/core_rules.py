@@ -199,15 +199,6 @@ def check_ip_address_update(new: JsonObject, old: JsonObject) -> Iterator[FieldE
     yield from check_immutable(after.get("parentRef"), before.get("parentRef"), "spec.parentRef")
 
 
-def check_claim(claim: JsonObject) -> Iterator[FieldError]:
-    """Everything wrong with a PersistentVolumeClaim."""
-    spec = claim.get("spec") or {}
-    if not spec.get("accessModes"):
-        yield required("spec.accessModes", "at least 1 access mode is required")
-    if "storage" not in ((spec.get("resources") or {}).get("requests") or {}):
-        yield required("spec.resources[storage]")
-
-
 def check_role_binding_update(new: JsonObject, old: JsonObject) -> Iterator[FieldError]:
     """A binding keeps its role: who gets another one gets another binding."""
     if not same(new.get("roleRef"), old.get("roleRef")):
