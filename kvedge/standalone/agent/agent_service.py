@@ -26,6 +26,7 @@ from kvedge.network.errors import NetworkError
 from kvedge.network.pods.pod_network_plan import NodeNetworkConfig
 from kvedge.resources.names import LAUNCHER_IMAGE
 from kvedge.resources.types.core import Node, Pod
+from kvedge.resources.types.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
 from kvedge.runtime.clock import Clock, SystemClock
 from kvedge.runtime.role import Part, Parts, part, unfailing
 from kvedge.runtime.rounds import Rounds
@@ -41,7 +42,7 @@ from kvedge.standalone.agent.container.systemd_scopes import pod_cgroups
 from kvedge.standalone.agent.node.network_keeper import NetworkKeeper
 from kvedge.standalone.agent.node.node_loop import NodeLoop
 from kvedge.standalone.agent.node.node_manifest import HostFacts, host_facts
-from kvedge.standalone.agent.node.scheduler_loop import SchedulerLoop
+from kvedge.standalone.agent.node.scheduler_loop import FollowedStorage, SchedulerLoop
 from kvedge.standalone.agent.pod.address_sweep import AddressSweep
 from kvedge.standalone.agent.pod.damage_notes import DamageNotes
 from kvedge.standalone.agent.pod.damaged_pods import DamagedPods, lose_containers, something_runs
@@ -66,6 +67,7 @@ from kvedge.storage.images.launcher_image import write_launcher_image
 log = logging.getLogger(__name__)
 
 _SYNC_SECONDS: Final = 30.0
+_LISTS: Final = ("nodes", "pods", "addresses", "claims", "persistent volumes", "storage classes")
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +115,7 @@ class _Followed:
     pods: Informer[Pod]
     nodes: Informer[Node]
     addresses: PodAddresses
+    storage: FollowedStorage
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,6 +226,11 @@ class NodeAgent:
             pods=Informer(client, Pod),
             nodes=Informer(client, Node),
             addresses=PodAddresses(client, config.pod_cidr, self._pods.addresses),
+            storage=FollowedStorage(
+                Informer(client, PersistentVolumeClaim),
+                Informer(client, PersistentVolume),
+                Informer(client, StorageClass),
+            ),
         )
         facts = host_facts(config.node, config.data_dir)
         network = NetworkKeeper(config.network)
@@ -244,7 +252,10 @@ class NodeAgent:
             part("nodes", followed.nodes),
             part("pods", followed.pods),
             unfailing("addresses", followed.addresses),
-            Part("lists", partial(self._wait_synced, followed), needs=("nodes", "pods", "addresses")),
+            part("claims", followed.storage.claims),
+            part("persistent volumes", followed.storage.volumes),
+            part("storage classes", followed.storage.classes),
+            Part("lists", partial(self._wait_synced, followed), needs=_LISTS),
             Part("damaged Pods", partial(self._know_damaged, pods, adopted, node_loop), needs=("lists", "node")),
             *(part(rounds.name, rounds) for rounds in self._keepers(network)),
             *pods.parts(adopted),
@@ -263,7 +274,9 @@ class NodeAgent:
         self._import_launcher()
 
     def _wait_synced(self, followed: _Followed) -> None:
-        waits = (followed.nodes.wait_synced, followed.pods.wait_synced, followed.addresses.wait_synced)
+        storage = followed.storage
+        listed = (followed.nodes, followed.pods, storage.claims, storage.volumes, storage.classes)
+        waits = (*(informer.wait_synced for informer in listed), followed.addresses.wait_synced)
         if not all(wait(_SYNC_SECONDS) for wait in waits):
             raise ServiceError(self.name, f"the API at {self._client.host} did not list Pods and Nodes in time")
 
@@ -317,6 +330,7 @@ class NodeAgent:
             client=self._client,
             pods=followed.pods,
             nodes=followed.nodes,
+            storage=followed.storage,
             events=followed.scheduler_events,
             clock=self._clock,
             queue=queue,
@@ -328,6 +342,8 @@ class NodeAgent:
             loop.start()
             followed.pods.on_change(made.on_pod)
             followed.nodes.on_change(made.on_node)
+            followed.storage.claims.on_change(made.on_claim)
+            followed.storage.classes.on_change(made.on_class)
 
         return [Part("scheduler", start, loop.stop, loop.failure, ("lists", "pod loop"))]
 

@@ -56,6 +56,11 @@ class Box:
         self.process: subprocess.Popen[str] | None = None
         self.log = data / "agent.log"
 
+    @property
+    def api(self) -> EmbeddedApi:
+        """The API, for those that serve the box beside the agent."""
+        return self._api
+
     def start_agent(self) -> None:
         """Start the agent's process and wait until it is ready."""
         words = [sys.executable, "-m", "tests.machine.agent.agent_process"]

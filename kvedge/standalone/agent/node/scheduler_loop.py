@@ -22,15 +22,35 @@ from kvedge.resources.codec import encode
 from kvedge.resources.meta import Condition, condition
 from kvedge.resources.quantities import QuantityError
 from kvedge.resources.types.core import Node, Pod
+from kvedge.resources.types.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
 from kvedge.runtime.clock import Clock, rfc3339
 from kvedge.standalone.agent.node.autostart_plan import autostart_turn
+from kvedge.standalone.agent.node.claim_schedule_plan import ClaimVerdict, Storage, judge_claims
 from kvedge.standalone.agent.node.schedule_plan import fit_reasons, unschedulable_message
+from kvedge.standalone.volumes.volume_words import SELECTED_NODE
 
 log = logging.getLogger(__name__)
 
 SCHEDULERS = ("", "default-scheduler")
 # A node may change in ways that no object tells: what waits is looked at again.
 _LOOK_AGAIN = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class FollowedStorage:
+    """What the scheduler sees of claims and their volumes."""
+
+    claims: Informer[PersistentVolumeClaim]
+    volumes: Informer[PersistentVolume]
+    classes: Informer[StorageClass]
+
+    def lookup(self) -> Storage:
+        """The same for the plan."""
+        return Storage(
+            claim=self.claims.get,
+            volume=lambda name: self.volumes.get("", name),
+            storage_class=lambda name: self.classes.get("", name),
+        )
 
 
 @dataclass(slots=True)
@@ -41,6 +61,7 @@ class SchedulerLoop:
     client: KubeClient
     pods: Informer[Pod]
     nodes: Informer[Node]
+    storage: FollowedStorage
     events: EventRecorder
     clock: Clock
     queue: WorkQueue
@@ -67,6 +88,14 @@ class SchedulerLoop:
         if new is None or old is None or _differs(old, new):
             self._retry_waiting()
 
+    def on_claim(self, old: PersistentVolumeClaim | None, new: PersistentVolumeClaim | None) -> None:
+        """The informer's callback: Pods may wait for it."""
+        self._retry_waiting()
+
+    def on_class(self, old: StorageClass | None, new: StorageClass | None) -> None:
+        """The informer's callback: claims of the class may bind in another way now."""
+        self._retry_waiting()
+
     def reconcile(self, key: Key) -> Again | None:
         """Bind one Pod, or say why not.
 
@@ -83,25 +112,39 @@ class SchedulerLoop:
             self._say_why(pod, turn.reason, "SchedulingGated")
             return Again(turn.seconds)
         with self._lock:
-            reasons = self._reasons(pod)
-            if not any(reasons) and reasons:
+            reasons, claims = self._reasons(pod)
+            fits = bool(reasons) and not any(reasons)
+            if fits and not claims.waits:
                 self._assumed[pod.metadata.uid] = pod
+        if fits and claims.waits:
+            self._bind_claims(claims)
+            return Again(_LOOK_AGAIN)
         if reasons and not any(reasons):
             self._bind(pod)
             return None
         self._say_why(pod, unschedulable_message(reasons), "Unschedulable")
         return Again(_LOOK_AGAIN)
 
-    def _reasons(self, pod: Pod) -> list[list[str]]:
+    def _bind_claims(self, claims: ClaimVerdict) -> None:
+        """Tell claims where their first consumer will be; they are bound then, and the Pod is looked at again."""
+        for claim in claims.to_tell:
+            meta = claim.metadata
+            patch = at_version({"metadata": {"annotations": {SELECTED_NODE: self.node_name}}}, meta.resource_version)
+            written = self.client.patch(PersistentVolumeClaim, meta.namespace, meta.name, patch)
+            self.storage.claims.observe(written)
+
+    def _reasons(self, pod: Pod) -> tuple[list[list[str]], ClaimVerdict]:
         node = self.nodes.get("", self.node_name)
         if node is None:
-            return []
+            return [], ClaimVerdict()
         bound = {item.metadata.uid: item for item in self.pods.list() if item.spec.node_name == self.node_name}
         others = {**self._assumed, **bound}
+        neighbours = [item for uid, item in others.items() if uid != pod.metadata.uid]
+        claims = judge_claims(pod, node, neighbours, self.storage.lookup())
         try:
-            return [fit_reasons(pod, node, [item for uid, item in others.items() if uid != pod.metadata.uid])]
+            return [[*fit_reasons(pod, node, neighbours), *claims.reasons]], claims
         except QuantityError as error:
-            return [[f"node(s) cannot be compared with the Pod's requests: {error}"]]
+            return [[f"node(s) cannot be compared with the Pod's requests: {error}"]], claims
 
     def _bind(self, pod: Pod) -> None:
         meta = pod.metadata
