@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from kvedge.launcher.disks.direct_io import direct_io_works
+from kvedge.launcher.disks.disk_facts import direct_io_works
 from kvedge.launcher.disks.handed_over import is_handed_over
 from kvedge.launcher.domain.context import DiskSource
 from kvedge.resources.hotplug_places import HANDED_OVER, hotplug_path, is_block
