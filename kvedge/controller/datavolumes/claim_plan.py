@@ -1,0 +1,290 @@
+"""The claim of a DataVolume: its size, modes and class, or what keeps it from being made.
+
+Called by data_volume_plan.py. Pure. `pvc:` is a claim as it is written; `storage:` says what the disk needs, and what
+it leaves out comes from the StorageProfile of its class. A disk of that size then fits, as the claim is made larger by
+what its file system may take for itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Final
+
+from kvedge.resources.codec import JsonObject
+from kvedge.resources.data_volume_names import (
+    APP,
+    APP_LABEL,
+    BIND_IMMEDIATELY,
+    CONTENT_TYPE,
+    DEFAULT_CLASS,
+    DEFAULT_VIRT_CLASS,
+    INSTANCETYPE_LABELS,
+    POPULATED_FOR,
+    PRE_POPULATED,
+    UPLOAD_TARGET,
+)
+from kvedge.resources.meta import ObjectMeta, OwnerReference
+from kvedge.resources.quantities import parse_bytes, parse_quantity
+from kvedge.resources.types.data_volumes import (
+    ARCHIVE_CONTENT,
+    KUBEVIRT_CONTENT,
+    CdiConfig,
+    ClaimPropertySet,
+    DataVolume,
+    StorageProfile,
+)
+from kvedge.resources.types.storage import (
+    BLOCK,
+    FILESYSTEM,
+    PersistentVolumeClaim,
+    PersistentVolumeClaimSpec,
+    StorageClass,
+    VolumeResources,
+)
+
+_STORAGE: Final = "storage"
+_MIB: Final = 1 << 20
+# CDI's own since v1.63.
+DEFAULT_OVERHEAD: Final = "0.06"
+NOT_VALID: Final = "ErrClaimNotValid"
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimProblem:
+    """Why there is no claim (yet): an event's reason and text."""
+
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class StorageSeen:
+    """The cluster's storage: its classes, the profile of each by name, and the configuration, if there is one."""
+
+    classes: Sequence[StorageClass] = ()
+    profiles: Sequence[StorageProfile] = ()
+    config: CdiConfig | None = None
+
+    def class_of(self, name: str | None, *, virt: bool) -> StorageClass | None:
+        """The class of that name, or the default one for None; `virt` prefers the default for virtual machines."""
+        if name is not None:
+            return next((item for item in self.classes if item.metadata.name == name), None)
+        marks = (DEFAULT_VIRT_CLASS, DEFAULT_CLASS) if virt else (DEFAULT_CLASS,)
+        for mark in marks:
+            found = [item for item in self.classes if item.metadata.annotations.get(mark) == "true"]
+            if found:
+                # Kubernetes takes the newest, and the first by name of those.
+                newest = max(item.metadata.creation_timestamp or "" for item in found)
+                same = [item for item in found if (item.metadata.creation_timestamp or "") == newest]
+                return min(same, key=lambda item: item.metadata.name)
+        return None
+
+    def property_sets(self, class_name: str) -> Sequence[ClaimPropertySet]:
+        """What claims of a class can be."""
+        found = next((item for item in self.profiles if item.metadata.name == class_name), None)
+        return () if found is None else found.status.claim_property_sets
+
+    def overhead(self, class_name: str | None) -> Fraction:
+        """The part of a claim that its file system may take."""
+        status = None if self.config is None else self.config.status.filesystem_overhead
+        if status is None:
+            return Fraction(DEFAULT_OVERHEAD)
+        named = status.storage_class.get(class_name or "")
+        return parse_quantity(named or status.global_ or DEFAULT_OVERHEAD)
+
+
+def wanted_size(dv: DataVolume) -> int:
+    """What is asked for, in bytes; 0 when nothing is.
+
+    Raises:
+        QuantityError: when it is no quantity.
+    """
+    resources = dv.spec.storage.resources if dv.spec.storage else dv.spec.pvc.resources if dv.spec.pvc else None
+    return 0 if resources is None else parse_bytes(resources.requests.get(_STORAGE, 0))
+
+
+def claim_size(claim: PersistentVolumeClaim) -> int:
+    """What a claim asks for, in bytes."""
+    return parse_bytes(claim.spec.resources.requests.get(_STORAGE, 0))
+
+
+def disk_size(dv: DataVolume, claim: PersistentVolumeClaim, storage: StorageSeen) -> int:
+    """What the guest's disk shall have in a claim, in bytes; 0 leaves it to the device or to a clone's source."""
+    if claim.is_block or dv.spec.content_type == ARCHIVE_CONTENT:
+        return 0
+    wanted = wanted_size(dv)
+    if dv.spec.storage is not None:
+        return wanted
+    usable = claim_size(claim) * (1 - storage.overhead(claim.spec.storage_class_name))
+    return int(usable) // _MIB * _MIB
+
+
+def plan_claim(
+    dv: DataVolume, storage: StorageSeen, source: PersistentVolumeClaim | None
+) -> PersistentVolumeClaim | ClaimProblem:
+    """The claim to make; `source` is that of a clone, whose size holds where the DataVolume names none."""
+    spec = _spec_of_pvc(dv) if dv.spec.pvc is not None else _spec_of_storage(dv, storage, source)
+    if isinstance(spec, ClaimProblem):
+        return spec
+    if dv.spec.content_type == ARCHIVE_CONTENT and spec.volume_mode == BLOCK:
+        return ClaimProblem(NOT_VALID, "ContentType Archive cannot have block volumeMode")
+    return PersistentVolumeClaim(metadata=_metadata(dv), spec=spec)
+
+
+def owner_of(dv: DataVolume) -> OwnerReference:
+    """A DataVolume as the owner of its claim and of its workers."""
+    return OwnerReference(
+        api_version=DataVolume.KIND.api_version,
+        kind=DataVolume.KIND.kind,
+        name=dv.metadata.name,
+        uid=dv.metadata.uid,
+        controller=True,
+        block_owner_deletion=True,
+    )
+
+
+def claim_annotations(dv: DataVolume) -> dict[str, str]:
+    """What a claim says of its DataVolume, beside what users have written there."""
+    made = {CONTENT_TYPE: dv.spec.content_type or KUBEVIRT_CONTENT}
+    if dv.spec.source is not None and dv.spec.source.upload is not None:
+        made[UPLOAD_TARGET] = ""
+    if PRE_POPULATED in dv.metadata.annotations:
+        made[POPULATED_FOR] = dv.metadata.name
+    return made
+
+
+def _metadata(dv: DataVolume) -> ObjectMeta:
+    meta = dv.metadata
+    passed = {key: value for key, value in meta.annotations.items() if not key.startswith("kubectl.kubernetes.io/")}
+    return ObjectMeta(
+        name=meta.name,
+        namespace=meta.namespace,
+        labels={**meta.labels, APP_LABEL: APP},
+        annotations={**passed, **claim_annotations(dv)},
+        owner_references=[owner_of(dv)],
+    )
+
+
+def passed_labels(labels: dict[str, str]) -> dict[str, str]:
+    """What of a source's labels describes the disk, and goes along with a copy of it."""
+    return {key: value for key, value in labels.items() if key.startswith(INSTANCETYPE_LABELS)}
+
+
+def _spec_of_pvc(dv: DataVolume) -> PersistentVolumeClaimSpec:
+    spec = dv.spec.pvc
+    assert spec is not None
+    return PersistentVolumeClaimSpec(
+        access_modes=list(spec.access_modes),
+        resources=spec.resources,
+        volume_mode=spec.volume_mode,
+        storage_class_name=spec.storage_class_name,
+        volume_name=spec.volume_name,
+        selector=spec.selector,
+        data_source=spec.data_source,
+        data_source_ref=spec.data_source_ref,
+    )
+
+
+def _spec_of_storage(
+    dv: DataVolume, storage: StorageSeen, source: PersistentVolumeClaim | None
+) -> PersistentVolumeClaimSpec | ClaimProblem:
+    spec = dv.spec.storage
+    assert spec is not None
+    found = storage.class_of(spec.storage_class_name, virt=True)
+    class_name = spec.storage_class_name if found is None else found.metadata.name
+    modes, mode = list(spec.access_modes), spec.volume_mode
+    if dv.spec.content_type == ARCHIVE_CONTENT and mode is None:
+        mode = FILESYSTEM
+    if not modes or mode is None:
+        chosen = _properties(modes, mode, class_name, storage)
+        if isinstance(chosen, ClaimProblem):
+            return chosen
+        modes, mode = chosen
+    size = _claim_bytes(dv, storage, source, class_name, block=mode == BLOCK)
+    if isinstance(size, ClaimProblem):
+        return size
+    resources = VolumeResources(requests={_STORAGE: str(size)}, limits=spec.resources.limits)
+    return PersistentVolumeClaimSpec(
+        access_modes=modes,
+        resources=resources,
+        volume_mode=mode,
+        storage_class_name=class_name,
+        volume_name=spec.volume_name,
+        selector=spec.selector,
+        data_source=spec.data_source,
+        data_source_ref=spec.data_source_ref,
+    )
+
+
+def _properties(
+    modes: list[str], mode: str | None, class_name: str | None, storage: StorageSeen
+) -> tuple[list[str], str | None] | ClaimProblem:
+    """Access modes and volume mode, with what is left out taken from the profile."""
+    if not class_name:
+        if modes:
+            return modes, mode
+        return ClaimProblem(NOT_VALID, "PVC spec is missing accessMode and no storageClass to choose profile")
+    for known in storage.property_sets(class_name):
+        if mode is not None and known.volume_mode not in (None, mode):
+            continue
+        if modes and not set(modes) <= set(known.access_modes):
+            continue
+        chosen = modes or list(known.access_modes)
+        if chosen:
+            return chosen, mode or known.volume_mode
+    if modes:
+        return modes, mode
+    missing = "accessMode and volumeMode, cannot" if mode is None else "accessMode and cannot"
+    return ClaimProblem(NOT_VALID, f"Spec is missing {missing} get access mode from StorageProfile {class_name}")
+
+
+def _claim_bytes(
+    dv: DataVolume, storage: StorageSeen, source: PersistentVolumeClaim | None, class_name: str | None, *, block: bool
+) -> int | ClaimProblem:
+    wanted = wanted_size(dv)
+    if not wanted:
+        if source is None:
+            return ClaimProblem(NOT_VALID, "PVC size is missing")
+        wanted = claim_size(source)
+        if block or not source.is_block:
+            # A copy into the same kind of claim needs what the source has.
+            return wanted
+    return wanted if block else with_overhead(wanted, storage.overhead(class_name))
+
+
+def with_overhead(size: int, overhead: Fraction) -> int:
+    """How large a claim must be for a disk of `size` bytes to fit, in whole MiB."""
+    # A file system that takes all of a claim holds no disk, whatever its size.
+    whole = Fraction(size) / (1 - overhead) if overhead < 1 else Fraction(size)
+    return -(-whole // _MIB) * _MIB
+
+
+def binds_late(storage_class: StorageClass | None) -> bool:
+    """Whether claims of a class wait for a Pod that uses them."""
+    return storage_class is not None and storage_class.volume_binding_mode == "WaitForFirstConsumer"
+
+
+def binds_at_once(dv: DataVolume) -> bool:
+    """Whether its user has asked not to wait for a consumer."""
+    return BIND_IMMEDIATELY in dv.metadata.annotations
+
+
+def merge_owner(claim: PersistentVolumeClaim, dv: DataVolume) -> JsonObject:
+    """A merge patch that makes a claim this DataVolume's."""
+    owners = [
+        {"apiVersion": item.api_version, "kind": item.kind, "name": item.name, "uid": item.uid}
+        for item in claim.metadata.owner_references
+        if item.uid != dv.metadata.uid
+    ]
+    mine = owner_of(dv)
+    reference = {
+        "apiVersion": mine.api_version,
+        "kind": mine.kind,
+        "name": mine.name,
+        "uid": mine.uid,
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
+    return {"metadata": {"ownerReferences": [*owners, reference]}}

@@ -1,0 +1,94 @@
+"""What a worker is told that fills a DataVolume's claim.
+
+Called by data_volume_plan.py. Pure.
+"""
+
+from __future__ import annotations
+
+from kvedge.resources.types.data_volumes import ARCHIVE_CONTENT, CdiConfig, DataVolume, DataVolumeSourceRegistry
+from kvedge.resources.types.import_job import CloneSource, HttpSource, ImportJob, RegistrySource, S3Source
+from kvedge.resources.types.storage import PersistentVolumeClaim
+
+
+def worker_job(
+    dv: DataVolume,
+    claim: PersistentVolumeClaim,
+    size: int,
+    source: PersistentVolumeClaim | None,
+    config: CdiConfig | None,
+) -> ImportJob:
+    """The job; `size` is the disk's in bytes, `source` the claim that is copied."""
+    origin = dv.spec.source
+    job = ImportJob(
+        name=claim.metadata.name,
+        size=size,
+        block=claim.is_block,
+        preallocate=preallocates(dv, config),
+        archive=dv.spec.content_type == ARCHIVE_CONTENT,
+    )
+    if source is not None:
+        job.clone = CloneSource(block=source.is_block)
+    if origin is None:
+        return job
+    if origin.http is not None:
+        http = origin.http
+        job.http = HttpSource(
+            url=http.url,
+            checksum=http.checksum,
+            extra_headers=list(http.extra_headers),
+            insecure_skip_verify=bool(http.insecure_skip_verify),
+        )
+    elif origin.registry is not None:
+        job.registry = _registry(origin.registry, config)
+    elif origin.s3 is not None:
+        job.s3 = S3Source(url=origin.s3.url)
+    elif origin.gcs is not None:
+        job.s3 = S3Source(url=origin.gcs.url, gcs=True)
+    job.upload = origin.upload is not None
+    return job
+
+
+def preallocates(dv: DataVolume, config: CdiConfig | None) -> bool:
+    """Whether a disk gets all its blocks at once: by its DataVolume's word, else by the configuration's."""
+    if dv.spec.preallocation is not None:
+        return dv.spec.preallocation
+    return config is not None and bool(config.status.preallocation)
+
+
+def credentials_secret(dv: DataVolume) -> str:
+    """The Secret with which its source is read; empty for none."""
+    origin = dv.spec.source
+    if origin is None:
+        return ""
+    for part in (origin.http, origin.registry, origin.s3, origin.gcs):
+        if part is not None:
+            return part.secret_ref or ""
+    return ""
+
+
+def certificates_config_map(dv: DataVolume) -> str:
+    """The ConfigMap with the authorities that its source is trusted by; empty for none."""
+    origin = dv.spec.source
+    if origin is None:
+        return ""
+    for part in (origin.http, origin.registry, origin.s3):
+        if part is not None:
+            return part.cert_config_map or ""
+    return ""
+
+
+def header_secrets(dv: DataVolume) -> list[str]:
+    """The Secrets of which every key is a header of the requests."""
+    http = None if dv.spec.source is None else dv.spec.source.http
+    return [] if http is None else list(http.secret_extra_headers)
+
+
+def _registry(source: DataVolumeSourceRegistry, config: CdiConfig | None) -> RegistrySource:
+    url = source.url or ""
+    host = url.removeprefix("docker://").partition("/")[0]
+    insecure = [] if config is None else config.spec.insecure_registries
+    return RegistrySource(
+        url=url,
+        architecture="" if source.platform is None else source.platform.architecture,
+        insecure=host in insecure,
+    )

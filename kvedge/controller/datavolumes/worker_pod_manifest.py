@@ -1,0 +1,233 @@
+"""The Pod that fills a claim: unprivileged, without a token, bounded, from the launcher's image and the host's /usr.
+
+Called by data_volume_plan.py. Pure. It runs once: a worker that failed is deleted and another one is made, as the
+controller counts the tries and waits between them; that is the same on one box and with a kubelet.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import Final
+
+from kvedge.controller.datavolumes.claim_plan import owner_of
+from kvedge.controller.datavolumes.worker_job_plan import certificates_config_map, credentials_secret, header_secrets
+from kvedge.controller.kubevirt.cluster_config import ClusterConfig
+from kvedge.resources.codec import JsonObject, encode_json
+from kvedge.resources.data_volume_names import APP, APP_LABEL, WORKER_LABEL
+from kvedge.resources.meta import LocalObjectReference, ObjectMeta
+from kvedge.resources.names import LAUNCHER_GID, LAUNCHER_IMAGE, LAUNCHER_UID
+from kvedge.resources.quantities import Quantity
+from kvedge.resources.types.core import (
+    Capabilities,
+    ConfigMapVolume,
+    Container,
+    EmptyDirVolume,
+    EnvVar,
+    HostPathVolume,
+    PersistentVolumeClaimVolume,
+    Pod,
+    PodSecurityContext,
+    PodSpec,
+    PodVolume,
+    ResourceRequirements,
+    SeccompProfile,
+    SecretVolume,
+    SecurityContext,
+    VolumeDevice,
+    VolumeMount,
+)
+from kvedge.resources.types.data_volumes import CdiConfig, DataVolume
+from kvedge.resources.types.import_job import (
+    CERTIFICATES_DIRECTORY,
+    CREDENTIALS_DIRECTORY,
+    HEADERS_DIRECTORY,
+    JOB_VARIABLE,
+    SOURCE_DEVICE,
+    SOURCE_DIRECTORY,
+    TARGET_DEVICE,
+    TARGET_DIRECTORY,
+    UPLOAD_CERTIFICATES_DIRECTORY,
+    UPLOAD_PORT,
+    ImportJob,
+)
+from kvedge.resources.types.storage import PersistentVolumeClaim
+from kvedge.resources.types.vmi import VirtualMachineInstance
+
+_CONTAINER: Final = "importer"
+_LONGEST_NAME: Final = 253
+_LONGEST_LABEL: Final = 63
+# Of a disk that is streamed, converted and checked in one pass: it takes a core, and little memory.
+_REQUESTS: Final[dict[str, Quantity]] = {"cpu": "100m", "memory": "60M"}
+_LIMITS: Final[dict[str, Quantity]] = {"cpu": "2", "memory": "600M"}
+_GRACE_SECONDS: Final = 10
+_NOBODY_SEES: Final = 0o440
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerPlace:
+    """Where a worker runs and what it uses: its claim, the one it copies, and the guest that waits for it."""
+
+    claim: PersistentVolumeClaim
+    source: PersistentVolumeClaim | None = None
+    consumer: VirtualMachineInstance | None = None
+
+
+def worker_pod_name(claim: str, *, upload: bool) -> str:
+    """The one worker Pod of a claim.
+
+    >>> worker_pod_name("disk", upload=False)
+    'importer-disk'
+    """
+    name = f"{'cdi-upload' if upload else 'importer'}-{claim}"
+    if len(name) <= _LONGEST_NAME:
+        return name
+    digest = hashlib.sha256(claim.encode()).hexdigest()[:8]
+    return f"{name[: _LONGEST_NAME - len(digest) - 1].rstrip('.-')}-{digest}"
+
+
+def worker_pod(
+    dv: DataVolume, job: ImportJob, place: WorkerPlace, cluster: ClusterConfig, config: CdiConfig | None
+) -> Pod:
+    """The Pod of a job."""
+    name = worker_pod_name(place.claim.metadata.name, upload=job.upload)
+    volumes = [*_host_volumes(cluster), *_object_volumes(dv, job, name), *_claim_volumes(place)]
+    meta = ObjectMeta(
+        name=name,
+        namespace=dv.metadata.namespace,
+        labels={APP_LABEL: APP, WORKER_LABEL: _as_label(place.claim.metadata.name)},
+        annotations={"kvedge.io/claim": place.claim.metadata.name},
+        owner_references=[owner_of(dv)],
+    )
+    spec = PodSpec(
+        containers=[_container(job, volumes, cluster, config)],
+        volumes=[volume for volume, _ in volumes],
+        restart_policy="Never",
+        termination_grace_period_seconds=_GRACE_SECONDS,
+        automount_service_account_token=False,
+        enable_service_links=False,
+        priority_class_name=dv.spec.priority_class_name,
+        service_account_name=dv.spec.service_account_name or "",
+        security_context=PodSecurityContext(
+            run_as_user=LAUNCHER_UID,
+            run_as_group=LAUNCHER_GID,
+            run_as_non_root=True,
+            fs_group=LAUNCHER_GID,
+            seccomp_profile=SeccompProfile(type="RuntimeDefault"),
+        ),
+        image_pull_secrets=[
+            LocalObjectReference(name=item.name) for item in (config.status.image_pull_secrets if config else ())
+        ],
+        node_selector=_node_selector(place, cluster),
+    )
+    if place.consumer is not None:
+        # The claim is bound where its worker runs: that must be where the guest can.
+        spec.affinity = place.consumer.spec.affinity
+        spec.tolerations = place.consumer.spec.tolerations
+    return Pod(metadata=meta, spec=spec)
+
+
+def _node_selector(place: WorkerPlace, cluster: ClusterConfig) -> dict[str, str]:
+    if place.consumer is None:
+        return {}
+    spec = place.consumer.spec
+    architecture = {"kubernetes.io/arch": spec.architecture or cluster.default_architecture}
+    return {**cluster.node_selectors, **spec.node_selector, **architecture}
+
+
+def _container(
+    job: ImportJob,
+    volumes: list[tuple[PodVolume, VolumeMount | VolumeDevice]],
+    cluster: ClusterConfig,
+    config: CdiConfig | None,
+) -> Container:
+    wanted = None if config is None else config.status.default_pod_resource_requirements
+    resources = ResourceRequirements(requests=dict(_REQUESTS), limits=dict(_LIMITS))
+    if wanted:
+        resources = ResourceRequirements(
+            requests={**resources.requests, **(wanted.get("requests") or {})},
+            limits={**resources.limits, **(wanted.get("limits") or {})},
+        )
+    uses = [use for _, use in volumes]
+    return Container(
+        name=_CONTAINER,
+        image=LAUNCHER_IMAGE,
+        image_pull_policy="Never",
+        command=[*cluster.program, "import-worker"],
+        env=[EnvVar(name=JOB_VARIABLE, value=encode_json(job).decode())],
+        resources=resources,
+        volume_mounts=[use for use in uses if isinstance(use, VolumeMount)],
+        volume_devices=[use for use in uses if isinstance(use, VolumeDevice)],
+        readiness_probe=_READINESS if job.upload else None,
+        security_context=SecurityContext(
+            run_as_user=LAUNCHER_UID,
+            run_as_group=LAUNCHER_GID,
+            run_as_non_root=True,
+            privileged=False,
+            allow_privilege_escalation=False,
+            capabilities=Capabilities(drop=["ALL"]),
+        ),
+    )
+
+
+# A worker that takes an upload is ready once it listens.
+_READINESS: Final[JsonObject] = {"tcpSocket": {"port": UPLOAD_PORT}, "periodSeconds": 1, "initialDelaySeconds": 1}
+
+_Use = tuple[PodVolume, VolumeMount | VolumeDevice]
+
+
+def _host_volumes(cluster: ClusterConfig) -> list[_Use]:
+    directories = [
+        ("host-usr", "/usr"),
+        *((f"program-{n}", path) for n, path in enumerate(cluster.program_directories)),
+    ]
+    host: list[_Use] = [
+        (
+            PodVolume(name=name, host_path=HostPathVolume(path=path, type="Directory")),
+            VolumeMount(name=name, mount_path=path, read_only=True),
+        )
+        for name, path in directories
+    ]
+    return [*host, (PodVolume(name="tmp", empty_dir=EmptyDirVolume()), VolumeMount(name="tmp", mount_path="/tmp"))]
+
+
+def _object_volumes(dv: DataVolume, job: ImportJob, pod_name: str) -> list[_Use]:
+    made: list[_Use] = []
+    secret, config_map = credentials_secret(dv), certificates_config_map(dv)
+    if secret:
+        made.append(_secret("credentials", secret, CREDENTIALS_DIRECTORY))
+    if config_map:
+        volume = PodVolume(name="certificates", config_map=ConfigMapVolume(name=config_map))
+        made.append((volume, VolumeMount(name="certificates", mount_path=CERTIFICATES_DIRECTORY, read_only=True)))
+    for number, name in enumerate(header_secrets(dv)):
+        made.append(_secret(f"headers-{number}", name, f"{HEADERS_DIRECTORY}/{number}"))
+    if job.upload:
+        made.append(_secret("upload", pod_name, UPLOAD_CERTIFICATES_DIRECTORY))
+    return made
+
+
+def _secret(name: str, secret: str, path: str) -> _Use:
+    volume = PodVolume(name=name, secret=SecretVolume(secret_name=secret, default_mode=_NOBODY_SEES))
+    return volume, VolumeMount(name=name, mount_path=path, read_only=True)
+
+
+def _claim_volumes(place: WorkerPlace) -> list[_Use]:
+    made = [_claim("target", place.claim, (TARGET_DIRECTORY, TARGET_DEVICE), read_only=False)]
+    if place.source is not None:
+        made.append(_claim("source", place.source, (SOURCE_DIRECTORY, SOURCE_DEVICE), read_only=True))
+    return made
+
+
+def _claim(name: str, claim: PersistentVolumeClaim, paths: tuple[str, str], *, read_only: bool) -> _Use:
+    source = PersistentVolumeClaimVolume(claim_name=claim.metadata.name, read_only=read_only)
+    volume = PodVolume(name=name, persistent_volume_claim=source)
+    if claim.is_block:
+        return volume, VolumeDevice(name=name, device_path=paths[1])
+    return volume, VolumeMount(name=name, mount_path=paths[0], read_only=read_only)
+
+
+def _as_label(name: str) -> str:
+    if len(name) <= _LONGEST_LABEL:
+        return name
+    digest = hashlib.sha256(name.encode()).hexdigest()[:8]
+    return f"{name[: _LONGEST_LABEL - len(digest) - 1]}-{digest}"

@@ -1,0 +1,389 @@
+# Tests: kvedge/controller/datavolumes/claim_plan.py, kvedge/controller/datavolumes/data_volume_status.py
+# Tests: kvedge/controller/datavolumes/worker_job_plan.py, kvedge/controller/datavolumes/worker_outcome.py
+# Tests: kvedge/controller/datavolumes/worker_pod_manifest.py
+"""A DataVolume on its way from nothing to a filled claim, step by step, and what holds it up."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from kvedge.controller.datavolumes.claim_plan import ClaimProblem, StorageSeen, plan_claim
+from kvedge.controller.datavolumes.data_volume_plan import (
+    Action,
+    CreateClaim,
+    CreateWorker,
+    DataVolumePlan,
+    DataVolumeView,
+    DeleteWorker,
+    PatchClaim,
+    PatchStatus,
+    SourceSeen,
+    plan_data_volume,
+    restart_wait,
+)
+from kvedge.controller.kubevirt.cluster_config import ClusterConfig
+from kvedge.resources import data_volume_names as names
+from kvedge.resources.codec import decode, encode
+from kvedge.resources.types.core import Pod
+from kvedge.resources.types.data_volumes import DataVolume, StorageProfile
+from kvedge.resources.types.storage import PersistentVolumeClaim, StorageClass
+from kvedge.resources.types.vmi import VirtualMachineInstance
+from tests.support.builders import small_vmi
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+GIB = 1 << 30
+CLUSTER = ClusterConfig("1", ("kvedge",), ("/opt/kvedge",), "/caps", "amd64")
+LATE = decode(
+    StorageClass,
+    {
+        "metadata": {"name": "late", "annotations": {names.DEFAULT_CLASS: "true"}},
+        "provisioner": "rancher.io/local-path",
+        "volumeBindingMode": "WaitForFirstConsumer",
+    },
+)
+PROFILE = decode(
+    StorageProfile,
+    {
+        "metadata": {"name": "late"},
+        "spec": {},
+        "status": {"claimPropertySets": [{"accessModes": ["ReadWriteOnce"], "volumeMode": "Filesystem"}]},
+    },
+)
+STORAGE = StorageSeen([LATE], [PROFILE])
+
+
+def data_volume(spec: dict[str, Any] | None = None, **metadata: Any) -> DataVolume:
+    asked = {"resources": {"requests": {"storage": "1Gi"}}}
+    document = {
+        "metadata": {"name": "disk", "namespace": "ns", "uid": "dv-uid", **metadata},
+        "spec": {"storage": asked, "source": {"blank": {}}, **(spec or {})},
+    }
+    return decode(DataVolume, document)
+
+
+def claim_for(dv: DataVolume, phase: str = "Bound", **annotations: str) -> PersistentVolumeClaim:
+    claim = plan_claim(dv, STORAGE, None)
+    assert isinstance(claim, PersistentVolumeClaim)
+    claim.metadata.uid = "claim-uid"
+    claim.status.phase = phase
+    claim.metadata.annotations |= annotations
+    return claim
+
+
+def worker(phase: str, state: dict[str, Any] | None = None, **status: Any) -> Pod:
+    containers = [] if state is None else [
+        {"name": "importer", "ready": False, "restartCount": 0, "image": "", "imageID": "", "state": state}
+    ]  # fmt: skip
+    return decode(
+        Pod,
+        {
+            "metadata": {"name": "importer-disk", "namespace": "ns", "uid": "pod-uid"},
+            "spec": {},
+            "status": {"phase": phase, "containerStatuses": containers, **status},
+        },
+    )
+
+
+def ended(phase: str, outcome: dict[str, Any] | str, code: int = 1) -> Pod:
+    message = outcome if isinstance(outcome, str) else json.dumps(outcome)
+    terminated = {"exitCode": code, "reason": "Error", "message": message, "finishedAt": "2026-01-01T00:00:00Z"}
+    return worker(phase, {"terminated": terminated})
+
+
+def plan_of(view: DataVolumeView, now: datetime = NOW) -> DataVolumePlan:
+    return plan_data_volume(view, CLUSTER, now)
+
+
+def status_of(plan: DataVolumePlan) -> dict[str, Any]:
+    body = next(action.body for action in plan.actions if isinstance(action, PatchStatus))
+    found: dict[str, Any] = body["status"]
+    return found
+
+
+def condition_of(plan: DataVolumePlan, type_: str) -> tuple[str, str, str]:
+    found = next(item for item in status_of(plan)["conditions"] if item["type"] == type_)
+    return found["status"], found.get("reason", ""), found.get("message", "")
+
+
+def only(plan: DataVolumePlan, kind: type[Action]) -> Any:
+    (found,) = (action for action in plan.actions if isinstance(action, kind))
+    return found
+
+
+def test_a_claim_of_the_same_name_is_made_first() -> None:
+    plan = plan_of(DataVolumeView(data_volume(), storage=STORAGE))
+    claim = only(plan, CreateClaim).claim
+    (owner,) = claim.metadata.owner_references
+    assert (claim.metadata.name, owner.kind, owner.uid, owner.controller) == ("disk", "DataVolume", "dv-uid", True)
+    assert claim.metadata.annotations[names.CONTENT_TYPE] == "kubevirt"
+    assert (claim.spec.access_modes, claim.spec.volume_mode) == (["ReadWriteOnce"], "Filesystem")
+    assert (status_of(plan)["phase"], status_of(plan)["progress"]) == ("Pending", "N/A")
+
+
+@pytest.mark.parametrize(
+    ("spec", "size"),
+    [
+        pytest.param({}, 1090 << 20, id="storage means the disk, and the claim is larger"),
+        pytest.param(
+            {"storage": {"resources": {"requests": {"storage": "1Gi"}}, "volumeMode": "Block",
+                         "accessModes": ["ReadWriteOnce"]}},
+            GIB,
+            id="a block claim needs no more",
+        ),
+        pytest.param(
+            {"storage": None, "pvc": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": GIB}}}},
+            GIB,
+            id="pvc means the claim",
+        ),
+    ],
+)  # fmt: skip
+def test_a_claim_has_room_for_its_disk(spec: dict[str, Any], size: int) -> None:
+    claim = plan_claim(data_volume(spec), STORAGE, None)
+    assert isinstance(claim, PersistentVolumeClaim)
+    assert int(claim.spec.resources.requests["storage"]) == size
+
+
+@pytest.mark.parametrize(
+    ("spec", "storage", "text"),
+    [
+        pytest.param({}, StorageSeen(), "PVC spec is missing accessMode and no storageClass to choose profile",
+                     id="no class"),
+        pytest.param({}, StorageSeen([LATE]),
+                     "Spec is missing accessMode and volumeMode, cannot get access mode from StorageProfile late",
+                     id="an empty profile"),
+        pytest.param({"contentType": "archive", "storage": {"volumeMode": "Block", "accessModes": ["ReadWriteOnce"],
+                                                            "resources": {"requests": {"storage": "1Gi"}}}},
+                     STORAGE, "ContentType Archive cannot have block volumeMode", id="an archive on a device"),
+    ],
+)  # fmt: skip
+def test_a_claim_that_cannot_be_made_is_told(spec: dict[str, Any], storage: StorageSeen, text: str) -> None:
+    plan = plan_of(DataVolumeView(data_volume(spec), storage=storage))
+    assert condition_of(plan, "Bound") == ("False", "ErrClaimNotValid", text)
+    assert [(told.reason, told.warning) for told in plan.told] == [("ErrClaimNotValid", True)]
+
+
+def test_without_a_consumer_a_late_claim_waits() -> None:
+    dv = data_volume()
+    plan = plan_of(DataVolumeView(dv, claim_for(dv, "Pending"), storage=STORAGE))
+    assert status_of(plan)["phase"] == "WaitForFirstConsumer"
+    assert not [action for action in plan.actions if isinstance(action, CreateWorker)]
+
+
+@pytest.mark.parametrize("how", ["a guest", "the annotation"])
+def test_with_a_consumer_the_worker_binds_the_claim_where_the_guest_can_run(how: str) -> None:
+    dv = data_volume(annotations={names.BIND_IMMEDIATELY: ""} if how == "the annotation" else {})
+    view = DataVolumeView(dv, claim_for(dv, "Pending"), storage=STORAGE)
+    if how == "a guest":
+        view.consumer = decode(VirtualMachineInstance, small_vmi())
+        view.consumer.spec.node_selector = {"zone": "a"}
+    pod = only(plan_of(view), CreateWorker).pod
+    assert pod.spec.node_selector.get("zone") == ("a" if how == "a guest" else None)
+
+
+def test_a_worker_is_unprivileged_and_gets_its_job() -> None:
+    dv = data_volume({"source": {"http": {"url": "http://h/i", "secretRef": "s", "checksum": "md5:0"}}})
+    pod = only(plan_of(DataVolumeView(dv, claim_for(dv), storage=STORAGE)), CreateWorker).pod
+    (container,) = pod.spec.containers
+    job = json.loads(container.env[0].value)
+    assert (job["size"], job["http"]) == (GIB, {"url": "http://h/i", "checksum": "md5:0"})
+    assert pod.spec.automount_service_account_token is False
+    assert container.security_context.capabilities.drop == ["ALL"]
+    assert {volume.name for volume in pod.spec.volumes} >= {"target", "credentials", "host-usr"}
+    assert (pod.metadata.owner_references[0].kind, pod.spec.restart_policy) == ("DataVolume", "Never")
+
+
+def test_a_worker_that_runs_is_told_with_its_progress() -> None:
+    dv = data_volume()
+    view = DataVolumeView(dv, claim_for(dv), [worker("Running")], storage=STORAGE, progress="12.34%")
+    plan = plan_of(view)
+    assert (status_of(plan)["phase"], status_of(plan)["progress"]) == ("ImportInProgress", "12.34%")
+    assert condition_of(plan, "Running") == ("True", "Pod is running", "")
+    assert condition_of(plan, "Ready") == ("False", "TransferRunning", "")
+    assert plan.again_after == 2.0
+
+
+def test_an_upload_is_ready_when_its_worker_is() -> None:
+    dv = data_volume({"source": {"upload": {}}})
+    ready = [{"type": "Ready", "status": "True"}]
+    claim = claim_for(dv)
+    plan = plan_of(DataVolumeView(dv, claim, [worker("Running", conditions=ready)], storage=STORAGE))
+    assert status_of(plan)["phase"] == "UploadReady"
+    patched = only(plan, PatchClaim).body["metadata"]["annotations"]
+    assert (patched[names.POD_READY], names.UPLOAD_TARGET in claim.metadata.annotations) == ("true", True)
+
+
+def test_success_is_written_on_the_claim_before_the_worker_goes() -> None:
+    dv = data_volume()
+    pod = ended("Succeeded", {"preallocated": True}, 0)
+    first = plan_of(DataVolumeView(dv, claim_for(dv), [pod], storage=STORAGE))
+    said = only(first, PatchClaim).body["metadata"]["annotations"]
+    assert (said[names.POD_PHASE], said[names.PREALLOCATED]) == ("Succeeded", "true")
+    second = plan_of(DataVolumeView(dv, claim_for(dv, **said), [pod], storage=STORAGE))
+    assert (status_of(second)["phase"], status_of(second)["progress"]) == ("Succeeded", "100.0%")
+    assert only(second, DeleteWorker).pod is pod
+    assert condition_of(second, "Ready") == ("True", "", "")
+    assert condition_of(second, "Running") == ("False", "Completed", "Import Complete")
+
+
+def test_a_worker_that_fails_is_counted_once_and_tried_again_after_a_wait() -> None:
+    dv = data_volume()
+    text = "Unable to connect to http data source: expected status code 200, got 404. Status: 404 Not Found"
+    pod = ended("Failed", {"message": text})
+    said = only(plan_of(DataVolumeView(dv, claim_for(dv), [pod])), PatchClaim).body["metadata"]["annotations"]
+    assert said[names.POD_RESTARTS] == "1"
+    view = DataVolumeView(dv, claim_for(dv, **said), [pod])
+    waiting = plan_of(view, NOW + timedelta(seconds=1))
+    assert (waiting.again_after, condition_of(waiting, "Running")) == (4.0, ("False", "Error", text))
+    assert status_of(waiting)["restartCount"] == 1
+    assert status_of(waiting)["phase"] == "ImportScheduled"
+    assert only(plan_of(view, NOW + timedelta(seconds=5)), DeleteWorker).pod is pod
+
+
+def test_the_waits_between_tries_grow_and_end_growing() -> None:
+    assert [restart_wait(n) for n in (1, 2, 3, 7, 1000)] == [5, 10, 20, 300, 300]
+
+
+def test_a_wrong_checksum_is_final() -> None:
+    dv = data_volume()
+    pod = ended("Failed", {"message": "the sum is wrong", "reason": "ChecksumError", "fatal": True})
+    said = only(plan_of(DataVolumeView(dv, claim_for(dv), [pod])), PatchClaim).body["metadata"]["annotations"]
+    plan = plan_of(DataVolumeView(dv, claim_for(dv, **said), [pod]))
+    assert (status_of(plan)["phase"], status_of(plan).get("restartCount", 0)) == ("Failed", 0)
+    assert condition_of(plan, "Running") == ("False", "ChecksumError", "the sum is wrong")
+    assert [action for action in plan.actions if isinstance(action, DeleteWorker)] == []
+
+
+def test_what_a_worker_says_is_bounded() -> None:
+    dv = data_volume()
+    long = ended("Failed", {"message": "x" * 5000, "reason": "no word", "labels": {"app": "mine"}})
+    said = only(plan_of(DataVolumeView(dv, claim_for(dv), [long])), PatchClaim).body["metadata"]
+    assert len(said["annotations"][names.RUNNING_MESSAGE]) == 1024
+    assert said["annotations"][names.RUNNING_REASON] == "Error"
+    assert "labels" not in said
+    broken = ended("Failed", "{no json")
+    said = only(plan_of(DataVolumeView(dv, claim_for(dv), [broken])), PatchClaim).body["metadata"]
+    assert said["annotations"][names.RUNNING_MESSAGE] == "{no json"
+
+
+def test_a_claim_of_somebody_else_is_in_the_way() -> None:
+    dv = data_volume()
+    claim = claim_for(dv)
+    claim.metadata.owner_references = []
+    plan = plan_of(DataVolumeView(dv, claim))
+    text = 'Resource "disk" already exists and is not managed by DataVolume'
+    assert condition_of(plan, "Bound") == ("False", "ErrResourceExists", text)
+
+
+@pytest.mark.parametrize(
+    "annotations",
+    [
+        pytest.param({names.ALLOW_ADOPTION: "true"}, id="adopted"),
+        pytest.param({names.PRE_POPULATED: "disk"}, id="populated before"),
+    ],
+)
+def test_a_claim_with_data_is_taken_over_without_a_worker(annotations: dict[str, str]) -> None:
+    dv = data_volume(annotations=annotations)
+    claim = claim_for(dv)
+    claim.metadata.owner_references = []
+    body = only(plan_of(DataVolumeView(dv, claim)), PatchClaim).body["metadata"]
+    assert body["ownerReferences"][0]["uid"] == "dv-uid"
+    assert body["annotations"][names.POD_PHASE] == "Succeeded"
+
+
+def test_a_static_volume_is_taken_as_it_is() -> None:
+    spec = {"storage": {"resources": {"requests": {"storage": "1Gi"}}, "volumeName": "pv"}}
+    dv = data_volume(spec, annotations={names.STATIC_VOLUME: ""})
+    assert only(plan_of(DataVolumeView(dv, claim_for(dv))), PatchClaim).body["metadata"]["annotations"][
+        names.POD_PHASE
+    ] == "Succeeded"  # fmt: skip
+
+
+def test_a_claim_that_goes_takes_its_worker_along_and_is_made_anew() -> None:
+    dv = data_volume()
+    claim = claim_for(dv)
+    claim.metadata.deletion_timestamp = "2026-01-01T00:00:00Z"
+    pod = worker("Running")
+    assert only(plan_of(DataVolumeView(dv, claim, [pod])), DeleteWorker).pod is pod
+    assert only(plan_of(DataVolumeView(dv, storage=STORAGE)), CreateClaim)
+
+
+def test_a_lost_claim_is_a_failure() -> None:
+    dv = data_volume()
+    plan = plan_of(DataVolumeView(dv, claim_for(dv, "Lost")))
+    assert (status_of(plan)["phase"], condition_of(plan, "Bound")) == ("Failed", ("False", "ClaimLost", "Claim Lost"))
+
+
+CLONE: dict[str, Any] = {"source": {"pvc": {"name": "golden"}}}
+
+
+def golden(size: str = "1Gi") -> PersistentVolumeClaim:
+    return decode(
+        PersistentVolumeClaim,
+        {
+            "metadata": {"name": "golden", "namespace": "ns", "labels": {"instancetype.kubevirt.io/default-x": "y"}},
+            "spec": {"accessModes": ["ReadWriteOnce"], "volumeMode": "Block",
+                     "resources": {"requests": {"storage": size}}},
+            "status": {"phase": "Bound"},
+        },
+    )  # fmt: skip
+
+
+def test_a_copy_waits_while_its_source_is_written() -> None:
+    dv = data_volume(CLONE)
+    plan = plan_of(DataVolumeView(dv, claim_for(dv), source=SourceSeen(golden(), writer="a VM writes it")))
+    assert condition_of(plan, "Running") == ("False", "CloneSourceInUse", "a VM writes it")
+    assert not [action for action in plan.actions if isinstance(action, CreateWorker)]
+
+
+def test_a_copy_takes_size_and_description_from_its_source() -> None:
+    dv = data_volume({**CLONE, "storage": {"volumeMode": "Block", "accessModes": ["ReadWriteOnce"]}})
+    claim = only(plan_of(DataVolumeView(dv, source=SourceSeen(golden()), storage=STORAGE)), CreateClaim).claim
+    assert claim.spec.resources.requests["storage"] == str(GIB)
+    assert claim.metadata.labels["instancetype.kubevirt.io/default-x"] == "y"
+
+
+def test_a_copy_into_less_is_refused() -> None:
+    dv = data_volume(CLONE)
+    plan = plan_of(DataVolumeView(dv, source=SourceSeen(golden("2Gi")), storage=STORAGE))
+    text = f"target resources requests storage size is smaller than the source {GIB} < {2 * GIB}"
+    assert condition_of(plan, "Bound") == ("False", "CloneValidationFailed", text)
+
+
+def test_the_source_of_a_copy_is_mounted_beside_the_target() -> None:
+    dv = data_volume(CLONE)
+    pod = only(plan_of(DataVolumeView(dv, claim_for(dv), source=SourceSeen(golden()))), CreateWorker).pod
+    (container,) = pod.spec.containers
+    assert [device.device_path for device in container.volume_devices] == ["/dev/kvedge-source"]
+    assert json.loads(container.env[0].value)["clone"] == {"block": True}
+
+
+def test_a_refusal_of_the_server_is_told_and_tried_again() -> None:
+    refused = ClaimProblem("ErrExceededQuota", "exceeded quota: q")
+    plan = plan_of(DataVolumeView(data_volume(), storage=STORAGE, refused=refused))
+    assert condition_of(plan, "Bound") == ("False", "ErrExceededQuota", "exceeded quota: q")
+    assert only(plan, CreateClaim)
+
+
+def test_nothing_is_written_when_nothing_changes() -> None:
+    dv = data_volume()
+    claim = claim_for(dv, **{names.POD_PHASE: "Succeeded"})
+    status = status_of(plan_of(DataVolumeView(dv, claim)))
+    document = {**encode(dv), "status": status}
+    again = plan_of(DataVolumeView(decode(DataVolume, document), claim), NOW + timedelta(hours=1))
+    assert (again.actions, again.told) == ((), ())
+
+
+def test_a_phase_is_told_once() -> None:
+    dv = data_volume()
+    plan = plan_of(DataVolumeView(dv, claim_for(dv), [worker("Running")]))
+    texts = [(told.reason, told.message) for told in plan.told]
+    assert texts[0] == ("ImportInProgress", "Import into disk in progress")
+
+
+def test_a_data_volume_that_goes_makes_nothing() -> None:
+    dv = data_volume(deletionTimestamp="2026-01-01T00:00:00Z")
+    assert plan_of(DataVolumeView(dv, storage=STORAGE)).actions == ()
