@@ -57,9 +57,9 @@ def copy_with_digest(source: int, into: int, progress: Progress = no_progress) -
     the source has holes, and holes cost nothing.
     """
     size = os.fstat(source).st_size
-    shared = _clone(source, into)
+    shared = share_blocks(source, into)
     digest = hashlib.sha256(size.to_bytes(8, "big"))
-    for start, end in _data_extents(source, size):
+    for start, end in data_extents(source, size):
         # Extents begin anywhere; the digest needs one grid.
         position = start - start % _BLOCK
         while position < end:
@@ -89,7 +89,8 @@ def _is_zero(block: bytes) -> bool:
     return block == (_ZEROS if len(block) == _BLOCK else bytes(len(block)))
 
 
-def _clone(source: int, into: int) -> bool:
+def share_blocks(source: int, into: int) -> bool:
+    """Have a file share the blocks of another one (a reflink); False where the file system cannot."""
     try:
         fcntl.ioctl(into, _FICLONE, source)
     except OSError:
@@ -98,7 +99,7 @@ def _clone(source: int, into: int) -> bool:
     return True
 
 
-def _data_extents(source: int, size: int) -> Iterator[tuple[int, int]]:
+def data_extents(source: int, size: int) -> Iterator[tuple[int, int]]:
     """The parts of a file that hold data, merged so that no block of the grid comes twice."""
     position = 0
     while position < size:

@@ -26,7 +26,7 @@ from typing import Any, Final
 from kvedge.storage.image_errors import BadImage, RegistryError
 from kvedge.storage.images.image_manifest import INDEX_TYPES, MANIFEST_TYPES, MAX_DOCUMENT, Descriptor
 from kvedge.storage.images.image_names import DEFAULT_REGISTRY, ImageName
-from kvedge.storage.images.registry_door import RegistryDoor, handlers, leads_locally
+from kvedge.storage.images.registry_door import Door, RegistryDoor, handlers, leads_locally
 from kvedge.storage.images.registry_pace import Pace, PaceLimits
 
 _TIMEOUT: Final = 30.0
@@ -54,8 +54,9 @@ class RegistryClient:
     user: str = ""
     password: str = field(default="", repr=False)
     insecure: bool = False
-    door: RegistryDoor = None  # type: ignore[assignment]
+    door: Door = None  # type: ignore[assignment]
     pace: Pace = None  # type: ignore[assignment]
+    context: ssl.SSLContext | None = None
     _authorization: str = field(default="", repr=False)
     _scheme: str = ""
 
@@ -102,6 +103,15 @@ class RegistryClient:
                 continue
             break
         self._check(descriptor, into)
+
+    def open_blob(self, digest: str, start: int = 0) -> http.client.HTTPResponse:
+        """A blob as the registry sends it, from `start` on where it has ranges (206); nothing of it is checked.
+
+        Raises:
+            RegistryError: when the registry does not give it.
+            OSError, http.client.HTTPException: when the connection fails.
+        """
+        return self._open(f"blobs/{digest}", {"Range": f"bytes={start}-"} if start else {})
 
     def _download(self, descriptor: Descriptor, into: Path, progress: Callable[[int], None]) -> None:
         with open(os.open(into, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600), "ab") as stream:
@@ -217,7 +227,7 @@ class RegistryClient:
         return self.name.repository
 
     def _opener(self) -> urllib.request.OpenerDirector:
-        used = [_Redirects(), *handlers(self.door, self.pace)]
+        used = [_Redirects(), *handlers(self.door, self.pace, self.context)]
         if self.door.leads_locally or self._is_local_name():
             # A proxy does not lead back to this network.
             used.append(urllib.request.ProxyHandler({}))
@@ -233,7 +243,7 @@ class RegistryClient:
         try:
             with self.door.connect(parts.hostname or "", parts.port or 443) as plain:
                 plain.settimeout(5)
-                with ssl.create_default_context().wrap_socket(plain, server_hostname=parts.hostname):
+                with (self.context or ssl.create_default_context()).wrap_socket(plain, server_hostname=parts.hostname):
                     return True
         except OSError:
             return False

@@ -32,6 +32,10 @@ _DISCARD: Final = 9
 class Door(Protocol):
     """Opens connections, to where they may lead."""
 
+    @property
+    def leads_locally(self) -> bool:
+        """Whether the server that was asked for was found in the local network."""
+
     def connect(self, host: str, port: int) -> socket.socket:
         """A connection to one of the host's addresses, if it may be used."""
 

@@ -37,6 +37,11 @@ class ImportDoor:
         # Whether the URL itself leads into a local network: decided with the first connection.
         self._local: bool | None = None
 
+    @property
+    def leads_locally(self) -> bool:
+        """Whether the URL itself was found to lead into a local network."""
+        return bool(self._local)
+
     def connect(self, host: str, port: int) -> socket.socket:
         """A connection to one of the host's addresses, if it may be used.
 

@@ -15,6 +15,8 @@ from kvedge.resources.types import import_job as job_places
 from kvedge.resources.types.import_job import ImportJob, ImportOutcome
 from kvedge.storage.image_errors import ImageError
 from kvedge.storage.images.registry_door import Door
+from kvedge.storage.imports.archive_sink import ArchiveSink
+from kvedge.storage.imports.claim_clone import clone
 from kvedge.storage.imports.http_download import SourceChanged
 from kvedge.storage.imports.image_parts import Parts
 from kvedge.storage.imports.image_sink import ImageSink
@@ -22,6 +24,7 @@ from kvedge.storage.imports.import_door import ImportDoor
 from kvedge.storage.imports.import_errors import TOO_SMALL, ImportFailure, NotStreamable
 from kvedge.storage.imports.import_progress import ImportProgress
 from kvedge.storage.imports.import_target import DeviceTarget, FileTarget, open_target
+from kvedge.storage.imports.registry_source import open_image
 from kvedge.storage.imports.web_source import SourceFiles, WebStream, http_download, s3_download
 
 # A file that changes at its server while it is read, or turns out to be no stream; then the Pod's restart counts.
@@ -87,18 +90,33 @@ def run_import(
 def _run(job: ImportJob, places: ImportPlaces, progress: ImportProgress, door: Door) -> ImportOutcome:
     target = open_target(job, places.directory, places.device)
     try:
-        if isinstance(target, FileTarget) and (size := target.present()):
-            return ImportOutcome(virtual_size=size, preallocated=job.preallocate, message="Import Complete")
-        size = _fill(job, target, places, progress, door)
+        if isinstance(target, FileTarget) and not job.archive and (size := target.present()):
+            return ImportOutcome(virtual_size=size, preallocated=job.preallocate, message=_words(job))
+        labels: dict[str, str] = {}
+        size = _fill(job, target, places, progress, door, labels)
     except BaseException:
         target.discard()
         raise
     finally:
         target.close()
-    return ImportOutcome(virtual_size=size, preallocated=job.preallocate, message="Import Complete")
+    return ImportOutcome(virtual_size=size, preallocated=job.preallocate, message=_words(job), labels=labels)
 
 
-def _fill(job: ImportJob, target: Target, places: ImportPlaces, progress: ImportProgress, door: Door) -> int:
+def _words(job: ImportJob) -> str:
+    """CDI's, for the condition Running."""
+    return "Clone Complete" if job.clone is not None else "Import Complete"
+
+
+def _fill(
+    job: ImportJob,
+    target: Target,
+    places: ImportPlaces,
+    progress: ImportProgress,
+    door: Door,
+    labels: dict[str, str],
+) -> int:
+    if job.archive:
+        return _unpack(job, target, places, progress, door)
     if job.http is not None:
         download = http_download(job.http, places.files, door)
         checksum = job.http.checksum
@@ -106,7 +124,43 @@ def _fill(job: ImportJob, target: Target, places: ImportPlaces, progress: Import
     if job.s3 is not None:
         stored = s3_download(job.s3, places.files, door)
         return take_all(target, lambda: WebStream(stored.open(), "", progress), job.s3.url)
+    if job.registry is not None:
+        image = open_image(job.registry, places.files, places.source_directory, door)
+        labels.update(image.labels)
+        return take_all(target, lambda: image.disk(progress), job.registry.url)
+    if job.clone is not None:
+        return clone(job.clone, target, places.source_directory, places.source_device, progress)
     return _make_blank(job, target)
+
+
+def _unpack(job: ImportJob, target: Target, places: ImportPlaces, progress: ImportProgress, door: Door) -> int:
+    if not isinstance(target, FileTarget):
+        raise ImportFailure("an archive needs a claim with a file system: set volumeMode: Filesystem")
+    if job.http is not None:
+        download, checksum = http_download(job.http, places.files, door), job.http.checksum
+    elif job.s3 is not None:
+        download, checksum = s3_download(job.s3, places.files, door), ""
+    else:
+        raise ImportFailure("an archive comes by http or s3, or is uploaded")
+    for _ in range(_BEGINNINGS):
+        sent = WebStream(download.open(), checksum, progress)
+        sink = ArchiveSink(target)
+        try:
+            sink.take(cast("BinaryIO", sent))
+            sent.verify()
+            return sink.finish()
+        except SourceChanged:
+            sink.discard()
+        except BaseException:
+            sink.discard()
+            raise
+        finally:
+            sent.close()
+    raise _changing()
+
+
+def _changing() -> ImportFailure:
+    return ImportFailure("Unable to process data: the file changes at its server again and again while it is read")
 
 
 def _make_blank(job: ImportJob, target: Target) -> int:
@@ -144,4 +198,4 @@ def take_all(target: Target, open_source: Callable[[], Sent], name: str) -> int:
             raise
         finally:
             sent.close()
-    raise ImportFailure("Unable to process data: the file changes at its server again and again while it is read")
+    raise _changing()

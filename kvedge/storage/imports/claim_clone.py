@@ -1,0 +1,74 @@
+"""A disk copied from another claim, which is mounted read-only beside the target.
+
+Called by the import's run. Blocks are shared where both are files of one file system that can; else what holds data is
+copied, and holes and zeros stay holes. Reads the source, writes the target.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from kvedge.resources.types.import_job import CloneSource
+from kvedge.resources.volume_facts import IMAGE_FILE
+from kvedge.runtime.linux.allocation import device_size
+from kvedge.storage.beneath import directory_of, open_regular
+from kvedge.storage.imports.import_errors import ImportFailure
+from kvedge.storage.imports.import_progress import ImportProgress
+from kvedge.storage.imports.import_target import FileTarget, ImportTarget, check_fits
+from kvedge.storage.sparse_file import data_extents, share_blocks
+
+_CHUNK: Final = 1 << 20
+
+
+def clone(source: CloneSource, target: ImportTarget, directory: Path, device: Path, progress: ImportProgress) -> int:
+    """Copy the disk; returns the size of the guest's disk.
+
+    Raises:
+        ImportFailure: when the source has no disk, or a larger one than fits.
+        OSError: of either claim.
+    """
+    with _opened(source, directory, device) as opened:
+        size = device_size(opened) if source.block else os.fstat(opened).st_size
+        check_fits(target, size)
+        target.begin(size)
+        progress.expect(size)
+        is_file = not source.block and isinstance(target, FileTarget)
+        if not (is_file and share_blocks(opened, target.descriptor())):
+            # A device does not tell where its data are.
+            extents = [(0, size)] if source.block else data_extents(opened, size)
+            for start, end in extents:
+                _copy(opened, target, start, min(end, size), progress)
+    return target.finish(size)
+
+
+@contextmanager
+def _opened(source: CloneSource, directory: Path, device: Path) -> Iterator[int]:
+    if source.block:
+        opened = os.open(device, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    else:
+        with directory_of(directory) as folder:
+            try:
+                opened = open_regular(folder, IMAGE_FILE)
+            except OSError as error:
+                raise ImportFailure(
+                    f"the source claim has no {IMAGE_FILE} that can be read ({error.strerror}); name one with a disk"
+                ) from error
+    try:
+        yield opened
+    finally:
+        os.close(opened)
+
+
+def _copy(source: int, target: ImportTarget, start: int, end: int, progress: ImportProgress) -> None:
+    position = start
+    while position < end:
+        data = os.pread(source, min(_CHUNK, end - position), position)
+        if not data:
+            raise ImportFailure("the source claim's disk became shorter while it was copied: stop what uses it")
+        target.write(position, data)
+        position += len(data)
+        progress.reach(position)

@@ -1,0 +1,61 @@
+"""A disk copied from one claim into another; devices are tested where there are some."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from kvedge.resources.types.import_job import CloneSource, ImportJob, ImportOutcome
+from kvedge.storage.imports import claim_clone
+from kvedge.storage.imports.import_errors import ImportFailure
+from kvedge.storage.imports.import_progress import ImportProgress
+from kvedge.storage.imports.import_run import ImportPlaces, run_import
+
+MIB = 1 << 20
+
+
+@pytest.fixture
+def places(tmp_path: Path) -> ImportPlaces:
+    for name in ("source", "claim"):
+        (tmp_path / name).mkdir()
+    with (tmp_path / "source/disk.img").open("wb") as disk:
+        disk.write(b"\x01" * 5000)
+        disk.seek(6 * MIB)
+        disk.write(b"\x02" * 70_000)
+        disk.truncate(16 * MIB)
+    return ImportPlaces(directory=tmp_path / "claim", source_directory=tmp_path / "source")
+
+
+def run(places: ImportPlaces, size: int = 32 * MIB) -> ImportOutcome:
+    return run_import(ImportJob(name="d", size=size, clone=CloneSource()), places, ImportProgress())
+
+
+@pytest.mark.parametrize("shares", [True, False], ids=["shared where the file system can", "copied"])
+def test_a_clone_has_the_content_and_the_holes_and_grows(
+    places: ImportPlaces, monkeypatch: pytest.MonkeyPatch, shares: bool
+) -> None:
+    if not shares:
+        monkeypatch.setattr(claim_clone, "share_blocks", lambda source, into: False)
+    assert run(places).virtual_size == 32 * MIB
+
+    content = (places.directory / "disk.img").read_bytes()
+    assert content[: 16 * MIB] == (places.source_directory / "disk.img").read_bytes()
+    assert not any(content[16 * MIB :])
+    assert (places.directory / "disk.img").stat().st_blocks * 512 < MIB
+
+
+def test_a_smaller_claim_is_refused(places: ImportPlaces) -> None:
+    with pytest.raises(ImportFailure, match="too small"):
+        run(places, MIB)
+
+    assert os.listdir(places.directory) == []
+
+
+def test_a_source_whose_disk_is_a_link_is_refused(places: ImportPlaces) -> None:
+    disk = places.source_directory / "disk.img"
+    disk.unlink()
+    disk.symlink_to("/etc/passwd")
+    with pytest.raises(ImportFailure, match=r"no disk\.img that can be read"):
+        run(places)
