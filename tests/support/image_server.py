@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.server
 import ssl
 import threading
@@ -15,7 +16,7 @@ class PlayedServer:
     """What it has and how it behaves; `asked` has the path, the Range and all headers of each request.
 
     `breaks_after` ends the connection after so many bytes of a body, as often as `breaks` says; `after_break` is called
-    with the server at each of them. `redirect` is where every request for `/away` is sent.
+    with the server at each of them. `drips` sends a byte now and then. `redirect` is where requests for `/away` are sent.
     """
 
     body: bytes = b""
@@ -26,6 +27,7 @@ class PlayedServer:
     redirect: str = ""
     breaks_after: int = 0
     breaks: int = 0
+    drips: bool = False
     after_break: Callable[[PlayedServer], None] = lambda server: None
     asked: list[tuple[str, str, dict[str, str]]] = field(default_factory=list)
     port: int = 0
@@ -79,9 +81,21 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             server.after_break(server)
             self.close_connection = True
             return
+        if server.drips:
+            self._drip(data)
+            return
         self.wfile.write(data)
         if not server.length:
             self.close_connection = True
+
+    def _drip(self, data: bytes) -> None:
+        """A byte now and then, until the client has had enough."""
+        self.close_connection = True
+        pause = threading.Event()
+        with contextlib.suppress(OSError):
+            for byte in data[:1000]:
+                self.wfile.write(bytes([byte]))
+                pause.wait(0.02)
 
     def _end(self, status: int, headers: dict[str, str]) -> None:
         self.send_response(status)

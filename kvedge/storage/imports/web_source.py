@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import ssl
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
@@ -22,6 +23,8 @@ from kvedge.storage.imports.s3_signature import S3Keys, endpoint_of, signer
 
 # A server that sends less than 1 KB/s for half a minute is as good as gone; an image of 100 GiB may take its day.
 PACE: Final = PaceLimits(window=30.0, window_bytes=30 << 10, total=24 * 3600.0)
+# Where Debian has the authorities that the Internet believes.
+_AUTHORITIES: Final = Path("/usr/share/ca-certificates")
 _LARGEST_FILE: Final = 1 << 20
 _MOST_HEADERS: Final = 64
 
@@ -116,12 +119,12 @@ class SourceFiles:
             found[name.strip()] = value.strip()
         return found
 
-    def context(self, insecure: bool) -> ssl.SSLContext | None:
+    def context(self, insecure: bool) -> ssl.SSLContext:
         """With the certificates that are mounted, beside the host's."""
         files = _files(self._certificates)
-        if not insecure and not files:
-            return None
         context = ssl.create_default_context()
+        if not insecure and not context.cert_store_stats()["x509_ca"]:
+            _load_public(context)
         if insecure:
             context.check_hostname = False
             context.verify_mode = ssl.CERT_NONE
@@ -133,9 +136,19 @@ class SourceFiles:
         return context
 
 
+def _load_public(context: ssl.SSLContext) -> None:
+    """A worker's Pod has the host's /usr, and not the /etc with the authorities that the host believes."""
+    for path in _AUTHORITIES.rglob("*.crt"):
+        with suppress(ssl.SSLError, ValueError, OSError):
+            context.load_verify_locations(cadata=_text(path))
+
+
 def _files(directory: Path) -> list[Path]:
-    # A mounted volume has hidden directories beside its files.
-    return sorted(path for path in directory.glob("[!.]*") if path.is_file()) if directory.is_dir() else []
+    """Those of a mounted volume, and of volumes mounted below it; hidden ones are the mount's own."""
+    if not directory.is_dir():
+        return []
+    found = [*directory.glob("[!.]*"), *directory.glob("[!.]*/[!.]*")]
+    return sorted(path for path in found if path.is_file())
 
 
 def _text(path: Path) -> str:

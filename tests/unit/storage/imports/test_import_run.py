@@ -1,5 +1,5 @@
 # Tests: kvedge/storage/imports/image_sink.py, kvedge/storage/imports/web_source.py
-# Tests: kvedge/storage/imports/checksum.py, kvedge/storage/imports/http_download.py
+# Tests: kvedge/storage/imports/checksum.py
 # Tests: kvedge/storage/imports/import_errors.py, kvedge/storage/imports/import_target.py
 """Jobs from their source to their claim: what is then in the claim, and what is left after a failure."""
 
