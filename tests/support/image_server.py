@@ -16,7 +16,7 @@ class PlayedServer:
     """What it has and how it behaves; `asked` has the path, the Range and all headers of each request.
 
     `breaks_after` ends the connection after so many bytes of a body, as often as `breaks` says; `after_break` is called
-    with the server at each of them. `drips` sends a byte now and then. `redirect` is where requests for `/away` are sent.
+    with the server at each of them. `drips` sends a byte now and then. `redirect` is where `/away` leads.
     """
 
     body: bytes = b""
