@@ -18,6 +18,7 @@ import grpc
 from kvedge.handler.guest.guest_network import GuestNetwork, PreparedNic, Resolver
 from kvedge.handler.guest.last_word import read_last_word
 from kvedge.handler.guest.mac_conflicts import check_macs
+from kvedge.handler.guest.told_claims import ToldClaims, told_claims
 from kvedge.handler.guest.vmi_status import GuestNic, Observation, SyncFailure, status_patch
 from kvedge.handler.held_process import HeldProcess
 from kvedge.handler.launchers.domain_outcome import ALIVE, phase_of
@@ -71,6 +72,8 @@ class _Remembered:
     # What the guest was told of name servers, and when that was last compared; None while it is to be told anew.
     resolver: Resolver | None = None
     resolver_seen: float = 0.0
+    # What of its claims the launcher was told last.
+    claims: ToldClaims = ()
     failure: SyncFailure | None = None
     troubles: set[str] = field(default_factory=set)
     started_told: bool = False
@@ -106,7 +109,7 @@ class SyncLoop:
             return None
         memory = self._remembered(key, vmi)
         view = self._view(key, vmi, memory)
-        view = replace(view, outdated=view.synced and self._is_outdated(key, memory))
+        view = replace(view, outdated=view.synced and self._is_outdated(key, vmi, memory))
         plan = plan_sync(vmi, self.node, view, self._ending_seconds(vmi, view, memory))
         failure_phase = self._carry_out(key, vmi, view, plan, memory)
         if Step.FORGET in plan.steps:
@@ -127,7 +130,11 @@ class SyncLoop:
             return Again(0.0)
         return Again(plan.again) if plan.again is not None else None
 
-    def _is_outdated(self, key: Key, memory: _Remembered) -> bool:
+    def _is_outdated(self, key: Key, vmi: VirtualMachineInstance, memory: _Remembered) -> bool:
+        """Whether the launcher would be told of other claims now, or its guest of other name servers."""
+        return memory.claims != told_claims(vmi) or self._has_other_resolver(key, memory)
+
+    def _has_other_resolver(self, key: Key, memory: _Remembered) -> bool:
         """Whether the guest would be told of other name servers now; compared once in a while."""
         now = self.clock.monotonic()
         if memory.resolver is None or now - memory.resolver_seen < RESOLVER_SECONDS:
@@ -249,6 +256,7 @@ class SyncLoop:
         )
         status: launcher_pb2.DomainStatus = self.connections.call(key, "Sync", request, _SYNC_SECONDS)
         memory.resolver, memory.resolver_seen = resolver, self.clock.monotonic()
+        memory.claims = told_claims(vmi)
         self._finish_network(vmi, launcher, prepared, memory)
         return status
 

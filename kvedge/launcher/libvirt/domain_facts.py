@@ -52,6 +52,15 @@ class DomainDisk(NamedTuple):
     source: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class DiskSize:
+    """A disk of the running domain: its target, its size for the guest, and that of the device below it (0: a file)."""
+
+    target: str
+    bytes: int
+    device_bytes: int = 0
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DomainFacts:
     """One look at the domain: `pid` is QEMU's, 0 when there is none."""

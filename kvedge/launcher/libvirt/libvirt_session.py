@@ -27,7 +27,7 @@ from kvedge.launcher.launcher_errors import (
     Unreadable,
     WrongState,
 )
-from kvedge.launcher.libvirt.domain_facts import ENDED, DomainDisk, DomainFacts, Life, Why
+from kvedge.launcher.libvirt.domain_facts import ENDED, DiskSize, DomainDisk, DomainFacts, Life, Why
 from kvedge.launcher.libvirt.libvirt_events import start_event_loop, watch_events
 from kvedge.launcher.libvirt.node_capabilities import HostDocuments
 
@@ -302,6 +302,30 @@ class LibvirtSession:
         with _translated("moving the pointer"):
             libvirt_qemu.qemuMonitorCommand(self._domain(), json.dumps(command), 0)
 
+    def disk_sizes(self, names: frozenset[str]) -> dict[str, DiskSize]:
+        """The disks of these names in the running domain, with their sizes as QEMU has them; none when none runs."""
+        try:
+            domain = self._domain()
+        except DomainMissing:
+            return {}
+        found = {}
+        with _translated("reading the sizes of disks"):
+            if not domain.isActive():
+                return {}
+            for disk in ElementTree.fromstring(domain.XMLDesc()).iterfind("devices/disk"):
+                alias, target, source = disk.find("alias"), disk.find("target"), disk.find("source")
+                name = "" if alias is None else alias.get("name", "").removeprefix("ua-")
+                if target is None or source is None or name not in names:
+                    continue
+                size = int(domain.blockInfo(target.get("dev", ""))[0])
+                found[name] = DiskSize(target.get("dev", ""), size, _device_bytes(source.get("dev", "")))
+        return found
+
+    def resize_disk(self, target: str, size: int) -> None:
+        """Let a disk of the running domain have so many bytes; the image grows as well."""
+        with _translated(f"growing disk {target}"):
+            self._domain().blockResize(target, size, libvirt.VIR_DOMAIN_BLOCK_RESIZE_BYTES)
+
     def screenshot(self) -> Iterator[bytes]:
         """The guest's first screen, as PNG or PPM, in pieces.
 
@@ -374,6 +398,20 @@ class LibvirtSession:
                 return int(file.read(16))
         except (FileNotFoundError, ValueError):
             return 0
+
+
+def _device_bytes(path: str) -> int:
+    """The size of a block device; 0 when there is none, or none that can be opened."""
+    if not path:
+        return 0
+    try:
+        device = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return 0
+    try:
+        return os.lseek(device, 0, os.SEEK_END)
+    finally:
+        os.close(device)
 
 
 def _disks(document: ElementTree.Element) -> Iterator[DomainDisk]:

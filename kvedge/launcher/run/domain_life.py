@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from kvedge.launcher.disks.prepared import Prepared
 from kvedge.launcher.hotplug.disk_keeper import DiskKeeper
 from kvedge.launcher.launcher_errors import DomainMissing, LauncherError, WrongState
+from kvedge.launcher.run.disk_growth import grow_disks
 from kvedge.launcher.run.domain_orders import DomainOrders
 from kvedge.launcher.run.domain_plan import SyncStep, plan_sync
 from kvedge.launcher.run.domain_view import DomainView
@@ -85,6 +86,7 @@ class DomainLife:
             if step is SyncStep.ADOPT:
                 self._nics.serve(request.interfaces)
             self._disks.follow(request, self._session.facts())
+            grow_disks(request.vmi_json, self._session)
         return self._view.look()
 
     def delete(self) -> None:
