@@ -19,10 +19,19 @@ _MOST: Final = "500"
 
 def names_of(ctx: click.Context, resource: str) -> list[str]:
     """The names of a resource of kubevirt.io in the namespace that has been typed; none when anything goes wrong."""
+    return _names(ctx, "/apis/kubevirt.io/v1", resource)
+
+
+def claim_names(ctx: click.Context) -> list[str]:
+    """The names of the claims in the namespace that has been typed; none when anything goes wrong."""
+    return _names(ctx, "/api/v1", "persistentvolumeclaims")
+
+
+def _names(ctx: click.Context, group: str, resource: str) -> list[str]:
     try:
         named = ctx.params.get("kubeconfig")
         session = open_session(Path(named) if named else None, ctx.params.get("namespace"))
-        path = f"/apis/kubevirt.io/v1/namespaces/{session.namespace}/{resource}"
+        path = f"{group}/namespaces/{session.namespace}/{resource}"
         answer = session.client.hurried(_SECONDS).request("GET", path, query={"limit": _MOST})
         return sorted(str(item["metadata"]["name"]) for item in answer["items"])
     except Exception:  # noqa: BLE001 - a shell that completes a word has no place for errors, whatever they are

@@ -50,6 +50,7 @@ _OBJECTS: Final[dict[str, Verb]] = {
     "delete": Verb("objects.delete_verb", "Delete objects: `kvedge delete vm web`, `kvedge delete -f vm.yaml`."),
     "logs": Verb("objects.logs_verb", "Show a launcher's log: `kvedge logs vmi/web`."),
     "image": Verb("objects.image_verbs", "Images for container disks, kept on this box."),
+    "volume": Verb("objects.volume_verbs", "Volumes: the claims on which disks of VMs last."),
     "user": Verb("objects.user_verbs", "Users of the API: certificates and rights for people and programs."),
 }
 _HOST: Final[dict[str, Verb]] = {

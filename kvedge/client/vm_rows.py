@@ -10,19 +10,36 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
+from msgspec.structs import fields
+
 from kvedge.client.harmless_text import harmless
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.types.vm import VirtualMachine
 from kvedge.resources.types.vmi import VirtualMachineInstance, VirtualMachineInstanceSpec
 from kvedge.resources.types.volumes import Volume
 from kvedge.resources.vmi_facts import vcpu_count
+from kvedge.resources.volume_facts import claim_of
 from kvedge.runtime.clock import parse_rfc3339
 
 _HEADER: Final = ["NAME", "STATUS", "READY", "IP", "NODE", "AGE", "MEMORY", "IMAGE"]
-_WIDE: Final = ["CPUS", "RUN STRATEGY", "MAC", "IP FROM", "GUEST"]
+_WIDE: Final = ["CPUS", "RUN STRATEGY", "MAC", "IP FROM", "GUEST", "DISKS"]
 # As kubectl counts: the two largest units while they are small, then one.
 _UNITS: Final = (("d", 86400), ("h", 3600), ("m", 60), ("s", 1))
 _TROUBLE: Final = ("Err", "CrashLoop", "Failed", "ImagePullBackOff", "Unschedulable", "DataVolumeError")
+
+
+@dataclass(frozen=True, slots=True)
+class VmDisk:
+    """One volume of a VM: what it is made of (`pvc/web-root`, `containerDisk`), and how large, where that is known."""
+
+    name: str
+    source: str
+    size: str
+
+    @property
+    def text(self) -> str:
+        """For the table."""
+        return f"{self.name}={self.source}{f'({self.size})' if self.size else ''}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +62,7 @@ class VmRow:
     image: str
     run_strategy: str
     guest: str
+    disks: tuple[VmDisk, ...] = ()
 
     @property
     def kind_and_name(self) -> str:
@@ -62,6 +80,7 @@ class VmRow:
         cells += [self.memory, self.image]
         if wide:
             cells += [str(self.cpus), self.run_strategy, self.mac, self.ip_from, self.guest]
+            cells.append(", ".join(disk.text for disk in self.disks))
         return [cell or "-" for cell in ([self.namespace] if with_namespace else []) + cells]
 
     def document(self) -> JsonObject:
@@ -82,6 +101,7 @@ class VmRow:
             "image": self.image,
             "runStrategy": self.run_strategy,
             "guest": self.guest,
+            "disks": [{"name": disk.name, "source": disk.source, "size": disk.size} for disk in self.disks],
         }
 
 
@@ -126,6 +146,28 @@ def image_text(volumes: Sequence[Volume]) -> str:
     return ""
 
 
+def _disks(spec: VirtualMachineInstanceSpec, vmi: VirtualMachineInstance | None) -> tuple[VmDisk, ...]:
+    """The volumes in the VM's order; the sizes of claims are those that the run has."""
+    known = {entry.name: entry.persistent_volume_claim_info for entry in (vmi.status.volume_status if vmi else [])}
+    found = []
+    for volume in spec.volumes:
+        info = known.get(volume.name)
+        size = str(info.capacity.get("storage", "")) if info is not None else ""
+        if volume.empty_disk is not None:
+            size = str(volume.empty_disk.capacity)
+        found.append(VmDisk(volume.name, _source_text(volume), size))
+    return tuple(found)
+
+
+def _source_text(volume: Volume) -> str:
+    if volume.data_volume is not None:
+        return f"dv/{volume.data_volume.name}"
+    claim = claim_of(volume)
+    if claim is not None:
+        return f"pvc/{claim}"
+    return next((item.encode_name for item in fields(volume) if item.name != "name" and getattr(volume, item.name)), "")
+
+
 def _row_of_vm(vm: VirtualMachine, vmi: VirtualMachineInstance | None, now: datetime) -> VmRow:
     spec = vm.spec.template.spec if vm.spec.template is not None else VirtualMachineInstanceSpec()
     status = vm.status.printable_status
@@ -168,6 +210,7 @@ def _row(
         image=image_text(spec.volumes),
         run_strategy=run_strategy,
         guest=_guest_text(vmi),
+        disks=_disks(spec, vmi),
     )
 
 

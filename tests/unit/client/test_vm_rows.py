@@ -49,9 +49,22 @@ def test_a_vm_that_runs_has_its_runs_address_and_node() -> None:
     )
     assert row.cells(wide=True, with_namespace=True) == [
         *("default", "web", "Running", "yes", "10.0.0.5", "edge", "1m30s", "512Mi", "local/debian:12"),
-        *("4", "Always", "02:2", "domain", "-"),
+        *("4", "Always", "02:2", "domain", "-", "init=cloudInitNoCloud, system=containerDisk"),
     ]
-    assert len(header(wide=True, with_namespace=True)) == 14
+    assert len(header(wide=True, with_namespace=True)) == 15
+
+
+def test_the_disks_are_named_with_their_claims_and_sizes() -> None:
+    volumes = [
+        {"name": "root", "persistentVolumeClaim": {"claimName": "web-root"}},
+        {"name": "d", "dataVolume": {"name": "x"}},
+    ]
+    info = {"claimName": "web-root", "capacity": {"storage": "10Gi"}}
+    status = {"volumeStatus": [{"name": "root", "target": "vda", "persistentVolumeClaimInfo": info}]}
+    bare = vmi_with({"domain": {}, "volumes": volumes}, status, name="web", namespace="n")
+    (row,) = rows_of([], [bare], NOW)
+    assert row.cells(wide=True, with_namespace=False)[-1] == "root=pvc/web-root(10Gi), d=dv/x"
+    assert row.document()["disks"][0] == {"name": "root", "source": "pvc/web-root", "size": "10Gi"}
 
 
 def test_a_vm_without_topology_shows_the_cpus_that_its_domain_gets() -> None:

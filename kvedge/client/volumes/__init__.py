@@ -1,0 +1,1 @@
+"""Claims of VMs' disks: what there is, who uses it, making and growing it."""
