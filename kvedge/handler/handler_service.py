@@ -28,6 +28,7 @@ from kvedge.handler.node.kernel_modules import load_missing_modules
 from kvedge.handler.node.kvm_check import Accelerator
 from kvedge.handler.node.node_loop import NodeLoop
 from kvedge.handler.node.node_platform import NodePlatform, OwnAccelerator
+from kvedge.handler.volumes.hotplug_volumes import HotplugVolumes
 from kvedge.kube.configuration_follower import ConfigurationFollower
 from kvedge.kube.errors import KubeError
 from kvedge.kube.events import EventRecorder
@@ -132,6 +133,7 @@ class HandlerRole:
             vmis=vmis,
             connections=connections,
             network=GuestNetwork(config.state),
+            volumes=HotplugVolumes(config.kubelet),
             prepare_pod=_pod_preparation(config.kubelet),
             events=events,
             options=platform.options,

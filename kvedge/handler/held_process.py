@@ -27,6 +27,7 @@ Kind = Literal["mnt", "net", "pid", "user"]
 _PROC: Final = Path("/proc")
 _DIRECTORY: Final = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
 _ENDED: Final = (b"Z", b"X")
+_LARGEST_TEXT: Final = 1 << 20
 
 
 class HeldProcess:
@@ -94,6 +95,11 @@ class HeldProcess:
             return identity_of(os.stat(f"ns/{kind}", dir_fd=self._directory))
         except OSError as error:
             raise self._explained(error) from error
+
+    def text(self, name: str) -> str:
+        """A file of its directory in /proc, such as `cgroup`. Raises as :meth:`root`."""
+        with self._opened(name, os.O_RDONLY | os.O_CLOEXEC) as opened, open(os.dup(opened), "rb") as file:
+            return file.read(_LARGEST_TEXT).decode("utf-8", "surrogateescape")
 
     def seen_at(self, path: str) -> Identity | None:
         """The directory that it has at a path; None when there is none. Raises as :meth:`root`."""

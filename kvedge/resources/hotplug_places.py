@@ -11,6 +11,11 @@ from typing import Final
 HOTPLUG_DIRECTORY: Final = "/var/run/kubevirt/hotplug-disks"
 # The empty volume of the launcher Pod that is there.
 HOTPLUG_VOLUME: Final = "hotplug-disks"
+# In an attachment Pod: the claim's file system, or its device, and an empty volume by which its process is known.
+CLAIM_PLACE: Final = "/pvc"
+DEVICE_PLACE: Final = "/dev/hotplugblockdevice"
+MARK_VOLUME: Final = "hotplug-mark"
+MARK_PLACE: Final = "/var/run/kvedge/hotplug"
 
 ATTACHED_TO_NODE: Final = "AttachedToNode"
 MOUNTED: Final = "MountedToPod"

@@ -56,6 +56,8 @@ TEMPLATE_HASH: Final = "kvedge.io/template-hash"
 # On a VM's template: when it starts after the box has been booted, and how long the next ones wait for it.
 AUTOSTART_ORDER: Final = "kvedge.io/autostart-order"
 AUTOSTART_DELAY: Final = "kvedge.io/autostart-delay"
+# On a VM's template: "true" has its guest start without hotplugged volumes that do not come.
+START_WITHOUT_VOLUMES: Final = "kvedge.io/start-without-missing-volumes"
 # In seconds: whoever may make VMs has all others of the box wait for them.
 LONGEST_AUTOSTART_DELAY: Final = 600
 

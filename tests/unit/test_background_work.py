@@ -62,7 +62,7 @@ BARE = {
     "runtime/serving/stream_pump.py": "one viewer's stream, whose end is the stream's",
     "runtime/serving/loop_thread.py": "a server's own thread: failure() tells its cause, the role ends",
     "network/netns.py": "one call in another namespace; the caller waits and gets its exception",
-    "handler/node/container_disk_mounts.py": "one call in another namespace; the caller waits and gets its exception",
+    "handler/own_thread.py": "one call in another namespace; the caller waits and gets its exception",
     "handler/launchers/launcher_connections.py": "the event loop's own thread: failure() tells that it ended",
     "network/dhcp/dhcp_server.py": "each packet survives by itself",
     "network/dhcp/ipv6_server.py": "each packet survives by itself",

@@ -33,6 +33,8 @@ from kvedge.handler.launchers.sync_plan import (
     plan_sync,
 )
 from kvedge.handler.pod_errors import PodNotReady
+from kvedge.handler.volumes.hotplug_plan import HotplugSeen, hotplug_troubles, start_gate, wishes_of
+from kvedge.handler.volumes.hotplug_volumes import HotplugVolumes
 from kvedge.kube.errors import Conflict, NotFound
 from kvedge.kube.events import EventRecorder
 from kvedge.kube.informer import Informer
@@ -44,6 +46,7 @@ from kvedge.resources.codec import encode_json
 from kvedge.resources.names import LAUNCHER_SILENT
 from kvedge.resources.phases import Phase
 from kvedge.resources.types.vmi import VirtualMachineInstance
+from kvedge.resources.volume_facts import hotplugged
 from kvedge.rpc import launcher_pb2
 from kvedge.rpc.launcher_pb2 import DOMAIN_STATE_ABSENT
 from kvedge.runtime.clock import Clock
@@ -54,6 +57,10 @@ log = logging.getLogger(__name__)
 _SYNC_SECONDS: Final = 60.0
 _CALL_SECONDS: Final = 10.0
 _RETRY_SECONDS: Final = 3.0
+# While a volume is on its way; what can be waited for is told by an event.
+_VOLUME_SECONDS: Final = 1.0
+# A condition's reason: the guest is not started yet.
+_WAITS: Final = "HotplugVolumesNotReady"
 # What a launcher can find wrong with a guest's agent is a short list of short sentences.
 _MOST_TROUBLES: Final = 20
 _LONGEST_TROUBLE: Final = 200
@@ -75,6 +82,9 @@ class _Remembered:
     # What of its claims the launcher was told last.
     claims: ToldClaims = ()
     failure: SyncFailure | None = None
+    # What the launcher has been told of hotplugged volumes; and since when the guest waits for them, monotonic.
+    wishes: frozenset[tuple[str, ...]] | None = None
+    waits_since: float | None = None
     troubles: set[str] = field(default_factory=set)
     started_told: bool = False
     shutdown_told: bool = False
@@ -90,6 +100,7 @@ class SyncLoop:
     vmis: Informer[VirtualMachineInstance]
     connections: LauncherConnections
     network: GuestNetwork
+    volumes: HotplugVolumes
     # Gives the Pod of a launcher, by its process, what it lacks besides the network; raises PodNotReady.
     prepare_pod: Callable[[VirtualMachineInstance, HeldProcess, str], None]
     events: EventRecorder
@@ -109,8 +120,12 @@ class SyncLoop:
             return None
         memory = self._remembered(key, vmi)
         view = self._view(key, vmi, memory)
-        view = replace(view, outdated=view.synced and self._is_outdated(key, vmi, memory))
-        plan = plan_sync(vmi, self.node, view, self._ending_seconds(vmi, view, memory))
+        hotplug = self._hand_volumes_over(key, vmi, view)
+        outdated = view.synced and self._is_outdated(key, vmi, memory)
+        view = replace(view, outdated=outdated)
+        plan = self._wait_for_volumes(
+            plan_sync(vmi, self.node, view, self._ending_seconds(vmi, view, memory)), vmi, view, memory
+        )
         failure_phase = self._carry_out(key, vmi, view, plan, memory)
         if Step.FORGET in plan.steps:
             self._forget(key, vmi)
@@ -118,21 +133,75 @@ class SyncLoop:
         if view.connected:
             # What the steps changed belongs into the same patch.
             view = self.connections.view(key)
+        hotplug = self._take_volumes_back(key, vmi, view, hotplug, memory)
         self._tell_trouble(vmi, view, memory)
+        for text in hotplug_troubles(view.status, hotplug).values():
+            self._tell_once(vmi, memory, "HotplugFailed", text)
         if plan.silence and (memory.failure is None or memory.failure.reason != LAUNCHER_SILENT):
             memory.failure = SyncFailure(LAUNCHER_SILENT, plan.silence)
             self.events.record(vmi, "Warning", LAUNCHER_SILENT, plan.silence)
-        changed = self._report(key, vmi, view, self._phase(vmi, view, plan, failure_phase), plan, memory)
+        changed = self._report(key, vmi, view, self._phase(vmi, view, plan, failure_phase), plan, memory, hotplug)
         if memory.failure is not None and not changed and Step.CONNECT not in plan.steps:
             return Again(_RETRY_SECONDS)
         if changed:
             # The patch changed what the next decision is made from.
             return Again(0.0)
+        if hotplug is not None and hotplug.troubles:
+            return Again(_VOLUME_SECONDS)
         return Again(plan.again) if plan.again is not None else None
 
+    def _hand_volumes_over(self, key: Key, vmi: VirtualMachineInstance, view: LauncherView) -> HotplugSeen | None:
+        """Before anything is planned: what has come is part of what the launcher is told."""
+        if not view.connected or vmi.is_final or not _concerns_hotplug(vmi):
+            return None
+        try:
+            with self.connections.launcher(key) as launcher:
+                return self.volumes.hand_over(vmi, launcher)
+        except LauncherCallError:
+            return None
+
+    def _take_volumes_back(
+        self,
+        key: Key,
+        vmi: VirtualMachineInstance,
+        view: LauncherView,
+        handed: HotplugSeen | None,
+        memory: _Remembered,
+    ) -> HotplugSeen | None:
+        """After the launcher has been told: what it was told to let go of, and has."""
+        is_followed = view.connected and view.synced and memory.wishes == wishes_of(vmi)
+        if handed is None or view.status is None or not is_followed or view.status.state not in ALIVE:
+            return handed
+        try:
+            with self.connections.launcher(key) as launcher:
+                taken = self.volumes.take_back(vmi, view.status, launcher)
+        except LauncherCallError:
+            return handed
+        return replace(taken, troubles={**handed.troubles, **taken.troubles})
+
+    def _wait_for_volumes(
+        self, plan: SyncPlan, vmi: VirtualMachineInstance, view: LauncherView, memory: _Remembered
+    ) -> SyncPlan:
+        """The plan without the start of a guest whose volumes have not come."""
+        if Step.SYNC not in plan.steps or view.status is None or view.status.state != DOMAIN_STATE_ABSENT:
+            return plan
+        now = self.clock.monotonic()
+        memory.waits_since = now if memory.waits_since is None else memory.waits_since
+        gate = start_gate(vmi, now - memory.waits_since)
+        if gate.is_open:
+            if memory.failure is not None and memory.failure.reason == _WAITS:
+                memory.failure = None
+            return plan
+        if gate.message:
+            memory.failure = SyncFailure(_WAITS, gate.message)
+            self._tell_once(vmi, memory, _WAITS, gate.message)
+        return replace(plan, steps=(), again=_VOLUME_SECONDS)
+
     def _is_outdated(self, key: Key, vmi: VirtualMachineInstance, memory: _Remembered) -> bool:
-        """Whether the launcher would be told of other claims now, or its guest of other name servers."""
-        return memory.claims != told_claims(vmi) or self._has_other_resolver(key, memory)
+        """Whether the launcher would be told of other claims or volumes now, or its guest of other name servers."""
+        if memory.claims != told_claims(vmi) or memory.wishes != wishes_of(vmi):
+            return True
+        return self._has_other_resolver(key, memory)
 
     def _has_other_resolver(self, key: Key, memory: _Remembered) -> bool:
         """Whether the guest would be told of other name servers now; compared once in a while."""
@@ -257,6 +326,7 @@ class SyncLoop:
         status: launcher_pb2.DomainStatus = self.connections.call(key, "Sync", request, _SYNC_SECONDS)
         memory.resolver, memory.resolver_seen = resolver, self.clock.monotonic()
         memory.claims = told_claims(vmi)
+        memory.wishes = wishes_of(vmi)
         self._finish_network(vmi, launcher, prepared, memory)
         return status
 
@@ -310,6 +380,7 @@ class SyncLoop:
         phase: Phase,
         plan: SyncPlan,
         memory: _Remembered,
+        hotplug: HotplugSeen | None,
     ) -> bool:
         """Write what was seen; whether anything was new."""
         seen = Observation(
@@ -320,6 +391,7 @@ class SyncLoop:
             nics=memory.nics,
             failure=memory.failure,
             launcher_version=view.version,
+            hotplug=hotplug,
         )
         patch = status_patch(vmi, seen, self.clock.now())
         if patch is None:
@@ -352,3 +424,8 @@ class SyncLoop:
         uid = vmi.metadata.uid if vmi is not None else memory.uid if memory is not None else None
         if uid is not None:
             self.network.forget(uid)
+
+
+def _concerns_hotplug(vmi: VirtualMachineInstance) -> bool:
+    """Whether there is, or may still be, a hotplugged volume."""
+    return bool(hotplugged(vmi)) or any(entry.phase or entry.hotplug_volume for entry in vmi.status.volume_status)

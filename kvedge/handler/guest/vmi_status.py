@@ -14,6 +14,7 @@ from typing import Final
 
 import msgspec
 
+from kvedge.handler.volumes.hotplug_plan import HotplugSeen, hotplug_troubles, volume_entries
 from kvedge.resources.codec import JsonObject, encode
 from kvedge.resources.meta import Condition
 from kvedge.resources.names import LAUNCHER_VERSION
@@ -46,6 +47,10 @@ _LACKS: Final = "This guest agent doesn't support required basic commands"
 _LONGEST_TEXT: Final = 256
 _MOST_ADDRESSES: Final = 64
 _MOST_LACKS: Final = 16
+# Of volumes, in one condition; each has its own entry.
+_MOST_TROUBLES: Final = 4
+# A condition's reason: hotplugged volumes do not come or go; the rest of the VMI is as it should be.
+HOTPLUG_FAILED: Final = "HotplugVolumesNotSynchronized"
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +83,8 @@ class Observation:
     nics: tuple[GuestNic, ...] = ()
     failure: SyncFailure | None = None
     launcher_version: str = ""
+    # Of hotplugged volumes; None when they were not looked at.
+    hotplug: HotplugSeen | None = None
 
 
 def status_patch(vmi: VirtualMachineInstance, seen: Observation, now: datetime) -> JsonObject | None:
@@ -112,7 +119,7 @@ def _status(vmi: VirtualMachineInstance, seen: Observation, now: datetime) -> Vi
         status = msgspec.structs.replace(
             status,
             interfaces=_interfaces(seen),
-            volume_status=_volumes(vmi, seen.status),
+            volume_status=volume_entries(vmi, seen.status, seen.hotplug, _volumes(vmi, seen.status)),
             machine=MachineStatus(type=seen.status.machine_type) if seen.status.machine_type else status.machine,
             memory=_memory(vmi),
             guest_os_info=_guest_os(seen.status) or status.guest_os_info,
@@ -231,6 +238,10 @@ def _own_conditions(vmi: VirtualMachineInstance, seen: Observation) -> dict[str,
         )
     if seen.phase in FINAL_PHASES:
         return wanted
+    troubles = hotplug_troubles(seen.status, seen.hotplug)
+    if troubles and seen.failure is None:
+        message = "; ".join(text for _, text in sorted(troubles.items())[:_MOST_TROUBLES])
+        wanted["Synchronized"] = Condition(type="Synchronized", status="False", reason=HOTPLUG_FAILED, message=message)
     if seen.status is None:
         # Nothing was learnt of the domain in this pass: what is known of it stays.
         return wanted | _present(vmi.status.conditions, _OF_DOMAIN)

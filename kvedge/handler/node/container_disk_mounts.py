@@ -15,15 +15,15 @@ import contextlib
 import logging
 import os
 import stat
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Final
 
 from kvedge.handler.held_process import HeldProcess, Identity, directory_at, identity_of
 from kvedge.handler.launchers.launcher_socket import volume_directory
+from kvedge.handler.own_thread import in_own_thread
 from kvedge.handler.pod_errors import PodNotReady
 from kvedge.resources.types.image_trees import ImageTree, image_trees
 from kvedge.resources.types.vmi import VirtualMachineInstance
@@ -37,12 +37,10 @@ from kvedge.runtime.linux.mounts import (
     copy_mount,
     set_mount_attributes,
 )
-from kvedge.runtime.linux.namespaces import CLONE_FS, CLONE_NEWNS, setns, unshare
+from kvedge.runtime.linux.namespaces import CLONE_NEWNS, setns
 from kvedge.storage.beneath import AS_ROOT, beneath, directory_of
 
 log = logging.getLogger(__name__)
-
-T = TypeVar("T")
 
 _PROC: Final = Path("/proc")
 _DIRECTORY: Final = os.O_PATH | os.O_DIRECTORY
@@ -93,7 +91,7 @@ class ContainerDiskMounts:
             target = stack.enter_context(launcher.namespace("mnt"))
             sources = [(item, stack.enter_context(_container_of(item, launcher))) for item in missing]
             for item, source in sources:
-                _in_own_thread(partial(_move_tree, item, source, target))
+                in_own_thread(partial(_move_tree, item, source, target))
                 log.info("image handed over", extra={"facts": {"volume": item.tree.name, "image": item.tree.image}})
 
 
@@ -136,24 +134,3 @@ def _container_of(item: _Handed, launcher: HeldProcess) -> Iterator[int]:
                 f"the container {item.tree.name} with {item.tree.subject} ({item.tree.image}) is not running (yet)"
             )
         yield found
-
-
-def _in_own_thread(work: Callable[[], T]) -> T:
-    """What `work` returns or raises in a thread that may change its mount namespace, and ends with it."""
-    outcome: list[T] = []
-    failures: list[BaseException] = []
-
-    def run() -> None:
-        try:
-            # Root and working directory are shared among threads otherwise, and such a thread cannot move.
-            unshare(CLONE_FS)
-            outcome.append(work())
-        except BaseException as error:  # noqa: BLE001 - raised again by the thread that waits
-            failures.append(error)
-
-    thread = threading.Thread(target=run, name="container-disk")
-    thread.start()
-    thread.join()
-    if failures:
-        raise failures[0]
-    return outcome[0]

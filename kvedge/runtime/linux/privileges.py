@@ -7,6 +7,8 @@ launcher's monitor.
 from __future__ import annotations
 
 import ctypes
+import errno
+import platform
 from typing import Final
 
 from kvedge.runtime.linux.calls import checked, libc
@@ -19,6 +21,8 @@ _PR_SET_NO_NEW_PRIVS: Final = 38
 _PR_CAP_AMBIENT: Final = 47
 _PR_CAP_AMBIENT_CLEAR_ALL: Final = 4
 _SECCOMP_MODE_FILTER: Final = 2
+# setfsgid and setfsuid of one thread.
+_SYS_SETFS: Final = {"x86_64": (123, 122), "aarch64": (152, 151)}
 _CAPABILITY_VERSION_3: Final = 0x20080522
 
 
@@ -73,3 +77,13 @@ def filter_calls(code: bytes) -> None:
     """Have a program of the kernel's packet filter, 8 bytes an instruction, judge this process' calls from now on."""
     program = _Program(len(code) // 8, code)
     checked(libc.prctl(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, ctypes.byref(program), 0, 0), "set the seccomp filter")
+
+
+def act_as(user: int, group: int) -> None:
+    """setfsuid(2) and setfsgid(2): how the calling thread, and no other one, is judged by file systems from now on."""
+    calls = _SYS_SETFS[platform.machine()]
+    # Both return what was before, whether or not anything has changed: asked again with nobody, they tell what is now.
+    for call, wanted in zip(calls, (group, user), strict=True):
+        libc.syscall(call, wanted)
+        if libc.syscall(call, -1) != wanted:
+            raise PermissionError(errno.EPERM, f"cannot act as {user}:{group}")

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from kvedge.handler.guest.sync_loop import SyncLoop
+from kvedge.handler.volumes.hotplug_volumes import HotplugVolumes
 from kvedge.kube.patches import MergePatch
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.rpc import launcher_pb2 as pb
@@ -28,6 +29,7 @@ def a_sync_loop(
 ) -> Any:
     """A loop that writes with `patch`, and adds each event's reason and text to `said`."""
     return SyncLoop(
+        volumes=HotplugVolumes(Path("/nowhere")),
         client=SimpleNamespace(patch=patch),  # type: ignore[arg-type]
         vmis=vmis,  # type: ignore[arg-type]
         connections=connections,  # type: ignore[arg-type]

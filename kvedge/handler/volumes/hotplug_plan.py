@@ -1,0 +1,187 @@
+"""What is done with the hotplugged volumes of a VMI on this node, what is told of them, and whether a guest waits.
+
+Called by `hotplug_volumes`, `vmi_status` and the sync loop with what they saw. Pure. The controller writes a volume's
+entry up to AttachedToNode and all of its end; the handler writes MountedToPod, Ready and UnMountedFromPod, and what is
+in the way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Final
+
+import msgspec
+
+from kvedge.resources.hotplug_places import ATTACHED_TO_NODE, HANDED_OVER, MOUNTED, READY, UNMOUNTED, is_block
+from kvedge.resources.names import START_WITHOUT_VOLUMES
+from kvedge.resources.types.vmi import ClaimInfo, VirtualMachineInstance, VolumeStatus
+from kvedge.resources.volume_facts import hotplugged
+from kvedge.rpc.launcher_pb2 import DISK_ACTION_DETACH, DISK_ACTION_EJECT, DiskTrouble, DomainStatus
+
+# Volumes come within seconds: a guest that waits for longer is told of.
+TOLD_SECONDS: Final = 15.0
+# A guest that may start without them gives them so long.
+START_WITHOUT_SECONDS: Final = 60.0
+
+MOUNT_FAILED: Final = "VolumeMountFailed"
+ATTACH_FAILED: Final = "VolumeAttachFailed"
+DETACH_WAITS: Final = "VolumeDetachPending"
+TROUBLE_REASONS: Final = frozenset({MOUNT_FAILED, ATTACH_FAILED, DETACH_WAITS})
+_LONGEST: Final = 512
+# Phases in which the controller has an attachment Pod.
+_COMES: Final = frozenset({ATTACHED_TO_NODE, *HANDED_OVER})
+_BEFORE_MOUNT: Final = frozenset({"Pending", "Bound", ATTACHED_TO_NODE})
+
+
+@dataclass(frozen=True, slots=True)
+class HotplugSeen:
+    """What there is of hotplugged volumes in the launcher's Pod: the present ones, and what is in the way, by name."""
+
+    present: frozenset[str] = frozenset()
+    troubles: Mapping[str, str] = field(default_factory=dict)
+    # The launcher has been told of the VMI as it is now: what its domain lacks it will not take any more.
+    is_followed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class HandOver:
+    """One volume to hand over, from the attachment Pod of this UID."""
+
+    name: str
+    pod_uid: str
+    info: ClaimInfo
+
+    @property
+    def block(self) -> bool:
+        """Whether it is a device."""
+        return is_block(self.info.volume_mode)
+
+
+def plan_hand_over(vmi: VirtualMachineInstance, present: Collection[str]) -> list[HandOver]:
+    """The volumes that are wanted, have an attachment Pod, and are not in the launcher's Pod."""
+    wanted = {volume.name for volume in hotplugged(vmi)} - set(present)
+    return [
+        HandOver(entry.name, entry.hotplug_volume.attach_pod_uid, entry.persistent_volume_claim_info or ClaimInfo())
+        for entry in vmi.status.volume_status
+        if entry.name in wanted
+        and entry.phase in _COMES
+        and entry.hotplug_volume is not None
+        and entry.hotplug_volume.attach_pod_uid
+    ]
+
+
+def plan_take_back(vmi: VirtualMachineInstance, status: DomainStatus, there: Collection[str]) -> list[str]:
+    """What of `there` neither the VMI wants nor the domain has."""
+    kept = {volume.name for volume in hotplugged(vmi)} | attached(status).keys()
+    return sorted(set(there) - kept)
+
+
+def attached(status: DomainStatus) -> dict[str, str]:
+    """The disks of a domain, by name, with their targets; a drive without a medium has none."""
+    return {disk.name: disk.target for disk in status.disks if disk.name and not disk.empty}
+
+
+def wishes_of(vmi: VirtualMachineInstance) -> frozenset[tuple[str, ...]]:
+    """What the launcher must be told anew when it changes: volumes, and whether they are handed over."""
+    phases = {entry.name: entry.phase for entry in vmi.status.volume_status}
+    drives = {(disk.name,) for disk in vmi.spec.domain.devices.disks if disk.cdrom is not None}
+    volumes = {(item.name, str(phases.get(item.name, "") in HANDED_OVER)) for item in hotplugged(vmi)}
+    return frozenset(volumes | drives)
+
+
+def volume_entries(
+    vmi: VirtualMachineInstance, status: DomainStatus, seen: HotplugSeen | None, entries: list[VolumeStatus]
+) -> list[VolumeStatus]:
+    """The entries, those of hotplugged volumes with what the handler says of them; None: nothing was looked at."""
+    if seen is None:
+        return entries
+    wanted = {volume.name for volume in hotplugged(vmi)}
+    disks = attached(status)
+    troubles = {trouble.name: trouble for trouble in status.disk_troubles}
+    return [
+        _entry(entry, seen, wanted=entry.name in wanted, target=disks.get(entry.name), trouble=troubles.get(entry.name))
+        if entry.name in wanted or entry.hotplug_volume is not None or entry.phase
+        else entry
+        for entry in entries
+    ]
+
+
+def _entry(
+    entry: VolumeStatus, seen: HotplugSeen, *, wanted: bool, target: str | None, trouble: DiskTrouble | None
+) -> VolumeStatus:
+    name = entry.name
+    if wanted and target is not None and entry.phase in {MOUNTED, READY} and trouble is None:
+        text = f"Successfully attach hotplugged volume {name} to VM"
+        return msgspec.structs.replace(entry, phase=READY, reason="VolumeReady", message=text, target=target)
+    if wanted and name in seen.present and entry.phase in {*_BEFORE_MOUNT, MOUNTED}:
+        text = f"Volume {name} has been mounted in virt-launcher pod"
+        entry = msgspec.structs.replace(entry, phase=MOUNTED, reason="VolumeMountedToPod", message=text)
+    is_gone = target is None and name not in seen.present and seen.is_followed
+    if not wanted and is_gone and entry.phase in {ATTACHED_TO_NODE, *HANDED_OVER}:
+        text = f"Volume {name} has been unmounted from virt-launcher pod"
+        return msgspec.structs.replace(entry, phase=UNMOUNTED, reason="VolumeUnMountedFromPod", message=text, target="")
+    told = _told(name, seen, trouble)
+    return entry if told is None else msgspec.structs.replace(entry, reason=told[0], message=told[1])
+
+
+def _told(name: str, seen: HotplugSeen, trouble: DiskTrouble | None) -> tuple[str, str] | None:
+    if name in seen.troubles:
+        return MOUNT_FAILED, seen.troubles[name][:_LONGEST]
+    if trouble is None:
+        return None
+    if trouble.action in (DISK_ACTION_DETACH, DISK_ACTION_EJECT):
+        return DETACH_WAITS, detach_words(trouble)
+    return ATTACH_FAILED, f"Volume {name} cannot be attached: {trouble.message}"[:_LONGEST]
+
+
+def detach_words(trouble: DiskTrouble) -> str:
+    """What a user hears of a guest that does not let go of a disk, with the remedy."""
+    since = datetime.fromtimestamp(trouble.since_unix_ms // 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    what = "medium" if trouble.action == DISK_ACTION_EJECT else "disk"
+    detail = f" ({trouble.message})" if trouble.message else ""
+    return (
+        f"The guest has not released {what} {trouble.name} since {since}{detail}; unmount it in the guest and close"
+        " what uses it, or restart the VM"
+    )[:_LONGEST]
+
+
+def hotplug_troubles(status: DomainStatus | None, seen: HotplugSeen | None) -> dict[str, str]:
+    """All that is in the way, by volume, in words for the user."""
+    found = dict(seen.troubles) if seen is not None else {}
+    for trouble in status.disk_troubles if status is not None else ():
+        told = _told(trouble.name, HotplugSeen(), trouble)
+        if told is not None:
+            found.setdefault(trouble.name, told[1])
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class StartGate:
+    """Whether a guest may start; `message` says what it waits for, once that is worth telling."""
+
+    is_open: bool
+    message: str = ""
+
+
+def start_gate(vmi: VirtualMachineInstance, waited_seconds: float) -> StartGate:
+    """A guest starts with its hotplugged volumes, so that it can boot from them and mount them by name."""
+    missing = list(_missing(vmi))
+    if not missing:
+        return StartGate(is_open=True)
+    if vmi.metadata.annotations.get(START_WITHOUT_VOLUMES) == "true" and waited_seconds >= START_WITHOUT_SECONDS:
+        return StartGate(is_open=True)
+    if waited_seconds < TOLD_SECONDS:
+        return StartGate(is_open=False)
+    remedy = f"mend it, remove the volume, or set the annotation {START_WITHOUT_VOLUMES} to true on the VM's template"
+    return StartGate(is_open=False, message=f"the guest waits for {'; '.join(missing[:8])}; {remedy}")
+
+
+def _missing(vmi: VirtualMachineInstance) -> Iterator[str]:
+    entries = {entry.name: entry for entry in vmi.status.volume_status}
+    for volume in hotplugged(vmi):
+        entry = entries.get(volume.name)
+        if entry is None or entry.phase not in HANDED_OVER:
+            said = entry.message or entry.phase if entry is not None else "not looked at yet"
+            yield f"hotplugged volume {volume.name} ({said or 'not looked at yet'})"

@@ -1,0 +1,111 @@
+"""The hotplugged volumes of this node's VMIs: looked at, handed over and taken back, each by itself.
+
+Called by the sync loop, before and after it speaks with the launcher. Keeps nothing: what has been done is seen in the
+launcher's Pod. One volume that fails holds up no other one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import logging
+from pathlib import Path
+from typing import Final
+
+from kvedge.handler.held_process import HeldProcess
+from kvedge.handler.volumes.attachment_pods import find_attachment_pods
+from kvedge.handler.volumes.claim_image import ImageRefused
+from kvedge.handler.volumes.hotplug_plan import HandOver, HotplugSeen, plan_hand_over, plan_take_back
+from kvedge.handler.volumes.volume_hand_over import (
+    hand_over_device,
+    hand_over_file,
+    hotplug_directory,
+    leftovers,
+    present_volumes,
+    take_back,
+)
+from kvedge.resources.types.vmi import VirtualMachineInstance
+from kvedge.resources.volume_facts import hotplugged
+from kvedge.rpc.launcher_pb2 import DomainStatus
+
+log = logging.getLogger(__name__)
+
+# Its process may not be there yet, or be gone already: the next look tells.
+_WAITS: Final = "its attachment Pod does not run on this node (yet)"
+
+
+class HotplugVolumes:
+    """All hotplugged volumes of this node."""
+
+    def __init__(self, kubelet: Path) -> None:
+        self._kubelet = kubelet
+
+    def hand_over(self, vmi: VirtualMachineInstance, launcher: HeldProcess) -> HotplugSeen:
+        """Give the launcher what it is to have and does not; what it has stays as it is. Never raises."""
+        try:
+            with hotplug_directory(launcher) as directory:
+                present = present_volumes(directory)
+        except FileNotFoundError:
+            text = "the launcher's Pod has no place for hotplugged volumes; restart the VM"
+            return HotplugSeen(troubles={volume.name: text for volume in hotplugged(vmi)})
+        except OSError as error:
+            # It has just ended, which is told by another way.
+            return HotplugSeen(troubles={volume.name: str(error) for volume in hotplugged(vmi)})
+        missing = plan_hand_over(vmi, present)
+        if not missing:
+            return HotplugSeen(frozenset(present))
+        troubles: dict[str, str] = {}
+        done = set(present)
+        with contextlib.ExitStack() as stack:
+            sources = find_attachment_pods(self._kubelet, {item.pod_uid for item in missing}, stack)
+            for item in missing:
+                trouble = _hand_over(item, sources.get(item.pod_uid), launcher)
+                if trouble:
+                    troubles[item.name] = trouble
+                else:
+                    done.add(item.name)
+                    log.info("volume handed over", extra={"facts": {"volume": item.name, "block": item.block}})
+        return HotplugSeen(frozenset(done), troubles)
+
+    def take_back(self, vmi: VirtualMachineInstance, status: DomainStatus, launcher: HeldProcess) -> HotplugSeen:
+        """Take what neither the VMI wants nor the domain has; only once the launcher follows this VMI. Never raises."""
+        troubles: dict[str, str] = {}
+        try:
+            with hotplug_directory(launcher) as directory:
+                there = {*present_volumes(directory), *leftovers(directory)}
+            for name in plan_take_back(vmi, status, there):
+                trouble = _take_back(name, launcher)
+                if trouble:
+                    troubles[name] = trouble
+            with hotplug_directory(launcher) as directory:
+                return HotplugSeen(frozenset(present_volumes(directory)), troubles, is_followed=True)
+        except FileNotFoundError:
+            return HotplugSeen(troubles=troubles, is_followed=True)
+        except OSError as error:
+            log.warning("cannot look at the launcher's volumes", extra={"facts": {"why": str(error)}})
+            return HotplugSeen(troubles=troubles)
+
+
+def _hand_over(item: HandOver, source: HeldProcess | None, launcher: HeldProcess) -> str:
+    """What is in the way; empty when the volume has been handed over."""
+    if source is None:
+        return _WAITS
+    try:
+        if item.block:
+            hand_over_device(item.name, source, launcher)
+        else:
+            hand_over_file(item.name, item.info, source, launcher)
+    except (ImageRefused, OSError) as error:
+        return f"Volume {item.name} cannot be handed to the launcher: {error}"
+    return ""
+
+
+def _take_back(name: str, launcher: HeldProcess) -> str:
+    try:
+        take_back(name, launcher)
+    except OSError as error:
+        if error.errno == errno.EBUSY:
+            return f"Volume {name} is still open in QEMU"
+        return f"Volume {name} cannot be taken back: {error}"
+    log.info("volume taken back", extra={"facts": {"volume": name}})
+    return ""

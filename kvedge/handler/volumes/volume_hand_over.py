@@ -1,0 +1,233 @@
+"""One volume from its attachment Pod into the launcher's Pod, and back.
+
+Called by `hotplug_volumes`. Whether a volume has been handed over is seen in the launcher's Pod and nowhere else, so
+that a handler that was killed at any step goes on: each step leaves either nothing or what the next one takes on.
+Touches the directory of hotplugged volumes of one launcher, its mounts there, and its device cgroup.
+
+A file: the image is made in the claim, an empty file made as its place, the image's mount attached there. Back: the
+mount is taken off, the place removed. A device: the cgroup rule is given, a node made under a name of its own, given to
+the guest's user, renamed. Back: the node gets such a name again, the rule is taken, the node removed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import stat
+from collections.abc import Iterator
+from functools import partial
+from typing import Final
+
+from kvedge.handler.held_process import HeldProcess
+from kvedge.handler.own_thread import in_own_thread
+from kvedge.handler.volumes.claim_image import ImageRefused, claim_image, make_image
+from kvedge.handler.volumes.device_rules import allow_device, deny_device
+from kvedge.resources.hotplug_places import CLAIM_PLACE, DEVICE_PLACE, HOTPLUG_DIRECTORY
+from kvedge.resources.names import LAUNCHER_GID, LAUNCHER_UID
+from kvedge.resources.types.vmi import ClaimInfo
+from kvedge.runtime.linux.mounts import (
+    MOUNT_ATTR_NODEV,
+    MOUNT_ATTR_NOEXEC,
+    MOUNT_ATTR_NOSUID,
+    MS_PRIVATE,
+    UMOUNT_NOFOLLOW,
+    attach_mount,
+    copy_mount,
+    set_mount_attributes,
+    unmount,
+)
+from kvedge.runtime.linux.namespaces import CLONE_NEWNS, setns
+from kvedge.storage.beneath import AS_ROOT, STRICT, beneath, directory_of
+
+_IMAGE: Final = ".img"
+# A node that is being made, and one that is being taken away: neither is a volume's name.
+_COMING: Final = ".coming-"
+_GOING: Final = ".going-"
+_MODE: Final = 0o660
+_HARMLESS: Final = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC
+_DIRECTORY: Final = os.O_PATH | os.O_DIRECTORY
+
+
+@contextlib.contextmanager
+def hotplug_directory(launcher: HeldProcess) -> Iterator[int]:
+    """The launcher's directory of hotplugged volumes.
+
+    Raises:
+        OSError: FileNotFoundError when its Pod has none.
+    """
+    with launcher.root() as root, beneath(root, HOTPLUG_DIRECTORY.lstrip("/"), _DIRECTORY, resolve=AS_ROOT) as opened:
+        yield opened
+
+
+def present_volumes(directory: int) -> dict[str, bool]:
+    """What has been handed over, by the volume's name: whether it is a device."""
+    found = {}
+    for name in _names(directory):
+        facts = _facts(directory, name)
+        if facts is None or name.startswith("."):
+            continue
+        if stat.S_ISBLK(facts.st_mode):
+            found[name] = True
+        elif stat.S_ISREG(facts.st_mode) and facts.st_size and name.endswith(_IMAGE):
+            found[name.removesuffix(_IMAGE)] = False
+    return found
+
+
+def leftovers(directory: int) -> set[str]:
+    """Volumes of which a killed handler, or a refused step, has left something that is not whole."""
+    found = set()
+    for name in _names(directory):
+        facts = _facts(directory, name)
+        if facts is None:
+            continue
+        for prefix in (_COMING, _GOING):
+            if name.startswith(prefix):
+                found.add(name.removeprefix(prefix))
+        if name.endswith(_IMAGE) and stat.S_ISREG(facts.st_mode) and not facts.st_size:
+            found.add(name.removesuffix(_IMAGE))
+    return found
+
+
+def hand_over_file(name: str, info: ClaimInfo, source: HeldProcess, launcher: HeldProcess) -> None:
+    """Put the image of a claim into the launcher's Pod.
+
+    Raises:
+        ImageRefused: when the claim has no image that a guest can have.
+        OSError: when the kernel refuses.
+    """
+    with source.namespace("mnt") as theirs, launcher.namespace("mnt") as ours:
+        with source.root() as root, beneath(root, CLAIM_PLACE.lstrip("/"), _DIRECTORY, resolve=AS_ROOT) as claim:
+            if not _has_image(claim):
+                in_own_thread(partial(make_image, claim, info))
+        with hotplug_directory(launcher) as directory:
+            place = os.open(f"{name}{_IMAGE}", os.O_CREAT | os.O_RDONLY | os.O_NOFOLLOW, 0o600, dir_fd=directory)
+            os.close(place)
+        in_own_thread(partial(_mount_image, name, theirs, ours))
+
+
+def _has_image(claim: int) -> bool:
+    try:
+        os.stat("disk.img", dir_fd=claim, follow_symlinks=False)
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def _mount_image(name: str, theirs: int, ours: int) -> None:
+    """Runs in a thread of its own, in the attachment Pod's mount namespace first and then in the launcher's."""
+    setns(theirs, CLONE_NEWNS)
+    with (
+        directory_of("/") as root,
+        beneath(root, CLAIM_PLACE.lstrip("/"), _DIRECTORY, resolve=AS_ROOT) as claim,
+        claim_image(claim) as image,
+    ):
+        copied = copy_mount(image, recursive=False)
+    try:
+        set_mount_attributes(copied, _HARMLESS, MS_PRIVATE, recursive=False)
+        setns(ours, CLONE_NEWNS)
+        with _own_directory() as directory, beneath(directory, f"{name}{_IMAGE}", os.O_PATH, resolve=STRICT) as place:
+            if os.fstat(place).st_size == 0:
+                attach_mount(copied, place)
+    finally:
+        os.close(copied)
+
+
+@contextlib.contextmanager
+def _own_directory() -> Iterator[int]:
+    """The hotplug directory for a thread that is in the launcher's mount namespace."""
+    with directory_of("/") as root, beneath(root, HOTPLUG_DIRECTORY.lstrip("/"), _DIRECTORY, resolve=AS_ROOT) as opened:
+        yield opened
+
+
+def hand_over_device(name: str, source: HeldProcess, launcher: HeldProcess) -> None:
+    """Put the device of a claim into the launcher's Pod.
+
+    Raises:
+        ImageRefused: when the attachment Pod has no block device.
+        OSError: when the kernel refuses.
+    """
+    with source.root() as root, beneath(root, DEVICE_PLACE.lstrip("/"), os.O_PATH, resolve=AS_ROOT) as node:
+        facts = os.fstat(node)
+    if not stat.S_ISBLK(facts.st_mode):
+        raise ImageRefused("the claim is of mode Block, but its attachment Pod has no block device")
+    allow_device(launcher, facts.st_rdev)
+    with hotplug_directory(launcher) as directory:
+        coming = f"{_COMING}{name}"
+        _remove(directory, coming)
+        os.mknod(coming, stat.S_IFBLK | _MODE, facts.st_rdev, dir_fd=directory)
+        # mknod's mode is cut by the umask; the node is new, and no link.
+        os.chmod(coming, _MODE, dir_fd=directory)
+        os.chown(coming, LAUNCHER_UID, LAUNCHER_GID, dir_fd=directory, follow_symlinks=False)
+        os.rename(coming, name, src_dir_fd=directory, dst_dir_fd=directory)
+
+
+def take_back(name: str, launcher: HeldProcess) -> None:
+    """Remove all that there is of a volume; the domain must not have it any more.
+
+    Raises:
+        OSError: EBUSY while QEMU has the file open: tried again later.
+    """
+    with hotplug_directory(launcher) as directory:
+        is_file = _facts(directory, f"{name}{_IMAGE}") is not None
+        _take_back_device(name, directory, launcher)
+    if is_file:
+        with launcher.namespace("mnt") as ours:
+            in_own_thread(partial(_unmount_image, name, ours))
+
+
+def _unmount_image(name: str, ours: int) -> None:
+    setns(ours, CLONE_NEWNS)
+    with _own_directory() as directory:
+        # A name without a way: no link can be in it.
+        os.fchdir(directory)
+        _unmount_all(f"{name}{_IMAGE}")
+        _remove(directory, f"{name}{_IMAGE}")
+
+
+def _unmount_all(path: str) -> None:
+    # Two, when two handlers met.
+    for _ in range(4):
+        try:
+            unmount(path, UMOUNT_NOFOLLOW)
+        except OSError as error:
+            if error.errno in (errno.EINVAL, errno.ENOENT):
+                return
+            raise
+
+
+def _take_back_device(name: str, directory: int, launcher: HeldProcess) -> None:
+    going = f"{_GOING}{name}"
+    for present in (f"{_COMING}{name}", name):
+        facts = _facts(directory, present)
+        if facts is not None and stat.S_ISBLK(facts.st_mode):
+            os.rename(present, going, src_dir_fd=directory, dst_dir_fd=directory)
+    facts = _facts(directory, going)
+    if facts is None:
+        return
+    if stat.S_ISBLK(facts.st_mode) and not _is_used(directory, facts.st_rdev, going):
+        deny_device(launcher, facts.st_rdev)
+    _remove(directory, going)
+
+
+def _is_used(directory: int, device: int, but: str) -> bool:
+    """Whether another volume of the launcher is the same device."""
+    others = (_facts(directory, name) for name in _names(directory) if name != but)
+    return any(facts is not None and stat.S_ISBLK(facts.st_mode) and facts.st_rdev == device for facts in others)
+
+
+def _names(directory: int) -> list[str]:
+    with beneath(directory, ".", os.O_RDONLY | os.O_DIRECTORY) as opened:
+        return sorted(os.listdir(opened))
+
+
+def _facts(directory: int, name: str) -> os.stat_result | None:
+    try:
+        return os.stat(name, dir_fd=directory, follow_symlinks=False)
+    except FileNotFoundError:
+        return None
+
+
+def _remove(directory: int, name: str) -> None:
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(name, dir_fd=directory)

@@ -1,0 +1,51 @@
+# Tests: kvedge/handler/volumes/claim_image.py, kvedge/handler/volumes/attachment_pods.py
+"""How large the image is that a hotplugged claim without one gets."""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+
+import pytest
+
+from kvedge.handler.volumes.attachment_pods import find_attachment_pods
+from kvedge.handler.volumes.claim_image import MEBIBYTE, ImageRefused, image_size
+from kvedge.resources.types.vmi import ClaimInfo
+
+LARGE = 1 << 40
+
+
+@pytest.mark.parametrize(
+    ("request_", "capacity", "free", "expected"),
+    [
+        ("64Mi", "100Mi", LARGE, 64 * MEBIBYTE),
+        ("100Mi", "64Mi", LARGE, 64 * MEBIBYTE),
+        ("64Mi", None, LARGE, 64 * MEBIBYTE),
+        ("1500k", None, LARGE, MEBIBYTE),
+        ("100Mi", None, 95 * MEBIBYTE + 5, 95 * MEBIBYTE),
+    ],
+    ids=["the request", "the capacity", "no capacity", "cut to whole MiB", "within a tenth"],
+)
+def test_the_image_is_as_large_as_the_claim(request_: str, capacity: str | None, free: int, expected: int) -> None:
+    info = ClaimInfo(requests={"storage": request_}, capacity={"storage": capacity} if capacity else {})
+    assert image_size(info, free) == expected
+
+
+@pytest.mark.parametrize(
+    ("info", "free", "words"),
+    [
+        (ClaimInfo(claim_name="c"), LARGE, "claim c has no size"),
+        (ClaimInfo(requests={"storage": "1k"}), LARGE, "at least 1MiB"),
+        (ClaimInfo(requests={"storage": "100Mi"}), 80 * MEBIBYTE, "not enough space, demanded size 104857600 B"),
+        (ClaimInfo(claim_name="c", requests={"storage": "much"}), LARGE, "the size of claim c"),
+    ],
+    ids=["unknown", "too small", "no room", "no quantity"],
+)
+def test_an_image_that_cannot_be_is_refused_with_the_reason(info: ClaimInfo, free: int, words: str) -> None:
+    with pytest.raises(ImageRefused, match=words):
+        image_size(info, free)
+
+
+def test_a_pod_that_is_not_here_is_not_looked_for_among_all_processes(tmp_path: Path) -> None:
+    with contextlib.ExitStack() as stack:
+        assert find_attachment_pods(tmp_path, ["pod-1"], stack) == {}

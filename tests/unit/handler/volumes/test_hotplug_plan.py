@@ -1,0 +1,199 @@
+# Tests: kvedge/handler/volumes/hotplug_plan.py, kvedge/handler/volumes/hotplug_volumes.py
+"""Hotplugged volumes on a node: what is handed over and taken back, what their entries say, whether a guest waits."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kvedge.handler.volumes.hotplug_plan import (
+    START_WITHOUT_SECONDS,
+    TOLD_SECONDS,
+    HotplugSeen,
+    hotplug_troubles,
+    plan_hand_over,
+    plan_take_back,
+    start_gate,
+    volume_entries,
+    wishes_of,
+)
+from kvedge.resources.codec import decode
+from kvedge.resources.names import START_WITHOUT_VOLUMES
+from kvedge.resources.types.vmi import VirtualMachineInstance, VolumeStatus
+from kvedge.rpc import launcher_pb2 as pb
+
+
+def vmi(phases: dict[str, str], *gone: str, uid: str = "pod-1", **metadata: Any) -> VirtualMachineInstance:
+    """A VMI with a hotplugged volume for each phase; those that are gone have an entry only."""
+    return decode(
+        VirtualMachineInstance,
+        {
+            "metadata": {"name": "v", "namespace": "n", "uid": "u", **metadata},
+            "spec": {
+                "domain": {"devices": {}},
+                "volumes": [
+                    {"name": name, "persistentVolumeClaim": {"claimName": name, "hotpluggable": True}}
+                    for name in phases
+                    if name not in gone
+                ],
+            },
+            "status": {
+                "volumeStatus": [
+                    {
+                        "name": name,
+                        "target": "",
+                        "phase": phase,
+                        "reason": "before",
+                        "hotplugVolume": {"attachPodName": "hp", "attachPodUID": uid},
+                    }
+                    for name, phase in phases.items()
+                ]
+            },
+        },
+    )
+
+
+def domain(*disks: str, troubles: list[pb.DiskTrouble] | None = None) -> pb.DomainStatus:
+    targets = [pb.DiskTarget(name=name, target=f"sd{name}") for name in disks]
+    return pb.DomainStatus(disks=targets, disk_troubles=troubles or [])
+
+
+def entry(of: VirtualMachineInstance, status: pb.DomainStatus, seen: HotplugSeen | None) -> VolumeStatus:
+    (found,) = volume_entries(of, status, seen, of.status.volume_status)
+    return found
+
+
+def seen(*present: str, is_followed: bool = True, **troubles: str) -> HotplugSeen:
+    return HotplugSeen(frozenset(present), troubles, is_followed)
+
+
+def test_volumes_with_a_ready_attachment_pod_that_are_not_there_are_handed_over() -> None:
+    phases = {"a": "AttachedToNode", "b": "AttachedToNode", "c": "Bound", "d": "Ready", "gone": "Ready"}
+    assert [item.name for item in plan_hand_over(vmi(phases, "gone"), {"b"})] == ["a", "d"]
+    assert plan_hand_over(vmi(phases, uid=""), ()) == []
+
+
+def test_what_neither_the_vmi_nor_the_domain_has_is_taken_back() -> None:
+    of = vmi({"a": "Ready", "gone": "Ready", "held": "Ready"}, "gone", "held")
+    assert plan_take_back(of, domain("a", "held"), ["a", "gone", "held", "unknown"]) == ["gone", "unknown"]
+
+
+def test_a_drive_without_a_medium_holds_no_volume() -> None:
+    status = pb.DomainStatus(disks=[pb.DiskTarget(name="cd", target="sda", empty=True)])
+    assert plan_take_back(vmi({}), status, ["cd"]) == ["cd"]
+
+
+@pytest.mark.parametrize(
+    ("phase", "attached", "present", "expected", "reason", "message"),
+    [
+        ("Bound", False, False, "Bound", "before", ""),
+        ("AttachedToNode", False, False, "AttachedToNode", "before", ""),
+        (
+            "AttachedToNode",
+            False,
+            True,
+            "MountedToPod",
+            "VolumeMountedToPod",
+            "Volume a has been mounted in virt-launcher pod",
+        ),
+        ("MountedToPod", True, True, "Ready", "VolumeReady", "Successfully attach hotplugged volume a to VM"),
+        ("Ready", True, False, "Ready", "VolumeReady", "Successfully attach hotplugged volume a to VM"),
+        ("Ready", False, True, "Ready", "before", ""),
+    ],
+    ids=["no pod yet", "not handed over", "handed over", "attached", "its pod has died", "never falls back"],
+)
+def test_a_wanted_volume_moves_on(
+    phase: str, attached: bool, present: bool, expected: str, reason: str, message: str
+) -> None:
+    found = entry(vmi({"a": phase}), domain(*(["a"] if attached else [])), seen(*(["a"] if present else [])))
+    assert (found.phase, found.reason, found.message) == (expected, reason, message)
+    assert found.hotplug_volume is not None, "the controller's part stays"
+    assert found.target == ("sda" if attached else "")
+
+
+@pytest.mark.parametrize(
+    ("attached", "present", "is_followed", "expected"),
+    [
+        (True, True, True, "Ready"),
+        (False, True, True, "Ready"),
+        (False, False, False, "Ready"),
+        (False, False, True, "UnMountedFromPod"),
+    ],
+    ids=["the guest holds it", "still mounted", "the launcher has not been told", "gone"],
+)
+def test_a_removed_volume_is_unmounted_once_everything_is_undone(
+    attached: bool, present: bool, is_followed: bool, expected: str
+) -> None:
+    found = entry(
+        vmi({"a": "Ready"}, "a"),
+        domain(*(["a"] if attached else [])),
+        seen(*(["a"] if present else []), is_followed=is_followed),
+    )
+    assert found.phase == expected
+    if expected == "UnMountedFromPod":
+        assert found.message == "Volume a has been unmounted from virt-launcher pod"
+
+
+def test_what_the_controller_ends_is_left_to_it() -> None:
+    for phase in ("Detaching", "UnMountedFromPod", "Pending"):
+        assert entry(vmi({"a": phase}, "a"), domain(), seen()).phase == phase
+
+
+def test_a_failed_attach_is_told_with_libvirt_s_words_and_the_phase_stays() -> None:
+    trouble = pb.DiskTrouble(name="a", action=pb.DISK_ACTION_ATTACH, message="no more slots", tries=3)
+    found = entry(vmi({"a": "MountedToPod"}), domain(troubles=[trouble]), seen("a"))
+    assert (found.phase, found.reason) == ("MountedToPod", "VolumeAttachFailed")
+    assert found.message == "Volume a cannot be attached: no more slots"
+    # It has come after all.
+    assert entry(vmi({"a": "MountedToPod"}), domain("a"), seen("a")).phase == "Ready"
+
+
+def test_a_disk_that_the_guest_holds_is_told_with_the_remedy() -> None:
+    trouble = pb.DiskTrouble(name="a", action=pb.DISK_ACTION_DETACH, tries=3, since_unix_ms=1_700_000_000_000)
+    found = entry(vmi({"a": "Ready"}, "a"), domain("a", troubles=[trouble]), seen("a"))
+    assert (found.phase, found.reason) == ("Ready", "VolumeDetachPending")
+    assert found.message == (
+        "The guest has not released disk a since 2023-11-14T22:13:20Z; unmount it in the guest and close what uses it,"
+        " or restart the VM"
+    )
+
+
+def test_nothing_is_said_where_nothing_was_looked_at() -> None:
+    of = vmi({"a": "AttachedToNode"})
+    assert volume_entries(of, domain(), None, of.status.volume_status) == of.status.volume_status
+
+
+def test_all_troubles_are_told_once_by_volume() -> None:
+    trouble = pb.DiskTrouble(name="a", action=pb.DISK_ACTION_ATTACH, message="no")
+    assert hotplug_troubles(domain(troubles=[trouble]), seen(b="not there")) == {
+        "a": "Volume a cannot be attached: no",
+        "b": "not there",
+    }
+    assert hotplug_troubles(None, None) == {}
+
+
+def test_a_guest_waits_for_its_volumes_and_says_for_which() -> None:
+    waiting = vmi({"a": "Pending", "b": "MountedToPod"})
+    assert not start_gate(waiting, 0.0).is_open
+    assert start_gate(waiting, 0.0).message == ""
+    told = start_gate(waiting, TOLD_SECONDS)
+    assert not told.is_open
+    assert told.message.startswith("the guest waits for hotplugged volume a (Pending); mend it, remove the volume, or")
+    assert not start_gate(waiting, 1e6).is_open, "never without its volume, unless it is asked to"
+    assert start_gate(vmi({"a": "Ready", "b": "MountedToPod"}), 0.0).is_open
+    assert start_gate(vmi({}), 0.0).is_open
+
+
+def test_a_guest_that_was_asked_to_starts_without_a_volume_that_does_not_come() -> None:
+    asked = vmi({"a": "Pending"}, annotations={START_WITHOUT_VOLUMES: "true"})
+    assert not start_gate(asked, START_WITHOUT_SECONDS - 1).is_open
+    assert start_gate(asked, START_WITHOUT_SECONDS).is_open
+
+
+def test_the_launcher_is_told_anew_when_a_volume_comes_is_handed_over_or_goes() -> None:
+    states = [vmi({}), vmi({"a": "AttachedToNode"}), vmi({"a": "MountedToPod"}), vmi({"a": "Ready"}, "a")]
+    wishes = [wishes_of(state) for state in states]
+    assert wishes[0] == wishes[3]
+    assert len(set(wishes)) == 3
+    assert wishes_of(vmi({"a": "Ready"})) == wishes[2], "Ready alone is no news to the launcher"
