@@ -8,6 +8,7 @@ what `--help`, `kvedge show-config` and packaging/README.md say.
 from __future__ import annotations
 
 import ipaddress
+import re
 import socket
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -23,6 +24,8 @@ Emulation = Literal["auto", "kvm", "tcg"]
 
 DEFAULT_CONFIG: Final = Path("/etc/kvedge/config.yaml")
 DEFAULT_DATA_DIR: Final = Path("/var/lib/kvedge")
+# A StorageClass's name, as one label.
+_CLASS_NAME: Final = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 # What `kvedge node` can run, in the order in which it starts them: handlers ask the api role for their certificates.
 NODE_ROLES: Final = ("api", "controller", "handler")
 
@@ -50,6 +53,18 @@ class Settings(msgspec.Struct, rename="kebab", forbid_unknown_fields=True, froze
         str,
         _about("Registries that may have no https, or be on this host itself, as HOST:PORT with commas", "none"),
     ] = ""
+    volume_places: Annotated[
+        str,
+        _about(
+            "Further places for the volumes of one box, each with a StorageClass of its name: NAME=DIRECTORY with "
+            "commas; the directory is a mounted disk's, or a directory on one",
+            "none; the class kvedge keeps its volumes in the data directory",
+        ),
+    ] = ""
+    volume_overcommit: Annotated[
+        int,
+        _about("How much of what a place can hold is promised to claims, in percent: disks are sparse"),
+    ] = 200
     emulation: Annotated[Emulation, _about("What guests run on: auto tries whether KVM works; kvm; tcg")] = "auto"
     node_name: Annotated[
         str, _about("The name of this node", "the host's name; on one box that of its first start")
@@ -128,6 +143,11 @@ class Settings(msgspec.Struct, rename="kebab", forbid_unknown_fields=True, froze
     def registries_without_tls(self) -> frozenset[str]:
         """Registries that may be spoken to without https, and from which Pods may pull also when they are here."""
         return frozenset(_names(self.insecure_registries))
+
+    @property
+    def places_of_volumes(self) -> dict[str, Path]:
+        """Further places for volumes, by the name of their StorageClass."""
+        return {name: Path(path) for name, _, path in (each.partition("=") for each in _names(self.volume_places))}
 
     @property
     def user_kubeconfig(self) -> Path:
@@ -294,6 +314,17 @@ class _Wrong:
     reason: str
 
 
+def _wrong_places(settings: Settings) -> Iterator[_Wrong]:
+    key, seen = "volume-places", set[str]()
+    for each in _names(settings.volume_places):
+        name, _, path = each.partition("=")
+        if not _CLASS_NAME.fullmatch(name) or name in seen or name == "kvedge":
+            yield _Wrong(key, f"{name!r} must be the name of a StorageClass, each once, and not kvedge: fast=/mnt/ssd")
+        elif not Path(path).is_absolute() or ".." in Path(path).parts:
+            yield _Wrong(key, f"{each} must name an absolute path: {name}=/mnt/{name}")
+        seen.add(name)
+
+
 def _names(text: str) -> list[str]:
     return [name for part in text.split(",") if (name := part.strip())]
 
@@ -319,6 +350,9 @@ def _wrong_values(settings: Settings) -> Iterator[_Wrong]:
         ipaddress.ip_address(settings.bind)
     except ValueError:
         yield _Wrong("bind", f"{settings.bind} is not an IP address, such as 127.0.0.1 or 0.0.0.0")
+    yield from _wrong_places(settings)
+    if settings.volume_overcommit < 1:
+        yield _Wrong("volume-overcommit", f"{settings.volume_overcommit} must be a percentage of 1 or more")
     if wrong := _wrong_roles(settings.node_roles):
         yield _Wrong("node-roles", wrong)
     try:

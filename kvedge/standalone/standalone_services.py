@@ -98,8 +98,11 @@ class _Box:
     def make_volumes(self) -> Service:
         """What claims are bound to."""
         kubeconfig = self.kubeconfig("volumes", "kvedge:volumes", VOLUMES)
-        path, memory = self.settings.data_path / "volumes", self.settings.state_path / "volume-places" / DEFAULT_NAME
-        places = BoxPlaces({DEFAULT_NAME: directory_place(path, memory, made_here=True)})
+        memory, own = self.settings.state_path / "volume-places", self.settings.data_path / "volumes"
+        drivers = {DEFAULT_NAME: directory_place(own, memory / DEFAULT_NAME, made_here=True)}
+        for name, path in self.settings.places_of_volumes.items():
+            drivers[name] = directory_place(path, memory / name, made_here=False)
+        places = BoxPlaces(drivers, self.settings.volume_overcommit)
         return VolumeService(VolumeConfig(self.node, places), KubeClient.from_kubeconfig(kubeconfig, "kvedge-volumes"))
 
     def make_agent(self) -> Service:

@@ -51,6 +51,7 @@ from kvedge.standalone.apiserver.loops.csr_loop import CsrLoop
 from kvedge.standalone.apiserver.loops.expiry_loop import ExpiryLoop
 from kvedge.standalone.apiserver.loops.work_loop import WorkLoop
 from kvedge.standalone.drop_ins.drop_in_loop import DropInLoop
+from kvedge.standalone.volumes.space_watch import SpaceWatch
 
 PACKAGE = Path(kvedge.__file__).parent
 
@@ -277,6 +278,12 @@ def _domain_watch(thrown: Thrown, path: Path, patch: pytest.MonkeyPatch) -> Any:
     return watch.start(lambda: None)
 
 
+def _space_watch(thrown: Thrown, path: Path, patch: pytest.MonkeyPatch) -> Any:
+    patch.setattr("kvedge.standalone.volumes.space_watch._PERIOD", 0.01)
+    patch.setattr("kvedge.standalone.volumes.space_watch.SpaceWatch.look", lambda *_: thrown())
+    return SpaceWatch(MagicMock(), MagicMock(), MagicMock(), "node", SystemClock()).rounds()
+
+
 def _disk_keeper(thrown: Thrown, path: Path, patch: pytest.MonkeyPatch) -> Any:
     keeper = DiskKeeper(MagicMock(), "", lambda: None)
     patch.setattr(keeper, "look", lambda: thrown() and 0.01)
@@ -331,6 +338,7 @@ THREADS: dict[str, Make] = {
     "launcher/hotplug/disk_keeper.py": _disk_keeper,
     "standalone/agent/pod/address_sweep.py": _sweep,
     "standalone/agent/container/container_watch.py": _watch,
+    "standalone/volumes/space_watch.py": _space_watch,
     "standalone/agent/node/network_keeper.py": _keeper(
         "kvedge.standalone.agent.node.network_keeper.NetworkKeeper", MagicMock()
     ),

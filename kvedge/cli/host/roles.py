@@ -38,6 +38,8 @@ _BOX: Final = [
     _setting("port"),
     _setting("pod-cidr"),
     _setting("insecure-registries"),
+    _setting("volume-places"),
+    _setting("volume-overcommit"),
     _setting("write-kubeconfig"),
 ]
 _APART: Final = [_setting("kubeconfig")]

@@ -25,6 +25,8 @@ class BoxPlaces:
     """The drivers by the names of their places."""
 
     drivers: Mapping[str, VolumeDriver]
+    # In percent of what a place can hold: how much may be promised to claims.
+    overcommit: int = 200
 
     def of_class(self, storage_class: StorageClass) -> tuple[str, VolumeDriver]:
         """The place that a class takes its volumes from.
@@ -40,7 +42,11 @@ class BoxPlaces:
         Raises:
             VolumeDriverError: its place is not in the settings any more.
         """
-        return self._named(volume.metadata.annotations.get(PLACE_ANNOTATION, DEFAULT_NAME))[1]
+        return self._named(self.place_of(volume))[1]
+
+    def place_of(self, volume: PersistentVolume) -> str:
+        """The name of the place in which a volume of ours lies."""
+        return volume.metadata.annotations.get(PLACE_ANNOTATION, DEFAULT_NAME)
 
     def _named(self, name: str) -> tuple[str, VolumeDriver]:
         driver = self.drivers.get(name)

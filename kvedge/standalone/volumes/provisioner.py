@@ -7,6 +7,7 @@ is named after the UID of its claim, on disk as in the API.
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from kvedge.kube.errors import AlreadyExists, NotFound
@@ -15,8 +16,10 @@ from kvedge.kube.patches import at_version
 from kvedge.resources.quantities import format_bytes
 from kvedge.resources.types.storage import BLOCK, PersistentVolume, PersistentVolumeClaim, StorageClass
 from kvedge.standalone.volumes.box_places import BoxPlaces
+from kvedge.standalone.volumes.space_plan import refusal
 from kvedge.standalone.volumes.volume_manifest import driver_name, volume_for, volume_size
-from kvedge.standalone.volumes.volume_matching import is_for, requested
+from kvedge.standalone.volumes.volume_matching import capacity, is_for, requested
+from kvedge.standalone.volumes.volume_plan import is_ours
 from kvedge.storage.volumes.volume_driver import NewVolume, VolumeDriverError
 
 log = logging.getLogger(__name__)
@@ -29,6 +32,8 @@ class Provisioner:
     client: KubeClient
     places: BoxPlaces
     node: str
+    # All PersistentVolumes, of which ours are promised.
+    volumes: Callable[[], Iterable[PersistentVolume]]
 
     def provision(self, claim: PersistentVolumeClaim, storage_class: StorageClass) -> PersistentVolume:
         """A volume for a claim, of its size and mode.
@@ -40,6 +45,8 @@ class Provisioner:
         place, driver = self.places.of_class(storage_class)
         size, name = volume_size(requested(claim)), claim.metadata.uid
         driver.prepare()
+        if name not in driver.names():
+            self._check_space(place, size)
         driver.make(NewVolume(name, size, block=claim.spec.volume_mode == BLOCK))
         path = driver.attach(name)
         wanted = volume_for(claim, storage_class, place=place, node=self.node, path=path, size=size)
@@ -63,10 +70,19 @@ class Provisioner:
         """
         driver = self.places.of_volume(volume)
         driver.prepare()
+        self._check_space(self.places.place_of(volume), size - int(capacity(volume)))
         driver.grow(driver_name(volume), size)
         change = {"spec": {"capacity": {"storage": format_bytes(size)}}}
         patch = at_version(change, volume.metadata.resource_version)
         return self.client.patch(PersistentVolume, "", volume.metadata.name, patch)
+
+    def _check_space(self, place: str, wanted: int) -> None:
+        ours = (item for item in self.volumes() if is_ours(item) and self.places.place_of(item) == place)
+        promised = int(sum(capacity(item) for item in ours))
+        space = self.places.drivers[place].space()
+        why = refusal(place, space, promised, wanted, self.places.overcommit)
+        if why:
+            raise VolumeDriverError(why)
 
     def erase(self, volume: PersistentVolume) -> None:
         """Take the data of a volume away whose claim is gone; the API itself is asked whether it is.

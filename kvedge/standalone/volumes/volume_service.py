@@ -26,6 +26,7 @@ from kvedge.standalone.volumes.box_places import BoxPlaces
 from kvedge.standalone.volumes.claim_loop import ClaimLoop, Followed
 from kvedge.standalone.volumes.claim_users import claims_of
 from kvedge.standalone.volumes.provisioner import Provisioner
+from kvedge.standalone.volumes.space_watch import SpaceWatch
 from kvedge.standalone.volumes.volume_loop import VolumeLoop
 from kvedge.standalone.volumes.volume_manifest import DEFAULT_NAME, driver_name, storage_class
 from kvedge.standalone.volumes.volume_plan import is_ours
@@ -95,7 +96,8 @@ class VolumeService:
             pods=Informer(client, Pod),
             node=lambda: nodes.get("", node),
         )
-        provisioner = Provisioner(client, self._config.places, node)
+        provisioner = Provisioner(client, self._config.places, node, followed.volumes.list)
+        watch = SpaceWatch(client, events, self._config.places, node, SystemClock())
         claim_queue, volume_queue = WorkQueue(), WorkQueue()
         claim_loop = ClaimLoop(client, events, followed, provisioner, SystemClock())
         volume_loop = VolumeLoop(client, events, followed, provisioner)
@@ -125,6 +127,7 @@ class VolumeService:
             part("pod list", followed.pods),
             Part("volume lists", wait_synced, needs=("claim list", "volume list", "class list", "pod list")),
             Part("places", lambda: self._prepare_places(followed), needs=("volume lists",)),
+            part("volume space", watch.rounds(), "places", "volume events"),
             Part("claims", begin, claims.stop, claims.failure, ("places", "node list", "volume events")),
             Part("volumes", stop=volumes.stop, failure=volumes.failure, needs=("claims",)),
         ]

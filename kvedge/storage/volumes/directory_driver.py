@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Final
 
 from kvedge.resources.names import LAUNCHER_GID, LAUNCHER_UID
+from kvedge.resources.volume_facts import IMAGE_FILE
 from kvedge.runtime.background import passing_thread
 from kvedge.runtime.durable_files import sync, write_durably
 from kvedge.runtime.linux.files import syncfs
@@ -182,7 +183,15 @@ class DirectoryDriver:
         """The room of the file system below the place."""
         with _told(self.place.path):
             facts = os.statvfs(self.place.path)
-            return PlaceSpace(facts.f_blocks * facts.f_frsize, facts.f_bavail * facts.f_frsize)
+            held = sum(self._held(name) for name in self.names())
+            return PlaceSpace(facts.f_blocks * facts.f_frsize, facts.f_bavail * facts.f_frsize, held)
+
+    def _held(self, name: str) -> int:
+        """What the disk of a volume takes; other files of a volume are not counted, as that would take long."""
+        for file in (BLOCK_FILE, IMAGE_FILE):
+            with suppress(OSError):
+                return (self.place.path / name / file).lstat().st_blocks * 512
+        return 0
 
     def _make(self, volume: NewVolume, fill: Callable[[Path], None]) -> None:
         self.place.check()

@@ -37,6 +37,7 @@ def copy_tree(source: Path, into: Path, keep_on: Callable[[], None]) -> None:
     words = ["cp", "--archive", "--one-file-system", "--reflink=auto", "--sparse=auto", "--", f"{source}/.", f"{into}/"]
     with tempfile.TemporaryFile() as said, subprocess.Popen(words, stdout=said, stderr=said, env=_ENV) as running:
         try:
+            keep_on()
             while running.poll() is None:
                 keep_on()
                 with suppress(subprocess.TimeoutExpired):

@@ -66,10 +66,11 @@ class VolumeUsage:
 
 @dataclass(frozen=True, slots=True)
 class PlaceSpace:
-    """The room of a place in bytes: in all, and free for volumes."""
+    """The room of a place in bytes: in all, free for volumes, and taken by the disks of its volumes."""
 
     total: int
     free: int
+    held: int
 
 
 class VolumeDriver(Protocol):

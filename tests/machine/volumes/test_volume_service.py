@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from kvedge.resources.types.core import Node
 from kvedge.resources.types.storage import StorageClass
 from kvedge.runtime.linux.loop_devices import detach_loop
-from tests.machine.volumes.box_storage import CLASSES, VOLUME_PATH, BoxStorage, box_storage
+from tests.machine.volumes.box_storage import CLASSES, NODE, VOLUME_PATH, BoxStorage, box_storage
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.machine
@@ -155,3 +156,18 @@ def test_a_claim_that_a_pod_uses_stays_until_the_pod_is_over(box: BoxStorage) ->
     assert box.claim("data").metadata.deletion_timestamp is not None
     box.client.request("DELETE", f"{pods}/p", {"gracePeriodSeconds": 0})
     box.gone(volume.metadata.name)
+
+
+def test_a_claim_beyond_what_the_place_may_promise_is_refused_and_bound_once_there_is_room(box: BoxStorage) -> None:
+    box.make("huge", "100Ti")
+    assert 'not enough space in place "kvedge"' in box.says("huge", "ProvisioningFailed")
+    assert [entry.name for entry in box.place.iterdir() if not entry.name.startswith(".")] == []
+    box.delete_claim("huge")
+
+
+def test_the_node_tells_how_full_its_places_are(box: BoxStorage) -> None:
+    def look() -> str:
+        conditions = {item["type"]: item for item in box.client.get(Node, "", NODE).status.conditions}
+        return str(conditions.get("VolumeSpacePressure", {}).get("status", ""))
+
+    assert wait_until(look, "the condition") in ("True", "False")

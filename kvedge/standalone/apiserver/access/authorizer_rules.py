@@ -74,6 +74,8 @@ FIXED_RIGHTS: Final[Mapping[str, tuple[Right, ...]]] = {
         right((*READ, "update", "patch"), "core", "persistentvolumeclaims persistentvolumeclaims/status"),
         right((*READ, "create"), "storage.k8s.io", "storageclasses"),
         right(READ, "core", "nodes pods"),
+        # Its own condition: how full the places for volumes are.
+        right(("patch",), "core", "nodes/status"),
     ),
 }
 

@@ -1,0 +1,79 @@
+"""The room of a place: what may be promised to claims, and when somebody has to be warned. Pure.
+
+Called by the provisioner before it makes or grows a volume, and by the space watch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Final
+
+from kvedge.resources.codec import JsonObject
+from kvedge.resources.quantities import format_bytes
+from kvedge.runtime.clock import rfc3339
+from kvedge.storage.volumes.volume_driver import PlaceSpace
+
+CONDITION: Final = "VolumeSpacePressure"
+# Of a place: from here on somebody should look, and from here on guests are about to be paused.
+_WARN_PERCENT: Final = 85
+_ALARM_PERCENT: Final = 95
+_GIB: Final = 1 << 30
+
+
+def refusal(place: str, space: PlaceSpace, promised: int, wanted: int, overcommit: int) -> str:
+    """Why `wanted` bytes more are not promised of a place, of which `promised` are already; empty when they are.
+
+    `overcommit` is in percent of what the place can hold for volumes: what they take now, and what is free.
+    """
+    limit = (space.free + space.held) * overcommit // 100
+    if promised + wanted <= limit:
+        return ""
+    return (
+        f'not enough space in place "{place}": {_gib(wanted)} are wanted and {_gib(promised)} promised already, of '
+        f"{_gib(limit)} that may be ({overcommit} % of {_gib(space.free + space.held)}). Delete claims, add a disk, or "
+        "raise the setting volume-overcommit"
+    )
+
+
+def fullness(space: PlaceSpace) -> int:
+    """How full a place is, in percent."""
+    return 100 * (space.total - space.free) // space.total if space.total > 0 else 100
+
+
+def space_reason(percent: int) -> str:
+    """The reason for the condition and the event; empty while there is room."""
+    if percent >= _ALARM_PERCENT:
+        return "VolumeSpaceAlmostUsedUp"
+    return "VolumeSpaceLow" if percent >= _WARN_PERCENT else ""
+
+
+def space_message(place: str, space: PlaceSpace) -> str:
+    """What to tell of a place that fills up."""
+    percent = fullness(space)
+    after = "guests that write more are paused" if percent >= _ALARM_PERCENT else "guests are paused when it is full"
+    return (
+        f'place "{place}" for volumes is {percent} % full, {format_bytes(space.free >> 20 << 20)} are free: {after}; '
+        "delete claims, have guests trim (fstrim), or add a disk"
+    )
+
+
+def space_condition(spaces: Mapping[str, PlaceSpace], known: JsonObject, now: datetime) -> JsonObject:
+    """The Node's condition of all its places; `known` is the one that it has, or empty."""
+    full = {place: space for place, space in spaces.items() if space_reason(fullness(space))}
+    worst = max((fullness(space) for space in full.values()), default=0)
+    status, stamp = "True" if full else "False", rfc3339(now)
+    message = "; ".join(space_message(*item) for item in sorted(full.items())) or "places for volumes have room"
+    kept = known.get("lastTransitionTime") if known.get("status") == status else None
+    return {
+        "type": CONDITION,
+        "status": status,
+        "reason": space_reason(worst) or "VolumeSpaceFree",
+        "message": message,
+        "lastTransitionTime": kept or stamp,
+        "lastHeartbeatTime": stamp,
+    }
+
+
+def _gib(size: int) -> str:
+    return f"{size / _GIB:.1f} GiB"

@@ -1,0 +1,81 @@
+"""Looks at the places for volumes once a minute, and tells on the Node when one fills up.
+
+Made by the volumes' service. Reads places through their drivers; writes one condition of the Node, and Events.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, field
+from typing import Final
+
+from kvedge.kube.errors import KubeError
+from kvedge.kube.events import EventRecorder
+from kvedge.kube.kube_client import KubeClient
+from kvedge.kube.patches import StrategicPatch
+from kvedge.resources.codec import JsonObject
+from kvedge.resources.meta import ObjectMeta
+from kvedge.resources.types.core import Node
+from kvedge.runtime.clock import Clock
+from kvedge.runtime.rounds import Rounds
+from kvedge.standalone.volumes.box_places import BoxPlaces
+from kvedge.standalone.volumes.space_plan import CONDITION, fullness, space_condition, space_message, space_reason
+from kvedge.storage.volumes.volume_driver import PlaceSpace, VolumeDriverError
+
+log = logging.getLogger(__name__)
+
+_PERIOD: Final = 60.0
+
+
+@dataclass(slots=True)
+class SpaceWatch:
+    """Of one box, whose node bears this name."""
+
+    client: KubeClient
+    events: EventRecorder
+    places: BoxPlaces
+    node: str
+    clock: Clock
+    _told: dict[str, str] = field(default_factory=dict)
+    _written: JsonObject = field(default_factory=dict)
+
+    def rounds(self) -> Rounds:
+        """The thread that looks."""
+        return Rounds("volume-space", "looking at the room for volumes", _PERIOD, self.look, at_once=True)
+
+    def look(self) -> None:
+        """Look at each place once."""
+        spaces: dict[str, PlaceSpace] = {}
+        for place, driver in self.places.drivers.items():
+            try:
+                spaces[place] = driver.space()
+            except VolumeDriverError as error:
+                self._tell(place, "PlaceMissing", str(error))
+                continue
+            reason = space_reason(fullness(spaces[place]))
+            self._tell(place, reason, space_message(place, spaces[place]))
+        self._write(space_condition(spaces, self._written, self.clock.now()))
+
+    def _tell(self, place: str, reason: str, message: str) -> None:
+        if self._told.get(place, "") == reason:
+            return
+        self._told[place] = reason
+        if reason:
+            log.warning("%s", message, extra={"facts": {"place": place}})
+            # Events of a Node carry its name as the UID, as those of a kubelet do.
+            node = Node(metadata=ObjectMeta(name=self.node, uid=self.node))
+            self.events.record(node, "Warning", reason, message)
+
+    def _write(self, condition: JsonObject) -> None:
+        keys = ("status", "reason", "message")
+        if self._written and all(condition[key] == self._written[key] for key in keys):
+            return
+        try:
+            # Strategic: the node agent has conditions of its own on the Node.
+            patch = StrategicPatch({"status": {"conditions": [condition]}})
+            self.client.patch(Node, "", self.node, patch, "status")
+        except KubeError as error:
+            # At the first start there is no Node yet.
+            log.debug("%s not written: %s", CONDITION, error)
+            return
+        self._written = condition

@@ -1,0 +1,56 @@
+"""What is promised of a place, and when its room is told to run out."""
+
+from __future__ import annotations
+
+import pytest
+
+from kvedge.standalone.volumes.space_plan import fullness, refusal, space_condition, space_message, space_reason
+from kvedge.storage.volumes.volume_driver import PlaceSpace
+from tests.support.builders import NOW
+
+GIB = 1 << 30
+
+
+@pytest.mark.parametrize(
+    ("promised", "wanted", "overcommit", "fits"),
+    [
+        pytest.param(0, 30, 100, True, id="all that there is"),
+        pytest.param(0, 31, 100, False, id="more than there is"),
+        pytest.param(20, 11, 100, False, id="beside what is promised"),
+        pytest.param(50, 10, 200, True, id="over-committed"),
+        pytest.param(50, 11, 200, False, id="beyond the over-commitment"),
+    ],
+)
+def test_a_place_promises_what_it_can_hold_times_the_over_commitment(
+    promised: int, wanted: int, overcommit: int, fits: bool
+) -> None:
+    space = PlaceSpace(total=100 * GIB, free=20 * GIB, held=10 * GIB)
+    why = refusal("kvedge", space, promised * GIB, wanted * GIB, overcommit)
+    assert (why == "") is fits
+    assert fits or "raise the setting volume-overcommit" in why
+
+
+@pytest.mark.parametrize(
+    ("free", "reason"),
+    [
+        (16, ""),
+        (15, "VolumeSpaceLow"),
+        (6, "VolumeSpaceLow"),
+        (5, "VolumeSpaceAlmostUsedUp"),
+        (0, "VolumeSpaceAlmostUsedUp"),
+    ],
+)
+def test_the_node_warns_at_85_and_at_95_percent(free: int, reason: str) -> None:
+    space = PlaceSpace(100 * GIB, free * GIB, 0)
+    assert space_reason(fullness(space)) == reason
+    condition = space_condition({"kvedge": space}, {}, NOW)
+    assert condition["status"] == ("True" if reason else "False")
+    assert condition["reason"] == (reason or "VolumeSpaceFree")
+    if reason:
+        assert condition["message"] == space_message("kvedge", space)
+
+
+def test_the_condition_keeps_the_moment_at_which_it_turned() -> None:
+    space = PlaceSpace(100, 1, 0)
+    known = {"status": "True", "lastTransitionTime": "2020-01-01T00:00:00Z"}
+    assert space_condition({"kvedge": space}, known, NOW)["lastTransitionTime"] == "2020-01-01T00:00:00Z"
