@@ -59,6 +59,11 @@ _FIRST_WAIT: Final = 2.0
 _LONGEST_WAIT: Final = 60.0
 # So long a claim that waits says nothing new; Kubernetes looks as often.
 _SAY_AGAIN: Final = 15.0
+_COPY_SECONDS: Final = 0.5
+
+
+class _UnderWay(Exception):
+    """A volume is being copied."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +109,8 @@ class ClaimLoop:
         except NotFound:
             # The claim or the volume has just gone: the watch tells.
             return None
+        except _UnderWay:
+            return Again(_COPY_SECONDS)
         except VolumeDriverError as error:
             return self._failed(claim, error)
         self._failures.pop(claim.metadata.uid, None)
@@ -165,20 +172,25 @@ class ClaimLoop:
                     notes = {STORAGE_PROVISIONER: name, BETA_STORAGE_PROVISIONER: name}
                     return self._write(claim, {"metadata": {"annotations": notes}})
             case Provision(storage_class):
-                self._provision(claim, storage_class)
+                if not self._provision(claim, storage_class):
+                    raise _UnderWay
             case Tell():
                 self.events.record(claim, step.type, step.reason, step.message)
         return claim
 
-    def _provision(self, claim: PersistentVolumeClaim, storage_class: StorageClass) -> None:
+    def _provision(self, claim: PersistentVolumeClaim, storage_class: StorageClass) -> bool:
+        """Have a volume made; False while its content is being copied."""
         name = f"{claim.metadata.namespace}/{claim.metadata.name}"
         text = f'External provisioner is provisioning volume for claim "{name}"'
         self.events.record(claim, "Normal", "Provisioning", text)
         made = self.provisioner.provision(claim, storage_class)
+        if made is None:
+            return False
         text = f"Successfully provisioned volume {made.metadata.name}"
         self.events.record(claim, "Normal", "ProvisioningSucceeded", text)
         # The change of the volume brings the claim here again.
         self.followed.volumes.observe(made)
+        return True
 
     def _failed(self, claim: PersistentVolumeClaim, error: VolumeDriverError) -> Again:
         uid = claim.metadata.uid

@@ -14,13 +14,17 @@ from kvedge.kube.errors import AlreadyExists, NotFound
 from kvedge.kube.kube_client import KubeClient
 from kvedge.kube.patches import at_version
 from kvedge.resources.quantities import format_bytes
+from kvedge.resources.types.core import Pod
 from kvedge.resources.types.storage import BLOCK, PersistentVolume, PersistentVolumeClaim, StorageClass
 from kvedge.standalone.volumes.box_places import BoxPlaces
+from kvedge.standalone.volumes.claim_plan import source_claim
+from kvedge.standalone.volumes.claim_users import users_of
+from kvedge.standalone.volumes.copy_jobs import CopyJobs
 from kvedge.standalone.volumes.space_plan import refusal
 from kvedge.standalone.volumes.volume_manifest import driver_name, volume_for, volume_size
 from kvedge.standalone.volumes.volume_matching import capacity, is_for, requested
 from kvedge.standalone.volumes.volume_plan import is_ours
-from kvedge.storage.volumes.volume_driver import NewVolume, VolumeDriverError
+from kvedge.storage.volumes.volume_driver import NewVolume, VolumeDriver, VolumeDriverError
 
 log = logging.getLogger(__name__)
 
@@ -34,9 +38,10 @@ class Provisioner:
     node: str
     # All PersistentVolumes, of which ours are promised.
     volumes: Callable[[], Iterable[PersistentVolume]]
+    copies: CopyJobs
 
-    def provision(self, claim: PersistentVolumeClaim, storage_class: StorageClass) -> PersistentVolume:
-        """A volume for a claim, of its size and mode.
+    def provision(self, claim: PersistentVolumeClaim, storage_class: StorageClass) -> PersistentVolume | None:
+        """A volume for a claim, of its size and mode; None while the content of another claim is being copied.
 
         Raises:
             VolumeDriverError: it cannot be made.
@@ -47,7 +52,13 @@ class Provisioner:
         driver.prepare()
         if name not in driver.names():
             self._check_space(place, size)
-        driver.make(NewVolume(name, size, block=claim.spec.volume_mode == BLOCK))
+            wanted_volume = NewVolume(name, size, block=claim.spec.volume_mode == BLOCK)
+            if source_claim(claim):
+                source = self._source(claim, place, driver)
+                if not self.copies.is_done(name, lambda keep_on: driver.clone(source, wanted_volume, keep_on)):
+                    return None
+            else:
+                driver.make(wanted_volume)
         path = driver.attach(name)
         wanted = volume_for(claim, storage_class, place=place, node=self.node, path=path, size=size)
         try:
@@ -75,6 +86,27 @@ class Provisioner:
         change = {"spec": {"capacity": {"storage": format_bytes(size)}}}
         patch = at_version(change, volume.metadata.resource_version)
         return self.client.patch(PersistentVolume, "", volume.metadata.name, patch)
+
+    def _source(self, claim: PersistentVolumeClaim, place: str, driver: VolumeDriver) -> str:
+        """What the driver calls the volume whose content a claim wants."""
+        namespace, name = claim.metadata.namespace, source_claim(claim)
+        try:
+            source = self.client.get(PersistentVolumeClaim, namespace, name)
+            volume = self.client.get(PersistentVolume, "", source.spec.volume_name or "-")
+        except NotFound:
+            raise VolumeDriverError(f"source claim {namespace}/{name} is not there, or not bound yet") from None
+        if not is_ours(volume) or not is_for(volume, source) or self.places.place_of(volume) != place:
+            raise VolumeDriverError(
+                f'source claim {namespace}/{name} does not lie in place "{place}": use the class of the source, or a '
+                "DataVolume with source.pvc"
+            )
+        users = users_of(namespace, name, self.client.list(Pod, namespace))
+        if users and not driver.shares_blocks():
+            raise VolumeDriverError(
+                f"source claim {namespace}/{name} is in use by {', '.join(users[:5])}, and its file system cannot "
+                "clone a disk at once: stop its VM until the clone is made"
+            )
+        return driver_name(volume)
 
     def _check_space(self, place: str, wanted: int) -> None:
         ours = (item for item in self.volumes() if is_ours(item) and self.places.place_of(item) == place)

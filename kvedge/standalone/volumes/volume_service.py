@@ -25,6 +25,7 @@ from kvedge.runtime.services import ServiceError
 from kvedge.standalone.volumes.box_places import BoxPlaces
 from kvedge.standalone.volumes.claim_loop import ClaimLoop, Followed
 from kvedge.standalone.volumes.claim_users import claims_of
+from kvedge.standalone.volumes.copy_jobs import CopyJobs
 from kvedge.standalone.volumes.provisioner import Provisioner
 from kvedge.standalone.volumes.space_watch import SpaceWatch
 from kvedge.standalone.volumes.volume_loop import VolumeLoop
@@ -96,7 +97,8 @@ class VolumeService:
             pods=Informer(client, Pod),
             node=lambda: nodes.get("", node),
         )
-        provisioner = Provisioner(client, self._config.places, node, followed.volumes.list)
+        copies = CopyJobs()
+        provisioner = Provisioner(client, self._config.places, node, followed.volumes.list, copies)
         watch = SpaceWatch(client, events, self._config.places, node, SystemClock())
         claim_queue, volume_queue = WorkQueue(), WorkQueue()
         claim_loop = ClaimLoop(client, events, followed, provisioner, SystemClock())
@@ -128,6 +130,7 @@ class VolumeService:
             Part("volume lists", wait_synced, needs=("claim list", "volume list", "class list", "pod list")),
             Part("places", lambda: self._prepare_places(followed), needs=("volume lists",)),
             part("volume space", watch.rounds(), "places", "volume events"),
+            Part("volume copies", stop=copies.stop),
             Part("claims", begin, claims.stop, claims.failure, ("places", "node list", "volume events")),
             Part("volumes", stop=volumes.stop, failure=volumes.failure, needs=("claims",)),
         ]

@@ -122,6 +122,12 @@ class DirectoryDriver:
             self._make(volume, fill)
             return shared
 
+    def shares_blocks(self) -> bool:
+        """Whether the file system below the place can share blocks between files."""
+        with _told(self.place.path):
+            self.place.check()
+            return shares_blocks(self.place.path)
+
     def snapshot(self, name: str, snapshot: str) -> None:
         """Keep the present content of a volume under another name."""
         size, block = self.usage(name).size, self._is_block(name)

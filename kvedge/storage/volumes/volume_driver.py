@@ -95,6 +95,9 @@ class VolumeDriver(Protocol):
         `keep_on` is called again and again, and raises to give it up.
         """
 
+    def shares_blocks(self) -> bool:
+        """Whether a clone shares its source's blocks: made at once, and of one moment even while a guest writes."""
+
     def snapshot(self, name: str, snapshot: str) -> None:
         """Keep the present content of a volume under another name, from which it can be cloned."""
 

@@ -12,10 +12,20 @@ import pytest
 from kvedge.resources.types.core import Node
 from kvedge.resources.types.storage import StorageClass
 from kvedge.runtime.linux.loop_devices import detach_loop
+from kvedge.storage.volumes.tree_copy import shares_blocks
 from tests.machine.volumes.box_storage import CLASSES, NODE, VOLUME_PATH, BoxStorage, box_storage
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.machine
+
+PODS = "/api/v1/namespaces/default/pods"
+
+
+def use(box: BoxStorage, claim: str) -> None:
+    """Have a Pod `p` on a node that uses a claim."""
+    source = {"name": "v", "persistentVolumeClaim": {"claimName": claim}}
+    spec = {"nodeName": "elsewhere", "containers": [{"name": "c", "image": "i"}], "volumes": [source]}
+    box.client.request("POST", PODS, {"metadata": {"name": "p"}, "spec": spec})
 
 
 @pytest.fixture
@@ -146,15 +156,12 @@ def test_a_growth_that_was_interrupted_is_finished_at_the_next_start(box: BoxSto
 def test_a_claim_that_a_pod_uses_stays_until_the_pod_is_over(box: BoxStorage) -> None:
     box.make("data")
     volume = box.bound("data")
-    pods = "/api/v1/namespaces/default/pods"
-    source = {"name": "v", "persistentVolumeClaim": {"claimName": "data"}}
-    spec = {"nodeName": "elsewhere", "containers": [{"name": "c", "image": "i"}], "volumes": [source]}
-    box.client.request("POST", pods, {"metadata": {"name": "p"}, "spec": spec})
+    use(box, "data")
     box.delete_claim("data")
     box.make("other")
     box.bound("other")
     assert box.claim("data").metadata.deletion_timestamp is not None
-    box.client.request("DELETE", f"{pods}/p", {"gracePeriodSeconds": 0})
+    box.client.request("DELETE", f"{PODS}/p", {"gracePeriodSeconds": 0})
     box.gone(volume.metadata.name)
 
 
@@ -171,3 +178,24 @@ def test_the_node_tells_how_full_its_places_are(box: BoxStorage) -> None:
         return str(conditions.get("VolumeSpacePressure", {}).get("status", ""))
 
     assert wait_until(look, "the condition") in ("True", "False")
+
+
+def test_a_claim_with_the_content_of_another_one_is_bound_once_it_is_copied(box: BoxStorage) -> None:
+    source = box.make("source", "64Mi")
+    box.bound("source")
+    (box.place / source.metadata.uid / "disk.img").write_bytes(b"golden")
+    copy = box.make("copy", "128Mi", dataSource={"kind": "PersistentVolumeClaim", "name": "source"})
+    box.bound("copy")
+    assert (box.place / copy.metadata.uid / "disk.img").read_bytes() == b"golden"
+
+
+def test_a_claim_whose_source_a_pod_writes_waits_where_blocks_cannot_be_shared(box: BoxStorage) -> None:
+    if shares_blocks(box.place):
+        pytest.skip("this file system shares blocks: a clone is of one moment")
+    box.make("source", "64Mi")
+    box.bound("source")
+    use(box, "source")
+    box.make("copy", "64Mi", dataSource={"kind": "PersistentVolumeClaim", "name": "source"})
+    assert "is in use by p" in box.says("copy", "ProvisioningFailed")
+    box.client.request("DELETE", f"{PODS}/p", {"gracePeriodSeconds": 0})
+    box.bound("copy")
