@@ -109,6 +109,7 @@ def uninstall(config: Path | None, data_dir: str | None, purge: bool, grace: flo
         # The operator's own files in it stay.
         made.layout.node_settings.parent.rmdir()
     if purge:
+        _purge_volumes(settings)
         for path, remove in ((settings.data_path, purge_data), (made.layout.config.parent, purge_settings)):
             click.echo(f"remove {path}")
             for left in remove(path):
@@ -246,6 +247,22 @@ def _installation(
 
     kubeconfig, node = source or health_source(settings, role)
     return Installation(Layout(settings.data_path), role, _own_file(), kubeconfig, click.echo, node, own)
+
+
+def _purge_volumes(settings: Settings) -> None:
+    """Ask before the disks of claims go: no other copy of a box holds them."""
+    from kvedge.appliance.install.data_directory import purge_volumes, volumes_in
+
+    volumes = volumes_in(settings.data_path)
+    if not volumes:
+        return
+    click.echo("these volumes of claims hold data that nothing else has:")
+    for path in volumes:
+        click.echo(f"  {path}")
+    if sys.stdin.isatty() and click.confirm("remove them too?"):
+        purge_volumes(settings.data_path)
+    else:
+        click.echo(f"volumes stay: rm -r {settings.data_path / 'volumes'} removes them, once nothing in them is needed")
 
 
 def _leave(settings: Settings, operators: Settings, role: Role | None, *, purge: bool) -> None:

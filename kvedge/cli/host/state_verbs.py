@@ -21,6 +21,8 @@ from kvedge.runtime.settings import Settings, load_settings
 if TYPE_CHECKING:
     from kvedge.standalone.box_state.state_check import Checked
 
+# A box may have hundreds of volumes.
+_MOST_SHOWN = 20
 _DATA_DIR = click.option("--data-dir", default=None, help="The data directory of the box [/var/lib/kvedge].")
 
 
@@ -45,6 +47,15 @@ def backup(file: Path | None, config: Path | None, data_dir: str | None) -> None
     except StateError as error:
         raise Refused(str(error)) from error
     click.echo(f"wrote {target}: {head.objects} objects; it holds private keys, keep it as safe as this box")
+    from kvedge.appliance.install.data_directory import volumes_in
+
+    places = [settings.data_path / "volumes", *settings.places_of_volumes.values()]
+    volumes = [path.name for path in volumes_in(settings.data_path)]
+    if volumes or len(places) > 1:
+        where = ", ".join(map(str, places))
+        rest = len(volumes) - _MOST_SHOWN
+        shown = ", ".join(volumes[:_MOST_SHOWN]) + (f" and {rest} more" if rest > 0 else "")
+        click.echo(f"not in it: the volumes of claims in {where}{f' ({shown})' if shown else ''}: copy them apart")
 
 
 @state.command()

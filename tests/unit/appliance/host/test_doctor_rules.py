@@ -191,3 +191,8 @@ def test_a_number_that_qemu_has_or_nobody_uses_is_nothing_to_mend(
 ) -> None:
     finding = found(check, **changes)
     assert (finding.level, finding.remedy) == (level, "")
+
+
+@pytest.mark.parametrize(("kind", "level"), [("xfs", Level.OK), ("btrfs", Level.OK), ("ext4", Level.INFO)])
+def test_whether_clones_share_blocks_is_told_of_the_file_system(kind: str, level: Level) -> None:
+    assert found("clones", disk=replace(DISK, kind=kind)).level is level

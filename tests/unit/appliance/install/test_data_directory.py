@@ -10,7 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from kvedge.appliance.install.data_directory import holds_box, purge, purge_settings, strangers
+from kvedge.appliance.install.data_directory import (
+    holds_box,
+    purge,
+    purge_settings,
+    purge_volumes,
+    strangers,
+    volumes_in,
+)
 
 TREE = "data/" + "a" * 64
 UID = "0d2b9d9c-4d1f-4d53-9b3c-6f1b3a0a8f6e"
@@ -149,3 +156,12 @@ def test_other_directories_are_told_by_what_is_in_them(
 ) -> None:
     fill(tmp_path, *paths)
     assert (strangers(tmp_path), holds_box(tmp_path)) == (names, False)
+
+
+def test_a_purge_leaves_the_volumes_of_claims_which_go_by_a_call_of_their_own(tmp_path: Path) -> None:
+    fill(tmp_path, "state/layout", f"volumes/{UID}/disk.img", f"volumes/.records/{UID}")
+    assert purge(tmp_path) == [tmp_path / "volumes"]
+    assert volumes_in(tmp_path) == [tmp_path / "volumes" / UID]
+    purge_volumes(tmp_path)
+    assert volumes_in(tmp_path) == []
+    assert not (tmp_path / "volumes").exists()
