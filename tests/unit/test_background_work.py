@@ -281,7 +281,7 @@ def _domain_watch(thrown: Thrown, path: Path, patch: pytest.MonkeyPatch) -> Any:
 def _space_watch(thrown: Thrown, path: Path, patch: pytest.MonkeyPatch) -> Any:
     patch.setattr("kvedge.standalone.volumes.space_watch._PERIOD", 0.01)
     patch.setattr("kvedge.standalone.volumes.space_watch.SpaceWatch.look", lambda *_: thrown())
-    return SpaceWatch(MagicMock(), MagicMock(), MagicMock(), "node", SystemClock()).rounds()
+    return SpaceWatch(MagicMock(), MagicMock(), MagicMock(), "node", SystemClock(), MagicMock()).rounds()
 
 
 def _disk_keeper(thrown: Thrown, path: Path, patch: pytest.MonkeyPatch) -> Any:

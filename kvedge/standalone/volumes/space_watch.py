@@ -6,6 +6,7 @@ Made by the volumes' service. Reads places through their drivers; writes one con
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -36,6 +37,8 @@ class SpaceWatch:
     places: BoxPlaces
     node: str
     clock: Clock
+    # Takes up places whose disks have come meanwhile.
+    look_for_missing: Callable[[], None]
     _told: dict[str, str] = field(default_factory=dict)
     _written: JsonObject = field(default_factory=dict)
 
@@ -45,6 +48,7 @@ class SpaceWatch:
 
     def look(self) -> None:
         """Look at each place once."""
+        self.look_for_missing()
         spaces: dict[str, PlaceSpace] = {}
         for place, driver in self.places.drivers.items():
             try:

@@ -56,6 +56,9 @@ class VolumeService:
         self._config = config
         self._client = client
         self._parts = Parts()
+        # Whether every place and device was there at the last look.
+        self._is_complete = False
+        self._told: dict[str, str] = {}
 
     def start(self) -> None:
         """Return when claims are bound and what Pods mount is there.
@@ -99,7 +102,12 @@ class VolumeService:
         )
         copies = CopyJobs()
         provisioner = Provisioner(client, self._config.places, node, followed.volumes.list, copies)
-        watch = SpaceWatch(client, events, self._config.places, node, SystemClock())
+
+        def look_for_missing() -> None:
+            if not self._is_complete:
+                self._prepare_places(followed)
+
+        watch = SpaceWatch(client, events, self._config.places, node, SystemClock(), look_for_missing)
         claim_queue, volume_queue = WorkQueue(), WorkQueue()
         claim_loop = ClaimLoop(client, events, followed, provisioner, SystemClock())
         volume_loop = VolumeLoop(client, events, followed, provisioner)
@@ -136,19 +144,26 @@ class VolumeService:
         ]
 
     def _prepare_places(self, followed: Followed) -> None:
-        """Find the places, and attach the devices that Pods of before a reboot will want."""
-        for name, driver in self._config.places.drivers.items():
+        """Find the places, and attach the devices that Pods of before a reboot will want; the rest when it comes."""
+        places = self._config.places
+        self._is_complete = True
+        for name, driver in places.drivers.items():
             try:
                 driver.prepare()
             except VolumeDriverError as error:
                 # The other places work, and this one when its disk comes.
-                log.error("a place for volumes cannot be used", extra={"facts": {"place": name, "error": str(error)}})
+                self._tell_missing(f"place {name}", error)
         for volume in _devices(followed):
             try:
-                self._config.places.of_volume(volume).attach(driver_name(volume))
+                places.of_volume(volume).attach(driver_name(volume))
             except VolumeDriverError as error:
-                facts = {"volume": volume.metadata.name, "error": str(error)}
-                log.error("a volume's device cannot be made", extra={"facts": facts})
+                self._tell_missing(f"volume {volume.metadata.name}", error)
+
+    def _tell_missing(self, what: str, error: VolumeDriverError) -> None:
+        self._is_complete = False
+        if self._told.get(what) != str(error):
+            self._told[what] = str(error)
+            log.error("volumes cannot be used", extra={"facts": {"what": what, "error": str(error)}})
 
 
 @dataclass(frozen=True, slots=True)

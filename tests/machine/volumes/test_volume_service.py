@@ -199,3 +199,19 @@ def test_a_claim_whose_source_a_pod_writes_waits_where_blocks_cannot_be_shared(b
     assert "is in use by p" in box.says("copy", "ProvisioningFailed")
     box.client.request("DELETE", f"{PODS}/p", {"gracePeriodSeconds": 0})
     box.bound("copy")
+
+
+def test_a_disk_that_comes_after_the_start_is_taken_up(box: BoxStorage, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kvedge.standalone.volumes.space_watch._PERIOD", 0.05)
+    box.make("raw", "16Mi", volumeMode="Block")
+    volume = box.bound("raw")
+    assert volume.spec.local is not None
+    device = Path(volume.spec.local.path)
+    box.stop()
+    detach_loop(device.resolve())
+    device.unlink()
+    box.place.rename(box.data / "unplugged")
+    box.start()
+    assert not device.exists()
+    (box.data / "unplugged").rename(box.place)
+    wait_until(device.exists, "the device is there")
