@@ -21,7 +21,7 @@ from kvedge.handler.launchers.launcher_door import NodeLaunchers
 from kvedge.handler.launchers.relay_service import RelayConfig, RelayService
 from kvedge.handler.node.capability_seed import ProbeError
 from kvedge.handler.node.container_disk_mounts import ContainerDiskMounts
-from kvedge.handler.node.device_claims import DeviceClaims
+from kvedge.handler.node.device_claims import DeviceClaims, block_volumes
 from kvedge.handler.node.device_plugin import shared_devices
 from kvedge.handler.node.device_plugins import KUBELET_SOCKET, DevicePlugins
 from kvedge.handler.node.kernel_modules import load_missing_modules
@@ -190,7 +190,7 @@ def _pod_preparation(kubelet: Path) -> Callable[[VirtualMachineInstance, HeldPro
     devices, disks = DeviceClaims(), ContainerDiskMounts(kubelet)
 
     def prepare(vmi: VirtualMachineInstance, launcher: HeldProcess, pod_uid: str) -> None:
-        devices.claim(launcher)
+        devices.claim(launcher, block_volumes(vmi))
         disks.prepare(vmi, launcher, pod_uid)
 
     return prepare

@@ -2,7 +2,8 @@
 
 Called by the sync loop before a guest starts. A container runtime makes the nodes in the Pod's own /dev after those
 that the device plugins name, owner and mode included, and those are the launcher's already (see `device_nodes`). This
-is for runtimes that do otherwise, and for Pods that are older than such a handler. KubeVirt's handler does the same.
+is for runtimes that do otherwise, for Pods that are older than such a handler, and for the block devices of claims,
+which no runtime gives to the Pod's user unless it is set up to. KubeVirt's handler does the same.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import logging
 import os
 import stat
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -18,6 +19,9 @@ from typing import Final
 from kvedge.handler.held_process import HeldProcess
 from kvedge.handler.pod_errors import PodNotReady
 from kvedge.resources.names import LAUNCHER_GID, LAUNCHER_UID
+from kvedge.resources.types.storage import BLOCK
+from kvedge.resources.types.vmi import VirtualMachineInstance
+from kvedge.resources.volume_facts import is_hotpluggable
 from kvedge.storage.beneath import beneath
 
 log = logging.getLogger(__name__)
@@ -38,8 +42,8 @@ class DeviceClaims:
     numbers: Mapping[str, int] = field(default_factory=lambda: DEVICE_NUMBERS)
     host_dev: Path = Path("/dev")
 
-    def claim(self, launcher: HeldProcess) -> None:
-        """Let the launcher's user open each device that its container has.
+    def claim(self, launcher: HeldProcess, blocks: Iterable[str] = ()) -> None:
+        """Let the launcher's user open each device that its container has, and the block devices of these volumes.
 
         Raises:
             PodNotReady: when one is not what it should be, or is the host's own.
@@ -48,14 +52,18 @@ class DeviceClaims:
             with launcher.root() as root:
                 for name, number in self.numbers.items():
                     self._claim(root, name, number)
+                for name in blocks:
+                    self._claim(root, name, None)
         except OSError as error:
             raise PodNotReady(f"the node cannot look at the devices of the launcher's Pod: {error}") from error
 
-    def _claim(self, root: int, name: str, number: int) -> None:
+    def _claim(self, root: int, name: str, number: int | None) -> None:
+        """`number` is the one that a character device must have; a volume's block device may have any."""
         try:
             with beneath(root, f"dev/{name}", os.O_PATH) as node:
                 facts = os.fstat(node)
-                if not stat.S_ISCHR(facts.st_mode) or facts.st_rdev != number:
+                is_block = number is None and stat.S_ISBLK(facts.st_mode)
+                if not is_block and not (stat.S_ISCHR(facts.st_mode) and facts.st_rdev == number):
                     raise PodNotReady(f"/dev/{name} of the launcher's Pod is not the device of that name")
                 if _is_usable(facts):
                     return
@@ -73,6 +81,18 @@ class DeviceClaims:
             # The Pod did not ask for it.
             return
         log.info("device claimed", extra={"facts": {"device": f"/dev/{name}"}})
+
+
+def block_volumes(vmi: VirtualMachineInstance) -> list[str]:
+    """The volumes whose claims are block devices of the launcher's Pod: their nodes have the volumes' names."""
+    modes = {
+        entry.name: entry.persistent_volume_claim_info.volume_mode
+        for entry in vmi.status.volume_status
+        if entry.persistent_volume_claim_info is not None
+    }
+    return [
+        volume.name for volume in vmi.spec.volumes if modes.get(volume.name) == BLOCK and not is_hotpluggable(volume)
+    ]
 
 
 def _is_usable(facts: os.stat_result) -> bool:

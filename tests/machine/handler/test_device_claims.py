@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
 from kvedge.handler.held_process import HeldProcess
-from kvedge.handler.node.device_claims import DEVICE_NUMBERS, DeviceClaims
+from kvedge.handler.node.device_claims import DEVICE_NUMBERS, DeviceClaims, block_volumes
 from kvedge.handler.pod_errors import PodNotReady
 from kvedge.standalone.agent.container.container_state import Running
 from tests.machine.agent.containers import Containers, containers
+from tests.support.builders import vmi_with, with_volumes
 
 # The kernel's null device, under another name: it opens everywhere.
 NUMBERS = {"kvm": os.makedev(1, 3), "net/tun": os.makedev(1, 5)}
 CLAIMS = DeviceClaims(NUMBERS)
+CLAIMS_OF_NONE = DeviceClaims({})
 
 
 class _Launcher:
@@ -40,10 +42,10 @@ class _Launcher:
         os.chown(path, owner, owner)
         return path
 
-    def claim(self, claims: DeviceClaims = CLAIMS) -> None:
+    def claim(self, claims: DeviceClaims = CLAIMS, blocks: Sequence[str] = ()) -> None:
         """What the handler does before it starts the guest."""
         with HeldProcess.of(self.pid) as held:
-            claims.claim(held)
+            claims.claim(held, blocks)
 
     def says(self) -> str:
         (self.dev / "shm/go").touch()
@@ -153,3 +155,37 @@ def test_the_numbers_are_those_that_this_host_s_kernel_gives(name: str) -> None:
         assert path.stat().st_rdev == DEVICE_NUMBERS[name]
     else:
         assert os.major(DEVICE_NUMBERS[name]) == 10, "all of them are of the kernel's miscellaneous devices"
+
+
+def test_the_block_device_of_a_claim_becomes_the_launcher_s_whatever_its_number(launcher: _Launcher) -> None:
+    disk = launcher.dev / "data"
+    os.mknod(disk, stat.S_IFBLK | 0o600, os.makedev(7, 200))
+    launcher.claim(blocks=["data", "not-there"])
+
+    assert owner_of(disk) == (107, 107, "brw-rw----")
+
+
+@pytest.mark.parametrize("kind", ["a link", "a character device"])
+def test_what_is_no_block_device_is_not_given_away_as_one(launcher: _Launcher, kind: str) -> None:
+    if kind == "a link":
+        (launcher.dev / "data").symlink_to("kvm")
+    else:
+        launcher.node("data", NUMBERS["kvm"])
+    kvm = launcher.node("kvm", NUMBERS["net/tun"])
+    with pytest.raises(PodNotReady):
+        launcher.claim(CLAIMS_OF_NONE, ["data"])
+
+    assert owner_of(kvm) == (0, 0, "crw-------")
+
+
+def test_the_block_volumes_of_a_vmi_are_those_that_its_pod_has_from_the_start() -> None:
+    def volume(name: str, **source: object) -> dict[str, object]:
+        return {"name": name, "persistentVolumeClaim": {"claimName": name, **source}}
+
+    modes = {"raw": "Block", "files": "Filesystem", "later": "Block"}
+    status = [
+        {"name": name, "target": "", "persistentVolumeClaimInfo": {"claimName": name, "volumeMode": mode}}
+        for name, mode in modes.items()
+    ]
+    spec = with_volumes(volume("raw"), volume("files"), volume("later", hotpluggable=True))
+    assert block_volumes(vmi_with(spec, {"volumeStatus": status})) == ["raw"]
