@@ -1,0 +1,142 @@
+"""VMs whose disks are claims of one box: they wait for them, keep them, and lose nothing when the box is killed."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kvedge.kube.errors import NotFound
+from kvedge.resources.codec import JsonObject
+from kvedge.resources.meta import condition
+from kvedge.resources.types.vm import VirtualMachine
+from tests.support.box import Box, small_vm
+from tests.support.guest import build_guest
+from tests.support.waiting import wait_until
+
+pytestmark = [pytest.mark.machine, pytest.mark.timeout(900)]
+
+IMAGE = "local/guest:1"
+BLOCK = 4096
+# How often the box is killed while a guest writes.
+ROUNDS = int(os.environ.get("KVEDGE_TEST_BOX_KILL_ROUNDS", "2"))
+WRITER = """#!/bin/sh
+i=1
+while :; do
+    printf 'block %010d' $i | dd of=/dev/vdb bs=4096 seek=$i conv=sync,fsync 2>/dev/null && echo "acked $i" >/dev/ttyS0
+    i=$((i+1))
+done
+"""
+ACKED = re.compile(rb"acked (\d+)\r?\n")
+
+
+@pytest.fixture(scope="module")
+def box(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Box]:
+    found = Box(tmp_path_factory.mktemp("box") / "data", "10.98.0.0/24")
+    found.data_dir.mkdir()
+    found.import_image(build_guest().disk, IMAGE)
+    found.start()
+    yield found
+    forbidden = [line for line in found.log.read_text().splitlines() if "is forbidden" in line]
+    found.remove()
+    assert forbidden == []
+
+
+def a_claim(name: str, size: str = "1Gi") -> JsonObject:
+    return {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": size}}},
+    }
+
+
+def vm_on(name: str, claim: str, user_data: str = "") -> JsonObject:
+    """The small guest, with a claim as its second disk."""
+    made = small_vm(name, IMAGE)
+    spec: Any = made["spec"]["template"]["spec"]
+    disks, volumes = spec["domain"]["devices"]["disks"], spec["volumes"]
+    disks.insert(1, {"name": "data", "disk": {"bus": "virtio"}})
+    volumes.insert(1, {"name": "data", "persistentVolumeClaim": {"claimName": claim}})
+    if user_data:
+        volumes[:] = [volume for volume in volumes if "cloudInitNoCloud" not in volume]
+        disks[:] = [disk for disk in disks if disk["name"] in {volume["name"] for volume in volumes}]
+        volumes.append({"name": "seed", "cloudInitNoCloud": {"userData": user_data}})
+        disks.append({"name": "seed", "disk": {"bus": "virtio"}})
+    return made
+
+
+def remove(box: Box, name: str) -> None:
+    box.client.delete(VirtualMachine, "default", name)
+    wait_until(lambda: is_gone(box, name), f"VM {name} is gone", 90)
+
+
+def is_gone(box: Box, name: str) -> bool:
+    try:
+        box.vm(name)
+    except NotFound:
+        return True
+    return False
+
+
+def said(box: Box, name: str) -> str:
+    found = condition(box.vm(name).status.conditions, "Synchronized")
+    return "" if found is None else found.message
+
+
+def images(box: Box) -> list[Path]:
+    return sorted((box.data_dir / "volumes").rglob("disk.img"))
+
+
+def test_a_vm_waits_for_its_claim_and_the_next_vm_for_the_first(box: Box) -> None:
+    box.apply(vm_on("first", "shared"))
+    wait_until(lambda: box.vm("first").status.printable_status == "ErrorPvcNotFound", "the missing claim is told")
+    assert "PVC default/shared does not exist" in said(box, "first")
+    box.apply(a_claim("shared"))
+    vmi = box.wait_phase("first", "Running")
+    info = next(entry for entry in vmi.status.volume_status if entry.name == "data").persistent_volume_claim_info
+    assert info is not None
+    assert (info.claim_name, info.volume_mode) == ("shared", "Filesystem")
+
+    box.apply(vm_on("second", "shared"))
+    wait_until(lambda: "is in use by VM first" in said(box, "second"), "the second VM says who has the claim")
+    remove(box, "first")
+    box.wait_phase("second", "Running")
+    assert said(box, "second") == ""
+    remove(box, "second")
+
+
+def test_what_a_guest_was_told_is_written_is_there_when_the_box_was_killed(box: Box) -> None:
+    known = set(images(box))
+    box.apply(a_claim("lasting"))
+    box.apply(vm_on("writer", "lasting", WRITER))
+    vmi = box.wait_phase("writer", "Running")
+    log = box.data_dir / "kubelet/pods" / box.pods(vmi)[0].metadata.uid
+    (serial,) = wait_until(lambda: list(log.rglob("virt-serial0-log")), "the guest's console is logged")
+
+    def acked() -> int:
+        found = ACKED.findall(serial.read_bytes())
+        return int(found[-1]) if found else 0
+
+    wait_until(lambda: acked() > 5, "the guest writes", 120)
+    (image,) = set(images(box)) - known
+    for _ in range(ROUNDS):
+        before = acked()
+        box.end(signal.SIGKILL)
+        wait_until(lambda before=before: acked() > before, "the guest writes on without the box", 60)
+        box.start()
+        assert box.wait_phase("writer", "Running").metadata.uid == vmi.metadata.uid
+    for pid in box.qemu_pids(vmi.metadata.uid):
+        os.kill(pid, signal.SIGKILL)
+    last = acked()
+    with image.open("rb") as file:
+        file.seek(BLOCK)
+        content = file.read(last * BLOCK)
+    lost = [n for n in range(1, last + 1) if not content[(n - 1) * BLOCK :].startswith(b"block %010d" % n)]
+    assert (lost, last > 5) == ([], True)
+    remove(box, "writer")
