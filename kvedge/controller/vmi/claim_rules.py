@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from kvedge.controller.vmi.launcher_pod_status import SYNCHRONIZED
+from kvedge.resources.data_volume_names import POD_PHASE, RUNNING, RUNNING_MESSAGE
 from kvedge.resources.meta import Condition
 from kvedge.resources.types.devices import Disk
 from kvedge.resources.types.storage import READ_ONLY_MANY, READ_WRITE_MANY, PersistentVolumeClaim
@@ -31,8 +32,11 @@ IN_USE_SECONDS: Final = 2.0
 # What it provisions are directories of one node.
 _LOCAL_PATH: Final = "rancher.io/local-path"
 _PROVISIONERS: Final = ("volume.kubernetes.io/storage-provisioner", "volume.beta.kubernetes.io/storage-provisioner")
-# Who fills a DataVolume's claim says by this annotation that it is full.
-_FILLING: Final = "cdi.kubevirt.io/storage.pod.phase"
+_CDI: Final = "cdi.kubevirt.io"
+# Whoever fills a DataVolume's claim says by one of these annotations that it is full: kvedge, CDI, CDI of a clone.
+_FILLED: Final = ((POD_PHASE, "Succeeded"), (f"{_CDI}/clonePhase", "Succeeded"), ("k8s.io/CloneOf", "true"))
+# What a worker says is cut before it is told on.
+_LONGEST_TEXT: Final = 512
 _POD_SCHEDULED: Final = "PodScheduled"
 
 
@@ -81,7 +85,7 @@ def _waits(vmi: VirtualMachineInstance, view: ClaimView) -> Iterator[ClaimWait]:
             )
             yield _wait(LOST, text)
         elif not _is_populated(claim):
-            yield _wait(NOT_POPULATED, f"PVC {name} of volume {volume.name} is being filled by its DataVolume")
+            yield _wait(NOT_POPULATED, _filling(volume, claim))
         elif _is_lun(vmi, volume.name) and not claim.is_block:
             text = (
                 f"device {volume.name} is of type lun. Not compatible with a file based disk: PVC {name} has"
@@ -182,7 +186,20 @@ def _is_populated(claim: PersistentVolumeClaim) -> bool:
     owner = claim.metadata.controller_reference()
     if owner is None or owner.kind != "DataVolume":
         return True
-    return claim.metadata.annotations.get(_FILLING) == "Succeeded"
+    source = claim.spec.data_source_ref
+    if source is not None and source.get("apiGroup") == _CDI:
+        # CDI fills another claim and hands its volume over: this one is bound when it is full, and no Pod runs before.
+        return True
+    return any(claim.metadata.annotations.get(key) == value for key, value in _FILLED)
+
+
+def _filling(volume: Volume, claim: PersistentVolumeClaim) -> str:
+    said, name = claim.metadata.annotations, claim.metadata.name
+    text = (
+        f"PVC {name} of volume {volume.name} is being filled by DataVolume {name}; the VM starts by itself when it is"
+    )
+    trouble = said.get(RUNNING_MESSAGE, "")
+    return f"{text}: {trouble[:_LONGEST_TEXT]}" if trouble and said.get(RUNNING) != "true" else text
 
 
 def _not_found(vmi: VirtualMachineInstance, volume: Volume, name: str) -> ClaimWait:

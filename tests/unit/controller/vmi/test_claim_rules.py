@@ -83,13 +83,41 @@ def test_a_claim_that_has_lost_its_volume_is_told_with_the_remedy() -> None:
     assert "restore the PersistentVolume" in message
 
 
-def test_a_claim_that_its_datavolume_still_fills_is_waited_for() -> None:
-    vmi, claim = a_vmi_on(ROOT), a_claim()
+def of_a_data_volume(**spec: Any) -> PersistentVolumeClaim:
+    claim = a_claim(**spec)
     owner = OwnerReference(api_version="cdi.kubevirt.io/v1beta1", kind="DataVolume", name="d", uid="u", controller=True)
     claim.metadata.owner_references = [owner]
+    return claim
+
+
+def test_a_claim_that_its_datavolume_still_fills_is_waited_for_with_the_worker_s_words() -> None:
+    vmi, claim = a_vmi_on(ROOT), of_a_data_volume()
     assert said(after(vmi, planned(vmi, claim)))[0] == "PVCNotPopulated"
-    claim.metadata.annotations = {"cdi.kubevirt.io/storage.pod.phase": "Succeeded"}
-    assert [type(action) for action in planned(vmi, claim).actions] == [CreatePod]
+    claim.metadata.annotations = {
+        "cdi.kubevirt.io/storage.condition.running": "false",
+        "cdi.kubevirt.io/storage.condition.running.message": "404 for http://images/x",
+    }
+    assert said(after(vmi, planned(vmi, claim)))[1].endswith("starts by itself when it is: 404 for http://images/x")
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("cdi.kubevirt.io/storage.pod.phase", "Succeeded"),
+        ("cdi.kubevirt.io/clonePhase", "Succeeded"),
+        ("k8s.io/CloneOf", "true"),
+    ],
+)
+def test_a_claim_that_its_datavolume_has_filled_is_used(key: str, value: str) -> None:
+    claim = of_a_data_volume()
+    claim.metadata.annotations = {key: value}
+    assert [type(action) for action in planned(a_vmi_on(ROOT), claim).actions] == [CreatePod]
+
+
+def test_a_claim_that_cdi_fills_elsewhere_waits_for_its_first_consumer() -> None:
+    source = {"apiGroup": "cdi.kubevirt.io", "kind": "VolumeImportSource", "name": "s"}
+    claim = of_a_data_volume(phase="Pending", data_source_ref=source)
+    assert [type(action) for action in planned(a_vmi_on(ROOT), claim).actions] == [CreatePod]
 
 
 def test_a_lun_on_a_file_system_is_told_before_anything_starts() -> None:
