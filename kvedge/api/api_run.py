@@ -23,8 +23,11 @@ from kvedge.api.subresources.power_calls import PowerCalls
 from kvedge.api.subresources.relay_client import RelayClient
 from kvedge.api.subresources.subresource_server import SubresourceServer
 from kvedge.api.subresources.volume_calls import VolumeCalls
+from kvedge.api.uploads.claim_reader import ClaimReader
 from kvedge.api.uploads.token_requests import TokenRequests
 from kvedge.api.uploads.upload_authority import UploadAuthority
+from kvedge.api.uploads.upload_proxy import UploadProxy
+from kvedge.api.uploads.worker_client import WorkerClient
 from kvedge.kube.configuration_follower import ConfigurationFollower
 from kvedge.kube.kube_client import KubeClient
 from kvedge.runtime.clock import Clock
@@ -120,6 +123,9 @@ class ApiRun:
         application.add_routes(served.routes())
         tokens = TokenRequests(lambda: self._proxy, lambda: self.uploads.signing_key, self._clock)
         application.add_routes(tokens.routes())
+        worker = WorkerClient(lambda: self.uploads.material)
+        uploads = UploadProxy(ClaimReader(self._client), worker, lambda: self.uploads.keys, self._clock)
+        application.add_routes(uploads.routes())
 
         async def end_streams(application: web.Application) -> None:
             served.streams.send_all_away()
@@ -127,6 +133,7 @@ class ApiRun:
         async def close(application: web.Application) -> None:
             judgement.close()
             await relay.close()
+            await uploads.close()
 
         application.on_shutdown.append(end_streams)
         application.on_cleanup.append(close)

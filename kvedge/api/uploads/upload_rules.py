@@ -1,0 +1,140 @@
+"""What the upload proxy lets through: tokens in headers, claims in the right state, a number of uploads, a pace.
+
+Called by upload_proxy.py. Pure. Status codes and the words about claims are CDI's, as clients know them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from kvedge.resources.types.storage import PersistentVolumeClaim
+from kvedge.resources.uploads import POPULATED_PRIME, WORKER_PHASE, WORKER_READY
+
+_BEARER: Final = re.compile(r"[Bb]earer ([\w-]+\.[\w-]+\.[\w-]+)", re.ASCII)
+# Each upload has two connections and some 300 kB; a disk is slower than a few of them.
+MOST_UPLOADS: Final = 32
+# So many of one namespace: others shall not wait for it.
+MOST_OF_ONE: Final = 8
+# A client is waited for so long for so many bytes, 1 KiB/s: slow lines have ten times that, and whoever drips has less.
+PACE_SECONDS: Final = 60.0
+PACE_BYTES: Final = 60 << 10
+
+
+class UploadRefused(Exception):
+    """The upload is refused: the HTTP status and a line of text for the user."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+        self.message = message
+
+
+def bearer_token(header: str) -> str:
+    """The token in an Authorization header.
+
+    Raises:
+        UploadRefused: 400 when there is none.
+    """
+    if not header:
+        raise UploadRefused(400, "the header Authorization is missing: send `Bearer TOKEN` of an UploadTokenRequest")
+    found = _BEARER.fullmatch(header.strip())
+    if found is None:
+        raise UploadRefused(400, "the header Authorization is malformed: send `Bearer TOKEN` of an UploadTokenRequest")
+    return found[1]
+
+
+def prime_of(claim: PersistentVolumeClaim) -> str:
+    """The claim that is filled in the place of this one; empty when it is filled itself."""
+    return claim.metadata.annotations.get(POPULATED_PRIME, "")
+
+
+def takes_data(claim: PersistentVolumeClaim | None, name: str) -> bool:
+    """Whether a claim's worker is ready; False while it may become so.
+
+    Raises:
+        UploadRefused: 503 when it never will.
+    """
+    if claim is None:
+        raise UploadRefused(503, f"rejecting Upload Request for PVC {name} that doesn't exist")
+    annotations = claim.metadata.annotations
+    if annotations.get(WORKER_PHASE) == "Succeeded":
+        raise UploadRefused(503, f"rejecting Upload Request for PVC {name} that already finished uploading")
+    return annotations.get(WORKER_READY, "").lower() in ("true", "1", "t")
+
+
+def not_ready_yet(claim: PersistentVolumeClaim) -> UploadRefused:
+    """The refusal after a while in which the worker did not become ready."""
+    name, phase = claim.metadata.name, claim.metadata.annotations.get(WORKER_PHASE, "")
+    if claim.status.phase != "Bound":
+        why = f"the PVC is {claim.status.phase or 'Pending'}: see `kubectl describe pvc {name}`"
+    elif not phase:
+        why = "it has no worker: the PVC needs the annotation cdi.kubevirt.io/storage.upload.target, or a DataVolume"
+    else:
+        why = f"its worker is {phase} and not ready yet"
+    return UploadRefused(503, f"rejecting Upload Request for PVC {name}: {why}; try again")
+
+
+class UploadSlots:
+    """How many uploads are under way, in all and by namespace."""
+
+    def __init__(self, most: int = MOST_UPLOADS, of_one: int = MOST_OF_ONE) -> None:
+        self._most = most
+        self._of_one = of_one
+        self._taken: Counter[str] = Counter()
+
+    @contextmanager
+    def taken(self, namespace: str) -> Iterator[None]:
+        """One upload more, until it ends.
+
+        Raises:
+            UploadRefused: 503 when there are too many.
+        """
+        if self._taken[namespace] >= self._of_one:
+            raise UploadRefused(503, f"{self._of_one} uploads into {namespace} are under way; try again later")
+        if self._taken.total() >= self._most:
+            raise UploadRefused(503, f"{self._most} uploads are under way; try again later")
+        self._taken[namespace] += 1
+        try:
+            yield
+        finally:
+            self._taken[namespace] -= 1
+            if not self._taken[namespace]:
+                del self._taken[namespace]
+
+
+class UploadPace:
+    """How long a client was waited for. Time in which the worker takes nothing is not the client's."""
+
+    def __init__(self) -> None:
+        self._waited = 0.0
+        self._bytes = 0
+
+    @property
+    def patience(self) -> float:
+        """For how many seconds the next bytes may be waited for."""
+        return PACE_SECONDS - self._waited
+
+    def came(self, waited: float, size: int) -> None:
+        """So many bytes came after a wait of so many seconds.
+
+        Raises:
+            UploadRefused: 408 when they came too slowly; the wait for the first of them is one of its own.
+        """
+        self._waited += waited
+        self._bytes += size
+        if self._bytes >= PACE_BYTES:
+            self._waited, self._bytes = 0.0, 0
+        elif self._waited >= PACE_SECONDS:
+            raise too_slow()
+
+
+def too_slow() -> UploadRefused:
+    """The refusal of a client that stalls or drips."""
+    rate = PACE_BYTES // int(PACE_SECONDS)
+    return UploadRefused(
+        408, f"the upload was ended: less than {rate} bytes a second came for {PACE_SECONDS:g} seconds"
+    )
