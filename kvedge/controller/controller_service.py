@@ -16,6 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
+from kvedge.controller.datavolumes.data_volume_work import DataVolumeWork
 from kvedge.controller.kubevirt.cluster_config import ClusterConfig
 from kvedge.controller.kubevirt.kubevirt_loop import KubeVirtLoop, KubeVirtSources
 from kvedge.controller.kubevirt.kubevirt_status import Release
@@ -183,6 +184,13 @@ class _Work:
             ),
             Release(config.version, config.default_architecture),
         )
+        self._data_volumes = DataVolumeWork(
+            client,
+            (self._claims, self._vmis),
+            self._events,
+            clock,
+            lambda: config.configured(self._configuration.current, self._nodes.list()),
+        )
         self._informers: dict[str, Informer[Any]] = {
             "claims": self._claims,
             "nodes": self._nodes,
@@ -215,6 +223,7 @@ class _Work:
             *watching,
             part("configuration", self._configuration),
             Part("loops", self._starter.start, self._stop_loops, self._loops_failure, needs),
+            part("datavolumes", self._data_volumes, *needs),
         ]
 
     def _stop_loops(self) -> None:

@@ -220,6 +220,18 @@ def _reconcile(thrown: Thrown, path: Path, patch: pytest.MonkeyPatch) -> Any:
     return loop
 
 
+def _data_volumes(thrown: Thrown, path: Path, patch: pytest.MonkeyPatch) -> Any:
+    from kvedge.controller.datavolumes import data_volume_work
+
+    patch.setattr(data_volume_work, "_FIRST_LOOK_SECONDS", 0.01)
+    made = data_volume_work.DataVolumeWork(
+        MagicMock(), (MagicMock(), MagicMock()), MagicMock(), MagicMock(), MagicMock()
+    )
+    patch.setattr(made, "_is_ours", thrown)
+    made.start()
+    return made
+
+
 def _controller(thrown: Thrown, path: Path, patch: pytest.MonkeyPatch) -> Any:
     from kvedge.controller import controller_service
 
@@ -327,6 +339,7 @@ THREADS: dict[str, Make] = {
     "appliance/cluster/kept_image.py": _kept_image,
     "appliance/install/unpacked_trees.py": _old_versions,
     "controller/controller_service.py": _controller,
+    "controller/datavolumes/data_volume_work.py": _data_volumes,
     "handler/node/device_plugins.py": _device_plugins,
     "handler/node/node_loop.py": _handlers_node,
     "handler/node/node_platform.py": _platform,

@@ -12,6 +12,7 @@ from kvedge.api.registration.policy_manifest import Validation, judged, policy, 
 from kvedge.api.registration.registration_manifest import Document
 from kvedge.resources.names import APP, LAUNCHER_APP, SCHEDULABLE
 from kvedge.resources.role_users import CONTROLLER_ACCOUNT, CONTROLLER_GROUP
+from kvedge.resources.types.data_volumes import DataVolume
 from kvedge.resources.types.vm import VirtualMachine
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.resources.uploads import UPLOAD_PREFIX
@@ -37,6 +38,9 @@ _OWNED: Final = (
     f" && o.kind == '{_KIND.kind}' && o.apiVersion.startsWith('{_KIND.group}/'))"
 )
 _VM_OWNED: Final = _OWNED.replace(f"'{_KIND.kind}'", f"'{VirtualMachine.KIND.kind}'")
+_DV_OWNED: Final = _OWNED.replace(f"'{_KIND.kind}'", f"'{DataVolume.KIND.kind}'").replace(
+    f"'{_KIND.group}/'", f"'{DataVolume.KIND.group}/'"
+)
 
 
 def controller_restriction() -> list[Document]:
@@ -46,9 +50,9 @@ def controller_restriction() -> list[Document]:
         "oldLabels": _META.format("oldObject", "labels", "{}"),
         "owners": _META.format("object", "ownerReferences", "[]"),
         "oldOwners": _META.format("oldObject", "ownerReferences", "[]"),
-        "isLauncher": f"{_labelled('labels')} && {_OWNED.format('owners')}",
+        "isLauncher": f"({_labelled('labels')} && {_OWNED.format('owners')}) || {_DV_OWNED.format('owners')}",
         # One whose label somebody took away must still come to its end.
-        "wasLauncher": f"({_labelled('oldLabels')}) || {_OWNED.format('oldOwners')}",
+        "wasLauncher": f"({_labelled('oldLabels')}) || {_OWNED.format('oldOwners')} || {_DV_OWNED.format('oldOwners')}",
     }
     rules = [judged("", "nodes", "pods", "pods/status", "secrets"), judged("apps", "controllerrevisions")]
     validations = [_validation(*rule) for rule in _RULES]
@@ -83,8 +87,16 @@ _RULES: Final = (
         f"is not allowed to change more of a Node than its label {SCHEDULABLE}",
     ),
     (f"{_NODE} && {_UPDATE}", _TAKEN, "is not allowed to say that a Node takes VMs"),
-    (f"{_POD} && {_CREATE}", "variables.isLauncher", "is not allowed to make other Pods than launchers of VMIs"),
-    (f"{_POD} && !({_CREATE})", "variables.wasLauncher", "is not allowed to touch other Pods than launchers of VMIs"),
+    (
+        f"{_POD} && {_CREATE}",
+        "variables.isLauncher",
+        "is not allowed to make other Pods than launchers of VMIs and workers",
+    ),
+    (
+        f"{_POD} && !({_CREATE})",
+        "variables.wasLauncher",
+        "is not allowed to touch other Pods than launchers of VMIs and workers",
+    ),
     (f"{_POD} && {_UPDATE}", _STATUS, "is not allowed to change more of a Pod than its status"),
     # A Secret of another type could be a token of somebody's account.
     (

@@ -53,6 +53,7 @@ from kvedge.resources.types.import_job import (
 )
 from kvedge.resources.types.storage import PersistentVolumeClaim
 from kvedge.resources.types.vmi import VirtualMachineInstance
+from kvedge.resources.uploads import upload_pod_name
 
 _CONTAINER: Final = "importer"
 _LONGEST_NAME: Final = 253
@@ -79,7 +80,9 @@ def worker_pod_name(claim: str, *, upload: bool) -> str:
     >>> worker_pod_name("disk", upload=False)
     'importer-disk'
     """
-    name = f"{'cdi-upload' if upload else 'importer'}-{claim}"
+    if upload:
+        return upload_pod_name(claim)
+    name = f"importer-{claim}"
     if len(name) <= _LONGEST_NAME:
         return name
     digest = hashlib.sha256(claim.encode()).hexdigest()[:8]

@@ -73,8 +73,16 @@ _CONTROLLER: Final = (
     right(("patch",), "kubevirt.io", "virtualmachines/status"),
     right((*READ, "create", "patch", "delete"), "kubevirt.io", "virtualmachineinstances"),
     right((*READ, "create", "delete"), "core", "pods"),
-    # What a VM's disks lie on, and what keeps it from them.
-    right(READ, "core", "persistentvolumeclaims"),
+    # What a VM's disks lie on, and what keeps it from them; it makes the claims of DataVolumes.
+    right((*READ, "create", "patch"), "core", "persistentvolumeclaims"),
+    right(READ, "storage.k8s.io", "storageclasses"),
+    # It fills claims where CDI is not installed, which it tells by the kinds.
+    right((*READ, "create", "patch", "delete"), "cdi.kubevirt.io", "datavolumes"),
+    right((*READ, "create", "patch"), "cdi.kubevirt.io", "datasources dataimportcrons storageprofiles cdiconfigs"),
+    right(("patch",), "cdi.kubevirt.io", "datavolumes/status storageprofiles/status"),
+    right(("get",), "apiextensions.k8s.io", "customresourcedefinitions"),
+    # Kubernetes lets only those block an owner's deletion that may write its finalizers.
+    right(("update",), "cdi.kubevirt.io", "datavolumes/finalizers"),
     # It keeps the spec that a run was started from, until the next run is.
     right(("create", "delete"), "apps", "controllerrevisions"),
     # The readiness gate of a launcher Pod is the controller's to set.

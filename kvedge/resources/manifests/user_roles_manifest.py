@@ -53,18 +53,41 @@ _KINDS: Final = (
 )
 
 
+# As CDI's own aggregated roles have it: whoever may edit may make and upload, and whoever may view sees all of it.
+_DATA_VOLUMES: Final = ("cdi.kubevirt.io",)
+
+
+def _data_volumes(verbs: tuple[str, ...]) -> tuple[PolicyRule, ...]:
+    return (
+        PolicyRule(verbs, _DATA_VOLUMES, ("datavolumes", "dataimportcrons", "datasources")),
+        PolicyRule(_READ, _DATA_VOLUMES, ("cdiconfigs", "storageprofiles")),
+    )
+
+
+# The right to clone a namespace's claims, for those who may make DataVolumes there.
+_CLONE: Final = PolicyRule(("create",), _DATA_VOLUMES, ("datavolumes/source",))
+
+
 def user_roles() -> list[JsonObject]:
     """The ClusterRoles, and the binding of the one that everybody has."""
     return [
         role("kubevirt.io:default", _default(), labels={**_LABELS, "kubernetes.io/bootstrapping": "rbac-defaults"}),
         binding("kubevirt.io:default", "Group", "system:authenticated"),
-        role("kubevirt.io:admin", (*_calls("admin"), _EXPAND, _UPLOAD, *_kinds(_OWN)), labels=_gathered("admin")),
+        role(
+            "kubevirt.io:admin",
+            (*_calls("admin"), _EXPAND, _UPLOAD, *_kinds(_OWN), *_data_volumes(_OWN), _CLONE),
+            labels=_gathered("admin"),
+        ),
         role(
             "kubevirt.io:edit",
-            (*_calls("edit"), _EXPAND, _UPLOAD, *_kinds(_WRITE), _KUBEVIRTS),
+            (*_calls("edit"), _EXPAND, _UPLOAD, *_kinds(_WRITE), _KUBEVIRTS, *_data_volumes(_WRITE), _CLONE),
             labels=_gathered("edit"),
         ),
-        role("kubevirt.io:view", (*_calls("view"), _EXPAND, *_kinds(_READ)), labels=_gathered("view")),
+        role(
+            "kubevirt.io:view",
+            (*_calls("view"), _EXPAND, *_kinds(_READ), *_data_volumes(_READ)),
+            labels=_gathered("view"),
+        ),
         role("kubevirt.io:migrate", _migrating(), labels=_LABELS),
         role("instancetype.kubevirt.io:view", _instance_types(), labels=_LABELS),
         binding("instancetype.kubevirt.io:view", "Group", "system:authenticated"),

@@ -1,0 +1,95 @@
+"""What a DataVolume copies: the claim that it names, or that its DataSource points at, and who writes that claim.
+
+Called by data_volume_loop.py. Reads informers only.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kvedge.controller.datavolumes.claim_plan import ClaimProblem
+from kvedge.controller.datavolumes.data_volume_plan import SourceSeen
+from kvedge.kube.informer import Informer
+from kvedge.resources.data_volume_names import POD_PHASE
+from kvedge.resources.types.data_volumes import DataSource, DataVolume
+from kvedge.resources.types.storage import PersistentVolumeClaim
+from kvedge.resources.types.vmi import VirtualMachineInstance
+
+_WITHOUT_SOURCE: Final = "CloneWithoutSource"
+
+
+def source_key(dv: DataVolume) -> tuple[str, str] | None:
+    """Namespace and name of the claim that a DataVolume names as its source; None when it copies none."""
+    pvc = None if dv.spec.source is None else dv.spec.source.pvc
+    if pvc is None:
+        return None
+    return pvc.namespace or dv.metadata.namespace, pvc.name
+
+
+class CloneSources:
+    """Looks at what is copied."""
+
+    def __init__(
+        self,
+        claims: Informer[PersistentVolumeClaim],
+        data_sources: Informer[DataSource],
+        vmis: Informer[VirtualMachineInstance],
+        claim_index: str,
+    ) -> None:
+        """`claim_index` is the index of `vmis` by `namespace/claim`."""
+        self._claims = claims
+        self._data_sources = data_sources
+        self._vmis = vmis
+        self._index = claim_index
+
+    def seen(self, dv: DataVolume) -> SourceSeen | None:
+        """The source, or None when the DataVolume copies nothing."""
+        snapshot = None if dv.spec.source is None else dv.spec.source.snapshot
+        if snapshot is not None:
+            text = "source.snapshot: snapshots of claims are not supported yet; clone the claim with source.pvc"
+            return SourceSeen(problem=ClaimProblem("CloneValidationFailed", text))
+        if dv.spec.source_ref is not None:
+            found = self._of_data_source(dv)
+            if isinstance(found, SourceSeen):
+                return found
+            return self._of_claim(dv, *found)
+        key = source_key(dv)
+        return None if key is None else self._of_claim(dv, *key)
+
+    def _of_data_source(self, dv: DataVolume) -> SourceSeen | tuple[str, str]:
+        reference = dv.spec.source_ref
+        assert reference is not None
+        namespace = reference.namespace or dv.metadata.namespace
+        named = self._data_sources.get(namespace, reference.name)
+        if named is None:
+            return SourceSeen(problem=ClaimProblem("NotFound", f"DataSource {namespace}/{reference.name} not found"))
+        pvc = named.status.source.pvc or named.spec.source.pvc
+        if pvc is None:
+            text = f"DataSource {namespace}/{reference.name} points at no claim"
+            return SourceSeen(problem=ClaimProblem("NotFound", text))
+        return pvc.namespace or namespace, pvc.name
+
+    def _of_claim(self, dv: DataVolume, namespace: str, name: str) -> SourceSeen:
+        if namespace != dv.metadata.namespace:
+            text = (
+                f"source.pvc.namespace: copies from another namespace ({namespace}) are not supported yet; clone into"
+                f" {namespace}, or import the image again"
+            )
+            return SourceSeen(problem=ClaimProblem("CloneValidationFailed", text))
+        claim = self._claims.get(namespace, name)
+        if claim is None:
+            return SourceSeen(problem=ClaimProblem(_WITHOUT_SOURCE, f"The source pvc {name} doesn't exist"))
+        return SourceSeen(claim=claim, writer=self._writer(claim))
+
+    def _writer(self, claim: PersistentVolumeClaim) -> str:
+        """Who may change the claim while it is copied; empty for nobody."""
+        namespace, name = claim.metadata.namespace, claim.metadata.name
+        owner = claim.metadata.controller_reference()
+        filled = claim.metadata.annotations.get(POD_PHASE) == "Succeeded"
+        if owner is not None and owner.kind == DataVolume.KIND.kind and not filled:
+            return f"PersistentVolumeClaim {name} is being filled by its DataVolume"
+        for vmi in self._vmis.indexed(self._index, f"{namespace}/{name}"):
+            if not vmi.is_final:
+                who = f"{vmi.metadata.namespace}/{vmi.metadata.name}"
+                return f"VirtualMachineInstance {who} using PersistentVolumeClaim {name}: stop it, and the copy begins"
+        return ""

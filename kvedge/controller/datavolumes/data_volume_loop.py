@@ -1,0 +1,270 @@
+"""Brings one DataVolume after the other to a claim that is filled.
+
+Run by the controller role where CDI is not installed. Reads from informers, asks :func:`plan_data_volume`, does what it
+says in its order, each write against the version that was planned on, and asks running workers for their progress.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from kvedge.controller.datavolumes.claim_plan import ClaimProblem, StorageSeen, owner_of
+from kvedge.controller.datavolumes.clone_sources import CloneSources, source_key
+from kvedge.controller.datavolumes.data_volume_plan import (
+    CreateClaim,
+    CreateWorker,
+    DataVolumePlan,
+    DataVolumeView,
+    DeleteWorker,
+    PatchClaim,
+    PatchStatus,
+    plan_data_volume,
+)
+from kvedge.controller.datavolumes.progress_client import ask_progress
+from kvedge.controller.datavolumes.upload_certificates import ensure_upload_certificates
+from kvedge.controller.kubevirt.cluster_config import ClusterConfig
+from kvedge.kube.errors import AlreadyExists, Conflict, Forbidden, KubeError, NotFound, Unavailable
+from kvedge.kube.events import EventRecorder
+from kvedge.kube.informer import Informer
+from kvedge.kube.kube_client import KubeClient, Preconditions
+from kvedge.kube.patches import at_version
+from kvedge.kube.reconcile_loop import Again, ReconcileLoop
+from kvedge.kube.work_queue import Key
+from kvedge.resources.types.core import Pod
+from kvedge.resources.types.data_volumes import CONFIG_NAME, CdiConfig, DataSource, DataVolume, StorageProfile
+from kvedge.resources.types.storage import PersistentVolumeClaim, StorageClass
+from kvedge.resources.types.vmi import VirtualMachineInstance
+from kvedge.resources.volume_facts import claims
+from kvedge.runtime.clock import Clock
+
+log = logging.getLogger(__name__)
+
+_WORKERS: Final = 2
+_MOST_STEPS: Final = 6
+_CAUGHT_UP_SECONDS: Final = 0.1
+# After a server's refusal, such as a quota's: room may come at any time.
+_REFUSED_SECONDS: Final = 10.0
+_QUOTA: Final = "exceeded quota"
+_CLAIM_INDEX: Final = "data-volume-claim"
+_SOURCE_INDEX: Final = "data-volume-source"
+_LONGEST_REFUSAL: Final = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class DataVolumeSources:
+    """The informers and writers that the loop works with."""
+
+    client: KubeClient
+    data_volumes: Informer[DataVolume]
+    claims: Informer[PersistentVolumeClaim]
+    workers: Informer[Pod]
+    classes: Informer[StorageClass]
+    profiles: Informer[StorageProfile]
+    configs: Informer[CdiConfig]
+    data_sources: Informer[DataSource]
+    vmis: Informer[VirtualMachineInstance]
+    events: EventRecorder
+    clock: Clock
+
+
+class DataVolumeLoop:
+    """One reconcile loop over all DataVolumes."""
+
+    def __init__(
+        self,
+        sources: DataVolumeSources,
+        cluster: Callable[[], ClusterConfig],
+        progress: Callable[[str], str] = ask_progress,
+    ) -> None:
+        """`cluster` says how workers are started now; `progress` asks the one at an address."""
+        self._sources = sources
+        self._client = sources.client
+        self._volumes = sources.data_volumes
+        self._cluster = cluster
+        self._progress = progress
+        self._clock = sources.clock
+        # What the server last refused of a DataVolume, and until when it is left alone; by its UID.
+        self._refused: dict[str, tuple[ClaimProblem, float]] = {}
+        sources.vmis.add_index(_CLAIM_INDEX, _claims_of)
+        sources.data_volumes.add_index(_SOURCE_INDEX, _source_of)
+        self._clones = CloneSources(sources.claims, sources.data_sources, sources.vmis, _CLAIM_INDEX)
+        self.loop = ReconcileLoop("datavolume", self.reconcile, _WORKERS)
+
+    def start(self) -> None:
+        """Begin to work on all DataVolumes there are."""
+        self._volumes.on_change(self._on_data_volume)
+        self._sources.claims.on_change(self._on_claim)
+        self._sources.workers.on_change(self._on_worker)
+        self._sources.vmis.on_change(self._on_vmi)
+        for each in (self._sources.classes, self._sources.profiles, self._sources.data_sources):
+            each.on_change(lambda old, new: self._look_at_all())
+        self.loop.start()
+
+    def stop(self) -> None:
+        """End the workers."""
+        self.loop.stop()
+
+    def reconcile(self, key: Key) -> Again | None:
+        """One pass for one DataVolume."""
+        progress = None
+        for _ in range(_MOST_STEPS):
+            dv = self._volumes.get(*key)
+            if dv is None:
+                return None
+            view = self._view(dv)
+            if progress is None:
+                progress = self._asked(view)
+            view.progress = progress
+            plan = plan_data_volume(view, self._cluster(), self._clock.now())
+            again = self._carry_out(view, plan)
+            if again is not None:
+                return again
+            if not plan.actions:
+                return None if plan.again_after is None else Again(plan.again_after)
+        log.error("a DataVolume's plan does not settle", extra={"facts": {"dataVolume": str(key)}})
+        return Again(5.0)
+
+    def _view(self, dv: DataVolume) -> DataVolumeView:
+        meta, sources = dv.metadata, self._sources
+        refused = self._refused.get(meta.uid)
+        config = sources.configs.get("", CONFIG_NAME)
+        claim = sources.claims.get(meta.namespace, meta.name)
+        return DataVolumeView(
+            dv=dv,
+            claim=claim,
+            workers=list(sources.workers.owned_by(meta.uid)),
+            consumer=self._consumer(dv),
+            source=self._clones.seen(dv),
+            storage=StorageSeen(sources.classes.list(), sources.profiles.list(), config),
+            refused=None if refused is None else refused[0],
+        )
+
+    def _consumer(self, dv: DataVolume) -> VirtualMachineInstance | None:
+        """A guest that waits for the claim: where it can run, the claim is to be bound."""
+        waiting = self._sources.vmis.indexed(_CLAIM_INDEX, f"{dv.metadata.namespace}/{dv.metadata.name}")
+        lively = (vmi for vmi in waiting if not vmi.is_final and vmi.metadata.deletion_timestamp is None)
+        return min(lively, key=lambda vmi: vmi.metadata.name, default=None)
+
+    def _asked(self, view: DataVolumeView) -> str:
+        for pod in view.workers:
+            if pod.status.phase == "Running" and pod.status.pod_ip:
+                return self._progress(pod.status.pod_ip)
+        return ""
+
+    def _carry_out(self, view: DataVolumeView, plan: DataVolumePlan) -> Again | None:
+        dv = view.dv
+        for told in plan.told:
+            self._sources.events.record(dv, "Warning" if told.warning else "Normal", told.reason, told.message)
+        for action in plan.actions:
+            match action:
+                case PatchStatus(body):
+                    patch = at_version(body, dv.metadata.resource_version)
+                    dv = self._client.patch(DataVolume, dv.metadata.namespace, dv.metadata.name, patch, "status")
+                    self._volumes.observe(dv)
+                case PatchClaim(claim, body):
+                    self._patch_claim(claim, body)
+                case CreateClaim() | CreateWorker():
+                    again = self._create(dv, action)
+                    if again is not None:
+                        return again
+                case DeleteWorker(pod):
+                    self._delete(pod)
+        return None
+
+    def _patch_claim(self, claim: PersistentVolumeClaim, body: dict[str, object]) -> None:
+        meta = claim.metadata
+        patch = at_version(body, meta.resource_version)
+        self._sources.claims.observe(self._client.patch(PersistentVolumeClaim, meta.namespace, meta.name, patch))
+
+    def _create(self, dv: DataVolume, action: CreateClaim | CreateWorker) -> Again | None:
+        uid = dv.metadata.uid
+        refused = self._refused.get(uid)
+        if refused is not None and (left := refused[1] - self._clock.monotonic()) > 0:
+            return Again(left)
+        try:
+            match action:
+                case CreateClaim(claim):
+                    self._sources.claims.observe(self._client.create(claim))
+                case CreateWorker(claim, pod, upload):
+                    if upload:
+                        ensure_upload_certificates(self._client, claim, owner_of(dv), self._clock.now())
+                    self._sources.workers.observe(self._client.create(pod))
+        except AlreadyExists:
+            # The cache is behind, or something else has the name.
+            return Again(_CAUGHT_UP_SECONDS * 10)
+        except (Conflict, Unavailable):
+            raise
+        except NotFound:
+            # The authority of uploads, or the namespace, is not there (any more).
+            return Again(1.0)
+        except KubeError as error:
+            return self._note_refusal(dv, error)
+        self._refused.pop(uid, None)
+        return None
+
+    def _note_refusal(self, dv: DataVolume, error: KubeError) -> Again:
+        text = str(error)[:_LONGEST_REFUSAL]
+        over_quota = isinstance(error, Forbidden) and _QUOTA in text
+        problem = ClaimProblem("ErrExceededQuota" if over_quota else "ErrCreateFailed", text)
+        before = self._refused.get(dv.metadata.uid)
+        self._refused[dv.metadata.uid] = (problem, self._clock.monotonic() + _REFUSED_SECONDS)
+        # At once, for the status to say so; then after the wait.
+        return Again(_CAUGHT_UP_SECONDS if before is None or before[0] != problem else _REFUSED_SECONDS)
+
+    def _delete(self, pod: Pod) -> None:
+        meta = pod.metadata
+        try:
+            left = self._client.delete(Pod, meta.namespace, meta.name, Preconditions(uid=meta.uid))
+        except NotFound:
+            return
+        if left is not None:
+            self._sources.workers.observe(left)
+
+    def _on_data_volume(self, old: DataVolume | None, new: DataVolume | None) -> None:
+        item = new or old
+        assert item is not None
+        if new is None:
+            self._refused.pop(item.metadata.uid, None)
+        self.loop.add(Key(item.metadata.namespace, item.metadata.name))
+
+    def _on_claim(self, old: PersistentVolumeClaim | None, new: PersistentVolumeClaim | None) -> None:
+        item = new or old
+        assert item is not None
+        key = Key(item.metadata.namespace, item.metadata.name)
+        self.loop.add(key)
+        for copy in self._volumes.indexed(_SOURCE_INDEX, f"{key.namespace}/{key.name}"):
+            self.loop.add(Key(copy.metadata.namespace, copy.metadata.name))
+
+    def _on_worker(self, old: Pod | None, new: Pod | None) -> None:
+        item = new or old
+        assert item is not None
+        owner = item.metadata.controller_reference()
+        if owner is not None and owner.kind == DataVolume.KIND.kind:
+            self.loop.add(Key(item.metadata.namespace, owner.name))
+
+    def _on_vmi(self, old: VirtualMachineInstance | None, new: VirtualMachineInstance | None) -> None:
+        item = new or old
+        assert item is not None
+        for named in _claims_of(item):
+            namespace, _, name = named.partition("/")
+            self.loop.add(Key(namespace, name))
+            for copy in self._volumes.indexed(_SOURCE_INDEX, named):
+                self.loop.add(Key(copy.metadata.namespace, copy.metadata.name))
+
+    def _look_at_all(self) -> None:
+        for dv in self._volumes.list():
+            if dv.status.phase != "Succeeded":
+                self.loop.add(Key(dv.metadata.namespace, dv.metadata.name))
+
+
+def _claims_of(vmi: VirtualMachineInstance) -> Iterator[str]:
+    for name in {name for _, name in claims(vmi.spec.volumes)}:
+        yield f"{vmi.metadata.namespace}/{name}"
+
+
+def _source_of(dv: DataVolume) -> tuple[str, ...]:
+    found = source_key(dv)
+    return () if found is None else (f"{found[0]}/{found[1]}",)

@@ -1,0 +1,146 @@
+"""All of the controller's work for DataVolumes: it begins once kvedge serves them, and ends when CDI comes.
+
+Started by controller_service.py. Looks every few seconds whose the kinds are; VMs do not wait for it: without the kinds
+there are no DataVolumes, and everything else works.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from typing import Any, Final
+
+from kvedge.controller.datavolumes.data_volume_loop import DataVolumeLoop, DataVolumeSources
+from kvedge.controller.datavolumes.storage_facts_loop import StorageFactsLoop, StorageFactsSources
+from kvedge.controller.kubevirt.cluster_config import ClusterConfig
+from kvedge.kube.errors import KubeError, NotFound
+from kvedge.kube.events import EventRecorder
+from kvedge.kube.informer import Informer
+from kvedge.kube.kube_client import KubeClient
+from kvedge.resources.codec import JsonObject
+from kvedge.resources.data_volume_names import APP, APP_LABEL
+from kvedge.resources.manifests.data_volume_kinds import cdi_serves
+from kvedge.resources.types.core import Pod
+from kvedge.resources.types.data_volumes import CdiConfig, DataSource, DataVolume, StorageProfile
+from kvedge.resources.types.storage import PersistentVolumeClaim, StorageClass
+from kvedge.resources.types.vmi import VirtualMachineInstance
+from kvedge.runtime.background import BackgroundThread
+from kvedge.runtime.clock import Clock
+
+log = logging.getLogger(__name__)
+
+_LOOK_SECONDS: Final = 5.0
+_FIRST_LOOK_SECONDS: Final = 0.5
+_CRDS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+_STOP_SECONDS: Final = 2.0
+
+
+class DataVolumeWork:
+    """The loops for DataVolumes and their informers, while the kinds are kvedge's."""
+
+    def __init__(
+        self,
+        client: KubeClient,
+        shared: tuple[Informer[PersistentVolumeClaim], Informer[VirtualMachineInstance]],
+        events: EventRecorder,
+        clock: Clock,
+        cluster: Callable[[], ClusterConfig],
+    ) -> None:
+        """`shared` are the informers of claims and VMIs, which somebody else starts."""
+        self._client = client
+        claims, vmis = shared
+        self.data_volumes = Informer(client, DataVolume)
+        self.data_sources = Informer(client, DataSource)
+        profiles, configs = Informer(client, StorageProfile), Informer(client, CdiConfig)
+        classes = Informer(client, StorageClass)
+        workers = Informer(client, Pod, label_selector=f"{APP_LABEL}={APP}")
+        self._informers: tuple[Informer[Any], ...] = (
+            self.data_volumes, self.data_sources, profiles, configs, classes, workers,
+        )  # fmt: skip
+        self._shared: tuple[Informer[Any], ...] = shared
+        self._loop = DataVolumeLoop(
+            DataVolumeSources(
+                client=client,
+                data_volumes=self.data_volumes,
+                claims=claims,
+                workers=workers,
+                classes=classes,
+                profiles=profiles,
+                configs=configs,
+                data_sources=self.data_sources,
+                vmis=vmis,
+                events=events,
+                clock=clock,
+            ),
+            cluster,
+        )
+        self._facts = StorageFactsLoop(
+            StorageFactsSources(client, classes, profiles, configs, self.data_sources, claims, clock)
+        )
+        self._stopped = threading.Event()
+        self._works = False
+        self._begun = False
+        self._thread = BackgroundThread("datavolume-work", self._run)
+
+    def start(self) -> None:
+        """Begin to look whose the kinds are."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End all threads."""
+        self._stopped.set()
+        self._thread.join(_STOP_SECONDS)
+        self._end()
+
+    def failure(self) -> str | None:
+        """Why it no longer works, or None."""
+        if not self._works:
+            return None
+        return self._loop.loop.failure() or self._facts.loop.failure()
+
+    def _run(self) -> None:
+        while not self._stopped.wait(_LOOK_SECONDS if self._begun else _FIRST_LOOK_SECONDS):
+            owner = self._is_ours()
+            if owner is None:
+                continue
+            if owner and not self._begun:
+                self._begin()
+            elif not owner and self._works:
+                log.warning("CDI is installed: DataVolumes are its own from now on")
+                self._end()
+
+    def _is_ours(self) -> bool | None:
+        """Whether kvedge serves the kinds; None while nobody does, or the server does not answer."""
+        try:
+            if cdi_serves(self._crd):
+                return False
+            return True if self._crd(DataVolume.KIND.qualified_plural) is not None else None
+        except KubeError:
+            return None
+
+    def _crd(self, name: str) -> JsonObject | None:
+        try:
+            found: JsonObject = self._client.request("GET", f"{_CRDS}/{name}")
+        except NotFound:
+            return None
+        return found
+
+    def _begin(self) -> None:
+        for informer in self._informers:
+            informer.start()
+        waiting = (*self._informers, *self._shared)
+        while not all(informer.wait_synced(0.0) for informer in waiting):
+            if self._stopped.wait(_FIRST_LOOK_SECONDS):
+                return
+        self._begun = self._works = True
+        self._facts.start()
+        self._loop.start()
+        log.info("DataVolumes are filled", extra={"facts": {"dataVolumes": len(self.data_volumes.list())}})
+
+    def _end(self) -> None:
+        self._works = False
+        self._loop.stop()
+        self._facts.stop()
+        for informer in self._informers:
+            informer.stop()

@@ -1,0 +1,176 @@
+"""StorageProfiles, the CDIConfig and DataSources: what DataVolumes may count on, kept true.
+
+Called by storage_facts_loop.py. Pure: objects go in, the body of a merge patch comes out, empty when nothing is to be
+done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from typing import Final
+
+from kvedge.controller.datavolumes.claim_plan import DEFAULT_OVERHEAD
+from kvedge.kube.patches import merge_difference
+from kvedge.resources.codec import JsonObject, encode
+from kvedge.resources.data_volume_names import POD_PHASE
+from kvedge.resources.types.data_volumes import (
+    CdiCondition,
+    CdiConfig,
+    CdiConfigStatus,
+    ClaimPropertySet,
+    DataSource,
+    DataSourceSource,
+    DataSourceStatus,
+    FilesystemOverhead,
+    StorageProfile,
+    StorageProfileStatus,
+    data_volume_condition,
+)
+from kvedge.resources.types.storage import (
+    BLOCK,
+    FILESYSTEM,
+    READ_WRITE_MANY,
+    READ_WRITE_ONCE,
+    PersistentVolumeClaim,
+    StorageClass,
+)
+from kvedge.runtime.clock import rfc3339
+
+_ONE_NODE: Final = ((READ_WRITE_ONCE, FILESYSTEM),)
+_BLOCK_SHARED: Final = ((READ_WRITE_MANY, BLOCK), (READ_WRITE_ONCE, BLOCK), (READ_WRITE_ONCE, FILESYSTEM))
+_FILES_SHARED: Final = ((READ_WRITE_MANY, FILESYSTEM),)
+_ONE_NODE_BOTH: Final = ((READ_WRITE_ONCE, BLOCK), (READ_WRITE_ONCE, FILESYSTEM))
+# What the provisioners of edge sites can do; users fill the profile's spec for others.
+_PROVISIONERS: Final[Mapping[str, Sequence[tuple[str, str]]]] = {
+    "kvedge.io/box": ((READ_WRITE_ONCE, FILESYSTEM), (READ_WRITE_ONCE, BLOCK)),
+    "rancher.io/local-path": _ONE_NODE,
+    "kubevirt.io/hostpath-provisioner": _ONE_NODE,
+    "kubevirt.io.hostpath-provisioner": _ONE_NODE,
+    "driver.longhorn.io": ((READ_WRITE_MANY, BLOCK), (READ_WRITE_ONCE, BLOCK), (READ_WRITE_ONCE, FILESYSTEM)),
+    "rook-ceph.rbd.csi.ceph.com": _BLOCK_SHARED,
+    "rbd.csi.ceph.com": _BLOCK_SHARED,
+    "rook-ceph.cephfs.csi.ceph.com": _FILES_SHARED,
+    "cephfs.csi.ceph.com": _FILES_SHARED,
+    "nfs.csi.k8s.io": _FILES_SHARED,
+    "topolvm.io": _ONE_NODE_BOTH,
+    "local.csi.openebs.io": _ONE_NODE_BOTH,
+    "openebs.io/local": _ONE_NODE,
+    "linstor.csi.linbit.com": _BLOCK_SHARED,
+}
+_READY: Final = "Ready"
+
+
+def profile_status(storage_class: StorageClass, profile: StorageProfile) -> StorageProfileStatus:
+    """What holds for a class: what somebody has set, else what its provisioner is known for."""
+    known = _PROVISIONERS.get(storage_class.provisioner, ())
+    sets = profile.spec.claim_property_sets or [
+        ClaimPropertySet(access_modes=[access], volume_mode=mode) for access, mode in known
+    ]
+    return StorageProfileStatus(
+        storage_class=storage_class.metadata.name,
+        provisioner=storage_class.provisioner,
+        claim_property_sets=sets,
+        clone_strategy=profile.spec.clone_strategy or "copy",
+        data_import_cron_source_format=profile.spec.data_import_cron_source_format or "pvc",
+        snapshot_class=profile.spec.snapshot_class,
+    )
+
+
+def plan_profile(storage_class: StorageClass, profile: StorageProfile, now: datetime) -> JsonObject:
+    """The status patch of a profile."""
+    status = profile_status(storage_class, profile)
+    if status.claim_property_sets:
+        made = CdiCondition(type="Recognized", status="True", reason="RecognizedProvisioner")
+    else:
+        text = f"provisioner {storage_class.provisioner} is not known: set spec.claimPropertySets"
+        made = CdiCondition(type="Recognized", status="False", reason="UnrecognizedProvisioner", message=text)
+    status.conditions = [_dated(profile.status.conditions, made, now)]
+    body = merge_difference(encode(profile.status), encode(status))
+    return {"status": body} if body else {}
+
+
+def plan_config(config: CdiConfig, proxy_url: str, proxy_ca: str) -> JsonObject:
+    """The patch of the CDIConfig; the proxy's URL and authority are empty while no proxy is known."""
+    spec = config.spec
+    wanted = spec.filesystem_overhead
+    overhead = FilesystemOverhead(
+        global_=(wanted.global_ if wanted else None) or DEFAULT_OVERHEAD,
+        storage_class=dict(wanted.storage_class) if wanted else {},
+    )
+    status = CdiConfigStatus(
+        upload_proxy_url=spec.upload_proxy_url_override or proxy_url or None,
+        upload_proxy_ca=proxy_ca or None,
+        filesystem_overhead=overhead,
+        preallocation=spec.preallocation or False,
+        default_pod_resource_requirements=spec.pod_resource_requirements,
+        import_proxy=spec.import_proxy,
+        scratch_space_storage_class=spec.scratch_space_storage_class,
+        image_pull_secrets=spec.image_pull_secrets,
+    )
+    body = merge_difference(encode(config.status), encode(status))
+    return {"status": body} if body else {}
+
+
+def plan_data_source(
+    item: DataSource,
+    other: Callable[[str], DataSource | None],
+    claim_of: Callable[[str, str], PersistentVolumeClaim | None],
+    now: datetime,
+) -> JsonObject:
+    """The patch of a DataSource; `other` gives the one of a name in its namespace, `claim_of` a claim."""
+    source, problem = _resolved(item, other)
+    if problem is None:
+        problem = _judged(item, source, claim_of)
+    condition = CdiCondition(type=_READY, status="False", reason=problem[0], message=problem[1])
+    if problem[0] == _READY:
+        condition.status = "True"
+    status = DataSourceStatus(source=source, conditions=[_dated(item.status.conditions, condition, now)])
+    body = merge_difference(encode(item.status), encode(status))
+    return {"status": body} if body else {}
+
+
+def _resolved(
+    item: DataSource, other: Callable[[str], DataSource | None]
+) -> tuple[DataSourceSource, tuple[str, str] | None]:
+    """Where it points in the end, and what is wrong with that."""
+    pointer, nothing = item.spec.source.data_source, DataSourceSource()
+    if pointer is None:
+        return item.spec.source, None
+    if pointer.namespace and pointer.namespace != item.metadata.namespace:
+        return nothing, ("CrossNamespaceReference", "DataSource cannot reference a DataSource in another namespace")
+    if pointer.name == item.metadata.name:
+        return nothing, ("SelfReference", "DataSource cannot self-reference")
+    found = other(pointer.name)
+    if found is None:
+        return nothing, ("NotFound", f"DataSource {pointer.name} not found")
+    if found.spec.source.data_source is not None:
+        return nothing, ("MaxReferenceDepthReached", "DataSource reference chain exceeds maximum depth of 1")
+    return found.spec.source, None
+
+
+def _judged(
+    item: DataSource, source: DataSourceSource, claim_of: Callable[[str, str], PersistentVolumeClaim | None]
+) -> tuple[str, str]:
+    if source.snapshot is not None:
+        return "NotSupported", "snapshots as sources are not supported yet: use pvc"
+    if source.pvc is None:
+        return "NoSource", "No source PVC set"
+    namespace = source.pvc.namespace or item.metadata.namespace
+    claim = claim_of(namespace, source.pvc.name)
+    if claim is None:
+        return "NotFound", f"PVC {namespace}/{source.pvc.name} not found"
+    owner = claim.metadata.controller_reference()
+    phase = claim.metadata.annotations.get(POD_PHASE)
+    if owner is not None and owner.kind == "DataVolume" and phase != "Succeeded":
+        return "ImportInProgress" if phase else "Pending", f"DataVolume {owner.name} is not done"
+    return _READY, "DataSource is ready to be consumed"
+
+
+def _dated(conditions: list[CdiCondition], made: CdiCondition, now: datetime) -> CdiCondition:
+    old, stamp = data_volume_condition(conditions, made.type), rfc3339(now)
+    same = old is not None and old.status == made.status
+    made.last_transition_time = old.last_transition_time if old is not None and same else stamp
+    unchanged = old is not None and same and (old.reason, old.message) == (made.reason, made.message)
+    made.last_heartbeat_time = old.last_heartbeat_time if old is not None and unchanged else stamp
+    return made

@@ -1,0 +1,169 @@
+"""DataVolumes on both servers, by the controller's own rights; the test plays volumes and workers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from kvedge.controller.controller_service import ControllerRole
+from kvedge.kube.errors import NotFound
+from kvedge.kube.patches import MergePatch, StrategicPatch
+from kvedge.resources import data_volume_names as names
+from kvedge.resources.codec import decode
+from kvedge.resources.role_users import CONTROLLER_GROUP, CONTROLLER_USER
+from kvedge.resources.types.core import Pod
+from kvedge.resources.types.data_volumes import (
+    CdiConfig,
+    DataSource,
+    DataVolume,
+    StorageProfile,
+    data_volume_condition,
+)
+from kvedge.resources.types.storage import PersistentVolumeClaim, StorageClass
+from tests.support.builders import CONFIG
+from tests.support.either_server import EitherServer
+from tests.support.waiting import wait_until
+
+pytestmark = pytest.mark.contract
+CLASS = "dv-tests"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def controller(either_server: EitherServer) -> Iterator[None]:
+    document = {"metadata": {"name": CLASS}, "provisioner": "rancher.io/local-path"}
+    either_server.admin.create(decode(StorageClass, document))
+    role = ControllerRole(either_server.kubeconfig_of(CONTROLLER_USER, CONTROLLER_GROUP), CONFIG, leader_election=False)
+    role.start()
+    yield
+    role.stop()
+    either_server.admin.delete(StorageClass, "", CLASS)
+
+
+def make(server: EitherServer, namespace: str, name: str, source: dict[str, Any]) -> None:
+    storage = {"resources": {"requests": {"storage": "1Gi"}}, "storageClassName": CLASS}
+    document = {
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {"source": source, "storage": storage},
+    }
+    server.admin.create(decode(DataVolume, document))
+
+
+def bound_claim(server: EitherServer, namespace: str, name: str) -> PersistentVolumeClaim:
+    def there() -> PersistentVolumeClaim | None:
+        try:
+            return server.admin.get(PersistentVolumeClaim, namespace, name)
+        except NotFound:
+            return None
+
+    claim = wait_until(there, "the claim is made")
+    bound = MergePatch({"status": {"phase": "Bound"}})
+    server.admin.patch(PersistentVolumeClaim, namespace, name, bound, "status")
+    return claim
+
+
+def worker_of(server: EitherServer, namespace: str, name: str, but: str = "") -> Pod:
+    def there() -> Pod | None:
+        found = [pod for pod in server.admin.list(Pod, namespace) if pod.metadata.name == f"importer-{name}"]
+        return found[0] if found and found[0].metadata.uid != but else None
+
+    return wait_until(there, "the worker is made")
+
+
+def play(server: EitherServer, pod: Pod, phase: str, outcome: dict[str, Any] | None = None) -> None:
+    status: dict[str, Any] = {"phase": phase}
+    if outcome is not None:
+        terminated = {
+            "exitCode": int(phase == "Failed"),
+            "message": json.dumps(outcome),
+            "finishedAt": "2026-01-01T00:00:00Z",
+        }
+        status["containerStatuses"] = [
+            {"name": "importer", "ready": False, "restartCount": 0, "image": "", "imageID": "",
+             "state": {"terminated": terminated}}
+        ]  # fmt: skip
+    meta = pod.metadata
+    server.admin.patch(Pod, meta.namespace, meta.name, StrategicPatch({"status": status}), "status")
+
+
+def phase_is(server: EitherServer, namespace: str, name: str, phase: str) -> DataVolume:
+    def reached() -> DataVolume | None:
+        found = server.admin.get(DataVolume, namespace, name)
+        return found if found.status.phase == phase else None
+
+    return wait_until(reached, f"{name} is {phase}")
+
+
+def test_a_blank_disk_goes_from_nothing_to_succeeded(either_server: EitherServer, namespace: str) -> None:
+    make(either_server, namespace, "disk", {"blank": {}})
+    claim = bound_claim(either_server, namespace, "disk")
+    assert claim.metadata.owner_references[0].kind == "DataVolume"
+    pod = worker_of(either_server, namespace, "disk")
+    phase_is(either_server, namespace, "disk", "ImportScheduled")
+    play(either_server, pod, "Running")
+    phase_is(either_server, namespace, "disk", "ImportInProgress")
+    play(either_server, pod, "Succeeded", {})
+    done = phase_is(either_server, namespace, "disk", "Succeeded")
+    assert done.status.progress == "100.0%"
+    ready = data_volume_condition(done.status.conditions, "Ready")
+    assert ready is not None
+    assert (ready.status, ready.reason, ready.message) == ("True", "", "")
+    filled = either_server.admin.get(PersistentVolumeClaim, namespace, "disk")
+    assert filled.metadata.annotations[names.POD_PHASE] == "Succeeded"
+
+
+def test_a_worker_that_fails_is_made_again(either_server: EitherServer, namespace: str) -> None:
+    make(either_server, namespace, "http", {"http": {"url": "http://192.0.2.1/disk.img"}})
+    bound_claim(either_server, namespace, "http")
+    first = worker_of(either_server, namespace, "http")
+    play(either_server, first, "Failed", {"message": "404 Not Found"})
+    second = worker_of(either_server, namespace, "http", but=first.metadata.uid)
+    assert second.metadata.uid != first.metadata.uid
+    assert either_server.admin.get(DataVolume, namespace, "http").status.restart_count == 1
+
+
+def test_a_wrong_checksum_fails_for_good(either_server: EitherServer, namespace: str) -> None:
+    make(either_server, namespace, "sum", {"http": {"url": "http://192.0.2.1/disk.img"}})
+    bound_claim(either_server, namespace, "sum")
+    pod = worker_of(either_server, namespace, "sum")
+    play(either_server, pod, "Failed", {"message": "wrong", "reason": "ChecksumError", "fatal": True})
+    phase_is(either_server, namespace, "sum", "Failed")
+
+
+def test_classes_have_profiles_and_there_is_a_configuration(either_server: EitherServer) -> None:
+    profile = wait_until(lambda: found(either_server, StorageProfile, CLASS), "the profile is there")
+    (only,) = profile.status.claim_property_sets
+    assert (only.access_modes, only.volume_mode) == (["ReadWriteOnce"], "Filesystem")
+    config = wait_until(lambda: found(either_server, CdiConfig, "config"), "the configuration is there")
+    assert config.status.filesystem_overhead.global_ == "0.06"
+
+
+def found(server: EitherServer, cls: Any, name: str) -> Any:
+    try:
+        item = server.admin.get(cls, "", name)
+    except NotFound:
+        return None
+    return item if item.status != type(item.status)() else None
+
+
+def test_a_data_source_is_ready_when_its_claim_is_filled(either_server: EitherServer, namespace: str) -> None:
+    document = {
+        "metadata": {"name": "golden", "namespace": namespace},
+        "spec": {"source": {"pvc": {"name": "golden", "namespace": namespace}}},
+    }
+    either_server.admin.create(decode(DataSource, document))
+
+    def reason(wanted: str) -> bool:
+        item = either_server.admin.get(DataSource, namespace, "golden")
+        ready = data_volume_condition(item.status.conditions, "Ready")
+        return ready is not None and ready.reason == wanted
+
+    wait_until(lambda: reason("NotFound"), "it says that the claim is not there")
+    claim = {
+        "metadata": {"name": "golden", "namespace": namespace},
+        "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
+    }
+    either_server.admin.create(decode(PersistentVolumeClaim, claim))
+    wait_until(lambda: reason("Ready"), "it is ready")
