@@ -25,6 +25,8 @@ from kvedge.storage.imports.import_errors import TOO_SMALL, ImportFailure, NotSt
 from kvedge.storage.imports.import_progress import ImportProgress
 from kvedge.storage.imports.import_target import DeviceTarget, FileTarget, open_target
 from kvedge.storage.imports.registry_source import open_image
+from kvedge.storage.imports.upload_server import upload_tls
+from kvedge.storage.imports.upload_worker import take_upload
 from kvedge.storage.imports.web_source import SourceFiles, WebStream, http_download, s3_download
 
 # A file that changes at its server while it is read, or turns out to be no stream; then the Pod's restart counts.
@@ -42,6 +44,7 @@ class ImportPlaces:
     device: Path = Path(job_places.TARGET_DEVICE)
     source_directory: Path = Path(job_places.SOURCE_DIRECTORY)
     source_device: Path = Path(job_places.SOURCE_DEVICE)
+    upload_certificates: Path = Path(job_places.UPLOAD_CERTIFICATES_DIRECTORY)
     files: SourceFiles = field(
         default_factory=lambda: SourceFiles(
             Path(job_places.CREDENTIALS_DIRECTORY),
@@ -104,6 +107,8 @@ def _run(job: ImportJob, places: ImportPlaces, progress: ImportProgress, door: D
 
 def _words(job: ImportJob) -> str:
     """CDI's, for the condition Running."""
+    if job.upload:
+        return "Upload Complete"
     return "Clone Complete" if job.clone is not None else "Import Complete"
 
 
@@ -115,6 +120,8 @@ def _fill(
     door: Door,
     labels: dict[str, str],
 ) -> int:
+    if job.upload:
+        return take_upload(job, target, upload_tls(places.upload_certificates))
     if job.archive:
         return _unpack(job, target, places, progress, door)
     if job.http is not None:

@@ -66,6 +66,7 @@ class UploadRun:
                 self._is_fed = True
                 return kept
             self._drop()
+            # Not before the one before has left nothing behind: both are for one claim.
             self._attempt = attempt = Attempt(self._make_sink(), identity, self._note_end)
             self._is_fed = True
             attempt.start()
@@ -96,6 +97,11 @@ class UploadRun:
         else:
             self._whole.wait(seconds)
         return self._outcome
+
+    def close(self) -> None:
+        """Take no more; what was not whole is removed."""
+        with self._lock:
+            self._drop()
 
     def _check_free(self) -> None:
         if self._outcome is not None or (self._attempt is not None and self._attempt.was_taken):

@@ -36,7 +36,7 @@ log = logging.getLogger(__name__)
 _SILENT_SECONDS: Final = 180.0
 _HANDSHAKE_SECONDS: Final = 10.0
 # One brings data, others ask, and strangers on the Pod network try.
-_MOST_CONNECTIONS: Final = 16
+_MOST_CONNECTIONS: Final = 12
 # The rest of a refused body is read for so long, so that the proxy gets to see the refusal.
 _LINGER_BYTES: Final = 4 << 20
 _LINGER_SECONDS: Final = 2.0
