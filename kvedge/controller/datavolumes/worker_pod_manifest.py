@@ -61,6 +61,7 @@ _LONGEST_LABEL: Final = 63
 # Of a disk that is streamed, converted and checked in one pass: it takes a core, and little memory.
 _REQUESTS: Final[dict[str, Quantity]] = {"cpu": "100m", "memory": "60M"}
 _LIMITS: Final[dict[str, Quantity]] = {"cpu": "2", "memory": "600M"}
+_LAST_WORD: Final = "/dev/termination-log"
 _GRACE_SECONDS: Final = 10
 _NOBODY_SEES: Final = 0o440
 
@@ -162,6 +163,7 @@ def _container(
         volume_mounts=[use for use in uses if isinstance(use, VolumeMount)],
         volume_devices=[use for use in uses if isinstance(use, VolumeDevice)],
         readiness_probe=_READINESS if job.upload else None,
+        termination_message_path=_LAST_WORD,
         security_context=SecurityContext(
             run_as_user=LAUNCHER_UID,
             run_as_group=LAUNCHER_GID,

@@ -6,6 +6,7 @@ Called by everything in this folder that reads or writes there. Paths only.
     containers/<name>.json          who runs (written by the starter, before the command may run)
     containers/<name>.lock          held while the container's holder lives
     containers/<name>.exit          how it ended
+    containers/<name>.termination   what it says as its last word, which it writes itself
     containers/<name>.answer        how a start that is under way went (a FIFO)
     containers/<name>.process       what further processes in it are like
     containers/<name>.<kind>        how one that is under way ended (a FIFO)
@@ -43,6 +44,11 @@ class ContainerFiles:
     def exit(self) -> Path:
         """How it ended."""
         return self.pod / "containers" / f"{self.name}.exit"
+
+    @property
+    def termination(self) -> Path:
+        """What it says as its last word."""
+        return self.pod / "containers" / f"{self.name}.termination"
 
     @property
     def answer(self) -> Path:

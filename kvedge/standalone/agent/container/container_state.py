@@ -24,6 +24,7 @@ from kvedge.resources.codec import learn
 from kvedge.runtime.durable_files import write_whole
 from kvedge.standalone.agent.container.container_files import ContainerFiles
 from kvedge.standalone.agent.container.container_spec import StartedRecord
+from kvedge.standalone.agent.container.termination_message import read_termination_message
 
 log = logging.getLogger(__name__)
 
@@ -109,7 +110,10 @@ def seen_state(files: ContainerFiles, boot_id: str) -> ContainerState:
     if record is None:
         return Starting() if _is_locked(files.lock) else NotStarted()
     found = _look(record, boot_id)
-    return found if isinstance(found, Running) else Ended(found, started_at)
+    if isinstance(found, Running):
+        return found
+    message = read_termination_message(files)
+    return Ended(msgspec.structs.replace(found, message=message) if message else found, started_at)
 
 
 def record_exit(files: ContainerFiles, exit_record: ExitRecord) -> None:

@@ -24,6 +24,7 @@ from kvedge.standalone.agent.container.container_start import ContainerStarter, 
 from kvedge.standalone.agent.container.container_state import signal_container
 from kvedge.standalone.agent.container.container_user import UserError, container_user
 from kvedge.standalone.agent.container.probe_questions import keep_process_spec
+from kvedge.standalone.agent.container.termination_message import termination_mount
 from kvedge.standalone.agent.pod.container_env import container_env
 from kvedge.standalone.agent.pod.device_manager import DeviceError, DeviceManager, device_requests
 from kvedge.standalone.agent.pod.image_pulls import ImagePulls
@@ -164,6 +165,9 @@ class PodSteps:
             pod, container, place, (image.config, str(image.tree)), user, {**env, **allocated.env}, allocated.devices
         )
         spec["mounts"].extend(allocated.mounts)
+        if container.termination_message_path:
+            files = local.files.container(container.name)
+            spec["mounts"].append(termination_mount(files, container.termination_message_path))
         keep_process_spec(local.files.container(container.name), spec)
         self.starter.start(spec)
         self.places.cgroups.settle(local.files.uid)
