@@ -22,7 +22,7 @@ from kvedge.api.admission.rules.subject import Cluster
 from kvedge.api.api_run import ApiRun
 from kvedge.api.registration.handler_signing_loop import HandlerSigner
 from kvedge.api.registration.presence_loop import Presence
-from kvedge.api.registration.registration_loop import Registration
+from kvedge.api.registration.registration_loop import Registration, UploadFront
 from kvedge.api.registration.registration_manifest import Endpoint, instance_name, server_names
 from kvedge.api.role_certificate import RoleCertificate
 from kvedge.api.subresources.front_proxy_rules import FrontProxyError
@@ -62,7 +62,7 @@ class ApiOptions:
     `advertise` is the address by which the API server reaches the role, the listening one unless given. `instance`
     tells several api roles of one cluster apart: the name of the node, the host's unless given. `tls` names files that
     somebody else keeps fresh (common name kvedge-api, for both sides of a connection); without them certificates come
-    from the authority in the Secret `kvedge-ca`.
+    from the authority in the Secret `kvedge-ca`. `upload_front` hands uploads on to the role, where something does.
     """
 
     advertise: str = ""
@@ -70,6 +70,7 @@ class ApiOptions:
     tls: TlsFiles | None = None
     install_crds: bool = True
     cluster: Cluster = field(default_factory=Cluster)
+    upload_front: UploadFront | None = None
 
 
 class ApiRole:
@@ -162,7 +163,7 @@ class ApiRole:
         server = HttpsServer(*split_address(self._listen), self.name)
         self._parts.start_more([Part("server", server.bind, server.stop, server.failure)])
         endpoint = Endpoint(address, server.port, instance_name(options.instance or socket.gethostname()))
-        registration = Registration(client, endpoint, clock)
+        registration = Registration(client, endpoint, clock, options.upload_front)
         install = options.install_crds
         run = self._patiently(
             lambda: ApiRun(client, certificate, registration, options.cluster, clock, install_crds=install)

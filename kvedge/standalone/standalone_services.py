@@ -14,6 +14,7 @@ from typing import Final
 
 from kvedge import __version__
 from kvedge.api.api_service import ApiOptions, ApiRole
+from kvedge.api.registration.registration_loop import UploadFront
 from kvedge.controller.controller_service import ControllerRole
 from kvedge.controller.kubevirt.cluster_config import ClusterConfig
 from kvedge.handler.handler_service import HandlerConfig, HandlerRole
@@ -27,6 +28,7 @@ from kvedge.runtime.program import program_command, program_directories
 from kvedge.runtime.services import Service, ServiceError, Telling
 from kvedge.runtime.settings import Settings
 from kvedge.standalone.agent.agent_service import AgentConfig, NodeAgent
+from kvedge.standalone.agent.node.node_manifest import host_address
 from kvedge.standalone.apiserver.access.authorizer_rules import AGENTS, APIS, CONTROLLERS, HANDLERS, VOLUMES
 from kvedge.standalone.apiserver.api_server import ApiServerConfig, EmbeddedApi, StartFailed
 from kvedge.standalone.apiserver.routes.exec_source import ExecRequest, ExecSession, NoExec
@@ -122,7 +124,9 @@ class _Box:
     def make_api(self) -> Service:
         """Admission and subresources."""
         # By the name that stays: under another one, the address of before would go on being asked.
-        options = ApiOptions(instance=self.node)
+        # Uploads come in where all else does: the embedded API hands them on.
+        front = UploadFront(self.server.address_for_clients(host_address()), self.server.pki.servers.certificate_pem)
+        options = ApiOptions(instance=self.node, upload_front=front)
         return ApiRole(self.kubeconfig("api", API_USER, APIS), self.settings.api_address, options)
 
     def make_handler(self) -> Service:

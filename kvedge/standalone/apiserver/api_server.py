@@ -89,7 +89,11 @@ class EmbeddedApi:
     @property
     def address(self) -> str:
         """The URL that clients on this box use."""
-        host = "127.0.0.1" if self._config.bind in ("0.0.0.0", "") else self._config.bind
+        return self.address_for_clients("127.0.0.1")
+
+    def address_for_clients(self, own_address: str) -> str:
+        """The URL for clients elsewhere, where it listens on all addresses, of which this one is the host's."""
+        host = own_address if self._config.bind in ("0.0.0.0", "::", "") else self._config.bind
         return f"https://{f'[{host}]' if ':' in host else host}:{self._port}"
 
     @property

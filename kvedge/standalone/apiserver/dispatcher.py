@@ -103,6 +103,8 @@ class Dispatcher:
         """
         if not is_plain(request.raw_path):
             return False
+        if self._proxy.upload_api(request.raw_path) is not None:
+            return True
         target = request_target(request.method, request.path, request.query)
         if target.verb == "watch":
             return True
@@ -121,6 +123,9 @@ class Dispatcher:
             flight.check_room()
 
     async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
+        uploads = self._proxy.upload_api(request.raw_path)
+        if uploads is not None:
+            return await self._proxy.serve_upload(request, uploads)
         caller = self._authenticator.caller_of(request)
         if FLIGHT in request:
             self._charge(request, caller)

@@ -6,10 +6,11 @@ import http.client
 import json
 import ssl
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from hashlib import sha256
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -242,3 +243,20 @@ def test_where_uploads_go_is_told(admin: KubeClient, api_role: ApiRole) -> None:
     found = admin.request("GET", "/api/v1/namespaces/kvedge-system/configmaps/kvedge-upload-proxy")
     assert found["data"]["url"] == f"https://{api_role.endpoint.address}:{api_role.endpoint.port}"
     assert found["data"]["ca.crt"] == existing_authority(admin).bundle.decode()
+
+
+@pytest.mark.parametrize("path", ["/v1beta1/upload", "/v1beta1/upload-async"])
+def test_one_box_takes_uploads_at_its_own_api(target: Target, server: ApiServerUnderTest, path: str) -> None:
+    if server.name != "embedded":
+        pytest.skip("a kube-apiserver hands nothing on; clients speak to the api role itself")
+    port = urlsplit(target.client.host).port
+    assert port is not None
+    front = replace(target, host="127.0.0.1", port=port)
+    assert front.call("HEAD", "/v1beta1/upload-async")[0] == 200
+    assert front.call("POST", path, IMAGE, {})[0] == 400
+    assert front.call("POST", path, IMAGE, {"Authorization": "Bearer a.b.c"})[0] == 401
+    token = f"Bearer {ask(target.client, 'disk')}"
+    assert front.call("POST", path, IMAGE, {"Authorization": token, "Expect": "100-continue"})[:2] == (200, "")
+    assert target.worker.sinks[0].digest.digest() == sha256(IMAGE).digest()
+    assert front.call("POST", path, IMAGE)[0] == 409
+    assert front.call("POST", "/v1beta1/upload-archive", IMAGE)[0] == 401

@@ -14,6 +14,7 @@ from typing import Final
 import aiohttp
 from aiohttp import web
 
+from kvedge.resources.uploads import UPLOAD_GROUP, UPLOAD_PATHS, UPLOAD_VERSION
 from kvedge.runtime.serving.stream_pump import ConnectionSource
 from kvedge.standalone.apiserver.aggregation.aggregation_rules import (
     API_SERVICES,
@@ -21,6 +22,7 @@ from kvedge.standalone.apiserver.aggregation.aggregation_rules import (
     aggregated_api,
     forwarded_headers,
     returned_headers,
+    upload_headers,
 )
 from kvedge.standalone.apiserver.aggregation.service_resolver import Backend, NoBackend, resolve
 from kvedge.standalone.apiserver.aggregation.upgrade_tunnel import tunnel, wants_upgrade
@@ -77,6 +79,33 @@ class AggregationProxy:
                 raise
             raise ServiceUnavailable(f"the server behind {api.name} cannot be reached: {error}") from error
 
+    def upload_api(self, path: str) -> AggregatedApi | None:
+        """The server that takes uploads at this path: the one that answers for upload tokens.
+
+        Its clients have a token of that server's, which is nobody's here: it is the one to judge them.
+        """
+        return self.api_of(UPLOAD_GROUP, UPLOAD_VERSION) if path in UPLOAD_PATHS else None
+
+    async def serve_upload(self, request: web.BaseRequest, api: AggregatedApi) -> web.StreamResponse:
+        """Pass an upload on, a piece at a time, for as long as it takes.
+
+        Raises:
+            ServiceUnavailable: the other server cannot be reached.
+        """
+        if request.headers.get("Expect", "").lower() == "100-continue":
+            await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+            request.writer.output_size = 0
+        try:
+            backend = resolve(self._hub.cache, api.namespace, api.service, api.port)
+            body = request.content if request.body_exists else None
+            headers = upload_headers(request.headers.items())
+            answer = await self._sent(request.method, request.path_qs, headers, body, api, backend)
+            return await _handed_back(request, answer)
+        except (NoBackend, aiohttp.ClientConnectionError, OSError, TimeoutError) as error:
+            if request.transport is None:
+                raise ConnectionResetError("the client left") from error
+            raise ServiceUnavailable(f"the server behind {api.name} cannot be reached: {error}") from error
+
     async def get(self, api: AggregatedApi, path: str, caller: Caller, seconds: float) -> tuple[int, bytes]:
         """The status and the body of a GET in the caller's name.
 
@@ -95,15 +124,7 @@ class AggregationProxy:
         body = request.content if request.body_exists else None
         headers = list(request.headers.items())
         answer = await self._request(request.method, request.path_qs, headers, body, caller, api, backend)
-        async with answer:
-            response = web.StreamResponse(status=answer.status, reason=answer.reason)
-            for name, value in returned_headers(answer.headers.items()):
-                response.headers.add(name, value)
-            await response.prepare(request)
-            async for chunk in answer.content.iter_any():
-                await response.write(chunk)
-            await response.write_eof()
-        return response
+        return await _handed_back(request, answer)
 
     async def _request(
         self,
@@ -112,6 +133,17 @@ class AggregationProxy:
         headers: list[tuple[str, str]],
         body: aiohttp.StreamReader | None,
         caller: Caller,
+        api: AggregatedApi,
+        backend: Backend,
+    ) -> aiohttp.ClientResponse:
+        return await self._sent(method, path, forwarded_headers(headers, caller), body, api, backend)
+
+    async def _sent(
+        self,
+        method: str,
+        path: str,
+        headers: list[tuple[str, str]],
+        body: aiohttp.StreamReader | None,
         api: AggregatedApi,
         backend: Backend,
     ) -> aiohttp.ClientResponse:
@@ -128,7 +160,7 @@ class AggregationProxy:
         return await self._session.request(
             method,
             f"https://{backend.authority}{path}",
-            headers=forwarded_headers(headers, caller),
+            headers=headers,
             data=body,
             ssl=self._tls(api),
             server_hostname=backend.server_name,
@@ -177,6 +209,18 @@ class AggregationProxy:
     def _reload(self) -> None:
         found = (aggregated_api(stored.load()) for stored in self._hub.cache.in_namespace(API_SERVICES))
         self._apis = {(api.group, api.version): api for api in found if api is not None}
+
+
+async def _handed_back(request: web.BaseRequest, answer: aiohttp.ClientResponse) -> web.StreamResponse:
+    async with answer:
+        response = web.StreamResponse(status=answer.status, reason=answer.reason)
+        for name, value in returned_headers(answer.headers.items()):
+            response.headers.add(name, value)
+        await response.prepare(request)
+        async for chunk in answer.content.iter_any():
+            await response.write(chunk)
+        await response.write_eof()
+    return response
 
 
 # The client's own headers are passed on, none is made up.

@@ -93,6 +93,20 @@ def forwarded_headers(headers: Iterable[tuple[str, str]], caller: Caller) -> lis
     return kept + identity
 
 
+def upload_headers(headers: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+    """The headers of an upload to the other server: as the client sent them, with its token, which says for whom it is.
+
+    The body is handed on as it is, so that its length stays. The client was told already to go on with it.
+    """
+    left_out = {*_HOP_BY_HOP, "expect"}
+    identity = tuple(name for name in _IDENTITY if name != "authorization")
+    return [
+        (name, value)
+        for name, value in headers
+        if name.lower() not in left_out and not name.lower().startswith(identity)
+    ]
+
+
 def returned_headers(headers: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
     """The headers of the other server's answer that concern the client."""
     return [(name, value) for name, value in headers if name.lower() not in _HOP_BY_HOP]
