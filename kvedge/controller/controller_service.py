@@ -165,7 +165,15 @@ class _Work:
         self._events = events
         self._configuration = ConfigurationFollower(client, "controller")
         self._configuration.on_change(lambda found: set_verbosity("controller", found.log_levels.controller))
-        self._vm_loop = VmLoop(VmSources(client, self._vms, self._vmis, self._events, clock))
+        self._data_volumes = DataVolumeWork(
+            client,
+            (self._claims, self._vmis),
+            self._events,
+            clock,
+            lambda: config.configured(self._configuration.current, self._nodes.list()),
+        )
+        volumes = self._data_volumes.data_volumes
+        self._vm_loop = VmLoop(VmSources(client, self._vms, self._vmis, volumes, self._events, clock))
         self._node_loop = NodeLoop(NodeSources(client, self._nodes, self._events, clock))
         self._vmi_loop = VmiLoop(
             VmiSources(client, self._vmis, self._pods, self._claims, self._events, clock, self._node_loop.state),
@@ -183,13 +191,6 @@ class _Work:
                 self._node_loop.versions,
             ),
             Release(config.version, config.default_architecture),
-        )
-        self._data_volumes = DataVolumeWork(
-            client,
-            (self._claims, self._vmis),
-            self._events,
-            clock,
-            lambda: config.configured(self._configuration.current, self._nodes.list()),
         )
         self._informers: dict[str, Informer[Any]] = {
             "claims": self._claims,

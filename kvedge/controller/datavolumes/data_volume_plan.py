@@ -45,6 +45,7 @@ from kvedge.controller.kubevirt.cluster_config import ClusterConfig
 from kvedge.kube.patches import merge_difference
 from kvedge.resources import data_volume_names as names
 from kvedge.resources.codec import JsonObject, encode
+from kvedge.resources.data_volume_checks import data_volume_problems
 from kvedge.resources.types.core import Pod
 from kvedge.resources.types.data_volumes import DataVolume
 from kvedge.resources.types.storage import PersistentVolumeClaim
@@ -170,6 +171,11 @@ def _plan_without_claim(view: DataVolumeView, now: datetime) -> DataVolumePlan:
         # Somebody restores the claim; a new one would be empty.
         return _told(view, Outlook(PENDING, State("False", "NotFound", "No PVC found"), _IDLE), now, stale)
     source = view.source
+    wrong = next(data_volume_problems(dv.spec), None)
+    if wrong is not None:
+        # Admission was away, or it is older than this rule.
+        bound = State("False", "ErrClaimNotValid", f"spec.{wrong[0]}: {wrong[1]}")
+        return _told(view, Outlook(PENDING, bound, _IDLE), now, stale)
     made = plan_claim(dv, view.storage, None if source is None else source.claim)
     problem = None if source is None else source.problem or _too_small(dv, source)
     if problem is None and isinstance(made, ClaimProblem):

@@ -16,6 +16,7 @@ from typing import Final
 
 from kvedge.controller.vm.create_patience import CreatePatience
 from kvedge.controller.vm.create_refusal import is_passing
+from kvedge.controller.vm.data_volume_templates import CREATED, NOT_CREATED, wanted_data_volumes
 from kvedge.controller.vm.vm_plan import (
     AdoptVmi,
     CreateVmi,
@@ -41,6 +42,7 @@ from kvedge.kube.work_queue import Key
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.names import VM_FINALIZER
 from kvedge.resources.types.controller_revision import ControllerRevision
+from kvedge.resources.types.data_volumes import DataVolume
 from kvedge.resources.types.vm import VirtualMachine
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.runtime.clock import Clock
@@ -52,6 +54,8 @@ _WORKERS: Final = 2
 _MOST_STEPS: Final = 5
 # When the cache turned out to be behind: the watch needs a moment.
 _CAUGHT_UP_SECONDS: Final = 0.05
+# A DataVolume that was refused: a quota may get room, or its kind be served.
+_UNMADE_SECONDS: Final = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +65,7 @@ class VmSources:
     client: KubeClient
     vms: Informer[VirtualMachine]
     vmis: Informer[VirtualMachineInstance]
+    data_volumes: Informer[DataVolume]
     events: EventRecorder
     clock: Clock
 
@@ -80,6 +85,9 @@ class VmLoop:
         self._client = sources.client
         self._vms = sources.vms
         self._vmis = sources.vmis
+        self._data_volumes = sources.data_volumes
+        # Why a VM's DataVolume was not made, by both names: it is told once.
+        self._unmade: dict[tuple[Key, str], str] = {}
         self._events = sources.events
         self._clock = sources.clock
         self._patience = CreatePatience(sources.clock.monotonic)
@@ -93,6 +101,7 @@ class VmLoop:
         """Begin to work on all VMs there are."""
         self._vms.on_change(self._on_vm)
         self._vmis.on_change(self._on_vmi)
+        self._data_volumes.on_change(self._on_data_volume)
         self.loop.start()
 
     def stop(self) -> None:
@@ -107,8 +116,11 @@ class VmLoop:
             if vm is None:
                 self._without_vm(vmi)
                 return None
+            unmade = self._make_data_volumes(key, vm)
             plan = plan_vm(vm, vmi, self._clock.now(), random.random())
             if not plan.actions:
+                if unmade:
+                    return Again(min(_UNMADE_SECONDS, plan.again_after or _UNMADE_SECONDS))
                 return None if plan.again_after is None else Again(plan.again_after)
             again = self._carry_out(vm, plan.actions)
             if again is not None:
@@ -141,6 +153,35 @@ class VmLoop:
             raise not_kept
         return None
 
+    def _make_data_volumes(self, key: Key, vm: VirtualMachine) -> bool:
+        """Make those that are not there; whether one could not be made, and is to be tried again."""
+        unmade = False
+        for dv in wanted_data_volumes(vm):
+            name = dv.metadata.name
+            if self._data_volumes.get(key.namespace, name) is not None:
+                continue
+            try:
+                self._data_volumes.observe(self._client.create(dv))
+            except AlreadyExists:
+                # Where CDI fills claims nobody watches its objects for us.
+                continue
+            except KubeError as error:
+                unmade = True
+                if not is_passing(error) and self._unmade.get((key, name)) != str(error):
+                    self._unmade[(key, name)] = str(error)
+                    self._events.record(vm, "Warning", NOT_CREATED, f"Error creating DataVolume {name}: {error}")
+            else:
+                self._unmade.pop((key, name), None)
+                self._events.record(vm, "Normal", CREATED, f"Created DataVolume {name}")
+        return unmade
+
+    def _on_data_volume(self, old: DataVolume | None, new: DataVolume | None) -> None:
+        item = new or old
+        assert item is not None
+        owner = item.metadata.controller_reference()
+        if owner is not None and owner.kind == VirtualMachine.KIND.kind:
+            self.loop.add(Key(item.metadata.namespace, owner.name))
+
     def _on_vm(self, old: VirtualMachine | None, new: VirtualMachine | None) -> None:
         item = new or old
         assert item is not None
@@ -148,6 +189,9 @@ class VmLoop:
             self._patience.forget(item.metadata.uid)
             self._revisions.pop(item.metadata.uid, None)
             self._without_revision.discard(item.metadata.uid)
+            key = Key(item.metadata.namespace, item.metadata.name)
+            for told in [told for told in self._unmade if told[0] == key]:
+                del self._unmade[told]
         self.loop.add(Key(item.metadata.namespace, item.metadata.name))
 
     def _on_vmi(self, old: VirtualMachineInstance | None, new: VirtualMachineInstance | None) -> None:

@@ -95,6 +95,7 @@ _PRINTABLE: Final[Sequence[tuple[str, Callable[[VmView], bool]]]] = (
     ("Paused", lambda view: _in_phase(view, "Running") and _has_condition(view, "Paused", "True", "")),
     ("Running", lambda view: _in_phase(view, "Running")),
     ("ErrorPvcNotFound", lambda view: _has_condition(view, "Synchronized", "False", "FailedPvcNotFound")),
+    ("Provisioning", lambda view: _has_condition(view, "Synchronized", "False", "PVCNotPopulated")),
     ("ErrorUnschedulable", lambda view: _has_condition(view, "PodScheduled", "False", "Unschedulable")),
     ("Provisioning", lambda view: _has_condition(view, "Synchronized", "False", "PVCNotPopulated")),
     ("WaitingForVolumeBinding", lambda view: _has_condition(view, "Synchronized", "False", "PVCNotBound")),

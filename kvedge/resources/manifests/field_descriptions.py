@@ -27,7 +27,7 @@ _VM: Final[Mapping[str, Mapping[str, str]]] = {
         "or Once.",
         "instancetype": _LATER,
         "preference": _LATER,
-        "dataVolumeTemplates": _LATER,
+        "dataVolumeTemplates": "DataVolumes that are made with the VM and go with it; volumes name them.",
         "updateVolumesStrategy": _LATER,
     },
     "VirtualMachineInstanceSpec": {

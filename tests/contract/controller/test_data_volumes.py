@@ -23,7 +23,8 @@ from kvedge.resources.types.data_volumes import (
     data_volume_condition,
 )
 from kvedge.resources.types.storage import PersistentVolumeClaim, StorageClass
-from tests.support.builders import CONFIG
+from kvedge.resources.types.vm import VirtualMachine
+from tests.support.builders import CONFIG, small_vmi, vm_of
 from tests.support.either_server import EitherServer
 from tests.support.waiting import wait_until
 
@@ -167,3 +168,32 @@ def test_a_data_source_is_ready_when_its_claim_is_filled(either_server: EitherSe
     }
     either_server.admin.create(decode(PersistentVolumeClaim, claim))
     wait_until(lambda: reason("Ready"), "it is ready")
+
+
+def test_a_vm_brings_its_data_volumes_along_and_waits_for_them(either_server: EitherServer, namespace: str) -> None:
+    template = {
+        "metadata": {"name": "root"},
+        "spec": {
+            "source": {"blank": {}},
+            "storage": {"resources": {"requests": {"storage": "1Gi"}}, "storageClassName": CLASS},
+        },
+    }
+    document = vm_of(small_vmi(), runStrategy="Always", dataVolumeTemplates=[template])
+    document["metadata"] |= {"name": "web", "namespace": namespace}
+    spec = document["spec"]["template"]["spec"]
+    spec["volumes"] = [{"name": "root", "dataVolume": {"name": "root"}}]
+    spec["domain"]["devices"] = {"disks": [{"name": "root", "disk": {}}]}
+    either_server.admin.create(decode(VirtualMachine, document))
+    bound_claim(either_server, namespace, "root")
+    made = either_server.admin.get(DataVolume, namespace, "root")
+    assert [owner.kind for owner in made.metadata.owner_references] == ["VirtualMachine"]
+    wait_until(
+        lambda: either_server.admin.get(VirtualMachine, namespace, "web").status.printable_status == "Provisioning",
+        "the VM says that its disks are made",
+    )
+    assert not [pod for pod in either_server.admin.list(Pod, namespace) if "virt-launcher" in pod.metadata.name]
+    play(either_server, worker_of(either_server, namespace, "root"), "Succeeded", {})
+    wait_until(
+        lambda: [pod for pod in either_server.admin.list(Pod, namespace) if "virt-launcher" in pod.metadata.name],
+        "the launcher starts once the disk is there",
+    )

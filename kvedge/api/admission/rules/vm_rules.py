@@ -9,13 +9,17 @@ from collections.abc import Iterator
 from typing import Final
 
 from kvedge.api.admission.rules.causes import Cause, Field, required, unsupported
+from kvedge.resources.data_volume_checks import data_volume_problems
 from kvedge.resources.types.vm import VirtualMachine
+from kvedge.resources.volume_facts import claim_of
 
 # WaitAsReceiver is known, and refused by not_yet_rules.py with a remedy.
 RUN_STRATEGIES: Final = ("Always", "RerunOnFailure", "Manual", "Halted", "Once", "WaitAsReceiver")
 RUNNING_IS_DEPRECATED: Final = "spec.running is deprecated, please use spec.runStrategy instead."
 # The VMI, its Pod's labels and the guest's host name are made from the name.
 _LONGEST_NAME: Final = 63
+# As many as a VM may have volumes.
+_MOST_TEMPLATES: Final = 256
 
 
 def run_strategy_is_given(vm: VirtualMachine) -> Iterator[Cause]:
@@ -45,9 +49,32 @@ def name_fits(vm: VirtualMachine) -> Iterator[Cause]:
         yield Cause("metadata.name", f"metadata.name: must be no more than {_LONGEST_NAME} characters")
 
 
+def data_volume_templates_are_complete(vm: VirtualMachine) -> Iterator[Cause]:
+    """Each has a name of its own and a spec that can be filled, and some volume uses it."""
+    at = Field("spec").at("dataVolumeTemplates")
+    used = set()
+    if vm.spec.template is not None:
+        used = {name for volume in vm.spec.template.spec.volumes if (name := claim_of(volume)) is not None}
+    seen: set[str] = set()
+    for index, template in enumerate(vm.spec.data_volume_templates[:_MOST_TEMPLATES]):
+        here, name = at.item(index), template.metadata.name
+        if not name:
+            yield required(here.at("name"), f"'name' field must not be empty for DataVolumeTemplate entry {here}.")
+        elif name in seen:
+            yield Cause(here.at("metadata", "name"), f"{here}: another DataVolumeTemplate is called {name} already")
+        elif name not in used:
+            text = f"DataVolumeTemplate entry {here} must be referenced in the VMI template's 'volumes' list"
+            yield Cause(here, text)
+        seen.add(name)
+        for path, text in data_volume_problems(template.spec):
+            yield Cause(here.at("spec", path), text)
+    if len(vm.spec.data_volume_templates) > _MOST_TEMPLATES:
+        yield Cause(at, f"{at} list exceeds the {_MOST_TEMPLATES} element limit in length")
+
+
 def warnings(vm: VirtualMachine) -> list[str]:
     """What is accepted and should be written otherwise."""
     return [RUNNING_IS_DEPRECATED] if vm.spec.running is not None else []
 
 
-RULES: Final = (run_strategy_is_given, template_is_given, name_fits)
+RULES: Final = (run_strategy_is_given, template_is_given, name_fits, data_volume_templates_are_complete)

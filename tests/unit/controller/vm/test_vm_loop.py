@@ -43,13 +43,13 @@ class Server:
         self.revisions: dict[str, ControllerRevision] = {}
         self.tries = 0
         self.deleted: list[tuple[str, Preconditions | None]] = []
-        self.vms, self.vmis, self.events = Known(a_vm()), Known(None), MagicMock()
+        self.vms, self.vmis, self.volumes, self.events = Known(a_vm()), Known(None), Known(None), MagicMock()
         self.status_writes: list[Any] = []
         self.restart()
 
     def restart(self) -> None:
         """Another controller takes over."""
-        sources = VmSources(self, self.vms, self.vmis, self.events, SystemClock())  # type: ignore[arg-type]
+        sources = VmSources(self, self.vms, self.vmis, self.volumes, self.events, SystemClock())  # type: ignore[arg-type]
         self.loop = VmLoop(sources)
 
     def create(self, made: Any) -> Any:
