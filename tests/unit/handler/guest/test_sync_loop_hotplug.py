@@ -1,0 +1,210 @@
+# Tests: kvedge/handler/guest/sync_loop.py
+"""Hotplugged volumes in the sync loop: from the attachment Pod to the guest and back; the launcher is played."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import msgspec
+
+from kvedge.handler.launchers.launcher_connections import LauncherCallError
+from kvedge.handler.launchers.sync_plan import LauncherView
+from kvedge.handler.volumes.hotplug_plan import HotplugSeen, plan_hand_over, plan_take_back
+from kvedge.kube.patches import MergePatch
+from kvedge.kube.reconcile_loop import Again
+from kvedge.resources.codec import JsonObject, decode, decode_json, encode
+from kvedge.resources.types.vmi import VirtualMachineInstance
+from kvedge.resources.volume_facts import hotplugged
+from kvedge.rpc import launcher_pb2 as pb
+from tests.support.clocks import FakeClock
+from tests.unit.handler.guest.sync_loops import NODE, a_sync_loop
+
+KEY = ("shop", "web")
+
+
+class PlayedVolumes:
+    """Volumes whose attachment Pods run, unless named in `refused`."""
+
+    def __init__(self) -> None:
+        self.there: set[str] = set()
+        self.refused: dict[str, str] = {}
+
+    def hand_over(self, vmi: VirtualMachineInstance, launcher: object) -> HotplugSeen:
+        coming = {item.name for item in plan_hand_over(vmi, self.there)}
+        self.there |= coming - self.refused.keys()
+        troubles = {name: text for name, text in self.refused.items() if name in coming}
+        return HotplugSeen(frozenset(self.there), troubles)
+
+    def take_back(self, vmi: VirtualMachineInstance, status: pb.DomainStatus, launcher: object) -> HotplugSeen:
+        self.there -= set(plan_take_back(vmi, status, self.there))
+        return HotplugSeen(frozenset(self.there), {}, is_followed=True)
+
+
+class Scene:
+    """A loop over one VMI and its launcher, which attaches what has been handed over."""
+
+    def __init__(self, state: Any = pb.DOMAIN_STATE_RUNNING, phase: str = "Running") -> None:
+        self.said: list[tuple[str, str]] = []
+        self.volumes = PlayedVolumes()
+        self.clock = FakeClock()
+        self.held: set[str] = set()
+        self.synced = False
+        self.syncs = 0
+        self.status = pb.DomainStatus(state=state)
+        self.vmi = decode(
+            VirtualMachineInstance,
+            {
+                "metadata": {"name": "web", "namespace": "shop", "uid": "uid-web"},
+                "spec": {"domain": {"devices": {}}},
+                "status": {"phase": phase, "nodeName": NODE, "activePods": {"pod-uid": NODE}},
+            },
+        )
+        connections = SimpleNamespace(
+            ensure=lambda *_: None,
+            drop=lambda _: None,
+            view=lambda _: LauncherView(connected=True, synced=self.synced, status=self.status),
+            pod_uid=lambda _: "pod-uid",
+            launcher=self._launcher,
+            call=self._call,
+        )
+        network = SimpleNamespace(
+            forget=lambda _: None,
+            resolver=lambda _: SimpleNamespace(has_nameservers=False),
+            prepare=lambda *_: [],
+            introduce_routers=lambda *_: None,
+        )
+        informer = SimpleNamespace(get=lambda *_: self.vmi, observe=lambda _: None, list=list)
+        self.loop = a_sync_loop(
+            vmis=informer, connections=connections, network=network, patch=self._patch, said=self.said, clock=self.clock
+        )
+        self.loop.volumes = self.volumes
+
+    @contextlib.contextmanager
+    def _launcher(self, _key: object) -> Iterator[None]:
+        yield None
+
+    def _call(self, _key: object, method: str, request: Any, _seconds: float) -> pb.DomainStatus:
+        assert method == "Sync", LauncherCallError
+        self.syncs += 1
+        self.synced = True
+        told = decode_json(VirtualMachineInstance, request.vmi_json)
+        wanted = {item.name for item in hotplugged(told)}
+        ready = {entry.name for entry in told.status.volume_status if entry.phase in {"MountedToPod", "Ready"}}
+        names = (wanted & ready) | (self.held - wanted)
+        disks = [pb.DiskTarget(name=name, target=f"sd{name}") for name in sorted(names)]
+        self.status = pb.DomainStatus(state=pb.DOMAIN_STATE_RUNNING, disks=disks)
+        return self.status
+
+    def _patch(self, _kind: object, _namespace: str, _name: str, patch: MergePatch) -> VirtualMachineInstance:
+        self.vmi = decode(VirtualMachineInstance, _merged(encode(self.vmi), patch.body))
+        return self.vmi
+
+    def want(self, *names: str, phase: str = "AttachedToNode") -> None:
+        """What the controller writes: volumes, and an entry for each that comes."""
+        document = encode(self.vmi)
+        document["spec"]["volumes"] = [
+            {"name": name, "persistentVolumeClaim": {"claimName": name, "hotpluggable": True}} for name in names
+        ]
+        entries = {entry["name"]: entry for entry in document["status"].get("volumeStatus", [])}
+        attachment = {"attachPodName": "hp", "attachPodUID": "uid"}
+        for name in names:
+            entries.setdefault(name, {"name": name, "target": "", "phase": phase, "hotplugVolume": attachment})
+        document["status"]["volumeStatus"] = list(entries.values())
+        self.vmi = decode(VirtualMachineInstance, document)
+
+    def settle(self) -> Again | None:
+        """Passes until nothing is written any more."""
+        for _ in range(20):
+            again: Again | None = self.loop.reconcile(KEY)
+            if again != Again(0.0):
+                return again
+        raise AssertionError("it never settles")
+
+    def phases(self) -> dict[str, str]:
+        return {entry.name: entry.phase for entry in self.vmi.status.volume_status}
+
+    def condition(self) -> str:
+        return next((item.message for item in self.vmi.status.conditions if item.type == "Synchronized"), "")
+
+
+def _merged(old: JsonObject, patch: JsonObject) -> JsonObject:
+    result = dict(old)
+    for key, value in patch.items():
+        before = result.get(key)
+        result[key] = _merged(before, value) if isinstance(value, dict) and isinstance(before, dict) else value
+    return {key: value for key, value in result.items() if value is not None}
+
+
+def test_a_volume_comes_to_the_guest_and_goes_and_then_nothing_is_done() -> None:
+    scene = Scene()
+    scene.settle()
+    scene.want("a")
+    scene.settle()
+    assert scene.phases() == {"a": "Ready"}
+    assert scene.vmi.status.volume_status[0].target == "sda"
+    calls = scene.syncs
+    scene.settle()
+    assert scene.syncs == calls
+
+    scene.want()
+    scene.settle()
+    assert scene.phases() == {"a": "UnMountedFromPod"}
+    assert scene.volumes.there == set()
+
+
+def test_a_disk_that_the_guest_holds_stays_handed_over_and_ready() -> None:
+    scene = Scene()
+    scene.want("a")
+    scene.settle()
+    scene.held.add("a")
+    scene.want()
+    scene.settle()
+    assert (scene.phases(), scene.volumes.there) == ({"a": "Ready"}, {"a"})
+    # The guest lets go of it: the launcher's stream tells.
+    scene.status = pb.DomainStatus(state=pb.DOMAIN_STATE_RUNNING)
+    scene.settle()
+    assert (scene.phases(), scene.volumes.there) == ({"a": "UnMountedFromPod"}, set())
+
+
+def test_one_bad_volume_is_told_and_looked_at_again_while_the_others_come() -> None:
+    scene = Scene()
+    scene.volumes.refused["bad"] = "disk.img is empty"
+    scene.want("bad", "good")
+    assert scene.settle() == Again(1.0)
+    assert scene.phases() == {"bad": "AttachedToNode", "good": "Ready"}
+    assert scene.condition() == "disk.img is empty"
+    assert ("HotplugFailed", "disk.img is empty") in scene.said
+    scene.volumes.refused.clear()
+    scene.settle()
+    assert (scene.phases(), scene.condition()) == ({"bad": "Ready", "good": "Ready"}, "")
+
+
+def test_a_guest_is_started_with_its_volumes_and_says_for_which_it_waits() -> None:
+    scene = Scene(pb.DOMAIN_STATE_ABSENT, "Scheduled")
+    scene.want("a", phase="Pending")
+    assert scene.settle() == Again(1.0)
+    assert (scene.syncs, scene.condition()) == (0, "")
+    scene.clock.seconds += 20
+    scene.settle()
+    assert scene.syncs == 0
+    assert scene.condition().startswith("the guest waits for hotplugged volume a (Pending)")
+
+    entry = msgspec.structs.replace(scene.vmi.status.volume_status[0], phase="AttachedToNode")
+    status = msgspec.structs.replace(scene.vmi.status, volume_status=[entry])
+    scene.vmi = msgspec.structs.replace(scene.vmi, status=status)
+    scene.settle()
+    assert (scene.phases(), scene.vmi.status.phase, scene.condition()) == ({"a": "Ready"}, "Running", "")
+    assert scene.syncs == 1, "the guest starts with its volume"
+
+
+def test_a_launcher_that_was_started_again_is_told_again_and_nothing_moves() -> None:
+    scene = Scene()
+    scene.want("a")
+    scene.settle()
+    before, calls = scene.phases(), scene.syncs
+    scene.synced = False
+    scene.settle()
+    assert (scene.phases(), scene.syncs) == (before, calls + 1)
