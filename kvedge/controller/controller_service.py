@@ -22,6 +22,7 @@ from kvedge.controller.kubevirt.kubevirt_loop import KubeVirtLoop, KubeVirtSourc
 from kvedge.controller.kubevirt.kubevirt_status import Release
 from kvedge.controller.node.node_loop import NodeLoop, NodeSources
 from kvedge.controller.vm.vm_loop import VmLoop, VmSources
+from kvedge.controller.vmi.hotplug.hotplug_loop import HotplugLoop, HotplugSources
 from kvedge.controller.vmi.vmi_loop import VmiLoop, VmiSources
 from kvedge.kube.configuration_follower import ConfigurationFollower
 from kvedge.kube.events import EventRecorder
@@ -33,6 +34,7 @@ from kvedge.resources.types.core import Node, Pod
 from kvedge.resources.types.storage import PersistentVolumeClaim
 from kvedge.resources.types.vm import VirtualMachine
 from kvedge.resources.types.vmi import VirtualMachineInstance
+from kvedge.resources.volume_facts import ATTACHMENT_APP
 from kvedge.runtime.background import BackgroundThread
 from kvedge.runtime.clock import Clock, SystemClock
 from kvedge.runtime.logs import set_verbosity
@@ -160,6 +162,7 @@ class _Work:
         self._vms = Informer(client, VirtualMachine)
         self._vmis = Informer(client, VirtualMachineInstance)
         self._pods = Informer(client, Pod, label_selector=f"{APP}=virt-launcher")
+        self._attachments = Informer(client, Pod, label_selector=f"{APP}={ATTACHMENT_APP}")
         self._nodes = Informer(client, Node)
         self._claims = Informer(client, PersistentVolumeClaim)
         self._events = events
@@ -179,6 +182,9 @@ class _Work:
             VmiSources(client, self._vmis, self._pods, self._claims, self._events, clock, self._node_loop.state),
             lambda: config.configured(self._configuration.current, self._nodes.list()),
         )
+        self._hotplug_loop = HotplugLoop(
+            HotplugSources(client, self._vmis, self._pods, self._attachments, self._claims, self._events, clock)
+        )
         self._node_loop.on_change(self._vmi_loop.node_changed)
         self._kubevirt_loop = KubeVirtLoop(
             KubeVirtSources(
@@ -193,15 +199,16 @@ class _Work:
             Release(config.version, config.default_architecture),
         )
         self._informers: dict[str, Informer[Any]] = {
+            "attachment pods": self._attachments,
             "claims": self._claims,
             "nodes": self._nodes,
             "pods": self._pods,
             "VMIs": self._vmis,
             "VMs": self._vms,
         }
-        self._loops = (self._node_loop, self._kubevirt_loop, self._vmi_loop, self._vm_loop)
+        self._loops = (self._node_loop, self._kubevirt_loop, self._vmi_loop, self._hotplug_loop, self._vm_loop)
         # What failed to start is begun anew; what has started is not.
-        self._to_start: deque[NodeLoop | KubeVirtLoop | VmiLoop | VmLoop] = deque(self._loops)
+        self._to_start: deque[NodeLoop | KubeVirtLoop | VmiLoop | HotplugLoop | VmLoop] = deque(self._loops)
         self._stopped = threading.Event()
         self._starter = BackgroundThread("controller-start", self._start_loops)
         self._parts = Parts(self._make_parts())

@@ -35,6 +35,17 @@ SERVICE_ACCOUNT_DIRECTORY: Final = f"{PRIVATE_DIRECTORY}/service-account"
 DOWNWARD_API_DIRECTORY: Final = f"{PRIVATE_DIRECTORY}/downwardapi"
 SYSPREP_DIRECTORY: Final = f"{PRIVATE_DIRECTORY}/sysprep"
 
+# The attachment Pod of a hotplugged volume: its label, its container, and where the claim is in it.
+ATTACHMENT_APP: Final = "hotplug-disk"
+ATTACHMENT_CONTAINER: Final = "hotplug-disk"
+ATTACHED_CLAIM: Final = "/pvc"
+ATTACHED_DEVICE: Final = "/dev/hotplugblockdevice"
+# An empty volume by which the handler finds the container's process.
+ATTACHMENT_MARK: Final = "hotplug-mark"
+ATTACHMENT_MARK_DIRECTORY: Final = "/var/run/kvedge/hotplug"
+# An annotation of a VMI: "true" has it start without the hotplugged volumes whose claims are missing or lost.
+START_WITHOUT_LOST_VOLUMES: Final = "kvedge.io/start-without-lost-volumes"
+
 
 def claim_of(volume: Volume) -> str | None:
     """The name of the claim below a volume: its own, that of its DataVolume, or the one below an ephemeral layer."""

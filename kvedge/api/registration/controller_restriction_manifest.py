@@ -16,6 +16,7 @@ from kvedge.resources.types.data_volumes import DataVolume
 from kvedge.resources.types.vm import VirtualMachine
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.resources.uploads import UPLOAD_PREFIX
+from kvedge.resources.volume_facts import ATTACHMENT_APP
 
 NAME: Final = "kvedge-controller-restriction"
 # All Pods of the cluster pass by this condition: it must not fail for anybody.
@@ -37,6 +38,10 @@ _OWNED: Final = (
     "variables.{0}.exists(o, has(o.controller) && o.controller"
     f" && o.kind == '{_KIND.kind}' && o.apiVersion.startsWith('{_KIND.group}/'))"
 )
+_LAUNCHER_OWNED: Final = (
+    "variables.{0}.exists(o, has(o.controller) && o.controller && o.kind == 'Pod' && o.apiVersion == 'v1'"
+    f" && o.name.startsWith('{LAUNCHER_APP}-'))"
+)
 _VM_OWNED: Final = _OWNED.replace(f"'{_KIND.kind}'", f"'{VirtualMachine.KIND.kind}'")
 _DV_OWNED: Final = _OWNED.replace(f"'{_KIND.kind}'", f"'{DataVolume.KIND.kind}'").replace(
     f"'{_KIND.group}/'", f"'{DataVolume.KIND.group}/'"
@@ -53,14 +58,16 @@ def controller_restriction() -> list[Document]:
         "isLauncher": f"({_labelled('labels')} && {_OWNED.format('owners')}) || {_DV_OWNED.format('owners')}",
         # One whose label somebody took away must still come to its end.
         "wasLauncher": f"({_labelled('oldLabels')}) || {_OWNED.format('oldOwners')} || {_DV_OWNED.format('oldOwners')}",
+        "isAttachment": f"{_labelled('labels', ATTACHMENT_APP)} && {_LAUNCHER_OWNED.format('owners')}",
+        "wasAttachment": f"{_labelled('oldLabels', ATTACHMENT_APP)}",
     }
     rules = [judged("", "nodes", "pods", "pods/status", "secrets"), judged("apps", "controllerrevisions")]
     validations = [_validation(*rule) for rule in _RULES]
     return policy(NAME, rules, ("by-controllers", _BY_CONTROLLERS), variables, validations)
 
 
-def _labelled(labels: str) -> str:
-    return _LABELLED.format(APP, labels, LAUNCHER_APP)
+def _labelled(labels: str, app: str = LAUNCHER_APP) -> str:
+    return _LABELLED.format(APP, labels, app)
 
 
 def _validation(applies: str, expression: str, text: str) -> Validation:
@@ -89,13 +96,13 @@ _RULES: Final = (
     (f"{_NODE} && {_UPDATE}", _TAKEN, "is not allowed to say that a Node takes VMs"),
     (
         f"{_POD} && {_CREATE}",
-        "variables.isLauncher",
-        "is not allowed to make other Pods than launchers of VMIs and workers",
+        "variables.isLauncher || variables.isAttachment",
+        "is not allowed to make other Pods than launchers of VMIs, what holds volumes for them, and workers",
     ),
     (
         f"{_POD} && !({_CREATE})",
-        "variables.wasLauncher",
-        "is not allowed to touch other Pods than launchers of VMIs and workers",
+        "variables.wasLauncher || variables.wasAttachment",
+        "is not allowed to touch other Pods than launchers of VMIs, what holds volumes for them, and workers",
     ),
     (f"{_POD} && {_UPDATE}", _STATUS, "is not allowed to change more of a Pod than its status"),
     # A Secret of another type could be a token of somebody's account.

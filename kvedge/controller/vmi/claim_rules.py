@@ -84,7 +84,7 @@ def _waits(vmi: VirtualMachineInstance, view: ClaimView) -> Iterator[ClaimWait]:
                 " that; restore the PersistentVolume, or delete the claim and make it anew"
             )
             yield _wait(LOST, text)
-        elif not _is_populated(claim):
+        elif not is_populated(claim):
             yield _wait(NOT_POPULATED, _filling(volume, claim))
         elif _is_lun(vmi, volume.name) and not claim.is_block:
             text = (
@@ -181,7 +181,7 @@ def _local_path(claim: PersistentVolumeClaim) -> str:
     )
 
 
-def _is_populated(claim: PersistentVolumeClaim) -> bool:
+def is_populated(claim: PersistentVolumeClaim) -> bool:
     """Whether nobody fills the claim any more: an image that is half there is no disk."""
     owner = claim.metadata.controller_reference()
     if owner is None or owner.kind != "DataVolume":

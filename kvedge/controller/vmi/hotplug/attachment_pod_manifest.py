@@ -1,0 +1,156 @@
+"""The attachment Pod of one hotplugged volume: it holds the claim on the launcher's node, where the handler takes it.
+
+Called by the hotplug plan. Pure. One Pod for each volume (KubeVirt has one for all): a volume that comes or goes
+touches no other, and a Pod has one name for ever, so that there is never a second one.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from typing import Final
+
+from kvedge.controller.vmi.disk_container_manifest import HOST_USR, KEEP_ALIVE
+from kvedge.resources.codec import JsonObject
+from kvedge.resources.meta import ObjectMeta, OwnerReference
+from kvedge.resources.names import APP, LAUNCHER_GID, LAUNCHER_IMAGE, LAUNCHER_UID
+from kvedge.resources.quantities import Quantity
+from kvedge.resources.types.core import (
+    Capabilities,
+    Container,
+    EmptyDirVolume,
+    HostPathVolume,
+    PersistentVolumeClaimVolume,
+    Pod,
+    PodSecurityContext,
+    PodSpec,
+    PodVolume,
+    ResourceRequirements,
+    SeccompProfile,
+    SecurityContext,
+    VolumeDevice,
+    VolumeMount,
+)
+from kvedge.resources.types.storage import PersistentVolumeClaim
+from kvedge.resources.types.vmi import VirtualMachineInstance
+from kvedge.resources.volume_facts import (
+    ATTACHED_CLAIM,
+    ATTACHED_DEVICE,
+    ATTACHMENT_APP,
+    ATTACHMENT_CONTAINER,
+    ATTACHMENT_MARK,
+    ATTACHMENT_MARK_DIRECTORY,
+)
+
+_CLAIM: Final = "claim"
+# KubeVirt's, by which users find the Pods of a VMI.
+_OWNER_NAME: Final = "kubevirt.io/owner-vmi-name"
+_OWNER_UID: Final = "kubevirt.io/owner-vmi-uid"
+# KubeVirt's, but for the memory: a shell and a sleep, whose start the limit must not slow down.
+_REQUESTS: Final[dict[str, Quantity]] = {"cpu": "10m", "memory": "2M"}
+_LIMITS: Final[dict[str, Quantity]] = {"cpu": "100m", "memory": "80M"}
+# A node that takes no new Pods, or is short of something, still runs the guest that waits for its disk.
+_TOLERATED: Final = (
+    "node.kubernetes.io/not-ready",
+    "node.kubernetes.io/unreachable",
+    "node.kubernetes.io/unschedulable",
+    "node.kubernetes.io/network-unavailable",
+    "node.kubernetes.io/disk-pressure",
+    "node.kubernetes.io/memory-pressure",
+    "node.kubernetes.io/pid-pressure",
+)
+
+
+def attachment_pod_name(vmi: VirtualMachineInstance, volume: str, claim: str) -> str:
+    """The one name that the Pod of this volume on this claim can have in this run."""
+    text = "\n".join((vmi.metadata.uid, volume, claim))
+    digest = hashlib.sha256(text.encode()).digest()
+    return f"hp-volume-{base64.b32encode(digest).decode().lower()[:16]}"
+
+
+def attachment_pod(vmi: VirtualMachineInstance, volume: str, claim: PersistentVolumeClaim, launcher: Pod) -> Pod:
+    """The Pod, which goes with its launcher."""
+    meta = vmi.metadata
+    return Pod(
+        metadata=ObjectMeta(
+            name=attachment_pod_name(vmi, volume, claim.metadata.name),
+            namespace=meta.namespace,
+            labels={APP: ATTACHMENT_APP},
+            annotations={_OWNER_NAME: meta.name, _OWNER_UID: meta.uid},
+            owner_references=[_owner(launcher)],
+        ),
+        spec=PodSpec(
+            containers=[_container(claim)],
+            volumes=[
+                PodVolume(name=HOST_USR, host_path=HostPathVolume(path="/usr", type="Directory")),
+                PodVolume(name=ATTACHMENT_MARK, empty_dir=EmptyDirVolume()),
+                PodVolume(
+                    name=_CLAIM, persistent_volume_claim=PersistentVolumeClaimVolume(claim_name=claim.metadata.name)
+                ),
+            ],
+            affinity=_on_node(launcher.spec.node_name),
+            tolerations=_tolerations(launcher),
+            # One that was evicted has ended for good, and is made anew.
+            restart_policy="Always",
+            termination_grace_period_seconds=0,
+            security_context=PodSecurityContext(
+                run_as_user=LAUNCHER_UID,
+                run_as_group=LAUNCHER_GID,
+                run_as_non_root=True,
+                fs_group=LAUNCHER_GID,
+                seccomp_profile=SeccompProfile(type="RuntimeDefault"),
+            ),
+            automount_service_account_token=False,
+            enable_service_links=False,
+            priority_class_name=launcher.spec.priority_class_name,
+        ),
+    )
+
+
+def _container(claim: PersistentVolumeClaim) -> Container:
+    mounts = [
+        VolumeMount(name=HOST_USR, mount_path="/usr", read_only=True),
+        VolumeMount(name=ATTACHMENT_MARK, mount_path=ATTACHMENT_MARK_DIRECTORY),
+    ]
+    devices = [VolumeDevice(name=_CLAIM, device_path=ATTACHED_DEVICE)] if claim.is_block else []
+    if not claim.is_block:
+        mounts.append(VolumeMount(name=_CLAIM, mount_path=ATTACHED_CLAIM))
+    return Container(
+        name=ATTACHMENT_CONTAINER,
+        image=LAUNCHER_IMAGE,
+        image_pull_policy="Never",
+        command=list(KEEP_ALIVE),
+        resources=ResourceRequirements(requests=dict(_REQUESTS), limits=dict(_LIMITS)),
+        volume_mounts=mounts,
+        volume_devices=devices,
+        security_context=SecurityContext(
+            run_as_user=LAUNCHER_UID,
+            run_as_group=LAUNCHER_GID,
+            run_as_non_root=True,
+            privileged=False,
+            allow_privilege_escalation=False,
+            capabilities=Capabilities(drop=["ALL"]),
+        ),
+    )
+
+
+def _owner(launcher: Pod) -> OwnerReference:
+    return OwnerReference(
+        api_version="v1",
+        kind="Pod",
+        name=launcher.metadata.name,
+        uid=launcher.metadata.uid,
+        controller=True,
+        block_owner_deletion=True,
+    )
+
+
+def _on_node(name: str) -> JsonObject:
+    # By affinity and not by name: a claim that waits for its first consumer is bound by the scheduler alone.
+    term = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [name]}]}
+    return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}}
+
+
+def _tolerations(launcher: Pod) -> list[JsonObject]:
+    ours: list[JsonObject] = [{"key": key, "operator": "Exists"} for key in _TOLERATED]
+    return [*ours, *(toleration for toleration in launcher.spec.tolerations if toleration not in ours)]

@@ -1,0 +1,231 @@
+"""What has to be done about the hotplugged volumes of one VMI now: their attachment Pods, and their status.
+
+Called by the hotplug loop. Pure. Each volume is judged by itself: a claim that is missing or a Pod that is refused
+holds up no other. The phases are KubeVirt's; the controller writes those up to AttachedToNode and those of the end, the
+handler MountedToPod, Ready and UnMountedFromPod. A Pod goes only when the handler has said UnMountedFromPod, or was
+never told of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, TypeAlias
+
+import msgspec
+
+from kvedge.controller.vmi.claim_rules import NOT_FOUND, is_populated
+from kvedge.controller.vmi.hotplug.attachment_pod_manifest import attachment_pod, attachment_pod_name
+from kvedge.controller.vmi.launcher_pod_status import has_ended, has_ready_containers
+from kvedge.controller.vmi.volume_status import claim_info
+from kvedge.kube.patches import merge_difference
+from kvedge.resources.codec import JsonObject, encode
+from kvedge.resources.types.core import Pod
+from kvedge.resources.types.storage import PersistentVolumeClaim
+from kvedge.resources.types.vmi import HotplugVolumeStatus, VirtualMachineInstance, VolumeStatus
+from kvedge.resources.volume_facts import claim_of, hotplugged
+
+PENDING: Final = "Pending"
+BOUND: Final = "Bound"
+ATTACHED: Final = "AttachedToNode"
+DETACHING: Final = "Detaching"
+# The guest may have the disk; only the handler ends these.
+_HELD: Final = frozenset({"MountedToPod", "Ready"})
+_NOT_READY: Final = "PVCNotReady"
+_CREATED: Final = "SuccessfulCreate"
+_DELETED: Final = "SuccessfulDelete"
+_REFUSED: Final = "FailedCreate"
+_OVER: Final = frozenset({"Succeeded", "Failed"})
+
+
+@dataclass(frozen=True, slots=True)
+class PatchStatus:
+    """Change the VMI; `body` is a merge patch for the version that was read. `news` are events: reason and message."""
+
+    body: JsonObject
+    news: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class CreateAttachment:
+    """Hold a claim on the launcher's node, for this volume."""
+
+    volume: str
+    pod: Pod
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteAttachment:
+    """Let a claim go."""
+
+    pod: Pod
+
+
+HotplugAction: TypeAlias = PatchStatus | CreateAttachment | DeleteAttachment
+
+
+@dataclass(frozen=True, slots=True)
+class HotplugView:
+    """A VMI, its launcher Pod, the Pods whose controller is this very launcher Pod, the VMI's claims by name, and for
+    each volume whose Pod was refused why, and that it is not to be tried again yet.
+    """
+
+    vmi: VirtualMachineInstance
+    launcher: Pod | None
+    pods: Sequence[Pod] = ()
+    claims: Mapping[str, PersistentVolumeClaim] = field(default_factory=dict)
+    refusals: Mapping[str, str] = field(default_factory=dict)
+    waiting: frozenset[str] = frozenset()
+
+
+def plan_hotplug(view: HotplugView) -> tuple[HotplugAction, ...]:
+    """What to do, in order."""
+    vmi = view.vmi
+    if vmi.is_final or (view.launcher is not None and has_ended(view.launcher)):
+        return tuple(DeleteAttachment(pod) for pod in view.pods if not _is_going(pod))
+    if not hotplugged(vmi) and not view.pods and not any(entry.hotplug_volume for entry in vmi.status.volume_status):
+        return ()
+    entries, news = _entries(view)
+    status = tuple(_patch(vmi, entries, news))
+    return (*status, *_deletions(view, entries), *_creations(view))
+
+
+def is_active(launcher: Pod | None) -> bool:
+    """Whether a launcher takes volumes: it runs, and nobody has asked it to end."""
+    return (
+        launcher is not None and not _is_going(launcher) and not has_ended(launcher) and has_ready_containers(launcher)
+    )
+
+
+def _patch(
+    vmi: VirtualMachineInstance, entries: list[VolumeStatus], news: Sequence[tuple[str, str]]
+) -> Iterator[PatchStatus]:
+    after = msgspec.structs.replace(vmi.status, volume_status=entries)
+    body = merge_difference(encode(vmi.status), encode(after))
+    if body:
+        yield PatchStatus({"status": body}, tuple(news))
+
+
+def _entries(view: HotplugView) -> tuple[list[VolumeStatus], list[tuple[str, str]]]:
+    """The status as it is to be, sorted by name, and what its user should hear."""
+    wanted = {volume.name: claim_of(volume) or "" for volume in hotplugged(view.vmi)}
+    there = {entry.name: entry for entry in view.vmi.status.volume_status}
+    made: list[VolumeStatus] = []
+    news: list[tuple[str, str]] = []
+    for name in sorted({*there, *wanted}):
+        entry = there.get(name) or VolumeStatus(name=name, target="")
+        if name in wanted:
+            after: VolumeStatus | None = _present(view, entry, wanted[name])
+        elif entry.hotplug_volume is not None:
+            after = _leaving(view, entry)
+        else:
+            after = entry
+        if after is None:
+            continue
+        made.append(after)
+        if after.reason != entry.reason and after.reason in (_CREATED, _DELETED):
+            news.append((after.reason, after.message))
+    return made, news
+
+
+def _present(view: HotplugView, entry: VolumeStatus, claim_name: str) -> VolumeStatus:
+    """The entry of a volume that is in the spec."""
+    claim = view.claims.get(claim_name)
+    pod = _pod(view, attachment_pod_name(view.vmi, entry.name, claim_name))
+    info = entry.persistent_volume_claim_info if claim is None else claim_info(claim)
+    changed = msgspec.structs.replace(
+        entry, persistent_volume_claim_info=info, hotplug_volume=_attachment(entry, pod, claim)
+    )
+    if entry.phase in _HELD:
+        return changed
+    phase, reason, message = _progress(view, entry.name, claim_name, claim, pod)
+    return msgspec.structs.replace(changed, phase=phase, reason=reason, message=message)
+
+
+def _attachment(entry: VolumeStatus, pod: Pod | None, claim: PersistentVolumeClaim | None) -> HotplugVolumeStatus:
+    """The Pod, with its UID once the handler may take the volume from it."""
+    if pod is None:
+        return HotplugVolumeStatus()
+    is_usable = _is_ready(pod) and (entry.phase in _HELD or (claim is not None and is_populated(claim)))
+    return HotplugVolumeStatus(attach_pod_name=pod.metadata.name, attach_pod_uid=pod.metadata.uid if is_usable else "")
+
+
+def _progress(
+    view: HotplugView, volume: str, claim_name: str, claim: PersistentVolumeClaim | None, pod: Pod | None
+) -> tuple[str, str, str]:
+    """Phase, reason and message of a volume that the guest does not have yet."""
+    if claim is None:
+        return PENDING, NOT_FOUND, f"PVC {claim_name} not found"
+    if claim.status.phase == "Lost":
+        return PENDING, _NOT_READY, "PVC is in phase Lost"
+    if claim.status.phase != "Bound":
+        return PENDING, _NOT_READY, "PVC is in phase ClaimPending"
+    if pod is not None and is_populated(claim):
+        return ATTACHED, _CREATED, f"Created hotplug attachment pod {pod.metadata.name}, for volume {volume}"
+    refusal = view.refusals.get(volume)
+    if pod is None and refusal is not None:
+        return BOUND, _REFUSED, refusal
+    return BOUND, _NOT_READY, "PVC is in phase Bound"
+
+
+def _leaving(view: HotplugView, entry: VolumeStatus) -> VolumeStatus | None:
+    """The entry of a volume that is no longer in the spec; None when everything is undone."""
+    attachment = entry.hotplug_volume or HotplugVolumeStatus()
+    if entry.phase in _HELD:
+        return entry
+    if entry.phase == ATTACHED and attachment.attach_pod_uid:
+        # The handler may have begun: it says UnMountedFromPod when there is nothing of it.
+        return entry
+    pod = next((pod for pod in view.pods if pod.metadata.name == attachment.attach_pod_name), None)
+    if pod is None:
+        return None
+    if not _is_going(pod):
+        return entry if entry.phase == DETACHING else msgspec.structs.replace(entry, phase=DETACHING)
+    message = f"Deleted hotplug attachment pod {pod.metadata.name}, for volume {entry.name}"
+    return msgspec.structs.replace(entry, phase=DETACHING, reason=_DELETED, message=message)
+
+
+def _deletions(view: HotplugView, entries: Sequence[VolumeStatus]) -> Iterator[DeleteAttachment]:
+    """Pods that have ended, and those that nobody needs any more."""
+    needed = {name for name, _, _ in _wanted(view)}
+    for entry in entries:
+        if entry.hotplug_volume is not None and entry.phase != DETACHING:
+            needed.add(entry.hotplug_volume.attach_pod_name)
+    for pod in view.pods:
+        if not _is_going(pod) and (pod.metadata.name not in needed or pod.status.phase in _OVER):
+            yield DeleteAttachment(pod)
+
+
+def _creations(view: HotplugView) -> Iterator[CreateAttachment]:
+    launcher = view.launcher
+    if launcher is None or not is_active(launcher) or view.vmi.metadata.deletion_timestamp is not None:
+        return
+    there = {pod.metadata.name for pod in view.pods}
+    for name, volume, claim in _wanted(view):
+        if name in there or volume in view.waiting or claim is None or claim.metadata.deletion_timestamp is not None:
+            continue
+        # A claim that waits for its first consumer gets it; one that is being filled is left to who fills it.
+        if claim.status.phase == "Lost" or (claim.status.phase == "Bound" and not is_populated(claim)):
+            continue
+        yield CreateAttachment(volume, attachment_pod(view.vmi, volume, claim, launcher))
+
+
+def _wanted(view: HotplugView) -> Iterator[tuple[str, str, PersistentVolumeClaim | None]]:
+    """The Pod's name, the volume and the claim of each hotplugged volume in the spec."""
+    for volume in hotplugged(view.vmi):
+        claim = claim_of(volume) or ""
+        yield attachment_pod_name(view.vmi, volume.name, claim), volume.name, view.claims.get(claim)
+
+
+def _pod(view: HotplugView, name: str) -> Pod | None:
+    """The Pod of that name, unless it has ended or is about to."""
+    pods = (pod for pod in view.pods if pod.metadata.name == name)
+    return next((pod for pod in pods if not _is_going(pod) and pod.status.phase not in _OVER), None)
+
+
+def _is_ready(pod: Pod) -> bool:
+    return pod.status.phase == "Running" and any(status.ready for status in pod.status.container_statuses)
+
+
+def _is_going(pod: Pod) -> bool:
+    return pod.metadata.deletion_timestamp is not None

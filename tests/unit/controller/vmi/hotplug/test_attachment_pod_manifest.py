@@ -1,0 +1,39 @@
+"""What an attachment Pod looks like."""
+
+from __future__ import annotations
+
+from kvedge.controller.vmi.hotplug.attachment_pod_manifest import attachment_pod, attachment_pod_name
+from kvedge.resources.volume_facts import ATTACHED_CLAIM, ATTACHED_DEVICE
+from tests.support.builders import a_claim, a_vmi
+from tests.unit.controller.vmi.hotplug.hotplug_world import a_launcher
+
+
+def test_a_pod_has_one_name_for_its_run_volume_and_claim() -> None:
+    vmi = a_vmi()
+    name = attachment_pod_name(vmi, "data", "claim")
+    assert name == attachment_pod_name(a_vmi(), "data", "claim")
+    assert name.startswith("hp-volume-")
+    assert len({name, attachment_pod_name(vmi, "data", "other"), attachment_pod_name(vmi, "da", "taclaim")}) == 3
+
+
+def test_a_pod_belongs_to_its_launcher_and_runs_on_its_node_without_rights() -> None:
+    vmi = a_vmi()
+    pod = attachment_pod(vmi, "data", a_claim("data"), a_launcher(vmi))
+    owner = pod.metadata.controller_reference()
+    assert owner is not None
+    assert (owner.kind, owner.uid) == ("Pod", "launcher-uid")
+    assert pod.metadata.labels == {"kubevirt.io": "hotplug-disk"}
+    assert "node-1" in str(pod.spec.affinity)
+    assert {"key": "node.kubernetes.io/unschedulable", "operator": "Exists"} in pod.spec.tolerations
+    context = pod.spec.containers[0].security_context
+    assert context is not None
+    assert (context.run_as_user, context.privileged, pod.spec.automount_service_account_token) == (107, False, False)
+
+
+def test_a_file_system_is_mounted_and_a_block_volume_is_a_device() -> None:
+    vmi = a_vmi()
+    (file_system,) = attachment_pod(vmi, "data", a_claim("data"), a_launcher(vmi)).spec.containers
+    (block,) = attachment_pod(vmi, "data", a_claim("data", volume_mode="Block"), a_launcher(vmi)).spec.containers
+    assert [mount.name for mount in file_system.volume_mounts if mount.mount_path == ATTACHED_CLAIM] == ["claim"]
+    assert [device.device_path for device in block.volume_devices] == [ATTACHED_DEVICE]
+    assert not [mount for mount in block.volume_mounts if mount.name == "claim"]

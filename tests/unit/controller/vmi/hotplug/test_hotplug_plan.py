@@ -1,0 +1,167 @@
+"""Phases, reasons and messages of hotplugged volumes, and when their Pods come and go."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+
+from kvedge.controller.vmi.hotplug.attachment_pod_manifest import attachment_pod, attachment_pod_name
+from kvedge.controller.vmi.hotplug.hotplug_plan import (
+    CreateAttachment,
+    DeleteAttachment,
+    HotplugView,
+    PatchStatus,
+    plan_hotplug,
+)
+from kvedge.resources.types.core import Pod
+from kvedge.resources.types.storage import PersistentVolumeClaim
+from kvedge.resources.types.vmi import HotplugVolumeStatus, VirtualMachineInstance, VolumeStatus
+from tests.support.builders import a_claim, ended, owned_by
+from tests.unit.controller.vmi.hotplug.hotplug_world import a_launcher, a_running_vmi, a_volume, running_container
+
+NAME = attachment_pod_name(a_running_vmi(), "data", "data")
+
+
+def view(
+    vmi: VirtualMachineInstance, *pods: Pod, claims: Mapping[str, PersistentVolumeClaim] | None = None
+) -> HotplugView:
+    return HotplugView(vmi, a_launcher(vmi), pods, {"data": a_claim("data")} if claims is None else claims)
+
+
+def held(phase: str, uid: str = "pod-1") -> VirtualMachineInstance:
+    """A VMI whose volume was taken from the spec in this phase."""
+    vmi = a_running_vmi()
+    attachment = HotplugVolumeStatus(attach_pod_name=NAME, attach_pod_uid=uid)
+    vmi.status.volume_status = [VolumeStatus(name="data", target="sda", phase=phase, hotplug_volume=attachment)]
+    return vmi
+
+
+def a_ready_pod(vmi: VirtualMachineInstance) -> Pod:
+    pod = attachment_pod(vmi, "data", a_claim("data"), a_launcher(vmi))
+    pod.metadata.uid = "pod-1"
+    pod.status.phase = "Running"
+    pod.status.container_statuses = [running_container("hotplug-disk")]
+    return pod
+
+
+def entry_of(seen: HotplugView) -> dict[str, object]:
+    """The volume's entry as it is written; the only one."""
+    patch = next(action for action in plan_hotplug(seen) if isinstance(action, PatchStatus))
+    (entry,) = patch.body["status"]["volumeStatus"]
+    assert isinstance(entry, dict)
+    return entry
+
+
+@pytest.mark.parametrize(
+    ("claims", "phase", "reason", "message"),
+    [
+        ({}, "Pending", "FailedPvcNotFound", "PVC data not found"),
+        ({"data": a_claim("data", "Lost")}, "Pending", "PVCNotReady", "PVC is in phase Lost"),
+        ({"data": a_claim("data", "Pending")}, "Pending", "PVCNotReady", "PVC is in phase ClaimPending"),
+        ({"data": a_claim("data")}, "Bound", "PVCNotReady", "PVC is in phase Bound"),
+    ],
+    ids=["no claim", "a lost one", "one that waits", "a bound one"],
+)
+def test_a_volume_without_a_pod_says_what_its_claim_is(
+    claims: dict[str, PersistentVolumeClaim], phase: str, reason: str, message: str
+) -> None:
+    entry = entry_of(view(a_running_vmi(a_volume("data")), claims=claims))
+    assert (entry["phase"], entry["reason"], entry["message"]) == (phase, reason, message)
+
+
+def test_a_missing_claim_holds_up_no_other_volume() -> None:
+    vmi = a_running_vmi(a_volume("lost"), a_volume("data"))
+    created = [action.volume for action in plan_hotplug(view(vmi)) if isinstance(action, CreateAttachment)]
+    assert created == ["data"]
+
+
+def test_the_pod_is_told_when_it_is_there_and_its_uid_when_it_is_ready() -> None:
+    vmi = a_running_vmi(a_volume("data"))
+    pod = a_ready_pod(vmi)
+    entry = entry_of(view(vmi, pod))
+    assert (entry["phase"], entry["reason"]) == ("AttachedToNode", "SuccessfulCreate")
+    assert entry["message"] == f"Created hotplug attachment pod {NAME}, for volume data"
+    assert entry["hotplugVolume"] == {"attachPodName": NAME, "attachPodUID": "pod-1"}
+    pod.status.phase = "Pending"
+    assert entry_of(view(vmi, pod))["hotplugVolume"] == {"attachPodName": NAME}
+
+
+def test_a_claim_that_is_being_filled_is_not_handed_out() -> None:
+    vmi = a_running_vmi(a_volume("data"))
+    claim = a_claim("data")
+    from kvedge.resources.codec import decode
+    from kvedge.resources.meta import OwnerReference
+
+    claim.metadata.owner_references = [decode(OwnerReference, owned_by("DataVolume", "data", "dv-1"))]
+    seen = view(vmi, claims={"data": claim})
+    assert not [action for action in plan_hotplug(seen) if isinstance(action, CreateAttachment)]
+
+
+def test_a_volume_stays_ready_while_its_pod_is_lost_and_made_again() -> None:
+    vmi = held("Ready")
+    vmi.spec.volumes = [a_volume("data")]
+    assert entry_of(view(vmi))["phase"] == "Ready"
+    assert [action.volume for action in plan_hotplug(view(vmi)) if isinstance(action, CreateAttachment)] == ["data"]
+
+
+@pytest.mark.parametrize("phase", ["Ready", "MountedToPod", "AttachedToNode"])
+def test_nothing_is_let_go_before_the_handler_says_that_it_is_unmounted(phase: str) -> None:
+    assert plan_hotplug(view(held(phase), a_ready_pod(held(phase)))) == ()
+
+
+@pytest.mark.parametrize(
+    ("phase", "uid"),
+    [("UnMountedFromPod", "pod-1"), ("AttachedToNode", ""), ("Bound", "")],
+    ids=["unmounted", "never told of", "bound"],
+)
+def test_what_nobody_holds_is_detached(phase: str, uid: str) -> None:
+    vmi = held(phase, uid)
+    patch, deletion = plan_hotplug(view(vmi, a_ready_pod(vmi)))
+    assert isinstance(patch, PatchStatus)
+    assert patch.body["status"]["volumeStatus"][0]["phase"] == "Detaching"
+    assert isinstance(deletion, DeleteAttachment)
+
+
+def test_an_entry_goes_with_its_pod() -> None:
+    vmi = held("Detaching")
+    pod = a_ready_pod(vmi)
+    pod.metadata.deletion_timestamp = "2026-01-02T03:00:00Z"
+    entry = entry_of(view(vmi, pod))
+    assert (entry["reason"], entry["message"]) == (
+        "SuccessfulDelete",
+        f"Deleted hotplug attachment pod {NAME}, for volume data",
+    )
+    (gone,) = plan_hotplug(view(vmi))
+    assert isinstance(gone, PatchStatus)
+    assert not gone.body["status"].get("volumeStatus")
+
+
+def test_a_pod_that_was_refused_says_why_and_is_not_tried_at_once() -> None:
+    vmi = a_running_vmi(a_volume("data"))
+    text = "Error creating attachment pod: exceeded quota"
+    seen = HotplugView(vmi, a_launcher(vmi), (), {"data": a_claim("data")}, {"data": text}, waiting=frozenset({"data"}))
+    (patch,) = plan_hotplug(seen)
+    assert isinstance(patch, PatchStatus)
+    entry = patch.body["status"]["volumeStatus"][0]
+    assert (entry["phase"], entry["reason"], entry["message"]) == ("Bound", "FailedCreate", text)
+
+
+def test_nothing_is_attached_to_a_launcher_that_is_asked_to_end() -> None:
+    vmi = a_running_vmi(a_volume("data"))
+    launcher = a_launcher(vmi)
+    launcher.metadata.deletion_timestamp = "2026-01-02T03:00:00Z"
+    seen = HotplugView(vmi, launcher, (), {"data": a_claim("data")})
+    assert not [action for action in plan_hotplug(seen) if isinstance(action, CreateAttachment)]
+
+
+def test_all_pods_go_when_the_launcher_has_ended() -> None:
+    vmi = held("Ready")
+    launcher = a_launcher(vmi)
+    launcher.status.container_statuses[0].state = ended("Failed")
+    (deletion,) = plan_hotplug(HotplugView(vmi, launcher, (a_ready_pod(vmi),)))
+    assert isinstance(deletion, DeleteAttachment)
+
+
+def test_a_vmi_without_such_volumes_is_left_alone() -> None:
+    assert plan_hotplug(view(a_running_vmi())) == ()
