@@ -176,7 +176,9 @@ class _Work:
             lambda: config.configured(self._configuration.current, self._nodes.list()),
         )
         volumes = self._data_volumes.data_volumes
-        self._vm_loop = VmLoop(VmSources(client, self._vms, self._vmis, volumes, self._events, clock))
+        self._vm_loop = VmLoop(
+            VmSources(client, self._vms, self._vmis, volumes, self._events, clock, self._is_declarative)
+        )
         self._node_loop = NodeLoop(NodeSources(client, self._nodes, self._events, clock))
         self._vmi_loop = VmiLoop(
             VmiSources(client, self._vmis, self._pods, self._claims, self._events, clock, self._node_loop.state),
@@ -233,6 +235,11 @@ class _Work:
             Part("loops", self._starter.start, self._stop_loops, self._loops_failure, needs),
             part("datavolumes", self._data_volumes, *needs),
         ]
+
+    def _is_declarative(self) -> bool:
+        # The deprecated gate leaves a run's volumes to who calls addvolume.
+        gates = self._configuration.current.gates
+        return gates.is_on("DeclarativeHotplugVolumes") and not gates.is_on("HotplugVolumes")
 
     def _stop_loops(self) -> None:
         self._stopped.set()

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -19,8 +19,10 @@ from kvedge.controller.vm.create_refusal import is_passing
 from kvedge.controller.vm.data_volume_templates import CREATED, NOT_CREATED, wanted_data_volumes
 from kvedge.controller.vm.vm_plan import (
     AdoptVmi,
+    ChangeVolumes,
     CreateVmi,
     DeleteVmi,
+    Hotplug,
     KeepRevision,
     PatchVm,
     PatchVmi,
@@ -68,6 +70,8 @@ class VmSources:
     data_volumes: Informer[DataVolume]
     events: EventRecorder
     clock: Clock
+    # Whether a VM's hotpluggable volumes are carried to its run.
+    is_declarative: Callable[[], bool] = lambda: True
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +95,10 @@ class VmLoop:
         self._events = sources.events
         self._clock = sources.clock
         self._patience = CreatePatience(sources.clock.monotonic)
+        self._is_declarative = sources.is_declarative
+        # Why volumes could not be carried to the run, by the VM's UID, and how long not to try.
+        self._volume_patience = CreatePatience(sources.clock.monotonic)
+        self._volume_refusals: dict[str, str] = {}
         # The newest revision of each VM that is known to be there, by the VM's UID: a restart makes no other.
         self._revisions: dict[str, _Revision] = {}
         # The UIDs of the VMs that were told that theirs is refused.
@@ -117,11 +125,13 @@ class VmLoop:
                 self._without_vm(vmi)
                 return None
             unmade = self._make_data_volumes(key, vm)
-            plan = plan_vm(vm, vmi, self._clock.now(), random.random())
+            hotplug = self._hotplug(vm)
+            plan = plan_vm(vm, vmi, self._clock.now(), random.random(), hotplug)
             if not plan.actions:
-                if unmade:
-                    return Again(min(_UNMADE_SECONDS, plan.again_after or _UNMADE_SECONDS))
-                return None if plan.again_after is None else Again(plan.again_after)
+                wait = self._volume_patience.seconds_left(vm.metadata.uid, vm.metadata.generation)
+                waits = (plan.again_after, wait if hotplug.refusal else None, _UNMADE_SECONDS if unmade else None)
+                left = [each for each in waits if each is not None]
+                return Again(min(left)) if left else None
             again = self._carry_out(vm, plan.actions)
             if again is not None:
                 return again
@@ -187,6 +197,8 @@ class VmLoop:
         assert item is not None
         if new is None:
             self._patience.forget(item.metadata.uid)
+            self._volume_patience.forget(item.metadata.uid)
+            self._volume_refusals.pop(item.metadata.uid, None)
             self._revisions.pop(item.metadata.uid, None)
             self._without_revision.discard(item.metadata.uid)
             key = Key(item.metadata.namespace, item.metadata.name)
@@ -234,11 +246,40 @@ class VmLoop:
                 self._patch_vmi(vmi, body)
             case AdoptVmi(vmi, body):
                 self._adopt(vm, vmi, body)
+            case ChangeVolumes(vmi, body):
+                self._change_volumes(vm, vmi, body)
             case CreateVmi(vmi):
                 return self._create(vm, vmi)
             case DeleteVmi(vmi):
                 self._delete(vm, vmi)
         return vm
+
+    def _hotplug(self, vm: VirtualMachine) -> Hotplug:
+        uid = vm.metadata.uid
+        is_refused = self._volume_patience.seconds_left(uid, vm.metadata.generation) > 0
+        return Hotplug(self._is_declarative(), self._volume_refusals.get(uid, "") if is_refused else "")
+
+    def _change_volumes(self, vm: VirtualMachine, vmi: VirtualMachineInstance, body: JsonObject) -> None:
+        """Carry volumes to the run; what is refused is told, and tried again with back-off.
+
+        Raises:
+            KubeError: when the pass is just to be repeated.
+        """
+        uid = vm.metadata.uid
+        try:
+            self._patch_vmi(vmi, body)
+        except (Conflict, NotFound):
+            raise
+        except KubeError as error:
+            if is_passing(error):
+                raise
+            text = f"Error encountered while handling declarative hotplug volumes: {error}"
+            self._volume_refusals[uid] = text
+            self._volume_patience.refused(uid, vm.metadata.generation)
+            self._events.record(vm, "Warning", "HotPlugVolumeError", text)
+        else:
+            self._volume_patience.forget(uid)
+            self._volume_refusals.pop(uid, None)
 
     def _patch_vm(self, vm: VirtualMachine, body: JsonObject, subresource: str) -> VirtualMachine:
         meta = vm.metadata

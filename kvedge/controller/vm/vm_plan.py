@@ -10,13 +10,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from kvedge.controller.vm.run_strategy_rules import START_REQUEST, RunDecision, RunState, decide_run, open_requests
 from kvedge.controller.vm.start_failure_rules import next_start_failure
 from kvedge.controller.vm.start_revision import lacks_revision, start_revision, superseded_revision
 from kvedge.controller.vm.vm_status import FAILURE, VmView, next_status
 from kvedge.controller.vm.vmi_template import owner_reference, vmi_from_vm
+from kvedge.controller.vm.volume_changes import changed_volumes
 from kvedge.kube.patches import merge_difference
 from kvedge.resources.codec import JsonObject, encode
 from kvedge.resources.meta import Condition
@@ -81,7 +82,28 @@ class DeleteVmi:
     vmi: VirtualMachineInstance
 
 
-VmAction: TypeAlias = PatchVm | PatchVmStatus | CreateVmi | KeepRevision | PatchVmi | AdoptVmi | DeleteVmi
+@dataclass(frozen=True, slots=True)
+class ChangeVolumes:
+    """Carry hotpluggable volumes to the run, in the version that was read."""
+
+    vmi: VirtualMachineInstance
+    body: JsonObject
+
+
+VmAction: TypeAlias = (
+    PatchVm | PatchVmStatus | CreateVmi | KeepRevision | PatchVmi | AdoptVmi | DeleteVmi | ChangeVolumes
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Hotplug:
+    """Whether hotpluggable volumes are carried to the run, and why the last try was refused, while none is made."""
+
+    is_on: bool = True
+    refusal: str = ""
+
+
+_HOTPLUG: Final = Hotplug()
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +114,13 @@ class VmPlan:
     again_after: float | None = None
 
 
-def plan_vm(vm: VirtualMachine, vmi: VirtualMachineInstance | None, now: datetime, jitter: float) -> VmPlan:
+def plan_vm(
+    vm: VirtualMachine,
+    vmi: VirtualMachineInstance | None,
+    now: datetime,
+    jitter: float,
+    hotplug: Hotplug = _HOTPLUG,
+) -> VmPlan:
     """What to do.
 
     Args:
@@ -100,12 +128,13 @@ def plan_vm(vm: VirtualMachine, vmi: VirtualMachineInstance | None, now: datetim
         vmi: the VMI of the same name and namespace, whoever owns it.
         now: the time.
         jitter: between 0 and 1, spreads retries.
+        hotplug: what holds for hotpluggable volumes.
     """
     if vm.metadata.deletion_timestamp is not None:
         return _plan_deletion(vm, vmi, now)
     if vmi is not None and _is_free(vmi):
         return VmPlan((AdoptVmi(vmi, _adoption(vm, vmi)),))
-    return _plan_run(vm, vmi, now, jitter)
+    return _plan_run(vm, vmi, now, jitter, hotplug)
 
 
 def plan_create_failure(vm: VirtualMachine, message: str, now: datetime) -> VmPlan:
@@ -143,7 +172,9 @@ def release_body(vmi: VirtualMachineInstance, vm_uid: str) -> JsonObject:
     return {"metadata": {"finalizers": _without(vmi.metadata.finalizers), "ownerReferences": owners}}
 
 
-def _plan_run(vm: VirtualMachine, vmi: VirtualMachineInstance | None, now: datetime, jitter: float) -> VmPlan:
+def _plan_run(
+    vm: VirtualMachine, vmi: VirtualMachineInstance | None, now: datetime, jitter: float, hotplug: Hotplug
+) -> VmPlan:
     own = vmi if vmi is not None and is_owned(vmi, vm) else None
     requests = open_requests(vm.status.state_change_requests, own)
     failure = next_start_failure(vm, own, now, jitter)
@@ -165,7 +196,15 @@ def _plan_run(vm: VirtualMachine, vmi: VirtualMachineInstance | None, now: datet
     # A user's `kubectl replace` may have taken it away; with a run it is what holds the VM's address until the end.
     kept = () if own is None else _keep_finalizer(vm)
     lost = () if own is None or not lacks_revision(vm, own) else (_keep_revision(vm),)
-    actions: list[VmAction] = [*kept, *lost, *_status_actions(vm, next_status(view, now)), *_release_final(own)]
+    changes = {} if own is None or not hotplug.is_on else changed_volumes(vm, own)
+    carried: list[VmAction] = []
+    if own is not None and changes and hotplug.refusal:
+        failure_seen = Condition(type=FAILURE, status="True", reason="HotPlugVolumeError", message=hotplug.refusal)
+        view = replace(view, failure=failure_seen)
+    elif own is not None and changes:
+        carried = [ChangeVolumes(own, changes)]
+    status = _status_actions(vm, next_status(view, now))
+    actions: list[VmAction] = [*kept, *lost, *status, *_release_final(own), *carried]
     return VmPlan(tuple(actions), decision.wait_seconds or None)
 
 

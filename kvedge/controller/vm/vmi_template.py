@@ -14,6 +14,7 @@ import hashlib
 import msgspec
 
 from kvedge.controller.vm.start_revision import revision_name
+from kvedge.controller.vm.volume_changes import disks_have_changed, permanent_spec
 from kvedge.resources.codec import encode_json
 from kvedge.resources.identity import firmware_uuid, guest_mac
 from kvedge.resources.meta import ObjectMeta, OwnerReference
@@ -60,18 +61,18 @@ def owner_reference(vm: VirtualMachine) -> OwnerReference:
 
 
 def template_hash(vm: VirtualMachine) -> str:
-    """The template's spec as a few characters that change when it does."""
-    spec = (vm.spec.template or VirtualMachineInstanceTemplate()).spec
+    """What of the template's spec stays for a whole run, as a few characters that change when it does."""
+    spec = permanent_spec((vm.spec.template or VirtualMachineInstanceTemplate()).spec)
     return hashlib.sha256(encode_json(spec)).hexdigest()[:16]
 
 
 def needs_restart(vm: VirtualMachine, vmi: VirtualMachineInstance) -> bool:
-    """Whether the VM's template has changed since this VMI was made from it; nothing is changed in a running guest."""
+    """Whether the VM's template has changed since this VMI was made from it, in what a running guest keeps."""
     marks = vmi.metadata.annotations
     if TEMPLATE_HASH not in marks or marks.get(VM_GENERATION) == str(vm.metadata.generation):
         # One that was adopted, or a change of the run strategy's own making.
         return False
-    return marks[TEMPLATE_HASH] != template_hash(vm)
+    return marks[TEMPLATE_HASH] != template_hash(vm) or disks_have_changed(vm, vmi)
 
 
 def _with_identity(spec: VirtualMachineInstanceSpec, uid: str) -> VirtualMachineInstanceSpec:
