@@ -35,16 +35,8 @@ SERVICE_ACCOUNT_DIRECTORY: Final = f"{PRIVATE_DIRECTORY}/service-account"
 DOWNWARD_API_DIRECTORY: Final = f"{PRIVATE_DIRECTORY}/downwardapi"
 SYSPREP_DIRECTORY: Final = f"{PRIVATE_DIRECTORY}/sysprep"
 
-# The attachment Pod of a hotplugged volume: its label, its container, and where the claim is in it.
+# The label of the attachment Pods of hotplugged volumes; places in them are in `hotplug_places`.
 ATTACHMENT_APP: Final = "hotplug-disk"
-ATTACHMENT_CONTAINER: Final = "hotplug-disk"
-ATTACHED_CLAIM: Final = "/pvc"
-ATTACHED_DEVICE: Final = "/dev/hotplugblockdevice"
-# An empty volume by which the handler finds the container's process.
-ATTACHMENT_MARK: Final = "hotplug-mark"
-ATTACHMENT_MARK_DIRECTORY: Final = "/var/run/kvedge/hotplug"
-# An annotation of a VMI: "true" has it start without the hotplugged volumes whose claims are missing or lost.
-START_WITHOUT_LOST_VOLUMES: Final = "kvedge.io/start-without-lost-volumes"
 
 
 def claim_of(volume: Volume) -> str | None:

@@ -156,10 +156,20 @@ def _attach_volumes(spec: JsonObject) -> None:
         devices["disks"] = [*_items(devices, "disks"), *({"name": name} for name in missing)]
 
 
+def _is_hotpluggable(volume: JsonObject) -> bool:
+    sources = (volume.get(kind) for kind in ("persistentVolumeClaim", "dataVolume"))
+    return any(isinstance(source, dict) and source.get("hotpluggable") is True for source in sources)
+
+
 def _set_disk_targets(spec: JsonObject) -> None:
     """A disk that says nothing is a hard disk, on the bus that every guest of its architecture knows."""
     bus = "virtio" if spec["architecture"] == "arm64" else "sata"
+    coming = {volume.get("name") for volume in _items(spec, "volumes") if _is_hotpluggable(volume)}
     for disk in _items(_object(spec["domain"], "devices"), "disks"):
+        if disk.get("name") in coming and not isinstance(disk.get("cdrom"), dict):
+            # The one bus that lets go of a disk and has room for many.
+            target = disk.setdefault("lun" if isinstance(disk.get("lun"), dict) else "disk", {})
+            target.setdefault("bus", "scsi")
         if not any(isinstance(disk.get(target), dict) for target in ("disk", "cdrom", "lun")):
             disk["disk"] = {}
         for target in ("disk", "cdrom", "lun"):

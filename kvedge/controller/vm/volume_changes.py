@@ -78,7 +78,13 @@ def _template(vm: VirtualMachine) -> VirtualMachineInstanceSpec:
 
 def _disk(template: VirtualMachineInstanceSpec, name: str) -> Disk:
     found = next((disk for disk in template.domain.devices.disks if disk.name == name), None)
-    return found or Disk(name=name, disk=DiskTarget(bus="scsi"))
+    if found is None or (found.disk is None and found.cdrom is None and found.lun is None):
+        return msgspec.structs.replace(found or Disk(name=name), disk=DiskTarget(bus="scsi"))
+    target = found.disk or found.lun
+    if target is None or target.bus:
+        return found
+    given = msgspec.structs.replace(target, bus="scsi")
+    return msgspec.structs.replace(found, **{"disk" if found.disk else "lun": given})
 
 
 def _is_being_undone(vmi: VirtualMachineInstance, volume: Volume) -> bool:

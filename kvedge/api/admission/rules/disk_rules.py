@@ -12,6 +12,7 @@ from typing import Final
 from kvedge.api.admission.rules.causes import Cause, Field, duplicate, not_found, unsupported
 from kvedge.api.admission.rules.subject import Rule, Subject
 from kvedge.resources.types.devices import CustomBlockSize, Disk
+from kvedge.resources.volume_facts import is_hotpluggable
 
 _BUSES: Final = ("virtio", "scsi", "sata", "usb")
 _CACHES: Final = ("none", "writethrough", "writeback")
@@ -180,8 +181,28 @@ def _custom_size(disk: Disk, custom: CustomBlockSize, at: Field) -> Iterator[Cau
         yield Cause(here, f"Discard granularity {granularity} must be a multiple of the logical size {custom.logical}")
 
 
+def hotplugged_disks_are_on_a_bus_that_lets_go(subject: Subject) -> Iterator[Cause]:
+    """scsi or virtio; a LUN on scsi. A drive's medium may change on every bus."""
+    coming = {volume.name for volume in subject.spec.volumes if is_hotpluggable(volume)}
+    for index, disk in enumerate(subject.spec.domain.devices.disks):
+        bus = bus_of(disk)
+        if disk.name not in coming or disk.cdrom is not None or not bus:
+            continue
+        at = subject.devices_at.at("disks").item(index)
+        if disk.lun is not None and bus != "scsi":
+            text = f"Hotplug configuration for LUN [{disk.name}] requires bus to be 'scsi'. [{bus}] is not permitted."
+            yield Cause(at.at("lun", "bus"), text)
+        elif disk.lun is None and bus not in ("scsi", "virtio"):
+            text = (
+                f"Hotplug configuration for disk [{disk.name}] requires bus to be 'scsi' or 'virtio'."
+                f" [{bus}] is not permitted."
+            )
+            yield Cause(at.at("disk", "bus"), text)
+
+
 RULES: Final[tuple[Rule, ...]] = (
     disks_have_names_and_volumes,
+    hotplugged_disks_are_on_a_bus_that_lets_go,
     disks_are_possible,
     boot_order_is_unambiguous,
 )

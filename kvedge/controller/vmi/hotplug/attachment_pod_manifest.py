@@ -12,6 +12,7 @@ from typing import Final
 
 from kvedge.controller.vmi.disk_container_manifest import HOST_USR, KEEP_ALIVE
 from kvedge.resources.codec import JsonObject
+from kvedge.resources.hotplug_places import CLAIM_PLACE, DEVICE_PLACE, MARK_PLACE, MARK_VOLUME
 from kvedge.resources.meta import ObjectMeta, OwnerReference
 from kvedge.resources.names import APP, LAUNCHER_GID, LAUNCHER_IMAGE, LAUNCHER_UID
 from kvedge.resources.quantities import Quantity
@@ -33,16 +34,11 @@ from kvedge.resources.types.core import (
 )
 from kvedge.resources.types.storage import PersistentVolumeClaim
 from kvedge.resources.types.vmi import VirtualMachineInstance
-from kvedge.resources.volume_facts import (
-    ATTACHED_CLAIM,
-    ATTACHED_DEVICE,
-    ATTACHMENT_APP,
-    ATTACHMENT_CONTAINER,
-    ATTACHMENT_MARK,
-    ATTACHMENT_MARK_DIRECTORY,
-)
+from kvedge.resources.volume_facts import ATTACHMENT_APP
 
 _CLAIM: Final = "claim"
+# KubeVirt's.
+_CONTAINER: Final = "hotplug-disk"
 # KubeVirt's, by which users find the Pods of a VMI.
 _OWNER_NAME: Final = "kubevirt.io/owner-vmi-name"
 _OWNER_UID: Final = "kubevirt.io/owner-vmi-uid"
@@ -83,7 +79,7 @@ def attachment_pod(vmi: VirtualMachineInstance, volume: str, claim: PersistentVo
             containers=[_container(claim)],
             volumes=[
                 PodVolume(name=HOST_USR, host_path=HostPathVolume(path="/usr", type="Directory")),
-                PodVolume(name=ATTACHMENT_MARK, empty_dir=EmptyDirVolume()),
+                PodVolume(name=MARK_VOLUME, empty_dir=EmptyDirVolume()),
                 PodVolume(
                     name=_CLAIM, persistent_volume_claim=PersistentVolumeClaimVolume(claim_name=claim.metadata.name)
                 ),
@@ -110,13 +106,13 @@ def attachment_pod(vmi: VirtualMachineInstance, volume: str, claim: PersistentVo
 def _container(claim: PersistentVolumeClaim) -> Container:
     mounts = [
         VolumeMount(name=HOST_USR, mount_path="/usr", read_only=True),
-        VolumeMount(name=ATTACHMENT_MARK, mount_path=ATTACHMENT_MARK_DIRECTORY),
+        VolumeMount(name=MARK_VOLUME, mount_path=MARK_PLACE),
     ]
-    devices = [VolumeDevice(name=_CLAIM, device_path=ATTACHED_DEVICE)] if claim.is_block else []
+    devices = [VolumeDevice(name=_CLAIM, device_path=DEVICE_PLACE)] if claim.is_block else []
     if not claim.is_block:
-        mounts.append(VolumeMount(name=_CLAIM, mount_path=ATTACHED_CLAIM))
+        mounts.append(VolumeMount(name=_CLAIM, mount_path=CLAIM_PLACE))
     return Container(
-        name=ATTACHMENT_CONTAINER,
+        name=_CONTAINER,
         image=LAUNCHER_IMAGE,
         image_pull_policy="Never",
         command=list(KEEP_ALIVE),

@@ -139,6 +139,9 @@ def _present(view: HotplugView, entry: VolumeStatus, claim_name: str) -> VolumeS
     if entry.phase in _HELD:
         return changed
     phase, reason, message = _progress(view, entry.name, claim_name, claim, pod)
+    if phase == entry.phase == ATTACHED:
+        # The handler may have said since why it cannot take the volume.
+        return changed
     return msgspec.structs.replace(changed, phase=phase, reason=reason, message=message)
 
 

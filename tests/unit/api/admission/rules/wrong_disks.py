@@ -23,6 +23,14 @@ WRONG_DISKS: Wrong = {
         "spec.domain.devices.disks[1].name",
         "spec.domain.devices.disks[0] and spec.domain.devices.disks[1] must not have the same Name.",
     ),
+    "hotplug on sata": (
+        {
+            "volumes[0]": {"name": "root", "persistentVolumeClaim": {"claimName": "a", "hotpluggable": True}},
+            f"{DISK}.disk.bus": "sata",
+        },
+        "spec.domain.devices.disks[0].disk.bus",
+        "Hotplug configuration for disk [root] requires bus to be 'scsi' or 'virtio'. [sata] is not permitted.",
+    ),
     "two targets": (
         {f"{DISK}.cdrom": {"bus": "sata"}},
         "spec.domain.devices.disks[0]",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kvedge.controller.vmi.hotplug.attachment_pod_manifest import attachment_pod, attachment_pod_name
-from kvedge.resources.volume_facts import ATTACHED_CLAIM, ATTACHED_DEVICE
+from kvedge.resources.hotplug_places import CLAIM_PLACE, DEVICE_PLACE
 from tests.support.builders import a_claim, a_vmi
 from tests.unit.controller.vmi.hotplug.hotplug_world import a_launcher
 
@@ -34,6 +34,6 @@ def test_a_file_system_is_mounted_and_a_block_volume_is_a_device() -> None:
     vmi = a_vmi()
     (file_system,) = attachment_pod(vmi, "data", a_claim("data"), a_launcher(vmi)).spec.containers
     (block,) = attachment_pod(vmi, "data", a_claim("data", volume_mode="Block"), a_launcher(vmi)).spec.containers
-    assert [mount.name for mount in file_system.volume_mounts if mount.mount_path == ATTACHED_CLAIM] == ["claim"]
-    assert [device.device_path for device in block.volume_devices] == [ATTACHED_DEVICE]
+    assert [mount.name for mount in file_system.volume_mounts if mount.mount_path == CLAIM_PLACE] == ["claim"]
+    assert [device.device_path for device in block.volume_devices] == [DEVICE_PLACE]
     assert not [mount for mount in block.volume_mounts if mount.name == "claim"]

@@ -87,6 +87,13 @@ def test_the_pod_is_told_when_it_is_there_and_its_uid_when_it_is_ready() -> None
     assert entry_of(view(vmi, pod))["hotplugVolume"] == {"attachPodName": NAME}
 
 
+def test_what_the_handler_says_of_an_attached_volume_is_left_alone() -> None:
+    vmi = held("AttachedToNode")
+    vmi.spec.volumes = [a_volume("data")]
+    vmi.status.volume_status[0].reason = "HotplugFailed"
+    assert entry_of(view(vmi, a_ready_pod(vmi)))["reason"] == "HotplugFailed"
+
+
 def test_a_claim_that_is_being_filled_is_not_handed_out() -> None:
     vmi = a_running_vmi(a_volume("data"))
     claim = a_claim("data")
