@@ -21,7 +21,6 @@ NOT_YET: Final[dict[str, str]] = {
     "migrate": _MIGRATION,
     "migrate-cancel": _MIGRATION,
     "guestfs": "images are files: `guestfish --ro -a FILE` looks into one before `kvedge image import`",
-    "image-upload": "images are taken in on the box itself: `kvedge image import FILE --name NAME`",
     "memory-dump": "a guest's memory is not written out yet",
     "objectgraph": "`kvedge describe vm NAME` shows what belongs to a VM",
     "permitted-devices": "host devices are not handed to guests yet",

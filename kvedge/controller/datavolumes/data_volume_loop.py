@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from kvedge.controller.datavolumes.claim_plan import ClaimProblem, StorageSeen, owner_of
+from kvedge.controller.datavolumes.claim_plan import ClaimProblem, StorageSeen
 from kvedge.controller.datavolumes.clone_sources import CloneSources, source_key
 from kvedge.controller.datavolumes.data_volume_plan import (
     CreateClaim,
@@ -190,7 +190,7 @@ class DataVolumeLoop:
                     self._sources.claims.observe(self._client.create(claim))
                 case CreateWorker(claim, pod, upload):
                     if upload:
-                        ensure_upload_certificates(self._client, claim, owner_of(dv), self._clock.now())
+                        ensure_upload_certificates(self._client, claim, self._clock.now())
                     self._sources.workers.observe(self._client.create(pod))
         except AlreadyExists:
             # The cache is behind, or something else has the name.

@@ -1,7 +1,7 @@
 """The certificate by which an upload's worker shows that it is the one of its claim, as a Secret beside its Pod.
 
 Called by the loop that makes worker Pods, in each of its rounds until the worker is ready. Reads the authority
-`kvedge-upload-ca`, which the api role makes, and creates one Secret. The Secret lives as long as its owner, and no
+`kvedge-upload-ca`, which the api role makes, and creates one Secret. The Secret lives as long as its claim, and no
 certificate is renewed: a worker's life is short, and its certificate ends with its authority.
 """
 
@@ -21,13 +21,11 @@ from kvedge.runtime.tls.authority_plan import Authorities
 from kvedge.runtime.tls.certificates import CA_LIFE, LeafRequest
 
 
-def ensure_upload_certificates(
-    client: KubeClient, claim: PersistentVolumeClaim, owner: OwnerReference, now: datetime
-) -> None:
+def ensure_upload_certificates(client: KubeClient, claim: PersistentVolumeClaim, now: datetime) -> None:
     """Have the Secret `upload_pod_name(claim)` there, to be mounted at UPLOAD_CERTIFICATES_DIRECTORY.
 
-    A Secret that is there already stays: any certificate of the authority for this claim is as good. `owner` is the
-    claim or its worker Pod.
+    A Secret that is there already stays: any certificate of the authority for this claim is as good. It goes with the
+    claim: another claim of the same name has another UID, and needs another certificate.
 
     Raises:
         NotFound: when no api role has made the authority yet; it will.
@@ -36,17 +34,19 @@ def ensure_upload_certificates(
     """
     authority = existing_authority(client, UPLOAD_AUTHORITY_SECRET)
     try:
-        client.create(upload_secret(authority, claim, owner, now))
+        client.create(upload_secret(authority, claim, now))
     except AlreadyExists:
         return
 
 
-def upload_secret(authority: Authorities, claim: PersistentVolumeClaim, owner: OwnerReference, now: datetime) -> Secret:
+def upload_secret(authority: Authorities, claim: PersistentVolumeClaim, now: datetime) -> Secret:
     """The Secret: `tls.crt` and `tls.key` of the worker, `ca.crt` by which it knows the proxy. Pure but for keys."""
     name = upload_server_name(claim.metadata.uid)
     # The common name may have 64 characters at most; a UID and our domain have 54.
     material = authority.issue(LeafRequest(name, hosts=[name], client=False, life=CA_LIFE), now)
     parts = {"tls.crt": material.certificate, "tls.key": material.key, "ca.crt": material.ca}
+    kind = PersistentVolumeClaim.KIND
+    owner = OwnerReference(api_version=kind.version, kind=kind.kind, name=claim.metadata.name, uid=claim.metadata.uid)
     return Secret(
         metadata=ObjectMeta(
             name=upload_pod_name(claim.metadata.name), namespace=claim.metadata.namespace, owner_references=[owner]

@@ -20,12 +20,13 @@ UID = "44444444-4444-4444-4444-444444444444"
 def test_a_workers_certificate_is_for_its_claim_alone_and_ends_with_its_authority() -> None:
     authority = Authorities(CertificateAuthority.create("uploads", NOW))
     claim = PersistentVolumeClaim(metadata=ObjectMeta(name="disk", namespace="shop", uid=UID))
-    owner = OwnerReference(api_version="v1", kind="Pod", name="cdi-upload-disk", uid="55")
 
-    made = upload_secret(authority, claim, owner, NOW)
+    made = upload_secret(authority, claim, NOW)
 
     assert (made.metadata.namespace, made.metadata.name) == ("shop", "cdi-upload-disk")
-    assert made.metadata.owner_references == [owner]
+    assert made.metadata.owner_references == [
+        OwnerReference(api_version="v1", kind="PersistentVolumeClaim", name="disk", uid=UID)
+    ]
     parts = {key: base64.b64decode(value) for key, value in made.data.items()}
     certificate = x509.load_pem_x509_certificate(parts["tls.crt"])
     names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value

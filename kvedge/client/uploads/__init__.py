@@ -1,0 +1,1 @@
+"""Uploads of images into claims: objects, tokens, and the stream that goes on after it broke."""

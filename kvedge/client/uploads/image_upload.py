@@ -1,0 +1,245 @@
+"""`image-upload` as virtctl does it: a DataVolume or a claim, a wait for its worker, a token, the data, a DataSource.
+
+Called by the verb. Talks to the API server and the upload proxy; prints nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from kvedge.client.errors import ClientError, NotFoundError, RefusedError, UsageError
+from kvedge.client.session import Session, checked_name
+from kvedge.client.uploads.upload_stream import ProxyAddress, UploadStream
+from kvedge.kube.errors import AlreadyExists, NotFound
+from kvedge.resources.codec import JsonObject
+from kvedge.resources.uploads import (
+    ARCHIVE,
+    BIND_AT_ONCE,
+    CDI_GROUP,
+    CONTENT_TYPE,
+    TOKEN_REQUEST_KIND,
+    TOKEN_REQUESTS,
+    UPLOAD_GROUP,
+    UPLOAD_TARGET,
+    UPLOAD_VERSION,
+    WORKER_PHASE,
+    WORKER_READY,
+)
+
+_CDI: Final = f"/apis/{CDI_GROUP}/v1beta1"
+_LOOK_SECONDS: Final = 1.0
+# A conversion of a large image on a small host; virtctl waits as long.
+_PROCESSING_SECONDS: Final = 24 * 3600.0
+_WAITING: Final = ("WaitForFirstConsumer", "PendingPopulation")
+
+
+@dataclass(frozen=True, slots=True)
+class UploadWish:
+    """What to upload, and into what; `claim_only` makes no DataVolume. Empty texts leave the choice to the server."""
+
+    name: str
+    file: Path
+    size: str = ""
+    claim_only: bool = False
+    storage_class: str = ""
+    access_mode: str = ""
+    volume_mode: str = ""
+    archive: bool = False
+    create: bool = True
+    force_bind: bool = False
+    data_source: bool = False
+    proxy_url: str = ""
+    insecure: bool = False
+    tries: int = 5
+    wait_seconds: float = 300.0
+
+
+class ImageUpload:
+    """One upload."""
+
+    def __init__(
+        self,
+        session: Session,
+        wish: UploadWish,
+        tell: Callable[[str], None],
+        show: Callable[[int, int], None],
+        pause: Callable[[float], None],
+    ) -> None:
+        """`tell` gets what happens, `show` how much was sent of how much, `pause` waits."""
+        self._session = session
+        self._wish = wish
+        self._tell = tell
+        self._show = show
+        self._pause = pause
+        self._name = checked_name(wish.name)
+
+    def run(self) -> None:
+        """Do it.
+
+        Raises:
+            ClientError, KubeError: with what is in the way.
+        """
+        self._have_target()
+        self._wait_ready()
+        address = self._address()
+        self._tell(f"uploading to {address.url}")
+        UploadStream(address, self._wish.file, self._token, self._show, self._pause).send(self._wish.tries)
+        if self._wish.data_source:
+            self._have_data_source()
+        self._wait_done()
+
+    def _have_target(self) -> None:
+        claim = self._read(self._claim_path)
+        if claim is not None:
+            self._check_claim(claim)
+            return
+        if self._wish.create:
+            if not self._wish.size:
+                raise UsageError("--size: needed for a new disk, such as 10Gi")
+            document = self._claim() if self._wish.claim_only else self._data_volume()
+            path = self._claim_path if self._wish.claim_only else self._dv_path
+            try:
+                self._call("POST", path.rpartition("/")[0], document)
+                self._tell(f"{document['kind']} {self._session.namespace}/{self._name} was created")
+            except AlreadyExists:
+                return
+        elif self._wish.claim_only or self._read(self._dv_path) is None:
+            raise NotFoundError(f"{self._session.namespace}/{self._name} is not there: leave --no-create away")
+
+    def _check_claim(self, claim: JsonObject) -> None:
+        annotations = claim["metadata"].get("annotations") or {}
+        if annotations.get(WORKER_PHASE) == "Succeeded":
+            raise RefusedError(f"PVC {self._name} already successfully imported/cloned/updated")
+        if UPLOAD_TARGET not in annotations and self._wish.create:
+            raise RefusedError(f"PVC {self._name} not available for upload: it is no upload's; choose another name")
+        if self._wish.archive and annotations.get(CONTENT_TYPE) != ARCHIVE:
+            raise RefusedError(f"PVC {self._name} doesn't have archive contentType annotation")
+
+    def _spec(self) -> JsonObject:
+        spec: JsonObject = {"resources": {"requests": {"storage": self._wish.size}}}
+        if self._wish.storage_class:
+            spec["storageClassName"] = self._wish.storage_class
+        if self._wish.access_mode:
+            spec["accessModes"] = [self._wish.access_mode]
+        if self._wish.volume_mode:
+            spec["volumeMode"] = self._wish.volume_mode.capitalize()
+        return spec
+
+    def _metadata(self, annotations: dict[str, str]) -> JsonObject:
+        bind = {BIND_AT_ONCE: ""} if self._wish.force_bind else {}
+        return {"name": self._name, "namespace": self._session.namespace, "annotations": {**annotations, **bind}}
+
+    def _data_volume(self) -> JsonObject:
+        content = ARCHIVE if self._wish.archive else "kubevirt"
+        spec = {"source": {"upload": {}}, "contentType": content, "storage": self._spec()}
+        kind = {"apiVersion": f"{CDI_GROUP}/v1beta1", "kind": "DataVolume"}
+        return {**kind, "metadata": self._metadata({}), "spec": spec}
+
+    def _claim(self) -> JsonObject:
+        content = ARCHIVE if self._wish.archive else "kubevirt"
+        metadata = self._metadata({UPLOAD_TARGET: "", CONTENT_TYPE: content})
+        spec = {"accessModes": ["ReadWriteOnce"], **self._spec()}
+        return {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata, "spec": spec}
+
+    def _wait_ready(self) -> None:
+        last = ""
+        for _ in range(max(1, int(self._wish.wait_seconds / _LOOK_SECONDS))):
+            if self._wish.claim_only:
+                claim = self._read(self._claim_path) or {"metadata": {}}
+                last = f"the PVC is {(claim.get('status') or {}).get('phase', 'not there')}"
+                is_ready = (claim["metadata"].get("annotations") or {}).get(WORKER_READY) == "true"
+            else:
+                status = (self._read(self._dv_path) or {}).get("status") or {}
+                last, is_ready = told_status(status), status.get("phase") == "UploadReady"
+                if status.get("phase") in _WAITING and not self._wish.force_bind:
+                    raise RefusedError(
+                        f"cannot upload to DataVolume in {status['phase']} phase: add --force-bind, or start a VM that"
+                        " uses it"
+                    )
+                if status.get("phase") == "Succeeded":
+                    raise RefusedError(f"DataVolume {self._name} is filled already")
+            if is_ready:
+                return
+            self._pause(_LOOK_SECONDS)
+        what = "pvc" if self._wish.claim_only else "dv"
+        raise ClientError(
+            f"{self._name} did not become ready for the upload within {self._wish.wait_seconds:g} s: {last};"
+            f" see `kvedge describe {what} {self._name}`"
+        )
+
+    def _wait_done(self) -> None:
+        for _ in range(int(_PROCESSING_SECONDS / _LOOK_SECONDS)):
+            claim = self._read(self._claim_path)
+            if claim is None:
+                raise ClientError(f"PVC {self._name} was deleted before the image was in it")
+            if (claim["metadata"].get("annotations") or {}).get(WORKER_PHASE) == "Succeeded":
+                return
+            self._pause(_LOOK_SECONDS)
+        raise ClientError(f"the image in {self._name} was not converted within a day")
+
+    def _address(self) -> ProxyAddress:
+        config = self._read(f"{_CDI}/cdiconfigs/config") or {}
+        status, spec = config.get("status") or {}, config.get("spec") or {}
+        url = self._wish.proxy_url or spec.get("uploadProxyURLOverride") or status.get("uploadProxyURL") or ""
+        if not url:
+            raise ClientError("uploadproxy URL not found: CDIConfig `config` tells none; name it by --uploadproxy-url")
+        url = url if "://" in url else f"https://{url}"
+        return ProxyAddress(url, str(status.get("uploadProxyCA") or ""), self._wish.insecure)
+
+    def _token(self) -> str:
+        document = {
+            "apiVersion": f"{UPLOAD_GROUP}/{UPLOAD_VERSION}",
+            "kind": TOKEN_REQUEST_KIND,
+            "metadata": {"generateName": "token-for-kvedge-"},
+            "spec": {"pvcName": self._name},
+        }
+        path = f"/apis/{UPLOAD_GROUP}/{UPLOAD_VERSION}/namespaces/{self._session.namespace}/{TOKEN_REQUESTS}"
+        return str(self._call("POST", path, document)["status"]["token"])
+
+    def _have_data_source(self) -> None:
+        path = f"{_CDI}/namespaces/{self._session.namespace}/datasources"
+        source = {"pvc": {"name": self._name, "namespace": self._session.namespace}}
+        document = {
+            "apiVersion": f"{CDI_GROUP}/v1beta1",
+            "kind": "DataSource",
+            "metadata": {"name": self._name, "namespace": self._session.namespace},
+            "spec": {"source": source},
+        }
+        try:
+            self._call("POST", path, document)
+        except AlreadyExists:
+            body = {"spec": {"source": {"snapshot": None, "dataSource": None, **source}}}
+            self._session.client.request("PATCH", f"{path}/{self._name}", body, None, "application/merge-patch+json")
+        self._tell(f"DataSource {self._session.namespace}/{self._name} leads to it")
+
+    @property
+    def _claim_path(self) -> str:
+        return f"/api/v1/namespaces/{self._session.namespace}/persistentvolumeclaims/{self._name}"
+
+    @property
+    def _dv_path(self) -> str:
+        return f"{_CDI}/namespaces/{self._session.namespace}/datavolumes/{self._name}"
+
+    def _read(self, path: str) -> JsonObject | None:
+        try:
+            found: JsonObject = self._session.client.request("GET", path)
+        except NotFound:
+            return None
+        return found
+
+    def _call(self, method: str, path: str, body: JsonObject) -> Any:
+        return self._session.client.request(method, path, body)
+
+
+def told_status(status: JsonObject) -> str:
+    """What a DataVolume's status says of why it is not further, for a user."""
+    phase = status.get("phase") or "Pending"
+    words = [
+        str(item["message"])
+        for item in status.get("conditions") or ()
+        if item.get("status") != "True" and item.get("message")
+    ]
+    return f"the DataVolume is {phase}" + (f" ({'; '.join(words)[:500]})" if words else "")
