@@ -155,9 +155,20 @@ def test_a_claim_has_room_for_its_disk(spec: dict[str, Any], size: int) -> None:
         pytest.param({}, StorageSeen([LATE]),
                      "Spec is missing accessMode and volumeMode, cannot get access mode from StorageProfile late",
                      id="an empty profile"),
-        pytest.param({"contentType": "archive", "source": {"http": {"url": "http://h/t"}}, "storage": {"volumeMode": "Block", "accessModes": ["ReadWriteOnce"],
-                                                            "resources": {"requests": {"storage": "1Gi"}}}},
-                     STORAGE, "ContentType Archive cannot have block volumeMode", id="an archive on a device"),
+        pytest.param(
+            {
+                "contentType": "archive",
+                "source": {"http": {"url": "http://h/t"}},
+                "storage": {
+                    "volumeMode": "Block",
+                    "accessModes": ["ReadWriteOnce"],
+                    "resources": {"requests": {"storage": "1Gi"}},
+                },
+            },
+            STORAGE,
+            "ContentType Archive cannot have block volumeMode",
+            id="an archive on a device",
+        ),
     ],
 )  # fmt: skip
 def test_a_claim_that_cannot_be_made_is_told(spec: dict[str, Any], storage: StorageSeen, text: str) -> None:
