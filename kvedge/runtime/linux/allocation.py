@@ -18,6 +18,8 @@ from kvedge.runtime.linux.calls import checked, libc
 _KEEP_SIZE: Final = 0x01
 _PUNCH_HOLE: Final = 0x02
 _ZERO_RANGE: Final = 0x10
+# SYNC_FILE_RANGE_WRITE of include/uapi/linux/fs.h.
+_SYNC_WRITE: Final = 2
 # include/uapi/linux/fs.h: _IOR(0x12, 114, size_t)
 _BLKGETSIZE64: Final = 0x80081272
 
@@ -37,6 +39,12 @@ def allocate(descriptor: int, size: int) -> None:
         OSError: ENOSPC when there are not enough.
     """
     os.posix_fallocate(descriptor, 0, size)
+
+
+def begin_writeback(descriptor: int) -> None:
+    """Have the kernel begin to write out what is dirty of a file, so that a later fsync finds little left to do."""
+    # What it cannot do now is done by that fsync, which tells its errors.
+    libc.sync_file_range(descriptor, ctypes.c_int64(0), ctypes.c_int64(0), _SYNC_WRITE)
 
 
 def zero_range(descriptor: int, start: int, size: int) -> bool:

@@ -17,7 +17,7 @@ from typing import Final, Protocol
 
 from kvedge.resources.types.import_job import ImportJob
 from kvedge.resources.volume_facts import IMAGE_FILE
-from kvedge.runtime.linux.allocation import allocate, device_size, zero_range
+from kvedge.runtime.linux.allocation import allocate, begin_writeback, device_size, zero_range
 from kvedge.storage.imports.import_errors import ImportFailure, TooSmall
 
 # The names of what is not complete: of an image, of what an image is converted from, and of an archive's files.
@@ -29,6 +29,8 @@ _SECTOR: Final = 512
 # What is looked at for being zero; a multiple of every file system's block.
 _BLOCK: Final = 64 << 10
 _ZEROS: Final = bytes(_BLOCK)
+# What may lie in memory before the disk begins with it.
+_WRITEBACK: Final = 32 << 20
 _ZERO_STEP: Final = 1 << 30
 
 
@@ -80,6 +82,7 @@ class FileTarget:
         self._grows = bool(size)
         self._preallocate = preallocate
         self._file = -1
+        self._writeback = _Writeback()
 
     def present(self) -> int:
         """The size of a disk that is complete already, or 0: only a complete one has this name."""
@@ -102,6 +105,7 @@ class FileTarget:
         """Put data there, leaving holes for zeros."""
         for start, end in data_runs(data):
             write_all(self._file, position + start, data[start:end])
+            self._writeback.wrote(self._file, end - start)
 
     def descriptor(self) -> int:
         """The open file."""
@@ -172,6 +176,7 @@ class DeviceTarget:
         there = device_size(self._device)
         self.limit = min(size, there) if size else there
         self._zeroed = 0
+        self._writeback = _Writeback()
 
     def begin(self, zeroed: int = 0) -> None:
         """Zero the first bytes."""
@@ -186,6 +191,7 @@ class DeviceTarget:
         for start, end in data_runs(data):
             self._leave_zero(position + before, start - before)
             write_all(self._device, position + start, data[start:end])
+            self._writeback.wrote(self._device, end - start)
             before = end
         self._leave_zero(position + before, len(data) - before)
 
@@ -214,6 +220,20 @@ class DeviceTarget:
             return
         for start in range(position, position + size, _BLOCK):
             write_all(self._device, start, _ZEROS[: min(_BLOCK, position + size - start)])
+
+
+class _Writeback:
+    """Has what was written go to disk while more comes, rather than all at the end."""
+
+    def __init__(self) -> None:
+        self._waiting = 0
+
+    def wrote(self, into: int, size: int) -> None:
+        """So many bytes more."""
+        self._waiting += size
+        if self._waiting >= _WRITEBACK:
+            self._waiting = 0
+            begin_writeback(into)
 
 
 def open_target(job: ImportJob, directory: Path, device: Path) -> FileTarget | DeviceTarget:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from kvedge.resources.types.import_job import HttpSource, ImportJob, ImportOutcome
+from kvedge.resources.types.import_job import CloneSource, HttpSource, ImportJob, ImportOutcome
 from kvedge.storage.imports.import_door import ImportDoor
 from kvedge.storage.imports.import_errors import ImportFailure
 from kvedge.storage.imports.import_progress import ImportProgress
@@ -187,3 +187,30 @@ def test_a_disk_that_is_larger_than_the_claim_is_refused_by_its_header(tmp_path:
     wanted = f"virtual image size {100 << 40} is larger than the reported available storage {CLAIM}"
     assert wanted in refused.value.message
     assert os.listdir(claim) == []
+
+
+@pytest.mark.parametrize(("from_block", "to_block"), [(True, False), (False, True), (True, True)])
+def test_a_clone_goes_from_either_mode_to_either(raw: Path, tmp_path: Path, from_block: bool, to_block: bool) -> None:
+    source, target = tmp_path / "source", tmp_path / "target"
+    for folder in (source, target):
+        folder.mkdir()
+    with loop_device(source) as from_device, loop_device(target) as to_device:
+        if from_block:
+            with from_device.open("r+b") as device:
+                device.write(raw.read_bytes())
+        else:
+            (source / "disk.img").write_bytes(raw.read_bytes())
+        places = ImportPlaces(directory=target, device=to_device, source_directory=source, source_device=from_device)
+        job = ImportJob(name="d", size=CLAIM, block=to_block, clone=CloneSource(block=from_block))
+        run_import(job, places, ImportProgress())
+        check(to_device if to_block else target / "disk.img", raw)
+
+
+def test_a_blank_block_claim_is_left_as_it_is_and_zeroed_when_preallocated(tmp_path: Path) -> None:
+    with loop_device(tmp_path) as device:
+        places = ImportPlaces(device=device)
+        before = device.read_bytes()
+        assert run_import(ImportJob(name="d", block=True), places, ImportProgress()).virtual_size == CLAIM
+        assert device.read_bytes() == before
+        run_import(ImportJob(name="d", block=True, preallocate=True), places, ImportProgress())
+        assert not any(device.read_bytes())
