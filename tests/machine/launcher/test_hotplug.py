@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import signal
+import time
 from typing import Any
 
 import pytest
@@ -196,3 +197,22 @@ def test_a_serial_keeps_its_case(vmi: HotplugVmi) -> None:
     vmi.wait_for({"data": "sda"})
     (file,) = (vmi.pod.directory / "private" / "libvirt").rglob("run/qemu/*.xml")
     assert re.search("<serial>AbC-x</serial>", file.read_text())
+
+
+def test_a_hundred_disks_come_in_time_and_memory_that_grow_with_their_number(vmi: HotplugVmi) -> None:
+    vmi.sync()
+    took, memory = [], [vmi.pod.launcher_memory("VmRSS")]
+    for count in (50, 100):
+        for number in range(len(vmi.disks), count):
+            vmi.image(f"d{number:03}", size=1 << 20)
+            vmi.add(f"d{number:03}")
+        begun = time.monotonic()
+        vmi.sync()
+        wait_until(lambda: len(vmi.targets()) == len(vmi.disks), f"{count} disks", 120, pause=0.05)
+        took.append(time.monotonic() - begun)
+        memory.append(vmi.pod.launcher_memory("VmRSS"))
+    assert troubles(vmi.pod) == []
+    assert len(set(vmi.targets().values())) == 100
+    # The second half may not take much longer than the first one, nor hold much more.
+    assert took[1] < 2.5 * took[0] + 1
+    assert memory[2] - memory[1] < memory[1] - memory[0] + 4096
