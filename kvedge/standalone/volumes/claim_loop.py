@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from typing import Final
 
 from kvedge.kube.errors import Invalid, NotFound
@@ -44,6 +45,7 @@ from kvedge.standalone.volumes.growth_plan import (
     plan_growth,
 )
 from kvedge.standalone.volumes.provisioner import Provisioner
+from kvedge.standalone.volumes.volume_matching import is_for
 from kvedge.standalone.volumes.volume_words import (
     BETA_STORAGE_PROVISIONER,
     BIND_COMPLETED,
@@ -66,6 +68,15 @@ class _UnderWay(Exception):
     """A volume is being copied."""
 
 
+@dataclass(slots=True)
+class _Failure:
+    """How often a claim has failed, and until when it is left alone."""
+
+    uid: str
+    until: datetime
+    count: int = 0
+
+
 @dataclass(frozen=True, slots=True)
 class Followed:
     """What the loops see of the API."""
@@ -86,7 +97,7 @@ class ClaimLoop:
     followed: Followed
     provisioner: Provisioner
     clock: Clock
-    _failures: dict[str, int] = field(default_factory=dict)
+    _failures: dict[Key, _Failure] = field(default_factory=dict)
 
     def reconcile(self, key: Key) -> Again | None:
         """One claim's next steps.
@@ -96,7 +107,16 @@ class ClaimLoop:
         """
         claim = self.followed.claims.get(*key)
         if claim is None:
+            self._failures.pop(key, None)
             return None
+        failure = self._failures.get(key)
+        if failure is not None and failure.uid != claim.metadata.uid:
+            del self._failures[key]
+        elif failure is not None and claim.metadata.deletion_timestamp is None:
+            # Whatever changes meanwhile: the scheduler, too, answers a failure with the same node again.
+            rest = (failure.until - self.clock.now()).total_seconds()
+            if rest > 0 and not self._has_volume(claim):
+                return Again(rest)
         followed = self.followed
         seen = ClaimSeen(claim, followed.volumes.list(), followed.classes.list(), followed.node())
         try:
@@ -112,13 +132,13 @@ class ClaimLoop:
         except _UnderWay:
             return Again(_COPY_SECONDS)
         except VolumeDriverError as error:
-            return self._failed(claim, error)
-        self._failures.pop(claim.metadata.uid, None)
+            return self._failed(key, claim, error)
+        self._failures.pop(key, None)
         return Again(_SAY_AGAIN) if claim.status.phase == "Pending" and not claim.spec.volume_name else None
 
-    def forget(self, uid: str) -> None:
-        """The claim is gone."""
-        self._failures.pop(uid, None)
+    def _has_volume(self, claim: PersistentVolumeClaim) -> bool:
+        """Whether somebody else has made a volume for a claim."""
+        return any(is_for(volume, claim) for volume in self.followed.volumes.list())
 
     def _let_go(self, claim: PersistentVolumeClaim) -> bool:
         """Take the protection off a claim that is being deleted, once no Pod uses it; the API itself is asked, too."""
@@ -192,9 +212,11 @@ class ClaimLoop:
         self.followed.volumes.observe(made)
         return True
 
-    def _failed(self, claim: PersistentVolumeClaim, error: VolumeDriverError) -> Again:
-        uid = claim.metadata.uid
-        count = self._failures[uid] = self._failures.get(uid, 0) + 1
+    def _failed(self, key: Key, claim: PersistentVolumeClaim, error: VolumeDriverError) -> Again:
+        failure = self._failures.setdefault(key, _Failure(claim.metadata.uid, self.clock.now()))
+        failure.count += 1
+        wait = min(_LONGEST_WAIT, _FIRST_WAIT * 2.0 ** min(failure.count - 1, 10))
+        failure.until = self.clock.now() + timedelta(seconds=wait)
         name = claim.spec.storage_class_name or ""
         text = str(error)
         if not claim.spec.volume_name:
@@ -203,7 +225,7 @@ class ClaimLoop:
         if SELECTED_NODE in claim.metadata.annotations:
             # As Kubernetes has it: the scheduler looks for a node anew.
             self._write(claim, {"metadata": {"annotations": {SELECTED_NODE: None}}})
-        return Again(min(_LONGEST_WAIT, _FIRST_WAIT * 2.0 ** min(count - 1, 10)))
+        return Again(wait)
 
     def _take(self, claim: PersistentVolumeClaim, volume: PersistentVolume) -> None:
         meta = claim.metadata
