@@ -36,7 +36,7 @@ from kvedge.handler.pod_errors import PodNotReady
 from kvedge.handler.volumes.hotplug_plan import HotplugSeen, hotplug_troubles, start_gate, wishes_of
 from kvedge.handler.volumes.hotplug_volumes import HotplugVolumes
 from kvedge.kube.errors import Conflict, NotFound
-from kvedge.kube.events import EventRecorder
+from kvedge.kube.events import EventRecorder, EventType
 from kvedge.kube.informer import Informer
 from kvedge.kube.kube_client import KubeClient
 from kvedge.kube.patches import MergePatch
@@ -364,13 +364,17 @@ class SyncLoop:
         trouble = view.status.agent_trouble[:_LONGEST_TROUBLE] if view.status is not None else ""
         if trouble:
             self._tell_once(vmi, memory, "GuestAgentTrouble", f"The guest agent: {trouble}")
+        for note in view.status.small_disks if view.status is not None else ():
+            self._tell_once(vmi, memory, "ToleratedSmallPV", note[:_LONGEST_TROUBLE], "Normal")
 
-    def _tell_once(self, vmi: VirtualMachineInstance, memory: _Remembered, reason: str, message: str) -> None:
+    def _tell_once(
+        self, vmi: VirtualMachineInstance, memory: _Remembered, reason: str, message: str, kind: EventType = "Warning"
+    ) -> None:
         # Each kind once in a run: a guest must not be able to fill the API with its doings.
         if message in memory.troubles or len(memory.troubles) >= _MOST_TROUBLES:
             return
         memory.troubles.add(message)
-        self.events.record(vmi, "Warning", reason, message)
+        self.events.record(vmi, kind, reason, message)
 
     def _report(
         self,

@@ -94,12 +94,13 @@ def _open_device(plan: ClaimPlan) -> int:
 
 
 def _image(plan: ClaimPlan) -> DiskSource:
+    note = ""
     try:
         with directory_of(plan.directory) as root:
             try:
                 image = _open(root, plan)
             except FileNotFoundError:
-                _make(root, plan)
+                note = _make(root, plan)
                 image = _open(root, plan)
     except NotADirectoryError:
         raise ClaimUnusable(plan.field, plan.claim, f"{plan.directory} is no directory") from None
@@ -128,6 +129,7 @@ def _image(plan: ClaimPlan) -> DiskSource:
         preallocated=found.st_size > 0 and found.st_blocks * _BLOCK >= found.st_size,
         thick=plan.thick,
         block_size=file_block_size(plan.path),
+        note=note,
     )
 
 
@@ -169,8 +171,11 @@ def _owner(root: int) -> str:
 _READ_ONLY_REMEDY: Final = "set readOnly: true on the volume and on its disk, or use a claim that can be written"
 
 
-def _make(root: int, plan: ClaimPlan) -> None:
-    """Make a sparse image, which appears under its name when it is whole and on disk, or not at all."""
+def _make(root: int, plan: ClaimPlan) -> str:
+    """Make a sparse image, which appears under its name when it is whole and on disk, or not at all.
+
+    Returns what the user should hear of it, as KubeVirt says it; mostly nothing.
+    """
     if plan.read_only:
         raise ClaimUnusable(
             plan.field,
@@ -183,7 +188,8 @@ def _make(root: int, plan: ClaimPlan) -> None:
         if not plan.size:
             text = "unable to determine capacity of HostDisk from PVC that provides no storage capacity or requests"
         raise ClaimUnusable(plan.field, plan.claim, text)
-    size = fitting_size(plan, _free_bytes(root))
+    free = _free_bytes(root)
+    size = fitting_size(plan, free)
     staged = f".{IMAGE_FILE}.{plan.run}"
     try:
         _write(root, staged, size)
@@ -191,6 +197,12 @@ def _make(root: int, plan: ClaimPlan) -> None:
         _refuse_making(root, plan, error)
     finally:
         _remove(root, staged)
+    if size == plan.size:
+        return ""
+    return (
+        f"PV size too small: expected {plan.size} B, found {free} B. Using it anyway, it is within {TOLERATED_PERCENT}"
+        f" % toleration (volume {plan.volume}, PVC {plan.claim})"
+    )
 
 
 def fitting_size(plan: ClaimPlan, free: int) -> int:

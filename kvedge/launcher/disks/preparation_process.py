@@ -69,7 +69,7 @@ class PreparationProcess:
         if "error" in answer:
             raise _error_of(answer)
         self.stop()
-        return Prepared(answer["xml"], paused=bool(answer["paused"]))
+        return Prepared(answer["xml"], paused=bool(answer["paused"]), notes=tuple(answer["notes"]))
 
     def stop(self) -> None:
         """End the process; may be called again."""
@@ -118,7 +118,7 @@ def _prepare_here(options: LauncherOptions, request: SyncRequest, libvirt_versio
         prepared = VmiPreparation(options, libvirt_version).prepare(request)
     except (LauncherError, OSError) as error:
         return _message_of(error)
-    return {"xml": prepared.xml, "paused": prepared.paused}
+    return {"xml": prepared.xml, "paused": prepared.paused, "notes": list(prepared.notes)}
 
 
 def _message_of(error: LauncherError | OSError) -> dict[str, Any]:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 
 class Prepared:
-    """A domain's document; whether its CPUs wait for an unpause."""
+    """A domain's document; whether its CPUs wait for an unpause; what the user should hear of its disks."""
 
-    def __init__(self, xml: str, *, paused: bool) -> None:
+    def __init__(self, xml: str, *, paused: bool, notes: tuple[str, ...] = ()) -> None:
         self.xml = xml
         self.paused = paused
+        self.notes = notes

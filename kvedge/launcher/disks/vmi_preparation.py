@@ -63,7 +63,8 @@ class VmiPreparation:
             vmi, coming = with_present_volumes(vmi, self._options.root)
             sources = prepare_volumes(vmi, self._options) | coming
             context = self._context(vmi, request.interfaces, request.options, sources)
-            return Prepared(render_domain(vmi, context), paused=context.start_paused)
+            notes = tuple(source.note for source in sources.values() if source.note)
+            return Prepared(render_domain(vmi, context), paused=context.start_paused, notes=notes)
         except ConversionError as error:
             raise BadRequest(error.field, error.detail, error.remedy) from error
         except DecodeError as error:

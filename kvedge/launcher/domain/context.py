@@ -39,6 +39,8 @@ class DiskSource:
     preallocated: bool = False
     thick: bool = False
     block_size: tuple[int, int] | None = None
+    # What the VM's user should hear of its making.
+    note: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

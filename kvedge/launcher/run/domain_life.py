@@ -120,6 +120,7 @@ class DomainLife:
             raise WrongState("the guest has been started in this Pod before")
         begun = time.monotonic()
         prepared = self._preparation.prepare(request, self._session.libvirt_version)
+        self._state.disk_notes = prepared.notes
         ready = time.monotonic()
         self._session.define(prepared.xml)
         # Its first DISCOVER may come within a second.

@@ -98,6 +98,7 @@ class DomainView:
             status.machine_type = facts.machine
             status.disks.extend(_target(disk) for disk in facts.disks)
         if not verdict.has_ended:
+            status.small_disks.extend(self._state.disk_notes)
             status.disk_troubles.extend(self._disks.troubles())
             status.addresses.extend(self._nics.addresses())
             status.MergeFrom(self._agents_part.settle(self._told_by_agent(), time.monotonic()))

@@ -22,6 +22,8 @@ class RunState:
         self._memory = RunMemory(begun=begun)
         # How the run ended, once it has: what is asked for afterwards changes nothing of that.
         self.outcome: Verdict | None = None
+        # What the user should hear of the disks that were made.
+        self.disk_notes: tuple[str, ...] = ()
         # Set once the run is over, and once somebody has recorded that.
         self.ended = threading.Event()
         self.acknowledged = threading.Event()

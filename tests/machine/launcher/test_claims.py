@@ -119,6 +119,15 @@ def test_an_absent_image_is_made_by_the_guests_user_and_is_its_disk(tmp_path: Pa
     assert (found.st_uid, found.st_gid, found.st_size) == (QEMU_USER, QEMU_USER, 24 * MIB)
 
 
+def test_an_image_that_had_to_be_smaller_than_its_claim_is_told(tmp_path: Path, seed: Path, claim: Path) -> None:
+    with (
+        small_file_system(claim, "23m"),
+        launcher_pod(tmp_path / "pod", seed=seed, before=mounted(claim)) as pod,
+    ):
+        (note,) = pod.sync(vmi_on(pod)).small_disks
+        assert note.startswith(f"PV size too small: expected {24 * MIB} B, found ")
+
+
 def test_of_two_guests_on_one_claim_the_second_waits_and_starts_when_the_first_has_ended(
     tmp_path: Path, seed: Path, claim: Path
 ) -> None:

@@ -159,6 +159,18 @@ def test_an_image_may_be_a_tenth_smaller_than_its_claim_and_no_more() -> None:
         fitting_size(plan(100 * MIB), 90 * MIB - 1)
 
 
+def test_an_image_that_became_smaller_is_told_in_kubevirt_s_words(
+    options: LauncherOptions, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(claim_disk, "_free_bytes", lambda root: 23 * MIB)
+    source = prepare_volumes(vmi(), options)["root"]
+    assert os.stat(place / "disk.img").st_size == 23 * MIB
+    assert source.note.startswith(
+        f"PV size too small: expected {24 * MIB} B, found {23 * MIB} B. Using it anyway, it is within 10 % toleration"
+    )
+    assert prepare_volumes(vmi(), options)["root"].note == ""
+
+
 def test_what_a_killed_launcher_left_half_made_is_made_anew(options: LauncherOptions, place: Path) -> None:
     (place / f".disk.img.{UID}").write_bytes(b"half")
     prepare_volumes(vmi(), options)

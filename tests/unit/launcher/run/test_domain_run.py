@@ -48,3 +48,9 @@ def test_a_crash_stays_one_when_its_run_is_deleted(options: LauncherOptions, *, 
     assert run.view.look().state == m.DOMAIN_STATE_CRASHED
     assert run.board.status.reason == m.DOMAIN_REASON_CRASHED
     assert json.loads(Path(options.final_path).read_text())["state"] == "DOMAIN_STATE_CRASHED"
+
+
+def test_what_a_user_should_hear_of_the_disks_is_in_the_status(options: LauncherOptions) -> None:
+    run = DomainRun(cast("LibvirtSession", OneDomain()), RunRecord(options), None, lambda: None, lambda: False)
+    run.state.disk_notes = ("PV size too small",)
+    assert list(run.view.look().small_disks) == ["PV size too small"]
