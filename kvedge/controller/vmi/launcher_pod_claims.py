@@ -12,7 +12,7 @@ from kvedge.resources.types.core import PersistentVolumeClaimVolume, PodVolume, 
 from kvedge.resources.types.storage import PersistentVolumeClaim
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.resources.types.volumes import Volume
-from kvedge.resources.volume_facts import claim_directory, device_path, is_hotpluggable
+from kvedge.resources.volume_facts import claim_directory, claim_of, device_path, is_hotpluggable
 
 # Kubernetes' limit for the name of a Pod's volume.
 _LONGEST_NAME: Final = 63
@@ -31,11 +31,11 @@ def mounted_claims(
     """
     made = []
     for volume in vmi.spec.volumes:
-        name = _claim_name(volume)
+        name = claim_of(volume)
         if name is None or is_hotpluggable(volume):
             continue
         claim = claims.get(name)
-        read_only = volume.persistent_volume_claim is not None and volume.persistent_volume_claim.read_only
+        read_only = _is_read_only(volume)
         pod_name = _free_name(volume.name, taken)
         source = PersistentVolumeClaimVolume(claim_name=name, read_only=read_only)
         place: VolumeMount | VolumeDevice
@@ -47,10 +47,12 @@ def mounted_claims(
     return made
 
 
-def _claim_name(volume: Volume) -> str | None:
-    if volume.persistent_volume_claim is not None:
-        return volume.persistent_volume_claim.claim_name
-    return None if volume.data_volume is None else volume.data_volume.name
+def _is_read_only(volume: Volume) -> bool:
+    source = volume.persistent_volume_claim
+    if volume.ephemeral is not None:
+        source_below = volume.ephemeral.persistent_volume_claim
+        return source_below is not None and source_below.read_only
+    return source is not None and source.read_only
 
 
 def _free_name(name: str, taken: set[str]) -> str:

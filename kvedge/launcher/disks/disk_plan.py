@@ -78,6 +78,14 @@ class ClaimPlan:
     exclusive: bool = True
 
 
+@dataclass(frozen=True, slots=True)
+class EphemeralPlan:
+    """A layer of this Pod's own at `path` over the disk on a claim, which is only read."""
+
+    base: ClaimPlan
+    path: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfigDiskPlan:
     """An ISO from the files at `directory`, labelled `label`; `private` files are the guest's root's."""
@@ -91,7 +99,7 @@ class ConfigDiskPlan:
     needs_answer_file: bool
 
 
-VolumePlan: TypeAlias = OverlayPlan | EmptyDiskPlan | CloudInitPlan | ClaimPlan | ConfigDiskPlan
+VolumePlan: TypeAlias = OverlayPlan | EmptyDiskPlan | CloudInitPlan | ClaimPlan | EphemeralPlan | ConfigDiskPlan
 
 
 def plan_volumes(vmi: VirtualMachineInstance, options: LauncherOptions) -> list[VolumePlan]:
@@ -126,6 +134,9 @@ def _plan_volume(vmi: VirtualMachineInstance, index: int, volume: Volume, option
         return EmptyDiskPlan(volume.name, f"{options.runtime_directory}/empty-disks/{volume.name}.qcow2", size)
     if volume.persistent_volume_claim is not None or volume.data_volume is not None:
         return _plan_claim(vmi, volume, field, options)
+    if volume.ephemeral is not None and claim_of(volume) is not None:
+        layer = f"{options.ephemeral_directory}/disk-data/{volume.name}/disk.qcow2"
+        return EphemeralPlan(_plan_claim(vmi, volume, field, options), layer)
     cloud_init = volume.cloud_init_no_cloud or volume.cloud_init_config_drive
     if cloud_init is not None:
         file = "noCloud.iso" if volume.cloud_init_no_cloud is not None else "configdrive.iso"
@@ -155,7 +166,10 @@ def _plan_volume(vmi: VirtualMachineInstance, index: int, volume: Volume, option
 def _plan_claim(vmi: VirtualMachineInstance, volume: Volume, field: str, options: LauncherOptions) -> ClaimPlan:
     """From the copy of the claim in the VMI's status, which the controller has made."""
     source = volume.persistent_volume_claim
-    field = f"{field}.persistentVolumeClaim" if source is not None else f"{field}.dataVolume"
+    if volume.ephemeral is not None:
+        field = f"{field}.ephemeral.persistentVolumeClaim"
+    else:
+        field = f"{field}.persistentVolumeClaim" if source is not None else f"{field}.dataVolume"
     name = claim_of(volume) or ""
     entry = next((entry for entry in vmi.status.volume_status if entry.name == volume.name), None)
     info = None if entry is None else entry.persistent_volume_claim_info
@@ -163,7 +177,7 @@ def _plan_claim(vmi: VirtualMachineInstance, volume: Volume, field: str, options
         raise ClaimUnusable(field, name, f"missing volume status for volume {volume.name}")
     block = info.volume_mode == BLOCK
     disk = next(disk for disk in vmi.spec.domain.devices.disks if disk.name == volume.name)
-    read_only = source is not None and source.read_only
+    read_only = volume.ephemeral is not None or (source is not None and source.read_only)
     directory = options.root + claim_directory(volume.name)
     return ClaimPlan(
         volume=volume.name,

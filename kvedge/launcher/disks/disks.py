@@ -20,10 +20,12 @@ from kvedge.launcher.disks.disk_plan import (
     CloudInitPlan,
     ConfigDiskPlan,
     EmptyDiskPlan,
+    EphemeralPlan,
     OverlayPlan,
     VolumePlan,
     plan_volumes,
 )
+from kvedge.launcher.disks.ephemeral_disk import layer_over_claim
 from kvedge.launcher.disks.qemu_img_client import create_qcow2
 from kvedge.launcher.domain.context import DiskSource, ImageFormat, KernelFiles
 from kvedge.launcher.launcher_errors import BadRequest, DiskFull
@@ -61,6 +63,8 @@ def _prepare(vmi: VirtualMachineInstance, plan: VolumePlan, options: LauncherOpt
         match plan:
             case OverlayPlan():
                 return plan.volume, _overlay(plan)
+            case EphemeralPlan():
+                return plan.base.volume, layer_over_claim(plan, options)
             case EmptyDiskPlan():
                 if not os.path.exists(path):
                     create_qcow2(path, plan.size)

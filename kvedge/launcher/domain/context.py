@@ -33,6 +33,8 @@ class DiskSource:
     path: str
     format: ImageFormat
     backing: tuple[str, ImageFormat] | None = None
+    # Whether that image is a block device.
+    backing_block: bool = False
     block: bool = False
     readonly: bool = False
     direct_io_ok: bool = True

@@ -52,6 +52,9 @@ def _named(volume: Volume, at: Field) -> Iterator[Cause]:
         yield _missing(at.at("secret", "secretName"))
     if volume.service_account is not None and not volume.service_account.service_account_name:
         yield _missing(at.at("serviceAccount", "serviceAccountName"))
+    below = volume.ephemeral.persistent_volume_claim if volume.ephemeral is not None else None
+    if volume.ephemeral is not None and (below is None or not below.claim_name):
+        yield _missing(at.at("ephemeral", "persistentVolumeClaim", "claimName"))
     source = volume.sysprep
     if source is not None and not any(each is not None and each.name for each in (source.secret, source.config_map)):
         yield required(at.at("sysprep"), f"{at.at('sysprep')}: Sysprep must have Secret or ConfigMap reference set")

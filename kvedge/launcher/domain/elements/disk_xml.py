@@ -120,9 +120,10 @@ def _add_source(element: Element, source: DiskSource | None) -> None:
     store = element
     if source.backing is not None:
         path, image_format = source.backing
-        store = add(element, "backingStore", type="file")
+        block = source.backing_block
+        store = add(element, "backingStore", type="block" if block else "file")
         add(store, "format", type=image_format)
-        add(store, "source", file=path)
+        add(store, "source", **{"dev" if block else "file": path})
     add(store, "backingStore")
 
 

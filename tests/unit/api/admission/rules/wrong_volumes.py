@@ -28,6 +28,11 @@ WRONG_VOLUMES: Wrong = {
         "spec.volumes[1].serviceAccount.serviceAccountName",
         "spec.volumes[1].serviceAccount.serviceAccountName is a required field",
     ),
+    "layer over nothing": (
+        second(ephemeral={}),
+        "spec.volumes[1].ephemeral.persistentVolumeClaim.claimName",
+        "spec.volumes[1].ephemeral.persistentVolumeClaim.claimName is a required field",
+    ),
     "two service accounts": (
         {
             **second(serviceAccount={"serviceAccountName": "a"}),
