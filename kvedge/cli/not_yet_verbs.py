@@ -8,13 +8,10 @@ from __future__ import annotations
 from typing import Final
 
 _MIGRATION: Final = "guests are not moved between nodes yet: stop the VM and start it on another"
-_VOLUMES: Final = "volumes are not plugged into running guests yet: change the VM's manifest and restart it"
 _EXPORT: Final = "volumes are not exported yet: a container disk's image is what `kvedge image list` shows"
 
 # Verb of virtctl → why not, and what to do.
 NOT_YET: Final[dict[str, str]] = {
-    "addvolume": _VOLUMES,
-    "removevolume": _VOLUMES,
     "adm": "levels of logs are a setting of the roles: --log-level, or log-level in /etc/kvedge/config.yaml",
     "credentials": "keys and passwords come by cloud-init: `kvedge launch --ssh-key --password-file`",
     "evacuate-cancel": _MIGRATION,

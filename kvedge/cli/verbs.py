@@ -29,6 +29,8 @@ _MACHINES: Final[dict[str, Verb]] = {
     "unpause": Verb("machines.pause_verbs", "Let a paused guest go on."),
     "reset": Verb("machines.pause_verbs", "Reset a guest at once, as its reset button would."),
     "soft-reboot": Verb("machines.pause_verbs", "Ask a guest to reboot, by its agent or by ACPI."),
+    "addvolume": Verb("machines.volume_verbs", "Give a VM another disk, also while it runs."),
+    "removevolume": Verb("machines.volume_verbs", "Take a disk from a VM, also while it runs."),
     "create": Verb("machines.create_verb", "Print a manifest: `kvedge create vm`."),
     "expand": Verb("machines.expand_verb", "Show a VM with its instance type and preference worked in."),
     "expose": Verb("machines.expose_verb", "Make a Service for a port of a VM."),
