@@ -204,8 +204,11 @@ def _object_volumes(dv: DataVolume, job: ImportJob, pod_name: str) -> list[_Use]
     if config_map:
         volume = PodVolume(name="certificates", config_map=ConfigMapVolume(name=config_map))
         made.append((volume, VolumeMount(name="certificates", mount_path=CERTIFICATES_DIRECTORY, read_only=True)))
-    for number, name in enumerate(header_secrets(dv)):
-        made.append(_secret(f"headers-{number}", name, f"{HEADERS_DIRECTORY}/{number}"))
+    headers = header_secrets(dv)
+    for number, name in enumerate(headers):
+        # The worker reads one header from each file; several Secrets have a directory each, as keys may be the same.
+        path = HEADERS_DIRECTORY if len(headers) == 1 else f"{HEADERS_DIRECTORY}/{number}"
+        made.append(_secret(f"headers-{number}", name, path))
     if job.upload:
         made.append(_secret("upload", pod_name, UPLOAD_CERTIFICATES_DIRECTORY))
     return made
