@@ -73,6 +73,8 @@ SYNC_THEMSELVES = {
     "kvedge/storage/images/image_store.py",
     # Also renames links in /dev, which a power cut takes anyway.
     "kvedge/storage/volumes/directory_driver.py",
+    # Syncs the claim as a whole.
+    "kvedge/storage/imports/archive_sink.py",
     "kvedge/storage/imports/import_target.py",
 }
 
