@@ -66,6 +66,8 @@ class ArchiveSink:
 
     def finish(self) -> int:
         """Move all to the top of the claim; returns the bytes that the files have."""
+        # A file has its name at the top only once its content is on disk.
+        syncfs(self._claim, "the claim")
         for name in sorted(os.listdir(self._root)):
             # Of an attempt that was killed while it moved.
             _remove(self._claim, name)
