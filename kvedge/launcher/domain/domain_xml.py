@@ -22,7 +22,7 @@ from kvedge.launcher.domain.elements.interface_xml import add_interfaces
 from kvedge.launcher.domain.elements.iothread_plan import IoThreadPlan, plan_io_threads
 from kvedge.launcher.domain.elements.lifecycle_xml import add_lifecycle
 from kvedge.launcher.domain.elements.memballoon_xml import add_memballoon
-from kvedge.launcher.domain.elements.memory_xml import add_memory
+from kvedge.launcher.domain.elements.memory_xml import add_memory, guest_memory
 from kvedge.launcher.domain.elements.os_xml import add_os
 from kvedge.launcher.domain.elements.panic_xml import add_panic_devices
 from kvedge.launcher.domain.elements.rng_xml import add_rng
@@ -84,4 +84,4 @@ def _add_devices(
     add_memballoon(devices, spec, platform, context)
     add_rng(devices, spec.rng, platform)
     add_panic_devices(devices, spec.panic_devices, platform, context)
-    add_root_ports(devices, platform, hotplug=not spec.disable_hotplug)
+    add_root_ports(devices, platform, guest_memory(vmi.spec.domain), hotplug=not spec.disable_hotplug)

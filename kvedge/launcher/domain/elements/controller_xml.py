@@ -14,8 +14,14 @@ from kvedge.launcher.domain.platform import Platform
 from kvedge.launcher.domain.xml_tree import add
 from kvedge.resources.types.vmi import VirtualMachineInstance
 
-# PCIe ports that stay free for disks and NICs that come later: a port itself cannot be hotplugged.
+# PCIe ports for disks and NICs that come later, as a port itself cannot be hotplugged: at least so many stay free, and
+# more while a guest has few devices. KubeVirt's rule, with one port more for the smallest.
 FREE_ROOT_PORTS: Final = 4
+ROOT_PORTS: Final = 8
+# Of guests above so many bytes, which can spare the memory.
+LARGE_GUEST: Final = 2 << 30
+FREE_ROOT_PORTS_OF_LARGE: Final = 6
+ROOT_PORTS_OF_LARGE: Final = 16
 # What sits on conventional PCI, and the balloon that is none. libvirt makes the bridge for the former, and its port, by
 # itself; the other old NICs it puts on ports.
 _WITHOUT_PORT: Final = frozenset({"virtio-transitional", "e1000", "rtl8139", "none"})
@@ -35,18 +41,25 @@ def add_controllers(devices: Element, vmi: VirtualMachineInstance, platform: Pla
     add(devices, "controller", type="virtio-serial", index=0, model=platform.virtio)
 
 
-def add_root_ports(devices: Element, platform: Platform, *, hotplug: bool) -> None:
+def add_root_ports(devices: Element, platform: Platform, memory: int, *, hotplug: bool) -> None:
     """One port for each PCIe device that is there, and the free ones: libvirt alone would make no free one.
 
-    Called last: it counts what the others have written.
+    Called last: it counts what the others have written; `memory` is the guest's, in bytes.
     """
     if not platform.pcie or not hotplug:
         return
     # Index 0 is the root complex itself; ports start at 1 and libvirt gives them out from the lowest.
     needed = sum(1 for element in devices if _needs_port(element, platform))
     add(devices, "controller", type="pci", index=0, model="pcie-root")
-    for index in range(1, needed + FREE_ROOT_PORTS + 1):
+    for index in range(1, needed + free_root_ports(needed, memory) + 1):
         add(devices, "controller", type="pci", index=index, model="pcie-root-port")
+
+
+def free_root_ports(in_use: int, memory: int) -> int:
+    """How many ports stay free beside those in use, for a guest of so many bytes."""
+    if memory > LARGE_GUEST:
+        return max(ROOT_PORTS_OF_LARGE - in_use, FREE_ROOT_PORTS_OF_LARGE)
+    return max(ROOT_PORTS - in_use, FREE_ROOT_PORTS)
 
 
 def _needs_port(element: Element, platform: Platform) -> bool:

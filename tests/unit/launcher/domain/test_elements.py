@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from kvedge.launcher.domain.context import DiskSource, InterfaceTarget
 from kvedge.launcher.domain.domain_xml import render_domain
+from kvedge.launcher.domain.elements.controller_xml import free_root_ports
 from kvedge.launcher.domain.elements.memory_xml import guest_memory
 from tests.support.golden.domain_cases import case_names, load_case
 from tests.unit.launcher.domain.vmis import context, only, rendered, vmi, with_disk
@@ -176,7 +177,8 @@ def test_each_disk_brings_a_port_of_its_own_and_four_stay_free(count: int) -> No
     sources = {disk["name"]: DiskSource(path=f"/{disk['name']}", format="raw") for disk in disks}
     domain = rendered(vmi({"devices": {"disks": disks}}), disk_sources=sources)
     # SCSI, virtio-serial and the balloon sit on ports as well.
-    assert len(domain.findall("devices/controller[@model='pcie-root-port']")) == count + 3 + 4
+    in_use = count + 3
+    assert len(domain.findall("devices/controller[@model='pcie-root-port']")) == max(in_use + 4, 8)
 
 
 def test_a_refused_balloon_is_written_as_none_as_libvirt_would_add_one() -> None:
@@ -248,3 +250,18 @@ def test_the_context_decides_the_smbios_words_and_the_vmi_its_serial() -> None:
         "family": "KubeVirt",
     }
     assert context().smbios.manufacturer == "KubeVirt"
+
+
+@pytest.mark.parametrize(
+    ("in_use", "memory", "free"),
+    [(0, 1 << 30, 8), (3, 1 << 30, 5), (6, 2 << 30, 4), (5, (2 << 30) + 1, 11), (14, 8 << 30, 6)],
+    ids=[
+        "nothing in use",
+        "a small guest",
+        "never fewer than four",
+        "a large guest",
+        "a large guest with many devices",
+    ],
+)
+def test_ports_stay_free_for_what_comes_later(in_use: int, memory: int, free: int) -> None:
+    assert free_root_ports(in_use, memory) == free
