@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -58,3 +60,16 @@ def test_growth_while_the_vm_was_stopped_is_there_at_the_start(pod: LauncherPod)
     pod.sync(with_claim(pod, "24Mi"))
     pod.wait_state(m.DOMAIN_STATE_RUNNING)
     assert image.stat().st_size == 24 * MIB
+
+
+def test_a_layer_grows_and_the_claim_below_it_stays_as_it_is(pod: LauncherPod) -> None:
+    image = place(pod) / "disk.img"
+    image.write_bytes(b"\0" * 8 * MIB)
+    image.chmod(0o444)
+    pod.sync(with_claim(pod, "8Mi", "ephemeral"))
+    pod.wait_state(m.DOMAIN_STATE_RUNNING)
+    pod.sync(with_claim(pod, "24Mi", "ephemeral"))
+    layer = pod.directory / "ephemeral" / "disk-data" / "root" / "disk.qcow2"
+    told = subprocess.run(["qemu-img", "info", "-U", "--output=json", layer], check=True, capture_output=True).stdout
+    assert json.loads(told)["virtual-size"] == 24 * MIB
+    assert image.stat().st_size == 8 * MIB
