@@ -37,6 +37,7 @@ UNSYNCED = {
     "kvedge/appliance/report/report_file.py": "a report for a human who waits for it",
     "kvedge/handler/node/device_nodes.py": "a device node, which is compared and made again",
     "kvedge/handler/node/capability_seed.py": "a cache, which is probed again when it is torn or gone",
+    "kvedge/handler/volumes/volume_hand_over.py": "of a launcher's mount namespace, which a power cut ends",
     "kvedge/handler/guest/last_word.py": "of a Pod's last boot: what a power cut ended counts as lost anyhow",
     "kvedge/launcher/cloudinit/iso.py": "made anew at each start of a guest",
     "kvedge/launcher/libvirt/libvirt_setup.py": "made anew at each start of a launcher",

@@ -1,5 +1,5 @@
 # Tests: kvedge/controller/vmi/hotplug/
-"""Any order of adds, removals, evictions, losses and stale caches ends in the wanted volumes, and then nothing is done."""
+"""Any order of adds, removals, losses and stale caches ends in the wanted volumes, and then nothing is done."""
 
 from __future__ import annotations
 
