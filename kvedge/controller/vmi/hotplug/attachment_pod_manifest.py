@@ -86,8 +86,8 @@ def attachment_pod(vmi: VirtualMachineInstance, volume: str, claim: PersistentVo
             ],
             affinity=_on_node(launcher.spec.node_name),
             tolerations=_tolerations(launcher),
-            # One that was evicted has ended for good, and is made anew.
-            restart_policy="Always",
+            # One that has ended is made anew, wherever it runs: one box restarts no container.
+            restart_policy="Never",
             termination_grace_period_seconds=0,
             security_context=PodSecurityContext(
                 run_as_user=LAUNCHER_UID,
