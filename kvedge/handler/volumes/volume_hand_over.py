@@ -152,6 +152,8 @@ def hand_over_device(name: str, source: HeldProcess, launcher: HeldProcess) -> N
     if not stat.S_ISBLK(facts.st_mode):
         raise ImageRefused("the claim is of mode Block, but its attachment Pod has no block device")
     allow_device(launcher, facts.st_rdev)
+    with launcher.namespace("mnt") as ours:
+        in_own_thread(partial(_open_to_devices, ours))
     with hotplug_directory(launcher) as directory:
         coming = f"{_COMING}{name}"
         _remove(directory, coming)
@@ -160,6 +162,18 @@ def hand_over_device(name: str, source: HeldProcess, launcher: HeldProcess) -> N
         os.chmod(coming, _MODE, dir_fd=directory)
         os.chown(coming, LAUNCHER_UID, LAUNCHER_GID, dir_fd=directory, follow_symlinks=False)
         os.rename(coming, name, src_dir_fd=directory, dst_dir_fd=directory)
+
+
+def _open_to_devices(ours: int) -> None:
+    """Let devices work in the launcher's directory, where nobody but a handler makes any: one box mounts it without."""
+    setns(ours, CLONE_NEWNS)
+    with _own_directory() as directory:
+        try:
+            set_mount_attributes(directory, 0, cleared=MOUNT_ATTR_NODEV, recursive=False)
+        except OSError as error:
+            # It is no mount of its own: then it is as its file system is.
+            if error.errno != errno.EINVAL:
+                raise
 
 
 def take_back(name: str, launcher: HeldProcess) -> None:

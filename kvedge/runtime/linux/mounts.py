@@ -85,9 +85,11 @@ def copy_mount(opened: int, *, recursive: bool = True) -> int:
     return checked(libc.syscall(_SYS_OPEN_TREE, opened, b"", flags), "copy a mount")
 
 
-def set_mount_attributes(mounted: int, attributes: int, propagation: int = 0, *, recursive: bool = True) -> None:
-    """Set attributes and, when not 0, propagation of the mount behind a descriptor."""
-    wanted = _MountAttributes(attributes, 0, propagation, 0)
+def set_mount_attributes(
+    mounted: int, attributes: int, propagation: int = 0, *, cleared: int = 0, recursive: bool = True
+) -> None:
+    """Set attributes and, when not 0, propagation of the mount behind a descriptor; `cleared` are taken from it."""
+    wanted = _MountAttributes(attributes, cleared, propagation, 0)
     flags = _AT_EMPTY_PATH | (_AT_RECURSIVE if recursive else 0)
     result = libc.syscall(
         _SYS_MOUNT_SETATTR, mounted, b"", flags, ctypes.byref(wanted), ctypes.sizeof(_MountAttributes)
