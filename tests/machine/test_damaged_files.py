@@ -29,6 +29,9 @@ from kvedge.standalone.apiserver.api_server import ApiServerConfig, EmbeddedApi,
 from kvedge.standalone.apiserver.store.object_store_file import StoreError
 from kvedge.standalone.box_lock import BoxLock
 from kvedge.standalone.box_node import NodeName, node_name
+from kvedge.standalone.volumes.volume_manifest import DEFAULT_NAME
+from kvedge.storage.volumes.place_identity import PlaceIdentity
+from kvedge.storage.volumes.volume_driver import PlaceMissing
 from tests.machine.test_one_box import IMAGE
 from tests.support.box import Box, small_vm
 from tests.support.damages import DAMAGES, Damage
@@ -47,6 +50,7 @@ SILENT = {
     r"images/.*": "the image store has tests of its own",
     r"kubelet/pods/[^/]+/(etc-hosts|resolv\.conf)": "written anew from the API's objects",
     r"kubelet/pods/[^/]+/containers/[^/]+\.process": "told to whoever has a program run there (test_probe_questions)",
+    r"kubelet/pods/[^/]+/containers/[^/]+\.termination": "what a container itself wrote at its end",
     r"kubelet/pods/[^/]+/logs/.*": "what a container said, and when",
     r"kubelet/pods/[^/]+/volumes/.*": "the guest's own, read by its launcher alone",
     r"qemu-capabilities/.*": "a cache, which is compared and probed again (test_capability_seed)",
@@ -106,13 +110,18 @@ def _start(data: Path, expected: str) -> None:
         api = EmbeddedApi(ApiServerConfig(data, port=0, node_name=node))
         api.start()
         try:
-            for name in ("admin", "agent", "api", "handler", "controller", "drop-ins"):
+            for name in ("admin", "agent", "api", "handler", "controller", "drop-ins", "volumes"):
                 path = data / "kubeconfig" if name == "admin" else state / "kubeconfigs" / name
                 api.write_kubeconfig(path, name, [])
             api.pki.front_proxy_tls()
         finally:
             api.stop()
         _read_pods(data)
+        try:
+            PlaceIdentity(data / "volumes", state / "volume-places" / DEFAULT_NAME, made_here=True).check()
+        except PlaceMissing as error:
+            # The service of volumes tells it in these words, and tries again.
+            logging.getLogger("kvedge").error("%s", error)
         choose_accelerator("tcg", state)
     finally:
         lock.stop()

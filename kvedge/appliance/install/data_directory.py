@@ -20,6 +20,7 @@ from kvedge.runtime.mount_table import mounts_below
 from kvedge.runtime.settings import DEFAULT_DATA_DIR
 from kvedge.storage.images.image_store import OWN_ENTRIES
 from kvedge.storage.volumes.directory_driver import BLOCK_FILE
+from kvedge.storage.volumes.place_identity import IDENTITY_FILE
 from kvedge.storage.volumes.tree_copy import erase_tree
 
 _BOX_SIGNS: Final = ("state/layout", "state/kvedge.db")
@@ -77,6 +78,9 @@ def purge(directory: Path) -> list[Path]:
         return []
     root = directory.resolve()
     _remove_all(_own(root), root)
+    if (root / _VOLUMES / IDENTITY_FILE).is_file() and not volumes_in(root):
+        # What kvedge noted there is about volumes alone.
+        purge_volumes(root)
     for name in _SHARED:
         # One that holds something else, or is a disk of its own, stays.
         with contextlib.suppress(OSError):

@@ -189,7 +189,10 @@ def _plan_without_claim(view: DataVolumeView, now: datetime) -> DataVolumePlan:
     bound = State("False", "NotFound", "No PVC found")
     if view.refused is not None:
         bound = State("False", view.refused.reason, view.refused.message)
-    return _told(view, Outlook(PENDING, bound, _IDLE), now, (*stale, CreateClaim(made)))
+    if view.workers:
+        # What the worker of the claim before says is nothing to the new one.
+        return _told(view, Outlook(PENDING, bound, _IDLE), now, stale)
+    return _told(view, Outlook(PENDING, bound, _IDLE), now, (CreateClaim(made),))
 
 
 def _describe(claim: PersistentVolumeClaim, source: PersistentVolumeClaim) -> None:
@@ -237,7 +240,7 @@ def _plan_claimed(
     if names.FATAL_ERROR in said:
         running = State("False", said.get(names.RUNNING_REASON, "Error"), said[names.FATAL_ERROR])
         return _told(view, Outlook(FAILED, bound, running, restarts=_restarts(claim)), now)
-    if _is_filled_already(dv, claim):
+    if _is_filled_already(dv, claim) or _was_filled(dv, claim):
         return DataVolumePlan((_annotate(claim, {**claim_annotations(dv), names.POD_PHASE: SUCCEEDED}),))
     if _is_filled_elsewhere(dv):
         if bound.status == "True":
@@ -251,6 +254,19 @@ def _plan_claimed(
         phase = dv.status.phase or PENDING
         return _told(view, Outlook(phase, bound, _running_of(claim), restarts=_restarts(claim)), now)
     return _plan_begin(view, claim, bound, cluster, now)
+
+
+def _was_filled(dv: DataVolume, claim: PersistentVolumeClaim) -> bool:
+    """Whether this claim was filled before and has lost its mark: its guest has written since, so it is marked again.
+
+    A claim that was made after the DataVolume became ready is another one, and empty.
+    """
+    ready = next((item for item in dv.status.conditions if item.type == "Ready" and item.status == "True"), None)
+    made = claim.metadata.creation_timestamp
+    if dv.status.phase != SUCCEEDED or ready is None or not ready.last_transition_time or not made:
+        return False
+    # Both as the API writes times, in whole seconds of UTC.
+    return made < ready.last_transition_time
 
 
 def _plan_begin(

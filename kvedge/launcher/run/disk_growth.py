@@ -19,21 +19,14 @@ log = logging.getLogger(__name__)
 
 
 def grow_disks(vmi_json: bytes, session: LibvirtSession) -> None:
-    """Grow what has to grow, and nothing else.
-
-    Raises:
-        LauncherError: when libvirt refuses; the others have grown by then.
-    """
+    """Grow what has to grow, and nothing else. What libvirt refuses is logged: the guest runs on with its old disk."""
     wanted = read_wanted(vmi_json)
     if not wanted:
         return
-    failure: LauncherError | None = None
     for growth in plan_growth(wanted, session.disk_sizes(frozenset(wanted))):
         try:
             session.resize_disk(growth.target, growth.bytes)
         except LauncherError as error:
-            failure = failure or error
+            log.warning("disk not grown", extra={"facts": {"disk": growth.name, "reason": str(error)}})
             continue
         log.info("disk grown", extra={"facts": {"disk": growth.name, "bytes": growth.bytes}})
-    if failure is not None:
-        raise failure

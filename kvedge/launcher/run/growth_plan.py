@@ -51,11 +51,20 @@ def read_wanted(vmi_json: bytes) -> dict[str, Wanted]:
         wanted = {}
         for volume in spec.get("volumes") or []:
             name = volume["name"]
-            if name in infos and "cdrom" not in disks.get(name, {"cdrom": {}}):
+            if name in infos and not _is_only_read(disks.get(name), volume):
                 wanted[name] = _wanted(volume, infos[name])
         return wanted
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise BadRequest("the VMI", f"cannot be read: {error}") from error
+
+
+def _is_only_read(disk: Mapping[str, Any] | None, volume: Mapping[str, Any]) -> bool:
+    """Whether nobody may write the disk, and so nobody grows it."""
+    if disk is None or "cdrom" in disk:
+        return True
+    source = volume.get("persistentVolumeClaim") or {}
+    target = disk.get("disk") or disk.get("lun") or {}
+    return bool(source.get("readOnly") or target.get("readonly"))
 
 
 def _wanted(volume: Mapping[str, Any], info: Mapping[str, Any]) -> Wanted:

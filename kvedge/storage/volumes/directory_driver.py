@@ -13,6 +13,8 @@ import os
 import secrets
 import stat
 import subprocess
+import threading
+import uuid
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -63,6 +65,8 @@ class DirectoryDriver:
     # How the content of removed volumes goes; a test waits for it.
     in_background: Callable[..., object] = passing_thread
     _swept: bool = field(default=False, init=False)
+    # Whoever prepares a place first sweeps it, before anything is made there.
+    _sweeping: threading.Lock = field(default_factory=threading.Lock, init=False)
 
     def prepare(self) -> None:
         """See that the place is there and the same, and erase what was left half made or half removed.
@@ -75,10 +79,17 @@ class DirectoryDriver:
             self.place.check()
             self.place.path.chmod(0o700)
             (self.place.path / _RECORDS).mkdir(mode=0o700, exist_ok=True)
+            self._sweep()
+
+    def _sweep(self) -> None:
+        """Erase what a driver before this one left. Its names are taken from it first: they are used again."""
+        with self._sweeping:
             if self._swept:
                 return
-            for entry in self.place.path.iterdir():
-                if entry.name.startswith((_NEW, _GONE)):
+            for entry in list(self.place.path.iterdir()):
+                if entry.name.startswith(_NEW):
+                    entry = entry.rename(self.place.path / f"{_GONE}{entry.name}-{uuid.uuid4()}")
+                if entry.name.startswith(_GONE):
                     self.in_background(f"erase-{entry.name}"[:15], self._erase, entry)
             self._swept = True
 

@@ -68,11 +68,17 @@ def _read(path: Path) -> str:
         known = json.loads(path.read_bytes())
     except FileNotFoundError:
         return ""
-    except ValueError as error:
-        raise PlaceMissing(
-            f"{path} is damaged: it should say which place this is. Restore it from the other one of the pair, or "
-            "remove it if no volume lies there",
-            "PlaceMissing",
-        ) from error
+    except (ValueError, IsADirectoryError) as error:
+        raise _damaged(path) from error
     found = known.get("place") if isinstance(known, dict) else None
-    return found if isinstance(found, str) else ""
+    if not isinstance(found, str) or not found:
+        raise _damaged(path)
+    return found
+
+
+def _damaged(path: Path) -> PlaceMissing:
+    return PlaceMissing(
+        f"{path} is damaged: it should say which place this is. Restore it from the other one of the pair, or remove it"
+        " if no volume lies there",
+        "PlaceMissing",
+    )

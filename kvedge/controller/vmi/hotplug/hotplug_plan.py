@@ -133,6 +133,10 @@ def _present(view: HotplugView, entry: VolumeStatus, claim_name: str) -> VolumeS
     claim = view.claims.get(claim_name)
     pod = _pod(view, attachment_pod_name(view.vmi, entry.name, claim_name))
     info = entry.persistent_volume_claim_info if claim is None else claim_info(claim)
+    held = entry.persistent_volume_claim_info
+    if entry.phase in _HELD and held is not None and held.claim_name not in ("", claim_name):
+        # The guest still has the disk of another claim under this name: that one leaves first.
+        return entry
     changed = msgspec.structs.replace(
         entry, persistent_volume_claim_info=info, hotplug_volume=_attachment(entry, pod, claim)
     )

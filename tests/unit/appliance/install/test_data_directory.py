@@ -165,3 +165,9 @@ def test_a_purge_leaves_the_volumes_of_claims_which_go_by_a_call_of_their_own(tm
     purge_volumes(tmp_path)
     assert volumes_in(tmp_path) == []
     assert not (tmp_path / "volumes").exists()
+
+
+def test_a_purge_takes_a_place_for_volumes_that_never_held_one(tmp_path: Path) -> None:
+    fill(tmp_path, "state/layout", "volumes/.kvedge-place", "volumes/.records/x")
+    assert purge(tmp_path) == []
+    assert not (tmp_path / "volumes").exists()

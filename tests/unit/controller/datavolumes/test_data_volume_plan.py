@@ -322,6 +322,24 @@ def test_a_claim_that_goes_takes_its_worker_along_and_is_made_anew() -> None:
     assert only(plan_of(DataVolumeView(dv, storage=STORAGE)), CreateClaim)
 
 
+@pytest.mark.parametrize(
+    ("made", "kind"),
+    [("2026-01-01T00:00:00Z", PatchClaim), ("2026-01-01T00:05:00Z", CreateWorker)],
+    ids=["the claim that was filled", "a new one of its name"],
+)
+def test_a_claim_that_lost_its_mark_is_never_filled_again(made: str, kind: type[Action]) -> None:
+    ready = {"type": "Ready", "status": "True", "lastTransitionTime": "2026-01-01T00:04:00Z"}
+    dv = data_volume()
+    dv.status = decode(type(dv.status), {"phase": "Succeeded", "conditions": [ready]})
+    claim = claim_for(dv)
+    claim.metadata.annotations.pop(names.POD_PHASE, None)
+    claim.metadata.creation_timestamp = made
+    view = DataVolumeView(dv, claim, storage=STORAGE)
+    assert [type(action) for action in plan_of(view).actions if isinstance(action, (PatchClaim, CreateWorker))] == [
+        kind
+    ]
+
+
 def test_a_lost_claim_is_a_failure() -> None:
     dv = data_volume()
     plan = plan_of(DataVolumeView(dv, claim_for(dv, "Lost")))

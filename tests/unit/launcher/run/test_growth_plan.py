@@ -65,8 +65,8 @@ def test_a_disk_that_is_larger_than_its_claim_is_not_cut() -> None:
 
 def test_a_disk_that_does_not_grow_holds_up_no_other_one() -> None:
     session = PlayedSession(refusing="vda", a=MIB, b=MIB)
-    with pytest.raises(LibvirtFailed):
-        grow(vmi("a", "b"), session)
+    # The guest runs on with its old disk, and whatever else was to be done is done.
+    grow(vmi("a", "b"), session)
     assert session.resized == [("vdb", 20 * MIB)]
 
 
@@ -87,6 +87,18 @@ def test_a_device_says_itself_how_large_it_is(wanted: Wanted, present: DiskSize,
 
 def test_a_disk_that_is_not_in_the_domain_is_left_alone() -> None:
     assert plan_growth({"a": Wanted(9, False, False)}, {}) == []
+
+
+@pytest.mark.parametrize("place", ["volume", "disk"])
+def test_a_disk_that_is_only_read_does_not_grow(place: str) -> None:
+    document = json.loads(vmi("a"))
+    if place == "disk":
+        document["spec"]["domain"]["devices"]["disks"][0]["disk"] = {"readonly": True}
+    else:
+        document["spec"]["volumes"][0]["persistentVolumeClaim"] = {"claimName": "a", "readOnly": True}
+    session = PlayedSession(a=MIB)
+    grow(json.dumps(document).encode(), session)
+    assert session.resized == []
 
 
 def test_a_cd_rom_does_not_grow() -> None:

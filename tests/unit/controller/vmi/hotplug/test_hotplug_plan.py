@@ -16,7 +16,7 @@ from kvedge.controller.vmi.hotplug.hotplug_plan import (
 )
 from kvedge.resources.types.core import Pod
 from kvedge.resources.types.storage import PersistentVolumeClaim
-from kvedge.resources.types.vmi import HotplugVolumeStatus, VirtualMachineInstance, VolumeStatus
+from kvedge.resources.types.vmi import ClaimInfo, HotplugVolumeStatus, VirtualMachineInstance, VolumeStatus
 from tests.support.builders import a_claim, ended, owned_by
 from tests.unit.controller.vmi.hotplug.hotplug_world import a_launcher, a_running_vmi, a_volume, running_container
 
@@ -172,3 +172,12 @@ def test_all_pods_go_when_the_launcher_has_ended() -> None:
 
 def test_a_vmi_without_such_volumes_is_left_alone() -> None:
     assert plan_hotplug(view(a_running_vmi())) == ()
+
+
+def test_a_name_that_the_guest_still_has_from_another_claim_is_left_until_it_is_free() -> None:
+    vmi = held("Ready")
+    vmi.spec.volumes = [a_volume("data")]
+    vmi.status.volume_status[0].persistent_volume_claim_info = ClaimInfo(claim_name="other")
+    old = a_ready_pod(vmi)
+    actions = plan_hotplug(view(vmi, old))
+    assert not [action for action in actions if isinstance(action, (PatchStatus, DeleteAttachment))]
