@@ -23,6 +23,7 @@ from kvedge.storage.beneath import beneath, open_beneath
 MEBIBYTE: Final = 1 << 20
 # The group may write it: an import or an upload, which comes with the group of the claim.
 _MODE: Final = 0o660
+_NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
 # As at a start: what a file system keeps, and how much smaller than the claim an image may become.
 RESERVE_BYTES: Final = 131072
 TOLERATED_PERCENT: Final = 10
@@ -67,7 +68,10 @@ def make_image(claim: int, info: ClaimInfo) -> None:
     act_as(LAUNCHER_UID, LAUNCHER_GID)
     staged = f".{IMAGE_FILE}.hotplug"
     try:
-        with beneath(claim, staged, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode=_MODE) as made:
+        # Whatever lies there, a fifo for instance, is removed and never opened.
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(staged, dir_fd=claim)
+        with beneath(claim, staged, _NEW, mode=_MODE) as made:
             os.ftruncate(made, size)
             os.fchmod(made, _MODE)
             os.fsync(made)

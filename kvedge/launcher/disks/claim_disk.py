@@ -6,6 +6,7 @@ file or a block device is used, and an image that exists is never changed, neith
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import stat
@@ -27,6 +28,7 @@ RESERVE_BYTES: Final = 131072
 TOLERATED_PERCENT: Final = 10
 # The group may write it: an import or an upload, which comes with the group of the claim.
 _MODE: Final = 0o660
+_NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
 _BLOCK: Final = 512
 
 
@@ -229,7 +231,10 @@ def _free_bytes(root: int) -> int:
 
 
 def _write(root: int, staged: str, size: int) -> None:
-    image = open_beneath(root, staged, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode=_MODE)
+    # Whatever lies there, a fifo for instance, is removed and never opened.
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(staged, dir_fd=root)
+    image = open_beneath(root, staged, _NEW, mode=_MODE)
     try:
         os.ftruncate(image, size)
         os.fchmod(image, _MODE)

@@ -82,6 +82,14 @@ def test_what_a_claim_holds_is_not_believed(pod: HotplugPod, tmp_path: Path, kin
     assert secret.read_bytes() == b"of the host"
 
 
+def test_a_fifo_where_the_image_is_made_stops_no_handler(pod: HotplugPod) -> None:
+    os.mkfifo(pod.claim("data") / ".disk.img.hotplug")
+    pod.attach("data")
+    assert pod.hand_over().present == {"data"}
+    assert os.listdir(pod.claim("data")) == ["disk.img"]
+    assert (pod.claim("data") / "disk.img").stat().st_size == 64 << 20
+
+
 def test_a_claim_that_the_guest_s_user_cannot_write_is_told_and_nothing_is_made_as_root(pod: HotplugPod) -> None:
     os.chown(pod.claim("data", 0o755), 0, 0)
     pod.attach("data")

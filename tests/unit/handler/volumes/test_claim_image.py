@@ -4,13 +4,16 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from pathlib import Path
 
 import pytest
 
+from kvedge.handler.volumes import claim_image
 from kvedge.handler.volumes.attachment_pods import find_attachment_pods
-from kvedge.handler.volumes.claim_image import MEBIBYTE, ImageRefused, image_size
+from kvedge.handler.volumes.claim_image import MEBIBYTE, ImageRefused, image_size, make_image
 from kvedge.resources.types.vmi import ClaimInfo
+from kvedge.storage.beneath import directory_of
 
 LARGE = 1 << 40
 
@@ -44,6 +47,28 @@ def test_the_image_is_as_large_as_the_claim(request_: str, capacity: str | None,
 def test_an_image_that_cannot_be_is_refused_with_the_reason(info: ClaimInfo, free: int, words: str) -> None:
     with pytest.raises(ImageRefused, match=words):
         image_size(info, free)
+
+
+@pytest.mark.parametrize("kind", ["a fifo", "a link", "a file"])
+def test_what_lies_where_the_image_is_made_is_removed_and_never_opened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    monkeypatch.setattr(claim_image, "act_as", lambda uid, gid: None)
+    other, claim = tmp_path / "other", tmp_path / "claim"
+    other.write_bytes(b"of somebody else")
+    claim.mkdir()
+    staged = claim / ".disk.img.hotplug"
+    if kind == "a fifo":
+        os.mkfifo(staged)
+    elif kind == "a link":
+        staged.symlink_to(other)
+    else:
+        os.link(other, staged)
+    with directory_of(claim) as opened:
+        make_image(opened, ClaimInfo(claim_name="c", requests={"storage": "4Mi"}))
+    assert os.listdir(claim) == ["disk.img"]
+    assert (claim / "disk.img").stat().st_size == 4 * MEBIBYTE
+    assert other.read_bytes() == b"of somebody else"
 
 
 def test_a_pod_that_is_not_here_is_not_looked_for_among_all_processes(tmp_path: Path) -> None:

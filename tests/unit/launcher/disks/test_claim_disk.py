@@ -74,6 +74,27 @@ def test_the_size_is_the_smaller_of_request_and_capacity(
     assert made.size == size
 
 
+@pytest.mark.parametrize("kind", ["a fifo", "a link", "a file"])
+def test_what_lies_where_the_image_is_made_is_removed_and_never_opened(
+    options: LauncherOptions, place: Path, tmp_path: Path, kind: str
+) -> None:
+    other = tmp_path / "other"
+    other.write_bytes(b"of somebody else")
+    (made,) = plan_volumes(vmi(), options)
+    assert isinstance(made, ClaimPlan)
+    staged = place / f".disk.img.{made.run}"
+    if kind == "a fifo":
+        os.mkfifo(staged)
+    elif kind == "a link":
+        staged.symlink_to(other)
+    else:
+        os.link(other, staged)
+    prepare_volumes(vmi(), options)
+    assert os.stat(place / "disk.img").st_size == 24 * MIB
+    assert os.listdir(place) == ["disk.img"]
+    assert other.read_bytes() == b"of somebody else"
+
+
 def test_an_image_that_exists_keeps_its_bytes_its_owner_and_its_mode(options: LauncherOptions, place: Path) -> None:
     image = place / "disk.img"
     image.write_bytes(b"guest" * 1000)
