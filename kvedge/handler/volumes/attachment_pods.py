@@ -15,6 +15,7 @@ from typing import Final
 from kvedge.handler.held_process import HeldProcess, Identity, identity_of
 from kvedge.handler.launchers.launcher_socket import volume_directory
 from kvedge.resources.hotplug_places import MARK_PLACE, MARK_VOLUME
+from kvedge.resources.name_grammar import is_label
 
 _PROC: Final = Path("/proc")
 
@@ -22,7 +23,7 @@ _PROC: Final = Path("/proc")
 def find_attachment_pods(kubelet: Path, uids: Collection[str], stack: contextlib.ExitStack) -> dict[str, HeldProcess]:
     """A process of each of these Pods that runs here, by the Pod's UID; held until the stack ends."""
     marks: dict[Identity, str] = {}
-    for uid in uids:
+    for uid in filter(is_label, uids):
         with contextlib.suppress(OSError):
             marks[identity_of(os.stat(volume_directory(kubelet, uid, MARK_VOLUME), follow_symlinks=False))] = uid
     found: dict[str, HeldProcess] = {}

@@ -107,5 +107,7 @@ def _take_back(name: str, launcher: HeldProcess) -> str:
         if error.errno == errno.EBUSY:
             return f"Volume {name} is still open in QEMU"
         return f"Volume {name} cannot be taken back: {error}"
+    except ImageRefused as error:
+        return f"Volume {name} cannot be taken back: {error}"
     log.info("volume taken back", extra={"facts": {"volume": name}})
     return ""

@@ -24,6 +24,7 @@ from kvedge.handler.own_thread import in_own_thread
 from kvedge.handler.volumes.claim_image import ImageRefused, claim_image, make_image
 from kvedge.handler.volumes.device_rules import allow_device, deny_device
 from kvedge.resources.hotplug_places import CLAIM_PLACE, DEVICE_PLACE, HOTPLUG_DIRECTORY
+from kvedge.resources.name_grammar import is_label
 from kvedge.resources.names import LAUNCHER_GID, LAUNCHER_UID
 from kvedge.resources.types.vmi import ClaimInfo
 from kvedge.runtime.linux.mounts import (
@@ -65,13 +66,13 @@ def present_volumes(directory: int) -> dict[str, bool]:
     found = {}
     for name in _names(directory):
         facts = _facts(directory, name)
-        if facts is None or name.startswith("."):
+        if facts is None:
             continue
         if stat.S_ISBLK(facts.st_mode):
             found[name] = True
         elif stat.S_ISREG(facts.st_mode) and facts.st_size and name.endswith(_IMAGE):
             found[name.removesuffix(_IMAGE)] = False
-    return found
+    return {name: is_device for name, is_device in found.items() if is_label(name)}
 
 
 def leftovers(directory: int) -> set[str]:
@@ -86,16 +87,17 @@ def leftovers(directory: int) -> set[str]:
                 found.add(name.removeprefix(prefix))
         if name.endswith(_IMAGE) and stat.S_ISREG(facts.st_mode) and not facts.st_size:
             found.add(name.removesuffix(_IMAGE))
-    return found
+    return {name for name in found if is_label(name)}
 
 
 def hand_over_file(name: str, info: ClaimInfo, source: HeldProcess, launcher: HeldProcess) -> None:
     """Put the image of a claim into the launcher's Pod.
 
     Raises:
-        ImageRefused: when the claim has no image that a guest can have.
+        ImageRefused: when the claim has no image that a guest can have, or the name is no volume's.
         OSError: when the kernel refuses.
     """
+    _check_name(name)
     with source.namespace("mnt") as theirs, launcher.namespace("mnt") as ours:
         with source.root() as root, beneath(root, CLAIM_PLACE.lstrip("/"), _DIRECTORY, resolve=AS_ROOT) as claim:
             if not _has_image(claim):
@@ -104,6 +106,12 @@ def hand_over_file(name: str, info: ClaimInfo, source: HeldProcess, launcher: He
             place = os.open(f"{name}{_IMAGE}", os.O_CREAT | os.O_RDONLY | os.O_NOFOLLOW, 0o600, dir_fd=directory)
             os.close(place)
         in_own_thread(partial(_mount_image, name, theirs, ours))
+
+
+def _check_name(name: str) -> None:
+    """Files are opened, renamed and removed as root by this name: no part of it may be a way."""
+    if not is_label(name):
+        raise ImageRefused(f"{name!r} is no volume's name: it must be a lowercase RFC 1123 label")
 
 
 def _has_image(claim: int) -> bool:
@@ -144,9 +152,10 @@ def hand_over_device(name: str, source: HeldProcess, launcher: HeldProcess) -> N
     """Put the device of a claim into the launcher's Pod.
 
     Raises:
-        ImageRefused: when the attachment Pod has no block device.
+        ImageRefused: when the attachment Pod has no block device, or the name is no volume's.
         OSError: when the kernel refuses.
     """
+    _check_name(name)
     with source.root() as root, beneath(root, DEVICE_PLACE.lstrip("/"), os.O_PATH, resolve=AS_ROOT) as node:
         facts = os.fstat(node)
     if not stat.S_ISBLK(facts.st_mode):
@@ -180,8 +189,10 @@ def take_back(name: str, launcher: HeldProcess) -> None:
     """Remove all that there is of a volume; the domain must not have it any more.
 
     Raises:
+        ImageRefused: when the name is no volume's.
         OSError: EBUSY while QEMU has the file open: tried again later.
     """
+    _check_name(name)
     with hotplug_directory(launcher) as directory:
         is_file = _facts(directory, f"{name}{_IMAGE}") is not None
         _take_back_device(name, directory, launcher)
