@@ -183,7 +183,7 @@ class Monitor:
             answers = [str(self._hold(order[0], order[1:])) for order in orders if order]
             staged = f"{directory}/{ANSWERS}.new"
             with open(staged, "w") as file:
-                file.write("\n".join([token, *answers]) + "\n")
+                file.write("\n".join([token, *answers, *self._held]) + "\n")
             os.rename(staged, f"{directory}/{ANSWERS}")
         except OSError as error:
             _say(f"cannot answer for devices: {error}")

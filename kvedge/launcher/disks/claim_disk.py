@@ -49,7 +49,7 @@ def claim_disk(plan: ClaimPlan, options: LauncherOptions) -> DiskSource:
 
 
 def _hold(plan: ClaimPlan, options: LauncherOptions) -> None:
-    number = hold_device(options, plan.path)
+    number = hold_device(options.public_directory, plan.path)
     if number == errno.EBUSY:
         raise ClaimUnusable(
             plan.field,

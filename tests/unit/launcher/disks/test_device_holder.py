@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,15 +14,16 @@ from tests.unit.launcher.test_monitor import Monitored
 
 _BODY = """
     import json
-    from kvedge.launcher.disks.device_holder import hold_device, release_device
-    answers = [hold_device(options, str(state / name)) for name in ("device", "device", "missing", "link")]
+    from kvedge.launcher.disks.device_holder import held_devices, hold_device, release_device
+    directory = options.public_directory
+    answers = [hold_device(directory, str(state / name)) for name in ("device", "device", "missing", "link")]
     def held():
         folder = f"/proc/{os.getppid()}/fd"
         links = [os.path.realpath(f"{folder}/{number}") for number in os.listdir(folder)]
         return links.count(str(state / "device"))
-    holding = held()
-    released = release_device(options, str(state / "device"))
-    (state / "said.new").write_text(json.dumps([answers, holding, released, held()]))
+    holding, told = held(), held_devices(directory)
+    released = release_device(directory, str(state / "device"))
+    (state / "said.new").write_text(json.dumps([answers, holding, told, released, held(), held_devices(directory)]))
     os.rename(state / "said.new", state / "said")
     return 0
 """
@@ -40,5 +42,6 @@ def monitored(tmp_path: Path) -> Iterator[Monitored]:
 def test_the_monitor_holds_a_device_once_and_lets_it_go_when_asked(monitored: Monitored) -> None:
     wait_until((monitored.directory / "said").exists, "the launcher has asked")
     text = (monitored.directory / "said").read_text()
-    assert text == f"[[0, 0, {errno.ENOENT}, {errno.ELOOP}], 1, 0, 0]"
+    device = f"{monitored.directory}/device"
+    assert json.loads(text) == [[0, 0, errno.ENOENT, errno.ELOOP], 1, [device], 0, 0, []]
     assert monitored.process.wait(20) == 0
