@@ -190,12 +190,13 @@ def _plan_claim(vmi: VirtualMachineInstance, volume: Volume, field: str, options
         run=vmi.metadata.uid,
         read_only=read_only,
         thick=info.preallocated,
-        writes=not (read_only or _only_reads(disk)),
+        writes=not (read_only or only_reads(disk)),
         exclusive=not disk.shareable,
     )
 
 
-def _only_reads(disk: Disk) -> bool:
+def only_reads(disk: Disk) -> bool:
+    """Whether the guest cannot write a disk, whatever its claim allows."""
     target = disk.disk or disk.lun
     return disk.cdrom is not None or (target is not None and target.readonly)
 

@@ -1,21 +1,28 @@
 """Hotplugged volumes as sources of disks: what the handler has put into the Pod, for a domain that starts or runs.
 
-Called by `vmi_preparation` and by `hotplug`'s process of documents. Looks at the files; makes none.
+Called by `vmi_preparation` and by `hotplug`'s process of documents. Looks at the files; makes none. Has the
+monitor hold the devices of a domain that starts.
 """
 
 from __future__ import annotations
 
+import logging
 import os
 from typing import Final
 
 import msgspec
 
+from kvedge.launcher.disks.device_holder import hold_device
 from kvedge.launcher.disks.disk_facts import direct_io_works
+from kvedge.launcher.disks.disk_plan import only_reads
 from kvedge.launcher.disks.handed_over import is_handed_over
 from kvedge.launcher.domain.context import DiskSource
-from kvedge.resources.hotplug_places import HANDED_OVER, hotplug_path, is_block
-from kvedge.resources.types.vmi import VirtualMachineInstance
+from kvedge.resources.hotplug_places import HANDED_OVER, HOTPLUG_DIRECTORY, hotplug_path, is_block
+from kvedge.resources.types.vmi import ClaimInfo, VirtualMachineInstance
+from kvedge.resources.types.volumes import Volume
 from kvedge.resources.volume_facts import hotplugged
+
+log = logging.getLogger(__name__)
 
 # Of st_blocks, whatever the file system's blocks are.
 _BLOCK: Final = 512
@@ -27,7 +34,7 @@ def hotplug_source(vmi: VirtualMachineInstance, name: str, root: str) -> DiskSou
     Raises:
         OSError: when it cannot be opened.
     """
-    claim = next((item.persistent_volume_claim_info for item in vmi.status.volume_status if item.name == name), None)
+    claim = _claim(vmi, name)
     block = claim is not None and is_block(claim.volume_mode)
     path = root + hotplug_path(name, block=block)
     found = os.lstat(path)
@@ -46,12 +53,16 @@ def with_present_volumes(
 ) -> tuple[VirtualMachineInstance, dict[str, DiskSource]]:
     """A VMI that starts, without the hotplugged volumes that are not there, and those that are.
 
-    A disk of one that is missing is left out, and comes when it does; a CD-ROM drive is empty till then.
+    A disk of one that is missing is left out, and comes when it does; a CD-ROM drive is empty till then. A disk whose
+    device is in use elsewhere is left out as well, and the disk keeper tells of it.
+
+    Raises:
+        Unanswered: when the monitor does not say whether it holds a device.
     """
     sources: dict[str, DiskSource] = {}
     missing: set[str] = set()
     for volume in hotplugged(vmi):
-        if _is_there(vmi, volume.name, root):
+        if _is_there(vmi, volume.name, root) and _is_ours(vmi, volume, root):
             sources[volume.name] = hotplug_source(vmi, volume.name, root)
         else:
             missing.add(volume.name)
@@ -63,6 +74,27 @@ def with_present_volumes(
     domain = msgspec.structs.replace(vmi.spec.domain, devices=msgspec.structs.replace(devices, disks=disks))
     volumes = [volume for volume in vmi.spec.volumes if volume.name not in coming]
     return msgspec.structs.replace(vmi, spec=msgspec.structs.replace(vmi.spec, domain=domain, volumes=volumes)), sources
+
+
+def _claim(vmi: VirtualMachineInstance, name: str) -> ClaimInfo | None:
+    return next((item.persistent_volume_claim_info for item in vmi.status.volume_status if item.name == name), None)
+
+
+def _is_ours(vmi: VirtualMachineInstance, volume: Volume, root: str) -> bool:
+    """Whether no other guest writes the device of this volume, from now on; always true of a file."""
+    claim = _claim(vmi, volume.name)
+    disk = next((disk for disk in vmi.spec.domain.devices.disks if disk.name == volume.name), None)
+    source = volume.persistent_volume_claim
+    if disk is None or disk.shareable or only_reads(disk) or (source is not None and source.read_only):
+        return True
+    if claim is None or not is_block(claim.volume_mode):
+        return True
+    path = root + hotplug_path(volume.name, block=True)
+    number = hold_device(root + os.path.dirname(HOTPLUG_DIRECTORY), path)
+    if number:
+        facts = {"volume": volume.name, "why": os.strerror(number)}
+        log.warning("a device is not there from the start", extra={"facts": facts})
+    return not number
 
 
 def _is_there(vmi: VirtualMachineInstance, name: str, root: str) -> bool:

@@ -1,8 +1,9 @@
 """Brings the disks of the running domain to what the VMI wants, one at a time, in a thread of its own.
 
 Kept by `domain_run`. `follow` is called by each Sync, `look_soon` after each event; what is there is read from libvirt
-each time, so that a launcher that was started again goes on where the one before was killed. Nothing here waits for the
-guest: a disk that it does not release is asked for again, with pauses that grow, and holds up no other one.
+each time, so that a launcher that was started again goes on where the one before was killed. A device is held for this
+guest alone before it is attached, see `device_locks`. Nothing here waits for the guest: a disk that it does not release
+is asked for again, with pauses that grow, and holds up no other one.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import time
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Final
 
+from kvedge.launcher.hotplug.device_locks import DeviceLocks
 from kvedge.launcher.hotplug.disk_wishes import Wishes, read_wishes
 from kvedge.launcher.hotplug.document_process import DiskDocument, make_documents
 from kvedge.launcher.hotplug.hotplug_plan import Action, Attempt, Step, attempted, plan
@@ -64,6 +66,7 @@ class DiskKeeper:
         self._session = session
         self._root = root
         self._directory = root + HOTPLUG_DIRECTORY
+        self._locks = DeviceLocks(self._directory)
         self._on_change = on_change
         self._make = make
         self._clock = clock
@@ -88,7 +91,9 @@ class DiskKeeper:
         try:
             self._request, self._wishes = request.vmi_json, wishes
             disks = present.disks if present is not None else ()
-            if plan(wishes, disks, self._directory):
+            steps = plan(wishes, disks, self._directory)
+            # A launcher that was killed may have left a device held whose disk has gone.
+            if steps or self._locks.unused(disks, steps):
                 self.start()
         finally:
             self._acting.release()
@@ -130,6 +135,7 @@ class DiskKeeper:
             request = self._request
             self._wishes = read_wishes(request, self._root)
             steps = plan(self._wishes, facts.disks, self._directory)
+            self._locks.free(self._locks.unused(facts.disks, steps))
         self._forget_all_but(steps)
         now = self._clock()
         due = [step for step in steps if self._is_due(step, now)]
@@ -194,6 +200,8 @@ class DiskKeeper:
         elif step.action is Action.ATTACH:
             if document.io_thread > facts.io_threads:
                 self._add_io_threads(document.io_thread)
+            if wish is not None:
+                self._locks.take(wish)
             self._session.attach_disk(document.xml)
         else:
             path = wish.path if wish is not None else ""

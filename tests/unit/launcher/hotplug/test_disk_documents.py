@@ -100,3 +100,23 @@ def test_a_guest_starts_with_the_volumes_that_are_there_and_an_empty_drive(root:
     assert [disk.name for disk in found.spec.domain.devices.disks] == ["cd"]
     # A drive that names a volume is not meant to be empty, so that name goes too.
     assert found.spec.volumes == []
+
+
+@pytest.mark.parametrize(("number", "there"), [(0, ["a"]), (16, [])], ids=["free", "in use elsewhere"])
+def test_a_guest_starts_with_a_device_only_when_nobody_else_has_it(
+    root: Path, monkeypatch: pytest.MonkeyPatch, number: int, there: list[str]
+) -> None:
+    place, held = "kvedge.launcher.disks.hotplug_sources", []
+
+    def hold(directory: str, path: str) -> int:
+        held.append((directory, path))
+        return number
+
+    monkeypatch.setattr(f"{place}.hold_device", hold)
+    monkeypatch.setattr(f"{place}.is_handed_over", lambda path, block: True)
+    monkeypatch.setattr(f"{place}.hotplug_source", lambda vmi, name, root: name)
+    document = vmi([{"name": "a", "disk": {}}])
+    document["status"]["volumeStatus"][0]["persistentVolumeClaimInfo"] = {"claimName": "a", "volumeMode": "Block"}
+    found, _ = with_present_volumes(decode(VirtualMachineInstance, document), str(root))
+    assert [disk.name for disk in found.spec.domain.devices.disks] == there
+    assert held == [(f"{root}/var/run/kubevirt", f"{root}/var/run/kubevirt/hotplug-disks/a")]

@@ -1,8 +1,10 @@
 # Tests: kvedge/launcher/hotplug/disk_wishes.py, kvedge/launcher/hotplug/disk_keeper.py
+# Tests: kvedge/launcher/hotplug/device_locks.py
 """The keeper of hotplugged disks, with a libvirt that is played: retries, hand-overs, independence."""
 
 from __future__ import annotations
 
+import errno
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -32,6 +34,7 @@ class PlayedDomain:
         self.kept: set[str] = set()
         self.done: list[str] = []
         self.threads = 0
+        self.suffix = ".img"
 
     def facts(self) -> DomainFacts:
         disks = tuple(self.disks.values())
@@ -41,7 +44,7 @@ class PlayedDomain:
         self.done.append(f"attach {xml}")
         if xml in self.refused:
             raise LibvirtFailed("attaching the disk", 1, 10, "no such bus")
-        self.disks[xml] = DomainDisk(xml, "sda", "disk", f"{self.directory}/{xml}.img")
+        self.disks[xml] = DomainDisk(xml, "sda", "disk", f"{self.directory}/{xml}{self.suffix}")
 
     def detach_disk(self, name: str) -> None:
         self.done.append(f"detach {name}")
@@ -75,6 +78,10 @@ class Kept:
     def _make(self, question: dict[str, Any]) -> dict[str, DiskDocument]:
         return {name: DiskDocument(name, self.io_thread) for name in question["names"]}
 
+    def want_devices(self, *names: str, **disk: Any) -> None:
+        self.domain.suffix = ""
+        self.keeper.follow(m.SyncRequest(vmi_json=block_vmi(*names, **disk)), None)
+
     def want(self, *names: str) -> None:
         for name in names:
             (self.directory / f"{name}.img").write_bytes(b"x")
@@ -85,6 +92,45 @@ class Kept:
         self.domain.done.clear()
         self.keeper.look()
         return list(self.domain.done)
+
+
+class PlayedMonitor:
+    """A monitor that holds devices, of which others may have some."""
+
+    def __init__(self) -> None:
+        self.held: set[str] = set()
+        self.elsewhere: set[str] = set()
+        self.asked: list[str] = []
+
+    def hold(self, directory: str, path: str) -> int:
+        self.asked.append(f"hold {Path(path).name}")
+        if path in self.elsewhere:
+            return errno.EBUSY
+        self.held.add(path)
+        return 0
+
+    def release(self, directory: str, path: str) -> int:
+        self.held.discard(path)
+        return 0
+
+
+@pytest.fixture
+def monitor(monkeypatch: pytest.MonkeyPatch) -> PlayedMonitor:
+    played, place = PlayedMonitor(), "kvedge.launcher.hotplug.device_locks"
+    monkeypatch.setattr(f"{place}.hold_device", played.hold)
+    monkeypatch.setattr(f"{place}.release_device", played.release)
+    monkeypatch.setattr(f"{place}.held_devices", lambda directory: sorted(played.held))
+    monkeypatch.setattr("kvedge.launcher.hotplug.disk_wishes.is_handed_over", lambda path, block: True)
+    return played
+
+
+def block_vmi(*names: str, **disk: Any) -> bytes:
+    document = json.loads(vmi(*names))
+    for entry in document["status"]["volumeStatus"]:
+        entry["persistentVolumeClaimInfo"] = {"volumeMode": "Block"}
+    for item in document["spec"]["domain"]["devices"]["disks"]:
+        item.update(disk)
+    return json.dumps(document).encode()
 
 
 def vmi(*names: str) -> bytes:
@@ -187,3 +233,87 @@ def test_a_device_is_wanted_where_the_claim_is_one(tmp_path: Path) -> None:
     found = read_wishes(json.dumps(document).encode(), str(tmp_path)).disks["a"]
     assert (found.block, found.is_ready) == (True, False)
     assert found.path == f"{tmp_path}/var/run/kubevirt/hotplug-disks/a"
+
+
+def test_a_device_is_held_while_the_guest_has_it_and_free_once_the_guest_has_released_it(
+    kept: Kept, monitor: PlayedMonitor
+) -> None:
+    kept.domain.kept.add("a")
+    kept.want_devices("a")
+    assert kept.look() == ["attach a"]
+    assert monitor.held == {f"{kept.directory}/a"}
+    kept.want_devices()
+    kept.look()
+    kept.look(1)
+    assert monitor.held == {f"{kept.directory}/a"}
+    kept.domain.disks.clear()
+    kept.look()
+    assert monitor.held == set()
+
+
+def test_a_device_that_is_in_use_elsewhere_is_told_and_tried_again_with_pauses(
+    kept: Kept, monitor: PlayedMonitor
+) -> None:
+    monitor.elsewhere.add(f"{kept.directory}/a")
+    kept.want_devices("a", "b")
+    assert kept.look() == ["attach b"]
+    (told,) = kept.keeper.troubles()
+    assert (told.name, told.action) == ("a", m.DISK_ACTION_ATTACH)
+    assert told.message.startswith("volume a: PVC a: its device is in use on this node")
+    assert "detach it there or stop that VM, or set shareable: true" in told.message
+    assert kept.look(0.5) == []
+    monitor.elsewhere.clear()
+    assert kept.look(0.6) == ["attach a"]
+    assert kept.keeper.troubles() == []
+    assert monitor.asked == ["hold a", "hold b", "hold a"]
+
+
+@pytest.mark.parametrize(
+    "disk",
+    [{"shareable": True}, {"disk": {"readonly": True}}],
+    ids=["shared", "only read"],
+)
+def test_a_device_that_others_may_have_as_well_is_not_held(
+    kept: Kept, monitor: PlayedMonitor, disk: dict[str, Any]
+) -> None:
+    kept.want_devices("a", **disk)
+    assert kept.look() == ["attach a"]
+    assert monitor.asked == []
+
+
+def test_a_file_is_not_held_as_qemu_locks_it(kept: Kept, monitor: PlayedMonitor) -> None:
+    kept.want("a")
+    assert kept.look() == ["attach a"]
+    assert monitor.asked == []
+
+
+def test_a_launcher_that_was_started_again_frees_what_the_one_before_left_and_keeps_what_is_used(
+    kept: Kept, monitor: PlayedMonitor
+) -> None:
+    kept.want_devices("a", "b")
+    kept.look()
+    again = DiskKeeper(cast("LibvirtSession", kept.domain), str(kept.root), kept._count, kept._make, lambda: kept.now)
+    again._thread = cast("Any", "none")
+    monitor.held.add("/dev/root")
+    del kept.domain.disks["b"]
+    again.follow(m.SyncRequest(vmi_json=block_vmi("a")), kept.domain.facts())
+    again.look()
+    assert monitor.held == {f"{kept.directory}/a", "/dev/root"}
+
+
+def test_a_held_device_without_its_disk_wakes_the_keeper_though_nothing_else_is_to_be_done(
+    kept: Kept, monitor: PlayedMonitor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[bool] = []
+    monkeypatch.setattr(kept.keeper, "start", lambda: started.append(True))
+    monitor.held.add(f"{kept.directory}/gone")
+    kept.keeper.follow(m.SyncRequest(vmi_json=block_vmi()), kept.domain.facts())
+    assert started == [True]
+
+
+def test_another_device_at_the_same_place_is_held_anew(kept: Kept, monitor: PlayedMonitor) -> None:
+    monitor.held.add(f"{kept.directory}/a")
+    monitor.elsewhere.add(f"{kept.directory}/a")
+    kept.want_devices("a")
+    assert kept.look() == []
+    assert monitor.held == set()
