@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ class HotplugVmi:
         self.permanent_volumes: list[dict[str, Any]] = []
         self.disks: dict[str, dict[str, Any]] = {}
         self.phases: dict[str, str] = {}
+        self.blocks: set[str] = set()
         self.directory = pod.directory / "public" / "hotplug-disks"
         self.directory.mkdir(exist_ok=True)
         self.directory.chmod(0o755)
@@ -30,6 +32,14 @@ class HotplugVmi:
         path.write_bytes(content)
         os.truncate(path, size)
         os.chown(path, QEMU_USER, QEMU_USER)
+        return path
+
+    def device(self, name: str, source: str) -> Path:
+        """A device node as the handler would have made it, of the same device as `source`."""
+        path = self.directory / name
+        os.mknod(path, stat.S_IFBLK | 0o660, os.stat(source).st_rdev)
+        os.chown(path, QEMU_USER, QEMU_USER)
+        self.blocks.add(name)
         return path
 
     def add(self, name: str, bus: str = "scsi", phase: str = "MountedToPod", **disk: Any) -> None:
@@ -56,12 +66,15 @@ class HotplugVmi:
         )
         made["status"] = {
             "volumeStatus": [
-                {"name": name, "target": "", "phase": phase, "persistentVolumeClaimInfo": {"claimName": name}}
+                {"name": name, "target": "", "phase": phase, "persistentVolumeClaimInfo": self._claim(name)}
                 for name, phase in self.phases.items()
                 if phase is not None
             ]
         }
         return made
+
+    def _claim(self, name: str) -> dict[str, Any]:
+        return {"claimName": name, "volumeMode": "Block" if name in self.blocks else "Filesystem"}
 
     def sync(self, **options: Any) -> Any:
         return self.pod.sync(self.document(), **options)

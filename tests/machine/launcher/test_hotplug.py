@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import signal
+import subprocess
 import time
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -216,3 +220,55 @@ def test_a_hundred_disks_come_in_time_and_memory_that_grow_with_their_number(vmi
     # The second half may not take much longer than the first one, nor hold much more.
     assert took[1] < 2.5 * took[0] + 1
     assert memory[2] - memory[1] < memory[1] - memory[0] + 4096
+
+
+@pytest.fixture
+def loop(tmp_path: Path) -> Iterator[str]:
+    image = tmp_path / "device.img"
+    with image.open("wb") as file:
+        file.truncate(16 << 20)
+    made = subprocess.run(["losetup", "--find", "--show", image], capture_output=True, text=True)
+    if made.returncode:
+        pytest.skip(f"needs a loop device: {made.stderr.strip()}")
+    yield made.stdout.strip()
+    subprocess.run(["losetup", "--detach", made.stdout.strip()], check=True)
+
+
+def is_free(device: str) -> bool:
+    """Whether nobody has a device for themselves."""
+    try:
+        os.close(os.open(device, os.O_RDONLY | os.O_EXCL))
+    except OSError as error:
+        if error.errno != errno.EBUSY:
+            raise
+        return False
+    return True
+
+
+def test_a_device_that_is_in_use_elsewhere_waits_and_is_then_this_guest_s_alone_until_it_is_detached(
+    vmi: HotplugVmi, loop: str
+) -> None:
+    vmi.sync()
+    another = os.open(loop, os.O_RDONLY | os.O_EXCL)
+    try:
+        vmi.device("data", loop)
+        vmi.add("data")
+        vmi.sync()
+        (trouble,) = wait_until(lambda: troubles(vmi.pod), "a trouble")
+        assert "PVC data: its device is in use on this node" in trouble.message
+        assert vmi.targets() == {}
+    finally:
+        os.close(another)
+    vmi.wait_for({"data": "sda"})
+    assert troubles(vmi.pod) == []
+    assert not is_free(loop)
+
+    killed = vmi.pod.launcher_pid()
+    os.kill(killed, signal.SIGKILL)
+    wait_until(lambda: _another_launcher(vmi.pod, killed), "another launcher")
+    vmi.sync()
+    assert not is_free(loop)
+    vmi.remove("data")
+    vmi.sync()
+    vmi.wait_for({})
+    wait_until(lambda: is_free(loop), "a free device")
