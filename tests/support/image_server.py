@@ -16,10 +16,12 @@ class PlayedServer:
     """What it has and how it behaves; `asked` has the path, the Range and all headers of each request.
 
     `breaks_after` ends the connection after so many bytes of a body, as often as `breaks` says; `after_break` is called
-    with the server at each of them. `drips` sends a byte now and then. `redirect` is where `/away` leads.
+    with the server at each of them. `by_ranges` is what it has for those who ask for a range. `drips` sends a byte now
+    and then. `redirect` is where `/away` leads.
     """
 
     body: bytes = b""
+    by_ranges: bytes = b""
     ranges: bool = True
     length: bool = True
     etag: str = '"1"'
@@ -61,7 +63,8 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         self._send(server, start, partial=partial)
 
     def _send(self, server: PlayedServer, start: int, *, partial: bool) -> None:
-        size = len(server.body)
+        body = server.by_ranges if partial and server.by_ranges else server.body
+        size = len(body)
         self.send_response(206 if partial else 200)
         if server.etag:
             self.send_header("ETag", server.etag)
@@ -74,7 +77,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         else:
             self.send_header("Connection", "close")
         self.end_headers()
-        data = server.body[start:]
+        data = body[start:]
         if server.breaks and len(data) > server.breaks_after:
             server.breaks -= 1
             self.wfile.write(data[: server.breaks_after])

@@ -2,7 +2,7 @@
 
 A VMDK may name other files as its data or as its parent, and QEMU would open them: whoever made it could read files of
 this host. VDI, VHD and VHDX name none that QEMU follows; those that need a parent are refused with a word for it.
-Called before a conversion. Reads the image's first bytes.
+Called before a conversion, with the very bytes that qemu-img gets to read there (`PinnedParts`). Touches nothing.
 """
 
 from __future__ import annotations
@@ -11,51 +11,57 @@ import re
 import struct
 from typing import Final
 
-from kvedge.storage.imports.image_parts import Parts
 from kvedge.storage.imports.import_errors import ImportFailure
 
 # Magic, version, flags, capacity, grain size, and where the descriptor is, in sectors.
 _VMDK: Final = struct.Struct("<4sIIQQQQ")
-# qemu-img writes 20 sectors; an honest descriptor has one KiB.
-_MOST_SECTORS: Final = 128
 _SECTOR: Final = 512
-_EXTENT: Final = re.compile(r"^\s*(RW|RDONLY|NOACCESS)\s+\d+\s+(\w+)", re.MULTILINE)
-_PARENT: Final = re.compile(r"^\s*parentFileNameHint\s*=", re.MULTILINE | re.IGNORECASE)
+# QEMU looks for the parent in this sector and the 19 after it, wherever the header says that the descriptor is.
+_DESCRIPTOR_SECTOR: Final = 1
+_DESCRIPTOR_SECTORS: Final = 20
+_LINES: Final = re.compile(r"[\r\n]")
+_EXTENT: Final = re.compile(r"^\s*(RW|RDONLY|NOACCESS)\b", re.IGNORECASE)
+# A path, or a name of QEMU's with a protocol, is another file.
+_OWN_EXTENT: Final = re.compile(r'\s*RW\s+\d+\s+SPARSE\s+"[^"/\\:{}]+"\s*')
+_PARENT: Final = b"parentfilenamehint"
 _VPC_KIND: Final = 60
 _VPC_DYNAMIC: Final = 3
 _VDI_KIND: Final = 0x4C
 _VDI_KINDS: Final = (1, 2)
 
 
-def check_foreign(parts: Parts, kind: str) -> None:
-    """Look at a VMDK, VDI or VHD; qemu-img refuses a VHDX with a parent by itself.
+def check_foreign(head: bytes, kind: str) -> None:
+    """Look at the first bytes of a VMDK, VDI or VHD; qemu-img refuses a VHDX with a parent by itself.
 
     Raises:
-        ImportFailure: when it needs another file, or is broken.
+        ImportFailure: when it needs another file, is broken, or has its descriptor behind these bytes.
     """
-    head = parts.read_at(0, _SECTOR)
     if len(head) < _SECTOR:
         raise _refused(kind, "is too short")
     if kind == "vmdk":
-        _check_vmdk(parts, head)
+        _check_vmdk(head)
     elif kind == "vpc" and int.from_bytes(head[_VPC_KIND : _VPC_KIND + 4], "big") != _VPC_DYNAMIC:
         raise _refused("VHD", "needs its parent, or is of an unknown kind")
     elif kind == "vdi" and int.from_bytes(head[_VDI_KIND : _VDI_KIND + 4], "little") not in _VDI_KINDS:
         raise _refused("VDI", "needs its parent, or is of an unknown kind")
 
 
-def _check_vmdk(parts: Parts, head: bytes) -> None:
+def _check_vmdk(head: bytes) -> None:
     _, version, _, capacity, _, offset, sectors = _VMDK.unpack_from(head)
     if not 1 <= version <= 3:
         raise _refused("VMDK", f"has the unknown version {version}")
     # Without a size the descriptor would be believed, which names files.
-    if not capacity or not offset or not 0 < sectors <= _MOST_SECTORS:
+    if not capacity or offset != _DESCRIPTOR_SECTOR or not sectors:
         raise _refused("VMDK", "has a broken header")
-    text = parts.read_at(offset * _SECTOR, sectors * _SECTOR).split(b"\0", 1)[0].decode("latin-1")
-    if _PARENT.search(text):
+    end = (offset + max(sectors, _DESCRIPTOR_SECTORS)) * _SECTOR
+    if end > len(head):
+        raise _refused("VMDK", "has a descriptor that does not end within its first bytes")
+    descriptor = head[offset * _SECTOR : end]
+    if _PARENT in descriptor.lower():
         raise _refused("VMDK", "has invalid backing file: it needs its parent")
-    kinds = [found[1].upper() for found in _EXTENT.findall(text)]
-    if kinds != ["SPARSE"]:
+    lines = _LINES.split(descriptor.split(b"\0", 1)[0].decode("latin-1"))
+    extents = [line for line in lines if _EXTENT.match(line)]
+    if len(extents) != 1 or not _OWN_EXTENT.fullmatch(extents[0]):
         raise _refused("VMDK", "has its data in other files")
 
 

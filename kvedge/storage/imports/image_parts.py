@@ -28,3 +28,19 @@ class FileParts:
     def read_at(self, position: int, size: int) -> bytes:
         """As pread(2)."""
         return os.pread(self._descriptor, size, position)
+
+
+class PinnedParts:
+    """An image whose first bytes are those that were checked, whatever its server or its file has there later."""
+
+    def __init__(self, head: bytes, parts: Parts) -> None:
+        self._head = head
+        self._parts = parts
+        self.size = parts.size
+
+    def read_at(self, position: int, size: int) -> bytes:
+        """`size` bytes from there; fewer only at the end. Of the first bytes, the image itself is never asked."""
+        pinned = self._head[position : position + size]
+        if len(pinned) == size:
+            return pinned
+        return pinned + self._parts.read_at(position + len(pinned), size - len(pinned))

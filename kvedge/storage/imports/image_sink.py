@@ -26,7 +26,7 @@ from kvedge.storage.decompress import CountedReader, decompressed, is_compressed
 from kvedge.storage.image_errors import BadImage, TooMuch
 from kvedge.storage.imports.disk_formats import HEAD_SIZE, QCOW2, RAW, recognise
 from kvedge.storage.imports.foreign_image import check_foreign
-from kvedge.storage.imports.image_parts import FileParts, Parts
+from kvedge.storage.imports.image_parts import FileParts, Parts, PinnedParts
 from kvedge.storage.imports.import_errors import (
     TOO_SMALL,
     ContentEndless,
@@ -42,7 +42,7 @@ from kvedge.storage.qcow2_header import Qcow2Header, backing_file_of, check_qcow
 _CHUNK: Final = 1 << 20
 # An image file has tables, snapshots and unused clusters beside the disk's data, and ends all the same.
 _OVERHEAD: Final = 64 << 20
-# What is read to know an image: qcow2 has the name of its backing file in the first cluster.
+# What is read to know an image, and what qemu-img gets to read there: headers, and the descriptor of a VMDK.
 _HEAD: Final = 64 << 10
 
 
@@ -112,7 +112,7 @@ class ImageSink:
             else:
                 self._take_qcow2(image, streamed)
                 return
-        self._take_foreign(image, kind, parts)
+        self._take_foreign(image, kind, head, parts)
 
     def _take_raw(self, image: HeadedStream, size: int) -> None:
         # The size is that of the image only where it is not compressed.
@@ -143,19 +143,20 @@ class ImageSink:
             streamed.feed(chunk)
         streamed.end()
 
-    def _take_foreign(self, image: HeadedStream, kind: str, parts: Parts | None) -> None:
+    def _take_foreign(self, image: HeadedStream, kind: str, head: bytes, parts: Parts | None) -> None:
         if parts is None:
-            parts = self._spooled(image)
-            self._virtual_size = self._checked(parts, kind)
-            self._convert = lambda: convert_to(self._target, parts, kind, self._virtual_size)
+            spooled = _pinned(head, self._spooled(image))
+            self._virtual_size = self._checked(head, spooled, kind)
+            self._convert = lambda: convert_to(self._target, spooled, kind, self._virtual_size)
             return
-        self._virtual_size = self._checked(parts, kind)
-        convert_to(self._target, parts, kind, self._virtual_size)
+        pinned = _pinned(head, parts)
+        self._virtual_size = self._checked(head, pinned, kind)
+        convert_to(self._target, pinned, kind, self._virtual_size)
 
-    def _checked(self, parts: Parts, kind: str) -> int:
+    def _checked(self, head: bytes, parts: PinnedParts, kind: str) -> int:
         if kind == QCOW2:
             return self._virtual_size
-        check_foreign(parts, kind)
+        check_foreign(head, kind)
         virtual_size = virtual_size_of(parts, kind)
         check_fits(self._target, virtual_size)
         return virtual_size
@@ -212,6 +213,13 @@ def _plain(stream: HeadedStream, limit: int, *, is_packed: bool) -> Iterator[Bin
             yield opened
     except TooMuch as error:
         raise ContentEndless(f"{TOO_SMALL}: the source sends more than {limit} bytes") from error
+
+
+def _pinned(head: bytes, parts: Parts) -> PinnedParts:
+    """What was checked is what is converted: a server may give one header first, and another one by ranges."""
+    if len(head) < min(_HEAD, parts.size):
+        raise ImportFailure("Unable to process data: the image ended before its header did; get it again")
+    return PinnedParts(head, parts)
 
 
 def _drain(stream: HeadedStream) -> None:

@@ -1,7 +1,8 @@
 """Images that only `qemu-img` can read, converted into a claim.
 
-Called by the image sink, once the header was found harmless. Starts `qemu-img`: confined, with the format named, and
-with no file but the target; it reads the image over a socket (`nbd_server`).
+Called by the image sink, once the header was found harmless, with an image whose header stays that one. Starts
+`qemu-img`: confined, with the format named, without a backing file, and with no file but the target; it reads the image
+over a socket (`nbd_server`).
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import subprocess
 from typing import Final
 
 from kvedge.runtime.background import passing_thread
-from kvedge.storage.imports.image_parts import Parts
+from kvedge.storage.imports.image_parts import PinnedParts
 from kvedge.storage.imports.import_errors import ImportFailure
 from kvedge.storage.imports.import_target import ImportTarget
 from kvedge.storage.imports.nbd_server import NbdServer
@@ -29,7 +30,7 @@ _CONVERT_SECONDS: Final = 12 * 3600
 _LONGEST_TEXT: Final = 300
 
 
-def virtual_size_of(parts: Parts, kind: str) -> int:
+def virtual_size_of(parts: PinnedParts, kind: str) -> int:
     """The size of the guest's disk, as qemu-img finds it.
 
     Raises:
@@ -45,7 +46,7 @@ def virtual_size_of(parts: Parts, kind: str) -> int:
     return size
 
 
-def convert_to(target: ImportTarget, parts: Parts, kind: str, virtual_size: int) -> None:
+def convert_to(target: ImportTarget, parts: PinnedParts, kind: str, virtual_size: int) -> None:
     """Write the disk of an image to a target, which is begun here.
 
     Raises:
@@ -64,17 +65,22 @@ def convert_to(target: ImportTarget, parts: Parts, kind: str, virtual_size: int)
     _run(parts, kind, verb, [where], _CONVERT_SECONDS, (into,))
 
 
-def _run(parts: Parts, kind: str, verb: list[str], last: list[str], seconds: int, keep: tuple[int, ...]) -> bytes:
+def _source(kind: str, connection: int) -> str:
+    """The image, whatever it names as its backing file; a data file has no such word, and is refused by the header."""
+    image = {"driver": "nbd", "server": {"type": "fd", "str": str(connection)}}
+    return f"json:{json.dumps({'driver': kind, 'read-only': True, 'backing': None, 'file': image})}"
+
+
+def _run(parts: PinnedParts, kind: str, verb: list[str], last: list[str], seconds: int, keep: tuple[int, ...]) -> bytes:
     program = shutil.which("qemu-img")
     if program is None:
         raise ImportFailure("the program qemu-img is missing on this node: apt install qemu-utils")
     ours, theirs = socket.socketpair()
     server = NbdServer(ours, parts)
     with theirs:
-        source = f"driver={kind},file.driver=nbd,file.server.type=fd,file.server.str={theirs.fileno()}"
         limits = ["prlimit", f"--data={_MEMORY}", f"--as={_ADDRESSES}", f"--cpu={seconds}", "--core=0"]
         process = subprocess.Popen(
-            [*limits, program, *verb, "--image-opts", source, *last],
+            [*limits, program, *verb, _source(kind, theirs.fileno()), *last],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

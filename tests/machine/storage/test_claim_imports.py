@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import hashlib
+import json
 import lzma
 import os
 import random
+import struct
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -102,6 +105,65 @@ def test_an_image_of_any_format_comes_into_a_file(raw: Path, tmp_path: Path, kin
 
     check(tmp_path / "disk.img", raw)
     assert os.listdir(tmp_path) == ["disk.img"]
+
+
+def descriptor_of(secret: Path) -> bytes:
+    """The beginning of a VMDK whose data are another file's, as QEMU believes it where the header has no size."""
+    head = struct.pack("<4sIIQQQQ", b"KDMV", 1, 3, 0, 128, 1, 20).ljust(512, b"\0")
+    extent = f'RW {SIZE // 512} FLAT "{secret}" 0'
+    text = f'# Disk DescriptorFile\nversion=1\nCID=1\nparentCID=ffffffff\ncreateType="monolithicFlat"\n{extent}\n'
+    return head + text.encode().ljust(20 * 512, b"\0")
+
+
+def with_backing_file(image: bytes, name: str) -> bytes:
+    """A qcow2 that names one, somewhere in its first cluster."""
+    named = bytearray(image)
+    named[8:20] = struct.pack(">QI", 4096, len(name))
+    named[4096 : 4096 + len(name)] = name.encode()
+    return bytes(named)
+
+
+def with_data_file(image: bytes, name: str) -> bytes:
+    """A qcow2 whose clusters are said to be in another file."""
+    named = bytearray(image)
+    named[72:80] = struct.pack(">Q", int.from_bytes(image[72:80], "big") | 4)
+    at = int.from_bytes(image[100:104], "big")
+    named[at : at + 8] = struct.pack(">II", 0x44415441, len(name))
+    named[at + 8 : at + 8 + len(name)] = name.encode()
+    return bytes(named)
+
+
+@pytest.mark.parametrize("block", [False, True], ids=["file", "device"])
+@pytest.mark.parametrize(
+    "way", ["extent", "whole descriptor", "parent", "backing file", "options as backing file", "data file"]
+)
+def test_a_header_that_a_server_gives_by_ranges_only_is_never_read(
+    raw: Path, tmp_path: Path, way: str, block: bool
+) -> None:
+    secret = tmp_path / "secret"
+    secret.write_bytes(b"secret!!" * (SIZE // 8))
+    honest = made(
+        raw, *FORMATS["VMDK" if way in ("extent", "whole descriptor", "parent") else "qcow2 with subclusters"]
+    )
+    options = json.dumps({"driver": "raw", "file": {"driver": "file", "filename": str(secret)}})
+    hostile = {
+        "extent": lambda: descriptor_of(secret) + honest[21 * 512 :],
+        "whole descriptor": lambda: descriptor_of(secret)[512:].ljust(21 * 512, b"\0") + honest[21 * 512 :],
+        "parent": lambda: honest[:512] + f'parentFileNameHint="{secret}"\n'.encode().ljust(10240) + honest[10752:],
+        "backing file": lambda: with_backing_file(honest, str(secret)),
+        "options as backing file": lambda: with_backing_file(honest, f"json:{options}"),
+        "data file": lambda: with_data_file(honest, str(secret)),
+    }[way]()
+    secret_read = secret.stat().st_atime_ns
+    with played_server(honest) as server, contextlib.ExitStack() as devices:
+        server.by_ranges = hostile[: len(honest)]
+        (tmp_path / "claim").mkdir()
+        device = devices.enter_context(loop_device(tmp_path)) if block else tmp_path / "none"
+        run(server, ImportPlaces(directory=tmp_path / "claim", device=device), block=block)
+        assert any(wanted for _, wanted, _ in server.asked)
+        check(device if block else tmp_path / "claim/disk.img", raw)
+
+    assert secret.stat().st_atime_ns == secret_read
 
 
 @pytest.mark.parametrize("kind", FORMATS)
