@@ -27,6 +27,7 @@ from kvedge.api.subresources.volume_rules import (
     added,
     check_add,
     check_remove,
+    check_result,
     lists_of,
     operations,
     removed,
@@ -115,6 +116,8 @@ class VolumeCalls:
             check(document)
             before = lists_of(document, at)
             after = change(before, resource, name)
+            if isinstance(options, AddVolumeOptions):
+                check_result(document, at, after)
             version = str(document["metadata"].get("resourceVersion", ""))
             query = {"dryRun": "All"} if options.is_dry_run else {}
             try:

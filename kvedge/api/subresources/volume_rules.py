@@ -1,23 +1,37 @@
 """What addvolume and removevolume change: the two lists of a VM's template or of a VMI, or a refusal.
 
 Called by volume_calls.py. Pure. Works on documents as they are stored, so that nothing in them is lost that no type
-knows. Words, their order and their codes are KubeVirt's: clients match on them.
+knows. Words, their order and their codes are KubeVirt's: clients match on them. No webhook judges what the api role
+writes: what may be added is judged here, by the rules of admission.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeVar
 
+from kvedge.api.admission.rules import disk_rules, volume_rules
+from kvedge.api.admission.rules.causes import Cause, Field, listed, summary
+from kvedge.api.admission.rules.not_yet_rules import VMI_NOT_YET, not_yet
+from kvedge.api.admission.rules.subject import Subject
+from kvedge.api.admission.rules.text_rules import texts_fit_into_xml
+from kvedge.api.admission.rules.unknown_field_rules import unknown_fields
 from kvedge.api.subresources.call_options import AddVolumeOptions, RemoveVolumeOptions
-from kvedge.api.subresources.status_message import bad_request, conflict
-from kvedge.resources.codec import JsonObject
+from kvedge.api.subresources.status_message import Refusal, bad_request, conflict
+from kvedge.resources.codec import DecodeError, JsonObject, decode
+from kvedge.resources.meta import ObjectMeta
+from kvedge.resources.name_grammar import is_label
+from kvedge.resources.types.devices import Disk
+from kvedge.resources.types.vmi import VirtualMachineInstanceSpec
+from kvedge.resources.types.volumes import Volume
 
 NO_GATE: Final = "Enable DeclarativeHotplugVolumes or HotplugVolumes feature gate to use this API."
 NO_BODY: Final = "Request with no body, a new name is expected as the request body"
 # Each source that can be hotplugged, with the member that names its claim.
 _CLAIM_NAMES: Final = {"persistentVolumeClaim": "claimName", "dataVolume": "name"}
+_BUSES: Final = ("scsi", "virtio")
+_SPEC_RULES: Final = (*disk_rules.RULES, *volume_rules.RULES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,21 +45,46 @@ class Lists:
 
 def lists_of(document: JsonObject, at: str) -> Lists:
     """The lists of a VMI's spec at a JSON pointer: `/spec`, or `/spec/template/spec`."""
-    spec: JsonObject = document
-    for name in at.strip("/").split("/"):
-        spec = spec.get(name) or {}
+    spec = _member(document, at)
     devices = (spec.get("domain") or {}).get("devices") or {}
     return Lists(at, spec.get("volumes"), devices.get("disks"))
 
 
 def check_add(options: AddVolumeOptions) -> None:
-    """Raises Refusal for options that lack something."""
+    """Raises Refusal for options that lack something, or ask for what cannot come to a guest that runs."""
     if not options.name:
         raise bad_request("AddVolumeOptions requires name to be set")
     if options.disk is None:
         raise bad_request("AddVolumeOptions requires disk to not be nil")
     if options.volume_source is None:
         raise bad_request("AddVolumeOptions requires VolumeSource to not be nil")
+    if not is_label(options.name):
+        raise bad_request(f"name: {options.name[:80]!r} must consist of lower case letters, digits and '-', at most 63")
+    _check_source(options.volume_source)
+    _check_disk(options.disk)
+
+
+def check_result(document: JsonObject, at: str, after: Lists) -> None:
+    """Judge the object's spec as it will be, by admission's rules of disks and volumes.
+
+    What was wrong before is nobody's fault now: only what the new lists bring is refused.
+
+    Raises:
+        Refusal: 422, with all causes.
+    """
+    old = _member(document, at)
+    new = _with_lists(old, after)
+    here = Field(at.strip("/").replace("/", "."))
+    try:
+        found = _causes(new, here)
+    except DecodeError as error:
+        raise _refused([Cause(here.at(error.path), str(error), "FieldValueTypeInvalid")]) from error
+    try:
+        known = _causes(old, here)
+    except DecodeError:
+        known = []
+    if fresh := [cause for cause in found if cause not in known]:
+        raise _refused(fresh)
 
 
 def check_remove(options: RemoveVolumeOptions) -> None:
@@ -110,6 +149,67 @@ def operations(before: Lists, after: Lists, resource_version: str) -> list[JsonO
         if (old or []) != new
     ]
     return made
+
+
+def _check_source(source: JsonObject) -> None:
+    given = [kind for kind, value in source.items() if value is not None]
+    if len(given) != 1 or given[0] not in _CLAIM_NAMES:
+        shown = ", ".join(name[:40] for name in given[:5]) or "nothing"
+        raise bad_request(
+            f"volumeSource: has {shown}, and must have exactly one of persistentVolumeClaim and dataVolume: no other"
+            " source can come to a guest that runs"
+        )
+    _check_type(Volume, source, "volumeSource")
+
+
+def _check_disk(document: JsonObject) -> None:
+    disk = _check_type(Disk, document, "disk")
+    targets = {"disk": disk.disk, "lun": disk.lun}
+    kind, target = next(((kind, target) for kind, target in targets.items() if target is not None), ("", None))
+    if target is None or disk.cdrom is not None or (disk.disk is not None and disk.lun is not None):
+        raise bad_request(
+            "disk: must have exactly one of disk and lun: a CD-ROM drive cannot come to a guest that runs"
+        )
+    if target.bus not in _BUSES:
+        raise bad_request(f"disk.{kind}.bus: {target.bus[:40]!r} cannot be hotplugged: use scsi or virtio")
+
+
+T = TypeVar("T")
+
+
+def _check_type(cls: type[T], document: JsonObject, at: str) -> T:
+    if wrong := next(unknown_fields(cls, document, Field(at)), None):
+        raise bad_request(wrong.shortened().message)
+    try:
+        return decode(cls, {**document, "name": "volume"})
+    except DecodeError as error:
+        raise bad_request(f"{at}: {error}") from error
+
+
+def _causes(spec: JsonObject, at: Field) -> list[Cause]:
+    """Raises DecodeError."""
+    causes = [*not_yet(VMI_NOT_YET, spec, at), *texts_fit_into_xml(spec.get("domain"), at.at("domain"))]
+    typed = decode(VirtualMachineInstanceSpec, spec)
+    subject = Subject(typed, ObjectMeta(), at, Field("metadata"))
+    return causes + [cause for rule in _SPEC_RULES for cause in rule(subject)]
+
+
+def _refused(causes: list[Cause]) -> Refusal:
+    told = [cause.shortened() for cause in causes]
+    return Refusal(422, summary(told), causes=[cause.document() for cause in listed(told)])
+
+
+def _member(document: JsonObject, at: str) -> JsonObject:
+    found: JsonObject = document
+    for name in at.strip("/").split("/"):
+        found = found.get(name) or {}
+    return found
+
+
+def _with_lists(spec: JsonObject, lists: Lists) -> JsonObject:
+    domain = spec.get("domain") or {}
+    devices = {**(domain.get("devices") or {}), "disks": lists.disks or []}
+    return {**spec, "volumes": lists.volumes or [], "domain": {**domain, "devices": devices}}
 
 
 def _volume(options: AddVolumeOptions) -> JsonObject:

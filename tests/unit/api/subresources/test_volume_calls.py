@@ -150,3 +150,14 @@ def test_under_the_deprecated_gate_a_vms_run_is_changed_with_its_vm(tmp_path: Pa
     refusal, patches = called(tmp_path, VM_PLURAL, *scripts, gates=OLD)
     assert refusal is None
     assert [patch.path.split("/")[-2] for patch in patches] == ["virtualmachines", "virtualmachineinstances"]
+
+
+@pytest.mark.parametrize(("resource", "found"), [(VM_PLURAL, vm()), (VMI_PLURAL, vmi())], ids=["a VM", "a VMI"])
+def test_a_volume_that_admission_would_refuse_is_never_written(
+    tmp_path: Path, resource: str, found: dict[str, Any]
+) -> None:
+    body = {**BODY, "disk": {"disk": {"bus": "virtio"}, "serial": "a" * 21}}
+    refusal, patches = called(tmp_path, resource, answer(200, found), body=body)
+    assert refusal is not None
+    assert (refusal.code, patches) == (422, [])
+    assert "serial has 21 characters" in refusal.message

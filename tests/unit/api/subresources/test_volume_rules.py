@@ -8,7 +8,16 @@ import pytest
 
 from kvedge.api.subresources.call_options import AddVolumeOptions, RemoveVolumeOptions
 from kvedge.api.subresources.status_message import VM, Refusal
-from kvedge.api.subresources.volume_rules import Lists, added, check_add, check_remove, lists_of, operations, removed
+from kvedge.api.subresources.volume_rules import (
+    Lists,
+    added,
+    check_add,
+    check_remove,
+    check_result,
+    lists_of,
+    operations,
+    removed,
+)
 
 ROOT = {"name": "root", "containerDisk": {"image": "a"}}
 DATA = {"name": "data", "persistentVolumeClaim": {"claimName": "claim", "hotpluggable": True}}
@@ -105,3 +114,81 @@ def test_a_list_that_is_absent_is_added_to_the_very_version_that_was_read() -> N
         ("add", "/spec/template/spec/volumes"),
         ("replace", "/spec/template/spec/domain/devices/disks"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("changed", "text"),
+    [
+        ({"name": "../x"}, "name: '../x' must consist of lower case letters"),
+        ({"name": "a" * 64}, "at most 63"),
+        ({"volume_source": {}}, "has nothing, and must have exactly one"),
+        ({"volume_source": {"emptyDisk": {"capacity": "1Gi"}}}, "has emptyDisk, and must have exactly one"),
+        (
+            {"volume_source": {**SOURCE, "persistentVolumeClaim": {"claimName": "b"}}},
+            "has dataVolume, persistentVolumeC",
+        ),
+        ({"volume_source": {"dataVolume": "text"}}, "volumeSource: "),
+        ({"volume_source": {"dataVolume": {"nam": "a"}}}, 'unknown field "volumeSource.dataVolume.nam"'),
+        ({"disk": {"cdrom": {"bus": "sata"}}}, "must have exactly one of disk and lun"),
+        ({"disk": {"disk": {"bus": "scsi"}, "lun": {"bus": "scsi"}}}, "must have exactly one of disk and lun"),
+        ({"disk": {"serial": "A1"}}, "must have exactly one of disk and lun"),
+        ({"disk": {"disk": {}}}, "disk.disk.bus: '' cannot be hotplugged: use scsi or virtio"),
+        ({"disk": {"lun": {"bus": "sata"}}}, "disk.lun.bus: 'sata' cannot be hotplugged"),
+    ],
+    ids=[
+        *(
+            "a name that is a path",
+            "a long name",
+            "no source",
+            "another source",
+            "two sources",
+            "a source that is text",
+        ),
+        *("a misspelt source", "a CD-ROM", "a disk and a LUN", "no target", "no bus", "a LUN on SATA"),
+    ],
+)
+def test_what_cannot_come_to_a_guest_that_runs_is_refused(changed: dict[str, Any], text: str) -> None:
+    with pytest.raises(Refusal) as refused:
+        check_add(adding(**changed))
+    assert refused.value.code == 400
+    assert text in refused.value.message
+
+
+def document(**disk: Any) -> dict[str, Any]:
+    """A VMI whose one disk lacks its volume."""
+    return {"spec": {"domain": {"devices": {"disks": [{"name": "gone", "disk": {}, **disk}]}}, "volumes": []}}
+
+
+@pytest.mark.parametrize(
+    ("disk", "text"),
+    [
+        ({"disk": {"bus": "virtio"}, "serial": "a" * 21}, "would cut it at 20"),
+        ({"disk": {"bus": "scsi"}, "serial": "<a>"}, "must be made up of the following characters"),
+        ({"lun": {"bus": "virtio"}}, "requires bus to be 'scsi'"),
+        ({"lun": {"bus": "scsi", "reservation": True}}, "not supported by kvedge"),
+        ({"disk": {"bus": "scsi"}, "cache": "a"}, "has invalid value a"),
+        ({"disk": {"bus": "scsi"}, "bootOrder": 0}, "must have a boot order > 0"),
+    ],
+    ids=[
+        "a long serial",
+        "a serial with XML",
+        "a LUN on virtio",
+        "reservations",
+        "an unknown cache",
+        "boot order zero",
+    ],
+)
+def test_the_spec_that_it_comes_to_is_judged_as_admission_does(disk: dict[str, Any], text: str) -> None:
+    options = adding(disk=disk)
+    check_add(options)
+    before = document()
+    with pytest.raises(Refusal) as refused:
+        check_result(before, "/spec", added(lists_of(before, "/spec"), options, VM, "vm"))
+    assert refused.value.code == 422
+    assert text in refused.value.message
+    assert [cause["field"].startswith("spec.domain.devices.disks[1]") for cause in refused.value.causes] == [True]
+
+
+def test_what_was_wrong_before_keeps_no_volume_away() -> None:
+    before = document(cache="odd")
+    check_result(before, "/spec", added(lists_of(before, "/spec"), adding(), VM, "vm"))
