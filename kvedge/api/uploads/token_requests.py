@@ -66,7 +66,9 @@ def requested_grant(document: JsonObject, namespace: str) -> UploadGrant:
     if (kind or TOKEN_REQUEST_KIND) != TOKEN_REQUEST_KIND or (version or _GROUP_VERSION) != _GROUP_VERSION:
         raise bad_request(f"the body must be an {TOKEN_REQUEST_KIND} of {_GROUP_VERSION}")
     metadata = document.get("metadata")
-    given = metadata.get("namespace") if isinstance(metadata, dict) else None
+    if metadata is not None and not isinstance(metadata, dict):
+        raise bad_request("metadata: must be an object, or be left out")
+    given = (metadata or {}).get("namespace")
     if given not in (None, "", namespace):
         raise bad_request(f"metadata.namespace: the request goes to the namespace {namespace}")
     spec = document.get("spec")

@@ -34,9 +34,21 @@ def test_a_request_names_a_claim_of_its_namespace(document: JsonObject) -> None:
         ({**KIND, "spec": {"pvcName": ["disk"]}}, "spec.pvcName"),
         ({**KIND, "spec": "disk"}, "spec.pvcName"),
         ({**KIND, "metadata": {"namespace": "bank"}, "spec": {"pvcName": "disk"}}, "metadata.namespace"),
+        ({**KIND, "metadata": "text", "spec": {"pvcName": "disk"}}, "metadata: must be an object"),
+        ({**KIND, "metadata": [], "spec": {"pvcName": "disk"}}, "metadata: must be an object"),
         ({"kind": "Pod", "spec": {"pvcName": "disk"}}, "UploadTokenRequest"),
     ],
-    ids=["no spec", "empty", "script", "a list", "no object", "another namespace", "another kind"],
+    ids=[
+        "no spec",
+        "empty",
+        "script",
+        "a list",
+        "no object",
+        "another namespace",
+        "metadata of text",
+        "metadata as a list",
+        "another kind",
+    ],
 )
 def test_a_request_that_names_none_is_told_the_field(document: JsonObject, field: str) -> None:
     with pytest.raises(Refusal, match=field) as refused:
