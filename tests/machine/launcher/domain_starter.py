@@ -150,7 +150,7 @@ def _real_disk(source: DiskSource, path: Path) -> DiskSource:
     base = f"{path}.backing"
     _image(base, source.backing[1])
     _qemu_img("-f", source.format, "-u", "-b", base, "-F", source.backing[1], str(path), "4M")
-    return replace(source, path=str(path), backing=(base, source.backing[1]), block=False)
+    return replace(source, path=str(path), backing=(base, source.backing[1]), block=False, backing_block=False)
 
 
 def _image(path: str, image_format: str) -> None:

@@ -111,14 +111,14 @@ def test_qemu_starts_a_golden_domain_with_emulation(name: str, outcomes: dict[st
 
 
 @pytest.mark.parametrize("name", ["smoke-fedora", "disks", "interfaces", "transitional", "windows", "small-devices"])
-def test_four_pcie_ports_of_a_started_domain_are_free_for_hotplug(name: str, outcomes: dict[str, Any]) -> None:
+def test_at_least_four_pcie_ports_of_a_started_domain_are_free_for_hotplug(name: str, outcomes: dict[str, Any]) -> None:
     domain = ElementTree.fromstring(outcomes[name]["xml"])
     ports = {
         f"0x{int(port.get('index', '0')):02x}"
         for port in domain.iterfind("devices/controller[@model='pcie-root-port']")
     }
     used = {address.get("bus") for address in domain.iterfind("devices/*/address[@type='pci']")}
-    assert len(ports - used) == 4
+    assert len(ports - used) >= 4
 
 
 @pytest.mark.parametrize("name", ["smoke-fedora", "disks"])
