@@ -15,6 +15,7 @@ from typing import Final
 from kvedge.handler.held_process import HeldProcess
 from kvedge.handler.volumes.attachment_pods import find_attachment_pods
 from kvedge.handler.volumes.claim_image import ImageRefused
+from kvedge.handler.volumes.given_devices import given_devices
 from kvedge.handler.volumes.hotplug_plan import HandOver, HotplugSeen, plan_hand_over, plan_take_back
 from kvedge.handler.volumes.volume_hand_over import (
     hand_over_device,
@@ -59,7 +60,7 @@ class HotplugVolumes:
         with contextlib.ExitStack() as stack:
             sources = find_attachment_pods(self._kubelet, {item.pod_uid for item in missing}, stack)
             for item in missing:
-                trouble = _hand_over(item, sources.get(item.pod_uid), launcher)
+                trouble = self._hand_over(item, sources.get(item.pod_uid), launcher)
                 if trouble:
                     troubles[item.name] = trouble
                 else:
@@ -85,19 +86,18 @@ class HotplugVolumes:
             log.warning("cannot look at the launcher's volumes", extra={"facts": {"why": str(error)}})
             return HotplugSeen(troubles=troubles)
 
-
-def _hand_over(item: HandOver, source: HeldProcess | None, launcher: HeldProcess) -> str:
-    """What is in the way; empty when the volume has been handed over."""
-    if source is None:
-        return _WAITS
-    try:
-        if item.block:
-            hand_over_device(item.name, source, launcher)
-        else:
-            hand_over_file(item.name, item.info, source, launcher)
-    except (ImageRefused, OSError) as error:
-        return f"Volume {item.name} cannot be handed to the launcher: {error}"
-    return ""
+    def _hand_over(self, item: HandOver, source: HeldProcess | None, launcher: HeldProcess) -> str:
+        """What is in the way; empty when the volume has been handed over."""
+        if source is None:
+            return _WAITS
+        try:
+            if item.block:
+                hand_over_device(item.name, given_devices(self._kubelet, item.pod_uid), source, launcher)
+            else:
+                hand_over_file(item.name, item.info, source, launcher)
+        except (ImageRefused, OSError) as error:
+            return f"Volume {item.name} cannot be handed to the launcher: {error}"
+        return ""
 
 
 def _take_back(name: str, launcher: HeldProcess) -> str:

@@ -15,7 +15,7 @@ import contextlib
 import errno
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from functools import partial
 from typing import Final
 
@@ -148,11 +148,11 @@ def _own_directory() -> Iterator[int]:
         yield opened
 
 
-def hand_over_device(name: str, source: HeldProcess, launcher: HeldProcess) -> None:
-    """Put the device of a claim into the launcher's Pod.
+def hand_over_device(name: str, given: Collection[int], source: HeldProcess, launcher: HeldProcess) -> None:
+    """Put the device of a claim into the launcher's Pod; `given` are those that the kubelet gave to its Pod.
 
     Raises:
-        ImageRefused: when the attachment Pod has no block device, or the name is no volume's.
+        ImageRefused: when the attachment Pod has no block device, or one from elsewhere, or the name is no volume's.
         OSError: when the kernel refuses.
     """
     _check_name(name)
@@ -160,6 +160,13 @@ def hand_over_device(name: str, source: HeldProcess, launcher: HeldProcess) -> N
         facts = os.fstat(node)
     if not stat.S_ISBLK(facts.st_mode):
         raise ImageRefused("the claim is of mode Block, but its attachment Pod has no block device")
+    if facts.st_rdev not in given:
+        # Whoever may make nodes in the Pod could name any device of the node.
+        device = f"{os.major(facts.st_rdev)}:{os.minor(facts.st_rdev)}"
+        raise ImageRefused(
+            f"device {device} in its attachment Pod is none that the kubelet gave to this Pod; delete the Pod, and it"
+            " is made anew"
+        )
     allow_device(launcher, facts.st_rdev)
     with launcher.namespace("mnt") as ours:
         in_own_thread(partial(_open_to_devices, ours))

@@ -57,8 +57,11 @@ class HotplugPod:
         path.chmod(mode)
         return path
 
-    def attach(self, name: str, *, device: int = 0, pod: str = "") -> str:
-        """Start the attachment Pod of a volume, for a file system or a device; its UID."""
+    def attach(self, name: str, *, device: int = 0, given: int | None = None, pod: str = "") -> str:
+        """Start the attachment Pod of a volume, for a file system or a device; its UID.
+
+        `given` is the device that the kubelet gave it, 0 for none; unless said, the one that it has.
+        """
         uid = pod or f"pod-{name}"
         mark = volume_directory(self.kubelet, uid, MARK_VOLUME)
         mark.mkdir(parents=True)
@@ -69,6 +72,12 @@ class HotplugPod:
         if device:
             os.mknod(f"/proc/{pid}/root{DEVICE_PLACE}", stat.S_IFBLK | 0o600, device)
             self.blocks.add(name)
+        number = device if given is None else given
+        if number:
+            place = self.kubelet / "pods" / uid / "volumeDevices" / "kubernetes.io~local-volume"
+            place.mkdir(parents=True)
+            os.mknod(self.path / f"device-{uid}", stat.S_IFBLK | 0o600, number)
+            (place / "pv").symlink_to(self.path / f"device-{uid}")
         self.wanted[name] = uid
         return uid
 

@@ -153,6 +153,16 @@ def test_a_device_becomes_a_node_of_the_guest_s_user_and_goes_again(pod: Hotplug
     assert os.listdir(pod.place) == []
 
 
+@pytest.mark.parametrize("given", [0, os.makedev(7, 78)], ids=["none", "another one"])
+def test_a_device_that_the_kubelet_did_not_give_to_the_pod_is_refused(pod: HotplugPod, given: int) -> None:
+    pod.attach("forged", device=DEVICE, given=given)
+    pod.attach("good", device=DEVICE)
+    seen = pod.hand_over()
+    assert seen.present == {"good"}
+    assert "device 7:77 in its attachment Pod is none that the kubelet gave" in seen.troubles["forged"]
+    assert os.listdir(pod.place) == ["good"]
+
+
 FILE_STEPS = ["make_image", "claim_image", "copy_mount", "attach_mount"]
 DEVICE_STEPS = ["allow_device", "os.mknod", "os.chown", "os.rename"]
 BACK_STEPS = ["unmount", "deny_device", "os.unlink"]

@@ -13,6 +13,7 @@ Called by everything in this folder that reads or writes there. Paths only.
     containers/<name>.session-<token>    the same for one of a user's, and the socket for its streams
     containers/<name>.root/         where its file system is put together, in its own mount namespace
     volumes/kubernetes.io~<plugin>/<volume>/
+    volumeDevices/kubernetes.io~local-volume/<volume>   a link to the device of a block claim
     logs/<name>.log
     etc-hosts, resolv.conf
 """
@@ -113,6 +114,15 @@ class PodFiles:
     def volume(self, plugin: str, name: str) -> Path:
         """A volume's directory; `plugin` such as empty-dir, secret, configmap."""
         return self.path / "volumes" / f"kubernetes.io~{plugin}" / name
+
+    @property
+    def devices(self) -> Path:
+        """What leads to the devices of its block claims: by it the handler knows that the agent gave them."""
+        return self.path / "volumeDevices"
+
+    def device(self, name: str) -> Path:
+        """The link to the device of a volume."""
+        return self.devices / "kubernetes.io~local-volume" / name
 
     def container(self, name: str) -> ContainerFiles:
         """One container's files."""

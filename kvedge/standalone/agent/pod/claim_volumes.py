@@ -1,7 +1,7 @@
 """The claims of a Pod: where the volume of each is on this host, once it is bound.
 
-Called when a Pod's volumes are set up. Touches the group and mode of a file system's top, as an fsGroup asks; never
-what lies below a top that is right already.
+Called when a Pod's volumes are set up. Touches the group and mode of a file system's top, as an fsGroup asks, never
+what lies below a top that is right already; and the links to a Pod's devices.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -59,6 +60,20 @@ def claim_path(pod: Pod, wanted: PersistentVolumeClaimVolume, reader: ClaimReade
 def is_device(path: str) -> bool:
     """Whether what a claim led to is a device and not a directory."""
     return stat.S_ISBLK(os.stat(path).st_mode)
+
+
+def link_device(link: Path, device: str) -> None:
+    """Have a link lead to a device, as the kubelet has one for each block claim of a Pod; may be repeated.
+
+    Raises:
+        OSError: as the file system has it.
+    """
+    # The handler believes none that others may write, whatever the umask is.
+    for directory in (link.parent.parent, link.parent):
+        directory.mkdir(mode=0o755, parents=True, exist_ok=True)
+    with suppress(FileNotFoundError):
+        link.unlink()
+    link.symlink_to(device)
 
 
 def _bound_volume(pod: Pod, wanted: PersistentVolumeClaimVolume, reader: ClaimReader) -> PersistentVolume:

@@ -20,11 +20,12 @@ from kvedge.standalone.agent.container.container_files import PodFiles
 from kvedge.standalone.agent.pod.pod_volumes import tear_down_volumes
 
 _FILES: Final = frozenset({"pod.json", "etc-hosts", "resolv.conf"})
-_DIRECTORIES: Final = frozenset({"containers", "volumes", "logs"})
+_DIRECTORIES: Final = frozenset({"containers", "volumes", "volumeDevices", "logs"})
 # What `write_whole` has not renamed yet.
 _UNFINISHED: Final = ".new"
 _STAGE: Final = ".root"
 _PLUGINS: Final = frozenset(f"kubernetes.io~{plugin}" for plugin in ("empty-dir", "secret", "configmap"))
+_DEVICES: Final = "kubernetes.io~local-volume"
 
 
 def foreign_part(files: PodFiles) -> Path | None:
@@ -75,6 +76,7 @@ def _not_made_by_us(files: PodFiles) -> Iterator[Path]:
         if (entry.name if is_directory else entry.name.removesuffix(_UNFINISHED)) not in known:
             yield entry
     yield from (entry for entry in _entries(files.path / "volumes") if entry.name not in _PLUGINS)
+    yield from (entry for entry in _entries(files.devices) if entry.name != _DEVICES)
     # A kubelet has a directory for each container there.
     yield from (entry for entry in _entries(files.path / "containers") if entry.is_dir() and entry.suffix != _STAGE)
 

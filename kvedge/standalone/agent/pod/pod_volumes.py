@@ -34,7 +34,7 @@ from kvedge.runtime.linux.mounts import MNT_DETACH, MS_NODEV, MS_NOSUID, UMOUNT_
 from kvedge.runtime.mount_table import mounts_below
 from kvedge.standalone.agent.container.atomic_files import BadPath, FileContent, write_files
 from kvedge.standalone.agent.container.container_files import PodFiles
-from kvedge.standalone.agent.pod.claim_volumes import ClaimError, ClaimReader, claim_path
+from kvedge.standalone.agent.pod.claim_volumes import ClaimError, ClaimReader, claim_path, is_device, link_device
 from kvedge.standalone.agent.pod.pod_fields import BadField, downward_files
 
 _DEFAULT_MODE: Final = 0o644
@@ -84,7 +84,7 @@ def set_up_volumes(pod: Pod, files: PodFiles, images: Mapping[str, Path], reader
 
 
 def tear_down_volumes(files: PodFiles) -> None:
-    """Unmount what is mounted in a Pod's volumes directory, and remove the directory with all that is in it.
+    """Unmount what is mounted in a Pod's volumes directory; remove it with all that is in it, and the links to devices.
 
     Raises:
         OSError: as the file system has it.
@@ -93,6 +93,8 @@ def tear_down_volumes(files: PodFiles) -> None:
     _unmount_all(top)
     if top.exists():
         shutil.rmtree(top)
+    if files.devices.exists():
+        shutil.rmtree(files.devices)
 
 
 def keep_empty_dirs(files: PodFiles) -> Path | None:
@@ -153,7 +155,10 @@ def _set_up(pod: Pod, volume: PodVolume, files: PodFiles, images: Mapping[str, P
         contents = _config_map_files(pod, volume, reader)
         return str(_projected(files.volume("configmap", volume.name), contents, group))
     if volume.persistent_volume_claim is not None:
-        return claim_path(pod, volume.persistent_volume_claim, reader)
+        path = claim_path(pod, volume.persistent_volume_claim, reader)
+        if is_device(path):
+            link_device(files.device(volume.name), path)
+        return path
     raise VolumeError(
         "kvedge has no volume plugin for it: use hostPath, emptyDir, secret, configMap, persistentVolumeClaim or image"
     )

@@ -24,7 +24,7 @@ def test_a_name_that_is_no_label_is_refused_before_anything_is_touched(name: str
     source, launcher = Mock(), Mock()
     for call in (
         lambda: hand_over_file(name, ClaimInfo(), source, launcher),
-        lambda: hand_over_device(name, source, launcher),
+        lambda: hand_over_device(name, (), source, launcher),
         lambda: take_back(name, launcher),
     ):
         with pytest.raises(ImageRefused, match="is no volume's name"):

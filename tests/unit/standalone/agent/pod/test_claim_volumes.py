@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ import pytest
 from kvedge.resources.codec import decode
 from kvedge.resources.types.core import PersistentVolumeClaimVolume, Pod
 from kvedge.resources.types.storage import PersistentVolume, PersistentVolumeClaim
-from kvedge.standalone.agent.pod.claim_volumes import ClaimError, claim_path
+from kvedge.standalone.agent.pod.claim_volumes import ClaimError, claim_path, link_device
 
 
 @dataclass
@@ -64,3 +65,11 @@ def test_a_bound_claim_is_where_its_volume_is(tmp_path: Path) -> None:
 def test_a_claim_that_cannot_be_used_says_why(facts: dict[str, Any], text: str, tmp_path: Path) -> None:
     with pytest.raises(ClaimError, match=text):
         path_of(Api(tmp_path, **facts))
+
+
+def test_a_link_leads_to_the_device_that_it_was_last_made_for(tmp_path: Path) -> None:
+    link = tmp_path / "volumeDevices" / "kubernetes.io~local-volume" / "data"
+    for device in ("/dev/loop1", "/dev/loop2", "/dev/loop2"):
+        link_device(link, device)
+        assert os.readlink(link) == device
+    assert os.listdir(link.parent) == ["data"]

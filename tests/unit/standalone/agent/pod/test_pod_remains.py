@@ -37,6 +37,7 @@ def made(top: Path, *paths: str) -> PodFiles:
         pytest.param(("volumes/",), id="no volume yet"),
         pytest.param(("etc-hosts", "resolv.conf.new"), id="files of its containers"),
         pytest.param(("volumes/kubernetes.io~empty-dir/d/f", "volumes/kubernetes.io~secret/s/"), id="volumes"),
+        pytest.param(("volumeDevices/kubernetes.io~local-volume/d",), id="what led to its devices"),
         pytest.param(("containers/c.json", "containers/c.root/", "containers/c.lock", "logs/c.log"), id="containers"),
     ],
 )
@@ -53,6 +54,9 @@ def test_what_an_agent_left_without_a_record_is_swept(tmp_path: Path, paths: tup
         pytest.param(("etc-hosts", "plugins/", "volumes/"), "plugins", id="what each kubelet makes"),
         pytest.param(("volume-subpaths/pv/app/0/",), "volume-subpaths", id="parts of volumes"),
         pytest.param(("volumes/kubernetes.io~csi/pv/mount/",), "volumes/kubernetes.io~csi", id="a volume of a driver"),
+        pytest.param(
+            ("volumeDevices/kubernetes.io~csi/pv",), "volumeDevices/kubernetes.io~csi", id="a driver's device"
+        ),
         pytest.param(("containers/app/1c2d3e",), "containers/app", id="a container's last words"),
         pytest.param(("notes",), "notes", id="somebody's file"),
         pytest.param(("etc-hosts/",), "etc-hosts", id="a directory where a file should be"),

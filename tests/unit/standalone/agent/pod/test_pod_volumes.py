@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import os
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from kvedge.resources.codec import JsonObject, decode
 from kvedge.resources.types.core import ConfigMap, Pod, Secret
 from kvedge.standalone.agent.container.container_files import PodFiles
 from kvedge.standalone.agent.pod import pod_volumes
-from kvedge.standalone.agent.pod.pod_volumes import VolumeError, set_up_volumes
+from kvedge.standalone.agent.pod.pod_volumes import VolumeError, set_up_volumes, tear_down_volumes
 
 
 class FakeReader:
@@ -101,3 +102,18 @@ def test_a_token_lasts_as_long_as_kubernetes_makes_it(
 def test_what_cannot_be_projected_is_named(tmp_path: Path, source: JsonObject, account: str, words: str) -> None:
     with pytest.raises(VolumeError, match=words):
         made(tmp_path, FakeReader(), source, account=account)
+
+
+def test_the_device_of_a_block_claim_is_linked_in_the_pod_s_directory_and_goes_with_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pod_volumes, "claim_path", lambda pod, wanted, reader: "/dev/loop7")
+    monkeypatch.setattr(pod_volumes, "is_device", lambda path: True)
+    spec = {"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]}
+    pod = decode(Pod, {"metadata": {"name": "p", "namespace": "n", "uid": "u"}, "spec": spec})
+    files = PodFiles(tmp_path)
+    for _ in range(2):
+        assert set_up_volumes(pod, files, {}, FakeReader()) == {"v": "/dev/loop7"}
+    assert os.readlink(tmp_path / "volumeDevices" / "kubernetes.io~local-volume" / "v") == "/dev/loop7"
+    tear_down_volumes(files)
+    assert not (tmp_path / "volumeDevices").exists()
