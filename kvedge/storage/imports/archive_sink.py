@@ -99,6 +99,8 @@ class ArchiveSink:
         path = _inside(entry.name)
         if not path:
             return
+        if path.partition("/")[0] == _UNPACKED:
+            raise _refused(entry.name, "has the name of a directory that is needed to unpack it")
         above, _, name = path.rpartition("/")
         try:
             folder = make_directories(self._root, above, mode=0o770, resolve=STRICT)
@@ -119,6 +121,7 @@ class ArchiveSink:
         with suppress(FileNotFoundError, IsADirectoryError):
             os.unlink(name, dir_fd=folder)
         if entry.kind is EntryKind.SYMLINK:
+            _check_ways_up(entry)
             _inside(os.path.join(os.path.dirname(path), entry.link), entry.name)
             os.symlink(entry.link, name, dir_fd=folder)
         elif entry.kind is EntryKind.HARDLINK:
@@ -130,6 +133,7 @@ class ArchiveSink:
                 os.fchmod(made.fileno(), entry.mode & 0o777 | 0o660)
 
     def _link(self, entry: TarEntry, folder: int, name: str) -> None:
+        _check_ways_up(entry)
         target, _, last = _inside(entry.link, entry.name).rpartition("/")
         try:
             with beneath(self._root, target or ".", os.O_PATH | os.O_DIRECTORY, resolve=STRICT) as there:
@@ -157,6 +161,18 @@ def _inside(name: str, entry: str = "") -> str:
     if len(parts) > _DEEPEST:
         raise _refused(entry or name, f"is more than {_DEEPEST} directories deep")
     return "/".join(parts)
+
+
+def _check_ways_up(entry: TarEntry) -> None:
+    """`..` only before all names: a name may be, or become, a link of the archive, and then leads up elsewhere.
+
+    Raises:
+        ImportFailure: when a name comes first.
+    """
+    parts = [part for part in entry.link.split("/") if part not in ("", ".")]
+    names = [part for part in parts if part != ".."]
+    if ".." in parts[len(parts) - len(names) :]:
+        raise _refused(entry.name, "is a link that goes up behind a name, which may be a link too")
 
 
 def _refused(name: str, why: str) -> ImportFailure:

@@ -38,6 +38,7 @@ HONEST = archive(
     ("./a/b.txt", tarfile.REGTYPE, b"words", ""),
     ("c/d/e", tarfile.REGTYPE, b"more", ""),
     ("c/link", tarfile.SYMTYPE, b"", "../a/b.txt"),
+    ("c/d/up", tarfile.SYMTYPE, b"", "./../../a/./b.txt"),
     ("c/hard", tarfile.LNKTYPE, b"", "a/b.txt"),
 )
 
@@ -56,6 +57,7 @@ def test_an_archive_comes_into_the_claim(tmp_path: Path, pack: Callable[[bytes],
     assert (tmp_path / "a/b.txt").read_bytes() == b"words"
     assert (tmp_path / "c/d/e").read_bytes() == b"more"
     assert (tmp_path / "c/link").read_bytes() == b"words"
+    assert (tmp_path / "c/d/up").read_bytes() == b"words"
     assert (tmp_path / "c/hard").samefile(tmp_path / "a/b.txt")
     assert not (tmp_path / "c/d/e").stat().st_mode & 0o4000
 
@@ -81,6 +83,20 @@ HOSTILE = {
     "through a link": archive(
         ("d", tarfile.DIRTYPE, b"", ""), ("l", tarfile.SYMTYPE, b"", "d"), ("l/x", tarfile.REGTYPE, b"x", "")
     ),
+    "up behind a link": archive(
+        ("x/y", tarfile.DIRTYPE, b"", ""),
+        ("x/y/top", tarfile.SYMTYPE, b"", "../.."),
+        ("l", tarfile.SYMTYPE, b"", "x/y/top/../etc/passwd"),
+    ),
+    "up behind what becomes a link": archive(
+        ("x/l", tarfile.SYMTYPE, b"", "y/../../etc/passwd"), ("x/y", tarfile.SYMTYPE, b"", "..")
+    ),
+    "hard link up behind a link": archive(
+        ("a", tarfile.REGTYPE, b"x", ""), ("d", tarfile.SYMTYPE, b"", "."), ("l", tarfile.LNKTYPE, b"", "d/../a")
+    ),
+    "the place where it is unpacked": archive((".kvedge-archive.part", tarfile.DIRTYPE, b"", "")),
+    "within the place where it is unpacked": archive(("./.kvedge-archive.part/x", tarfile.REGTYPE, b"x", "")),
+    "a link in place of where it is unpacked": archive((".kvedge-archive.part", tarfile.SYMTYPE, b"", "a")),
     "device": archive(("null", tarfile.CHRTYPE, b"", "")),
     "fifo": archive(("pipe", tarfile.FIFOTYPE, b"", "")),
     "too deep": archive(("d/" * 100 + "x", tarfile.REGTYPE, b"x", "")),
