@@ -71,9 +71,6 @@ def profile_status(storage_class: StorageClass, profile: StorageProfile) -> Stor
         storage_class=storage_class.metadata.name,
         provisioner=storage_class.provisioner,
         claim_property_sets=sets,
-        clone_strategy=profile.spec.clone_strategy or "copy",
-        data_import_cron_source_format=profile.spec.data_import_cron_source_format or "pvc",
-        snapshot_class=profile.spec.snapshot_class,
     )
 
 
@@ -104,9 +101,6 @@ def plan_config(config: CdiConfig, proxy_url: str, proxy_ca: str) -> JsonObject:
         filesystem_overhead=overhead,
         preallocation=spec.preallocation or False,
         default_pod_resource_requirements=spec.pod_resource_requirements,
-        import_proxy=spec.import_proxy,
-        scratch_space_storage_class=spec.scratch_space_storage_class,
-        image_pull_secrets=spec.image_pull_secrets,
     )
     body = merge_difference(encode(config.status), encode(status))
     return {"status": body} if body else {}

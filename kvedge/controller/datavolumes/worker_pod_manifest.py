@@ -15,7 +15,7 @@ from kvedge.controller.datavolumes.worker_job_plan import certificates_config_ma
 from kvedge.controller.kubevirt.cluster_config import ClusterConfig
 from kvedge.resources.codec import JsonObject, encode_json
 from kvedge.resources.data_volume_names import APP, APP_LABEL, WORKER_LABEL
-from kvedge.resources.meta import LocalObjectReference, ObjectMeta
+from kvedge.resources.meta import ObjectMeta
 from kvedge.resources.names import LAUNCHER_GID, LAUNCHER_IMAGE, LAUNCHER_UID
 from kvedge.resources.quantities import Quantity
 from kvedge.resources.types.core import (
@@ -119,9 +119,6 @@ def worker_pod(
             fs_group=LAUNCHER_GID,
             seccomp_profile=SeccompProfile(type="RuntimeDefault"),
         ),
-        image_pull_secrets=[
-            LocalObjectReference(name=item.name) for item in (config.status.image_pull_secrets if config else ())
-        ],
         node_selector=_node_selector(place, cluster),
     )
     if place.consumer is not None:

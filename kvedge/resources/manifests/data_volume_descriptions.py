@@ -8,7 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-_REFUSED: Final = "Not supported: refused when it is set."
+_REFUSED: Final = (
+    "Not supported: refused in a VM's dataVolumeTemplates; a DataVolume of its own stays Pending, and its condition "
+    "says why."
+)
 _NO_EFFECT: Final = "Accepted for CDI's sake, without effect."
 _URL: Final = "Where it is."
 _SECRET: Final = "The Secret with accessKeyId and secretKey for it."
@@ -19,13 +22,13 @@ _CLASS: Final = "The storage class; the default one unless given."
 _FOREIGN: Final = "Who else fills the claim; kvedge then only waits."
 _PREALLOCATION: Final = "Whether disks get all their blocks at once."
 _OVERHEAD: Final = "The part of a claim that its file system itself may take."
-_STRATEGY: Final = "How claims of the class are cloned: copy, snapshot or csi-clone."
-_FORMAT: Final = "What a DataImportCron keeps: pvc."
-_SNAPSHOTS: Final = "The class of snapshots."
+_STRATEGY: Final = _NO_EFFECT + " Claims are cloned by copying."
+_FORMAT: Final = _NO_EFFECT + " There are no DataImportCrons."
+_SNAPSHOTS: Final = _NO_EFFECT + " Nothing is cloned by snapshots."
 _SETS: Final = "Access modes with their volume mode; the first set is the default."
 _CONDITIONS: Final = "What holds of it."
-_PULL_SECRETS: Final = "Secrets with which images are pulled."
-_PROXY: Final = "The proxy of importers."
+_PROXY: Final = _NO_EFFECT + " Importers reach their sources directly."
+_NOT_FILLED: Final = "Never filled."
 _SCRATCH: Final = _NO_EFFECT + " Data is converted while it comes: there is no scratch space."
 
 DATA_VOLUME_DESCRIPTIONS: Final[Mapping[str, Mapping[str, str]]] = {
@@ -120,9 +123,9 @@ DATA_VOLUME_DESCRIPTIONS: Final[Mapping[str, Mapping[str, str]]] = {
         "storageClass": "The class.",
         "provisioner": "Who makes its volumes.",
         "claimPropertySets": _SETS,
-        "cloneStrategy": _STRATEGY,
-        "dataImportCronSourceFormat": _FORMAT,
-        "snapshotClass": _SNAPSHOTS,
+        "cloneStrategy": _NOT_FILLED,
+        "dataImportCronSourceFormat": _NOT_FILLED,
+        "snapshotClass": _NOT_FILLED,
         "conditions": _CONDITIONS,
     },
     "FilesystemOverhead": {
@@ -139,7 +142,8 @@ DATA_VOLUME_DESCRIPTIONS: Final[Mapping[str, Mapping[str, str]]] = {
         "uploadProxyURLOverride": "Where clients reach the upload proxy, when they know it by another name.",
         "preallocation": _PREALLOCATION,
         "insecureRegistries": "Registries, as host:port, that are spoken to without TLS.",
-        "imagePullSecrets": _PULL_SECRETS,
+        "imagePullSecrets": _NO_EFFECT + " Workers' Pods need no image; a source's secretRef is for its registry.",
+        "importProxy": _PROXY,
         "podResourceRequirements": "Requests and limits of workers.",
         "scratchSpaceStorageClass": _SCRATCH,
         "featureGates": _NO_EFFECT,
@@ -152,24 +156,8 @@ DATA_VOLUME_DESCRIPTIONS: Final[Mapping[str, Mapping[str, str]]] = {
         "uploadProxyCA": "The authority of its certificate, in PEM.",
         "preallocation": _PREALLOCATION,
         "defaultPodResourceRequirements": "Requests and limits of workers.",
-        "scratchSpaceStorageClass": _SCRATCH,
-        "imagePullSecrets": _PULL_SECRETS,
-    },
-    "DataImportCronSpec": {
-        "schedule": "When to look, as cron has it; empty for once only.",
-        "managedDataSource": "The DataSource that points at the last good import.",
-        "garbageCollect": "Outdated, so that old imports are deleted, or Never.",
-        "importsToKeep": "How many imports are kept; 3 unless given.",
-        "retentionPolicy": "What stays when this object goes: None, or All.",
-        "createdBy": "Who made it.",
-        "serviceAccountName": "The service account of the workers' Pods.",
-    },
-    "ImportRecord": {"DataVolumeName": "Its DataVolume.", "Digest": "The image's digest."},
-    "DataImportCronStatus": {
-        "currentImports": "The imports under way.",
-        "lastExecutionTimestamp": "When it last looked.",
-        "lastImportTimestamp": "When the last import was done.",
-        "sourceFormat": _FORMAT,
-        "conditions": _CONDITIONS,
+        "scratchSpaceStorageClass": _NOT_FILLED,
+        "imagePullSecrets": _NOT_FILLED,
+        "importProxy": _NOT_FILLED,
     },
 }

@@ -14,9 +14,6 @@ from kvedge.resources.types.data_volumes import (
     CdiConfig,
     CdiConfigSpec,
     CdiConfigStatus,
-    DataImportCron,
-    DataImportCronSpec,
-    DataImportCronStatus,
     DataSource,
     DataSourceSpec,
     DataSourceStatus,
@@ -71,15 +68,6 @@ DATA_VOLUME_KINDS: Final[Sequence[CustomKind]] = (
         short_names=("das",),
         categories=("all",),
         required_spec=("source",),
-    ),
-    _kind(
-        DataImportCron,
-        "Golden images that follow their registry: imported again when it has a new one, with a DataSource that "
-        "points at the last good one.",
-        (DataImportCronSpec, DataImportCronStatus),
-        short_names=("dic", "dics"),
-        columns=(column("Format", ".status.sourceFormat"),),
-        categories=("all",),
     ),
     _kind(
         StorageProfile,

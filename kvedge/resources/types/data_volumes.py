@@ -1,6 +1,6 @@
 """DataVolumes: claims that come filled, and what belongs to them (cdi.kubevirt.io/v1beta1).
 
-Read by the controller, which fills claims where CDI is not installed, by admission and by the clients. Touches nothing.
+Read by the controller, which fills claims where CDI is not installed, and by the clients. Touches nothing.
 Names on the wire are CDI's, so that `virtctl`, manifests and other tools find here what they know.
 """
 
@@ -134,7 +134,7 @@ class StorageSpec(KubeStruct, kw_only=True):
 
 
 class DataVolumeSpec(KubeStruct, kw_only=True):
-    """What is wanted; it cannot be changed afterwards."""
+    """What is wanted. A change has no effect on a claim that is made, nor on data that is there."""
 
     source: DataVolumeOrigin | None = None
     source_ref: DataVolumeSourceRef | None = None
@@ -304,46 +304,6 @@ class CdiConfig(KubeStruct, kw_only=True):
     metadata: ObjectMeta = field(default_factory=ObjectMeta)
     spec: CdiConfigSpec = field(default_factory=CdiConfigSpec)
     status: CdiConfigStatus = field(default_factory=CdiConfigStatus)
-
-
-class DataImportCronSpec(KubeStruct, kw_only=True):
-    """What is imported, how often, and what keeps its name."""
-
-    template: DataVolumeTemplate
-    schedule: str
-    managed_data_source: str
-    garbage_collect: str | None = None
-    imports_to_keep: int | None = None
-    retention_policy: str | None = None
-    created_by: str | None = None
-    service_account_name: str | None = None
-
-
-class ImportRecord(KubeStruct, kw_only=True):
-    """An import under way; the names on the wire are CDI's."""
-
-    data_volume_name: str = field(default="", name="DataVolumeName")
-    digest: str = field(default="", name="Digest")
-
-
-class DataImportCronStatus(KubeStruct, kw_only=True):
-    """What was imported last, and what is."""
-
-    current_imports: list[ImportRecord] = []
-    last_imported_pvc: ObjectName | None = field(default=None, name="lastImportedPVC")
-    last_execution_timestamp: str | None = None
-    last_import_timestamp: str | None = None
-    source_format: str | None = None
-    conditions: list[CdiCondition] = []
-
-
-class DataImportCron(KubeStruct, kw_only=True):
-    """cdi.kubevirt.io/v1beta1 DataImportCron: golden images that follow their registry."""
-
-    KIND: ClassVar[Kind] = Kind(CDI_GROUP, CDI_VERSION, "DataImportCron", "dataimportcrons")
-    metadata: ObjectMeta = field(default_factory=ObjectMeta)
-    spec: DataImportCronSpec
-    status: DataImportCronStatus = field(default_factory=DataImportCronStatus)
 
 
 def data_volume_condition(conditions: list[CdiCondition], type_: str) -> CdiCondition | None:
