@@ -174,10 +174,19 @@ def hand_over_device(name: str, given: Collection[int], source: HeldProcess, lau
         coming = f"{_COMING}{name}"
         _remove(directory, coming)
         os.mknod(coming, stat.S_IFBLK | _MODE, facts.st_rdev, dir_fd=directory)
-        # mknod's mode is cut by the umask; the node is new, and no link.
-        os.chmod(coming, _MODE, dir_fd=directory)
-        os.chown(coming, LAUNCHER_UID, LAUNCHER_GID, dir_fd=directory, follow_symlinks=False)
+        _give_to_guest(directory, coming, facts.st_rdev)
         os.rename(coming, name, src_dir_fd=directory, dst_dir_fd=directory)
+
+
+def _give_to_guest(directory: int, name: str, device: int) -> None:
+    """Owner and mode of a node that was just made; the launcher may have put a link or another file in its place."""
+    with beneath(directory, name, os.O_PATH | os.O_NOFOLLOW) as node:
+        facts = os.fstat(node)
+        if not stat.S_ISBLK(facts.st_mode) or facts.st_rdev != device:
+            raise OSError(errno.EEXIST, "something else stands in the device's place", name)
+        # By the node itself: mknod's mode is cut by the umask.
+        os.chmod(f"/proc/self/fd/{node}", _MODE)
+        os.chown(f"/proc/self/fd/{node}", LAUNCHER_UID, LAUNCHER_GID)
 
 
 def _open_to_devices(ours: int) -> None:
