@@ -32,10 +32,11 @@ mkdir -p /data
 mount --bind {claim} /data
 mount --bind {log} /dev/termination-log
 {server} &
+while [ ! -e {ready} ]; do sleep 0.05; done
 exec setpriv --reuid 107 --regid 107 --clear-groups --bounding-set -all {python} -m kvedge import-worker
 """
 SERVER = """
-import http.server, sys, time
+import http.server, pathlib, sys, time
 image = open(sys.argv[1], 'rb').read()
 slow = sys.argv[2] == 'slow'
 class Handler(http.server.BaseHTTPRequestHandler):
@@ -49,6 +50,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
                 time.sleep(600)
     def log_message(self, *_): pass
 server = http.server.HTTPServer(('192.168.77.1', 8000), Handler)
+pathlib.Path(sys.argv[3]).touch()
 server.serve_forever()
 """
 
@@ -74,12 +76,15 @@ def place(tmp_path: Path) -> Iterator[Path]:
 
 def start(place: Path, url: str, checksum: str = "", speed: str = "fast") -> subprocess.Popen[bytes]:
     job = ImportJob(name="d", size=32 * MIB, http=HttpSource(url=url, checksum=checksum))
+    ready = place / "ready"
+    ready.unlink(missing_ok=True)
     script = SCRIPT.format(
+        ready=ready,
         address=ADDRESS,
         claim=place / "claim",
         log=place / "log",
         python=sys.executable,
-        server=f"{sys.executable} {place / 'server.py'} {place / 'image'} {speed}",
+        server=f"{sys.executable} {place / 'server.py'} {place / 'image'} {speed} {ready}",
     )
     environment = {**os.environ, JOB_VARIABLE: encode_json(job).decode(), "PYTHONPATH": str(Path.cwd())}
     # The server of the place ends with its process namespace.
