@@ -103,6 +103,37 @@ def attachment_pod(vmi: VirtualMachineInstance, volume: str, claim: PersistentVo
     )
 
 
+def is_ours(pod: Pod, claim: PersistentVolumeClaim) -> bool:
+    """Whether a Pod is what `attachment_pod` renders for this claim, in all that the handler relies on.
+
+    What an API server or a scheduler adds is left out: defaults, tolerations, a priority.
+    """
+    spec, wanted = pod.spec, _container(claim)
+    if len(spec.containers) != 1 or spec.init_containers or spec.host_network:
+        return False
+    found = spec.containers[0]
+    claims = {volume.name: volume.persistent_volume_claim for volume in spec.volumes if volume.persistent_volume_claim}
+    return (
+        (found.name, found.image, found.command, found.args) == (wanted.name, wanted.image, wanted.command, [])
+        and _is_powerless(found.security_context)
+        and {name: source.claim_name for name, source in claims.items()} == {_CLAIM: claim.metadata.name}
+        and _places(found) == _places(wanted)
+    )
+
+
+def _is_powerless(context: SecurityContext | None) -> bool:
+    if context is None or context.privileged or context.allow_privilege_escalation is not False:
+        return False
+    rights = context.capabilities
+    return context.run_as_user == LAUNCHER_UID and rights is not None and rights.drop == ["ALL"] and not rights.add
+
+
+def _places(container: Container) -> set[tuple[str, str, str]]:
+    """Where its volumes are, and what part of them."""
+    mounts = {(mount.name, mount.mount_path, mount.sub_path) for mount in container.volume_mounts}
+    return mounts | {(device.name, device.device_path, "") for device in container.volume_devices}
+
+
 def _container(claim: PersistentVolumeClaim) -> Container:
     mounts = [
         VolumeMount(name=HOST_USR, mount_path="/usr", read_only=True),

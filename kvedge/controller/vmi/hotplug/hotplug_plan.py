@@ -15,7 +15,7 @@ from typing import Final, TypeAlias
 import msgspec
 
 from kvedge.controller.vmi.claim_rules import NOT_FOUND, is_populated
-from kvedge.controller.vmi.hotplug.attachment_pod_manifest import attachment_pod, attachment_pod_name
+from kvedge.controller.vmi.hotplug.attachment_pod_manifest import attachment_pod, attachment_pod_name, is_ours
 from kvedge.controller.vmi.launcher_pod_status import has_ended, has_ready_containers
 from kvedge.controller.vmi.volume_status import claim_info
 from kvedge.kube.patches import merge_difference
@@ -131,7 +131,7 @@ def _entries(view: HotplugView) -> tuple[list[VolumeStatus], list[tuple[str, str
 def _present(view: HotplugView, entry: VolumeStatus, claim_name: str) -> VolumeStatus:
     """The entry of a volume that is in the spec."""
     claim = view.claims.get(claim_name)
-    pod = _pod(view, attachment_pod_name(view.vmi, entry.name, claim_name))
+    pod = _pod(view, attachment_pod_name(view.vmi, entry.name, claim_name), claim)
     info = entry.persistent_volume_claim_info if claim is None else claim_info(claim)
     held = entry.persistent_volume_claim_info
     if entry.phase in _HELD and held is not None and held.claim_name not in ("", claim_name):
@@ -153,7 +153,11 @@ def _attachment(entry: VolumeStatus, pod: Pod | None, claim: PersistentVolumeCla
     """The Pod, with its UID once the handler may take the volume from it."""
     if pod is None:
         return HotplugVolumeStatus()
-    is_usable = _is_ready(pod) and (entry.phase in _HELD or (claim is not None and is_populated(claim)))
+    if claim is None:
+        known = entry.hotplug_volume is not None and entry.hotplug_volume.attach_pod_uid == pod.metadata.uid
+        is_usable = _is_ready(pod) and entry.phase in _HELD and known
+    else:
+        is_usable = _is_ready(pod) and (entry.phase in _HELD or is_populated(claim))
     return HotplugVolumeStatus(attach_pod_name=pod.metadata.name, attach_pod_uid=pod.metadata.uid if is_usable else "")
 
 
@@ -167,6 +171,9 @@ def _progress(
         return PENDING, _NOT_READY, "PVC is in phase Lost"
     if claim.status.phase != "Bound":
         return PENDING, _NOT_READY, "PVC is in phase ClaimPending"
+    name = attachment_pod_name(view.vmi, volume, claim_name)
+    if pod is None and _live(view, name) is not None:
+        return BOUND, _REFUSED, f"Pod {name} is not the one that kvedge makes for volume {volume}: delete it"
     if pod is not None and is_populated(claim):
         return ATTACHED, _CREATED, f"Created hotplug attachment pod {pod.metadata.name}, for volume {volume}"
     refusal = view.refusals.get(volume)
@@ -224,8 +231,16 @@ def _wanted(view: HotplugView) -> Iterator[tuple[str, str, PersistentVolumeClaim
         yield attachment_pod_name(view.vmi, volume.name, claim), volume.name, view.claims.get(claim)
 
 
-def _pod(view: HotplugView, name: str) -> Pod | None:
-    """The Pod of that name, unless it has ended or is about to."""
+def _pod(view: HotplugView, name: str, claim: PersistentVolumeClaim | None) -> Pod | None:
+    """Our Pod of that name, unless it has ended or is about to; one that somebody else made is none.
+
+    Without its claim nobody can tell, and no new UID is given.
+    """
+    pod = _live(view, name)
+    return None if pod is None or (claim is not None and not is_ours(pod, claim)) else pod
+
+
+def _live(view: HotplugView, name: str) -> Pod | None:
     pods = (pod for pod in view.pods if pod.metadata.name == name)
     return next((pod for pod in pods if not _is_going(pod) and pod.status.phase not in _OVER), None)
 

@@ -14,7 +14,7 @@ from kvedge.controller.vmi.hotplug.hotplug_plan import (
     PatchStatus,
     plan_hotplug,
 )
-from kvedge.resources.types.core import Pod
+from kvedge.resources.types.core import Capabilities, Container, Pod
 from kvedge.resources.types.storage import PersistentVolumeClaim
 from kvedge.resources.types.vmi import ClaimInfo, HotplugVolumeStatus, VirtualMachineInstance, VolumeStatus
 from tests.support.builders import a_claim, ended, owned_by
@@ -85,6 +85,89 @@ def test_the_pod_is_told_when_it_is_there_and_its_uid_when_it_is_ready() -> None
     assert entry["hotplugVolume"] == {"attachPodName": NAME, "attachPodUID": "pod-1"}
     pod.status.phase = "Pending"
     assert entry_of(view(vmi, pod))["hotplugVolume"] == {"attachPodName": NAME}
+
+
+def _changed(pod: Pod, kind: str) -> None:
+    (container,) = pod.spec.containers
+    context = container.security_context
+    assert context is not None
+    assert context.capabilities is not None
+    match kind:
+        case "image":
+            container.image = "somebody/else"
+        case "command":
+            container.command = ["sh", "-c", "mknod"]
+        case "arguments":
+            container.args = ["more"]
+        case "second container":
+            pod.spec.containers = [container, Container(name="more")]
+        case "init container":
+            pod.spec.init_containers = [Container(name="first")]
+        case "right":
+            context.capabilities = Capabilities(add=["MKNOD"], drop=["ALL"])
+        case "rights kept":
+            context.capabilities = Capabilities()
+        case "privileged":
+            context.privileged = True
+        case "no security context":
+            container.security_context = None
+        case "user":
+            context.run_as_user = 0
+        case "claim":
+            pod.spec.volumes = attachment_pod(
+                a_running_vmi(), "data", a_claim("other"), a_launcher(a_running_vmi())
+            ).spec.volumes
+        case "place":
+            container.volume_mounts = container.volume_mounts[:-1]
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "image",
+        "command",
+        "arguments",
+        "second container",
+        "init container",
+        "right",
+        "rights kept",
+        "privileged",
+        "no security context",
+        "user",
+        "claim",
+        "place",
+    ],
+)
+def test_a_pod_of_that_name_that_somebody_else_made_is_never_given_to_the_handler(kind: str) -> None:
+    vmi = a_running_vmi(a_volume("data"))
+    pod = a_ready_pod(vmi)
+    _changed(pod, kind)
+    entry = entry_of(view(vmi, pod))
+    assert "attachPodUID" not in str(entry)
+    assert (entry["phase"], entry["reason"]) == ("Bound", "FailedCreate")
+    assert entry["message"] == f"Pod {NAME} is not the one that kvedge makes for volume data: delete it"
+
+
+@pytest.mark.parametrize(("known", "given"), [("pod-1", True), ("pod-0", False)], ids=["known", "new"])
+def test_a_held_volume_whose_claim_is_gone_gets_no_new_pod(known: str, given: bool) -> None:
+    vmi = a_running_vmi(a_volume("data"))
+    vmi.status.volume_status = held("Ready", known).status.volume_status
+    pod = a_ready_pod(vmi)
+    patches = [action for action in plan_hotplug(view(vmi, pod, claims={})) if isinstance(action, PatchStatus)]
+    if given:
+        assert patches == []
+    else:
+        assert entry_of(view(vmi, pod, claims={}))["hotplugVolume"] == {"attachPodName": NAME}
+
+
+def test_what_an_api_server_adds_to_our_pod_makes_it_no_stranger() -> None:
+    vmi = a_running_vmi(a_volume("data"))
+    pod = a_ready_pod(vmi)
+    pod.spec.node_name, pod.spec.dns_policy, pod.spec.scheduler_name = "node-1", "ClusterFirst", "default-scheduler"
+    pod.spec.service_account_name = "default"
+    pod.spec.tolerations = [*pod.spec.tolerations, {"key": "more", "operator": "Exists"}]
+    pod.spec.containers[0].termination_message_path = "/dev/termination-log"
+    assert entry_of(view(vmi, pod))["hotplugVolume"] == {"attachPodName": NAME, "attachPodUID": "pod-1"}
 
 
 def test_what_the_handler_says_of_an_attached_volume_is_left_alone() -> None:
