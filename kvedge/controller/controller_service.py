@@ -22,6 +22,7 @@ from kvedge.controller.kubevirt.kubevirt_loop import KubeVirtLoop, KubeVirtSourc
 from kvedge.controller.kubevirt.kubevirt_status import Release
 from kvedge.controller.node.node_loop import NodeLoop, NodeSources
 from kvedge.controller.vm.vm_loop import VmLoop, VmSources
+from kvedge.controller.vmi.claim_holders import ClaimHolders
 from kvedge.controller.vmi.hotplug.hotplug_loop import HotplugLoop, HotplugSources
 from kvedge.controller.vmi.vmi_loop import VmiLoop, VmiSources
 from kvedge.kube.configuration_follower import ConfigurationFollower
@@ -180,12 +181,17 @@ class _Work:
             VmSources(client, self._vms, self._vmis, volumes, self._events, clock, self._is_declarative)
         )
         self._node_loop = NodeLoop(NodeSources(client, self._nodes, self._events, clock))
+        holders = ClaimHolders(self._vmis, self._pods, self._attachments)
         self._vmi_loop = VmiLoop(
-            VmiSources(client, self._vmis, self._pods, self._claims, self._events, clock, self._node_loop.state),
+            VmiSources(
+                client, self._vmis, self._pods, self._claims, holders, self._events, clock, self._node_loop.state
+            ),
             lambda: config.configured(self._configuration.current, self._nodes.list()),
         )
         self._hotplug_loop = HotplugLoop(
-            HotplugSources(client, self._vmis, self._pods, self._attachments, self._claims, self._events, clock)
+            HotplugSources(
+                client, self._vmis, self._pods, self._attachments, self._claims, holders, self._events, clock
+            )
         )
         self._node_loop.on_change(self._vmi_loop.node_changed)
         self._kubevirt_loop = KubeVirtLoop(

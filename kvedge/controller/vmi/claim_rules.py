@@ -12,6 +12,7 @@ from typing import Final
 
 from kvedge.controller.vmi.launcher_pod_status import SYNCHRONIZED
 from kvedge.resources.data_volume_names import POD_PHASE, RUNNING, RUNNING_MESSAGE
+from kvedge.resources.hotplug_places import HANDED_OVER
 from kvedge.resources.meta import Condition
 from kvedge.resources.types.devices import Disk
 from kvedge.resources.types.storage import READ_ONLY_MANY, READ_WRITE_MANY, PersistentVolumeClaim
@@ -93,7 +94,9 @@ def _waits(vmi: VirtualMachineInstance, view: ClaimView) -> Iterator[ClaimWait]:
             )
             yield _wait(WRONG_MODE, text)
         elif name in view.holders:
-            yield replace(_wait(IN_USE, _held(volume, claim, view.holders[name])), again_after=IN_USE_SECONDS)
+            yield replace(
+                _wait(IN_USE, in_use(volume.name, name, view.holders[name], "it starts")), again_after=IN_USE_SECONDS
+            )
 
 
 def binding_trouble(vmi: VirtualMachineInstance, view: ClaimView) -> Condition | None:
@@ -108,10 +111,29 @@ def binding_trouble(vmi: VirtualMachineInstance, view: ClaimView) -> Condition |
 def conflicts(vmi: VirtualMachineInstance, other: VirtualMachineInstance, claim: str) -> bool:
     """Whether two VMIs may not have one claim at the same time: one writes it, and not both say that they share it."""
     ours, theirs = _use(vmi, claim), _use(other, claim)
+    if theirs is None and has_hotplugged(other, claim):
+        # It leaves, and how its disk used it is no longer known.
+        theirs = _Use(writes=True, shares=False)
     if ours is None or theirs is None:
         return False
     both_read = not ours.writes and not theirs.writes
     return not both_read and not (ours.shares and theirs.shares)
+
+
+def hotplugged_claims(vmi: VirtualMachineInstance) -> set[str]:
+    """The claims that a VMI has by attachment Pods, also those whose volumes are on their way out."""
+    return {
+        entry.persistent_volume_claim_info.claim_name
+        for entry in vmi.status.volume_status
+        if entry.hotplug_volume is not None
+        and entry.persistent_volume_claim_info is not None
+        and (entry.hotplug_volume.attach_pod_name or entry.phase in HANDED_OVER)
+    }
+
+
+def has_hotplugged(vmi: VirtualMachineInstance, claim: str) -> bool:
+    """Whether a VMI has a claim by an attachment Pod, as far as its status says."""
+    return claim in hotplugged_claims(vmi)
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,12 +165,13 @@ def _only_reads(volume: Volume, disk: Disk) -> bool:
     return (source is not None and source.read_only) or (target is not None and target.readonly)
 
 
-def _held(volume: Volume, claim: PersistentVolumeClaim, holder: VirtualMachineInstance) -> str:
+def in_use(volume: str, claim: str, holder: VirtualMachineInstance, then: str) -> str:
+    """The words for a claim that another VM has; `then` is what happens once it is free."""
     where = f" on node {holder.status.node_name}" if holder.status.node_name else ""
     name = holder.metadata.name
     return (
-        f"PVC {claim.metadata.name} of volume {volume.name} is in use by VM {name}{where}, and two VMs must not write"
-        f" it at once: it starts by itself when {name} has ended; stop that, use another claim, or set shareable: true"
+        f"PVC {claim} of volume {volume} is in use by VM {name}{where}, and two VMs must not write it at once: {then}"
+        f" by itself when {name} has ended or has detached it; stop that, use another claim, or set shareable: true"
         " on the disks of both when their guests can share a disk"
     )
 

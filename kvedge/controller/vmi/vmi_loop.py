@@ -8,7 +8,6 @@ as it was read, and under the one name that follows from the VMI's UID.
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -17,7 +16,8 @@ from kvedge.controller.kubevirt.cluster_config import ClusterConfig
 from kvedge.controller.node.node_plan import NodeState
 from kvedge.controller.vm.create_patience import CreatePatience
 from kvedge.controller.vm.create_refusal import is_passing, pod_refusal
-from kvedge.controller.vmi.claim_rules import ClaimView, conflicts, needed_claims
+from kvedge.controller.vmi.claim_holders import ClaimHolders
+from kvedge.controller.vmi.claim_rules import ClaimView, needed_claims
 from kvedge.controller.vmi.launcher_pod_status import has_ended, may_still_run
 from kvedge.controller.vmi.vmi_plan import (
     ConfirmPodLost,
@@ -61,6 +61,7 @@ class VmiSources:
     vmis: Informer[VirtualMachineInstance]
     pods: Informer[Pod]
     claims: Informer[PersistentVolumeClaim]
+    holders: ClaimHolders
     events: EventRecorder
     clock: Clock
     node_state: Callable[[str], NodeState | None]
@@ -76,6 +77,7 @@ class VmiLoop:
         self._vmis.add_index("node", lambda vmi: (vmi.status.node_name,) if vmi.status.node_name else ())
         self._vmis.add_index("claim", _claims_of)
         self._claims = sources.claims
+        self._holders = sources.holders
         self._pods = sources.pods
         self._pods.add_index("vmi", _vmi_of)
         self._pods.add_index("node", lambda pod: (pod.spec.node_name,) if pod.spec.node_name else ())
@@ -88,7 +90,6 @@ class VmiLoop:
         self._podless_since: dict[str, float] = {}
         # VMIs, by UID, of whose launcher it was said that it ended, while its Pod was there to say so.
         self._ended: set[str] = set()
-        self._creating = threading.Lock()
         self.loop = ReconcileLoop("vmi", self.reconcile, _WORKERS)
 
     def start(self) -> None:
@@ -142,21 +143,11 @@ class VmiLoop:
     def _claim_view(self, vmi: VirtualMachineInstance) -> ClaimView:
         names = {name for _, name in claims(vmi.spec.volumes)}
         found = ((name, self._claims.get(vmi.metadata.namespace, name)) for name in names)
-        holders = ((name, self._holder(vmi, name)) for name in names)
+        holders = ((name, self._holders.holder(vmi, name)) for name in names)
         return ClaimView(
             {name: claim for name, claim in found if claim is not None},
             {name: holder for name, holder in holders if holder is not None},
         )
-
-    def _holder(self, vmi: VirtualMachineInstance, claim: str) -> VirtualMachineInstance | None:
-        """The VMI that has a claim which this one cannot have at the same time: its launcher is there and not over."""
-        for other in self._vmis.indexed("claim", f"{vmi.metadata.namespace}/{claim}"):
-            if other.metadata.uid == vmi.metadata.uid or not conflicts(vmi, other, claim):
-                continue
-            pods = self._own_pods(other, self._pods.owned_by(other.metadata.uid))
-            if any(not has_ended(pod) for pod in pods):
-                return other
-        return None
 
     def _carry_out(self, vmi: VirtualMachineInstance, plan: VmiPlan) -> float | None:
         if plan.warning is not None and any(isinstance(action, PatchVmi) for action in plan.actions):
@@ -228,9 +219,8 @@ class VmiLoop:
             return wait
         if not self._is_as_read(vmi):
             return _CAUGHT_UP_SECONDS
-        # One launcher after the other, so that of two VMIs that want one claim the second sees that the first has it.
-        with self._creating:
-            if any(self._holder(vmi, name) for _, name in needed_claims(vmi)):
+        with self._holders.taking:
+            if any(self._holders.holder(vmi, name) for _, name in needed_claims(vmi)):
                 return _CAUGHT_UP_SECONDS
             return self._create_pod(vmi, pod)
 

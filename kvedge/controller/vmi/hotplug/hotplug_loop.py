@@ -14,6 +14,8 @@ from typing import Final
 
 from kvedge.controller.vm.create_patience import CreatePatience
 from kvedge.controller.vm.create_refusal import is_passing
+from kvedge.controller.vmi.claim_holders import ClaimHolders
+from kvedge.controller.vmi.claim_rules import IN_USE_SECONDS, has_hotplugged
 from kvedge.controller.vmi.hotplug.hotplug_plan import (
     CreateAttachment,
     DeleteAttachment,
@@ -51,6 +53,7 @@ class HotplugSources:
     launchers: Informer[Pod]
     attachments: Informer[Pod]
     claims: Informer[PersistentVolumeClaim]
+    holders: ClaimHolders
     events: EventRecorder
     clock: Clock
 
@@ -65,6 +68,7 @@ class HotplugLoop:
         self._launchers = sources.launchers
         self._attachments = sources.attachments
         self._claims = sources.claims
+        self._holders = sources.holders
         self._events = sources.events
         self._patience = CreatePatience(sources.clock.monotonic)
         # Why the Pod of a volume was refused, by the VMI's UID and the volume.
@@ -89,9 +93,10 @@ class HotplugLoop:
             vmi = self._vmis.get(*key)
             if vmi is None:
                 return None
-            actions = plan_hotplug(self._view(vmi))
+            view = self._view(vmi)
+            actions = plan_hotplug(view)
             if not actions:
-                return self._next_try(vmi)
+                return self._next_try(view)
             # One write of the VMI in a pass: what comes after it is planned on what it made.
             for action in actions:
                 match action:
@@ -109,6 +114,7 @@ class HotplugLoop:
         pods: Sequence[Pod] = () if launcher is None else self._attachments.owned_by(launcher.metadata.uid)
         names = {claim_of(volume) or "" for volume in hotplugged(vmi)}
         found = ((name, self._claims.get(vmi.metadata.namespace, name)) for name in names)
+        holders = ((name, self._holder(vmi, name)) for name in names)
         return HotplugView(
             vmi,
             launcher,
@@ -116,13 +122,21 @@ class HotplugLoop:
             {name: claim for name, claim in found if claim is not None},
             self._refusals.get(vmi.metadata.uid, {}),
             frozenset(volume.name for volume in hotplugged(vmi) if self._seconds_left(vmi, volume.name) > 0),
+            {name: holder for name, holder in holders if holder is not None},
         )
+
+    def _holder(self, vmi: VirtualMachineInstance, claim: str) -> VirtualMachineInstance | None:
+        """The VMI that keeps this one from a claim; none from one that it has already."""
+        return None if has_hotplugged(vmi, claim) else self._holders.holder(vmi, claim)
 
     def _seconds_left(self, vmi: VirtualMachineInstance, volume: str) -> float:
         return self._patience.seconds_left(f"{vmi.metadata.uid}/{volume}")
 
-    def _next_try(self, vmi: VirtualMachineInstance) -> Again | None:
+    def _next_try(self, view: HotplugView) -> Again | None:
+        vmi = view.vmi
         waits = [seconds for volume in hotplugged(vmi) if (seconds := self._seconds_left(vmi, volume.name)) > 0]
+        if view.holders:
+            waits.append(IN_USE_SECONDS)
         return Again(min(waits)) if waits else None
 
     def _patch(self, vmi: VirtualMachineInstance, action: PatchStatus) -> None:
@@ -133,6 +147,13 @@ class HotplugLoop:
             self._events.record(vmi, "Normal", reason, message)
 
     def _create(self, vmi: VirtualMachineInstance, action: CreateAttachment) -> None:
+        names = {claim_of(volume) or "" for volume in hotplugged(vmi) if volume.name == action.volume}
+        with self._holders.taking:
+            # Somebody may have taken it since this was planned: then the next step tells of it.
+            if not any(self._holder(vmi, name) for name in names):
+                self._create_pod(vmi, action)
+
+    def _create_pod(self, vmi: VirtualMachineInstance, action: CreateAttachment) -> None:
         meta, key = action.pod.metadata, f"{vmi.metadata.uid}/{action.volume}"
         try:
             created = self._client.create(action.pod)

@@ -14,7 +14,7 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from kvedge.controller.vmi.claim_rules import NOT_FOUND, is_populated
+from kvedge.controller.vmi.claim_rules import IN_USE, NOT_FOUND, in_use, is_populated
 from kvedge.controller.vmi.hotplug.attachment_pod_manifest import attachment_pod, attachment_pod_name, is_ours
 from kvedge.controller.vmi.launcher_pod_status import has_ended, has_ready_containers
 from kvedge.controller.vmi.volume_status import claim_info
@@ -67,7 +67,8 @@ HotplugAction: TypeAlias = PatchStatus | CreateAttachment | DeleteAttachment
 @dataclass(frozen=True, slots=True)
 class HotplugView:
     """A VMI, its launcher Pod, the Pods whose controller is this very launcher Pod, the VMI's claims by name, and for
-    each volume whose Pod was refused why, and that it is not to be tried again yet.
+    each volume whose Pod was refused why, and that it is not to be tried again yet. `holders` are the VMIs that keep
+    this one from claims which it does not have yet, by claim.
     """
 
     vmi: VirtualMachineInstance
@@ -76,6 +77,7 @@ class HotplugView:
     claims: Mapping[str, PersistentVolumeClaim] = field(default_factory=dict)
     refusals: Mapping[str, str] = field(default_factory=dict)
     waiting: frozenset[str] = frozenset()
+    holders: Mapping[str, VirtualMachineInstance] = field(default_factory=dict)
 
 
 def plan_hotplug(view: HotplugView) -> tuple[HotplugAction, ...]:
@@ -169,6 +171,10 @@ def _progress(
         return PENDING, NOT_FOUND, f"PVC {claim_name} not found"
     if claim.status.phase == "Lost":
         return PENDING, _NOT_READY, "PVC is in phase Lost"
+    holder = view.holders.get(claim_name)
+    if pod is None and holder is not None:
+        phase = BOUND if claim.status.phase == "Bound" else PENDING
+        return phase, IN_USE, in_use(volume, claim_name, holder, "it is attached")
     if claim.status.phase != "Bound":
         return PENDING, _NOT_READY, "PVC is in phase ClaimPending"
     name = attachment_pod_name(view.vmi, volume, claim_name)
@@ -217,6 +223,8 @@ def _creations(view: HotplugView) -> Iterator[CreateAttachment]:
     there = {pod.metadata.name for pod in view.pods}
     for name, volume, claim in _wanted(view):
         if name in there or volume in view.waiting or claim is None or claim.metadata.deletion_timestamp is not None:
+            continue
+        if claim.metadata.name in view.holders:
             continue
         # A claim that waits for its first consumer gets it; one that is being filled is left to who fills it.
         if claim.status.phase == "Lost" or (claim.status.phase == "Bound" and not is_populated(claim)):

@@ -264,3 +264,17 @@ def test_a_name_that_the_guest_still_has_from_another_claim_is_left_until_it_is_
     old = a_ready_pod(vmi)
     actions = plan_hotplug(view(vmi, old))
     assert not [action for action in actions if isinstance(action, (PatchStatus, DeleteAttachment))]
+
+
+@pytest.mark.parametrize(("claim", "phase"), [("Bound", "Bound"), ("Pending", "Pending")])
+def test_a_claim_that_another_vm_has_is_waited_for_by_name_and_then_attached(claim: str, phase: str) -> None:
+    vmi, other = a_running_vmi(a_volume("data")), a_running_vmi()
+    other.metadata.name, other.status.node_name = "first", "node-7"
+    seen = HotplugView(vmi, a_launcher(vmi), (), {"data": a_claim("data", claim)}, holders={"data": other})
+    entry = entry_of(seen)
+    assert (entry["phase"], entry["reason"]) == (phase, "PVCInUse")
+    assert str(entry["message"]).startswith("PVC data of volume data is in use by VM first on node node-7")
+    assert "it is attached by itself when first has ended or has detached it" in str(entry["message"])
+    assert not [action for action in plan_hotplug(seen) if isinstance(action, CreateAttachment)]
+    free = HotplugView(vmi, a_launcher(vmi), (), {"data": a_claim("data", claim)})
+    assert [action.volume for action in plan_hotplug(free) if isinstance(action, CreateAttachment)] == ["data"]

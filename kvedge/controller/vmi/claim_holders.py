@@ -1,0 +1,66 @@
+"""Which VMI has a claim that another one cannot have at the same time.
+
+Asked by the VMI loop before it makes a launcher, and by the hotplug loop before it makes an attachment Pod, each with
+`taking` held, so that of two VMIs that want one claim the second sees that the first has it. Reads informers only.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import Final
+
+from kvedge.controller.vmi.claim_rules import conflicts, has_hotplugged, hotplugged_claims
+from kvedge.controller.vmi.launcher_pod_status import has_ended
+from kvedge.kube.informer import Informer
+from kvedge.resources.types.core import Pod
+from kvedge.resources.types.vmi import VirtualMachineInstance
+from kvedge.resources.volume_facts import claims, is_hotpluggable
+
+_INDEX: Final = "held-claim"
+
+
+class ClaimHolders:
+    """Claims and who has them; every method may be called from any thread."""
+
+    def __init__(
+        self, vmis: Informer[VirtualMachineInstance], launchers: Informer[Pod], attachments: Informer[Pod]
+    ) -> None:
+        """The informers have not been started yet."""
+        self._vmis = vmis
+        self._vmis.add_index(_INDEX, _claims_of)
+        self._launchers = launchers
+        self._attachments = attachments
+        # Held from the question who has a claim until the Pod that takes it has been observed.
+        self.taking = threading.Lock()
+
+    def holder(self, vmi: VirtualMachineInstance, claim: str) -> VirtualMachineInstance | None:
+        """The VMI that has a claim which this one cannot have beside it: its launcher is there and not over, and has
+        the claim from its start or by an attachment Pod.
+        """
+        for other in self._vmis.indexed(_INDEX, f"{vmi.metadata.namespace}/{claim}"):
+            if other.metadata.uid != vmi.metadata.uid and conflicts(vmi, other, claim) and self._has(other, claim):
+                return other
+        return None
+
+    def _has(self, vmi: VirtualMachineInstance, claim: str) -> bool:
+        found = ((pod, pod.metadata.controller_reference()) for pod in self._launchers.owned_by(vmi.metadata.uid))
+        # Those whose controller is this very VMI: a label alone proves nothing.
+        launchers = [pod for pod, owner in found if owner is not None and owner.uid == vmi.metadata.uid]
+        alive = [pod for pod in launchers if not has_ended(pod)]
+        if not alive:
+            return False
+        from_start = any(name == claim and not is_hotpluggable(item) for item, name in claims(vmi.spec.volumes))
+        return from_start or has_hotplugged(vmi, claim) or any(self._attaches(pod, claim) for pod in alive)
+
+    def _attaches(self, launcher: Pod, claim: str) -> bool:
+        """Whether there is an attachment Pod, of which the VMI's status may not tell yet."""
+        return any(
+            volume.persistent_volume_claim is not None and volume.persistent_volume_claim.claim_name == claim
+            for pod in self._attachments.owned_by(launcher.metadata.uid)
+            for volume in pod.spec.volumes
+        )
+
+
+def _claims_of(vmi: VirtualMachineInstance) -> tuple[str, ...]:
+    names = {name for _, name in claims(vmi.spec.volumes)} | hotplugged_claims(vmi)
+    return tuple(f"{vmi.metadata.namespace}/{name}" for name in names)
