@@ -137,7 +137,9 @@ def _registry_problems(source: DataVolumeSourceRegistry) -> Iterator[Problem]:
     scheme, mark, rest = source.url.partition(":")
     if not mark or not rest:
         yield at, f"Illegal registry source URL {source.url[:100]}"
-    elif scheme not in ("docker", "oci-archive"):
+    elif scheme == "oci-archive":
+        yield at, "source.registry.url: oci-archive: not supported; push the image to a registry and use docker://"
+    elif scheme != "docker":
         yield at, f"Illegal registry source URL scheme {source.url[:100]}"
     if source.pull_method not in _PULL_METHODS:
         yield at, f'ImportMethod {source.pull_method} is neither pod, node or ""'

@@ -76,7 +76,7 @@ DATA_VOLUME_DESCRIPTIONS: Final[Mapping[str, Mapping[str, str]]] = {
     "DataVolumeSourceS3": {"url": _URL, "secretRef": _SECRET, "certConfigMap": _CERTIFICATES},
     "DataVolumeSourceGcs": {"url": _URL, "secretRef": _SECRET},
     "DataVolumeSourceRegistry": {
-        "url": "docker:// and the image, or oci-archive: and the URL of an archive.",
+        "url": "docker:// and the image.",
         "imageStream": _REFUSED,
         "pullMethod": "pod, or node; both are done by the worker.",
         "secretRef": _SECRET,

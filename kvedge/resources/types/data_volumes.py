@@ -79,7 +79,7 @@ class RegistryPlatform(KubeStruct, kw_only=True):
 
 
 class DataVolumeSourceRegistry(KubeStruct, kw_only=True):
-    """A container disk in a registry, or in an OCI archive."""
+    """A container disk in a registry."""
 
     url: str | None = None
     image_stream: str | None = None

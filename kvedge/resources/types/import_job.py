@@ -40,7 +40,7 @@ class HttpSource(KubeStruct, kw_only=True):
 
 
 class RegistrySource(KubeStruct, kw_only=True):
-    """A container disk: docker://, or oci-archive: by the path of a file; insecure registries are spoken to by HTTP."""
+    """A container disk by docker://; insecure registries are spoken to by HTTP."""
 
     url: str
     architecture: str = ""

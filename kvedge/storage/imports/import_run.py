@@ -29,7 +29,7 @@ from kvedge.storage.imports.upload_server import upload_tls
 from kvedge.storage.imports.upload_worker import take_upload
 from kvedge.storage.imports.web_source import SourceFiles, WebStream, http_download, s3_download
 
-# A file that changes at its server while it is read, or turns out to be no stream; then the Pod's restart counts.
+# A file that changes at its server while it is read, or turns out to be no stream; then the next Pod tries again.
 _BEGINNINGS: Final = 4
 _NO_ROOM: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
@@ -132,7 +132,7 @@ def _fill(
         stored = s3_download(job.s3, places.files, door)
         return take_all(target, lambda: WebStream(stored.open(), "", progress), job.s3.url)
     if job.registry is not None:
-        image = open_image(job.registry, places.files, places.source_directory, door)
+        image = open_image(job.registry, places.files, door)
         labels.update(image.labels)
         return take_all(target, lambda: image.disk(progress), job.registry.url)
     if job.clone is not None:

@@ -1,4 +1,4 @@
-"""A container disk of a registry, or in an archive, as a source: its one disk, as it comes in.
+"""A container disk of a registry as a source: its one disk, as it comes in.
 
 Called by the import's run. Layers are read first to last; the first one that has a file below `disk/` has the disk, and
 nothing else of the image is stored. Everything comes from a stranger: the layer's digest is checked before the disk
@@ -16,13 +16,11 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, BinaryIO, Final, cast
 
 from kvedge.resources.types.import_job import RegistrySource
 from kvedge.storage.decompress import decompressed
-from kvedge.storage.image_errors import BadImage, ImageError, RegistryError
-from kvedge.storage.images.image_archive import ArchivedImage, TarMembers, images_of, open_layer
+from kvedge.storage.image_errors import BadImage, RegistryError
 from kvedge.storage.images.image_manifest import (
     Descriptor,
     ImageConfig,
@@ -144,19 +142,17 @@ class ImageDisk:
                 continue
 
 
-def open_image(source: RegistrySource, files: SourceFiles, archives: Path, door: Door) -> DiskImage:
-    """The image of a job: `docker://NAME`, or `oci-archive:FILE` with a file of the mounted source.
+def open_image(source: RegistrySource, files: SourceFiles, door: Door) -> DiskImage:
+    """The image of a job: `docker://NAME`.
 
     Raises:
         ImportFailure: for another URL.
         ImageError: when it cannot be had.
     """
     kind, _, rest = source.url.partition(":")
-    if kind == "docker":
-        return _registry_image(source, rest.removeprefix("//"), files, door)
-    if kind == "oci-archive":
-        return _archived_image(source, archives / Path(rest).name)
-    raise ImportFailure(f"Illegal registry source URL {source.url[:200]!r}: write docker://NAME or oci-archive:FILE")
+    if kind != "docker":
+        raise ImportFailure(f"Illegal registry source URL {source.url[:200]!r}: write docker://NAME")
+    return _registry_image(source, rest.removeprefix("//"), files, door)
 
 
 def _registry_image(source: RegistrySource, reference: str, files: SourceFiles, door: Door) -> DiskImage:
@@ -183,20 +179,6 @@ def _registry_image(source: RegistrySource, reference: str, files: SourceFiles, 
     config = _config(client, descriptor_of(manifest.get("config"), "config"))
     _check_architecture(config, source.architecture)
     return DiskImage(name.familiar, tuple(_blob(client, layer) for layer in layers), labels_of(config))
-
-
-def _archived_image(source: RegistrySource, path: Path) -> DiskImage:
-    try:
-        members = TarMembers(path)
-        images = images_of(members)
-    except OSError as error:
-        raise ImageError(f"archive {path.name}: {error.strerror}") from error
-    if len(images) != 1:
-        raise ImportFailure(f"archive {path.name} holds {len(images)} images: write it with one")
-    image: ArchivedImage = images[0]
-    _check_architecture(image.config, source.architecture)
-    layers = tuple(cast("Layer", lambda progress, chosen=layer: open_layer(members, chosen)) for layer in image.layers)
-    return DiskImage(path.name, layers, labels_of(image.config))
 
 
 def _config(client: RegistryClient, descriptor: Descriptor) -> ImageConfig:

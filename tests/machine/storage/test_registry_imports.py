@@ -1,4 +1,4 @@
-"""Container disks of a real registry, and of archives, into claims."""
+"""Container disks of a real registry into claims."""
 
 from __future__ import annotations
 
@@ -57,20 +57,16 @@ def shelf(archives: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
         yield running
 
 
-def run(url: str, claim: Path, archives: Path, **options: str) -> ImportOutcome:
+def run(url: str, claim: Path, **options: str) -> ImportOutcome:
     nothing = claim / "nothing"
     job = ImportJob(name="d", size=8 * MIB, registry=RegistrySource(url=url, **options))
-    places = ImportPlaces(directory=claim, source_directory=archives, files=SourceFiles(nothing, nothing, nothing))
+    places = ImportPlaces(directory=claim, files=SourceFiles(nothing, nothing, nothing))
     return run_import(job, places, ImportProgress(), ImportDoor(own_host=True))
 
 
 @pytest.mark.parametrize("name", ["raw", "qcow2", "packed"])
-@pytest.mark.parametrize("way", ["docker", "oci-archive"])
-def test_the_disk_of_a_container_disk_comes_into_a_claim(
-    shelf: Registry, archives: Path, tmp_path: Path, name: str, way: str
-) -> None:
-    url = f"docker://{shelf.address}/disks/{name}:1" if way == "docker" else f"oci-archive:{name}.tar"
-    outcome = run(url, tmp_path, archives)
+def test_the_disk_of_a_container_disk_comes_into_a_claim(shelf: Registry, tmp_path: Path, name: str) -> None:
+    outcome = run(f"docker://{shelf.address}/disks/{name}:1", tmp_path)
 
     assert (tmp_path / "disk.img").read_bytes()[: len(CONTENT)] == CONTENT
     assert os.listdir(tmp_path) == ["disk.img"]
@@ -87,18 +83,16 @@ def test_the_disk_of_a_container_disk_comes_into_a_claim(
         ("missing", "not found"),
     ],
 )
-def test_an_image_without_one_disk_is_refused(
-    shelf: Registry, archives: Path, tmp_path: Path, name: str, words: str
-) -> None:
+def test_an_image_without_one_disk_is_refused(shelf: Registry, tmp_path: Path, name: str, words: str) -> None:
     with pytest.raises(ImportFailure, match=words):
-        run(f"docker://{shelf.address}/disks/{name}:1", tmp_path, archives)
+        run(f"docker://{shelf.address}/disks/{name}:1", tmp_path)
 
     assert os.listdir(tmp_path) == []
 
 
-def test_an_image_of_another_architecture_is_refused(shelf: Registry, archives: Path, tmp_path: Path) -> None:
+def test_an_image_of_another_architecture_is_refused(shelf: Registry, tmp_path: Path) -> None:
     with pytest.raises(ImportFailure, match="s390x"):
-        run(f"docker://{shelf.address}/disks/raw:1", tmp_path, archives, architecture="s390x")
+        run(f"docker://{shelf.address}/disks/raw:1", tmp_path, architecture="s390x")
 
 
 def test_a_registry_that_wants_a_login_gets_it(archives: Path, tmp_path: Path) -> None:

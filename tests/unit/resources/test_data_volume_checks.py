@@ -66,6 +66,8 @@ def test_what_can_be_done_is_let_in(spec: dict[str, Any]) -> None:
         ({"storage": SIZE, "source": {"registry": {}}}, "Source registry should have either URL or ImageStream"),
         ({"storage": SIZE, "source": {"registry": {"url": "http://h/i"}}},
          "Illegal registry source URL scheme http://h/i"),
+        ({"storage": SIZE, "source": {"registry": {"url": "oci-archive:http://h/i.tar"}}},
+         "source.registry.url: oci-archive: not supported; push the image to a registry and use docker://"),
         ({"storage": SIZE, "source": {"registry": {"url": "docker://h/i", "pullMethod": "x"}}},
          'ImportMethod x is neither pod, node or ""'),
         ({"storage": SIZE, "source": {"http": {**HTTP, "checksum": "crc:1"}}},

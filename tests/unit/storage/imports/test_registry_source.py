@@ -28,8 +28,8 @@ def test_an_image_names_its_instancetype_and_preference() -> None:
     }
 
 
-@pytest.mark.parametrize("url", ["http://x/y", "docker://UPPER/..", "docker:", "oci-layout:/x"])
+@pytest.mark.parametrize("url", ["http://x/y", "docker://UPPER/..", "docker:", "oci-layout:/x", "oci-archive:x.tar"])
 def test_another_url_is_refused(tmp_path: Path, url: str) -> None:
     files = SourceFiles(tmp_path, tmp_path, tmp_path)
     with pytest.raises(ImportFailure, match="Illegal registry source URL"):
-        open_image(RegistrySource(url=url), files, tmp_path, ImportDoor())
+        open_image(RegistrySource(url=url), files, ImportDoor())
