@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
+from kvedge.resources.types.data_volumes import DataVolume
 from kvedge.resources.types.storage import PersistentVolumeClaim
 from kvedge.resources.uploads import POPULATED_PRIME, WORKER_PHASE, WORKER_READY
 
@@ -71,8 +72,11 @@ def not_ready_yet(claim: PersistentVolumeClaim) -> UploadRefused:
     name, phase = claim.metadata.name, claim.metadata.annotations.get(WORKER_PHASE, "")
     if claim.status.phase != "Bound":
         why = f"the PVC is {claim.status.phase or 'Pending'}: see `kubectl describe pvc {name}`"
+    elif not phase and not any(owner.kind == DataVolume.KIND.kind for owner in claim.metadata.owner_references):
+        why = "it has no worker, which only the PVC of a DataVolume gets: upload into a DataVolume (`image-upload dv`)"
+        return UploadRefused(503, f"rejecting Upload Request for PVC {name}: {why}")
     elif not phase:
-        why = "it has no worker: the PVC needs the annotation cdi.kubevirt.io/storage.upload.target, or a DataVolume"
+        why = "its worker is not there yet"
     else:
         why = f"its worker is {phase} and not ready yet"
     return UploadRefused(503, f"rejecting Upload Request for PVC {name}: {why}; try again")

@@ -18,7 +18,7 @@ from kvedge.cli.verb_command import VerbCommand
 
 
 @click.command("image-upload", cls=VerbCommand)
-@click.argument("kind", metavar="dv|pvc")
+@click.argument("kind", metavar="dv")
 @click.argument("name")
 @session_options
 @click.option("--image-path", type=click.Path(path_type=Path), default=None, help="The image.")
@@ -45,21 +45,21 @@ def image_upload(
     archive_path: Path | None,
     **flags: Any,
 ) -> None:
-    """Upload an image into a DataVolume or a PersistentVolumeClaim.
+    """Upload an image into a DataVolume, and so into the claim of its name.
 
     \b
     kvedge image-upload dv fedora --size 10Gi --image-path fedora.qcow2 --datasource
-    kvedge image-upload pvc fedora --no-create --image-path fedora.qcow2
+    kvedge image-upload dv fedora --no-create --image-path fedora.qcow2
 
     An upload that breaks off goes on where it was, also when the verb is run again within five minutes.
     """
     from kvedge.client.uploads.image_upload import ImageUpload, UploadWish
 
+    _check_kind(kind, name)
     wish = UploadWish(
         name=name,
         file=_file(image_path, archive_path),
         size=flags["size"],
-        claim_only=_is_claim(kind),
         storage_class=flags["storage_class"],
         access_mode=flags["access_mode"],
         volume_mode=flags["volume_mode"],
@@ -80,7 +80,7 @@ def image_upload(
     bar = UploadBar()
     ImageUpload(session, wish, bar.tell, bar.show, time.sleep).run()
     bar.end()
-    click.echo(f"{wish.file} is in {'PVC' if wish.claim_only else 'DataVolume'} {session.namespace}/{name}")
+    click.echo(f"{wish.file} is in DataVolume {session.namespace}/{name}")
 
 
 class UploadBar:
@@ -110,10 +110,12 @@ class UploadBar:
             click.echo("\r\x1b[K", nl=False, err=True)
 
 
-def _is_claim(kind: str) -> bool:
-    if kind.lower() not in ("dv", "pvc"):
-        raise Refused(f"invalid resource type {kind}: use dv or pvc", Exit.USAGE)
-    return kind.lower() == "pvc"
+def _check_kind(kind: str, name: str) -> None:
+    if kind.lower() == "pvc":
+        text = "pvc: kvedge fills the claims of DataVolumes only, and makes no worker for a bare PersistentVolumeClaim"
+        raise Refused(f"{text}: use `kvedge image-upload dv {name}`, which makes both", Exit.USAGE)
+    if kind.lower() != "dv":
+        raise Refused(f"invalid resource type {kind}: use dv", Exit.USAGE)
 
 
 def _file(image: Path | None, archive: Path | None) -> Path:

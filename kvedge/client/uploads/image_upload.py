@@ -1,4 +1,4 @@
-"""`image-upload` as virtctl does it: a DataVolume or a claim, a wait for its worker, a token, the data, a DataSource.
+"""`image-upload` as virtctl does it: a DataVolume, a wait for its worker, a token, the data, a DataSource.
 
 Called by the verb. Talks to the API server and the upload proxy; prints nothing.
 """
@@ -26,7 +26,6 @@ from kvedge.resources.uploads import (
     UPLOAD_TARGET,
     UPLOAD_VERSION,
     WORKER_PHASE,
-    WORKER_READY,
 )
 
 _CDI: Final = f"/apis/{CDI_GROUP}/v1beta1"
@@ -38,12 +37,11 @@ _WAITING: Final = ("WaitForFirstConsumer", "PendingPopulation")
 
 @dataclass(frozen=True, slots=True)
 class UploadWish:
-    """What to upload, and into what; `claim_only` makes no DataVolume. Empty texts leave the choice to the server."""
+    """What to upload, and into which DataVolume. Empty texts leave the choice to the server."""
 
     name: str
     file: Path
     size: str = ""
-    claim_only: bool = False
     storage_class: str = ""
     access_mode: str = ""
     volume_mode: str = ""
@@ -99,14 +97,12 @@ class ImageUpload:
         if self._wish.create:
             if not self._wish.size:
                 raise UsageError("--size: needed for a new disk, such as 10Gi")
-            document = self._claim() if self._wish.claim_only else self._data_volume()
-            path = self._claim_path if self._wish.claim_only else self._dv_path
             try:
-                self._call("POST", path.rpartition("/")[0], document)
-                self._tell(f"{document['kind']} {self._session.namespace}/{self._name} was created")
+                self._call("POST", self._dv_path.rpartition("/")[0], self._data_volume())
+                self._tell(f"DataVolume {self._session.namespace}/{self._name} was created")
             except AlreadyExists:
                 return
-        elif self._wish.claim_only or self._read(self._dv_path) is None:
+        elif self._read(self._dv_path) is None:
             raise NotFoundError(f"{self._session.namespace}/{self._name} is not there: leave --no-create away")
 
     def _check_claim(self, claim: JsonObject) -> None:
@@ -128,46 +124,34 @@ class ImageUpload:
             spec["volumeMode"] = self._wish.volume_mode.capitalize()
         return spec
 
-    def _metadata(self, annotations: dict[str, str]) -> JsonObject:
+    def _metadata(self) -> JsonObject:
         bind = {BIND_AT_ONCE: ""} if self._wish.force_bind else {}
-        return {"name": self._name, "namespace": self._session.namespace, "annotations": {**annotations, **bind}}
+        return {"name": self._name, "namespace": self._session.namespace, "annotations": bind}
 
     def _data_volume(self) -> JsonObject:
         content = ARCHIVE if self._wish.archive else "kubevirt"
         spec = {"source": {"upload": {}}, "contentType": content, "storage": self._spec()}
         kind = {"apiVersion": f"{CDI_GROUP}/v1beta1", "kind": "DataVolume"}
-        return {**kind, "metadata": self._metadata({}), "spec": spec}
-
-    def _claim(self) -> JsonObject:
-        content = ARCHIVE if self._wish.archive else "kubevirt"
-        metadata = self._metadata({UPLOAD_TARGET: "", CONTENT_TYPE: content})
-        spec = {"accessModes": ["ReadWriteOnce"], **self._spec()}
-        return {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata, "spec": spec}
+        return {**kind, "metadata": self._metadata(), "spec": spec}
 
     def _wait_ready(self) -> None:
         last = ""
         for _ in range(max(1, int(self._wish.wait_seconds / _LOOK_SECONDS))):
-            if self._wish.claim_only:
-                claim = self._read(self._claim_path) or {"metadata": {}}
-                last = f"the PVC is {(claim.get('status') or {}).get('phase', 'not there')}"
-                is_ready = (claim["metadata"].get("annotations") or {}).get(WORKER_READY) == "true"
-            else:
-                status = (self._read(self._dv_path) or {}).get("status") or {}
-                last, is_ready = told_status(status), status.get("phase") == "UploadReady"
-                if status.get("phase") in _WAITING and not self._wish.force_bind:
-                    raise RefusedError(
-                        f"cannot upload to DataVolume in {status['phase']} phase: add --force-bind, or start a VM that"
-                        " uses it"
-                    )
-                if status.get("phase") == "Succeeded":
-                    raise RefusedError(f"DataVolume {self._name} is filled already")
+            status = (self._read(self._dv_path) or {}).get("status") or {}
+            last, is_ready = told_status(status), status.get("phase") == "UploadReady"
+            if status.get("phase") in _WAITING and not self._wish.force_bind:
+                raise RefusedError(
+                    f"cannot upload to DataVolume in {status['phase']} phase: add --force-bind, or start a VM that"
+                    " uses it"
+                )
+            if status.get("phase") == "Succeeded":
+                raise RefusedError(f"DataVolume {self._name} is filled already")
             if is_ready:
                 return
             self._pause(_LOOK_SECONDS)
-        what = "pvc" if self._wish.claim_only else "dv"
         raise ClientError(
             f"{self._name} did not become ready for the upload within {self._wish.wait_seconds:g} s: {last};"
-            f" see `kvedge describe {what} {self._name}`"
+            f" see `kvedge describe dv {self._name}`"
         )
 
     def _wait_done(self) -> None:

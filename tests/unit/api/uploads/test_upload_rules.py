@@ -14,7 +14,7 @@ from kvedge.api.uploads.upload_rules import (
     not_ready_yet,
     takes_data,
 )
-from kvedge.resources.meta import ObjectMeta
+from kvedge.resources.meta import ObjectMeta, OwnerReference
 from kvedge.resources.types.storage import PersistentVolumeClaim, PersistentVolumeClaimStatus
 
 PHASE, READY = "cdi.kubevirt.io/storage.pod.phase", "cdi.kubevirt.io/storage.pod.ready"
@@ -23,6 +23,14 @@ PHASE, READY = "cdi.kubevirt.io/storage.pod.phase", "cdi.kubevirt.io/storage.pod
 def claim(annotations: dict[str, str] | None = None, phase: str = "Bound") -> PersistentVolumeClaim:
     metadata = ObjectMeta(name="disk", annotations=annotations or {})
     return PersistentVolumeClaim(metadata=metadata, status=PersistentVolumeClaimStatus(phase=phase))
+
+
+def owned() -> PersistentVolumeClaim:
+    """A claim that a DataVolume has made."""
+    found = claim()
+    owner = OwnerReference(api_version="cdi.kubevirt.io/v1beta1", kind="DataVolume", name="disk", uid="u")
+    found.metadata.owner_references = [owner]
+    return found
 
 
 def test_a_bearer_token_is_found() -> None:
@@ -54,10 +62,11 @@ def test_a_claim_that_never_will_is_refused_in_cdis_words(words: str) -> None:
     ("found", "words"),
     [
         (claim(phase="Pending"), "the PVC is Pending: see `kubectl describe pvc disk`"),
-        (claim(), "it has no worker: the PVC needs the annotation cdi.kubevirt.io/storage.upload.target"),
+        (claim(), "it has no worker, which only the PVC of a DataVolume gets: upload into a DataVolume"),
+        (owned(), "its worker is not there yet; try again"),
         (claim({PHASE: "Pending"}), "its worker is Pending and not ready yet"),
     ],
-    ids=["not bound", "not annotated", "starting"],
+    ids=["not bound", "a bare claim", "its worker is not made yet", "starting"],
 )
 def test_a_claim_that_is_not_ready_in_time_says_what_it_waits_for(found: PersistentVolumeClaim, words: str) -> None:
     refusal = not_ready_yet(found)
