@@ -45,7 +45,7 @@ def image_upload(
     archive_path: Path | None,
     **flags: Any,
 ) -> None:
-    """Upload an image into a DataVolume, and so into the claim of its name.
+    """Upload an image into a DataVolume, and so into its claim.
 
     \b
     kvedge image-upload dv fedora --size 10Gi --image-path fedora.qcow2 --datasource
