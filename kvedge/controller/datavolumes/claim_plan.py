@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final
 
+from kvedge.controller.datavolumes.provisioners import known_property_sets
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.data_volume_names import (
     APP,
@@ -84,7 +85,11 @@ class StorageSeen:
     def property_sets(self, class_name: str) -> Sequence[ClaimPropertySet]:
         """What claims of a class can be."""
         found = next((item for item in self.profiles if item.metadata.name == class_name), None)
-        return () if found is None else found.status.claim_property_sets
+        if found is not None and found.status.claim_property_sets:
+            return found.status.claim_property_sets
+        # A class that has just come has no profile yet: virtctl gives up at the first word of a claim that is not valid.
+        made = self.class_of(class_name, virt=False)
+        return () if made is None else known_property_sets(made.provisioner)
 
     def overhead(self, class_name: str | None) -> Fraction:
         """The part of a claim that its file system may take."""

@@ -6,11 +6,12 @@ done.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from datetime import datetime
 from typing import Final
 
 from kvedge.controller.datavolumes.claim_plan import DEFAULT_OVERHEAD
+from kvedge.controller.datavolumes.provisioners import known_property_sets
 from kvedge.kube.patches import merge_difference
 from kvedge.resources.codec import JsonObject, encode
 from kvedge.resources.data_volume_names import POD_PHASE
@@ -18,7 +19,6 @@ from kvedge.resources.types.data_volumes import (
     CdiCondition,
     CdiConfig,
     CdiConfigStatus,
-    ClaimPropertySet,
     DataSource,
     DataSourceSource,
     DataSourceStatus,
@@ -28,45 +28,17 @@ from kvedge.resources.types.data_volumes import (
     data_volume_condition,
 )
 from kvedge.resources.types.storage import (
-    BLOCK,
-    FILESYSTEM,
-    READ_WRITE_MANY,
-    READ_WRITE_ONCE,
     PersistentVolumeClaim,
     StorageClass,
 )
 from kvedge.runtime.clock import rfc3339
 
-_ONE_NODE: Final = ((READ_WRITE_ONCE, FILESYSTEM),)
-_BLOCK_SHARED: Final = ((READ_WRITE_MANY, BLOCK), (READ_WRITE_ONCE, BLOCK), (READ_WRITE_ONCE, FILESYSTEM))
-_FILES_SHARED: Final = ((READ_WRITE_MANY, FILESYSTEM),)
-_ONE_NODE_BOTH: Final = ((READ_WRITE_ONCE, BLOCK), (READ_WRITE_ONCE, FILESYSTEM))
-# What the provisioners of edge sites can do; users fill the profile's spec for others.
-_PROVISIONERS: Final[Mapping[str, Sequence[tuple[str, str]]]] = {
-    "kvedge.io/box": ((READ_WRITE_ONCE, FILESYSTEM), (READ_WRITE_ONCE, BLOCK)),
-    "rancher.io/local-path": _ONE_NODE,
-    "kubevirt.io/hostpath-provisioner": _ONE_NODE,
-    "kubevirt.io.hostpath-provisioner": _ONE_NODE,
-    "driver.longhorn.io": ((READ_WRITE_MANY, BLOCK), (READ_WRITE_ONCE, BLOCK), (READ_WRITE_ONCE, FILESYSTEM)),
-    "rook-ceph.rbd.csi.ceph.com": _BLOCK_SHARED,
-    "rbd.csi.ceph.com": _BLOCK_SHARED,
-    "rook-ceph.cephfs.csi.ceph.com": _FILES_SHARED,
-    "cephfs.csi.ceph.com": _FILES_SHARED,
-    "nfs.csi.k8s.io": _FILES_SHARED,
-    "topolvm.io": _ONE_NODE_BOTH,
-    "local.csi.openebs.io": _ONE_NODE_BOTH,
-    "openebs.io/local": _ONE_NODE,
-    "linstor.csi.linbit.com": _BLOCK_SHARED,
-}
 _READY: Final = "Ready"
 
 
 def profile_status(storage_class: StorageClass, profile: StorageProfile) -> StorageProfileStatus:
     """What holds for a class: what somebody has set, else what its provisioner is known for."""
-    known = _PROVISIONERS.get(storage_class.provisioner, ())
-    sets = profile.spec.claim_property_sets or [
-        ClaimPropertySet(access_modes=[access], volume_mode=mode) for access, mode in known
-    ]
+    sets = profile.spec.claim_property_sets or known_property_sets(storage_class.provisioner)
     return StorageProfileStatus(
         storage_class=storage_class.metadata.name,
         provisioner=storage_class.provisioner,

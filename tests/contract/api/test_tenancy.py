@@ -77,6 +77,12 @@ RIGHTS: dict[str, tuple[str, str, str]] = {
     "authorization.k8s.io/selfsubjectaccessreviews": ("create", "", ""),
     "authorization.k8s.io/selfsubjectrulesreviews": ("create", "", ""),
     "authorization.k8s.io/subjectaccessreviews": ("", "", ""),
+    "cdi.kubevirt.io/cdiconfigs": (READ, "", ""),
+    "cdi.kubevirt.io/datasources": (READ, CHANGE, "deletecollection"),
+    "cdi.kubevirt.io/datavolumes": (READ, CHANGE, "deletecollection"),
+    "cdi.kubevirt.io/datavolumes/status": ("", "", ""),
+    "cdi.kubevirt.io/storageprofiles": (READ, "", ""),
+    "cdi.kubevirt.io/storageprofiles/status": ("", "", ""),
     "certificates.k8s.io/certificatesigningrequests": ("", "", ""),
     "certificates.k8s.io/certificatesigningrequests/approval": ("", "", ""),
     "certificates.k8s.io/certificatesigningrequests/status": ("", "", ""),
@@ -98,6 +104,7 @@ RIGHTS: dict[str, tuple[str, str, str]] = {
     "rbac.authorization.k8s.io/roles": ("", "", f"{READ} {CHANGE} deletecollection"),
     "scheduling.k8s.io/priorityclasses": ("", "", ""),
     "storage.k8s.io/storageclasses": ("", "", ""),
+    "upload.cdi.kubevirt.io/uploadtokenrequests": ("", "create", ""),
 }
 # Everybody who is known may this, wherever they are.
 OF_EVERYBODY = {
@@ -275,7 +282,14 @@ ACTIONS: dict[str, Action] = {
     "a volume of the host": Action(
         "POST",
         "/api/v1/persistentvolumes?dryRun=All",
-        {**named("pv"), "spec": {"hostPath": {"path": "/"}}},
+        {
+            **named("pv"),
+            "spec": {
+                "hostPath": {"path": "/"},
+                "capacity": {"storage": "1Gi"},
+                "accessModes": ["ReadWriteOnce"],
+            },
+        },
         "- - - - +",
     ),
     "a webhook": Action(
