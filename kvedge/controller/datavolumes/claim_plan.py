@@ -87,7 +87,7 @@ class StorageSeen:
         found = next((item for item in self.profiles if item.metadata.name == class_name), None)
         if found is not None and found.status.claim_property_sets:
             return found.status.claim_property_sets
-        # A class that has just come has no profile yet: virtctl gives up at the first word of a claim that is not valid.
+        # A class that has just come has no profile yet, and virtctl gives up at the first "not valid".
         made = self.class_of(class_name, virt=False)
         return () if made is None else known_property_sets(made.provisioner)
 

@@ -9,6 +9,7 @@ import json
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import msgspec
 import pytest
 
 from kvedge.controller.datavolumes.claim_plan import ClaimProblem, StorageSeen, plan_claim
@@ -152,7 +153,7 @@ def test_a_claim_has_room_for_its_disk(spec: dict[str, Any], size: int) -> None:
     [
         pytest.param({}, StorageSeen(), "PVC spec is missing accessMode and no storageClass to choose profile",
                      id="no class"),
-        pytest.param({}, StorageSeen([LATE]),
+        pytest.param({}, StorageSeen([msgspec.structs.replace(LATE, provisioner="somebody.example/else")]),
                      "Spec is missing accessMode and volumeMode, cannot get access mode from StorageProfile late",
                      id="an empty profile"),
         pytest.param(
