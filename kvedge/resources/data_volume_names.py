@@ -5,9 +5,16 @@ Touches nothing.
 
 from __future__ import annotations
 
+import hashlib
 from typing import Final
 
-_PREFIX: Final = "cdi.kubevirt.io/"
+CDI_GROUP: Final = "cdi.kubevirt.io"
+UPLOAD_GROUP: Final = "upload.cdi.kubevirt.io"
+# What the contents of a claim may be: a disk's image, or a directory's files.
+KUBEVIRT_CONTENT: Final = "kubevirt"
+ARCHIVE_CONTENT: Final = "archive"
+
+_PREFIX: Final = f"{CDI_GROUP}/"
 # On a DataVolume or a claim, by users.
 BIND_IMMEDIATELY: Final = f"{_PREFIX}storage.bind.immediate.requested"
 PRE_POPULATED: Final = f"{_PREFIX}storage.prePopulated"
@@ -38,3 +45,17 @@ APP: Final = "containerized-data-importer"
 WORKER_LABEL: Final = f"{_PREFIX}storage.import.importPvcName"
 # How an image that DataVolumes are made from describes itself: labels from the DataSource to the claim.
 INSTANCETYPE_LABELS: Final = "instancetype.kubevirt.io/default-"
+_LONGEST_NAME: Final = 253
+
+
+def named_after(prefix: str, claim: str) -> str:
+    """The name of what is made for a claim, from which the claim's is told as long as it fits.
+
+    >>> named_after("importer-", "disk")
+    'importer-disk'
+    """
+    name = f"{prefix}{claim}"
+    if len(name) <= _LONGEST_NAME:
+        return name
+    digest = hashlib.sha256(claim.encode()).hexdigest()[:8]
+    return f"{name[: _LONGEST_NAME - len(digest) - 1].rstrip('.-')}-{digest}"

@@ -1,6 +1,6 @@
-"""What handler and launcher must agree on of a hotplugged volume: its place in the Pod, and the phases of its status.
+"""What controller, handler and launcher must agree on of a hotplugged volume: its places, and the phases of its status.
 
-Called by the handler, by the launcher, which keeps it, and by `volume_facts`. Pure; imports nothing.
+Called by those roles, by the launcher's process that stays too, and by `volume_facts`. Pure; imports nothing.
 """
 
 from __future__ import annotations
@@ -17,10 +17,14 @@ DEVICE_PLACE: Final = "/dev/hotplugblockdevice"
 MARK_VOLUME: Final = "hotplug-mark"
 MARK_PLACE: Final = "/var/run/kvedge/hotplug"
 
+# KubeVirt's. The controller writes those up to AttachedToNode and the end, the handler those between.
+PENDING: Final = "Pending"
+BOUND: Final = "Bound"
 ATTACHED_TO_NODE: Final = "AttachedToNode"
 MOUNTED: Final = "MountedToPod"
 READY: Final = "Ready"
 UNMOUNTED: Final = "UnMountedFromPod"
+DETACHING: Final = "Detaching"
 # The volume is in the launcher's Pod.
 HANDED_OVER: Final = frozenset({MOUNTED, READY})
 

@@ -1,29 +1,19 @@
-"""What the roles, workers and clients agree on of uploads: annotations of claims, names, paths, headers.
+"""What the roles, workers and clients agree on of uploads: names, paths, headers.
 
 Read by the controller (worker Pods and their certificates), the api role (tokens and the proxy), the worker's server
-and the command line. Touches nothing. Names that are clients' too are CDI's.
+and the command line. Touches nothing. Names that are clients' too are CDI's; those of DataVolumes and of their claims
+are in `data_volume_names`.
 """
 
 from __future__ import annotations
 
-import hashlib
 from typing import Final
 
-CDI_GROUP: Final = "cdi.kubevirt.io"
-UPLOAD_GROUP: Final = "upload.cdi.kubevirt.io"
+from kvedge.resources.data_volume_names import named_after
+
 UPLOAD_VERSION: Final = "v1beta1"
 TOKEN_REQUESTS: Final = "uploadtokenrequests"
 TOKEN_REQUEST_KIND: Final = "UploadTokenRequest"
-
-# Annotations of a claim. That it is to be uploaded into; whether a DataVolume's source says so, or somebody by hand.
-UPLOAD_TARGET: Final = f"{CDI_GROUP}/storage.upload.target"
-CONTENT_TYPE: Final = f"{CDI_GROUP}/storage.contentType"
-ARCHIVE: Final = "archive"
-# How far its worker is: the Pod's phase, and whether the worker takes data ("true").
-WORKER_PHASE: Final = f"{CDI_GROUP}/storage.pod.phase"
-WORKER_READY: Final = f"{CDI_GROUP}/storage.pod.ready"
-BIND_AT_ONCE: Final = f"{CDI_GROUP}/storage.bind.immediate.requested"
-POPULATED_PRIME: Final = f"{CDI_GROUP}/storage.populator.pvcPrime"
 
 # The Secret with the authority of workers and of the proxy that speaks to them.
 UPLOAD_AUTHORITY_SECRET: Final = "kvedge-upload-ca"
@@ -47,23 +37,17 @@ UPLOAD_PATHS: Final = frozenset(f"/{version}/{call}" for version in UPLOAD_VERSI
 UPLOAD_OFFSET_HEADER: Final = "X-Kvedge-Upload-Offset"
 UPLOAD_ID_HEADER: Final = "X-Kvedge-Upload-Id"
 LONGEST_UPLOAD_ID: Final = 128
-
 # Of the names of workers' Pods and of their Secrets.
 UPLOAD_PREFIX: Final = "cdi-upload-"
-_LONGEST_NAME: Final = 253
 
 
 def upload_pod_name(claim: str) -> str:
-    """The worker Pod of a claim, and its Secret with certificates; the claim's name is told from it as long as it fits.
+    """The worker Pod of a claim, and its Secret with certificates.
 
     >>> upload_pod_name("disk")
     'cdi-upload-disk'
     """
-    name = f"{UPLOAD_PREFIX}{claim}"
-    if len(name) <= _LONGEST_NAME:
-        return name
-    digest = hashlib.sha256(claim.encode()).hexdigest()[:8]
-    return f"{name[: _LONGEST_NAME - len(digest) - 1].rstrip('.-')}-{digest}"
+    return named_after(UPLOAD_PREFIX, claim)
 
 
 def upload_server_name(claim_uid: str) -> str:

@@ -20,7 +20,6 @@ from kvedge.api.uploads.upload_rules import (
     UploadSlots,
     bearer_token,
     not_ready_yet,
-    prime_of,
     takes_data,
     too_slow,
 )
@@ -111,8 +110,6 @@ class UploadProxy:
         deadline = loop.time() + _READY_SECONDS
         while True:
             claim = await self._claims.claim(grant.namespace, grant.name)
-            if claim is not None and (prime := prime_of(claim)):
-                claim = await self._claims.claim(grant.namespace, prime)
             if takes_data(claim, grant.name) and claim is not None:
                 address = await self._claims.worker_address(claim)
                 if address:

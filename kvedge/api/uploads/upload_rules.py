@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
+from kvedge.resources.data_volume_names import POD_PHASE, POD_READY
 from kvedge.resources.types.data_volumes import DataVolume
 from kvedge.resources.types.storage import PersistentVolumeClaim
-from kvedge.resources.uploads import POPULATED_PRIME, WORKER_PHASE, WORKER_READY
 
 _BEARER: Final = re.compile(r"[Bb]earer ([\w-]+\.[\w-]+\.[\w-]+)", re.ASCII)
 # Each upload has two connections and some 300 kB; a disk is slower than a few of them.
@@ -48,11 +48,6 @@ def bearer_token(header: str) -> str:
     return found[1]
 
 
-def prime_of(claim: PersistentVolumeClaim) -> str:
-    """The claim that is filled in the place of this one; empty when it is filled itself."""
-    return claim.metadata.annotations.get(POPULATED_PRIME, "")
-
-
 def takes_data(claim: PersistentVolumeClaim | None, name: str) -> bool:
     """Whether a claim's worker is ready; False while it may become so.
 
@@ -62,14 +57,14 @@ def takes_data(claim: PersistentVolumeClaim | None, name: str) -> bool:
     if claim is None:
         raise UploadRefused(503, f"rejecting Upload Request for PVC {name} that doesn't exist")
     annotations = claim.metadata.annotations
-    if annotations.get(WORKER_PHASE) == "Succeeded":
+    if annotations.get(POD_PHASE) == "Succeeded":
         raise UploadRefused(503, f"rejecting Upload Request for PVC {name} that already finished uploading")
-    return annotations.get(WORKER_READY, "").lower() in ("true", "1", "t")
+    return annotations.get(POD_READY, "").lower() in ("true", "1", "t")
 
 
 def not_ready_yet(claim: PersistentVolumeClaim) -> UploadRefused:
     """The refusal after a while in which the worker did not become ready."""
-    name, phase = claim.metadata.name, claim.metadata.annotations.get(WORKER_PHASE, "")
+    name, phase = claim.metadata.name, claim.metadata.annotations.get(POD_PHASE, "")
     if claim.status.phase != "Bound":
         why = f"the PVC is {claim.status.phase or 'Pending'}: see `kubectl describe pvc {name}`"
     elif not phase and not any(owner.kind == DataVolume.KIND.kind for owner in claim.metadata.owner_references):

@@ -15,18 +15,16 @@ from kvedge.client.session import Session, checked_name
 from kvedge.client.uploads.upload_stream import ProxyAddress, UploadStream
 from kvedge.kube.errors import AlreadyExists, NotFound
 from kvedge.resources.codec import JsonObject
-from kvedge.resources.uploads import (
-    ARCHIVE,
-    BIND_AT_ONCE,
+from kvedge.resources.data_volume_names import (
+    ARCHIVE_CONTENT,
+    BIND_IMMEDIATELY,
     CDI_GROUP,
     CONTENT_TYPE,
-    TOKEN_REQUEST_KIND,
-    TOKEN_REQUESTS,
+    POD_PHASE,
     UPLOAD_GROUP,
     UPLOAD_TARGET,
-    UPLOAD_VERSION,
-    WORKER_PHASE,
 )
+from kvedge.resources.uploads import TOKEN_REQUEST_KIND, TOKEN_REQUESTS, UPLOAD_VERSION
 
 _CDI: Final = f"/apis/{CDI_GROUP}/v1beta1"
 _LOOK_SECONDS: Final = 1.0
@@ -107,11 +105,11 @@ class ImageUpload:
 
     def _check_claim(self, claim: JsonObject) -> None:
         annotations = claim["metadata"].get("annotations") or {}
-        if annotations.get(WORKER_PHASE) == "Succeeded":
+        if annotations.get(POD_PHASE) == "Succeeded":
             raise RefusedError(f"PVC {self._name} already successfully imported/cloned/updated")
         if UPLOAD_TARGET not in annotations and self._wish.create:
             raise RefusedError(f"PVC {self._name} not available for upload: it is no upload's; choose another name")
-        if self._wish.archive and annotations.get(CONTENT_TYPE) != ARCHIVE:
+        if self._wish.archive and annotations.get(CONTENT_TYPE) != ARCHIVE_CONTENT:
             raise RefusedError(f"PVC {self._name} doesn't have archive contentType annotation")
 
     def _spec(self) -> JsonObject:
@@ -125,11 +123,11 @@ class ImageUpload:
         return spec
 
     def _metadata(self) -> JsonObject:
-        bind = {BIND_AT_ONCE: ""} if self._wish.force_bind else {}
+        bind = {BIND_IMMEDIATELY: ""} if self._wish.force_bind else {}
         return {"name": self._name, "namespace": self._session.namespace, "annotations": bind}
 
     def _data_volume(self) -> JsonObject:
-        content = ARCHIVE if self._wish.archive else "kubevirt"
+        content = ARCHIVE_CONTENT if self._wish.archive else "kubevirt"
         spec = {"source": {"upload": {}}, "contentType": content, "storage": self._spec()}
         kind = {"apiVersion": f"{CDI_GROUP}/v1beta1", "kind": "DataVolume"}
         return {**kind, "metadata": self._metadata(), "spec": spec}
@@ -159,7 +157,7 @@ class ImageUpload:
             claim = self._read(self._claim_path)
             if claim is None:
                 raise ClientError(f"PVC {self._name} was deleted before the image was in it")
-            if (claim["metadata"].get("annotations") or {}).get(WORKER_PHASE) == "Succeeded":
+            if (claim["metadata"].get("annotations") or {}).get(POD_PHASE) == "Succeeded":
                 return
             self._pause(_LOOK_SECONDS)
         raise ClientError(f"the image in {self._name} was not converted within a day")

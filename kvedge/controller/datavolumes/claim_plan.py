@@ -17,25 +17,19 @@ from kvedge.resources.codec import JsonObject
 from kvedge.resources.data_volume_names import (
     APP,
     APP_LABEL,
+    ARCHIVE_CONTENT,
     BIND_IMMEDIATELY,
     CONTENT_TYPE,
     DEFAULT_CLASS,
     DEFAULT_VIRT_CLASS,
-    INSTANCETYPE_LABELS,
+    KUBEVIRT_CONTENT,
     POPULATED_FOR,
     PRE_POPULATED,
     UPLOAD_TARGET,
 )
 from kvedge.resources.meta import ObjectMeta, OwnerReference
 from kvedge.resources.quantities import parse_bytes, parse_quantity
-from kvedge.resources.types.data_volumes import (
-    ARCHIVE_CONTENT,
-    KUBEVIRT_CONTENT,
-    CdiConfig,
-    ClaimPropertySet,
-    DataVolume,
-    StorageProfile,
-)
+from kvedge.resources.types.data_volumes import CdiConfig, ClaimPropertySet, DataVolume, StorageProfile
 from kvedge.resources.types.storage import (
     BLOCK,
     FILESYSTEM,
@@ -170,11 +164,6 @@ def _metadata(dv: DataVolume) -> ObjectMeta:
         annotations={**passed, **claim_annotations(dv)},
         owner_references=[owner_of(dv)],
     )
-
-
-def passed_labels(labels: dict[str, str]) -> dict[str, str]:
-    """What of a source's labels describes the disk, and goes along with a copy of it."""
-    return {key: value for key, value in labels.items() if key.startswith(INSTANCETYPE_LABELS)}
 
 
 def _spec_of_pvc(dv: DataVolume) -> PersistentVolumeClaimSpec:

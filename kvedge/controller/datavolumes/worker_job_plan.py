@@ -5,7 +5,8 @@ Called by data_volume_plan.py. Pure.
 
 from __future__ import annotations
 
-from kvedge.resources.types.data_volumes import ARCHIVE_CONTENT, CdiConfig, DataVolume, DataVolumeSourceRegistry
+from kvedge.resources.data_volume_names import ARCHIVE_CONTENT
+from kvedge.resources.types.data_volumes import CdiConfig, DataVolume, DataVolumeSourceRegistry
 from kvedge.resources.types.import_job import CloneSource, HttpSource, ImportJob, RegistrySource, S3Source
 from kvedge.resources.types.storage import PersistentVolumeClaim
 

@@ -10,16 +10,16 @@ import hashlib
 from dataclasses import dataclass
 from typing import Final
 
+from kvedge.controller.confinement import confined_container, confined_pod
 from kvedge.controller.datavolumes.claim_plan import owner_of
 from kvedge.controller.datavolumes.worker_job_plan import certificates_config_map, credentials_secret, header_secrets
 from kvedge.controller.kubevirt.cluster_config import ClusterConfig
 from kvedge.resources.codec import JsonObject, encode_json
-from kvedge.resources.data_volume_names import APP, APP_LABEL, WORKER_LABEL
+from kvedge.resources.data_volume_names import APP, APP_LABEL, WORKER_LABEL, named_after
 from kvedge.resources.meta import ObjectMeta
-from kvedge.resources.names import LAUNCHER_GID, LAUNCHER_IMAGE, LAUNCHER_UID
+from kvedge.resources.names import LAUNCHER_IMAGE
 from kvedge.resources.quantities import Quantity
 from kvedge.resources.types.core import (
-    Capabilities,
     ConfigMapVolume,
     Container,
     EmptyDirVolume,
@@ -27,13 +27,10 @@ from kvedge.resources.types.core import (
     HostPathVolume,
     PersistentVolumeClaimVolume,
     Pod,
-    PodSecurityContext,
     PodSpec,
     PodVolume,
     ResourceRequirements,
-    SeccompProfile,
     SecretVolume,
-    SecurityContext,
     VolumeDevice,
     VolumeMount,
 )
@@ -56,7 +53,6 @@ from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.resources.uploads import upload_pod_name
 
 _CONTAINER: Final = "importer"
-_LONGEST_NAME: Final = 253
 _LONGEST_LABEL: Final = 63
 # Of a disk that is streamed, converted and checked in one pass: it takes a core, and little memory.
 _REQUESTS: Final[dict[str, Quantity]] = {"cpu": "100m", "memory": "60M"}
@@ -83,11 +79,7 @@ def worker_pod_name(claim: str, *, upload: bool) -> str:
     """
     if upload:
         return upload_pod_name(claim)
-    name = f"importer-{claim}"
-    if len(name) <= _LONGEST_NAME:
-        return name
-    digest = hashlib.sha256(claim.encode()).hexdigest()[:8]
-    return f"{name[: _LONGEST_NAME - len(digest) - 1].rstrip('.-')}-{digest}"
+    return named_after("importer-", claim)
 
 
 def worker_pod(
@@ -112,13 +104,7 @@ def worker_pod(
         enable_service_links=False,
         priority_class_name=dv.spec.priority_class_name,
         service_account_name=dv.spec.service_account_name or "",
-        security_context=PodSecurityContext(
-            run_as_user=LAUNCHER_UID,
-            run_as_group=LAUNCHER_GID,
-            run_as_non_root=True,
-            fs_group=LAUNCHER_GID,
-            seccomp_profile=SeccompProfile(type="RuntimeDefault"),
-        ),
+        security_context=confined_pod(),
         node_selector=_node_selector(place, cluster),
     )
     if place.consumer is not None:
@@ -161,14 +147,7 @@ def _container(
         volume_devices=[use for use in uses if isinstance(use, VolumeDevice)],
         readiness_probe=_READINESS if job.upload else None,
         termination_message_path=_LAST_WORD,
-        security_context=SecurityContext(
-            run_as_user=LAUNCHER_UID,
-            run_as_group=LAUNCHER_GID,
-            run_as_non_root=True,
-            privileged=False,
-            allow_privilege_escalation=False,
-            capabilities=Capabilities(drop=["ALL"]),
-        ),
+        security_context=confined_container(),
     )
 
 

@@ -9,17 +9,15 @@ from __future__ import annotations
 
 from typing import Final
 
-from kvedge.resources.names import LAUNCHER_GID, LAUNCHER_UID
+from kvedge.controller.confinement import confined_container
 from kvedge.resources.quantities import Quantity
 from kvedge.resources.types.core import (
-    Capabilities,
     Container,
     EmptyDirVolume,
     EnvVar,
     HostPathVolume,
     PodVolume,
     ResourceRequirements,
-    SecurityContext,
     VolumeMount,
 )
 from kvedge.resources.types.image_trees import ImageTree
@@ -68,15 +66,7 @@ def disk_container(tree: ImageTree, pull_policy: str, architecture: str) -> Cont
             VolumeMount(name=_NO_SETTINGS, mount_path="/etc"),
             VolumeMount(name=tree.name, mount_path=tree.path, read_only=True),
         ],
-        security_context=SecurityContext(
-            run_as_user=LAUNCHER_UID,
-            run_as_group=LAUNCHER_GID,
-            run_as_non_root=True,
-            privileged=False,
-            allow_privilege_escalation=False,
-            read_only_root_filesystem=True,
-            capabilities=Capabilities(drop=["ALL"]),
-        ),
+        security_context=confined_container(read_only_root=True),
     )
 
 

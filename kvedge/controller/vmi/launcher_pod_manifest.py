@@ -12,6 +12,7 @@ import hashlib
 from collections.abc import Mapping
 from typing import Final
 
+from kvedge.controller.confinement import confined_container, confined_pod
 from kvedge.controller.kubevirt.cluster_config import ClusterConfig
 from kvedge.controller.vmi.launcher_pod_probes import pod_probe
 from kvedge.controller.vmi.launcher_pod_resources import overhead_bytes, pod_resources
@@ -37,9 +38,7 @@ from kvedge.resources.names import (
     DOMAIN,
     KEEP_LAUNCHER,
     LAUNCHER_APP,
-    LAUNCHER_GID,
     LAUNCHER_IMAGE,
-    LAUNCHER_UID,
     MACHINE_TYPE_PREFIX,
     MEMORY_OVERHEAD,
     MIGRATION_TRANSPORT_UNIX,
@@ -53,15 +52,11 @@ from kvedge.resources.names import (
 )
 from kvedge.resources.pod_annotations import reaches_pod
 from kvedge.resources.types.core import (
-    Capabilities,
     Container,
     EnvVar,
     Pod,
-    PodSecurityContext,
     PodSpec,
     ReadinessGate,
-    SeccompProfile,
-    SecurityContext,
     Sysctl,
     VolumeDevice,
     VolumeMount,
@@ -162,7 +157,8 @@ def _spec(vmi: VirtualMachineInstance, config: ClusterConfig, volumes: list[Moun
         subdomain=spec.subdomain,
         dns_policy=spec.dns_policy,
         dns_config=_dns_config(spec.dns_config),
-        security_context=_pod_security(),
+        # The launcher answers DHCP on port 67 without any capability.
+        security_context=confined_pod([Sysctl(name="net.ipv4.ip_unprivileged_port_start", value="0")]),
         service_account_name=spec.service_account_name or service_account_of(spec.volumes),
         automount_service_account_token=False,
         enable_service_links=False,
@@ -197,14 +193,7 @@ def _compute(vmi: VirtualMachineInstance, config: ClusterConfig, volumes: list[M
         resources=pod_resources(vmi, config),
         volume_mounts=[made.mount for made in volumes if isinstance(made.mount, VolumeMount)],
         volume_devices=[made.mount for made in volumes if isinstance(made.mount, VolumeDevice)],
-        security_context=SecurityContext(
-            run_as_user=LAUNCHER_UID,
-            run_as_group=LAUNCHER_GID,
-            run_as_non_root=True,
-            privileged=False,
-            allow_privilege_escalation=False,
-            capabilities=Capabilities(drop=["ALL"]),
-        ),
+        security_context=confined_container(),
         liveness_probe=pod_probe(vmi, vmi.spec.liveness_probe, config.program),
         readiness_probe=pod_probe(vmi, vmi.spec.readiness_probe, config.program),
     )
@@ -217,18 +206,6 @@ def _command(vmi: VirtualMachineInstance, config: ClusterConfig) -> list[str]:
     if meta.annotations.get(KEEP_LAUNCHER, "").lower() == "true":
         made.append("--keep-after-failure")
     return made
-
-
-def _pod_security() -> PodSecurityContext:
-    return PodSecurityContext(
-        run_as_user=LAUNCHER_UID,
-        run_as_group=LAUNCHER_GID,
-        run_as_non_root=True,
-        fs_group=LAUNCHER_GID,
-        # The launcher answers DHCP on port 67 without any capability.
-        sysctls=[Sysctl(name="net.ipv4.ip_unprivileged_port_start", value="0")],
-        seccomp_profile=SeccompProfile(type="RuntimeDefault"),
-    )
 
 
 def _node_selector(vmi: VirtualMachineInstance, config: ClusterConfig) -> dict[str, str]:

@@ -18,15 +18,11 @@ from kvedge.resources.quantities import QuantityError, parse_bytes
 from kvedge.resources.types.vmi import ClaimInfo
 from kvedge.resources.volume_facts import IMAGE_FILE
 from kvedge.runtime.linux.privileges import act_as
-from kvedge.storage.beneath import beneath, open_beneath
+from kvedge.storage import blank_image
+from kvedge.storage.beneath import open_beneath
+from kvedge.storage.blank_image import MEBIBYTE, fitting_bytes, free_bytes, no_room
 
-MEBIBYTE: Final = 1 << 20
-# The group may write it: an import or an upload, which comes with the group of the claim.
-_MODE: Final = 0o660
-_NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
-# As at a start: what a file system keeps, and how much smaller than the claim an image may become.
-RESERVE_BYTES: Final = 131072
-TOLERATED_PERCENT: Final = 10
+_STAGED: Final = f".{IMAGE_FILE}.hotplug"
 
 
 class ImageRefused(Exception):
@@ -64,23 +60,10 @@ def make_image(claim: int, info: ClaimInfo) -> None:
     Raises:
         ImageRefused: when there is no room, or the guest's user may not.
     """
-    size = image_size(info, _free_bytes(claim))
+    size = image_size(info, free_bytes(claim))
     act_as(LAUNCHER_UID, LAUNCHER_GID)
-    staged = f".{IMAGE_FILE}.hotplug"
     try:
-        # Whatever lies there, a fifo for instance, is removed and never opened.
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(staged, dir_fd=claim)
-        with beneath(claim, staged, _NEW, mode=_MODE) as made:
-            os.ftruncate(made, size)
-            os.fchmod(made, _MODE)
-            os.fsync(made)
-        with contextlib.suppress(FileExistsError):
-            # Unlike a rename it replaces nothing: an import may have brought an image meanwhile.
-            os.link(staged, IMAGE_FILE, src_dir_fd=claim, dst_dir_fd=claim, follow_symlinks=False)
-        os.unlink(staged, dir_fd=claim)
-        with beneath(claim, ".", os.O_RDONLY | os.O_DIRECTORY) as directory:
-            os.fsync(directory)
+        blank_image.make_image(claim, _STAGED, size)
     except OSError as error:
         raise ImageRefused(_words(claim, error)) from error
 
@@ -109,16 +92,7 @@ def image_size(info: ClaimInfo, free: int) -> int:
     size = min(known, default=0) // MEBIBYTE * MEBIBYTE
     if size < MEBIBYTE:
         raise ImageRefused(f"claim {info.claim_name} has no size that an image could have, must be at least 1MiB")
-    if size <= free:
-        return size
-    if size * (100 - TOLERATED_PERCENT) // 100 > free:
-        raise ImageRefused(
-            f"unable to create {IMAGE_FILE}, not enough space, demanded size {size} B is bigger than available space"
-            f" {free} B, also after taking {TOLERATED_PERCENT} % toleration into account"
-        )
-    return free // MEBIBYTE * MEBIBYTE
-
-
-def _free_bytes(claim: int) -> int:
-    space = os.fstatvfs(claim)
-    return max(0, space.f_bavail * space.f_bsize - RESERVE_BYTES)
+    fitting = fitting_bytes(size, free)
+    if fitting is None:
+        raise ImageRefused(no_room(IMAGE_FILE, size, free))
+    return fitting

@@ -28,7 +28,6 @@ START_WITHOUT_SECONDS: Final = 60.0
 MOUNT_FAILED: Final = "VolumeMountFailed"
 ATTACH_FAILED: Final = "VolumeAttachFailed"
 DETACH_WAITS: Final = "VolumeDetachPending"
-TROUBLE_REASONS: Final = frozenset({MOUNT_FAILED, ATTACH_FAILED, DETACH_WAITS})
 _LONGEST: Final = 512
 # Phases in which the controller has an attachment Pod.
 _COMES: Final = frozenset({ATTACHED_TO_NODE, *HANDED_OVER})

@@ -6,7 +6,6 @@ file or a block device is used, and an image that exists is never changed, neith
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import os
 import stat
@@ -21,14 +20,8 @@ from kvedge.launcher.launcher_errors import ClaimUnusable, DiskFull
 from kvedge.launcher.launcher_options import LauncherOptions
 from kvedge.resources.volume_facts import IMAGE_FILE
 from kvedge.storage.beneath import directory_of, open_beneath
+from kvedge.storage.blank_image import MEBIBYTE, TOLERATED_PERCENT, fitting_bytes, free_bytes, make_image, no_room
 
-MEBIBYTE: Final = 1 << 20
-# KubeVirt's defaults: what a file system keeps, and how much smaller than the claim an image may become.
-RESERVE_BYTES: Final = 131072
-TOLERATED_PERCENT: Final = 10
-# The group may write it: an import or an upload, which comes with the group of the claim.
-_MODE: Final = 0o660
-_NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
 _BLOCK: Final = 512
 
 
@@ -190,15 +183,12 @@ def _make(root: int, plan: ClaimPlan) -> str:
         if not plan.size:
             text = "unable to determine capacity of HostDisk from PVC that provides no storage capacity or requests"
         raise ClaimUnusable(plan.field, plan.claim, text)
-    free = _free_bytes(root)
+    free = free_bytes(root)
     size = fitting_size(plan, free)
-    staged = f".{IMAGE_FILE}.{plan.run}"
     try:
-        _write(root, staged, size)
+        make_image(root, f".{IMAGE_FILE}.{plan.run}", size)
     except OSError as error:
         _refuse_making(root, plan, error)
-    finally:
-        _remove(root, staged)
     if size == plan.size:
         return ""
     return (
@@ -213,49 +203,10 @@ def fitting_size(plan: ClaimPlan, free: int) -> int:
     Raises:
         DiskFull: when that is too much as well.
     """
-    if plan.size <= free:
-        return plan.size
-    smaller = plan.size * (100 - TOLERATED_PERCENT) // 100
-    if smaller > free:
-        raise DiskFull(
-            plan.path,
-            f"unable to create {plan.path}, not enough space, demanded size {plan.size} B is bigger than available"
-            f" space {free} B, also after taking {TOLERATED_PERCENT} % toleration into account",
-        )
-    return free // MEBIBYTE * MEBIBYTE
-
-
-def _free_bytes(root: int) -> int:
-    space = os.fstatvfs(root)
-    return max(0, space.f_bavail * space.f_bsize - RESERVE_BYTES)
-
-
-def _write(root: int, staged: str, size: int) -> None:
-    # Whatever lies there, a fifo for instance, is removed and never opened.
-    with contextlib.suppress(FileNotFoundError):
-        os.unlink(staged, dir_fd=root)
-    image = open_beneath(root, staged, _NEW, mode=_MODE)
-    try:
-        os.ftruncate(image, size)
-        os.fchmod(image, _MODE)
-        os.fsync(image)
-    finally:
-        os.close(image)
-    try:
-        # Unlike a rename it replaces nothing: an import may have brought an image meanwhile.
-        os.link(staged, IMAGE_FILE, src_dir_fd=root, dst_dir_fd=root, follow_symlinks=False)
-    except FileExistsError:
-        return
-    except OSError as error:
-        if error.errno not in (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK):
-            raise
-        # A file system without hard links.
-        os.rename(staged, IMAGE_FILE, src_dir_fd=root, dst_dir_fd=root)
-    directory = open_beneath(root, ".", os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(directory)
-    finally:
-        os.close(directory)
+    fitting = fitting_bytes(plan.size, free)
+    if fitting is None:
+        raise DiskFull(plan.path, no_room(plan.path, plan.size, free))
+    return fitting
 
 
 def _refuse_making(root: int, plan: ClaimPlan, error: OSError) -> NoReturn:
@@ -276,11 +227,3 @@ def _refuse_making(root: int, plan: ClaimPlan, error: OSError) -> NoReturn:
     else:
         text, remedy = f"{IMAGE_FILE} cannot be made: {error.strerror}", ""
     raise ClaimUnusable(plan.field, plan.claim, text, remedy) from error
-
-
-def _remove(root: int, staged: str) -> None:
-    try:
-        os.unlink(staged, dir_fd=root)
-    except OSError:
-        # It has been renamed, or the file system is read-only: the next launcher of this run tries again.
-        return

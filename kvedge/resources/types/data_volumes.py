@@ -11,18 +11,14 @@ from typing import Annotated, ClassVar, Final
 from msgspec import Meta, field
 
 from kvedge.resources.codec import JsonObject, KubeStruct
+from kvedge.resources.data_volume_names import CDI_GROUP
 from kvedge.resources.kinds import Kind
 from kvedge.resources.meta import LocalObjectReference, ObjectMeta
-from kvedge.resources.types.storage import PersistentVolumeClaimSpec, VolumeResources
+from kvedge.resources.types.storage import PersistentVolumeClaimSpec
 
-CDI_GROUP: Final = "cdi.kubevirt.io"
 CDI_VERSION: Final = "v1beta1"
-UPLOAD_GROUP: Final = "upload.cdi.kubevirt.io"
 # The one CDIConfig.
 CONFIG_NAME: Final = "config"
-# What the contents of a claim may be: a disk's image, or a directory's files.
-KUBEVIRT_CONTENT: Final = "kubevirt"
-ARCHIVE_CONTENT: Final = "archive"
 # A part of 1, with three decimals: CDI's own pattern.
 Fraction = Annotated[str, Meta(pattern=r"^(0(?:\.\d{1,3})?|1)$")]
 
@@ -120,17 +116,8 @@ class DataVolumeSourceRef(KubeStruct, kw_only=True):
     namespace: str | None = None
 
 
-class StorageSpec(KubeStruct, kw_only=True):
+class StorageSpec(PersistentVolumeClaimSpec, kw_only=True):
     """The claim, by what the disk needs: what is left out comes from the StorageProfile of the class."""
-
-    access_modes: list[str] = []
-    resources: VolumeResources = field(default_factory=VolumeResources)
-    volume_mode: str | None = None
-    storage_class_name: str | None = None
-    volume_name: str = ""
-    selector: JsonObject | None = None
-    data_source: JsonObject | None = None
-    data_source_ref: JsonObject | None = None
 
 
 class DataVolumeSpec(KubeStruct, kw_only=True):

@@ -13,6 +13,7 @@ from kvedge.runtime.linux.calls import checked, libc
 
 # include/uapi/linux/openat2.h; the number is the same on every architecture.
 _SYS_OPENAT2: Final = 437
+_RENAME_NOREPLACE: Final = 1
 RESOLVE_NO_MAGICLINKS: Final = 0x02
 RESOLVE_NO_SYMLINKS: Final = 0x04
 RESOLVE_BENEATH: Final = 0x08
@@ -30,6 +31,12 @@ def openat2(directory: int, path: str, flags: int, mode: int, resolve: int) -> i
     how = _OpenHow(flags, mode, resolve)
     opened = libc.syscall(_SYS_OPENAT2, directory, os.fsencode(path), ctypes.byref(how), ctypes.sizeof(how))
     return checked(int(opened), path)
+
+
+def rename_new(directory: int, old: str, new: str) -> None:
+    """renameat2(2) within a directory, replacing nothing: FileExistsError when the new name is taken."""
+    old_name, new_name = os.fsencode(old), os.fsencode(new)
+    checked(libc.renameat2(directory, old_name, directory, new_name, _RENAME_NOREPLACE), new)
 
 
 def syncfs(descriptor: int, path: str) -> None:

@@ -92,20 +92,6 @@ def detach_loop(device: Path) -> None:
     _call(device, _CLEAR)
 
 
-def uses_direct_io(device: Path) -> bool:
-    """Whether what is written to a loop device passes the page cache by."""
-    try:
-        return (_SYS / device.name / "loop/dio").read_text().strip() == "1"
-    except OSError:
-        return False
-
-
-def is_loop(device: Path) -> bool:
-    """Whether a path is a loop device."""
-    facts = device.stat()
-    return stat.S_ISBLK(facts.st_mode) and os.major(facts.st_rdev) == _MAJOR
-
-
 def _used_devices() -> Iterator[Path]:
     for name in os.listdir(_SYS):
         if _NAME.fullmatch(name) and (_SYS / name / "loop").is_dir():

@@ -65,8 +65,6 @@ SYNC_THEMSELVES = {
     "kvedge/runtime/durable_files.py",
     "kvedge/appliance/bundle/bundle_reader.py",
     "kvedge/appliance/install/install_steps.py",
-    # An image of zeros, which appears by a link where its file system has them.
-    "kvedge/launcher/disks/claim_disk.py",
     "kvedge/standalone/apiserver/store/object_store_mend.py",
     "kvedge/standalone/box_state/state_restore.py",
     # Puts damaged files aside; what it writes is written durably.

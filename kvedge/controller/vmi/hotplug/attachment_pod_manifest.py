@@ -10,24 +10,22 @@ import base64
 import hashlib
 from typing import Final
 
+from kvedge.controller.confinement import confined_container, confined_pod
 from kvedge.controller.vmi.disk_container_manifest import HOST_USR, KEEP_ALIVE
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.hotplug_places import CLAIM_PLACE, DEVICE_PLACE, MARK_PLACE, MARK_VOLUME
 from kvedge.resources.meta import ObjectMeta, OwnerReference
-from kvedge.resources.names import APP, LAUNCHER_GID, LAUNCHER_IMAGE, LAUNCHER_UID
+from kvedge.resources.names import APP, LAUNCHER_IMAGE, LAUNCHER_UID
 from kvedge.resources.quantities import Quantity
 from kvedge.resources.types.core import (
-    Capabilities,
     Container,
     EmptyDirVolume,
     HostPathVolume,
     PersistentVolumeClaimVolume,
     Pod,
-    PodSecurityContext,
     PodSpec,
     PodVolume,
     ResourceRequirements,
-    SeccompProfile,
     SecurityContext,
     VolumeDevice,
     VolumeMount,
@@ -89,13 +87,7 @@ def attachment_pod(vmi: VirtualMachineInstance, volume: str, claim: PersistentVo
             # One that has ended is made anew, wherever it runs: one box restarts no container.
             restart_policy="Never",
             termination_grace_period_seconds=0,
-            security_context=PodSecurityContext(
-                run_as_user=LAUNCHER_UID,
-                run_as_group=LAUNCHER_GID,
-                run_as_non_root=True,
-                fs_group=LAUNCHER_GID,
-                seccomp_profile=SeccompProfile(type="RuntimeDefault"),
-            ),
+            security_context=confined_pod(),
             automount_service_account_token=False,
             enable_service_links=False,
             priority_class_name=launcher.spec.priority_class_name,
@@ -150,14 +142,7 @@ def _container(claim: PersistentVolumeClaim) -> Container:
         resources=ResourceRequirements(requests=dict(_REQUESTS), limits=dict(_LIMITS)),
         volume_mounts=mounts,
         volume_devices=devices,
-        security_context=SecurityContext(
-            run_as_user=LAUNCHER_UID,
-            run_as_group=LAUNCHER_GID,
-            run_as_non_root=True,
-            privileged=False,
-            allow_privilege_escalation=False,
-            capabilities=Capabilities(drop=["ALL"]),
-        ),
+        security_context=confined_container(),
     )
 
 

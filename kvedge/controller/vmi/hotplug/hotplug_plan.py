@@ -20,17 +20,12 @@ from kvedge.controller.vmi.launcher_pod_status import has_ended, has_ready_conta
 from kvedge.controller.vmi.volume_status import claim_info
 from kvedge.kube.patches import merge_difference
 from kvedge.resources.codec import JsonObject, encode
+from kvedge.resources.hotplug_places import ATTACHED_TO_NODE, BOUND, DETACHING, HANDED_OVER, PENDING
 from kvedge.resources.types.core import Pod
 from kvedge.resources.types.storage import PersistentVolumeClaim
 from kvedge.resources.types.vmi import HotplugVolumeStatus, VirtualMachineInstance, VolumeStatus
 from kvedge.resources.volume_facts import claim_of, hotplugged
 
-PENDING: Final = "Pending"
-BOUND: Final = "Bound"
-ATTACHED: Final = "AttachedToNode"
-DETACHING: Final = "Detaching"
-# The guest may have the disk; only the handler ends these.
-_HELD: Final = frozenset({"MountedToPod", "Ready"})
 _NOT_READY: Final = "PVCNotReady"
 _CREATED: Final = "SuccessfulCreate"
 _DELETED: Final = "SuccessfulDelete"
@@ -136,16 +131,16 @@ def _present(view: HotplugView, entry: VolumeStatus, claim_name: str) -> VolumeS
     pod = _pod(view, attachment_pod_name(view.vmi, entry.name, claim_name), claim)
     info = entry.persistent_volume_claim_info if claim is None else claim_info(claim)
     held = entry.persistent_volume_claim_info
-    if entry.phase in _HELD and held is not None and held.claim_name not in ("", claim_name):
+    if entry.phase in HANDED_OVER and held is not None and held.claim_name not in ("", claim_name):
         # The guest still has the disk of another claim under this name: that one leaves first.
         return entry
     changed = msgspec.structs.replace(
         entry, persistent_volume_claim_info=info, hotplug_volume=_attachment(entry, pod, claim)
     )
-    if entry.phase in _HELD:
+    if entry.phase in HANDED_OVER:
         return changed
     phase, reason, message = _progress(view, entry.name, claim_name, claim, pod)
-    if phase == entry.phase == ATTACHED:
+    if phase == entry.phase == ATTACHED_TO_NODE:
         # The handler may have said since why it cannot take the volume.
         return changed
     return msgspec.structs.replace(changed, phase=phase, reason=reason, message=message)
@@ -157,9 +152,9 @@ def _attachment(entry: VolumeStatus, pod: Pod | None, claim: PersistentVolumeCla
         return HotplugVolumeStatus()
     if claim is None:
         known = entry.hotplug_volume is not None and entry.hotplug_volume.attach_pod_uid == pod.metadata.uid
-        is_usable = _is_ready(pod) and entry.phase in _HELD and known
+        is_usable = _is_ready(pod) and entry.phase in HANDED_OVER and known
     else:
-        is_usable = _is_ready(pod) and (entry.phase in _HELD or is_populated(claim))
+        is_usable = _is_ready(pod) and (entry.phase in HANDED_OVER or is_populated(claim))
     return HotplugVolumeStatus(attach_pod_name=pod.metadata.name, attach_pod_uid=pod.metadata.uid if is_usable else "")
 
 
@@ -181,7 +176,7 @@ def _progress(
     if pod is None and _live(view, name) is not None:
         return BOUND, _REFUSED, f"Pod {name} is not the one that kvedge makes for volume {volume}: delete it"
     if pod is not None and is_populated(claim):
-        return ATTACHED, _CREATED, f"Created hotplug attachment pod {pod.metadata.name}, for volume {volume}"
+        return ATTACHED_TO_NODE, _CREATED, f"Created hotplug attachment pod {pod.metadata.name}, for volume {volume}"
     refusal = view.refusals.get(volume)
     if pod is None and refusal is not None:
         return BOUND, _REFUSED, refusal
@@ -191,9 +186,9 @@ def _progress(
 def _leaving(view: HotplugView, entry: VolumeStatus) -> VolumeStatus | None:
     """The entry of a volume that is no longer in the spec; None when everything is undone."""
     attachment = entry.hotplug_volume or HotplugVolumeStatus()
-    if entry.phase in _HELD:
+    if entry.phase in HANDED_OVER:
         return entry
-    if entry.phase == ATTACHED and attachment.attach_pod_uid:
+    if entry.phase == ATTACHED_TO_NODE and attachment.attach_pod_uid:
         # The handler may have begun: it says UnMountedFromPod when there is nothing of it.
         return entry
     pod = next((pod for pod in view.pods if pod.metadata.name == attachment.attach_pod_name), None)

@@ -14,7 +14,8 @@ from typing import Final
 import aiohttp
 from aiohttp import web
 
-from kvedge.resources.uploads import UPLOAD_GROUP, UPLOAD_PATHS, UPLOAD_VERSION
+from kvedge.resources.data_volume_names import UPLOAD_GROUP
+from kvedge.resources.uploads import UPLOAD_PATHS, UPLOAD_VERSION
 from kvedge.runtime.serving.stream_pump import ConnectionSource
 from kvedge.standalone.apiserver.aggregation.aggregation_rules import (
     API_SERVICES,

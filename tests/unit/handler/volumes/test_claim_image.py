@@ -11,9 +11,10 @@ import pytest
 
 from kvedge.handler.volumes import claim_image
 from kvedge.handler.volumes.attachment_pods import find_attachment_pods
-from kvedge.handler.volumes.claim_image import MEBIBYTE, ImageRefused, image_size, make_image
+from kvedge.handler.volumes.claim_image import ImageRefused, image_size, make_image
 from kvedge.resources.types.vmi import ClaimInfo
 from kvedge.storage.beneath import directory_of
+from kvedge.storage.blank_image import MEBIBYTE
 
 LARGE = 1 << 40
 

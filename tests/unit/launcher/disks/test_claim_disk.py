@@ -17,6 +17,7 @@ from kvedge.launcher.disks.disks import prepare_volumes
 from kvedge.launcher.launcher_errors import ClaimUnusable, DiskFull
 from kvedge.launcher.launcher_options import LauncherOptions
 from kvedge.resources.types.vmi import VirtualMachineInstance
+from kvedge.storage import blank_image
 from tests.support.builders import vmi_with, with_volumes
 
 UID = "11111111-1111-4111-8111-111111111111"
@@ -183,7 +184,7 @@ def test_an_image_may_be_a_tenth_smaller_than_its_claim_and_no_more() -> None:
 def test_an_image_that_became_smaller_is_told_in_kubevirt_s_words(
     options: LauncherOptions, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(claim_disk, "_free_bytes", lambda root: 23 * MIB)
+    monkeypatch.setattr(claim_disk, "free_bytes", lambda root: 23 * MIB)
     source = prepare_volumes(vmi(), options)["root"]
     assert os.stat(place / "disk.img").st_size == 23 * MIB
     assert source.note.startswith(
@@ -208,7 +209,7 @@ def test_an_image_that_somebody_brought_meanwhile_is_not_replaced(
         (place / "disk.img").write_bytes(b"imported")
         real(descriptor)
 
-    monkeypatch.setattr(claim_disk.os, "fsync", bring)
+    monkeypatch.setattr(blank_image.os, "fsync", bring)
     prepare_volumes(vmi(), options)
     assert (place / "disk.img").read_bytes() == b"imported"
     assert os.listdir(place) == ["disk.img"]

@@ -1,0 +1,36 @@
+"""How the Pods are confined that the controller makes: an unprivileged user, no capability, no way to more.
+
+Called by the manifests of launchers, of the containers of their images, of attachment Pods and of workers. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kvedge.resources.names import LAUNCHER_GID, LAUNCHER_UID
+from kvedge.resources.types.core import Capabilities, PodSecurityContext, SeccompProfile, SecurityContext, Sysctl
+
+
+def confined_pod(sysctls: Sequence[Sysctl] = ()) -> PodSecurityContext:
+    """The user of guests, to whose group the Pod's volumes are given."""
+    return PodSecurityContext(
+        run_as_user=LAUNCHER_UID,
+        run_as_group=LAUNCHER_GID,
+        run_as_non_root=True,
+        fs_group=LAUNCHER_GID,
+        sysctls=list(sysctls),
+        seccomp_profile=SeccompProfile(type="RuntimeDefault"),
+    )
+
+
+def confined_container(*, read_only_root: bool | None = None) -> SecurityContext:
+    """The same user, who can get no other right."""
+    return SecurityContext(
+        run_as_user=LAUNCHER_UID,
+        run_as_group=LAUNCHER_GID,
+        run_as_non_root=True,
+        privileged=False,
+        allow_privilege_escalation=False,
+        read_only_root_filesystem=read_only_root,
+        capabilities=Capabilities(drop=["ALL"]),
+    )

@@ -1,0 +1,85 @@
+"""A raw image of zeros in a claim that has none: at a start, and when the claim is hotplugged.
+
+Called by the launcher's preparation and by the handler, each as the guest's user. What a claim holds comes from others:
+what lies in the way is removed and never opened, no link is followed, and an image that is there is never replaced.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+from typing import Final
+
+from kvedge.resources.volume_facts import IMAGE_FILE
+from kvedge.runtime.linux.files import rename_new
+from kvedge.storage.beneath import beneath
+
+MEBIBYTE: Final = 1 << 20
+# KubeVirt's defaults: what a file system keeps, and how much smaller than the claim an image may become.
+RESERVE_BYTES: Final = 131072
+TOLERATED_PERCENT: Final = 10
+# The group may write it: an import or an upload, which comes with the group of the claim.
+_MODE: Final = 0o660
+_NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
+_NO_HARD_LINKS: Final = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
+
+
+def free_bytes(directory: int) -> int:
+    """What an image may take of the file system of a directory."""
+    space = os.fstatvfs(directory)
+    return max(0, space.f_bavail * space.f_bsize - RESERVE_BYTES)
+
+
+def fitting_bytes(size: int, free: int) -> int | None:
+    """The size of an image where `free` bytes are left: the one wanted, or up to a tenth less; None for no room."""
+    if size <= free:
+        return size
+    if size * (100 - TOLERATED_PERCENT) // 100 > free:
+        return None
+    return free // MEBIBYTE * MEBIBYTE
+
+
+def no_room(path: str, size: int, free: int) -> str:
+    """What a user hears when there is none, in KubeVirt's words."""
+    return (
+        f"unable to create {path}, not enough space, demanded size {size} B is bigger than available space {free} B,"
+        f" also after taking {TOLERATED_PERCENT} % toleration into account"
+    )
+
+
+def make_image(directory: int, staged: str, size: int) -> None:
+    """Make a sparse image, which appears under its name when it is whole and on disk, or not at all.
+
+    `staged` is its name until then, and nobody else's. One that has appeared meanwhile stays.
+
+    Raises:
+        OSError: as the file system has it.
+    """
+    _remove(directory, staged)
+    try:
+        with beneath(directory, staged, _NEW, mode=_MODE) as image:
+            os.ftruncate(image, size)
+            os.fchmod(image, _MODE)
+            os.fsync(image)
+        with contextlib.suppress(FileExistsError):
+            _name(directory, staged)
+    finally:
+        _remove(directory, staged)
+    with beneath(directory, ".", os.O_RDONLY | os.O_DIRECTORY) as opened:
+        os.fsync(opened)
+
+
+def _name(directory: int, staged: str) -> None:
+    try:
+        os.link(staged, IMAGE_FILE, src_dir_fd=directory, dst_dir_fd=directory, follow_symlinks=False)
+    except OSError as error:
+        if error.errno not in _NO_HARD_LINKS:
+            raise
+        rename_new(directory, staged, IMAGE_FILE)
+
+
+def _remove(directory: int, name: str) -> None:
+    # Gone, or on a file system that is read-only: whoever is next tries again, and is refused by the step that matters.
+    with contextlib.suppress(OSError):
+        os.unlink(name, dir_fd=directory)
