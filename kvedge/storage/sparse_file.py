@@ -47,7 +47,7 @@ def write_blocks(into: int, position: int, data: bytes) -> None:
     for start in range(0, len(data), _BLOCK):
         block = data[start : start + _BLOCK]
         if not _is_zero(block):
-            _write_all(into, position + start, block)
+            write_all(into, position + start, block)
 
 
 def copy_with_digest(source: int, into: int, progress: Progress = no_progress) -> str:
@@ -116,7 +116,8 @@ def data_extents(source: int, size: int) -> Iterator[tuple[int, int]]:
         position = end
 
 
-def _write_all(into: int, position: int, data: bytes) -> None:
+def write_all(into: int, position: int, data: bytes) -> None:
+    """Write all of it there."""
     view = memoryview(data)
     while view:
         written = os.pwrite(into, view, position)

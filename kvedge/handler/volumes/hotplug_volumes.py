@@ -32,7 +32,7 @@ from kvedge.rpc.launcher_pb2 import DomainStatus
 log = logging.getLogger(__name__)
 
 # Its process may not be there yet, or be gone already: the next look tells.
-_WAITS: Final = "its attachment Pod does not run on this node (yet)"
+_WAITS: Final = "its attachment Pod hp-volume-… does not run on this node (yet); kubectl describe it to see why"
 
 
 class HotplugVolumes:
@@ -48,10 +48,10 @@ class HotplugVolumes:
                 present = present_volumes(directory)
         except FileNotFoundError:
             text = "the launcher's Pod has no place for hotplugged volumes; restart the VM"
-            return HotplugSeen(troubles={volume.name: text for volume in hotplugged(vmi)})
+            return HotplugSeen(troubles={volume.name: f"Volume {volume.name}: {text}" for volume in hotplugged(vmi)})
         except OSError as error:
             # It has just ended, which is told by another way.
-            return HotplugSeen(troubles={volume.name: str(error) for volume in hotplugged(vmi)})
+            return HotplugSeen(troubles={volume.name: f"Volume {volume.name}: {error}" for volume in hotplugged(vmi)})
         missing = plan_hand_over(vmi, present)
         if not missing:
             return HotplugSeen(frozenset(present))
@@ -89,7 +89,7 @@ class HotplugVolumes:
     def _hand_over(self, item: HandOver, source: HeldProcess | None, launcher: HeldProcess) -> str:
         """What is in the way; empty when the volume has been handed over."""
         if source is None:
-            return _WAITS
+            return f"Volume {item.name}: {_WAITS}"
         try:
             if item.block:
                 hand_over_device(item.name, given_devices(self._kubelet, item.pod_uid), source, launcher)
@@ -105,7 +105,7 @@ def _take_back(name: str, launcher: HeldProcess) -> str:
         take_back(name, launcher)
     except OSError as error:
         if error.errno == errno.EBUSY:
-            return f"Volume {name} is still open in QEMU"
+            return f"Volume {name} is still open in QEMU; it is tried again, and a restart of the VM frees it"
         return f"Volume {name} cannot be taken back: {error}"
     except ImageRefused as error:
         return f"Volume {name} cannot be taken back: {error}"

@@ -11,6 +11,7 @@ import contextlib
 import errno
 import json
 import os
+import stat
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
@@ -312,13 +313,10 @@ class LibvirtSession:
         with _translated("reading the sizes of disks"):
             if not domain.isActive():
                 return {}
-            for disk in ElementTree.fromstring(domain.XMLDesc()).iterfind("devices/disk"):
-                alias, target, source = disk.find("alias"), disk.find("target"), disk.find("source")
-                name = "" if alias is None else alias.get("name", "").removeprefix("ua-")
-                if target is None or source is None or name not in names:
-                    continue
-                size = int(domain.blockInfo(target.get("dev", ""))[0])
-                found[name] = DiskSize(target.get("dev", ""), size, _device_bytes(source.get("dev", "")))
+            for disk in _disks(ElementTree.fromstring(domain.XMLDesc())):
+                if disk.source and disk.name in names:
+                    size = int(domain.blockInfo(disk.target)[0])
+                    found[disk.name] = DiskSize(disk.target, size, _device_bytes(disk.source))
         return found
 
     def resize_disk(self, target: str, size: int) -> None:
@@ -409,7 +407,7 @@ def _device_bytes(path: str) -> int:
     except OSError:
         return 0
     try:
-        return os.lseek(device, 0, os.SEEK_END)
+        return os.lseek(device, 0, os.SEEK_END) if stat.S_ISBLK(os.fstat(device).st_mode) else 0
     finally:
         os.close(device)
 

@@ -23,7 +23,12 @@ def grow_disks(vmi_json: bytes, session: LibvirtSession) -> None:
     wanted = read_wanted(vmi_json)
     if not wanted:
         return
-    for growth in plan_growth(wanted, session.disk_sizes(frozenset(wanted))):
+    try:
+        sizes = session.disk_sizes(frozenset(wanted))
+    except LauncherError as error:
+        log.warning("the sizes of disks cannot be read", extra={"facts": {"reason": str(error)}})
+        return
+    for growth in plan_growth(wanted, sizes):
         try:
             session.resize_disk(growth.target, growth.bytes)
         except LauncherError as error:

@@ -200,9 +200,10 @@ class ClaimLoop:
 
     def _provision(self, claim: PersistentVolumeClaim, storage_class: StorageClass) -> bool:
         """Have a volume made; False while its content is being copied."""
-        name = f"{claim.metadata.namespace}/{claim.metadata.name}"
-        text = f'External provisioner is provisioning volume for claim "{name}"'
-        self.events.record(claim, "Normal", "Provisioning", text)
+        if not self.provisioner.copies.is_under_way(claim.metadata.uid):
+            name = f"{claim.metadata.namespace}/{claim.metadata.name}"
+            text = f'External provisioner is provisioning volume for claim "{name}"'
+            self.events.record(claim, "Normal", "Provisioning", text)
         made = self.provisioner.provision(claim, storage_class)
         if made is None:
             return False

@@ -18,42 +18,48 @@ class CopyJobs:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._stopping = threading.Event()
-        # None while it runs, then how it ended: empty for well.
-        self._outcomes: dict[str, VolumeDriverError | str | None] = {}
+        # None while it runs, then why it failed: of one that is made there is the volume itself.
+        self._outcomes: dict[str, VolumeDriverError | None] = {}
 
-    def is_done(self, name: str, copy: Callable[[Callable[[], None]], object]) -> bool:
-        """Whether a copy is made; it is begun when it is not under way. `copy` gets a call that raises to give up.
+    def is_under_way(self, name: str) -> bool:
+        """Whether that volume is being made."""
+        with self._lock:
+            return name in self._outcomes and self._outcomes[name] is None
+
+    def begin(self, name: str, copy: Callable[[Callable[[], None]], object]) -> None:
+        """Begin a copy, unless it is under way. `copy` gets a call that raises to give up.
 
         Raises:
-            VolumeDriverError: it failed; the next call begins it anew.
+            VolumeDriverError: the last one failed; the next call begins it anew.
         """
         with self._lock:
             if name not in self._outcomes:
                 self._outcomes[name] = None
                 passing_thread(f"copy-{name}"[:15], self._run, name, copy)
-                return False
+                return
             outcome = self._outcomes[name]
             if outcome is None:
-                return False
+                return
             del self._outcomes[name]
-        if isinstance(outcome, VolumeDriverError):
-            raise outcome
-        return True
+        raise outcome
 
     def stop(self) -> None:
         """Give up what is under way, at its next look."""
         self._stopping.set()
 
     def _run(self, name: str, copy: Callable[[Callable[[], None]], object]) -> None:
-        outcome: VolumeDriverError | str = VolumeDriverError("the copy failed: the log has the cause")
+        outcome: VolumeDriverError | None = VolumeDriverError("the copy failed: the log has the cause")
         try:
             copy(self._keep_on)
-            outcome = ""
+            outcome = None
         except VolumeDriverError as error:
             outcome = error
         finally:
             with self._lock:
-                self._outcomes[name] = outcome
+                if outcome is None:
+                    del self._outcomes[name]
+                else:
+                    self._outcomes[name] = outcome
 
     def _keep_on(self) -> None:
         if self._stopping.is_set():

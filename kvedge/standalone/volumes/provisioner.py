@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from kvedge.kube.errors import AlreadyExists, NotFound
+from kvedge.kube.errors import AlreadyExists, KubeError, NotFound
 from kvedge.kube.kube_client import KubeClient
 from kvedge.kube.patches import at_version
 from kvedge.resources.quantities import format_bytes
@@ -47,18 +47,23 @@ class Provisioner:
             VolumeDriverError: it cannot be made.
             KubeError: the API cannot be asked.
         """
-        place, driver = self.places.of_class(storage_class)
         size, name = volume_size(requested(claim)), claim.metadata.uid
+        if self.copies.is_under_way(name):
+            return None
+        place, driver = self.places.of_class(storage_class)
         driver.prepare()
         if name not in driver.names():
             self._check_space(place, size)
             wanted_volume = NewVolume(name, size, block=claim.spec.volume_mode == BLOCK)
             if source_claim(claim):
                 source = self._source(claim, place, driver)
-                if not self.copies.is_done(name, lambda keep_on: driver.clone(source, wanted_volume, keep_on)):
-                    return None
-            else:
-                driver.make(wanted_volume)
+
+                def copy(keep_on: Callable[[], None]) -> None:
+                    driver.clone(source, wanted_volume, lambda: self._keep_copying(claim, place, driver, keep_on))
+
+                self.copies.begin(name, copy)
+                return None
+            driver.make(wanted_volume)
         path = driver.attach(name)
         wanted = volume_for(claim, storage_class, place=place, node=self.node, path=path, size=size)
         try:
@@ -67,7 +72,7 @@ class Provisioner:
             made = self.client.get(PersistentVolume, "", wanted.metadata.name)
             if not is_for(made, claim):
                 text = f"persistentvolume {wanted.metadata.name} is there already and belongs to another claim"
-                raise VolumeDriverError(text, lasting=True) from None
+                raise VolumeDriverError(text) from None
         facts = {"claim": f"{claim.metadata.namespace}/{claim.metadata.name}", "volume": made.metadata.name}
         log.info("volume made", extra={"facts": facts})
         return made
@@ -86,6 +91,24 @@ class Provisioner:
         change = {"spec": {"capacity": {"storage": format_bytes(size)}}}
         patch = at_version(change, volume.metadata.resource_version)
         return self.client.patch(PersistentVolume, "", volume.metadata.name, patch)
+
+    def _keep_copying(
+        self, claim: PersistentVolumeClaim, place: str, driver: VolumeDriver, keep_on: Callable[[], None]
+    ) -> None:
+        """Look again while a copy is made and once before it counts: who uses the source meanwhile would tear it.
+
+        Raises:
+            VolumeDriverError: the copy is given up, and what there is of it is erased.
+        """
+        keep_on()
+        meta = claim.metadata
+        try:
+            found = self.client.get(PersistentVolumeClaim, meta.namespace, meta.name)
+            if found.metadata.uid != meta.uid or found.metadata.deletion_timestamp is not None:
+                raise VolumeDriverError(f"claim {meta.namespace}/{meta.name} was deleted while its copy was made")
+            self._source(claim, place, driver)
+        except KubeError as error:
+            raise VolumeDriverError(f"the copy is given up, as the API cannot be asked: {error}") from error
 
     def _source(self, claim: PersistentVolumeClaim, place: str, driver: VolumeDriver) -> str:
         """What the driver calls the volume whose content a claim wants."""

@@ -105,6 +105,8 @@ class HttpStream:
     def __init__(self, download: HttpDownload) -> None:
         self._download = download
         self._position = 0
+        # Whether there is no connection that stands at the position: an end is no end of the object then.
+        self._is_broken = False
         try:
             self._answer = download.request({})
         except (OSError, http.client.HTTPException) as error:
@@ -126,7 +128,7 @@ class HttpStream:
         for attempt in range(_ATTEMPTS):
             try:
                 data = self._answer.read(size)
-                if not data and self._position < self.total:
+                if self._is_broken or (not data and self._position < self.total):
                     raise ConnectionError("the connection ended early")
             except (OSError, http.client.HTTPException) as error:
                 if attempt == _ATTEMPTS - 1:
@@ -143,6 +145,8 @@ class HttpStream:
         self._answer.close()
 
     def _resume(self) -> None:
+        """A connection that goes on at the position; without one the next read fails, and tries it again."""
+        self._is_broken = True
         self._answer.close()
         if not self._seen.mark:
             raise SourceChanged("the server does not say whether the file is the same")
@@ -151,7 +155,6 @@ class HttpStream:
                 {"Range": f"bytes={self._position}-", "If-Range": self._seen.mark} if self._position else {}
             )
         except (OSError, http.client.HTTPException):
-            # The next read fails, and tries it again.
             return
         seen = _seen(self._answer)
         if seen.mark != self._seen.mark or seen.total != self._seen.total:
@@ -159,6 +162,7 @@ class HttpStream:
         if self._answer.status == http.client.PARTIAL_CONTENT:
             if _begin_of(self._answer) != self._position:
                 raise SourceChanged("the server sends another part")
+            self._is_broken = False
             return
         # It has no ranges: the same file once more.
         left = self._position
@@ -167,6 +171,8 @@ class HttpStream:
                 left -= len(data)
         except (OSError, http.client.HTTPException):
             self._answer.close()
+            return
+        self._is_broken = left > 0
 
 
 class HttpParts:

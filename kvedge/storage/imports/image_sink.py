@@ -34,10 +34,11 @@ from kvedge.storage.imports.import_errors import (
     NotStreamable,
     TooSmall,
 )
-from kvedge.storage.imports.import_target import FileTarget, ImportTarget, check_fits, write_all
+from kvedge.storage.imports.import_target import FileTarget, ImportTarget, check_fits
 from kvedge.storage.imports.qcow2_stream import Qcow2Stream
 from kvedge.storage.imports.qemu_img_convert import convert_to, virtual_size_of
 from kvedge.storage.qcow2_header import Qcow2Header, backing_file_of, check_qcow2_header
+from kvedge.storage.sparse_file import write_all
 
 _CHUNK: Final = 1 << 20
 # An image file has tables, snapshots and unused clusters beside the disk's data, and ends all the same.
@@ -96,7 +97,9 @@ class ImageSink:
                 raise ImportFailure("Unable to process data: the source is empty")
             image = HeadedStream(begin, plain)
             self._take_plain(image, begin, None if is_compressed(head) else parts)
-        _drain(whole)
+        if parts is None:
+            # For its checksum. What was converted by ranges has none, and is not fetched a second time.
+            _drain(whole)
 
     def _take_plain(self, image: HeadedStream, head: bytes, parts: Parts | None) -> None:
         kind = recognise(head)

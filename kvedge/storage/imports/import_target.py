@@ -19,6 +19,7 @@ from kvedge.resources.types.import_job import ImportJob
 from kvedge.resources.volume_facts import IMAGE_FILE
 from kvedge.runtime.linux.allocation import allocate, begin_writeback, device_size, zero_range
 from kvedge.storage.imports.import_errors import ImportFailure, TooSmall
+from kvedge.storage.sparse_file import write_all
 
 # The names of what is not complete: of an image, of what an image is converted from, and of an archive's files.
 UNFINISHED: Final = f".{IMAGE_FILE}.part"
@@ -276,12 +277,3 @@ def data_runs(data: bytes) -> list[tuple[int, int]]:
         else:
             runs.append((start, end))
     return runs
-
-
-def write_all(into: int, position: int, data: bytes) -> None:
-    """Write all of it there."""
-    view = memoryview(data)
-    while view:
-        written = os.pwrite(into, view, position)
-        view = view[written:]
-        position += written

@@ -115,23 +115,22 @@ class DirectoryDriver:
                     refresh_size(device)
             self._write_record(name, size, block=self._is_block(name))
 
-    def clone(self, source: str, volume: NewVolume, keep_on: Callable[[], None]) -> bool:
-        """Make a volume with the content of another one; whether it shares the source's blocks."""
+    def clone(self, source: str, volume: NewVolume, keep_on: Callable[[], None]) -> None:
+        """Make a volume with the content of another one; `keep_on` is asked last before the volume counts."""
         with _told(self.place.path):
             origin = self._existing(source)
             if self._is_block(source) != volume.block:
-                raise VolumeDriverError("a clone has the volume mode of its source", lasting=True)
+                raise VolumeDriverError("a clone has the volume mode of its source")
             if volume.size < self._size(source):
                 raise VolumeDriverError(f"a clone is at least as large as its source, {self._size(source)} bytes")
-            shared = shares_blocks(self.place.path)
 
             def fill(staged: Path) -> None:
                 copy_tree(origin, staged, keep_on)
                 if volume.block:
                     os.truncate(staged / BLOCK_FILE, volume.size)
+                keep_on()
 
             self._make(volume, fill)
-            return shared
 
     def shares_blocks(self) -> bool:
         """Whether the file system below the place can share blocks between files."""
@@ -199,6 +198,8 @@ class DirectoryDriver:
     def space(self) -> PlaceSpace:
         """The room of the file system below the place."""
         with _told(self.place.path):
+            # A place whose disk is away is told as such, and not as full as what lies below it.
+            self.place.check()
             facts = os.statvfs(self.place.path)
             held = sum(self._held(name) for name in self.names())
             return PlaceSpace(facts.f_blocks * facts.f_frsize, facts.f_bavail * facts.f_frsize, held)
@@ -254,7 +255,7 @@ class DirectoryDriver:
 
     def _path(self, name: str) -> Path:
         if not name or name.startswith(".") or "/" in name:
-            raise VolumeDriverError(f"{name!r} is no name of a volume", lasting=True)
+            raise VolumeDriverError(f"{name!r} is no name of a volume")
         return self.place.path / name
 
     def _existing(self, name: str) -> Path:
@@ -266,7 +267,7 @@ class DirectoryDriver:
                 f"volume {name} is not in {self.place.path}: it was removed, or lies in a backup", "VolumeMissing"
             ) from error
         if not stat.S_ISDIR(facts.st_mode):
-            raise VolumeDriverError(f"{path} is not a directory, so it is no volume", lasting=True)
+            raise VolumeDriverError(f"{path} is not a directory, so it is no volume")
         return path
 
     def _record(self, name: str) -> Path:

@@ -6,8 +6,6 @@ no link; each call is a process of its own, so that a slow disk is given up by e
 
 from __future__ import annotations
 
-import fcntl
-import os
 import subprocess
 import tempfile
 from collections.abc import Callable
@@ -15,9 +13,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from kvedge.storage.sparse_file import share_blocks
+
 _LOOK_SECONDS: Final = 0.5
 _WEIGH_SECONDS: Final = 60.0
-_FICLONE: Final = 0x40049409
 _ENV: Final = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C"}
 _MOST_TOLD: Final = 300
 
@@ -85,8 +84,4 @@ def shares_blocks(place: Path) -> bool:
     with tempfile.TemporaryFile(dir=place) as source, tempfile.TemporaryFile(dir=place) as target:
         source.write(bytes(4096))
         source.flush()
-        try:
-            fcntl.ioctl(target.fileno(), _FICLONE, source.fileno())
-        except OSError:
-            return False
-        return os.fstat(target.fileno()).st_size == os.fstat(source.fileno()).st_size
+        return share_blocks(source.fileno(), target.fileno())

@@ -31,15 +31,11 @@ def no_steps(step: str) -> None:
 
 
 class VolumeDriverError(Exception):
-    """A driver cannot do what it was asked; the text names the place or volume and the remedy.
+    """A driver cannot do what it is asked; the text names place or volume and the remedy, `reason` is for an event."""
 
-    `reason` is for an event. `lasting` says that trying again alone will not help.
-    """
-
-    def __init__(self, message: str, reason: str = "ProvisioningFailed", *, lasting: bool = False) -> None:
+    def __init__(self, message: str, reason: str = "ProvisioningFailed") -> None:
         super().__init__(message)
         self.reason = reason
-        self.lasting = lasting
 
 
 class PlaceMissing(VolumeDriverError):
@@ -89,10 +85,10 @@ class VolumeDriver(Protocol):
     def grow(self, name: str, size: int) -> None:
         """Let a volume hold so much; never less than before."""
 
-    def clone(self, source: str, volume: NewVolume, keep_on: Callable[[], None]) -> bool:
-        """Make a volume with the content of another one of this place; whether it shares the source's blocks.
+    def clone(self, source: str, volume: NewVolume, keep_on: Callable[[], None]) -> None:
+        """Make a volume with the content of another one of this place.
 
-        `keep_on` is called again and again, and raises to give it up.
+        `keep_on` is called again and again, the last time just before the volume counts, and raises to give it up.
         """
 
     def shares_blocks(self) -> bool:

@@ -11,7 +11,7 @@ import pytest
 
 from kvedge.storage.volumes.directory_driver import DirectoryDriver
 from kvedge.storage.volumes.place_identity import IDENTITY_FILE, PlaceIdentity
-from kvedge.storage.volumes.tree_copy import shares_blocks, tree_bytes
+from kvedge.storage.volumes.tree_copy import tree_bytes
 from kvedge.storage.volumes.volume_driver import (
     MAKING_STEPS,
     NAMED,
@@ -120,7 +120,7 @@ def test_a_sparse_disk_is_cloned_without_filling_its_holes(tmp_path: Path) -> No
     disk = made.attach(NAME) / "disk.img"
     disk.write_bytes(b"x" * 4096)
     os.truncate(disk, 1 << 30)
-    assert made.clone(NAME, NewVolume(OTHER, 1 << 30), lambda: None) is shares_blocks(tmp_path)
+    made.clone(NAME, NewVolume(OTHER, 1 << 30), lambda: None)
     assert tree_bytes(made.attach(OTHER)) < 1 << 20
 
 

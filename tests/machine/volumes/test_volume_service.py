@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ import pytest
 from kvedge.resources.types.core import Node
 from kvedge.resources.types.storage import StorageClass
 from kvedge.runtime.linux.loop_devices import detach_loop
+from kvedge.storage.volumes import directory_driver
 from kvedge.storage.volumes.tree_copy import shares_blocks
 from tests.machine.volumes.box_storage import CLASSES, NODE, VOLUME_PATH, BoxStorage, box_storage
 from tests.support.waiting import wait_until
@@ -187,6 +189,30 @@ def test_a_claim_with_the_content_of_another_one_is_bound_once_it_is_copied(box:
     copy = box.make("copy", "128Mi", dataSource={"kind": "PersistentVolumeClaim", "name": "source"})
     box.bound("copy")
     assert (box.place / copy.metadata.uid / "disk.img").read_bytes() == b"golden"
+
+
+def test_a_copy_whose_source_is_used_meanwhile_is_never_taken_for_whole(
+    box: BoxStorage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if shares_blocks(box.place):
+        pytest.skip("this file system shares blocks: a clone is of one moment")
+    source = box.make("source", "64Mi")
+    box.bound("source")
+    (box.place / source.metadata.uid / "disk.img").write_bytes(b"golden")
+    copy_tree, copied = directory_driver.copy_tree, threading.Event()
+
+    def copy(origin: Path, staged: Path, keep_on: Callable[[], None]) -> None:
+        copy_tree(origin, staged, lambda: None)
+        if not copied.is_set():
+            # The source's VM starts just now.
+            use(box, "source")
+            copied.set()
+
+    monkeypatch.setattr(directory_driver, "copy_tree", copy)
+    claim = box.make("copy", "64Mi", dataSource={"kind": "PersistentVolumeClaim", "name": "source"})
+    assert copied.wait(20)
+    assert "is in use by p" in box.says("copy", "ProvisioningFailed")
+    assert not (box.place / claim.metadata.uid).exists()
 
 
 def test_a_claim_whose_source_a_pod_writes_waits_where_blocks_cannot_be_shared(box: BoxStorage) -> None:

@@ -24,7 +24,8 @@ _DIRECTORIES: Final = frozenset({"containers", "volumes", "volumeDevices", "logs
 # What `write_whole` has not renamed yet.
 _UNFINISHED: Final = ".new"
 _STAGE: Final = ".root"
-_PLUGINS: Final = frozenset(f"kubernetes.io~{plugin}" for plugin in ("empty-dir", "secret", "configmap"))
+_VOLUMES: Final = ("empty-dir", "secret", "configmap", "downward-api", "projected")
+_PLUGINS: Final = frozenset(f"kubernetes.io~{plugin}" for plugin in _VOLUMES)
 _DEVICES: Final = "kubernetes.io~local-volume"
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import http.client
 import os
 import ssl
+from email.message import Message
 from pathlib import Path
 
 import pytest
@@ -101,3 +103,44 @@ def test_a_server_s_certificate_is_verified_by_what_is_mounted(
         stream = wanted.open()
         assert stream.read(10) == BODY[:10]
         stream.close()
+
+
+class Chunked:
+    """An answer without a length: what it has, and then the end, or a connection that breaks."""
+
+    def __init__(self, *pieces: bytes, breaks: bool = False) -> None:
+        self.headers = Message()
+        self.headers["ETag"] = '"1"'
+        self.status = 200
+        self._pieces, self._breaks = list(pieces), breaks
+
+    def read(self, size: int) -> bytes:
+        if not self._pieces and self._breaks:
+            raise http.client.IncompleteRead(b"")
+        return self._pieces.pop(0) if self._pieces else b""
+
+    def close(self) -> None:
+        self._pieces, self._breaks = [], False
+
+
+def test_a_connection_that_is_not_got_again_is_no_end_of_a_file_of_unknown_length(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    answers: list[Chunked | OSError] = [
+        Chunked(b"the first half", breaks=True),
+        OSError("nobody listens"),
+        Chunked(b"the first half", b" and the rest"),
+    ]
+
+    def request(self: HttpDownload, headers: object) -> Chunked:
+        answer = answers.pop(0)
+        if isinstance(answer, OSError):
+            raise answer
+        return answer
+
+    monkeypatch.setattr(HttpDownload, "request", request)
+    with played_server(BODY) as server:
+        stream = download(server).open()
+    found = b"".join(iter(lambda: stream.read(1 << 20), b""))
+    assert found == b"the first half and the rest"
+    assert answers == []
