@@ -118,7 +118,7 @@ def _origin_problems(source: DataVolumeOrigin, content_type: str) -> Iterator[Pr
         yield "source.PVC", "spec.source.PVC source PVC is not valid"
     for name in ("imageio", "vddk", "snapshot"):
         if getattr(source, name) is not None:
-            yield f"source.{name}", f"source.{name}: not supported; use http, registry, s3, upload or pvc"
+            yield f"source.{name}", f"source.{name}: not supported; use http, registry, s3, gcs, upload or pvc"
 
 
 def _registry_problems(source: DataVolumeSourceRegistry) -> Iterator[Problem]:

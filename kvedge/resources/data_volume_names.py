@@ -36,6 +36,8 @@ PREALLOCATED: Final = f"{_PREFIX}storage.preallocation"
 POPULATED_FOR: Final = f"{_PREFIX}storage.populatedFor"
 # Ours: the UID of the last worker that was counted among the restarts.
 COUNTED_WORKER: Final = "kvedge.io/counted-worker"
+# What a file system takes of a claim, where no CDIConfig says otherwise.
+DEFAULT_OVERHEAD: Final = "0.06"
 # On storage classes.
 DEFAULT_CLASS: Final = "storageclass.kubernetes.io/is-default-class"
 DEFAULT_VIRT_CLASS: Final = "storageclass.kubevirt.io/is-default-virt-class"

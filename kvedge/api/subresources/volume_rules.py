@@ -30,6 +30,7 @@ NO_GATE: Final = "Enable DeclarativeHotplugVolumes or HotplugVolumes feature gat
 NO_BODY: Final = "Request with no body, a new name is expected as the request body"
 # Each source that can be hotplugged, with the member that names its claim.
 _CLAIM_NAMES: Final = {"persistentVolumeClaim": "claimName", "dataVolume": "name"}
+# That a LUN is on scsi alone says admission, in KubeVirt's words.
 _BUSES: Final = ("scsi", "virtio")
 _SPEC_RULES: Final = (*disk_rules.RULES, *volume_rules.RULES)
 
@@ -171,7 +172,8 @@ def _check_disk(document: JsonObject) -> None:
             "disk: must have exactly one of disk and lun: a CD-ROM drive cannot come to a guest that runs"
         )
     if target.bus not in _BUSES:
-        raise bad_request(f"disk.{kind}.bus: {target.bus[:40]!r} cannot be hotplugged: use scsi or virtio")
+        remedy = "scsi" if kind == "lun" else "scsi or virtio"
+        raise bad_request(f"disk.{kind}.bus: {target.bus[:40]!r} cannot be hotplugged: use {remedy}")
 
 
 T = TypeVar("T")

@@ -6,6 +6,7 @@ Called by the group. Prints one line when the request was accepted; the guest ha
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Final
 
 import click
 
@@ -17,6 +18,8 @@ from kvedge.kube.errors import NotFound
 from kvedge.resources.codec import JsonObject
 
 _DRY_RUN = click.option("--dry-run", is_flag=True, help="Let the server check it, and change nothing.")
+# What a bus has room for; a name is cut to it, and a serial that is given is judged by the server.
+_LONGEST_SERIAL: Final = {"scsi": 36, "virtio": 20}
 _PERSIST = click.option("--persist", is_flag=True, hidden=True, help="Has no effect: a VM keeps its volumes.")
 
 
@@ -51,7 +54,9 @@ def addvolume(
     name = disk_name or volume_name
     disk: JsonObject = {"name": name, disk_type: {"bus": bus}}
     if disk_type == "disk":
-        disk["serial"] = serial or name
+        disk["serial"] = serial or name[: _LONGEST_SERIAL[bus]]
+    elif serial:
+        raise Refused("a LUN has a serial number of its own: leave --serial out", Exit.USAGE)
     if cache is not None:
         disk["cache"] = cache
     body: JsonObject = {"name": name, "disk": disk, "volumeSource": _source(session, volume_name)}

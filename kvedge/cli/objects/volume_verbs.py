@@ -122,7 +122,7 @@ def resize(name: str, size: str, kubeconfig: Path | None, namespace: str | None)
 def delete(names: tuple[str, ...], kubeconfig: Path | None, namespace: str | None, force: bool) -> None:
     """Delete volumes with their data; those that a VM has are kept."""
     from kvedge.client.session import checked_name
-    from kvedge.client.volumes.volume_calls import users_of_claim
+    from kvedge.client.volumes.volume_calls import filler_of_claim, users_of_claim
     from kvedge.resources.types.storage import PersistentVolumeClaim
 
     session = open_session(kubeconfig, namespace)
@@ -132,6 +132,11 @@ def delete(names: tuple[str, ...], kubeconfig: Path | None, namespace: str | Non
             raise Refused(
                 f"volume {name} is kept: {', '.join(users)} has it among its volumes."
                 " Take it out of the manifest or delete the VM first, or say --force."
+            )
+        if not force and filler_of_claim(session, name):
+            raise Refused(
+                f"volume {name} is kept: DataVolume {name} would make it anew and fill it again."
+                f" `kubectl delete dv {name}` takes both, or say --force."
             )
         session.client.delete(PersistentVolumeClaim, session.namespace, name)
         click.echo(f"volume {name} deleted")

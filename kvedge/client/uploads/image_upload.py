@@ -20,7 +20,9 @@ from kvedge.resources.data_volume_names import (
     BIND_IMMEDIATELY,
     CDI_GROUP,
     CONTENT_TYPE,
+    FATAL_ERROR,
     POD_PHASE,
+    RUNNING_MESSAGE,
     UPLOAD_GROUP,
     UPLOAD_TARGET,
 )
@@ -157,8 +159,14 @@ class ImageUpload:
             claim = self._read(self._claim_path)
             if claim is None:
                 raise ClientError(f"PVC {self._name} was deleted before the image was in it")
-            if (claim["metadata"].get("annotations") or {}).get(POD_PHASE) == "Succeeded":
+            said = claim["metadata"].get("annotations") or {}
+            if said.get(POD_PHASE) == "Succeeded":
                 return
+            if said.get(POD_PHASE) == "Failed":
+                why = said.get(FATAL_ERROR) or said.get(RUNNING_MESSAGE) or "see its conditions"
+                raise RefusedError(
+                    f"what was sent cannot be the disk of {self._name}: {why}; delete the DataVolume and upload again"
+                )
             self._pause(_LOOK_SECONDS)
         raise ClientError(f"the image in {self._name} was not converted within a day")
 

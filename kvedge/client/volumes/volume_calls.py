@@ -78,3 +78,13 @@ def users_of_claim(session: Session, name: str) -> list[str]:
     vms = session.client.list(VirtualMachine, session.namespace)
     vmis = session.client.list(VirtualMachineInstance, session.namespace)
     return users_of(vms, vmis).get((session.namespace, name), [])
+
+
+def filler_of_claim(session: Session, name: str) -> str:
+    """The DataVolume that makes this claim again when it is deleted; empty for none.
+
+    Raises:
+        NotFound: there is no such claim.
+    """
+    owner = session.client.get(PersistentVolumeClaim, session.namespace, name).metadata.controller_reference()
+    return owner.name if owner is not None and owner.kind == "DataVolume" else ""

@@ -13,7 +13,7 @@ from fractions import Fraction
 from typing import Final
 
 from kvedge.controller.datavolumes.provisioners import known_property_sets
-from kvedge.resources.codec import JsonObject
+from kvedge.resources.codec import JsonObject, encode
 from kvedge.resources.data_volume_names import (
     APP,
     APP_LABEL,
@@ -21,6 +21,7 @@ from kvedge.resources.data_volume_names import (
     BIND_IMMEDIATELY,
     CONTENT_TYPE,
     DEFAULT_CLASS,
+    DEFAULT_OVERHEAD,
     DEFAULT_VIRT_CLASS,
     KUBEVIRT_CONTENT,
     POPULATED_FOR,
@@ -41,8 +42,6 @@ from kvedge.resources.types.storage import (
 
 _STORAGE: Final = "storage"
 _MIB: Final = 1 << 20
-# CDI's own since v1.63.
-DEFAULT_OVERHEAD: Final = "0.06"
 NOT_VALID: Final = "ErrClaimNotValid"
 
 
@@ -267,18 +266,5 @@ def binds_at_once(dv: DataVolume) -> bool:
 
 def merge_owner(claim: PersistentVolumeClaim, dv: DataVolume) -> JsonObject:
     """A merge patch that makes a claim this DataVolume's."""
-    owners = [
-        {"apiVersion": item.api_version, "kind": item.kind, "name": item.name, "uid": item.uid}
-        for item in claim.metadata.owner_references
-        if item.uid != dv.metadata.uid
-    ]
-    mine = owner_of(dv)
-    reference = {
-        "apiVersion": mine.api_version,
-        "kind": mine.kind,
-        "name": mine.name,
-        "uid": mine.uid,
-        "controller": True,
-        "blockOwnerDeletion": True,
-    }
-    return {"metadata": {"ownerReferences": [*owners, reference]}}
+    others = [owner for owner in claim.metadata.owner_references if owner.uid != dv.metadata.uid]
+    return {"metadata": {"ownerReferences": [encode(owner) for owner in (*others, owner_of(dv))]}}

@@ -10,7 +10,7 @@ from typing import Final
 from kvedge.controller.datavolumes.claim_plan import ClaimProblem
 from kvedge.controller.datavolumes.data_volume_plan import SourceSeen
 from kvedge.kube.informer import Informer
-from kvedge.resources.data_volume_names import POD_PHASE
+from kvedge.resources.claim_facts import is_populated
 from kvedge.resources.types.data_volumes import DataSource, DataVolume
 from kvedge.resources.types.storage import PersistentVolumeClaim
 from kvedge.resources.types.vmi import VirtualMachineInstance
@@ -84,9 +84,7 @@ class CloneSources:
     def _writer(self, claim: PersistentVolumeClaim) -> str:
         """Who may change the claim while it is copied; empty for nobody."""
         namespace, name = claim.metadata.namespace, claim.metadata.name
-        owner = claim.metadata.controller_reference()
-        filled = claim.metadata.annotations.get(POD_PHASE) == "Succeeded"
-        if owner is not None and owner.kind == DataVolume.KIND.kind and not filled:
+        if not is_populated(claim):
             return f"PersistentVolumeClaim {name} is being filled by its DataVolume"
         for vmi in self._vmis.indexed(self._index, f"{namespace}/{name}"):
             if not vmi.is_final:

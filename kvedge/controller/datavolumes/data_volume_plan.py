@@ -306,6 +306,10 @@ def _plan_worker(view: DataVolumeView, claim: PersistentVolumeClaim, seen: Worke
         return DataVolumePlan((_annotate(claim, _done_annotations(dv, seen), seen.outcome.labels),))
     if seen.ended:
         return _plan_failed(view, claim, seen, now)
+    if view.source is not None and view.source.writer:
+        # What is copied now may be torn: the worker leaves nothing behind, and the next one waits.
+        torn = State("False", "CloneSourceInUse", view.source.writer)
+        return _told(view, Outlook("CloneScheduled", bound, torn, restarts=restarts), now, (DeleteWorker(seen.pod),))
     running = State("True", "Pod is running") if seen.running else seen.waiting
     phase = running_phase(dv, begun=seen.running, ready=seen.ready)
     wanted = {

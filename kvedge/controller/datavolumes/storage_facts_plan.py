@@ -10,11 +10,11 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Final
 
-from kvedge.controller.datavolumes.claim_plan import DEFAULT_OVERHEAD
 from kvedge.controller.datavolumes.provisioners import known_property_sets
 from kvedge.kube.patches import merge_difference
+from kvedge.resources.claim_facts import is_populated
 from kvedge.resources.codec import JsonObject, encode
-from kvedge.resources.data_volume_names import POD_PHASE
+from kvedge.resources.data_volume_names import DEFAULT_OVERHEAD, POD_PHASE
 from kvedge.resources.types.data_volumes import (
     CdiCondition,
     CdiConfig,
@@ -126,10 +126,10 @@ def _judged(
     claim = claim_of(namespace, source.pvc.name)
     if claim is None:
         return "NotFound", f"PVC {namespace}/{source.pvc.name} not found"
-    owner = claim.metadata.controller_reference()
-    phase = claim.metadata.annotations.get(POD_PHASE)
-    if owner is not None and owner.kind == "DataVolume" and phase != "Succeeded":
-        return "ImportInProgress" if phase else "Pending", f"DataVolume {owner.name} is not done"
+    if not is_populated(claim):
+        phase = claim.metadata.annotations.get(POD_PHASE)
+        # A DataVolume's claim has its name.
+        return "ImportInProgress" if phase else "Pending", f"DataVolume {claim.metadata.name} is not done"
     return _READY, "DataSource is ready to be consumed"
 
 

@@ -92,7 +92,6 @@ def worker_pod(
         name=name,
         namespace=dv.metadata.namespace,
         labels={APP_LABEL: APP, WORKER_LABEL: _as_label(place.claim.metadata.name)},
-        annotations={"kvedge.io/claim": place.claim.metadata.name},
         owner_references=[owner_of(dv)],
     )
     spec = PodSpec(

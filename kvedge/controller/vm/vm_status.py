@@ -97,7 +97,6 @@ _PRINTABLE: Final[Sequence[tuple[str, Callable[[VmView], bool]]]] = (
     ("ErrorPvcNotFound", lambda view: _has_condition(view, "Synchronized", "False", "FailedPvcNotFound")),
     ("Provisioning", lambda view: _has_condition(view, "Synchronized", "False", "PVCNotPopulated")),
     ("ErrorUnschedulable", lambda view: _has_condition(view, "PodScheduled", "False", "Unschedulable")),
-    ("Provisioning", lambda view: _has_condition(view, "Synchronized", "False", "PVCNotPopulated")),
     ("WaitingForVolumeBinding", lambda view: _has_condition(view, "Synchronized", "False", "PVCNotBound")),
     ("ErrImagePull", lambda view: _has_condition(view, "Synchronized", "False", "ErrImagePull")),
     ("ImagePullBackOff", lambda view: _has_condition(view, "Synchronized", "False", "ImagePullBackOff")),

@@ -43,10 +43,7 @@ class ClaimHolders:
         return None
 
     def _has(self, vmi: VirtualMachineInstance, claim: str) -> bool:
-        found = ((pod, pod.metadata.controller_reference()) for pod in self._launchers.owned_by(vmi.metadata.uid))
-        # Those whose controller is this very VMI: a label alone proves nothing.
-        launchers = [pod for pod, owner in found if owner is not None and owner.uid == vmi.metadata.uid]
-        alive = [pod for pod in launchers if not has_ended(pod)]
+        alive = [pod for pod in self._launchers.owned_by(vmi.metadata.uid) if not has_ended(pod)]
         if not alive:
             return False
         from_start = any(name == claim and not is_hotpluggable(item) for item, name in claims(vmi.spec.volumes))

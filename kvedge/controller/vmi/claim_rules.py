@@ -11,7 +11,8 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from kvedge.controller.vmi.launcher_pod_status import SYNCHRONIZED
-from kvedge.resources.data_volume_names import POD_PHASE, RUNNING, RUNNING_MESSAGE
+from kvedge.resources.claim_facts import is_populated
+from kvedge.resources.data_volume_names import RUNNING, RUNNING_MESSAGE
 from kvedge.resources.hotplug_places import HANDED_OVER
 from kvedge.resources.meta import Condition
 from kvedge.resources.types.devices import Disk
@@ -33,9 +34,6 @@ IN_USE_SECONDS: Final = 2.0
 # What it provisions are directories of one node.
 _LOCAL_PATH: Final = "rancher.io/local-path"
 _PROVISIONERS: Final = ("volume.kubernetes.io/storage-provisioner", "volume.beta.kubernetes.io/storage-provisioner")
-_CDI: Final = "cdi.kubevirt.io"
-# Whoever fills a DataVolume's claim says by one of these annotations that it is full: kvedge, CDI, CDI of a clone.
-_FILLED: Final = ((POD_PHASE, "Succeeded"), (f"{_CDI}/clonePhase", "Succeeded"), ("k8s.io/CloneOf", "true"))
 # What a worker says is cut before it is told on.
 _LONGEST_TEXT: Final = 512
 _POD_SCHEDULED: Final = "PodScheduled"
@@ -86,7 +84,7 @@ def _waits(vmi: VirtualMachineInstance, view: ClaimView) -> Iterator[ClaimWait]:
             )
             yield _wait(LOST, text)
         elif not is_populated(claim):
-            yield _wait(NOT_POPULATED, _filling(volume, claim))
+            yield _wait(NOT_POPULATED, filling_words(volume.name, claim))
         elif _is_lun(vmi, volume.name) and not claim.is_block:
             text = (
                 f"device {volume.name} is of type lun. Not compatible with a file based disk: PVC {name} has"
@@ -204,23 +202,10 @@ def _local_path(claim: PersistentVolumeClaim) -> str:
     )
 
 
-def is_populated(claim: PersistentVolumeClaim) -> bool:
-    """Whether nobody fills the claim any more: an image that is half there is no disk."""
-    owner = claim.metadata.controller_reference()
-    if owner is None or owner.kind != "DataVolume":
-        return True
-    source = claim.spec.data_source_ref
-    if source is not None and source.get("apiGroup") == _CDI:
-        # CDI fills another claim and hands its volume over: this one is bound when it is full, and no Pod runs before.
-        return True
-    return any(claim.metadata.annotations.get(key) == value for key, value in _FILLED)
-
-
-def _filling(volume: Volume, claim: PersistentVolumeClaim) -> str:
+def filling_words(volume: str, claim: PersistentVolumeClaim, then: str = "the VM starts") -> str:
+    """What to say of a claim that is being filled, with the worker's trouble, and what follows by itself."""
     said, name = claim.metadata.annotations, claim.metadata.name
-    text = (
-        f"PVC {name} of volume {volume.name} is being filled by DataVolume {name}; the VM starts by itself when it is"
-    )
+    text = f"PVC {name} of volume {volume} is being filled by DataVolume {name}; {then} by itself when it is full"
     trouble = said.get(RUNNING_MESSAGE, "")
     return f"{text}: {trouble[:_LONGEST_TEXT]}" if trouble and said.get(RUNNING) != "true" else text
 

@@ -11,12 +11,12 @@ from typing import Final
 
 import msgspec
 
+from kvedge.resources.data_volume_names import DEFAULT_OVERHEAD
 from kvedge.resources.types.storage import PersistentVolumeClaim
 from kvedge.resources.types.vmi import ClaimInfo, VirtualMachineInstance, VolumeStatus
 from kvedge.resources.volume_facts import claim_of, is_hotpluggable
 
-# What a file system keeps for itself, where no CDIConfig says otherwise; a block volume keeps nothing.
-_FILESYSTEM_OVERHEAD: Final = "0.055"
+# Of a block volume. File systems have the default, whatever a CDIConfig says: a disk that grows only stays smaller.
 _NO_OVERHEAD: Final = "0"
 # CDI's word, and that of provisioners, for a claim whose every block is allocated on purpose: parts of keys.
 _PREALLOCATED: Final = ("/storage.preallocation", "/storage.thick-provisioned")
@@ -48,7 +48,7 @@ def claim_info(claim: PersistentVolumeClaim) -> ClaimInfo:
         capacity=claim.status.capacity,
         requests=claim.spec.resources.requests,
         preallocated=_is_preallocated(claim),
-        filesystem_overhead=_NO_OVERHEAD if claim.is_block else _FILESYSTEM_OVERHEAD,
+        filesystem_overhead=_NO_OVERHEAD if claim.is_block else DEFAULT_OVERHEAD,
     )
 
 

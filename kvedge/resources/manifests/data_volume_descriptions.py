@@ -62,7 +62,7 @@ DATA_VOLUME_DESCRIPTIONS: Final[Mapping[str, Mapping[str, str]]] = {
         "checkpoints": _REFUSED,
         "finalCheckpoint": _REFUSED,
     },
-    "DataVolumeOrigin": {"imageio": _REFUSED, "vddk": _REFUSED},
+    "DataVolumeOrigin": {"imageio": _REFUSED, "vddk": _REFUSED, "snapshot": _REFUSED},
     "DataVolumeSourceHttp": {
         "url": _URL,
         "secretRef": _SECRET,

@@ -75,7 +75,7 @@ def test_what_can_be_done_is_let_in(spec: dict[str, Any]) -> None:
          "sha512"),
         ({"storage": SIZE, "source": {"pvc": {}}}, "spec.source.PVC source PVC is not valid"),
         ({"storage": SIZE, "source": {"vddk": {}}},
-         "source.vddk: not supported; use http, registry, s3, upload or pvc"),
+         "source.vddk: not supported; use http, registry, s3, gcs, upload or pvc"),
     ],
     ids=lambda value: value[:40] if isinstance(value, str) else "",
 )  # fmt: skip

@@ -153,7 +153,6 @@ def _owner(launcher: Pod) -> OwnerReference:
         name=launcher.metadata.name,
         uid=launcher.metadata.uid,
         controller=True,
-        block_owner_deletion=True,
     )
 
 

@@ -14,11 +14,12 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from kvedge.controller.vmi.claim_rules import IN_USE, NOT_FOUND, in_use, is_populated
+from kvedge.controller.vmi.claim_rules import IN_USE, NOT_FOUND, NOT_POPULATED, filling_words, in_use
 from kvedge.controller.vmi.hotplug.attachment_pod_manifest import attachment_pod, attachment_pod_name, is_ours
 from kvedge.controller.vmi.launcher_pod_status import has_ended, has_ready_containers
 from kvedge.controller.vmi.volume_status import claim_info
 from kvedge.kube.patches import merge_difference
+from kvedge.resources.claim_facts import is_populated
 from kvedge.resources.codec import JsonObject, encode
 from kvedge.resources.hotplug_places import ATTACHED_TO_NODE, BOUND, DETACHING, HANDED_OVER, PENDING
 from kvedge.resources.types.core import Pod
@@ -163,9 +164,10 @@ def _progress(
 ) -> tuple[str, str, str]:
     """Phase, reason and message of a volume that the guest does not have yet."""
     if claim is None:
-        return PENDING, NOT_FOUND, f"PVC {claim_name} not found"
+        return PENDING, NOT_FOUND, f"PVC {claim_name} not found; create it, and it is attached by itself"
     if claim.status.phase == "Lost":
-        return PENDING, _NOT_READY, "PVC is in phase Lost"
+        text = "PVC is in phase Lost; restore its PersistentVolume, or remove the volume and add another claim"
+        return PENDING, _NOT_READY, text
     holder = view.holders.get(claim_name)
     if pod is None and holder is not None:
         phase = BOUND if claim.status.phase == "Bound" else PENDING
@@ -180,6 +182,8 @@ def _progress(
     refusal = view.refusals.get(volume)
     if pod is None and refusal is not None:
         return BOUND, _REFUSED, refusal
+    if not is_populated(claim):
+        return BOUND, NOT_POPULATED, filling_words(volume, claim, "it is attached")
     return BOUND, _NOT_READY, "PVC is in phase Bound"
 
 

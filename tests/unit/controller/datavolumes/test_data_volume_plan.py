@@ -369,6 +369,15 @@ def test_a_copy_waits_while_its_source_is_written() -> None:
     assert not [action for action in plan.actions if isinstance(action, CreateWorker)]
 
 
+def test_a_copy_is_begun_anew_when_its_source_is_written_meanwhile() -> None:
+    dv = data_volume(CLONE)
+    source = SourceSeen(golden(), writer="a VM writes it")
+    running = worker("Running", {"running": {}})
+    plan = plan_of(DataVolumeView(dv, claim_for(dv), workers=[running], source=source))
+    assert only(plan, DeleteWorker).pod is running
+    assert condition_of(plan, "Running") == ("False", "CloneSourceInUse", "a VM writes it")
+
+
 def test_a_copy_takes_size_and_description_from_its_source() -> None:
     dv = data_volume({**CLONE, "storage": {"volumeMode": "Block", "accessModes": ["ReadWriteOnce"]}})
     claim = only(plan_of(DataVolumeView(dv, source=SourceSeen(golden()), storage=STORAGE)), CreateClaim).claim

@@ -97,7 +97,9 @@ def test_a_claim_that_its_datavolume_still_fills_is_waited_for_with_the_worker_s
         "cdi.kubevirt.io/storage.condition.running": "false",
         "cdi.kubevirt.io/storage.condition.running.message": "404 for http://images/x",
     }
-    assert said(after(vmi, planned(vmi, claim)))[1].endswith("starts by itself when it is: 404 for http://images/x")
+    assert said(after(vmi, planned(vmi, claim)))[1].endswith(
+        "starts by itself when it is full: 404 for http://images/x"
+    )
 
 
 @pytest.mark.parametrize(

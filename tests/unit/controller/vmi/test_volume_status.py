@@ -17,7 +17,7 @@ def test_each_permanent_volume_has_an_entry_sorted_by_name_with_its_claim() -> N
     infos = [entry.persistent_volume_claim_info for entry in entries]
     assert [info and (info.claim_name, info.volume_mode, info.filesystem_overhead) for info in infos] == [
         ("web-data", "Block", "0"),
-        ("web-root", "Filesystem", "0.055"),
+        ("web-root", "Filesystem", "0.06"),
         None,
     ]
 

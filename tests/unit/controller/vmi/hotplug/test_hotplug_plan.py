@@ -20,6 +20,7 @@ from kvedge.resources.types.vmi import ClaimInfo, HotplugVolumeStatus, VirtualMa
 from tests.support.builders import a_claim, ended, owned_by
 from tests.unit.controller.vmi.hotplug.hotplug_world import a_launcher, a_running_vmi, a_volume, running_container
 
+LOST_REMEDY = "restore its PersistentVolume, or remove the volume and add another claim"
 NAME = attachment_pod_name(a_running_vmi(), "data", "data")
 
 
@@ -56,8 +57,8 @@ def entry_of(seen: HotplugView) -> dict[str, object]:
 @pytest.mark.parametrize(
     ("claims", "phase", "reason", "message"),
     [
-        ({}, "Pending", "FailedPvcNotFound", "PVC data not found"),
-        ({"data": a_claim("data", "Lost")}, "Pending", "PVCNotReady", "PVC is in phase Lost"),
+        ({}, "Pending", "FailedPvcNotFound", "PVC data not found; create it, and it is attached by itself"),
+        ({"data": a_claim("data", "Lost")}, "Pending", "PVCNotReady", f"PVC is in phase Lost; {LOST_REMEDY}"),
         ({"data": a_claim("data", "Pending")}, "Pending", "PVCNotReady", "PVC is in phase ClaimPending"),
         ({"data": a_claim("data")}, "Bound", "PVCNotReady", "PVC is in phase Bound"),
     ],

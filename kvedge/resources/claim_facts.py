@@ -1,0 +1,26 @@
+"""What roles must know of a claim in the same way: whether it holds what it is to hold.
+
+Called by the controller's plans of VMIs, of hotplugged volumes, of clones and of DataSources. Pure.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kvedge.resources.data_volume_names import CDI_GROUP, POD_PHASE
+from kvedge.resources.types.storage import PersistentVolumeClaim
+
+# Whoever fills a DataVolume's claim says by one of these annotations that it is full: kvedge, CDI, CDI of a clone.
+_FILLED: Final = ((POD_PHASE, "Succeeded"), (f"{CDI_GROUP}/clonePhase", "Succeeded"), ("k8s.io/CloneOf", "true"))
+
+
+def is_populated(claim: PersistentVolumeClaim) -> bool:
+    """Whether nobody fills the claim any more: an image that is half there is no disk."""
+    owner = claim.metadata.controller_reference()
+    if owner is None or owner.kind != "DataVolume":
+        return True
+    source = claim.spec.data_source_ref
+    if source is not None and source.get("apiGroup") == CDI_GROUP:
+        # CDI fills another claim and hands its volume over: this one is bound when it is full, and no Pod runs before.
+        return True
+    return any(claim.metadata.annotations.get(key) == value for key, value in _FILLED)

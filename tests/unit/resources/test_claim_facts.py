@@ -1,0 +1,28 @@
+from __future__ import annotations
+
+import pytest
+
+from kvedge.resources.claim_facts import is_populated
+from kvedge.resources.codec import decode
+from kvedge.resources.types.storage import PersistentVolumeClaim
+
+OWNER = {"apiVersion": "cdi.kubevirt.io/v1beta1", "kind": "DataVolume", "name": "d", "uid": "u", "controller": True}
+
+
+@pytest.mark.parametrize(
+    ("owners", "annotations", "spec", "populated"),
+    [
+        ([], {}, {}, True),
+        ([OWNER], {}, {}, False),
+        ([OWNER], {"cdi.kubevirt.io/storage.pod.phase": "Running"}, {}, False),
+        ([OWNER], {"cdi.kubevirt.io/storage.pod.phase": "Succeeded"}, {}, True),
+        ([OWNER], {"cdi.kubevirt.io/clonePhase": "Succeeded"}, {}, True),
+        ([OWNER], {}, {"dataSourceRef": {"apiGroup": "cdi.kubevirt.io", "kind": "VolumeImportSource"}}, True),
+    ],
+    ids=["nobody's", "just made", "being filled", "full", "cloned by CDI", "handed over by CDI"],
+)
+def test_a_claim_is_populated_once_nobody_fills_it_any_more(
+    owners: list[dict[str, object]], annotations: dict[str, str], spec: dict[str, object], populated: bool
+) -> None:
+    document = {"metadata": {"name": "d", "ownerReferences": owners, "annotations": annotations}, "spec": spec}
+    assert is_populated(decode(PersistentVolumeClaim, document)) is populated
