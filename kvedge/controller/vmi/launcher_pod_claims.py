@@ -6,17 +6,13 @@ Called by the Pod's volumes. Pure. Hotplugged volumes are left out: an attachmen
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
 
+from kvedge.controller.vmi.pod_volume_names import free_name
 from kvedge.resources.types.core import PersistentVolumeClaimVolume, PodVolume, VolumeDevice, VolumeMount
 from kvedge.resources.types.storage import PersistentVolumeClaim
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.resources.types.volumes import Volume
 from kvedge.resources.volume_facts import claim_directory, claim_of, device_path, is_hotpluggable
-
-# Kubernetes' limit for the name of a Pod's volume.
-_LONGEST_NAME: Final = 63
-_SUFFIX: Final = "-claim"
 
 MountedClaim = tuple[PodVolume, VolumeMount | VolumeDevice]
 
@@ -36,7 +32,7 @@ def mounted_claims(
             continue
         claim = claims.get(name)
         read_only = _is_read_only(volume)
-        pod_name = _free_name(volume.name, taken)
+        pod_name = free_name(volume.name, taken)
         source = PersistentVolumeClaimVolume(claim_name=name, read_only=read_only)
         place: VolumeMount | VolumeDevice
         if claim is not None and claim.is_block:
@@ -53,10 +49,3 @@ def _is_read_only(volume: Volume) -> bool:
         source_below = volume.ephemeral.persistent_volume_claim
         return source_below is not None and source_below.read_only
     return source is not None and source.read_only
-
-
-def _free_name(name: str, taken: set[str]) -> str:
-    """The volume's own name, unless the launcher has a volume of that name for itself, such as `private`."""
-    if name not in taken:
-        return name
-    return f"{name[: _LONGEST_NAME - len(_SUFFIX)].rstrip('-')}{_SUFFIX}"

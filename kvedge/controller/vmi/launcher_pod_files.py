@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from kvedge.controller.vmi.pod_volume_names import free_name
 from kvedge.resources.config_disks import config_disk
 from kvedge.resources.types.core import (
     ConfigMapVolume,
@@ -25,30 +26,30 @@ TOKEN_SECONDS: Final = 3607
 _PROJECTED_MODE: Final = 0o644
 
 
-def mounted_files(vmi: VirtualMachineInstance) -> list[tuple[PodVolume, VolumeMount]]:
-    """Each of these volumes that a disk uses, and where its files are, in the VMI's order."""
+def mounted_files(vmi: VirtualMachineInstance, taken: set[str]) -> list[tuple[PodVolume, VolumeMount]]:
+    """Each of these volumes that a disk uses, and where its files are, in the VMI's order; names go to `taken`."""
     used = {disk.name for disk in vmi.spec.domain.devices.disks}
     made = []
     for volume in vmi.spec.volumes:
         disk = config_disk(volume)
         if disk is not None and volume.name in used:
-            mount = VolumeMount(name=volume.name, mount_path=disk.directory, read_only=True)
-            made.append((_pod_volume(volume), mount))
+            name = free_name(volume.name, taken)
+            made.append((_pod_volume(name, volume), VolumeMount(name=name, mount_path=disk.directory, read_only=True)))
     return made
 
 
-def _pod_volume(volume: Volume) -> PodVolume:
+def _pod_volume(name: str, volume: Volume) -> PodVolume:
     if volume.config_map is not None:
         source = volume.config_map
-        return PodVolume(name=volume.name, config_map=ConfigMapVolume(name=source.name, optional=source.optional))
+        return PodVolume(name=name, config_map=ConfigMapVolume(name=source.name, optional=source.optional))
     if volume.secret is not None:
         secret = SecretVolume(secret_name=volume.secret.secret_name, optional=volume.secret.optional)
-        return PodVolume(name=volume.name, secret=secret)
+        return PodVolume(name=name, secret=secret)
     if volume.downward_api is not None:
-        return PodVolume(name=volume.name, downward_api=DownwardApiVolume(items=volume.downward_api.fields))
+        return PodVolume(name=name, downward_api=DownwardApiVolume(items=volume.downward_api.fields))
     if volume.sysprep is not None:
-        return _sysprep(volume.name, volume.sysprep)
-    return PodVolume(name=volume.name, projected=_service_account())
+        return _sysprep(name, volume.sysprep)
+    return PodVolume(name=name, projected=_service_account())
 
 
 def _sysprep(name: str, source: SysprepSource) -> PodVolume:

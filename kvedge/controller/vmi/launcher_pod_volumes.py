@@ -66,7 +66,8 @@ def launcher_volumes(
     """All volumes of this VMI's launcher, in the order in which they must be mounted; `claims` by their names."""
     own = _own_volumes(vmi, config)
     taken = {made.volume.name for made in own}
-    return [*own, *(MountedVolume(volume, place) for volume, place in mounted_claims(vmi, claims, taken))]
+    users = [*mounted_files(vmi, taken), *mounted_claims(vmi, claims, taken)]
+    return [*own, *(MountedVolume(volume, place) for volume, place in users)]
 
 
 def _own_volumes(vmi: VirtualMachineInstance, config: ClusterConfig) -> list[MountedVolume]:
@@ -75,7 +76,6 @@ def _own_volumes(vmi: VirtualMachineInstance, config: ClusterConfig) -> list[Mou
         *(_empty_directory(*entry) for entry in _EMPTY_DIRECTORIES),
         *(_image(tree, config) for tree in image_trees(vmi)),
         *(made for volume in vmi.spec.volumes for made in _cloud_init_secrets(volume)),
-        *(MountedVolume(volume, place) for volume, place in mounted_files(vmi)),
         *(_secret(credential_volume(name), name) for name in key_secrets(vmi, NO_CLOUD, CONFIG_DRIVE)),
     ]
 

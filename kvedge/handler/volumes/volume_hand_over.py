@@ -27,6 +27,7 @@ from kvedge.resources.hotplug_places import CLAIM_PLACE, DEVICE_PLACE, HOTPLUG_D
 from kvedge.resources.name_grammar import is_label
 from kvedge.resources.names import LAUNCHER_GID, LAUNCHER_UID
 from kvedge.resources.types.vmi import ClaimInfo
+from kvedge.resources.volume_facts import IMAGE_FILE
 from kvedge.runtime.linux.mounts import (
     MOUNT_ATTR_NODEV,
     MOUNT_ATTR_NOEXEC,
@@ -116,7 +117,7 @@ def _check_name(name: str) -> None:
 
 def _has_image(claim: int) -> bool:
     try:
-        os.stat("disk.img", dir_fd=claim, follow_symlinks=False)
+        os.stat(IMAGE_FILE, dir_fd=claim, follow_symlinks=False)
     except FileNotFoundError:
         return False
     return True

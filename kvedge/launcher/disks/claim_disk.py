@@ -23,6 +23,8 @@ from kvedge.storage.beneath import directory_of, open_beneath
 from kvedge.storage.blank_image import MEBIBYTE, TOLERATED_PERCENT, fitting_bytes, free_bytes, make_image, no_room
 
 _BLOCK: Final = 512
+# The Pod has the claim otherwise than the controller believed when it made the Pod.
+_ANEW: Final = "restart the VM: its Pod is made anew"
 
 
 def claim_disk(plan: ClaimPlan, options: LauncherOptions) -> DiskSource:
@@ -59,10 +61,13 @@ def _device(plan: ClaimPlan) -> DiskSource:
         found = os.stat(plan.path, follow_symlinks=False)
     except FileNotFoundError:
         raise ClaimUnusable(
-            plan.field, plan.claim, f"neither found block device nor regular file for volume {plan.volume}"
+            plan.field,
+            plan.claim,
+            f"neither found block device nor regular file for volume {plan.volume}",
+            _ANEW,
         ) from None
     if not stat.S_ISBLK(found.st_mode):
-        raise ClaimUnusable(plan.field, plan.claim, f"found {plan.path}, but it's not a block device")
+        raise ClaimUnusable(plan.field, plan.claim, f"found {plan.path}, but it's not a block device", _ANEW)
     device = _open_device(plan)
     try:
         block_size = device_block_size(device)
@@ -98,9 +103,9 @@ def _image(plan: ClaimPlan) -> DiskSource:
                 note = _make(root, plan)
                 image = _open(root, plan)
     except NotADirectoryError:
-        raise ClaimUnusable(plan.field, plan.claim, f"{plan.directory} is no directory") from None
+        raise ClaimUnusable(plan.field, plan.claim, f"{plan.directory} is no directory", _ANEW) from None
     except FileNotFoundError:
-        raise ClaimUnusable(plan.field, plan.claim, f"it is not mounted at {plan.directory}") from None
+        raise ClaimUnusable(plan.field, plan.claim, f"it is not mounted at {plan.directory}", _ANEW) from None
     try:
         found = os.fstat(image)
         if not stat.S_ISREG(found.st_mode):
@@ -180,9 +185,11 @@ def _make(root: int, plan: ClaimPlan) -> str:
         )
     if plan.size < MEBIBYTE:
         text = f"the size for volume {plan.volume} is too low, must be at least 1MiB"
+        remedy = "make a claim of 1Mi or more"
         if not plan.size:
             text = "unable to determine capacity of HostDisk from PVC that provides no storage capacity or requests"
-        raise ClaimUnusable(plan.field, plan.claim, text)
+            remedy = "kubectl describe the claim to see what it waits for"
+        raise ClaimUnusable(plan.field, plan.claim, text, remedy)
     free = free_bytes(root)
     size = fitting_size(plan, free)
     try:

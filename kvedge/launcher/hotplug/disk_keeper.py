@@ -39,7 +39,7 @@ log = logging.getLogger(__name__)
 
 # A change that is under way ends before wishes are exchanged; libvirt gives QEMU half a minute.
 HAND_OVER_SECONDS: Final = 20.0
-# Events say when to look; this is for the one that never came, while something is wanted.
+# Events say when to look; this is for the one that never came.
 LOOK_AGAIN_SECONDS: Final = 10.0
 LONGEST_MESSAGE: Final = 512
 

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from kvedge.launcher.launcher_errors import BadRequest
 from kvedge.launcher.libvirt.domain_facts import DiskSize
+from kvedge.resources.hotplug_places import is_block
 
 
 class Wanted(NamedTuple):
@@ -60,7 +61,7 @@ def read_wanted(vmi_json: bytes) -> dict[str, Wanted]:
 
 def _is_only_read(disk: Mapping[str, Any] | None, volume: Mapping[str, Any]) -> bool:
     """Whether nobody may write the disk, and so nobody grows it."""
-    if disk is None or "cdrom" in disk:
+    if disk is None or disk.get("cdrom") is not None:
         return True
     source = volume.get("persistentVolumeClaim") or {}
     target = disk.get("disk") or disk.get("lun") or {}
@@ -72,7 +73,7 @@ def _wanted(volume: Mapping[str, Any], info: Mapping[str, Any]) -> Wanted:
     from kvedge.resources.disk_sizes import grown_bytes
     from kvedge.resources.quantities import QuantityError
 
-    block = info.get("volumeMode") == "Block"
+    block = is_block(info.get("volumeMode"))
     try:
         size = grown_bytes(
             info.get("requests") or {}, info.get("capacity") or {}, info.get("filesystemOverhead"), block=block

@@ -91,7 +91,7 @@ ClaimStep: TypeAlias = UseClass | TakeVolume | NameVolume | SetStatus | Provisio
 
 
 def plan_claim(seen: ClaimSeen) -> tuple[ClaimStep, ...]:
-    """The next steps for a claim; none when it is bound, or waits and has said so."""
+    """The next steps for a claim; none when it is bound. One that waits says so."""
     claim = seen.claim
     if claim.spec.volume_name:
         return _plan_named(seen)

@@ -73,7 +73,7 @@ class UploadRun:
             return attempt
 
     def leave(self, attempt: Attempt) -> None:
-        """The connection brings no more: all was brought, or it broke."""
+        """The connection broke, and brings no more."""
         with self._lock:
             if self._attempt is attempt:
                 self._is_fed, self._since = False, self._monotonic()

@@ -203,5 +203,5 @@ def test_a_volume_with_the_name_of_one_of_the_launchers_own_is_mounted_beside_it
     assert isinstance(action, CreatePod)
     names = [volume.name for volume in action.pod.spec.volumes]
     assert len(names) == len(set(names))
-    mount = next(item for item in action.pod.spec.containers[0].volume_mounts if item.name == "private-claim")
+    mount = next(item for item in action.pod.spec.containers[0].volume_mounts if item.name == "private-vmi")
     assert mount.mount_path == "/var/run/kubevirt-private/vmi-disks/private"
