@@ -167,7 +167,8 @@ async def _sent(request: web.BaseRequest, response: web.StreamResponse) -> web.S
                 return await _in_pieces(request, response)
             await response.prepare(request)
             await response.write_eof()
-    except TimeoutError:
+    except (TimeoutError, ConnectionResetError):
+        # It takes nothing, or has left just now, which is no failure of ours.
         return _hung_up(request, response)
     return response
 
