@@ -32,7 +32,9 @@ from kvedge.rpc.launcher_pb2 import DomainStatus
 log = logging.getLogger(__name__)
 
 # Its process may not be there yet, or be gone already: the next look tells.
-_WAITS: Final = "its attachment Pod hp-volume-… does not run on this node (yet); kubectl describe it to see why"
+_WAITS: Final = (
+    "its attachment Pod does not run on this node (yet); kubectl describe pods -l kubevirt.io=hotplug-disk says why"
+)
 
 
 class HotplugVolumes:

@@ -135,7 +135,7 @@ def test_a_volume_is_taken_back_only_when_the_domain_has_let_go_of_it(pod: Hotpl
     with pod.seen("data.img").open("rb"):
         # The domain says that it has none, and QEMU is still closing it.
         seen = pod.take_back("kept")
-        assert (seen.present, dict(seen.troubles)) == ({"data", "kept"}, {"data": "Volume data is still open in QEMU"})
+        assert (seen.present, dict(seen.troubles)) == ({"data", "kept"}, {"data": STILL_OPEN})
     seen = pod.take_back("kept")
     assert (seen.present, dict(seen.troubles), seen.is_followed) == ({"kept"}, {}, True)
     assert pod.mounted() == ["kept.img"]
