@@ -19,6 +19,7 @@ from tests.machine.agent.containers import host_mounts
 from tests.machine.handler.hotplug_pod import USER, HotplugPod, hotplug_pod
 
 DEVICE = os.makedev(7, 77)
+STILL_OPEN = "Volume data is still open in QEMU; it is tried again, and a restart of the VM frees it"
 
 
 class Killed(BaseException):
