@@ -17,7 +17,7 @@ from kvedge.resources.codec import JsonObject
 from kvedge.resources.types.vm import VirtualMachine
 from kvedge.resources.types.vmi import VirtualMachineInstance, VirtualMachineInstanceSpec
 from kvedge.resources.types.volumes import Volume
-from kvedge.resources.vmi_facts import vcpu_count
+from kvedge.resources.vmi_facts import guest_memory_field, vcpu_count
 from kvedge.resources.volume_facts import claim_of
 from kvedge.runtime.clock import parse_rfc3339
 
@@ -215,9 +215,8 @@ def _row(
 
 
 def _memory_text(spec: VirtualMachineInstanceSpec) -> str:
-    memory = spec.domain.memory
-    guest = memory.guest if memory is not None else None
-    return str(guest if guest is not None else spec.domain.resources.requests.get("memory", ""))
+    asked = guest_memory_field(spec.domain)
+    return str(asked[1]) if asked is not None else ""
 
 
 def _guest_text(vmi: VirtualMachineInstance | None) -> str:

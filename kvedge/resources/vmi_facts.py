@@ -1,4 +1,4 @@
-"""What several roles must know of a VMI in the same way: its vCPUs, its grace, when its images are pulled, its text.
+"""What several roles must know of a VMI in the same way: its vCPUs, memory and grace, image pulls, its text.
 
 Called by the roles, by the client and by the embedded API, never by a launcher's process that stays. Pure. Each fact
 has its one function here; a second place that computes one of them will differ sooner or later.
@@ -81,6 +81,20 @@ def whole_cpus(field: str, amount: Quantity) -> int:
         return max(1, math.ceil(parse_quantity(amount)))
     except QuantityError as error:
         raise UnreadableCpus(field, amount) from error
+
+
+def guest_memory_field(domain: DomainSpec) -> tuple[str, Quantity] | None:
+    """The field that says how much memory the guest sees, and its amount: memory.guest, request, limit, in this order.
+
+    None where none of them is set; huge pages alone may still ask for one page.
+    """
+    memory = domain.memory
+    if memory is not None and memory.guest is not None:
+        return "spec.domain.memory.guest", memory.guest
+    for kind, amounts in (("requests", domain.resources.requests), ("limits", domain.resources.limits)):
+        if "memory" in amounts:
+            return f"spec.domain.resources.{kind}.memory", amounts["memory"]
+    return None
 
 
 def grace_seconds(vmi: VirtualMachineInstance) -> int:

@@ -16,7 +16,7 @@ from kvedge.resources.names import DEVICE_KVM, DEVICE_TUN, DEVICE_VHOST_NET
 from kvedge.resources.quantities import Quantity, format_milli, parse_bytes, parse_quantity
 from kvedge.resources.types.core import ResourceRequirements
 from kvedge.resources.types.vmi import VirtualMachineInstance
-from kvedge.resources.vmi_facts import vcpu_count
+from kvedge.resources.vmi_facts import guest_memory_field, vcpu_count
 
 # Logs and the overlay's metadata, as KubeVirt has it.
 _EPHEMERAL_STORAGE: Final = "50M"
@@ -90,9 +90,5 @@ def _memory_base(vmi: VirtualMachineInstance, config: ClusterConfig) -> int:
 
 
 def _guest_memory(vmi: VirtualMachineInstance) -> int:
-    memory = vmi.spec.domain.memory
-    if memory is not None and memory.guest is not None:
-        return parse_bytes(memory.guest)
-    wanted = vmi.spec.domain.resources
-    value = wanted.requests.get("memory", wanted.limits.get("memory", 0))
-    return parse_bytes(value)
+    asked = guest_memory_field(vmi.spec.domain)
+    return parse_bytes(asked[1]) if asked is not None else 0

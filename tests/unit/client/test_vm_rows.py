@@ -39,6 +39,12 @@ def vmi(name: str, namespace: str = "default", owner: str = "", **status: object
     return vmi_with(spec, running, name=name, namespace=namespace, ownerReferences=owners)
 
 
+def test_the_memory_of_a_vm_that_only_limits_it_is_shown() -> None:
+    limited = vmi_with({"domain": {"resources": {"limits": {"memory": "96Mi"}}}}, {"phase": "Running"}, name="web")
+    (row,) = rows_of([], [limited], NOW)
+    assert row.memory == "96Mi"
+
+
 def test_a_vm_that_runs_has_its_runs_address_and_node() -> None:
     nics = [
         {"name": "lan", "mac": "02:1"},

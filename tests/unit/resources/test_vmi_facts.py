@@ -18,6 +18,7 @@ from kvedge.resources.vmi_facts import (
     character_not_in_xml,
     default_pull_policy,
     grace_seconds,
+    guest_memory_field,
     topology_of,
     vcpu_count,
 )
@@ -105,3 +106,30 @@ def test_the_first_character_that_xml_lacks_is_told_by_its_number() -> None:
     assert character_not_in_xml("tab\t, line\n, é and 😀") is None
     assert character_not_in_xml("a\x01b\x00") == "U+0001"
     assert character_not_in_xml("\ufffe") == "U+FFFE"
+
+
+@pytest.mark.parametrize(
+    ("document", "said"),
+    [
+        pytest.param(
+            {"memory": {"guest": "1Gi"}, "resources": {"requests": {"memory": "2Gi"}}},
+            ("spec.domain.memory.guest", "1Gi"),
+            id="the guest's own word",
+        ),
+        pytest.param(
+            {"resources": {"requests": {"memory": "2Gi"}, "limits": {"memory": "3Gi"}}},
+            ("spec.domain.resources.requests.memory", "2Gi"),
+            id="the request before the limit",
+        ),
+        pytest.param(
+            {"resources": {"limits": {"memory": "3Gi"}}},
+            ("spec.domain.resources.limits.memory", "3Gi"),
+            id="the limit alone",
+        ),
+        pytest.param({"memory": {"hugepages": {"pageSize": "2Mi"}}}, None, id="huge pages alone"),
+    ],
+)
+def test_the_guests_memory_is_asked_for_in_one_order_everywhere(
+    document: dict[str, Any], said: tuple[str, str] | None
+) -> None:
+    assert guest_memory_field(domain_of(document)) == said

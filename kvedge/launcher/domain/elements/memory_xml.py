@@ -12,6 +12,7 @@ from kvedge.launcher.domain.conversion_error import ConversionError
 from kvedge.launcher.domain.xml_tree import add
 from kvedge.resources.quantities import Quantity, QuantityError, parse_bytes
 from kvedge.resources.types.domain import DomainSpec
+from kvedge.resources.vmi_facts import guest_memory_field
 
 _MIB: Final = 1024 * 1024
 _KIB: Final = 1024
@@ -54,12 +55,10 @@ def add_memory(domain: Element, spec: DomainSpec) -> None:
 
 
 def _wanted(spec: DomainSpec) -> tuple[str, int]:
-    if spec.memory is not None and spec.memory.guest is not None:
-        return "spec.domain.memory.guest", _bytes("spec.domain.memory.guest", spec.memory.guest)
-    for kind, amounts in (("requests", spec.resources.requests), ("limits", spec.resources.limits)):
-        if "memory" in amounts:
-            field = f"spec.domain.resources.{kind}.memory"
-            return field, _bytes(field, amounts["memory"])
+    asked = guest_memory_field(spec)
+    if asked is not None:
+        field, amount = asked
+        return field, _bytes(field, amount)
     return "spec.domain.memory", _page_size(spec)
 
 
