@@ -149,7 +149,7 @@ class KubeClient:
         Raises:
             NotFound: when it is not there.
         """
-        return self._decoded(cls, self._call("GET", cls.KIND.path(namespace, name)))
+        return self._decode(cls, self._call("GET", cls.KIND.path(namespace, name)))
 
     def list(
         self, cls: type[T], namespace: str | None = None, label_selector: str = "", field_selector: str = ""
@@ -209,7 +209,7 @@ class KubeClient:
             Invalid: with every cause.
         """
         path = resource.KIND.path(resource.metadata.namespace)
-        return self._decoded(type(resource), self._call("POST", path, body=_encoded(resource)))
+        return self._decode(type(resource), self._call("POST", path, body=_encode(resource)))
 
     def replace(self, resource: T, subresource: str = "") -> T:
         """Write the whole object over the one with its name.
@@ -219,7 +219,7 @@ class KubeClient:
         """
         meta = resource.metadata
         path = resource.KIND.path(meta.namespace, meta.name, subresource)
-        return self._decoded(type(resource), self._call("PUT", path, body=_encoded(resource)))
+        return self._decode(type(resource), self._call("PUT", path, body=_encode(resource)))
 
     def patch(self, cls: type[T], namespace: str, name: str, patch: Patch, subresource: str = "") -> T:
         """Change a part of an object.
@@ -234,7 +234,7 @@ class KubeClient:
             query = {"fieldManager": patch.field_manager, "force": "true" if patch.force else "false"}
         body = msgspec.json.encode(document(patch))
         path = cls.KIND.path(namespace, name, subresource)
-        return self._decoded(cls, self._call("PATCH", path, query, body, content_type(patch)))
+        return self._decode(cls, self._call("PATCH", path, query, body, content_type(patch)))
 
     def delete(
         self,
@@ -268,8 +268,8 @@ class KubeClient:
         if propagation:
             options["propagationPolicy"] = propagation
         answer = self._call("DELETE", cls.KIND.path(namespace, name), body=msgspec.json.encode(options))
-        left = self._decoded(_Answer, answer) if answer else _Answer()
-        return self._decoded(cls, answer) if left.kind == cls.KIND.kind and left.is_kept(grace_seconds) else None
+        left = self._decode(_Answer, answer) if answer else _Answer()
+        return self._decode(cls, answer) if left.kind == cls.KIND.kind and left.is_kept(grace_seconds) else None
 
     def request(
         self,
@@ -309,7 +309,7 @@ class KubeClient:
     ) -> bytes:
         return self._edge.call(Call(method, path, query or {}, body, media_type), self._patience, self._permit)
 
-    def _decoded(self, cls: type[S], body: bytes) -> S:
+    def _decode(self, cls: type[S], body: bytes) -> S:
         try:
             return decode_json(cls, body)
         except DecodeError as error:
@@ -359,7 +359,7 @@ def _readable(cls: type[T], raw: msgspec.Raw) -> T | Unreadable:
         return Unreadable(meta.namespace, meta.name, meta.resource_version, str(error))
 
 
-def _encoded(resource: KubeObject) -> bytes:
+def _encode(resource: KubeObject) -> bytes:
     assert isinstance(resource, msgspec.Struct)
     return msgspec.json.encode(encode(resource))
 

@@ -125,7 +125,7 @@ class LeaderElection:
                 self._leading = True
                 log.info("leading", extra={"facts": {"lease": self._name, "identity": self._identity}})
                 self._on_started()
-        elif self._leading and (self._held_by_another() or now - self._renewed_at >= RENEW_SECONDS):
+        elif self._leading and (self._is_held_by_another() or now - self._renewed_at >= RENEW_SECONDS):
             self._lose("lease lost")
 
     def _take_or_renew(self) -> bool:
@@ -152,7 +152,7 @@ class LeaderElection:
     def _pause(self) -> float:
         """Until the next try: at the end of another's lease, if that is sooner."""
         jitter = 1 + 0.2 * random.random()
-        if self._seen is None or not self._held_by_another():
+        if self._seen is None or not self._is_held_by_another():
             return RETRY_SECONDS * jitter
         left = self._ends_at(self._seen) - self._clock.monotonic()
         return max(_SHORTEST_PAUSE, min(_LOOK_SECONDS * jitter, left))
@@ -163,7 +163,7 @@ class LeaderElection:
     def _is_free(self, spec: LeaseSpec, now: float) -> bool:
         return spec.holder_identity in ("", self._identity) or now >= self._ends_at(spec)
 
-    def _held_by_another(self) -> bool:
+    def _is_held_by_another(self) -> bool:
         return self._seen is not None and self._seen.holder_identity not in ("", self._identity)
 
     def _meta(self) -> ObjectMeta:

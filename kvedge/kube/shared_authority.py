@@ -48,7 +48,7 @@ def shared_authority(client: KubeClient, now: datetime, name: str = SECRET_NAME)
     if planned is None:
         return present
     try:
-        return _authorities(client.replace(_filled(secret, planned)))
+        return _authorities(client.replace(_fill(secret, planned)))
     except Conflict:
         # Another api role was faster.
         return existing_authority(client, name)
@@ -70,7 +70,7 @@ def _first_authority(client: KubeClient, now: datetime, name: str) -> Authoritie
     _ensure_namespace(client)
     secret = Secret(metadata=ObjectMeta(name=name, namespace=SYSTEM_NAMESPACE), type="kubernetes.io/tls")
     try:
-        return _authorities(client.create(_filled(secret, made)))
+        return _authorities(client.create(_fill(secret, made)))
     except AlreadyExists:
         # Another role was faster.
         return existing_authority(client, name)
@@ -86,7 +86,7 @@ def _ensure_namespace(client: KubeClient) -> None:
             return
 
 
-def _filled(secret: Secret, authorities: Authorities) -> Secret:
+def _fill(secret: Secret, authorities: Authorities) -> Secret:
     """The same Secret with these in it."""
     parts = {
         _CERTIFICATE: authorities.signing.certificate_pem,

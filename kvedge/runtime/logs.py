@@ -32,10 +32,10 @@ class LogfmtFormatter(logging.Formatter):
             pairs |= facts
         if record.exc_info:
             pairs["error"] = self.formatException(record.exc_info)
-        return " ".join(f"{key}={_quoted(value)}" for key, value in pairs.items())
+        return " ".join(f"{key}={_quote(value)}" for key, value in pairs.items())
 
 
-def _quoted(value: object) -> str:
+def _quote(value: object) -> str:
     text = str(value)
     if text and not any(character in text for character in ' "=\n\r\t\\'):
         return text

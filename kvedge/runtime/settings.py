@@ -243,7 +243,7 @@ def trace_settings(
     origins = {field.encode_name: "default" for field in msgspec.structs.fields(Settings)}
     for layer in layers:
         for key, value in layer.values.items():
-            values[key] = _converted(key, value, layer.origin)
+            values[key] = _convert(key, value, layer.origin)
             origins[key] = layer.origin
     settings = msgspec.convert(values, Settings)
     for wrong in _wrong_values(settings):
@@ -251,7 +251,7 @@ def trace_settings(
     return LoadedSettings(settings, origins)
 
 
-def _converted(key: str, value: Any, origin: str) -> Any:
+def _convert(key: str, value: Any, origin: str) -> Any:
     field = next(field for field in msgspec.structs.fields(Settings) if field.encode_name == key)
     try:
         # Text from the environment becomes the number or the word that the type wants.

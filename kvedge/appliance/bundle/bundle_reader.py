@@ -62,7 +62,7 @@ def check_bundle(path: Path, sha256: str = "") -> Bundle:
         BundleError: when it is cut off, was changed, or holds what a bundle may not hold.
     """
     if sha256:
-        with _opened(path) as stream:
+        with _open(path) as stream:
             found = hashlib.file_digest(stream, "sha256").hexdigest()
         if found != sha256.lower().removeprefix("sha256:"):
             raise BundleError(f"{path} is not the bundle that was named: its sha256 is {found}")
@@ -186,7 +186,7 @@ class _Pending:
 def _members(path: Path) -> Iterator[tuple[str, _Content, int]]:
     """Each member with its content and its size; regular files only."""
     try:
-        with _opened(path) as file, tarfile.open(fileobj=file, mode="r:") as archive:
+        with _open(path) as file, tarfile.open(fileobj=file, mode="r:") as archive:
             for info in archive:
                 if not info.isreg() or info.issparse():
                     raise BundleError(f"{path}: {info.name!r} is no plain file: the bundle was not packed by kvedge")
@@ -203,7 +203,7 @@ def _cut_off(path: Path, error: Exception) -> BundleError:
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[BufferedReader]:
+def _open(path: Path) -> Iterator[BufferedReader]:
     try:
         stream = path.open("rb")
     except OSError as error:

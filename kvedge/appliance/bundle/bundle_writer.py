@@ -45,7 +45,7 @@ def write_bundle(target: Path, members: Mapping[str, Path]) -> str:
     digests = {DESCRIPTION: hashlib.sha256(description).hexdigest()}
     for name, path in members.items():
         check_member(name)
-        with _opened(path) as stream:
+        with _open(path) as stream:
             digests[name] = hashlib.file_digest(stream, "sha256").hexdigest()
     coming = target.with_name(f".{target.name}.{os.getpid()}.part")
     try:
@@ -54,7 +54,7 @@ def write_bundle(target: Path, members: Mapping[str, Path]) -> str:
                 _add(archive, SUMS, io.BytesIO(sums_text(digests)))
                 _add(archive, DESCRIPTION, io.BytesIO(description))
                 for name, path in sorted(members.items()):
-                    with _opened(path) as stream:
+                    with _open(path) as stream:
                         _add(archive, name, stream, digests[name])
             out.flush()
             os.fsync(out.fileno())
@@ -105,7 +105,7 @@ class _Hashing(io.RawIOBase):
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[BufferedReader]:
+def _open(path: Path) -> Iterator[BufferedReader]:
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:

@@ -63,9 +63,9 @@ def shut_down_launchers(
     A launcher gives its guest the grace period of its VM; `longest`, in seconds, bounds them all.
     """
     with ExitStack() as stack:
-        waiting = dict(_opened(launchers, stack, proc))
+        waiting = dict(_open(launchers, stack, proc))
         for descriptor, launcher in waiting.items():
-            progress(f"shutting down {launcher.title}{_announced(kubelet, launcher.pod_uid)}")
+            progress(f"shutting down {launcher.title}{_read_announced(kubelet, launcher.pod_uid)}")
             _send(descriptor, signal.SIGTERM)
         _wait(waiting, longest, kubelet, progress)
         killed = sorted(launcher.title for launcher in waiting.values())
@@ -76,7 +76,7 @@ def shut_down_launchers(
     return killed
 
 
-def _opened(launchers: Sequence[PodLauncher], stack: ExitStack, proc: Path) -> Iterator[tuple[int, PodLauncher]]:
+def _open(launchers: Sequence[PodLauncher], stack: ExitStack, proc: Path) -> Iterator[tuple[int, PodLauncher]]:
     for launcher in launchers:
         # It has ended; a thread, which cannot be held, may have its number.
         with suppress(OSError):
@@ -111,7 +111,7 @@ def _wait(waiting: dict[int, PodLauncher], seconds: float, kubelet: Path, progre
             progress(f"{launcher.title} is down{end_by_host(kubelet, launcher.pod_uid)}")
 
 
-def _announced(kubelet: Path, pod_uid: str) -> str:
+def _read_announced(kubelet: Path, pod_uid: str) -> str:
     try:
         announce_host_shutdown(kubelet, pod_uid)
     except OSError as error:

@@ -49,7 +49,7 @@ def check_health(kubeconfig: Path, unit: str | None, own_node: str = "") -> Heal
         client = KubeClient.from_kubeconfig(kubeconfig)
         nodes = [client.get(Node, "", own_node)] if own_node else client.list(Node)
         vmis = client.list(VirtualMachineInstance, label_selector=f"{NODE_NAME}={own_node}" if own_node else "")
-        notes = tuple(_other_versions(client)) if own_node else tuple(_told(nodes))
+        notes = tuple(_other_versions(client)) if own_node else tuple(_describe(nodes))
     except KubeconfigError as error:
         return Health((*problems, str(error)))
     except (KubeError, OSError) as error:
@@ -77,7 +77,7 @@ def _other_versions(client: KubeClient) -> Iterator[str]:
             yield found.message
 
 
-def _told(nodes: Sequence[Node]) -> Iterator[str]:
+def _describe(nodes: Sequence[Node]) -> Iterator[str]:
     """What the agent of one box says of its node although it is ready: what lacks, and which files were damaged."""
     for node in nodes:
         ready = next((item for item in node.status.conditions if item.get("type") == "Ready"), {})

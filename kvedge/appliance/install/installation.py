@@ -80,7 +80,7 @@ class Installation:
         Raises:
             InstallError: when it could not be done; what ran before runs again.
         """
-        with self._locked():
+        with self._lock():
             facts = self._facts()
             is_upgrade = facts.installed_digest not in ("", facts.source_digest) or self.layout.pending.exists()
             steps = self.steps(config)
@@ -104,7 +104,7 @@ class Installation:
             InstallError: when systemd refuses; to be run again.
             OSError: as the file system has it.
         """
-        with self._locked():
+        with self._lock():
             first, last = plan_uninstall(self._facts(), self.layout)
             try:
                 carry_out(first, self.progress)
@@ -213,7 +213,7 @@ class Installation:
         return "".join(f"\n    {line}" for line in lines)
 
     @contextmanager
-    def _locked(self) -> Iterator[None]:
+    def _lock(self) -> Iterator[None]:
         self.layout.lock.parent.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(self.layout.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:

@@ -75,7 +75,7 @@ def remove_unused_trees(directory: Path, pods: Path | None, own: str) -> list[st
 
 
 def _remove(directory: Path, name: str, pods: Path | None) -> bool:
-    with _held(directory) as is_held:
+    with _hold(directory) as is_held:
         # Whoever starts now waits for us, or is a process of its tree already.
         if not is_held or used_trees({name}, pods):
             return False
@@ -103,7 +103,7 @@ def _sweep(directory: Path) -> None:
 
 
 @contextmanager
-def _held(directory: Path) -> Iterator[bool]:
+def _hold(directory: Path) -> Iterator[bool]:
     """The lock of which every start takes a share until it has become a process of its tree."""
     descriptor = os.open(directory / _STARTS, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:

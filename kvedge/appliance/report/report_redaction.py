@@ -54,7 +54,8 @@ class Redaction:
                 if isinstance(document.get(part), dict):
                     is_known_as_secret = document["kind"] == "Secret"
                     found[part] = {
-                        key: self._sized(value, remember=is_known_as_secret) for key, value in document[part].items()
+                        key: self._describe_size(value, remember=is_known_as_secret)
+                        for key, value in document[part].items()
                     }
         metadata = found.get("metadata")
         if isinstance(metadata, dict):
@@ -111,14 +112,14 @@ class Redaction:
         cleaned = [self.document(part) if isinstance(part, dict) else part for part in parts]
         return json.dumps(cleaned if isinstance(document, list) else cleaned[0])
 
-    def _sized(self, value: JsonValue, *, remember: bool) -> str:
+    def _describe_size(self, value: JsonValue, *, remember: bool) -> str:
         if isinstance(value, str) and remember:
             self._remember(value)
         return f"{REMOVED[:-1]}, {len(value) if isinstance(value, str) else 0} characters)"
 
     def _remember(self, value: str) -> None:
         self._pattern = None
-        for text in (value, *_decoded(value)):
+        for text in (value, *_decode(value)):
             self._secrets.update(item for item in _parts(text) if len(item) >= _SHORTEST)
 
 
@@ -128,7 +129,7 @@ def _is_named_secret(value: JsonObject) -> bool:
     return isinstance(name, str) and isinstance(value.get("value"), str) and _KEY.fullmatch(name) is not None
 
 
-def _decoded(value: str) -> Iterator[str]:
+def _decode(value: str) -> Iterator[str]:
     try:
         yield base64.b64decode(value, validate=True).decode()
     except ValueError:

@@ -78,7 +78,7 @@ async def _serve(stream: aiohttp.ClientWebSocketResponse, address: tuple[str, in
             await join_socket(stream, reader, writer, _REST_SECONDS)
             return
         place = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-        process = await _started(viewer, place)
+        process = await _start(viewer, place)
         try:
             reader, writer = await _wait_for_viewer(arrived, process)
             await join_socket(stream, reader, writer, _REST_SECONDS)
@@ -88,7 +88,7 @@ async def _serve(stream: aiohttp.ClientWebSocketResponse, address: tuple[str, in
             await process.wait()
 
 
-async def _started(viewer: Viewer, place: str) -> asyncio.subprocess.Process:
+async def _start(viewer: Viewer, place: str) -> asyncio.subprocess.Process:
     command = viewer.command(place)
     try:
         return await asyncio.create_subprocess_exec(*command, env=foreign_environment(os.environ))

@@ -67,7 +67,7 @@ def create(
 @_SHA256
 def show(file: Path, sha256: str) -> None:
     """Check a bundle and show what is in it; changes nothing."""
-    found = _checked(file, sha256)
+    found = _check(file, sha256)
     click.echo(f"packed by kvedge {found.description.version}")
     for name, size in sorted(found.sizes.items()):
         click.echo(f"{found.digests[name]}  {size:>12}  {name}")
@@ -110,7 +110,7 @@ def install(file: Path, sha256: str, config: Path | None, data_dir: str | None) 
 
 def _unpack(file: Path, sha256: str, settings: Settings) -> Path | None:
     """Where the bundle's program is then, if it has one."""
-    found = _checked(file, sha256)
+    found = _check(file, sha256)
     from kvedge.appliance.bundle.bundle_reader import PROGRAM_PLACE, unpack_bundle
 
     with _explained():
@@ -123,7 +123,7 @@ def _unpack(file: Path, sha256: str, settings: Settings) -> Path | None:
     return settings.data_path / PROGRAM_PLACE if found.has_program else None
 
 
-def _checked(file: Path, sha256: str) -> Bundle:
+def _check(file: Path, sha256: str) -> Bundle:
     from kvedge.appliance.bundle.bundle_reader import check_bundle
 
     with _explained():

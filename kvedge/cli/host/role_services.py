@@ -70,10 +70,10 @@ def handler_services(settings: Settings) -> Sequence[Service]:
         relay_address=settings.relay_address,
     )
     role = PatientStart("handler", lambda: HandlerRole(config), (HandlerError, KubeError))
-    return [LauncherLink(settings.data_path), role, _kept_image(settings), _old_versions(settings)]
+    return [LauncherLink(settings.data_path), role, _make_image_keeper(settings), _old_versions(settings)]
 
 
-def _kept_image(settings: Settings) -> Service:
+def _make_image_keeper(settings: Settings) -> Service:
     """What launcher Pods of an installed node run from."""
     from kvedge.appliance.cluster.kept_image import KeptImage, image_source
 

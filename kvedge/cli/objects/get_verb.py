@@ -81,7 +81,7 @@ class _Request:
         """As kubectl prints it."""
         rows: list[list[str]] = []
         for path in self._paths(names):
-            table = self._asked(path, names, TABLE_ACCEPT)
+            table = self._ask(path, names, TABLE_ACCEPT)
             found = table_rows(table, wide=wide, with_namespace=with_namespace)
             rows += found if not rows else found[1:]
         if len(rows) == 1:
@@ -93,7 +93,7 @@ class _Request:
 
     def print_documents(self, names: tuple[str, ...], output: str) -> None:
         """Whole objects."""
-        found = [self._asked(path, names) for path in self._paths(names)]
+        found = [self._ask(path, names) for path in self._paths(names)]
         documents = found if names else found[0]["items"]
         for document in documents:
             document.setdefault("apiVersion", self._kind.api_version)
@@ -104,7 +104,7 @@ class _Request:
                     f"{self._kind.kind.lower()}.{self._kind.group}/{document['metadata']['name']}".replace("./", "/")
                 )
             return
-        click.echo(_rendered(documents, output, single=len(names) == 1))
+        click.echo(_render(documents, output, single=len(names) == 1))
 
     def follow(self, names: tuple[str, ...], output: str) -> None:
         """A table now, then a line for each change."""
@@ -129,7 +129,7 @@ class _Request:
             for row in table_rows(part, wide=output == "wide", with_namespace=with_namespace)[1:]:
                 click.echo(_aligned(row, widths))
 
-    def _asked(self, path: str, names: tuple[str, ...], accept: str = "application/json") -> JsonObject:
+    def _ask(self, path: str, names: tuple[str, ...], accept: str = "application/json") -> JsonObject:
         try:
             answer: JsonObject = self._client.request("GET", path, query=self._query, accept=accept)
         except NotFound as error:
@@ -150,6 +150,6 @@ def _aligned(row: list[str], widths: list[int]) -> str:
     return "   ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
 
 
-def _rendered(documents: list[JsonObject], output: str, *, single: bool) -> str:
+def _render(documents: list[JsonObject], output: str, *, single: bool) -> str:
     whole: JsonObject = documents[0] if single else {"apiVersion": "v1", "kind": "List", "items": documents}
     return rendered(whole, output)

@@ -56,7 +56,7 @@ class ExecPlugin:
         self._environment = {str(item["name"]): str(item["value"]) for item in list_of(entry, "env")}
         self._mode = text_of(entry, "interactiveMode")
         self._hint = text_of(entry, "installHint")
-        self._cluster = _told_of(cluster, authority) if entry.get("provideClusterInfo") else None
+        self._cluster = _cluster_info(cluster, authority) if entry.get("provideClusterInfo") else None
         self._base = base
 
     def run(self) -> Credential:
@@ -132,7 +132,7 @@ class ExecPlugin:
         return Token(made.token, made.ends)
 
 
-def _told_of(cluster: Mapping[str, Any], authority: str) -> dict[str, Any]:
+def _cluster_info(cluster: Mapping[str, Any], authority: str) -> dict[str, Any]:
     told = {key: cluster[key] for key in _OF_CLUSTER if cluster.get(key)}
     if authority:
         told["certificate-authority-data"] = authority

@@ -86,7 +86,7 @@ _REFUSED: Final = {
 
 
 @contextlib.contextmanager
-def _translated(doing: str) -> Iterator[None]:
+def _translate_errors(doing: str) -> Iterator[None]:
     try:
         yield
     except libvirt.libvirtError as error:
@@ -95,7 +95,7 @@ def _translated(doing: str) -> Iterator[None]:
 
 def _launcher_error(doing: str, error: Any) -> LauncherError:
     # It may quote the guest's agent, or QEMU.
-    code, detail = error.get_error_code(), _bounded(error.get_error_message() or str(error))
+    code, detail = error.get_error_code(), _cut(error.get_error_message() or str(error))
     if code in _MISSING:
         return DomainMissing(detail)
     if code in _WRONG_STATE:
@@ -109,7 +109,7 @@ def _launcher_error(doing: str, error: Any) -> LauncherError:
     return LibvirtFailed(doing, code, error.get_error_domain(), detail)
 
 
-def _bounded(text: str) -> str:
+def _cut(text: str) -> str:
     return "".join(character if character.isprintable() else " " for character in text[:_LONGEST_DETAIL])
 
 
@@ -127,7 +127,7 @@ class LibvirtSession:
         # Errors are raised; libvirt's habit of also printing each of them only fills the log.
         libvirt.registerErrorHandler(lambda _context, _error: None, None)
         start_event_loop()
-        with _translated("opening libvirt"):
+        with _translate_errors("opening libvirt"):
             self._connection = libvirt.open(f"qemu:///embed?root={root}")
 
     @property
@@ -137,7 +137,7 @@ class LibvirtSession:
 
     def watch(self, on_event: Callable[[], None]) -> None:
         """Call `on_event()` in libvirt's thread whenever the domain may have changed."""
-        with _translated("watching events"):
+        with _translate_errors("watching events"):
             watch_events(self._connection, on_event)
 
     def facts(self) -> DomainFacts | None:
@@ -146,7 +146,7 @@ class LibvirtSession:
             domain = self._domain()
         except DomainMissing:
             return None
-        with _translated("reading the domain"):
+        with _translate_errors("reading the domain"):
             state, reason = domain.state()
             document = ElementTree.fromstring(domain.XMLDesc())
         life = _LIVES.get(state, Life.UNKNOWN)
@@ -165,40 +165,40 @@ class LibvirtSession:
 
     def define(self, xml: str) -> None:
         """Define the domain; raises BadRequest when libvirt finds fault with the document."""
-        with _translated("defining the domain"):
+        with _translate_errors("defining the domain"):
             self._connection.defineXML(xml)
 
     def start(self, *, paused: bool) -> None:
         """Start the defined domain."""
         flags = libvirt.VIR_DOMAIN_START_PAUSED if paused else 0
-        with _translated("starting the domain"):
+        with _translate_errors("starting the domain"):
             self._domain().createWithFlags(flags)
 
     def pause(self) -> None:
         """Stop the guest's CPUs."""
-        with _translated("pausing"):
+        with _translate_errors("pausing"):
             self._domain().suspend()
 
     def unpause(self) -> None:
         """Let the guest's CPUs run."""
-        with _translated("unpausing"):
+        with _translate_errors("unpausing"):
             self._domain().resume()
 
     def reset(self) -> None:
         """As the reset button does."""
-        with _translated("resetting"):
+        with _translate_errors("resetting"):
             self._domain().reset(0)
 
     def soft_reboot(self, *, agent: bool) -> None:
         """Ask the guest to reboot, by its agent (which may take a minute) or by ACPI."""
         flags = libvirt.VIR_DOMAIN_REBOOT_GUEST_AGENT if agent else libvirt.VIR_DOMAIN_REBOOT_ACPI_POWER_BTN
-        with _translated("rebooting"):
+        with _translate_errors("rebooting"):
             self._domain().reboot(flags)
 
     def shut_down(self, *, agent: bool) -> None:
         """Ask the guest to power off, by its agent (which may take a minute) or by the ACPI power button."""
         flags = libvirt.VIR_DOMAIN_SHUTDOWN_GUEST_AGENT if agent else libvirt.VIR_DOMAIN_SHUTDOWN_ACPI_POWER_BTN
-        with _translated("shutting down"):
+        with _translate_errors("shutting down"):
             self._domain().shutdownFlags(flags)
 
     def destroy(self, *, graceful: bool) -> None:
@@ -209,7 +209,7 @@ class LibvirtSession:
         """
         flags = libvirt.VIR_DOMAIN_DESTROY_GRACEFUL if graceful else 0
         try:
-            with _translated("ending QEMU"):
+            with _translate_errors("ending QEMU"):
                 self._domain().destroyFlags(flags)
         except LibvirtFailed as error:
             # This is how libvirt says that SIGTERM was not enough.
@@ -220,17 +220,17 @@ class LibvirtSession:
 
         The live domain only, as with all changes of disks: the defined one is never started a second time.
         """
-        with _translated("attaching the disk"):
+        with _translate_errors("attaching the disk"):
             self._domain().attachDeviceFlags(xml, libvirt.VIR_DOMAIN_AFFECT_LIVE)
 
     def detach_disk(self, name: str) -> None:
         """Ask the guest to release the disk that the VMI calls so; an event tells when it has, nothing waits for it."""
-        with _translated("detaching the disk"):
+        with _translate_errors("detaching the disk"):
             self._domain().detachDeviceAlias(_ALIAS + name, libvirt.VIR_DOMAIN_AFFECT_LIVE)
 
     def change_medium(self, name: str, path: str, *, block: bool) -> None:
         """Put what is at `path` into a CD-ROM drive, "" to empty it; without force, so that a locked tray refuses."""
-        with _translated("changing the medium"):
+        with _translate_errors("changing the medium"):
             domain = self._domain()
             drive = _drive(ElementTree.fromstring(domain.XMLDesc()), name, path, block=block)
             text = ElementTree.tostring(drive, encoding="unicode")
@@ -238,7 +238,7 @@ class LibvirtSession:
 
     def add_io_thread(self, number: int) -> None:
         """Start an IO thread, which a disk that comes is to have."""
-        with _translated("adding an IO thread"):
+        with _translate_errors("adding an IO thread"):
             self._domain().addIOThread(number, libvirt.VIR_DOMAIN_AFFECT_LIVE)
 
     def undefine(self) -> None:
@@ -249,7 +249,7 @@ class LibvirtSession:
             | libvirt.VIR_DOMAIN_UNDEFINE_CHECKPOINTS_METADATA
             | libvirt.VIR_DOMAIN_UNDEFINE_KEEP_NVRAM
         )
-        with _translated("undefining the domain"):
+        with _translate_errors("undefining the domain"):
             self._domain().undefineFlags(flags)
 
     def ask_agent(self, command: str, seconds: int, arguments: Mapping[str, Any] | None = None) -> str:
@@ -266,7 +266,7 @@ class LibvirtSession:
         doing = "asking the guest agent"
         question = json.dumps({"execute": command, **({"arguments": dict(arguments)} if arguments else {})})
         try:
-            with _translated(doing):
+            with _translate_errors(doing):
                 return str(libvirt_qemu.qemuAgentCommand(self._domain(), question, seconds, 0))
         except UnicodeDecodeError as error:
             raise Unreadable("is no UTF-8") from error
@@ -278,14 +278,14 @@ class LibvirtSession:
 
     def freeze(self, seconds: int) -> int:
         """Have the agent freeze the guest's file systems; how many. After an error they may be frozen all the same."""
-        with _translated("freezing the guest's file systems"):
+        with _translate_errors("freezing the guest's file systems"):
             domain = self._domain()
             domain.agentSetResponseTimeout(seconds)
             return int(domain.fsFreeze())
 
     def thaw(self, seconds: int) -> int:
         """Have the agent thaw them; how many."""
-        with _translated("thawing the guest's file systems"):
+        with _translate_errors("thawing the guest's file systems"):
             domain = self._domain()
             domain.agentSetResponseTimeout(seconds)
             return int(domain.fsThaw())
@@ -300,7 +300,7 @@ class LibvirtSession:
 
         there_and_back = [{"type": "rel", "data": {"axis": "x", "value": step}} for step in (1, -1)]
         command = {"execute": "input-send-event", "arguments": {"events": there_and_back}}
-        with _translated("moving the pointer"):
+        with _translate_errors("moving the pointer"):
             libvirt_qemu.qemuMonitorCommand(self._domain(), json.dumps(command), 0)
 
     def disk_sizes(self, names: frozenset[str]) -> dict[str, DiskSize]:
@@ -310,7 +310,7 @@ class LibvirtSession:
         except DomainMissing:
             return {}
         found = {}
-        with _translated("reading the sizes of disks"):
+        with _translate_errors("reading the sizes of disks"):
             if not domain.isActive():
                 return {}
             for disk in _disks(ElementTree.fromstring(domain.XMLDesc())):
@@ -321,7 +321,7 @@ class LibvirtSession:
 
     def resize_disk(self, target: str, size: int) -> None:
         """Let a disk of the running domain have so many bytes; the image grows as well."""
-        with _translated(f"growing disk {target}"):
+        with _translate_errors(f"growing disk {target}"):
             self._domain().blockResize(target, size, libvirt.VIR_DOMAIN_BLOCK_RESIZE_BYTES)
 
     def screenshot(self) -> Iterator[bytes]:
@@ -330,18 +330,18 @@ class LibvirtSession:
         Raises:
             WrongState: when it has none; LauncherError otherwise.
         """
-        with _translated("taking a picture of the screen"):
+        with _translate_errors("taking a picture of the screen"):
             stream = self._connection.newStream(0)
             self._domain().screenshot(stream, 0)
         ended = False
         try:
             while not ended:
-                with _translated("reading the picture"):
+                with _translate_errors("reading the picture"):
                     piece = stream.recv(_PIECE)
                 ended = not piece
                 if piece:
                     yield bytes(piece)
-            with _translated("reading the picture"):
+            with _translate_errors("reading the picture"):
                 stream.finish()
         finally:
             if not ended:
@@ -356,7 +356,7 @@ class LibvirtSession:
         """
         machine = os.uname().machine
         kind = ("qemu" if emulation else "kvm", "q35" if machine == "x86_64" else "virt")
-        with _translated("asking for what QEMU can do"):
+        with _translate_errors("asking for what QEMU can do"):
             domain = self._connection.getDomainCapabilities(None, machine, kind[1], kind[0])
             capabilities = self._connection.getCapabilities()
             versions = (libvirt.getVersion(), self._connection.getVersion())
@@ -384,7 +384,7 @@ class LibvirtSession:
 
     def _domain(self) -> Any:
         # Listing instead of looking up by name: libvirt logs each look-up that finds nothing as an error.
-        with _translated("looking for the domain"):
+        with _translate_errors("looking for the domain"):
             for domain in self._connection.listAllDomains():
                 if domain.name() == self._name:
                     return domain

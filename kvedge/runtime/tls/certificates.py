@@ -169,7 +169,7 @@ def life_of(certificate_pem: bytes) -> timedelta:
     Raises:
         CertificateError: when it is no PEM.
     """
-    certificate = _parsed(certificate_pem)
+    certificate = _parse(certificate_pem)
     return min(LEAF_LIFE, certificate.not_valid_after_utc - certificate.not_valid_before_utc)
 
 
@@ -179,10 +179,10 @@ def ends_at(certificate_pem: bytes) -> datetime:
     Raises:
         CertificateError: when it is no PEM.
     """
-    return _parsed(certificate_pem).not_valid_after_utc
+    return _parse(certificate_pem).not_valid_after_utc
 
 
-def _parsed(certificate_pem: bytes) -> x509.Certificate:
+def _parse(certificate_pem: bytes) -> x509.Certificate:
     try:
         return x509.load_pem_x509_certificate(certificate_pem)
     except ValueError as error:

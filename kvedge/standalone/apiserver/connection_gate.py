@@ -68,7 +68,7 @@ class ConnectionGate(web.Server):
     ) -> None:
         """`lasts(request)` says whether a request is meant to go on, so that it counts as a connection only."""
         super().__init__(
-            self._counted,
+            self._count,
             access_log=None,
             logger=_http_log,
             # So long the rest of a refused body is read, so that the client gets to see the refusal.
@@ -120,27 +120,27 @@ class ConnectionGate(web.Server):
             self._book.give_up(idle)
         return idle is not None
 
-    async def _counted(self, request: web.BaseRequest) -> web.StreamResponse:
+    async def _count(self, request: web.BaseRequest) -> web.StreamResponse:
         connection = self._book.of(request.protocol)
         if connection is not None:
             self._book.work(connection)
         try:
-            return await self._limited(request)
+            return await self._limit(request)
         finally:
             if connection is not None:
                 self._book.rest(connection)
 
-    async def _limited(self, request: web.BaseRequest) -> web.StreamResponse:
+    async def _limit(self, request: web.BaseRequest) -> web.StreamResponse:
         request[FLIGHT] = flight = Flight(self._in_flight)
         try:
             if self._lasts(request):
                 # It may be refused, or end at once: then it is an answer like any other.
                 return await _sent(request, await self._serve(request))
-            return await self._counted_work(request)
+            return await self._count_work(request)
         finally:
             flight.end()
 
-    async def _counted_work(self, request: web.BaseRequest) -> web.StreamResponse:
+    async def _count_work(self, request: web.BaseRequest) -> web.StreamResponse:
         reads = request.method in READING
         if self._working[reads] >= (READS if reads else WRITES):
             return status_response(TooManyRequests("too many requests are worked on, please try again later", 1))

@@ -28,7 +28,7 @@ def write_kubeconfig(path: Path, server: str, server_authority: bytes, clients: 
     """Write a kubeconfig for this subject, readable by its owner alone; one that is still good keeps its
     certificate.
     """
-    pair = _kept_pair(path, clients, subject) or clients.issue_client(subject)
+    pair = _read_kept_pair(path, clients, subject) or clients.issue_client(subject)
     cluster = with_ca({"server": server}, server_authority)
     document = own_kubeconfig_manifest(OwnKubeconfig(subject.user, pair.certificate, pair.key, cluster))
     # A client that follows the file would take each new one for new credentials.
@@ -46,7 +46,7 @@ def _is_there(path: Path, text: bytes) -> bool:
         return False
 
 
-def _kept_pair(path: Path, clients: Authority, subject: Subject) -> KeyPair | None:
+def _read_kept_pair(path: Path, clients: Authority, subject: Subject) -> KeyPair | None:
     """The certificate that the file has, if it is ours, for this subject, and good for a while; its key, too."""
     try:
         found = read_own_kubeconfig(path.read_bytes())

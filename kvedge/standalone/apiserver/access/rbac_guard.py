@@ -98,7 +98,7 @@ class RbacGuard:
             raise Forbidden(target_of(context.kind, name), why) from error
         if missing:
             groups = " ".join(f'"{group}"' for group in caller.groups)
-            lines = "\n".join(dict.fromkeys(map(_spelled, missing)))
+            lines = "\n".join(dict.fromkeys(map(_spell, missing)))
             why = (
                 f'user "{caller.user}" (groups=[{groups}]) is attempting to grant RBAC permissions'
                 f" not currently held:\n{lines}"
@@ -114,7 +114,7 @@ def _is_only_cleanup(obj: JsonObject, live: JsonObject) -> bool:
     return same(kept(obj), kept(live))
 
 
-def _spelled(rule: PolicyRule) -> str:
+def _spell(rule: PolicyRule) -> str:
     fields = (
         ("APIGroups", rule.groups),
         ("Resources", rule.resources),

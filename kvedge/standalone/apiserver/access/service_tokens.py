@@ -92,7 +92,7 @@ class ServiceTokens:
         public = self._key.public_key().public_bytes(
             serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo
         )
-        self._key_id = _encoded(hashlib.sha256(public).digest())
+        self._key_id = _encode(hashlib.sha256(public).digest())
         self._exists = exists
         self._now = now
 
@@ -110,10 +110,10 @@ class ServiceTokens:
             kubernetes=_Binding(account.namespace, _Account(account.name, account.uid)),
         )
         header = _Header(_ALGORITHM, self._key_id)
-        signed = f"{_encoded(msgspec.json.encode(header))}.{_encoded(msgspec.json.encode(claims))}"
+        signed = f"{_encode(msgspec.json.encode(header))}.{_encode(msgspec.json.encode(claims))}"
         r, s = decode_dss_signature(self._key.sign(signed.encode(), ec.ECDSA(hashes.SHA256())))
         signature = r.to_bytes(_NUMBER_BYTES, "big") + s.to_bytes(_NUMBER_BYTES, "big")
-        return f"{signed}.{_encoded(signature)}", datetime.fromtimestamp(claims.exp, self._now().tzinfo)
+        return f"{signed}.{_encode(signature)}", datetime.fromtimestamp(claims.exp, self._now().tzinfo)
 
     def account_of(self, token: str, audiences: Sequence[str] = (ISSUER,)) -> Caller | None:
         """Whom a token for one of these audiences, this server unless others are named, speaks for, or None."""
@@ -136,15 +136,15 @@ class ServiceTokens:
         if len(parts) != 3 or len(token) > _LONGEST_TOKEN:
             return None
         try:
-            header = msgspec.json.decode(_decoded(parts[0]), type=_Header)
-            signature = _decoded(parts[2])
+            header = msgspec.json.decode(_decode(parts[0]), type=_Header)
+            signature = _decode(parts[2])
             # The algorithm is ours to say, never the token's.
             if header.alg != _ALGORITHM or header.kid != self._key_id or len(signature) != 2 * _NUMBER_BYTES:
                 return None
             r, s = (int.from_bytes(half, "big") for half in (signature[:_NUMBER_BYTES], signature[_NUMBER_BYTES:]))
             signed = f"{parts[0]}.{parts[1]}".encode()
             self._key.public_key().verify(encode_dss_signature(r, s), signed, ec.ECDSA(hashes.SHA256()))
-            return msgspec.json.decode(_decoded(parts[1]), type=_Claims)
+            return msgspec.json.decode(_decode(parts[1]), type=_Claims)
         except (ValueError, InvalidSignature, msgspec.DecodeError):
             # No base64, no JSON, not of these fields, or signed by somebody else.
             return None
@@ -166,11 +166,11 @@ def _key(path: Path) -> ec.EllipticCurvePrivateKey:
     return load_key(path)
 
 
-def _encoded(data: bytes) -> str:
+def _encode(data: bytes) -> str:
     return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
 
 
-def _decoded(text: str) -> bytes:
+def _decode(text: str) -> bytes:
     try:
         return base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
     except ValueError as error:

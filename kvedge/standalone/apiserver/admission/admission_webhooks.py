@@ -73,7 +73,7 @@ class AdmissionWebhooks:
         response = await self._ask(webhook, kind, review)
         if response is None or not response.get("patch") or review.obj is None:
             return review, True
-        patch = partial(_patched, webhook, review.obj, response)
+        patch = partial(_patch, webhook, review.obj, response)
         obj = await review.context.work(patch, len(response["patch"]))
         if obj == review.obj:
             return review, True
@@ -136,7 +136,7 @@ class AdmissionWebhooks:
         self._webhooks[resource] = admission_rules.webhooks_of(configurations)
 
 
-def _patched(webhook: Webhook, obj: JsonObject, response: JsonObject) -> JsonObject:
+def _patch(webhook: Webhook, obj: JsonObject, response: JsonObject) -> JsonObject:
     try:
         if response.get("patchType") != "JSONPatch":
             raise ValueError(f"patchType is {response.get('patchType')!r}, not JSONPatch")

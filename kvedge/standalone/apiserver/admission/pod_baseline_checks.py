@@ -83,7 +83,7 @@ def check_capabilities(pod: JsonObject) -> Violation | None:
 
 def forbidden_capabilities(pod: JsonObject, allowed: frozenset[str], reason: str) -> Violation | None:
     """Containers that add capabilities which are not allowed."""
-    wanted = {id(item): set(_added(item)) - allowed for item in containers_of(pod)}
+    wanted = {id(item): set(_added_capabilities(item)) - allowed for item in containers_of(pod)}
     bad = [item for item in containers_of(pod) if wanted[id(item)]]
     if not bad:
         return None
@@ -117,7 +117,9 @@ def check_host_ports(pod: JsonObject) -> Violation | None:
 
 def check_asked_hosts(pod: JsonObject) -> Violation | None:
     """Probes and hooks that have the node ask somebody else than the Pod."""
-    found = {name: hosts for item in containers_of(pod) for name in named([item]) if (hosts := set(_asked_hosts(item)))}
+    found = {
+        name: hosts for item in containers_of(pod) for name in named([item]) if (hosts := set(_probed_hosts(item)))
+    }
     if not found:
         return None
     asked = sorted(set().union(*found.values()))
@@ -231,11 +233,11 @@ def _is_host_process(context: JsonObject) -> bool:
     return bool((context.get("windowsOptions") or {}).get("hostProcess"))
 
 
-def _added(container: JsonObject) -> Iterable[str]:
+def _added_capabilities(container: JsonObject) -> Iterable[str]:
     return (context_of(container).get("capabilities") or {}).get("add") or []
 
 
-def _asked_hosts(container: JsonObject) -> Iterator[str]:
+def _probed_hosts(container: JsonObject) -> Iterator[str]:
     lifecycle = container.get("lifecycle") or {}
     probes = [container.get(f"{name}Probe") for name in ("liveness", "readiness", "startup")]
     for handler in (*probes, lifecycle.get("postStart"), lifecycle.get("preStop")):

@@ -101,7 +101,7 @@ class AggregationProxy:
             body = request.content if request.body_exists else None
             headers = upload_headers(request.headers.items())
             answer = await self._sent(request.method, request.path_qs, headers, body, api, backend)
-            return await _handed_back(request, answer)
+            return await _hand_back(request, answer)
         except (NoBackend, aiohttp.ClientConnectionError, OSError, TimeoutError) as error:
             if request.transport is None:
                 raise ConnectionResetError("the client left") from error
@@ -125,7 +125,7 @@ class AggregationProxy:
         body = request.content if request.body_exists else None
         headers = list(request.headers.items())
         answer = await self._request(request.method, request.path_qs, headers, body, caller, api, backend)
-        return await _handed_back(request, answer)
+        return await _hand_back(request, answer)
 
     async def _request(
         self,
@@ -212,7 +212,7 @@ class AggregationProxy:
         self._apis = {(api.group, api.version): api for api in found if api is not None}
 
 
-async def _handed_back(request: web.BaseRequest, answer: aiohttp.ClientResponse) -> web.StreamResponse:
+async def _hand_back(request: web.BaseRequest, answer: aiohttp.ClientResponse) -> web.StreamResponse:
     async with answer:
         response = web.StreamResponse(status=answer.status, reason=answer.reason)
         for name, value in returned_headers(answer.headers.items()):

@@ -30,7 +30,7 @@ def decode(kind: ServedKind, obj: JsonObject) -> tuple[JsonObject, list[str]]:
         return clone(obj), []
     unknown: list[str] = []
     try:
-        decoded: JsonObject = _decoded(obj, schema, "", unknown)
+        decoded: JsonObject = _decode(obj, schema, "", unknown)
     except _WrongType as error:
         text = f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}: {error}'
         raise BadRequest(text) from error
@@ -41,20 +41,20 @@ class _WrongType(ValueError):
     """A value that does not fit its field."""
 
 
-def _decoded(value: JsonValue, schema: JsonObject, path: str, unknown: list[str]) -> JsonValue:
+def _decode(value: JsonValue, schema: JsonObject, path: str, unknown: list[str]) -> JsonValue:
     if type_error(schema, value, path) is not None:
         wanted = _GO_TYPES.get(str(schema.get("type")), "intstr.IntOrString")
         raise _WrongType(f"json: cannot unmarshal {type_word(value)} into Go struct field {path} of type {wanted}")
     if isinstance(value, dict):
-        return _decoded_object(value, schema, path, unknown)
+        return _decode_object(value, schema, path, unknown)
     if isinstance(value, list):
         items = schema.get("items") or {}
-        return [_decoded(item, items, f"{path}[{index}]", unknown) for index, item in enumerate(value)]
+        return [_decode(item, items, f"{path}[{index}]", unknown) for index, item in enumerate(value)]
     _check_scalar(value, schema, path)
     return value
 
 
-def _decoded_object(value: JsonObject, schema: JsonObject, path: str, unknown: list[str]) -> JsonObject:
+def _decode_object(value: JsonObject, schema: JsonObject, path: str, unknown: list[str]) -> JsonObject:
     properties, additional = schema.get("properties"), schema.get("additionalProperties")
     if properties is None and additional is None:
         # Nothing is said of what is inside.
@@ -66,7 +66,7 @@ def _decoded_object(value: JsonObject, schema: JsonObject, path: str, unknown: l
         if inner is None:
             note(unknown, where)
         elif item is not None:
-            decoded[key] = _decoded(item, inner, where, unknown)
+            decoded[key] = _decode(item, inner, where, unknown)
     return decoded
 
 

@@ -95,7 +95,7 @@ def aggregated_discovery(
         for version in served:
             known = foreign.get((name, version))
             if known is not None:
-                resources = _regrouped(name, version, known.resources)
+                resources = _regroup(name, version, known.resources)
             else:
                 resources = [_resource(kind) for kind in kinds if (kind.group, kind.version) == (name, version)]
             fresh = "Stale" if known is not None and not known.available else "Current"
@@ -178,7 +178,7 @@ def _subresource(kind: ServedKind, name: str) -> JsonObject:
     }
 
 
-def _regrouped(group_name: str, version: str, resources: Sequence[JsonObject]) -> list[JsonObject]:
+def _regroup(group_name: str, version: str, resources: Sequence[JsonObject]) -> list[JsonObject]:
     """Turn the flat list of an aggregated server, in which `a/b` is a subresource, into the nested one."""
     found: dict[str, JsonObject] = {}
     for entry in resources:

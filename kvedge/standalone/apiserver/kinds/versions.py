@@ -41,7 +41,7 @@ def as_served(kind: ServedKind, obj: JsonObject) -> JsonObject:
     if obj.get("apiVersion") == kind.api_version:
         return obj
     if kind.group == _EVENTS:
-        obj = _renamed(obj, dict(_EVENT_FIELDS))
+        obj = _rename(obj, dict(_EVENT_FIELDS))
     return {**obj, "apiVersion": kind.api_version}
 
 
@@ -50,9 +50,9 @@ def as_stored(kind: ServedKind, obj: JsonObject) -> JsonObject:
     if kind.storage_api_version == kind.api_version:
         return obj
     if kind.group == _EVENTS:
-        obj = _renamed(obj, {new: core for core, new in _EVENT_FIELDS})
+        obj = _rename(obj, {new: core for core, new in _EVENT_FIELDS})
     return {**obj, "apiVersion": kind.storage_api_version}
 
 
-def _renamed(obj: JsonObject, names: dict[str, str]) -> JsonObject:
+def _rename(obj: JsonObject, names: dict[str, str]) -> JsonObject:
     return {names.get(key, key): value for key, value in obj.items()}

@@ -69,9 +69,9 @@ class CsrLoop:
         if is_old(obj, self._now()):
             await self._actor.delete(stored)
         elif plan_request(obj) is not None:
-            await self._actor.change(stored, self._settled, "status")
+            await self._actor.change(stored, self._settle, "status")
 
-    def _settled(self, obj: JsonObject) -> JsonObject:
+    def _settle(self, obj: JsonObject) -> JsonObject:
         """The request with its certificate, or with the reason why there is none; decided on what it says now."""
         match plan_request(obj):
             case Sign(request, life):

@@ -151,13 +151,13 @@ def _moment(text: str) -> datetime | None:
 def _wanted(spec: JsonObject, present: int) -> tuple[int, int]:
     """How many Pods there are to be, and how many of them must stay healthy."""
     if spec.get("maxUnavailable") is not None:
-        return present, max(0, present - _scaled(spec["maxUnavailable"], present))
+        return present, max(0, present - _scale(spec["maxUnavailable"], present))
     if spec.get("minAvailable") is not None:
-        return present, _scaled(spec["minAvailable"], present)
+        return present, _scale(spec["minAvailable"], present)
     return 0, 0
 
 
-def _scaled(limit: int | str, whole: int) -> int:
+def _scale(limit: int | str, whole: int) -> int:
     """A number, or that share of the whole, rounded up."""
     return limit if isinstance(limit, int) else -(-int(limit.removesuffix("%").lstrip("0") or "0") * whole // 100)
 

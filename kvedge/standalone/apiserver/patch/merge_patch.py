@@ -19,15 +19,15 @@ def apply(document: JsonObject, patch: JsonValue) -> JsonObject:
     """
     if not isinstance(patch, dict):
         raise BadRequest(f"error decoding patch: a merge patch must be an object, not {type_word(patch)}")
-    return _merged(document, patch)
+    return _merge(document, patch)
 
 
-def _merged(target: JsonValue, patch: JsonObject) -> JsonObject:
+def _merge(target: JsonValue, patch: JsonObject) -> JsonObject:
     kept = target if isinstance(target, dict) else {}
     merged = {key: value for key, value in kept.items() if key not in patch}
     for key, value in patch.items():
         if isinstance(value, dict):
-            merged[key] = _merged(kept.get(key), value)
+            merged[key] = _merge(kept.get(key), value)
         elif value is not None:
             merged[key] = clone(value)
     # The order of keys is that of the document, so that a patched object reads as before.

@@ -79,7 +79,7 @@ def apply(
     counted = typed_fields.remove(applied, schema, _uncounted(applied, writer))
     merged = typed_fields.merge(base, counted, schema)
     if before is not None:
-        merged = _pruned(merged, schema, before.fields, [wanted, *(entry.fields for entry in others)])
+        merged = _prune(merged, schema, before.fields, [wanted, *(entry.fields for entry in others)])
     change = typed_fields.difference(base, merged, schema).only(writer.counts)
     conflicts = _conflicts(others, change.modified | change.added)
     if conflicts and not force and not _may_take_over(base, conflicts, writer, schema):
@@ -146,7 +146,7 @@ def _uncounted(applied: JsonObject, writer: Writer) -> FieldSet:
     return frozenset(path for path in paths if not writer.counts(path))
 
 
-def _pruned(merged: JsonObject, schema: JsonObject, before: FieldSet, owners: list[FieldSet]) -> JsonObject:
+def _prune(merged: JsonObject, schema: JsonObject, before: FieldSet, owners: list[FieldSet]) -> JsonObject:
     """Without what the manager applied before and nobody, itself included, wants any more."""
     owned = typed_fields.with_named_ancestors(field_sets.EMPTY.union(*owners), schema)
     dropped = typed_fields.with_named_ancestors(before, schema) - owned - {("f:metadata",)}

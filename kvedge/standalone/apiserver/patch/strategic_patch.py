@@ -33,10 +33,10 @@ def apply(document: JsonObject, patch: JsonValue, schema: JsonObject) -> JsonObj
     if not isinstance(patch, dict):
         raise BadRequest(f"error decoding patch: a strategic merge patch must be an object, not {type_word(patch)}")
     # Copied once, here: what follows changes the copy.
-    return _merged_map(cast(JsonObject, clone(document)), patch, schema)
+    return _merge_map(cast(JsonObject, clone(document)), patch, schema)
 
 
-def _merged_map(original: JsonObject, patch: JsonObject, schema: JsonObject) -> JsonObject:
+def _merge_map(original: JsonObject, patch: JsonObject, schema: JsonObject) -> JsonObject:
     directive = patch.get(_PATCH)
     if directive == "replace":
         return {key: clone(value) for key, value in patch.items() if key != _PATCH}
@@ -44,7 +44,7 @@ def _merged_map(original: JsonObject, patch: JsonObject, schema: JsonObject) -> 
         return {}
     if directive is not None:
         _refuse(f"unknown patch type: {cut(str(directive), LONGEST_VALUE)} in map: {shown(patch)}")
-    merged = _retained(original, patch)
+    merged = _retain(original, patch)
     for key in dict.fromkeys(_field_of(key) for key in patch if key != _RETAIN):
         _merge_field(merged, key, patch, _property(schema, key))
     return merged
@@ -60,7 +60,7 @@ def _property(schema: JsonObject, key: str) -> JsonObject:
     return found if isinstance(found, dict) else {}
 
 
-def _retained(original: JsonObject, patch: JsonObject) -> JsonObject:
+def _retain(original: JsonObject, patch: JsonObject) -> JsonObject:
     """The original's fields without those that $retainKeys does not name."""
     if _RETAIN not in patch:
         return dict(original)
@@ -85,18 +85,18 @@ def _merge_field(merged: JsonObject, key: str, patch: JsonObject, schema: JsonOb
             _merge_value(merged, key, patch, schema)
     if _ORDER + key in patch and isinstance(merged.get(key), list) and key not in patch:
         order = _list_of(patch[_ORDER + key], "invalid patch format of setElementOrder list")
-        merged[key] = _ordered(merged[key], order, merged[key], _merge_key(schema))
+        merged[key] = _order(merged[key], order, merged[key], _merge_key(schema))
 
 
 def _merge_value(merged: JsonObject, key: str, patch: JsonObject, schema: JsonObject) -> None:
     original, value = merged.get(key), patch[key]
     strategy = str(schema.get("x-kubernetes-patch-strategy", "")).split(",")
     if isinstance(original, dict) and isinstance(value, dict) and "replace" not in strategy:
-        merged[key] = _merged_map(original, value, schema)
+        merged[key] = _merge_map(original, value, schema)
         return
     if isinstance(original, list) and isinstance(value, list) and "merge" in strategy:
         order = _order_for(key, patch, value, _merge_key(schema))
-        merged[key] = _merged_list(original, value, order, schema)
+        merged[key] = _merge_list(original, value, order, schema)
         return
     kept, keep = _without_directives(value)
     if keep:
@@ -118,14 +118,14 @@ def _order_for(key: str, patch: JsonObject, items: list[Any], merge_key: str) ->
     return order
 
 
-def _merged_list(original: list[Any], patch: list[Any], order: list[Any], schema: JsonObject) -> list[Any]:
+def _merge_list(original: list[Any], patch: list[Any], order: list[Any], schema: JsonObject) -> list[Any]:
     merge_key = _merge_key(schema)
     if not merge_key:
         # A list of scalars: each value once.
         united: dict[Hashable, Any] = {}
         for item in chain(original, patch):
             united.setdefault(identity(item), item)
-        return _ordered(list(united.values()), order, original, "")
+        return _order(list(united.values()), order, original, "")
     replaces = any(_is_directive(item) == "replace" for item in patch)
     kept = _Items([] if replaces else original, merge_key)
     for item in patch:
@@ -136,7 +136,7 @@ def _merged_list(original: list[Any], patch: list[Any], order: list[Any], schema
             _refuse(f"unknown patch type: {cut(directive, LONGEST_VALUE)} in map: {shown(item)}")
         elif not directive:
             kept.merge(item, schema.get("items") or {})
-    return _ordered(kept.items(), order, original, merge_key)
+    return _order(kept.items(), order, original, merge_key)
 
 
 class _Items:
@@ -164,7 +164,7 @@ class _Items:
         key = identity(_key_of(item, self._merge_key))
         places = self._places.setdefault(key, [])
         if places:
-            self._items[places[0]] = _merged_map(self._items[places[0]], item, schema)
+            self._items[places[0]] = _merge_map(self._items[places[0]], item, schema)
             return
         places.append(self._next)
         self._items[self._next] = _without_directives(item)[0]
@@ -175,7 +175,7 @@ class _Items:
         return identity(item.get(self._merge_key)) if isinstance(item, dict) else (None, identity(item))
 
 
-def _ordered(items: list[Any], order: list[Any], original: list[Any], merge_key: str) -> list[Any]:
+def _order(items: list[Any], order: list[Any], original: list[Any], merge_key: str) -> list[Any]:
     """Items that `order` names in its order; the others, which only the server has, where they were as far as
     possible.
     """

@@ -74,7 +74,7 @@ async def read_object(request: web.BaseRequest, context: RequestContext) -> Json
         return await _from_protobuf(await read_bytes(request), context)
     if name not in _DOCUMENT_TYPES:
         raise UnsupportedMediaType(_DOCUMENT_TYPES)
-    value, duplicates = await _decoded(await read_bytes(request), name == YAML, context)
+    value, duplicates = await _decode(await read_bytes(request), name == YAML, context)
     if value is None:
         value = {}
     if not isinstance(value, dict):
@@ -92,7 +92,7 @@ async def read_options(request: web.BaseRequest, context: RequestContext) -> Jso
     if name == PROTOBUF:
         document: Any = await _from_protobuf(body, context)
     elif name in _DOCUMENT_TYPES:
-        document = (await _decoded(body, name == YAML, context)).value
+        document = (await _decode(body, name == YAML, context)).value
     else:
         raise UnsupportedMediaType(_DOCUMENT_TYPES)
     if not isinstance(document, dict) or document.get("kind") not in (None, "", "DeleteOptions"):
@@ -109,7 +109,7 @@ async def read_patch(request: web.BaseRequest, accepted: tuple[str, ...], contex
     name = parse_media_type(request.headers.get("Content-Type", "")).name
     if name not in accepted:
         raise UnsupportedMediaType(accepted)
-    value, duplicates = await _decoded(await read_bytes(request), name == APPLY_PATCH, context)
+    value, duplicates = await _decode(await read_bytes(request), name == APPLY_PATCH, context)
     report_duplicates(context, duplicates)
     return name, value
 
@@ -131,7 +131,7 @@ def report_duplicates(context: RequestContext, duplicates: tuple[str, ...]) -> N
             context.warn(text)
 
 
-async def _decoded(body: bytes, is_yaml: bool, context: RequestContext) -> Document:
+async def _decode(body: bytes, is_yaml: bool, context: RequestContext) -> Document:
     return await context.work(partial(decode, body, is_yaml))
 
 

@@ -73,7 +73,7 @@ def request_target(method: str, path: str, query: Mapping[str, str]) -> RequestT
         resource=rest[0],
         name=name,
         subresource="/".join(rest[2:]),
-        selected_name=_selected_name(query.get("fieldSelector", "")) if verb in ("list", "watch") else "",
+        selected_name=_name_of_selector(query.get("fieldSelector", "")) if verb in ("list", "watch") else "",
     )
 
 
@@ -96,7 +96,7 @@ def _verb(method: str, name: str, query: Mapping[str, str]) -> str:
     return "deletecollection" if verb == "delete" else verb
 
 
-def _selected_name(selector: str) -> str:
+def _name_of_selector(selector: str) -> str:
     """The name that a field selector asks for, read as the list itself will read it."""
     if not selector:
         return ""

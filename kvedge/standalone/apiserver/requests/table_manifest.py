@@ -102,12 +102,12 @@ def _path_cell(path: str, kind: str) -> Cell:
         except jsonpath.JsonPathError:
             # Such a CRD is refused when it is applied; one that is there all the same must not break every list.
             return None
-        return _typed(found[0], kind, now) if found else None
+        return _convert(found[0], kind, now) if found else None
 
     return cell
 
 
-def _typed(value: JsonValue, kind: str, now: datetime) -> JsonValue:
+def _convert(value: JsonValue, kind: str, now: datetime) -> JsonValue:
     """A cell of the column's type, or none when the value is of another one."""
     if value is None:
         return None

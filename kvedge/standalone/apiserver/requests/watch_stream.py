@@ -76,7 +76,7 @@ class WatchStream:
         options = self._options
         start = self._cache.revision
         if options.send_initial or (options.send_initial is None and not options.revision):
-            selected = self._selected()
+            selected = self._select()
             queue.sends_state(start, sum(len(stored.body) for stored in selected))
             return self._initial(selected, start, self._now())
         if not options.revision:
@@ -98,7 +98,7 @@ class WatchStream:
         if self._options.send_initial and self._options.bookmarks:
             yield Event(self._encoder.bookmark(revision, ends_initial=True))
 
-    def _selected(self) -> list[Stored]:
+    def _select(self) -> list[Stored]:
         objects = self._cache.in_namespace(self._encoder.kind.storage, self._namespace)
         return [stored for stored in objects if selects(self._options, stored)]
 
@@ -114,17 +114,17 @@ class WatchStream:
             if now >= end or queue.closed:
                 return
             until = min(end, bookmark_at) if self._options.bookmarks else end
-            await sender.send(self._encoded(await queue.take(until - now)))
+            await sender.send(self._encode(await queue.take(until - now)))
 
     async def _bookmark(self, sender: WatchSender, queue: WatchQueue) -> None:
         """Tell the client how far it has come, once everything up to here was sent: the queue is seen to be empty in
         the step in which the revision is read.
         """
-        await sender.send(self._encoded(queue.take_now()))
+        await sender.send(self._encode(queue.take_now()))
         if queue.is_empty:
             await sender.send([Event(self._encoder.bookmark(self._cache.revision))])
 
-    def _encoded(self, deliveries: list[Delivery]) -> Iterable[Event]:
+    def _encode(self, deliveries: list[Delivery]) -> Iterable[Event]:
         now = self._now()
         for change, kind in deliveries:
             event = self._encoder.event(change, kind, now)

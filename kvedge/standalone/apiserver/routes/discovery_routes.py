@@ -74,10 +74,10 @@ class DiscoveryRoutes:
             case ["version"]:
                 return discovery_manifest.version_info()
             case ["api"]:
-                return self._aggregated(request, {"": ["v1"]}) or discovery_manifest.core_versions(self._address)
+                return self._aggregate(request, {"": ["v1"]}) or discovery_manifest.core_versions(self._address)
             case ["apis"]:
                 groups = self._groups()
-                return self._aggregated(request, groups) or discovery_manifest.group_list(groups)
+                return self._aggregate(request, groups) or discovery_manifest.group_list(groups)
             case ["api", version]:
                 return self._resources("", version)
             case ["apis", group]:
@@ -96,7 +96,7 @@ class DiscoveryRoutes:
             return None
         return discovery_manifest.resource_list(kinds[0].api_version, kinds)
 
-    def _aggregated(self, request: web.BaseRequest, groups: Mapping[str, Sequence[str]]) -> JsonObject | None:
+    def _aggregate(self, request: web.BaseRequest, groups: Mapping[str, Sequence[str]]) -> JsonObject | None:
         """All in one document, for clients that prefer that."""
         for entry in accepted(request.headers.get("Accept", "")):
             if entry.name == JSON and entry.parameter("g") == _DISCOVERY and entry.parameter("v") in ("v2", "v2beta1"):

@@ -72,13 +72,13 @@ class ExecRoutes:
 
     async def exec(self, request: web.BaseRequest, context: RequestContext) -> web.StreamResponse:
         """Run a command."""
-        pod, container = self._addressed(request, context)
+        pod, container = self._find_addressed(request, context)
         wanted = exec_request(pod, container, request)
-        with self._counted(context.caller.user):
+        with self._count(context.caller.user):
             return await self._exec(request, wanted)
 
     async def _exec(self, request: web.BaseRequest, wanted: ExecRequest) -> web.StreamResponse:
-        socket = await _accepted(request)
+        socket = await _accept(request)
         if self._exec_source is None:
             return await farewell(socket, words.failed("no node agent runs here"))
         try:
@@ -92,7 +92,7 @@ class ExecRoutes:
 
     async def attach(self, request: web.BaseRequest, context: RequestContext) -> web.StreamResponse:
         """Show what a container prints from now on."""
-        pod, container = self._addressed(request, context)
+        pod, container = self._find_addressed(request, context)
         if is_true(request.query.get("stdin", "")):
             raise BadRequest(
                 f"container {container} has no standard input: containers of one box never have one."
@@ -104,12 +104,12 @@ class ExecRoutes:
         wanted = LogRequest(
             metadata["namespace"], metadata["name"], metadata["uid"], container, follow=True, tail_lines=0
         )
-        with self._counted(context.caller.user):
-            socket = await _accepted(request)
+        with self._count(context.caller.user):
+            socket = await _accept(request)
             return await AttachStream(socket, LogPieces(self._log_source, wanted)).serve(self._stopping)
 
     @contextlib.contextmanager
-    def _counted(self, user: str) -> Iterator[None]:
+    def _count(self, user: str) -> Iterator[None]:
         owner = payer(user)
         running = self._running[owner]
         # Whoever has none gets one, so that nobody is kept away by others.
@@ -123,7 +123,7 @@ class ExecRoutes:
             if not self._running[owner]:
                 del self._running[owner]
 
-    def _addressed(self, request: web.BaseRequest, context: RequestContext) -> tuple[JsonObject, str]:
+    def _find_addressed(self, request: web.BaseRequest, context: RequestContext) -> tuple[JsonObject, str]:
         """The Pod and its container; who may only look at this does not get here."""
         target = context.target
         if target.verb not in ("get", "create"):
@@ -173,7 +173,7 @@ def exec_request(pod: JsonObject, container: str, request: web.BaseRequest) -> E
     )
 
 
-async def _accepted(request: web.BaseRequest) -> web.WebSocketResponse:
+async def _accept(request: web.BaseRequest) -> web.WebSocketResponse:
     """The websocket of a request.
 
     Raises:

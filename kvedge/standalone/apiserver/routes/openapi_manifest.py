@@ -163,17 +163,17 @@ def _operation_id(kind: ServedKind, verb: str) -> str:
 def _path_parameters(path: str, dialect: Dialect) -> list[JsonObject]:
     about = {"namespace": "Namespace of the object.", "name": "Name of the object."}
     return [
-        _typed({"name": name, "in": "path", "required": True, "description": text}, dialect)
+        _convert({"name": name, "in": "path", "required": True, "description": text}, dialect)
         for name, text in about.items()
         if f"{{{name}}}" in path
     ]
 
 
 def _query(name: str, about: str, dialect: Dialect) -> JsonObject:
-    return _typed({"name": name, "in": "query", "description": about}, dialect)
+    return _convert({"name": name, "in": "query", "description": about}, dialect)
 
 
-def _typed(parameter: JsonObject, dialect: Dialect) -> JsonObject:
+def _convert(parameter: JsonObject, dialect: Dialect) -> JsonObject:
     kinds = {"limit": "integer", "watch": "boolean", "force": "boolean"}
     kind = kinds.get(parameter["name"], "string")
     return {**parameter, "schema": {"type": kind}} if dialect.is_v3 else {**parameter, "type": kind}

@@ -94,7 +94,7 @@ class ResourceRoutes:
         if context.target.name or context.target.subresource:
             raise MethodNotAllowed()
         stored = await self._writer.create(context, await read_object(request, context))
-        return self._written(request, context, stored, 201)
+        return self._answer_write(request, context, stored, 201)
 
     async def _update(self, request: web.BaseRequest, context: RequestContext) -> web.StreamResponse:
         if not context.target.name:
@@ -104,7 +104,7 @@ class ResourceRoutes:
         if self._hub.get(context.key) is None:
             raise NotFound(context.error_target)
         write_rules.check_version_named(context.kind, obj)
-        return self._written(request, context, await self._writer.change(context, lambda live: _copy(obj)))
+        return self._answer_write(request, context, await self._writer.change(context, lambda live: _copy(obj)))
 
     async def _patch(self, request: web.BaseRequest, context: RequestContext) -> web.StreamResponse:
         if not context.target.name:
@@ -113,7 +113,7 @@ class ResourceRoutes:
         if media_type == APPLY_PATCH:
             return await self._apply(request, context, patch)
         produce = patching.patcher(context.kind, media_type, patch)
-        return self._written(request, context, await self._writer.change(context, produce))
+        return self._answer_write(request, context, await self._writer.change(context, produce))
 
     async def _apply(self, request: web.BaseRequest, context: RequestContext, wanted: Any) -> web.StreamResponse:
         """Server-side apply, which creates what is not there."""
@@ -121,11 +121,15 @@ class ResourceRoutes:
         while True:
             if self._hub.get(context.key) is not None or context.target.subresource:
                 produce = patching.applier(context, wanted, self._writer.now())
-                return self._written(request, context, await self._writer.change(context, produce, owners_noted=True))
+                return self._answer_write(
+                    request, context, await self._writer.change(context, produce, owners_noted=True)
+                )
             try:
                 make = partial(patching.applied, context, None, wanted, self._writer.now())
                 obj = await context.work(make)
-                return self._written(request, context, await self._writer.create(context, obj, owners_noted=True), 201)
+                return self._answer_write(
+                    request, context, await self._writer.create(context, obj, owners_noted=True), 201
+                )
             except AlreadyExists:
                 # Somebody was faster, so there is something to apply to now.
                 continue
@@ -135,8 +139,8 @@ class ResourceRoutes:
         stored, gone = await self._remover.delete(context, context.target.name, options)
         row = built_in(context.kind.storage)
         if gone and not (row is not None and row.returned_when_deleted):
-            return json_response(msgspec.json.encode(_deleted(context, stored)), 200, context)
-        return self._written(request, context, stored)
+            return json_response(msgspec.json.encode(_answer_deleted(context, stored)), 200, context)
+        return self._answer_write(request, context, stored)
 
     async def _delete_collection(self, request: web.BaseRequest, context: RequestContext) -> web.StreamResponse:
         encoder, selected = _encoder(request, context), list_rules.list_options(context.kind, request.query)
@@ -160,7 +164,7 @@ class ResourceRoutes:
         except Expired as error:
             raise (list_rules.expired_token() if options.continue_token else error) from None
 
-    def _written(
+    def _answer_write(
         self, request: web.BaseRequest, context: RequestContext, stored: Stored, status: int = 200
     ) -> web.Response:
         body = _encoder(request, context).one(stored, self._writer.now())
@@ -218,7 +222,7 @@ def _with_query(body: JsonObject, query: Mapping[str, str]) -> JsonObject:
     return options
 
 
-def _deleted(context: RequestContext, stored: Stored) -> JsonObject:
+def _answer_deleted(context: RequestContext, stored: Stored) -> JsonObject:
     details = {"name": stored.key.name, "group": context.kind.group, "kind": context.kind.plural}
     return {
         "kind": "Status",

@@ -34,7 +34,7 @@ def check_condition(expression: str) -> None:
     Raises:
         CelError: when it cannot.
     """
-    _compiled(expression)
+    _compile(expression)
 
 
 def condition_holds(expression: str, variables: Mapping[str, JsonValue]) -> bool:
@@ -43,7 +43,7 @@ def condition_holds(expression: str, variables: Mapping[str, JsonValue]) -> bool
     Raises:
         CelError: when it cannot be compiled, fails, or is no Boolean.
     """
-    program = _compiled(expression)
+    program = _compile(expression)
     needed = {name: _part(variables.get(name), fields) for name, fields in _used(expression).items()}
     try:
         result = program.execute(needed)
@@ -69,7 +69,7 @@ def _used(expression: str) -> Mapping[str, frozenset[str] | None]:
     else as well (`request.object`), there are more fields than are needed, never fewer.
     """
     used: dict[str, frozenset[str] | None] = {}
-    for name in set(_VARIABLES) & set(_compiled(expression).variables()):
+    for name in set(_VARIABLES) & set(_compile(expression).variables()):
         places = re.finditer(rf"\b{name}\b", expression)
         fields = [_FIELD_AFTER.match(expression, place.end()) for place in places]
         used[name] = frozenset(field[1] for field in fields if field is not None) if all(fields) else None
@@ -77,7 +77,7 @@ def _used(expression: str) -> Mapping[str, frozenset[str] | None]:
 
 
 @functools.lru_cache(maxsize=256)
-def _compiled(expression: str) -> Any:
+def _compile(expression: str) -> Any:
     if len(expression) > _LONGEST:
         raise CelError(f"longer than {_LONGEST} characters")
     try:

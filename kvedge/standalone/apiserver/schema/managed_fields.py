@@ -82,7 +82,7 @@ def decode(entries: JsonValue) -> list[Entry]:
 
 def encode(entries: Iterable[Entry]) -> list[JsonObject]:
     """The managedFields list: appliers first, then by time; entries without fields are gone."""
-    kept = [entry for entry in _capped(list(entries)) if entry.fields]
+    kept = [entry for entry in _cap(list(entries)) if entry.fields]
     kept.sort(key=lambda entry: (entry.manager.operation, entry.time, *entry.manager.identity[1:]))
     return [entry.encode() for entry in kept]
 
@@ -113,7 +113,7 @@ def without(entries: Iterable[Entry], losses: Mapping[tuple[str, str, str, str],
     ]
 
 
-def _capped(entries: list[Entry]) -> list[Entry]:
+def _cap(entries: list[Entry]) -> list[Entry]:
     """Unite the oldest entries of updates when there are too many; a cluster full of one-off managers would grow
     them.
     """

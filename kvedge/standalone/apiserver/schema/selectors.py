@@ -249,7 +249,7 @@ class _LabelParser:
             values = self._value_list()
         else:
             self._refuse(operator, f", expected: {_BINARY}")
-        return _checked(Requirement(key, operator, tuple(sorted(set(values)))))
+        return _check(Requirement(key, operator, tuple(sorted(set(values)))))
 
     def _one_value(self) -> str:
         if self._peek() in {"", ","}:
@@ -265,16 +265,16 @@ class _LabelParser:
             self._refuse(token, " expected: '('")
         if not _is_identifier(self._peek()) and self._peek() not in {",", ")"}:
             self._refuse(self._peek(), ", expected: ',', ')' or identifier")
-        values = [self._listed_value()]
+        values = [self._read_value()]
         while self._peek() == ",":
             self._take()
-            values.append(self._listed_value())
+            values.append(self._read_value())
         token = self._take()
         if token != ")":
             self._refuse(token, ", expected: ',' or ')'")
         return values
 
-    def _listed_value(self) -> str:
+    def _read_value(self) -> str:
         """A value of a list; between two commas, or a comma and a bracket, it is empty."""
         if self._peek() in {",", ")"}:
             return ""
@@ -302,7 +302,7 @@ def _is_identifier(token: str) -> bool:
     return bool(token) and token not in _SPECIAL
 
 
-def _checked(requirement: Requirement) -> Requirement:
+def _check(requirement: Requirement) -> Requirement:
     if requirement.operator in {">", "<"} and whole_number(requirement.values[0]) is None:
         text = "for 'Gt', 'Lt' operators, the value must be an integer"
         _refuse_invalid("values[0]", requirement.values[0], [text])

@@ -52,7 +52,7 @@ def prune(schema: JsonObject, value: JsonValue) -> tuple[JsonValue, list[str]]:
     The root's apiVersion, kind and metadata stay, and those of embedded objects.
     """
     unknown: list[str] = []
-    kept = _pruned({**schema, "x-kubernetes-embedded-resource": True}, value, "", unknown)
+    kept = _prune({**schema, "x-kubernetes-embedded-resource": True}, value, "", unknown)
     return kept, sorted(unknown)
 
 
@@ -97,14 +97,14 @@ def _combination_errors(schema: JsonObject, value: JsonValue, path: str) -> Iter
     if schema.get("anyOf"):
         failures = _failures(schema["anyOf"], value, path)
         if all(failures):
-            yield _combined(path, "must validate at least one schema (anyOf)")
+            yield _combine(path, "must validate at least one schema (anyOf)")
             yield from min(failures, key=len)
     if schema.get("oneOf"):
         failures = _failures(schema["oneOf"], value, path)
         valid = sum(not failure for failure in failures)
         if valid != 1:
             found = f"Found {valid} valid alternatives" if valid else "Found none valid"
-            yield _combined(path, f"must validate one and only one schema (oneOf). {found}")
+            yield _combine(path, f"must validate one and only one schema (oneOf). {found}")
             if not valid:
                 yield from min(failures, key=len)
     if schema.get("allOf"):
@@ -112,18 +112,18 @@ def _combination_errors(schema: JsonObject, value: JsonValue, path: str) -> Iter
         for failure in failures:
             yield from failure
         if any(failures):
-            yield _combined(
+            yield _combine(
                 path, "must validate all the schemas (allOf)" + (". None validated" if all(failures) else "")
             )
     if schema.get("not") is not None and not any(True for _ in _schema_errors(schema["not"], value, path)):
-        yield _combined(path, "must not validate the schema (not)")
+        yield _combine(path, "must not validate the schema (not)")
 
 
 def _failures(schemas: list[JsonObject], value: JsonValue, path: str) -> list[list[FieldError]]:
     return [first_errors(_schema_errors(schema, value, path)) for schema in schemas]
 
 
-def _combined(path: str, text: str) -> FieldError:
+def _combine(path: str, text: str) -> FieldError:
     return FieldError(FieldErrorType.INVALID, path, f'"{path}" {text}', "")
 
 
@@ -202,13 +202,13 @@ def _or_default(schema: JsonObject, value: JsonValue) -> JsonValue:
     return schema.get("default") if value is None and not schema.get("nullable") else value
 
 
-def _pruned(schema: JsonObject | None, value: JsonValue, path: str, unknown: list[str]) -> JsonValue:
+def _prune(schema: JsonObject | None, value: JsonValue, path: str, unknown: list[str]) -> JsonValue:
     if isinstance(value, list):
         inner = (schema or {}).get("items")
         if (schema or {}).get("x-kubernetes-preserve-unknown-fields"):
             # What a list preserves, its items preserve.
             inner = {**(inner or {}), "x-kubernetes-preserve-unknown-fields": True}
-        return [_pruned(inner, item, f"{path}[{index}]", unknown) for index, item in enumerate(value)]
+        return [_prune(inner, item, f"{path}[{index}]", unknown) for index, item in enumerate(value)]
     if not isinstance(value, dict):
         return value
     known = schema or {}
@@ -219,9 +219,9 @@ def _pruned(schema: JsonObject | None, value: JsonValue, path: str, unknown: lis
         if key in _META_FIELDS and known.get("x-kubernetes-embedded-resource"):
             kept[key] = clone(item)
         elif key in properties:
-            kept[key] = _pruned(properties[key], item, where, unknown)
+            kept[key] = _prune(properties[key], item, where, unknown)
         elif isinstance(additional, dict):
-            kept[key] = _pruned(additional, item, where, unknown)
+            kept[key] = _prune(additional, item, where, unknown)
         elif additional is True or known.get("x-kubernetes-preserve-unknown-fields"):
             kept[key] = clone(item)
         else:

@@ -76,7 +76,7 @@ def merge(live: JsonValue, applied: JsonValue, schema: JsonObject) -> JsonValue:
             merged[element] = merge(before.value, after.value, after.schema)
     if isinstance(applied, dict):
         return {element.removeprefix("f:"): item for element, item in merged.items()}
-    return [merged[element] for element in _merged_order(list(live_children), list(applied_children))]
+    return [merged[element] for element in _merge_order(list(live_children), list(applied_children))]
 
 
 def remove(value: JsonValue, schema: JsonObject, paths: FieldSet, kept: FieldSet = field_sets.EMPTY) -> JsonValue:
@@ -201,7 +201,7 @@ def _member_schema(schema: JsonObject, name: str) -> JsonObject:
     return found if isinstance(found, dict) else {}
 
 
-def _merged_order(live: list[str], applied: list[str]) -> list[str]:
+def _merge_order(live: list[str], applied: list[str]) -> list[str]:
     """The applied order; items that only the live list has stay before the items that they stood before."""
     wanted, at = set(applied), 0
     places: dict[str, int] = {}

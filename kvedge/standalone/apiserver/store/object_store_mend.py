@@ -84,7 +84,7 @@ def put_in_place(store: Path, restored: Restored) -> None:
     sync(aside)
     coming.rename(store)
     sync(store.parent)
-    for old in sorted(_damaged(store))[:-_DAMAGED_KEPT]:
+    for old in sorted(_find_damaged(store))[:-_DAMAGED_KEPT]:
         shutil.rmtree(old, ignore_errors=True)
 
 
@@ -113,7 +113,7 @@ def _revision(path: Path) -> int:
 
 def last_restored(store: Path) -> tuple[Restored, Path] | None:
     """What was last put back, and where the damaged files are; None once somebody has removed those."""
-    for directory in sorted(_damaged(store), reverse=True):
+    for directory in sorted(_find_damaged(store), reverse=True):
         try:
             return msgspec.json.decode((directory / _NOTE).read_bytes(), type=Restored), directory
         except (OSError, msgspec.DecodeError):
@@ -134,5 +134,5 @@ def _new_aside(store: Path, moment: str) -> Path:
             return aside
 
 
-def _damaged(store: Path) -> list[Path]:
+def _find_damaged(store: Path) -> list[Path]:
     return [path for path in store.parent.glob("damaged-*") if path.is_dir()]

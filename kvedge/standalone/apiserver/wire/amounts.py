@@ -42,7 +42,7 @@ class Amount:
         if not self.value:
             return "0"
         if self.binary and abs(self.value) >= 1024 and self.value.denominator == 1:
-            return _spelled(int(self.value), 1024, _BINARY)
+            return _spell(int(self.value), 1024, _BINARY)
         # Nothing finer than a billionth is told apart.
         units = math.ceil(self.value * _FINEST)
         exponent = -9
@@ -101,7 +101,7 @@ def listed(amounts: Amounts) -> str:
     return ",".join(f"{name}={amounts[name].text}" for name in sorted(amounts))
 
 
-def _spelled(number: int, base: int, suffixes: tuple[str, ...]) -> str:
+def _spell(number: int, base: int, suffixes: tuple[str, ...]) -> str:
     power = 0
     while number % base == 0 and power + 1 < len(suffixes):
         number //= base

@@ -126,7 +126,7 @@ class ApiError(Exception):
             named["uid"] = self.target.uid
             details.update({key: cut(str(value), LONGEST_PATH) for key, value in named.items() if value})
         if self.causes:
-            details["causes"] = _told_causes(self.causes)
+            details["causes"] = _bound_causes(self.causes)
         if self.retry_after_seconds:
             details["retryAfterSeconds"] = self.retry_after_seconds
         status: dict[str, Any] = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure"}
@@ -139,7 +139,7 @@ class ApiError(Exception):
         return status
 
 
-def _told_causes(causes: Sequence[dict[str, str]]) -> list[dict[str, str]]:
+def _bound_causes(causes: Sequence[dict[str, str]]) -> list[dict[str, str]]:
     """The first causes, and one that says when there are more."""
     told = list(causes[:MOST_TOLD])
     return told if len(causes) <= MOST_TOLD else [*told, {"message": _MORE_ERRORS, "field": ""}]

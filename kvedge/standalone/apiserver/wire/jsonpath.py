@@ -143,7 +143,7 @@ def _filter(match: re.Match[str]) -> Step:
     def step(value: JsonValue) -> Iterator[JsonValue]:
         for item in value if isinstance(value, list) else []:
             found = inner.find(item)
-            if found and (word is None or _compared(found[0], word, wanted)):
+            if found and (word is None or _compare(found[0], word, wanted)):
                 yield item
 
     return step
@@ -160,7 +160,7 @@ def _literal(text: str) -> Any:
         raise JsonPathError(f"unrecognized value {text!r} in a filter") from error
 
 
-def _compared(left: Any, word: str, right: Any) -> bool:
+def _compare(left: Any, word: str, right: Any) -> bool:
     numbers = all(isinstance(side, int | float) and not isinstance(side, bool) for side in (left, right))
     if not numbers and type(left) is not type(right):
         return word == "!="

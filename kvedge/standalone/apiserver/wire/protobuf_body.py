@@ -63,7 +63,7 @@ def decode(body: bytes, known: Mapping[tuple[str, str], MessageType]) -> JsonObj
     # Costs one to two megabytes and some milliseconds, which a server without such clients saves.
     from kvedge.rpc import kubernetes_pb2 as messages
 
-    version, kind, raw = _opened(body, messages)
+    version, kind, raw = _open(body, messages)
     # Every group knows DeleteOptions.
     shape = IN_KUBERNETES if kind == _DELETE_OPTIONS else known.get((version, kind))
     if shape is None:
@@ -82,7 +82,7 @@ class _Malformed(ValueError):
     """What the bytes cannot be."""
 
 
-def _opened(body: bytes, messages: ModuleType) -> tuple[str, str, bytes]:
+def _open(body: bytes, messages: ModuleType) -> tuple[str, str, bytes]:
     """The apiVersion, the kind and the encoded object of an envelope."""
     envelope = messages.Unknown()
     try:
@@ -97,10 +97,10 @@ def _opened(body: bytes, messages: ModuleType) -> tuple[str, str, bytes]:
         version, kind = envelope.typeMeta.apiVersion, envelope.typeMeta.kind
         for field, value in (("Kind", kind), ("apiVersion", version)):
             if not value:
-                named = f"runtime.TypeMeta{{APIVersion:{_quoted(version)}, Kind:{_quoted(kind)}}}"
+                named = f"runtime.TypeMeta{{APIVersion:{_quote(version)}, Kind:{_quote(kind)}}}"
                 raise _Malformed(f"Object '{field}' is missing in '{named}'")
         if envelope.contentEncoding:
-            raise _Malformed(f"content encoding {_quoted(envelope.contentEncoding)} is not supported")
+            raise _Malformed(f"content encoding {_quote(envelope.contentEncoding)} is not supported")
     except _Malformed as error:
         raise BadRequest(f"the object provided is unrecognized: {error} ({_summary(body)})") from error
     return version, kind, envelope.raw
@@ -122,7 +122,7 @@ def _summary(body: bytes) -> str:
     return body[:_SHOWN_BYTES].hex() + (" ..." if len(body) > _SHOWN_BYTES else "")
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     return msgspec.json.encode(text).decode()
 
 

@@ -99,7 +99,7 @@ class ObjectWriter:
             size = len(stored.body)
             if attempt >= _LARGE_ATTEMPTS and context.size + size > SMALL_BYTES:
                 break
-            live, obj = await context.work(partial(_produced, context.kind, stored, produce), size)
+            live, obj = await context.work(partial(_produce, context.kind, stored, produce), size)
             given = obj["metadata"].setdefault("resourceVersion", live["metadata"]["resourceVersion"])
             # A produce that does not touch it hands back the version it was given; any other is the client's word.
             if given != live["metadata"]["resourceVersion"]:
@@ -115,7 +115,7 @@ class ObjectWriter:
         write_rules.check_identity(kind, obj, context.namespace, context.target.name)
         _check_stays(kind)
         self._check_namespace(context, obj)
-        obj = await context.work(partial(_shaped, context, obj))
+        obj = await context.work(partial(_shape, context, obj))
         obj = await self._mutate(context, "CREATE", obj, None)
         obj, errors = await context.work(partial(self._prepared, context, obj, owners_noted))
         name = obj["metadata"]["name"]
@@ -140,7 +140,7 @@ class ObjectWriter:
     ) -> Stored:
         kind, name = context.kind, context.target.name
         write_rules.check_identity(kind, obj, context.namespace, name)
-        obj = await context.work(partial(_shaped, context, obj), len(stored.body))
+        obj = await context.work(partial(_shape, context, obj), len(stored.body))
         obj = await self._mutate(context, "UPDATE", obj, live)
         prepare = partial(self._prepared_update, context, live, obj, owners_noted)
         obj, errors = await context.work(prepare, len(stored.body))
@@ -233,7 +233,7 @@ class ObjectWriter:
             raise refusal
 
 
-def _produced(kind: ServedKind, stored: Stored, produce: Produce) -> tuple[JsonObject, JsonObject]:
+def _produce(kind: ServedKind, stored: Stored, produce: Produce) -> tuple[JsonObject, JsonObject]:
     """The object as it is, and as it is wanted."""
     live = as_served(kind, stored.load())
     # Decoded once more, which takes a tenth of the time of a copy.
@@ -242,7 +242,7 @@ def _produced(kind: ServedKind, stored: Stored, produce: Produce) -> tuple[JsonO
     return live, obj
 
 
-def _shaped(context: RequestContext, obj: JsonObject) -> JsonObject:
+def _shape(context: RequestContext, obj: JsonObject) -> JsonObject:
     result = shaped(context.kind, obj)
     for text in report_unknown(context.kind, result.unknown, context.options.field_validation):
         context.warn(text)

@@ -9,7 +9,7 @@ from kvedge.standalone.apiserver.kinds.served_kinds import ASKED
 from kvedge.standalone.apiserver.wire.protobuf_body import IN_KUBERNETES
 
 
-def _asked(group: str, kind: str, *, namespaced: bool = False) -> BuiltinKind:
+def _review_kind(group: str, kind: str, *, namespaced: bool = False) -> BuiltinKind:
     return BuiltinKind(
         f"{group}.k8s.io",
         "v1",
@@ -22,10 +22,10 @@ def _asked(group: str, kind: str, *, namespaced: bool = False) -> BuiltinKind:
 
 
 KINDS: Final = (
-    _asked("authentication", "SelfSubjectReview"),
-    _asked("authentication", "TokenReview"),
-    _asked("authorization", "LocalSubjectAccessReview", namespaced=True),
-    _asked("authorization", "SelfSubjectAccessReview"),
-    _asked("authorization", "SelfSubjectRulesReview"),
-    _asked("authorization", "SubjectAccessReview"),
+    _review_kind("authentication", "SelfSubjectReview"),
+    _review_kind("authentication", "TokenReview"),
+    _review_kind("authorization", "LocalSubjectAccessReview", namespaced=True),
+    _review_kind("authorization", "SelfSubjectAccessReview"),
+    _review_kind("authorization", "SelfSubjectRulesReview"),
+    _review_kind("authorization", "SubjectAccessReview"),
 )

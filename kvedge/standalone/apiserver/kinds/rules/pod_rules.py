@@ -87,7 +87,7 @@ def check_pod_update(new: JsonObject, old: JsonObject) -> Iterator[FieldError]:
         if gate.get("name") not in gates:
             text = f"only deletion is allowed, but found new scheduling gate '{gate.get('name')}'"
             yield forbidden(f"spec.schedulingGates[{index}]", text)
-    if not same(_frozen(after, before), _frozen(before, before)):
+    if not same(_freeze(after, before), _freeze(before, before)):
         yield forbidden("spec", _IMMUTABLE)
 
 
@@ -130,7 +130,7 @@ def check_resources(resources: JsonObject, path: str) -> Iterator[FieldError]:
             yield invalid(f"{path}.requests", str(resources["requests"][name]), text)
 
 
-def _frozen(spec: JsonObject, before: JsonObject) -> JsonObject:
+def _freeze(spec: JsonObject, before: JsonObject) -> JsonObject:
     """The part of a spec that may not change, with what may change taken out."""
     frozen: JsonObject = clone(spec)
     for field in ("activeDeadlineSeconds", "tolerations", "schedulingGates"):

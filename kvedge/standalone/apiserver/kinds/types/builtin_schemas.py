@@ -144,13 +144,13 @@ def schema_of(group: str, kind: str) -> JsonObject | None:
     Besides the structural keywords it has x-kubernetes-patch-merge-key and x-kubernetes-patch-strategy.
     """
     found = type_of_kind(group, kind)
-    return _inlined(found) if found is not None else None
+    return _inline(found) if found is not None else None
 
 
 @lru_cache(maxsize=1)
 def metadata_schema() -> JsonObject:
     """The schema of metadata; a CRD's own says no more than that it is an object."""
-    return _inlined(all_types()[f"{META_PACKAGE}.ObjectMeta"])
+    return _inline(all_types()[f"{META_PACKAGE}.ObjectMeta"])
 
 
 def scalar_schema(name: str) -> JsonObject:
@@ -183,11 +183,11 @@ def with_marks(field: Field, schema: JsonObject) -> JsonObject:
     return schema
 
 
-def _inlined(one: Type) -> JsonObject:
+def _inline(one: Type) -> JsonObject:
     properties = {}
     for field in one.fields:
         inner = resolve(field.type, one.package)
-        properties[field.name] = with_marks(field, scalar_schema(field.type) if inner is None else _inlined(inner))
+        properties[field.name] = with_marks(field, scalar_schema(field.type) if inner is None else _inline(inner))
     schema: JsonObject = {"type": "object", "description": one.about, "properties": properties}
     required = [field.name for field in one.fields if field.required]
     if required:

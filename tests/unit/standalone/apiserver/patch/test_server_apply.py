@@ -184,7 +184,7 @@ def test_the_applied_order_wins_and_items_of_others_stay_near_their_place() -> N
 
 
 def test_of_an_element_that_a_live_list_has_twice_the_first_place_counts() -> None:
-    assert typed_fields._merged_order(["a", "b", "a", "c"], ["a", "d"]) == ["a", "b", "d", "c"]
+    assert typed_fields._merge_order(["a", "b", "a", "c"], ["a", "d"]) == ["a", "b", "d", "c"]
 
 
 def test_applying_again_changes_neither_object_nor_times() -> None:
