@@ -18,7 +18,7 @@ from kvedge.cli.wait_options import wait_options
 from kvedge.client.session import Session, checked_name
 
 if TYPE_CHECKING:
-    from kvedge.client.manifests.vm_manifest import CloudInitData
+    from kvedge.client.manifests.vm_manifest import CloudInitData, LaunchOptions
 
 
 @click.command(cls=VerbCommand)
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 @session_options
 @click.option("--memory", default="1Gi", show_default=True, help="The guest's memory.")
 @click.option("--cpu", "cpus", type=click.IntRange(1, 512), default=1, show_default=True, help="The guest's CPUs.")
+@click.option("--disk", default="", help="Copy the image to a disk of this size that lasts as long as the VM.")
+@click.option("--storage-class", default="", help="The storage class of that disk; the default one without it.")
 @click.option("--disk-size", default="", help="An empty disk of this size beside the image's; it ends with the run.")
 @click.option("--run-strategy", default="Always", show_default=True, help="When it should run.")
 @click.option("-l", "--label", "labels", multiple=True, metavar="KEY=VALUE", help="A label for the VM and its guest.")
@@ -54,26 +56,35 @@ def launch(
 
     \b
     kvedge launch local/debian:12 web --memory 512Mi --ssh-key ~/.ssh/id_ed25519.pub --wait
+    kvedge launch local/debian:12 db --disk 20Gi --wait
+    kvedge launch ./debian.qcow2 db --disk 20Gi
     kvedge launch quay.io/containerdisks/fedora:43 --dry-run -o yaml > vm.yaml
 
-    The image is a container disk: of the box's store (`kvedge image list`), or of a registry.
+    The image is a container disk: of the box's store (`kvedge image list`), or of a registry. What its guest writes
+    ends with the run. With --disk the image is copied first, and the disk stays until the VM is deleted; the image may
+    then also be a file, which is uploaded, or an http(s) URL.
     """
     from kvedge.cli.output import print_document
     from kvedge.client.manifests.vm_manifest import launch_manifest
 
-    document = launch_manifest(_options(image, name, flags))
+    options = _options(image, name, flags)
+    document = launch_manifest(options)
     if dry_run:
         print_document(document, "yaml" if output in (None, "name") else str(output))
         return
     session = open_session(kubeconfig, namespace)
+    if options.disk is not None:
+        _check_disks(session)
     made = _create(session, document)
     vm = made["metadata"]["name"]
     if output is None:
-        click.echo(f"VM {vm} was created")
+        click.echo(f"VM {vm} was created{_told_disk(options, wait)}")
     elif output == "name":
         click.echo(f"virtualmachine.kubevirt.io/{vm}")
     else:
         print_document(made, output)
+    if options.disk is not None:
+        _fill_disk(session, options, wait, timeout)
     if wait:
         from kvedge.cli.progress import Progress
         from kvedge.client.vm_wait import VmWait
@@ -82,7 +93,58 @@ def launch(
         click.echo(told, err=output is not None)
 
 
-def _options(image: str, name: str | None, flags: dict[str, Any]) -> Any:
+def _told_disk(options: LaunchOptions, wait: bool) -> str:
+    from kvedge.client.manifests.launch_disk import disk_name
+
+    if options.disk is None or wait or options.disk.file is not None:
+        return ""
+    return f"; `kvedge get dv {disk_name(options.name)}` shows how far its disk is, and it starts once that is filled"
+
+
+def _check_disks(session: Session) -> None:
+    """Whether anything would fill the disk: a VM that waits for ever helps nobody."""
+    from kvedge.kube.errors import NotFound
+    from kvedge.resources.types.data_volumes import DataVolume
+
+    try:
+        session.client.request("GET", f"/apis/{DataVolume.KIND.api_version}")
+    except NotFound as error:
+        text = "--disk: this cluster serves no DataVolumes; apply k3s/crds and run kvedge's controller, or install CDI"
+        raise Refused(text) from error
+
+
+def _fill_disk(session: Session, options: LaunchOptions, wait: bool, timeout: float) -> None:
+    """Upload the file, if it is one, and wait until the disk is filled if that was asked for."""
+    import time
+
+    from kvedge.cli.progress import Progress
+    from kvedge.cli.upload_bar import UploadBar
+    from kvedge.client.disk_wait import DiskWait
+    from kvedge.client.errors import ClientError
+    from kvedge.client.manifests.launch_disk import disk_name
+    from kvedge.client.uploads.image_upload import ImageUpload, UploadWish
+
+    assert options.disk is not None
+    name, file = disk_name(options.name), options.disk.file
+    if file is not None:
+        wish = UploadWish(name=name, file=file, create=False, is_expected=True, wait_seconds=timeout)
+        bar = UploadBar()
+        try:
+            ImageUpload(session, wish, bar.tell, bar.show, time.sleep).run()
+        except ClientError as error:
+            bar.end()
+            again = f"kvedge image-upload dv {name} --no-create --image-path {file}"
+            raise type(error)(
+                f"{error}; VM {options.name} waits for its disk: `{again}` tries again, `kvedge delete vm"
+                f" {options.name}` takes it away"
+            ) from error
+        bar.end()
+    if wait:
+        DiskWait(session, name, timeout, Progress).until_filled()
+
+
+def _options(image: str, name: str | None, flags: dict[str, Any]) -> LaunchOptions:
+    from kvedge.client.manifests.launch_disk import launch_disk, needs_disk
     from kvedge.client.manifests.vm_manifest import RUN_STRATEGIES, LaunchOptions
     from kvedge.client.random_names import random_name
 
@@ -90,12 +152,19 @@ def _options(image: str, name: str | None, flags: dict[str, Any]) -> Any:
         raise Refused(f"{image!r} is no image: write a name such as local/debian:12", Exit.USAGE)
     if flags["run_strategy"] not in RUN_STRATEGIES:
         raise Refused(f"--run-strategy: {flags['run_strategy']} is not one of {', '.join(RUN_STRATEGIES)}", Exit.USAGE)
+    if not flags["disk"] and (flags["storage_class"] or needs_disk(image)):
+        why = "--storage-class" if flags["storage_class"] else f"{image} is a file or a URL, and"
+        raise Refused(f"{why} needs --disk SIZE, such as --disk 20Gi: the disk that the image is copied to", Exit.USAGE)
+    disk = None
+    if flags["disk"]:
+        disk = launch_disk(image, flags["disk"], flags["storage_class"], flags["run_strategy"])
     return LaunchOptions(
         name=checked_name(name) if name else random_name("vm"),
         image=image,
         memory=flags["memory"],
         cpus=flags["cpus"],
         disk_size=flags["disk_size"],
+        disk=disk,
         run_strategy=flags["run_strategy"],
         labels=tuple(_label(text) for text in flags["labels"]),
         cloud_init=_cloud_init(flags),

@@ -5,7 +5,6 @@ Called by the group. Prints what happens, and draws a bar where somebody is ther
 
 from __future__ import annotations
 
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ import click
 
 from kvedge.cli.exits import Exit, Refused
 from kvedge.cli.sessions import open_session, session_options
+from kvedge.cli.upload_bar import UploadBar
 from kvedge.cli.verb_command import VerbCommand
 
 
@@ -81,33 +81,6 @@ def image_upload(
     ImageUpload(session, wish, bar.tell, bar.show, time.sleep).run()
     bar.end()
     click.echo(f"{wish.file} is in DataVolume {session.namespace}/{name}")
-
-
-class UploadBar:
-    """How much is sent, in whole percents, on a line of standard error."""
-
-    def __init__(self) -> None:
-        self._is_seen = sys.stderr is not None and sys.stderr.isatty()
-        self._percent = -1
-
-    def tell(self, text: str) -> None:
-        """A line of its own."""
-        self.end()
-        click.echo(text, err=True)
-
-    def show(self, sent: int, size: int) -> None:
-        """Draw anew, when a percent has changed."""
-        percent = sent * 100 // size if size else 100
-        if self._is_seen and percent != self._percent:
-            self._percent = percent
-            done = "#" * (percent * 40 // 100)
-            click.echo(f"\r\x1b[K[{done:40}] {percent:3d} %  {sent >> 20} of {size >> 20} MiB", nl=False, err=True)
-
-    def end(self) -> None:
-        """The line is gone."""
-        if self._percent >= 0:
-            self._percent = -1
-            click.echo("\r\x1b[K", nl=False, err=True)
 
 
 def _check_kind(kind: str, name: str) -> None:

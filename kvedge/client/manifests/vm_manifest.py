@@ -12,6 +12,7 @@ from typing import Final
 
 from kvedge.client.errors import UsageError
 from kvedge.client.manifests.cloud_config import Login, cloud_config
+from kvedge.client.manifests.launch_disk import LaunchDisk, disk_name
 from kvedge.client.manifests.volume_params import VolumeParams
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.quantities import QuantityError, parse_quantity
@@ -60,6 +61,8 @@ class LaunchOptions:
     memory: str = "1Gi"
     cpus: int = 1
     disk_size: str = ""
+    # The image copied into a claim; without it the guest's disk ends with its run.
+    disk: LaunchDisk | None = None
     run_strategy: str = "Always"
     labels: tuple[tuple[str, str], ...] = ()
     cloud_init: CloudInitData = field(default_factory=CloudInitData)
@@ -111,7 +114,12 @@ def launch_manifest(options: LaunchOptions) -> JsonObject:
     Raises:
         UsageError: for sizes that are no quantities.
     """
+    templates: list[JsonObject] = []
     volumes: list[JsonObject] = [{"name": "system", "containerDisk": {"image": options.image}}]
+    if options.disk is not None:
+        name = disk_name(options.name)
+        templates = [options.disk.template(name, canonical_size("disk", options.disk.size))]
+        volumes = [{"name": "system", "dataVolume": {"name": name}}]
     if options.disk_size:
         volumes.append({"name": "data", "emptyDisk": {"capacity": canonical_size("disk-size", options.disk_size)}})
     volumes += _cloud_init_volumes(options.cloud_init)
@@ -136,7 +144,11 @@ def launch_manifest(options: LaunchOptions) -> JsonObject:
         "apiVersion": "kubevirt.io/v1",
         "kind": "VirtualMachine",
         "metadata": {"name": options.name, **({"labels": labels} if labels else {})},
-        "spec": {"runStrategy": options.run_strategy, "template": {"metadata": {"labels": labels}, "spec": spec}},
+        "spec": {
+            "runStrategy": options.run_strategy,
+            **({"dataVolumeTemplates": templates} if templates else {}),
+            "template": {"metadata": {"labels": labels}, "spec": spec},
+        },
     }
 
 

@@ -48,6 +48,8 @@ class UploadWish:
     archive: bool = False
     create: bool = True
     force_bind: bool = False
+    # Whether the DataVolume and a guest that uses it are on their way.
+    is_expected: bool = False
     data_source: bool = False
     proxy_url: str = ""
     insecure: bool = False
@@ -102,7 +104,7 @@ class ImageUpload:
                 self._tell(f"DataVolume {self._session.namespace}/{self._name} was created")
             except AlreadyExists:
                 return
-        elif self._read(self._dv_path) is None:
+        elif not self._wish.is_expected and self._read(self._dv_path) is None:
             raise NotFoundError(f"{self._session.namespace}/{self._name} is not there: leave --no-create away")
 
     def _check_claim(self, claim: JsonObject) -> None:
@@ -139,7 +141,7 @@ class ImageUpload:
         for _ in range(max(1, int(self._wish.wait_seconds / _LOOK_SECONDS))):
             status = (self._read(self._dv_path) or {}).get("status") or {}
             last, is_ready = told_status(status), status.get("phase") == "UploadReady"
-            if status.get("phase") in _WAITING and not self._wish.force_bind:
+            if status.get("phase") in _WAITING and not (self._wish.force_bind or self._wish.is_expected):
                 raise RefusedError(
                     f"cannot upload to DataVolume in {status['phase']} phase: add --force-bind, or start a VM that"
                     " uses it"

@@ -288,7 +288,7 @@ def _plan_begin(
         return _told(view, Outlook(phase, bound, running, restarts=restarts), now, (), 10.0)
     size = disk_size(dv, claim, view.storage)
     copied = None if source is None else source.claim
-    job = worker_job(dv, claim, size, copied, view.storage.config)
+    job = worker_job(dv, claim, size, copied, view.storage.config, cluster)
     pod = worker_pod(dv, job, WorkerPlace(claim, copied, view.consumer), cluster, view.storage.config)
     running = _running_of(claim)
     if view.refused is not None:

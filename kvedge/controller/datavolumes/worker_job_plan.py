@@ -5,10 +5,23 @@ Called by data_volume_plan.py. Pure.
 
 from __future__ import annotations
 
+from typing import Final
+
+from kvedge.controller.kubevirt.cluster_config import ClusterConfig
 from kvedge.resources.data_volume_names import ARCHIVE_CONTENT
 from kvedge.resources.types.data_volumes import CdiConfig, DataVolume, DataVolumeSourceRegistry
-from kvedge.resources.types.import_job import CloneSource, HttpSource, ImportJob, RegistrySource, S3Source
+from kvedge.resources.types.import_job import (
+    CloneSource,
+    HttpSource,
+    ImageSource,
+    ImportJob,
+    RegistrySource,
+    S3Source,
+)
 from kvedge.resources.types.storage import PersistentVolumeClaim
+
+_DOCKER: Final = "docker://"
+_BY_NODE: Final = "node"
 
 
 def worker_job(
@@ -17,6 +30,7 @@ def worker_job(
     size: int,
     source: PersistentVolumeClaim | None,
     config: CdiConfig | None,
+    cluster: ClusterConfig,
 ) -> ImportJob:
     """The job; `size` is the disk's in bytes, `source` the claim that is copied."""
     origin = dv.spec.source
@@ -40,7 +54,10 @@ def worker_job(
             insecure_skip_verify=bool(http.insecure_skip_verify),
         )
     elif origin.registry is not None:
-        job.registry = _registry(origin.registry, config)
+        if cluster.image_volumes and _comes_by_node(origin.registry):
+            job.image = ImageSource(name=_image_name(origin.registry))
+        else:
+            job.registry = _registry(origin.registry, config)
     elif origin.s3 is not None:
         job.s3 = S3Source(url=origin.s3.url)
     elif origin.gcs is not None:
@@ -84,9 +101,19 @@ def header_secrets(dv: DataVolume) -> list[str]:
     return [] if http is None else list(http.secret_extra_headers)
 
 
+def _comes_by_node(source: DataVolumeSourceRegistry) -> bool:
+    """Whether the node is to pull the image: not with what only the worker can use to reach the registry."""
+    needs_worker = source.secret_ref or source.cert_config_map or source.platform is not None
+    return source.pull_method == _BY_NODE and not needs_worker
+
+
+def _image_name(source: DataVolumeSourceRegistry) -> str:
+    return (source.url or "").removeprefix(_DOCKER)
+
+
 def _registry(source: DataVolumeSourceRegistry, config: CdiConfig | None) -> RegistrySource:
     url = source.url or ""
-    host = url.removeprefix("docker://").partition("/")[0]
+    host = _image_name(source).partition("/")[0]
     insecure = [] if config is None else config.spec.insecure_registries
     return RegistrySource(
         url=url,

@@ -25,6 +25,7 @@ from kvedge.resources.types.core import (
     EmptyDirVolume,
     EnvVar,
     HostPathVolume,
+    ImageVolume,
     PersistentVolumeClaimVolume,
     Pod,
     PodSpec,
@@ -51,6 +52,7 @@ from kvedge.resources.types.import_job import (
 from kvedge.resources.types.storage import PersistentVolumeClaim
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.resources.uploads import upload_pod_name
+from kvedge.resources.vmi_facts import default_pull_policy
 
 _CONTAINER: Final = "importer"
 _LONGEST_LABEL: Final = 63
@@ -87,7 +89,7 @@ def worker_pod(
 ) -> Pod:
     """The Pod of a job."""
     name = worker_pod_name(place.claim.metadata.name, upload=job.upload)
-    volumes = [*_host_volumes(cluster), *_object_volumes(dv, job, name), *_claim_volumes(place)]
+    volumes = [*_host_volumes(cluster), *_object_volumes(dv, job, name), *_claim_volumes(place), *_image_volumes(job)]
     meta = ObjectMeta(
         name=name,
         namespace=dv.metadata.namespace,
@@ -199,6 +201,14 @@ def _claim_volumes(place: WorkerPlace) -> list[_Use]:
     if place.source is not None:
         made.append(_claim("source", place.source, (SOURCE_DIRECTORY, SOURCE_DEVICE), read_only=True))
     return made
+
+
+def _image_volumes(job: ImportJob) -> list[_Use]:
+    if job.image is None:
+        return []
+    image = ImageVolume(reference=job.image.name, pull_policy=default_pull_policy(job.image.name))
+    volume = PodVolume(name="image", image=image)
+    return [(volume, VolumeMount(name="image", mount_path=SOURCE_DIRECTORY, read_only=True))]
 
 
 def _claim(name: str, claim: PersistentVolumeClaim, paths: tuple[str, str], *, read_only: bool) -> _Use:

@@ -13,7 +13,7 @@ from kvedge.resources.codec import KubeStruct
 # The environment variable with the job, as JSON.
 JOB_VARIABLE: Final = "KVEDGE_IMPORT_JOB"
 # Where things are in a worker's Pod. A claim with a file system, a claim of mode Block, and the same for a clone's
-# source.
+# source; an image of the node's is where a clone's source is.
 TARGET_DIRECTORY: Final = "/data"
 TARGET_DEVICE: Final = "/dev/kvedge-target"
 SOURCE_DIRECTORY: Final = "/source"
@@ -47,6 +47,12 @@ class RegistrySource(KubeStruct, kw_only=True):
     insecure: bool = False
 
 
+class ImageSource(KubeStruct, kw_only=True):
+    """A container disk that the node has pulled, or had already, mounted read-only beside the target."""
+
+    name: str
+
+
 class S3Source(KubeStruct, kw_only=True):
     """An object of an S3-compatible store, or of Google's with `gcs`."""
 
@@ -74,6 +80,7 @@ class ImportJob(KubeStruct, kw_only=True):
     archive: bool = False
     http: HttpSource | None = None
     registry: RegistrySource | None = None
+    image: ImageSource | None = None
     s3: S3Source | None = None
     clone: CloneSource | None = None
     upload: bool = False

@@ -24,6 +24,7 @@ from kvedge.storage.imports.import_door import ImportDoor
 from kvedge.storage.imports.import_errors import TOO_SMALL, ImportFailure, NotStreamable
 from kvedge.storage.imports.import_progress import ImportProgress
 from kvedge.storage.imports.import_target import DeviceTarget, FileTarget, open_target
+from kvedge.storage.imports.mounted_image import MountedDisk
 from kvedge.storage.imports.registry_source import open_image
 from kvedge.storage.imports.upload_server import upload_tls
 from kvedge.storage.imports.upload_worker import take_upload
@@ -135,6 +136,9 @@ def _fill(
         image = open_image(job.registry, places.files, door)
         labels.update(image.labels)
         return take_all(target, lambda: image.disk(progress), job.registry.url)
+    if job.image is not None:
+        mounted = job.image
+        return take_all(target, lambda: MountedDisk(mounted, places.source_directory, progress), mounted.name)
     if job.clone is not None:
         return clone(job.clone, target, places.source_directory, places.source_device, progress)
     return _make_blank(job, target)

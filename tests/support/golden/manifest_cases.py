@@ -64,4 +64,9 @@ LAUNCH_CASES: Final = {
         *("--user", "joe", "--ssh-key", "./key.pub", "--ssh-key", "ssh-rsa BBBB", "--password-file", "password"),
     ],
     "launch-own-user-data": [*_LAUNCH, "--user-data", "user-data"],
+    "launch-disk": [*_LAUNCH, "--disk", "20Gi", "--storage-class", "fast"],
+    "launch-disk-of-url": ["launch", "https://example.com/debian.qcow2", "web", "--dry-run", "--disk", "20480Mi"],
+    "launch-disk-of-file": [
+        *("launch", "./user-data", "web", "--dry-run", "--disk", "20Gi", "--run-strategy", "Halted"),
+    ],
 }

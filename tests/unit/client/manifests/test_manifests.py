@@ -1,4 +1,5 @@
 # Tests: kvedge/client/manifests/service_manifest.py, kvedge/client/manifests/vm_manifest.py
+# Tests: kvedge/client/manifests/launch_disk.py
 """The manifests that `create vm`, `launch` and `expose` make, as golden files.
 
 A contract test compares the first with virtctl's and has an API server judge the second.
@@ -74,6 +75,11 @@ def test_what_kvedge_cannot_make_is_refused_by_its_flag(
         (["local/a:1", "we/b"], "may not have '/'"),
         (["local/a:1", "web", "--label", "x"], "write KEY=VALUE"),
         (["local/a:1", "web", "--disk-size", "x"], 'failed to parse "--disk-size" flag'),
+        (["local/a:1", "web", "--disk", "0"], 'failed to parse "--disk" flag'),
+        (["./none.qcow2", "web", "--disk", "1Gi"], "./none.qcow2: there is no such file"),
+        (["./private", "web"], "./private is a file or a URL, and needs --disk SIZE"),
+        (["https://example.com/a.img", "web"], "needs --disk SIZE"),
+        (["local/a:1", "web", "--storage-class", "fast"], "--storage-class needs --disk SIZE"),
         (["local/a:1", "web", "--ssh-key", "./private"], "is a private key: name the public one, ./private.pub"),
         (["local/a:1", "web", "--user-data", "binary"], "--user-data: binary is not UTF-8 text"),
         (["local/a:1", "web", "--user", "a", "--user-data", "private"], "--user-data takes the place of --user"),

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -426,3 +427,41 @@ def test_a_phase_is_told_once() -> None:
 def test_a_data_volume_that_goes_makes_nothing() -> None:
     dv = data_volume(deletionTimestamp="2026-01-01T00:00:00Z")
     assert plan_of(DataVolumeView(dv, storage=STORAGE)).actions == ()
+
+
+def worker_of(registry: dict[str, Any], *, image_volumes: bool = True) -> Pod:
+    dv = data_volume({"source": {"registry": {"url": "docker://local/debian:12", **registry}}})
+    view = DataVolumeView(dv, claim_for(dv), storage=STORAGE)
+    plan = plan_data_volume(view, replace(CLUSTER, image_volumes=image_volumes), NOW)
+    made: Pod = only(plan, CreateWorker).pod
+    return made
+
+
+def job_of(pod: Pod) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(pod.spec.containers[0].env[0].value)
+    return found
+
+
+def test_an_image_that_the_node_is_to_pull_is_mounted_beside_the_claim() -> None:
+    pod = worker_of({"pullMethod": "node"})
+    (volume,) = (item for item in pod.spec.volumes if item.image is not None)
+    assert volume.image is not None
+    assert (volume.image.reference, volume.image.pull_policy) == ("local/debian:12", "IfNotPresent")
+    (mount,) = (item for item in pod.spec.containers[0].volume_mounts if item.name == volume.name)
+    assert (mount.mount_path, mount.read_only) == ("/source", True)
+    assert (job_of(pod)["image"], job_of(pod).get("registry")) == ({"name": "local/debian:12"}, None)
+
+
+@pytest.mark.parametrize(
+    ("registry", "image_volumes"),
+    [
+        pytest.param({}, True, id="the worker pulls unless it is told otherwise"),
+        pytest.param({"pullMethod": "node", "secretRef": "login"}, True, id="a login is the worker's"),
+        pytest.param({"pullMethod": "node", "certConfigMap": "ca"}, True, id="an authority is the worker's"),
+        pytest.param({"pullMethod": "node"}, False, id="nodes that mount no images"),
+    ],
+)
+def test_the_worker_pulls_what_the_node_cannot(registry: dict[str, Any], image_volumes: bool) -> None:
+    pod = worker_of(registry, image_volumes=image_volumes)
+    assert [item for item in pod.spec.volumes if item.image is not None] == []
+    assert job_of(pod)["registry"]["url"] == "docker://local/debian:12"

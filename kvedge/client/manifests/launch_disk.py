@@ -1,0 +1,85 @@
+"""The lasting disk of `launch --disk`: where its image comes from, and the DataVolume that is filled with it.
+
+Called by the verb and by the manifest. Looks whether a file is there; sends nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from kvedge.client.errors import UsageError
+from kvedge.resources.codec import JsonObject
+from kvedge.resources.data_volume_names import BIND_IMMEDIATELY
+
+_WEB: Final = ("http://", "https://")
+_REGISTRY: Final = "docker://"
+# How a path begins that is meant as one, and how files of images end.
+_PATHS: Final = ("/", "./", "../", "~")
+_ENDINGS: Final = (".qcow2", ".img", ".raw", ".iso", ".vmdk", ".vdi", ".vhd", ".vhdx", ".gz", ".xz", ".zst")
+# Nothing starts these VMs by itself, so no guest tells where their claims are to be.
+_WAITING_STRATEGIES: Final = ("Halted", "Manual")
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchDisk:
+    """A disk to make; `file` is uploaded into it once it is there."""
+
+    size: str
+    source: JsonObject
+    storage_class: str = ""
+    file: Path | None = None
+    annotations: JsonObject = field(default_factory=dict)
+
+    def template(self, name: str, size: str) -> JsonObject:
+        """The entry of a VM's dataVolumeTemplates; `size` is the canonical form of this disk's."""
+        storage: JsonObject = {"resources": {"requests": {"storage": size}}}
+        if self.storage_class:
+            storage["storageClassName"] = self.storage_class
+        metadata: JsonObject = {"name": name}
+        if self.annotations:
+            metadata["annotations"] = self.annotations
+        return {"metadata": metadata, "spec": {"source": self.source, "storage": storage}}
+
+
+def disk_name(vm: str) -> str:
+    """The DataVolume, and so the claim, of a VM's lasting disk.
+
+    >>> disk_name("web")
+    'web-disk'
+    """
+    return f"{vm}-disk"
+
+
+def needs_disk(image: str) -> bool:
+    """Whether an image can be the source of a disk alone: a URL or a file is no container disk."""
+    return image.startswith((*_WEB, _REGISTRY)) or _file(image) is not None
+
+
+def launch_disk(image: str, size: str, storage_class: str, run_strategy: str) -> LaunchDisk:
+    """What fills the disk: a URL, a file that is uploaded, or an image, which the node pulls unless it has it.
+
+    Raises:
+        UsageError: when a path leads to no file.
+    """
+    if image.startswith(_WEB):
+        return LaunchDisk(size, {"http": {"url": image}}, storage_class)
+    file = _file(image)
+    if file is None:
+        # A box takes an image of its own store without asking a network.
+        registry = {"url": f"{_REGISTRY}{image.removeprefix(_REGISTRY)}", "pullMethod": "node"}
+        return LaunchDisk(size, {"registry": registry}, storage_class)
+    if not file.is_file():
+        raise UsageError(f"{image}: there is no such file")
+    waits = run_strategy in _WAITING_STRATEGIES
+    return LaunchDisk(size, {"upload": {}}, storage_class, file, {BIND_IMMEDIATELY: ""} if waits else {})
+
+
+def _file(image: str) -> Path | None:
+    """The file that is meant, whether it is there or not; None for the name of an image."""
+    if image.startswith((*_WEB, _REGISTRY)):
+        return None
+    path = Path(image).expanduser() if image.startswith(_PATHS) else Path(image)
+    is_meant = image.startswith(_PATHS) or (image.lower().endswith(_ENDINGS) and path.is_file())
+    return path if is_meant else None

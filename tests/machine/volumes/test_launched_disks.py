@@ -1,0 +1,75 @@
+"""`kvedge launch --disk` without a network: VMs whose own disk lasts, of an image in the box's store or of a file."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.box import Box
+from tests.support.guest import build_guest
+from tests.support.waiting import wait_until
+
+pytestmark = [pytest.mark.machine, pytest.mark.timeout(900)]
+
+IMAGE = "local/guest:1"
+# Behind the image, where nothing but the guest writes.
+KEEPER = """#!/bin/sh
+if dd if=/dev/vda bs=1M skip=200 count=1 2>/dev/null | grep -q "kept by the guest"; then
+    echo "found what was kept" >/dev/ttyS0
+else
+    echo "kept by the guest" | dd of=/dev/vda bs=1M seek=200 conv=sync,fsync 2>/dev/null
+    echo "kept it now" >/dev/ttyS0
+fi
+"""
+
+
+@pytest.fixture(scope="module")
+def box(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Box]:
+    found = Box(tmp_path_factory.mktemp("box") / "data", "10.98.74.0/24")
+    found.data_dir.mkdir()
+    found.import_image(build_guest().disk, IMAGE)
+    found.start()
+    yield found
+    forbidden = [line for line in found.log.read_text().splitlines() if "is forbidden" in line]
+    found.remove()
+    assert forbidden == []
+
+
+@pytest.mark.parametrize("source", ["an image of the store", "a file"])
+def test_the_disk_of_a_launched_vm_is_there_after_its_restart(box: Box, tmp_path: Path, source: str) -> None:
+    image, name = (IMAGE, "stored") if source == "an image of the store" else (str(build_guest().disk), "uploaded")
+    (tmp_path / "user-data").write_text(KEEPER)
+    told = box.cli(
+        *("launch", image, name, "--disk", "256Mi", "--memory", "128Mi"),
+        *("--user-data", str(tmp_path / "user-data"), "--wait", "--timeout", "100"),
+    ).stdout
+    assert told.splitlines()[0] == f"VM {name} was created"
+    assert told.splitlines()[1].startswith(f"VM {name} is running")
+    wait_until(lambda: "kept it now" in console(box, name), "the guest has written", 120)
+
+    (row,) = json.loads(box.cli("list", name, "-o", "json").stdout)
+    assert (row["image"], row["disks"][0]["source"]) == (f"dv/{name}-disk", f"dv/{name}-disk")
+    assert row["disks"][0]["size"]
+
+    box.cli("restart", name, "--wait", "--timeout", "100")
+    wait_until(lambda: "found what was kept" in console(box, name), "the guest finds it again", 120)
+
+    box.cli("delete", "vm", name)
+    wait_until(lambda: images(box) == [], "the disk goes with its VM", 60)
+
+
+def console(box: Box, name: str) -> str:
+    """What the guest of the present run has written to its console."""
+    vmi = box.vmi(name)
+    pods = box.pods(vmi) if vmi is not None else []
+    logs = [
+        path for pod in pods for path in (box.data_dir / "kubelet/pods" / pod.metadata.uid).rglob("virt-serial0-log")
+    ]
+    return "".join(path.read_text(errors="replace") for path in logs)
+
+
+def images(box: Box) -> list[Path]:
+    return list((box.data_dir / "volumes").rglob("disk.img"))
