@@ -14,10 +14,15 @@ from kvedge.resources.types.storage import PersistentVolumeClaim
 _FILLED: Final = ((POD_PHASE, "Succeeded"), (f"{CDI_GROUP}/clonePhase", "Succeeded"), ("k8s.io/CloneOf", "true"))
 
 
+def is_of_data_volume(claim: PersistentVolumeClaim) -> bool:
+    """Whether a DataVolume has made the claim, or has taken it over."""
+    owner = claim.metadata.controller_reference()
+    return owner is not None and owner.kind == "DataVolume"
+
+
 def is_populated(claim: PersistentVolumeClaim) -> bool:
     """Whether nobody fills the claim any more: an image that is half there is no disk."""
-    owner = claim.metadata.controller_reference()
-    if owner is None or owner.kind != "DataVolume":
+    if not is_of_data_volume(claim):
         return True
     source = claim.spec.data_source_ref
     if source is not None and source.get("apiGroup") == CDI_GROUP:

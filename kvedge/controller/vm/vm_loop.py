@@ -16,7 +16,7 @@ from typing import Final
 
 from kvedge.controller.vm.create_patience import CreatePatience
 from kvedge.controller.vm.create_refusal import is_passing
-from kvedge.controller.vm.data_volume_templates import CREATED, NOT_CREATED, wanted_data_volumes
+from kvedge.controller.vm.vm_data_volumes import VmDataVolumes
 from kvedge.controller.vm.vm_plan import (
     AdoptVmi,
     ChangeVolumes,
@@ -90,8 +90,7 @@ class VmLoop:
         self._vms = sources.vms
         self._vmis = sources.vmis
         self._data_volumes = sources.data_volumes
-        # Why a VM's DataVolume was not made, by both names: it is told once.
-        self._unmade: dict[tuple[Key, str], str] = {}
+        self._disks = VmDataVolumes(sources.client, sources.vms, sources.data_volumes, sources.events)
         self._events = sources.events
         self._clock = sources.clock
         self._patience = CreatePatience(sources.clock.monotonic)
@@ -124,9 +123,9 @@ class VmLoop:
             if vm is None:
                 self._without_vm(vmi)
                 return None
-            unmade = self._make_data_volumes(key, vm)
+            unmade = self._disks.make(key, vm)
             hotplug = self._hotplug(vm)
-            plan = plan_vm(vm, vmi, self._clock.now(), random.random(), hotplug)
+            plan = plan_vm(vm, vmi, self._clock.now(), random.random(), hotplug, self._disks.of(key, vm))
             if not plan.actions:
                 wait = self._volume_patience.seconds_left(vm.metadata.uid, vm.metadata.generation)
                 waits = (plan.again_after, wait if hotplug.refusal else None, _UNMADE_SECONDS if unmade else None)
@@ -163,34 +162,11 @@ class VmLoop:
             raise not_kept
         return None
 
-    def _make_data_volumes(self, key: Key, vm: VirtualMachine) -> bool:
-        """Make those that are not there; whether one could not be made, and is to be tried again."""
-        unmade = False
-        for dv in wanted_data_volumes(vm):
-            name = dv.metadata.name
-            if self._data_volumes.get(key.namespace, name) is not None:
-                continue
-            try:
-                self._data_volumes.observe(self._client.create(dv))
-            except AlreadyExists:
-                # Where CDI fills claims nobody watches its objects for us.
-                continue
-            except KubeError as error:
-                unmade = True
-                if not is_passing(error) and self._unmade.get((key, name)) != str(error):
-                    self._unmade[(key, name)] = str(error)
-                    self._events.record(vm, "Warning", NOT_CREATED, f"Error creating DataVolume {name}: {error}")
-            else:
-                self._unmade.pop((key, name), None)
-                self._events.record(vm, "Normal", CREATED, f"Created DataVolume {name}")
-        return unmade
-
     def _on_data_volume(self, old: DataVolume | None, new: DataVolume | None) -> None:
         item = new or old
         assert item is not None
-        owner = item.metadata.controller_reference()
-        if owner is not None and owner.kind == VirtualMachine.KIND.kind:
-            self.loop.add(Key(item.metadata.namespace, owner.name))
+        for key in self._disks.users_of(item):
+            self.loop.add(key)
 
     def _on_vm(self, old: VirtualMachine | None, new: VirtualMachine | None) -> None:
         item = new or old
@@ -201,9 +177,7 @@ class VmLoop:
             self._volume_refusals.pop(item.metadata.uid, None)
             self._revisions.pop(item.metadata.uid, None)
             self._without_revision.discard(item.metadata.uid)
-            key = Key(item.metadata.namespace, item.metadata.name)
-            for told in [told for told in self._unmade if told[0] == key]:
-                del self._unmade[told]
+            self._disks.forget(Key(item.metadata.namespace, item.metadata.name))
         self.loop.add(Key(item.metadata.namespace, item.metadata.name))
 
     def _on_vmi(self, old: VirtualMachineInstance | None, new: VirtualMachineInstance | None) -> None:

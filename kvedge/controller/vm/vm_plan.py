@@ -23,6 +23,7 @@ from kvedge.resources.codec import JsonObject, encode
 from kvedge.resources.meta import Condition
 from kvedge.resources.names import VM_FINALIZER
 from kvedge.resources.types.controller_revision import ControllerRevision
+from kvedge.resources.types.data_volumes import DataVolume
 from kvedge.resources.types.vm import VirtualMachine, VirtualMachineStatus
 from kvedge.resources.types.vmi import VirtualMachineInstance
 
@@ -120,6 +121,7 @@ def plan_vm(
     now: datetime,
     jitter: float,
     hotplug: Hotplug = _HOTPLUG,
+    data_volumes: Sequence[DataVolume] = (),
 ) -> VmPlan:
     """What to do.
 
@@ -129,12 +131,13 @@ def plan_vm(
         now: the time.
         jitter: between 0 and 1, spreads retries.
         hotplug: what holds for hotpluggable volumes.
+        data_volumes: those that its volumes name and that there are.
     """
     if vm.metadata.deletion_timestamp is not None:
         return _plan_deletion(vm, vmi, now)
     if vmi is not None and _is_free(vmi):
         return VmPlan((AdoptVmi(vmi, _adoption(vm, vmi)),))
-    return _plan_run(vm, vmi, now, jitter, hotplug)
+    return _plan_run(VmView(vm, vmi, None, (), vm.run_strategy, data_volumes=data_volumes), now, jitter, hotplug)
 
 
 def plan_create_failure(vm: VirtualMachine, message: str, now: datetime) -> VmPlan:
@@ -172,9 +175,8 @@ def release_body(vmi: VirtualMachineInstance, vm_uid: str) -> JsonObject:
     return {"metadata": {"finalizers": _without(vmi.metadata.finalizers), "ownerReferences": owners}}
 
 
-def _plan_run(
-    vm: VirtualMachine, vmi: VirtualMachineInstance | None, now: datetime, jitter: float, hotplug: Hotplug
-) -> VmPlan:
+def _plan_run(seen: VmView, now: datetime, jitter: float, hotplug: Hotplug) -> VmPlan:
+    vm, vmi = seen.vm, seen.vmi
     own = vmi if vmi is not None and is_owned(vmi, vm) else None
     requests = open_requests(vm.status.state_change_requests, own)
     failure = next_start_failure(vm, own, now, jitter)
@@ -183,7 +185,7 @@ def _plan_run(
         return VmPlan((PatchVm(_become_always(vm)),))
     if decision.ask_to_start:
         requests = (*requests, START_REQUEST)
-    view = VmView(vm, own, failure, requests, vm.run_strategy)
+    view = replace(seen, vmi=own, start_failure=failure, requests=requests)
     if decision.verdict == "start" and vmi is not None:
         return _plan_blocked(view, vmi, now)
     if decision.verdict == "start":

@@ -13,9 +13,11 @@ from typing import Final
 import msgspec
 
 from kvedge.controller.kubevirt.condition_rules import with_condition, without_conditions
+from kvedge.controller.vm.data_volume_states import are_being_filled, have_failed, wait_for_consumer
 from kvedge.controller.vm.vmi_template import needs_restart
 from kvedge.resources.meta import Condition, condition
 from kvedge.resources.names import VM_GENERATION
+from kvedge.resources.types.data_volumes import DataVolume
 from kvedge.resources.types.vm import StartFailure, StateChangeRequest, VirtualMachine, VirtualMachineStatus
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.resources.whole_numbers import whole_number
@@ -41,6 +43,8 @@ class VmView:
     # A VMI of ours has just been asked to end.
     stopping: bool = False
     failure: Condition | None = None
+    # Those of its volumes that there are.
+    data_volumes: Sequence[DataVolume] = ()
 
 
 def next_status(view: VmView, now: datetime) -> VirtualMachineStatus:
@@ -89,11 +93,19 @@ def _is_in_crash_loop(view: VmView) -> bool:
     return failed and over and view.vm.run_strategy in _RETRYING_STRATEGIES
 
 
+def _waits_for_binding(view: VmView) -> bool:
+    return _in_phase(view, *_STARTING_PHASES) and wait_for_consumer(view.data_volumes)
+
+
 _PRINTABLE: Final[Sequence[tuple[str, Callable[[VmView], bool]]]] = (
     ("Terminating", lambda view: view.vm.metadata.deletion_timestamp is not None),
     ("Stopping", _is_stopping),
     ("Paused", lambda view: _in_phase(view, "Running") and _has_condition(view, "Paused", "True", "")),
     ("Running", lambda view: _in_phase(view, "Running")),
+    # A run is made before its DataVolumes are full: until they are, they tell more than what the run waits for.
+    ("DataVolumeError", lambda view: have_failed(view.data_volumes)),
+    ("Provisioning", lambda view: are_being_filled(view.data_volumes)),
+    ("WaitingForVolumeBinding", _waits_for_binding),
     ("ErrorPvcNotFound", lambda view: _has_condition(view, "Synchronized", "False", "FailedPvcNotFound")),
     ("Provisioning", lambda view: _has_condition(view, "Synchronized", "False", "PVCNotPopulated")),
     ("ErrorUnschedulable", lambda view: _has_condition(view, "PodScheduled", "False", "Unschedulable")),

@@ -17,6 +17,7 @@ from kvedge.controller.kubevirt.condition_rules import with_condition, without_c
 from kvedge.controller.node.node_plan import NodeState
 from kvedge.controller.vm.vm_status import guest_not_running
 from kvedge.controller.vmi.claim_rules import REASONS
+from kvedge.controller.vmi.data_volumes_ready import DATA_VOLUMES_READY, data_volumes_ready
 from kvedge.controller.vmi.launcher_pod_status import START_REASONS, SYNCHRONIZED, compute_image, disruption, has_ended
 from kvedge.controller.vmi.volume_status import with_claims
 from kvedge.resources.meta import Condition, condition
@@ -94,6 +95,8 @@ def after_hand_over(
 ) -> VirtualMachineInstanceStatus:
     """The handler's status with our Ready condition, and the claims as they are now."""
     conditions = with_condition(vmi.status.conditions, _ready(vmi.status.phase, pod, node), now)
+    # Without claims nobody has looked: what was said of them stays.
+    conditions = _with_data_volumes(conditions, vmi, claims, now) if claims else conditions
     return msgspec.structs.replace(
         vmi.status,
         conditions=without_conditions(conditions, {_POD_SCHEDULED}),
@@ -139,6 +142,7 @@ def _conditions(
     vmi: VirtualMachineInstance, pod: Pod | None, phase: Phase, facts: Facts, now: datetime
 ) -> list[Condition]:
     conditions = with_condition(vmi.status.conditions, _ready(phase, pod, facts.node), now)
+    conditions = _with_data_volumes(conditions, vmi, facts.claims, now)
     scheduled = facts.unscheduled if pod is None else condition(pod.status.conditions, _POD_SCHEDULED)
     if scheduled is not None and scheduled.status == "False":
         conditions = with_condition(conditions, scheduled, now)
@@ -151,6 +155,18 @@ def _conditions(
     if old is not None and old.reason in (START_REASONS | REASONS) and phase != "Failed":
         return without_conditions(conditions, {SYNCHRONIZED})
     return conditions
+
+
+def _with_data_volumes(
+    conditions: list[Condition],
+    vmi: VirtualMachineInstance,
+    claims: Mapping[str, PersistentVolumeClaim],
+    now: datetime,
+) -> list[Condition]:
+    wanted = data_volumes_ready(vmi, claims)
+    if wanted is None:
+        return without_conditions(conditions, {DATA_VOLUMES_READY})
+    return with_condition(conditions, wanted, now)
 
 
 def _ready(phase: Phase, pod: Pod | None, node: NodeState | None) -> Condition:

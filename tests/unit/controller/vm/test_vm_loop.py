@@ -31,6 +31,9 @@ class Known:
     def get(self, namespace: str, name: str) -> Any:
         return self.item
 
+    def add_index(self, index: str, values: Any) -> None:
+        self.index = (index, values)
+
     def observe(self, item: Any) -> None:
         self.item = item
 

@@ -1,0 +1,97 @@
+"""The DataVolumes of VMs as the VM's loop meets them: those of templates are made, and failures told once.
+
+Called by vm_loop.py. Reads an informer, writes DataVolumes and events.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from kvedge.controller.vm.create_refusal import is_passing
+from kvedge.controller.vm.data_volume_states import FAILED_IMPORT, failures_told, named_data_volumes
+from kvedge.controller.vm.data_volume_templates import CREATED, NOT_CREATED, wanted_data_volumes
+from kvedge.kube.errors import AlreadyExists, KubeError
+from kvedge.kube.events import EventRecorder
+from kvedge.kube.informer import Informer
+from kvedge.kube.kube_client import KubeClient
+from kvedge.kube.work_queue import Key
+from kvedge.resources.types.data_volumes import DataVolume
+from kvedge.resources.types.vm import VirtualMachine
+
+_INDEX: Final = "data-volume"
+
+
+class VmDataVolumes:
+    """Makes and watches over the DataVolumes of VMs."""
+
+    def __init__(
+        self,
+        client: KubeClient,
+        vms: Informer[VirtualMachine],
+        data_volumes: Informer[DataVolume],
+        events: EventRecorder,
+    ) -> None:
+        """The informers have not been started yet."""
+        self._client = client
+        self._vms = vms
+        self._vms.add_index(_INDEX, _names_of)
+        self._data_volumes = data_volumes
+        self._events = events
+        # What was told of each VM already, by its key: a DataVolume's name or UID, and the text.
+        self._told: dict[Key, dict[str, str]] = {}
+
+    def make(self, key: Key, vm: VirtualMachine) -> bool:
+        """Make those that are not there; whether one could not be made, and is to be tried again."""
+        unmade = False
+        for dv in wanted_data_volumes(vm):
+            name = dv.metadata.name
+            if self._data_volumes.get(key.namespace, name) is not None:
+                continue
+            try:
+                self._data_volumes.observe(self._client.create(dv))
+            except AlreadyExists:
+                # Where CDI fills claims nobody watches its objects for us.
+                continue
+            except KubeError as error:
+                unmade = True
+                if not is_passing(error):
+                    self._tell(key, vm, name, NOT_CREATED, f"Error creating DataVolume {name}: {error}")
+            else:
+                self._told.get(key, {}).pop(name, None)
+                self._events.record(vm, "Normal", CREATED, f"Created DataVolume {name}")
+        return unmade
+
+    def of(self, key: Key, vm: VirtualMachine) -> Sequence[DataVolume]:
+        """The DataVolumes that a VM's volumes name and that there are; those that have failed are told of."""
+        found = [self._data_volumes.get(key.namespace, name) for name in sorted(named_data_volumes(vm))]
+        there = [dv for dv in found if dv is not None]
+        for uid, text in failures_told(there):
+            self._tell(key, vm, uid, FAILED_IMPORT, text)
+        return there
+
+    def users_of(self, dv: DataVolume) -> set[Key]:
+        """The VMs that a DataVolume is made for, or a volume of."""
+        meta = dv.metadata
+        keys = {
+            Key(vm.metadata.namespace, vm.metadata.name)
+            for vm in self._vms.indexed(_INDEX, f"{meta.namespace}/{meta.name}")
+        }
+        owner = meta.controller_reference()
+        if owner is not None and owner.kind == VirtualMachine.KIND.kind:
+            keys.add(Key(meta.namespace, owner.name))
+        return keys
+
+    def forget(self, key: Key) -> None:
+        """A VM is gone."""
+        self._told.pop(key, None)
+
+    def _tell(self, key: Key, vm: VirtualMachine, about: str, reason: str, text: str) -> None:
+        told = self._told.setdefault(key, {})
+        if told.get(about) != text:
+            told[about] = text
+            self._events.record(vm, "Warning", reason, text)
+
+
+def _names_of(vm: VirtualMachine) -> tuple[str, ...]:
+    return tuple(f"{vm.metadata.namespace}/{name}" for name in named_data_volumes(vm))
