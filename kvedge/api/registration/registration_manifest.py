@@ -53,6 +53,11 @@ _BY_ROLES: Final = (
     f" || {_BY_NODES}"
 )
 _NOT_BY_ROLES: Final[JsonObject] = {"name": "not-by-kvedge-itself", "expression": f"!({_BY_ROLES})"}
+# What a role writes into a spec may come from a VM that somebody has edited since: a guest must be able to take it.
+_NOT_A_REPORT_OF_ROLES: Final[JsonObject] = {
+    "name": "not-a-report-of-kvedge-itself",
+    "expression": f"!({_BY_ROLES}) || object.spec != oldObject.spec",
+}
 _BY_HANDLERS: Final[JsonObject] = {
     "name": "by-handlers",
     "expression": "request.userInfo.username == 'system:serviceaccount:kvedge-system:kvedge-handler'"
@@ -280,10 +285,11 @@ def validating_webhooks(ca_bundle: bytes) -> Document:
         # Fail: this is the last gate before something runs, also for VMs that were stored by an older release.
         _webhook("virtualmachineinstances-create-validator.kubevirt.io", VALIDATE_PATH, ca_bundle,
                  "virtualmachineinstances", operations=("CREATE",)),
-        # Fail: a user must not change what runs under the roles' feet; roles, and deletions to their end, do not pass
-        # here.
+        # Fail: a user must not change what runs under the roles' feet, and roles change no more than volumes that come
+        # and go. What roles report, and deletions to their end, do not pass here.
         _webhook("virtualmachineinstances-update-validator.kubevirt.io", VALIDATE_PATH, ca_bundle,
-                 "virtualmachineinstances", operations=("UPDATE",), conditions=(_NOT_BY_ROLES, _MORE_THAN_LETTING_GO)),
+                 "virtualmachineinstances", operations=("UPDATE",),
+                 conditions=(_NOT_A_REPORT_OF_ROLES, _MORE_THAN_LETTING_GO)),
         # Ignore: a handler reports what its VMs do, and must be able to while we are away. That it writes its own
         # node's VMIs only is then still seen to: by the policy of node_restriction_manifest.py in a cluster, by the
         # embedded API's authorizer on one box.

@@ -2,7 +2,7 @@
 
 Called by the VM's plan and for its condition RestartRequired. Pure. Volumes that say `hotpluggable: true` are carried
 to the run with their disks; everything else of a template waits for a restart. A volume that has changed goes first,
-and comes back once everything of it is undone.
+and comes back once everything of it is undone; one that is no longer hotpluggable stays until the restart.
 """
 
 from __future__ import annotations
@@ -25,7 +25,13 @@ def changed_volumes(vm: VirtualMachine, vmi: VirtualMachineInstance) -> JsonObje
         return {}
     template = _template(vm)
     wanted = {volume.name: volume for volume in template.volumes if is_hotpluggable(volume)}
-    going = {v.name for v in vmi.spec.volumes if is_hotpluggable(v) and wanted.get(v.name) != v}
+    # One that is permanent from now on stays with the guest: to take it away to bring it back serves nobody.
+    staying = {volume.name for volume in template.volumes if not is_hotpluggable(volume)}
+    going = {
+        volume.name
+        for volume in vmi.spec.volumes
+        if is_hotpluggable(volume) and volume.name not in staying and wanted.get(volume.name) != volume
+    }
     volumes = [volume for volume in vmi.spec.volumes if volume.name not in going]
     # A drive stays when its medium goes.
     disks = [disk for disk in vmi.spec.domain.devices.disks if disk.name not in going or disk.cdrom is not None]

@@ -35,6 +35,22 @@ def merge(client: KubeClient, body: JsonObject) -> JsonObject:
     return client.request("PATCH", f"{VMIS}/small", body, None, "application/merge-patch+json")
 
 
+def test_the_controller_brings_volumes_that_come_and_go_and_changes_no_other(
+    controller: KubeClient, vmi: JsonObject
+) -> None:
+    volumes, disks = vmi["spec"]["volumes"], vmi["spec"]["domain"]["devices"]["disks"]
+    hot = {"name": "data", "persistentVolumeClaim": {"claimName": "data", "hotpluggable": True}}
+    coming = {"spec": {"volumes": [*volumes, hot]}}
+    with pytest.raises(Invalid, match="disk data does not exist"):
+        merge(controller, coming)
+    with pytest.raises(Invalid, match="Number of permanent volumes has changed"):
+        merge(controller, {"spec": {"volumes": [], "domain": {"devices": {"disks": []}}}})
+    coming["spec"]["domain"] = {"devices": {"disks": [*disks, {"name": "data", "disk": {"bus": "scsi"}}]}}
+    assert len(merge(controller, coming)["spec"]["volumes"]) == 2
+    gone = merge(controller, {"spec": vmi["spec"]})
+    assert gone["spec"]["volumes"] == volumes
+
+
 def test_the_manifest_of_a_real_user_is_applied_as_written(kubectl: Kubectl, admin: KubeClient) -> None:
     done = kubectl.try_run("apply", "-f", str(SMOKE))
     assert (done.returncode, done.stdout) == (0, "virtualmachine.kubevirt.io/kubevirt-smoke-fedora created\n")

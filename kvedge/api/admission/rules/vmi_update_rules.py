@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 from kvedge.api.admission.rules.causes import Cause, Field
 from kvedge.api.admission.rules.run_rules import RESERVED_LABELS
+from kvedge.api.admission.rules.volume_update_rules import volumes_may_change
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.role_users import UserInfo
 
@@ -25,6 +26,8 @@ def update_is_allowed(old: JsonObject, new: JsonObject, user: UserInfo) -> Itera
     if user.is_handler:
         yield from _node_restriction(old, new, user)
     if user.is_role and not user.is_handler:
+        if old.get("spec") != new.get("spec"):
+            yield from volumes_may_change(old, new)
         return
     if old.get("spec") != new.get("spec"):
         # The handler describes what is; what should be is not its to say.

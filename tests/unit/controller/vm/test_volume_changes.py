@@ -74,6 +74,20 @@ def test_a_swapped_volume_goes_first_and_comes_back_when_everything_is_undone() 
     assert carried(vm, vmi) == (["a"], ["a"])
 
 
+@pytest.mark.parametrize("claim", ["a", "another"])
+def test_a_volume_that_is_no_longer_hotpluggable_stays_until_a_restart(claim: str) -> None:
+    volume, _ = hot("a", claim)
+    del volume["persistentVolumeClaim"]["hotpluggable"]
+    vm, vmi = a_pair([hot("a")], [hot("a")])
+    vm.metadata.generation = 2
+    vmi.metadata.annotations = {TEMPLATE_HASH: template_hash(vm), VM_GENERATION: "1"}
+    assert not needs_restart(vm, vmi)
+    assert vm.spec.template is not None
+    vm.spec.template.spec.volumes = [decode(Volume, volume)]
+    assert carried(vm, vmi) is None
+    assert needs_restart(vm, vmi)
+
+
 def test_a_drive_stays_when_its_medium_goes_and_takes_the_next_one() -> None:
     full, drive = hot("cd", cdrom={"bus": "sata"})
     assert carried(*a_pair([({}, drive)], [(full, drive)])) == ([], ["cd"])
