@@ -28,6 +28,8 @@ UPLOAD_PROXY_CA_KEY: Final = "ca.crt"
 # forms take the same as multipart/form-data, in the field `file`.
 UPLOAD_VERSIONS: Final = ("v1beta1", "v1alpha1")
 SYNC: Final = "upload"
+# Where the sender of a clone brings a disk.
+CLONE_PATH: Final = f"/{UPLOAD_VERSIONS[0]}/{SYNC}"
 ASYNC: Final = "upload-async"
 UPLOAD_CALLS: Final = (SYNC, ASYNC, "upload-form", "upload-form-async")
 UPLOAD_PATHS: Final = frozenset(f"/{version}/{call}" for version in UPLOAD_VERSIONS for call in UPLOAD_CALLS)
@@ -53,3 +55,13 @@ def upload_pod_name(claim: str) -> str:
 def upload_server_name(claim_uid: str) -> str:
     """The name that a worker's certificate is for: no worker can take what is meant for another claim."""
     return f"{claim_uid}.upload.kvedge.io"
+
+
+def clone_client_name(claim_uid: str) -> str:
+    """The name of the certificate by which the sender of a clone may fill this claim, and no other."""
+    return f"{claim_uid}.clone.kvedge.io"
+
+
+def clone_sender_name(claim_uid: str) -> str:
+    """The Pod that sends a disk to the worker of the claim with that UID, and its Secret with certificates."""
+    return f"{UPLOAD_PREFIX}source-{claim_uid}"

@@ -61,19 +61,30 @@ class S3Source(KubeStruct, kw_only=True):
 
 
 class CloneSource(KubeStruct, kw_only=True):
-    """Another claim, mounted read-only beside the target."""
+    """Another claim, mounted read-only beside the target; a remote one is sent by a worker in its own namespace."""
 
     block: bool = False
+    remote: bool = False
+
+
+class CloneTarget(KubeStruct, kw_only=True):
+    """The worker that takes a claim's disk for another namespace: its address, and the name of its certificate."""
+
+    address: str
+    server_name: str
 
 
 class ImportJob(KubeStruct, kw_only=True):
     """One claim to fill; exactly one source is set, and none of them for a blank disk.
 
+    With `send` the job fills nothing: it sends the source's disk to the worker that does.
+    `uid` is the claim's: by it the sender of a remote clone is known.
     `size` is what the guest's disk shall have: a larger image is refused, a smaller one grows to it; 0 leaves a block
     device as large as it is. `archive` unpacks a tar into the claim's file system.
     """
 
     name: str
+    uid: str = ""
     size: int = 0
     block: bool = False
     preallocate: bool = False
@@ -83,6 +94,7 @@ class ImportJob(KubeStruct, kw_only=True):
     image: ImageSource | None = None
     s3: S3Source | None = None
     clone: CloneSource | None = None
+    send: CloneTarget | None = None
     upload: bool = False
 
 

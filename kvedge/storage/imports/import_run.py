@@ -16,7 +16,8 @@ from kvedge.resources.types.import_job import ImportJob, ImportOutcome
 from kvedge.storage.image_errors import ImageError
 from kvedge.storage.images.registry_door import Door
 from kvedge.storage.imports.archive_sink import ArchiveSink
-from kvedge.storage.imports.claim_clone import clone
+from kvedge.storage.imports.clones.claim_clone import clone, send
+from kvedge.storage.imports.clones.clone_sender import sender_tls
 from kvedge.storage.imports.http_download import SourceChanged
 from kvedge.storage.imports.image_parts import Parts
 from kvedge.storage.imports.image_sink import ImageSink
@@ -27,7 +28,7 @@ from kvedge.storage.imports.import_target import DeviceTarget, FileTarget, open_
 from kvedge.storage.imports.mounted_image import MountedDisk
 from kvedge.storage.imports.registry_source import open_image
 from kvedge.storage.imports.upload_server import upload_tls
-from kvedge.storage.imports.upload_worker import take_upload
+from kvedge.storage.imports.upload_worker import take_clone, take_upload
 from kvedge.storage.imports.web_source import SourceFiles, WebStream, http_download, s3_download
 
 # A file that changes at its server while it is read, or turns out to be no stream; then the next Pod tries again.
@@ -92,6 +93,10 @@ def run_import(
 
 
 def _run(job: ImportJob, places: ImportPlaces, progress: ImportProgress, door: Door) -> ImportOutcome:
+    if job.send is not None and job.clone is not None:
+        tls = sender_tls(places.upload_certificates)
+        sent = send(job.clone, job.send, tls, (places.source_directory, places.source_device), progress)
+        return ImportOutcome(virtual_size=sent, message=_words(job))
     target = open_target(job, places.directory, places.device)
     try:
         if isinstance(target, FileTarget) and not job.archive and (size := target.present()):
@@ -139,6 +144,8 @@ def _fill(
     if job.image is not None:
         mounted = job.image
         return take_all(target, lambda: MountedDisk(mounted, places.source_directory, progress), mounted.name)
+    if job.clone is not None and job.clone.remote:
+        return take_clone(job, target, upload_tls(places.upload_certificates), progress)
     if job.clone is not None:
         return clone(job.clone, target, places.source_directory, places.source_device, progress)
     return _make_blank(job, target)

@@ -59,10 +59,20 @@ class UploadServer:
     """Serves one run from :meth:`start` to :meth:`stop`."""
 
     def __init__(
-        self, run: UploadRun, tls: ssl.SSLContext, refusal_of: RefusalOf, host: str = "::", port: int = UPLOAD_PORT
+        self,
+        run: UploadRun,
+        tls: ssl.SSLContext,
+        refusal_of: RefusalOf,
+        host: str = "::",
+        port: int = UPLOAD_PORT,
+        client: str = UPLOAD_CLIENT_NAME,
     ) -> None:
-        """Takes the port; 0 takes a free one. `::` stands for all addresses of both families."""
+        """Takes the port; 0 takes a free one. `::` stands for all addresses of both families.
+
+        `client` is the name in the certificate of the only one that is served.
+        """
         self._server = _Server(host, port, run, tls, refusal_of)
+        self._server.client_name = client
         self._thread = threading.Thread(target=self._server.serve_forever, name="upload-server", daemon=True)
 
     @property
@@ -86,6 +96,7 @@ class _Server(HTTPServer):
     """The listening socket."""
 
     request_queue_size = 32
+    client_name = UPLOAD_CLIENT_NAME
 
     def __init__(self, host: str, port: int, run: UploadRun, tls: ssl.SSLContext, refusal_of: RefusalOf) -> None:
         self.run = run
@@ -149,7 +160,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_HEAD(self) -> None:
         """Whether the asynchronous call is there, and how much of which upload is."""
-        if not self._is_proxy():
+        if not self._is_the_client():
             return
         if _CALLS.get(self.path) != ASYNC:
             self._answer(404)
@@ -160,7 +171,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         """An upload."""
-        if not self._is_proxy():
+        if not self._is_the_client():
             return
         call = _CALLS.get(self.path)
         if call is None:
@@ -180,12 +191,12 @@ class _Handler(BaseHTTPRequestHandler):
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the library's name
         """What matters is logged where it happens."""
 
-    def _is_proxy(self) -> bool:
+    def _is_the_client(self) -> bool:
         assert isinstance(self.connection, ssl.SSLSocket)
         pairs = [pair for part in (self.connection.getpeercert() or {}).get("subject", ()) for pair in part]
-        if ("commonName", UPLOAD_CLIENT_NAME) in pairs:
+        if ("commonName", self.server.client_name) in pairs:
             return True
-        self._refuse(NotNow(403, "this is for the upload proxy alone"))
+        self._refuse(NotNow(403, "this is for another client alone"))
         return False
 
     def _begins(self) -> tuple[str, int]:

@@ -12,14 +12,17 @@ import threading
 from typing import Final
 
 from kvedge.resources.types.import_job import UPLOAD_PORT, ImportJob
+from kvedge.resources.uploads import UPLOAD_CLIENT_NAME, clone_client_name
 from kvedge.storage.image_errors import ImageError
 from kvedge.storage.imports.archive_sink import ArchiveSink
+from kvedge.storage.imports.clones.clone_stream import CloneSink
 from kvedge.storage.imports.image_sink import ImageSink
 from kvedge.storage.imports.import_errors import ImportFailure, NotStreamable, TooSmall
+from kvedge.storage.imports.import_progress import ImportProgress
 from kvedge.storage.imports.import_target import DeviceTarget, FileTarget
 from kvedge.storage.imports.upload_attempt import GivenUp, Sink
 from kvedge.storage.imports.upload_run import NotNow, UploadRun
-from kvedge.storage.imports.upload_server import UploadServer
+from kvedge.storage.imports.upload_server import RefusalOf, UploadServer
 
 _NO_ROOM: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _SAVING: Final = "Saving stream failed"
@@ -40,9 +43,30 @@ def take_upload(
         ImportFailure: when what was taken cannot be converted, or an archive is to go to a device.
     """
     sinks = UploadSinks(job, target)
-    run = UploadRun(sinks.make)
+    return _serve(UploadRun(sinks.make), tls, sinks.refusal_of, (host, port), UPLOAD_CLIENT_NAME)
+
+
+def take_clone(
+    job: ImportJob,
+    target: FileTarget | DeviceTarget,
+    tls: ssl.SSLContext,
+    progress: ImportProgress,
+    host: str = "::",
+    port: int = UPLOAD_PORT,
+) -> int:
+    """Have the claim filled by the sender of a clone; returns the size of the guest's disk.
+
+    Raises:
+        ImportFailure: when what was taken cannot be put on disk.
+    """
+    sinks = UploadSinks(job, target)
+    run = UploadRun(lambda: CloneSink(target, progress))
+    return _serve(run, tls, sinks.refusal_of, (host, port), clone_client_name(job.uid))
+
+
+def _serve(run: UploadRun, tls: ssl.SSLContext, refusal_of: RefusalOf, listen: tuple[str, int], client: str) -> int:
     threading.stack_size(_STACK)
-    server = UploadServer(run, tls, sinks.refusal_of, host, port)
+    server = UploadServer(run, tls, refusal_of, *listen, client)
     server.start()
     try:
         done = run.wait()

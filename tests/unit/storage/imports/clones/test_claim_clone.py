@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kvedge.resources.types.import_job import CloneSource, ImportJob, ImportOutcome
-from kvedge.storage.imports import claim_clone
+from kvedge.storage.imports.clones import claim_clone
 from kvedge.storage.imports.import_errors import ImportFailure
 from kvedge.storage.imports.import_progress import ImportProgress
 from kvedge.storage.imports.import_run import ImportPlaces, run_import

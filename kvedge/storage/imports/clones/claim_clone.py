@@ -7,15 +7,17 @@ copied, and holes and zeros stay holes. Reads the source, writes the target.
 from __future__ import annotations
 
 import os
+import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from kvedge.resources.types.import_job import CloneSource
+from kvedge.resources.types.import_job import CloneSource, CloneTarget
 from kvedge.resources.volume_facts import IMAGE_FILE
 from kvedge.runtime.linux.allocation import device_size
 from kvedge.storage.beneath import directory_of, open_regular
+from kvedge.storage.imports.clones.clone_sender import send_disk
 from kvedge.storage.imports.import_errors import ImportFailure
 from kvedge.storage.imports.import_progress import ImportProgress
 from kvedge.storage.imports.import_target import FileTarget, ImportTarget, check_fits
@@ -43,6 +45,21 @@ def clone(source: CloneSource, target: ImportTarget, directory: Path, device: Pa
             for start, end in extents:
                 _copy(opened, target, start, min(end, size), progress)
     return target.finish(size)
+
+
+def send(
+    source: CloneSource, target: CloneTarget, tls: ssl.SSLContext, places: tuple[Path, Path], progress: ImportProgress
+) -> int:
+    """Send the disk to the worker that fills the claim; returns its size. `places` are a directory and a device.
+
+    Raises:
+        ImportFailure: when the source has no disk, or the worker refuses it.
+        OSError: of the claim.
+    """
+    with _opened(source, *places) as opened:
+        size = device_size(opened) if source.block else os.fstat(opened).st_size
+        send_disk((opened, size, source.block), target, tls, progress)
+    return size
 
 
 @contextmanager

@@ -1,0 +1,1 @@
+"""Copies of claims: beside each other, or from another namespace."""
