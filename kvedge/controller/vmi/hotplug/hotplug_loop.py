@@ -104,8 +104,8 @@ class HotplugLoop:
                         self._patch(vmi, action)
                     case CreateAttachment():
                         self._create(vmi, action)
-                    case DeleteAttachment(pod):
-                        self._delete(vmi, pod)
+                    case DeleteAttachment():
+                        self._delete(vmi, action)
         log.error("a VMI's plan of hotplug does not settle", extra={"facts": {"vmi": str(key)}})
         return Again(5.0)
 
@@ -176,14 +176,17 @@ class HotplugLoop:
         self._attachments.observe(created)
         self._events.record(vmi, "Normal", "SuccessfulCreate", f"Created attachment pod {meta.name}")
 
-    def _delete(self, vmi: VirtualMachineInstance, pod: Pod) -> None:
-        meta = pod.metadata
+    def _delete(self, vmi: VirtualMachineInstance, action: DeleteAttachment) -> None:
+        meta = action.pod.metadata
         try:
             left = self._client.delete(Pod, meta.namespace, meta.name, Preconditions(uid=meta.uid))
         except NotFound:
             return
         if left is not None:
             self._attachments.observe(left)
+        if action.volume:
+            # It went because its work was done, and not because it had failed.
+            self._patience.forget(f"{vmi.metadata.uid}/{action.volume}")
         self._events.record(vmi, "Normal", "SuccessfulDelete", f"Deleted attachment pod {meta.name}")
 
     def _on_vmi(self, old: VirtualMachineInstance | None, new: VirtualMachineInstance | None) -> None:

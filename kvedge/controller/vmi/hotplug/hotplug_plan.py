@@ -52,9 +52,10 @@ class CreateAttachment:
 
 @dataclass(frozen=True, slots=True)
 class DeleteAttachment:
-    """Let a claim go."""
+    """Let a claim go; `volume` is the one that comes back with another Pod as soon as its claim is filled."""
 
     pod: Pod
+    volume: str = ""
 
 
 HotplugAction: TypeAlias = PatchStatus | CreateAttachment | DeleteAttachment
@@ -205,14 +206,24 @@ def _leaving(view: HotplugView, entry: VolumeStatus) -> VolumeStatus | None:
 
 
 def _deletions(view: HotplugView, entries: Sequence[VolumeStatus]) -> Iterator[DeleteAttachment]:
-    """Pods that have ended, and those that nobody needs any more."""
+    """Pods that have ended, and those that nobody needs any more, or not yet."""
     needed = {name for name, _, _ in _wanted(view)}
+    given = set()
     for entry in entries:
         if entry.hotplug_volume is not None and entry.phase != DETACHING:
             needed.add(entry.hotplug_volume.attach_pod_name)
+            if entry.phase in HANDED_OVER:
+                given.add(entry.hotplug_volume.attach_pod_name)
+    # A Pod that was its claim's first consumer has done its work: who fills the claim may have to be alone with it.
+    early = {
+        name: volume
+        for name, volume, claim in _wanted(view)
+        if name not in given and claim is not None and _is_being_filled(claim)
+    }
     for pod in view.pods:
-        if not _is_going(pod) and (pod.metadata.name not in needed or pod.status.phase in _OVER):
-            yield DeleteAttachment(pod)
+        name = pod.metadata.name
+        if not _is_going(pod) and (name not in needed or name in early or pod.status.phase in _OVER):
+            yield DeleteAttachment(pod, early.get(name, ""))
 
 
 def _creations(view: HotplugView) -> Iterator[CreateAttachment]:
@@ -226,9 +237,13 @@ def _creations(view: HotplugView) -> Iterator[CreateAttachment]:
         if claim.metadata.name in view.holders:
             continue
         # A claim that waits for its first consumer gets it; one that is being filled is left to who fills it.
-        if claim.status.phase == "Lost" or (claim.status.phase == "Bound" and not is_populated(claim)):
+        if claim.status.phase == "Lost" or _is_being_filled(claim):
             continue
         yield CreateAttachment(volume, attachment_pod(view.vmi, volume, claim, launcher))
+
+
+def _is_being_filled(claim: PersistentVolumeClaim) -> bool:
+    return claim.status.phase == "Bound" and not is_populated(claim)
 
 
 def _wanted(view: HotplugView) -> Iterator[tuple[str, str, PersistentVolumeClaim | None]]:

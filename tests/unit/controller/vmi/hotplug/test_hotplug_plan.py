@@ -14,6 +14,8 @@ from kvedge.controller.vmi.hotplug.hotplug_plan import (
     PatchStatus,
     plan_hotplug,
 )
+from kvedge.resources.codec import decode
+from kvedge.resources.meta import OwnerReference
 from kvedge.resources.types.core import Capabilities, Container, Pod
 from kvedge.resources.types.storage import PersistentVolumeClaim
 from kvedge.resources.types.vmi import ClaimInfo, HotplugVolumeStatus, VirtualMachineInstance, VolumeStatus
@@ -179,14 +181,32 @@ def test_what_the_handler_says_of_an_attached_volume_is_left_alone() -> None:
 
 
 def test_a_claim_that_is_being_filled_is_not_handed_out() -> None:
-    vmi = a_running_vmi(a_volume("data"))
-    claim = a_claim("data")
-    from kvedge.resources.codec import decode
-    from kvedge.resources.meta import OwnerReference
-
-    claim.metadata.owner_references = [decode(OwnerReference, owned_by("DataVolume", "data", "dv-1"))]
-    seen = view(vmi, claims={"data": claim})
+    seen = view(a_running_vmi(a_volume("data")), claims={"data": a_data_volumes_claim("Bound")})
     assert not [action for action in plan_hotplug(seen) if isinstance(action, CreateAttachment)]
+
+
+def a_data_volumes_claim(phase: str) -> PersistentVolumeClaim:
+    """One that nobody has filled yet."""
+    claim = a_claim("data", phase)
+    claim.metadata.owner_references = [decode(OwnerReference, owned_by("DataVolume", "data", "dv-1"))]
+    return claim
+
+
+def test_a_claim_that_waits_for_its_first_consumer_gets_it_and_is_left_to_who_fills_it_once_it_is_bound() -> None:
+    vmi = a_running_vmi(a_volume("data"))
+    waiting = view(vmi, claims={"data": a_data_volumes_claim("Pending")})
+    assert [action.volume for action in plan_hotplug(waiting) if isinstance(action, CreateAttachment)] == ["data"]
+    filling = view(vmi, a_ready_pod(vmi), claims={"data": a_data_volumes_claim("Bound")})
+    deleted = [action for action in plan_hotplug(filling) if isinstance(action, DeleteAttachment)]
+    assert [(action.pod.metadata.name, action.volume) for action in deleted] == [(NAME, "data")]
+
+
+@pytest.mark.parametrize("phase", ["Ready", "MountedToPod"])
+def test_a_pod_whose_volume_the_guest_has_stays_whatever_is_said_of_its_claim(phase: str) -> None:
+    vmi = held(phase)
+    vmi.spec.volumes = [a_volume("data")]
+    seen = view(vmi, a_ready_pod(vmi), claims={"data": a_data_volumes_claim("Bound")})
+    assert not [action for action in plan_hotplug(seen) if isinstance(action, DeleteAttachment)]
 
 
 def test_a_volume_stays_ready_while_its_pod_is_lost_and_made_again() -> None:
