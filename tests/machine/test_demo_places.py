@@ -102,6 +102,8 @@ def test_the_demo_runs_from_wherever_the_checkout_lies(
             # The environment that was there was taken: nothing was downloaded for this test.
             assert "installing" not in done.stdout
             assert "the guest answers HTTP" in done.stdout
+            assert "the guest has found its disk again" in done.stdout
+            assert "/dev/sda, 256 MiB, serial number demo-extra" in done.stdout
             console = next(line for line in done.stdout.splitlines() if " console demo " in line)
             # The command that it shows is one, as it stands there.
             told = subprocess.run(f"{console} --help", shell=True, capture_output=True, text=True, check=True)

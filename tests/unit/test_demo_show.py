@@ -108,6 +108,14 @@ def test_nothing_that_is_told_is_taken_for_markup(
     assert told.count(ODD) == 5
 
 
+def test_a_disk_is_found_in_the_guests_list_by_its_serial_number(load: Load) -> None:
+    demo = load()
+    page = "disk=/dev/vda bytes=1048576 serial=STARTS\ndisk=/dev/vdb bytes=366592 serial=\n"
+    assert demo.disk_of(page, "demo-extra") == ""
+    page += "disk=/dev/sda bytes=268435456 serial=demo-extra\n"
+    assert demo.disk_of(page, "demo-extra") == "/dev/sda, 256 MiB, serial number demo-extra"
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="the demo is for root alone")
 def test_a_relative_directory_is_one_of_where_the_user_is(tmp_path: Path) -> None:
     (tmp_path / "mine").mkdir()
