@@ -1,0 +1,215 @@
+"""Disks that come and go while the guest of one box runs: asked for as users do, found by serial in the guest.
+
+One box and one guest for all of it, as a boot is what takes the time; each test leaves the guest without hotplugged
+disks.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kvedge.resources.codec import JsonObject
+from kvedge.resources.types.core import Event
+from kvedge.resources.types.data_volumes import DataVolume
+from kvedge.resources.types.vmi import VirtualMachineInstance
+from tests.machine.volumes.hotplug_guest import HotplugGuest, a_claim, hotplug_vm
+from tests.support.box import Box
+from tests.support.guest import build_guest
+from tests.support.waiting import wait_until
+
+pytestmark = [pytest.mark.machine, pytest.mark.timeout(400)]
+
+IMAGE = "local/guest:1"
+NAME = "plugged"
+WAITING_CLASS: JsonObject = {
+    "apiVersion": "storage.k8s.io/v1",
+    "kind": "StorageClass",
+    "metadata": {"name": "waiting"},
+    "provisioner": "kvedge.io/box",
+    "volumeBindingMode": "WaitForFirstConsumer",
+}
+
+
+@pytest.fixture(scope="module")
+def box(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Box]:
+    found = Box(tmp_path_factory.mktemp("box") / "data", "10.98.63.0/24")
+    found.data_dir.mkdir()
+    found.import_image(build_guest().disk, IMAGE)
+    found.start()
+    yield found
+    forbidden = [line for line in found.log.read_text().splitlines() if "is forbidden" in line]
+    found.remove()
+    assert forbidden == []
+    mounts = Path("/proc/self/mounts").read_text().splitlines()
+    assert [line for line in mounts if str(found.data_dir) in line] == []
+
+
+@pytest.fixture(scope="module")
+def guest(box: Box) -> HotplugGuest:
+    box.apply(a_claim("lasting"))
+    box.apply(hotplug_vm(NAME, IMAGE, "lasting"))
+    box.wait_phase(NAME, "Running")
+    found = HotplugGuest(box, NAME)
+    found.wait_answer()
+    return found
+
+
+def blank_volume(name: str, **storage: object) -> JsonObject:
+    spec = {"source": {"blank": {}}, "storage": {"resources": {"requests": {"storage": "32Mi"}}, **storage}}
+    return {
+        "apiVersion": "cdi.kubevirt.io/v1beta1",
+        "kind": "DataVolume",
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": spec,
+    }
+
+
+def test_files_devices_and_data_volumes_come_at_once_beside_one_that_cannot(guest: HotplugGuest) -> None:
+    box = guest.box
+    box.apply(a_claim("file"))
+    box.apply(a_claim("device", volumeMode="Block"))
+    box.apply(blank_volume("blank"))
+    guest.add("file", "--serial", "File-1")
+    # Beside those that were asked for by a call, the same by an edit of the VM, and one whose claim is not there.
+    guest.write_spec(
+        device={"persistentVolumeClaim": {"claimName": "device"}},
+        blank={"dataVolume": {"name": "blank"}},
+        missing={"persistentVolumeClaim": {"claimName": "nowhere"}},
+    )
+    wanted = {"file": "Ready", "device": "Ready", "blank": "Ready", "missing": "Pending"}
+    try:
+        wait_until(lambda: guest.phases() == wanted, "all but one are Ready", 60)
+    except AssertionError as error:
+        raise AssertionError(f"{error}\n{guest.told()}") from error
+    guest.wait_message("missing", "PVC nowhere not found; create it, and it is attached by itself")
+    assert dv_phase(box, "blank") == "Succeeded"
+    for serial in ("File-1", "device", "blank"):
+        assert guest.disk(serial).startswith("/dev/sd")
+        guest.write(serial, f"hello {serial}")
+        assert guest.read(serial, 20).rstrip("\0") == f"hello {serial}"
+    assert guest.bytes_of("File-1") == guest.bytes_of("device") == 64 << 20
+
+    # The missing one comes as soon as its claim does, and goes as it came.
+    box.apply(a_claim("nowhere"))
+    guest.wait_ready("file", "device", "blank", "missing")
+    targets = {entry.name: entry.target for entry in guest.vmi().status.volume_status if entry.hotplug_volume}
+    assert len(set(targets.values())) == 4
+    guest.write_spec(missing=None)
+    guest.wait_ready("file", "device", "blank")
+    assert guest.disk("missing") == ""
+
+
+def test_a_claim_that_waits_for_its_first_consumer_gets_it(guest: HotplugGuest) -> None:
+    box = guest.box
+    box.apply(WAITING_CLASS)
+    in_class = {"storageClassName": WAITING_CLASS["metadata"]["name"]}
+    box.apply(a_claim("first", **in_class))
+    box.apply(blank_volume("first-blank", **in_class))
+    wait_until(lambda: dv_phase(box, "first-blank") == "WaitForFirstConsumer", "the DataVolume waits for a consumer")
+    guest.add("first")
+    guest.add("first-blank")
+    guest.wait_ready("file", "device", "blank", "first", "first-blank")
+    assert dv_phase(box, "first-blank") == "Succeeded"
+    guest.write("first-blank", "hello first")
+    guest.remove("first")
+    guest.remove("first-blank")
+    guest.wait_ready("file", "device", "blank")
+
+
+def dv_phase(box: Box, name: str) -> str:
+    return box.client.get(DataVolume, "default", name).status.phase
+
+
+def test_a_guest_that_reboots_has_its_disks_again(guest: HotplugGuest) -> None:
+    boot = guest.run("cat /proc/sys/kernel/random/boot_id")
+    with contextlib.suppress(subprocess.CalledProcessError):
+        guest.run("reboot -f", 5)
+    wait_until(lambda: another_boot(guest, boot), "the guest has booted again", 90)
+    assert guest.read("File-1", 12) == "hello File-1"
+    assert guest.read("device", 12) == "hello device"
+
+
+def another_boot(guest: HotplugGuest, boot: str) -> bool:
+    with contextlib.suppress(subprocess.CalledProcessError):
+        return guest.run("cat /proc/sys/kernel/random/boot_id", 3) not in ("", boot)
+    return False
+
+
+def test_disks_grow_with_their_claims_while_the_guest_runs(guest: HotplugGuest) -> None:
+    for claim in ("file", "device", "lasting"):
+        guest.box.cli("volume", "resize", claim, "96Mi")
+    wait_for_sizes(guest, {"File-1": 90, "device": 96, "lasting": 90})
+
+
+def wait_for_sizes(guest: HotplugGuest, mebibytes: dict[str, int]) -> None:
+    """A disk that is a file leaves its file system 6 %, as KubeVirt's do."""
+    seen: dict[str, int] = {}
+
+    def as_wanted() -> bool:
+        seen.update({serial: guest.bytes_of(serial) >> 20 for serial in mebibytes})
+        return seen == mebibytes
+
+    try:
+        wait_until(as_wanted, "the guest sees what its disks have grown to", 30)
+    except AssertionError as error:
+        raise AssertionError(f"{error}: {seen}\n{guest.told()}") from error
+
+
+def test_a_restart_of_the_vm_brings_them_back_grown_meanwhile_and_they_still_go(guest: HotplugGuest) -> None:
+    before = guest.vmi()
+    guest.box.cli("restart", NAME)
+    # While the old run ends and the new one begins.
+    for claim in ("file", "device", "lasting"):
+        guest.box.cli("volume", "resize", claim, "128Mi")
+    wait_until(lambda: is_another_run(guest.box, before), "the VM runs again", 90)
+    guest.wait_answer()
+    guest.wait_ready("file", "device", "blank")
+    assert guest.read("File-1", 12) == "hello File-1"
+    assert guest.read("device", 12) == "hello device"
+    assert guest.read("blank", 11) == "hello blank"
+    wait_for_sizes(guest, {"File-1": 120, "device": 128, "lasting": 120})
+    guest.remove("file")
+    guest.write_spec(device=None, blank=None)
+    guest.wait_ready()
+    assert guest.run("ls -d /sys/block/sd* 2>/dev/null; true") == ""
+    wait_until(lambda: not guest.attachments(), "no attachment Pod is left")
+    reasons = {event.reason for event in guest.box.client.list(Event, "default") if event.involved_object.name == NAME}
+    assert {"SuccessfulCreate", "SuccessfulDelete"} <= reasons
+
+
+def is_another_run(box: Box, before: VirtualMachineInstance) -> bool:
+    vmi = box.vmi(NAME)
+    return vmi is not None and vmi.metadata.uid != before.metadata.uid and vmi.status.phase == "Running"
+
+
+def test_a_disk_that_was_given_up_is_given_to_the_guest_again_with_what_was_on_it(guest: HotplugGuest) -> None:
+    guest.add("file", "--serial", "Again", "--bus", "virtio")
+    guest.wait_ready("file")
+    assert guest.disk("Again").startswith("/dev/vd")
+    assert guest.read("Again", 12) == "hello File-1"
+    guest.remove("file")
+    guest.wait_ready()
+
+
+def test_a_disk_that_the_guest_holds_is_told_and_goes_once_it_lets_go(guest: HotplugGuest) -> None:
+    box = guest.box
+    guest.add("file", "--bus", "virtio")
+    guest.wait_ready("file")
+    # A disk of its own slot goes only when the guest's kernel lets it go, and this one does nothing at all.
+    box.cli("pause", "vm", NAME)
+    guest.remove("file")
+    # Meanwhile it holds up no other one.
+    guest.add("device", "--serial", "other")
+    wait_until(lambda: guest.phases().get("device") == "Ready", "another disk is Ready")
+    guest.remove("device")
+    wait_until(lambda: "device" not in guest.phases(), "another disk is gone")
+    guest.wait_message("file", "The guest has not released disk file since", 60)
+    guest.wait_message("file", "unmount it in the guest and close what uses it, or restart the VM")
+    box.cli("unpause", "vm", NAME)
+    guest.wait_ready(seconds=90)
+    assert guest.disk("file") == ""
