@@ -59,8 +59,8 @@ def apply_step(links: Links, step: Step) -> None:
             write_sysctl(name, value)
         case AddTable(table):
             ensure_table(table)
-        case ReplaceTable(table, elements):
-            replace_table(table, elements)
+        case ReplaceTable(table, elements, instead_of):
+            replace_table(table, elements, instead_of)
         case ChangeElements(table, add, remove):
             change_elements(table, add, remove)
         case DeleteTable(family, name):

@@ -42,8 +42,17 @@ from kvedge.network.nft_rules import Chain, Expression, Family, Hook, Rule, Set,
 BATCH_BEGIN: Final = 0x10
 BATCH_END: Final = 0x11
 # nft's numbers of data types, by which `nft list` knows how to print a key.
-TYPE_NUMBERS: Final[Mapping[str, int]] = {"ipv4_addr": 7, "ipv6_addr": 8, "ether_addr": 9, "ifname": 41}
+TYPE_NUMBERS: Final[Mapping[str, int]] = {
+    "ipv4_addr": 7,
+    "ipv6_addr": 8,
+    "ether_addr": 9,
+    "inet_proto": 12,
+    "inet_service": 13,
+    "ifname": 41,
+}
 TYPE_BITS: Final = 6
+# Keys in one message: the length of their list has sixteen bits.
+MOST_KEYS: Final = 1000
 # What the kernel says of a family or an expression that it was built without.
 NOT_SUPPORTED: Final = (errno.EOPNOTSUPP, errno.EPROTONOSUPPORT, errno.EAFNOSUPPORT)
 
@@ -97,9 +106,16 @@ def is_whole(table: Table) -> bool:
     return has_rules and names >= {each.name for each in table.sets}
 
 
-def replace_table(table: Table, elements: Mapping[str, Iterable[bytes]]) -> None:
-    """Makes the table be as given, with these keys in its sets, in one transaction: no moment is without rules."""
+def replace_table(table: Table, elements: Mapping[str, Iterable[bytes]], instead_of: Iterable[str] = ()) -> None:
+    """Makes the table be as given, with these keys in its sets, in one transaction: no moment is without rules.
+
+    `instead_of` names earlier tables of ours of its family, which go in the same transaction.
+    """
     renewed = [_new_table(table), _delete_table(table), _new_table(table)]
+    for name in instead_of:
+        # One that has gone meanwhile is made first: the whole cannot fail for it.
+        earlier = Table(table.family, name, ())
+        renewed += [_new_table(earlier), _delete_table(earlier)]
     try:
         _commit(table.family, table.name, [*renewed, *_contents(table, elements)])
     except NetworkError as error:
@@ -148,8 +164,9 @@ def _contents(table: Table, elements: Mapping[str, Iterable[bytes]]) -> list[Mes
     messages += [_new_chain(table, chain) for chain in table.chains]
     messages += [_new_rule(table, chain, rule) for chain in table.chains for rule in chain.rules]
     for name, keys in elements.items():
-        if wanted := list(keys):
-            messages.append(_elements(table, NFT_MSG_NEWSETELEM, name, wanted))
+        wanted = list(keys)
+        for first in range(0, len(wanted), MOST_KEYS):
+            messages.append(_elements(table, NFT_MSG_NEWSETELEM, name, wanted[first : first + MOST_KEYS]))
     return messages
 
 
@@ -290,6 +307,7 @@ def _refused(doing: str, subject: str, code: int) -> NetworkError:
 
 def _not_supported(doing: str, subject: str, code: int) -> NotSupportedError:
     remedy = (
-        "this kernel needs CONFIG_NF_TABLES with its families ip and bridge, masquerading, NFT_CT and NFT_CONNLIMIT"
+        "this kernel needs CONFIG_NF_TABLES with its families ip, inet and bridge, NFT_NAT, NFT_MASQ, NFT_CT and "
+        "NFT_CONNLIMIT"
     )
     return NotSupportedError(doing, subject=subject, errno=code, remedy=remedy)

@@ -98,9 +98,9 @@ _ADD, _UPDATE = 0, 1
 _META_PROTOCOL, _META_IIFNAME, _META_OIFNAME, _META_L4PROTO = 1, 6, 7, 16
 _META_IIFKIND, _META_OIFKIND = 26, 27
 _EQUAL, _DIFFERENT = 0, 1
-_REGISTER: Final = 1
+REGISTER: Final = 1
 # Four-byte registers, for keys of several fields.
-_REGISTER32: Final = 8
+REGISTER32: Final = 8
 ETHERTYPE_IPV4: Final = 0x0800
 ETHERTYPE_ARP: Final = 0x0806
 ETHERTYPE_IPV6: Final = 0x86DD
@@ -114,58 +114,63 @@ MASQUERADE: Final = Expression("masq")
 
 def ethertype_is(value: int) -> Rule:
     """The frame carries this protocol."""
-    return _meta(_META_PROTOCOL), _compare(struct.pack("!H", value))
+    return meta(_META_PROTOCOL), compare(struct.pack("!H", value))
 
 
 def ethertype_is_neither(*values: int) -> Rule:
     """The frame carries none of these protocols."""
-    return _meta(_META_PROTOCOL), *(_compare(struct.pack("!H", value), _DIFFERENT) for value in values)
+    return meta(_META_PROTOCOL), *(compare(struct.pack("!H", value), _DIFFERENT) for value in values)
 
 
 def iifname_is(name: str) -> Rule:
     """Came in by this link; a name that ends in `*` stands for all that begin so."""
-    return _meta(_META_IIFNAME), _compare(_name(name))
+    return meta(_META_IIFNAME), compare(_name(name))
+
+
+def iifname_is_not(name: str) -> Rule:
+    """Came in by any other link."""
+    return meta(_META_IIFNAME), compare(_name(name), _DIFFERENT)
 
 
 def oifname_is(name: str) -> Rule:
     """Goes out by this link."""
-    return _meta(_META_OIFNAME), _compare(_name(name))
+    return meta(_META_OIFNAME), compare(_name(name))
 
 
 def oifname_is_not(name: str) -> Rule:
     """Goes out by any other link."""
-    return _meta(_META_OIFNAME), _compare(_name(name), _DIFFERENT)
+    return meta(_META_OIFNAME), compare(_name(name), _DIFFERENT)
 
 
 def frame_source_is(mac: str) -> Rule:
     """The frame was sent from this MAC."""
-    return _payload(_LINK, 6, 6), _compare(bytes.fromhex(mac.replace(":", "")))
+    return payload(_LINK, 6, 6), compare(bytes.fromhex(mac.replace(":", "")))
 
 
 def frame_source_is_not(mac: str) -> Rule:
     """The frame was sent from another MAC."""
-    return _payload(_LINK, 6, 6), _compare(bytes.fromhex(mac.replace(":", "")), _DIFFERENT)
+    return payload(_LINK, 6, 6), compare(bytes.fromhex(mac.replace(":", "")), _DIFFERENT)
 
 
 def arp_sender_fits(known_as: str) -> Rule:
     """The IPv4 address that an ARP packet says to be its sender's is in that set, or is added and still had room."""
-    return _payload(_NETWORK, 14, 4), Expression("dynset", {"set_name": known_as, "op": _UPDATE, "sreg_key": _REGISTER})
+    return payload(_NETWORK, 14, 4), Expression("dynset", {"set_name": known_as, "op": _UPDATE, "sreg_key": REGISTER})
 
 
 def ipv6_source_fits(known_as: str) -> Rule:
     """As `arp_sender_fits`, for the source of an IPv6 packet."""
-    return _payload(_NETWORK, 8, 16), Expression("dynset", {"set_name": known_as, "op": _UPDATE, "sreg_key": _REGISTER})
+    return payload(_NETWORK, 8, 16), Expression("dynset", {"set_name": known_as, "op": _UPDATE, "sreg_key": REGISTER})
 
 
 def begins_more_flows_than(most: int, known_as: str) -> Rule:
     """The packet begins a connection, and its IPv4 source has so many already; that set holds the counts."""
     counted = Expression("connlimit", {"count": most, "flags": frozenset({"NFT_LIMIT_F_INV"})})
     return (
-        Expression("ct", {"key": _CT_STATE, "dreg": _REGISTER}),
-        Expression("bitwise", {"sreg": _REGISTER, "dreg": _REGISTER, "len": 4, "mask": _NEW, "xor": bytes(4)}),
-        _compare(bytes(4), _DIFFERENT),
-        _payload(_NETWORK, 12, 4),
-        Expression("dynset", {"set_name": known_as, "op": _ADD, "sreg_key": _REGISTER, "expr": counted}),
+        Expression("ct", {"key": _CT_STATE, "dreg": REGISTER}),
+        Expression("bitwise", {"sreg": REGISTER, "dreg": REGISTER, "len": 4, "mask": _NEW, "xor": bytes(4)}),
+        compare(bytes(4), _DIFFERENT),
+        payload(_NETWORK, 12, 4),
+        Expression("dynset", {"set_name": known_as, "op": _ADD, "sreg_key": REGISTER, "expr": counted}),
     )
 
 
@@ -177,10 +182,10 @@ def udp_port_within(first: int, last: int) -> Rule:
 def icmpv6_type_within(first: int, last: int) -> Rule:
     """An ICMPv6 message of a type of this range."""
     return (
-        _meta(_META_L4PROTO),
-        _compare(bytes([ICMPV6])),
-        _payload(_TRANSPORT, 0, 1),
-        Expression("range", {"sreg": _REGISTER, "op": 0, "from_data": bytes([first]), "to_data": bytes([last])}),
+        meta(_META_L4PROTO),
+        compare(bytes([ICMPV6])),
+        payload(_TRANSPORT, 0, 1),
+        Expression("range", {"sreg": REGISTER, "op": 0, "from_data": bytes([first]), "to_data": bytes([last])}),
     )
 
 
@@ -201,40 +206,40 @@ def destination_not_within(network: str) -> Rule:
 
 def destination_not_in(known_as: str) -> Rule:
     """The IPv4 destination is not in that set."""
-    return _payload(_NETWORK, 16, 4), _lookup(known_as, _REGISTER, inverted=True)
+    return payload(_NETWORK, 16, 4), lookup(known_as, REGISTER, inverted=True)
 
 
 def iifname_not_in(known_as: str) -> Rule:
     """Came in by a link that is not in that set."""
-    return _meta(_META_IIFNAME), _lookup(known_as, _REGISTER, inverted=True)
+    return meta(_META_IIFNAME), lookup(known_as, REGISTER, inverted=True)
 
 
 def oifname_not_in(known_as: str) -> Rule:
     """Goes out by a link that is not in that set."""
-    return _meta(_META_OIFNAME), _lookup(known_as, _REGISTER, inverted=True)
+    return meta(_META_OIFNAME), lookup(known_as, REGISTER, inverted=True)
 
 
 def iifs_kind_is_not(kind: str) -> Rule:
     """Came in by a link of another kind."""
-    return _meta(_META_IIFKIND), _compare(_name(kind), _DIFFERENT)
+    return meta(_META_IIFKIND), compare(_name(kind), _DIFFERENT)
 
 
 def oifs_kind_is_not(kind: str) -> Rule:
     """Goes out by a link of another kind."""
-    return _meta(_META_OIFKIND), _compare(_name(kind), _DIFFERENT)
+    return meta(_META_OIFKIND), compare(_name(kind), _DIFFERENT)
 
 
 def iifname_oifname_in(known_as: str) -> Rule:
     """The link by which it came in and the one by which it goes out are a key of that set."""
-    return _port_key(_meta(_META_OIFNAME, _AFTER_NAME), known_as, inverted=False)
+    return _port_key(meta(_META_OIFNAME, _AFTER_NAME), known_as, inverted=False)
 
 
 def _udp_port(offset: int, first: int, last: int) -> Rule:
     return (
-        _meta(_META_L4PROTO),
-        _compare(bytes([UDP])),
-        _payload(_TRANSPORT, offset, 2),
-        Expression("range", {"sreg": _REGISTER, "op": 0, "from_data": _port(first), "to_data": _port(last)}),
+        meta(_META_L4PROTO),
+        compare(bytes([UDP])),
+        payload(_TRANSPORT, offset, 2),
+        Expression("range", {"sreg": REGISTER, "op": 0, "from_data": _port(first), "to_data": _port(last)}),
     )
 
 
@@ -242,9 +247,9 @@ def _address_within(offset: int, network: str, comparison: int) -> Rule:
     net = IPv4Network(network)
     mask = Expression(
         "bitwise",
-        {"sreg": _REGISTER, "dreg": _REGISTER, "len": 4, "mask": net.netmask.packed, "xor": bytes(4)},
+        {"sreg": REGISTER, "dreg": REGISTER, "len": 4, "mask": net.netmask.packed, "xor": bytes(4)},
     )
-    return _payload(_NETWORK, offset, 4), mask, _compare(net.network_address.packed, comparison)
+    return payload(_NETWORK, offset, 4), mask, compare(net.network_address.packed, comparison)
 
 
 def _port(number: int) -> bytes:
@@ -255,48 +260,52 @@ def _name(name: str) -> bytes:
     return name[:-1].encode() if name.endswith("*") else name.encode().ljust(NAME_LENGTH, b"\0")
 
 
-def _meta(key: int, register: int = _REGISTER) -> Expression:
+def meta(key: int, register: int = REGISTER) -> Expression:
+    """Load a fact about the packet."""
     return Expression("meta", {"key": key, "dreg": register})
 
 
-def _payload(base: int, offset: int, length: int, register: int = _REGISTER) -> Expression:
+def payload(base: int, offset: int, length: int, register: int = REGISTER) -> Expression:
+    """Load bytes of one of the packet's headers."""
     return Expression("payload", {"dreg": register, "base": base, "offset": offset, "len": length})
 
 
-def _compare(data: bytes, comparison: int = _EQUAL) -> Expression:
-    return Expression("cmp", {"sreg": _REGISTER, "op": comparison, "data": data})
+def compare(data: bytes, comparison: int = _EQUAL) -> Expression:
+    """Go on when what was loaded is (or, by another comparison, is not) this."""
+    return Expression("cmp", {"sreg": REGISTER, "op": comparison, "data": data})
 
 
 # Keys of a port's sets: which link, and what it may say of itself. A key's fields lie in neighbouring four-byte
 # registers.
-_AFTER_NAME: Final = _REGISTER32 + NAME_LENGTH // 4
+_AFTER_NAME: Final = REGISTER32 + NAME_LENGTH // 4
 
 
 def frame_source_of_port(known_as: str, *, inverted: bool) -> Rule:
     """The incoming link and the frame's source MAC are (or, inverted, are not) a key of that set."""
-    return _port_key(_payload(_LINK, 6, 6, _AFTER_NAME), known_as, inverted=inverted)
+    return _port_key(payload(_LINK, 6, 6, _AFTER_NAME), known_as, inverted=inverted)
 
 
 def arp_mac_of_port(known_as: str, *, inverted: bool) -> Rule:
     """As `frame_source_of_port`, for the MAC that an ARP packet says to be its sender's."""
-    return _port_key(_payload(_NETWORK, 8, 6, _AFTER_NAME), known_as, inverted=inverted)
+    return _port_key(payload(_NETWORK, 8, 6, _AFTER_NAME), known_as, inverted=inverted)
 
 
 def arp_address_of_port(known_as: str, *, inverted: bool) -> Rule:
     """The same for the IPv4 address that an ARP packet says to be its sender's."""
-    return _port_key(_payload(_NETWORK, 14, 4, _AFTER_NAME), known_as, inverted=inverted)
+    return _port_key(payload(_NETWORK, 14, 4, _AFTER_NAME), known_as, inverted=inverted)
 
 
 def source_of_port(known_as: str, *, inverted: bool) -> Rule:
     """The same for the source of an IPv4 packet."""
-    return _port_key(_payload(_NETWORK, 12, 4, _AFTER_NAME), known_as, inverted=inverted)
+    return _port_key(payload(_NETWORK, 12, 4, _AFTER_NAME), known_as, inverted=inverted)
 
 
 def _port_key(second: Expression, known_as: str, *, inverted: bool) -> Rule:
-    return _meta(_META_IIFNAME, _REGISTER32), second, _lookup(known_as, _REGISTER32, inverted=inverted)
+    return meta(_META_IIFNAME, REGISTER32), second, lookup(known_as, REGISTER32, inverted=inverted)
 
 
-def _lookup(known_as: str, register: int, *, inverted: bool) -> Expression:
+def lookup(known_as: str, register: int, *, inverted: bool) -> Expression:
+    """Go on when what was loaded is (or, inverted, is not) a key of that set."""
     flags = frozenset({"NFT_LOOKUP_F_INV"} if inverted else ())
     return Expression("lookup", {"set": known_as, "sreg": register, "flags": flags})
 

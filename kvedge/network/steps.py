@@ -133,10 +133,14 @@ class AddTable:
 
 @dataclass(frozen=True)
 class ReplaceTable:
-    """Makes an nftables table of ours be exactly this, with these keys in its sets, at once."""
+    """Makes an nftables table of ours be exactly this, with these keys in its sets, at once.
+
+    `instead_of` names those of its family that it takes the place of.
+    """
 
     table: Table
     elements: Mapping[str, tuple[bytes, ...]] = field(default_factory=dict)
+    instead_of: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

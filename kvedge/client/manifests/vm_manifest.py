@@ -109,7 +109,7 @@ def vm_manifest(options: VmOptions) -> JsonObject:
 
 
 def launch_manifest(options: LaunchOptions) -> JsonObject:
-    """A VM that boots an image with virtio devices and the Pod's network on a bridge.
+    """A VM that boots an image with virtio devices, and the interface that VMs get when they name none.
 
     Raises:
         UsageError: for sizes that are no quantities.
@@ -133,11 +133,9 @@ def launch_manifest(options: LaunchOptions) -> JsonObject:
             "memory": {"guest": canonical_size("memory", options.memory)},
             "devices": {
                 "disks": [{"name": volume["name"], "disk": {"bus": "virtio"}} for volume in volumes],
-                "interfaces": [{"name": "default", "bridge": {}}],
                 "rng": {},
             },
         },
-        "networks": [{"name": "default", "pod": {}}],
         "volumes": volumes,
     }
     return {

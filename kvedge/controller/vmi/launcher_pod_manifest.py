@@ -27,6 +27,7 @@ from kvedge.resources.codec import JsonObject
 from kvedge.resources.config_disks import service_account_of
 from kvedge.resources.ip_addresses import plain_ip
 from kvedge.resources.launcher_pod_names import launcher_pod_name
+from kvedge.resources.masquerade import INJECT_SIDECAR, POD_BRIDGE, SIDECAR_BRIDGES
 from kvedge.resources.meta import LocalObjectReference, ObjectMeta, OwnerReference
 from kvedge.resources.names import (
     APP,
@@ -61,7 +62,7 @@ from kvedge.resources.types.core import (
     VolumeDevice,
     VolumeMount,
 )
-from kvedge.resources.types.guest_nics import interface_mac, pod_interfaces
+from kvedge.resources.types.guest_nics import bridged_interfaces, interface_mac, pod_interfaces
 from kvedge.resources.types.storage import PersistentVolumeClaim
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.resources.vmi_facts import grace_seconds
@@ -118,7 +119,14 @@ def _labels(vmi: VirtualMachineInstance) -> dict[str, str]:
         CREATED_BY: vmi.metadata.uid,
         VMI_ID: _as_label(vmi.metadata.name),
         VM_NAME: hostname(vmi),
+        **_sidecar_label(vmi),
     }
+
+
+def _sidecar_label(vmi: VirtualMachineInstance) -> dict[str, str]:
+    """A mesh looks for its word among the Pod's labels; a VMI has it among its annotations, as in KubeVirt."""
+    asked = vmi.metadata.annotations.get(INJECT_SIDECAR)
+    return {} if asked is None else {INJECT_SIDECAR: asked}
 
 
 def _annotations(vmi: VirtualMachineInstance, config: ClusterConfig) -> dict[str, str]:
@@ -129,10 +137,13 @@ def _annotations(vmi: VirtualMachineInstance, config: ClusterConfig) -> dict[str
         and not key.startswith("kubectl.kubernetes.io")
         and not key.endswith("-observed-api-version")
     }
-    nics = pod_interfaces(vmi)
+    bridged = bridged_interfaces(vmi)
+    is_masqueraded = any(nic.masquerade is not None for _, nic in pod_interfaces(vmi))
     return {
         **passed,
-        **({POD_MAC: interface_mac(vmi, nics[0][1])} if nics else {}),
+        **({POD_MAC: interface_mac(vmi, bridged[0])} if bridged else {}),
+        # For a mesh's sidecar, if the Pod gets one: what comes from here is the guest's.
+        **(dict.fromkeys(SIDECAR_BRIDGES, POD_BRIDGE) if is_masqueraded else {}),
         DOMAIN: vmi.metadata.name,
         DEFAULT_CONTAINER: COMPUTE_CONTAINER,
         MIGRATION_TRANSPORT_UNIX: "true",

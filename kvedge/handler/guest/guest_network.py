@@ -15,19 +15,18 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import Final
 
+from kvedge.handler.guest.nic_binding import POD_INTERFACE, bind_nic
 from kvedge.handler.guest.vmi_status import GuestNic
 from kvedge.handler.held_process import HeldProcess
 from kvedge.network.binding.binding_state import is_link_local
 from kvedge.network.binding.bound_interface import BoundInterface
-from kvedge.network.binding.bridge_binding import bind_pod_interface
 from kvedge.network.binding.router_socket import hand_router_socket, router_of
 from kvedge.network.dhcp import dhcp_plan
 from kvedge.network.errors import NetworkError
 from kvedge.network.host_resolver import LONGEST_RESOLV_CONF, host_resolv_conf
 from kvedge.resources.ip_addresses import plain_ip
-from kvedge.resources.names import LAUNCHER_GID, LAUNCHER_UID
 from kvedge.resources.types.devices import Interface
-from kvedge.resources.types.guest_nics import interface_mac, nic_queues, pod_interfaces
+from kvedge.resources.types.guest_nics import nic_queues, pod_interfaces
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.rpc.launcher_pb2 import DhcpLease, GuestInterface, Ipv6Lease, Route
 from kvedge.storage.beneath import open_regular
@@ -37,7 +36,6 @@ from kvedge.storage.beneath import open_regular
 LEASE_SECONDS: Final = 3600
 # While there is no DNS server to tell, as where the node booted before its network was there: one is waited for.
 LEASE_SECONDS_WITHOUT_DNS: Final = 600
-_POD_INTERFACE: Final = "eth0"
 _RESOLV_CONF: Final = "etc/resolv.conf"
 
 
@@ -121,19 +119,17 @@ class GuestNetwork:
     ) -> PreparedNic:
         directory = self._state / vmi.metadata.uid
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        queues = nic_queues(vmi, interface)
-        bound = bind_pod_interface(
-            netns,
-            pod_interface=_POD_INTERFACE,
-            index=index,
-            guest_mac=interface_mac(vmi, interface),
-            tap_owner=(LAUNCHER_UID, LAUNCHER_GID),
-            queues=queues,
-            record=directory / f"{interface.name}.json",
-        )
+        bound = bind_nic(vmi, index, interface, netns, directory)
         router = router_of(_router_gateway(bound), bound.peer_index)
-        addresses = tuple(each for each in (bound.address, bound.ipv6.address if bound.ipv6 else "") if each)
-        nic = GuestNic(interface.name, bound.mac, addresses, _POD_INTERFACE, queues)
+        own = tuple(each for each in (bound.address, bound.ipv6.address if bound.ipv6 else "") if each)
+        nic = GuestNic(
+            interface.name,
+            bound.mac,
+            bound.pod_addresses or own,
+            POD_INTERFACE,
+            nic_queues(vmi, interface),
+            is_translated=bool(bound.pod_addresses),
+        )
         message = interface_message(vmi, interface, bound, resolver, router)
         return PreparedNic(message, nic, tuple(_shortfalls(bound, router)))
 

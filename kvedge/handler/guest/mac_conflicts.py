@@ -2,7 +2,8 @@
 
 Called by the sync loop before it makes a guest's network. Pure. KubeVirt lets two VMIs have one MAC; on a CNI whose
 Pods share a link, a bridge or a LAN, each then takes the other's frames, and both look broken. So the second one of a
-node waits, and says for whom. Guests of other nodes are not seen.
+node waits, and says for whom. Guests of other nodes are not seen; the MAC of a masqueraded one
+never leaves its Pod.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from kvedge.network.errors import MacInUseError
-from kvedge.resources.types.guest_nics import interface_mac, pod_interfaces
+from kvedge.resources.types.guest_nics import bridged_interfaces, interface_mac
 from kvedge.resources.types.vmi import VirtualMachineInstance
 
 
@@ -30,7 +31,7 @@ def check_macs(vmi: VirtualMachineInstance, others: Iterable[VirtualMachineInsta
 
 
 def _macs(vmi: VirtualMachineInstance) -> set[str]:
-    return {interface_mac(vmi, interface) for _, interface in pod_interfaces(vmi)}
+    return {interface_mac(vmi, interface) for interface in bridged_interfaces(vmi)}
 
 
 def _comes_before(other: VirtualMachineInstance, vmi: VirtualMachineInstance) -> bool:

@@ -63,6 +63,8 @@ class GuestNic:
     addresses: tuple[str, ...]
     pod_interface: str
     queues: int = 1
+    # Whether its addresses are the Pod's and not the guest's: nobody reaches it by what its agent sees.
+    is_translated: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +144,7 @@ def _interfaces(seen: Observation) -> list[InterfaceStatus]:
 
 def _known_interface(nic: GuestNic, entries: Sequence[GuestAddress]) -> InterfaceStatus:
     agent = [entry for entry in entries if entry.source == "guest-agent"]
-    addresses = _addresses(agent) or list(nic.addresses)
+    addresses = list(nic.addresses) if nic.is_translated else _addresses(agent) or list(nic.addresses)
     return InterfaceStatus(
         name=nic.name,
         mac=nic.mac,

@@ -50,6 +50,8 @@ class BoundInterface:
     bridge_mac: str = ""
     # Where the Pod's NIC leads: the index of a veth's end on the node, 0 for another kind.
     peer_index: int = 0
+    # What others reach the guest by, where the Pod translates; empty where these are the guest's own addresses.
+    pod_addresses: tuple[str, ...] = ()
     # What the guest does not get of the Pod's network, and why: sentences for the user.
     shortfalls: tuple[str, ...] = ()
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import errno
 from pathlib import Path
-from typing import Final
 
 from kvedge.network.apply_step import apply_step
 from kvedge.network.binding.binding_record import read_record, write_record
@@ -20,16 +19,14 @@ from kvedge.network.binding.bridge_binding_plan import (
     plan_binding,
     sysctls_to_read,
 )
+from kvedge.network.binding.pod_namespace import pod_namespace
 from kvedge.network.errors import MacInUseError, NetworkError
 from kvedge.network.links import Links
-from kvedge.network.netns import NetnsRef, netns_identity, netns_subject, run_in_netns
+from kvedge.network.netns import NetnsRef, run_in_netns
 from kvedge.network.nft_edge import list_tables
 from kvedge.network.nft_rules import Family
 from kvedge.network.steps import SetLink, Step
 from kvedge.network.sysctls import read_sysctl
-
-OWN_NETNS: Final = Path("/proc/thread-self/ns/net")
-BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 
 
 def bind_pod_interface(
@@ -49,7 +46,7 @@ def bind_pod_interface(
     Pod's namespace. Raises LostStateError when the Pod must be replaced, NetworkError for what a later try may cure.
     """
     names = names_for(pod_interface, index)
-    where = _identity(netns)
+    where = pod_namespace(netns)
 
     def bind() -> BoundInterface:
         with Links() as links:
@@ -78,19 +75,6 @@ def _apply(links: Links, step: Step, guest_mac: str) -> None:
                 remedy="give one of them another macAddress",
             ) from error
         raise
-
-
-def _identity(netns: NetnsRef) -> str:
-    identity = netns_identity(netns)
-    if identity == netns_identity(OWN_NETNS):
-        # Whatever the caller was deceived by: a node that loses its own network is lost.
-        raise NetworkError(
-            "cannot bind", subject=netns_subject(netns), why="this is no Pod's network but the node's own"
-        )
-    try:
-        return f"{BOOT_ID.read_text().strip()}/{identity}"
-    except OSError as error:
-        raise NetworkError("cannot read", subject=str(BOOT_ID), errno=error.errno or 0) from error
 
 
 def _remember(path: Path, where: str, seen: Seen, names: Names) -> Record:

@@ -237,10 +237,10 @@ def plan_binding(
     steps: list[Step] = [] if names.guard in seen.guards else [AddTable(guard_table(names, record, guest_mac))]
     # A guard of an earlier version goes when ours is there: there is no moment without one.
     steps += [DeleteTable(Family.BRIDGE, guard) for guard in guards_of(seen, names) if guard != names.guard]
-    steps += _sysctl_steps({name: value for name, value in namespace_sysctls().items() if name in seen.sysctls}, seen)
+    steps += sysctl_steps({name: value for name, value in namespace_sysctls().items() if name in seen.sysctls}, seen)
     steps += _bridge_steps(record, seen, names)
     steps += _nic_steps(nic, nic_mac(nic, record, names, guest_mac), record, seen, names)
-    steps += _tap_steps(record, seen, names, owner, queues)
+    steps += tap_steps(record, seen, names, owner, queues)
     steps += _stand_in_steps(record, seen, names)
     bridge = seen.link(names.bridge)
     if bridge is None or not bridge.up:
@@ -258,8 +258,8 @@ def _pod_nic(record: Record, seen: Seen) -> Link:
     return nic
 
 
-def _sysctl_steps(wanted: Mapping[str, str], seen: Seen, *, fresh: bool = False) -> Iterator[Step]:
-    # Of a link that this plan makes, what is seen is nothing, or that of the one before it.
+def sysctl_steps(wanted: Mapping[str, str], seen: Seen, *, fresh: bool = False) -> Iterator[Step]:
+    """What makes these settings be so; of a `fresh` link, what is seen is nothing, or that of the one before it."""
     for name, value in wanted.items():
         # A kernel without IPv6 has none of its settings.
         if name.startswith("ipv6/") and IPV6_OF_NEW_LINKS not in seen.sysctls:
@@ -285,7 +285,7 @@ def _bridge_steps(record: Record, seen: Seen, names: Names) -> Iterator[Step]:
     if bridge is not None and bridge.snooping:
         # As an earlier kvedge made it: it remembered each multicast group that a guest joins.
         yield SetLink(names.bridge, snooping=False)
-    yield from _sysctl_steps(_settings_of(names.bridge, names, record), seen)
+    yield from sysctl_steps(_settings_of(names.bridge, names, record), seen)
     has = {address.address for address in seen.addresses_of(bridge)}
     if record.ipv4 is not None and names.server not in has:
         yield AddAddress(names.bridge, names.server, 32)
@@ -295,7 +295,7 @@ def _nic_steps(nic: Link, mac: str, record: Record, seen: Seen, names: Names) ->
     if nic.name == names.pod:
         yield SetLink(names.pod, up=False)
         yield SetLink(names.pod, rename=names.nic)
-    yield from _sysctl_steps(_settings_of(names.nic, names, record), seen)
+    yield from sysctl_steps(_settings_of(names.nic, names, record), seen)
     for address in seen.addresses_of(nic):
         yield RemoveAddress(names.nic, address.address, address.prefix_length)
     if nic.mac != mac:
@@ -312,7 +312,8 @@ def _nic_steps(nic: Link, mac: str, record: Record, seen: Seen, names: Names) ->
         yield SetLink(names.nic, up=True)
 
 
-def _tap_steps(record: Record, seen: Seen, names: Names, owner: tuple[int, int], queues: int) -> Iterator[Step]:
+def tap_steps(record: Record, seen: Seen, names: Names, owner: tuple[int, int], queues: int) -> Iterator[Step]:
+    """What makes the guest's tap be there, as a port of the bridge that learns nothing."""
     tap = seen.link(names.tap)
     # A tap that QEMU has open is right as it is: a guest's cable is never pulled out to be exchanged.
     if tap is not None and not tap.carrier and tap.multi_queue != (queues > 1):
@@ -320,7 +321,7 @@ def _tap_steps(record: Record, seen: Seen, names: Names, owner: tuple[int, int],
         tap = None
     if tap is None:
         yield AddTap(names.tap, owner, multi_queue=queues > 1)
-    yield from _sysctl_steps(_settings_of(names.tap, names, record), seen, fresh=tap is None)
+    yield from sysctl_steps(_settings_of(names.tap, names, record), seen, fresh=tap is None)
     if tap is None or tap.mtu != record.guest_mtu:
         yield SetLink(names.tap, mtu=record.guest_mtu)
     bridge = seen.link(names.bridge)

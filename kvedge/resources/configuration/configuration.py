@@ -24,7 +24,7 @@ DEFAULT_MACHINE: Final[Mapping[str, str]] = {"amd64": "q35", "arm64": "virt"}
 # An amd64 guest sees the node's CPU as libvirt models it; on arm64 nothing but the CPU itself works.
 DEFAULT_CPU_MODEL: Final[Mapping[str, str]] = {"amd64": "host-model", "arm64": "host-passthrough"}
 # Bindings that a default interface may have; the others follow when they are built.
-DEFAULT_INTERFACES: Final = ("bridge",)
+DEFAULT_INTERFACES: Final = ("bridge", "masquerade")
 
 
 class Issue(Enum):

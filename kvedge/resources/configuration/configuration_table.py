@@ -237,7 +237,7 @@ _GUESTS: Final = (
 _NETWORK: Final = (
     _applied(
         "configuration.network.defaultNetworkInterface",
-        "The binding of the interface that VMs get when they name none: bridge, the only one that this release has.",
+        "The binding of the interface that VMs get when they name none: bridge, the default, or masquerade.",
     ),
     _applied(
         "configuration.network.permitBridgeInterfaceOnPodNetwork",

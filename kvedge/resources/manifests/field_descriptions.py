@@ -197,7 +197,7 @@ _DEVICES: Final[Mapping[str, Mapping[str, str]]] = {
     "Interface": {
         "name": "The name of its network.",
         "bridge": "The guest has the Pod's address, given to it by DHCP.",
-        "masquerade": _LATER,
+        "masquerade": "The guest is behind the Pod's address, with one of its own that is the same in each Pod.",
         "sriov": _LATER,
         "slirp": "Discontinued.",
         "macvtap": "Discontinued.",
@@ -206,7 +206,7 @@ _DEVICES: Final[Mapping[str, Mapping[str, str]]] = {
         "binding": _LATER,
         "model": "virtio, e1000, e1000e, igb, ne2k_pci, pcnet or rtl8139; virtio unless given.",
         "macAddress": "Its MAC; derived from the VM unless given, and the same after each restart.",
-        "ports": "Ports that are offered; with the bridge binding all of them are.",
+        "ports": "With masquerade, the ports that reach the guest: all when none is listed, as with bridge always.",
         "portRanges": _LATER,
         "bootOrder": "Its place in the boot order, from 1, once among disks and interfaces.",
         "pciAddress": "The PCI address in the guest, such as 0000:81:01.0.",
@@ -309,7 +309,11 @@ _STORAGE: Final[Mapping[str, Mapping[str, str]]] = {
         "multus": _LATER,
         "resourceClaim": _LATER,
     },
-    "PodNetwork": {"vmNetworkCIDR": _LATER, "vmIPv6NetworkCIDR": _LATER},
+    "PodNetwork": {
+        "vmNetworkCIDR": "With masquerade: the guest's network. Its first address is the router's, its second the "
+        "guest's; 10.0.2.0/24 unless given.",
+        "vmIPv6NetworkCIDR": "The same for IPv6, where the Pod has it; fd10:0:2::/120 unless given.",
+    },
     "MultusNetwork": {
         "networkName": "Its name, with its namespace if it is another.",
         "default": "Whether it is the Pod's.",

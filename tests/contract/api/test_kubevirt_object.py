@@ -64,7 +64,7 @@ def test_a_second_object_is_refused_in_kubevirts_words(admin: KubeClient, kubevi
 
 
 def test_a_value_that_cannot_be_used_is_refused_with_its_field(admin: KubeClient, kubevirt: None) -> None:
-    body = {"spec": {"configuration": {"network": {"defaultNetworkInterface": "masquerade"}, "cpuModel": "a b"}}}
+    body = {"spec": {"configuration": {"network": {"defaultNetworkInterface": "slirp"}, "cpuModel": "a b"}}}
     with pytest.raises(Invalid) as refused:
         admin.request("PATCH", OBJECT, body, None, "application/merge-patch+json")
     assert {cause.field for cause in refused.value.causes} == {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from types import ModuleType
 
 import pytest
 
@@ -18,7 +19,9 @@ class KilledError(Exception):
 
 
 @contextmanager
-def killed_after(monkeypatch: pytest.MonkeyPatch, count: int) -> Iterator[list[Step]]:
+def killed_after(
+    monkeypatch: pytest.MonkeyPatch, count: int, binding: ModuleType = bridge_binding
+) -> Iterator[list[Step]]:
     """Lets so many steps of a binding be made and dies before the next; none is too many for -1."""
     made: list[Step] = []
 
@@ -29,12 +32,12 @@ def killed_after(monkeypatch: pytest.MonkeyPatch, count: int) -> Iterator[list[S
         apply_step(links, step)
 
     with monkeypatch.context() as patched:
-        patched.setattr(bridge_binding, "apply_step", apply)
+        patched.setattr(binding, "apply_step", apply)
         yield made
 
 
 @contextmanager
-def steps_made(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Step]]:
+def steps_made(monkeypatch: pytest.MonkeyPatch, binding: ModuleType = bridge_binding) -> Iterator[list[Step]]:
     """The steps that bindings make meanwhile."""
-    with killed_after(monkeypatch, -1) as made:
+    with killed_after(monkeypatch, -1, binding) as made:
         yield made

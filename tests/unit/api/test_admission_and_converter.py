@@ -26,7 +26,6 @@ CLUSTER: Final = Cluster("amd64")
 WAITS: Final[Mapping[str, set[str]]] = {
     "cpu-model": {"spec.domain.cpu.maxSockets", "spec.domain.memory.hugepages"},
     "disks": {"spec.volumes[4].hostDisk"},
-    "windows": {"spec.domain.devices.interfaces[0].masquerade"},
 }
 # Only one NIC can join the Pod's network, and there is no other network yet.
 ONE_NETWORK: Final = {"interfaces"}

@@ -13,6 +13,7 @@ from kvedge.network.binding.binding_state import GUARD_PREFIX, Names, Seen
 from kvedge.network.binding.bridge_binding_plan import (
     IPV6_OF_NEW_LINKS,
 )
+from kvedge.network.binding.masquerade_plan import FORWARDING, MasqueradeSeen
 from kvedge.network.link_types import PROTO_KERNEL, Address, Link, Route
 from kvedge.network.nft_rules import Family
 from kvedge.network.pods.forward_rules import FENCE
@@ -44,6 +45,7 @@ OF_LINKS = {
     "ipv6/conf/{}/disable_ipv6": "0",
     "ipv6/conf/{}/accept_ra": "1",
     "ipv6/conf/{}/accept_dad": "1",
+    "ipv4/conf/{}/route_localnet": "0",
 }
 
 
@@ -75,7 +77,7 @@ class NamespaceModel:
             IP_FORWARD: "0",
         }
         if self.ipv6:
-            self.sysctls[IPV6_OF_NEW_LINKS] = "0"
+            self.sysctls |= {IPV6_OF_NEW_LINKS: "0", FORWARDING[6]: "0"}
 
     def add_link(self, name: str, kind: str, **fields: object) -> Link:
         """A new link, down."""
@@ -132,7 +134,9 @@ class NamespaceModel:
                 self._obey_sysctl(name)
             case AddTable(table):
                 self.tables.setdefault((table.family, table.name), {each.name: set() for each in table.sets})
-            case ReplaceTable(table, elements):
+            case ReplaceTable(table, elements, instead_of):
+                for gone in instead_of:
+                    self.tables.pop((table.family, gone), None)
                 self.tables[table.family, table.name] = {
                     each.name: set(elements.get(each.name, ())) for each in table.sets
                 }
@@ -256,6 +260,10 @@ class NamespaceModel:
             sysctls=dict(self.sysctls),
             own_macs=tuple(self.own_macs),
         )
+
+    def seen_by_masquerade(self, names: Names) -> MasqueradeSeen:
+        """What a masquerade would see; a table of this model is whole or not there."""
+        return MasqueradeSeen(namespace=self.seen(names), tables=frozenset(self.tables), whole=frozenset(self.tables))
 
     def seen_by_node(self) -> NodeSeen:
         """What the node network would see."""

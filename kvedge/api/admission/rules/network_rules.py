@@ -13,6 +13,7 @@ from kvedge.api.admission.rules.causes import Cause, Field, duplicate, not_found
 from kvedge.api.admission.rules.disk_rules import pci_address
 from kvedge.api.admission.rules.subject import Rule, Subject
 from kvedge.resources.ip_addresses import parse_ipv4
+from kvedge.resources.masquerade import BadGuestNetwork, parse_guest_subnet
 from kvedge.resources.types.devices import DhcpOptions, Interface, Port
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]+")
@@ -179,10 +180,41 @@ def bridge_on_pod_network_is_permitted(subject: Subject) -> Iterator[Cause]:
             yield Cause(at, "Bridge on pod network configuration is not enabled under kubevirt-config")
 
 
+def masquerade_is_of_the_pod_network(subject: Subject) -> Iterator[Cause]:
+    """A Pod's address can be shared where the Pod has one that others know."""
+    on_pod_network = {network.name for network in subject.spec.networks if network.pod is not None}
+    known = {network.name for network in subject.spec.networks}
+    for index, interface in enumerate(subject.spec.domain.devices.interfaces):
+        if interface.masquerade is not None and interface.name in known - on_pod_network:
+            at = subject.devices_at.at("interfaces").item(index).at("name")
+            yield Cause(at, "Masquerade interface only implemented with pod network")
+
+
+def guest_networks_have_room(subject: Subject) -> Iterator[Cause]:
+    """A masqueraded guest's own network has an address for its router and one for the guest."""
+    for index, network in enumerate(subject.spec.networks):
+        if network.pod is None:
+            continue
+        at = subject.at.at("networks").item(index).at("pod")
+        given = (
+            ("vmNetworkCIDR", network.pod.vm_network_cidr, 4),
+            ("vmIPv6NetworkCIDR", network.pod.vm_ipv6_network_cidr, 6),
+        )
+        for name, text, version in given:
+            if not text:
+                continue
+            try:
+                parse_guest_subnet(text, version)
+            except BadGuestNetwork as error:
+                yield Cause(at.at(name), str(error))
+
+
 RULES: Final[tuple[Rule, ...]] = (
     networks_have_one_name_and_type,
     interfaces_have_names_and_networks,
     interfaces_are_possible,
     bridge_on_pod_network_is_permitted,
+    masquerade_is_of_the_pod_network,
+    guest_networks_have_room,
     macs_are_unique,
 )

@@ -17,7 +17,7 @@ from kvedge.resources.codec import JsonObject
 _RELEASE: Final = ".".join(__version__.split(".")[:2])
 _OTHER_DISK: Final = "remove it, or use containerDisk, emptyDisk or persistentVolumeClaim"
 _OTHER_NETWORK: Final = "remove it, or use the pod network"
-_OTHER_BINDING: Final = "remove it, or use bridge: {}"
+_OTHER_BINDING: Final = "remove it, or use bridge: {} or masquerade: {}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,15 +62,12 @@ VMI_NOT_YET: Final[Sequence[NotYet]] = (
     NotYet("domain.devices.tpm"),
     # Network
     NotYet("domain.devices.interfaces[].binding", _OTHER_BINDING),
-    NotYet("domain.devices.interfaces[].masquerade", _OTHER_BINDING),
     NotYet("domain.devices.interfaces[].passtBinding", _OTHER_BINDING),
     NotYet("domain.devices.interfaces[].portRanges"),
     NotYet("domain.devices.interfaces[].sriov", _OTHER_BINDING),
     NotYet("domain.devices.interfaces[].state", "remove the interface instead", values=("absent",)),
     NotYet("domain.devices.interfaces[].tag"),
     NotYet("networks[].multus", _OTHER_NETWORK),
-    NotYet("networks[].pod.vmIPv6NetworkCIDR"),
-    NotYet("networks[].pod.vmNetworkCIDR"),
     NotYet("networks[].resourceClaim", _OTHER_NETWORK),
     # Volumes
     NotYet("utilityVolumes"),

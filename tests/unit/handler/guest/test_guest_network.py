@@ -58,7 +58,7 @@ def test_the_host_name_is_the_one_asked_for_or_the_first_part_of_the_name() -> N
     assert hostname(vmi(hostname="shop")) == "shop"
 
 
-def test_only_bridges_on_the_pod_network_are_bound() -> None:
+def test_only_what_is_on_the_pod_network_is_bound() -> None:
     assert [index for index, _ in pod_interfaces(vmi())] == [0]
     assert pod_interfaces(vmi(networks=[{"name": "default", "multus": {"networkName": "lan"}}])) == []
 

@@ -6,6 +6,7 @@ import pytest
 
 from kvedge.handler.guest.mac_conflicts import check_macs
 from kvedge.network.errors import MacInUseError
+from kvedge.resources.types.devices import EmptyBinding
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from tests.support.builders import bridged, vmi_with
 
@@ -46,3 +47,10 @@ def test_a_guest_that_has_ended_is_in_nobodys_way(phase: str) -> None:
 
 def test_guests_of_their_own_macs_do_not_meet() -> None:
     check_macs(vmi("second", "2026-01-01T00:00:01Z"), [vmi("first", mac="52:54:00:00:00:01")])
+
+
+def test_a_mac_behind_a_pods_address_is_in_nobodys_way() -> None:
+    first, second = vmi("first"), vmi("second", "2026-01-01T00:00:01Z")
+    nic = second.spec.domain.devices.interfaces[0]
+    nic.bridge, nic.masquerade = None, EmptyBinding()
+    check_macs(second, [first, second])

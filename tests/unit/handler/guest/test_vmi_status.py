@@ -169,3 +169,15 @@ def test_a_dual_stack_guest_shows_both_addresses_of_its_pod() -> None:
     before = vmi()
     after = patched(before, status_patch(before, Observation("Running", status=RUNNING, nics=(nic,)), NOW)).status
     assert (after.interfaces[0].ip_address, after.interfaces[0].ip_addresses) == ("10.99.0.5", ["10.99.0.5", "fd00::5"])
+
+
+def test_a_guest_behind_its_pods_address_shows_that_whatever_its_agent_says() -> None:
+    nic = GuestNic("default", "02:00:00:00:00:07", ("10.99.0.5", "fd00::5"), "eth0", is_translated=True)
+    own = pb.GuestAddress(mac=nic.mac, guest_name="ens3", addresses=["10.0.2.2", "fe80::1"], source="guest-agent")
+    leased = pb.GuestAddress(interface="default", mac=nic.mac, addresses=["10.0.2.2"], source="lease")
+    seen = pb.DomainStatus(state=pb.DOMAIN_STATE_RUNNING, addresses=[leased, own])
+    before = vmi()
+    after = patched(before, status_patch(before, Observation("Running", status=seen, nics=(nic,)), NOW)).status
+    shown = after.interfaces[0]
+    assert (shown.ip_address, shown.ip_addresses) == ("10.99.0.5", ["10.99.0.5", "fd00::5"])
+    assert (shown.interface_name, shown.info_source) == ("ens3", "domain, guest-agent")

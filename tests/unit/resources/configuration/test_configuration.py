@@ -133,8 +133,8 @@ def test_keys_of_an_architecture_count_unless_a_general_one_is_given() -> None:
         ({"cpuRequest": 0}, "cpuRequest: 0 must be more than 0"),
         ({"evictionStrategy": "LiveMigrate"}, "use None or LiveMigrateIfPossible"),
         (
-            {"network": {"defaultNetworkInterface": "masquerade"}},
-            "'masquerade' is not supported by this release; use bridge",
+            {"network": {"defaultNetworkInterface": "slirp"}},
+            "'slirp' is not supported by this release; use bridge or masquerade",
         ),
         ({"additionalGuestMemoryOverheadRatio": "x"}, "ratio provided, x, cannot be parsed into float"),
         ({"additionalGuestMemoryOverheadRatio": "0.9"}, "ratio provided, 0.9, cannot be smaller than 1.0"),

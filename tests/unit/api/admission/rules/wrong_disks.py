@@ -335,6 +335,34 @@ WRONG_DISKS: Wrong = {
         "spec.domain.devices.interfaces[0].slirp",
         "Slirp network binding has been discontinued since v1.3",
     ),
+    "masquerade on another network": (
+        {
+            NIC: {"name": "default", "masquerade": {}},
+            "networks[0]": {"name": "default", "multus": {"networkName": "lan"}},
+        },
+        "spec.domain.devices.interfaces[0].name",
+        "Masquerade interface only implemented with pod network",
+    ),
+    "guest network without room": (
+        {NIC: {"name": "default", "masquerade": {}}, "networks[0].pod": {"vmNetworkCIDR": "10.9.0.0/31"}},
+        "spec.networks[0].pod.vmNetworkCIDR",
+        "VM CIDR subnet is too small, at least 2 host addresses are required: 10.9.0.0/31",
+    ),
+    "guest network that is none": (
+        {NIC: {"name": "default", "masquerade": {}}, "networks[0].pod": {"vmNetworkCIDR": "somewhere"}},
+        "spec.networks[0].pod.vmNetworkCIDR",
+        "invalid CIDR address: somewhere",
+    ),
+    "guest network of the other version": (
+        {NIC: {"name": "default", "masquerade": {}}, "networks[0].pod": {"vmIPv6NetworkCIDR": "10.9.0.0/24"}},
+        "spec.networks[0].pod.vmIPv6NetworkCIDR",
+        "invalid CIDR address: 10.9.0.0/24",
+    ),
+    "reserved mac": (
+        {NIC: {"name": "default", "masquerade": {}, "macAddress": "02:00:00:00:00:00"}},
+        "spec.domain.devices.interfaces[0].macAddress",
+        "The requested MAC address is reserved for the in-pod bridge. Please choose another one.",
+    ),
     "interface model": (
         {f"{NIC}.model": "ne9000"},
         "spec.domain.devices.interfaces[0].model",

@@ -1,0 +1,72 @@
+"""Which binding an interface of a VMI on the Pod's network has, and what it is made by: the one place that decides.
+
+Called by `guest_network` for each interface. Touches the Pod's network by `kvedge.network`, and the record's file.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from kvedge.network.binding.bound_interface import BoundInterface
+from kvedge.network.binding.bridge_binding import bind_pod_interface
+from kvedge.network.binding.masquerade_binding import masquerade_pod_interface
+from kvedge.network.errors import UnsuitablePodError
+from kvedge.network.nft_nat_rules import TCP, UDP
+from kvedge.resources.masquerade import BadGuestNetwork, GuestSubnet, guest_subnet, is_meshed
+from kvedge.resources.names import LAUNCHER_GID, LAUNCHER_UID
+from kvedge.resources.types.devices import Interface, Port
+from kvedge.resources.types.guest_nics import interface_mac, nic_queues
+from kvedge.resources.types.vmi import VirtualMachineInstance
+from kvedge.resources.types.volumes import Network, PodNetwork
+
+POD_INTERFACE: Final = "eth0"
+_OWNER: Final = (LAUNCHER_UID, LAUNCHER_GID)
+
+
+def bind_nic(
+    vmi: VirtualMachineInstance, index: int, interface: Interface, netns: int, directory: Path
+) -> BoundInterface:
+    """Bind the interface at that place of the VMI; what is there already stays as it is.
+
+    `directory` is where records of this VMI are kept.
+
+    Raises:
+        NetworkError: when the kernel refused, or the namespace is not as it was left.
+    """
+    mac, queues = interface_mac(vmi, interface), nic_queues(vmi, interface)
+    if interface.masquerade is not None:
+        return masquerade_pod_interface(
+            netns,
+            guest_mac=mac,
+            subnets=_subnets(vmi, interface),
+            ports=frozenset(_number(port) for port in interface.ports),
+            meshed=is_meshed(vmi),
+            pod_interface=POD_INTERFACE,
+            index=index,
+            tap_owner=_OWNER,
+            queues=queues,
+        )
+    return bind_pod_interface(
+        netns,
+        pod_interface=POD_INTERFACE,
+        index=index,
+        guest_mac=mac,
+        tap_owner=_OWNER,
+        queues=queues,
+        record=directory / f"{interface.name}.json",
+    )
+
+
+def _subnets(vmi: VirtualMachineInstance, interface: Interface) -> dict[int, GuestSubnet]:
+    pod = Network(name=interface.name, pod=PodNetwork())
+    network = next((each for each in vmi.spec.networks if each.name == interface.name), pod)
+    try:
+        return {version: guest_subnet(network, version) for version in (4, 6)}
+    except BadGuestNetwork as error:
+        # Admission refuses it, unless it was asleep.
+        raise UnsuitablePodError("cannot bind", subject=interface.name, why=str(error)) from error
+
+
+def _number(port: Port) -> tuple[int, int]:
+    return (UDP if port.protocol == "UDP" else TCP), port.port

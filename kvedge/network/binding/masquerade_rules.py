@@ -1,0 +1,248 @@
+"""The nftables tables of a masqueraded guest: one fences it in, the other translates its addresses.
+
+Pure; `masquerade_plan` puts them into its steps. Each table's name ends in a digest of what it holds, so that one look
+at the names tells whether it is the wanted one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from kvedge.network.binding.binding_state import Names
+from kvedge.network.binding.bridge_binding_plan import IPV6_SENDERS
+from kvedge.network.nft_nat_rules import (
+    INVALID,
+    NEW,
+    TCP,
+    UNTRACKED,
+    arp_address_is,
+    arp_mac_is_not,
+    begins_more_flows,
+    connection_is,
+    destination_is,
+    dnat_to,
+    frame_destination_within,
+    frame_source_within,
+    goes_to_port,
+    goes_to_port_in,
+    is_for_host,
+    is_not_translated,
+    is_version,
+    port_key,
+    snat_to,
+    source_is,
+)
+from kvedge.network.nft_rules import (
+    ACCEPT,
+    DROP,
+    ETHERTYPE_ARP,
+    ETHERTYPE_IPV4,
+    ETHERTYPE_IPV6,
+    MASQUERADE,
+    Chain,
+    Family,
+    Hook,
+    Rule,
+    Set,
+    Table,
+    ethertype_is,
+    ethertype_is_neither,
+    frame_source_is_not,
+    icmpv6_type_within,
+    iifname_is,
+    iifname_is_not,
+    ipv6_source_fits,
+    oifname_is,
+    oifname_is_not,
+    udp_port_within,
+)
+from kvedge.resources.masquerade import SIDECAR_PORTS
+
+TABLE_PREFIX: Final = "kvedge_masquerade_"
+FENCE_PRIORITY: Final = -300
+FLOWS_PRIORITY: Final = -150
+DESTINATION_NAT_PRIORITY: Final = -100
+FILTER_PRIORITY: Final = 0
+SOURCE_NAT_PRIORITY: Final = 100
+# As much as a guest may have at once on one box: the Pod's namespace tracks each of them as well.
+MOST_FLOWS: Final = 4096
+NOBODY: Final = "0.0.0.0/32"
+LOOPBACK: Final = {4: "127.0.0.1", 6: "::1"}
+# From here a mesh's sidecar speaks to what it stands before.
+SIDECAR_SOURCE: Final = "127.0.0.6"
+SSH: Final = 22
+_DHCP_SERVER: Final = (67, 67)
+# Advertisements of routers, and redirects: a guest is no router.
+_OF_ROUTERS: Final = ((134, 134), (137, 137))
+_ICMPV6: Final = (0, 255)
+
+PORTS: Final = Set("ports", (("inet_proto", 1), ("inet_service", 2)))
+FLOWS: Final = {4: Set("flows4", (("ipv4_addr", 4),), most=16), 6: Set("flows6", (("ipv6_addr", 16),), most=64)}
+
+
+@dataclass(frozen=True)
+class GuestAddress:
+    """The guest's address of one IP version, its router's, which is the bridge's, and the Pod's of that version."""
+
+    version: int
+    guest: str
+    gateway: str
+    prefix_length: int
+    pod: str
+
+
+@dataclass(frozen=True)
+class Masquerade:
+    """What is translated. `ports` (protocol, port) are all that reaches the guest, or everything when there is none."""
+
+    names: Names
+    guest_mac: str
+    addresses: tuple[GuestAddress, ...]
+    ports: frozenset[tuple[int, int]] = frozenset()
+    # Whether a mesh's sidecar stands before the guest.
+    meshed: bool = False
+
+    def of(self, version: int) -> GuestAddress | None:
+        """The addresses of that version."""
+        return next((each for each in self.addresses if each.version == version), None)
+
+
+def port_keys(wanted: Masquerade) -> dict[str, tuple[bytes, ...]]:
+    """What is in the sets of the NAT table."""
+    return {PORTS.name: tuple(port_key(*each) for each in sorted(wanted.ports))} if wanted.ports else {}
+
+
+def nat_table(wanted: Masquerade) -> Table:
+    """The guest speaks to the world from the Pod's addresses, and what comes to these goes to the guest.
+
+    The Pod is a router for its guest alone: nobody else's packets pass, and nobody reaches the guest but by an address
+    of the Pod's and, where ports are listed, by these.
+    """
+    names = wanted.names
+    chains = (
+        Chain("flows", Hook.PREROUTING, FLOWS_PRIORITY, tuple(_flows(wanted))),
+        Chain("forward", Hook.FORWARD, FILTER_PRIORITY, tuple(_forward(names))),
+        Chain("prerouting", Hook.PREROUTING, DESTINATION_NAT_PRIORITY, tuple(_inbound(wanted)), type="nat"),
+        Chain("output", Hook.OUTPUT, DESTINATION_NAT_PRIORITY, tuple(_from_pod(wanted)), type="nat"),
+        Chain("postrouting", Hook.POSTROUTING, SOURCE_NAT_PRIORITY, tuple(_outbound(wanted)), type="nat"),
+    )
+    sets = tuple(FLOWS[each.version] for each in wanted.addresses)
+    keys = sorted(wanted.ports)
+    return _named(Family.INET, names, chains, (*sets, PORTS) if keys else sets, repr(keys))
+
+
+def fence_table(wanted: Masquerade) -> Table:
+    """The guest is heard with its own MAC and its own addresses alone, and never by the Pod's loopback.
+
+    The bridge's packets of 127.0.0.0/8 would otherwise be let in: a process of the Pod reaches the guest by it.
+    """
+    tap = iifname_is(wanted.names.tap)
+    rules = (
+        (*frame_source_is_not(wanted.guest_mac), DROP),
+        (*ethertype_is_neither(ETHERTYPE_ARP, ETHERTYPE_IPV4, ETHERTYPE_IPV6), DROP),
+        *_arp(wanted),
+        *_ipv4(wanted),
+        *_ipv6(wanted),
+    )
+    chain = Chain("prerouting", Hook.PREROUTING, FENCE_PRIORITY, tuple((*tap, *rule) for rule in rules))
+    return _named(Family.BRIDGE, wanted.names, (chain,), (IPV6_SENDERS,))
+
+
+def table_prefix(names: Names) -> str:
+    """How the names of this NIC's tables begin, whatever is in them."""
+    return f"{TABLE_PREFIX}{names.pod}_"
+
+
+def _named(family: Family, names: Names, chains: tuple[Chain, ...], sets: tuple[Set, ...], keys: str = "") -> Table:
+    digest = hashlib.sha256(repr((chains, sets, keys)).encode()).hexdigest()[:12]
+    return Table(family, f"{table_prefix(names)}{digest}", chains, sets)
+
+
+def _flows(wanted: Masquerade) -> Iterator[Rule]:
+    for each in wanted.addresses:
+        flood = begins_more_flows(each.version, MOST_FLOWS, FLOWS[each.version].name)
+        yield (*iifname_is(wanted.names.bridge), *flood, DROP)
+
+
+def _forward(names: Names) -> Iterator[Rule]:
+    # What the kernel cannot place is not translated, and would leave with the guest's own address.
+    yield (*iifname_is(names.bridge), *connection_is(INVALID), DROP)
+    yield (*iifname_is_not(names.bridge), *oifname_is_not(names.bridge), DROP)
+    unasked = connection_is(INVALID, NEW, UNTRACKED)
+    yield (*iifname_is_not(names.bridge), *oifname_is(names.bridge), *unasked, *is_not_translated(), DROP)
+
+
+def _inbound(wanted: Masquerade) -> Iterator[Rule]:
+    for each in wanted.addresses:
+        reaches: Rule = goes_to_port_in(PORTS.name) if wanted.ports else ()
+        if wanted.meshed:
+            # All else comes by the sidecar, which is of the Pod.
+            if wanted.ports and (TCP, SSH) not in wanted.ports:
+                continue
+            reaches = goes_to_port(TCP, SSH)
+        where = (*iifname_is(wanted.names.pod), *is_for_host(), *is_version(each.version))
+        yield (*where, *reaches, *dnat_to(each.guest))
+
+
+def _from_pod(wanted: Masquerade) -> Iterator[Rule]:
+    """A process of the Pod reaches the guest by the loopback, as it would reach a container beside it."""
+    yield from _of_the_sidecar(wanted)
+    for each in wanted.addresses:
+        reaches: Rule = goes_to_port_in(PORTS.name) if wanted.ports else ()
+        meant = [LOOPBACK[each.version], *([each.pod] if wanted.meshed and each.version == 4 else [])]
+        for address in meant:
+            yield (*destination_is(address), *reaches, *dnat_to(each.guest))
+
+
+def _outbound(wanted: Masquerade) -> Iterator[Rule]:
+    for each in wanted.addresses:
+        yield (*source_is(each.guest), MASQUERADE)
+    to_guest = oifname_is(wanted.names.bridge)
+    for rule in _of_the_sidecar(wanted):
+        yield (*to_guest, *rule)
+    for each in wanted.addresses:
+        reaches: Rule = goes_to_port_in(PORTS.name) if wanted.ports else ()
+        senders = [LOOPBACK[each.version], *([SIDECAR_SOURCE] if wanted.meshed and each.version == 4 else [])]
+        for address in senders:
+            yield (*to_guest, *source_is(address), *reaches, *snat_to(each.gateway))
+
+
+def _of_the_sidecar(wanted: Masquerade) -> Iterator[Rule]:
+    if wanted.meshed and not wanted.ports:
+        for each in wanted.addresses:
+            for port in SIDECAR_PORTS:
+                yield (*source_is(LOOPBACK[each.version]), *goes_to_port(TCP, port), ACCEPT)
+
+
+def _arp(wanted: Masquerade) -> Iterator[Rule]:
+    arp, own = ethertype_is(ETHERTYPE_ARP), wanted.of(4)
+    if own is not None:
+        yield (*arp, *arp_mac_is_not(wanted.guest_mac), DROP)
+        # Whoever asks whether an address is free does so as nobody (RFC 5227).
+        for address in (own.guest, NOBODY.partition("/")[0]):
+            yield (*arp, *arp_address_is(address), ACCEPT)
+    yield (*arp, DROP)
+
+
+def _ipv4(wanted: Masquerade) -> Iterator[Rule]:
+    ipv4, own = ethertype_is(ETHERTYPE_IPV4), wanted.of(4)
+    if own is not None:
+        yield (*ipv4, *frame_destination_within("127.0.0.0/8"), DROP)
+        yield (*ipv4, *frame_source_within(f"{own.guest}/32"), ACCEPT)
+        yield (*ipv4, *frame_source_within(NOBODY), *udp_port_within(*_DHCP_SERVER), ACCEPT)
+    yield (*ipv4, DROP)
+
+
+def _ipv6(wanted: Masquerade) -> Iterator[Rule]:
+    ipv6, own = ethertype_is(ETHERTYPE_IPV6), wanted.of(6)
+    if own is not None:
+        for types in _OF_ROUTERS:
+            yield (*ipv6, *icmpv6_type_within(*types), DROP)
+        yield (*ipv6, *frame_source_within(f"{own.guest}/128"), ACCEPT)
+        yield (*ipv6, *frame_source_within("::/128"), *icmpv6_type_within(*_ICMPV6), ACCEPT)
+        # Link-local addresses are the guest's to choose, as many as the Pod can remember.
+        yield (*ipv6, *frame_source_within("fe80::/10"), *ipv6_source_fits(IPV6_SENDERS.name), ACCEPT)
+    yield (*ipv6, DROP)

@@ -1,0 +1,94 @@
+"""Masqueraded guests on one box: each has the same address of its own, and is reached by its Pod's."""
+
+from __future__ import annotations
+
+import copy
+import os
+import signal
+import subprocess
+from collections.abc import Iterator
+from ipaddress import ip_address, ip_network
+
+import pytest
+
+from kvedge.resources.codec import JsonObject
+from kvedge.resources.types.core import Pod
+from kvedge.resources.types.vm import VirtualMachine
+from tests.support.box import Box, small_vm
+from tests.support.guest import build_guest
+from tests.support.waiting import wait_until
+
+pytestmark = [pytest.mark.machine, pytest.mark.timeout(600)]
+
+IMAGE = "local/masqueraded:1"
+PODS = "10.94.0.0/24"
+OWN = "10.0.2.2"
+# One takes all that comes, the other the port of its page alone.
+ALL, LISTED = "behind", "listed"
+NAMES = (ALL, LISTED)
+
+
+@pytest.fixture(scope="module")
+def box(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Box]:
+    found = Box(tmp_path_factory.mktemp("box") / "data", PODS)
+    found.data_dir.mkdir()
+    found.import_image(build_guest().disk, IMAGE)
+    found.start()
+    found.apply(masqueraded_vm(ALL))
+    found.apply(masqueraded_vm(LISTED, ports=[{"name": "http", "port": 80}], macAddress="02:aa:00:00:00:07"))
+    yield found
+    for name in NAMES:
+        found.client.delete(VirtualMachine, "default", name)
+    for name in NAMES:
+        found.wait_gone(name)
+    found.remove()
+
+
+def masqueraded_vm(name: str, **interface: object) -> JsonObject:
+    vm = copy.deepcopy(small_vm(name, IMAGE))
+    spec = vm["spec"]["template"]["spec"]
+    spec["domain"]["devices"]["interfaces"] = [{"name": "default", "masquerade": {}, **interface}]
+    spec["readinessProbe"] = {"httpGet": {"port": 80}, "periodSeconds": 2}
+    return vm
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_masqueraded_guest_has_its_own_address_and_answers_by_the_pods(box: Box, name: str) -> None:
+    # The guest's page says what the guest has been leased, and its MAC.
+    page = box.wait_answer(name, 240)
+    nic = box.wait_phase(name, "Running").status.interfaces[0]
+    assert ip_address(nic.ip_address) in ip_network(PODS)
+    assert nic.ip_addresses == [nic.ip_address]
+    assert OWN in page
+    assert nic.ip_address not in page
+    assert nic.mac in page.lower()
+    assert nic.ip_address in {pod.status.pod_ip for pod in box.client.list(Pod, "default")}
+    # The probe asks at the Pod's address, too, and so does a forwarded port.
+    wait_until(lambda: box.vm(name).status.ready, "its page makes it ready")
+    assert OWN in forwarded(box, name)
+
+
+def forwarded(box: Box, name: str) -> str:
+    """The guest's page by `port-forward`."""
+    done = subprocess.run(
+        box.command("port-forward", "--stdio=true", f"vmi/{name}/default", "80"),
+        input="GET / HTTP/1.0\r\n\r\n",
+        capture_output=True,
+        text=True,
+        env={**os.environ, "KUBECONFIG": str(box.kubeconfig)},
+        check=True,
+        timeout=60,
+        cwd="/",
+    )
+    return done.stdout
+
+
+def test_guests_go_on_when_all_that_runs_a_box_is_killed_and_started(box: Box) -> None:
+    for name in NAMES:
+        box.wait_answer(name, 240)
+    before = {name: box.wait_phase(name, "Running").metadata.uid for name in NAMES}
+    box.end(signal.SIGKILL)
+    box.start()
+    for name in NAMES:
+        assert OWN in box.wait_answer(name)
+        assert box.wait_phase(name, "Running").metadata.uid == before[name]
