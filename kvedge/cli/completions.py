@@ -27,6 +27,11 @@ def claim_names(ctx: click.Context) -> list[str]:
     return _names(ctx, "/api/v1", "persistentvolumeclaims")
 
 
+def network_names(ctx: click.Context) -> list[str]:
+    """The names of the networks in the namespace that has been typed; none when anything goes wrong."""
+    return _names(ctx, "/apis/k8s.cni.cncf.io/v1", "network-attachment-definitions")
+
+
 def _names(ctx: click.Context, group: str, resource: str) -> list[str]:
     try:
         named = ctx.params.get("kubeconfig")

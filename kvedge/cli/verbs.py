@@ -53,6 +53,9 @@ _OBJECTS: Final[dict[str, Verb]] = {
     "logs": Verb("objects.logs_verb", "Show a launcher's log: `kvedge logs vmi/web`."),
     "image": Verb("objects.image_verbs", "Images for container disks, kept on this box."),
     "volume": Verb("objects.volume_verbs", "Volumes: the claims on which disks of VMs last."),
+    "network": Verb(
+        "objects.network_verbs", "Networks: the LAN, or one of VMs among themselves, besides the Pod network."
+    ),
     "image-upload": Verb("objects.image_upload_verb", "Upload an image into a DataVolume, and so into its claim."),
     "user": Verb("objects.user_verbs", "Users of the API: certificates and rights for people and programs."),
 }

@@ -20,6 +20,7 @@ from kvedge.network.steps import (
     KnowMac,
     RemoveAddress,
     ReplaceTable,
+    SetAccessVlan,
     SetLink,
     SetSysctl,
     Step,
@@ -45,6 +46,8 @@ def apply_step(links: Links, step: Step) -> None:
             links.delete(name)
         case SetLink():
             _set(links, step)
+        case SetAccessVlan(name, vlan):
+            links.set_access_vlan(name, vlan)
         case KnowMac(link, mac):
             links.know_mac(link, mac)
         case ForgetOwnMac(link, mac):
@@ -93,5 +96,7 @@ def _set(links: Links, step: SetLink) -> None:
         links.enslave(step.name, step.master)
     if step.learning is not None:
         links.set_port(step.name, learning=int(step.learning))
+    if step.isolated is not None:
+        links.set_port(step.name, isolated=int(step.isolated))
     if step.snooping is not None:
         links.set_bridge(step.name, br_mcast_snooping=int(step.snooping))

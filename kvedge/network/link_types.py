@@ -31,6 +31,8 @@ class Link:
     # Whether a bridge remembers who listens to which multicast group; None when it is no bridge.
     snooping: bool | None = None
     multi_queue: bool = False
+    # Whether a bridge keeps VLANs apart; None when it is no bridge.
+    vlan_filtering: bool | None = None
 
 
 @dataclass(frozen=True)

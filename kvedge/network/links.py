@@ -146,6 +146,13 @@ class Links:
         with _translated("cannot change bridge port", name):
             self._socket.brport("set", index=self.index(name), **settings)
 
+    def set_access_vlan(self, name: str, vlan: int) -> None:
+        """Makes a bridge port one of this VLAN alone: its own frames have no tag."""
+        index = self.index(name)
+        with _translated("cannot change the VLANs of bridge port", name):
+            self._socket.vlan_filter("del", index=index, vlan_info={"vid": "1-4094"})
+            self._socket.vlan_filter("add", index=index, vlan_info={"vid": vlan, "flags": ["pvid", "untagged"]})
+
     def set_bridge(self, name: str, **settings: Any) -> None:
         """Changes a bridge's own settings (br_mcast_snooping …)."""
         self.set(name, kind="bridge", **settings)
@@ -226,6 +233,7 @@ def _link(message: Any) -> Link:
         learning=None if learning is None else bool(learning),
         snooping=bool(data.get("br_mcast_snooping")) if kind == "bridge" and data else None,
         multi_queue=bool(data.get("multi_queue")) if kind == "tun" and data else False,
+        vlan_filtering=bool(data.get("br_vlan_filtering")) if kind == "bridge" and data else None,
     )
 
 

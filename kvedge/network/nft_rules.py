@@ -104,6 +104,8 @@ REGISTER32: Final = 8
 ETHERTYPE_IPV4: Final = 0x0800
 ETHERTYPE_ARP: Final = 0x0806
 ETHERTYPE_IPV6: Final = 0x86DD
+ETHERTYPE_VLAN: Final = 0x8100
+ETHERTYPE_PROVIDER_VLAN: Final = 0x88A8
 UDP: Final = 17
 ICMPV6: Final = 58
 
@@ -150,6 +152,16 @@ def frame_source_is(mac: str) -> Rule:
 def frame_source_is_not(mac: str) -> Rule:
     """The frame was sent from another MAC."""
     return payload(_LINK, 6, 6), compare(bytes.fromhex(mac.replace(":", "")), _DIFFERENT)
+
+
+def frame_carries_tag(ethertype: int) -> Rule:
+    """The frame has a VLAN's tag of that kind, as it would be on a wire."""
+    return payload(_LINK, 12, 2), compare(struct.pack("!H", ethertype))
+
+
+def frame_is_for_bridges() -> Rule:
+    """The frame is for the bridges of this link alone, as spanning tree's are (IEEE 802.1D's reserved addresses)."""
+    return payload(_LINK, 0, 5), compare(bytes.fromhex("0180c20000"))
 
 
 def arp_sender_fits(known_as: str) -> Rule:

@@ -67,10 +67,20 @@ class SetLink:
     # The bridge to be a port of; empty for none.
     master: str | None = None
     learning: bool | None = None
+    # Whether a bridge port reaches only those that are not isolated themselves.
+    isolated: bool | None = None
     # Whether a bridge remembers who listens to which multicast group.
     snooping: bool | None = None
     # Free text on a link, by which we know our own and what they are for.
     alias: str | None = None
+
+
+@dataclass(frozen=True)
+class SetAccessVlan:
+    """Makes a bridge port one of this VLAN alone, whose frames have no tag there."""
+
+    name: str
+    vlan: int
 
 
 @dataclass(frozen=True)
@@ -167,6 +177,7 @@ Step = (
     | AddStandIn
     | DeleteLink
     | SetLink
+    | SetAccessVlan
     | KnowMac
     | ForgetOwnMac
     | AddAddress

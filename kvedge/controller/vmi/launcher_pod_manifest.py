@@ -63,6 +63,7 @@ from kvedge.resources.types.core import (
     VolumeMount,
 )
 from kvedge.resources.types.guest_nics import bridged_interfaces, interface_mac, pod_interfaces
+from kvedge.resources.types.pod_networks import NETWORKS, wanted_networks
 from kvedge.resources.types.storage import PersistentVolumeClaim
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.resources.vmi_facts import grace_seconds
@@ -138,9 +139,11 @@ def _annotations(vmi: VirtualMachineInstance, config: ClusterConfig) -> dict[str
         and not key.endswith("-observed-api-version")
     }
     bridged = bridged_interfaces(vmi)
+    networks = wanted_networks(vmi)
     is_masqueraded = any(nic.masquerade is not None for _, nic in pod_interfaces(vmi))
     return {
         **passed,
+        **({NETWORKS: networks} if networks else {}),
         **({POD_MAC: interface_mac(vmi, bridged[0])} if bridged else {}),
         # For a mesh's sidecar, if the Pod gets one: what comes from here is the guest's.
         **(dict.fromkeys(SIDECAR_BRIDGES, POD_BRIDGE) if is_masqueraded else {}),

@@ -18,6 +18,7 @@ from kvedge.controller.node.node_plan import NodeState
 from kvedge.controller.vm.vm_status import guest_not_running
 from kvedge.controller.vmi.claim_rules import REASONS
 from kvedge.controller.vmi.data_volumes_ready import DATA_VOLUMES_READY, data_volumes_ready
+from kvedge.controller.vmi.interface_status import with_joined_networks
 from kvedge.controller.vmi.launcher_pod_status import START_REASONS, SYNCHRONIZED, compute_image, disruption, has_ended
 from kvedge.controller.vmi.volume_status import with_claims
 from kvedge.resources.meta import Condition, condition
@@ -83,6 +84,7 @@ def before_hand_over(
         active_pods={**status.active_pods, pod.metadata.uid: pod.spec.node_name},
         qos_class=pod.status.qos_class or status.qos_class,
         launcher_container_image_version=compute_image(pod),
+        interfaces=with_joined_networks(vmi, pod),
     )
 
 

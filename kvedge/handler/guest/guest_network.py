@@ -15,7 +15,7 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import Final
 
-from kvedge.handler.guest.nic_binding import POD_INTERFACE, bind_nic
+from kvedge.handler.guest.nic_binding import bind_nic
 from kvedge.handler.guest.vmi_status import GuestNic
 from kvedge.handler.held_process import HeldProcess
 from kvedge.network.binding.binding_state import is_link_local
@@ -26,7 +26,8 @@ from kvedge.network.errors import NetworkError
 from kvedge.network.host_resolver import LONGEST_RESOLV_CONF, host_resolv_conf
 from kvedge.resources.ip_addresses import plain_ip
 from kvedge.resources.types.devices import Interface
-from kvedge.resources.types.guest_nics import nic_queues, pod_interfaces
+from kvedge.resources.types.guest_nics import POD_NIC, nic_queues, pod_interfaces
+from kvedge.resources.types.pod_networks import lan_interfaces, pod_nic
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.rpc.launcher_pb2 import DhcpLease, GuestInterface, Ipv6Lease, Route
 from kvedge.storage.beneath import open_regular
@@ -112,26 +113,34 @@ class GuestNetwork:
             NetworkError: when the kernel refused or the namespace is not as it was left.
         """
         with _network_of(launcher) as netns:
-            return [self._prepare(vmi, index, item, netns, resolver) for index, item in pod_interfaces(vmi)]
+            places = [(index, item, POD_NIC) for index, item in pod_interfaces(vmi)]
+            places += [(index, item, pod_nic(item.name)) for index, item, _ in lan_interfaces(vmi)]
+            return [self._prepare(vmi, place, netns, resolver) for place in places]
 
     def _prepare(
-        self, vmi: VirtualMachineInstance, index: int, interface: Interface, netns: int, resolver: Resolver
+        self, vmi: VirtualMachineInstance, place: tuple[int, Interface, str], netns: int, resolver: Resolver
     ) -> PreparedNic:
+        """`place`: the interface, by its number in the VMI, and the Pod's NIC that it is bound to."""
+        _, interface, nic_of_pod = place
         directory = self._state / vmi.metadata.uid
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        bound = bind_nic(vmi, index, interface, netns, directory)
+        bound = bind_nic(vmi, place, netns, directory)
         router = router_of(_router_gateway(bound), bound.peer_index)
         own = tuple(each for each in (bound.address, bound.ipv6.address if bound.ipv6 else "") if each)
+        addresses = bound.pod_addresses or own
         nic = GuestNic(
             interface.name,
             bound.mac,
-            bound.pod_addresses or own,
-            POD_INTERFACE,
+            addresses,
+            nic_of_pod,
             nic_queues(vmi, interface),
+            "down" if interface.state == "down" else "up",
             is_translated=bool(bound.pod_addresses),
         )
         message = interface_message(vmi, interface, bound, resolver, router)
-        return PreparedNic(message, nic, tuple(_shortfalls(bound, router)))
+        # A network besides the Pod's need not give addresses: its own DHCP server answers the guest, or nobody.
+        is_told = nic_of_pod == POD_NIC or bool(addresses)
+        return PreparedNic(message, nic, tuple(_shortfalls(bound, router)) if is_told else ())
 
     def introduce_routers(self, launcher: HeldProcess, prepared: Iterable[PreparedNic]) -> None:
         """Give the launcher, which has been told of these NICs, what it needs to speak as their router.

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 
 from kvedge.network.errors import MacInUseError
 from kvedge.resources.types.guest_nics import bridged_interfaces, interface_mac
+from kvedge.resources.types.pod_networks import attachment_of, lan_interfaces
 from kvedge.resources.types.vmi import VirtualMachineInstance
 
 
@@ -21,7 +22,7 @@ def check_macs(vmi: VirtualMachineInstance, others: Iterable[VirtualMachineInsta
     for other in others:
         if other.metadata.uid == vmi.metadata.uid or other.is_final or not _comes_before(other, vmi):
             continue
-        for mac in sorted(ours & _macs(other)):
+        for _, mac in sorted(ours & _macs(other)):
             raise MacInUseError(
                 "cannot give the guest its MAC",
                 subject=mac,
@@ -30,8 +31,15 @@ def check_macs(vmi: VirtualMachineInstance, others: Iterable[VirtualMachineInsta
             )
 
 
-def _macs(vmi: VirtualMachineInstance) -> set[str]:
-    return {interface_mac(vmi, interface) for interface in bridged_interfaces(vmi)}
+def _macs(vmi: VirtualMachineInstance) -> set[tuple[str, str]]:
+    """(network, MAC): on two networks one MAC is nobody's trouble. The Pod network is the one without a name."""
+    own = {("", interface_mac(vmi, interface)) for interface in bridged_interfaces(vmi)}
+    namespace = vmi.metadata.namespace
+    lan = {
+        ("/".join(attachment_of(network, namespace)), interface_mac(vmi, interface))
+        for _, interface, network in lan_interfaces(vmi)
+    }
+    return own | lan
 
 
 def _comes_before(other: VirtualMachineInstance, vmi: VirtualMachineInstance) -> bool:

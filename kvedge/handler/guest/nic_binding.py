@@ -1,4 +1,4 @@
-"""Which binding an interface of a VMI on the Pod's network has, and what it is made by: the one place that decides.
+"""Which binding an interface of a VMI has, and what it is made by: the one place that decides.
 
 Called by `guest_network` for each interface. Touches the Pod's network by `kvedge.network`, and the record's file.
 """
@@ -20,20 +20,21 @@ from kvedge.resources.types.guest_nics import interface_mac, nic_queues
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.resources.types.volumes import Network, PodNetwork
 
-POD_INTERFACE: Final = "eth0"
 _OWNER: Final = (LAUNCHER_UID, LAUNCHER_GID)
 
 
 def bind_nic(
-    vmi: VirtualMachineInstance, index: int, interface: Interface, netns: int, directory: Path
+    vmi: VirtualMachineInstance, place: tuple[int, Interface, str], netns: int, directory: Path
 ) -> BoundInterface:
-    """Bind the interface at that place of the VMI; what is there already stays as it is.
+    """Bind an interface to a NIC of the Pod; what is there already stays as it is.
 
-    `directory` is where records of this VMI are kept.
+    `place` is the interface, by its number in the VMI, and the name of the Pod's NIC; `directory` is where records of
+    this VMI are kept.
 
     Raises:
         NetworkError: when the kernel refused, or the namespace is not as it was left.
     """
+    index, interface, pod_interface = place
     mac, queues = interface_mac(vmi, interface), nic_queues(vmi, interface)
     if interface.masquerade is not None:
         return masquerade_pod_interface(
@@ -42,14 +43,14 @@ def bind_nic(
             subnets=_subnets(vmi, interface),
             ports=frozenset(_number(port) for port in interface.ports),
             meshed=is_meshed(vmi),
-            pod_interface=POD_INTERFACE,
+            pod_interface=pod_interface,
             index=index,
             tap_owner=_OWNER,
             queues=queues,
         )
     return bind_pod_interface(
         netns,
-        pod_interface=POD_INTERFACE,
+        pod_interface=pod_interface,
         index=index,
         guest_mac=mac,
         tap_owner=_OWNER,

@@ -21,6 +21,7 @@ from kvedge.resources.names import LAUNCHER_VERSION
 from kvedge.resources.phases import FINAL_PHASES, Phase, check_transition
 from kvedge.resources.quantities import format_bytes, parse_bytes
 from kvedge.resources.types.vmi import (
+    MULTUS_STATUS,
     GuestOsInfo,
     InterfaceStatus,
     MachineStatus,
@@ -63,6 +64,7 @@ class GuestNic:
     addresses: tuple[str, ...]
     pod_interface: str
     queues: int = 1
+    link_state: str = "up"
     # Whether its addresses are the Pod's and not the guest's: nobody reaches it by what its agent sees.
     is_translated: bool = False
 
@@ -120,7 +122,7 @@ def _status(vmi: VirtualMachineInstance, seen: Observation, now: datetime) -> Vi
     if seen.status is not None and phase not in FINAL_PHASES:
         status = msgspec.structs.replace(
             status,
-            interfaces=_interfaces(seen),
+            interfaces=_interfaces(vmi, seen),
             volume_status=volume_entries(vmi, seen.status, seen.hotplug, _volumes(vmi, seen.status)),
             machine=MachineStatus(type=seen.status.machine_type) if seen.status.machine_type else status.machine,
             memory=_memory(vmi),
@@ -130,21 +132,24 @@ def _status(vmi: VirtualMachineInstance, seen: Observation, now: datetime) -> Vi
     return status
 
 
-def _interfaces(seen: Observation) -> list[InterfaceStatus]:
+def _interfaces(vmi: VirtualMachineInstance, seen: Observation) -> list[InterfaceStatus]:
     assert seen.status is not None
+    # The controller has read it from the Pod.
+    joined = {row.name for row in vmi.status.interfaces if MULTUS_STATUS in row.info_source}
     by_mac: dict[str, list[GuestAddress]] = {}
     for entry in list(seen.status.addresses)[:_MOST_ADDRESSES]:
         by_mac.setdefault(entry.mac.lower(), []).append(entry)
-    known = [_known_interface(nic, by_mac.pop(nic.mac.lower(), [])) for nic in seen.nics]
+    known = [_known_interface(nic, by_mac.pop(nic.mac.lower(), []), is_joined=nic.name in joined) for nic in seen.nics]
     # NICs that only the guest knows, such as a bridge of its own, come last and without a name.
     return known + [
         _guest_only(entries) for entries in by_mac.values() if any(e.source == "guest-agent" for e in entries)
     ]
 
 
-def _known_interface(nic: GuestNic, entries: Sequence[GuestAddress]) -> InterfaceStatus:
+def _known_interface(nic: GuestNic, entries: Sequence[GuestAddress], *, is_joined: bool) -> InterfaceStatus:
     agent = [entry for entry in entries if entry.source == "guest-agent"]
     addresses = list(nic.addresses) if nic.is_translated else _addresses(agent) or list(nic.addresses)
+    sources = ["domain", *(["guest-agent"] if agent else []), *([MULTUS_STATUS] if is_joined else [])]
     return InterfaceStatus(
         name=nic.name,
         mac=nic.mac,
@@ -152,9 +157,9 @@ def _known_interface(nic: GuestNic, entries: Sequence[GuestAddress]) -> Interfac
         ip_addresses=addresses,
         interface_name=_cut(agent[0].guest_name) if agent else "",
         pod_interface_name=nic.pod_interface,
-        info_source="domain, guest-agent" if agent else "domain",
+        info_source=", ".join(sources),
         queue_count=nic.queues,
-        link_state="up",
+        link_state=nic.link_state,
     )
 
 

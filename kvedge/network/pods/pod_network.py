@@ -22,9 +22,7 @@ from kvedge.network.links import Links
 from kvedge.network.netns import (
     create_netns,
     delete_netns,
-    is_netns,
     list_netns,
-    netns_path,
     release_run_directory,
     run_in_netns,
 )
@@ -54,6 +52,7 @@ from kvedge.network.pods.pod_network_plan import (
     plan_port,
     plan_removal,
 )
+from kvedge.network.pods.veth_ends import leads_into
 from kvedge.network.steps import Step
 from kvedge.network.sysctls import read_sysctl
 
@@ -149,7 +148,7 @@ def attach_pod(config: NodeNetworkConfig, netns: str, address: str, mac: str | N
         seen = _look_at(links, config.bridge, attachment.port)
         if any(each != attachment for each in attachments_of(config, seen.links)):
             seen = _look(links)
-        whole = _leads_into(seen, attachment)
+        whole = leads_into(seen.link(attachment.port), attachment.netns)
         _apply(links, plan_port(config, seen, attachment, path, whole=whole))
 
     def inside() -> None:
@@ -168,23 +167,6 @@ def detach_pod(config: NodeNetworkConfig, netns: str) -> None:
         for step in plan_detaching(config, _look(links), netns):
             _apply_unless_gone(links, step)
     delete_netns(netns)
-
-
-def _leads_into(seen: NodeSeen, attachment: Attachment) -> bool:
-    # A name may have been given to a new namespace while processes keep the old one, and its pair, alive.
-    port = seen.link(attachment.port)
-    path = netns_path(attachment.netns)
-    if port is None or not is_netns(path):
-        return False
-
-    def looks_back() -> bool:
-        with Links() as links:
-            return any(
-                link.index == port.peer_index and link.peer_index == port.index and link.kind == "veth"
-                for link in links.list_links()
-            )
-
-    return run_in_netns(path, looks_back)
 
 
 def _look(links: Links) -> NodeSeen:

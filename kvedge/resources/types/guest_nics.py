@@ -13,6 +13,8 @@ from kvedge.resources.types.devices import Interface
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.resources.vmi_facts import vcpu_count
 
+# What CNI calls a Pod's own NIC.
+POD_NIC: Final = "eth0"
 # The kernel's limit for a tap.
 _MOST_QUEUES: Final = 256
 

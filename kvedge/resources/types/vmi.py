@@ -6,7 +6,7 @@ Scheduled and by the handler of `status.node_name` from then on. Touches nothing
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from msgspec import field
 
@@ -53,6 +53,10 @@ class PhaseTransition(KubeStruct, kw_only=True):
 
     phase: Phase
     phase_transition_timestamp: str
+
+
+# Part of an interface's infoSource: the Pod has joined the network.
+MULTUS_STATUS: Final = "multus-status"
 
 
 class InterfaceStatus(KubeStruct, kw_only=True):

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
+from kvedge.network.lan.lan_ports import remove_lan
 from kvedge.network.pods.pod_network import remove_node_network
 from kvedge.resources.types.core import Pod
 from kvedge.standalone.agent.agent_service import AgentConfig
@@ -67,6 +68,7 @@ def remove_everything(
     _kill_stragglers(cgroups)
     store = ImageStore(config.data_dir / "images")
     left = [text for files, pod in pods if (text := _removed(files, store, is_recorded=pod is not None))]
+    remove_lan(config.network)
     remove_node_network(config.network)
     cgroups.remove_all()
     if left:

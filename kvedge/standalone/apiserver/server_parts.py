@@ -6,6 +6,7 @@ Made by `EmbeddedApi` in its event loop.
 from __future__ import annotations
 
 from kvedge.resources.codec import JsonObject
+from kvedge.resources.manifests.attachment_crd import attachment_crd
 from kvedge.standalone.apiserver.access import bootstrap_manifest
 from kvedge.standalone.apiserver.access.authorizer_rules import Authorizer
 from kvedge.standalone.apiserver.access.bootstrap_roles import cluster_roles, current
@@ -121,6 +122,7 @@ class ServerParts:
         clients, front_proxy = self._pki.clients.certificate_pem, self._pki.front_proxy.certificate_pem
         for obj in (*bootstrap_manifest.namespaces(), *bootstrap_manifest.priority_classes()):
             await self.actor.ensure(obj)
+        await self.actor.ensure(attachment_crd())
         # Of the authorities that there are now: a damaged one of the front proxy is made anew.
         trusted = bootstrap_manifest.authentication_config_map(clients, front_proxy)
         await self.actor.keep(trusted, lambda live, obj: {**live, "data": obj["data"]})

@@ -33,6 +33,7 @@ from kvedge.network.steps import (
     KnowMac,
     RemoveAddress,
     ReplaceTable,
+    SetAccessVlan,
     SetLink,
     SetSysctl,
     Step,
@@ -67,6 +68,9 @@ class NamespaceModel:
     own_macs: set[tuple[int, str]] = field(default_factory=set)
     # Which port a bridge was told that a MAC belongs to.
     known_macs: dict[tuple[int, str], int] = field(default_factory=dict)
+    # Which VLAN a port is of; which ports reach none that is isolated as well.
+    vlans: dict[int, int] = field(default_factory=dict)
+    isolated: set[int] = field(default_factory=set)
     next_index: int = 1
 
     def __post_init__(self) -> None:
@@ -115,6 +119,11 @@ class NamespaceModel:
                 self._delete(self.link(name))
             case SetLink():
                 self._set(step)
+            case SetAccessVlan(name, vlan):
+                port = self.link(name)
+                if not port.master or not self.links[port.master].vlan_filtering:
+                    raise RefusedByKernelError(f"{name} is no port of a bridge that keeps VLANs apart")
+                self.vlans[port.index] = vlan
             case KnowMac(link, mac):
                 if not self.link(link).master:
                     raise RefusedByKernelError(f"{link} is no bridge port")
@@ -187,6 +196,10 @@ class NamespaceModel:
             if link.master == 0:
                 raise RefusedByKernelError(f"{link.name} is no bridge port")
             link = replace(link, learning=step.learning)
+        if step.isolated is not None:
+            if link.master == 0:
+                raise RefusedByKernelError(f"{link.name} is no bridge port")
+            self.isolated = self.isolated - {link.index} | ({link.index} if step.isolated else set())
         if step.up is not None:
             link = self._switch(link, step.up)
         self.links[link.index] = link

@@ -67,7 +67,7 @@ VMI_NOT_YET: Final[Sequence[NotYet]] = (
     NotYet("domain.devices.interfaces[].sriov", _OTHER_BINDING),
     NotYet("domain.devices.interfaces[].state", "remove the interface instead", values=("absent",)),
     NotYet("domain.devices.interfaces[].tag"),
-    NotYet("networks[].multus", _OTHER_NETWORK),
+    NotYet("networks[].multus.default", "remove it, and use pod: {} for the first network"),
     NotYet("networks[].resourceClaim", _OTHER_NETWORK),
     # Volumes
     NotYet("utilityVolumes"),

@@ -42,6 +42,8 @@ class PodPlace:
     netns: str
     cgroups: Sequence[str]
     node_memory: int
+    # What the Pod's annotation says of the networks that it joined; empty for one on its own network alone.
+    network_status: str = ""
 
 
 class ContainerPlanError(ValueError):

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Final
 
 from kvedge.network.errors import NetworkError
+from kvedge.network.lan.lan_ports import heal_lan
 from kvedge.network.pods.forward_rules import FENCE
 from kvedge.network.pods.pod_network import NodeNetwork, ensure_node_network, heal_node_network
 from kvedge.network.pods.pod_network_plan import NodeNetworkConfig
@@ -31,6 +32,7 @@ class NetworkKeeper:
         self._blockers: tuple[str, ...] = ()
         self._overlaps: tuple[str, ...] = ()
         self._apart: tuple[str, ...] = ()
+        self._cut_off: tuple[str, ...] = ()
         # What went wrong at the last look: said once, not twice a minute.
         self._error = ""
         self.rounds = Rounds("network-keeper", "looks after the node's network", _PERIOD, self.look)
@@ -59,21 +61,24 @@ class NetworkKeeper:
             notes.append(
                 "this kernel lacks NFT_CONNLIMIT: nothing keeps a guest from filling the host's table of connections"
             )
-        return notes
+        return [*notes, *self._cut_off[:_MOST_NAMES]]
 
     def look(self) -> None:
         """Put back what is missing, and say so."""
         try:
-            network = heal_node_network(self._config)
+            network, lan = heal_node_network(self._config), heal_lan(self._config)
         except NetworkError as error:
             if str(error) != self._error:
                 log.warning("the node's network cannot be put right", extra={"facts": {"error": str(error)}})
             self._error = str(error)
             return
         self._error = ""
-        if network.healed:
-            facts = {"undone": "; ".join(network.healed)}
+        if network.healed or lan.healed:
+            facts = {"undone": "; ".join((*network.healed, *lan.healed))}
             log.warning("the node's network was changed by others and is put right", extra={"facts": facts})
+        for trouble in set(lan.troubles) - set(self._cut_off):
+            log.warning("guests are cut off from a network", extra={"facts": {"trouble": trouble}})
+        self._cut_off = lan.troubles
         self._take(network)
 
     def _take(self, network: NodeNetwork) -> None:

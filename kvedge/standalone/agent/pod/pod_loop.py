@@ -21,6 +21,7 @@ from kvedge.kube.work_queue import Key, WorkQueue
 from kvedge.network.errors import AddressesExhaustedError
 from kvedge.resources.codec import encode
 from kvedge.resources.types.core import Pod
+from kvedge.resources.types.pod_networks import NETWORK_STATUS
 from kvedge.runtime.clock import Clock, parse_rfc3339
 from kvedge.standalone.agent.container.container_state import (
     ContainerState,
@@ -221,6 +222,7 @@ class PodLoop:
         """
         if local.gone_since is not None:
             return
+        self._tell_networks(local)
         facts = StatusFacts(
             containers=self._states(local),
             images=self.steps.pulls.problems(local.files.uid),
@@ -232,6 +234,21 @@ class PodLoop:
             host_address=self.host_address,
         )
         local.pod = self._say(local.pod, facts)
+
+    def _tell_networks(self, local: LocalPod) -> None:
+        """As Multus does, on the Pod itself: which networks it joined, and by which NIC."""
+        told = local.place.network_status if local.place is not None else ""
+        meta = local.pod.metadata
+        if not told or meta.annotations.get(NETWORK_STATUS) == told:
+            return
+        change = {"metadata": {"annotations": {NETWORK_STATUS: told}}}
+        try:
+            local.pod = self.steps.client.patch(
+                Pod, meta.namespace, meta.name, at_version(change, meta.resource_version)
+            )
+        except NotFound:
+            return
+        self.informer.observe(local.pod)
 
     def _say(self, pod: Pod, facts: StatusFacts) -> Pod:
         wanted, known = encode(pod_status(pod, facts, self.clock.now())), encode(pod.status)

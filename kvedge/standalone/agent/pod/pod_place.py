@@ -16,16 +16,19 @@ from kvedge.kube.errors import NotFound
 from kvedge.kube.kube_client import KubeClient
 from kvedge.network.errors import NetworkError
 from kvedge.network.host_resolver import host_resolv_conf
+from kvedge.network.lan.lan_ports import detach_lan
 from kvedge.network.pods.pod_network import attach_pod, detach_pod
 from kvedge.network.pods.pod_network_plan import NodeNetworkConfig
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.names import POD_MAC
+from kvedge.resources.types.attachments import NetworkAttachmentDefinition
 from kvedge.resources.types.core import ConfigMap, Pod, Secret
 from kvedge.resources.types.storage import PersistentVolume, PersistentVolumeClaim
 from kvedge.runtime.durable_files import write_whole
 from kvedge.standalone.agent.container.cgroups import Cgroups, kill_all
 from kvedge.standalone.agent.container.container_files import PodFiles
 from kvedge.standalone.agent.container.container_plan import PodPlace, hostname, pod_limits
+from kvedge.standalone.agent.pod.pod_networks import PodNetworkError, join_networks
 from kvedge.standalone.agent.pod.pod_remains import remove_pod_directory
 from kvedge.standalone.agent.pod.pod_volumes import keep_empty_dirs, set_up_volumes
 from kvedge.standalone.agent.pod.resolv_conf import pod_resolv_conf, refresh_resolv_conf
@@ -85,6 +88,13 @@ class ApiReader:
         except NotFound:
             return None
 
+    def network_attachment(self, namespace: str, name: str) -> NetworkAttachmentDefinition | None:
+        """The network, or None."""
+        try:
+            return self.client.get(NetworkAttachmentDefinition, namespace, name)
+        except NotFound:
+            return None
+
     def persistent_volume(self, name: str) -> PersistentVolume | None:
         """The volume, or None."""
         try:
@@ -111,12 +121,13 @@ class Places:
             KubeError: when the API cannot be asked.
         """
         volumes = set_up_volumes(pod, files, images, self.reader)
-        netns = ""
+        netns = status = ""
         if not pod.spec.host_network:
             netns = self.netns_of(files.uid)
             try:
-                attach_pod(self.network, netns, address, pod.metadata.annotations.get(POD_MAC))
-            except NetworkError as error:
+                attachment = attach_pod(self.network, netns, address, pod.metadata.annotations.get(POD_MAC))
+                status = join_networks(self.network, pod, attachment, self.reader.network_attachment)
+            except (NetworkError, PodNetworkError) as error:
                 raise PlaceError("FailedCreatePodSandBox", f"Failed to create pod sandbox: {error}") from error
         self._write_files(pod, files, address)
         return PodPlace(
@@ -125,6 +136,7 @@ class Places:
             netns=f"{_NETNS_DIRECTORY}/{netns}" if netns else "",
             cgroups=self.cgroups.create(files.uid, pod_limits(pod)),
             node_memory=self.node_memory,
+            network_status=status,
         )
 
     def netns_of(self, uid: str) -> str:
@@ -139,6 +151,7 @@ class Places:
         """
         kill_all(lambda: self.cgroups.processes(files.uid))
         try:
+            detach_lan(self.network, self.netns_of(files.uid))
             detach_pod(self.network, self.netns_of(files.uid))
             self.cgroups.remove(files.uid)
         except (NetworkError, OSError) as error:

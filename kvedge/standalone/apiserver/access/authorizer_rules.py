@@ -61,6 +61,8 @@ FIXED_RIGHTS: Final[Mapping[str, tuple[Right, ...]]] = {
         right(EVERY_VERB, "coordination.k8s.io", "leases"),
         right(READ, "core", "configmaps services persistentvolumeclaims persistentvolumes"),
         right(READ, "storage.k8s.io", "storageclasses"),
+        # It plays Multus as well.
+        right(("get",), "k8s.cni.cncf.io", "network-attachment-definitions"),
         # The scheduler tells a claim that waits for its first consumer where that will be.
         right(("patch",), "core", "persistentvolumeclaims"),
         right(READ, "kubevirt.io", "virtualmachines virtualmachineinstances"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import msgspec
@@ -12,7 +13,11 @@ from hypothesis import strategies as st
 from kvedge.controller.vmi.launcher_pod_manifest import hostname, launcher_pod
 from kvedge.controller.vmi.launcher_pod_volumes import launcher_volumes
 from kvedge.resources.codec import JsonObject, encode
+from kvedge.resources.types.devices import Interface
+from kvedge.resources.types.guest_nics import interface_mac
+from kvedge.resources.types.pod_networks import NETWORKS, pod_nic
 from kvedge.resources.types.vmi import VirtualMachineInstance
+from kvedge.resources.types.volumes import MultusNetwork, Network
 from tests.support.builders import CONFIG, a_vmi
 from tests.support.golden.pod_cases import GoldenPod, golden_pods
 
@@ -208,3 +213,16 @@ def test_what_an_image_says_of_its_environment_means_nothing_to_the_hosts_shell(
     # The program loader comes before `env` does.
     cleared = [item["name"] for item in container["env"] if not item.get("value")]
     assert {"LD_AUDIT", "LD_LIBRARY_PATH", "LD_PRELOAD"} <= set(cleared)
+
+
+def test_a_vmi_on_another_network_has_its_pod_join_it():
+    vmi = a_vmi()
+    vmi.spec.networks.append(Network(name="lan", multus=MultusNetwork(network_name="red")))
+    vmi.spec.domain.devices.interfaces.append(Interface(name="lan", bridge={}))
+    # What a user says of the Pod's networks is not the last word.
+    vmi.metadata.annotations = {NETWORKS: "site/blue"}
+    asked = json.loads(launcher_pod(vmi, CONFIG).metadata.annotations[NETWORKS])
+    assert [(item["namespace"], item["name"], item["interface"]) for item in asked] == [
+        ("default", "red", pod_nic("lan"))
+    ]
+    assert asked[0]["mac"] == interface_mac(vmi, vmi.spec.domain.devices.interfaces[-1])

@@ -54,3 +54,21 @@ def test_a_mac_behind_a_pods_address_is_in_nobodys_way() -> None:
     nic = second.spec.domain.devices.interfaces[0]
     nic.bridge, nic.masquerade = None, EmptyBinding()
     check_macs(second, [first, second])
+
+
+def on_lan(
+    name: str, network: str, created: str = "2026-01-01T00:00:00Z", namespace: str = "shop"
+) -> VirtualMachineInstance:
+    spec = {
+        "domain": {"devices": {"interfaces": [{"name": "lan", "bridge": {}, "macAddress": MAC}]}},
+        "networks": [{"name": "lan", "multus": {"networkName": network}}],
+    }
+    named = {"name": name, "namespace": namespace, "uid": f"uid-{name}"}
+    return vmi_with(spec, {"phase": "Scheduled"}, **named, creationTimestamp=created)
+
+
+def test_one_mac_on_two_networks_is_nobodys_trouble() -> None:
+    later = on_lan("second", "red", "2026-01-01T00:00:01Z")
+    check_macs(later, [vmi("first"), on_lan("first", "blue"), on_lan("first", "red", namespace="other")])
+    with pytest.raises(MacInUseError, match="VMI other/first"):
+        check_macs(later, [on_lan("first", "shop/red", namespace="other")])

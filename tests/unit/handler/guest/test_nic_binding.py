@@ -42,7 +42,7 @@ def told(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
 
 
 def bind(vmi: VirtualMachineInstance, directory: Path) -> BoundInterface:
-    return bind_nic(vmi, 0, vmi.spec.domain.devices.interfaces[0], 7, directory)
+    return bind_nic(vmi, (0, vmi.spec.domain.devices.interfaces[0], "eth0"), 7, directory)
 
 
 def test_a_bridge_is_a_bridge_with_its_record(told: dict[str, Any], tmp_path: Path) -> None:

@@ -181,3 +181,18 @@ def test_a_guest_behind_its_pods_address_shows_that_whatever_its_agent_says() ->
     shown = after.interfaces[0]
     assert (shown.ip_address, shown.ip_addresses) == ("10.99.0.5", ["10.99.0.5", "fd00::5"])
     assert (shown.interface_name, shown.info_source) == ("ens3", "domain, guest-agent")
+
+
+def test_a_network_that_the_pod_has_joined_says_so_beside_who_else_knows_it() -> None:
+    before = vmi(interfaces=[{"name": "lan", "podInterfaceName": "pod1", "infoSource": "multus-status"}])
+    lan = GuestNic("lan", "02:00:00:00:00:08", (), "pod1", 2, "down")
+    after = patched(before, status_patch(before, Observation("Running", status=RUNNING, nics=(NIC, lan)), NOW))
+    first, second = after.status.interfaces
+    assert (first.name, first.info_source, first.link_state) == ("default", "domain", "up")
+    assert (second.info_source, second.link_state, second.queue_count) == ("domain, multus-status", "down", 2)
+    assert (second.ip_address, second.pod_interface_name) == ("", "pod1")
+    agent = pb.GuestAddress(mac=lan.mac, addresses=["192.0.2.9"], source="guest-agent", guest_name="eth1")
+    told = pb.DomainStatus(state=pb.DOMAIN_STATE_RUNNING, addresses=[agent])
+    known = patched(after, status_patch(after, Observation("Running", status=told, nics=(NIC, lan)), NOW))
+    assert known.status.interfaces[1].info_source == "domain, guest-agent, multus-status"
+    assert known.status.interfaces[1].ip_address == "192.0.2.9"

@@ -1,4 +1,4 @@
-# Tests: kvedge/api/admission/rules/
+# Tests: kvedge/api/admission/rules/, kvedge/api/admission/rules/multus_rules.py
 """Each rule about a VMI's spec: what is wrong, where, and in which words."""
 
 from __future__ import annotations
@@ -14,12 +14,13 @@ from tests.support.builders import put, small_vmi, vm_of
 from tests.support.reviews import request
 from tests.unit.api.admission.rules.wrong_disks import WRONG_DISKS
 from tests.unit.api.admission.rules.wrong_machines import WRONG_MACHINES
+from tests.unit.api.admission.rules.wrong_networks import WRONG_NETWORKS, joined
 from tests.unit.api.admission.rules.wrong_places import WRONG_PLACES
 from tests.unit.api.admission.rules.wrong_probes import WRONG_PROBES
 from tests.unit.api.admission.rules.wrong_volumes import WRONG_VOLUMES
 
 NIC = "domain.devices.interfaces[0]"
-WRONG = WRONG_MACHINES | WRONG_DISKS | WRONG_PLACES | WRONG_PROBES | WRONG_VOLUMES
+WRONG = WRONG_MACHINES | WRONG_DISKS | WRONG_NETWORKS | WRONG_PLACES | WRONG_PROBES | WRONG_VOLUMES
 
 
 def causes(vmi: JsonObject) -> list[tuple[str, str]]:
@@ -51,6 +52,11 @@ def test_one_mistake_has_few_causes(case: str) -> None:
 
 
 RIGHT: dict[str, dict[str, Any]] = {
+    "a network of the VM's namespace": joined({"multus": {"networkName": "red"}}),
+    "a network of another namespace": joined({"multus": {"networkName": "site/red"}}),
+    "a network beside no other": {
+        "networks": [{"name": "default", "multus": {"networkName": "red"}}],
+    },
     "a page as readiness": {
         "readinessProbe": {
             "httpGet": {

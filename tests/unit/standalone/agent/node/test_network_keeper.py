@@ -8,13 +8,15 @@ from dataclasses import replace
 import pytest
 
 from kvedge.network.errors import NetworkError
+from kvedge.network.lan.lan_ports import LanHealth
 from kvedge.network.pods.pod_network import NodeNetwork
 from kvedge.network.pods.pod_network_plan import NodeNetworkConfig
 from kvedge.standalone.agent.node import network_keeper
 from kvedge.standalone.agent.node.network_keeper import NetworkKeeper
 
 CONFIG = NodeNetworkConfig(bridge="kvedge0", cidr="10.99.0.0/24", table="kvedge0", netns_prefix="kvedge0-")
-Play = Callable[[NodeNetwork | NetworkError], None]
+WELL = LanHealth((), ())
+Play = Callable[..., None]
 
 
 def network(
@@ -32,13 +34,14 @@ def keeper() -> NetworkKeeper:
 def look(keeper: NetworkKeeper, monkeypatch: pytest.MonkeyPatch) -> Play:
     """Looks once at a network that is so."""
 
-    def play(found: NodeNetwork | NetworkError) -> None:
+    def play(found: NodeNetwork | NetworkError, lan: LanHealth = WELL) -> None:
         def heal(config: NodeNetworkConfig) -> NodeNetwork:
             if isinstance(found, NetworkError):
                 raise found
             return found
 
         monkeypatch.setattr(network_keeper, "heal_node_network", heal)
+        monkeypatch.setattr(network_keeper, "heal_lan", lambda config: lan)
         keeper.look()
 
     return play
@@ -104,3 +107,17 @@ def test_the_node_says_that_its_kernel_cannot_count_connections_and_is_not_asked
     keeper.look()
     assert asked == [False]
     assert any("NFT_CONNLIMIT" in note for note in keeper.notes())
+
+
+def test_a_network_that_went_away_is_told_once_and_noted_on_the_node(
+    keeper: NetworkKeeper, look: Play, caplog: pytest.LogCaptureFixture
+) -> None:
+    gone = LanHealth((), ("1 guest NICs are cut off: there is no bridge br0",))
+    look(network(), gone)
+    assert said(caplog) == [{"trouble": gone.troubles[0]}]
+    look(network(), gone)
+    assert said(caplog) == []
+    assert gone.troubles[0] in keeper.notes()
+    look(network(), LanHealth(("w1 was not on br0",), ()))
+    assert said(caplog) == [{"undone": "w1 was not on br0"}]
+    assert gone.troubles[0] not in keeper.notes()

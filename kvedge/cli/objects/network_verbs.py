@@ -1,0 +1,145 @@
+"""`kvedge network list|create|delete`: networks that VMs join besides the Pod network.
+
+Called by the group. Prints.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import click
+
+from kvedge.cli.exits import Exit, Refused
+from kvedge.cli.sessions import open_session, session_options
+from kvedge.cli.verb_command import VerbGroup
+
+
+def _network_names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    from kvedge.cli.completions import network_names
+
+    del param
+    return [name for name in network_names(ctx) if name.startswith(incomplete)]
+
+
+@click.group(cls=VerbGroup)
+def network() -> None:
+    """Networks: the LAN, or one of VMs among themselves, besides the Pod network."""
+
+
+@network.command("list")
+@click.argument("names", nargs=-1, metavar="[NAME]...", shell_complete=_network_names)
+@session_options
+@click.option("-A", "--all-namespaces", is_flag=True, help="Of all namespaces.")
+@click.option("-o", "--output", type=click.Choice(["table", "json", "yaml", "name"]), default="table", help="[table]")
+def list_(
+    names: tuple[str, ...], kubeconfig: Path | None, namespace: str | None, all_namespaces: bool, output: str
+) -> None:
+    """Show the networks: their bridge on the host, VLAN, the VMs on them."""
+    from kvedge.client.networks.network_rows import HEADER, network_rows, users_of
+    from kvedge.client.tables import columns
+    from kvedge.resources.types.attachments import NetworkAttachmentDefinition
+    from kvedge.resources.types.vm import VirtualMachine
+    from kvedge.resources.types.vmi import VirtualMachineInstance
+    from kvedge.runtime.nearest_names import or_nearest
+
+    session = open_session(kubeconfig, namespace)
+    place = None if all_namespaces else session.namespace
+    found = session.client.list(NetworkAttachmentDefinition, place)
+    known = {each.metadata.name for each in found}
+    for name in names:
+        if name not in known:
+            raise Refused(f'network "{name}" not found.{or_nearest(name, sorted(known))}', Exit.NOT_FOUND)
+    # A VM may be on a network of another namespace.
+    users = users_of(session.client.list(VirtualMachine, None), session.client.list(VirtualMachineInstance, None))
+    wanted = [each for each in found if not names or each.metadata.name in names]
+    rows = network_rows(wanted, users, datetime.now(UTC))
+    if output == "name":
+        for row in rows:
+            click.echo(f"{NetworkAttachmentDefinition.KIND.qualified_plural}/{row.name}")
+    elif output in ("json", "yaml"):
+        from kvedge.cli.output import print_document
+
+        print_document([row.document() for row in rows], output)
+    elif not rows:
+        click.echo("No networks found: `kvedge network create NAME` makes one for VMs among themselves.", err=True)
+    else:
+        header = (["NAMESPACE"] if all_namespaces else []) + HEADER
+        for line in columns([header, *(row.cells(with_namespace=all_namespaces) for row in rows)]):
+            click.echo(line)
+
+
+@network.command()
+@click.argument("name")
+@session_options
+@click.option("--bridge", default=None, help="A bridge of the host, such as br0, that leads to the LAN.")
+@click.option("--vlan", type=int, default=0, help="The VLAN of that bridge to be on, 1 to 4094.")
+@click.option("--mtu", type=int, default=0, help="The MTU of the guests' NICs [the bridge's].")
+@click.option("--isolate-ports", is_flag=True, help="Guests reach the LAN, and not each other.")
+@click.option(
+    "--allow-servers/--no-servers",
+    default=None,
+    help="Guests may answer DHCP and advertise routers there [only without --bridge].",
+)
+@click.option("--dry-run", is_flag=True, help="Print the manifest instead.")
+def create(
+    name: str,
+    kubeconfig: Path | None,
+    namespace: str | None,
+    bridge: str | None,
+    vlan: int,
+    mtu: int,
+    isolate_ports: bool,
+    allow_servers: bool | None,
+    dry_run: bool,
+) -> None:
+    """Make a network: of VMs among themselves, or with --bridge the LAN: `kvedge network create lan --bridge br0`.
+
+    A VM joins it by an entry of its networks, {name: lan, multus: {networkName: lan}}, and an interface of that name
+    with the binding `bridge: {}`. The bridge of --bridge is the host's own: kvedge joins it, and changes nothing of it.
+    Without --bridge there is a bridge on the host while a VM of the network runs, and nobody else is on it.
+    """
+    from kvedge.client.networks.network_calls import create_network, made_bridge, network_document
+    from kvedge.network.lan.lan_config import LanConfig
+
+    session = open_session(kubeconfig, namespace)
+    if bridge is None and vlan:
+        raise Refused("--vlan is a VLAN of a bridge: name that with --bridge", Exit.USAGE)
+    config = LanConfig(
+        bridge=bridge if bridge is not None else made_bridge(session.namespace, name),
+        made=bridge is None,
+        vlan=vlan,
+        mtu=mtu,
+        isolates_ports=isolate_ports,
+        servers=bridge is None if allow_servers is None else allow_servers,
+    )
+    document = network_document(name, session.namespace, config)
+    if dry_run:
+        from kvedge.cli.output import print_document
+
+        print_document(document, "yaml")
+        return
+    create_network(session, document)
+    click.echo(f"network {name} created")
+
+
+@network.command()
+@click.argument("names", nargs=-1, required=True, metavar="NAME...", shell_complete=_network_names)
+@session_options
+@click.option("--force", is_flag=True, help="Also those that VMs are on; what runs stays on them until it ends.")
+def delete(names: tuple[str, ...], kubeconfig: Path | None, namespace: str | None, force: bool) -> None:
+    """Delete networks; those that a VM is on are kept."""
+    from kvedge.client.networks.network_calls import users_of_network
+    from kvedge.client.session import checked_name
+    from kvedge.resources.types.attachments import NetworkAttachmentDefinition
+
+    session = open_session(kubeconfig, namespace)
+    for name in names:
+        users = [] if force else users_of_network(session, checked_name(name))
+        if users:
+            raise Refused(
+                f"network {name} is kept: {', '.join(users)} is on it."
+                " Take it out of the manifest or delete the VM first, or say --force."
+            )
+        session.client.delete(NetworkAttachmentDefinition, session.namespace, name)
+        click.echo(f"network {name} deleted")

@@ -1,0 +1,59 @@
+"""Networks besides the Pod network on an API server: made of options, found, deleted.
+
+Called by the verbs. Raises UsageError for what no server need be asked.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Final
+
+from kvedge.client.errors import UsageError
+from kvedge.client.networks.network_rows import users_of
+from kvedge.client.session import Session, checked_name
+from kvedge.network.lan.lan_config import FIELD, LanConfig, LanConfigError, lan_config_text, parse_lan_config
+from kvedge.resources.codec import JsonObject
+from kvedge.resources.types.attachments import NetworkAttachmentDefinition
+from kvedge.resources.types.vm import VirtualMachine
+from kvedge.resources.types.vmi import VirtualMachineInstance
+
+# Bridges that kvedge makes are called after their network, in as many letters as a link's name has room for.
+_MADE_PREFIX: Final = "kvn-"
+_HASH_LETTERS: Final = 10
+
+
+def made_bridge(namespace: str, name: str) -> str:
+    """The bridge of an isolated network: a network that is made anew has the one that it had."""
+    return _MADE_PREFIX + hashlib.sha256(f"{namespace}/{name}".encode()).hexdigest()[:_HASH_LETTERS]
+
+
+def network_document(name: str, namespace: str, config: LanConfig) -> JsonObject:
+    """The manifest of a network.
+
+    Raises:
+        UsageError: for a configuration that no box could use.
+    """
+    text = lan_config_text(config)
+    try:
+        parse_lan_config(text)
+    except LanConfigError as error:
+        raise UsageError(str(error).removeprefix(f"{FIELD}.")) from error
+    kind = NetworkAttachmentDefinition.KIND
+    return {
+        "apiVersion": kind.api_version,
+        "kind": kind.kind,
+        "metadata": {"name": checked_name(name), "namespace": namespace},
+        "spec": {"config": text},
+    }
+
+
+def create_network(session: Session, document: JsonObject) -> None:
+    """Make it; raises KubeError as the server answers."""
+    session.client.request("POST", NetworkAttachmentDefinition.KIND.path(session.namespace), document)
+
+
+def users_of_network(session: Session, name: str) -> list[str]:
+    """The VMs, of whatever namespace, that are on this network."""
+    vms = session.client.list(VirtualMachine, None)
+    vmis = session.client.list(VirtualMachineInstance, None)
+    return users_of(vms, vmis).get((session.namespace, name), [])

@@ -1,0 +1,193 @@
+"""What a NetworkAttachmentDefinition's `spec.config` means on one box: the bridge to join, and how.
+
+Called by the node agent, which attaches Pods, and by the command line, which writes such texts. Pure. The words are
+those of CNI's `bridge` plugin, so that a manifest means the same in a cluster with Multus; what kvedge has besides
+stands under `kvedge`, which that plugin passes over. A key that is not understood is refused by its name: a guest that
+silently gets another network than its owner believes is worse than one that does not start.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from kvedge.runtime.nearest_names import or_nearest
+
+FIELD: Final = "spec.config"
+# The longest text that is read: a configuration has a few hundred characters.
+LONGEST: Final = 16 * 1024
+LARGEST_VLAN: Final = 4094
+SMALLEST_MTU: Final = 68
+LARGEST_MTU: Final = 65521
+OURS: Final = "kvedge"
+_LINK_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,14}")
+_LONGEST_SHOWN: Final = 60
+# What changes nothing here: names, versions, and that the Pod's side has no address, which it never has.
+_PASSED_OVER: Final = frozenset({"cniVersion", "name", "type", "disableCheck", "disableContainerInterface"})
+_KNOWN: Final = ("bridge", "vlan", "mtu", "ipam", "macspoofchk", "portIsolation", OURS)
+# Of the plugin's, and not done here; false asks for nothing.
+_NOT_DONE: Final[Mapping[str, str]] = {
+    "isGateway": "the host has an address on it when its own network configuration says so",
+    "isDefaultGateway": "the host has an address on it when its own network configuration says so",
+    "forceAddress": "remove it",
+    "ipMasq": "use the Pod network for what is to leave under the host's address",
+    "hairpinMode": "remove it",
+    "promiscMode": "remove it",
+    "vlanTrunk": "make one network for each VLAN, with vlan",
+    "preserveDefaultVlan": "set it to false: a port is of its VLAN alone",
+    "enabledad": "remove it",
+}
+_OURS: Final = ("makeBridge", "allowServers")
+
+
+class LanConfigError(ValueError):
+    """A configuration that cannot be used here: the text names the key and the remedy."""
+
+    def __init__(self, key: str, why: str, remedy: str) -> None:
+        at = f"{FIELD}.{key}" if key else FIELD
+        super().__init__(f"{at}: {why}; {remedy}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class LanConfig:
+    """One network: its bridge on the host, `made` by kvedge or the operator's; VLAN and MTU are 0 where it has none.
+
+    `servers`: its guests may answer DHCP and advertise routers.
+    """
+
+    bridge: str
+    made: bool = False
+    vlan: int = 0
+    mtu: int = 0
+    isolates_ports: bool = False
+    servers: bool = False
+
+
+def parse_lan_config(text: str) -> LanConfig:
+    """What the text says. Raises LanConfigError."""
+    config = _plugin(_document(text))
+    kind = config.get("type")
+    if kind != "bridge":
+        raise LanConfigError("type", f"{_shown(kind)} is not supported on one box", "use bridge")
+    for key in config:
+        _check_key(key, config[key])
+    made, servers = _own(config.get(OURS))
+    found = LanConfig(
+        bridge=_bridge(config.get("bridge")),
+        made=made,
+        vlan=_number(config, "vlan", 0, LARGEST_VLAN),
+        mtu=_number(config, "mtu", SMALLEST_MTU, LARGEST_MTU),
+        isolates_ports=_flag(config, "portIsolation"),
+        servers=servers,
+    )
+    if found.made and found.vlan:
+        raise LanConfigError(
+            "vlan", "a bridge that kvedge makes is one network, without VLANs", "remove it: each network has its own"
+        )
+    return found
+
+
+def lan_config_text(config: LanConfig) -> str:
+    """The text of a configuration, as `parse_lan_config` reads it."""
+    document: dict[str, Any] = {"cniVersion": "1.0.0", "type": "bridge", "bridge": config.bridge, "ipam": {}}
+    if config.vlan:
+        document |= {"vlan": config.vlan, "preserveDefaultVlan": False}
+    if config.mtu:
+        document["mtu"] = config.mtu
+    if config.isolates_ports:
+        document["portIsolation"] = True
+    own = {"makeBridge": True} if config.made else {}
+    if config.servers != config.made:
+        own["allowServers"] = config.servers
+    return json.dumps({**document, **({OURS: own} if own else {})})
+
+
+def _document(text: str) -> dict[str, Any]:
+    if len(text) > LONGEST:
+        raise LanConfigError("", f"{len(text)} characters long", f"no more than {LONGEST} are read")
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise LanConfigError(
+            "", f"this is no JSON: {str(error)[:_LONGEST_SHOWN]}", "see `kvedge network create --dry-run`"
+        ) from error
+    if not isinstance(found, dict):
+        raise LanConfigError("", "this is no JSON object", "see `kvedge network create --dry-run`")
+    return found
+
+
+def _plugin(document: dict[str, Any]) -> dict[str, Any]:
+    """The one plugin of a list of plugins, or the document itself."""
+    plugins = document.get("plugins")
+    if plugins is None:
+        return document
+    if not isinstance(plugins, list) or not plugins or not isinstance(plugins[0], dict):
+        raise LanConfigError("plugins", "this is no list of plugins", "write the bridge's configuration itself")
+    if len(plugins) > 1:
+        kind = plugins[1].get("type") if isinstance(plugins[1], dict) else plugins[1]
+        raise LanConfigError("plugins[1]", f"{_shown(kind)} is not supported on one box", "remove it")
+    first: dict[str, Any] = plugins[0]
+    return first
+
+
+def _check_key(key: str, value: Any) -> None:
+    if key in _NOT_DONE:
+        if value not in (False, None, [], {}):
+            raise LanConfigError(key, "not supported on one box", _NOT_DONE[key])
+    elif key == "macspoofchk":
+        if value is not True:
+            raise LanConfigError(key, "a guest speaks with its own MAC alone", "remove it")
+    elif key == "ipam":
+        if value not in ({}, None):
+            raise LanConfigError(
+                key,
+                "not supported on one box",
+                "leave it empty: the guest asks the LAN's DHCP, or is told by cloud-init",
+            )
+    elif key not in _PASSED_OVER and key not in _KNOWN:
+        near = or_nearest(key[:_LONGEST_SHOWN], [*_KNOWN, *_NOT_DONE])
+        raise LanConfigError(key[:_LONGEST_SHOWN], f"not supported on one box.{near}", "remove it")
+
+
+def _bridge(value: Any) -> str:
+    if not isinstance(value, str) or not _LINK_NAME.fullmatch(value):
+        raise LanConfigError("bridge", f"{_shown(value)} is no name of a link", "name a bridge of this host")
+    return value
+
+
+def _own(value: Any) -> tuple[bool, bool]:
+    """(whether kvedge makes the bridge, whether guests may be servers there)"""
+    if value is None:
+        return False, False
+    if not isinstance(value, dict):
+        raise LanConfigError(OURS, f"{_shown(value)} is no object", f"it has the keys {' and '.join(_OURS)}")
+    for key in value:
+        if key not in _OURS:
+            raise LanConfigError(f"{OURS}.{key[:_LONGEST_SHOWN]}", "unknown", f"it has the keys {' and '.join(_OURS)}")
+    made = _flag(value, "makeBridge", f"{OURS}.")
+    # Who else would be the DHCP server of a network of guests?
+    return made, _flag(value, "allowServers", f"{OURS}.", unset=made)
+
+
+def _flag(document: Mapping[str, Any], key: str, below: str = "", *, unset: bool = False) -> bool:
+    value = document.get(key, unset)
+    if not isinstance(value, bool):
+        raise LanConfigError(f"{below}{key}", f"{_shown(value)} is neither true nor false", "say true or false")
+    return value
+
+
+def _number(document: Mapping[str, Any], key: str, smallest: int, largest: int) -> int:
+    value = document.get(key, 0)
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise LanConfigError(key, f"{_shown(value)} is no whole number", f"use {smallest} to {largest}")
+    if value != 0 and not smallest <= value <= largest:
+        raise LanConfigError(key, f"{_shown(value)} is out of range", f"use {smallest} to {largest}")
+    return value
+
+
+def _shown(value: Any) -> str:
+    text = value if isinstance(value, str) else json.dumps(value)
+    return repr(text[:_LONGEST_SHOWN])

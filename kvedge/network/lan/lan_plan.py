@@ -1,0 +1,328 @@
+"""Which steps give a Pod a NIC on a bridge of this host, keep it there, and take it off again.
+
+Pure; `lan_ports` looks, asks here, and does. Ours is what carries our mark: ports whose names begin with this box's
+own prefix, the table of its name, and bridges that kvedge made, by their alias. A bridge of the operator's is joined
+and left, and never changed. What must be remembered of a port is its alias: it lives as long as the port does.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from kvedge.network.binding.binding_state import SMALLEST_IPV6_MTU
+from kvedge.network.dhcp.dhcp_plan import parse_mac
+from kvedge.network.errors import MacInUseError, NetworkError
+from kvedge.network.lan.lan_config import LanConfig
+from kvedge.network.lan.lan_rules import lan_keys, lan_table
+from kvedge.network.link_types import Link
+from kvedge.network.nft_rules import Family, Table
+from kvedge.network.pods.forwarding_plan import MARK, ip_forward_before
+from kvedge.network.pods.pod_network_plan import DEFAULT_MTU, NodeNetworkConfig, stable_mac
+from kvedge.network.steps import (
+    AddBridge,
+    AddVeth,
+    ChangeElements,
+    DeleteLink,
+    DeleteTable,
+    ReplaceTable,
+    SetAccessVlan,
+    SetLink,
+    SetSysctl,
+    Step,
+)
+
+_LAN: Final = "lan"
+_LAN_BRIDGE: Final = "lan-bridge"
+# Flags in an alias.
+_MADE, _ISOLATED, _SERVERS, _NONE = "m", "i", "s", "-"
+
+
+@dataclass(frozen=True, kw_only=True)
+class LanPort:
+    """One NIC of one Pod: the Pod's namespace, the NIC's name there, its MAC, and the network that it joins."""
+
+    netns: str
+    interface: str
+    mac: str
+    network: LanConfig
+
+    @property
+    def alias(self) -> str:
+        """What is written on the host's end."""
+        network = self.network
+        flags = (network.made, _MADE), (network.isolates_ports, _ISOLATED), (network.servers, _SERVERS)
+        said = "".join(letter for is_set, letter in flags if is_set) or _NONE
+        return f"{MARK} {_LAN} {self.netns} {self.interface} {self.mac} {network.bridge} {network.vlan} {said}"
+
+
+@dataclass(frozen=True)
+class LanSeen:
+    """The host's links, whether the ports' table is there, and whether the host has IPv6."""
+
+    links: tuple[Link, ...]
+    has_table: bool
+    ipv6: bool
+
+    def link(self, name: str) -> Link | None:
+        """The link of that name."""
+        return next((link for link in self.links if link.name == name), None)
+
+
+def lan_port(netns: str, interface: str, mac: str, network: LanConfig) -> LanPort:
+    """A NIC that is wanted; one without a MAC of its own gets one from its place."""
+    chosen = (mac or stable_mac(netns, interface)).lower()
+    parse_mac(chosen)
+    return LanPort(netns=netns, interface=interface, mac=chosen, network=network)
+
+
+def lan_prefix(config: NodeNetworkConfig) -> str:
+    """What the names of this box's ports on such networks begin with."""
+    return "w" + hashlib.sha256(config.bridge.encode()).hexdigest()[:6]
+
+
+def lan_port_name(config: NodeNetworkConfig, netns: str, interface: str) -> str:
+    """The host's end of a NIC's pair: 15 letters, as many as a name may have."""
+    return lan_prefix(config) + hashlib.sha256(f"{netns}/{interface}".encode()).hexdigest()[:8]
+
+
+def lan_table_of(config: NodeNetworkConfig) -> Table:
+    """The table about this box's ports on such networks."""
+    return lan_table(f"{config.table}_{_LAN}", lan_prefix(config))
+
+
+def bridge_alias(config: NodeNetworkConfig) -> str:
+    """What is written on a bridge that this box's kvedge made."""
+    return f"{MARK} {_LAN_BRIDGE} {config.bridge}"
+
+
+def lan_ports_of(config: NodeNetworkConfig, links: Iterable[Link]) -> dict[str, LanPort]:
+    """This box's ports by their names, as their aliases tell; one that was cut short before it got its alias is not
+    among them."""
+    found = {}
+    for link in _our_ends(config, links):
+        words = link.alias.split()
+        if len(words) == 8 and words[:2] == [MARK, _LAN] and words[6].isdecimal():
+            _, _, netns, interface, mac, bridge, vlan, flags = words
+            network = LanConfig(
+                bridge=bridge,
+                vlan=int(vlan),
+                made=_MADE in flags,
+                isolates_ports=_ISOLATED in flags,
+                servers=_SERVERS in flags,
+            )
+            found[link.name] = LanPort(netns=netns, interface=interface, mac=mac, network=network)
+    return found
+
+
+def plan_lan_port(config: NodeNetworkConfig, seen: LanSeen, wanted: LanPort, netns: Path, *, whole: bool) -> list[Step]:
+    """The host's side of one NIC. `whole`: the pair that is there really leads into that namespace.
+
+    Raises NetworkError when the bridge cannot be joined, MacInUseError when another Pod has the MAC there.
+    """
+    name = lan_port_name(config, wanted.netns, wanted.interface)
+    check_bridge(config, seen, wanted.network)
+    _check_mac(config, seen, wanted)
+    port, bridge = seen.link(name), seen.link(wanted.network.bridge)
+    steps = list(_bridge_steps(config, seen, wanted.network))
+    if port is not None and not whole:
+        steps.append(DeleteLink(name))
+        port = None
+    mtu = wanted.network.mtu or (bridge.mtu if bridge is not None else DEFAULT_MTU)
+    if port is None:
+        steps.append(AddVeth(name, wanted.interface, netns, wanted.mac, mtu))
+    if seen.ipv6 and mtu >= SMALLEST_IPV6_MTU:
+        steps.append(SetSysctl(f"ipv6/conf/{name}/disable_ipv6", "1"))
+    if port is None or port.alias != wanted.alias:
+        steps.append(SetLink(name, alias=wanted.alias))
+    steps.append(_table_step(config, seen, name, wanted))
+    return [*steps, *_joining_steps(name, port, bridge, wanted.network)]
+
+
+def plan_lan_inside(links: Iterable[Link], wanted: LanPort, *, ipv6: bool) -> list[Step]:
+    """The Pod's own side, in its namespace: up, and without any address of its own."""
+    nic = next(link for link in links if link.name == wanted.interface)
+    steps: list[Step] = []
+    if ipv6 and nic.mtu >= SMALLEST_IPV6_MTU:
+        # What a router of the LAN tells is for the guest.
+        steps.append(SetSysctl(f"ipv6/conf/{nic.name}/disable_ipv6", "1"))
+    if nic.mac != wanted.mac:
+        steps.append(SetLink(nic.name, mac=wanted.mac))
+    if not nic.up:
+        steps.append(SetLink(nic.name, up=True))
+    return steps
+
+
+def plan_lan_healing(config: NodeNetworkConfig, seen: LanSeen, *, whole: bool) -> list[Step]:
+    """What has been undone since; `whole`: the table needs nothing. A bridge of the operator's is waited for."""
+    ports = lan_ports_of(config, seen.links)
+    steps: list[Step] = []
+    if ports and not whole:
+        steps.append(ReplaceTable(lan_table_of(config), _all_keys(ports)))
+    for network in {port.network.bridge: port.network for port in ports.values() if port.network.made}.values():
+        if _bridge_trouble(config, seen, network) is None:
+            steps += _bridge_steps(config, seen, network)
+    for name, port in ports.items():
+        if _bridge_trouble(config, seen, port.network) is None:
+            steps += _joining_steps(name, seen.link(name), seen.link(port.network.bridge), port.network)
+    return [*steps, *_unused(config, seen, ports)]
+
+
+def plan_lan_detaching(config: NodeNetworkConfig, seen: LanSeen, netns: str) -> list[Step]:
+    """Removes one Pod's ports, what they were allowed to say, and what nobody uses any more."""
+    ports = lan_ports_of(config, seen.links)
+    gone = {name: port for name, port in ports.items() if port.netns == netns}
+    left = {name: port for name, port in ports.items() if name not in gone}
+    steps: list[Step] = [DeleteLink(name) for name in gone]
+    if seen.has_table and left and gone:
+        steps.append(ChangeElements(lan_table_of(config), remove=_all_keys(gone)))
+    return [*steps, *_unused(config, seen, left)]
+
+
+def plan_lan_removal(config: NodeNetworkConfig, seen: LanSeen) -> list[Step]:
+    """Everything of ours, finished or not."""
+    ends: list[Step] = [DeleteLink(link.name) for link in _our_ends(config, seen.links)]
+    return [*ends, *_unused(config, seen, {})]
+
+
+def lan_troubles(config: NodeNetworkConfig, seen: LanSeen) -> list[str]:
+    """Which networks guests are cut off from, each once, in words for the operator."""
+    found: dict[str, int] = {}
+    for port in lan_ports_of(config, seen.links).values():
+        trouble = _bridge_trouble(config, seen, port.network)
+        if trouble is not None:
+            found[str(trouble)] = found.get(str(trouble), 0) + 1
+    return [f"{count} guest NICs are cut off: {trouble}" for trouble, count in sorted(found.items())]
+
+
+def describe_lan(steps: Iterable[Step]) -> list[str]:
+    """In words for the log what :func:`plan_lan_healing` found to do."""
+    said = []
+    for step in steps:
+        match step:
+            case AddBridge(name):
+                said.append(f"{name} was gone")
+            case SetLink(name, up=True):
+                said.append(f"{name} was down")
+            case SetLink(name, master=str(master)):
+                said.append(f"{name} was not on {master}")
+            case ReplaceTable(table):
+                said.append(f"table bridge {table.name} was not whole")
+    return said
+
+
+def check_bridge(config: NodeNetworkConfig, seen: LanSeen, network: LanConfig) -> None:
+    """Raises NetworkError, with its remedy, when no Pod can join this bridge."""
+    trouble = _bridge_trouble(config, seen, network)
+    if trouble is not None:
+        raise trouble
+
+
+def _bridge_trouble(config: NodeNetworkConfig, seen: LanSeen, network: LanConfig) -> NetworkError | None:
+    bridge = seen.link(network.bridge)
+    if bridge is None:
+        if network.made:
+            return None
+        remedy = "make it in this host's network configuration, or a network without it: `kvedge network create NAME`"
+        return NetworkError("there is no bridge", subject=network.bridge, errno=errno.ENODEV, remedy=remedy)
+    if bridge.kind != "bridge":
+        what = f"it is {bridge.kind or 'a hardware link'} and no bridge"
+        return _unfit(network, what, "make a bridge of which it is a port, and name that one")
+    if bridge.name == config.bridge or ip_forward_before(bridge) is not None:
+        return _unfit(network, "it is the Pod network's own", "use `pod: {}` for it, and another bridge here")
+    if network.made and not _is_made(config, bridge):
+        return _unfit(network, "it is there, and this kvedge has not made it", "give the network another bridge's name")
+    if network.vlan and not bridge.vlan_filtering:
+        remedy = f"`ip link set {network.bridge} type bridge vlan_filtering 1`, in the host's configuration to last"
+        return _unfit(network, f"it does not keep VLANs apart, and VLAN {network.vlan} is wanted", remedy)
+    return None
+
+
+def _unfit(network: LanConfig, why: str, remedy: str) -> NetworkError:
+    return NetworkError("cannot join bridge", subject=network.bridge, why=why, remedy=remedy)
+
+
+def _check_mac(config: NodeNetworkConfig, seen: LanSeen, wanted: LanPort) -> None:
+    for other in lan_ports_of(config, seen.links).values():
+        same_network = (other.network.bridge, other.network.vlan) == (wanted.network.bridge, wanted.network.vlan)
+        same_nic = (other.netns, other.interface) == (wanted.netns, wanted.interface)
+        if other.mac == wanted.mac and same_network and not same_nic:
+            raise MacInUseError(
+                "cannot give a NIC its MAC",
+                subject=wanted.mac,
+                why=f"another Pod has it on {wanted.network.bridge}",
+                remedy="give one of them another macAddress",
+            )
+
+
+def _bridge_steps(config: NodeNetworkConfig, seen: LanSeen, network: LanConfig) -> Iterator[Step]:
+    """A bridge of ours: without an address, so that the host itself is not on it."""
+    bridge = seen.link(network.bridge)
+    if not network.made:
+        return
+    mtu = bridge.mtu if bridge is not None else network.mtu or DEFAULT_MTU
+    if bridge is None:
+        yield AddBridge(network.bridge, _bridge_mac(config, network.bridge), mtu)
+    if bridge is None or bridge.alias != bridge_alias(config):
+        yield SetLink(network.bridge, alias=bridge_alias(config))
+    if bridge is None or not bridge.up:
+        if seen.ipv6 and mtu >= SMALLEST_IPV6_MTU:
+            yield SetSysctl(f"ipv6/conf/{network.bridge}/disable_ipv6", "1")
+        yield SetLink(network.bridge, up=True)
+
+
+def _joining_steps(name: str, port: Link | None, bridge: Link | None, network: LanConfig) -> Iterator[Step]:
+    if port is None or bridge is None or port.master != bridge.index:
+        yield SetLink(name, master=network.bridge, isolated=network.isolates_ports)
+        if network.vlan:
+            yield SetAccessVlan(name, network.vlan)
+    if port is None or not port.up:
+        yield SetLink(name, up=True)
+
+
+def _table_step(config: NodeNetworkConfig, seen: LanSeen, name: str, wanted: LanPort) -> Step:
+    keys = lan_keys(name, wanted.mac, is_server=wanted.network.servers)
+    others = lan_ports_of(config, seen.links)
+    if not seen.has_table:
+        return ReplaceTable(lan_table_of(config), _all_keys({**others, name: wanted}))
+    known = others.get(name)
+    stale = lan_keys(name, known.mac, is_server=known.network.servers) if known is not None else {}
+    left = {kind: tuple(key for key in stale[kind] if key not in keys.get(kind, ())) for kind in stale}
+    return ChangeElements(lan_table_of(config), add=keys, remove={kind: gone for kind, gone in left.items() if gone})
+
+
+def _all_keys(ports: dict[str, LanPort]) -> dict[str, tuple[bytes, ...]]:
+    keys: dict[str, tuple[bytes, ...]] = {}
+    for name, port in ports.items():
+        for kind, more in lan_keys(name, port.mac, is_server=port.network.servers).items():
+            keys[kind] = (*keys.get(kind, ()), *more)
+    return keys
+
+
+def _unused(config: NodeNetworkConfig, seen: LanSeen, ports: dict[str, LanPort]) -> Iterator[Step]:
+    """Bridges that kvedge made, and the table, once no port needs them."""
+    used: Collection[str] = {port.network.bridge for port in ports.values()}
+    for link in seen.links:
+        if _is_made(config, link) and link.name not in used:
+            yield DeleteLink(link.name)
+    if seen.has_table and not ports:
+        yield DeleteTable(Family.BRIDGE, lan_table_of(config).name)
+
+
+def _bridge_mac(config: NodeNetworkConfig, name: str) -> str:
+    return stable_mac(config.bridge, name)
+
+
+def _is_made(config: NodeNetworkConfig, link: Link) -> bool:
+    """Whether this box's kvedge made the bridge; one that was cut short before it got its alias is known by its MAC."""
+    is_cut_short = not link.alias and link.mac == _bridge_mac(config, link.name)
+    return link.kind == "bridge" and (link.alias == bridge_alias(config) or is_cut_short)
+
+
+def _our_ends(config: NodeNetworkConfig, links: Iterable[Link]) -> list[Link]:
+    """All pairs' host ends that are ours, finished or not."""
+    return [link for link in links if link.kind == "veth" and link.name.startswith(lan_prefix(config))]

@@ -1,0 +1,128 @@
+"""NICs of Pods on bridges of this host besides the node bridge, for the node agent.
+
+Called as root on the host. Touches ports of its own, the bridges that kvedge made, one nftables table of the bridge
+family, and the Pods' namespaces; decides by `lan_plan`. Every call may be repeated, and takes up where an earlier one
+was cut short.
+"""
+
+from __future__ import annotations
+
+import errno
+import threading
+from dataclasses import dataclass
+from typing import Final
+
+from kvedge.network.apply_step import apply_step
+from kvedge.network.binding.binding_state import GUARD_PREFIX
+from kvedge.network.errors import NetworkError, NotSupportedError
+from kvedge.network.lan.lan_plan import (
+    LanPort,
+    LanSeen,
+    describe_lan,
+    lan_port_name,
+    lan_ports_of,
+    lan_table_of,
+    lan_troubles,
+    plan_lan_detaching,
+    plan_lan_healing,
+    plan_lan_inside,
+    plan_lan_port,
+    plan_lan_removal,
+)
+from kvedge.network.links import Links
+from kvedge.network.netns import netns_path, run_in_netns
+from kvedge.network.nft_edge import is_whole, list_tables
+from kvedge.network.nft_rules import Family
+from kvedge.network.pods.pod_network_plan import NodeNetworkConfig
+from kvedge.network.pods.veth_ends import leads_into
+from kvedge.network.steps import Step
+from kvedge.network.sysctls import read_sysctl
+
+# The table is put back with the keys of the ports that were seen: nobody is attached or detached between the two.
+_changing: Final = threading.Lock()
+_IPV6: Final = "ipv6/conf/default/disable_ipv6"
+
+
+@dataclass(frozen=True)
+class LanHealth:
+    """What was put back of these networks, and which guests are cut off from theirs."""
+
+    healed: tuple[str, ...]
+    troubles: tuple[str, ...]
+
+
+def lan_ports(config: NodeNetworkConfig, netns: str) -> list[LanPort]:
+    """The NICs that a Pod has on such networks already, and that lead into the namespace of this name."""
+    with Links() as links:
+        seen = links.list_links()
+    by_name = {link.name: link for link in seen}
+    ports = lan_ports_of(config, seen)
+    return [port for name, port in ports.items() if port.netns == netns and leads_into(by_name[name], netns)]
+
+
+def attach_lan(config: NodeNetworkConfig, wanted: LanPort) -> None:
+    """Gives the Pod, whose namespace is there, this NIC; one that is bound already is left as it is inside.
+
+    Raises NetworkError: when the bridge cannot be joined, or the MAC is another Pod's there.
+    """
+    path = netns_path(wanted.netns)
+    name = lan_port_name(config, wanted.netns, wanted.interface)
+    with _changing, Links() as links:
+        seen = _look(links, config)
+        whole = leads_into(seen.link(name), wanted.netns)
+        _apply(links, plan_lan_port(config, seen, wanted, path, whole=whole))
+
+    def inside() -> None:
+        if any(guard.endswith(f"_{wanted.interface}") for guard in list_tables(Family.BRIDGE, GUARD_PREFIX)):
+            return
+        with Links() as links:
+            _apply(links, plan_lan_inside(links.list_links(), wanted, ipv6=read_sysctl(_IPV6) is not None))
+
+    run_in_netns(path, inside)
+
+
+def detach_lan(config: NodeNetworkConfig, netns: str) -> None:
+    """Takes all such NICs of a Pod away; nothing when there are none."""
+    with _changing, Links() as links:
+        for step in plan_lan_detaching(config, _look(links, config), netns):
+            _apply_unless_gone(links, step)
+
+
+def heal_lan(config: NodeNetworkConfig) -> LanHealth:
+    """Puts back what somebody has undone since; cheap when that is nothing. Raises NetworkError."""
+    with _changing, Links() as links:
+        seen = _look(links, config)
+        steps = plan_lan_healing(config, seen, whole=seen.has_table and is_whole(lan_table_of(config)))
+        _apply(links, steps)
+    return LanHealth(tuple(describe_lan(steps)), tuple(lan_troubles(config, seen)))
+
+
+def remove_lan(config: NodeNetworkConfig) -> None:
+    """Removes all that is ours: ports, table, bridges. Raises NetworkError."""
+    with _changing, Links() as links:
+        for step in plan_lan_removal(config, _look(links, config)):
+            _apply_unless_gone(links, step)
+
+
+def _look(links: Links, config: NodeNetworkConfig) -> LanSeen:
+    table = lan_table_of(config).name
+    try:
+        has_table = table in list_tables(Family.BRIDGE, table)
+    except NotSupportedError:
+        # A kernel without nftables: what is ours can be removed from it all the same.
+        has_table = False
+    return LanSeen(tuple(links.list_links()), has_table, read_sysctl(_IPV6) is not None)
+
+
+def _apply(links: Links, steps: list[Step]) -> None:
+    for step in steps:
+        apply_step(links, step)
+
+
+def _apply_unless_gone(links: Links, step: Step) -> None:
+    # The namespace's last process may have ended meanwhile, and its end of the pair with it.
+    try:
+        apply_step(links, step)
+    except NetworkError as error:
+        if error.errno not in (errno.ENOENT, errno.ENODEV):
+            raise

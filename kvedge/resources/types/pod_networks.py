@@ -1,0 +1,147 @@
+"""Which networks a Pod joins besides its own, as Multus has it: names, the two annotations, what stands in them.
+
+Called by the controller, which asks for them on launcher Pods, by the node agent of one box, which answers, and by the
+handler, which finds the NICs by their names. Pure.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from typing import Final
+
+import msgspec
+
+from kvedge.resources.types.devices import Interface
+from kvedge.resources.types.guest_nics import interface_mac
+from kvedge.resources.types.vmi import VirtualMachineInstance
+
+# On a Pod: which networks it wants; and what it was given.
+NETWORKS: Final = "k8s.v1.cni.cncf.io/networks"
+NETWORK_STATUS: Final = "k8s.v1.cni.cncf.io/network-status"
+# As many letters of the hash as fit into a link's name beside KubeVirt's prefixes and suffixes.
+_HASH_LETTERS: Final = 11
+# Each is a pair of links of the host; KubeVirt's guests have at most 256 NICs, PCI has room for far fewer.
+_MOST: Final = 256
+
+
+class SelectionError(ValueError):
+    """The annotation does not say which networks a Pod wants."""
+
+
+class Selection(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """One network that a Pod wants: the NetworkAttachmentDefinition, and how the NIC is called in the Pod."""
+
+    name: str
+    namespace: str = ""
+    interface: str = ""
+    mac: str = ""
+
+    @property
+    def reference(self) -> str:
+        """`namespace/name`."""
+        return f"{self.namespace}/{self.name}"
+
+
+class JoinedNetwork(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One network that a Pod was given."""
+
+    name: str
+    interface: str = ""
+    ips: list[str] = []
+    mac: str = ""
+    mtu: int = 0
+    default: bool = False
+
+
+# Made at the import: msgspec learns a type in one thread, before others use it.
+_SELECTIONS: Final = msgspec.json.Decoder(list[Selection])
+_JOINED: Final = msgspec.json.Decoder(list[JoinedNetwork])
+
+
+def pod_nic(network: str) -> str:
+    """The Pod's NIC of a secondary network, by the network's name in the VMI: KubeVirt's rule."""
+    return f"pod{hashlib.sha256(network.encode()).hexdigest()[:_HASH_LETTERS]}"
+
+
+def attachment_of(network_name: str, namespace: str) -> tuple[str, str]:
+    """The namespace and name of a NetworkAttachmentDefinition that a VMI of that namespace names."""
+    place, slash, name = network_name.partition("/")
+    return (place, name) if slash else (namespace, network_name)
+
+
+def lan_interfaces(vmi: VirtualMachineInstance) -> list[tuple[int, Interface, str]]:
+    """The interfaces on networks besides the Pod's, with their place in the VMI and the `networkName` they join."""
+    joined = {network.name: network.multus.network_name for network in vmi.spec.networks if network.multus is not None}
+    interfaces = enumerate(vmi.spec.domain.devices.interfaces)
+    return [
+        (index, item, joined[item.name])
+        for index, item in interfaces
+        if item.name in joined and item.bridge is not None and item.state != "absent"
+    ]
+
+
+def wanted_networks(vmi: VirtualMachineInstance) -> str:
+    """The launcher Pod's annotation; empty when the VMI is on no other network than the Pod's."""
+    wanted = []
+    for _, interface, network_name in lan_interfaces(vmi):
+        namespace, name = attachment_of(network_name, vmi.metadata.namespace)
+        mac = interface_mac(vmi, interface)
+        wanted.append(Selection(name=name, namespace=namespace, interface=pod_nic(interface.name), mac=mac))
+    return msgspec.json.encode(wanted).decode() if wanted else ""
+
+
+def parse_wanted(text: str, namespace: str) -> list[Selection]:
+    """What a Pod of that namespace wants: the annotation as JSON, or as Multus' short form `[ns/]name[@nic], ...`.
+
+    Raises:
+        SelectionError: when it says neither.
+    """
+    if not text.strip():
+        return []
+    try:
+        is_json = text.lstrip().startswith("[")
+        found = _SELECTIONS.decode(text) if is_json else [_short(item) for item in text.split(",")]
+    except (msgspec.DecodeError, msgspec.ValidationError) as error:
+        raise SelectionError(f"metadata.annotations[{NETWORKS}]: {error}") from error
+    if len(found) > _MOST:
+        raise SelectionError(f"metadata.annotations[{NETWORKS}]: {len(found)} networks, at most {_MOST} are possible")
+    named = [
+        msgspec.structs.replace(each, namespace=each.namespace or namespace, interface=each.interface or f"net{number}")
+        for number, each in enumerate(found, 1)
+    ]
+    _check(named)
+    return named
+
+
+def _short(item: str) -> Selection:
+    network, _, interface = item.strip().partition("@")
+    namespace, name = attachment_of(network, "")
+    return Selection(name=name, namespace=namespace, interface=interface)
+
+
+def _check(named: Iterable[Selection]) -> None:
+    seen = {"eth0", "lo"}
+    for each in named:
+        if not each.name:
+            raise SelectionError(f"metadata.annotations[{NETWORKS}]: a network has no name")
+        is_link_name = each.interface.isascii() and each.interface.isalnum() and len(each.interface) < 15
+        if not is_link_name or each.interface in seen:
+            raise SelectionError(
+                f"metadata.annotations[{NETWORKS}]: the interface {each.interface[:40]!r} of {each.name[:80]!r} is no"
+                " name for a link, or is given twice"
+            )
+        seen.add(each.interface)
+
+
+def network_status(joined: Iterable[JoinedNetwork]) -> str:
+    """The annotation that says what a Pod was given."""
+    return msgspec.json.encode(list(joined)).decode()
+
+
+def parse_status(text: str) -> list[JoinedNetwork]:
+    """What a Pod was given; nothing when nobody says it in words that can be understood."""
+    try:
+        return _JOINED.decode(text or "[]")
+    except (msgspec.DecodeError, msgspec.ValidationError):
+        return []

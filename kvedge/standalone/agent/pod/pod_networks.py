@@ -1,0 +1,84 @@
+"""The networks that a Pod joins besides its own, where the node agent plays Multus.
+
+Called by the Pod's place when it is made, again and again until all are joined. Reads the Pod's annotation and the
+NetworkAttachmentDefinitions that it names; the links are made by `kvedge.network.lan`. What a Pod has joined it keeps
+as it is, whatever becomes of the definition, as a running guest is on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from kvedge.network.lan.lan_config import LanConfigError, parse_lan_config
+from kvedge.network.lan.lan_plan import LanPort, lan_port
+from kvedge.network.lan.lan_ports import attach_lan, lan_ports
+from kvedge.network.pods.pod_network_plan import POD_INTERFACE, Attachment, NodeNetworkConfig
+from kvedge.resources.types.attachments import NetworkAttachmentDefinition
+from kvedge.resources.types.core import Pod
+from kvedge.resources.types.pod_networks import (
+    NETWORKS,
+    JoinedNetwork,
+    Selection,
+    SelectionError,
+    network_status,
+    parse_wanted,
+)
+
+# Networks for all namespaces, as Multus has it where it keeps namespaces apart.
+GLOBAL_NAMESPACE: Final = "default"
+
+Reader = Callable[[str, str], NetworkAttachmentDefinition | None]
+
+
+class PodNetworkError(Exception):
+    """A network cannot be joined: the text names it, and the remedy."""
+
+
+def join_networks(config: NodeNetworkConfig, pod: Pod, own: Attachment, read: Reader) -> str:
+    """Give a Pod, which is on the Pod network already, its other NICs; what to tell of them, empty for none.
+
+    Raises:
+        PodNetworkError: when a network is not there, or is not what this box can do.
+        NetworkError: when the kernel refused, or a bridge cannot be joined.
+        KubeError: when the API cannot be asked.
+    """
+    text = pod.metadata.annotations.get(NETWORKS, "")
+    if not text:
+        return ""
+    try:
+        wanted = parse_wanted(text, pod.metadata.namespace)
+    except SelectionError as error:
+        raise PodNetworkError(str(error)) from error
+    has = {port.interface: port for port in lan_ports(config, own.netns)}
+    # All are known before the first is made: a Pod is on all of its networks, or is not started.
+    ports = [_port(selection, pod, own, has, read) for selection in wanted]
+    for port in ports:
+        attach_lan(config, port)
+    first = JoinedNetwork(name=config.bridge, interface=POD_INTERFACE, ips=[own.address], mac=own.mac, default=True)
+    return network_status([first, *(_joined(selection, port) for selection, port in zip(wanted, ports, strict=True))])
+
+
+def _port(selection: Selection, pod: Pod, own: Attachment, has: Mapping[str, LanPort], read: Reader) -> LanPort:
+    known = has.get(selection.interface)
+    if known is not None:
+        return known
+    if selection.namespace not in (pod.metadata.namespace, GLOBAL_NAMESPACE):
+        raise PodNetworkError(
+            f"network {selection.reference} is another namespace's: use one of {pod.metadata.namespace},"
+            f" or one of {GLOBAL_NAMESPACE}, which all may use"
+        )
+    found = read(selection.namespace, selection.name)
+    if found is None:
+        raise PodNetworkError(
+            f"there is no network {selection.reference}:"
+            f" `kvedge network create {selection.name} -n {selection.namespace}` makes one"
+        )
+    try:
+        return lan_port(own.netns, selection.interface, selection.mac, parse_lan_config(found.spec.config))
+    except (LanConfigError, ValueError) as error:
+        raise PodNetworkError(f"network {selection.reference}: {error}") from error
+
+
+def _joined(selection: Selection, port: LanPort) -> JoinedNetwork:
+    return JoinedNetwork(name=selection.reference, interface=port.interface, mac=port.mac)

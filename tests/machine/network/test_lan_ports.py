@@ -1,0 +1,324 @@
+"""NICs of Pods on bridges of the host: real bridges, namespaces and filters, with a binding and a guest's frames."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from scapy.layers.dhcp import BOOTP, DHCP
+from scapy.layers.inet import IP, UDP
+from scapy.layers.inet6 import ICMPv6ND_RA, IPv6
+from scapy.layers.l2 import ARP, LLC, Dot1AD, Dot1Q, Dot3, Ether
+from scapy.packet import Packet, Raw
+
+from kvedge.network.binding.bridge_binding import bind_pod_interface
+from kvedge.network.errors import MacInUseError, NetworkError
+from kvedge.network.lan.lan_config import LanConfig
+from kvedge.network.lan.lan_plan import LanPort, lan_port, lan_port_name
+from kvedge.network.lan.lan_ports import attach_lan, detach_lan, heal_lan, lan_ports, remove_lan
+from kvedge.network.links import Links
+from kvedge.network.netns import create_netns, delete_netns, netns_path, run_in_netns
+from kvedge.network.pods.pod_network_plan import NodeNetworkConfig
+from tests.machine.network.frames import BROADCAST, wire
+from tests.machine.network.own_host import host_state, on_a_host_of_its_own
+from tests.support.pictures import ip_json
+from tests.support.pod_world import node_config
+from tests.support.waiting import wait_until
+
+pytestmark = pytest.mark.machine
+
+MACS = ("52:54:00:77:12:01", "52:54:00:77:12:02")
+ADDRESSES = ("192.0.2.71", "192.0.2.72")
+NIC = "pod0123456789a"
+MADE = LanConfig(bridge="bkvlan1", made=True, servers=True)
+LAN = LanConfig(bridge="bkvlan2")
+
+
+@pytest.fixture
+def config() -> Iterator[NodeNetworkConfig]:
+    """The box's name for what it makes; nothing of it is left in the end."""
+    made = node_config("l")
+    before = host_state()
+    try:
+        yield made
+    finally:
+        remove_lan(made)
+        for letter in "abc":
+            delete_netns(f"{made.netns_prefix}{letter}")
+    assert host_state() == before
+
+
+@pytest.fixture
+def host_bridge() -> Iterator[str]:
+    """A bridge that is the operator's."""
+    with Links() as links:
+        links.add(LAN.bridge, "bridge", br_mcast_snooping=0)
+        links.set(LAN.bridge, state="up")
+        yield LAN.bridge
+        links.delete(LAN.bridge)
+
+
+def pod(config: NodeNetworkConfig, letter: str, network: LanConfig, mac: str) -> LanPort:
+    """A Pod with a NIC on that network."""
+    netns = f"{config.netns_prefix}{letter}"
+    create_netns(netns)
+    port = lan_port(netns, NIC, mac, network)
+    attach_lan(config, port)
+    name = lan_port_name(config, netns, NIC)
+    wait_until(lambda: port_state(name) == "forwarding", "the port forwards")
+    return port
+
+
+def port_state(name: str) -> object:
+    info = ip_json(None, "link", "show", name)[0]["linkinfo"]
+    assert isinstance(info, dict)
+    return info["info_slave_data"]["state"]
+
+
+def give(port: LanPort, address: str) -> None:
+    """An address, as a guest behind the NIC would have it."""
+
+    def inside() -> None:
+        with Links() as links:
+            links.add_address(port.interface, address, 24)
+
+    run_in_netns(netns_path(port.netns), inside)
+
+
+def ping(port: LanPort, address: str) -> bool:
+    command = ["busybox", "ping", "-c", "1", "-W", "2", address]
+    done = run_in_netns(netns_path(port.netns), lambda: subprocess.run(command, capture_output=True, check=False))
+    return done.returncode == 0
+
+
+def two(config: NodeNetworkConfig, *networks: LanConfig) -> list[LanPort]:
+    """Two Pods with an address each."""
+    ports = [pod(config, letter, each, mac) for letter, each, mac in zip("ab", networks, MACS, strict=True)]
+    for port, address in zip(ports, ADDRESSES, strict=True):
+        give(port, address)
+    return ports
+
+
+def test_pods_reach_each_other_on_a_bridge_that_comes_and_goes_with_them(config: NodeNetworkConfig) -> None:
+    one, other = two(config, MADE, MADE)
+    assert ping(one, ADDRESSES[1])
+    assert lan_ports(config, one.netns) == [one]
+    assert [each["addr_info"] for each in ip_json(None, "addr", "show", MADE.bridge)] == [[]]
+    detach_lan(config, one.netns)
+    assert lan_ports(config, one.netns) == []
+    assert MADE.bridge in links_of_host()
+    detach_lan(config, other.netns)
+    assert MADE.bridge not in links_of_host()
+
+
+def links_of_host() -> list[object]:
+    return [link["ifname"] for link in ip_json(None, "link")]
+
+
+@pytest.fixture
+def vlan_bridge(host_bridge: str) -> str:
+    """The same, on a kernel that keeps VLANs apart."""
+    with Links() as links:
+        try:
+            links.set_bridge(host_bridge, br_vlan_filtering=1)
+        except NetworkError:
+            pytest.skip("this kernel has no CONFIG_BRIDGE_VLAN_FILTERING")
+    return host_bridge
+
+
+def vlans_of(port: LanPort, config: NodeNetworkConfig) -> str:
+    command = ["bridge", "vlan", "show", "dev", lan_port_name(config, port.netns, NIC)]
+    return " ".join(subprocess.run(command, capture_output=True, text=True, check=True).stdout.split())
+
+
+def test_a_vlan_of_a_bridge_is_a_network_of_its_own(config: NodeNetworkConfig, vlan_bridge: str) -> None:
+    seventh = LanConfig(bridge=vlan_bridge, vlan=7)
+    one, other = two(config, seventh, LAN)
+    assert not ping(one, ADDRESSES[1])
+    detach_lan(config, other.netns)
+    delete_netns(other.netns)
+    other = pod(config, "b", seventh, MACS[1])
+    give(other, ADDRESSES[1])
+    assert ping(one, ADDRESSES[1])
+    assert vlans_of(one, config).endswith(f"{lan_port_name(config, one.netns, NIC)} 7 PVID Egress Untagged")
+
+
+def test_a_vlan_lost_with_its_bridge_is_put_back(config: NodeNetworkConfig, vlan_bridge: str) -> None:
+    port = pod(config, "a", LanConfig(bridge=vlan_bridge, vlan=7), MACS[0])
+    before = vlans_of(port, config)
+    with Links() as links:
+        links.set(lan_port_name(config, port.netns, NIC), master=0)
+    heal_lan(config)
+    assert vlans_of(port, config) == before
+
+
+def test_a_vlan_needs_a_bridge_that_keeps_vlans_apart(config: NodeNetworkConfig, host_bridge: str) -> None:
+    create_netns(f"{config.netns_prefix}a")
+    wanted = lan_port(f"{config.netns_prefix}a", NIC, MACS[0], LanConfig(bridge=host_bridge, vlan=7))
+    with pytest.raises(NetworkError, match="it does not keep VLANs apart, and VLAN 7 is wanted"):
+        attach_lan(config, wanted)
+
+
+def test_ports_that_are_isolated_reach_the_lan_and_not_each_other(config: NodeNetworkConfig, host_bridge: str) -> None:
+    apart = LanConfig(bridge=host_bridge, isolates_ports=True)
+    one, other = two(config, apart, apart)
+    third = pod(config, "c", LAN, "52:54:00:77:12:03")
+    give(third, "192.0.2.73")
+    assert not ping(one, ADDRESSES[1])
+    assert ping(one, "192.0.2.73")
+    assert ping(other, "192.0.2.73")
+
+
+def dhcp_offer(source: str) -> Packet:
+    reply = BOOTP(op=2, yiaddr="192.0.2.99", chaddr=bytes.fromhex("525400771209"))
+    packet = IP(src=ADDRESSES[0], dst="255.255.255.255") / UDP(sport=67, dport=68) / reply
+    return Ether(src=source, dst=BROADCAST) / packet / DHCP(options=[("message-type", "offer"), "end"])
+
+
+def advertisement(source: str) -> Packet:
+    return Ether(src=source, dst="33:33:00:00:00:01") / IPv6(src="fe80::1", dst="ff02::1") / ICMPv6ND_RA()
+
+
+def plain(source: str) -> Packet:
+    return (
+        Ether(src=source, dst=BROADCAST) / IP(src="192.0.2.200", dst="192.0.2.255") / UDP(sport=9, dport=9) / Raw(b"x")
+    )
+
+
+HOSTILE: dict[str, Callable[[str], Packet]] = {
+    "another's MAC": lambda mac: plain("52:54:00:77:12:99"),
+    "another's MAC in ARP": lambda mac: (
+        Ether(src=mac, dst=BROADCAST) / ARP(hwsrc="52:54:00:77:12:99", psrc="192.0.2.1")
+    ),
+    "a VLAN's tag": lambda mac: Ether(src=mac, dst=BROADCAST) / Dot1Q(vlan=9) / IP(dst="192.0.2.255") / Raw(b"x"),
+    "a provider's tag": lambda mac: Ether(src=mac, dst=BROADCAST) / Dot1AD(vlan=9) / IP(dst="192.0.2.255") / Raw(b"x"),
+    "spanning tree": lambda mac: Dot3(src=mac, dst="01:80:c2:00:00:00") / LLC() / Raw(b"\0" * 35),
+}
+SERVERS: dict[str, Callable[[str], Packet]] = {"DHCP": dhcp_offer, "router advertisement": advertisement}
+
+
+def arrives(sender: LanPort, receiver: LanPort, frame: Packet) -> bool:
+    """Whether a frame arrives; one that is known to arrive is sent after it, so that nothing is waited for in vain."""
+    marker = Ether(src=sender.mac, dst=BROADCAST, type=0x88B5) / Raw(b"marker".ljust(46, b"\0"))
+    with wire(receiver.netns, NIC) as hears, wire(sender.netns, NIC) as speaks:
+        speaks.send(frame)
+        speaks.send(marker)
+        wanted = bytes(frame)[14:40]
+        first = hears.first(lambda each: wanted in bytes(each) or b"marker" in bytes(each))
+    assert first is not None
+    return b"marker" not in bytes(first)
+
+
+@pytest.mark.usefixtures("host_bridge")
+def test_a_hostile_guest_is_not_heard_on_the_lan(config: NodeNetworkConfig) -> None:
+    one, other = two(config, LAN, LAN)
+    heard = {name: arrives(one, other, make(one.mac)) for name, make in (HOSTILE | SERVERS).items()}
+    assert heard == dict.fromkeys(heard, False)
+    # Any address: nobody gives it one.
+    assert arrives(one, other, plain(one.mac))
+
+
+def test_guests_among_themselves_may_be_servers_and_nothing_else(config: NodeNetworkConfig) -> None:
+    one, other = two(config, MADE, MADE)
+    heard = {name: arrives(one, other, make(one.mac)) for name, make in (HOSTILE | SERVERS).items()}
+    assert heard == dict.fromkeys(HOSTILE, False) | dict.fromkeys(SERVERS, True)
+
+
+def inside_of(port: LanPort) -> list[tuple[object, ...]]:
+    """The links of a Pod."""
+    links = ip_json(port.netns, "link")
+    return [(each["ifname"], each["address"], each.get("master"), each["flags"]) for each in links]
+
+
+def test_a_bound_nic_stays_bound_and_its_guest_is_on_the_lan(
+    config: NodeNetworkConfig, host_bridge: str, tmp_path: Path
+) -> None:
+    port = pod(config, "a", LAN, MACS[0])
+    bound = bind_pod_interface(
+        netns_path(port.netns), record=tmp_path / "r", pod_interface=NIC, index=1, guest_mac=MACS[0]
+    )
+    assert (bound.tap, bound.mac, bound.address, bound.ipv6) == ("tap0123456789a", MACS[0], "", None)
+    before = inside_of(port)
+    # The agent was started again.
+    attach_lan(config, port)
+    assert inside_of(port) == before
+    assert lan_ports(config, port.netns) == [port]
+    # A guest's frame, from where QEMU would send it.
+    other = pod(config, "b", LAN, MACS[1])
+
+    def plug() -> None:
+        with Links() as links:
+            links.add_veth("plug0", "guest0", netns_path(port.netns), peer_mac=MACS[0], mtu=1500)
+            links.enslave("plug0", bound.bridge)
+            links.set("plug0", state="up")
+            links.set("guest0", state="up")
+
+    run_in_netns(netns_path(port.netns), plug)
+    wait_until(lambda: ip_json(port.netns, "link", "show", "plug0")[0]["operstate"] == "UP", "the guest is plugged in")
+    with wire(other.netns, NIC) as hears, wire(port.netns, "guest0") as guest:
+
+        def heard() -> bool:
+            guest.send(plain(MACS[0]))
+            return hears.first(lambda each: each.src == MACS[0], 1.0) is not None
+
+        wait_until(heard, "the LAN hears the guest")
+        hears_back = Ether(src=MACS[1], dst=MACS[0]) / IP(dst="192.0.2.200") / UDP(dport=7) / Raw(b"back")
+        hears.send(hears_back)
+        assert guest.first(lambda each: b"back" in bytes(each)) is not None
+
+
+def test_what_others_undo_is_put_back(config: NodeNetworkConfig, host_bridge: str) -> None:
+    one, other = two(config, MADE, MADE)
+    third = pod(config, "c", LAN, "52:54:00:77:12:03")
+    assert heal_lan(config).healed == ()
+    name = lan_port_name(config, third.netns, NIC)
+    subprocess.run(["nft", "delete", "table", "bridge", f"{config.table}_lan"], check=True)
+    with Links() as links:
+        links.delete(MADE.bridge)
+        links.set(name, master=0)
+    healed = heal_lan(config)
+    assert f"{MADE.bridge} was gone" in healed.healed
+    assert f"{name} was not on {host_bridge}" in healed.healed
+    assert heal_lan(config).healed == ()
+    wait_until(lambda: ping(one, ADDRESSES[1]), "the guests reach each other again")
+    assert not arrives(one, other, HOSTILE["another's MAC"](one.mac))
+
+
+def test_a_bridge_that_goes_away_is_told_of(config: NodeNetworkConfig) -> None:
+    with Links() as links:
+        links.add(LAN.bridge, "bridge")
+        links.set(LAN.bridge, state="up")
+        pod(config, "a", LAN, MACS[0])
+        links.delete(LAN.bridge)
+    health = heal_lan(config)
+    assert health.healed == ()
+    assert health.troubles == (
+        "1 guest NICs are cut off: there is no bridge bkvlan2: ENODEV; make it in this host's network configuration,"
+        " or a network without it: `kvedge network create NAME`",
+    )
+
+
+def test_what_cannot_be_joined_leaves_nothing(config: NodeNetworkConfig, host_bridge: str) -> None:
+    before = links_of_host()
+    create_netns(f"{config.netns_prefix}a")
+    create_netns(f"{config.netns_prefix}b")
+    refused = (LanConfig(bridge="bkvnone"), LanConfig(bridge=host_bridge, made=True), LanConfig(bridge="lo"))
+    for network in refused:
+        with pytest.raises(NetworkError, match=network.bridge):
+            attach_lan(config, lan_port(f"{config.netns_prefix}a", NIC, MACS[0], network))
+    assert links_of_host() == before
+    attach_lan(config, lan_port(f"{config.netns_prefix}a", NIC, MACS[0], LAN))
+    with pytest.raises(MacInUseError):
+        attach_lan(config, lan_port(f"{config.netns_prefix}b", NIC, MACS[0], LAN))
+
+
+@on_a_host_of_its_own
+def test_a_host_without_such_networks_has_no_trace_of_them() -> None:
+    config = node_config("l")
+    before = host_state()
+    assert heal_lan(config).troubles == ()
+    detach_lan(config, f"{config.netns_prefix}a")
+    remove_lan(config)
+    assert host_state() == before

@@ -1,0 +1,84 @@
+"""VMIs that are wrong at one place: the networks that they join besides the Pod's.
+
+What is changed in a small valid VMI (path below spec, value), the field that is named, and words of the message, which
+are KubeVirt's where it has the rule.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+Wrong = dict[str, tuple[dict[str, Any], str, str]]
+INTERFACES, NETWORKS = "domain.devices.interfaces", "networks"
+AT = "spec.networks[1]"
+
+
+def joined(network: dict[str, Any], interface: dict[str, Any] | None = None) -> dict[str, Any]:
+    """A second network, and the interface on it."""
+    return {
+        f"{NETWORKS}[1]": {"name": "lan", **network},
+        f"{INTERFACES}[1]": {"name": "lan", **(interface or {"bridge": {}})},
+    }
+
+
+WRONG_NETWORKS: Wrong = {
+    "network without a name": (
+        joined({"multus": {"networkName": ""}}),
+        AT,
+        "CNI delegating plugin must have a networkName",
+    ),
+    "network of no kind": (joined({}), AT, "should have a network type"),
+    "network of two kinds": (
+        joined({"multus": {"networkName": "red"}, "resourceClaim": {"claimName": "x"}}),
+        AT,
+        "should have only one network type",
+    ),
+    "name that is none": (
+        joined({"multus": {"networkName": "Red Net"}}),
+        f"{AT}.multus.networkName",
+        "'Red Net' is neither a name nor namespace/name",
+    ),
+    "name of three parts": (
+        joined({"multus": {"networkName": "a/b/c"}}),
+        f"{AT}.multus.networkName",
+        "'a/b/c' is neither a name nor namespace/name",
+    ),
+    "default network": (
+        joined({"multus": {"networkName": "red", "default": True}}),
+        f"{AT}.multus.default",
+        "not supported by kvedge",
+    ),
+    "two Pod networks": (
+        joined({"pod": {}}),
+        "spec.domain.devices.interfaces",
+        "more than one interface is connected to a pod network in spec.domain.devices.interfaces",
+    ),
+    "masquerade on the LAN": (
+        joined({"multus": {"networkName": "red"}}, {"masquerade": {}}),
+        "spec.domain.devices.interfaces[1].name",
+        "Masquerade interface only implemented with pod network",
+    ),
+    "network without an interface": (
+        {f"{NETWORKS}[1]": {"name": "lan", "multus": {"networkName": "red"}}},
+        f"{AT}.name",
+        "spec.networks[1].name 'lan' not found.",
+    ),
+    "interface without a network": (
+        {f"{INTERFACES}[1]": {"name": "lan", "bridge": {}}},
+        "spec.domain.devices.interfaces[1].name",
+        "spec.domain.devices.interfaces[1].name 'lan' not found.",
+    ),
+    "two interfaces on one network": (
+        {f"{INTERFACES}[1]": {"name": "default", "bridge": {}}},
+        "spec.domain.devices.interfaces[1].name",
+        "Only one interface can be connected to one specific network",
+    ),
+    "one MAC twice": (
+        {
+            f"{INTERFACES}[0].macAddress": "52:54:00:00:00:01",
+            **joined({"multus": {"networkName": "red"}}, {"bridge": {}, "macAddress": "52-54-00-00-00-01"}),
+        },
+        "spec.domain.devices.interfaces[1].macAddress",
+        "is used by another interface of this VM",
+    ),
+}

@@ -1,0 +1,78 @@
+# Tests: kvedge/client/networks/network_calls.py
+"""The lines of `kvedge network list`, and the manifests of `kvedge network create`."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from kvedge.client.errors import UsageError
+from kvedge.client.networks.network_calls import made_bridge, network_document
+from kvedge.client.networks.network_rows import network_rows, users_of
+from kvedge.network.lan.lan_config import LanConfig, parse_lan_config
+from kvedge.resources.codec import decode
+from kvedge.resources.types.attachments import NetworkAttachmentDefinition
+from kvedge.resources.types.vm import VirtualMachine
+from tests.support.builders import vmi_with
+
+NOW = datetime(2026, 1, 2, 12, 0, 0, tzinfo=UTC)
+
+
+def network(name: str, config: LanConfig | None) -> NetworkAttachmentDefinition:
+    document = network_document(name, "n", config or LanConfig(bridge="x"))
+    if config is None:
+        document["spec"]["config"] = '{"type": "macvlan", "master": "eno1"}'
+    document["metadata"]["creationTimestamp"] = "2026-01-02T11:58:30Z"
+    return decode(NetworkAttachmentDefinition, document)
+
+
+def on(network_name: str) -> dict[str, object]:
+    return {"domain": {}, "networks": [{"name": "lan", "multus": {"networkName": network_name}}]}
+
+
+def test_a_row_says_what_the_network_is_and_who_is_on_it() -> None:
+    vm = decode(
+        VirtualMachine, {"metadata": {"name": "web", "namespace": "n"}, "spec": {"template": {"spec": on("lan")}}}
+    )
+    bare = vmi_with(on("lan"), name="bare", namespace="n")
+    far = vmi_with(on("n/lan"), name="far", namespace="other")
+    elsewhere = vmi_with(on("lan"), name="elsewhere", namespace="other")
+    found = [network("own", LanConfig(bridge="kvn-1", made=True)), network("lan", LanConfig(bridge="br0", vlan=7))]
+    lan, own, strange = network_rows([*found, network("strange", None)], users_of([vm], [bare, far, elsewhere]), NOW)
+    assert lan.cells(with_namespace=True) == ["n", "lan", "bridge", "br0", "7", "bare,other/far,web", "1m30s"]
+    assert own.cells(with_namespace=False) == ["own", "isolated", "kvn-1", "-", "-", "1m30s"]
+    assert strange.cells(with_namespace=False) == ["strange", "other", "-", "-", "-", "1m30s"]
+    assert lan.document() == {
+        "namespace": "n",
+        "name": "lan",
+        "kind": "bridge",
+        "bridge": "br0",
+        "vlan": 7,
+        "usedBy": ["bare", "other/far", "web"],
+        "created": "2026-01-02T11:58:30Z",
+    }
+
+
+def test_a_manifest_is_multus_own_kind() -> None:
+    document = network_document("lan", "n", LanConfig(bridge="br0", vlan=7))
+    assert (document["apiVersion"], document["kind"]) == ("k8s.cni.cncf.io/v1", "NetworkAttachmentDefinition")
+    assert parse_lan_config(document["spec"]["config"]) == LanConfig(bridge="br0", vlan=7)
+
+
+def test_a_bridge_of_ours_is_called_after_its_network_alone() -> None:
+    assert made_bridge("n", "lan") == made_bridge("n", "lan")
+    assert len({made_bridge("n", "lan"), made_bridge("n", "lan2"), made_bridge("n2", "lan")}) == 3
+    assert len(made_bridge("n" * 63, "x" * 200)) <= 15
+
+
+@pytest.mark.parametrize(
+    ("config", "said"),
+    [
+        (LanConfig(bridge="br0", vlan=4095), "vlan: '4095' is out of range; use 0 to 4094"),
+        (LanConfig(bridge="br 0"), "bridge: 'br 0' is no name of a link"),
+    ],
+)
+def test_what_no_box_could_use_is_refused_before_it_is_written(config: LanConfig, said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        network_document("lan", "n", config)

@@ -1,0 +1,75 @@
+"""What a NetworkAttachmentDefinition's configuration means on one box, and what is refused of it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from kvedge.network.lan.lan_config import LONGEST, LanConfig, LanConfigError, lan_config_text, parse_lan_config
+
+
+def text(**config: Any) -> str:
+    return json.dumps({"cniVersion": "1.0.0", "type": "bridge", "bridge": "br0", **config})
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        LanConfig(bridge="br0"),
+        LanConfig(bridge="br0", vlan=100, mtu=9000, isolates_ports=True),
+        LanConfig(bridge="br0", servers=True),
+        LanConfig(bridge="kvn-1", made=True, servers=True),
+        LanConfig(bridge="kvn-1", made=True, servers=False),
+    ],
+    ids=["a bridge", "a VLAN of it", "with servers", "one of ours", "one of ours without servers"],
+)
+def test_a_text_means_what_it_was_made_of(config: LanConfig) -> None:
+    assert parse_lan_config(lan_config_text(config)) == config
+
+
+def test_words_of_the_bridge_plugin_that_change_nothing_are_taken() -> None:
+    given = text(name="lan", isGateway=False, ipam={}, macspoofchk=True, disableContainerInterface=True, vlanTrunk=[])
+    assert parse_lan_config(given) == LanConfig(bridge="br0")
+
+
+def test_a_list_of_one_plugin_is_that_plugin() -> None:
+    listed = {"cniVersion": "1.0.0", "name": "lan", "plugins": [json.loads(text(vlan=7))]}
+    assert parse_lan_config(json.dumps(listed)).vlan == 7
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("", "spec.config: this is no JSON: "),
+        ("[" * 20_000, f"spec.config: 20000 characters long; no more than {LONGEST} are read"),
+        ("[" * 9_000, "spec.config: this is no JSON: "),
+        ("[1]", "spec.config: this is no JSON object"),
+        ('{"type": "macvlan"}', "spec.config.type: 'macvlan' is not supported on one box; use bridge"),
+        ("{}", "spec.config.type: 'null' is not supported on one box; use bridge"),
+        (text(bridge="../etc"), "spec.config.bridge: '../etc' is no name of a link"),
+        (text(bridge="a" * 16), "is no name of a link"),
+        (text(vlan=4095), "spec.config.vlan: '4095' is out of range; use 0 to 4094"),
+        (text(vlan=True), "spec.config.vlan: 'true' is no whole number"),
+        (text(mtu=10), "spec.config.mtu: '10' is out of range; use 68 to 65521"),
+        (text(ipam={"type": "dhcp"}), "spec.config.ipam: not supported on one box; leave it empty"),
+        (text(isGateway=True), "spec.config.isGateway: not supported on one box"),
+        (text(vlanTrunk=[{"id": 5}]), "spec.config.vlanTrunk: not supported on one box; make one network for each"),
+        (text(macspoofchk=False), "spec.config.macspoofchk: a guest speaks with its own MAC alone; remove it"),
+        (text(portIsolation="yes"), "spec.config.portIsolation: 'yes' is neither true nor false"),
+        (text(brigde="x"), "spec.config.brigde: not supported on one box. Did you mean bridge?; remove it"),
+        (text(kvedge={"makeBrigde": True}), "spec.config.kvedge.makeBrigde: unknown; it has the keys makeBridge and"),
+        (text(kvedge={"makeBridge": True}, vlan=3), "spec.config.vlan: a bridge that kvedge makes is one network"),
+        (json.dumps({"plugins": []}), "spec.config.plugins: this is no list of plugins"),
+        (
+            json.dumps({"plugins": [json.loads(text()), {"type": "tuning"}]}),
+            "spec.config.plugins[1]: 'tuning' is not supported on one box; remove it",
+        ),
+    ],
+)
+def test_what_one_box_cannot_do_is_refused_by_its_name(given: str, said: str) -> None:
+    with pytest.raises(LanConfigError) as caught:
+        parse_lan_config(given)
+    assert said in str(caught.value)
+    assert len(str(caught.value)) < 300

@@ -1,0 +1,251 @@
+# Tests: kvedge/network/lan/lan_rules.py
+"""The plans of NICs on bridges of the host, against a model of its namespace."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from kvedge.network.errors import MacInUseError, NetworkError
+from kvedge.network.lan.lan_config import LanConfig
+from kvedge.network.lan.lan_plan import (
+    LanPort,
+    LanSeen,
+    bridge_alias,
+    describe_lan,
+    lan_port,
+    lan_port_name,
+    lan_ports_of,
+    lan_table_of,
+    lan_troubles,
+    plan_lan_detaching,
+    plan_lan_healing,
+    plan_lan_inside,
+    plan_lan_port,
+    plan_lan_removal,
+)
+from kvedge.network.lan.lan_rules import PORT_MACS, SERVERS
+from kvedge.network.nft_rules import Family, link_key, port_mac_key
+from kvedge.network.pods.pod_network_plan import NodeNetworkConfig, stable_mac
+from kvedge.network.steps import SetLink, SetSysctl, Step
+from tests.unit.network.namespace_model import NamespaceModel
+
+CONFIG = NodeNetworkConfig(bridge="kvedge0", cidr="10.99.0.0/24", table="kvedge0", netns_prefix="kvedge0-")
+OTHER_BOX = NodeNetworkConfig(bridge="kve-abc123", cidr="10.98.0.0/24", table="kve-abc123", netns_prefix="kve-abc123-")
+NETNS = Path("/run/netns/kvedge0-pod")
+LAN, VLAN = LanConfig(bridge="br0"), LanConfig(bridge="br0", vlan=7, isolates_ports=True)
+MADE = LanConfig(bridge="kvn-1", made=True, servers=True)
+MAC, MAC_2 = "52:54:00:00:00:01", "52:54:00:00:00:02"
+TABLE = lan_table_of(CONFIG)
+
+
+def nic(network: LanConfig = LAN, pod: str = "pod", mac: str = MAC) -> LanPort:
+    return lan_port(f"kvedge0-{pod}", "pod0123456789a", mac, network)
+
+
+def name_of(port: LanPort) -> str:
+    return lan_port_name(CONFIG, port.netns, port.interface)
+
+
+def host(*, vlan_filtering: bool = True, ipv6: bool = True) -> NamespaceModel:
+    """A host with a bridge of its own that leads to the LAN, and the node bridge."""
+    model = NamespaceModel(ipv6=ipv6)
+    model.add_link("br0", "bridge", mtu=1400, up=True, vlan_filtering=vlan_filtering)
+    model.add_link("eno1", "", up=True)
+    model.add_link("kvedge0", "bridge", up=True, alias="kvedge ip_forward=0", vlan_filtering=False)
+    return model
+
+
+def seen(model: NamespaceModel) -> LanSeen:
+    return LanSeen(tuple(model.links.values()), (Family.BRIDGE, TABLE.name) in model.tables, model.ipv6)
+
+
+def do(model: NamespaceModel, steps: list[Step], stop_after: int | None = None) -> None:
+    for step in steps[:stop_after]:
+        model.apply(step)
+
+
+def attach(model: NamespaceModel, port: LanPort, stop_after: int | None = None, *, whole: bool = True) -> None:
+    do(model, plan_lan_port(CONFIG, seen(model), port, NETNS, whole=whole), stop_after)
+
+
+def heal(model: NamespaceModel, *, whole: bool = True) -> list[str]:
+    steps = plan_lan_healing(CONFIG, seen(model), whole=whole)
+    do(model, steps)
+    return describe_lan(steps)
+
+
+def detach(model: NamespaceModel, port: LanPort) -> None:
+    do(model, plan_lan_detaching(CONFIG, seen(model), port.netns))
+
+
+def keys(model: NamespaceModel) -> dict[str, set[bytes]]:
+    return model.tables[Family.BRIDGE, TABLE.name]
+
+
+def mac_key(port: LanPort) -> bytes:
+    return port_mac_key(name_of(port), bytes.fromhex(port.mac.replace(":", "")))
+
+
+def test_a_nic_joins_a_bridge_of_the_host_and_leaves_it_as_it_was() -> None:
+    model, port = host(), nic()
+    before = model.picture()
+    attach(model, port)
+    made = model.link(name_of(port))
+    assert (made.master, made.up, made.mtu) == (model.link("br0").index, True, 1400)
+    assert model.sysctls[f"ipv6/conf/{made.name}/disable_ipv6"] == "1"
+    assert keys(model) == {PORT_MACS.name: {mac_key(port)}, SERVERS.name: set()}
+    assert lan_ports_of(CONFIG, model.links.values()) == {made.name: port}
+    detach(model, port)
+    assert model.picture() == before
+
+
+def test_a_bridge_of_ours_comes_with_the_first_nic_and_goes_with_the_last() -> None:
+    model, one, two = host(), nic(MADE), nic(MADE, "two", MAC_2)
+    before = model.picture()
+    attach(model, one)
+    attach(model, two)
+    bridge = model.link("kvn-1")
+    assert (bridge.alias, bridge.up) == (bridge_alias(CONFIG), True)
+    assert model.sysctls["ipv6/conf/kvn-1/disable_ipv6"] == "1"
+    # Who else would be the DHCP server there?
+    assert keys(model)[SERVERS.name] == {link_key(name_of(one)), link_key(name_of(two))}
+    detach(model, one)
+    assert model.link("kvn-1") == bridge
+    assert keys(model) == {PORT_MACS.name: {mac_key(two)}, SERVERS.name: {link_key(name_of(two))}}
+    detach(model, two)
+    assert model.picture() == before
+
+
+def test_a_port_is_of_its_vlan_before_it_is_up() -> None:
+    model, port = host(), nic(VLAN)
+    steps = plan_lan_port(CONFIG, seen(model), port, NETNS, whole=True)
+    do(model, steps)
+    index = model.link(name_of(port)).index
+    assert (model.vlans[index], model.isolated) == (7, {index})
+    assert steps[-1] == SetLink(name_of(port), up=True)
+
+
+@pytest.mark.parametrize("port", [nic(), nic(VLAN), nic(MADE)], ids=["LAN", "VLAN", "ours"])
+def test_a_step_that_was_the_last_of_a_killed_agent_is_gone_on_from(port: LanPort) -> None:
+    whole = host()
+    attach(whole, port)
+    for count in range(len(plan_lan_port(CONFIG, seen(host()), port, NETNS, whole=True))):
+        model = host()
+        attach(model, port, count)
+        attach(model, port)
+        assert model.picture() == whole.picture(), count
+
+
+def test_a_pair_into_a_namespace_of_before_is_made_anew() -> None:
+    model, port = host(), nic()
+    attach(model, port)
+    first = model.link(name_of(port))
+    attach(model, port, whole=False)
+    assert model.link(name_of(port)).index != first.index
+    assert model.link(name_of(port)).master == model.link("br0").index
+
+
+def test_nothing_is_said_again_to_a_nic_that_is_as_it_should_be() -> None:
+    model, port = host(), nic(MADE)
+    attach(model, port)
+    before = model.picture()
+    attach(model, port)
+    assert model.picture() == before
+    assert heal(model) == []
+
+
+def test_what_others_undo_is_put_back() -> None:
+    model, port, ours = host(), nic(VLAN), nic(MADE, "two", MAC_2)
+    attach(model, port)
+    attach(model, ours)
+    before = model.picture()
+    model._delete(model.link("kvn-1"))
+    model.apply(SetLink(name_of(port), up=False))
+    del model.tables[Family.BRIDGE, TABLE.name]
+    said = heal(model, whole=False)
+    assert "kvn-1 was gone" in said
+    assert f"table bridge {TABLE.name} was not whole" in said
+    assert model.picture() == before
+
+
+def test_a_bridge_that_went_away_is_told_of_and_waited_for() -> None:
+    model, port = host(), nic()
+    attach(model, port)
+    model._delete(model.link("br0"))
+    assert heal(model) == []
+    (told,) = lan_troubles(CONFIG, seen(model))
+    assert told.startswith("1 guest NICs are cut off: there is no bridge br0")
+    model.add_link("br0", "bridge", up=True, vlan_filtering=False)
+    assert heal(model) == [f"{name_of(port)} was not on br0"]
+    assert lan_troubles(CONFIG, seen(model)) == []
+
+
+@pytest.mark.parametrize(
+    ("network", "said"),
+    [
+        (LanConfig(bridge="br9"), "there is no bridge br9: ENODEV; make it in this host's network configuration"),
+        (LanConfig(bridge="eno1"), "cannot join bridge eno1: it is a hardware link and no bridge"),
+        (LanConfig(bridge="kvedge0"), "cannot join bridge kvedge0: it is the Pod network's own; use `pod: {}`"),
+        (LanConfig(bridge="br0", made=True), "it is there, and this kvedge has not made it"),
+        (VLAN, "it does not keep VLANs apart, and VLAN 7 is wanted; `ip link set br0 type bridge vlan_filtering 1`"),
+    ],
+    ids=["no bridge", "a NIC", "the node bridge", "somebody else's", "no VLANs"],
+)
+def test_a_bridge_that_cannot_be_joined_is_named_with_the_remedy(network: LanConfig, said: str) -> None:
+    model = host(vlan_filtering=False)
+    with pytest.raises(NetworkError, match=network.bridge) as caught:
+        attach(model, nic(network))
+    assert said in str(caught.value)
+
+
+def test_two_pods_with_one_mac_are_not_on_one_network() -> None:
+    model = host()
+    attach(model, nic())
+    with pytest.raises(MacInUseError, match="another Pod has it on br0"):
+        attach(model, nic(pod="two"))
+    # A network is a bridge and a VLAN.
+    attach(model, nic(VLAN, pod="two"))
+    attach(model, nic(MADE, pod="three"))
+
+
+def test_a_mac_that_changed_leaves_no_key_of_the_one_before() -> None:
+    model, port = host(), nic()
+    attach(model, port)
+    changed = replace(port, mac=MAC_2)
+    attach(model, changed)
+    assert keys(model)[PORT_MACS.name] == {mac_key(changed)}
+
+
+def test_a_nic_without_a_mac_gets_one_that_stays() -> None:
+    assert nic(mac="") == nic(mac="")
+    assert nic(mac="").mac == stable_mac("kvedge0-pod", "pod0123456789a")
+    assert nic(mac="52:54:00:AA:00:01").mac == "52:54:00:aa:00:01"
+
+
+def test_what_others_have_is_never_removed() -> None:
+    model, port = host(), nic(MADE)
+    model.add_link("kvn-2", "bridge", alias=bridge_alias(OTHER_BOX), vlan_filtering=False)
+    model.add_link(lan_port_name(OTHER_BOX, "x", "net1"), "veth")
+    model.add_link("virbr0", "bridge", alias="kvedge", vlan_filtering=False)
+    before = model.picture()
+    attach(model, port)
+    # An agent was killed before it could write down what this is.
+    model.add_link(lan_port_name(CONFIG, "kvedge0-cut", "net1"), "veth")
+    do(model, plan_lan_removal(CONFIG, seen(model)))
+    assert model.picture() == before
+
+
+def test_the_pods_side_is_up_and_has_no_address_of_its_own() -> None:
+    inside, port = NamespaceModel(), nic()
+    inside.add_link(port.interface, "veth", mac=MAC_2)
+    steps = plan_lan_inside(inside.links.values(), port, ipv6=True)
+    # Before it is up: a router of the LAN would tell it one.
+    assert steps[0] == SetSysctl(f"ipv6/conf/{port.interface}/disable_ipv6", "1")
+    do(inside, steps)
+    assert (inside.link(port.interface).mac, inside.link(port.interface).up) == (MAC, True)
+    assert [
+        step for step in plan_lan_inside(inside.links.values(), port, ipv6=False) if isinstance(step, SetLink)
+    ] == []
