@@ -48,11 +48,14 @@ TYPE_NUMBERS: Final[Mapping[str, int]] = {
     "ether_addr": 9,
     "inet_proto": 12,
     "inet_service": 13,
+    "mark": 19,
     "ifname": 41,
 }
 TYPE_BITS: Final = 6
-# Keys in one message: the length of their list has sixteen bits.
-MOST_KEYS: Final = 1000
+# An attribute of a message, such as its list of elements, holds at most 64 KiB.
+MOST_ELEMENTS: Final = 500
+# Expressions of which the kernel shortens the name before that of an attribute.
+SHORT_NAMES: Final[Mapping[str, str]] = {"numgen": "ng"}
 # What the kernel says of a family or an expression that it was built without.
 NOT_SUPPORTED: Final = (errno.EOPNOTSUPP, errno.EPROTONOSUPPORT, errno.EAFNOSUPPORT)
 
@@ -78,6 +81,14 @@ def list_tables(family: Family, prefix: str = "") -> list[str]:
     return sorted(
         name for name in (message.get_attr("NFTA_TABLE_NAME") for message in found) if name.startswith(prefix)
     )
+
+
+def table_handle(family: Family, name: str) -> int | None:
+    """The kernel's number of a table, which one that is made anew does not have again; None when there is none."""
+    for message in _dump(nft_table_msg, NFT_MSG_GETTABLE, family):
+        if message.get_attr("NFTA_TABLE_NAME") == name:
+            return int(message.get_attr("NFTA_TABLE_HANDLE"))
+    return None
 
 
 def list_base_chains(family: Family, hook: Hook) -> list[ForeignChain]:
@@ -150,11 +161,10 @@ def change_elements(table: Table, add: Mapping[str, Iterable[bytes]], remove: Ma
     for it.
     """
     removed = {name: list(keys) for name, keys in remove.items()}
-    messages = [_elements(table, NFT_MSG_NEWSETELEM, name, keys) for name, keys in removed.items() if keys]
-    messages += [_elements(table, NFT_MSG_DELSETELEM, name, keys) for name, keys in removed.items() if keys]
+    messages = [each for name, keys in removed.items() for each in _elements(table, NFT_MSG_NEWSETELEM, name, keys)]
+    messages += [each for name, keys in removed.items() for each in _elements(table, NFT_MSG_DELSETELEM, name, keys)]
     for name, keys in add.items():
-        if wanted := list(keys):
-            messages.append(_elements(table, NFT_MSG_NEWSETELEM, name, wanted))
+        messages += _elements(table, NFT_MSG_NEWSETELEM, name, keys)
     if messages:
         _commit(table.family, table.name, messages)
 
@@ -164,9 +174,7 @@ def _contents(table: Table, elements: Mapping[str, Iterable[bytes]]) -> list[Mes
     messages += [_new_chain(table, chain) for chain in table.chains]
     messages += [_new_rule(table, chain, rule) for chain in table.chains for rule in chain.rules]
     for name, keys in elements.items():
-        wanted = list(keys)
-        for first in range(0, len(wanted), MOST_KEYS):
-            messages.append(_elements(table, NFT_MSG_NEWSETELEM, name, wanted[first : first + MOST_KEYS]))
+        messages += _elements(table, NFT_MSG_NEWSETELEM, name, keys)
     return messages
 
 
@@ -199,17 +207,18 @@ def _new_rule(table: Table, chain: Chain, rule: Rule) -> Message:
 
 
 def _new_set(table: Table, wanted: Set, number: int) -> Message:
-    kind = 0
-    for name, _ in wanted.fields:
-        kind = kind << TYPE_BITS | TYPE_NUMBERS[name]
     attributes = {
         "NFTA_SET_TABLE": table.name,
         "NFTA_SET_NAME": wanted.name,
         "NFTA_SET_FLAGS": set(),
-        "NFTA_SET_KEY_TYPE": kind,
-        "NFTA_SET_KEY_LEN": wanted.key_length if len(wanted.fields) > 1 else wanted.fields[0][1],
+        "NFTA_SET_KEY_TYPE": _type_number(wanted.fields),
+        "NFTA_SET_KEY_LEN": wanted.key_length,
         "NFTA_SET_ID": number,
     }
+    if wanted.data:
+        attributes["NFTA_SET_FLAGS"] = {"NFT_SET_MAP"}
+        attributes["NFTA_SET_DATA_TYPE"] = _type_number(wanted.data)
+        attributes["NFTA_SET_DATA_LEN"] = wanted.data_length
     if wanted.most:
         attributes["NFTA_SET_FLAGS"] = {"NFT_SET_EVAL"} | ({"NFT_SET_TIMEOUT"} if wanted.seconds else set())
         attributes["NFTA_SET_DESC"] = _nested({"NFTA_SET_DESC_SIZE": wanted.most})
@@ -218,16 +227,34 @@ def _new_set(table: Table, wanted: Set, number: int) -> Message:
     return _message(nft_set_msg, NFT_MSG_NEWSET, table.family, NLM_F_CREATE, attributes)
 
 
-def _elements(table: Table, kind: int, name: str, keys: Iterable[bytes]) -> Message:
-    attributes = {
-        "NFTA_SET_ELEM_LIST_TABLE": table.name,
-        "NFTA_SET_ELEM_LIST_SET": name,
-        "NFTA_SET_ELEM_LIST_ELEMENTS": [
-            _nested({"NFTA_SET_ELEM_KEY": _nested({"NFTA_DATA_VALUE": key})}) for key in keys
-        ],
-    }
+def _type_number(fields: Iterable[tuple[str, int]]) -> int:
+    kind = 0
+    for name, _ in fields:
+        kind = kind << TYPE_BITS | TYPE_NUMBERS[name]
+    return kind
+
+
+def _elements(table: Table, kind: int, name: str, elements: Iterable[bytes]) -> list[Message]:
+    """The elements of one set, in as many messages as they need."""
+    length = next((each.key_length for each in table.sets if each.name == name and each.data), None)
     flags = NLM_F_CREATE if kind == NFT_MSG_NEWSETELEM else 0
-    return _message(nft_set_elem_list_msg, kind, table.family, flags, attributes)
+    whole, messages = list(elements), []
+    for first in range(0, len(whole), MOST_ELEMENTS):
+        listed = [_element(each, length, kind) for each in whole[first : first + MOST_ELEMENTS]]
+        attributes = {
+            "NFTA_SET_ELEM_LIST_TABLE": table.name,
+            "NFTA_SET_ELEM_LIST_SET": name,
+            "NFTA_SET_ELEM_LIST_ELEMENTS": listed,
+        }
+        messages.append(_message(nft_set_elem_list_msg, kind, table.family, flags, attributes))
+    return messages
+
+
+def _element(element: bytes, key_length: int | None, kind: int) -> dict[str, Any]:
+    attributes = {"NFTA_SET_ELEM_KEY": _nested({"NFTA_DATA_VALUE": element[:key_length]})}
+    if key_length is not None and kind == NFT_MSG_NEWSETELEM:
+        attributes["NFTA_SET_ELEM_DATA"] = _nested({"NFTA_DATA_VALUE": element[key_length:]})
+    return _nested(attributes)
 
 
 def _expression(step: Expression) -> dict[str, Any]:
@@ -239,7 +266,8 @@ def _expression(step: Expression) -> dict[str, Any]:
         )
     else:
         name = step.name
-        data = {f"NFTA_{name}_{key}".upper(): _value(value) for key, value in step.attributes.items()}
+        prefix = f"NFTA_{SHORT_NAMES.get(name, name)}_"
+        data = {f"{prefix}{key}".upper(): _value(value) for key, value in step.attributes.items()}
     return _nested({"NFTA_EXPR_NAME": name, "NFTA_EXPR_DATA": _nested(data)})
 
 

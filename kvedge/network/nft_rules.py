@@ -65,18 +65,30 @@ class Set:
     """A set of keys, each made of fields: `fields` names nft's data types, in order, and gives each one's bytes.
 
     With `most`, rules add the keys, so many at most; each is forgotten `seconds` after a packet last named it, or, when
-    that is 0, when what was counted for it is over.
+    that is 0, when what was counted for it is over. With `data`, it is a map: an element is a key and, behind it, what
+    the key leads to, made of fields as well.
     """
 
     name: str
     fields: tuple[tuple[str, int], ...]
     most: int = 0
     seconds: int = 0
+    data: tuple[tuple[str, int], ...] = ()
 
     @property
     def key_length(self) -> int:
-        """Bytes of a key: each field is padded to four."""
-        return sum(-(-length // 4) * 4 for _, length in self.fields)
+        """Bytes of a key."""
+        return _length(self.fields)
+
+    @property
+    def data_length(self) -> int:
+        """Bytes of what a key leads to."""
+        return _length(self.data)
+
+
+def _length(fields: tuple[tuple[str, int], ...]) -> int:
+    """A single field is as long as it is; of several, each is padded to four bytes."""
+    return fields[0][1] if len(fields) == 1 else sum(-(-length // 4) * 4 for _, length in fields)
 
 
 @dataclass(frozen=True)

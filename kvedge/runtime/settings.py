@@ -24,6 +24,7 @@ Emulation = Literal["auto", "kvm", "tcg"]
 
 DEFAULT_CONFIG: Final = Path("/etc/kvedge/config.yaml")
 DEFAULT_DATA_DIR: Final = Path("/var/lib/kvedge")
+DEFAULT_SERVICE_CIDR: Final = "10.100.0.0/16"
 # A StorageClass's name, as one label.
 _CLASS_NAME: Final = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 # What `kvedge node` can run, in the order in which it starts them: handlers ask the api role for their certificates.
@@ -49,6 +50,9 @@ class Settings(msgspec.Struct, rename="kebab", forbid_unknown_fields=True, froze
     bind: Annotated[str, _about("The address to serve the API of one box on")] = "127.0.0.1"
     port: Annotated[int, _about("The port to serve the API of one box on; 0 takes a free one")] = 6443
     pod_cidr: Annotated[str, _about("Addresses for VMs on the Pod network of one box")] = "10.99.0.0/24"
+    service_cidr: Annotated[str, _about("Addresses for Services of one box; no network of the host's")] = (
+        DEFAULT_SERVICE_CIDR
+    )
     insecure_registries: Annotated[
         str,
         _about("Registries that may have no https, or be on this host itself, as HOST:PORT with commas", "none"),
@@ -355,10 +359,22 @@ def _wrong_values(settings: Settings) -> Iterator[_Wrong]:
         yield _Wrong("volume-overcommit", f"{settings.volume_overcommit} must be a percentage of 1 or more")
     if wrong := _wrong_roles(settings.node_roles):
         yield _Wrong("node-roles", wrong)
-    try:
-        network = ipaddress.IPv4Network(settings.pod_cidr)
-    except ValueError as error:
-        yield _Wrong("pod-cidr", f"{settings.pod_cidr} is not an IPv4 network, such as 10.99.0.0/24: {error}")
-        return
-    if network.prefixlen > 29:
-        yield _Wrong("pod-cidr", f"{settings.pod_cidr} has room for too few VMs: use a prefix of 29 or shorter")
+    yield from _wrong_networks(settings)
+
+
+def _wrong_networks(settings: Settings) -> Iterator[_Wrong]:
+    found = []
+    for key, text, kind in (
+        ("pod-cidr", settings.pod_cidr, "VMs"),
+        ("service-cidr", settings.service_cidr, "Services"),
+    ):
+        try:
+            network = ipaddress.IPv4Network(text)
+        except ValueError as error:
+            yield _Wrong(key, f"{text} is not an IPv4 network, such as 10.99.0.0/24: {error}")
+            continue
+        if network.prefixlen > 29:
+            yield _Wrong(key, f"{text} has room for too few {kind}: use a prefix of 29 or shorter")
+        found.append(network)
+    if len(found) > 1 and found[0].overlaps(found[1]):
+        yield _Wrong("service-cidr", f"{settings.service_cidr} overlaps with pod-cidr {settings.pod_cidr}")

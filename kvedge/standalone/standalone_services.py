@@ -21,6 +21,7 @@ from kvedge.handler.handler_service import HandlerConfig, HandlerRole
 from kvedge.handler.node.kernel_modules import load_missing_modules
 from kvedge.handler.node.kvm_check import Accelerator, choose_accelerator
 from kvedge.kube.kube_client import KubeClient
+from kvedge.network.services.service_plan import ServiceNetworkConfig, table_name
 from kvedge.resources.role_users import API_USER, CONTROLLER_USER, handler_user
 from kvedge.runtime.architecture import host_architecture
 from kvedge.runtime.open_files import raise_open_files
@@ -29,7 +30,14 @@ from kvedge.runtime.services import Service, ServiceError, Telling
 from kvedge.runtime.settings import Settings
 from kvedge.standalone.agent.agent_service import AgentConfig, NodeAgent
 from kvedge.standalone.agent.node.node_manifest import host_address
-from kvedge.standalone.apiserver.access.authorizer_rules import AGENTS, APIS, CONTROLLERS, HANDLERS, VOLUMES
+from kvedge.standalone.apiserver.access.authorizer_rules import (
+    AGENTS,
+    APIS,
+    CONTROLLERS,
+    HANDLERS,
+    NETWORKING,
+    VOLUMES,
+)
 from kvedge.standalone.apiserver.api_server import ApiServerConfig, EmbeddedApi, StartFailed
 from kvedge.standalone.apiserver.routes.exec_source import ExecRequest, ExecSession, NoExec
 from kvedge.standalone.apiserver.routes.log_source import LogRequest, NoLog
@@ -39,6 +47,7 @@ from kvedge.standalone.box_node import NodeName, node_name
 from kvedge.standalone.drop_ins.drop_in_loop import DropInLoop, Teller
 from kvedge.standalone.drop_ins.image_drop_ins import ImageDropIns
 from kvedge.standalone.drop_ins.manifest_drop_ins import ManifestDropIns
+from kvedge.standalone.networking.networking_service import NetworkingConfig, NetworkingService
 from kvedge.standalone.volumes.box_places import BoxPlaces, directory_place
 from kvedge.standalone.volumes.volume_manifest import DEFAULT_NAME
 from kvedge.standalone.volumes.volume_service import VolumeConfig, VolumeService
@@ -58,6 +67,7 @@ def standalone_services(settings: Settings) -> list[Service]:
         _Server(box),
         _Later("volumes", box.make_volumes),
         _Later("node agent", box.make_agent),
+        _Later("networking", box.make_networking),
         _Later("api", box.make_api),
         _Later("handler", box.make_handler),
         _Later("controller", box.make_controller),
@@ -73,7 +83,9 @@ class _Box:
         self.settings = settings
         self.node = node_name(settings.state_path, settings.node_name.lower(), settings.effective_node_name)
         self.logs = _Logs()
-        config = ApiServerConfig(settings.data_path, settings.bind, settings.port, self.node)
+        config = ApiServerConfig(
+            settings.data_path, settings.bind, settings.port, self.node, service_cidr=settings.service_cidr
+        )
         self.server = EmbeddedApi(config, self.logs, self.logs)
         self._accelerator: Accelerator | None = None
         self._image_drop_ins: ImageDropIns | None = None
@@ -107,19 +119,35 @@ class _Box:
         places = BoxPlaces(drivers, self.settings.volume_overcommit)
         return VolumeService(VolumeConfig(self.node, places), KubeClient.from_kubeconfig(kubeconfig, "kvedge-volumes"))
 
-    def make_agent(self) -> Service:
-        """Scheduler and kubelet."""
-        kubeconfig = self.kubeconfig("agent", f"system:node:{self.node}", AGENTS)
-        config = AgentConfig(
+    @property
+    def agent_config(self) -> AgentConfig:
+        """What the agent works with, and what its network is called."""
+        return AgentConfig(
             node=self.node,
             data_dir=self.settings.data_path,
             kubelet=self.settings.box_kubelet_path,
             pod_cidr=self.settings.pod_cidr,
             insecure_registries=self.settings.registries_without_tls,
         )
-        agent = NodeAgent(config, KubeClient.from_kubeconfig(kubeconfig, "kvedge-agent"))
+
+    def make_agent(self) -> Service:
+        """Scheduler and kubelet."""
+        kubeconfig = self.kubeconfig("agent", f"system:node:{self.node}", AGENTS)
+        agent = NodeAgent(self.agent_config, KubeClient.from_kubeconfig(kubeconfig, "kvedge-agent"))
         self.logs.source = agent
         return agent
+
+    def make_networking(self) -> Service:
+        """What is behind Services."""
+        kubeconfig, pods = self.kubeconfig("networking", "kvedge:networking", NETWORKING), self.agent_config.network
+        network = ServiceNetworkConfig(
+            bridge=pods.bridge,
+            pod_cidr=pods.cidr,
+            service_cidr=self.settings.service_cidr,
+            table=table_name(pods.table),
+        )
+        client = KubeClient.from_kubeconfig(kubeconfig, "kvedge-networking")
+        return NetworkingService(NetworkingConfig(self.node, network), client)
 
     def make_api(self) -> Service:
         """Admission and subresources."""

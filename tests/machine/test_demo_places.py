@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.box import service_cidr_for
 from tests.support.checkout_clone import clone_at
 from tests.support.ended_runs import announce_box, retract_box
 from tests.support.guest import build_guest, cache_directory
@@ -67,7 +68,12 @@ PLACES = {"root's home": root_home, "another user's home": other_home, "spaces a
 
 def demo(clone: Path, data: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Run the script, with a directory and a range of its own; guests are emulated, as this may be a guest itself."""
-    own = {"DEMO_DIR": str(data), "DEMO_POD_CIDR": POD_CIDR, "KVEDGE_EMULATION": "tcg"}
+    own = {
+        "DEMO_DIR": str(data),
+        "DEMO_POD_CIDR": POD_CIDR,
+        "DEMO_SERVICE_CIDR": service_cidr_for(POD_CIDR),
+        "KVEDGE_EMULATION": "tcg",
+    }
     own["DEMO_CACHE"] = str(cache_directory())
     return subprocess.run(
         ["packaging/demo", *arguments],

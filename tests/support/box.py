@@ -35,6 +35,12 @@ BOOT_SECONDS = 90.0
 CHECKOUT = (sys.executable, "-m", "kvedge")
 
 
+def service_cidr_for(pod_cidr: str) -> str:
+    """Addresses for Services that no box with another Pod network has: boxes of several tests share this host."""
+    _, second, third, *_ = pod_cidr.split(".")
+    return f"100.{64 + int(second) % 64}.{third}.0/24"
+
+
 class Box:
     """One box: its process, its API, its guests."""
 
@@ -77,7 +83,16 @@ class Box:
     def start(self) -> None:
         """Start it and wait until it says READY, as systemd would."""
         arguments = ["standalone", "--data-dir", str(self.data_dir), "--port", str(self.port)]
-        arguments += ["--pod-cidr", self.pod_cidr, "--emulation", "tcg", "--log-level", self.log_level]
+        arguments += [
+            "--pod-cidr",
+            self.pod_cidr,
+            "--service-cidr",
+            service_cidr_for(self.pod_cidr),
+            "--emulation",
+            "tcg",
+            "--log-level",
+            self.log_level,
+        ]
         self.data_dir.mkdir(parents=True, exist_ok=True)
         path = f"{self.notify_directory}/kvedge-test-{os.getpid()}-{self.port}.sock"
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listener, self.log.open("ab") as log:

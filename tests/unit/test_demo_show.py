@@ -25,7 +25,7 @@ def load(monkeypatch: pytest.MonkeyPatch) -> Load:
     """Load the script as it is with these variables; what it calls is noted in `calls`."""
 
     def loaded(**variables: str) -> Any:
-        for name in ("DEMO_DIR", "DEMO_CACHE", "DEMO_POD_CIDR"):
+        for name in ("DEMO_DIR", "DEMO_CACHE", "DEMO_POD_CIDR", "DEMO_SERVICE_CIDR"):
             monkeypatch.delenv(name, raising=False)
         for name, value in variables.items():
             monkeypatch.setenv(name, value)

@@ -37,6 +37,7 @@ _BOX: Final = [
     _setting("bind"),
     _setting("port"),
     _setting("pod-cidr"),
+    _setting("service-cidr"),
     _setting("insecure-registries"),
     _setting("volume-places"),
     _setting("volume-overcommit"),

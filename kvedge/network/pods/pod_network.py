@@ -53,6 +53,7 @@ from kvedge.network.pods.pod_network_plan import (
     plan_removal,
 )
 from kvedge.network.pods.veth_ends import leads_into
+from kvedge.network.services.service_plan import table_name
 from kvedge.network.steps import Step
 from kvedge.network.sysctls import read_sysctl
 
@@ -215,7 +216,8 @@ def _look_with_tables(links: Links, config: NodeNetworkConfig) -> NodeSeen:
     seen = _look(links)
     seen = replace(seen, forwards=forwards_already(link.name for link in seen.links if link.name != "lo"))
     # Each instance's table bears its bridge's name.
-    ours = {config.table, *(link.name for link in seen.links if ip_forward_before(link) is not None)}
+    nodes = {config.table, *(link.name for link in seen.links if ip_forward_before(link) is not None)}
+    ours = nodes | {table_name(name) for name in nodes}
     try:
         return replace(seen, foreign_nat=foreign_nat(ours), fenced=FENCE in list_tables(Family.IP, FENCE))
     except NotSupportedError:

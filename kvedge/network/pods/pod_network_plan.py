@@ -32,6 +32,7 @@ from kvedge.network.pods.forwarding_plan import (
     original_ip_forward,
     plan_forwarding_back,
 )
+from kvedge.network.services.service_plan import table_name
 from kvedge.network.steps import (
     AddAddress,
     AddBridge,
@@ -305,6 +306,7 @@ def plan_removal(config: NodeNetworkConfig, seen: NodeSeen) -> list[Step]:
     """The steps that leave the host as it was found; but who translates addresses by now needs forwarding too."""
     steps: list[Step] = [DeleteLink(link.name) for link in our_ports(config, seen.links)]
     steps += [DeleteTable(Family.IP, config.table), DeleteTable(Family.BRIDGE, config.table)]
+    steps.append(DeleteTable(Family.IP, table_name(config.table)))
     if seen.fenced:
         steps.append(ChangeElements(fence_table(), remove={OURS.name: fence_keys([config.bridge], ())[OURS.name]}))
     bridge = seen.link(config.bridge)

@@ -176,6 +176,14 @@ class PodSecurityContext(KubeStruct, kw_only=True):
     seccomp_profile: SeccompProfile | None = None
 
 
+class ContainerPort(KubeStruct, kw_only=True):
+    """A port of a container, which others may call by its name."""
+
+    container_port: int
+    name: str = ""
+    protocol: str = "TCP"
+
+
 class Container(KubeStruct, kw_only=True):
     """One container of a Pod."""
 
@@ -185,6 +193,7 @@ class Container(KubeStruct, kw_only=True):
     command: list[str] = []
     args: list[str] = []
     working_dir: str = ""
+    ports: list[ContainerPort] = []
     env: list[EnvVar] = []
     resources: ResourceRequirements = field(default_factory=ResourceRequirements)
     volume_mounts: list[VolumeMount] = []

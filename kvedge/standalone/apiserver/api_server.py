@@ -23,6 +23,7 @@ from kvedge.runtime.background_tasks import background_task
 from kvedge.runtime.open_files import open_files
 from kvedge.runtime.serving.connection_acceptor import GOODBYE_SECONDS, ConnectionAcceptor
 from kvedge.runtime.serving.loop_thread import LoopThread, Serving, bound_socket, closed, sockets_of
+from kvedge.runtime.settings import DEFAULT_SERVICE_CIDR
 from kvedge.standalone.apiserver.access.kubeconfig import write_kubeconfig
 from kvedge.standalone.apiserver.access.pki import DamagedAuthority, Subject
 from kvedge.standalone.apiserver.access.server_certificate import BoxPki, names_of_server
@@ -53,13 +54,17 @@ _HOUR_SECONDS: Final = 3600.0
 
 @dataclass(frozen=True)
 class ApiServerConfig:
-    """How the server runs. `port` 0 takes any free port; `hosts` are further names that its certificate is for."""
+    """How the server runs. `port` 0 takes any free port; `hosts` are further names that its certificate is for.
+
+    Services get addresses of `service_cidr`.
+    """
 
     data_dir: Path
     bind: str = "127.0.0.1"
     port: int = 6443
     node_name: str = ""
     hosts: Sequence[str] = ()
+    service_cidr: str = DEFAULT_SERVICE_CIDR
 
 
 class StartFailed(Exception):
@@ -163,7 +168,7 @@ class EmbeddedApi:
 
     async def _serve(self, objects: list[Stored], listening: socket.socket, serving: Serving) -> None:
         hub = ObjectHub(self._store, objects)
-        parts = ServerParts(hub, self.pki, self.address, self._log_source, self._exec_source)
+        parts = ServerParts(hub, self.pki, self.address, self._config.service_cidr, self._log_source, self._exec_source)
         await parts.prepare()
         copying = CopyLoop(self._copies, self._store, hub, parts.actor, self._config.node_name, parts.now)
         copying.start()

@@ -20,6 +20,7 @@ from kvedge.standalone.apiserver.admission.builtin_admission import BuiltInAdmis
 from kvedge.standalone.apiserver.admission.limit_ranger import LimitRanger
 from kvedge.standalone.apiserver.admission.pod_security import PodSecurity
 from kvedge.standalone.apiserver.admission.quota_ledger import QuotaLedger
+from kvedge.standalone.apiserver.admission.service_ledger import ServiceLedger
 from kvedge.standalone.apiserver.admission.storage_admission import StorageAdmission
 from kvedge.standalone.apiserver.admission.webhook_client import WebhookClient
 from kvedge.standalone.apiserver.aggregation.aggregation_proxy import AggregationProxy
@@ -60,6 +61,7 @@ class ServerParts:
         hub: ObjectHub,
         pki: BoxPki,
         address: str,
+        service_cidr: str,
         log_source: LogSource | None,
         exec_source: ExecSource | None = None,
     ) -> None:
@@ -80,7 +82,7 @@ class ServerParts:
         )
         tokens = ServiceTokens(pki.directory, lambda account: account_exists(hub, account), utc_now)
         quotas = QuotaLedger(hub.cache)
-        writer = ObjectWriter(hub, admission, quotas)
+        writer = ObjectWriter(hub, admission, quotas, ServiceLedger(hub.cache, service_cidr))
         remover = ObjectRemover(hub, admission, writer)
         self.actor = ServerActor(hub, writer, remover, self._work)
         self.now = writer.now

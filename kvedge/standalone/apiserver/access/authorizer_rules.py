@@ -33,6 +33,7 @@ HANDLERS: Final = HANDLER_GROUP
 APIS: Final = API_GROUP
 AGENTS: Final = "kvedge:agents"
 VOLUMES: Final = "kvedge:volumes"
+NETWORKING: Final = "kvedge:networking"
 
 # Discovery, health and the like are for everybody who is known.
 _OPEN: Final = PolicyRule(
@@ -78,6 +79,14 @@ FIXED_RIGHTS: Final[Mapping[str, tuple[Right, ...]]] = {
         right(READ, "core", "nodes pods"),
         # Its own condition: how full the places for volumes are.
         right(("patch",), "core", "nodes/status"),
+    ),
+    # The networking of one box plays endpoints controller, load balancer and kube-proxy.
+    NETWORKING: (
+        right(CHANGE, "core events.k8s.io", "events"),
+        right(EVERY_VERB, "core", "endpoints"),
+        right(EVERY_VERB, "discovery.k8s.io", "endpointslices"),
+        right(READ, "core", "services pods"),
+        right(("patch",), "core", "services/status"),
     ),
 }
 

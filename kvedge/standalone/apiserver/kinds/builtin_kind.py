@@ -40,6 +40,7 @@ class BuiltinKind(ServedKind):
         metadata_with_status: whether writers of the status may change labels and annotations too.
         name_rule: what the names of objects may look like.
         check: everything wrong with an object besides its metadata.
+        keeps: fills in what an update leaves out and the object has, such as an address that was given to it.
         check_update: what is wrong, besides that, with an object that replaces another one.
         checks_changed_specs_only: whether an update that leaves the spec as it is passes unchecked. Older versions have
             let every spec of such a kind in: what lies there with a wrong one can still have its labels and its status
@@ -57,6 +58,7 @@ class BuiltinKind(ServedKind):
     metadata_with_status: bool = field(default=False, compare=False, repr=False)
     name_rule: NameRule = field(default=name_rules.dns_subdomain, compare=False, repr=False)
     check: Check | None = field(default=None, compare=False, repr=False)
+    keeps: Callable[[JsonObject, JsonObject], None] | None = field(default=None, compare=False, repr=False)
     check_update: UpdateCheck | None = field(default=None, compare=False, repr=False)
     checks_changed_specs_only: bool = field(default=False, compare=False, repr=False)
     without_effect: Callable[[JsonObject], str] | None = field(default=None, compare=False, repr=False)

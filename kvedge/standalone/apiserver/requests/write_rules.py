@@ -183,6 +183,9 @@ def prepare_update(kind: ServedKind, live: JsonObject, obj: JsonObject) -> None:
     if kind.storage == "namespaces":
         # What keeps a namespace until it is empty is changed through its finalize subresource only.
         _keep(live.get("spec") or {}, obj.setdefault("spec", {}), "finalizers")
+    row = built_in(kind.storage)
+    if row is not None and row.keeps is not None:
+        row.keeps(obj, live)
     if kind.counts_generation and _content(kind, live) != _content(kind, obj):
         new["generation"] = old.get("generation", 0) + 1
 

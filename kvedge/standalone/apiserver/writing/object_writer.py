@@ -21,6 +21,7 @@ import msgspec
 from kvedge.resources.codec import JsonObject
 from kvedge.standalone.apiserver.admission.admission_protocol import Admission, Review
 from kvedge.standalone.apiserver.admission.quota_ledger import QuotaLedger
+from kvedge.standalone.apiserver.admission.service_ledger import ServiceLedger
 from kvedge.standalone.apiserver.kinds.built_in import initial_status
 from kvedge.standalone.apiserver.kinds.custom.crd_status import CLEANUP_FINALIZER, set_crd_status
 from kvedge.standalone.apiserver.kinds.served_kinds import ServedKind
@@ -70,11 +71,17 @@ class ObjectWriter:
     """
 
     def __init__(
-        self, hub: ObjectHub, admission: Admission, quotas: QuotaLedger, now: Callable[[], datetime] = utc_now
+        self,
+        hub: ObjectHub,
+        admission: Admission,
+        quotas: QuotaLedger,
+        services: ServiceLedger,
+        now: Callable[[], datetime] = utc_now,
     ) -> None:
         self._hub = hub
         self._admission = admission
         self._quotas = quotas
+        self._services = services
         self.now = now
 
     async def create(self, context: RequestContext, obj: JsonObject, *, owners_noted: bool = False) -> Stored:
@@ -126,7 +133,7 @@ class ObjectWriter:
         await self._admission.validate(Review(context, "CREATE", obj, None, name))
         try:
             # Last, as what is taken of a quota may be lacking to others until the write is over.
-            with self._quotas.taking(context, name, obj, None):
+            with self._quotas.taking(context, name, obj, None), self._services.taking(context, name, obj):
                 if context.options.dry_run:
                     return _unsaved(context.key_of(name), as_stored(kind, obj), 0)
                 # Again: while admission was asked, the namespace may have gone.
@@ -149,7 +156,7 @@ class ObjectWriter:
         await self._admission.validate(Review(context, "UPDATE", obj, live, name))
         if write_rules.same_object(live, obj):
             return stored
-        with self._quotas.taking(context, name, obj, live):
+        with self._quotas.taking(context, name, obj, live), self._services.taking(context, name, obj):
             if context.options.dry_run:
                 return _unsaved(stored.key, as_stored(kind, obj), stored.revision)
             finished = deletion_rules.is_finished(kind, obj)

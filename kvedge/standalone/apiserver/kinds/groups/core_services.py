@@ -8,20 +8,31 @@ from typing import Final
 from kvedge.resources.codec import JsonObject
 from kvedge.standalone.apiserver.kinds.builtin_kind import CORE, BuiltinKind
 from kvedge.standalone.apiserver.kinds.defaulting import set_missing, spec_of
-from kvedge.standalone.apiserver.kinds.rules import core_rules
+from kvedge.standalone.apiserver.kinds.rules import core_rules, service_rules
+from kvedge.standalone.apiserver.kinds.rules.service_rules import has_node_ports
 from kvedge.standalone.apiserver.kinds.table_columns import AGE, NAME, NONE, Column, at, text
 from kvedge.standalone.apiserver.wire import name_rules
 from kvedge.standalone.apiserver.wire.protobuf_body import IN_KUBERNETES
 
 _ENDPOINTS_SHOWN: Final = 3
+# Three hours, as Kubernetes has it.
+_AFFINITY_SECONDS: Final = 10800
 
 
 def _set_service_defaults(obj: JsonObject) -> None:
     spec = spec_of(obj)
-    set_missing(spec, type="ClusterIP", sessionAffinity="None", internalTrafficPolicy="Cluster")
+    set_missing(spec, type="ClusterIP", sessionAffinity="None")
     if spec["type"] != "ExternalName":
-        # Nothing on one box would answer a virtual address, so every Service is headless.
-        set_missing(spec, clusterIP="None", clusterIPs=["None"], ipFamilies=["IPv4"], ipFamilyPolicy="SingleStack")
+        set_missing(spec, internalTrafficPolicy="Cluster")
+        _set_families(spec)
+    if has_node_ports(spec):
+        set_missing(spec, externalTrafficPolicy="Cluster")
+    if spec["type"] == "LoadBalancer":
+        set_missing(spec, allocateLoadBalancerNodePorts=True)
+    if spec["sessionAffinity"] == "ClientIP":
+        set_missing(spec, sessionAffinityConfig={})
+        set_missing(spec["sessionAffinityConfig"], clientIP={})
+        set_missing(spec["sessionAffinityConfig"]["clientIP"], timeoutSeconds=_AFFINITY_SECONDS)
     for port in spec.get("ports") or []:
         if isinstance(port, dict):
             set_missing(port, protocol="TCP")
@@ -29,6 +40,15 @@ def _set_service_defaults(obj: JsonObject) -> None:
                 # What Go's clients write for a port that nobody gave.
                 del port["targetPort"]
             set_missing(port, targetPort=port.get("port"))
+
+
+def _set_families(spec: JsonObject) -> None:
+    if spec.get("clusterIP") and spec.get("clusterIPs") is None:
+        spec["clusterIPs"] = [spec["clusterIP"]]
+    if spec.get("clusterIP") == "None" and not spec.get("selector"):
+        # Endpoints that people write may be of any family.
+        set_missing(spec, ipFamilies=["IPv4", "IPv6"], ipFamilyPolicy="RequireDualStack")
+    set_missing(spec, ipFamilies=["IPv4"], ipFamilyPolicy="SingleStack")
 
 
 def _set_endpoints_defaults(obj: JsonObject) -> None:
@@ -39,15 +59,6 @@ def _set_endpoints_defaults(obj: JsonObject) -> None:
 
 def _initial_status(service: JsonObject) -> JsonObject:
     return {"loadBalancer": {}}
-
-
-def _without_effect(service: JsonObject) -> str:
-    if not (service.get("spec") or {}).get("selector"):
-        return ""
-    return (
-        "spec.selector: one box has no service network: nothing listens for this Service; "
-        "use the guest's own address, or kvedge port-forward"
-    )
 
 
 def _external(service: JsonObject, now: datetime) -> str:
@@ -119,9 +130,10 @@ KINDS: Final = (
         set_defaults=_set_service_defaults,
         initial_status=_initial_status,
         metadata_with_status=True,
-        check=core_rules.check_service,
-        check_update=core_rules.check_service_update,
-        without_effect=_without_effect,
+        check=service_rules.check_service,
+        check_update=service_rules.check_service_update,
+        keeps=service_rules.keep_allocated,
+        checks_changed_specs_only=True,
         returned_when_deleted=True,
         protobuf=IN_KUBERNETES,
     ),

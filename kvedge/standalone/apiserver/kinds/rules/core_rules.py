@@ -11,7 +11,6 @@ from typing import Final
 
 from kvedge.resources.codec import JsonObject
 from kvedge.standalone.apiserver.schema.metadata_rules import check_immutable
-from kvedge.standalone.apiserver.schema.selectors import check_labels
 from kvedge.standalone.apiserver.wire import name_rules
 from kvedge.standalone.apiserver.wire.api_errors import FieldError
 from kvedge.standalone.apiserver.wire.causes import (
@@ -28,8 +27,6 @@ from kvedge.standalone.apiserver.wire.json_values import same
 from kvedge.standalone.apiserver.wire.told import keyed
 
 _MAX_DATA: Final = 1024 * 1024
-_SERVICE_TYPES: Final = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
-_PROTOCOLS: Final = ("SCTP", "TCP", "UDP")
 _ADDRESS_TYPES: Final = ("FQDN", "IPv4", "IPv6")
 # The keys that a Secret of each type must have.
 _SECRET_KEYS: Final = {
@@ -38,45 +35,6 @@ _SECRET_KEYS: Final = {
     "kubernetes.io/dockercfg": (".dockercfg",),
     "kubernetes.io/ssh-auth": ("ssh-privatekey",),
 }
-
-
-def check_service(service: JsonObject) -> Iterator[FieldError]:
-    """Everything wrong with a Service."""
-    spec = service.get("spec") or {}
-    kind, ports = spec.get("type") or "ClusterIP", spec.get("ports") or []
-    yield from one_of("spec.type", kind, _SERVICE_TYPES)
-    if not ports and kind != "ExternalName" and spec.get("clusterIP") != "None":
-        yield required("spec.ports")
-    if kind == "ExternalName":
-        name = (spec.get("externalName") or "").removesuffix(".")
-        if name:
-            yield from invalids("spec.externalName", name, name_rules.dns_subdomain(name))
-        else:
-            yield required("spec.externalName")
-    names: set[str] = set()
-    numbers: set[tuple[object, object]] = set()
-    for index, port in enumerate(ports):
-        path = f"spec.ports[{index}]"
-        yield from _check_service_port(port, path, len(ports) > 1)
-        if port.get("name") and port["name"] in names:
-            yield duplicate(f"{path}.name", port["name"])
-        number = (port.get("protocol") or "TCP", port.get("port"))
-        if number in numbers:
-            yield duplicate(path, {"protocol": number[0], "port": number[1]})
-        names.add(port.get("name") or "")
-        numbers.add(number)
-    address = spec.get("clusterIP")
-    if address and address != "None" and not _is_address(address):
-        yield invalid("spec.clusterIP", address, "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)")
-    yield from check_labels(spec.get("selector"), "spec.selector")
-
-
-def check_service_update(new: JsonObject, old: JsonObject) -> Iterator[FieldError]:
-    """A Service keeps its address, unless it becomes or was a name only."""
-    after, before = new.get("spec") or {}, old.get("spec") or {}
-    if "ExternalName" not in {after.get("type"), before.get("type")} and before.get("clusterIP"):
-        for field in ("clusterIP", "clusterIPs"):
-            yield from check_immutable(after.get(field), before.get(field), f"spec.{field}")
 
 
 def check_secret(secret: JsonObject) -> Iterator[FieldError]:
@@ -203,21 +161,6 @@ def check_role_binding_update(new: JsonObject, old: JsonObject) -> Iterator[Fiel
     """A binding keeps its role: who gets another one gets another binding."""
     if not same(new.get("roleRef"), old.get("roleRef")):
         yield invalid("roleRef", new.get("roleRef"), "cannot change roleRef")
-
-
-def _check_service_port(port: JsonObject, path: str, named: bool) -> Iterator[FieldError]:
-    name = port.get("name")
-    if name:
-        yield from invalids(f"{path}.name", name, name_rules.dns_label(name))
-    elif named:
-        yield required(f"{path}.name")
-    yield from invalids(f"{path}.port", port.get("port") or 0, name_rules.port_number(port.get("port") or 0))
-    yield from one_of(f"{path}.protocol", port.get("protocol"), _PROTOCOLS)
-    target = port.get("targetPort")
-    if isinstance(target, int):
-        yield from invalids(f"{path}.targetPort", target, name_rules.port_number(target))
-    elif target:
-        yield from invalids(f"{path}.targetPort", target, name_rules.port_name(target))
 
 
 def _check_frozen_data(new: JsonObject, old: JsonObject, fields: tuple[str, ...]) -> Iterator[FieldError]:

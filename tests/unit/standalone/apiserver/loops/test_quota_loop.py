@@ -12,6 +12,7 @@ import pytest
 from kvedge.resources.codec import JsonObject
 from kvedge.standalone.apiserver.admission.admission_protocol import Admission
 from kvedge.standalone.apiserver.admission.quota_ledger import QuotaLedger
+from kvedge.standalone.apiserver.admission.service_ledger import ServiceLedger
 from kvedge.standalone.apiserver.loops.quota_loop import QuotaLoop
 from kvedge.standalone.apiserver.store.object_hub import ObjectHub
 from kvedge.standalone.apiserver.store.object_store import ObjectStore
@@ -38,7 +39,7 @@ def with_another_count(live: JsonObject) -> JsonObject:
 
 async def served(hub: ObjectHub) -> tuple[ServerActor, QuotaLoop]:
     ledger = QuotaLedger(hub.cache)
-    writer = ObjectWriter(hub, cast(Admission, NoAdmission()), ledger)
+    writer = ObjectWriter(hub, cast(Admission, NoAdmission()), ledger, ServiceLedger(hub.cache, "10.97.0.0/16"))
     actor = ServerActor(hub, writer, mock.Mock(), LargeWork())
     loop = QuotaLoop(hub, actor, ledger)
     loop.start()

@@ -273,7 +273,7 @@ def test_a_pod_can_be_bound_once() -> None:
             {"spec": {"ports": [{"port": 80, "name": "a"}, {"port": 81, "name": "a"}], "clusterIP": "x"}},
             [
                 'spec.ports[1].name: Duplicate value: "a"',
-                'spec.clusterIP: Invalid value: "x": must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)',
+                'spec.clusterIPs[0]: Invalid value: "x": must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)',
             ],
         ),
         ("Secret", {"type": "kubernetes.io/tls", "data": {"tls.crt": ""}}, ["data[tls.key]: Required value"]),
@@ -371,7 +371,7 @@ def test_an_object_of_another_group_that_is_wrong_is_refused(
             "Service",
             {"spec": {"clusterIP": "10.0.0.1", "ports": [{"port": 1}]}},
             {"spec": {"clusterIP": "10.0.0.2", "ports": [{"port": 1}]}},
-            ["spec.clusterIP"],
+            ["spec.clusterIPs[0]"],
         ),
         (
             "rbac.authorization.k8s.io/v1",

@@ -13,6 +13,7 @@ import pytest
 from kvedge.resources.codec import JsonObject
 from kvedge.standalone.apiserver.admission.admission_protocol import Admission, Review
 from kvedge.standalone.apiserver.admission.quota_ledger import QuotaLedger
+from kvedge.standalone.apiserver.admission.service_ledger import ServiceLedger
 from kvedge.standalone.apiserver.kinds.built_in import BUILT_IN
 from kvedge.standalone.apiserver.kinds.served_kinds import KindIndex
 from kvedge.standalone.apiserver.requests.request_context import Caller, RequestContext
@@ -67,7 +68,9 @@ def test_a_client_that_hangs_up_in_the_middle_of_a_commit_gets_nothing_beyond_it
             await hub.commit(Write(ObjectKey("namespaces", "", "n"), 0, {"metadata": {"name": "n"}}))
             quota = {"metadata": {"name": "q", "namespace": "n"}, "spec": {"hard": {"configmaps": "1"}}}
             await hub.commit(Write(ObjectKey("resourcequotas", "n", "q"), 0, quota))
-            writer = ObjectWriter(hub, cast(Admission, NoAdmission()), QuotaLedger(hub.cache))
+            writer = ObjectWriter(
+                hub, cast(Admission, NoAdmission()), QuotaLedger(hub.cache), ServiceLedger(hub.cache, "10.97.0.0/16")
+            )
             hub.may_commit.clear()
             hub.commits.clear()
             first = asyncio.create_task(writer.create(*config_map("first")))

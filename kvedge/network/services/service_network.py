@@ -1,0 +1,60 @@
+"""The service network of one box: puts what Services say into the kernel, and puts it back when others undo it.
+
+Called as root on the host, by the networking service's loop and by the removal of a box. Touches one nftables table
+and one route by the node bridge; decides by `service_plan`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from kvedge.network.apply_step import apply_step
+from kvedge.network.links import Links
+from kvedge.network.nft_edge import is_whole, table_handle
+from kvedge.network.pods.forwarding_plan import NodeSeen
+from kvedge.network.services.service_plan import Elements, ServiceNetworkConfig, check_overlap, plan_services
+from kvedge.network.services.service_rules import Balanced, service_elements
+
+
+class ServiceNetwork:
+    """One box's service network; used by one thread at a time."""
+
+    def __init__(self, config: ServiceNetworkConfig) -> None:
+        self._config = config
+        # What this process has put into which table: a table that was made anew since has another handle.
+        self._put: tuple[int, Elements] | None = None
+
+    def check(self) -> None:
+        """Raises OverlapError where the host uses addresses of Services, NetworkError where it cannot be asked."""
+        with Links() as links:
+            check_overlap(self._config, _look(links))
+
+    def apply(self, ports: Iterable[Balanced]) -> bool:
+        """Bring the kernel to these; whether anything had to be changed. May be repeated at any time.
+
+        Raises:
+            NetworkError: nothing or a part was changed; the next call sees to all of it.
+        """
+        wanted = service_elements(ports)
+        rules = self._config.rules
+        handle = table_handle(rules.family, rules.name)
+        present = self._put[1] if self._put is not None and self._put[0] == handle and is_whole(rules) else None
+        # Until it is done, nobody knows what is there.
+        self._put = None
+        with Links() as links:
+            steps = list(plan_services(self._config, _look(links), present, wanted))
+            for step in steps:
+                apply_step(links, step)
+        handle = table_handle(rules.family, rules.name)
+        self._put = None if handle is None else (handle, wanted)
+        return bool(steps)
+
+
+def _look(links: Links) -> NodeSeen:
+    return NodeSeen(
+        links=tuple(links.list_links()),
+        addresses=tuple(links.list_addresses()),
+        routes=tuple(links.list_hops()),
+        ip_forward="",
+        ipv6=False,
+    )

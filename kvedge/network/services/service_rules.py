@@ -1,0 +1,202 @@
+"""How packets for a Service reach an endpoint, as one nftables table whose rules never change: maps do.
+
+A packet costs the same with one Service as with a thousand: it is looked up by address, protocol and port. Where a
+Service has several endpoints, each of `SLOTS` slots stands for one of them, and a new connection takes a slot by chance
+(or, with session affinity, by its source). Pure; `service_network` puts the table into the kernel.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable
+from dataclasses import dataclass
+from ipaddress import IPv4Address
+from typing import Final
+
+from kvedge.network.nft_rules import (
+    MASQUERADE,
+    Chain,
+    Expression,
+    Family,
+    Hook,
+    Rule,
+    Set,
+    Table,
+    destination_within,
+    oifname_is,
+    source_within,
+)
+
+PROTOCOLS: Final = {"TCP": 6, "UDP": 17, "SCTP": 132}
+# Any address of the host's own: what a node port is at.
+ANY_OWN: Final = "0.0.0.0"
+# So many ways lead to a Service's endpoints; with more endpoints than that, the rest waits for others to go.
+SLOTS: Final = 64
+
+# nft's priorities: before packets are routed; where source NAT belongs; where filters do.
+DESTINATION_NAT_PRIORITY: Final = -100
+SOURCE_NAT_PRIORITY: Final = 100
+FILTER_PRIORITY: Final = 0
+
+_FRONT: Final = (("ipv4_addr", 4), ("inet_proto", 1), ("inet_service", 2))
+_BACK: Final = (("ipv4_addr", 4), ("inet_service", 2))
+_SLOT: Final = ("mark", 4)
+DIRECT: Final = Set("direct", _FRONT, data=_BACK)
+SPREAD: Final = Set("spread", (*_FRONT, _SLOT), data=_BACK)
+STICKY: Final = Set("sticky", (*_FRONT, _SLOT), data=_BACK)
+
+_NETWORK, _TRANSPORT = 1, 2
+_META_L4PROTO: Final = 16
+_CT_STATUS: Final = 2
+# Bits of a connection's status, and the kernel's number of local addresses, both in the host's order.
+_DESTINATION_CHANGED: Final = struct.pack("=I", 1 << 5)
+_LOCAL: Final = struct.pack("=I", 2)
+_REGISTER: Final = 1
+# Four-byte registers in which the fields of a key lie: address, protocol, port, slot.
+_ADDRESS, _PROTOCOL, _PORT, _CHOICE, _SOURCE = 8, 9, 10, 11, 12
+_EQUAL, _DIFFERENT = 0, 1
+
+
+@dataclass(frozen=True, order=True)
+class Frontend:
+    """What clients name: an address, or `ANY_OWN`, a protocol and a port."""
+
+    address: str
+    protocol: str
+    port: int
+
+    @property
+    def key(self) -> bytes:
+        """It as a key of the maps."""
+        protocol = bytes([PROTOCOLS[self.protocol]]).ljust(4, b"\0")
+        return IPv4Address(self.address).packed + protocol + struct.pack("!H", self.port).ljust(4, b"\0")
+
+
+@dataclass(frozen=True)
+class Balanced:
+    """One port of a Service: where it is named, and who answers. `sticky`: a client keeps its endpoint."""
+
+    frontend: Frontend
+    endpoints: tuple[tuple[str, int], ...]
+    sticky: bool = False
+
+
+def service_table(name: str, service_cidr: str, pod_cidr: str, bridge: str) -> Table:
+    """What is for a Service goes to an endpoint; what is for an address of no Service, or of one without, is refused.
+
+    A guest that is reached by another one through a Service sees the box's address: its answer would go straight to
+    the other guest, who has never asked it. The same holds for a guest that reaches itself.
+    """
+    turned = (*_by_address(), *_by_own_address())
+    refused = ((*destination_within(service_cidr), *_is_tcp(), _RESET), (*destination_within(service_cidr), _UNREACHED))
+    between = (*oifname_is(bridge), *source_within(pod_cidr), *_was_turned(), MASQUERADE)
+    chains = (
+        Chain("prerouting", Hook.PREROUTING, DESTINATION_NAT_PRIORITY, turned, type="nat"),
+        Chain("output", Hook.OUTPUT, DESTINATION_NAT_PRIORITY, turned, type="nat"),
+        Chain("postrouting", Hook.POSTROUTING, SOURCE_NAT_PRIORITY, (between,), type="nat"),
+        Chain("forward", Hook.FORWARD, FILTER_PRIORITY, refused),
+        Chain("local", Hook.OUTPUT, FILTER_PRIORITY, refused),
+    )
+    return Table(Family.IP, name, chains, (DIRECT, SPREAD, STICKY))
+
+
+def service_elements(ports: Iterable[Balanced]) -> dict[str, frozenset[bytes]]:
+    """The contents of the maps: each element is a key and, behind it, where that leads."""
+    direct: set[bytes] = set()
+    slots: dict[bool, set[bytes]] = {False: set(), True: set()}
+    for each in ports:
+        key, ways = each.frontend.key, [_way(*endpoint) for endpoint in each.endpoints[:SLOTS]]
+        if len(ways) == 1:
+            direct.add(key + ways[0])
+        elif ways:
+            for slot in range(SLOTS):
+                slots[each.sticky].add(key + struct.pack("=I", slot) + ways[slot % len(ways)])
+    return {
+        DIRECT.name: frozenset(direct),
+        SPREAD.name: frozenset(slots[False]),
+        STICKY.name: frozenset(slots[True]),
+    }
+
+
+def _way(address: str, port: int) -> bytes:
+    return IPv4Address(address).packed + struct.pack("!H", port).ljust(4, b"\0")
+
+
+def _by_address() -> tuple[Rule, ...]:
+    address = (_payload(_NETWORK, 16, 4, _ADDRESS),)
+    return _three_ways(address)
+
+
+def _by_own_address() -> tuple[Rule, ...]:
+    """Node ports are at the host's addresses, not at its loopback: what comes from there is answered there only."""
+    own = (
+        Expression("fib", {"dreg": _REGISTER, "result": _ADDRESS_TYPE, "flags": _OF_DESTINATION}),
+        _compare(_LOCAL, _EQUAL),
+        _payload(_NETWORK, 16, 1, _REGISTER),
+        _compare(b"\x7f", _DIFFERENT),
+        # Whichever of them it is, the key has `ANY_OWN`.
+        _payload(_NETWORK, 16, 4, _ADDRESS),
+        Expression("bitwise", {"sreg": _ADDRESS, "dreg": _ADDRESS, "len": 4, "mask": bytes(4), "xor": bytes(4)}),
+    )
+    return _three_ways(own)
+
+
+# The kernel's NFT_FIB_RESULT_ADDRTYPE and NFTA_FIB_F_DADDR.
+_ADDRESS_TYPE: Final = frozenset({"NFT_FIB_RESULT_UNSPEC", "NFT_FIB_RESULT_OIF"})
+_OF_DESTINATION: Final = 2
+
+
+def _three_ways(address: Rule) -> tuple[Rule, ...]:
+    """To the only endpoint, or to one by chance, or to one by the client's address."""
+    front = (*address, _meta_protocol(_PROTOCOL), _payload(_TRANSPORT, 2, 2, _PORT))
+    by_chance = Expression("numgen", {"dreg": _CHOICE, "modulus": SLOTS, "type": 1, "offset": 0})
+    by_source = Expression(
+        "hash",
+        {"sreg": _SOURCE, "dreg": _CHOICE, "len": 4, "modulus": SLOTS, "seed": 0, "offset": 0, "type": 0},
+    )
+    source = _payload(_NETWORK, 12, 4, _SOURCE)
+    return (
+        (*front, _lookup(DIRECT), _TURN),
+        (*front, by_chance, _lookup(SPREAD), _TURN),
+        (*front, source, by_source, _lookup(STICKY), _TURN),
+    )
+
+
+def _lookup(known_as: Set) -> Expression:
+    return Expression("lookup", {"set": known_as.name, "sreg": _ADDRESS, "dreg": _ADDRESS})
+
+
+# To the address and the port that a map has given, which lie where the key was.
+_TURN: Final = Expression(
+    "nat", {"type": 1, "family": int(Family.IP), "reg_addr_min": _ADDRESS, "reg_proto_min": _PROTOCOL}
+)
+_RESET: Final = Expression("reject", {"type": 1, "icmp_code": 0})
+# ICMP's "port unreachable".
+_UNREACHED: Final = Expression("reject", {"type": 0, "icmp_code": 3})
+
+
+def _was_turned() -> Rule:
+    return (
+        Expression("ct", {"key": _CT_STATUS, "dreg": _REGISTER}),
+        Expression(
+            "bitwise",
+            {"sreg": _REGISTER, "dreg": _REGISTER, "len": 4, "mask": _DESTINATION_CHANGED, "xor": bytes(4)},
+        ),
+        _compare(bytes(4), _DIFFERENT),
+    )
+
+
+def _is_tcp() -> Rule:
+    return _meta_protocol(_REGISTER), _compare(bytes([PROTOCOLS["TCP"]]), _EQUAL)
+
+
+def _meta_protocol(register: int) -> Expression:
+    return Expression("meta", {"key": _META_L4PROTO, "dreg": register})
+
+
+def _payload(base: int, offset: int, length: int, register: int) -> Expression:
+    return Expression("payload", {"dreg": register, "base": base, "offset": offset, "len": length})
+
+
+def _compare(data: bytes, comparison: int) -> Expression:
+    return Expression("cmp", {"sreg": _REGISTER, "op": comparison, "data": data})

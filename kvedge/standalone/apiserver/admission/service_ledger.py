@@ -1,0 +1,181 @@
+"""Keeps the addresses and node ports of Services, gives new ones out, and lets nobody have what another one has.
+
+Lives in the API server's event loop, as the cache does, and follows its changes. `ObjectWriter` takes right before it
+commits: between taking and the end of the commit nobody else gets the same.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import random
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from kvedge.resources.codec import JsonObject
+from kvedge.standalone.apiserver.kinds.rules.service_rules import NONE, has_address, has_node_ports
+from kvedge.standalone.apiserver.requests.request_context import RequestContext
+from kvedge.standalone.apiserver.requests.write_rules import invalid as refused
+from kvedge.standalone.apiserver.store.object_cache import ObjectCache
+from kvedge.standalone.apiserver.store.stored import Change, ChangeType, ObjectKey
+from kvedge.standalone.apiserver.wire.api_errors import ApiError
+from kvedge.standalone.apiserver.wire.causes import invalid
+
+_SERVICES: Final = "services"
+FIRST_NODE_PORT, LAST_NODE_PORT = 30000, 32767
+# Addresses and ports are numbers of one kind here: what is taken.
+_Taken = frozenset[int]
+# So often a number is drawn before all are tried in turn.
+_DRAWS: Final = 16
+# The lower end is for addresses that people name, as in Kubernetes; drawn ones come from there last.
+_LEAST_NAMED, _MOST_NAMED = 16, 256
+
+
+class ServiceLedger:
+    """Who has which address and which node port. Addresses are numbers above any port."""
+
+    def __init__(self, cache: ObjectCache, cidr: str, draw: Callable[[int, int], int] = random.randint) -> None:
+        self._range = ipaddress.IPv4Network(cidr)
+        self._draw = draw
+        self._owners: dict[int, ObjectKey] = {}
+        self._taken: dict[ObjectKey, _Taken] = {}
+        # What writes that are under way are about to take.
+        self._pending: dict[int, ObjectKey] = {}
+        for stored in cache.in_namespace(_SERVICES):
+            self._note(stored.key, stored.load())
+        cache.on_change(self._notice)
+
+    @contextmanager
+    def taking(self, context: RequestContext, name: str, obj: JsonObject) -> Iterator[None]:
+        """Give a Service what it lacks (`obj` is altered), and keep that for as long as the write is under way.
+
+        Raises:
+            Invalid: what it names belongs to another one, or lies outside of what there is.
+            ApiError: there is no address or port left.
+        """
+        if context.kind.storage != _SERVICES or context.target.subresource:
+            yield
+            return
+        key, spec, taken = context.key_of(name), obj.get("spec") or {}, list[int]()
+        try:
+            self._give_address(context, key, spec, taken)
+            self._give_node_ports(context, key, spec, taken)
+            yield
+        finally:
+            for number in taken:
+                self._pending.pop(number, None)
+
+    def _give_address(self, context: RequestContext, key: ObjectKey, spec: JsonObject, taken: list[int]) -> None:
+        if not has_address(spec):
+            return
+        wanted = spec.get("clusterIP")
+        if not wanted:
+            number = self._free(*self._dynamic(), taken) or self._free(*self._whole(), taken)
+            if number is None:
+                raise ApiError(
+                    500, "InternalError", "Internal error occurred: failed to allocate a serviceIP: range is full"
+                )
+            spec["clusterIP"] = str(ipaddress.IPv4Address(number))
+            self._take(number, key, taken)
+        elif wanted != NONE:
+            number, known = int(ipaddress.IPv4Address(wanted)), self._taken.get(key, frozenset())
+            first, last = self._whole()
+            why = ""
+            if number not in known and not first <= number <= last:
+                why = f"the provided IP ({wanted}) is not in the valid range. The range of valid IPs is {self._range}"
+            elif not self._may_have(number, key):
+                why = "provided IP is already allocated"
+            if why:
+                error = invalid("spec.clusterIPs", [wanted], f"failed to allocate IP {wanted}: {why}")
+                raise refused(context.kind, key.name, [error])
+            self._take(number, key, taken)
+        if not spec.get("clusterIPs"):
+            spec["clusterIPs"] = [spec["clusterIP"]]
+
+    def _give_node_ports(self, context: RequestContext, key: ObjectKey, spec: JsonObject, taken: list[int]) -> None:
+        if not has_node_ports(spec):
+            return
+        ports = list(enumerate(spec.get("ports") or []))
+        for index, port in ports:
+            wanted = port.get("nodePort")
+            if not wanted:
+                continue
+            why = ""
+            if not FIRST_NODE_PORT <= wanted <= LAST_NODE_PORT:
+                valid = f"{FIRST_NODE_PORT}-{LAST_NODE_PORT}"
+                why = f"provided port is not in the valid range. The range of valid ports is {valid}"
+            elif not self._may_have(wanted, key):
+                why = "provided port is already allocated"
+            if why:
+                raise refused(context.kind, key.name, [invalid(f"spec.ports[{index}].nodePort", wanted, why)])
+            self._take(wanted, key, taken)
+        if spec.get("type") == "LoadBalancer" and spec.get("allocateLoadBalancerNodePorts") is False:
+            return
+        for _, port in ports:
+            if not port.get("nodePort"):
+                port["nodePort"] = self._node_port(key, port, ports, taken)
+
+    def _node_port(
+        self, key: ObjectKey, port: JsonObject, ports: list[tuple[int, JsonObject]], taken: list[int]
+    ) -> int:
+        # Two ports that differ in their protocol alone, as of a name server, are one at the node too.
+        same = [each for _, each in ports if each.get("port") == port.get("port") and each.get("nodePort")]
+        if same:
+            return int(same[0]["nodePort"])
+        number = self._free(FIRST_NODE_PORT, LAST_NODE_PORT, taken)
+        if number is None:
+            text = "Internal error occurred: failed to allocate a nodePort: range is full"
+            raise ApiError(500, "InternalError", text)
+        self._take(number, key, taken)
+        return number
+
+    def _whole(self) -> tuple[int, int]:
+        return int(self._range.network_address) + 1, int(self._range.broadcast_address) - 1
+
+    def _dynamic(self) -> tuple[int, int]:
+        first, last = self._whole()
+        named = min(max(_LEAST_NAMED, self._range.num_addresses // _LEAST_NAMED), _MOST_NAMED)
+        return (first + named, last) if first + named <= last else (first, last)
+
+    def _free(self, first: int, last: int, taken: list[int]) -> int | None:
+        for _ in range(_DRAWS):
+            number = self._draw(first, last)
+            if self._is_free(number, taken):
+                return number
+        return next((number for number in range(first, last + 1) if self._is_free(number, taken)), None)
+
+    def _is_free(self, number: int, taken: list[int]) -> bool:
+        return number not in self._owners and number not in self._pending and number not in taken
+
+    def _may_have(self, number: int, key: ObjectKey) -> bool:
+        return self._owners.get(number, key) == key and self._pending.get(number, key) == key
+
+    def _take(self, number: int, key: ObjectKey, taken: list[int]) -> None:
+        if number not in self._pending:
+            self._pending[number] = key
+            taken.append(number)
+
+    def _notice(self, change: Change) -> None:
+        key = change.current.key
+        if key.resource == _SERVICES:
+            self._note(key, None if change.type is ChangeType.DELETED else change.current.load())
+
+    def _note(self, key: ObjectKey, service: JsonObject | None) -> None:
+        for number in self._taken.pop(key, frozenset()):
+            if self._owners.get(number) == key:
+                del self._owners[number]
+        if service is None:
+            return
+        taken = frozenset(_numbers(service.get("spec") or {}))
+        self._taken[key] = taken
+        for number in taken:
+            self._owners.setdefault(number, key)
+
+
+def _numbers(spec: JsonObject) -> Iterator[int]:
+    address = spec.get("clusterIP")
+    if has_address(spec) and address and address != NONE:
+        yield int(ipaddress.ip_address(address))
+    for port in spec.get("ports") or []:
+        if port.get("nodePort"):
+            yield int(port["nodePort"])

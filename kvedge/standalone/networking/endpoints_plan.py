@@ -1,0 +1,189 @@
+"""Which Endpoints and EndpointSlices a Service has: those of its Pods, as they are ready. Pure.
+
+Called by the endpoints' loop. The rules are Kubernetes': a Pod that ends is no longer ready but still serves; one that
+has ended is none; a Service that publishes all addresses takes its Pods for ready.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from kvedge.resources.meta import ObjectMeta, ObjectReference, OwnerReference, condition
+from kvedge.resources.types.core import Pod
+from kvedge.resources.types.services import (
+    SERVICE_NAME,
+    Endpoint,
+    EndpointAddress,
+    EndpointConditions,
+    EndpointPort,
+    Endpoints,
+    EndpointSlice,
+    EndpointSubset,
+    Service,
+)
+
+MANAGED_BY: Final = "endpointslice.kubernetes.io/managed-by"
+CONTROLLER: Final = "endpointslice-controller.k8s.io"
+# On Endpoints that a loop keeps, as those of Services without a selector are somebody else's.
+ENDPOINTS_MANAGED_BY: Final = "endpoints.kubernetes.io/managed-by"
+ENDPOINTS_CONTROLLER: Final = "endpoint-controller"
+_MOST_IN_A_SLICE: Final = 100
+_HEADLESS: Final = "service.kubernetes.io/headless"
+_LONGEST_PREFIX: Final = 57
+
+_Ports = tuple[tuple[str, int, str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Member:
+    """A Pod behind a Service, and the ports that it has for it."""
+
+    pod: Pod
+    ports: _Ports
+
+
+def selects(service: Service, pod: Pod) -> bool:
+    """Whether a Pod is meant by a Service's selector."""
+    labels, selector = pod.metadata.labels, service.spec.selector
+    same_namespace = service.metadata.namespace == pod.metadata.namespace
+    return bool(selector) and same_namespace and all(labels.get(key) == value for key, value in selector.items())
+
+
+def plan_endpoints(service: Service, pods: Iterable[Pod]) -> tuple[Endpoints, list[EndpointSlice]]:
+    """What a Service with a selector has; `pods` are those of its namespace."""
+    members = [
+        _Member(pod, ports)
+        for pod in sorted(pods, key=lambda pod: pod.metadata.name)
+        if selects(service, pod) and _counts(pod) and (ports := _ports(service, pod)) is not None
+    ]
+    groups: dict[_Ports, list[_Member]] = {}
+    for member in members:
+        groups.setdefault(member.ports, []).append(member)
+    if not groups:
+        # An empty slice tells that somebody has looked.
+        groups = {(): []}
+    slices = [each for ports, those in sorted(groups.items()) for each in _slices(service, ports, those)]
+    subsets = [_subset(service, ports, those) for ports, those in sorted(groups.items())]
+    return _endpoints(service, [each for each in subsets if each.addresses or each.not_ready_addresses]), slices
+
+
+def is_ready(pod: Pod) -> bool:
+    """Whether a Pod says of itself that it is."""
+    found = condition(pod.status.conditions, "Ready")
+    return found is not None and found.status == "True"
+
+
+def _counts(pod: Pod) -> bool:
+    return bool(pod.status.pod_ip) and pod.status.phase not in ("Succeeded", "Failed")
+
+
+def _ports(service: Service, pod: Pod) -> _Ports | None:
+    """The ports of a Pod by the names of the Service's; one that the Pod does not have is left out.
+
+    None where the Pod has none of them, unless the Service, without an address, names none.
+    """
+    found = []
+    for port in service.spec.ports:
+        number = _number(port.target_port or port.port, port.protocol, pod)
+        if number:
+            found.append((port.name, number, port.protocol, port.app_protocol))
+    return tuple(found) if found or not service.spec.ports else None
+
+
+def _number(target: int | str, protocol: str, pod: Pod) -> int:
+    if isinstance(target, int):
+        return target
+    for container in pod.spec.containers:
+        for port in container.ports:
+            if port.name == target and port.protocol == protocol:
+                return port.container_port
+    return 0
+
+
+def _slices(service: Service, ports: _Ports, members: list[_Member]) -> Iterator[EndpointSlice]:
+    meta = service.metadata
+    labels = {**_labels(service), SERVICE_NAME: meta.name, MANAGED_BY: CONTROLLER}
+    for number, first in enumerate(range(0, max(len(members), 1), _MOST_IN_A_SLICE)):
+        digest = hashlib.sha256(f"{meta.uid} {ports} {number}".encode()).hexdigest()[:5]
+        yield EndpointSlice(
+            metadata=ObjectMeta(
+                name=f"{meta.name[:_LONGEST_PREFIX]}-{digest}",
+                namespace=meta.namespace,
+                labels=labels,
+                owner_references=[
+                    OwnerReference(
+                        api_version="v1",
+                        kind="Service",
+                        name=meta.name,
+                        uid=meta.uid,
+                        controller=True,
+                        block_owner_deletion=True,
+                    )
+                ],
+            ),
+            address_type="IPv4",
+            endpoints=[_endpoint(service, each.pod) for each in members[first : first + _MOST_IN_A_SLICE]],
+            ports=_port_list(ports),
+        )
+
+
+def _endpoint(service: Service, pod: Pod) -> Endpoint:
+    serving, ending = is_ready(pod), pod.metadata.deletion_timestamp is not None
+    ready = service.spec.publish_not_ready_addresses or (serving and not ending)
+    return Endpoint(
+        addresses=[pod.status.pod_ip],
+        conditions=EndpointConditions(ready=ready, serving=serving, terminating=ending),
+        hostname=_hostname(service, pod) or None,
+        node_name=pod.spec.node_name or None,
+        target_ref=_reference(pod),
+    )
+
+
+def _subset(service: Service, ports: _Ports, members: list[_Member]) -> EndpointSubset:
+    everybody = service.spec.publish_not_ready_addresses
+    ready: list[EndpointAddress] = []
+    not_ready: list[EndpointAddress] = []
+    for each in members:
+        pod = each.pod
+        if pod.metadata.deletion_timestamp is not None and not everybody:
+            continue
+        address = EndpointAddress(
+            ip=pod.status.pod_ip,
+            hostname=_hostname(service, pod),
+            node_name=pod.spec.node_name or None,
+            target_ref=_reference(pod),
+        )
+        (ready if everybody or is_ready(pod) else not_ready).append(address)
+    return EndpointSubset(addresses=ready, not_ready_addresses=not_ready, ports=_port_list(ports))
+
+
+def _endpoints(service: Service, subsets: list[EndpointSubset]) -> Endpoints:
+    meta = service.metadata
+    labels = {**_labels(service), ENDPOINTS_MANAGED_BY: ENDPOINTS_CONTROLLER}
+    return Endpoints(metadata=ObjectMeta(name=meta.name, namespace=meta.namespace, labels=labels), subsets=subsets)
+
+
+def _labels(service: Service) -> Mapping[str, str]:
+    labels = dict(service.metadata.labels)
+    if service.spec.cluster_ip == "None":
+        labels[_HEADLESS] = ""
+    return labels
+
+
+def _port_list(ports: _Ports) -> list[EndpointPort]:
+    return [
+        EndpointPort(name=name, port=number, protocol=protocol, app_protocol=application or None)
+        for name, number, protocol, application in ports
+    ]
+
+
+def _hostname(service: Service, pod: Pod) -> str:
+    return pod.spec.hostname if pod.spec.hostname and pod.spec.subdomain == service.metadata.name else ""
+
+
+def _reference(pod: Pod) -> ObjectReference:
+    meta = pod.metadata
+    return ObjectReference(kind="Pod", namespace=meta.namespace, name=meta.name, uid=meta.uid)

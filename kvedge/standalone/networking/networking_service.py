@@ -1,0 +1,145 @@
+"""The networking of one box as a service: endpoints follow Pods, and packets for Services find them.
+
+Started by `kvedge standalone` once the node agent has made the node's network. It knows the API only by its client.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from kvedge.kube.errors import KubeError
+from kvedge.kube.events import EventRecorder
+from kvedge.kube.kube_client import KubeClient
+from kvedge.kube.reconcile_loop import ReconcileLoop
+from kvedge.kube.work_queue import Key, WorkQueue
+from kvedge.network.errors import NetworkError
+from kvedge.network.services.service_network import ServiceNetwork
+from kvedge.network.services.service_plan import ServiceNetworkConfig
+from kvedge.resources.types.core import Pod
+from kvedge.resources.types.services import Endpoints, EndpointSlice, Service
+from kvedge.runtime.role import Part, Parts, part, unfailing
+from kvedge.runtime.services import ServiceError
+from kvedge.standalone.agent.node.node_manifest import host_address
+from kvedge.standalone.networking.balancing_loop import ALL, BalancingLoop
+from kvedge.standalone.networking.endpoints_loop import (
+    BY_NAMESPACE,
+    EndpointsLoop,
+    FollowedServices,
+    followed_services,
+    service_of,
+)
+from kvedge.standalone.networking.endpoints_plan import selects
+from kvedge.standalone.networking.listening_ports import listening_ports
+
+_SYNC_SECONDS: Final = 30.0
+_COMPONENT: Final = "service-controller"
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkingConfig:
+    """The node's name, and its service network."""
+
+    node: str
+    network: ServiceNetworkConfig
+
+
+class NetworkingService:
+    """One box's Services."""
+
+    name = "networking"
+
+    def __init__(self, config: NetworkingConfig, client: KubeClient) -> None:
+        self._config = config
+        self._client = client
+        self._parts = Parts()
+
+    def start(self) -> None:
+        """Return when Services are taken care of.
+
+        Raises:
+            ServiceError: with what is wrong and what to do.
+        """
+        network = ServiceNetwork(self._config.network)
+        try:
+            network.check()
+            self._parts = Parts(self._make_parts(network))
+            self._parts.start()
+        except (KubeError, NetworkError) as error:
+            raise ServiceError(self.name, str(error)) from error
+
+    def stop(self) -> None:
+        """Let go of everything; packets go on as they did."""
+        self._parts.stop()
+
+    def failure(self) -> str | None:
+        """Why Services are no longer taken care of, or None."""
+        return self._parts.failure()
+
+    def _make_parts(self, network: ServiceNetwork) -> list[Part]:
+        client = self._client
+        events = EventRecorder(client, _COMPONENT, self._config.node)
+        followed = followed_services(client)
+        endpoints_queue, balancing_queue = WorkQueue(), WorkQueue()
+        endpoints_loop = EndpointsLoop(client, followed)
+        balancing_loop = BalancingLoop(client, events, followed, network, host_address, listening_ports)
+        endpoints = ReconcileLoop("endpoints", endpoints_loop.reconcile, queue=endpoints_queue)
+        balancing = ReconcileLoop("balancing", balancing_loop.reconcile, queue=balancing_queue)
+
+        def wait_synced() -> None:
+            lists = (followed.services, followed.pods, followed.endpoints, followed.slices)
+            if not all(item.wait_synced(_SYNC_SECONDS) for item in lists):
+                raise ServiceError(self.name, f"the API at {client.host} did not list services in time")
+
+        def begin() -> None:
+            triggers = _Triggers(followed, endpoints_queue, balancing_queue)
+            followed.services.on_change(triggers.on_service)
+            followed.pods.on_change(triggers.on_pod)
+            followed.endpoints.on_change(triggers.on_endpoints)
+            followed.slices.on_change(triggers.on_slice)
+            balancing_queue.add(ALL)
+            endpoints.start()
+
+        return [
+            unfailing("networking events", events),
+            part("service list", followed.services),
+            part("pod list", followed.pods),
+            part("endpoints list", followed.endpoints),
+            part("slice list", followed.slices),
+            Part("lists", wait_synced, needs=("service list", "pod list", "endpoints list", "slice list")),
+            Part("endpoints", begin, endpoints.stop, endpoints.failure, ("lists", "networking events")),
+            part("balancing", balancing, "endpoints"),
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class _Triggers:
+    """What a change of one object means for the loops."""
+
+    followed: FollowedServices
+    endpoints: WorkQueue
+    balancing: WorkQueue
+
+    def on_service(self, old: Service | None, new: Service | None) -> None:
+        known = new or old
+        assert known is not None
+        self.endpoints.add(Key(known.metadata.namespace, known.metadata.name))
+        self.balancing.add(ALL)
+
+    def on_pod(self, old: Pod | None, new: Pod | None) -> None:
+        known = new or old
+        assert known is not None
+        for service in self.followed.services.indexed(BY_NAMESPACE, known.metadata.namespace):
+            if any(pod is not None and selects(service, pod) for pod in (old, new)):
+                self.endpoints.add(Key(service.metadata.namespace, service.metadata.name))
+
+    def on_endpoints(self, old: Endpoints | None, new: Endpoints | None) -> None:
+        known = new or old
+        assert known is not None
+        self.endpoints.add(Key(known.metadata.namespace, known.metadata.name))
+
+    def on_slice(self, old: EndpointSlice | None, new: EndpointSlice | None) -> None:
+        known = new or old
+        assert known is not None
+        self.endpoints.add(service_of(known))
+        self.balancing.add(ALL)

@@ -1,0 +1,100 @@
+"""Services on one box: a guest that is exposed answers the host and other guests, and only while it is ready."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import urllib.request
+from collections.abc import Iterator
+from contextlib import suppress
+
+import pytest
+
+from kvedge.resources.codec import JsonObject
+from kvedge.resources.types.services import Service
+from tests.support.agent_guest import RUN_PATH, USER_DATA
+from tests.support.box import Box, small_vm
+from tests.support.guest import build_guest
+from tests.support.waiting import wait_until
+
+pytestmark = [pytest.mark.machine, pytest.mark.timeout(900)]
+
+IMAGE = "local/agent:1"
+WEB, CLIENT = "web", "client"
+OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+
+
+@pytest.fixture(scope="module")
+def box(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Box]:
+    """A box with a guest that serves a page, and one that asks for it."""
+    found = Box(tmp_path_factory.mktemp("box") / "data", "10.95.41.0/24")
+    found.data_dir.mkdir()
+    found.import_image(build_guest(agent=True).disk, IMAGE)
+    found.start()
+    for name in (WEB, CLIENT):
+        found.apply(guest_with_commands(name))
+    for name in (WEB, CLIENT):
+        found.wait_phase(name, "Running")
+    for name in (WEB, CLIENT):
+        found.wait_answer(name)
+    yield found
+    forbidden = [line for line in found.log.read_text().splitlines() if "is forbidden" in line]
+    found.remove()
+    rules = subprocess.run(["nft", "list", "tables"], capture_output=True, text=True, check=True).stdout
+    assert "_services" not in rules or "kvedge0_services" in rules
+    assert forbidden == []
+
+
+def guest_with_commands(name: str) -> JsonObject:
+    """A VM in whose guest commands can be run."""
+    vm = small_vm(name, IMAGE)
+    spec = vm["spec"]["template"]["spec"]
+    spec["domain"]["devices"]["disks"].append({"name": "seed", "disk": {"bus": "virtio"}})
+    user_data = "\n".join(line for line in USER_DATA.splitlines() if "/dev/vda" not in line)
+    spec["volumes"].append({"name": "seed", "cloudInitNoCloud": {"userData": user_data}})
+    return vm
+
+
+def page(address: str, port: int) -> str:
+    """What the page there says; empty when nobody answers."""
+    with suppress(OSError), OPENER.open(f"http://{address}:{port}/", timeout=2) as answer:
+        return str(answer.read(65536).decode())
+    return ""
+
+
+def run_in(box: Box, name: str, command: str) -> str:
+    """What a command says in a guest."""
+    vmi = box.vmi(name)
+    assert vmi is not None
+    url = f"http://{vmi.status.interfaces[0].ip_address}{RUN_PATH}"
+    with OPENER.open(urllib.request.Request(url, data=command.encode()), timeout=30) as answer:
+        return str(answer.read().decode())
+
+
+def service(box: Box, name: str) -> Service:
+    return box.client.get(Service, "default", name)
+
+
+def address_of(box: Box, name: str) -> str:
+    vmi = box.vmi(name)
+    assert vmi is not None
+    return vmi.status.interfaces[0].ip_address
+
+
+def host_address() -> str:
+    """The host's own address, as the Node has it."""
+    done = subprocess.run(["ip", "-j", "route", "get", "192.0.2.1"], capture_output=True, text=True, check=True)
+    return str(json.loads(done.stdout)[0]["prefsrc"])
+
+
+def test_a_guest_is_reached_at_its_services_address_and_at_the_nodes_port(box: Box) -> None:
+    box.cli("expose", "vm", WEB, "--name", "web-node", "--port", "8080", "--target-port", "80", "--type", "NodePort")
+    found = service(box, "web-node")
+    mine = address_of(box, WEB)
+    assert 30000 <= found.spec.ports[0].node_port <= 32767
+    wait_until(lambda: mine in page(found.spec.cluster_ip, 8080), "the Service's address answers", 20)
+    assert mine in page(host_address(), found.spec.ports[0].node_port)
+    inside = run_in(box, CLIENT, f"wget -q -O - -T 5 http://{found.spec.cluster_ip}:8080/")
+    assert mine in inside
+    itself = run_in(box, WEB, f"wget -q -O - -T 5 http://{found.spec.cluster_ip}:8080/")
+    assert mine in itself

@@ -1,0 +1,117 @@
+"""Addresses and node ports of Services: each has one owner, also while writes are under way."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from kvedge.resources.codec import JsonObject
+from kvedge.standalone.apiserver.admission.service_ledger import ServiceLedger
+from kvedge.standalone.apiserver.kinds.built_in import BUILT_IN
+from kvedge.standalone.apiserver.kinds.served_kinds import KindIndex
+from kvedge.standalone.apiserver.requests.request_context import Caller, RequestContext
+from kvedge.standalone.apiserver.requests.request_target import RequestTarget
+from kvedge.standalone.apiserver.store.object_cache import ObjectCache
+from kvedge.standalone.apiserver.store.stored import Change, ChangeType, ObjectKey, Stored
+from kvedge.standalone.apiserver.wire.api_errors import ApiError, Invalid
+
+KINDS = KindIndex(BUILT_IN)
+# Six addresses.
+CIDR = "10.100.0.0/29"
+
+
+def spec(**more: Any) -> JsonObject:
+    return {"type": "ClusterIP", "ports": [{"port": 80, "protocol": "TCP"}], **more}
+
+
+def stored(name: str, **more: Any) -> Stored:
+    body = {"metadata": {"name": name, "namespace": "n"}, "spec": spec(**more)}
+    return Stored(ObjectKey("services", "n", name), 1, json.dumps(body).encode())
+
+
+def taking(ledger: ServiceLedger, name: str, wanted: JsonObject, subresource: str = "") -> Any:
+    kind = KINDS.at("", "v1", "services")
+    assert kind is not None
+    target = RequestTarget("create", "", "", "v1", "n", "services", name, subresource)
+    return ledger.taking(RequestContext(target, kind, Caller("u")), name, {"spec": wanted})
+
+
+def ledger_of(*services: Stored, draw: int | None = None) -> tuple[ServiceLedger, ObjectCache]:
+    cache = ObjectCache(list(services), 1)
+    chosen = (lambda first, last: first) if draw is None else (lambda first, last: draw)
+    return ServiceLedger(cache, CIDR, chosen), cache
+
+
+def given(ledger: ServiceLedger, name: str, **more: Any) -> JsonObject:
+    wanted = spec(**more)
+    with taking(ledger, name, wanted):
+        return wanted
+
+
+def test_two_writes_at_once_get_different_addresses_and_ports() -> None:
+    ledger, _ = ledger_of()
+    one, other = spec(type="NodePort"), spec(type="NodePort")
+    with taking(ledger, "a", one), taking(ledger, "b", other):
+        assert one["clusterIP"] != other["clusterIP"]
+        assert one["ports"][0]["nodePort"] != other["ports"][0]["nodePort"]
+    assert one["clusterIPs"] == [one["clusterIP"]]
+
+
+def test_what_a_write_took_that_failed_is_free_again() -> None:
+    ledger, _ = ledger_of()
+    assert given(ledger, "a")["clusterIP"] == given(ledger, "b")["clusterIP"]
+
+
+def test_an_address_that_is_drawn_is_not_one_that_somebody_has() -> None:
+    ledger, _ = ledger_of(stored("a", clusterIP="10.100.0.3"), draw=int.from_bytes(bytes([10, 100, 0, 3])))
+    assert given(ledger, "b")["clusterIP"] == "10.100.0.1"
+
+
+def test_a_service_that_is_gone_gives_back_what_it_had() -> None:
+    whole = stored("a", type="NodePort", clusterIP="10.100.0.3", ports=[{"port": 1, "nodePort": 30007}])
+    ledger, cache = ledger_of(whole)
+    named = {"type": "NodePort", "clusterIP": "10.100.0.3", "ports": [{"port": 1, "nodePort": 30007}]}
+    with pytest.raises(Invalid, match="provided IP is already allocated"):
+        given(ledger, "b", **named)
+    with pytest.raises(Invalid, match="provided port is already allocated"):
+        given(ledger, "b", **{**named, "clusterIP": "10.100.0.4"})
+    cache.publish([Change(ChangeType.DELETED, whole, whole)])
+    assert given(ledger, "b", **named)["clusterIP"] == "10.100.0.3"
+
+
+def test_a_service_keeps_what_it_has_when_it_is_written_again() -> None:
+    ledger, _ = ledger_of(stored("a", type="NodePort", clusterIP="10.100.0.3", ports=[{"port": 1, "nodePort": 30007}]))
+    same = given(ledger, "a", type="NodePort", clusterIP="10.100.0.3", ports=[{"port": 1, "nodePort": 30007}])
+    assert same["clusterIP"] == "10.100.0.3"
+
+
+def test_an_address_of_before_the_range_was_changed_stays_its_services() -> None:
+    ledger, _ = ledger_of(stored("a", clusterIP="10.44.0.3"))
+    assert given(ledger, "a", clusterIP="10.44.0.3")["clusterIP"] == "10.44.0.3"
+    with pytest.raises(Invalid, match=r"The range of valid IPs is 10\.100\.0\.0/29"):
+        given(ledger, "b", clusterIP="10.44.0.3")
+
+
+def test_when_all_addresses_are_taken_the_next_service_is_refused() -> None:
+    ledger, _ = ledger_of(*(stored(f"s{last}", clusterIP=f"10.100.0.{last}") for last in range(1, 7)))
+    with pytest.raises(ApiError, match="range is full"):
+        given(ledger, "one-more")
+
+
+@pytest.mark.parametrize(
+    "wanted", [spec(clusterIP="None"), spec(type="ExternalName")], ids=["headless", "a name alone"]
+)
+def test_a_service_without_an_address_takes_none(wanted: JsonObject) -> None:
+    ledger, _ = ledger_of()
+    before = wanted.get("clusterIP")
+    with taking(ledger, "a", wanted):
+        assert wanted.get("clusterIP") == before
+
+
+def test_a_status_takes_nothing() -> None:
+    ledger, _ = ledger_of()
+    wanted = spec()
+    with taking(ledger, "a", wanted, "status"):
+        assert "clusterIP" not in wanted

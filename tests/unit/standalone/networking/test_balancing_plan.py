@@ -1,0 +1,143 @@
+"""Where Services are named, who answers there, and which load balancers the host can be."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kvedge.kube.work_queue import Key
+from kvedge.network.services.service_rules import ANY_OWN, Balanced, Frontend
+from kvedge.resources.meta import ObjectMeta
+from kvedge.resources.types.services import (
+    SERVICE_NAME,
+    Endpoint,
+    EndpointConditions,
+    EndpointPort,
+    EndpointSlice,
+    LoadBalancerIngress,
+    LoadBalancerStatus,
+    Service,
+    ServicePort,
+    ServiceSpec,
+    ServiceStatus,
+)
+from kvedge.standalone.networking.balancing_plan import LoadBalancer, plan_balancing, plan_load_balancers
+
+HOST = "192.0.2.5"
+WEB = Key("default", "web")
+
+
+def a_service(name: str = "web", made: str = "2026-01-01T00:00:00Z", at: str = "", **spec: Any) -> Service:
+    whole = {"type": "ClusterIP", "cluster_ip": "10.100.0.5", "ports": [ServicePort(port=80)], **spec}
+    ingress = [LoadBalancerIngress(ip=at)] if at else []
+    return Service(
+        metadata=ObjectMeta(name=name, namespace="default", creation_timestamp=made),
+        spec=ServiceSpec(**whole),
+        status=ServiceStatus(load_balancer=LoadBalancerStatus(ingress=ingress)),
+    )
+
+
+def a_slice(*endpoints: Endpoint, port: int = 8080, name: str = "", family: str = "IPv4") -> EndpointSlice:
+    return EndpointSlice(
+        metadata=ObjectMeta(name="web-1", namespace="default", labels={SERVICE_NAME: "web"}),
+        address_type=family,
+        endpoints=list(endpoints),
+        ports=[EndpointPort(name=name, port=port, protocol="TCP")],
+    )
+
+
+def an_endpoint(address: str = "10.99.0.7", ready: bool | None = True, ending: bool = False) -> Endpoint:
+    return Endpoint(addresses=[address], conditions=EndpointConditions(ready=ready, serving=True, terminating=ending))
+
+
+def balanced(service: Service, *slices: EndpointSlice, at: str = "") -> list[Balanced]:
+    return list(plan_balancing([service], {WEB: slices}, {WEB: LoadBalancer(at)}))
+
+
+def test_each_address_of_a_service_leads_to_the_same_endpoints() -> None:
+    service = a_service(type="LoadBalancer", ports=[ServicePort(port=80, node_port=30080)])
+    found = balanced(service, a_slice(an_endpoint()), at=HOST)
+    ways = (("10.99.0.7", 8080),)
+    assert found == [
+        Balanced(Frontend("10.100.0.5", "TCP", 80), ways),
+        Balanced(Frontend(HOST, "TCP", 80), ways),
+        Balanced(Frontend(ANY_OWN, "TCP", 30080), ways),
+    ]
+
+
+@pytest.mark.parametrize("spec", [{"cluster_ip": "None"}, {"type": "ExternalName", "cluster_ip": ""}])
+def test_a_service_without_an_address_is_named_nowhere(spec: dict[str, Any]) -> None:
+    assert balanced(a_service(**spec), a_slice(an_endpoint())) == []
+
+
+def test_session_affinity_keeps_a_client_at_its_endpoint() -> None:
+    (found,) = balanced(a_service(session_affinity="ClientIP"), a_slice(an_endpoint()))
+    assert found.sticky
+
+
+def test_who_is_not_ready_gets_nothing() -> None:
+    slices = a_slice(an_endpoint(), an_endpoint("10.99.0.8", ready=False), an_endpoint("10.99.0.9", ready=None))
+    (found,) = balanced(a_service(), slices)
+    assert found.endpoints == (("10.99.0.7", 8080), ("10.99.0.9", 8080))
+
+
+def test_those_that_end_serve_while_nobody_else_does() -> None:
+    ending = an_endpoint("10.99.0.8", ready=False, ending=True)
+    (found,) = balanced(a_service(), a_slice(ending))
+    assert found.endpoints == (("10.99.0.8", 8080),)
+    (found,) = balanced(a_service(), a_slice(ending, an_endpoint()))
+    assert found.endpoints == (("10.99.0.7", 8080),)
+
+
+def test_each_port_of_a_service_finds_its_own_by_name() -> None:
+    service = a_service(ports=[ServicePort(name="a", port=1), ServicePort(name="b", port=2)])
+    found = balanced(service, a_slice(an_endpoint(), port=11, name="a"), a_slice(an_endpoint(), port=22, name="b"))
+    assert [each.endpoints[0][1] for each in found] == [11, 22]
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1", "169.254.169.254", "0.0.0.0", "224.0.0.1", "fd00::1", "name"])
+def test_endpoints_that_somebody_writes_do_not_lead_to_the_host_itself(address: str) -> None:
+    (found,) = balanced(a_service(), a_slice(an_endpoint(address)))
+    assert found.endpoints == ()
+
+
+def test_names_are_no_endpoints_either() -> None:
+    (found,) = balanced(a_service(), a_slice(an_endpoint(), family="FQDN"))
+    assert found.endpoints == ()
+
+
+def planned(
+    *services: Service, host: str = HOST, listening: frozenset[tuple[str, int]] = frozenset()
+) -> dict[str, Any]:
+    found = plan_load_balancers(services, host, listening)
+    return {key.name: balancer.address or balancer.problem for key, balancer in found.items()}
+
+
+def test_a_load_balancer_is_at_the_hosts_address() -> None:
+    assert planned(a_service(type="LoadBalancer"), a_service("other")) == {"web": HOST}
+
+
+def test_a_load_balancer_of_a_class_is_somebody_elses() -> None:
+    assert planned(a_service(type="LoadBalancer", load_balancer_class="x.example/y")) == {}
+
+
+def test_of_two_at_one_port_the_older_has_it_unless_the_other_has_it_already() -> None:
+    older = a_service("older", "2026-01-01T00:00:00Z", type="LoadBalancer")
+    younger = a_service("younger", "2026-02-01T00:00:00Z", type="LoadBalancer")
+    problem = f"port 80/TCP of {HOST} belongs to service default/"
+    assert planned(younger, older) == {"older": HOST, "younger": f"{problem}older"}
+    younger.status.load_balancer.ingress = [LoadBalancerIngress(ip=HOST)]
+    assert planned(younger, older) == {"younger": HOST, "older": f"{problem}younger"}
+
+
+def test_a_port_of_the_hosts_own_is_not_taken_away() -> None:
+    service = a_service(type="LoadBalancer", ports=[ServicePort(port=22)])
+    (problem,) = planned(service, listening=frozenset({("TCP", 22)})).values()
+    assert problem == f"port 22/TCP of {HOST} is in use by a program of the host: choose another port"
+    assert planned(service, listening=frozenset({("UDP", 22)})) == {"web": HOST}
+
+
+def test_a_host_without_an_address_balances_nothing() -> None:
+    (problem,) = planned(a_service(type="LoadBalancer"), host="127.0.0.1").values()
+    assert "no address" in problem
