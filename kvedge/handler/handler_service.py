@@ -28,6 +28,7 @@ from kvedge.handler.node.kernel_modules import load_missing_modules
 from kvedge.handler.node.kvm_check import Accelerator
 from kvedge.handler.node.node_loop import NodeLoop
 from kvedge.handler.node.node_platform import NodePlatform, OwnAccelerator
+from kvedge.handler.volumes.host_disk_images import HostDiskImages
 from kvedge.handler.volumes.hotplug_volumes import HotplugVolumes
 from kvedge.kube.configuration_follower import ConfigurationFollower
 from kvedge.kube.errors import KubeError
@@ -134,7 +135,7 @@ class HandlerRole:
             connections=connections,
             network=GuestNetwork(config.state),
             volumes=HotplugVolumes(config.kubelet),
-            prepare_pod=_pod_preparation(config.kubelet),
+            prepare_pod=_pod_preparation(config.kubelet, events),
             events=events,
             options=platform.options,
             kubelet=config.kubelet,
@@ -185,13 +186,17 @@ class HandlerRole:
         return plugins
 
 
-def _pod_preparation(kubelet: Path) -> Callable[[VirtualMachineInstance, HeldProcess, str], None]:
+def _pod_preparation(
+    kubelet: Path, events: EventRecorder
+) -> Callable[[VirtualMachineInstance, HeldProcess, str], None]:
     """What a launcher's Pod is given before its guest starts, beside its network."""
     devices, disks = DeviceClaims(), ContainerDiskMounts(kubelet)
+    host_disks = HostDiskImages(lambda vmi, reason, text: events.record(vmi, "Normal", reason, text))
 
     def prepare(vmi: VirtualMachineInstance, launcher: HeldProcess, pod_uid: str) -> None:
         devices.claim(launcher, block_volumes(vmi))
         disks.prepare(vmi, launcher, pod_uid)
+        host_disks.prepare(vmi, launcher)
 
     return prepare
 

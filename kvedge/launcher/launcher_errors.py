@@ -30,10 +30,13 @@ class BadRequest(LauncherError):
 
 
 class ClaimUnusable(LauncherError):
-    """A claim cannot be the guest's disk as it is now; it is tried again, as the claim may be mended."""
+    """A claim cannot be the guest's disk as it is now; it is tried again, as the claim may be mended.
+
+    A file of the host has no claim.
+    """
 
     def __init__(self, field: str, claim: str, detail: str, remedy: str = "") -> None:
-        said = f"{field}: PVC {claim}: {detail}"
+        said = f"{field}: PVC {claim}: {detail}" if claim else f"{field}: {detail}"
         super().__init__("; ".join(part for part in (said, remedy) if part))
         self.field = field
         self.claim = claim

@@ -12,7 +12,7 @@ from typing import Final
 from kvedge.resources.hotplug_places import HOTPLUG_DIRECTORY, hotplug_path
 from kvedge.resources.names import PRIVATE_DIRECTORY
 from kvedge.resources.types.vmi import VirtualMachineInstance
-from kvedge.resources.types.volumes import Volume
+from kvedge.resources.types.volumes import HostDisk, Volume
 
 __all__ = [
     "HOTPLUG_DIRECTORY",
@@ -27,6 +27,9 @@ __all__ = [
 
 # The one image in a claim with a file system; no other name is looked for.
 IMAGE_FILE: Final = "disk.img"
+# Kinds of hostDisk: the file is there, or it is made when it is absent.
+DISK: Final = "Disk"
+DISK_OR_CREATE: Final = "DiskOrCreate"
 CLAIM_DIRECTORY: Final = f"{PRIVATE_DIRECTORY}/vmi-disks"
 DEVICE_DIRECTORY: Final = "/dev"
 CONFIG_MAP_DIRECTORY: Final = f"{PRIVATE_DIRECTORY}/config-map"
@@ -70,8 +73,18 @@ def hotplugged(vmi: VirtualMachineInstance) -> list[Volume]:
     return [volume for volume in vmi.spec.volumes if is_hotpluggable(volume)]
 
 
+def host_place(disk: HostDisk) -> tuple[str, str]:
+    """The directory of the host that the Pod has, and the file in it.
+
+    >>> host_place(HostDisk(path="/srv/vms/web.img", type=DISK))
+    ('/srv/vms', 'web.img')
+    """
+    directory, _, file = disk.path.rpartition("/")
+    return directory or "/", file
+
+
 def claim_directory(volume: str) -> str:
-    """Where a claim with a file system is mounted in the launcher's Pod."""
+    """Where a claim with a file system, or the directory of a hostDisk, is mounted in the launcher's Pod."""
     return f"{CLAIM_DIRECTORY}/{volume}"
 
 

@@ -1,6 +1,7 @@
 """A raw image of zeros in a claim that has none: at a start, and when the claim is hotplugged.
 
-Called by the launcher's preparation and by the handler, each as the guest's user. What a claim holds comes from others:
+Called by the launcher's preparation and by the handler, each as the guest's user; by the handler as root for a
+hostDisk, whose directory is root's. What a claim holds comes from others:
 what lies in the way is removed and never opened, no link is followed, and an image that is there is never replaced.
 """
 
@@ -48,10 +49,13 @@ def no_room(path: str, size: int, free: int) -> str:
     )
 
 
-def make_image(directory: int, staged: str, size: int) -> None:
+def make_image(
+    directory: int, staged: str, size: int, name: str = IMAGE_FILE, owner: tuple[int, int] | None = None
+) -> None:
     """Make a sparse image, which appears under its name when it is whole and on disk, or not at all.
 
-    `staged` is its name until then, and nobody else's. One that has appeared meanwhile stays.
+    `staged` is its name until then, and nobody else's. One that has appeared meanwhile stays. `owner` are the user and
+    the group that it is given to; without them it is the caller's.
 
     Raises:
         OSError: as the file system has it.
@@ -61,22 +65,24 @@ def make_image(directory: int, staged: str, size: int) -> None:
         with beneath(directory, staged, _NEW, mode=_MODE) as image:
             os.ftruncate(image, size)
             os.fchmod(image, _MODE)
+            if owner is not None:
+                os.fchown(image, *owner)
             os.fsync(image)
         with contextlib.suppress(FileExistsError):
-            _name(directory, staged)
+            _name(directory, staged, name)
     finally:
         _remove(directory, staged)
     with beneath(directory, ".", os.O_RDONLY | os.O_DIRECTORY) as opened:
         os.fsync(opened)
 
 
-def _name(directory: int, staged: str) -> None:
+def _name(directory: int, staged: str, name: str) -> None:
     try:
-        os.link(staged, IMAGE_FILE, src_dir_fd=directory, dst_dir_fd=directory, follow_symlinks=False)
+        os.link(staged, name, src_dir_fd=directory, dst_dir_fd=directory, follow_symlinks=False)
     except OSError as error:
         if error.errno not in _NO_HARD_LINKS:
             raise
-        rename_new(directory, staged, IMAGE_FILE)
+        rename_new(directory, staged, name)
 
 
 def _remove(directory: int, name: str) -> None:

@@ -1,7 +1,8 @@
 """The disk on a claim: the image in its file system, made when it is absent, or its device node.
 
-Called by `disks`, as the guest's user. What a claim holds comes from others: no link is followed, nothing but a regular
-file or a block device is used, and an image that exists is never changed, neither its bytes nor its owner.
+Called by `disks`, as the guest's user. The disk of a hostDisk is its file, which the handler has made if it was to be.
+What lies there comes from others: no link is followed, nothing but a regular file or a block device is used, and an
+image that exists is never changed, neither its bytes nor its owner.
 """
 
 from __future__ import annotations
@@ -18,7 +19,6 @@ from kvedge.launcher.disks.image_locks import is_locked
 from kvedge.launcher.domain.context import DiskSource
 from kvedge.launcher.launcher_errors import ClaimUnusable, DiskFull
 from kvedge.launcher.launcher_options import LauncherOptions
-from kvedge.resources.volume_facts import IMAGE_FILE
 from kvedge.storage.beneath import directory_of, open_beneath
 from kvedge.storage.blank_image import MEBIBYTE, TOLERATED_PERCENT, fitting_bytes, free_bytes, make_image, no_room
 
@@ -110,13 +110,13 @@ def _image(plan: ClaimPlan) -> DiskSource:
         found = os.fstat(image)
         if not stat.S_ISREG(found.st_mode):
             raise ClaimUnusable(
-                plan.field, plan.claim, f"found {IMAGE_FILE}, but it's no regular file", f"remove {IMAGE_FILE}"
+                plan.field, plan.claim, f"found {plan.file}, but it's no regular file", f"remove {plan.file}"
             )
         if plan.exclusive and is_locked(image, writes=plan.writes):
             raise ClaimUnusable(
                 plan.field,
                 plan.claim,
-                f"{IMAGE_FILE} is open in another QEMU, and two guests must not write it at once",
+                f"{plan.file} is open in another QEMU, and two guests must not write it at once",
                 "it starts by itself once that has ended; set shareable: true on the disks of all VMs that share it",
             )
     finally:
@@ -137,7 +137,7 @@ def _open(root: int, plan: ClaimPlan) -> int:
     # O_NONBLOCK: opening a fifo must not wait for somebody at its other end.
     flags = (os.O_RDWR if plan.writes else os.O_RDONLY) | os.O_NONBLOCK | os.O_NOCTTY
     try:
-        return open_beneath(root, IMAGE_FILE, flags)
+        return open_beneath(root, plan.file, flags)
     except FileNotFoundError:
         raise
     except OSError as error:
@@ -147,22 +147,23 @@ def _open(root: int, plan: ClaimPlan) -> int:
 def _refuse(root: int, plan: ClaimPlan, error: OSError) -> NoReturn:
     """Say who may open the image instead of us, and what to do."""
     if error.errno in (errno.ELOOP, errno.EXDEV):
-        text, remedy = f"{IMAGE_FILE} is a link, which is not followed", f"put the image itself at {IMAGE_FILE}"
+        text, remedy = f"{plan.file} is a link, which is not followed", f"put the image itself at {plan.file}"
     elif error.errno in (errno.EISDIR, errno.ENXIO):
-        text, remedy = f"found {IMAGE_FILE}, but it's no regular file", f"remove {IMAGE_FILE}"
+        text, remedy = f"found {plan.file}, but it's no regular file", f"remove {plan.file}"
     elif error.errno == errno.EACCES:
-        text = f"{IMAGE_FILE} cannot be {'written' if plan.writes else 'read'} by user {os.getuid()}{_owner(root)}"
+        verb = "written" if plan.writes else "read"
+        text = f"{plan.file} cannot be {verb} by user {os.getuid()}{_owner(root, plan.file)}"
         remedy = f"have it belong to group {os.getgid()} with mode 0660, or make it writable for all"
     elif error.errno == errno.EROFS:
-        text, remedy = f"{IMAGE_FILE} lies on a file system that is mounted read-only", _READ_ONLY_REMEDY
+        text, remedy = f"{plan.file} lies on a file system that is mounted read-only", _READ_ONLY_REMEDY
     else:
-        text, remedy = f"{IMAGE_FILE}: {error.strerror}", ""
+        text, remedy = f"{plan.file}: {error.strerror}", ""
     raise ClaimUnusable(plan.field, plan.claim, text, remedy) from error
 
 
-def _owner(root: int) -> str:
+def _owner(root: int, file: str) -> str:
     try:
-        found = os.stat(IMAGE_FILE, dir_fd=root, follow_symlinks=False)
+        found = os.stat(file, dir_fd=root, follow_symlinks=False)
     except OSError:
         return ""
     return f": it belongs to {found.st_uid}:{found.st_gid}, with mode {stat.S_IMODE(found.st_mode):04o}"
@@ -176,11 +177,14 @@ def _make(root: int, plan: ClaimPlan) -> str:
 
     Returns what the user should hear of it, as KubeVirt says it; mostly nothing.
     """
+    if plan.host_file:
+        text = f"{plan.file} does not exist in that directory on this node"
+        raise ClaimUnusable(plan.field, plan.claim, text, "put the image there, or use type: DiskOrCreate")
     if plan.read_only:
         raise ClaimUnusable(
             plan.field,
             plan.claim,
-            f"it is read-only and holds no {IMAGE_FILE}",
+            f"it is read-only and holds no {plan.file}",
             "take readOnly off the volume for a first start, or fill the claim",
         )
     if plan.size < MEBIBYTE:
@@ -193,7 +197,7 @@ def _make(root: int, plan: ClaimPlan) -> str:
     free = free_bytes(root)
     size = fitting_size(plan, free)
     try:
-        make_image(root, f".{IMAGE_FILE}.{plan.run}", size)
+        make_image(root, f".{plan.file}.{plan.run}", size)
     except OSError as error:
         _refuse_making(root, plan, error)
     if size == plan.size:
@@ -222,15 +226,15 @@ def _refuse_making(root: int, plan: ClaimPlan, error: OSError) -> NoReturn:
     if error.errno in (errno.EACCES, errno.EPERM):
         found = os.fstat(root)
         text = (
-            f"{IMAGE_FILE} cannot be made by user {os.getuid()}: the directory belongs to"
+            f"{plan.file} cannot be made by user {os.getuid()}: the directory belongs to"
             f" {found.st_uid}:{found.st_gid}, with mode {stat.S_IMODE(found.st_mode):04o}"
         )
         remedy = f"have it belong to group {os.getgid()} with mode 0770; an NFS export must map to that user"
     elif error.errno == errno.EROFS:
-        text, remedy = f"{IMAGE_FILE} cannot be made: its file system is mounted read-only", _READ_ONLY_REMEDY
+        text, remedy = f"{plan.file} cannot be made: its file system is mounted read-only", _READ_ONLY_REMEDY
     elif error.errno == errno.EFBIG:
-        text = f"{IMAGE_FILE} of {plan.size} bytes is larger than a file can be on its file system"
+        text = f"{plan.file} of {plan.size} bytes is larger than a file can be on its file system"
         remedy = "use a smaller claim, or another file system"
     else:
-        text, remedy = f"{IMAGE_FILE} cannot be made: {error.strerror}", ""
+        text, remedy = f"{plan.file} cannot be made: {error.strerror}", ""
     raise ClaimUnusable(plan.field, plan.claim, text, remedy) from error

@@ -16,8 +16,15 @@ from kvedge.resources.quantities import Quantity, QuantityError, parse_bytes
 from kvedge.resources.types.devices import Disk
 from kvedge.resources.types.storage import BLOCK
 from kvedge.resources.types.vmi import ClaimInfo, VirtualMachineInstance
-from kvedge.resources.types.volumes import CloudInit, Volume
-from kvedge.resources.volume_facts import IMAGE_FILE, claim_directory, claim_of, device_path, is_hotpluggable
+from kvedge.resources.types.volumes import CloudInit, HostDisk, Volume
+from kvedge.resources.volume_facts import (
+    IMAGE_FILE,
+    claim_directory,
+    claim_of,
+    device_path,
+    host_place,
+    is_hotpluggable,
+)
 
 MEBIBYTE: Final = 1 << 20
 
@@ -57,7 +64,8 @@ class CloudInitPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClaimPlan:
-    """The disk on a claim: `disk.img` in the file system at `directory`, or the device node at `path` when `block`.
+    """The disk on a claim or of a hostDisk: a file in the file system at `directory`, or the device node at `path` when
+    `block`.
 
     `size` is that of an image that has to be made, in bytes, 0 when the claim does not say; `run` names this run of the
     VMI; `thick` says that its blocks were allocated on purpose, `writes` that the guest can write it, `exclusive` that
@@ -76,6 +84,13 @@ class ClaimPlan:
     thick: bool = False
     writes: bool = True
     exclusive: bool = True
+    # Of a hostDisk: the file beneath the directory, which has no claim and is not made here.
+    host_file: str = ""
+
+    @property
+    def file(self) -> str:
+        """The image's name in the directory."""
+        return self.host_file or IMAGE_FILE
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +149,8 @@ def _plan_volume(vmi: VirtualMachineInstance, index: int, volume: Volume, option
         return EmptyDiskPlan(volume.name, f"{options.runtime_directory}/empty-disks/{volume.name}.qcow2", size)
     if volume.persistent_volume_claim is not None or volume.data_volume is not None:
         return _plan_claim(vmi, volume, field, options)
+    if volume.host_disk is not None:
+        return _plan_host_disk(vmi, volume, volume.host_disk, f"{field}.hostDisk", options)
     if volume.ephemeral is not None and claim_of(volume) is not None:
         layer = f"{options.ephemeral_directory}/disk-data/{volume.name}/disk.qcow2"
         return EphemeralPlan(_plan_claim(vmi, volume, field, options), layer)
@@ -192,6 +209,29 @@ def _plan_claim(vmi: VirtualMachineInstance, volume: Volume, field: str, options
         thick=info.preallocated,
         writes=not (read_only or only_reads(disk)),
         exclusive=not disk.shareable,
+    )
+
+
+def _plan_host_disk(
+    vmi: VirtualMachineInstance, volume: Volume, source: HostDisk, field: str, options: LauncherOptions
+) -> ClaimPlan:
+    _, file = host_place(source)
+    if not file or file in (".", ".."):
+        raise BadRequest(f"{field}.path", f"{source.path!r} is no path of a file")
+    disk = next(disk for disk in vmi.spec.domain.devices.disks if disk.name == volume.name)
+    directory = options.root + claim_directory(volume.name)
+    return ClaimPlan(
+        volume=volume.name,
+        field=field,
+        claim="",
+        block=False,
+        directory=directory,
+        path=f"{directory}/{file}",
+        size=0,
+        run=vmi.metadata.uid,
+        writes=not only_reads(disk),
+        exclusive=not disk.shareable,
+        host_file=file,
     )
 
 

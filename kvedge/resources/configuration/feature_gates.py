@@ -44,6 +44,7 @@ PRESENT: Final = frozenset(
     (
         "CPUNodeDiscovery",
         "DeclarativeHotplugVolumes",
+        "HostDisk",
         "HotplugVolumes",
         "ImageVolume",
         "NonRoot",

@@ -15,17 +15,19 @@ from kvedge.api.admission.admission_plan import plan_verdict
 from kvedge.api.admission.mutation_plan import plan_mutation
 from kvedge.api.admission.rules.subject import Cluster
 from kvedge.resources.codec import encode
+from kvedge.resources.configuration.configuration import Configuration
+from kvedge.resources.configuration.feature_gates import FeatureGates
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from tests.support.golden.domain_cases import case_names, load_case
 from tests.support.reviews import request
 from tests.unit.launcher.domain.test_refusals import CASES
 
-CLUSTER: Final = Cluster("amd64")
+GATES: Final = FeatureGates(enabled=frozenset({"HostDisk"}))
+CLUSTER: Final = Cluster("amd64", Configuration(gates=GATES))
 
 # What a case asks for that the converter can do, and that no volume, network or node gives it yet.
 WAITS: Final[Mapping[str, set[str]]] = {
     "cpu-model": {"spec.domain.cpu.maxSockets", "spec.domain.memory.hugepages"},
-    "disks": {"spec.volumes[4].hostDisk"},
 }
 # Only one NIC can join the Pod's network, and there is no other network yet.
 ONE_NETWORK: Final = {"interfaces"}

@@ -73,7 +73,6 @@ VMI_NOT_YET: Final[Sequence[NotYet]] = (
     NotYet("utilityVolumes"),
     NotYet("volumes[].containerPath", _OTHER_DISK),
     NotYet("volumes[].downwardMetrics", _OTHER_DISK),
-    NotYet("volumes[].hostDisk", _OTHER_DISK),
     NotYet("volumes[].memoryDump", _OTHER_DISK),
     # The run itself
     NotYet("accessCredentials[].sshPublicKey.propagationMethod.qemuGuestAgent", "use noCloud or configDrive"),

@@ -11,13 +11,13 @@ from typing import Final
 
 import msgspec
 
-from kvedge.api.admission.rules.causes import Cause, Field, duplicate, required
+from kvedge.api.admission.rules.causes import Cause, Field, duplicate, not_found, required
 from kvedge.api.admission.rules.platform_rules import path_in_image
 from kvedge.api.admission.rules.subject import Rule, Subject
 from kvedge.resources.name_grammar import is_label
 from kvedge.resources.quantities import QuantityError, parse_quantity
-from kvedge.resources.types.volumes import CloudInit, Volume
-from kvedge.resources.volume_facts import claim_of
+from kvedge.resources.types.volumes import CloudInit, HostDisk, Volume
+from kvedge.resources.volume_facts import DISK, DISK_OR_CREATE, claim_of
 
 _PULL_POLICIES: Final = ("", "Always", "IfNotPresent", "Never")
 _MOST_VOLUMES: Final = 256
@@ -105,6 +105,49 @@ def empty_disks_have_a_size(subject: Subject) -> Iterator[Cause]:
             yield Cause(at, f"{at} '{value}': must be greater than 0.")
 
 
+def host_disks_are_allowed_and_complete(subject: Subject) -> Iterator[Cause]:
+    """The gate is on, and a path and a type say which file is meant, and whether it may be made."""
+    is_on = subject.cluster.configuration.gates.is_on("HostDisk")
+    for index, volume in enumerate(subject.spec.volumes):
+        if volume.host_disk is None:
+            continue
+        at = subject.at.at("volumes").item(index)
+        if not is_on:
+            yield Cause(at, "HostDisk feature gate is not enabled")
+        yield from _host_disk(volume.host_disk, at.at("hostDisk"))
+
+
+def _host_disk(disk: HostDisk, at: Field) -> Iterator[Cause]:
+    if not disk.path:
+        yield not_found(at.at("path"), f"{at.at('path')} is required for hostDisk volume")
+    elif not _is_plain_path(disk.path):
+        text = f"{at.at('path')} '{disk.path[:100]}' must be the absolute path of a file in a directory, without '..'"
+        yield Cause(at.at("path"), text)
+    if disk.type not in (DISK, DISK_OR_CREATE):
+        text = f"{at.at('type')} has invalid value '{disk.type}', allowed are '{DISK}' or '{DISK_OR_CREATE}'"
+        yield Cause(at.at("type"), text)
+    yield from _host_capacity(disk, at)
+
+
+def _host_capacity(disk: HostDisk, at: Field) -> Iterator[Cause]:
+    here = at.at("capacity")
+    try:
+        size = parse_quantity(disk.capacity or 0)
+    except QuantityError as error:
+        yield Cause(here, f"{here}: {error}")
+        return
+    if size and disk.type == DISK:
+        yield Cause(here, f"{here} is allowed to pass only with {at.at('type')} equal to '{DISK_OR_CREATE}'")
+    if size < 0:
+        yield Cause(here, f"{here} '{disk.capacity}': must be greater than 0.")
+
+
+def _is_plain_path(path: str) -> bool:
+    """Whether it names a file below a directory that is not the host's root: all of that would be the Pod's."""
+    parts = path.split("/")
+    return path.isprintable() and len(parts) > 2 and not parts[0] and all(parts[1:]) and not {".", ".."} & set(parts)
+
+
 def cloud_init_is_complete(subject: Subject) -> Iterator[Cause]:
     """One source of user data and at most one of network data, small enough to stand inline."""
     for index, volume in enumerate(subject.spec.volumes):
@@ -158,5 +201,6 @@ RULES: Final[tuple[Rule, ...]] = (
     claims_are_written_by_one_disk,
     container_disks_are_complete,
     empty_disks_have_a_size,
+    host_disks_are_allowed_and_complete,
     cloud_init_is_complete,
 )

@@ -233,3 +233,28 @@ def test_a_block_claim_without_its_device_is_told(options: LauncherOptions, tmp_
 def test_a_disk_knows_the_block_size_of_its_file_system(options: LauncherOptions, place: Path) -> None:
     size = os.statvfs(place).f_bsize
     assert prepare_volumes(vmi(), options)["root"].block_size == (size, size)
+
+
+def host_vmi(**disk: Any) -> VirtualMachineInstance:
+    volume = {"name": "root", "hostDisk": {"path": "/srv/vms/web.img", "type": "DiskOrCreate", **disk}}
+    return vmi_with(with_volumes(volume), name="v", namespace="n", uid=UID)
+
+
+def test_a_file_of_the_host_is_the_disk_under_its_own_name(options: LauncherOptions, place: Path) -> None:
+    (place / "web.img").write_bytes(bytes(MIB))
+    source = prepare_volumes(host_vmi(), options)["root"]
+    assert (source.path, source.format) == (str(place / "web.img"), "raw")
+    assert os.listdir(place) == ["web.img"]
+
+
+def test_a_file_of_the_host_that_is_missing_is_not_made_by_the_launcher(options: LauncherOptions, place: Path) -> None:
+    with pytest.raises(ClaimUnusable, match=r"hostDisk: web\.img does not exist .* use type: DiskOrCreate"):
+        prepare_volumes(host_vmi(type="Disk"), options)
+    assert os.listdir(place) == []
+
+
+def test_a_link_in_a_directory_of_the_host_is_not_followed(options: LauncherOptions, place: Path) -> None:
+    (place / "other.img").write_bytes(bytes(MIB))
+    (place / "web.img").symlink_to("other.img")
+    with pytest.raises(ClaimUnusable, match=r"web\.img is a link, which is not followed"):
+        prepare_volumes(host_vmi(), options)

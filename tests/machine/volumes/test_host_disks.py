@@ -1,0 +1,107 @@
+"""Files of the host as disks of a box's VMs: made once, kept over restarts, and only with the feature gate."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kvedge.kube.patches import MergePatch
+from kvedge.resources.codec import JsonObject
+from kvedge.resources.names import LAUNCHER_GID, LAUNCHER_UID, SYSTEM_NAMESPACE
+from kvedge.resources.types.kubevirt import KubeVirt
+from tests.machine.volumes.test_vms_on_claims import remove, said, vm_on
+from tests.support.box import Box
+from tests.support.guest import build_guest
+from tests.support.waiting import wait_until
+
+pytestmark = [pytest.mark.machine, pytest.mark.timeout(900)]
+
+IMAGE = "local/guest:1"
+KEEPER = """#!/bin/sh
+if grep -q "kept by the guest" /dev/vdb; then
+    echo "found what was kept" >/dev/ttyS0
+else
+    echo "kept by the guest" | dd of=/dev/vdb bs=4096 conv=sync,fsync 2>/dev/null
+    echo "kept it now" >/dev/ttyS0
+fi
+"""
+
+
+@pytest.fixture(scope="module")
+def box(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Box]:
+    found = Box(tmp_path_factory.mktemp("box") / "data", "10.98.74.0/24")
+    found.data_dir.mkdir()
+    found.import_image(build_guest().disk, IMAGE)
+    found.start()
+    wait_until(lambda: found.client.list(KubeVirt), "the KubeVirt object is made")
+    yield found
+    forbidden = [line for line in found.log.read_text().splitlines() if "is forbidden" in line]
+    found.remove()
+    assert forbidden == []
+
+
+def vm_with(name: str, **disk: Any) -> JsonObject:
+    made = vm_on(name, "none", KEEPER)
+    spec: Any = made["spec"]["template"]["spec"]
+    spec["volumes"][1] = {"name": "data", "hostDisk": disk}
+    return made
+
+
+def console(box: Box, name: str) -> str:
+    vmi = box.vmi(name)
+    pods = [] if vmi is None else box.pods(vmi)
+    logs = [log for pod in pods for log in (box.data_dir / "kubelet/pods" / pod.metadata.uid).rglob("virt-serial0-log")]
+    return "".join(log.read_text(errors="replace") for log in logs)
+
+
+def allow(box: Box) -> None:
+    gates = {"developerConfiguration": {"featureGates": ["HostDisk"]}}
+    box.client.patch(KubeVirt, SYSTEM_NAMESPACE, "kubevirt", MergePatch({"spec": {"configuration": gates}}))
+    generation = box.client.get(KubeVirt, SYSTEM_NAMESPACE, "kubevirt").metadata.generation
+    wait_until(
+        lambda: box.client.get(KubeVirt, SYSTEM_NAMESPACE, "kubevirt").status.observed_generation == generation,
+        "the gate is seen",
+    )
+
+
+def test_a_file_of_the_host_is_made_once_and_lasts(box: Box, tmp_path: Path) -> None:
+    directory = tmp_path / "vms"
+    image = directory / "data.img"
+    wanted = vm_with("hosted", path=str(image), type="DiskOrCreate", capacity="16Mi")
+    (tmp_path / "vm.json").write_text(json.dumps(wanted))
+    refused = box.cli("apply", "-f", str(tmp_path / "vm.json"), check=False)
+    assert "HostDisk feature gate is not enabled" in refused.stderr
+
+    # A parent that only root and its own user may pass is the kubelet's matter, not the guest's.
+    tmp_path.chmod(0o755)
+    allow(box)
+    box.apply(wanted)
+    box.wait_phase("hosted", "Running")
+    facts = image.stat()
+    assert (facts.st_size, facts.st_uid, facts.st_gid) == (16 << 20, LAUNCHER_UID, LAUNCHER_GID)
+    wait_until(lambda: "kept it now" in console(box, "hosted"), "the guest has written", 120)
+    remove(box, "hosted")
+    assert image.read_bytes().startswith(b"kept by the guest")
+
+    box.apply(vm_with("again", path=str(image), type="Disk"))
+    wait_until(lambda: "found what was kept" in console(box, "again"), "another VM finds it", 120)
+    remove(box, "again")
+
+
+def test_an_image_of_somebody_else_is_told_and_keeps_its_owner(box: Box, tmp_path: Path) -> None:
+    allow(box)
+    image = tmp_path / "root.img"
+    image.write_bytes(bytes(1 << 20))
+    image.chmod(0o600)
+    box.apply(vm_with("barred", path=str(image), type="DiskOrCreate", capacity="16Mi"))
+    wait_until(lambda: "root.img cannot be written by user" in said(box, "barred"), "the VM says why", 120)
+    assert "it belongs to 0:0, with mode 0600" in said(box, "barred")
+    facts = image.stat()
+    assert (facts.st_size, facts.st_uid) == (1 << 20, 0)
+    image.chmod(0o666)
+    box.wait_phase("barred", "Running")
+    remove(box, "barred")
