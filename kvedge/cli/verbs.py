@@ -56,7 +56,9 @@ _OBJECTS: Final[dict[str, Verb]] = {
     "network": Verb(
         "objects.network_verbs", "Networks: the LAN, or one of VMs among themselves, besides the Pod network."
     ),
-    "image-upload": Verb("objects.image_upload_verb", "Upload an image into a DataVolume, and so into its claim."),
+    "image-upload": Verb(
+        "objects.image_upload_verb", "Upload an image into a DataVolume, and so into its claim, or into a claim alone."
+    ),
     "user": Verb("objects.user_verbs", "Users of the API: certificates and rights for people and programs."),
 }
 _HOST: Final[dict[str, Verb]] = {

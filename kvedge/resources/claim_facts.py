@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from kvedge.resources.data_volume_names import CDI_GROUP, POD_PHASE
+from kvedge.resources.data_volume_names import CDI_GROUP, POD_PHASE, UPLOAD_TARGET
 from kvedge.resources.types.storage import PersistentVolumeClaim
 
 # Whoever fills a DataVolume's claim says by one of these annotations that it is full: kvedge, CDI, CDI of a clone.
@@ -22,6 +22,9 @@ def is_of_data_volume(claim: PersistentVolumeClaim) -> bool:
 
 def is_populated(claim: PersistentVolumeClaim) -> bool:
     """Whether nobody fills the claim any more: an image that is half there is no disk."""
+    if claim.metadata.controller_reference() is None and UPLOAD_TARGET in claim.metadata.annotations:
+        # What `image-upload pvc` made: nothing is in it until somebody has uploaded that.
+        return claim.metadata.annotations.get(POD_PHASE) == "Succeeded"
     if not is_of_data_volume(claim):
         return True
     source = claim.spec.data_source_ref

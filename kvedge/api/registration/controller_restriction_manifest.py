@@ -46,6 +46,11 @@ _VM_OWNED: Final = _OWNED.replace(f"'{_KIND.kind}'", f"'{VirtualMachine.KIND.kin
 _DV_OWNED: Final = _OWNED.replace(f"'{_KIND.kind}'", f"'{DataVolume.KIND.kind}'").replace(
     f"'{_KIND.group}/'", f"'{DataVolume.KIND.group}/'"
 )
+# The worker of an upload into a claim without a DataVolume.
+_UPLOAD_OWNED: Final = (
+    "variables.{0}.exists(o, has(o.controller) && o.controller && o.kind == 'PersistentVolumeClaim'"
+    " && o.apiVersion == 'v1')"
+)
 
 
 def controller_restriction() -> list[Document]:
@@ -58,6 +63,8 @@ def controller_restriction() -> list[Document]:
         "isLauncher": f"({_labelled('labels')} && {_OWNED.format('owners')}) || {_DV_OWNED.format('owners')}",
         # One whose label somebody took away must still come to its end.
         "wasLauncher": f"({_labelled('oldLabels')}) || {_OWNED.format('oldOwners')} || {_DV_OWNED.format('oldOwners')}",
+        "isUpload": f"{_uploads('object')} && {_UPLOAD_OWNED.format('owners')}",
+        "wasUpload": f"{_uploads('oldObject')} && {_UPLOAD_OWNED.format('oldOwners')}",
         "isAttachment": f"{_labelled('labels', ATTACHMENT_APP)} && {_LAUNCHER_OWNED.format('owners')}",
         "wasAttachment": f"{_labelled('oldLabels', ATTACHMENT_APP)}",
     }
@@ -68,6 +75,10 @@ def controller_restriction() -> list[Document]:
 
 def _labelled(labels: str, app: str = LAUNCHER_APP) -> str:
     return _LABELLED.format(APP, labels, app)
+
+
+def _uploads(which: str) -> str:
+    return f"{which} != null && has({which}.metadata.name) && {which}.metadata.name.startsWith('{UPLOAD_PREFIX}')"
 
 
 def _validation(applies: str, expression: str, text: str) -> Validation:
@@ -96,12 +107,12 @@ _RULES: Final = (
     (f"{_NODE} && {_UPDATE}", _TAKEN, "is not allowed to say that a Node takes VMs"),
     (
         f"{_POD} && {_CREATE}",
-        "variables.isLauncher || variables.isAttachment",
+        "variables.isLauncher || variables.isAttachment || variables.isUpload",
         "is not allowed to make other Pods than launchers of VMIs, what holds volumes for them, and workers",
     ),
     (
         f"{_POD} && !({_CREATE})",
-        "variables.wasLauncher || variables.wasAttachment",
+        "variables.wasLauncher || variables.wasAttachment || variables.wasUpload",
         "is not allowed to touch other Pods than launchers of VMIs, what holds volumes for them, and workers",
     ),
     (f"{_POD} && {_UPDATE}", _STATUS, "is not allowed to change more of a Pod than its status"),

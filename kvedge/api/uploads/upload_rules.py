@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from kvedge.resources.data_volume_names import POD_PHASE, POD_READY
+from kvedge.resources.data_volume_names import POD_PHASE, POD_READY, UPLOAD_TARGET
 from kvedge.resources.types.data_volumes import DataVolume
 from kvedge.resources.types.storage import PersistentVolumeClaim
 
@@ -67,14 +67,19 @@ def not_ready_yet(claim: PersistentVolumeClaim) -> UploadRefused:
     name, phase = claim.metadata.name, claim.metadata.annotations.get(POD_PHASE, "")
     if claim.status.phase != "Bound":
         why = f"the PVC is {claim.status.phase or 'Pending'}: see `kubectl describe pvc {name}`"
-    elif not phase and not any(owner.kind == DataVolume.KIND.kind for owner in claim.metadata.owner_references):
-        why = "it has no worker, which only the PVC of a DataVolume gets: upload into a DataVolume (`image-upload dv`)"
+    elif not phase and not _is_to_be_filled(claim):
+        why = f"it has no worker: `image-upload pvc {name}` marks it with the annotation {UPLOAD_TARGET}"
         return UploadRefused(503, f"rejecting Upload Request for PVC {name}: {why}")
     elif not phase:
         why = "its worker is not there yet"
     else:
         why = f"its worker is {phase} and not ready yet"
     return UploadRefused(503, f"rejecting Upload Request for PVC {name}: {why}; try again")
+
+
+def _is_to_be_filled(claim: PersistentVolumeClaim) -> bool:
+    is_volume = any(owner.kind == DataVolume.KIND.kind for owner in claim.metadata.owner_references)
+    return is_volume or UPLOAD_TARGET in claim.metadata.annotations
 
 
 class UploadSlots:

@@ -18,7 +18,7 @@ from kvedge.cli.verb_command import VerbCommand
 
 
 @click.command("image-upload", cls=VerbCommand)
-@click.argument("kind", metavar="dv")
+@click.argument("kind", metavar="dv|pvc")
 @click.argument("name")
 @session_options
 @click.option("--image-path", type=click.Path(path_type=Path), default=None, help="The image.")
@@ -45,7 +45,7 @@ def image_upload(
     archive_path: Path | None,
     **flags: Any,
 ) -> None:
-    """Upload an image into a DataVolume, and so into its claim.
+    """Upload an image into a DataVolume, and so into its claim, or into a claim alone.
 
     \b
     kvedge image-upload dv fedora --size 10Gi --image-path fedora.qcow2 --datasource
@@ -55,7 +55,7 @@ def image_upload(
     """
     from kvedge.client.uploads.image_upload import ImageUpload, UploadWish
 
-    _check_kind(kind, name)
+    _check_kind(kind)
     wish = UploadWish(
         name=name,
         file=_file(image_path, archive_path),
@@ -64,6 +64,7 @@ def image_upload(
         access_mode=flags["access_mode"],
         volume_mode=flags["volume_mode"],
         archive=archive_path is not None,
+        bare=kind.lower() == "pvc",
         create=not flags["no_create"],
         force_bind=flags["force_bind"],
         data_source=flags["datasource"],
@@ -80,15 +81,13 @@ def image_upload(
     bar = UploadBar()
     ImageUpload(session, wish, bar.tell, bar.show, time.sleep).run()
     bar.end()
-    click.echo(f"{wish.file} is in DataVolume {session.namespace}/{name}")
+    what = "PersistentVolumeClaim" if wish.bare else "DataVolume"
+    click.echo(f"{wish.file} is in {what} {session.namespace}/{name}")
 
 
-def _check_kind(kind: str, name: str) -> None:
-    if kind.lower() == "pvc":
-        text = "pvc: kvedge fills the claims of DataVolumes only, and makes no worker for a bare PersistentVolumeClaim"
-        raise Refused(f"{text}: use `kvedge image-upload dv {name}`, which makes both", Exit.USAGE)
-    if kind.lower() != "dv":
-        raise Refused(f"invalid resource type {kind}: use dv", Exit.USAGE)
+def _check_kind(kind: str) -> None:
+    if kind.lower() not in ("dv", "pvc"):
+        raise Refused(f"invalid resource type {kind}: use dv or pvc", Exit.USAGE)
 
 
 def _file(image: Path | None, archive: Path | None) -> Path:

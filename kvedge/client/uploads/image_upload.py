@@ -21,7 +21,9 @@ from kvedge.resources.data_volume_names import (
     CDI_GROUP,
     CONTENT_TYPE,
     FATAL_ERROR,
+    KUBEVIRT_CONTENT,
     POD_PHASE,
+    POD_READY,
     RUNNING_MESSAGE,
     UPLOAD_GROUP,
     UPLOAD_TARGET,
@@ -37,7 +39,10 @@ _WAITING: Final = ("WaitForFirstConsumer", "PendingPopulation")
 
 @dataclass(frozen=True, slots=True)
 class UploadWish:
-    """What to upload, and into which DataVolume. Empty texts leave the choice to the server."""
+    """What to upload, and into which DataVolume, or with `bare` into which claim.
+
+    Empty texts leave the choice to the server.
+    """
 
     name: str
     file: Path
@@ -46,6 +51,7 @@ class UploadWish:
     access_mode: str = ""
     volume_mode: str = ""
     archive: bool = False
+    bare: bool = False
     create: bool = True
     force_bind: bool = False
     # Whether the DataVolume and a guest that uses it are on their way.
@@ -95,17 +101,39 @@ class ImageUpload:
         claim = self._read(self._claim_path)
         if claim is not None:
             self._check_claim(claim)
+            if self._wish.bare:
+                self._mark(claim)
             return
         if self._wish.create:
             if not self._wish.size:
                 raise UsageError("--size: needed for a new disk, such as 10Gi")
+            path, document = self._dv_path, self._data_volume()
+            if self._wish.bare:
+                path, document = self._claim_path, self._claim()
             try:
-                self._call("POST", self._dv_path.rpartition("/")[0], self._data_volume())
-                self._tell(f"DataVolume {self._session.namespace}/{self._name} was created")
+                self._call("POST", path.rpartition("/")[0], document)
+                self._tell(f"{document['kind']} {self._session.namespace}/{self._name} was created")
             except AlreadyExists:
                 return
-        elif not self._wish.is_expected and self._read(self._dv_path) is None:
+        elif self._wish.bare or (not self._wish.is_expected and self._read(self._dv_path) is None):
             raise NotFoundError(f"{self._session.namespace}/{self._name} is not there: leave --no-create away")
+
+    def _mark(self, claim: JsonObject) -> None:
+        """Have a claim that is there take an upload."""
+        if UPLOAD_TARGET in (claim["metadata"].get("annotations") or {}):
+            return
+        owners = claim["metadata"].get("ownerReferences") or ()
+        if any(owner.get("controller") for owner in owners):
+            raise RefusedError(f"PVC {self._name} belongs to a DataVolume: use `kvedge image-upload dv {self._name}`")
+        body = {"metadata": {"annotations": {UPLOAD_TARGET: ""}}}
+        self._session.client.request("PATCH", self._claim_path, body, None, "application/merge-patch+json")
+
+    def _claim(self) -> JsonObject:
+        content = ARCHIVE_CONTENT if self._wish.archive else KUBEVIRT_CONTENT
+        metadata = self._metadata()
+        metadata["annotations"] |= {UPLOAD_TARGET: "", CONTENT_TYPE: content}
+        spec = {"accessModes": ["ReadWriteOnce"], **self._spec()}
+        return {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata, "spec": spec}
 
     def _check_claim(self, claim: JsonObject) -> None:
         annotations = claim["metadata"].get("annotations") or {}
@@ -139,6 +167,12 @@ class ImageUpload:
     def _wait_ready(self) -> None:
         last = ""
         for _ in range(max(1, int(self._wish.wait_seconds / _LOOK_SECONDS))):
+            if self._wish.bare:
+                is_ready, last = told_claim(self._read(self._claim_path) or {})
+                if is_ready:
+                    return
+                self._pause(_LOOK_SECONDS)
+                continue
             status = (self._read(self._dv_path) or {}).get("status") or {}
             last, is_ready = told_status(status), status.get("phase") == "UploadReady"
             if status.get("phase") in _WAITING and not (self._wish.force_bind or self._wish.is_expected):
@@ -153,7 +187,7 @@ class ImageUpload:
             self._pause(_LOOK_SECONDS)
         raise ClientError(
             f"{self._name} did not become ready for the upload within {self._wish.wait_seconds:g} s: {last};"
-            f" see `kvedge describe dv {self._name}`"
+            f" see `kvedge describe {'pvc' if self._wish.bare else 'dv'} {self._name}`"
         )
 
     def _wait_done(self) -> None:
@@ -165,9 +199,10 @@ class ImageUpload:
             if said.get(POD_PHASE) == "Succeeded":
                 return
             if said.get(POD_PHASE) == "Failed":
+                what = "PVC" if self._wish.bare else "DataVolume"
                 why = said.get(FATAL_ERROR) or said.get(RUNNING_MESSAGE) or "see its conditions"
                 raise RefusedError(
-                    f"what was sent cannot be the disk of {self._name}: {why}; delete the DataVolume and upload again"
+                    f"what was sent cannot be the disk of {self._name}: {why}; delete the {what} and upload again"
                 )
             self._pause(_LOOK_SECONDS)
         raise ClientError(f"the image in {self._name} was not converted within a day")
@@ -224,6 +259,18 @@ class ImageUpload:
 
     def _call(self, method: str, path: str, body: JsonObject) -> Any:
         return self._session.client.request(method, path, body)
+
+
+def told_claim(claim: JsonObject) -> tuple[bool, str]:
+    """Whether a claim without a DataVolume takes data, and why it does not yet."""
+    said = (claim.get("metadata") or {}).get("annotations") or {}
+    if said.get(POD_READY) == "true":
+        return True, ""
+    if said.get(RUNNING_MESSAGE):
+        return False, str(said[RUNNING_MESSAGE])[:500]
+    phase = (claim.get("status") or {}).get("phase") or "Pending"
+    hint = "" if phase == "Bound" else "; add --force-bind when no VM uses it yet"
+    return False, f"the PVC is {phase}{hint}"
 
 
 def told_status(status: JsonObject) -> str:

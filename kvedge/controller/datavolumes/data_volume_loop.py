@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from kvedge.controller.datavolumes.bare_uploads import as_its_claim, claim_plan, upload_into, user_of
 from kvedge.controller.datavolumes.claim_plan import ClaimProblem, StorageSeen
 from kvedge.controller.datavolumes.clone_sources import CloneSources, source_key
 from kvedge.controller.datavolumes.data_volume_plan import (
@@ -112,13 +113,20 @@ class DataVolumeLoop:
         progress = None
         for _ in range(_MOST_STEPS):
             dv = self._volumes.get(*key)
+            bare = None if dv is not None else self._sources.claims.get(*key)
+            if bare is not None:
+                dv = upload_into(bare)
             if dv is None:
                 return None
             view = self._view(dv)
+            if bare is not None:
+                view.claim = as_its_claim(bare, dv)
             if progress is None:
                 progress = self._asked(view)
             view.progress = progress
             plan = plan_data_volume(view, self._cluster(), self._clock.now())
+            if bare is not None:
+                plan = claim_plan(plan, bare, user_of(self._users(dv)))
             again = self._carry_out(view, plan)
             if again is not None:
                 return again
@@ -144,9 +152,11 @@ class DataVolumeLoop:
 
     def _consumer(self, dv: DataVolume) -> VirtualMachineInstance | None:
         """A guest that waits for the claim: where it can run, the claim is to be bound."""
-        waiting = self._sources.vmis.indexed(_CLAIM_INDEX, f"{dv.metadata.namespace}/{dv.metadata.name}")
-        lively = (vmi for vmi in waiting if not vmi.is_final and vmi.metadata.deletion_timestamp is None)
+        lively = (vmi for vmi in self._users(dv) if not vmi.is_final and vmi.metadata.deletion_timestamp is None)
         return min(lively, key=lambda vmi: vmi.metadata.name, default=None)
+
+    def _users(self, dv: DataVolume) -> list[VirtualMachineInstance]:
+        return list(self._sources.vmis.indexed(_CLAIM_INDEX, f"{dv.metadata.namespace}/{dv.metadata.name}"))
 
     def _asked(self, view: DataVolumeView) -> str:
         for pod in view.workers:
@@ -242,7 +252,7 @@ class DataVolumeLoop:
         item = new or old
         assert item is not None
         owner = item.metadata.controller_reference()
-        if owner is not None and owner.kind == DataVolume.KIND.kind:
+        if owner is not None and owner.kind in (DataVolume.KIND.kind, PersistentVolumeClaim.KIND.kind):
             self.loop.add(Key(item.metadata.namespace, owner.name))
 
     def _on_vmi(self, old: VirtualMachineInstance | None, new: VirtualMachineInstance | None) -> None:

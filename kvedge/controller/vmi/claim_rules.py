@@ -11,8 +11,8 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from kvedge.controller.vmi.launcher_pod_status import SYNCHRONIZED
-from kvedge.resources.claim_facts import is_populated
-from kvedge.resources.data_volume_names import RUNNING, RUNNING_MESSAGE
+from kvedge.resources.claim_facts import is_of_data_volume, is_populated
+from kvedge.resources.data_volume_names import RUNNING, RUNNING_MESSAGE, UPLOAD_TARGET
 from kvedge.resources.hotplug_places import HANDED_OVER
 from kvedge.resources.meta import Condition
 from kvedge.resources.types.devices import Disk
@@ -206,6 +206,11 @@ def filling_words(volume: str, claim: PersistentVolumeClaim, then: str = "the VM
     """What to say of a claim that is being filled, with the worker's trouble, and what follows by itself."""
     said, name = claim.metadata.annotations, claim.metadata.name
     text = f"PVC {name} of volume {volume} is being filled by DataVolume {name}; {then} by itself when it is full"
+    if not is_of_data_volume(claim):
+        text = (
+            f"PVC {name} of volume {volume} waits for an upload; {then} by itself once it is filled: `kvedge"
+            f" image-upload pvc {name} --no-create --image-path FILE`, or take the annotation {UPLOAD_TARGET} off it"
+        )
     trouble = said.get(RUNNING_MESSAGE, "")
     return f"{text}: {trouble[:_LONGEST_TEXT]}" if trouble and said.get(RUNNING) != "true" else text
 

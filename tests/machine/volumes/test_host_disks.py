@@ -93,6 +93,7 @@ def test_a_file_of_the_host_is_made_once_and_lasts(box: Box, tmp_path: Path) -> 
 
 
 def test_an_image_of_somebody_else_is_told_and_keeps_its_owner(box: Box, tmp_path: Path) -> None:
+    tmp_path.chmod(0o755)
     allow(box)
     image = tmp_path / "root.img"
     image.write_bytes(bytes(1 << 20))

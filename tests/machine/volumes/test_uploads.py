@@ -89,3 +89,28 @@ def test_an_image_that_is_too_large_is_told_in_words(box: Box, image: Path) -> N
     done = box.cli("image-upload", "dv", "small", "--size=1Mi", f"--image-path={image}", "--force-bind", check=False)
     assert done.returncode == 1
     assert "larger than the reported available storage" in done.stderr
+
+
+def test_virtctl_uploads_into_a_claim_that_it_makes(box: Box, virtctl: Kubectl, image: Path) -> None:
+    told = virtctl.run(
+        "image-upload", "pvc", "bare", "--size=64Mi", f"--image-path={image}", "--insecure", "--force-bind"
+    )
+    assert "completed successfully" in told
+    assert image.with_name("raw").read_bytes() in disks(box)
+    again = virtctl.try_run("image-upload", "pvc", "bare", "--no-create", f"--image-path={image}", "--insecure")
+    assert again.returncode == 1
+    assert "PVC bare already successfully imported/cloned/updated" in again.stderr
+
+
+def test_kvedge_uploads_into_a_claim_that_is_there(box: Box, image: Path) -> None:
+    known = disks(box).count(image.with_name("raw").read_bytes())
+    claim = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "64Mi"}}}
+    bind = {"cdi.kubevirt.io/storage.bind.immediate.requested": ""}
+    box.client.request(
+        "POST",
+        "/api/v1/namespaces/default/persistentvolumeclaims",
+        {"metadata": {"name": "there", "annotations": bind}, "spec": claim},
+    )
+    done = box.cli("image-upload", "pvc", "there", "--no-create", f"--image-path={image}")
+    assert done.stdout == f"{image} is in PersistentVolumeClaim default/there\n"
+    assert disks(box).count(image.with_name("raw").read_bytes()) == known + 1

@@ -13,13 +13,29 @@ OWNER = {"apiVersion": "cdi.kubevirt.io/v1beta1", "kind": "DataVolume", "name": 
     ("owners", "annotations", "spec", "populated"),
     [
         ([], {}, {}, True),
+        ([], {"cdi.kubevirt.io/storage.upload.target": ""}, {}, False),
+        (
+            [],
+            {"cdi.kubevirt.io/storage.upload.target": "", "cdi.kubevirt.io/storage.pod.phase": "Succeeded"},
+            {},
+            True,
+        ),
         ([OWNER], {}, {}, False),
         ([OWNER], {"cdi.kubevirt.io/storage.pod.phase": "Running"}, {}, False),
         ([OWNER], {"cdi.kubevirt.io/storage.pod.phase": "Succeeded"}, {}, True),
         ([OWNER], {"cdi.kubevirt.io/clonePhase": "Succeeded"}, {}, True),
         ([OWNER], {}, {"dataSourceRef": {"apiGroup": "cdi.kubevirt.io", "kind": "VolumeImportSource"}}, True),
     ],
-    ids=["nobody's", "just made", "being filled", "full", "cloned by CDI", "handed over by CDI"],
+    ids=[
+        "nobody's",
+        "waiting for an upload",
+        "uploaded",
+        "just made",
+        "being filled",
+        "full",
+        "cloned by CDI",
+        "handed over by CDI",
+    ],
 )
 def test_a_claim_is_populated_once_nobody_fills_it_any_more(
     owners: list[dict[str, object]], annotations: dict[str, str], spec: dict[str, object], populated: bool

@@ -62,7 +62,7 @@ def test_a_claim_that_never_will_is_refused_in_cdis_words(words: str) -> None:
     ("found", "words"),
     [
         (claim(phase="Pending"), "the PVC is Pending: see `kubectl describe pvc disk`"),
-        (claim(), "it has no worker, which only the PVC of a DataVolume gets: upload into a DataVolume"),
+        (claim(), "it has no worker: `image-upload pvc"),
         (owned(), "its worker is not there yet; try again"),
         (claim({PHASE: "Pending"}), "its worker is Pending and not ready yet"),
     ],
