@@ -11,6 +11,7 @@ from typing import Final
 from aiohttp import web
 
 from kvedge.api.admission.admission_server import MOST_BYTES, admission_routes
+from kvedge.api.admission.clone_admission import CloneAdmission
 from kvedge.api.admission.judgement import Judgement
 from kvedge.api.admission.kubevirt_admission import KubeVirtAdmission
 from kvedge.api.admission.rules.subject import Cluster
@@ -116,6 +117,8 @@ class ApiRun:
         judgement = Judgement()
         application.add_routes(admission_routes(self._configured, self._clock, judgement))
         application.add_routes(KubeVirtAdmission(self._client, judgement).routes())
+        clones = CloneAdmission(self._client, judgement, lambda: self.uploads.clone_key, self._clock)
+        application.add_routes(clones.routes())
         reader = ClusterReader(self._client)
         relay = RelayClient(reader.relay_address, lambda: self.certificate.material)
         volumes = VolumeCalls(self._client, lambda: self.configuration.current.gates)

@@ -7,6 +7,8 @@ from typing import Final
 SERVICE: Final = "kvedge-api"
 MUTATE_PATH: Final = "/mutate"
 VALIDATE_PATH: Final = "/validate"
+# CDI's own path for it.
+MUTATE_CLONE_PATH: Final = "/datavolume-mutate"
 VALIDATE_KUBEVIRT_PATH: Final = "/validate-kubevirt"
 SUBRESOURCE_GROUP: Final = "subresources.kubevirt.io"
 SUBRESOURCE_VERSIONS: Final = ("v1", "v1alpha3")

@@ -36,6 +36,9 @@ PREALLOCATED: Final = f"{_PREFIX}storage.preallocation"
 POPULATED_FOR: Final = f"{_PREFIX}storage.populatedFor"
 # Ours: the UID of the last worker that was counted among the restarts.
 COUNTED_WORKER: Final = "kvedge.io/counted-worker"
+# Ours, on the Pod that sends a claim to another namespace: as a label the UID of the DataVolume that is filled, as an
+# annotation its namespace and name.
+CLONE_TARGET: Final = "kvedge.io/clone-target"
 # What a file system takes of a claim, where no CDIConfig says otherwise.
 DEFAULT_OVERHEAD: Final = "0.06"
 # On storage classes.

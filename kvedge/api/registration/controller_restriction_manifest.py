@@ -1,4 +1,4 @@
-"""The policy by which an API server itself keeps the controller to launcher Pods, VMs' revisions and a label of Nodes.
+"""The policy by which an API server itself keeps the controller to launchers, workers, their claims and a Node's label.
 
 Called by registration_loop.py. Touches nothing. RBAC knows kinds only: whoever has the controller's credentials could
 end any Pod of the cluster, and drain nodes. The embedded API has no policies, and no Pods of others.
@@ -10,6 +10,7 @@ from typing import Final
 
 from kvedge.api.registration.policy_manifest import Validation, judged, policy, unchanged
 from kvedge.api.registration.registration_manifest import Document
+from kvedge.resources.data_volume_names import CLONE_TARGET, UPLOAD_TARGET
 from kvedge.resources.names import APP, LAUNCHER_APP, SCHEDULABLE
 from kvedge.resources.role_users import CONTROLLER_ACCOUNT, CONTROLLER_GROUP
 from kvedge.resources.types.data_volumes import DataVolume
@@ -53,6 +54,30 @@ _UPLOAD_OWNED: Final = (
 )
 
 
+_CLAIM: Final = "request.resource.resource == 'persistentvolumeclaims'"
+_CLAIM_OWNED: Final = (
+    "variables.{0}.exists(o, o.kind == 'PersistentVolumeClaim' && o.apiVersion == 'v1')"
+    f" && '{CLONE_TARGET}' in variables.{{1}}"
+)
+_WORKER_OWNED: Final = f"({_DV_OWNED}) || ({_CLAIM_OWNED})"
+# A worker reads what strangers send: it has no token, no way to more rights, and nothing of the host to write to.
+_CONFINED: Final = (
+    "request.resource.resource == 'pods' && object != null"
+    " && has(object.spec.automountServiceAccountToken) && !object.spec.automountServiceAccountToken"
+    " && !(has(object.spec.hostNetwork) && object.spec.hostNetwork)"
+    " && !(has(object.spec.hostPID) && object.spec.hostPID)"
+    " && !(has(object.spec.hostIPC) && object.spec.hostIPC)"
+    " && !has(object.spec.initContainers)"
+    " && object.spec.containers.all(c, has(c.securityContext)"
+    " && has(c.securityContext.runAsNonRoot) && c.securityContext.runAsNonRoot"
+    " && has(c.securityContext.allowPrivilegeEscalation) && !c.securityContext.allowPrivilegeEscalation"
+    " && has(c.securityContext.capabilities) && !has(c.securityContext.capabilities.add))"
+    " && (!has(object.spec.volumes) || object.spec.volumes.filter(v, has(v.hostPath)).all(v,"
+    " object.spec.containers.all(c, !has(c.volumeMounts)"
+    " || c.volumeMounts.all(m, m.name != v.name || (has(m.readOnly) && m.readOnly)))))"
+)
+
+
 def controller_restriction() -> list[Document]:
     """The policy, and the binding that puts it into force."""
     variables = {
@@ -60,15 +85,21 @@ def controller_restriction() -> list[Document]:
         "oldLabels": _META.format("oldObject", "labels", "{}"),
         "owners": _META.format("object", "ownerReferences", "[]"),
         "oldOwners": _META.format("oldObject", "ownerReferences", "[]"),
-        "isLauncher": f"({_labelled('labels')} && {_OWNED.format('owners')}) || {_DV_OWNED.format('owners')}",
+        "oldAnnotations": _META.format("oldObject", "annotations", "{}"),
+        "isLauncher": f"{_labelled('labels')} && {_OWNED.format('owners')}",
         # One whose label somebody took away must still come to its end.
-        "wasLauncher": f"({_labelled('oldLabels')}) || {_OWNED.format('oldOwners')} || {_DV_OWNED.format('oldOwners')}",
-        "isUpload": f"{_uploads('object')} && {_UPLOAD_OWNED.format('owners')}",
+        "wasLauncher": f"({_labelled('oldLabels')}) || {_OWNED.format('oldOwners')}",
+        "isWorker": f"({_WORKER_OWNED.format('owners', 'labels')}) && {_CONFINED}",
+        "wasWorker": _WORKER_OWNED.format("oldOwners", "oldLabels"),
+        "isUpload": f"{_uploads('object')} && {_UPLOAD_OWNED.format('owners')} && {_CONFINED}",
         "wasUpload": f"{_uploads('oldObject')} && {_UPLOAD_OWNED.format('oldOwners')}",
         "isAttachment": f"{_labelled('labels', ATTACHMENT_APP)} && {_LAUNCHER_OWNED.format('owners')}",
         "wasAttachment": f"{_labelled('oldLabels', ATTACHMENT_APP)}",
     }
-    rules = [judged("", "nodes", "pods", "pods/status", "secrets"), judged("apps", "controllerrevisions")]
+    rules = [
+        judged("", "nodes", "pods", "pods/status", "secrets", "persistentvolumeclaims"),
+        judged("apps", "controllerrevisions"),
+    ]
     validations = [_validation(*rule) for rule in _RULES]
     return policy(NAME, rules, ("by-controllers", _BY_CONTROLLERS), variables, validations)
 
@@ -107,15 +138,25 @@ _RULES: Final = (
     (f"{_NODE} && {_UPDATE}", _TAKEN, "is not allowed to say that a Node takes VMs"),
     (
         f"{_POD} && {_CREATE}",
-        "variables.isLauncher || variables.isAttachment || variables.isUpload",
+        "variables.isLauncher || variables.isAttachment || variables.isWorker || variables.isUpload",
         "is not allowed to make other Pods than launchers of VMIs, what holds volumes for them, and workers",
     ),
     (
         f"{_POD} && !({_CREATE})",
-        "variables.wasLauncher || variables.wasAttachment || variables.wasUpload",
+        "variables.wasLauncher || variables.wasAttachment || variables.wasWorker || variables.wasUpload",
         "is not allowed to touch other Pods than launchers of VMIs, what holds volumes for them, and workers",
     ),
     (f"{_POD} && {_UPDATE}", _STATUS, "is not allowed to change more of a Pod than its status"),
+    (
+        _CLAIM,
+        f"!({_UPDATE} || {_CREATE}) || {_DV_OWNED.format('owners')} || '{UPLOAD_TARGET}' in variables.oldAnnotations",
+        "is not allowed to make or touch other claims than those that DataVolumes and uploads fill",
+    ),
+    (
+        f"{_CLAIM} && {_UPDATE}",
+        "object.spec == oldObject.spec",
+        "is not allowed to change a claim's spec",
+    ),
     # A Secret of another type could be a token of somebody's account.
     (
         _SECRET,

@@ -13,6 +13,7 @@ from functools import partial
 from typing import Final
 
 from kvedge import __version__
+from kvedge.api.registration.clone_manifest import clone_webhooks
 from kvedge.api.registration.controller_restriction_manifest import controller_restriction
 from kvedge.api.registration.node_restriction_manifest import node_restriction
 from kvedge.api.registration.policy_manifest import GROUP_VERSION
@@ -106,7 +107,7 @@ class Registration:
         Raises:
             KubeError: when the API server refuses or does not answer.
         """
-        cdi_is_there = cdi_serves(lambda name: self._read(f"{_CRDS}/{name}"))
+        cdi_is_there = self._cdi_serves()
         for document in crds():
             if cdi_is_there and document["metadata"]["name"] in DATA_VOLUME_CRDS:
                 continue
@@ -132,6 +133,7 @@ class Registration:
                 is_older = newer_serves(others, own_slice.body)
             else:
                 self._write_released(document, is_older=is_older)
+        self._write_released(clone_webhooks(ca_bundle, serves=not self._cdi_serves()), is_older=is_older)
         self._write(upload_api_service(ca_bundle), plan_upload_api)
         self._write_upload_proxy(
             UploadFront(SERVICE_URL if selector else endpoint_url(self.endpoint), ca_bundle), others
@@ -145,6 +147,9 @@ class Registration:
         front = self._front or own
         plan = partial(plan_upload_proxy, others=frozenset() if self._front else slice_urls(others))
         self._write(upload_proxy_config(front.url, front.ca), plan)
+
+    def _cdi_serves(self) -> bool:
+        return cdi_serves(lambda name: self._read(f"{_CRDS}/{name}"))
 
     def _ready_pods(self, selector: Mapping[str, str]) -> list[JsonObject]:
         labels = ",".join(f"{key}={value}" for key, value in selector.items())

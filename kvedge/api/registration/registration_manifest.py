@@ -262,53 +262,53 @@ def mutating_webhooks(ca_bundle: bytes) -> Document:
     """Defaults, and a VMI's status kept from users."""
     webhooks = [
         # Fail: a VM without its platform written down could become another machine with the next release.
-        _webhook("virtualmachines-mutator.kubevirt.io", MUTATE_PATH, ca_bundle, "virtualmachines",
+        webhook("virtualmachines-mutator.kubevirt.io", MUTATE_PATH, ca_bundle, "virtualmachines",
                  operations=("CREATE", "UPDATE"), conditions=(_NOT_BEING_DELETED,)),
         # Fail: a VMI without defaults has no finalizer, no phase and perhaps no network.
-        _webhook("virtualmachineinstances-mutator.kubevirt.io", MUTATE_PATH, ca_bundle, "virtualmachineinstances",
+        webhook("virtualmachineinstances-mutator.kubevirt.io", MUTATE_PATH, ca_bundle, "virtualmachineinstances",
                  operations=("CREATE",)),
         # Fail, as status is what roles act on; roles themselves and the end of a deletion do not pass here.
-        _webhook("virtualmachineinstances-status-mutator.kvedge.io", MUTATE_PATH, ca_bundle, "virtualmachineinstances",
+        webhook("virtualmachineinstances-status-mutator.kvedge.io", MUTATE_PATH, ca_bundle, "virtualmachineinstances",
                  operations=("UPDATE",), conditions=(_NOT_BY_ROLES, _MORE_THAN_LETTING_GO)),
     ]  # fmt: skip
-    for webhook in webhooks:
-        webhook["reinvocationPolicy"] = "Never"
-    return _webhook_configuration("Mutating", webhooks)
+    for each in webhooks:
+        each["reinvocationPolicy"] = "Never"
+    return webhook_configuration("Mutating", webhooks)
 
 
 def validating_webhooks(ca_bundle: bytes) -> Document:
     """All rules. Deletes never depend on us, though we may refuse one kind; nor does a role's write of a status."""
     webhooks = [
         # Fail: what is not supported must be refused when it is applied, not found out when it runs.
-        _webhook("virtualmachine-validator.kubevirt.io", VALIDATE_PATH, ca_bundle, "virtualmachines",
+        webhook("virtualmachine-validator.kubevirt.io", VALIDATE_PATH, ca_bundle, "virtualmachines",
                  operations=("CREATE", "UPDATE"), conditions=(_NOT_BEING_DELETED,)),
         # Fail: this is the last gate before something runs, also for VMs that were stored by an older release.
-        _webhook("virtualmachineinstances-create-validator.kubevirt.io", VALIDATE_PATH, ca_bundle,
+        webhook("virtualmachineinstances-create-validator.kubevirt.io", VALIDATE_PATH, ca_bundle,
                  "virtualmachineinstances", operations=("CREATE",)),
         # Fail: a user must not change what runs under the roles' feet, and roles change no more than volumes that come
         # and go. What roles report, and deletions to their end, do not pass here.
-        _webhook("virtualmachineinstances-update-validator.kubevirt.io", VALIDATE_PATH, ca_bundle,
+        webhook("virtualmachineinstances-update-validator.kubevirt.io", VALIDATE_PATH, ca_bundle,
                  "virtualmachineinstances", operations=("UPDATE",),
                  conditions=(_NOT_A_REPORT_OF_ROLES, _MORE_THAN_LETTING_GO)),
         # Ignore: a handler reports what its VMs do, and must be able to while we are away. That it writes its own
         # node's VMIs only is then still seen to: by the policy of node_restriction_manifest.py in a cluster, by the
         # embedded API's authorizer on one box.
-        _webhook("virtualmachineinstances-node-restriction.kvedge.io", VALIDATE_PATH, ca_bundle,
+        webhook("virtualmachineinstances-node-restriction.kvedge.io", VALIDATE_PATH, ca_bundle,
                  "virtualmachineinstances", operations=("UPDATE",), conditions=(_BY_HANDLERS,), policy="Ignore"),
         # Fail: a configuration that cannot be used must be refused when it is written, and there is one object only.
-        _webhook("kubevirt-create-validator.kubevirt.io", VALIDATE_KUBEVIRT_PATH, ca_bundle, "kubevirts",
+        webhook("kubevirt-create-validator.kubevirt.io", VALIDATE_KUBEVIRT_PATH, ca_bundle, "kubevirts",
                  operations=("CREATE",)),
         # Fail, for the same reason; the controller writes the status subresource, which does not pass here.
-        _webhook("kubevirt-update-validator.kubevirt.io", VALIDATE_KUBEVIRT_PATH, ca_bundle, "kubevirts",
+        webhook("kubevirt-update-validator.kubevirt.io", VALIDATE_KUBEVIRT_PATH, ca_bundle, "kubevirts",
                  operations=("UPDATE",), conditions=(_NOT_BEING_DELETED,)),
         # Ignore: a delete never depends on us, and this one takes no VM away. Only objects that ask for it are judged.
-        _webhook("kubevirt-validator.kubevirt.io", VALIDATE_KUBEVIRT_PATH, ca_bundle, "kubevirts",
+        webhook("kubevirt-validator.kubevirt.io", VALIDATE_KUBEVIRT_PATH, ca_bundle, "kubevirts",
                  operations=("DELETE",), conditions=(_BLOCKED_BY_WORKLOADS,), policy="Ignore"),
     ]  # fmt: skip
-    return _webhook_configuration("Validating", webhooks)
+    return webhook_configuration("Validating", webhooks)
 
 
-def _webhook(
+def webhook(
     name: str,
     path: str,
     ca_bundle: bytes,
@@ -317,16 +317,18 @@ def _webhook(
     operations: Sequence[str],
     conditions: Sequence[JsonObject] = (),
     policy: str = "Fail",
+    served: tuple[str, Sequence[str]] = ("kubevirt.io", ("v1", "v1alpha3")),
 ) -> JsonObject:
+    """One webhook; `served` is the group of the resource and its versions."""
     rule = {
-        "apiGroups": ["kubevirt.io"],
-        "apiVersions": ["v1", "v1alpha3"],
+        "apiGroups": [served[0]],
+        "apiVersions": list(served[1]),
         "operations": list(operations),
         "resources": [resource],
         "scope": "*",
     }
     target = {"namespace": SYSTEM_NAMESPACE, "name": SERVICE, "path": path, "port": _SERVICE_PORT}
-    webhook: JsonObject = {
+    made: JsonObject = {
         "name": name,
         "clientConfig": {"service": target, "caBundle": _text(ca_bundle)},
         "rules": [rule],
@@ -339,16 +341,17 @@ def _webhook(
         "admissionReviewVersions": ["v1"],
     }
     if conditions:
-        webhook["matchConditions"] = [dict(condition) for condition in conditions]
-    return webhook
+        made["matchConditions"] = [dict(condition) for condition in conditions]
+    return made
 
 
-def _webhook_configuration(kind: str, webhooks: list[JsonObject]) -> Document:
+def webhook_configuration(kind: str, webhooks: list[JsonObject], name: str = "kvedge") -> Document:
+    """The configuration of these webhooks; `kind` is Mutating or Validating."""
     body = {
         "apiVersion": "admissionregistration.k8s.io/v1",
         "kind": f"{kind}WebhookConfiguration",
         # A release that takes something out of a webhook writes it anew: see registration_plan.covers.
-        "metadata": {"name": "kvedge", "labels": dict(_OURS), "annotations": dict(_RELEASE)},
+        "metadata": {"name": name, "labels": dict(_OURS), "annotations": dict(_RELEASE)},
         "webhooks": webhooks,
     }
     plural = f"{kind.lower()}webhookconfigurations"

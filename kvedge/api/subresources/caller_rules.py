@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from kvedge.api.access_reviews import review_of
 from kvedge.api.served_paths import SUBRESOURCE_GROUP
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.guest_verbs import RBAC_VERBS
@@ -33,27 +34,13 @@ class Asked:
 def access_review(user: UserInfo, asked: Asked) -> JsonObject:
     """The SubjectAccessReview for it."""
     plural, _, subresource = asked.resource.partition("/")
-    return {
-        "apiVersion": "authorization.k8s.io/v1",
-        "kind": "SubjectAccessReview",
-        "spec": {
-            "user": user.username,
-            "groups": list(user.groups),
-            "extra": {key: list(values) for key, values in user.extra.items()},
-            "resourceAttributes": {
-                "namespace": asked.namespace,
-                "verb": asked.verb,
-                "group": SUBRESOURCE_GROUP,
-                "version": asked.version,
-                "resource": plural,
-                "subresource": subresource,
-                "name": asked.name,
-            },
-        },
+    attributes = {
+        "namespace": asked.namespace,
+        "verb": asked.verb,
+        "group": SUBRESOURCE_GROUP,
+        "version": asked.version,
+        "resource": plural,
+        "subresource": subresource,
+        "name": asked.name,
     }
-
-
-def is_allowed(review: JsonObject) -> bool:
-    """Whether the answered review says yes; anything else is a no."""
-    status = review.get("status") or {}
-    return status.get("allowed") is True and status.get("denied") is not True
+    return review_of(user, attributes)

@@ -9,7 +9,8 @@ import asyncio
 from collections.abc import Callable
 from typing import TypeVar
 
-from kvedge.api.subresources.caller_rules import Asked, access_review, is_allowed
+from kvedge.api.access_reviews import REVIEWS, is_allowed
+from kvedge.api.subresources.caller_rules import Asked, access_review
 from kvedge.api.subresources.status_message import VM, VMI, Refusal, bad_request, conflict, internal, not_found
 from kvedge.kube.errors import KubeError, NotFound
 from kvedge.kube.kube_client import KubeClient
@@ -100,8 +101,7 @@ class ClusterReader:
     async def may(self, user: UserInfo, asked: Asked) -> bool:
         """Whether the user may do that."""
         review = access_review(user, asked)
-        path = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
-        return is_allowed(await self._blocking(lambda: self._client.request("POST", path, review)))
+        return is_allowed(await self._blocking(lambda: self._client.request("POST", REVIEWS, review)))
 
     async def version(self) -> str:
         """The API server's version. Raises Refusal."""

@@ -11,6 +11,7 @@ from typing import Final
 from kvedge.api.uploads.upload_token import token_key
 from kvedge.kube.kube_client import KubeClient
 from kvedge.kube.shared_authority import shared_authority
+from kvedge.resources.clone_grants import grant_key
 from kvedge.resources.uploads import UPLOAD_AUTHORITY_SECRET, UPLOAD_CLIENT_NAME
 from kvedge.runtime.clock import Clock
 from kvedge.runtime.tls.authority_plan import Authorities
@@ -54,6 +55,11 @@ class UploadAuthority:
     def signing_key(self) -> bytes:
         """The key that new tokens are signed with."""
         return self.keys[0]
+
+    @property
+    def clone_key(self) -> bytes:
+        """The key that new grants of clones are signed with."""
+        return grant_key(self._authorities.signing.key_pem)
 
     def _read(self) -> Authorities:
         found = shared_authority(self._client, self._clock.now(), UPLOAD_AUTHORITY_SECRET)

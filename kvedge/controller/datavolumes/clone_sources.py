@@ -9,6 +9,7 @@ from typing import Final
 
 from kvedge.controller.datavolumes.claim_plan import ClaimProblem
 from kvedge.controller.datavolumes.data_volume_plan import SourceSeen
+from kvedge.controller.datavolumes.granted_clones import GrantedClones
 from kvedge.kube.informer import Informer
 from kvedge.resources.claim_facts import is_populated
 from kvedge.resources.types.data_volumes import DataSource, DataVolume
@@ -35,8 +36,10 @@ class CloneSources:
         data_sources: Informer[DataSource],
         vmis: Informer[VirtualMachineInstance],
         claim_index: str,
+        grants: GrantedClones,
     ) -> None:
-        """`claim_index` is the index of `vmis` by `namespace/claim`."""
+        """`claim_index` is the index of `vmis` by `namespace/claim`; `grants` says what may be copied from afar."""
+        self._grants = grants
         self._claims = claims
         self._data_sources = data_sources
         self._vmis = vmis
@@ -70,12 +73,9 @@ class CloneSources:
         return pvc.namespace or namespace, pvc.name
 
     def _of_claim(self, dv: DataVolume, namespace: str, name: str) -> SourceSeen:
-        if namespace != dv.metadata.namespace:
-            text = (
-                f"source.pvc.namespace: copies from another namespace ({namespace}) are not supported yet; clone into"
-                f" {namespace}, or import the image again"
-            )
-            return SourceSeen(problem=ClaimProblem("CloneValidationFailed", text))
+        if namespace != dv.metadata.namespace and (problem := self._grants.problem(dv, namespace)):
+            # Nothing is said of what lies there, not even whether it does.
+            return SourceSeen(problem=ClaimProblem("CloneValidationFailed", problem))
         claim = self._claims.get(namespace, name)
         if claim is None:
             return SourceSeen(problem=ClaimProblem(_WITHOUT_SOURCE, f"The source pvc {name} doesn't exist"))

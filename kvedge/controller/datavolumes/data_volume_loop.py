@@ -24,8 +24,10 @@ from kvedge.controller.datavolumes.data_volume_plan import (
     PatchStatus,
     plan_data_volume,
 )
+from kvedge.controller.datavolumes.granted_clones import GrantedClones
 from kvedge.controller.datavolumes.progress_client import ask_progress
-from kvedge.controller.datavolumes.upload_certificates import ensure_upload_certificates
+from kvedge.controller.datavolumes.remote_clone_plan import CreateSender, KeepCertificate, SenderAction, own_senders
+from kvedge.controller.datavolumes.upload_certificates import ensure_sender_certificates, ensure_upload_certificates
 from kvedge.controller.kubevirt.cluster_config import ClusterConfig
 from kvedge.kube.errors import AlreadyExists, Conflict, Forbidden, KubeError, NotFound, Unavailable
 from kvedge.kube.events import EventRecorder
@@ -34,6 +36,7 @@ from kvedge.kube.kube_client import KubeClient, Preconditions
 from kvedge.kube.patches import at_version
 from kvedge.kube.reconcile_loop import Again, ReconcileLoop
 from kvedge.kube.work_queue import Key
+from kvedge.resources.data_volume_names import CLONE_TARGET
 from kvedge.resources.types.core import Pod
 from kvedge.resources.types.data_volumes import CONFIG_NAME, CdiConfig, DataSource, DataVolume, StorageProfile
 from kvedge.resources.types.storage import PersistentVolumeClaim, StorageClass
@@ -51,6 +54,7 @@ _REFUSED_SECONDS: Final = 10.0
 _QUOTA: Final = "exceeded quota"
 _CLAIM_INDEX: Final = "data-volume-claim"
 _SOURCE_INDEX: Final = "data-volume-source"
+_SENDER_INDEX: Final = "clone-target"
 _LONGEST_REFUSAL: Final = 1024
 
 
@@ -91,7 +95,9 @@ class DataVolumeLoop:
         self._refused: dict[str, tuple[ClaimProblem, float]] = {}
         sources.vmis.add_index(_CLAIM_INDEX, _claims_of)
         sources.data_volumes.add_index(_SOURCE_INDEX, _source_of)
-        self._clones = CloneSources(sources.claims, sources.data_sources, sources.vmis, _CLAIM_INDEX)
+        sources.workers.add_index(_SENDER_INDEX, _target_of)
+        grants = GrantedClones(sources.client, sources.clock)
+        self._clones = CloneSources(sources.claims, sources.data_sources, sources.vmis, _CLAIM_INDEX, grants)
         self.loop = ReconcileLoop("datavolume", self.reconcile, _WORKERS)
 
     def start(self) -> None:
@@ -113,6 +119,7 @@ class DataVolumeLoop:
         progress = None
         for _ in range(_MOST_STEPS):
             dv = self._volumes.get(*key)
+            self._end_strangers(key, dv)
             bare = None if dv is not None else self._sources.claims.get(*key)
             if bare is not None:
                 dv = upload_into(bare)
@@ -140,15 +147,25 @@ class DataVolumeLoop:
         refused = self._refused.get(meta.uid)
         config = sources.configs.get("", CONFIG_NAME)
         claim = sources.claims.get(meta.namespace, meta.name)
+        source = self._clones.seen(dv)
+        sent = self._sources.workers.indexed(_SENDER_INDEX, f"{meta.namespace}/{meta.name}")
         return DataVolumeView(
             dv=dv,
             claim=claim,
             workers=list(sources.workers.owned_by(meta.uid)),
             consumer=self._consumer(dv),
-            source=self._clones.seen(dv),
+            source=source,
             storage=StorageSeen(sources.classes.list(), sources.profiles.list(), config),
             refused=None if refused is None else refused[0],
+            senders=own_senders(claim, None if source is None else source.claim, sent),
         )
+
+    def _end_strangers(self, key: Key, dv: DataVolume | None) -> None:
+        """End what sends to a DataVolume that is gone: no owner takes it away, as that was of another namespace."""
+        for pod in self._sources.workers.indexed(_SENDER_INDEX, f"{key.namespace}/{key.name}"):
+            is_for = pod.metadata.labels.get(CLONE_TARGET)
+            if pod.metadata.deletion_timestamp is None and (dv is None or dv.metadata.uid != is_for):
+                self._delete(pod)
 
     def _consumer(self, dv: DataVolume) -> VirtualMachineInstance | None:
         """A guest that waits for the claim: where it can run, the claim is to be bound."""
@@ -176,7 +193,7 @@ class DataVolumeLoop:
                     self._volumes.observe(dv)
                 case PatchClaim(claim, body):
                     self._patch_claim(claim, body)
-                case CreateClaim() | CreateWorker():
+                case CreateClaim() | CreateWorker() | CreateSender() | KeepCertificate():
                     again = self._create(dv, action)
                     if again is not None:
                         return again
@@ -189,7 +206,7 @@ class DataVolumeLoop:
         patch = at_version(body, meta.resource_version)
         self._sources.claims.observe(self._client.patch(PersistentVolumeClaim, meta.namespace, meta.name, patch))
 
-    def _create(self, dv: DataVolume, action: CreateClaim | CreateWorker) -> Again | None:
+    def _create(self, dv: DataVolume, action: CreateClaim | CreateWorker | SenderAction) -> Again | None:
         uid = dv.metadata.uid
         refused = self._refused.get(uid)
         if refused is not None and (left := refused[1] - self._clock.monotonic()) > 0:
@@ -202,6 +219,13 @@ class DataVolumeLoop:
                     if upload:
                         ensure_upload_certificates(self._client, claim, self._clock.now())
                     self._sources.workers.observe(self._client.create(pod))
+                case CreateSender(claim, pod):
+                    # The Pod first, as its Secret goes with it.
+                    made = self._client.create(pod)
+                    self._sources.workers.observe(made)
+                    ensure_sender_certificates(self._client, claim, made, self._clock.now())
+                case KeepCertificate(claim, pod):
+                    ensure_sender_certificates(self._client, claim, pod, self._clock.now())
         except AlreadyExists:
             # The cache is behind, or something else has the name.
             return Again(_CAUGHT_UP_SECONDS * 10)
@@ -254,6 +278,9 @@ class DataVolumeLoop:
         owner = item.metadata.controller_reference()
         if owner is not None and owner.kind in (DataVolume.KIND.kind, PersistentVolumeClaim.KIND.kind):
             self.loop.add(Key(item.metadata.namespace, owner.name))
+        for target in _target_of(item):
+            namespace, _, name = target.partition("/")
+            self.loop.add(Key(namespace, name))
 
     def _on_vmi(self, old: VirtualMachineInstance | None, new: VirtualMachineInstance | None) -> None:
         item = new or old
@@ -273,6 +300,11 @@ class DataVolumeLoop:
 def _claims_of(vmi: VirtualMachineInstance) -> Iterator[str]:
     for name in {name for _, name in claims(vmi.spec.volumes)}:
         yield f"{vmi.metadata.namespace}/{name}"
+
+
+def _target_of(pod: Pod) -> tuple[str, ...]:
+    target = pod.metadata.annotations.get(CLONE_TARGET, "")
+    return (target,) if target and CLONE_TARGET in pod.metadata.labels else ()
 
 
 def _source_of(dv: DataVolume) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ mend ends it as Failed. All that must outlive the controller stands in the claim
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Final, TypeAlias
 
@@ -38,9 +38,10 @@ from kvedge.controller.datavolumes.data_volume_status import (
     running_annotations,
     running_phase,
 )
-from kvedge.controller.datavolumes.worker_job_plan import worker_job
+from kvedge.controller.datavolumes.remote_clone_plan import SenderAction, is_remote, plan_sender, takes_data
+from kvedge.controller.datavolumes.worker_job_plan import sender_job, worker_job
 from kvedge.controller.datavolumes.worker_outcome import WorkerSeen, look_at_worker
-from kvedge.controller.datavolumes.worker_pod_manifest import WorkerPlace, worker_pod
+from kvedge.controller.datavolumes.worker_pod_manifest import WorkerPlace, sender_pod, worker_pod
 from kvedge.controller.kubevirt.cluster_config import ClusterConfig
 from kvedge.kube.patches import merge_difference
 from kvedge.resources import data_volume_names as names
@@ -101,7 +102,7 @@ class PatchStatus:
     body: JsonObject
 
 
-Action: TypeAlias = CreateClaim | PatchClaim | CreateWorker | DeleteWorker | PatchStatus
+Action: TypeAlias = CreateClaim | PatchClaim | CreateWorker | DeleteWorker | PatchStatus | SenderAction
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,10 +136,21 @@ class DataVolumeView:
     storage: StorageSeen = field(default_factory=StorageSeen)
     progress: str = ""
     refused: ClaimProblem | None = None
+    # What sends a claim of another namespace to the worker.
+    senders: Sequence[Pod] = ()
 
 
 def plan_data_volume(view: DataVolumeView, cluster: ClusterConfig, now: datetime) -> DataVolumePlan:
     """What to do."""
+    plan = _plan(view, cluster, now)
+    source = view.source
+    copies = source is not None and source.problem is None and not source.writer
+    is_needed = copies and view.dv.metadata.deletion_timestamp is None and takes_data(view.claim, view.workers)
+    stale = () if is_needed else tuple(DeleteWorker(pod) for pod in view.senders if not _goes(pod))
+    return replace(plan, actions=(*plan.actions, *stale)) if stale else plan
+
+
+def _plan(view: DataVolumeView, cluster: ClusterConfig, now: datetime) -> DataVolumePlan:
     dv, claim = view.dv, view.claim
     if dv.metadata.deletion_timestamp is not None:
         # The garbage collector takes the claim and the workers: they are owned.
@@ -248,7 +260,7 @@ def _plan_claimed(
         return _told(view, Outlook(PENDING, bound, _IDLE), now)
     worker = next((pod for pod in view.workers if not _goes(pod)), None)
     if worker is not None:
-        return _plan_worker(view, claim, look_at_worker(worker), now)
+        return _plan_worker(view, claim, look_at_worker(worker), cluster, now)
     if view.workers:
         # The last one still ends.
         phase = dv.status.phase or PENDING
@@ -296,10 +308,12 @@ def _plan_begin(
     phase = running_phase(dv, begun=False, ready=False)
     if bound.status == "True" and not dv.status.phase.endswith("Scheduled"):
         phase = "PVCBound"
-    return _told(view, Outlook(phase, bound, running, restarts=restarts), now, (CreateWorker(claim, pod, job.upload),))
+    return _told(view, Outlook(phase, bound, running, restarts=restarts), now, (CreateWorker(claim, pod, job.listens),))
 
 
-def _plan_worker(view: DataVolumeView, claim: PersistentVolumeClaim, seen: WorkerSeen, now: datetime) -> DataVolumePlan:
+def _plan_worker(
+    view: DataVolumeView, claim: PersistentVolumeClaim, seen: WorkerSeen, cluster: ClusterConfig, now: datetime
+) -> DataVolumePlan:
     dv, restarts = view.dv, _restarts(claim)
     bound = _bound(claim)
     if seen.outcome is not None and seen.succeeded:
@@ -310,6 +324,16 @@ def _plan_worker(view: DataVolumeView, claim: PersistentVolumeClaim, seen: Worke
         # What is copied now may be torn: the worker leaves nothing behind, and the next one waits.
         torn = State("False", "CloneSourceInUse", view.source.writer)
         return _told(view, Outlook("CloneScheduled", bound, torn, restarts=restarts), now, (DeleteWorker(seen.pod),))
+    sends: tuple[Action, ...] = ()
+    if view.source is not None and view.source.claim is not None and is_remote(dv, view.source.claim) and seen.ready:
+        job = sender_job(claim, view.source.claim, seen.pod.status.pod_ip)
+        made = sender_pod(dv, job, WorkerPlace(claim, view.source.claim), cluster, view.storage.config)
+        action, sender = plan_sender(claim, made, view.senders)
+        if sender is not None and sender.ended and not sender.succeeded:
+            return _plan_failed(view, claim, sender, now)
+        sends = () if action is None else (action,)
+        # What the sender waits for is what keeps the copy.
+        seen = seen if sender is None or sender.running or sender.ended else replace(sender, pod=seen.pod)
     running = State("True", "Pod is running") if seen.running else seen.waiting
     phase = running_phase(dv, begun=seen.running, ready=seen.ready)
     wanted = {
@@ -318,8 +342,8 @@ def _plan_worker(view: DataVolumeView, claim: PersistentVolumeClaim, seen: Worke
         **running_annotations(_RUNNING_NAMES, running),
     }
     outlook = Outlook(phase, bound, running, view.progress if seen.running else "", restarts)
-    again = PROGRESS_SECONDS if seen.running else None
-    return _told(view, outlook, now, _annotations(claim, wanted), again)
+    again = PROGRESS_SECONDS if seen.running or sends else None
+    return _told(view, outlook, now, (*_annotations(claim, wanted), *sends), again)
 
 
 def _plan_failed(view: DataVolumeView, claim: PersistentVolumeClaim, seen: WorkerSeen, now: datetime) -> DataVolumePlan:

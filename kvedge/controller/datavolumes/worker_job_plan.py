@@ -12,6 +12,7 @@ from kvedge.resources.data_volume_names import ARCHIVE_CONTENT
 from kvedge.resources.types.data_volumes import CdiConfig, DataVolume, DataVolumeSourceRegistry
 from kvedge.resources.types.import_job import (
     CloneSource,
+    CloneTarget,
     HttpSource,
     ImageSource,
     ImportJob,
@@ -19,6 +20,7 @@ from kvedge.resources.types.import_job import (
     S3Source,
 )
 from kvedge.resources.types.storage import PersistentVolumeClaim
+from kvedge.resources.uploads import upload_server_name
 
 _DOCKER: Final = "docker://"
 _BY_NODE: Final = "node"
@@ -36,13 +38,15 @@ def worker_job(
     origin = dv.spec.source
     job = ImportJob(
         name=claim.metadata.name,
+        uid=claim.metadata.uid,
         size=size,
         block=claim.is_block,
         preallocate=preallocates(dv, config),
         archive=dv.spec.content_type == ARCHIVE_CONTENT,
     )
     if source is not None:
-        job.clone = CloneSource(block=source.is_block)
+        remote = source.metadata.namespace != dv.metadata.namespace
+        job.clone = CloneSource(block=source.is_block, remote=remote)
     if origin is None:
         return job
     if origin.http is not None:
@@ -64,6 +68,15 @@ def worker_job(
         job.s3 = S3Source(url=origin.gcs.url, gcs=True)
     job.upload = origin.upload is not None
     return job
+
+
+def sender_job(claim: PersistentVolumeClaim, source: PersistentVolumeClaim, address: str) -> ImportJob:
+    """The job of the worker that sends a claim of another namespace to the one at `address`, which fills `claim`."""
+    return ImportJob(
+        name=source.metadata.name,
+        clone=CloneSource(block=source.is_block),
+        send=CloneTarget(address=address, server_name=upload_server_name(claim.metadata.uid)),
+    )
 
 
 def preallocates(dv: DataVolume, config: CdiConfig | None) -> bool:

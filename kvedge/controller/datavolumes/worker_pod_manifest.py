@@ -15,8 +15,8 @@ from kvedge.controller.datavolumes.claim_plan import owner_of
 from kvedge.controller.datavolumes.worker_job_plan import certificates_config_map, credentials_secret, header_secrets
 from kvedge.controller.kubevirt.cluster_config import ClusterConfig
 from kvedge.resources.codec import JsonObject, encode_json
-from kvedge.resources.data_volume_names import APP, APP_LABEL, WORKER_LABEL, named_after
-from kvedge.resources.meta import ObjectMeta
+from kvedge.resources.data_volume_names import APP, APP_LABEL, CLONE_TARGET, WORKER_LABEL, named_after
+from kvedge.resources.meta import ObjectMeta, OwnerReference
 from kvedge.resources.names import LAUNCHER_IMAGE
 from kvedge.resources.quantities import Quantity
 from kvedge.resources.types.core import (
@@ -51,7 +51,7 @@ from kvedge.resources.types.import_job import (
 )
 from kvedge.resources.types.storage import PersistentVolumeClaim
 from kvedge.resources.types.vmi import VirtualMachineInstance
-from kvedge.resources.uploads import upload_pod_name
+from kvedge.resources.uploads import clone_sender_name, upload_pod_name
 from kvedge.resources.vmi_facts import default_pull_policy
 
 _CONTAINER: Final = "importer"
@@ -88,7 +88,7 @@ def worker_pod(
     dv: DataVolume, job: ImportJob, place: WorkerPlace, cluster: ClusterConfig, config: CdiConfig | None
 ) -> Pod:
     """The Pod of a job."""
-    name = worker_pod_name(place.claim.metadata.name, upload=job.upload)
+    name = worker_pod_name(place.claim.metadata.name, upload=job.listens)
     volumes = [*_host_volumes(cluster), *_object_volumes(dv, job, name), *_claim_volumes(place), *_image_volumes(job)]
     meta = ObjectMeta(
         name=name,
@@ -96,23 +96,56 @@ def worker_pod(
         labels={APP_LABEL: APP, WORKER_LABEL: _as_label(place.claim.metadata.name)},
         owner_references=[owner_of(dv)],
     )
-    spec = PodSpec(
+    spec = _pod_spec(job, volumes, cluster, config)
+    spec.priority_class_name = dv.spec.priority_class_name
+    spec.service_account_name = dv.spec.service_account_name or ""
+    spec.node_selector = _node_selector(place, cluster)
+    if place.consumer is not None:
+        # The claim is bound where its worker runs: that must be where the guest can.
+        spec.affinity = place.consumer.spec.affinity
+        spec.tolerations = place.consumer.spec.tolerations
+    return Pod(metadata=meta, spec=spec)
+
+
+def sender_pod(
+    dv: DataVolume, job: ImportJob, place: WorkerPlace, cluster: ClusterConfig, config: CdiConfig | None
+) -> Pod:
+    """The Pod that sends the place's source, in the source's namespace; nothing of another namespace can own it."""
+    source = place.source
+    assert source is not None
+    name = clone_sender_name(place.claim.metadata.uid)
+    volumes = [
+        *_host_volumes(cluster),
+        _secret("upload", name, UPLOAD_CERTIFICATES_DIRECTORY),
+        _claim("source", source, (SOURCE_DIRECTORY, SOURCE_DEVICE), read_only=True),
+    ]
+    kind = PersistentVolumeClaim.KIND
+    owner = OwnerReference(api_version=kind.version, kind=kind.kind, name=source.metadata.name, uid=source.metadata.uid)
+    meta = ObjectMeta(
+        name=name,
+        namespace=source.metadata.namespace,
+        labels={APP_LABEL: APP, CLONE_TARGET: dv.metadata.uid},
+        annotations={CLONE_TARGET: f"{dv.metadata.namespace}/{dv.metadata.name}"},
+        owner_references=[owner],
+    )
+    return Pod(metadata=meta, spec=_pod_spec(job, volumes, cluster, config))
+
+
+def _pod_spec(
+    job: ImportJob,
+    volumes: list[tuple[PodVolume, VolumeMount | VolumeDevice]],
+    cluster: ClusterConfig,
+    config: CdiConfig | None,
+) -> PodSpec:
+    return PodSpec(
         containers=[_container(job, volumes, cluster, config)],
         volumes=[volume for volume, _ in volumes],
         restart_policy="Never",
         termination_grace_period_seconds=_GRACE_SECONDS,
         automount_service_account_token=False,
         enable_service_links=False,
-        priority_class_name=dv.spec.priority_class_name,
-        service_account_name=dv.spec.service_account_name or "",
         security_context=confined_pod(),
-        node_selector=_node_selector(place, cluster),
     )
-    if place.consumer is not None:
-        # The claim is bound where its worker runs: that must be where the guest can.
-        spec.affinity = place.consumer.spec.affinity
-        spec.tolerations = place.consumer.spec.tolerations
-    return Pod(metadata=meta, spec=spec)
 
 
 def _node_selector(place: WorkerPlace, cluster: ClusterConfig) -> dict[str, str]:
@@ -146,7 +179,7 @@ def _container(
         resources=resources,
         volume_mounts=[use for use in uses if isinstance(use, VolumeMount)],
         volume_devices=[use for use in uses if isinstance(use, VolumeDevice)],
-        readiness_probe=_READINESS if job.upload else None,
+        readiness_probe=_READINESS if job.listens else None,
         termination_message_path=_LAST_WORD,
         security_context=confined_container(),
     )
@@ -186,7 +219,7 @@ def _object_volumes(dv: DataVolume, job: ImportJob, pod_name: str) -> list[_Use]
         # The worker reads one header from each file; several Secrets have a directory each, as keys may be the same.
         path = HEADERS_DIRECTORY if len(headers) == 1 else f"{HEADERS_DIRECTORY}/{number}"
         made.append(_secret(f"headers-{number}", name, path))
-    if job.upload:
+    if job.listens:
         made.append(_secret("upload", pod_name, UPLOAD_CERTIFICATES_DIRECTORY))
     return made
 
@@ -198,7 +231,7 @@ def _secret(name: str, secret: str, path: str) -> _Use:
 
 def _claim_volumes(place: WorkerPlace) -> list[_Use]:
     made = [_claim("target", place.claim, (TARGET_DIRECTORY, TARGET_DEVICE), read_only=False)]
-    if place.source is not None:
+    if place.source is not None and place.source.metadata.namespace == place.claim.metadata.namespace:
         made.append(_claim("source", place.source, (SOURCE_DIRECTORY, SOURCE_DEVICE), read_only=True))
     return made
 

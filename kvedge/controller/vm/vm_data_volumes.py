@@ -10,12 +10,13 @@ from typing import Final
 
 from kvedge.controller.vm.create_refusal import is_passing
 from kvedge.controller.vm.data_volume_states import FAILED_IMPORT, failures_told, named_data_volumes
-from kvedge.controller.vm.data_volume_templates import CREATED, NOT_CREATED, wanted_data_volumes
+from kvedge.controller.vm.data_volume_templates import CREATED, NOT_CREATED, UNAUTHORIZED, wanted_data_volumes
 from kvedge.kube.errors import AlreadyExists, KubeError
 from kvedge.kube.events import EventRecorder
 from kvedge.kube.informer import Informer
 from kvedge.kube.kube_client import KubeClient
 from kvedge.kube.work_queue import Key
+from kvedge.resources.clone_grants import CLONE_FIELD
 from kvedge.resources.types.data_volumes import DataVolume
 from kvedge.resources.types.vm import VirtualMachine
 
@@ -55,7 +56,9 @@ class VmDataVolumes:
                 continue
             except KubeError as error:
                 unmade = True
-                if not is_passing(error):
+                if any(cause.field == CLONE_FIELD for cause in error.causes):
+                    self._tell(key, vm, name, UNAUTHORIZED, f"Not authorized to create DataVolume {name}: {error}")
+                elif not is_passing(error):
                     self._tell(key, vm, name, NOT_CREATED, f"Error creating DataVolume {name}: {error}")
             else:
                 self._told.get(key, {}).pop(name, None)

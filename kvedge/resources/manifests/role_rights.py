@@ -148,6 +148,8 @@ _API: Final = (
         names=(AUTHORITY_SECRET, UPLOAD_AUTHORITY_SECRET),
         namespace=SYSTEM_NAMESPACE,
     ),
+    # What a DataVolume copies that names a DataSource: whoever makes it needs rights in that namespace.
+    right(("get",), "cdi.kubevirt.io", "datasources"),
     # What an upload goes into, and who takes it.
     right(("get",), "core", "persistentvolumeclaims pods"),
     right((*READ, "delete"), "certificates.k8s.io", "certificatesigningrequests"),

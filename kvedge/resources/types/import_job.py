@@ -97,6 +97,11 @@ class ImportJob(KubeStruct, kw_only=True):
     send: CloneTarget | None = None
     upload: bool = False
 
+    @property
+    def listens(self) -> bool:
+        """Whether data is brought to the worker, and not fetched by it."""
+        return self.upload or (self.clone is not None and self.clone.remote and self.send is None)
+
 
 class ImportOutcome(KubeStruct, kw_only=True):
     """What the worker leaves as its container's termination message, as JSON.

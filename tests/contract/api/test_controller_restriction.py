@@ -52,7 +52,7 @@ def restricted(server: ApiServerUnderTest, admin: KubeClient, controller: KubeCl
         change = {"metadata": {"annotations": {"try": str(next(tries))}}}
         return SAID in refused(controller, "PATCH", f"{NODES}/{NODE}", change)
 
-    resources = ["nodes", "pods", "pods/status", "controllerrevisions"]
+    resources = ["nodes", "pods", "pods/status", "controllerrevisions", "persistentvolumeclaims"]
     with everything_by_rbac(admin, CONTROLLER_GROUP, CONTROLLER_ACCOUNT, ["", "apps"], resources):
         labels = {"kubevirt.io/schedulable": "true", "zone": "a"}
         admin.request("POST", NODES, {"kind": "Node", "apiVersion": "v1", "metadata": {"name": NODE, "labels": labels}})
@@ -111,6 +111,86 @@ def test_it_makes_launchers_of_vmis_reports_on_them_and_ends_them(launcher: Json
 def test_it_makes_no_other_pods(controller: KubeClient, labels: dict[str, str], owners: tuple[JsonObject, ...]) -> None:
     said = refused(controller, "POST", PODS, pod("bad", labels, *owners))
     assert f"{SAID} to make other Pods than launchers of VMIs" in said
+
+
+DV_OWNER = {**OWNER, "kind": "DataVolume", "apiVersion": "cdi.kubevirt.io/v1beta1"}
+CLAIM_OWNER = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "name": "disk", "uid": OWNER["uid"]}
+SENDER = {"kvedge.io/clone-target": OWNER["uid"]}
+CONFINED = {"runAsNonRoot": True, "allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
+
+
+def worker(labels: dict[str, str], owner: JsonObject, **spec: Any) -> JsonObject:
+    made = pod("worker", labels, owner)
+    made["spec"]["containers"][0]["securityContext"] = dict(CONFINED)
+    made["spec"]["volumes"] = [{"name": "usr", "hostPath": {"path": "/usr"}}]
+    made["spec"]["containers"][0]["volumeMounts"] = [{"name": "usr", "mountPath": "/usr", "readOnly": True}]
+    made["spec"] |= spec
+    return made
+
+
+@pytest.mark.parametrize(("labels", "owner"), [({}, DV_OWNER), (SENDER, CLAIM_OWNER)], ids=["worker", "sender"])
+def test_it_makes_workers_that_fill_claims_and_ends_them(
+    controller: KubeClient, labels: dict[str, str], owner: JsonObject
+) -> None:
+    assert refused(controller, "POST", PODS, worker(labels, owner)) == ""
+    assert refused(controller, "DELETE", f"{PODS}/worker?gracePeriodSeconds=0") == ""
+
+
+def container(**changes: Any) -> JsonObject:
+    made = worker({}, DV_OWNER)["spec"]["containers"][0]
+    return {"containers": [{**made, **changes}]}
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        pytest.param({"automountServiceAccountToken": True}, id="a token"),
+        pytest.param({"hostNetwork": True}, id="the host's network"),
+        pytest.param({"hostPID": True}, id="the host's processes"),
+        pytest.param(container(securityContext={}), id="a user that is not said"),
+        pytest.param(container(securityContext={**CONFINED, "allowPrivilegeEscalation": True}), id="a way to more"),
+        pytest.param(container(securityContext={**CONFINED, "capabilities": {"add": ["SYS_ADMIN"]}}), id="capability"),
+        pytest.param(container(volumeMounts=[{"name": "usr", "mountPath": "/usr"}]), id="the host's files to write"),
+    ],
+)
+def test_it_makes_no_worker_that_could_do_more_than_fill_a_claim(controller: KubeClient, spec: JsonObject) -> None:
+    said = refused(controller, "POST", PODS, worker({}, DV_OWNER, **spec))
+    assert f"{SAID} to make other Pods than launchers of VMIs" in said
+
+
+def test_a_claim_as_an_owner_makes_no_sender(controller: KubeClient) -> None:
+    assert SAID in refused(controller, "POST", PODS, worker({}, CLAIM_OWNER))
+
+
+CLAIMS = "/api/v1/namespaces/default/persistentvolumeclaims"
+
+
+def claim(name: str, *owners: JsonObject, **annotations: str) -> JsonObject:
+    """Of a name of its own for each test: nobody here takes the finalizer off that protects it."""
+    spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}, "storageClassName": ""}
+    metadata = {"name": name, "ownerReferences": list(owners), "annotations": annotations}
+    return {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata, "spec": spec}
+
+
+NOTE = {"metadata": {"annotations": {"a": "b"}}}
+
+
+def test_it_makes_and_describes_claims_of_data_volumes(controller: KubeClient) -> None:
+    assert f"{SAID} to make or touch other claims" in refused(controller, "POST", CLAIMS, claim("made"))
+    assert refused(controller, "POST", CLAIMS, claim("made", DV_OWNER)) == ""
+    assert refused(controller, "PATCH", f"{CLAIMS}/made", NOTE) == ""
+    assert "claim's spec" in refused(controller, "PATCH", f"{CLAIMS}/made", {"spec": {"volumeName": "pv"}})
+
+
+def test_it_takes_a_claim_over_for_a_data_volume(controller: KubeClient, admin: KubeClient) -> None:
+    admin.request("POST", CLAIMS, claim("found"))
+    assert f"{SAID} to make or touch other claims" in refused(controller, "PATCH", f"{CLAIMS}/found", NOTE)
+    assert refused(controller, "PATCH", f"{CLAIMS}/found", {"metadata": {"ownerReferences": [DV_OWNER]}}) == ""
+
+
+def test_it_describes_a_claim_that_its_user_has_for_an_upload(controller: KubeClient, admin: KubeClient) -> None:
+    admin.request("POST", CLAIMS, claim("sent", **{"cdi.kubevirt.io/storage.upload.target": ""}))
+    assert refused(controller, "PATCH", f"{CLAIMS}/sent", NOTE) == ""
 
 
 def test_it_does_not_touch_pods_of_others(others: JsonObject, controller: KubeClient, admin: KubeClient) -> None:

@@ -6,7 +6,8 @@ import json
 
 import pytest
 
-from kvedge.api.subresources.caller_rules import Asked, access_review, is_allowed
+from kvedge.api.access_reviews import is_allowed
+from kvedge.api.subresources.caller_rules import Asked, access_review
 from kvedge.api.subresources.front_proxy_rules import FrontProxyError, caller_of, front_proxy_of
 from kvedge.resources.role_users import UserInfo
 

@@ -1,0 +1,125 @@
+"""The webhook of DataVolumes that copy claims: whoever makes one must have the right to copy from that namespace.
+
+Mounted by api_run.py beside the other webhooks. Asks the API server, in a worker thread and with a short deadline,
+where a DataSource points and what the user may do; signs a grant that the controller believes. A token that a user has
+written is taken away.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Final
+
+import msgspec
+from aiohttp import web
+
+from kvedge.api.access_reviews import REVIEWS, is_allowed, review_of
+from kvedge.api.admission.admission_message import AdmissionRequest, mutation, parse_review, refusal
+from kvedge.api.admission.judgement import Judgement
+from kvedge.api.admission.rules.clone_rules import (
+    clone_asked,
+    pointed_at,
+    refusal_words,
+    sufficient_rights,
+    whose_rights,
+    with_token,
+)
+from kvedge.api.served_paths import MUTATE_CLONE_PATH
+from kvedge.kube.errors import KubeError, NotFound
+from kvedge.kube.kube_client import KubeClient
+from kvedge.resources.clone_grants import CLONE_FIELD, CloneGrant, sign_grant
+from kvedge.resources.codec import DecodeError, JsonObject
+from kvedge.resources.role_users import UserInfo
+from kvedge.resources.types.data_volumes import DataSource
+from kvedge.runtime.clock import Clock
+
+log = logging.getLogger(__name__)
+
+# Less than the API server waits for us.
+_ASK_SECONDS: Final = 4.0
+_FORBIDDEN: Final = 403
+_INTERNAL: Final = 500
+
+
+class CloneAdmission:
+    """Judges new DataVolumes that copy something."""
+
+    def __init__(
+        self, client: KubeClient, judgement: Judgement, signing_key: Callable[[], bytes], clock: Clock
+    ) -> None:
+        """`signing_key` says what grants are signed with now."""
+        self._client = client.hurried(_ASK_SECONDS)
+        self._judgement = judgement
+        self._signing_key = signing_key
+        self._clock = clock
+
+    def routes(self) -> list[web.RouteDef]:
+        """The webhook."""
+        return [web.post(MUTATE_CLONE_PATH, self._handle)]
+
+    async def _handle(self, request: web.Request) -> web.Response:
+        try:
+            review = await self._judgement.of(parse_review, await request.read())
+        except (DecodeError, RecursionError) as error:
+            raise web.HTTPBadRequest(text=f"no AdmissionReview: {error}") from error
+        answer = await asyncio.to_thread(self._answer, review)
+        return web.Response(body=msgspec.json.encode(answer), content_type="application/json")
+
+    def _answer(self, request: AdmissionRequest) -> JsonObject:
+        document = request.object
+        if document is None or request.operation != "CREATE":
+            return mutation(request.uid, [])
+        try:
+            foreign = sorted(self._namespaces(request, document) - {request.namespace})
+            user = whose_rights(request)
+            refused = next((namespace for namespace in foreign if not self._may(user, namespace)), None)
+        except KubeError as error:
+            return refusal(request.uid, _INTERNAL, f"the API server: {error.message or error}")
+        if refused is not None:
+            log.info("clone refused", extra={"facts": {"user": user.username, "source": refused}})
+            return _forbidden(request.uid, refusal_words(user, refused))
+        token = ""
+        if foreign:
+            grant = CloneGrant(request.namespace, _name(request, document), tuple(foreign))
+            token = sign_grant(self._signing_key(), grant, self._clock.now())
+        return mutation(request.uid, with_token(document, token))
+
+    def _namespaces(self, request: AdmissionRequest, document: JsonObject) -> set[str]:
+        """The namespaces whose claims are copied, as far as that can be known now."""
+        asked = clone_asked(document, request.namespace)
+        if asked.data_source is None:
+            return {asked.claims} if asked.claims else set()
+        namespace, name = asked.data_source
+        # A DataSource may point at another one beside it, which points at a claim.
+        for _ in range(2):
+            claims, name = pointed_at(self._data_source(namespace, name), namespace)
+            if claims:
+                return {claims}
+            if not name:
+                break
+        # It is made later, and will most likely point at a claim of its own namespace.
+        return {namespace}
+
+    def _data_source(self, namespace: str, name: str) -> JsonObject:
+        try:
+            found: JsonObject = self._client.request("GET", DataSource.KIND.path(namespace, name))
+        except NotFound:
+            return {}
+        return found
+
+    def _may(self, user: UserInfo, namespace: str) -> bool:
+        rights = sufficient_rights(namespace)
+        return any(is_allowed(self._client.request("POST", REVIEWS, review_of(user, right))) for right in rights)
+
+
+def _name(request: AdmissionRequest, document: JsonObject) -> str:
+    return request.name or str((document.get("metadata") or {}).get("name") or "")
+
+
+def _forbidden(uid: str, text: str) -> JsonObject:
+    answer = refusal(uid, _FORBIDDEN, text)
+    cause = {"reason": "FieldValueForbidden", "message": text, "field": CLONE_FIELD}
+    answer["response"]["status"]["details"] = {"causes": [cause]}
+    return answer
