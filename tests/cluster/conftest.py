@@ -20,6 +20,7 @@ from tests.support.cluster.any_cluster import Cluster
 from tests.support.cluster.control_plane import missing_programs
 from tests.support.cluster.foreign_cluster import UnfitError, described, foreign_cluster, given_kubeconfig
 from tests.support.cluster.kvedge_cluster import LocalCluster
+from tests.support.cluster.local_path import CLASS, LocalPathProvisioner, missing_provisioner
 from tests.support.cluster.machine_node import missing_runtime
 
 # Of the version's documentation: the same program, with other bytes.
@@ -75,3 +76,17 @@ def own_cluster(own_machine: None, cluster: Cluster) -> LocalCluster:
     """The cluster, if its machines are ours to break."""
     assert isinstance(cluster, LocalCluster)
     return cluster
+
+
+@pytest.fixture(scope="module")
+def local_path(request: pytest.FixtureRequest) -> Iterator[LocalCluster]:
+    """The cluster with k3s's own storage, its default class: the real local-path-provisioner."""
+    request.getfixturevalue("own_machine")
+    if missing := missing_provisioner():
+        pytest.skip(f"needs {', '.join(missing)}")
+    cluster = request.getfixturevalue("cluster")
+    provisioner = LocalPathProvisioner(cluster)
+    provisioner.start()
+    yield cluster
+    provisioner.stop()
+    cluster.kubectl("delete", "storageclass", CLASS)

@@ -2,31 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.types.storage import PersistentVolumeClaim
 from tests.support.box import small_vm
 from tests.support.cluster.kvedge_cluster import LocalCluster
-from tests.support.cluster.local_path import CLASS, LocalPathProvisioner, missing_provisioner
 from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
-
-
-@pytest.fixture(scope="module")
-def storage(request: pytest.FixtureRequest) -> Iterator[LocalCluster]:
-    request.getfixturevalue("own_machine")
-    if missing := missing_provisioner():
-        pytest.skip(f"needs {', '.join(missing)}")
-    cluster = request.getfixturevalue("cluster")
-    provisioner = LocalPathProvisioner(cluster)
-    provisioner.start()
-    yield cluster
-    provisioner.stop()
-    cluster.kubectl("delete", "storageclass", CLASS)
 
 
 def claim(name: str, **spec: object) -> JsonObject:
@@ -48,30 +32,30 @@ def starts(page: str) -> str:
     return next((line.partition("=")[2] for line in page.splitlines() if line.startswith("starts=")), "")
 
 
-def test_a_disk_on_local_path_lasts_over_restarts(storage: LocalCluster) -> None:
-    storage.apply(claim("lasting"), vm_on_claim(storage, "lasting", "lasting"))
-    first = storage.wait_phase("lasting", "Running")
-    wait_until(lambda: starts(storage.page("lasting")) == "1", "the first start is counted", 120)
+def test_a_disk_on_local_path_lasts_over_restarts(local_path: LocalCluster) -> None:
+    local_path.apply(claim("lasting"), vm_on_claim(local_path, "lasting", "lasting"))
+    first = local_path.wait_phase("lasting", "Running")
+    wait_until(lambda: starts(local_path.page("lasting")) == "1", "the first start is counted", 120)
     info = {item.name: item.persistent_volume_claim_info for item in first.status.volume_status}["data"]
     assert info is not None
     assert info.claim_name == "lasting"
-    storage.cli("restart", "lasting")
-    again = storage.wait_new_run(first)
-    wait_until(lambda: starts(storage.page("lasting")) == "2", "the second start is counted", 120)
+    local_path.cli("restart", "lasting")
+    again = local_path.wait_new_run(first)
+    wait_until(lambda: starts(local_path.page("lasting")) == "2", "the second start is counted", 120)
     # The volume is on that node, and on no other one.
     assert again.status.node_name == first.status.node_name
-    storage.remove_vm("lasting")
-    storage.kubectl("delete", "pvc", "lasting")
+    local_path.remove_vm("lasting")
+    local_path.kubectl("delete", "pvc", "lasting")
 
 
-def test_what_local_path_cannot_do_is_said_on_the_vm(storage: LocalCluster) -> None:
-    storage.apply(claim("raw", volumeMode="Block"), vm_on_claim(storage, "raw", "raw"))
+def test_what_local_path_cannot_do_is_said_on_the_vm(local_path: LocalCluster) -> None:
+    local_path.apply(claim("raw", volumeMode="Block"), vm_on_claim(local_path, "raw", "raw"))
 
     def told() -> str:
-        vm = storage.vm("raw")
+        vm = local_path.vm("raw")
         return "; ".join(item.message for item in vm.status.conditions if "block" in item.message.lower())
 
     wait_until(told, "the VM says that its claim's storage has no block devices", 90)
-    assert storage.client.get(PersistentVolumeClaim, storage.namespace, "raw").status.phase == "Pending"
-    storage.remove_vm("raw")
-    storage.kubectl("delete", "pvc", "raw")
+    assert local_path.client.get(PersistentVolumeClaim, local_path.namespace, "raw").status.phase == "Pending"
+    local_path.remove_vm("raw")
+    local_path.kubectl("delete", "pvc", "raw")

@@ -98,6 +98,9 @@ _USED_ELSEWHERE = {
         "kvedge:controllers: patch storageprofiles/status.cdi.kubevirt.io",
         "kvedge:controllers: update datavolumes/finalizers.cdi.kubevirt.io",
     ),
+    "a VM starts with a hotplugged volume (the cluster tier, under these very rights)": (
+        "kvedge:controllers: read persistentvolumes",
+    ),
     "a VM starts again from a changed spec": ("kvedge:controllers: delete controllerrevisions.apps",),
     "the handler is played here: its own loops need a kubelet and QEMU": (
         "kvedge:handlers: read kubevirts.kubevirt.io",

@@ -177,8 +177,12 @@ class Box:
         try:
             return wait_until(check, f"VMI {name} is {phase}", seconds)
         except AssertionError as error:
-            found = self.cli("describe", "vmi", name, check=False)
-            raise AssertionError(f"{error}\n{found.stdout}{found.stderr}\n{self.log_tail()}") from error
+            raise AssertionError(f"{error}\n{self.told(name)}") from error
+
+    def told(self, name: str) -> str:
+        """What the box says of a VMI, and the last lines of its log."""
+        found = self.cli("describe", "vmi", name, check=False)
+        return f"{found.stdout}{found.stderr}\n{self.log_tail()}"
 
     def wait_gone(self, name: str, seconds: float = 60.0) -> None:
         """Until there is no VMI of that name."""

@@ -18,6 +18,7 @@ from kvedge.controller.vm.create_patience import CreatePatience
 from kvedge.controller.vm.create_refusal import is_passing, pod_refusal
 from kvedge.controller.vmi.claim_holders import ClaimHolders
 from kvedge.controller.vmi.claim_rules import ClaimView, needed_claims
+from kvedge.controller.vmi.hotplug.launcher_place import placed
 from kvedge.controller.vmi.launcher_pod_status import has_ended, may_still_run
 from kvedge.controller.vmi.vmi_plan import (
     ConfirmPodLost,
@@ -222,7 +223,7 @@ class VmiLoop:
         with self._holders.taking:
             if any(self._holders.holder(vmi, name) for _, name in needed_claims(vmi)):
                 return _CAUGHT_UP_SECONDS
-            return self._create_pod(vmi, pod)
+            return self._create_pod(vmi, placed(pod, vmi, self._claim_view(vmi).found.values(), self._client))
 
     def _create_pod(self, vmi: VirtualMachineInstance, pod: Pod) -> float | None:
         meta = vmi.metadata

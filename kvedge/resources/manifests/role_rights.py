@@ -75,6 +75,8 @@ _CONTROLLER: Final = (
     right((*READ, "create", "delete"), "core", "pods"),
     # What a VM's disks lie on, and what keeps it from them; it makes the claims of DataVolumes.
     right((*READ, "create", "patch"), "core", "persistentvolumeclaims"),
+    # Where a launcher's hotplugged volumes can come to.
+    right(("get",), "core", "persistentvolumes"),
     right(READ, "storage.k8s.io", "storageclasses"),
     # It fills claims where CDI is not installed, which it tells by the kinds.
     right((*READ, "create", "patch", "delete"), "cdi.kubevirt.io", "datavolumes"),

@@ -17,9 +17,9 @@ from kvedge.resources.codec import JsonObject
 from kvedge.resources.types.core import Event
 from kvedge.resources.types.data_volumes import DataVolume
 from kvedge.resources.types.vmi import VirtualMachineInstance
-from tests.machine.volumes.hotplug_guest import HotplugGuest, a_claim, hotplug_vm
 from tests.support.box import Box
 from tests.support.guest import build_guest
+from tests.support.hotplug_guest import HotplugGuest, a_claim, hotplug_vm
 from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.machine, pytest.mark.timeout(400)]

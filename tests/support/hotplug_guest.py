@@ -1,6 +1,6 @@
-"""A guest of one box that finds its disks by serial, and runs commands: for disks that come and go.
+"""A guest that finds its disks by serial, and runs commands: for disks that come and go, on one box or in a cluster.
 
-The commands go to its web server. What is asked of the box is asked as users do: by the program's verbs and the API.
+The commands go to its web server. What is asked is asked as users do: by the program's verbs and the API.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from kvedge.resources.types.vm import VirtualMachine
 from kvedge.resources.types.vmi import VirtualMachineInstance, VolumeStatus
 from kvedge.resources.volume_facts import ATTACHMENT_APP
 from tests.support.box import Box, small_vm
+from tests.support.cluster.kvedge_cluster import LocalCluster
 from tests.support.waiting import wait_until
 
 # `run` takes root's commands by HTTP.
@@ -32,15 +33,16 @@ chmod 755 /www/cgi-bin/run
 _DISKS = "/www/cgi-bin/disks"
 
 
-def hotplug_vm(name: str, image: str, claim: str) -> JsonObject:
-    """The small guest, ready to be asked; with a claim that it has from the start and for good."""
+def hotplug_vm(name: str, image: str, claim: str = "") -> JsonObject:
+    """The small guest, ready to be asked; perhaps with a claim that it has from the start and for good."""
     made = small_vm(name, image)
     spec: Any = made["spec"]["template"]["spec"]
     # A guest that is asked to restart does so at once.
     spec["terminationGracePeriodSeconds"] = 5
     spec["domain"]["devices"]["disks"].append({"name": "seed", "disk": {"bus": "virtio"}})
-    spec["domain"]["devices"]["disks"].append({"name": claim, "disk": {"bus": "virtio"}, "serial": claim})
-    spec["volumes"].append({"name": claim, "persistentVolumeClaim": {"claimName": claim}})
+    if claim:
+        spec["domain"]["devices"]["disks"].append({"name": claim, "disk": {"bus": "virtio"}, "serial": claim})
+        spec["volumes"].append({"name": claim, "persistentVolumeClaim": {"claimName": claim}})
     spec["volumes"].append({"name": "seed", "cloudInitNoCloud": {"userData": USER_DATA}})
     return made
 
@@ -57,9 +59,9 @@ def a_claim(name: str, **more: object) -> JsonObject:
 
 
 class HotplugGuest:
-    """One VM of a box, with what its guest and its status say of its disks."""
+    """One VM of a box or of this machine's cluster, with what its guest and its status say of its disks."""
 
-    def __init__(self, box: Box, name: str) -> None:
+    def __init__(self, box: Box | LocalCluster, name: str) -> None:
         self.box = box
         self.name = name
 
@@ -170,4 +172,4 @@ class HotplugGuest:
         pods = [
             f"{pod.metadata.name} {pod.status.phase} {pod.metadata.deletion_timestamp}" for pod in self.attachments()
         ]
-        return "\n".join([*lines, *pods, self.box.log_tail()])
+        return "\n".join([*lines, *pods, self.box.told(self.name)])
