@@ -358,14 +358,16 @@ class GuestAddress(_message.Message):
     def __init__(self, interface: _Optional[str] = ..., mac: _Optional[str] = ..., guest_name: _Optional[str] = ..., addresses: _Optional[_Iterable[str]] = ..., source: _Optional[str] = ...) -> None: ...
 
 class DiskTarget(_message.Message):
-    __slots__ = ("name", "target", "empty")
+    __slots__ = ("name", "target", "empty", "image_bytes")
     NAME_FIELD_NUMBER: _ClassVar[int]
     TARGET_FIELD_NUMBER: _ClassVar[int]
     EMPTY_FIELD_NUMBER: _ClassVar[int]
+    IMAGE_BYTES_FIELD_NUMBER: _ClassVar[int]
     name: str
     target: str
     empty: bool
-    def __init__(self, name: _Optional[str] = ..., target: _Optional[str] = ..., empty: _Optional[bool] = ...) -> None: ...
+    image_bytes: int
+    def __init__(self, name: _Optional[str] = ..., target: _Optional[str] = ..., empty: _Optional[bool] = ..., image_bytes: _Optional[int] = ...) -> None: ...
 
 class DiskTrouble(_message.Message):
     __slots__ = ("name", "action", "message", "tries", "since_unix_ms")

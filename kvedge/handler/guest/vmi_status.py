@@ -16,6 +16,7 @@ import msgspec
 
 from kvedge.handler.volumes.hotplug_plan import HotplugSeen, hotplug_troubles, volume_entries
 from kvedge.resources.codec import JsonObject, encode
+from kvedge.resources.config_disks import config_disk
 from kvedge.resources.meta import Condition
 from kvedge.resources.names import LAUNCHER_VERSION
 from kvedge.resources.phases import FINAL_PHASES, Phase, check_transition
@@ -31,10 +32,12 @@ from kvedge.resources.types.vmi import (
     VirtualMachineInstanceStatus,
     VolumeStatus,
 )
+from kvedge.resources.types.volumes import Volume
 from kvedge.resources.volume_facts import is_hotpluggable
 from kvedge.rpc.launcher_pb2 import (
     DOMAIN_REASON_IO_ERROR,
     DOMAIN_STATE_PAUSED,
+    DiskTarget,
     DomainStatus,
     GuestAddress,
 )
@@ -179,19 +182,34 @@ def _addresses(entries: Sequence[GuestAddress]) -> list[str]:
 
 
 def _volumes(vmi: VirtualMachineInstance, status: DomainStatus) -> list[VolumeStatus]:
-    """The volumes with the guest's names for them; what else stands there, such as their claims, is not ours."""
-    targets = {disk.name: disk.target for disk in status.disks}
-    if not targets:
+    """The volumes with the guest's names for them, and the sizes of the ISOs among them; what else stands there, such
+    as their claims, is not ours.
+    """
+    disks = {disk.name: disk for disk in status.disks}
+    if not disks:
         return vmi.status.volume_status
     entries = {entry.name: entry for entry in vmi.status.volume_status}
+    made = {volume.name for volume in vmi.spec.volumes if _is_made(volume)}
     for volume in vmi.spec.volumes:
         # A hotplugged volume gets its entry from the controller, with its phase.
         if not is_hotpluggable(volume):
             entries.setdefault(volume.name, VolumeStatus(name=volume.name, target=""))
     return [
-        msgspec.structs.replace(entry, target=targets.get(entry.name, ""))
+        _with_disk(entry, disks.get(entry.name), is_made=entry.name in made)
         for entry in sorted(entries.values(), key=lambda entry: entry.name)
     ]
+
+
+def _with_disk(entry: VolumeStatus, disk: DiskTarget | None, *, is_made: bool) -> VolumeStatus:
+    if disk is None:
+        return msgspec.structs.replace(entry, target="")
+    size = max(0, disk.image_bytes) if is_made else 0
+    return msgspec.structs.replace(entry, target=disk.target, size=size or entry.size)
+
+
+def _is_made(volume: Volume) -> bool:
+    """Whether the launcher makes the image of this volume, of files."""
+    return bool(volume.cloud_init_no_cloud or volume.cloud_init_config_drive or config_disk(volume))
 
 
 def _memory(vmi: VirtualMachineInstance) -> MemoryStatus | None:

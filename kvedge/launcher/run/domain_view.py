@@ -7,6 +7,7 @@ itself.
 from __future__ import annotations
 
 import logging
+import os
 import threading
 import time
 from typing import TYPE_CHECKING
@@ -112,4 +113,19 @@ class DomainView:
 
 
 def _target(disk: DomainDisk) -> DiskTarget:
-    return DiskTarget(name=disk.name, target=disk.target, empty=disk.device == "cdrom" and not disk.source)
+    return DiskTarget(
+        name=disk.name,
+        target=disk.target,
+        empty=disk.device == "cdrom" and not disk.source,
+        image_bytes=_made_bytes(disk.source),
+    )
+
+
+def _made_bytes(path: str) -> int:
+    """The size of an ISO, such as the launcher's preparation makes; 0 for all other images."""
+    if not path.endswith(".iso"):
+        return 0
+    try:
+        return os.stat(path).st_size
+    except OSError:
+        return 0

@@ -10,6 +10,7 @@ from kvedge.handler.guest.vmi_status import GuestNic, Observation, SyncFailure, 
 from kvedge.resources.codec import JsonObject, decode
 from kvedge.resources.phases import PhaseError
 from kvedge.resources.types.vmi import VirtualMachineInstance
+from kvedge.resources.types.volumes import Volume
 from kvedge.rpc import launcher_pb2 as pb
 from tests.support.builders import vmi_with
 
@@ -63,6 +64,15 @@ def test_a_start_is_one_patch_bound_to_the_version_that_was_read() -> None:
     assert [(item.name, item.target) for item in after.volume_status] == [("root", "vda")]
     assert after.machine is not None
     assert after.machine.type == "pc-q35-7.2"
+
+
+def test_the_size_of_an_iso_that_the_launcher_made_is_told_and_that_of_a_users_is_not() -> None:
+    before = vmi()
+    before.spec.volumes.append(decode(Volume, {"name": "seed", "cloudInitNoCloud": {"userData": "x"}}))
+    disks = [pb.DiskTarget(name=name, target=name, image_bytes=376832) for name in ("root", "seed")]
+    seen = Observation("Running", status=pb.DomainStatus(state=pb.DOMAIN_STATE_RUNNING, disks=disks))
+    after = patched(before, status_patch(before, seen, NOW)).status
+    assert [(item.name, item.size) for item in after.volume_status] == [("root", 0), ("seed", 376832)]
 
 
 def test_what_has_not_changed_is_not_written_again() -> None:
