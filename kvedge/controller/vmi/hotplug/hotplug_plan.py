@@ -22,6 +22,7 @@ from kvedge.kube.patches import merge_difference
 from kvedge.resources.claim_facts import is_populated
 from kvedge.resources.codec import JsonObject, encode
 from kvedge.resources.hotplug_places import ATTACHED_TO_NODE, BOUND, DETACHING, HANDED_OVER, PENDING
+from kvedge.resources.meta import condition
 from kvedge.resources.types.core import Pod
 from kvedge.resources.types.storage import PersistentVolumeClaim
 from kvedge.resources.types.vmi import HotplugVolumeStatus, VirtualMachineInstance, VolumeStatus
@@ -31,6 +32,9 @@ _NOT_READY: Final = "PVCNotReady"
 _CREATED: Final = "SuccessfulCreate"
 _DELETED: Final = "SuccessfulDelete"
 _REFUSED: Final = "FailedCreate"
+# The scheduler's reason.
+_UNSCHEDULABLE: Final = "Unschedulable"
+_LONGEST: Final = 512
 _OVER: Final = frozenset({"Succeeded", "Failed"})
 
 
@@ -142,7 +146,7 @@ def _present(view: HotplugView, entry: VolumeStatus, claim_name: str) -> VolumeS
     if entry.phase in HANDED_OVER:
         return changed
     phase, reason, message = _progress(view, entry.name, claim_name, claim, pod)
-    if phase == entry.phase == ATTACHED_TO_NODE:
+    if phase == entry.phase == ATTACHED_TO_NODE and _UNSCHEDULABLE not in (reason, entry.reason):
         # The handler may have said since why it cannot take the volume.
         return changed
     return msgspec.structs.replace(changed, phase=phase, reason=reason, message=message)
@@ -173,6 +177,9 @@ def _progress(
     if pod is None and holder is not None:
         phase = BOUND if claim.status.phase == "Bound" else PENDING
         return phase, IN_USE, in_use(volume, claim_name, holder, "it is attached")
+    trouble = "" if pod is None else _scheduling_trouble(pod)
+    if trouble:
+        return (ATTACHED_TO_NODE if claim.status.phase == "Bound" else PENDING), _UNSCHEDULABLE, trouble
     if claim.status.phase != "Bound":
         return PENDING, _NOT_READY, "PVC is in phase ClaimPending"
     name = attachment_pod_name(view.vmi, volume, claim_name)
@@ -186,6 +193,15 @@ def _progress(
     if not is_populated(claim):
         return BOUND, NOT_POPULATED, filling_words(volume, claim, "it is attached")
     return BOUND, _NOT_READY, "PVC is in phase Bound"
+
+
+def _scheduling_trouble(pod: Pod) -> str:
+    """Why the Pod runs nowhere, in the scheduler's words; a volume of another node, mostly."""
+    found = condition(pod.status.conditions, "PodScheduled")
+    if found is None or (found.status, found.reason) != ("False", _UNSCHEDULABLE):
+        return ""
+    words = found.message[:_LONGEST] or "nobody says why"
+    return f"Attachment pod {pod.metadata.name} cannot run on the VM's node: {words}"
 
 
 def _leaving(view: HotplugView, entry: VolumeStatus) -> VolumeStatus | None:

@@ -15,7 +15,7 @@ from kvedge.controller.vmi.hotplug.hotplug_plan import (
     plan_hotplug,
 )
 from kvedge.resources.codec import decode
-from kvedge.resources.meta import OwnerReference
+from kvedge.resources.meta import Condition, OwnerReference
 from kvedge.resources.types.core import Capabilities, Container, Pod
 from kvedge.resources.types.storage import PersistentVolumeClaim
 from kvedge.resources.types.vmi import ClaimInfo, HotplugVolumeStatus, VirtualMachineInstance, VolumeStatus
@@ -207,6 +207,23 @@ def test_a_pod_whose_volume_the_guest_has_stays_whatever_is_said_of_its_claim(ph
     vmi.spec.volumes = [a_volume("data")]
     seen = view(vmi, a_ready_pod(vmi), claims={"data": a_data_volumes_claim("Bound")})
     assert not [action for action in plan_hotplug(seen) if isinstance(action, DeleteAttachment)]
+
+
+NO_NODE = "0/2 nodes are available: 1 node(s) had volume node affinity conflict."
+
+
+@pytest.mark.parametrize(("claim", "phase"), [("Bound", "AttachedToNode"), ("Pending", "Pending")])
+def test_a_pod_that_cannot_run_on_the_node_says_why_until_it_does(claim: str, phase: str) -> None:
+    vmi = a_running_vmi(a_volume("data"))
+    pod = attachment_pod(vmi, "data", a_claim("data"), a_launcher(vmi))
+    pod.status.conditions = [Condition(type="PodScheduled", status="False", reason="Unschedulable", message=NO_NODE)]
+    claims = {"data": a_claim("data", claim)}
+    entry = entry_of(view(vmi, pod, claims=claims))
+    assert (entry["phase"], entry["reason"]) == (phase, "Unschedulable")
+    assert entry["message"] == f"Attachment pod {NAME} cannot run on the VM's node: {NO_NODE}"
+    vmi.status.volume_status = [decode(VolumeStatus, entry)]
+    assert not [action for action in plan_hotplug(view(vmi, pod, claims=claims)) if isinstance(action, PatchStatus)]
+    assert entry_of(view(vmi, a_ready_pod(vmi)))["reason"] == "SuccessfulCreate"
 
 
 def test_a_volume_stays_ready_while_its_pod_is_lost_and_made_again() -> None:
