@@ -58,6 +58,17 @@ def a_claim(name: str, **more: object) -> JsonObject:
     }
 
 
+def blank_volume(name: str, **storage: object) -> JsonObject:
+    """A DataVolume of 32Mi with nothing in it; `storage` has more of its claim."""
+    spec = {"source": {"blank": {}}, "storage": {"resources": {"requests": {"storage": "32Mi"}}, **storage}}
+    return {
+        "apiVersion": "cdi.kubevirt.io/v1beta1",
+        "kind": "DataVolume",
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": spec,
+    }
+
+
 class HotplugGuest:
     """One VM of a box or of this machine's cluster, with what its guest and its status say of its disks."""
 

@@ -19,7 +19,7 @@ from kvedge.resources.types.data_volumes import DataVolume
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from tests.support.box import Box
 from tests.support.guest import build_guest
-from tests.support.hotplug_guest import HotplugGuest, a_claim, hotplug_vm
+from tests.support.hotplug_guest import HotplugGuest, a_claim, blank_volume, hotplug_vm
 from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.machine, pytest.mark.timeout(400)]
@@ -59,16 +59,6 @@ def guest(box: Box) -> HotplugGuest:
     return found
 
 
-def blank_volume(name: str, **storage: object) -> JsonObject:
-    spec = {"source": {"blank": {}}, "storage": {"resources": {"requests": {"storage": "32Mi"}}, **storage}}
-    return {
-        "apiVersion": "cdi.kubevirt.io/v1beta1",
-        "kind": "DataVolume",
-        "metadata": {"name": name, "namespace": "default"},
-        "spec": spec,
-    }
-
-
 def test_files_devices_and_data_volumes_come_at_once_beside_one_that_cannot(guest: HotplugGuest) -> None:
     box = guest.box
     box.apply(a_claim("file"))
@@ -99,6 +89,9 @@ def test_files_devices_and_data_volumes_come_at_once_beside_one_that_cannot(gues
     guest.wait_ready("file", "device", "blank", "missing")
     targets = {entry.name: entry.target for entry in guest.vmi().status.volume_status if entry.hotplug_volume}
     assert len(set(targets.values())) == 4
+    seed = guest.entry("seed")
+    assert seed is not None
+    assert seed.size == int(guest.run(f"cat /sys/block/{seed.target}/size")) * 512
     guest.write_spec(missing=None)
     guest.wait_ready("file", "device", "blank")
     assert guest.disk("missing") == ""
