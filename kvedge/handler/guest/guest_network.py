@@ -117,6 +117,20 @@ class GuestNetwork:
             places += [(index, item, pod_nic(item.name)) for index, item, _ in lan_interfaces(vmi)]
             return [self._prepare(vmi, place, netns, resolver) for place in places]
 
+    def keep(self, vmi: VirtualMachineInstance, launcher: HeldProcess) -> None:
+        """Put right what somebody has undone of a translated interface: it forwards and filters at each packet.
+
+        A bridge needs nothing once it is there.
+
+        Raises:
+            NetworkError: as `prepare`.
+        """
+        translated = [(index, item) for index, item in pod_interfaces(vmi) if item.masquerade is not None]
+        if translated:
+            with _network_of(launcher) as netns:
+                for index, item in translated:
+                    bind_nic(vmi, index, item, netns, self._state / vmi.metadata.uid)
+
     def _prepare(
         self, vmi: VirtualMachineInstance, place: tuple[int, Interface, str], netns: int, resolver: Resolver
     ) -> PreparedNic:

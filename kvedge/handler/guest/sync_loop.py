@@ -201,10 +201,11 @@ class SyncLoop:
         """Whether the launcher would be told of other claims or volumes now, or its guest of other name servers."""
         if memory.claims != told_claims(vmi) or memory.wishes != wishes_of(vmi):
             return True
-        return self._has_other_resolver(key, memory)
+        return self._has_other_network(key, vmi, memory)
 
-    def _has_other_resolver(self, key: Key, memory: _Remembered) -> bool:
-        """Whether the guest would be told of other name servers now; compared once in a while."""
+    def _has_other_network(self, key: Key, vmi: VirtualMachineInstance, memory: _Remembered) -> bool:
+        """Whether the guest would be told of other name servers now, or its network cannot be kept; compared, and
+        put right, once in a while."""
         now = self.clock.monotonic()
         if memory.resolver is None or now - memory.resolver_seen < RESOLVER_SECONDS:
             return memory.resolver is None
@@ -212,6 +213,7 @@ class SyncLoop:
         try:
             with self.connections.launcher(key) as launcher:
                 found = self.network.resolver(launcher)
+                self._keep_network(vmi, launcher, memory)
         except (LauncherCallError, NetworkError):
             # It has just ended, which is told by another way.
             return False
@@ -219,6 +221,13 @@ class SyncLoop:
         if found.has_nameservers and found != memory.resolver:
             memory.resolver = None
         return memory.resolver is None
+
+    def _keep_network(self, vmi: VirtualMachineInstance, launcher: HeldProcess, memory: _Remembered) -> None:
+        try:
+            self.network.keep(vmi, launcher)
+        except NetworkError:
+            # Whoever prepares it anew meets that again, and says so.
+            memory.resolver = None
 
     def _ending_seconds(self, vmi: VirtualMachineInstance, view: LauncherView, memory: _Remembered) -> float:
         if vmi.metadata.deletion_timestamp is None or not view.connected:

@@ -70,7 +70,8 @@ SOURCE_NAT_PRIORITY: Final = 100
 # As much as a guest may have at once on one box: the Pod's namespace tracks each of them as well.
 MOST_FLOWS: Final = 4096
 NOBODY: Final = "0.0.0.0/32"
-LOOPBACK: Final = {4: "127.0.0.1", 6: "::1"}
+# IPv4's alone: the kernel takes no answer to ::1 from a link. KubeVirt has rules for it, which lead nowhere.
+LOOPBACK: Final = "127.0.0.1"
 # From here a mesh's sidecar speaks to what it stands before.
 SIDECAR_SOURCE: Final = "127.0.0.6"
 SSH: Final = 22
@@ -177,7 +178,7 @@ def _forward(names: Names) -> Iterator[Rule]:
 
 def _inbound(wanted: Masquerade) -> Iterator[Rule]:
     for each in wanted.addresses:
-        reaches: Rule = goes_to_port_in(PORTS.name) if wanted.ports else ()
+        reaches = _reaching(wanted)
         if wanted.meshed:
             # All else comes by the sidecar, which is of the Pod.
             if wanted.ports and (TCP, SSH) not in wanted.ports:
@@ -189,32 +190,34 @@ def _inbound(wanted: Masquerade) -> Iterator[Rule]:
 
 def _from_pod(wanted: Masquerade) -> Iterator[Rule]:
     """A process of the Pod reaches the guest by the loopback, as it would reach a container beside it."""
+    own = wanted.of(4)
+    if own is None:
+        return
     yield from _of_the_sidecar(wanted)
-    for each in wanted.addresses:
-        reaches: Rule = goes_to_port_in(PORTS.name) if wanted.ports else ()
-        meant = [LOOPBACK[each.version], *([each.pod] if wanted.meshed and each.version == 4 else [])]
-        for address in meant:
-            yield (*destination_is(address), *reaches, *dnat_to(each.guest))
+    for address in (LOOPBACK, own.pod) if wanted.meshed else (LOOPBACK,):
+        yield (*destination_is(address), *_reaching(wanted), *dnat_to(own.guest))
 
 
 def _outbound(wanted: Masquerade) -> Iterator[Rule]:
     for each in wanted.addresses:
         yield (*source_is(each.guest), MASQUERADE)
-    to_guest = oifname_is(wanted.names.bridge)
+    own, to_guest = wanted.of(4), oifname_is(wanted.names.bridge)
+    if own is None:
+        return
     for rule in _of_the_sidecar(wanted):
         yield (*to_guest, *rule)
-    for each in wanted.addresses:
-        reaches: Rule = goes_to_port_in(PORTS.name) if wanted.ports else ()
-        senders = [LOOPBACK[each.version], *([SIDECAR_SOURCE] if wanted.meshed and each.version == 4 else [])]
-        for address in senders:
-            yield (*to_guest, *source_is(address), *reaches, *snat_to(each.gateway))
+    for address in (LOOPBACK, SIDECAR_SOURCE) if wanted.meshed else (LOOPBACK,):
+        yield (*to_guest, *source_is(address), *_reaching(wanted), *snat_to(own.gateway))
+
+
+def _reaching(wanted: Masquerade) -> Rule:
+    return goes_to_port_in(PORTS.name) if wanted.ports else ()
 
 
 def _of_the_sidecar(wanted: Masquerade) -> Iterator[Rule]:
     if wanted.meshed and not wanted.ports:
-        for each in wanted.addresses:
-            for port in SIDECAR_PORTS:
-                yield (*source_is(LOOPBACK[each.version]), *goes_to_port(TCP, port), ACCEPT)
+        for port in SIDECAR_PORTS:
+            yield (*source_is(LOOPBACK), *goes_to_port(TCP, port), ACCEPT)
 
 
 def _arp(wanted: Masquerade) -> Iterator[Rule]:

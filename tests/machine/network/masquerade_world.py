@@ -18,6 +18,7 @@ from kvedge.network.binding.bound_interface import BoundInterface
 from kvedge.network.binding.masquerade_binding import masquerade_pod_interface
 from kvedge.network.links import Links
 from kvedge.network.netns import create_netns, delete_netns, netns_path, run_in_netns
+from kvedge.network.sysctls import write_sysctl
 from kvedge.resources.masquerade import DEFAULT_CIDR, DEFAULT_IPV6_CIDR, parse_guest_subnet
 
 T = TypeVar("T")
@@ -39,6 +40,8 @@ class MasqueradeWorld:
     versions: tuple[int, ...] = (4, 6)
     ports: frozenset[tuple[int, int]] = frozenset()
     meshed: bool = False
+    # Whether the guest has its addresses, as if DHCP had told it.
+    told: bool = True
     mtu: int = 1450
     mark: str = field(default_factory=lambda: f"kvq{os.getpid() % 100000}")
     bound: BoundInterface | None = None
@@ -83,13 +86,14 @@ class MasqueradeWorld:
         def pair() -> None:
             with Links() as links:
                 links.add_veth("eth0", "eth0", netns_path(self.neighbour), peer_mac="52:54:00:99:00:0a", mtu=self.mtu)
+                links.set("eth0", address="52:54:00:99:00:0b")
 
         self.inside(self.pod, pair)
         self.inside(self.neighbour, lambda: _configure({v: (NEIGHBOUR[v], POD[v][1]) for v in self.versions}))
         self.inside(self.pod, lambda: _configure({v: POD[v] for v in self.versions}, NEIGHBOUR))
 
     def plug_guest(self) -> None:
-        """The guest in the place of QEMU, with its addresses as DHCP would give them."""
+        """The guest in the place of QEMU."""
 
         def plug() -> None:
             with Links() as links:
@@ -98,17 +102,16 @@ class MasqueradeWorld:
                 links.set("tap0", state="up")
                 links.enslave("tap0", "k6t-eth0")
                 links.set_port("tap0", learning=0)
+            write_sysctl("ipv6/conf/tap0/disable_ipv6", "1")
 
         self.inside(self.pod, plug)
-        addresses = {version: (GUEST[version], LENGTH[version]) for version in self.versions}
+        addresses = {version: (GUEST[version], LENGTH[version]) for version in self.versions} if self.told else {}
         self.inside(self.guest, lambda: _configure(addresses, ROUTER))
 
 
 def _configure(addresses: dict[int, tuple[str, int]], gateways: dict[int, str] | None = None) -> None:
     # Nobody else is there: an address is used at once.
-    for link in ("eth0", "default"):
-        with open(f"/proc/sys/net/ipv6/conf/{link}/accept_dad", "w", encoding="ascii") as setting:
-            setting.write("0")
+    write_sysctl("ipv6/conf/eth0/accept_dad", "0")
     with Links() as links:
         for name in ("lo", "eth0"):
             links.set(name, state="up")

@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import cast
+
 import pytest
 
 from kvedge.handler.guest.guest_network import (
     LEASE_SECONDS,
     LEASE_SECONDS_WITHOUT_DNS,
+    GuestNetwork,
     hostname,
     interface_message,
     parse_resolv_conf,
     search_of,
 )
+from kvedge.handler.held_process import HeldProcess
 from kvedge.launcher.launcher_errors import BadRequest
 from kvedge.launcher.run.dhcp_responders import ipv6_lease_of
 from kvedge.network.binding.bound_interface import BoundInterface, GuestIpv6
 from kvedge.network.dhcp.dhcp_plan import Route
 from kvedge.network.dhcp.ipv6_plan import Ipv6Lease
 from kvedge.resources.identity import guest_mac
+from kvedge.resources.types.devices import EmptyBinding, Interface
 from kvedge.resources.types.guest_nics import interface_mac, pod_interfaces
 from kvedge.resources.types.vmi import InterfaceStatus, VirtualMachineInstance
 from tests.support.builders import bridged, owned_by, vmi_with
@@ -188,3 +196,32 @@ def test_the_guest_is_told_its_pods_ipv6_and_of_its_router() -> None:
     message.ipv6.router = "fd00::1"
     with pytest.raises(BadRequest, match=r"interfaces\[default\].ipv6"):
         ipv6_lease_of(message)
+
+
+class HeldNetwork:
+    """A launcher of which the network's descriptor is held."""
+
+    @contextmanager
+    def namespace(self, name: str) -> Iterator[int]:
+        assert name == "net"
+        yield 7
+
+
+def test_what_somebody_undid_of_a_translated_interface_is_put_right_and_a_bridge_left_alone(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    bound: list[tuple[int, str, int]] = []
+
+    def bind(_vmi: object, index: int, interface: Interface, netns: int, _directory: Path) -> None:
+        bound.append((index, interface.name, netns))
+
+    monkeypatch.setattr("kvedge.handler.guest.guest_network.bind_nic", bind)
+    network = GuestNetwork(tmp_path)
+    launcher = cast(HeldProcess, HeldNetwork())
+    network.keep(vmi(), launcher)
+    assert bound == []
+    translated = vmi()
+    nic = translated.spec.domain.devices.interfaces[0]
+    nic.bridge, nic.masquerade = None, EmptyBinding()
+    network.keep(translated, launcher)
+    assert bound == [(0, "default", 7)]

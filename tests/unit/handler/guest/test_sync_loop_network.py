@@ -67,6 +67,8 @@ class FakeNetwork:
     router_failure: NetworkError | None = None
     shortfalls: tuple[str, ...] = ()
     prepared: int = 0
+    keep_failure: NetworkError | None = None
+    kept: int = 0
     now: Resolver | NetworkError = NOWHERE
     told: list[Resolver] = field(default_factory=list)
 
@@ -82,6 +84,11 @@ class FakeNetwork:
             raise self.failure
         nic = GuestNic("default", "52:54:00:00:00:01", (), "eth0")
         return [PreparedNic(pb.GuestInterface(name="default"), nic, self.shortfalls)]
+
+    def keep(self, *_: object) -> None:
+        self.kept += 1
+        if self.keep_failure is not None:
+            raise self.keep_failure
 
     def introduce_routers(self, *_: object) -> None:
         if self.router_failure is not None:
@@ -219,6 +226,24 @@ def test_telling_a_guest_of_other_name_servers_is_tried_until_it_is_done() -> No
     scene.run(3.0)
     scene.run(3.0)
     assert scene.network.told == [HOME, ELSEWHERE, HOME]
+
+
+def test_the_network_of_a_guest_that_runs_is_put_right_once_in_a_while() -> None:
+    scene = Scene(FakeNetwork(now=HOME))
+    scene.run()
+    scene.run(RESOLVER_SECONDS / 2)
+    assert scene.network.kept == 0
+    scene.run(RESOLVER_SECONDS / 2)
+    assert (scene.network.kept, scene.network.prepared) == (1, 1)
+
+
+def test_a_network_that_cannot_be_put_right_is_prepared_anew_and_told() -> None:
+    scene = Scene(FakeNetwork(now=HOME))
+    scene.run()
+    scene.network.keep_failure = scene.network.failure = NetworkError("cannot change nftables table")
+    scene.run(RESOLVER_SECONDS)
+    assert scene.network.prepared == 2
+    assert ("SyncFailed", "cannot change nftables table") in scene.said
 
 
 class SilentConnections(FakeConnections):
