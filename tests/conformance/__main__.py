@@ -85,9 +85,7 @@ def main() -> int:
     parser.add_argument("--processes", type=int, default=4, help="how many specs run at a time (default: 4)")
     parser.add_argument("--all", action="store_true", help="also those of the list of what cannot apply")
     parser.add_argument("--keep", type=Path, help="where logs and results go (default: a new directory below /var/tmp)")
-    parser.add_argument(
-        "--bridges", action="store_true", help="bridges in place of masquerade"
-    )
+    parser.add_argument("--bridges", action="store_true", help="bridges in place of masquerade")
     options = parser.parse_args()
     if reason := missing():
         print(f"conformance left out: {reason}", file=sys.stderr)
