@@ -68,7 +68,7 @@ def _look(links: Links, names: Names) -> Seen:
     return Seen(
         links=tuple(links.list_links()),
         addresses=tuple(links.list_addresses()),
-        routes=(),
+        routes=(*links.list_routes(), *links.list_ipv6_routes()),
         guards=(),
         sysctls={name: value for name, value in settings.items() if value is not None},
     )

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from ipaddress import ip_address, ip_interface
+from ipaddress import IPv4Network, IPv6Network, ip_address, ip_interface
 from typing import Final
 
 from kvedge.network.binding.binding_state import SMALLEST_IPV6_MTU, Names, Record, Seen, is_link_local
@@ -83,22 +83,31 @@ def wanted_masquerade(
 
 
 def check_overlap(seen: Seen, names: Names, addresses: tuple[GuestAddress, ...]) -> None:
-    """Raises NetworkError when the guest's network is one of the Pod's own: its neighbours would be out of reach."""
-    bridge = seen.link(names.bridge)
-    for address in seen.addresses:
-        if (bridge is not None and address.link == bridge.index) or is_link_local(address.address):
-            continue
-        theirs = ip_interface(f"{address.address}/{address.prefix_length}").network
-        for each in addresses:
-            ours = ip_interface(f"{each.gateway}/{each.prefix_length}").network
-            if ours.version == theirs.version and ours.overlaps(theirs):
+    """Raises NetworkError when an address or a gateway of the Pod's lies in the guest's network: the way out is lost.
+
+    That the guest's network is a part of a wider one of the Pod's is a shortfall, and no more.
+    """
+    theirs = [each.address for each in _not_of_guest(seen, names)] + [route.gateway for route in seen.routes]
+    for each in addresses:
+        ours = _network_of(each)
+        for address in theirs:
+            if address and ip_address(address) in ours:
                 field = "vmNetworkCIDR" if each.version == 4 else "vmIPv6NetworkCIDR"
                 raise NetworkError(
-                    f"the guest's network {ours} overlaps",
-                    subject=str(theirs),
-                    why="the Pod has an address there",
+                    f"the guest's network {ours} has",
+                    subject=address,
+                    why="that is an address of the Pod's network",
                     remedy=f"give another network in networks[].pod.{field}",
                 )
+
+
+def _not_of_guest(seen: Seen, names: Names) -> list[Address]:
+    bridge = seen.link(names.bridge)
+    return [each for each in seen.addresses if bridge is None or each.link != bridge.index]
+
+
+def _network_of(address: GuestAddress) -> IPv4Network | IPv6Network:
+    return ip_interface(f"{address.gateway}/{address.prefix_length}").network
 
 
 def mtu_of(seen: Seen, names: Names) -> int:
@@ -222,6 +231,12 @@ def shortfalls(wanted: Masquerade, seen: Seen) -> Iterator[str]:
     names, record = wanted.names, _record(seen, wanted.names)
     if not wanted.addresses:
         yield f"the CNI gave the Pod's {names.pod} no address: the guest has no network"
+    for each in wanted.addresses:
+        ours = _network_of(each)
+        for address in _not_of_guest(seen, names):
+            theirs = ip_interface(f"{address.address}/{address.prefix_length}").network
+            if theirs.version == ours.version and theirs.overlaps(ours):
+                yield f"the guest cannot reach {ours} in the Pod's network {theirs}: it is the guest's own"
     pod = seen.link(names.pod)
     if not _can_ipv6(seen, names) and _pod_address(seen.addresses_of(pod), 6):
         yield f"the guest gets no IPv6: the MTU of the Pod's {names.pod} is {record.mtu}, IPv6 needs 1280"

@@ -17,7 +17,7 @@ from kvedge.network.binding.masquerade_plan import (
 )
 from kvedge.network.binding.masquerade_rules import Masquerade
 from kvedge.network.errors import NetworkError
-from kvedge.network.link_types import Address
+from kvedge.network.link_types import Address, Route
 from kvedge.network.nft_rules import Family
 from kvedge.network.steps import AddTap, DeleteTable, RemoveAddress, ReplaceTable, SetLink, SetSysctl, Step
 from kvedge.resources.masquerade import BRIDGE_MAC, DEFAULT_CIDR, DEFAULT_IPV6_CIDR, parse_guest_subnet
@@ -183,11 +183,25 @@ def test_an_address_of_an_earlier_network_is_taken_off_the_bridge() -> None:
     assert bind(model) == [RemoveAddress("k6t-eth0", "10.9.9.1", 24)]
 
 
-def test_a_pod_in_the_guests_network_is_refused_with_the_field() -> None:
+def test_a_pod_with_an_address_or_a_gateway_in_the_guests_network_is_refused_with_the_field() -> None:
     model = pod()
     model._add_address(model.link("eth0"), "10.0.2.200", 24)
-    with pytest.raises(NetworkError, match=r"10\.0\.2\.0/24.*vmNetworkCIDR"):
+    with pytest.raises(NetworkError, match=r"10\.0\.2\.0/24 has 10\.0\.2\.200.*vmNetworkCIDR"):
         wanted_in(model)
+    model = pod()
+    model.routes.append(Route("::/0", "fd10:0:2::fe", model.link("eth0").index))
+    with pytest.raises(NetworkError, match="vmIPv6NetworkCIDR"):
+        wanted_in(model)
+
+
+def test_a_wider_network_of_the_pods_is_bound_and_told() -> None:
+    model = pod(versions=())
+    model._add_address(model.link("eth0"), "10.0.77.7", 16)
+    bind(model)
+    assert bind(model) == []
+    assert list(shortfalls(wanted_in(model), model.seen(NAMES))) == [
+        "the guest cannot reach 10.0.2.0/24 in the Pod's network 10.0.0.0/16: it is the guest's own"
+    ]
 
 
 def test_a_pod_without_the_interface_is_refused() -> None:
