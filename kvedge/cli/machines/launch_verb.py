@@ -32,6 +32,13 @@ if TYPE_CHECKING:
 @click.option("--disk-size", default="", help="An empty disk of this size beside the image's; it ends with the run.")
 @click.option("--run-strategy", default="Always", show_default=True, help="When it should run.")
 @click.option("-l", "--label", "labels", multiple=True, metavar="KEY=VALUE", help="A label for the VM and its guest.")
+@click.option(
+    "--network",
+    "networks",
+    multiple=True,
+    metavar="NAME",
+    help="A network to be on besides the Pod network (`kvedge network list`).",
+)
 @click.option("--user", default="", help="The user that cloud-init sets up.")
 @click.option("--ssh-key", multiple=True, help="A public key for that user, or a file with one.")
 @click.option(
@@ -168,6 +175,7 @@ def _options(image: str, name: str | None, flags: dict[str, Any]) -> LaunchOptio
         run_strategy=flags["run_strategy"],
         labels=tuple(_label(text) for text in flags["labels"]),
         cloud_init=_cloud_init(flags),
+        networks=flags["networks"],
     )
 
 

@@ -36,6 +36,7 @@ def list_(
     names: tuple[str, ...], kubeconfig: Path | None, namespace: str | None, all_namespaces: bool, output: str
 ) -> None:
     """Show the networks: their bridge on the host, VLAN, the VMs on them."""
+    from kvedge.client.networks.network_calls import list_networks
     from kvedge.client.networks.network_rows import HEADER, network_rows, users_of
     from kvedge.client.tables import columns
     from kvedge.resources.types.attachments import NetworkAttachmentDefinition
@@ -45,7 +46,7 @@ def list_(
 
     session = open_session(kubeconfig, namespace)
     place = None if all_namespaces else session.namespace
-    found = session.client.list(NetworkAttachmentDefinition, place)
+    found = list_networks(session, place)
     known = {each.metadata.name for each in found}
     for name in names:
         if name not in known:

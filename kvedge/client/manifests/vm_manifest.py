@@ -66,6 +66,8 @@ class LaunchOptions:
     run_strategy: str = "Always"
     labels: tuple[tuple[str, str], ...] = ()
     cloud_init: CloudInitData = field(default_factory=CloudInitData)
+    # Besides the Pod network, as a VM names them: NAME or NAMESPACE/NAME.
+    networks: tuple[str, ...] = ()
 
 
 def vm_manifest(options: VmOptions) -> JsonObject:
@@ -138,6 +140,9 @@ def launch_manifest(options: LaunchOptions) -> JsonObject:
         },
         "volumes": volumes,
     }
+    for name, network in _names_of_networks(options.networks).items():
+        spec["domain"]["devices"]["interfaces"].append({"name": name, "bridge": {}})
+        spec["networks"].append({"name": name, "multus": {"networkName": network}})
     return {
         "apiVersion": "kubevirt.io/v1",
         "kind": "VirtualMachine",
@@ -148,6 +153,17 @@ def launch_manifest(options: LaunchOptions) -> JsonObject:
             "template": {"metadata": {"labels": labels}, "spec": spec},
         },
     }
+
+
+def _names_of_networks(networks: Sequence[str]) -> dict[str, str]:
+    """What the VM calls them, by the networks' own names, which may have dots and a namespace."""
+    found: dict[str, str] = {}
+    for network in networks:
+        name = re.sub(r"[^A-Za-z0-9_-]", "-", network)
+        if name == "default" or name in found:
+            name = f"{name}-{len(found) + 1}"
+        found[name] = network
+    return found
 
 
 def canonical_size(flag: str, text: str) -> str:

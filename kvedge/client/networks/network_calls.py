@@ -6,11 +6,14 @@ Called by the verbs. Raises UsageError for what no server need be asked.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Final
 
-from kvedge.client.errors import UsageError
+from kvedge.client.errors import NotFoundError, UsageError
 from kvedge.client.networks.network_rows import users_of
 from kvedge.client.session import Session, checked_name
+from kvedge.kube.errors import NotFound
 from kvedge.network.lan.lan_config import FIELD, LanConfig, LanConfigError, lan_config_text, parse_lan_config
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.types.attachments import NetworkAttachmentDefinition
@@ -20,6 +23,10 @@ from kvedge.resources.types.vmi import VirtualMachineInstance
 # Bridges that kvedge makes are called after their network, in as many letters as a link's name has room for.
 _MADE_PREFIX: Final = "kvn-"
 _HASH_LETTERS: Final = 10
+
+
+class NoNetworks(NotFoundError):
+    """The server does not know the kind of which networks are."""
 
 
 def made_bridge(namespace: str, name: str) -> str:
@@ -48,8 +55,45 @@ def network_document(name: str, namespace: str, config: LanConfig) -> JsonObject
 
 
 def create_network(session: Session, document: JsonObject) -> None:
-    """Make it; raises KubeError as the server answers."""
-    session.client.request("POST", NetworkAttachmentDefinition.KIND.path(session.namespace), document)
+    """Make it.
+
+    Raises:
+        NoNetworks: when the server has no such kind.
+        KubeError: as the server answers.
+    """
+    with _where_there_are_networks(session):
+        session.client.request("POST", NetworkAttachmentDefinition.KIND.path(session.namespace), document)
+
+
+def list_networks(session: Session, namespace: str | None) -> list[NetworkAttachmentDefinition]:
+    """Those of a namespace, or of all for None.
+
+    Raises:
+        NoNetworks: when the server has no such kind.
+        KubeError: as the server answers.
+    """
+    with _where_there_are_networks(session):
+        return session.client.list(NetworkAttachmentDefinition, namespace)
+
+
+@contextmanager
+def _where_there_are_networks(session: Session) -> Iterator[None]:
+    try:
+        yield
+    except NotFound:
+        # It may be the namespace that is not there.
+        if not _has_networks(session):
+            text = "this server has no networks besides the Pod network: install Multus in the cluster first"
+            raise NoNetworks(text) from None
+        raise
+
+
+def _has_networks(session: Session) -> bool:
+    try:
+        session.client.request("GET", f"/apis/{NetworkAttachmentDefinition.KIND.api_version}")
+    except NotFound:
+        return False
+    return True
 
 
 def users_of_network(session: Session, name: str) -> list[str]:

@@ -7,7 +7,6 @@ and left, and never changed. What must be remembered of a port is its alias: it 
 
 from __future__ import annotations
 
-import errno
 import hashlib
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
@@ -16,12 +15,13 @@ from typing import Final
 
 from kvedge.network.binding.binding_state import SMALLEST_IPV6_MTU
 from kvedge.network.dhcp.dhcp_plan import parse_mac
-from kvedge.network.errors import MacInUseError, NetworkError
+from kvedge.network.errors import MacInUseError
+from kvedge.network.lan.lan_bridges import LanSeen, bridge_steps, bridge_trouble, check_bridge, is_made
 from kvedge.network.lan.lan_config import LanConfig
 from kvedge.network.lan.lan_rules import lan_keys, lan_table
 from kvedge.network.link_types import Link
 from kvedge.network.nft_rules import Family, Table
-from kvedge.network.pods.forwarding_plan import MARK, ip_forward_before
+from kvedge.network.pods.forwarding_plan import MARK
 from kvedge.network.pods.pod_network_plan import DEFAULT_MTU, NodeNetworkConfig, stable_mac
 from kvedge.network.steps import (
     AddBridge,
@@ -37,7 +37,6 @@ from kvedge.network.steps import (
 )
 
 _LAN: Final = "lan"
-_LAN_BRIDGE: Final = "lan-bridge"
 # Flags in an alias.
 _MADE, _ISOLATED, _SERVERS, _NONE = "m", "i", "s", "-"
 
@@ -60,19 +59,6 @@ class LanPort:
         return f"{MARK} {_LAN} {self.netns} {self.interface} {self.mac} {network.bridge} {network.vlan} {said}"
 
 
-@dataclass(frozen=True)
-class LanSeen:
-    """The host's links, whether the ports' table is there, and whether the host has IPv6."""
-
-    links: tuple[Link, ...]
-    has_table: bool
-    ipv6: bool
-
-    def link(self, name: str) -> Link | None:
-        """The link of that name."""
-        return next((link for link in self.links if link.name == name), None)
-
-
 def lan_port(netns: str, interface: str, mac: str, network: LanConfig) -> LanPort:
     """A NIC that is wanted; one without a MAC of its own gets one from its place."""
     chosen = (mac or stable_mac(netns, interface)).lower()
@@ -93,11 +79,6 @@ def lan_port_name(config: NodeNetworkConfig, netns: str, interface: str) -> str:
 def lan_table_of(config: NodeNetworkConfig) -> Table:
     """The table about this box's ports on such networks."""
     return lan_table(f"{config.table}_{_LAN}", lan_prefix(config))
-
-
-def bridge_alias(config: NodeNetworkConfig) -> str:
-    """What is written on a bridge that this box's kvedge made."""
-    return f"{MARK} {_LAN_BRIDGE} {config.bridge}"
 
 
 def lan_ports_of(config: NodeNetworkConfig, links: Iterable[Link]) -> dict[str, LanPort]:
@@ -128,7 +109,7 @@ def plan_lan_port(config: NodeNetworkConfig, seen: LanSeen, wanted: LanPort, net
     check_bridge(config, seen, wanted.network)
     _check_mac(config, seen, wanted)
     port, bridge = seen.link(name), seen.link(wanted.network.bridge)
-    steps = list(_bridge_steps(config, seen, wanted.network))
+    steps = list(bridge_steps(config, seen, wanted.network))
     if port is not None and not whole:
         steps.append(DeleteLink(name))
         port = None
@@ -164,10 +145,10 @@ def plan_lan_healing(config: NodeNetworkConfig, seen: LanSeen, *, whole: bool) -
     if ports and not whole:
         steps.append(ReplaceTable(lan_table_of(config), _all_keys(ports)))
     for network in {port.network.bridge: port.network for port in ports.values() if port.network.made}.values():
-        if _bridge_trouble(config, seen, network) is None:
-            steps += _bridge_steps(config, seen, network)
+        if bridge_trouble(config, seen, network) is None:
+            steps += bridge_steps(config, seen, network)
     for name, port in ports.items():
-        if _bridge_trouble(config, seen, port.network) is None:
+        if bridge_trouble(config, seen, port.network) is None:
             steps += _joining_steps(name, seen.link(name), seen.link(port.network.bridge), port.network)
     return [*steps, *_unused(config, seen, ports)]
 
@@ -193,7 +174,7 @@ def lan_troubles(config: NodeNetworkConfig, seen: LanSeen) -> list[str]:
     """Which networks guests are cut off from, each once, in words for the operator."""
     found: dict[str, int] = {}
     for port in lan_ports_of(config, seen.links).values():
-        trouble = _bridge_trouble(config, seen, port.network)
+        trouble = bridge_trouble(config, seen, port.network)
         if trouble is not None:
             found[str(trouble)] = found.get(str(trouble), 0) + 1
     return [f"{count} guest NICs are cut off: {trouble}" for trouble, count in sorted(found.items())]
@@ -215,37 +196,6 @@ def describe_lan(steps: Iterable[Step]) -> list[str]:
     return said
 
 
-def check_bridge(config: NodeNetworkConfig, seen: LanSeen, network: LanConfig) -> None:
-    """Raises NetworkError, with its remedy, when no Pod can join this bridge."""
-    trouble = _bridge_trouble(config, seen, network)
-    if trouble is not None:
-        raise trouble
-
-
-def _bridge_trouble(config: NodeNetworkConfig, seen: LanSeen, network: LanConfig) -> NetworkError | None:
-    bridge = seen.link(network.bridge)
-    if bridge is None:
-        if network.made:
-            return None
-        remedy = "make it in this host's network configuration, or a network without it: `kvedge network create NAME`"
-        return NetworkError("there is no bridge", subject=network.bridge, errno=errno.ENODEV, remedy=remedy)
-    if bridge.kind != "bridge":
-        what = f"it is {bridge.kind or 'a hardware link'} and no bridge"
-        return _unfit(network, what, "make a bridge of which it is a port, and name that one")
-    if bridge.name == config.bridge or ip_forward_before(bridge) is not None:
-        return _unfit(network, "it is the Pod network's own", "use `pod: {}` for it, and another bridge here")
-    if network.made and not _is_made(config, bridge):
-        return _unfit(network, "it is there, and this kvedge has not made it", "give the network another bridge's name")
-    if network.vlan and not bridge.vlan_filtering:
-        remedy = f"`ip link set {network.bridge} type bridge vlan_filtering 1`, in the host's configuration to last"
-        return _unfit(network, f"it does not keep VLANs apart, and VLAN {network.vlan} is wanted", remedy)
-    return None
-
-
-def _unfit(network: LanConfig, why: str, remedy: str) -> NetworkError:
-    return NetworkError("cannot join bridge", subject=network.bridge, why=why, remedy=remedy)
-
-
 def _check_mac(config: NodeNetworkConfig, seen: LanSeen, wanted: LanPort) -> None:
     for other in lan_ports_of(config, seen.links).values():
         same_network = (other.network.bridge, other.network.vlan) == (wanted.network.bridge, wanted.network.vlan)
@@ -257,22 +207,6 @@ def _check_mac(config: NodeNetworkConfig, seen: LanSeen, wanted: LanPort) -> Non
                 why=f"another Pod has it on {wanted.network.bridge}",
                 remedy="give one of them another macAddress",
             )
-
-
-def _bridge_steps(config: NodeNetworkConfig, seen: LanSeen, network: LanConfig) -> Iterator[Step]:
-    """A bridge of ours: without an address, so that the host itself is not on it."""
-    bridge = seen.link(network.bridge)
-    if not network.made:
-        return
-    mtu = bridge.mtu if bridge is not None else network.mtu or DEFAULT_MTU
-    if bridge is None:
-        yield AddBridge(network.bridge, _bridge_mac(config, network.bridge), mtu)
-    if bridge is None or bridge.alias != bridge_alias(config):
-        yield SetLink(network.bridge, alias=bridge_alias(config))
-    if bridge is None or not bridge.up:
-        if seen.ipv6 and mtu >= SMALLEST_IPV6_MTU:
-            yield SetSysctl(f"ipv6/conf/{network.bridge}/disable_ipv6", "1")
-        yield SetLink(network.bridge, up=True)
 
 
 def _joining_steps(name: str, port: Link | None, bridge: Link | None, network: LanConfig) -> Iterator[Step]:
@@ -307,20 +241,10 @@ def _unused(config: NodeNetworkConfig, seen: LanSeen, ports: dict[str, LanPort])
     """Bridges that kvedge made, and the table, once no port needs them."""
     used: Collection[str] = {port.network.bridge for port in ports.values()}
     for link in seen.links:
-        if _is_made(config, link) and link.name not in used:
+        if is_made(config, link) and link.name not in used:
             yield DeleteLink(link.name)
     if seen.has_table and not ports:
         yield DeleteTable(Family.BRIDGE, lan_table_of(config).name)
-
-
-def _bridge_mac(config: NodeNetworkConfig, name: str) -> str:
-    return stable_mac(config.bridge, name)
-
-
-def _is_made(config: NodeNetworkConfig, link: Link) -> bool:
-    """Whether this box's kvedge made the bridge; one that was cut short before it got its alias is known by its MAC."""
-    is_cut_short = not link.alias and link.mac == _bridge_mac(config, link.name)
-    return link.kind == "bridge" and (link.alias == bridge_alias(config) or is_cut_short)
 
 
 def _our_ends(config: NodeNetworkConfig, links: Iterable[Link]) -> list[Link]:

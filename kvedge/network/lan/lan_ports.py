@@ -15,9 +15,9 @@ from typing import Final
 from kvedge.network.apply_step import apply_step
 from kvedge.network.binding.binding_state import GUARD_PREFIX
 from kvedge.network.errors import NetworkError, NotSupportedError
+from kvedge.network.lan.lan_bridges import LanSeen
 from kvedge.network.lan.lan_plan import (
     LanPort,
-    LanSeen,
     describe_lan,
     lan_port_name,
     lan_ports_of,
@@ -40,15 +40,18 @@ from kvedge.network.sysctls import read_sysctl
 
 # The table is put back with the keys of the ports that were seen: nobody is attached or detached between the two.
 _changing: Final = threading.Lock()
+_FILTERED: Final = "bridge/bridge-nf-call-iptables"
 _IPV6: Final = "ipv6/conf/default/disable_ipv6"
 
 
 @dataclass(frozen=True)
 class LanHealth:
-    """What was put back of these networks, and which guests are cut off from theirs."""
+    """What was put back of these networks, which guests are cut off from theirs, and the bridges on which this host
+    filters bridged frames as if it forwarded them (`bridge-nf-call-iptables`), as k3s and Docker have it."""
 
     healed: tuple[str, ...]
     troubles: tuple[str, ...]
+    filtered: tuple[str, ...] = ()
 
 
 def lan_ports(config: NodeNetworkConfig, netns: str) -> list[LanPort]:
@@ -94,7 +97,10 @@ def heal_lan(config: NodeNetworkConfig) -> LanHealth:
         seen = _look(links, config)
         steps = plan_lan_healing(config, seen, whole=seen.has_table and is_whole(lan_table_of(config)))
         _apply(links, steps)
-    return LanHealth(tuple(describe_lan(steps)), tuple(lan_troubles(config, seen)))
+    bridges = {port.network.bridge for port in lan_ports_of(config, seen.links).values()}
+    is_filtered = read_sysctl(_FILTERED) == "1"
+    filtered = tuple(sorted(bridges)) if is_filtered else ()
+    return LanHealth(tuple(describe_lan(steps)), tuple(lan_troubles(config, seen)), filtered)
 
 
 def remove_lan(config: NodeNetworkConfig) -> None:

@@ -89,6 +89,8 @@ RIGHTS: dict[str, tuple[str, str, str]] = {
     "coordination.k8s.io/leases": ("", f"{READ} {CHANGE} deletecollection", ""),
     "discovery.k8s.io/endpointslices": (READ, "", ""),
     "events.k8s.io/events": ("", "", ""),
+    # Whose networks these are may put VMs onto the host's bridges.
+    "k8s.cni.cncf.io/network-attachment-definitions": ("", "", ""),
     "kubevirt.io/kubevirts": ("get list", "", ""),
     "kubevirt.io/kubevirts/status": ("", "", ""),
     "kubevirt.io/virtualmachineinstances": (READ, CHANGE, "deletecollection"),

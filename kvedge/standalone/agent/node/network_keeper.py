@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Final
 
 from kvedge.network.errors import NetworkError
-from kvedge.network.lan.lan_ports import heal_lan
+from kvedge.network.lan.lan_ports import LanHealth, heal_lan
 from kvedge.network.pods.forward_rules import FENCE
 from kvedge.network.pods.pod_network import NodeNetwork, ensure_node_network, heal_node_network
 from kvedge.network.pods.pod_network_plan import NodeNetworkConfig
@@ -32,7 +32,7 @@ class NetworkKeeper:
         self._blockers: tuple[str, ...] = ()
         self._overlaps: tuple[str, ...] = ()
         self._apart: tuple[str, ...] = ()
-        self._cut_off: tuple[str, ...] = ()
+        self._lan = LanHealth((), ())
         # What went wrong at the last look: said once, not twice a minute.
         self._error = ""
         self.rounds = Rounds("network-keeper", "looks after the node's network", _PERIOD, self.look)
@@ -61,7 +61,11 @@ class NetworkKeeper:
             notes.append(
                 "this kernel lacks NFT_CONNLIMIT: nothing keeps a guest from filling the host's table of connections"
             )
-        return [*notes, *self._cut_off[:_MOST_NAMES]]
+        filtered = ", ".join(self._lan.filtered[:_MOST_NAMES])
+        if filtered:
+            # Others' tables see bridged frames too, as packets from a bridge to itself.
+            notes += [f"{name} drops what guests send on {filtered}: allow that there" for name in self._blockers]
+        return [*notes, *self._lan.troubles[:_MOST_NAMES]]
 
     def look(self) -> None:
         """Put back what is missing, and say so."""
@@ -76,9 +80,9 @@ class NetworkKeeper:
         if network.healed or lan.healed:
             facts = {"undone": "; ".join((*network.healed, *lan.healed))}
             log.warning("the node's network was changed by others and is put right", extra={"facts": facts})
-        for trouble in set(lan.troubles) - set(self._cut_off):
+        for trouble in set(lan.troubles) - set(self._lan.troubles):
             log.warning("guests are cut off from a network", extra={"facts": {"trouble": trouble}})
-        self._cut_off = lan.troubles
+        self._lan = lan
         self._take(network)
 
     def _take(self, network: NodeNetwork) -> None:

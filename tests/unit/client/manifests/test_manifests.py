@@ -19,7 +19,7 @@ from kvedge.cli.exits import Exit
 from kvedge.cli.group import kvedge, run
 from kvedge.client.errors import RefusedError, UsageError
 from kvedge.client.manifests.service_manifest import ServiceOptions, service_manifest, vmi_id
-from kvedge.client.manifests.vm_manifest import canonical_size
+from kvedge.client.manifests.vm_manifest import LaunchOptions, canonical_size, launch_manifest
 from kvedge.controller.vmi.launcher_pod_manifest import _as_label
 from tests.support.golden.manifest_cases import CREATE_CASES, GOLDEN, LAUNCH_CASES
 
@@ -226,3 +226,12 @@ def test_a_replica_set_is_exposed_by_its_labels() -> None:
 @pytest.mark.parametrize("length", [1, 63, 64, 200])
 def test_a_service_selects_what_the_controller_writes_on_the_pod(length: int) -> None:
     assert vmi_id("x" * length) == _as_label("x" * length)
+
+
+def test_a_launched_vm_joins_the_networks_that_it_is_told_of() -> None:
+    networks = ("lan", "site/lan", "default", "a.b", "a-b")
+    spec = launch_manifest(LaunchOptions(name="web", image="i", networks=networks))["spec"]["template"]["spec"]
+    named = [network["name"] for network in spec["networks"]]
+    assert named == ["default", "lan", "site-lan", "default-3", "a-b", "a-b-5"]
+    assert [network["multus"]["networkName"] for network in spec["networks"][1:]] == list(networks)
+    assert [interface["name"] for interface in spec["domain"]["devices"]["interfaces"]] == named

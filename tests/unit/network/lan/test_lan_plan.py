@@ -1,4 +1,4 @@
-# Tests: kvedge/network/lan/lan_rules.py
+# Tests: kvedge/network/lan/lan_rules.py, kvedge/network/lan/lan_bridges.py
 """The plans of NICs on bridges of the host, against a model of its namespace."""
 
 from __future__ import annotations
@@ -9,11 +9,10 @@ from pathlib import Path
 import pytest
 
 from kvedge.network.errors import MacInUseError, NetworkError
+from kvedge.network.lan.lan_bridges import LanSeen, bridge_alias
 from kvedge.network.lan.lan_config import LanConfig
 from kvedge.network.lan.lan_plan import (
     LanPort,
-    LanSeen,
-    bridge_alias,
     describe_lan,
     lan_port,
     lan_port_name,

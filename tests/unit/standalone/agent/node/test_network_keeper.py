@@ -121,3 +121,12 @@ def test_a_network_that_went_away_is_told_once_and_noted_on_the_node(
     look(network(), LanHealth(("w1 was not on br0",), ()))
     assert said(caplog) == [{"undone": "w1 was not on br0"}]
     assert gone.troubles[0] not in keeper.notes()
+
+
+def test_a_filter_that_sees_bridged_frames_is_noted_with_the_bridges_of_guests(
+    keeper: NetworkKeeper, look: Play
+) -> None:
+    look(network(blockers=("ip/filter/FORWARD",)), LanHealth((), (), ("br0", "kvn-1")))
+    assert "ip/filter/FORWARD drops what guests send on br0, kvn-1: allow that there" in keeper.notes()
+    look(network(blockers=("ip/filter/FORWARD",)), WELL)
+    assert not any("br0" in note for note in keeper.notes())
