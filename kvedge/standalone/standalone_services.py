@@ -21,6 +21,7 @@ from kvedge.handler.handler_service import HandlerConfig, HandlerRole
 from kvedge.handler.node.kernel_modules import load_missing_modules
 from kvedge.handler.node.kvm_check import Accelerator, choose_accelerator
 from kvedge.kube.kube_client import KubeClient
+from kvedge.network.address_plan import gateway_address
 from kvedge.network.services.service_plan import ServiceNetworkConfig, table_name
 from kvedge.resources.role_users import API_USER, CONTROLLER_USER, handler_user
 from kvedge.runtime.architecture import host_architecture
@@ -47,6 +48,8 @@ from kvedge.standalone.box_node import NodeName, node_name
 from kvedge.standalone.drop_ins.drop_in_loop import DropInLoop, Teller
 from kvedge.standalone.drop_ins.image_drop_ins import ImageDropIns
 from kvedge.standalone.drop_ins.manifest_drop_ins import ManifestDropIns
+from kvedge.standalone.names.name_server import NameServer
+from kvedge.standalone.names.other_servers import OtherServers
 from kvedge.standalone.networking.networking_service import NetworkingConfig, NetworkingService
 from kvedge.standalone.volumes.box_places import BoxPlaces, directory_place
 from kvedge.standalone.volumes.volume_manifest import DEFAULT_NAME
@@ -66,6 +69,7 @@ def standalone_services(settings: Settings) -> list[Service]:
         NodeName(settings.state_path, box.node, settings.node_name.lower()),
         _Server(box),
         _Later("volumes", box.make_volumes),
+        box.names,
         _Later("node agent", box.make_agent),
         _Later("networking", box.make_networking),
         _Later("api", box.make_api),
@@ -83,6 +87,8 @@ class _Box:
         self.settings = settings
         self.node = node_name(settings.state_path, settings.node_name.lower(), settings.effective_node_name)
         self.logs = _Logs()
+        gateway = gateway_address(settings.pod_cidr)
+        self.names = NameServer(gateway, settings.pod_cidr, OtherServers(own=gateway))
         config = ApiServerConfig(
             settings.data_path, settings.bind, settings.port, self.node, service_cidr=settings.service_cidr
         )
@@ -128,6 +134,7 @@ class _Box:
             kubelet=self.settings.box_kubelet_path,
             pod_cidr=self.settings.pod_cidr,
             insecure_registries=self.settings.registries_without_tls,
+            name_server=self.names.address,
         )
 
     def make_agent(self) -> Service:
@@ -147,7 +154,7 @@ class _Box:
             table=table_name(pods.table),
         )
         client = KubeClient.from_kubeconfig(kubeconfig, "kvedge-networking")
-        return NetworkingService(NetworkingConfig(self.node, network), client)
+        return NetworkingService(NetworkingConfig(self.node, network), client, self.names.know)
 
     def make_api(self) -> Service:
         """Admission and subresources."""

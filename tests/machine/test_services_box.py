@@ -98,3 +98,28 @@ def test_a_guest_is_reached_at_its_services_address_and_at_the_nodes_port(box: B
     assert mine in inside
     itself = run_in(box, WEB, f"wget -q -O - -T 5 http://{found.spec.cluster_ip}:8080/")
     assert mine in itself
+
+
+def test_a_guest_finds_others_by_their_names(box: Box) -> None:
+    mine = address_of(box, WEB)
+    said = run_in(box, CLIENT, "cat /etc/resolv.conf; nslookup web.default.svc.cluster.local; nslookup web.default")
+    assert "10.95.41.1" in said
+    assert said.count(mine) >= 2, said
+    assert mine in run_in(box, CLIENT, f"wget -q -O - -T 5 http://{WEB}.default/")
+
+
+def test_nothing_answers_at_once_when_the_guest_is_gone(box: Box) -> None:
+    box.cli("expose", "vm", WEB, "--name", "web-gone", "--port", "80")
+    address = service(box, "web-gone").spec.cluster_ip
+    wait_until(lambda: page(address, 80), "the Service's address answers", 20)
+    box.cli("stop", WEB)
+    box.wait_gone(WEB)
+
+    def is_refused() -> bool:
+        try:
+            OPENER.open(f"http://{address}/", timeout=5)
+        except OSError as error:
+            return "refused" in str(error)
+        return False
+
+    wait_until(is_refused, "nobody is behind the Service", 20)

@@ -80,6 +80,8 @@ class AgentConfig:
     pod_cidr: str = "10.99.0.0/24"
     # Registries that may be spoken to without https, and that may be on this host itself.
     insecure_registries: frozenset[str] = field(default_factory=frozenset)
+    # The address at which Pods may ask for names of VMs and Services; empty for none.
+    name_server: str = ""
 
     @property
     def instance(self) -> str:
@@ -286,7 +288,11 @@ class NodeAgent:
         node_loop.changed()
 
     def _keepers(self, network: NetworkKeeper) -> list[Rounds]:
-        return [LogKeeper(self._config.pods).rounds, ResolvConfKeeper(self._pods).rounds, network.rounds]
+        return [
+            LogKeeper(self._config.pods).rounds,
+            ResolvConfKeeper(self._pods, own_server=self._config.name_server).rounds,
+            network.rounds,
+        ]
 
     def _make_pod_work(self, followed: _Followed, devices: DeviceManager, facts: HostFacts) -> _PodWork:
         config = self._config
@@ -299,7 +305,13 @@ class NodeAgent:
             client=self._client,
             events=followed.events,
             pods=self._pods,
-            places=Places(config.network, self._cgroups, ApiReader(self._client, config.authority), facts.memory),
+            places=Places(
+                config.network,
+                self._cgroups,
+                ApiReader(self._client, config.authority),
+                facts.memory,
+                config.name_server,
+            ),
             pulls=pulls,
             devices=devices,
             starter=self._starter,

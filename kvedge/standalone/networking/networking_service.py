@@ -5,6 +5,7 @@ Started by `kvedge standalone` once the node agent has made the node's network. 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -21,6 +22,7 @@ from kvedge.resources.types.services import Endpoints, EndpointSlice, Service
 from kvedge.runtime.role import Part, Parts, part, unfailing
 from kvedge.runtime.services import ServiceError
 from kvedge.standalone.agent.node.node_manifest import host_address
+from kvedge.standalone.names.name_table import NameTable, name_table
 from kvedge.standalone.networking.balancing_loop import ALL, BalancingLoop
 from kvedge.standalone.networking.endpoints_loop import (
     BY_NAMESPACE,
@@ -49,8 +51,12 @@ class NetworkingService:
 
     name = "networking"
 
-    def __init__(self, config: NetworkingConfig, client: KubeClient) -> None:
+    def __init__(
+        self, config: NetworkingConfig, client: KubeClient, know: Callable[[Callable[[], NameTable]], None]
+    ) -> None:
+        """`know` tells the name server where to find the names."""
         self._config = config
+        self._know = know
         self._client = client
         self._parts = Parts()
 
@@ -91,8 +97,14 @@ class NetworkingService:
             if not all(item.wait_synced(_SYNC_SECONDS) for item in lists):
                 raise ServiceError(self.name, f"the API at {client.host} did not list services in time")
 
+        names = _Names(followed)
+
         def begin() -> None:
             triggers = _Triggers(followed, endpoints_queue, balancing_queue)
+            followed.services.on_change(names.forget)
+            followed.pods.on_change(names.forget)
+            followed.slices.on_change(names.forget)
+            self._know(names.table)
             followed.services.on_change(triggers.on_service)
             followed.pods.on_change(triggers.on_pod)
             followed.endpoints.on_change(triggers.on_endpoints)
@@ -110,6 +122,28 @@ class NetworkingService:
             Part("endpoints", begin, endpoints.stop, endpoints.failure, ("lists", "networking events")),
             part("balancing", balancing, "endpoints"),
         ]
+
+
+class _Names:
+    """The names that there are, made anew for the first question after a change."""
+
+    def __init__(self, followed: FollowedServices) -> None:
+        self._followed = followed
+        self._changes = 0
+        self._made: tuple[int, NameTable] | None = None
+
+    def forget(self, old: object, new: object) -> None:
+        """Something has changed."""
+        self._changes += 1
+
+    def table(self) -> NameTable:
+        """All of them; asked in the name server's thread alone."""
+        changes = self._changes
+        if self._made is None or self._made[0] != changes:
+            followed = self._followed
+            made = name_table(followed.services.list(), followed.slices.list(), followed.pods.list())
+            self._made = (changes, made)
+        return self._made[1]
 
 
 @dataclass(frozen=True, slots=True)

@@ -111,6 +111,8 @@ class Places:
     cgroups: Cgroups
     reader: ApiReader
     node_memory: int
+    # Whom Pods may ask for names of VMs and Services; empty for nobody.
+    name_server: str = ""
 
     def make(self, pod: Pod, files: PodFiles, address: str, images: Mapping[str, Path]) -> PodPlace:
         """Make what a Pod's containers need; `images` has the trees of its image volumes.
@@ -188,7 +190,7 @@ class Places:
         write_whole(files.hosts, hosts.encode())
         # Never replaced: some of the Pod's containers may run already, and have this very file mounted.
         files.resolv.touch()
-        refresh_resolv_conf(files.resolv, pod_resolv_conf(pod, host_resolv_conf()))
+        refresh_resolv_conf(files.resolv, pod_resolv_conf(pod, host_resolv_conf(), self.name_server))
         for path in (files.hosts, files.resolv):
             path.chmod(0o644)
         for container in (*pod.spec.init_containers, *pod.spec.containers):

@@ -24,9 +24,10 @@ _PERIOD: Final = 30.0
 class ResolvConfKeeper:
     """Brings the files of all Pods of this node up to date."""
 
-    def __init__(self, pods: LocalPods, read_host: Callable[[], str] = host_resolv_conf) -> None:
+    def __init__(self, pods: LocalPods, read_host: Callable[[], str] = host_resolv_conf, own_server: str = "") -> None:
         self._pods = pods
         self._read_host = read_host
+        self._own_server = own_server
         # At once: the host's may have changed while no agent was there.
         self.rounds = Rounds("resolv-conf-keeper", "keeps the Pods' name servers", _PERIOD, self.look, at_once=True)
 
@@ -42,7 +43,7 @@ class ResolvConfKeeper:
         if local is None:
             return
         try:
-            changed = refresh_resolv_conf(local.files.resolv, pod_resolv_conf(local.pod, host))
+            changed = refresh_resolv_conf(local.files.resolv, pod_resolv_conf(local.pod, host, self._own_server))
         except FileNotFoundError:
             # Its place is not made yet, or no more.
             return

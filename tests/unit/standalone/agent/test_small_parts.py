@@ -169,6 +169,29 @@ def test_a_pod_without_wishes_gets_the_host_s_servers_but_not_its_loopback() -> 
     )
 
 
+@pytest.mark.parametrize("policy", ["", "ClusterFirst"])
+def test_a_pod_asks_the_box_s_server_alone_where_there_is_one(policy: str) -> None:
+    found = pod_resolv_conf(pod(dns_policy=policy), _HOST, "10.99.0.1")
+    assert found.splitlines() == [
+        "nameserver 10.99.0.1",
+        "search ns.svc.cluster.local svc.cluster.local cluster.local lan home",
+        "options ndots:5 edns0",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("spec", "server"),
+    [
+        ({"dns_policy": "Default"}, "192.0.2.1"),
+        ({"host_network": True}, "192.0.2.1"),
+        ({"host_network": True, "dns_policy": "ClusterFirstWithHostNet"}, "10.99.0.1"),
+    ],
+    ids=["by policy", "with the host's network", "with both"],
+)
+def test_a_pod_with_the_host_s_network_asks_the_host_s_servers(spec: dict[str, Any], server: str) -> None:
+    assert pod_resolv_conf(pod(**spec), _HOST, "10.99.0.1").splitlines()[0] == f"nameserver {server}"
+
+
 def test_a_pod_s_own_servers_come_first_and_alone_when_it_says_so() -> None:
     own = {
         "nameservers": ["198.51.100.1"],

@@ -1,0 +1,1 @@
+"""Names of one box: what guests ask for, and who answers them."""
