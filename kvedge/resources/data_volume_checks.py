@@ -1,7 +1,7 @@
 """What is wrong with a DataVolume's spec, in CDI's words.
 
-Called by admission for a VM's dataVolumeTemplates, which it refuses, and by the controller: no webhook judges a
-DataVolume itself, so one that cannot be stays Pending, and its condition says why. Pure.
+Called by admission, for DataVolumes and for a VM's dataVolumeTemplates, and by the controller: a DataVolume that
+entered under older rules stays Pending, and its condition says why. Pure.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ writes) and then as types (everything else); a document that no type can be made
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -28,6 +28,7 @@ from kvedge.api.admission.rules import (
     volume_rules,
 )
 from kvedge.api.admission.rules.causes import Cause, Field
+from kvedge.api.admission.rules.data_volume_rules import data_source_is_complete, data_volume_is_complete
 from kvedge.api.admission.rules.not_yet_rules import VM_NOT_YET, VMI_NOT_YET, not_yet
 from kvedge.api.admission.rules.size_rules import judged_parts, size_is_sane
 from kvedge.api.admission.rules.subject import Cluster, Rule, Subject
@@ -36,6 +37,7 @@ from kvedge.api.admission.rules.unknown_field_rules import unknown_fields
 from kvedge.api.admission.rules.vm_update_rules import vm_update_is_allowed
 from kvedge.api.admission.rules.vmi_update_rules import update_is_allowed
 from kvedge.resources.codec import DecodeError, JsonObject, decode
+from kvedge.resources.data_volume_names import CDI_GROUP
 from kvedge.resources.meta import ObjectMeta
 from kvedge.resources.pod_annotations import kept_back
 from kvedge.resources.role_users import UserInfo
@@ -56,6 +58,10 @@ SPEC_RULES: Final[tuple[Rule, ...]] = (
     *probe_rules.RULES,
     *scheduling_rules.RULES,
 )
+_CDI_RULES: Final[Mapping[str, Callable[[JsonObject, JsonObject | None], Iterator[Cause]]]] = {
+    "datavolumes": data_volume_is_complete,
+    "datasources": data_source_is_complete,
+}
 # Members of every document that the API server itself looks after.
 _ENVELOPE: Final = frozenset({"apiVersion", "kind", "metadata", "status"})
 _SPEC: Final = Field("spec")
@@ -82,6 +88,9 @@ def plan_verdict(request: AdmissionRequest, cluster: Cluster) -> Verdict:
         if request.operation == "CREATE" and (too_large := tuple(size_is_sane(judged_parts(document)))):
             return Verdict(too_large)
         return Verdict(tuple(_distinct(_vmi(request, document, cluster))), tuple(_vmi_warnings(request, document)))
+    if request.resource.group == CDI_GROUP and (rule := _CDI_RULES.get(request.resource.resource)) is not None:
+        old = request.old_object if request.operation == "UPDATE" else None
+        return Verdict(tuple(_distinct(rule(document, old))))
     return Verdict()
 
 

@@ -125,7 +125,8 @@ class Registration:
         selector = (self._read(ours.path) or {}).get("spec", {}).get("selector") or {}
         is_older = bool(selector) and newer_serves(self._ready_pods(selector), own_slice.body)
         others: Sequence[JsonObject] = ()
-        for document in documents(self.endpoint, ca_bundle):
+        serves_data_volumes = not self._cdi_serves()
+        for document in documents(self.endpoint, ca_bundle, judges_data_volumes=serves_data_volumes):
             if selector and document.path in (ours.path, own_slice.path):
                 self.presence.stay_away()
             elif document.path == own_slice.path:
@@ -133,7 +134,7 @@ class Registration:
                 is_older = newer_serves(others, own_slice.body)
             else:
                 self._write_released(document, is_older=is_older)
-        self._write_released(clone_webhooks(ca_bundle, serves=not self._cdi_serves()), is_older=is_older)
+        self._write_released(clone_webhooks(ca_bundle, serves=serves_data_volumes), is_older=is_older)
         self._write(upload_api_service(ca_bundle), plan_upload_api)
         self._write_upload_proxy(
             UploadFront(SERVICE_URL if selector else endpoint_url(self.endpoint), ca_bundle), others

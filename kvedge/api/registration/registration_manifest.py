@@ -24,6 +24,7 @@ from kvedge.api.served_paths import (
     VALIDATE_PATH,
 )
 from kvedge.resources.codec import JsonObject
+from kvedge.resources.data_volume_names import CDI_GROUP
 from kvedge.resources.manifests.role_rights import CA_BUNDLE_KEY, CA_BUNDLE_NAME
 from kvedge.resources.names import SYSTEM_NAMESPACE, VERSION
 from kvedge.resources.types.kubevirt import BLOCK_UNINSTALL
@@ -57,6 +58,11 @@ _NOT_BY_ROLES: Final[JsonObject] = {"name": "not-by-kvedge-itself", "expression"
 _NOT_A_REPORT_OF_ROLES: Final[JsonObject] = {
     "name": "not-a-report-of-kvedge-itself",
     "expression": f"!({_BY_ROLES}) || object.spec != oldObject.spec",
+}
+_SPEC_CHANGES: Final[JsonObject] = {
+    "name": "spec-changes",
+    "expression": "oldObject == null || has(object.spec) != has(oldObject.spec)"
+    " || (has(object.spec) && object.spec != oldObject.spec)",
 }
 _BY_HANDLERS: Final[JsonObject] = {
     "name": "by-handlers",
@@ -130,8 +136,11 @@ def server_names() -> list[str]:
     return [f"{short}.svc", f"{short}.svc.cluster.local", short]
 
 
-def documents(endpoint: Endpoint, ca_bundle: bytes) -> list[Document]:
-    """All documents but the Endpoints, in the order in which they are written."""
+def documents(endpoint: Endpoint, ca_bundle: bytes, *, judges_data_volumes: bool = True) -> list[Document]:
+    """All documents but the Endpoints, in the order in which they are written.
+
+    `judges_data_volumes` says that kvedge serves CDI's kinds: those of CDI itself are CDI's to judge.
+    """
     return [
         namespace(),
         service(),
@@ -140,7 +149,7 @@ def documents(endpoint: Endpoint, ca_bundle: bytes) -> list[Document]:
         *(api_service(version, ca_bundle) for version in SUBRESOURCE_VERSIONS),
         # Last: from here on, writes depend on us.
         mutating_webhooks(ca_bundle),
-        validating_webhooks(ca_bundle),
+        validating_webhooks(ca_bundle, judges_data_volumes=judges_data_volumes),
     ]
 
 
@@ -276,7 +285,7 @@ def mutating_webhooks(ca_bundle: bytes) -> Document:
     return webhook_configuration("Mutating", webhooks)
 
 
-def validating_webhooks(ca_bundle: bytes) -> Document:
+def validating_webhooks(ca_bundle: bytes, *, judges_data_volumes: bool = True) -> Document:
     """All rules. Deletes never depend on us, though we may refuse one kind; nor does a role's write of a status."""
     webhooks = [
         # Fail: what is not supported must be refused when it is applied, not found out when it runs.
@@ -305,7 +314,19 @@ def validating_webhooks(ca_bundle: bytes) -> Document:
         webhook("kubevirt-validator.kubevirt.io", VALIDATE_KUBEVIRT_PATH, ca_bundle, "kubevirts",
                  operations=("DELETE",), conditions=(_BLOCKED_BY_WORKLOADS,), policy="Ignore"),
     ]  # fmt: skip
+    if judges_data_volumes:
+        webhooks += _data_volume_webhooks(ca_bundle)
     return webhook_configuration("Validating", webhooks)
+
+
+def _data_volume_webhooks(ca_bundle: bytes) -> list[JsonObject]:
+    """Fail: what can never be filled must be refused when it is applied. The controller's reports do not pass here."""
+    return [
+        webhook(f"{resource.removesuffix('s')}-validator.cdi.kvedge.io", VALIDATE_PATH, ca_bundle, resource,
+                operations=("CREATE", "UPDATE"), conditions=(_NOT_BEING_DELETED, _SPEC_CHANGES),
+                served=(CDI_GROUP, ("v1beta1",)))
+        for resource in ("datavolumes", "datasources")
+    ]  # fmt: skip
 
 
 def webhook(

@@ -185,7 +185,7 @@ def _plan_without_claim(view: DataVolumeView, now: datetime) -> DataVolumePlan:
     source = view.source
     wrong = next(data_volume_problems(dv.spec), None)
     if wrong is not None:
-        # No webhook judges DataVolumes.
+        # It entered before this release, or while nobody judged it.
         bound = State("False", "ErrClaimNotValid", f"spec.{wrong[0]}: {wrong[1]}")
         return _told(view, Outlook(PENDING, bound, _IDLE), now, stale)
     made = plan_claim(dv, view.storage, None if source is None else source.claim)

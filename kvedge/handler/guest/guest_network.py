@@ -125,11 +125,11 @@ class GuestNetwork:
         Raises:
             NetworkError: as `prepare`.
         """
-        translated = [(index, item) for index, item in pod_interfaces(vmi) if item.masquerade is not None]
+        translated = [(index, item, POD_NIC) for index, item in pod_interfaces(vmi) if item.masquerade is not None]
         if translated:
             with _network_of(launcher) as netns:
-                for index, item in translated:
-                    bind_nic(vmi, index, item, netns, self._state / vmi.metadata.uid)
+                for place in translated:
+                    bind_nic(vmi, place, netns, self._state / vmi.metadata.uid)
 
     def _prepare(
         self, vmi: VirtualMachineInstance, place: tuple[int, Interface, str], netns: int, resolver: Resolver

@@ -30,7 +30,15 @@ def test_no_webhook_is_called_for_a_subresource() -> None:
         "virtualmachines",
         "virtualmachineinstances",
         "kubevirts",
+        "datavolumes",
+        "datasources",
     }
+
+
+def test_where_cdi_is_installed_its_kinds_are_not_judged_by_us() -> None:
+    known = manifest.documents(ENDPOINT, b"CA", judges_data_volumes=False)
+    rules = [rule for item in known for webhook in item.body.get("webhooks") or () for rule in webhook["rules"]]
+    assert {group for rule in rules for group in rule["apiGroups"]} == {"kubevirt.io"}
 
 
 def test_a_delete_depends_on_no_webhook_and_only_one_that_asks_for_it_is_judged() -> None:
