@@ -36,6 +36,15 @@ PREALLOCATED: Final = f"{_PREFIX}storage.preallocation"
 POPULATED_FOR: Final = f"{_PREFIX}storage.populatedFor"
 # Ours: the UID of the last worker that was counted among the restarts.
 COUNTED_WORKER: Final = "kvedge.io/counted-worker"
+# On a DataImportCron: the digest that is to be imported, by whoever polled the source.
+DESIRED_DIGEST: Final = f"{_PREFIX}storage.import.sourceDesiredDigest"
+# On what a DataImportCron makes: its name.
+CRON_LABEL: Final = f"{_PREFIX}dataImportCron"
+# Ours, on a DataImportCron: any new value asks to look at the source now, and the last one that was answered.
+POLL_REQUESTED: Final = "kvedge.io/poll-requested"
+POLL_ANSWERED: Final = "kvedge.io/poll-answered"
+# And why the source was not reached, until it is.
+POLL_FAILED: Final = "kvedge.io/poll-failed"
 # Ours, on the Pod that sends a claim to another namespace: as a label the UID of the DataVolume that is filled, as an
 # annotation its namespace and name.
 CLONE_TARGET: Final = "kvedge.io/clone-target"

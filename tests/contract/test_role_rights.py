@@ -53,6 +53,13 @@ _USERS = {CONTROLLER_GROUP: CONTROLLER_USER, API_GROUP: API_USER, HANDLER_GROUP:
 
 # What one short life of a VM does not ask for, by the reason.
 _USED_ELSEWHERE = {
+    "DataImportCrons (test_data_import_crons, under these very rights)": (
+        "kvedge:controllers: create datasources.cdi.kubevirt.io",
+        "kvedge:controllers: patch dataimportcrons.cdi.kubevirt.io",
+    ),
+    "a DataVolume names a DataSource (test_clones, under these very rights)": (
+        "kvedge:apis: read datasources.cdi.kubevirt.io",
+    ),
     "a later version, or another authority, changes what is registered": (
         "kvedge:apis: update apiservices.apiregistration.k8s.io",
         "kvedge:apis: update configmaps in kvedge-system",
@@ -91,10 +98,8 @@ _USED_ELSEWHERE = {
         "kvedge:controllers: create storageprofiles.cdi.kubevirt.io",
         "kvedge:controllers: delete datavolumes.cdi.kubevirt.io",
         "kvedge:controllers: patch datasources.cdi.kubevirt.io",
-        "kvedge:controllers: patch datavolumes.cdi.kubevirt.io",
         "kvedge:controllers: patch datavolumes/status.cdi.kubevirt.io",
         "kvedge:controllers: patch persistentvolumeclaims",
-        "kvedge:controllers: patch storageprofiles.cdi.kubevirt.io",
         "kvedge:controllers: patch storageprofiles/status.cdi.kubevirt.io",
         "kvedge:controllers: update datavolumes/finalizers.cdi.kubevirt.io",
     ),

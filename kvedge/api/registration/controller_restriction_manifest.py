@@ -13,6 +13,7 @@ from kvedge.api.registration.registration_manifest import Document
 from kvedge.resources.data_volume_names import CLONE_TARGET, UPLOAD_TARGET
 from kvedge.resources.names import APP, LAUNCHER_APP, SCHEDULABLE
 from kvedge.resources.role_users import CONTROLLER_ACCOUNT, CONTROLLER_GROUP
+from kvedge.resources.types.data_import_cron import DataImportCron
 from kvedge.resources.types.data_volumes import DataVolume
 from kvedge.resources.types.vm import VirtualMachine
 from kvedge.resources.types.vmi import VirtualMachineInstance
@@ -59,7 +60,8 @@ _CLAIM_OWNED: Final = (
     "variables.{0}.exists(o, o.kind == 'PersistentVolumeClaim' && o.apiVersion == 'v1')"
     f" && '{CLONE_TARGET}' in variables.{{1}}"
 )
-_WORKER_OWNED: Final = f"({_DV_OWNED}) || ({_CLAIM_OWNED})"
+_CRON_OWNED: Final = _DV_OWNED.replace(f"'{DataVolume.KIND.kind}'", f"'{DataImportCron.KIND.kind}'")
+_WORKER_OWNED: Final = f"({_DV_OWNED}) || ({_CRON_OWNED}) || ({_CLAIM_OWNED})"
 # A worker reads what strangers send: it has no token, no way to more rights, and nothing of the host to write to.
 _CONFINED: Final = (
     "request.resource.resource == 'pods' && object != null"

@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable
 from typing import Any, Final
 
+from kvedge.controller.datavolumes.crons.cron_loop import CronLoop, CronSources
 from kvedge.controller.datavolumes.data_volume_loop import DataVolumeLoop, DataVolumeSources
 from kvedge.controller.datavolumes.storage_facts_loop import StorageFactsLoop, StorageFactsSources
 from kvedge.controller.kubevirt.cluster_config import ClusterConfig
@@ -22,6 +23,7 @@ from kvedge.resources.codec import JsonObject
 from kvedge.resources.data_volume_names import APP, APP_LABEL
 from kvedge.resources.manifests.data_volume_kinds import cdi_serves
 from kvedge.resources.types.core import Pod
+from kvedge.resources.types.data_import_cron import DataImportCron
 from kvedge.resources.types.data_volumes import CdiConfig, DataSource, DataVolume, StorageProfile
 from kvedge.resources.types.storage import PersistentVolumeClaim, StorageClass
 from kvedge.resources.types.vmi import VirtualMachineInstance
@@ -55,8 +57,9 @@ class DataVolumeWork:
         profiles, configs = Informer(client, StorageProfile), Informer(client, CdiConfig)
         classes = Informer(client, StorageClass)
         workers = Informer(client, Pod, label_selector=f"{APP_LABEL}={APP}")
+        crons = Informer(client, DataImportCron)
         self._informers: tuple[Informer[Any], ...] = (
-            self.data_volumes, self.data_sources, profiles, configs, classes, workers,
+            self.data_volumes, self.data_sources, profiles, configs, classes, workers, crons,
         )  # fmt: skip
         self._shared: tuple[Informer[Any], ...] = shared
         self._loop = DataVolumeLoop(
@@ -78,6 +81,9 @@ class DataVolumeWork:
         self._facts = StorageFactsLoop(
             StorageFactsSources(client, classes, profiles, configs, self.data_sources, claims, clock)
         )
+        self._crons = CronLoop(
+            CronSources(client, crons, self.data_volumes, self.data_sources, workers, configs, events, clock), cluster
+        )
         self._stopped = threading.Event()
         self._works = False
         self._begun = False
@@ -97,7 +103,7 @@ class DataVolumeWork:
         """Why it no longer works, or None."""
         if not self._works:
             return None
-        return self._loop.loop.failure() or self._facts.loop.failure()
+        return self._loop.loop.failure() or self._facts.loop.failure() or self._crons.loop.failure()
 
     def _run(self) -> None:
         while not self._stopped.wait(_LOOK_SECONDS if self._begun else _FIRST_LOOK_SECONDS):
@@ -136,10 +142,12 @@ class DataVolumeWork:
         self._begun = self._works = True
         self._facts.start()
         self._loop.start()
+        self._crons.start()
         log.info("DataVolumes are filled", extra={"facts": {"dataVolumes": len(self.data_volumes.list())}})
 
     def _end(self) -> None:
         self._works = False
+        self._crons.stop()
         self._loop.stop()
         self._facts.stop()
         for informer in self._informers:

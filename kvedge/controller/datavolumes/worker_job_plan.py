@@ -44,11 +44,25 @@ def worker_job(
         preallocate=preallocates(dv, config),
         archive=dv.spec.content_type == ARCHIVE_CONTENT,
     )
+    _set_origin(job, dv, config)
     if source is not None:
         remote = source.metadata.namespace != dv.metadata.namespace
         job.clone = CloneSource(block=source.is_block, remote=remote)
+    job.upload = origin is not None and origin.upload is not None
+    return job
+
+
+def poll_job(dv: DataVolume, config: CdiConfig | None) -> ImportJob:
+    """The job that tells the digest of what a source has now."""
+    job = ImportJob(name=dv.metadata.name, poll=True)
+    _set_origin(job, dv, config)
+    return job
+
+
+def _set_origin(job: ImportJob, dv: DataVolume, config: CdiConfig | None) -> None:
+    origin = dv.spec.source
     if origin is None:
-        return job
+        return
     if origin.http is not None:
         http = origin.http
         job.http = HttpSource(
@@ -66,8 +80,6 @@ def worker_job(
         job.s3 = S3Source(url=origin.s3.url)
     elif origin.gcs is not None:
         job.s3 = S3Source(url=origin.gcs.url, gcs=True)
-    job.upload = origin.upload is not None
-    return job
 
 
 def sender_job(claim: PersistentVolumeClaim, source: PersistentVolumeClaim, address: str) -> ImportJob:

@@ -131,6 +131,16 @@ def sender_pod(
     return Pod(metadata=meta, spec=_pod_spec(job, volumes, cluster, config))
 
 
+def poll_pod(
+    dv: DataVolume, job: ImportJob, owner: OwnerReference, cluster: ClusterConfig, config: CdiConfig | None
+) -> Pod:
+    """The Pod that looks at a DataVolume's source and fills nothing."""
+    name = named_after("poll-", dv.metadata.name)
+    volumes = [*_host_volumes(cluster), *_object_volumes(dv, job, name)]
+    meta = ObjectMeta(name=name, namespace=dv.metadata.namespace, labels={APP_LABEL: APP}, owner_references=[owner])
+    return Pod(metadata=meta, spec=_pod_spec(job, volumes, cluster, config))
+
+
 def _pod_spec(
     job: ImportJob,
     volumes: list[tuple[PodVolume, VolumeMount | VolumeDevice]],

@@ -23,7 +23,7 @@ _FOREIGN: Final = "Who else fills the claim; kvedge then only waits."
 _PREALLOCATION: Final = "Whether disks get all their blocks at once."
 _OVERHEAD: Final = "The part of a claim that its file system itself may take."
 _STRATEGY: Final = _NO_EFFECT + " Claims are cloned by copying."
-_FORMAT: Final = _NO_EFFECT + " There are no DataImportCrons."
+_FORMAT: Final = _NO_EFFECT + " DataImportCrons keep their images in claims."
 _SNAPSHOTS: Final = _NO_EFFECT + " Nothing is cloned by snapshots."
 _SETS: Final = "Access modes with their volume mode; the first set is the default."
 _CONDITIONS: Final = "What holds of it."
@@ -112,6 +112,25 @@ DATA_VOLUME_DESCRIPTIONS: Final[Mapping[str, Mapping[str, str]]] = {
     },
     "DataSourceName": {"name": "Its name.", "namespace": "Its namespace, which must be the same."},
     "DataSourceStatus": {"conditions": _CONDITIONS},
+    "DataImportCronSpec": {
+        "template": "The DataVolume of each import; its source is looked at: registry, http, s3 or gcs.",
+        "schedule": "When its source is looked at, in five fields of cron and UTC; empty for on demand, by a new value "
+        "of the annotation kvedge.io/poll-requested.",
+        "managedDataSource": "The DataSource that points at the newest image that is complete.",
+        "garbageCollect": "Outdated, which is the default, takes old imports away; Never keeps all of them.",
+        "importsToKeep": "How many imports are kept, with the newest one; 3 unless given.",
+        "retentionPolicy": "None has imports and DataSource go with the DataImportCron; All, the default, keeps them.",
+        "createdBy": _NO_EFFECT,
+    },
+    "DataImportCronStatus": {
+        "currentImports": "What is imported now, or was last.",
+        "lastImportedPVC": "The newest image that is complete.",
+        "lastExecutionTimestamp": "When the source was looked at last.",
+        "lastImportTimestamp": "When an import was complete last.",
+        "sourceFormat": "What the DataSource points at: pvc.",
+        "conditions": _CONDITIONS,
+    },
+    "ImportStatus": {"DataVolumeName": "Its DataVolume.", "Digest": "The digest of its image."},
     "ClaimPropertySet": {"accessModes": _MODES, "volumeMode": _MODE},
     "StorageProfileSpec": {
         "claimPropertySets": _SETS,

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from kvedge.resources.manifests.custom_kind import AGE, CustomKind, column
+from kvedge.resources.types.data_import_cron import DataImportCron, DataImportCronSpec, DataImportCronStatus
 from kvedge.resources.types.data_volumes import (
     CdiConfig,
     CdiConfigSpec,
@@ -68,6 +69,16 @@ DATA_VOLUME_KINDS: Final[Sequence[CustomKind]] = (
         short_names=("das",),
         categories=("all",),
         required_spec=("source",),
+    ),
+    _kind(
+        DataImportCron,
+        "An image that is looked for by a schedule: what is new is imported, and a DataSource points at the newest "
+        "good one.",
+        (DataImportCronSpec, DataImportCronStatus),
+        short_names=("dic", "dics"),
+        columns=(column("Format", ".status.sourceFormat"), AGE),
+        categories=("all",),
+        required_spec=("template", "managedDataSource"),
     ),
     _kind(
         StorageProfile,

@@ -79,9 +79,11 @@ _CONTROLLER: Final = (
     right(("get",), "core", "persistentvolumes"),
     right(READ, "storage.k8s.io", "storageclasses"),
     # It fills claims where CDI is not installed, which it tells by the kinds.
-    right((*READ, "create", "patch", "delete"), "cdi.kubevirt.io", "datavolumes"),
-    right((*READ, "create", "patch"), "cdi.kubevirt.io", "storageprofiles cdiconfigs"),
-    right((*READ, "patch"), "cdi.kubevirt.io", "datasources"),
+    right((*READ, "create", "delete"), "cdi.kubevirt.io", "datavolumes"),
+    right((*READ, "create"), "cdi.kubevirt.io", "storageprofiles"),
+    right((*READ, "create", "patch"), "cdi.kubevirt.io", "cdiconfigs"),
+    right((*READ, "create", "patch"), "cdi.kubevirt.io", "datasources"),
+    right((*READ, "patch"), "cdi.kubevirt.io", "dataimportcrons"),
     right(("patch",), "cdi.kubevirt.io", "datavolumes/status storageprofiles/status"),
     right(("get",), "apiextensions.k8s.io", "customresourcedefinitions"),
     # Kubernetes lets only those block an owner's deletion that may write its finalizers.

@@ -60,7 +60,7 @@ _DATA_VOLUMES: Final = ("cdi.kubevirt.io",)
 
 def _data_volumes(verbs: tuple[str, ...]) -> tuple[PolicyRule, ...]:
     return (
-        PolicyRule(verbs, _DATA_VOLUMES, ("datavolumes", "datasources")),
+        PolicyRule(verbs, _DATA_VOLUMES, ("datavolumes", "datasources", "dataimportcrons")),
         PolicyRule(_READ, _DATA_VOLUMES, ("cdiconfigs", "storageprofiles")),
     )
 

@@ -77,6 +77,7 @@ class CloneTarget(KubeStruct, kw_only=True):
 class ImportJob(KubeStruct, kw_only=True):
     """One claim to fill; exactly one source is set, and none of them for a blank disk.
 
+    With `poll` the job fills nothing either: it only tells the digest of what the source has now.
     With `send` the job fills nothing: it sends the source's disk to the worker that does.
     `uid` is the claim's: by it the sender of a remote clone is known.
     `size` is what the guest's disk shall have: a larger image is refused, a smaller one grows to it; 0 leaves a block
@@ -96,6 +97,7 @@ class ImportJob(KubeStruct, kw_only=True):
     clone: CloneSource | None = None
     send: CloneTarget | None = None
     upload: bool = False
+    poll: bool = False
 
     @property
     def listens(self) -> bool:
@@ -116,3 +118,4 @@ class ImportOutcome(KubeStruct, kw_only=True):
     virtual_size: int = 0
     preallocated: bool = False
     labels: dict[str, str] = {}
+    digest: str = ""

@@ -276,6 +276,23 @@ def _seen(answer: http.client.HTTPResponse) -> _Seen:
     return _Seen(total, mark if mark.isprintable() else "", ranges)
 
 
+def content_mark(download: HttpDownload) -> str:
+    """What changes when the server has other content at this URL: its tag, or its date and length.
+
+    Raises:
+        ImportFailure: the server tells nothing of the kind.
+        OSError, http.client.HTTPException: when there is no answer.
+    """
+    with download.request({"Range": "bytes=0-0"}) as answer:
+        tag, date, total = answer.headers.get("ETag", ""), answer.headers.get("Last-Modified", ""), _seen(answer).total
+    if not tag and not date:
+        raise ImportFailure(
+            "the server says neither ETag nor Last-Modified, so that nobody can see whether its image is new: serve it"
+            " by a server that does, or from a registry"
+        )
+    return f"{tag} {total}" if tag else f"{date} {total}"
+
+
 def _begin_of(answer: http.client.HTTPResponse) -> int:
     text = answer.headers.get("Content-Range", "").removeprefix("bytes ").partition("-")[0]
     return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else -1

@@ -27,6 +27,7 @@ from kvedge.storage.imports.import_progress import ImportProgress
 from kvedge.storage.imports.import_target import DeviceTarget, FileTarget, open_target
 from kvedge.storage.imports.mounted_image import MountedDisk
 from kvedge.storage.imports.registry_source import open_image
+from kvedge.storage.imports.source_poll import source_digest
 from kvedge.storage.imports.upload_server import upload_tls
 from kvedge.storage.imports.upload_worker import take_clone, take_upload
 from kvedge.storage.imports.web_source import SourceFiles, WebStream, http_download, s3_download
@@ -93,6 +94,8 @@ def run_import(
 
 
 def _run(job: ImportJob, places: ImportPlaces, progress: ImportProgress, door: Door) -> ImportOutcome:
+    if job.poll:
+        return ImportOutcome(message="Poll Complete", digest=source_digest(job, places.files, door))
     if job.send is not None and job.clone is not None:
         tls = sender_tls(places.upload_certificates)
         sent = send(job.clone, job.send, tls, (places.source_directory, places.source_device), progress)

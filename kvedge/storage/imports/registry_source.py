@@ -155,13 +155,27 @@ def open_image(source: RegistrySource, files: SourceFiles, door: Door) -> DiskIm
     return _registry_image(source, rest.removeprefix("//"), files, door)
 
 
-def _registry_image(source: RegistrySource, reference: str, files: SourceFiles, door: Door) -> DiskImage:
+def image_digest(source: RegistrySource, files: SourceFiles, door: Door) -> str:
+    """The digest of what a tag means now, without anything else of the image.
+
+    Raises:
+        ImportFailure: for another URL.
+        ImageError: when it cannot be had.
+    """
+    kind, _, rest = source.url.partition(":")
+    if kind != "docker":
+        raise ImportFailure(f"Illegal registry source URL {source.url[:200]!r}: write docker://NAME")
+    client = _client(source, rest.removeprefix("//"), files, door)
+    return client.manifest(client.name.digest or client.name.tag).digest
+
+
+def _client(source: RegistrySource, reference: str, files: SourceFiles, door: Door) -> RegistryClient:
     try:
         name = parse_image_name(reference)
     except InvalidImageName as error:
         raise ImportFailure(f"Illegal registry source URL {source.url[:200]!r}: {error}") from error
     user, password = files.login()
-    client = RegistryClient(
+    return RegistryClient(
         name,
         user,
         password,
@@ -170,6 +184,11 @@ def _registry_image(source: RegistrySource, reference: str, files: SourceFiles, 
         pace=Pace(name.registry, PACE, remedy="check the network and the registry"),
         context=files.context(insecure=source.insecure),
     )
+
+
+def _registry_image(source: RegistrySource, reference: str, files: SourceFiles, door: Door) -> DiskImage:
+    client = _client(source, reference, files, door)
+    name = client.name
     machine = source.architecture or platform.machine()
     manifest = parse_json(client.manifest(name.digest or name.tag).data, "manifest")
     if is_index(manifest):

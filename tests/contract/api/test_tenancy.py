@@ -78,6 +78,7 @@ RIGHTS: dict[str, tuple[str, str, str]] = {
     "authorization.k8s.io/selfsubjectrulesreviews": ("create", "", ""),
     "authorization.k8s.io/subjectaccessreviews": ("", "", ""),
     "cdi.kubevirt.io/cdiconfigs": (READ, "", ""),
+    "cdi.kubevirt.io/dataimportcrons": (READ, CHANGE, "deletecollection"),
     "cdi.kubevirt.io/datasources": (READ, CHANGE, "deletecollection"),
     "cdi.kubevirt.io/datavolumes": (READ, CHANGE, "deletecollection"),
     "cdi.kubevirt.io/datavolumes/status": ("", "", ""),

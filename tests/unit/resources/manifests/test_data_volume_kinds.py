@@ -52,7 +52,3 @@ def test_an_overhead_is_a_part_of_one() -> None:
     spec = OURS["cdiconfigs.cdi.kubevirt.io"]["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
     overhead = spec["properties"]["filesystemOverhead"]["properties"]
     assert overhead["global"]["pattern"] == overhead["storageClass"]["additionalProperties"]["pattern"]
-
-
-def test_a_kind_that_nothing_acts_on_is_not_served() -> None:
-    assert "dataimportcrons.cdi.kubevirt.io" not in DATA_VOLUME_CRDS

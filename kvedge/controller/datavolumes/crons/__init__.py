@@ -1,0 +1,1 @@
+"""DataImportCrons: golden images that are kept fresh."""
