@@ -44,7 +44,7 @@ def worker_job(
         preallocate=preallocates(dv, config),
         archive=dv.spec.content_type == ARCHIVE_CONTENT,
     )
-    _set_origin(job, dv, config)
+    _set_origin(job, dv, config, by_node=cluster.image_volumes)
     if source is not None:
         remote = source.metadata.namespace != dv.metadata.namespace
         job.clone = CloneSource(block=source.is_block, remote=remote)
@@ -55,11 +55,12 @@ def worker_job(
 def poll_job(dv: DataVolume, config: CdiConfig | None) -> ImportJob:
     """The job that tells the digest of what a source has now."""
     job = ImportJob(name=dv.metadata.name, poll=True)
-    _set_origin(job, dv, config)
+    # What the node has may be old: the registry is asked.
+    _set_origin(job, dv, config, by_node=False)
     return job
 
 
-def _set_origin(job: ImportJob, dv: DataVolume, config: CdiConfig | None) -> None:
+def _set_origin(job: ImportJob, dv: DataVolume, config: CdiConfig | None, *, by_node: bool) -> None:
     origin = dv.spec.source
     if origin is None:
         return
@@ -72,7 +73,7 @@ def _set_origin(job: ImportJob, dv: DataVolume, config: CdiConfig | None) -> Non
             insecure_skip_verify=bool(http.insecure_skip_verify),
         )
     elif origin.registry is not None:
-        if cluster.image_volumes and _comes_by_node(origin.registry):
+        if by_node and _comes_by_node(origin.registry):
             job.image = ImageSource(name=_image_name(origin.registry))
         else:
             job.registry = _registry(origin.registry, config)

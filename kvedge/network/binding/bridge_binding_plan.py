@@ -153,7 +153,7 @@ def make_record(netns: str, seen: Seen, names: Names) -> Record:
             "cannot bind",
             subject=names.pod,
             why="the Pod has no such interface",
-            remedy="look at the CNI configuration of this node, then replace the Pod",
+            remedy=_where_nics_come_from(names),
         )
     if pod.kind in NEVER_A_PORT or not pod.mac:
         raise UnsuitablePodError(
@@ -172,6 +172,12 @@ def make_record(netns: str, seen: Seen, names: Names) -> Record:
         routes=tuple(route for route in seen.routes if route.link == pod.index and _is_of_pod(route)),
         sysctls={name: seen.sysctls[name] for name in namespace_sysctls() if name in seen.sysctls},
     )
+
+
+def _where_nics_come_from(names: Names) -> str:
+    if names.pod == "eth0":
+        return "look at the CNI configuration of this node, then replace the Pod"
+    return "see whether Multus is installed and has joined the Pod to its network, then replace the Pod"
 
 
 def _is_of_pod(route: Route) -> bool:

@@ -209,6 +209,10 @@ def test_a_pod_without_such_an_interface_is_told_apart_from_a_lost_one() -> None
     with pytest.raises(NetworkError, match="no such interface") as caught:
         make_record("boot/4:1", empty, NAMES)
     assert not isinstance(caught.value, LostStateError)
+    assert "look at the CNI configuration" in caught.value.remedy
+    with pytest.raises(NetworkError, match="no such interface") as caught:
+        make_record("boot/4:1", empty, names_for("pod0123456789a", 1))
+    assert "whether Multus is installed" in caught.value.remedy
 
 
 def test_link_local_addresses_are_not_recorded() -> None:
