@@ -13,10 +13,14 @@ from pathlib import Path
 import click
 
 from kvedge.cli.exits import Exit, Refused
+from kvedge.cli.sessions import open_session, session_options
 from kvedge.cli.verb_command import VerbGroup
+from kvedge.client.session import Session, checked_name
 from kvedge.client.tables import columns
 from kvedge.runtime.settings import Settings, load_settings
 from kvedge.storage.image_errors import BadImage, ImageError, ImageInUse, ImageNotFound, StoreError
+from kvedge.storage.image_size import disk_size
+from kvedge.storage.images.image_records import Image
 from kvedge.storage.images.image_store import ImageStore
 from kvedge.storage.images.image_work import import_work, pull_work
 
@@ -31,13 +35,71 @@ def image() -> None:
 @image.command("import")
 @click.argument("file", type=click.Path(exists=True, path_type=Path))
 @click.option("--name", default="", help="What manifests call it, such as local/fedora:40; archives carry names.")
+@click.option("--datasource", default="", help="Fill a claim from it, and lead the DataSource of this name there.")
+@click.option("--size", default="", help="The size of that claim's disk; the image's own without it.")
+@click.option("--storage-class", default="", help="The storage class of that claim.")
+@session_options
+@click.option("--timeout", type=click.FloatRange(min=0), default=300.0, help="How many seconds nothing may happen.")
 @_DATA_DIR
-def import_(file: Path, name: str, data_dir: str | None) -> None:
-    """Take in a qcow2 or raw disk, a docker archive (docker save) or an OCI archive."""
+def import_(
+    file: Path,
+    name: str,
+    datasource: str,
+    size: str,
+    storage_class: str,
+    kubeconfig: Path | None,
+    namespace: str | None,
+    timeout: float,
+    data_dir: str | None,
+) -> None:
+    """Take in a qcow2 or raw disk, a docker archive (docker save) or an OCI archive.
+
+    \b
+    kvedge image import fedora.qcow2 --name local/fedora:43 --datasource fedora
+
+    With --datasource, DataVolumes and VMs clone the image by `sourceRef`. A later import leads the DataSource to a
+    claim of its own; the older claims stay until they are deleted.
+    """
+    session = None
+    if datasource:
+        session = open_session(kubeconfig, namespace)
+        checked_name(datasource)
+    elif size or storage_class:
+        raise Refused("--size and --storage-class are of the claim that --datasource NAME makes", Exit.USAGE)
     with _explained(), _progress() as progress:
         images = import_work(_store(data_dir), file, name).run(progress)
     for found in images:
         click.echo(f"imported {found.name}")
+    if session is None:
+        return
+    if len(images) != 1:
+        raise Refused(f"--datasource: {file} has {len(images)} images; import one by itself", Exit.USAGE)
+    _fill_claim(session, images[0], datasource, (size, storage_class, timeout))
+
+
+def _fill_claim(session: Session, found: Image, name: str, wish: tuple[str, str, float]) -> None:
+    from kvedge.cli.progress import Progress
+    from kvedge.client.disk_wait import DiskWait
+    from kvedge.client.uploads.golden_image import claim_name, golden_volume, lead_data_source, make_golden_volume
+
+    size, storage_class, timeout = wish
+    claim = claim_name(name, found.id)
+    with _explained():
+        document = golden_volume(claim, found.name, _bytes(size) if size else disk_size(found.tree), storage_class)
+    if make_golden_volume(session, document):
+        click.echo(f"DataVolume {session.namespace}/{claim} was created")
+    DiskWait(session, claim, timeout, Progress).until_filled()
+    lead_data_source(session, name, claim)
+    click.echo(f"DataSource {session.namespace}/{name} leads to it")
+
+
+def _bytes(size: str) -> int:
+    from kvedge.resources.quantities import QuantityError, parse_bytes
+
+    try:
+        return parse_bytes(size)
+    except QuantityError as error:
+        raise Refused(f"--size: {error}", Exit.USAGE) from error
 
 
 @image.command()

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from kvedge.client.errors import ClientError, NotFoundError, RefusedError, UsageError
 from kvedge.client.session import Session, checked_name
+from kvedge.client.uploads.golden_image import lead_data_source
 from kvedge.client.uploads.upload_stream import ProxyAddress, UploadStream
 from kvedge.kube.errors import AlreadyExists, NotFound
 from kvedge.resources.codec import JsonObject
@@ -227,19 +228,7 @@ class ImageUpload:
         return str(self._call("POST", path, document)["status"]["token"])
 
     def _have_data_source(self) -> None:
-        path = f"{_CDI}/namespaces/{self._session.namespace}/datasources"
-        source = {"pvc": {"name": self._name, "namespace": self._session.namespace}}
-        document = {
-            "apiVersion": f"{CDI_GROUP}/v1beta1",
-            "kind": "DataSource",
-            "metadata": {"name": self._name, "namespace": self._session.namespace},
-            "spec": {"source": source},
-        }
-        try:
-            self._call("POST", path, document)
-        except AlreadyExists:
-            body = {"spec": {"source": {"snapshot": None, "dataSource": None, **source}}}
-            self._session.client.request("PATCH", f"{path}/{self._name}", body, None, "application/merge-patch+json")
+        lead_data_source(self._session, self._name, self._name)
         self._tell(f"DataSource {self._session.namespace}/{self._name} leads to it")
 
     @property

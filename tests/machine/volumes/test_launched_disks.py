@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from kvedge.resources.types.data_volumes import DataVolume
 from tests.support.box import Box
 from tests.support.guest import build_guest
 from tests.support.waiting import wait_until
@@ -59,6 +60,29 @@ def test_the_disk_of_a_launched_vm_is_there_after_its_restart(box: Box, tmp_path
 
     box.cli("delete", "vm", name)
     wait_until(lambda: images(box) == [], "the disk goes with its VM", 60)
+
+
+def test_an_imported_image_is_cloned_by_its_data_source(box: Box) -> None:
+    disk = str(build_guest().disk)
+    told = box.cli(
+        *("image", "import", disk, "--name", "local/golden:1", "--datasource", "golden"),
+        *("--data-dir", str(box.data_dir), "--timeout", "100"),
+    ).stdout
+    assert told.splitlines()[-1] == "DataSource default/golden leads to it"
+    box.apply(
+        {
+            "apiVersion": "cdi.kubevirt.io/v1beta1",
+            "kind": "DataVolume",
+            "metadata": {"name": "copy", "annotations": {"cdi.kubevirt.io/storage.bind.immediate.requested": ""}},
+            "spec": {
+                "sourceRef": {"kind": "DataSource", "name": "golden"},
+                "storage": {"resources": {"requests": {"storage": "512Mi"}}},
+            },
+        }
+    )
+    wait_until(lambda: box.client.get(DataVolume, "default", "copy").status.phase == "Succeeded", "it is cloned", 100)
+    first, second = (path.read_bytes()[: 1 << 20] for path in images(box))
+    assert first == second
 
 
 def console(box: Box, name: str) -> str:
