@@ -59,7 +59,7 @@ def test_dhclient_keeps_its_lease_over_a_reboot(world: MasqueradeWorld, tmp_path
         client = Dhclient(pod, tmp_path / "client")
         for told in (client.run(), client.run()):
             assert (told["new_ip_address"], told["new_routers"]) == (GUEST[4], ROUTER[4])
-        reaches(world, 4)
+            assert (told["new_dhcp_server_identifier"], told["new_interface_mtu"]) == (ROUTER[4], "1450")
 
 
 def test_networkd_takes_address_and_way_out_of_ipv4(world: MasqueradeWorld, tmp_path: Path) -> None:
