@@ -219,12 +219,12 @@ def _joining_steps(name: str, port: Link | None, bridge: Link | None, network: L
 
 
 def _table_step(config: NodeNetworkConfig, seen: LanSeen, name: str, wanted: LanPort) -> Step:
-    keys = lan_keys(name, wanted.mac, is_server=wanted.network.servers)
+    keys = lan_keys(name, wanted.mac, wanted.network)
     others = lan_ports_of(config, seen.links)
     if not seen.has_table:
         return ReplaceTable(lan_table_of(config), _all_keys({**others, name: wanted}))
     known = others.get(name)
-    stale = lan_keys(name, known.mac, is_server=known.network.servers) if known is not None else {}
+    stale = lan_keys(name, known.mac, known.network) if known is not None else {}
     left = {kind: tuple(key for key in stale[kind] if key not in keys.get(kind, ())) for kind in stale}
     return ChangeElements(lan_table_of(config), add=keys, remove={kind: gone for kind, gone in left.items() if gone})
 
@@ -232,7 +232,7 @@ def _table_step(config: NodeNetworkConfig, seen: LanSeen, name: str, wanted: Lan
 def _all_keys(ports: dict[str, LanPort]) -> dict[str, tuple[bytes, ...]]:
     keys: dict[str, tuple[bytes, ...]] = {}
     for name, port in ports.items():
-        for kind, more in lan_keys(name, port.mac, is_server=port.network.servers).items():
+        for kind, more in lan_keys(name, port.mac, port.network).items():
             keys[kind] = (*keys.get(kind, ()), *more)
     return keys
 

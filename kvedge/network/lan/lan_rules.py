@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 from kvedge.network.dhcp.dhcp_plan import parse_mac
+from kvedge.network.lan.lan_config import LanConfig
 from kvedge.network.nft_rules import (
     DROP,
     ETHERTYPE_ARP,
@@ -39,13 +40,18 @@ ANTI_SPOOFING_PRIORITY: Final = -300
 CLIENT_PORTS: Final = (68, 546)
 ROUTER_ADVERTISEMENT: Final = 134
 REDIRECT: Final = 137
-# Which port has which MAC; which ports may be servers.
+# Which port has which MAC; which ports may be servers; which ports are on a bridge of the host's own.
 PORT_MACS: Final = Set("port_macs", (("ifname", 16), ("ether_addr", 6)))
 SERVERS: Final = Set("servers", (("ifname", 16),))
+WITH_HOST: Final = Set("with_host", (("ifname", 16),))
 
 
 def lan_table(name: str, prefix: str) -> Table:
-    """The rules for all ports whose names begin with `prefix`."""
+    """The rules for all ports whose names begin with `prefix`.
+
+    A host answers for each of its addresses on every link, also on a bridge that has none: nothing that guests say
+    among themselves reaches it.
+    """
     port = iifname_is(prefix + "*")
     refused = (
         frame_source_of_port(PORT_MACS.name, inverted=True),
@@ -62,13 +68,18 @@ def lan_table(name: str, prefix: str) -> Table:
         *((*port, *what, DROP) for what in refused),
         *((*port, *iifname_not_in(SERVERS.name), *what, DROP) for what in servers),
     )
-    chain = Chain("prerouting", Hook.PREROUTING, ANTI_SPOOFING_PRIORITY, rules)
-    return Table(Family.BRIDGE, name, (chain,), (PORT_MACS, SERVERS))
+    chains = (
+        Chain("prerouting", Hook.PREROUTING, ANTI_SPOOFING_PRIORITY, rules),
+        Chain("input", Hook.INPUT, ANTI_SPOOFING_PRIORITY, ((*port, *iifname_not_in(WITH_HOST.name), DROP),)),
+    )
+    return Table(Family.BRIDGE, name, chains, (PORT_MACS, SERVERS, WITH_HOST))
 
 
-def lan_keys(port: str, mac: str, *, is_server: bool) -> dict[str, tuple[bytes, ...]]:
+def lan_keys(port: str, mac: str, network: LanConfig) -> dict[str, tuple[bytes, ...]]:
     """What one port adds to the sets."""
     keys: dict[str, tuple[bytes, ...]] = {PORT_MACS.name: (port_mac_key(port, parse_mac(mac)),)}
-    if is_server:
+    if network.servers:
         keys[SERVERS.name] = (link_key(port),)
+    if not network.made:
+        keys[WITH_HOST.name] = (link_key(port),)
     return keys

@@ -117,6 +117,28 @@ def links_of_host() -> list[object]:
     return [link["ifname"] for link in ip_json(None, "link")]
 
 
+def test_the_host_is_a_neighbour_on_its_own_bridge_and_not_among_guests(
+    config: NodeNetworkConfig, host_bridge: str
+) -> None:
+    """A host answers for its addresses on any link: a guest's neighbour could have one of them."""
+    with Links() as links:
+        links.add_address(host_bridge, ADDRESSES[1], 32)
+    ports = [pod(config, letter, each, mac) for letter, each, mac in zip("ab", (LAN, MADE), MACS, strict=True)]
+    for port in ports:
+        give(port, ADDRESSES[0])
+    # What the host would answer with: a way back to the address that asks.
+    subprocess.run(["ip", "route", "add", f"{ADDRESSES[0]}/32", "dev", host_bridge], check=True)
+    assert ping(ports[0], ADDRESSES[1])
+    asks = Ether(src=MACS[1], dst=BROADCAST) / ARP(hwsrc=MACS[1], psrc=ADDRESSES[0], pdst=ADDRESSES[1])
+    with wire(ports[1].netns, NIC) as guest:
+        guest.send(asks)
+        # Nobody is there to answer.
+        assert guest.first(lambda each: ARP in each and each[ARP].op == 2, 2.0) is None
+    with wire(ports[0].netns, NIC) as guest:
+        guest.send(Ether(src=MACS[0], dst=BROADCAST) / ARP(hwsrc=MACS[0], psrc=ADDRESSES[0], pdst=ADDRESSES[1]))
+        assert guest.first(lambda each: ARP in each and each[ARP].op == 2) is not None
+
+
 @pytest.fixture
 def vlan_bridge(host_bridge: str) -> str:
     """The same, on a kernel that keeps VLANs apart."""
