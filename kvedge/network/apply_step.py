@@ -98,5 +98,7 @@ def _set(links: Links, step: SetLink) -> None:
         links.set_port(step.name, learning=int(step.learning))
     if step.isolated is not None:
         links.set_port(step.name, isolated=int(step.isolated))
+    if step.hairpin is not None:
+        links.set_port(step.name, mode=int(step.hairpin))
     if step.snooping is not None:
         links.set_bridge(step.name, br_mcast_snooping=int(step.snooping))

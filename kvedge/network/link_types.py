@@ -28,6 +28,8 @@ class Link:
     peer_index: int = 0
     # Whether a bridge port learns MACs; None when it is no bridge port.
     learning: bool | None = None
+    # Whether a frame may leave a bridge by the port by which it came; None when it is no bridge port.
+    hairpin: bool | None = None
     # Whether a bridge remembers who listens to which multicast group; None when it is no bridge.
     snooping: bool | None = None
     multi_queue: bool = False

@@ -219,6 +219,7 @@ def _link(message: Any) -> Link:
     data = info.get("data") if info else None
     slave = info.get("slave_data") if info and info.get("slave_kind") == "bridge" else None
     learning = slave.get("learning") if slave else None
+    hairpin = slave.get("mode") if slave else None
     return Link(
         index=message["index"],
         name=message.get("ifname"),
@@ -231,6 +232,7 @@ def _link(message: Any) -> Link:
         alias=message.get("ifalias") or "",
         peer_index=message.get("link") or 0 if kind == "veth" else 0,
         learning=None if learning is None else bool(learning),
+        hairpin=None if hairpin is None else bool(hairpin),
         snooping=bool(data.get("br_mcast_snooping")) if kind == "bridge" and data else None,
         multi_queue=bool(data.get("multi_queue")) if kind == "tun" and data else False,
         vlan_filtering=bool(data.get("br_vlan_filtering")) if kind == "bridge" and data else None,

@@ -69,6 +69,8 @@ class SetLink:
     learning: bool | None = None
     # Whether a bridge port reaches only those that are not isolated themselves.
     isolated: bool | None = None
+    # Whether a frame may leave the bridge by the port by which it came.
+    hairpin: bool | None = None
     # Whether a bridge remembers who listens to which multicast group.
     snooping: bool | None = None
     # Free text on a link, by which we know our own and what they are for.

@@ -54,6 +54,7 @@ from kvedge.resources.names import (
 from kvedge.resources.pod_annotations import reaches_pod
 from kvedge.resources.types.core import (
     Container,
+    ContainerPort,
     EnvVar,
     Pod,
     PodSpec,
@@ -198,6 +199,7 @@ def _compute(vmi: VirtualMachineInstance, config: ClusterConfig, volumes: list[M
         # It is put on the node by kvedge; no registry has it.
         image_pull_policy="Never",
         command=_command(vmi, config),
+        ports=_container_ports(vmi),
         env=[
             EnvVar(name="XDG_CACHE_HOME", value=PRIVATE_DIRECTORY),
             EnvVar(name="XDG_CONFIG_HOME", value=PRIVATE_DIRECTORY),
@@ -211,6 +213,12 @@ def _compute(vmi: VirtualMachineInstance, config: ClusterConfig, volumes: list[M
         liveness_probe=pod_probe(vmi, vmi.spec.liveness_probe, config.program),
         readiness_probe=pod_probe(vmi, vmi.spec.readiness_probe, config.program),
     )
+
+
+def _container_ports(vmi: VirtualMachineInstance) -> list[ContainerPort]:
+    """The guest's ports, so that Services find them by their names."""
+    ports = [port for interface in vmi.spec.domain.devices.interfaces for port in interface.ports]
+    return [ContainerPort(container_port=each.port, name=each.name, protocol=each.protocol or "TCP") for each in ports]
 
 
 def _command(vmi: VirtualMachineInstance, config: ClusterConfig) -> list[str]:

@@ -32,6 +32,8 @@ class NodeSeen:
     foreign_nat: tuple[str, ...] = ()
     # Whether the table is there that keeps the host from forwarding between links of others.
     fenced: bool = False
+    # Whether bridged frames pass the host's tables for IPv4 too, as Docker and Kubernetes want it (br_netfilter).
+    bridged_calls: bool = False
     # Whether any link forwards by a setting of its own, which is lost when ip_forward is switched.
     forwards: bool = False
 

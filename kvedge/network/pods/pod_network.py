@@ -59,6 +59,8 @@ from kvedge.network.sysctls import read_sysctl
 
 log = logging.getLogger(__name__)
 
+# Absent without br_netfilter.
+BRIDGED_CALLS: Final = "bridge/bridge-nf-call-iptables"
 # A table is put back with the keys of the Pods that were seen: nobody is attached or detached between the two.
 _changing: Final = threading.Lock()
 
@@ -177,6 +179,7 @@ def _look(links: Links) -> NodeSeen:
         routes=tuple(links.list_hops()),
         ip_forward=read_sysctl(IP_FORWARD) or "0",
         ipv6=read_sysctl("ipv6/conf/default/disable_ipv6") is not None,
+        bridged_calls=read_sysctl(BRIDGED_CALLS) == "1",
     )
 
 
@@ -189,6 +192,7 @@ def _look_at(links: Links, *names: str) -> NodeSeen:
         routes=(),
         ip_forward=read_sysctl(IP_FORWARD) or "0",
         ipv6=read_sysctl("ipv6/conf/default/disable_ipv6") is not None,
+        bridged_calls=read_sysctl(BRIDGED_CALLS) == "1",
     )
 
 

@@ -253,6 +253,8 @@ def describe(steps: Iterable[Step]) -> list[str]:
                 said.append(f"{name} was not on {master}")
             case SetLink(name, learning=False):
                 said.append(f"{name} learnt MACs")
+            case SetLink(name, hairpin=True):
+                said.append(f"{name} let no guest reach itself by a Service")
             case SetLink(name, snooping=False):
                 said.append(f"{name} remembered multicast groups")
             case AddAddress(name, address):
@@ -273,26 +275,31 @@ def _port_steps(config: NodeNetworkConfig, seen: NodeSeen, bridge: Link | None) 
     for port in our_ports(config, seen.links):
         if port.name not in attached:
             continue
-        steps += _on_bridge(config, attached[port.name], port, bridge)
+        steps += _on_bridge(config, attached[port.name], port, bridge, seen.bridged_calls)
         if not port.up:
             steps.append(SetLink(port.name, up=True))
     return steps
 
 
 def _on_bridge(
-    config: NodeNetworkConfig, attachment: Attachment, port: Link | None, bridge: Link | None
+    config: NodeNetworkConfig, attachment: Attachment, port: Link | None, bridge: Link | None, bridged_calls: bool
 ) -> Iterator[Step]:
     """Makes the port one that learns nothing, and tells the bridge the one MAC that the port has.
 
     A guest may send from any number of MACs, and each that a bridge learns takes kernel memory for five minutes. Of two
     Pods with one MAC the earlier keeps it: nobody takes a neighbour's frames by naming its MAC. The step is repeated at
     each look, because a list of all MACs that the host's bridges know costs more.
+
+    Where bridged frames pass the tables for IPv4, what a guest sends to a Service of its own is turned round inside of
+    the bridge, and has to leave it by the port by which it came.
     """
     if port is None or bridge is None or port.master != bridge.index:
         yield SetLink(attachment.port, master=config.bridge, learning=False)
     elif port.learning is not False:
         # As an earlier kvedge made it.
         yield SetLink(attachment.port, learning=False)
+    if bridged_calls and (port is None or not port.hairpin):
+        yield SetLink(attachment.port, hairpin=True)
     yield KnowMac(attachment.port, attachment.mac)
 
 
@@ -344,7 +351,7 @@ def plan_port(
     steps.append(ChangeElements(ports_of(config), add=attachment.keys, remove=stale[0].keys if stale else {}))
     left = _left_hosts(config, seen.links, stale[0]) if stale else {}
     steps.append(ChangeElements(way_out_of(config), add=host_keys(attachment.address), remove=left))
-    steps += _on_bridge(config, attachment, port, bridge)
+    steps += _on_bridge(config, attachment, port, bridge, seen.bridged_calls)
     if port is None or not port.up:
         steps.append(SetLink(attachment.port, up=True))
     return steps

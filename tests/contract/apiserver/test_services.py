@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.contract.apiserver.conftest import Server
-from tests.support.api_client import Answer
+from tests.support.api_client import TABLE, Answer
 
 pytestmark = pytest.mark.contract
 
@@ -218,3 +218,40 @@ def test_what_one_box_does_not_do_is_refused_there(embedded_server: Server, spec
     answer = create(embedded_server, "default", name="refused", **spec)
     assert answer.status == 422
     assert [each[0] for each in causes(answer)] == [field]
+
+
+def test_slices_are_shown_as_kubectl_expects_them(api_server: Server, namespace: str) -> None:
+    path = f"/apis/discovery.k8s.io/v1/namespaces/{namespace}/endpointslices"
+    four = [{"addresses": [f"10.1.1.{last}"]} for last in range(1, 5)]
+    many = [{"port": 80 + number, "name": f"p{number}"} for number in range(4)]
+    for name, endpoints, ports in (("a", four, many), ("b", [], []), ("c", four[:1], [{"name": "any"}])):
+        body = {
+            "apiVersion": "discovery.k8s.io/v1",
+            "kind": "EndpointSlice",
+            "metadata": {"name": name},
+            "addressType": "IPv4",
+            "endpoints": endpoints,
+            "ports": ports,
+        }
+        assert api_server.admin.post(path, body).status == 201
+    table = api_server.admin.get(path, accept=TABLE).json
+    assert [column["name"] for column in table["columnDefinitions"]] == [
+        "Name",
+        "AddressType",
+        "Ports",
+        "Endpoints",
+        "Age",
+    ]
+    assert [row["cells"][:4] for row in table["rows"]] == [
+        ["a", "IPv4", "80,81,82 + 1 more...", "10.1.1.1,10.1.1.2,10.1.1.3 + 1 more..."],
+        ["b", "IPv4", "<unset>", "<unset>"],
+        ["c", "IPv4", "any", "10.1.1.1"],
+    ]
+
+
+def test_services_are_shown_with_their_addresses_and_ports(api_server: Server, namespace: str) -> None:
+    made = create(api_server, namespace, type="NodePort").json["spec"]
+    path = f"/api/v1/namespaces/{namespace}/services"
+    (row,) = api_server.admin.get(path, accept=TABLE).json["rows"]
+    port = f"80:{made['ports'][0]['nodePort']}/TCP"
+    assert row["cells"][:5] == ["web", "NodePort", made["clusterIP"], "<none>", port]

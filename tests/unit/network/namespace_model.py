@@ -200,6 +200,8 @@ class NamespaceModel:
             if link.master == 0:
                 raise RefusedByKernelError(f"{link.name} is no bridge port")
             self.isolated = self.isolated - {link.index} | ({link.index} if step.isolated else set())
+        if step.hairpin is not None:
+            link = replace(link, hairpin=step.hairpin)
         if step.up is not None:
             link = self._switch(link, step.up)
         self.links[link.index] = link

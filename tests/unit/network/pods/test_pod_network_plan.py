@@ -10,7 +10,7 @@ import pytest
 
 from kvedge.network.binding.port_rules import HOSTS, PORT_ADDRESSES, PORT_MACS
 from kvedge.network.errors import NetworkError, OverlapError
-from kvedge.network.link_types import Route
+from kvedge.network.link_types import Link, Route
 from kvedge.network.nft_rules import Family, Table, address_key, link_key, port_address_key, port_mac_key
 from kvedge.network.pods.forward_rules import APART, FENCE, OURS
 from kvedge.network.pods.forwarding_plan import IP_FORWARD, kept_apart
@@ -560,6 +560,19 @@ def test_ports_and_a_bridge_that_an_earlier_kvedge_made_stop_learning() -> None:
     model.known_macs.clear()
     assert describe(heal(model)) == ["kvedge0 remembered multicast groups", f"{POD.port} learnt MACs"]
     assert model.picture() == before
+
+
+@pytest.mark.parametrize("calls", [False, True])
+def test_a_port_lets_a_guest_reach_itself_where_bridged_frames_pass_the_tables(calls: bool) -> None:
+    seen = replace(host().seen_by_node(), bridged_calls=calls)
+    bridge, port = Link(4, "kvedge0", "bridge", "02:00:00:00:00:09", 1500, True), POD.port
+    steps = plan_port(CONFIG, replace(seen, links=(bridge,)), POD, NETNS, whole=False)
+    assert (SetLink(port, hairpin=True) in steps) is calls
+    there = Link(5, port, "veth", POD.mac, 1500, True, master=4, alias=POD.alias, learning=False, hairpin=True)
+    steps = plan_port(CONFIG, replace(seen, links=(bridge, there)), POD, NETNS, whole=True)
+    assert SetLink(port, hairpin=True) not in steps
+    steps = plan_port(CONFIG, replace(seen, links=(bridge, replace(there, hairpin=False))), POD, NETNS, whole=True)
+    assert (SetLink(port, hairpin=True) in steps) is calls
 
 
 def test_removal_touches_no_port_of_another_instance() -> None:
