@@ -16,7 +16,9 @@ from kvedge.appliance.host.host_reader import read_host
 
 
 def read(data_dir: Path, port: int = 0) -> HostFacts:
-    return read_host(DoctorOptions(str(data_dir), "10.99.0.0/24", port, "tcg"), "kve-nobody", try_guest=False)
+    return read_host(
+        DoctorOptions(str(data_dir), "10.99.0.0/24", "10.100.0.0/16", port, "tcg"), "kve-nobody", try_guest=False
+    )
 
 
 def test_versions_are_those_that_the_tools_tell(tmp_path: Path) -> None:

@@ -42,6 +42,7 @@ class DoctorOptions:
 
     data_dir: str
     pod_cidr: str
+    service_cidr: str
     port: int
     emulation: str
 
@@ -298,22 +299,28 @@ def _network(facts: HostFacts, options: DoctorOptions) -> Iterator[Finding]:
         yield Finding("port", Level.FAIL, detail, "set port, or stop who has it (ss -ltnp)")
     else:
         yield Finding("port", Level.OK, f"{options.port} is {'ours' if facts.kvedge_runs else 'free'}")
-    pods = ipaddress.ip_network(options.pod_cidr)
-    clashes = [
-        f"{link} ({network})"
-        for link, networks in facts.networks.items()
-        for network in networks
-        if ipaddress.ip_network(network, strict=False).overlaps(pods)
-    ]
-    if clashes and not facts.kvedge_runs:
-        detail = f"{options.pod_cidr} overlaps with {', '.join(clashes)}"
-        yield Finding("pod network", Level.FAIL, detail, "set pod-cidr to a network that this site does not use")
-    else:
-        yield Finding("pod network", Level.OK, f"{options.pod_cidr} is free" if not clashes else options.pod_cidr)
+    yield from _range(facts, "pod", options.pod_cidr)
+    yield from _range(facts, "service", options.service_cidr)
     if facts.resolvers:
         yield Finding("dns", Level.OK, ", ".join(facts.resolvers))
     else:
         yield Finding("dns", Level.INFO, "no name server in /etc/resolv.conf: guests are told none until there is one")
+
+
+def _range(facts: HostFacts, what: str, cidr: str) -> Iterator[Finding]:
+    """Whether a range of ours is one that the host is in."""
+    wanted = ipaddress.ip_network(cidr)
+    clashes = [
+        f"{link} ({network})"
+        for link, networks in facts.networks.items()
+        for network in networks
+        if ipaddress.ip_network(network, strict=False).overlaps(wanted)
+    ]
+    if clashes and not facts.kvedge_runs:
+        remedy = f"set {what}-cidr to a network that this site does not use"
+        yield Finding(f"{what} network", Level.FAIL, f"{cidr} overlaps with {', '.join(clashes)}", remedy)
+    else:
+        yield Finding(f"{what} network", Level.OK, f"{cidr} is free" if not clashes else cidr)
 
 
 def _clock(facts: HostFacts, options: DoctorOptions) -> Iterator[Finding]:

@@ -11,7 +11,9 @@ from kvedge.appliance.host.doctor_rules import DoctorOptions, Finding, Level, ex
 from kvedge.appliance.host.host_facts import DeviceState, DiskFacts, HostFacts, KvmFacts
 
 GIB = 1 << 30
-OPTIONS = DoctorOptions(data_dir="/var/lib/kvedge", pod_cidr="10.99.0.0/24", port=6443, emulation="auto")
+OPTIONS = DoctorOptions(
+    data_dir="/var/lib/kvedge", pod_cidr="10.99.0.0/24", service_cidr="10.100.0.0/16", port=6443, emulation="auto"
+)
 DISK = DiskFacts("/var/lib", "ext4", frozenset({"rw", "relatime"}), 50 * GIB, 1_000_000)
 OPENS = DeviceState(exists=True)
 GOOD = HostFacts(
@@ -122,6 +124,13 @@ def test_a_good_host_has_nothing_to_mend() -> None:
             Level.FAIL,
             "overlaps with lan0",
             id="a site network in the way",
+        ),
+        pytest.param(
+            "service network",
+            {"networks": {"lan0": ("10.100.7.5/255.255.255.0",)}},
+            Level.FAIL,
+            "overlaps with lan0",
+            id="a site network in the way of Services",
         ),
         pytest.param("dns", {"resolvers": ()}, Level.INFO, "no name server", id="no resolver"),
         pytest.param("clock", {"year": 1970}, Level.FAIL, "1970", id="an empty clock battery"),
