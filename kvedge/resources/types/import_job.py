@@ -79,7 +79,7 @@ class ImportJob(KubeStruct, kw_only=True):
 
     With `poll` the job fills nothing either: it only tells the digest of what the source has now.
     With `send` the job fills nothing: it sends the source's disk to the worker that does.
-    `uid` is the claim's: by it the sender of a remote clone is known.
+    `uid` is the claim's: by it the sender of a remote clone is known, and the disk of an earlier worker.
     `size` is what the guest's disk shall have: a larger image is refused, a smaller one grows to it; 0 leaves a block
     device as large as it is. `archive` unpacks a tar into the claim's file system.
     """

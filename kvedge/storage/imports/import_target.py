@@ -15,6 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, Protocol
 
+from kvedge.resources.data_volume_names import PRE_POPULATED
 from kvedge.resources.types.import_job import ImportJob
 from kvedge.resources.volume_facts import IMAGE_FILE
 from kvedge.runtime.linux.allocation import allocate, begin_writeback, device_size, zero_range
@@ -24,6 +25,8 @@ from kvedge.storage.sparse_file import write_all
 # The names of what is not complete: of an image, of what an image is converted from, and of an archive's files.
 UNFINISHED: Final = f".{IMAGE_FILE}.part"
 SPOOLED: Final = ".kvedge-import.part"
+# On a complete disk: the UID of the claim that it was made for, as volumes outlive claims.
+_MARK: Final = "user.kvedge.claim"
 # User and group of the VM's QEMU may write it, nobody else reads it.
 _MODE: Final = 0o660
 _SECTOR: Final = 512
@@ -75,8 +78,10 @@ def check_fits(target: ImportTarget, virtual_size: int) -> None:
 class FileTarget:
     """`disk.img` in the file system of a claim."""
 
-    def __init__(self, directory: Path, size: int, *, preallocate: bool = False) -> None:
+    def __init__(self, directory: Path, size: int, *, preallocate: bool = False, uid: str = "") -> None:
+        """`uid` is the claim's."""
         self.directory = directory
+        self._uid = uid.encode()
         self._folder = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         self._lock()
         self.limit = _usable(self._folder, size)
@@ -86,13 +91,23 @@ class FileTarget:
         self._writeback = _Writeback()
 
     def present(self) -> int:
-        """The size of a disk that is complete already, or 0: only a complete one has this name."""
+        """The size of a disk that a worker of this claim has completed already, or 0 when there is none.
+
+        Raises:
+            ImportFailure: when somebody else's lies there, such as on a volume that was kept and is used again.
+        """
         try:
             facts = os.stat(IMAGE_FILE, dir_fd=self._folder, follow_symlinks=False)
         except FileNotFoundError:
             return 0
         if not stat.S_ISREG(facts.st_mode):
             raise ImportFailure(f"{IMAGE_FILE} in the claim is no file: remove it, or use another claim")
+        if facts.st_size and not self._is_own():
+            raise ImportFailure(
+                f"the volume of this claim holds an older {IMAGE_FILE}, which is neither taken for the new one nor"
+                " written over: remove it, use another volume, or take it as it is with the annotation"
+                f" {PRE_POPULATED}, the claim's name as its value, on the DataVolume"
+            )
         return facts.st_size
 
     def begin(self, zeroed: int = 0) -> None:
@@ -119,6 +134,9 @@ class FileTarget:
         if self._preallocate:
             allocate(self._file, size)
         os.fchmod(self._file, _MODE)
+        # Without it, a worker whose last word got lost refuses its own disk; nothing else needs it.
+        with suppress(OSError):
+            os.setxattr(self._file, _MARK, self._uid)
         os.fsync(self._file)
         self._remove(SPOOLED)
         os.rename(UNFINISHED, IMAGE_FILE, src_dir_fd=self._folder, dst_dir_fd=self._folder)
@@ -148,6 +166,21 @@ class FileTarget:
     def drop_spool(self) -> None:
         """Remove that file."""
         self._remove(SPOOLED)
+
+    def _is_own(self) -> bool:
+        """Whether the disk carries this claim's mark; a file that cannot be read, or has none, is somebody else's."""
+        try:
+            opened = os.open(
+                IMAGE_FILE, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=self._folder
+            )
+        except OSError:
+            return False
+        try:
+            return os.getxattr(opened, _MARK) == self._uid
+        except OSError:
+            return False
+        finally:
+            os.close(opened)
 
     def _new(self, name: str) -> int:
         flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -246,7 +279,7 @@ def open_target(job: ImportJob, directory: Path, device: Path) -> FileTarget | D
     """
     if job.block:
         return DeviceTarget(device, job.size)
-    return FileTarget(directory, job.size, preallocate=job.preallocate)
+    return FileTarget(directory, job.size, preallocate=job.preallocate, uid=job.uid)
 
 
 def _usable(folder: int, size: int) -> int:

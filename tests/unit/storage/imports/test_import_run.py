@@ -12,6 +12,7 @@ import os
 import stat
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from kvedge.resources.types.import_job import HttpSource, ImportJob, ImportOutcome
@@ -69,13 +70,28 @@ def test_a_raw_image_comes_whole_with_holes_and_grows_to_the_size(places: Import
     assert os.listdir(places.directory) == ["disk.img"]
 
 
-def test_a_disk_that_is_complete_is_not_fetched_again(places: ImportPlaces) -> None:
-    (places.directory / "disk.img").write_bytes(IMAGE)
-    with played_server(b"other") as server:
-        assert run(http_job(server), places).virtual_size == len(IMAGE)
+def test_a_disk_that_a_worker_of_the_claim_completed_is_not_fetched_again(places: ImportPlaces) -> None:
+    with played_server(IMAGE) as server:
+        run(msgspec.structs.replace(http_job(server), uid="claim-1"), places)
+        asked = len(server.asked)
+        again = run(msgspec.structs.replace(http_job(server), uid="claim-1"), places)
 
-    assert server.asked == []
-    assert (places.directory / "disk.img").read_bytes() == IMAGE
+    assert (again.virtual_size, len(server.asked)) == (8 * MIB, asked)
+
+
+@pytest.mark.parametrize("made_by", ["somebody", "another claim's worker"])
+def test_an_older_disk_is_neither_taken_nor_written_over(places: ImportPlaces, made_by: str) -> None:
+    disk = places.directory / "disk.img"
+    if made_by == "somebody":
+        disk.write_bytes(b"older")
+    else:
+        run(ImportJob(name="d", size=MIB, uid="claim-1"), places)
+    before = disk.read_bytes()
+    with played_server(IMAGE) as server, pytest.raises(ImportFailure, match=r"holds an older disk\.img") as refused:
+        run(msgspec.structs.replace(http_job(server), uid="claim-2"), places)
+
+    assert (server.asked, refused.value.fatal) == ([], False), "it may be removed"
+    assert (disk.read_bytes(), os.listdir(places.directory)) == (before, ["disk.img"])
 
 
 def test_what_a_killed_worker_left_is_replaced_and_no_link_is_followed(places: ImportPlaces, tmp_path: Path) -> None:
