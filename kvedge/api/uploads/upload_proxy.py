@@ -65,6 +65,8 @@ class UploadProxy:
         self._keys = keys
         self._clock = clock
         self._slots = UploadSlots()
+        # A question is short, but it waits for a worker that is not ready, and holds connections meanwhile.
+        self._questions = UploadSlots()
 
     def routes(self) -> list[web.RouteDef]:
         """Everything that is served."""
@@ -81,8 +83,10 @@ class UploadProxy:
         await self._worker.close()
 
     async def _probe(self, request: web.Request) -> web.StreamResponse:
-        claim, address = await self._found(self._granted(request))
-        return _answered(await self._worker.call(address, claim.metadata.uid, "HEAD", request.path, {}))
+        grant = self._granted(request)
+        with self._questions.taken(grant.namespace):
+            claim, address = await self._found(grant)
+            return _answered(await self._worker.call(address, claim.metadata.uid, "HEAD", request.path, {}))
 
     async def _upload(self, request: web.Request) -> web.StreamResponse:
         grant = self._granted(request)

@@ -24,6 +24,7 @@ from kvedge.controller.datavolumes.data_volume_plan import (
     PatchStatus,
     plan_data_volume,
 )
+from kvedge.controller.datavolumes.foreign_workers import foreign_worker
 from kvedge.controller.datavolumes.granted_clones import GrantedClones
 from kvedge.controller.datavolumes.progress_client import ask_progress
 from kvedge.controller.datavolumes.remote_clone_plan import CreateSender, KeepCertificate, SenderAction, own_senders
@@ -228,7 +229,8 @@ class DataVolumeLoop:
                     ensure_sender_certificates(self._client, claim, pod, self._clock.now())
         except AlreadyExists:
             # The cache is behind, or something else has the name.
-            return Again(_CAUGHT_UP_SECONDS * 10)
+            problem = foreign_worker(self._client, action.pod) if isinstance(action, CreateWorker) else None
+            return Again(_CAUGHT_UP_SECONDS * 10) if problem is None else self._keep_refusal(dv, problem)
         except (Conflict, Unavailable):
             raise
         except NotFound:
@@ -242,7 +244,9 @@ class DataVolumeLoop:
     def _note_refusal(self, dv: DataVolume, error: KubeError) -> Again:
         text = str(error)[:_LONGEST_REFUSAL]
         over_quota = isinstance(error, Forbidden) and _QUOTA in text
-        problem = ClaimProblem("ErrExceededQuota" if over_quota else "ErrCreateFailed", text)
+        return self._keep_refusal(dv, ClaimProblem("ErrExceededQuota" if over_quota else "ErrCreateFailed", text))
+
+    def _keep_refusal(self, dv: DataVolume, problem: ClaimProblem) -> Again:
         before = self._refused.get(dv.metadata.uid)
         self._refused[dv.metadata.uid] = (problem, self._clock.monotonic() + _REFUSED_SECONDS)
         # At once, for the status to say so; then after the wait.

@@ -77,7 +77,10 @@ class DirectoryDriver:
         """
         with _told(self.place.path):
             self.place.check()
-            self.place.path.chmod(0o700)
+            if self.place.made_here:
+                # A directory of somebody else's keeps its mode: others may have files beside the volumes, which are
+                # closed to them each for itself.
+                self.place.path.chmod(0o700)
             (self.place.path / _RECORDS).mkdir(mode=0o700, exist_ok=True)
             self._sweep()
 

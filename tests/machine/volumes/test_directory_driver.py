@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import stat
 from collections.abc import Callable
 from pathlib import Path
 
@@ -169,3 +170,14 @@ def test_a_place_without_its_disk_or_with_another_one_is_not_written_to(tmp_path
 def test_a_name_that_leads_elsewhere_is_refused(name: str, tmp_path: Path) -> None:
     with pytest.raises(VolumeDriverError, match="is no name of a volume"):
         driver(tmp_path).make(NewVolume(name, SIZE))
+
+
+def test_a_directory_of_somebody_else_s_keeps_its_mode(tmp_path: Path) -> None:
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    shared.chmod(0o755)
+    DirectoryDriver(PlaceIdentity(shared, tmp_path / "shared-memory"), tmp_path / "dev").prepare()
+    assert stat.S_IMODE(shared.stat().st_mode) == 0o755
+    assert stat.S_IMODE((shared / ".records").stat().st_mode) == 0o700
+    driver(tmp_path)
+    assert stat.S_IMODE((tmp_path / "volumes").stat().st_mode) == 0o700
