@@ -110,7 +110,7 @@ class VolumeCalls:
         change: Change,
         check: Callable[[JsonObject], None],
     ) -> None:
-        """Read, decide, write; decided again when somebody else has changed the lists meanwhile. Raises Refusal."""
+        """Read, decide, write; decided again when somebody else has changed the object meanwhile. Raises Refusal."""
         for _ in range(_TRIES):
             document = self._read(path, resource, name)
             check(document)
@@ -118,15 +118,13 @@ class VolumeCalls:
             after = change(before, resource, name)
             if isinstance(options, AddVolumeOptions):
                 check_result(document, at, after)
-            version = str(document["metadata"].get("resourceVersion", ""))
+            version = _version(document)
             query = {"dryRun": "All"} if options.is_dry_run else {}
             try:
                 self._client.request("PATCH", path, operations(before, after, version), query, _JSON_PATCH)
             except Invalid as error:
-                if lists_of(self._read(path, resource, name), at) == before and before.volumes is not None:
+                if error.causes or _version(self._read(path, resource, name)) == version:
                     # Nobody was faster: it is what admission says.
-                    raise unprocessable(error.message) from error
-                if error.causes:
                     raise unprocessable(error.message) from error
                 continue
             except KubeError as error:
@@ -159,6 +157,10 @@ def _is_run_of(document: JsonObject, name: str) -> None:
 def _is_running(document: JsonObject, name: str) -> None:
     if (document.get("status") or {}).get("phase") != "Running":
         raise conflict(VMI, name, "VMI is not running")
+
+
+def _version(document: JsonObject) -> str:
+    return str(document["metadata"].get("resourceVersion", ""))
 
 
 def _owner(document: JsonObject) -> JsonObject | None:

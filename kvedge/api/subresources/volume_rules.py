@@ -132,24 +132,23 @@ def removed(lists: Lists, options: RemoveVolumeOptions, resource: str, name: str
 
 
 def operations(before: Lists, after: Lists, resource_version: str) -> list[JsonObject]:
-    """A JSON patch from one to the other, refused when somebody else has changed the lists meanwhile.
+    """A JSON patch from one to the other, refused when somebody else has changed the object meanwhile.
 
-    A list that is absent cannot be tested: then nothing else of the object may have changed either.
+    The lists themselves are no test: kube-apiserver compares texts as they are spelled, and spells `<`, `>` and `&`, of
+    which cloud-init's scripts are full, in another way than they were sent.
     """
-    made: list[JsonObject] = []
     pairs = (
         ("volumes", before.volumes, after.volumes),
         ("domain/devices/disks", before.disks, after.disks),
     )
-    if any(old is None for _, old, _ in pairs):
-        made.append({"op": "test", "path": "/metadata/resourceVersion", "value": resource_version})
-    made += [{"op": "test", "path": f"{before.at}/{path}", "value": old} for path, old, _ in pairs if old is not None]
-    made += [
-        {"op": "add" if old is None else "replace", "path": f"{before.at}/{path}", "value": new}
-        for path, old, new in pairs
-        if (old or []) != new
+    return [
+        {"op": "test", "path": "/metadata/resourceVersion", "value": resource_version},
+        *(
+            {"op": "add" if old is None else "replace", "path": f"{before.at}/{path}", "value": new}
+            for path, old, new in pairs
+            if (old or []) != new
+        ),
     ]
-    return made
 
 
 def _check_source(source: JsonObject) -> None:

@@ -69,3 +69,23 @@ def test_kvedge_adds_and_removes_a_volume(server: ApiServerUnderTest, template: 
     assert template()[0] == [*before[0], "plug-me"]
     cli.run("removevolume", "plugged", "--volume-name=plug-me")
     assert template() == before
+
+
+# Servers store a few of these letters in another spelling than they were sent in.
+USER_DATA = "#!/bin/sh\ncat <<END >/run/x && echo 'Grüße \u2028' | tee </dev/null\nEND\n"
+
+
+def test_a_vm_whose_volumes_hold_any_text_takes_another_one(
+    server: ApiServerUnderTest, admin: KubeClient, template: Any
+) -> None:
+    cli = KvedgeCli(server.write_kubeconfig("admin", ["system:masters"]))
+    document = admin.request("GET", VM)
+    spec = document["spec"]["template"]["spec"]
+    spec["volumes"].append({"name": "seed", "cloudInitNoCloud": {"userData": USER_DATA}})
+    spec["domain"]["devices"]["disks"].append({"name": "seed", "disk": {"bus": "virtio"}})
+    admin.request("PUT", VM, document)
+    before = template()
+    cli.run(*ADD)
+    assert template()[0] == [*before[0], "plug-me"]
+    cli.run("removevolume", "plugged", "--volume-name=plug-me")
+    assert template() == before

@@ -28,8 +28,9 @@ def answer(status: int, value: dict[str, Any]) -> Script:
 
 
 def vm(*more: str) -> dict[str, Any]:
+    """A VM that somebody has given these volumes more: another version each time."""
     found = vm_of(small_vmi(), runStrategy="Manual")
-    found["metadata"] |= {"resourceVersion": "7"}
+    found["metadata"] |= {"resourceVersion": f"7{len(more)}"}
     found["spec"]["template"]["spec"]["volumes"] += [{"name": name, "emptyDisk": {"capacity": "1Gi"}} for name in more]
     return found
 
