@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import urllib.request
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 
 from kvedge.resources.codec import JsonObject
+from kvedge.resources.types.core import Event
 from kvedge.resources.types.pod_networks import NETWORK_STATUS, pod_nic
 from kvedge.resources.types.vm import VirtualMachine
 from kvedge.resources.types.vmi import VirtualMachineInstance
-from tests.support.box import BOOT_SECONDS, Box, small_vm
+from tests.support.box import Box, small_vm
 from tests.support.guest import build_guest
 from tests.support.waiting import wait_until
 
-pytestmark = [pytest.mark.machine, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.machine, pytest.mark.timeout(900)]
 
 IMAGE = "local/guest:1"
 BRIDGE = "bkvlan0"
+# Guests on a machine that is shared with others take their time.
+SLOW = 240.0
 
 
 @pytest.fixture(scope="module")
@@ -37,15 +42,6 @@ def box(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Box]:
         link["ifname"] for link in links if link["ifname"] == BRIDGE or "kvedge lan" in link.get("ifalias", "")
     ] == []
     assert forbidden == []
-
-
-def attachment(name: str, **config: object) -> JsonObject:
-    return {
-        "apiVersion": "k8s.cni.cncf.io/v1",
-        "kind": "NetworkAttachmentDefinition",
-        "metadata": {"name": name},
-        "spec": {"config": json.dumps({"cniVersion": "1.0.0", "type": "bridge", "ipam": {}, **config})},
-    }
 
 
 def two_nics(name: str, address: str, peer: str) -> JsonObject:
@@ -67,46 +63,119 @@ def two_nics(name: str, address: str, peer: str) -> JsonObject:
 
 
 def page(vmi: VirtualMachineInstance, path: str) -> str:
+    """A page of the guest, asked for on the Pod network."""
+    return fetch(f"http://{vmi.status.interfaces[0].ip_address}/{path}")
+
+
+def fetch(url: str) -> str:
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     try:
-        with opener.open(f"http://{vmi.status.interfaces[0].ip_address}/{path}", timeout=2) as answer:
+        with opener.open(url, timeout=2) as answer:
             return str(answer.read(65536).decode())
     except OSError:
         return ""
 
 
 def test_two_guests_talk_over_a_network_of_their_own(box: Box) -> None:
-    box.apply(attachment("between", bridge=BRIDGE, kvedge={"makeBridge": True}))
+    assert "network between created" in box.cli("network", "create", "between").stdout
     names = ("lan-one", "lan-two")
     box.apply(two_nics(names[0], "192.0.2.1", "192.0.2.2"))
     box.apply(two_nics(names[1], "192.0.2.2", "192.0.2.1"))
-    vmis = [box.wait_phase(name, "Running") for name in names]
+    vmis = [box.wait_phase(name, "Running", SLOW) for name in names]
     for vmi, other in (vmis, vmis[::-1]):
-        said = wait_until(lambda vmi=vmi: page(vmi, "peer"), f"{vmi.metadata.name} hears its peer", BOOT_SECONDS)
+        said = wait_until(lambda vmi=vmi: page(vmi, "peer"), f"{vmi.metadata.name} hears its peer", SLOW)
         assert other.status.interfaces[0].mac in said.lower()
     for vmi in vmis:
-        first, second = vmi.status.interfaces
-        assert (first.name, first.pod_interface_name, first.info_source) == ("default", "eth0", "domain")
-        assert (second.name, second.pod_interface_name) == ("lan", pod_nic("lan"))
-        assert (second.info_source, second.link_state, second.queue_count) == ("domain, multus-status", "up", 1)
-        assert second.mac not in ("", first.mac)
-        (pod,) = box.pods(vmi)
-        joined = json.loads(pod.metadata.annotations[NETWORK_STATUS])
-        assert [(each["interface"], each.get("default", False)) for each in joined] == [
-            ("eth0", True),
-            (pod_nic("lan"), False),
-        ]
-        assert joined[1]["name"] == "default/between"
-        assert joined[1]["mac"] == second.mac
+        check_status(box, vmi)
+    (row,) = json.loads(box.cli("network", "list", "-o", "json").stdout)
+    assert (row["name"], row["kind"], row["usedBy"]) == ("between", "isolated", list(names))
+    refused = box.cli("network", "delete", "between", check=False)
+    assert "network between is kept: lan-one, lan-two is on it." in refused.stderr
     mac = vmis[0].status.interfaces[1].mac
     box.cli("restart", names[0])
-    again = wait_until(lambda: second_run(box, vmis[0]), "the guest runs again", BOOT_SECONDS)
+    again = wait_until(lambda: second_run(box, vmis[0]), "the guest runs again", SLOW)
     assert again.status.interfaces[1].mac == mac
-    wait_until(lambda: page(again, "peer"), "it is on the network again", BOOT_SECONDS)
+    wait_until(lambda: page(again, "peer"), "it is on the network again", SLOW)
     for name in names:
         box.client.delete(VirtualMachine, "default", name)
-    wait_until(lambda: all(box.vmi(name) is None for name in names), "the guests are gone", 90)
-    wait_until(lambda: not is_link(BRIDGE), "the bridge goes with the last of them")
+    wait_until(lambda: all(box.vmi(name) is None for name in names), "the guests are gone", SLOW)
+    wait_until(lambda: not is_link(row["bridge"]), "the bridge goes with the last of them")
+    box.cli("network", "delete", "between")
+    assert json.loads(box.cli("network", "list", "-o", "json").stdout) == []
+
+
+def check_status(box: Box, vmi: VirtualMachineInstance) -> None:
+    """What VMI and Pod say of the two NICs."""
+    first, second = vmi.status.interfaces
+    assert (first.name, first.pod_interface_name, first.info_source) == ("default", "eth0", "domain")
+    assert (second.name, second.pod_interface_name) == ("lan", pod_nic("lan"))
+    assert (second.info_source, second.link_state, second.queue_count) == ("domain, multus-status", "up", 1)
+    assert second.mac not in ("", first.mac)
+    (pod,) = box.pods(vmi)
+    own, joined = json.loads(pod.metadata.annotations[NETWORK_STATUS])
+    assert (own["interface"], own["default"], own["mac"]) == ("eth0", True, first.mac)
+    assert joined == {"name": "default/between", "interface": pod_nic("lan"), "mac": second.mac}
+
+
+def test_a_guest_on_the_hosts_bridge_is_the_hosts_neighbour(box: Box) -> None:
+    """And the agent may die and come back meanwhile."""
+    box.cli("network", "create", "site", "--bridge", BRIDGE)
+    with host_bridge():
+        vm = two_nics("lan-three", "198.51.100.2", "198.51.100.1")
+        vm["spec"]["template"]["spec"]["networks"][1]["multus"]["networkName"] = "site"
+        box.apply(vm)
+        vmi = box.wait_phase("lan-three", "Running", SLOW)
+        wait_until(lambda: "hostname=lan-three" in fetch("http://198.51.100.2/facts"), "the host reaches it", SLOW)
+        (port,) = ports_of(BRIDGE)
+        # What becomes of the definition is nothing to a guest that runs.
+        box.cli("network", "delete", "site", "--force")
+        box.end(signal.SIGKILL)
+        box.start()
+        assert box.wait_phase("lan-three", "Running").metadata.uid == vmi.metadata.uid
+        assert ports_of(BRIDGE) == [port]
+        wait_until(lambda: "hostname=lan-three" in fetch("http://198.51.100.2/facts"), "the host still reaches it")
+        box.client.delete(VirtualMachine, "default", "lan-three")
+        wait_until(lambda: box.vmi("lan-three") is None, "the guest is gone", SLOW)
+        wait_until(lambda: ports_of(BRIDGE) == [], "its port is gone")
+        assert is_link(BRIDGE)
+
+
+def test_a_vm_on_a_network_that_is_not_there_says_which_and_starts_when_it_is(box: Box) -> None:
+    vm = two_nics("lan-four", "192.0.2.4", "192.0.2.4")
+    vm["spec"]["template"]["spec"]["networks"][1]["multus"]["networkName"] = "nowhere"
+    box.apply(vm)
+
+    def told() -> str:
+        messages = [event.message for event in box.client.list(Event, "default")]
+        return next((text for text in messages if "there is no network default/nowhere" in text), "")
+
+    remedy = "`kvedge network create nowhere -n default` makes one"
+    assert remedy in wait_until(told, "an event names the network", SLOW)
+    box.cli("network", "create", "nowhere")
+    assert len(box.wait_phase("lan-four", "Running", SLOW).status.interfaces) == 2
+    box.client.delete(VirtualMachine, "default", "lan-four")
+    wait_until(lambda: box.vmi("lan-four") is None, "the guest is gone", SLOW)
+    box.cli("network", "delete", "nowhere")
+
+
+@contextmanager
+def host_bridge() -> Iterator[None]:
+    """A bridge of the host's own, with an address."""
+    for command in (
+        ("link", "add", BRIDGE, "type", "bridge", "mcast_snooping", "0"),
+        ("addr", "add", "198.51.100.1/24", "dev", BRIDGE),
+        ("link", "set", BRIDGE, "up"),
+    ):
+        subprocess.run(["ip", *command], check=True)
+    try:
+        yield
+    finally:
+        subprocess.run(["ip", "link", "del", BRIDGE], check=True)
+
+
+def ports_of(bridge: str) -> list[str]:
+    done = subprocess.run(["ip", "-j", "link", "show", "master", bridge], capture_output=True, text=True, check=True)
+    return [link["ifname"] for link in json.loads(done.stdout or "[]")]
 
 
 def second_run(box: Box, first: VirtualMachineInstance) -> VirtualMachineInstance | None:
