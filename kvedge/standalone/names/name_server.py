@@ -20,6 +20,7 @@ from ipaddress import IPv4Address, IPv4Network
 from typing import Final, cast
 
 from kvedge.network.packet_budget import PacketBudget
+from kvedge.runtime.background_tasks import passing_task
 from kvedge.runtime.serving.loop_thread import LoopThread, Serving
 from kvedge.standalone.names.name_message import (
     LONGEST_QUESTION,
@@ -135,7 +136,7 @@ class NameServer:
             transport.sendto(await self._others_answer(packet, question, by_stream=False), peer)
 
         self._open[guest] += 1
-        task = asyncio.get_running_loop().create_task(ask_on())
+        task = passing_task("names", ask_on)
         self._tasks.add(task)
         task.add_done_callback(lambda done: self._close(guest, done))
 
@@ -144,8 +145,6 @@ class NameServer:
         self._open[guest] -= 1
         if self._open[guest] <= 0:
             del self._open[guest]
-        if not task.cancelled() and task.exception() is not None:
-            log.error("a question about a name failed", exc_info=task.exception())
 
     async def _take_stream(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Questions by TCP, one after the other."""
