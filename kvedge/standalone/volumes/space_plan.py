@@ -5,13 +5,16 @@ Called by the provisioner before it makes or grows a volume, and by the space wa
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Final
 
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.quantities import format_bytes
+from kvedge.resources.types.storage import PersistentVolume
 from kvedge.runtime.clock import rfc3339
+from kvedge.standalone.volumes.volume_manifest import driver_name
 from kvedge.storage.volumes.volume_driver import PlaceSpace
 
 CONDITION: Final = "VolumeSpacePressure"
@@ -19,6 +22,9 @@ CONDITION: Final = "VolumeSpacePressure"
 _WARN_PERCENT: Final = 85
 _ALARM_PERCENT: Final = 95
 _GIB: Final = 1 << 30
+# As the provisioner names its volumes; other directories are somebody else's.
+_CLAIM_UID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_MOST_NAMES: Final = 5
 
 
 def refusal(place: str, space: PlaceSpace, promised: int, wanted: int, overcommit: int) -> str:
@@ -33,6 +39,28 @@ def refusal(place: str, space: PlaceSpace, promised: int, wanted: int, overcommi
         f'not enough space in place "{place}": {_gib(wanted)} are wanted and {_gib(promised)} promised already, of '
         f"{_gib(limit)} that may be ({overcommit} % of {_gib(space.free + space.held)}). Delete claims, add a disk, or "
         "raise the setting volume-overcommit"
+    )
+
+
+def orphans(names: Iterable[str], volumes: Iterable[PersistentVolume]) -> frozenset[str]:
+    """The volumes of a place, of those that were made for a claim, that no PersistentVolume is made of."""
+    known: set[str] = set()
+    for volume in volumes:
+        known.add(driver_name(volume))
+        for source in (volume.spec.local, volume.spec.host_path):
+            if source is not None:
+                # Somebody may have made an object of his own for a volume that was kept.
+                known.update(source.path.split("/"))
+    return frozenset(name for name in names if _CLAIM_UID.fullmatch(name) and name not in known)
+
+
+def orphans_message(place: str, names: Sequence[str]) -> str:
+    """What to tell of them."""
+    shown = ", ".join(names[:_MOST_NAMES])
+    more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
+    return (
+        f'place "{place}" holds volumes that no PersistentVolume is made of: {shown}{more}; nobody removes them by'
+        " itself: look into their directories, and remove those that nobody misses"
     )
 
 

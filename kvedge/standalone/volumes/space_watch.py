@@ -6,7 +6,7 @@ Made by the volumes' service. Reads places through their drivers; writes one con
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -17,11 +17,20 @@ from kvedge.kube.patches import StrategicPatch
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.meta import ObjectMeta
 from kvedge.resources.types.core import Node
+from kvedge.resources.types.storage import PersistentVolume
 from kvedge.runtime.clock import Clock
 from kvedge.runtime.rounds import Rounds
 from kvedge.standalone.volumes.box_places import BoxPlaces
-from kvedge.standalone.volumes.space_plan import CONDITION, fullness, space_condition, space_message, space_reason
-from kvedge.storage.volumes.volume_driver import PlaceSpace, VolumeDriverError
+from kvedge.standalone.volumes.space_plan import (
+    CONDITION,
+    fullness,
+    orphans,
+    orphans_message,
+    space_condition,
+    space_message,
+    space_reason,
+)
+from kvedge.storage.volumes.volume_driver import PlaceSpace, VolumeDriver, VolumeDriverError
 
 log = logging.getLogger(__name__)
 
@@ -39,6 +48,11 @@ class SpaceWatch:
     clock: Clock
     # Takes up places whose disks have come meanwhile.
     look_for_missing: Callable[[], None]
+    # The PersistentVolumes there are.
+    volumes: Callable[[], Iterable[PersistentVolume]] = tuple
+    # What no object named at the last look, by place, and what was told of that.
+    _nameless: dict[str, frozenset[str]] = field(default_factory=dict)
+    _orphans_told: dict[str, str] = field(default_factory=dict)
     _told: dict[str, str] = field(default_factory=dict)
     _written: JsonObject = field(default_factory=dict)
 
@@ -58,17 +72,38 @@ class SpaceWatch:
                 continue
             reason = space_reason(fullness(spaces[place]))
             self._tell(place, reason, space_message(place, spaces[place]))
+            self._look_for_orphans(place, driver)
         self._write(space_condition(spaces, self._written, self.clock.now()))
+
+    def _look_for_orphans(self, place: str, driver: VolumeDriver) -> None:
+        """A kill can leave a volume whose object was never made, or has gone: it takes room, and nobody knows."""
+        try:
+            nameless = orphans(driver.names(), self.volumes())
+        except VolumeDriverError:
+            # Told when the room is looked at.
+            return
+        # Twice in a row: a volume is made before its object.
+        lasting = sorted(nameless & self._nameless.get(place, frozenset()))
+        self._nameless[place] = nameless
+        told = orphans_message(place, lasting) if lasting else ""
+        if self._orphans_told.get(place, "") == told:
+            return
+        self._orphans_told[place] = told
+        if told:
+            self._warn(place, "VolumeWithoutObject", told)
 
     def _tell(self, place: str, reason: str, message: str) -> None:
         if self._told.get(place, "") == reason:
             return
         self._told[place] = reason
         if reason:
-            log.warning("%s", message, extra={"facts": {"place": place}})
-            # Events of a Node carry its name as the UID, as those of a kubelet do.
-            node = Node(metadata=ObjectMeta(name=self.node, uid=self.node))
-            self.events.record(node, "Warning", reason, message)
+            self._warn(place, reason, message)
+
+    def _warn(self, place: str, reason: str, message: str) -> None:
+        log.warning("%s", message, extra={"facts": {"place": place}})
+        # Events of a Node carry its name as the UID, as those of a kubelet do.
+        node = Node(metadata=ObjectMeta(name=self.node, uid=self.node))
+        self.events.record(node, "Warning", reason, message)
 
     def _write(self, condition: JsonObject) -> None:
         keys = ("status", "reason", "message")

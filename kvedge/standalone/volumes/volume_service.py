@@ -107,7 +107,9 @@ class VolumeService:
             if not self._is_complete:
                 self._prepare_places(followed)
 
-        watch = SpaceWatch(client, events, self._config.places, node, SystemClock(), look_for_missing)
+        watch = SpaceWatch(
+            client, events, self._config.places, node, SystemClock(), look_for_missing, followed.volumes.list
+        )
         claim_queue, volume_queue = WorkQueue(), WorkQueue()
         claim_loop = ClaimLoop(client, events, followed, provisioner, SystemClock())
         volume_loop = VolumeLoop(client, events, followed, provisioner)

@@ -4,7 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from kvedge.standalone.volumes.space_plan import fullness, refusal, space_condition, space_message, space_reason
+from kvedge.resources.codec import decode
+from kvedge.resources.types.storage import PersistentVolume
+from kvedge.standalone.volumes.space_plan import (
+    fullness,
+    orphans,
+    orphans_message,
+    refusal,
+    space_condition,
+    space_message,
+    space_reason,
+)
 from kvedge.storage.volumes.volume_driver import PlaceSpace
 from tests.support.builders import NOW
 
@@ -54,3 +64,19 @@ def test_the_condition_keeps_the_moment_at_which_it_turned() -> None:
     space = PlaceSpace(100, 1, 0)
     known = {"status": "True", "lastTransitionTime": "2020-01-01T00:00:00Z"}
     assert space_condition({"kvedge": space}, known, NOW)["lastTransitionTime"] == "2020-01-01T00:00:00Z"
+
+
+def volume(name: str, **source: object) -> PersistentVolume:
+    return decode(PersistentVolume, {"metadata": {"name": name}, "spec": source})
+
+
+def test_a_volume_that_no_object_is_made_of_is_told() -> None:
+    uids = [f"11111111-1111-4111-8111-11111111111{n}" for n in range(4)]
+    known = [
+        volume(f"pvc-{uids[0]}"),
+        volume("kept", local={"path": f"/var/lib/kvedge/volumes/{uids[1]}"}),
+        volume("old", hostPath={"path": f"/var/lib/kvedge/volumes/{uids[2]}/disk"}),
+    ]
+    assert orphans([*uids, "photos", "lost+found"], known) == {uids[3]}
+    assert "no PersistentVolume is made of: a; " in orphans_message("kvedge", ["a"])
+    assert ", e and 2 more; " in orphans_message("kvedge", list("abcdefg"))
