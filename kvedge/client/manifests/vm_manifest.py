@@ -140,6 +140,10 @@ def launch_manifest(options: LaunchOptions) -> JsonObject:
         },
         "volumes": volumes,
     }
+    if options.networks:
+        # The default interface is the only one of a VM that names none.
+        spec["domain"]["devices"]["interfaces"] = [{"name": "default", "bridge": {}}]
+        spec["networks"] = [{"name": "default", "pod": {}}]
     for name, network in _names_of_networks(options.networks).items():
         spec["domain"]["devices"]["interfaces"].append({"name": name, "bridge": {}})
         spec["networks"].append({"name": name, "multus": {"networkName": network}})
