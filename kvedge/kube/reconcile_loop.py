@@ -51,6 +51,9 @@ class ReconcileLoop:
         self._begun: dict[Key, float] = {}
         self._lock = threading.Lock()
         self._stopping = False
+        self._paused = False
+        # What was to be looked at while it paused.
+        self._parked: set[Key] = set()
         # An empty queue is as false as none.
         self.queue = WorkQueue() if queue is None else queue
 
@@ -72,6 +75,19 @@ class ReconcileLoop:
         deadline = time.monotonic() + _STOP_SECONDS
         for thread in self._threads:
             thread.join(max(0.0, deadline - time.monotonic()))
+
+    def pause(self) -> None:
+        """Begin no further pass, until :meth:`resume`; what is to be looked at meanwhile is noted."""
+        with self._lock:
+            self._paused = True
+
+    def resume(self) -> None:
+        """Go on, with all that was noted."""
+        with self._lock:
+            self._paused = False
+            parked, self._parked = self._parked, set()
+        for key in parked:
+            self.queue.add(key)
 
     def add(self, key: Key) -> None:
         """Something about that object has changed."""
@@ -99,6 +115,10 @@ class ReconcileLoop:
     def _work(self) -> None:
         while (key := self.queue.take()) is not None:
             with self._lock:
+                if self._paused:
+                    self._parked.add(key)
+                    self.queue.done(key)
+                    continue
                 self._begun[key] = time.monotonic()
             try:
                 self._pass(key)

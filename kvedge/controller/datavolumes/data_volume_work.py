@@ -1,7 +1,7 @@
-"""All of the controller's work for DataVolumes: it begins once kvedge serves them, and ends when CDI comes.
+"""All of the controller's work for DataVolumes: it is done while kvedge serves them, and rests while CDI does.
 
 Started by controller_service.py. Looks every few seconds whose the kinds are; VMs do not wait for it: without the kinds
-there are no DataVolumes, and everything else works.
+there are no DataVolumes, and everything else works. Objects are followed whoever serves them, as VMs tell of theirs.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from kvedge.kube.errors import KubeError, NotFound
 from kvedge.kube.events import EventRecorder
 from kvedge.kube.informer import Informer
 from kvedge.kube.kube_client import KubeClient
+from kvedge.kube.reconcile_loop import ReconcileLoop
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.data_volume_names import APP, APP_LABEL
 from kvedge.resources.manifests.data_volume_kinds import cdi_serves
@@ -39,7 +40,7 @@ _STOP_SECONDS: Final = 2.0
 
 
 class DataVolumeWork:
-    """The loops for DataVolumes and their informers, while the kinds are kvedge's."""
+    """The loops for DataVolumes, which work while the kinds are kvedge's, and their informers."""
 
     def __init__(
         self,
@@ -101,20 +102,29 @@ class DataVolumeWork:
 
     def failure(self) -> str | None:
         """Why it no longer works, or None."""
-        if not self._works:
+        if not self._begun:
             return None
-        return self._loop.loop.failure() or self._facts.loop.failure() or self._crons.loop.failure()
+        return next((why for loop in self._loops() if (why := loop.failure()) is not None), None)
+
+    def _loops(self) -> tuple[ReconcileLoop, ...]:
+        return (self._loop.loop, self._facts.loop, self._crons.loop)
 
     def _run(self) -> None:
         while not self._stopped.wait(_LOOK_SECONDS if self._begun else _FIRST_LOOK_SECONDS):
             owner = self._is_ours()
             if owner is None:
                 continue
-            if owner and not self._begun:
-                self._begin()
+            if not self._begun and not self._begin():
+                return
+            if owner and not self._works:
+                for loop in self._loops():
+                    loop.resume()
+                log.info("DataVolumes are filled", extra={"facts": {"dataVolumes": len(self.data_volumes.list())}})
             elif not owner and self._works:
+                for loop in self._loops():
+                    loop.pause()
                 log.warning("CDI is installed: DataVolumes are its own from now on")
-                self._end()
+            self._works = owner
 
     def _is_ours(self) -> bool | None:
         """Whether kvedge serves the kinds; None while nobody does, or the server does not answer."""
@@ -132,21 +142,23 @@ class DataVolumeWork:
             return None
         return found
 
-    def _begin(self) -> None:
+    def _begin(self) -> bool:
+        """Follow all objects, with loops that rest; whether that was not stopped meanwhile."""
         for informer in self._informers:
             informer.start()
         waiting = (*self._informers, *self._shared)
         while not all(informer.wait_synced(0.0) for informer in waiting):
             if self._stopped.wait(_FIRST_LOOK_SECONDS):
-                return
-        self._begun = self._works = True
+                return False
+        for loop in self._loops():
+            loop.pause()
         self._facts.start()
         self._loop.start()
         self._crons.start()
-        log.info("DataVolumes are filled", extra={"facts": {"dataVolumes": len(self.data_volumes.list())}})
+        self._begun = True
+        return True
 
     def _end(self) -> None:
-        self._works = False
         self._crons.stop()
         self._loop.stop()
         self._facts.stop()

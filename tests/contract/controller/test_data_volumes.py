@@ -13,6 +13,7 @@ from kvedge.kube.errors import NotFound
 from kvedge.kube.patches import MergePatch, StrategicPatch
 from kvedge.resources import data_volume_names as names
 from kvedge.resources.codec import decode
+from kvedge.resources.manifests.data_volume_kinds import CDI_CRD
 from kvedge.resources.role_users import CONTROLLER_GROUP, CONTROLLER_USER
 from kvedge.resources.types.core import Pod
 from kvedge.resources.types.data_volumes import (
@@ -197,3 +198,32 @@ def test_a_vm_brings_its_data_volumes_along_and_waits_for_them(either_server: Ei
         lambda: [pod for pod in either_server.admin.list(Pod, namespace) if "virt-launcher" in pod.metadata.name],
         "the launcher starts once the disk is there",
     )
+
+
+def test_kvedge_rests_while_cdi_is_installed_and_goes_on_when_it_has_gone(
+    either_server: EitherServer, namespace: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+    schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
+    version = {"name": "v1beta1", "served": True, "storage": True, "schema": schema}
+    document = {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": CDI_CRD},
+        "spec": {
+            "group": "cdi.kubevirt.io",
+            "names": {"kind": "CDI", "plural": "cdis", "singular": "cdi", "listKind": "CDIList"},
+            "scope": "Cluster",
+            "versions": [version],
+        },
+    }
+    either_server.admin.request("POST", path, document)
+    try:
+        wait_until(lambda: "CDI is installed" in caplog.text, "CDI is found")
+        make(either_server, namespace, "disk", {"blank": {}})
+        assert not either_server.admin.list(PersistentVolumeClaim, namespace)
+    finally:
+        either_server.admin.request("DELETE", f"{path}/{CDI_CRD}")
+    bound_claim(either_server, namespace, "disk")
+    play(either_server, worker_of(either_server, namespace, "disk"), "Succeeded", {"message": "Import Complete"})
+    phase_is(either_server, namespace, "disk", "Succeeded")

@@ -46,8 +46,8 @@ class Registry:
 
 
 @contextmanager
-def registry(folder: Path, auth: dict[str, Any] | None = None) -> Iterator[Registry]:
-    """A registry that keeps its blobs in `folder`."""
+def registry(folder: Path, auth: dict[str, Any] | None = None, host: str = "127.0.0.1") -> Iterator[Registry]:
+    """A registry that keeps its blobs in `folder`, and listens on an address of this host."""
     if shutil.which("docker-registry") is None:
         pytest.fail("docker-registry is missing: apt install docker-registry")
     port = free_port()
@@ -55,7 +55,7 @@ def registry(folder: Path, auth: dict[str, Any] | None = None) -> Iterator[Regis
         "version": 0.1,
         "log": {"accesslog": {"disabled": False}},
         "storage": {"filesystem": {"rootdirectory": str(folder / "blobs")}},
-        "http": {"addr": f"127.0.0.1:{port}"},
+        "http": {"addr": f"{host}:{port}"},
     }
     if auth:
         config["auth"] = auth
@@ -66,16 +66,16 @@ def registry(folder: Path, auth: dict[str, Any] | None = None) -> Iterator[Regis
             ["docker-registry", "serve", str(folder / "config.yml")], stdout=out, stderr=out, env=os.environ
         )
     try:
-        wait_until(lambda: _answers(port), "the registry answers")
-        yield Registry(f"127.0.0.1:{port}", log)
+        wait_until(lambda: _answers(host, port), "the registry answers")
+        yield Registry(f"{host}:{port}", log)
     finally:
         process.terminate()
         process.wait()
 
 
-def _answers(port: int) -> bool:
+def _answers(host: str, port: int) -> bool:
     try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/v2/", timeout=1):
+        with urllib.request.urlopen(f"http://{host}:{port}/v2/", timeout=1):
             return True
     except urllib.error.HTTPError as error:
         with error:

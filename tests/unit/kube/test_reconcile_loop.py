@@ -28,6 +28,23 @@ def test_each_key_is_worked_on():
     assert sorted(seen) == sorted(keys)
 
 
+def test_a_loop_that_pauses_does_afterwards_what_it_was_asked_meanwhile():
+    seen: list[Key] = []
+    loop = ReconcileLoop("test", seen.append)
+    loop.pause()
+    loop.start()
+    for name in ("b", "a", "a"):
+        loop.add(Key("default", name))
+    wait_until(lambda: len(loop.queue) == 0, "the queue is empty")
+    assert seen == []
+    loop.resume()
+    wait_until(lambda: len(seen) == 2, "both are worked on")
+    loop.add(A)
+    wait_until(lambda: len(seen) == 3, "and whatever comes")
+    loop.stop()
+    assert sorted(set(seen)) == [A, Key("default", "b")]
+
+
 def test_a_pass_that_asks_for_it_is_repeated():
     passes: list[Key] = []
 
