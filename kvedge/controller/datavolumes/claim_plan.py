@@ -28,6 +28,7 @@ from kvedge.resources.data_volume_names import (
     PRE_POPULATED,
     UPLOAD_TARGET,
 )
+from kvedge.resources.default_class import ClassSeen, default_class_name
 from kvedge.resources.meta import ObjectMeta, OwnerReference
 from kvedge.resources.quantities import parse_bytes, parse_quantity
 from kvedge.resources.types.data_volumes import CdiConfig, ClaimPropertySet, DataVolume, StorageProfile
@@ -67,12 +68,9 @@ class StorageSeen:
             return next((item for item in self.classes if item.metadata.name == name), None)
         marks = (DEFAULT_VIRT_CLASS, DEFAULT_CLASS) if virt else (DEFAULT_CLASS,)
         for mark in marks:
-            found = [item for item in self.classes if item.metadata.annotations.get(mark) == "true"]
-            if found:
-                # Kubernetes takes the newest, and the first by name of those.
-                newest = max(item.metadata.creation_timestamp or "" for item in found)
-                same = [item for item in found if (item.metadata.creation_timestamp or "") == newest]
-                return min(same, key=lambda item: item.metadata.name)
+            chosen = default_class_name((ClassSeen.of(item.metadata) for item in self.classes), mark)
+            if chosen is not None:
+                return next(item for item in self.classes if item.metadata.name == chosen)
         return None
 
     def property_sets(self, class_name: str) -> Sequence[ClaimPropertySet]:

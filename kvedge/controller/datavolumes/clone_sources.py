@@ -10,6 +10,7 @@ from typing import Final
 from kvedge.controller.datavolumes.claim_plan import ClaimProblem
 from kvedge.controller.datavolumes.data_volume_plan import SourceSeen
 from kvedge.controller.datavolumes.granted_clones import GrantedClones
+from kvedge.controller.vmi_claims import vmis_of
 from kvedge.kube.informer import Informer
 from kvedge.resources.claim_facts import is_populated
 from kvedge.resources.types.data_volumes import DataSource, DataVolume
@@ -35,15 +36,13 @@ class CloneSources:
         claims: Informer[PersistentVolumeClaim],
         data_sources: Informer[DataSource],
         vmis: Informer[VirtualMachineInstance],
-        claim_index: str,
         grants: GrantedClones,
     ) -> None:
-        """`claim_index` is the index of `vmis` by `namespace/claim`; `grants` says what may be copied from afar."""
+        """`grants` says what may be copied from afar."""
         self._grants = grants
         self._claims = claims
         self._data_sources = data_sources
         self._vmis = vmis
-        self._index = claim_index
 
     def seen(self, dv: DataVolume) -> SourceSeen | None:
         """The source, or None when the DataVolume copies nothing."""
@@ -86,7 +85,7 @@ class CloneSources:
         namespace, name = claim.metadata.namespace, claim.metadata.name
         if not is_populated(claim):
             return f"PersistentVolumeClaim {name} is being filled by its DataVolume"
-        for vmi in self._vmis.indexed(self._index, f"{namespace}/{name}"):
+        for vmi in vmis_of(self._vmis, namespace, name):
             if not vmi.is_final:
                 who = f"{vmi.metadata.namespace}/{vmi.metadata.name}"
                 return f"VirtualMachineInstance {who} using PersistentVolumeClaim {name}: stop it, and the copy begins"

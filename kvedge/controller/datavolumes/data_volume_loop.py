@@ -7,7 +7,7 @@ says in its order, each write against the version that was planned on, and asks 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -30,6 +30,7 @@ from kvedge.controller.datavolumes.progress_client import ask_progress
 from kvedge.controller.datavolumes.remote_clone_plan import CreateSender, KeepCertificate, SenderAction, own_senders
 from kvedge.controller.datavolumes.upload_certificates import ensure_sender_certificates, ensure_upload_certificates
 from kvedge.controller.kubevirt.cluster_config import ClusterConfig
+from kvedge.controller.vmi_claims import claim_keys, index_by_claim, vmis_of
 from kvedge.kube.errors import AlreadyExists, Conflict, Forbidden, KubeError, NotFound, Unavailable
 from kvedge.kube.events import EventRecorder
 from kvedge.kube.informer import Informer
@@ -42,7 +43,6 @@ from kvedge.resources.types.core import Pod
 from kvedge.resources.types.data_volumes import CONFIG_NAME, CdiConfig, DataSource, DataVolume, StorageProfile
 from kvedge.resources.types.storage import PersistentVolumeClaim, StorageClass
 from kvedge.resources.types.vmi import VirtualMachineInstance
-from kvedge.resources.volume_facts import claims
 from kvedge.runtime.clock import Clock
 
 log = logging.getLogger(__name__)
@@ -53,7 +53,6 @@ _CAUGHT_UP_SECONDS: Final = 0.1
 # After a server's refusal, such as a quota's: room may come at any time.
 _REFUSED_SECONDS: Final = 10.0
 _QUOTA: Final = "exceeded quota"
-_CLAIM_INDEX: Final = "data-volume-claim"
 _SOURCE_INDEX: Final = "data-volume-source"
 _SENDER_INDEX: Final = "clone-target"
 _LONGEST_REFUSAL: Final = 1024
@@ -94,11 +93,11 @@ class DataVolumeLoop:
         self._clock = sources.clock
         # What the server last refused of a DataVolume, and until when it is left alone; by its UID.
         self._refused: dict[str, tuple[ClaimProblem, float]] = {}
-        sources.vmis.add_index(_CLAIM_INDEX, _claims_of)
+        index_by_claim(sources.vmis)
         sources.data_volumes.add_index(_SOURCE_INDEX, _source_of)
         sources.workers.add_index(_SENDER_INDEX, _target_of)
         grants = GrantedClones(sources.client, sources.clock)
-        self._clones = CloneSources(sources.claims, sources.data_sources, sources.vmis, _CLAIM_INDEX, grants)
+        self._clones = CloneSources(sources.claims, sources.data_sources, sources.vmis, grants)
         self.loop = ReconcileLoop("datavolume", self.reconcile, _WORKERS)
 
     def start(self) -> None:
@@ -174,7 +173,7 @@ class DataVolumeLoop:
         return min(lively, key=lambda vmi: vmi.metadata.name, default=None)
 
     def _users(self, dv: DataVolume) -> list[VirtualMachineInstance]:
-        return list(self._sources.vmis.indexed(_CLAIM_INDEX, f"{dv.metadata.namespace}/{dv.metadata.name}"))
+        return list(vmis_of(self._sources.vmis, dv.metadata.namespace, dv.metadata.name))
 
     def _asked(self, view: DataVolumeView) -> str:
         for pod in view.workers:
@@ -289,7 +288,7 @@ class DataVolumeLoop:
     def _on_vmi(self, old: VirtualMachineInstance | None, new: VirtualMachineInstance | None) -> None:
         item = new or old
         assert item is not None
-        for named in _claims_of(item):
+        for named in claim_keys(item):
             namespace, _, name = named.partition("/")
             self.loop.add(Key(namespace, name))
             for copy in self._volumes.indexed(_SOURCE_INDEX, named):
@@ -299,11 +298,6 @@ class DataVolumeLoop:
         for dv in self._volumes.list():
             if dv.status.phase != "Succeeded":
                 self.loop.add(Key(dv.metadata.namespace, dv.metadata.name))
-
-
-def _claims_of(vmi: VirtualMachineInstance) -> Iterator[str]:
-    for name in {name for _, name in claims(vmi.spec.volumes)}:
-        yield f"{vmi.metadata.namespace}/{name}"
 
 
 def _target_of(pod: Pod) -> tuple[str, ...]:

@@ -7,16 +7,14 @@ Asked by the VMI loop before it makes a launcher, and by the hotplug loop before
 from __future__ import annotations
 
 import threading
-from typing import Final
 
-from kvedge.controller.vmi.claim_rules import conflicts, has_hotplugged, hotplugged_claims
+from kvedge.controller.vmi.claim_rules import conflicts, has_hotplugged
 from kvedge.controller.vmi.launcher_pod_status import has_ended
+from kvedge.controller.vmi_claims import index_by_claim, vmis_of
 from kvedge.kube.informer import Informer
 from kvedge.resources.types.core import Pod
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.resources.volume_facts import claims, is_hotpluggable
-
-_INDEX: Final = "held-claim"
 
 
 class ClaimHolders:
@@ -27,7 +25,7 @@ class ClaimHolders:
     ) -> None:
         """The informers have not been started yet."""
         self._vmis = vmis
-        self._vmis.add_index(_INDEX, _claims_of)
+        index_by_claim(vmis)
         self._launchers = launchers
         self._attachments = attachments
         # Held from the question who has a claim until the Pod that takes it has been observed.
@@ -37,7 +35,7 @@ class ClaimHolders:
         """The VMI that has a claim which this one cannot have beside it: its launcher is there and not over, and has
         the claim from its start or by an attachment Pod.
         """
-        for other in self._vmis.indexed(_INDEX, f"{vmi.metadata.namespace}/{claim}"):
+        for other in vmis_of(self._vmis, vmi.metadata.namespace, claim):
             if other.metadata.uid != vmi.metadata.uid and conflicts(vmi, other, claim) and self._has(other, claim):
                 return other
         return None
@@ -56,8 +54,3 @@ class ClaimHolders:
             for pod in self._attachments.owned_by(launcher.metadata.uid)
             for volume in pod.spec.volumes
         )
-
-
-def _claims_of(vmi: VirtualMachineInstance) -> tuple[str, ...]:
-    names = {name for _, name in claims(vmi.spec.volumes)} | hotplugged_claims(vmi)
-    return tuple(f"{vmi.metadata.namespace}/{name}" for name in names)

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from kvedge.controller.vmi.launcher_pod_status import SYNCHRONIZED
+from kvedge.controller.vmi_claims import hotplugged_claims
 from kvedge.resources.claim_facts import is_of_data_volume, is_populated
 from kvedge.resources.data_volume_names import RUNNING, RUNNING_MESSAGE, UPLOAD_TARGET
-from kvedge.resources.hotplug_places import HANDED_OVER
 from kvedge.resources.meta import Condition
 from kvedge.resources.types.devices import Disk
 from kvedge.resources.types.storage import READ_ONLY_MANY, READ_WRITE_MANY, PersistentVolumeClaim
@@ -116,17 +116,6 @@ def conflicts(vmi: VirtualMachineInstance, other: VirtualMachineInstance, claim:
         return False
     both_read = not ours.writes and not theirs.writes
     return not both_read and not (ours.shares and theirs.shares)
-
-
-def hotplugged_claims(vmi: VirtualMachineInstance) -> set[str]:
-    """The claims that a VMI has by attachment Pods, also those whose volumes are on their way out."""
-    return {
-        entry.persistent_volume_claim_info.claim_name
-        for entry in vmi.status.volume_status
-        if entry.hotplug_volume is not None
-        and entry.persistent_volume_claim_info is not None
-        and (entry.hotplug_volume.attach_pod_name or entry.phase in HANDED_OVER)
-    }
 
 
 def has_hotplugged(vmi: VirtualMachineInstance, claim: str) -> bool:

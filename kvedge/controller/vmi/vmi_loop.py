@@ -32,6 +32,7 @@ from kvedge.controller.vmi.vmi_plan import (
     plan_create_failure,
     plan_vmi,
 )
+from kvedge.controller.vmi_claims import index_by_claim, vmis_of
 from kvedge.kube.errors import AlreadyExists, Conflict, KubeError, NotFound
 from kvedge.kube.events import EventRecorder
 from kvedge.kube.informer import Informer
@@ -76,7 +77,7 @@ class VmiLoop:
         self._client = sources.client
         self._vmis = sources.vmis
         self._vmis.add_index("node", lambda vmi: (vmi.status.node_name,) if vmi.status.node_name else ())
-        self._vmis.add_index("claim", _claims_of)
+        index_by_claim(self._vmis)
         self._claims = sources.claims
         self._holders = sources.holders
         self._pods = sources.pods
@@ -185,7 +186,7 @@ class VmiLoop:
     def _on_claim(self, old: PersistentVolumeClaim | None, new: PersistentVolumeClaim | None) -> None:
         item = new or old
         assert item is not None
-        for vmi in self._vmis.indexed("claim", f"{item.metadata.namespace}/{item.metadata.name}"):
+        for vmi in vmis_of(self._vmis, item.metadata.namespace, item.metadata.name):
             self.loop.add(Key(vmi.metadata.namespace, vmi.metadata.name))
 
     def _do(self, vmi: VirtualMachineInstance, action: VmiAction) -> float | None:
@@ -296,10 +297,6 @@ class VmiLoop:
         """Those whose controller is this very VMI: a label alone proves nothing."""
         owners = [(pod, pod.metadata.controller_reference()) for pod in pods]
         return [pod for pod, owner in owners if owner is not None and owner.uid == vmi.metadata.uid]
-
-
-def _claims_of(vmi: VirtualMachineInstance) -> tuple[str, ...]:
-    return tuple({f"{vmi.metadata.namespace}/{name}" for _, name in claims(vmi.spec.volumes)})
 
 
 def _vmi_of(pod: Pod) -> tuple[str, ...]:

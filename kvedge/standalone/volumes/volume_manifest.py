@@ -9,6 +9,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Final
 
+from kvedge.resources.data_volume_names import DEFAULT_CLASS
 from kvedge.resources.meta import ObjectMeta, ObjectReference
 from kvedge.resources.quantities import format_bytes
 from kvedge.resources.types.storage import (
@@ -21,7 +22,6 @@ from kvedge.resources.types.storage import (
 )
 from kvedge.standalone.volumes.volume_words import (
     DATA_PROTECTION,
-    DEFAULT_CLASS,
     DELETE,
     HOST_NAME_LABEL,
     IMMEDIATE,

@@ -9,18 +9,19 @@ from collections.abc import Iterable, Mapping
 from fractions import Fraction
 
 from kvedge.resources.codec import JsonObject
+from kvedge.resources.default_class import ClassSeen, default_class_name
 from kvedge.resources.quantities import Quantity, QuantityError, parse_quantity
 from kvedge.resources.types.core import Node
 from kvedge.resources.types.storage import FILESYSTEM, PersistentVolume, PersistentVolumeClaim, StorageClass
 from kvedge.standalone.agent.node.schedule_plan import selector_matches, terms_match
-from kvedge.standalone.volumes.volume_words import DEFAULT_CLASS, WAIT_FOR_FIRST_CONSUMER
+from kvedge.standalone.volumes.volume_words import WAIT_FOR_FIRST_CONSUMER
 
 
 def default_class(classes: Iterable[StorageClass]) -> StorageClass | None:
     """The class that claims without a word get: of several the newest, of equally old ones the first by name."""
-    wanted = [item for item in classes if item.metadata.annotations.get(DEFAULT_CLASS) == "true"]
-    newest = sorted(wanted, key=lambda item: item.metadata.name)
-    return max(newest, key=lambda item: item.metadata.creation_timestamp or "", default=None)
+    known = {item.metadata.name: item for item in classes}
+    name = default_class_name(ClassSeen.of(item.metadata) for item in known.values())
+    return None if name is None else known[name]
 
 
 def waits_for_consumer(storage_class: StorageClass | None) -> bool:

@@ -16,7 +16,6 @@ PROVISIONED_BY: Final = "pv.kubernetes.io/provisioned-by"
 STORAGE_PROVISIONER: Final = "volume.kubernetes.io/storage-provisioner"
 BETA_STORAGE_PROVISIONER: Final = "volume.beta.kubernetes.io/storage-provisioner"
 SELECTED_NODE: Final = "volume.kubernetes.io/selected-node"
-DEFAULT_CLASS: Final = "storageclass.kubernetes.io/is-default-class"
 
 CLAIM_PROTECTION: Final = "kubernetes.io/pvc-protection"
 VOLUME_PROTECTION: Final = "kubernetes.io/pv-protection"

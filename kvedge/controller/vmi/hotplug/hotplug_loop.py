@@ -24,6 +24,7 @@ from kvedge.controller.vmi.hotplug.hotplug_plan import (
     plan_hotplug,
 )
 from kvedge.controller.vmi.vmi_plan import launcher_of
+from kvedge.controller.vmi_claims import index_by_claim, vmis_of
 from kvedge.kube.errors import AlreadyExists, Conflict, KubeError, NotFound
 from kvedge.kube.events import EventRecorder
 from kvedge.kube.informer import Informer
@@ -41,7 +42,6 @@ log = logging.getLogger(__name__)
 
 _WORKERS: Final = 2
 _MOST_STEPS: Final = 6
-_HAS_CLAIM: Final = "hotplug-claim"
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ class HotplugLoop:
     def __init__(self, sources: HotplugSources) -> None:
         self._client = sources.client
         self._vmis = sources.vmis
-        self._vmis.add_index(_HAS_CLAIM, _claims_of)
+        index_by_claim(self._vmis)
         self._launchers = sources.launchers
         self._attachments = sources.attachments
         self._claims = sources.claims
@@ -219,9 +219,5 @@ class HotplugLoop:
     def _on_claim(self, old: PersistentVolumeClaim | None, new: PersistentVolumeClaim | None) -> None:
         item = new or old
         assert item is not None
-        for vmi in self._vmis.indexed(_HAS_CLAIM, f"{item.metadata.namespace}/{item.metadata.name}"):
+        for vmi in vmis_of(self._vmis, item.metadata.namespace, item.metadata.name):
             self.loop.add(Key(vmi.metadata.namespace, vmi.metadata.name))
-
-
-def _claims_of(vmi: VirtualMachineInstance) -> tuple[str, ...]:
-    return tuple({f"{vmi.metadata.namespace}/{claim_of(volume)}" for volume in hotplugged(vmi)})

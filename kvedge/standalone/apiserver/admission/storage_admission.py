@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from kvedge.resources.codec import JsonObject
+from kvedge.resources.default_class import ClassSeen, default_class_name
 from kvedge.standalone.apiserver.admission.admission_protocol import Review
 from kvedge.standalone.apiserver.kinds.rules.storage_rules import grows
 from kvedge.standalone.apiserver.requests.write_rules import target_of
@@ -22,7 +23,6 @@ _VOLUMES: Final = "persistentvolumes"
 _CLASSES: Final = "storageclasses.storage.k8s.io"
 # Nothing of a claim goes while a Pod uses it, nor of a volume while a claim has it.
 _FINALIZERS: Final = {_CLAIMS: "kubernetes.io/pvc-protection", _VOLUMES: "kubernetes.io/pv-protection"}
-_DEFAULT: Final = "storageclass.kubernetes.io/is-default-class"
 _BETA_CLASS: Final = "volume.beta.kubernetes.io/storage-class"
 
 
@@ -70,14 +70,12 @@ class StorageAdmission:
         annotations = claim["metadata"].get("annotations") or {}
         if not isinstance(spec, dict) or spec.get("storageClassName") is not None or _BETA_CLASS in annotations:
             return
-        newest = max(self._default_classes(), default=None)
-        if newest is not None:
-            spec["storageClassName"] = newest[-1]
+        chosen = default_class_name(self._classes())
+        if chosen is not None:
+            spec["storageClassName"] = chosen
 
-    def _default_classes(self) -> Iterator[tuple[str, list[int], str]]:
-        """Age, place in the alphabet and name of each; the largest is the newest, then the first by name."""
+    def _classes(self) -> Iterator[ClassSeen]:
         for stored in self._hub.cache.in_namespace(_CLASSES):
             metadata: dict[str, Any] = stored.load()["metadata"]
-            if (metadata.get("annotations") or {}).get(_DEFAULT) == "true":
-                name = str(metadata["name"])
-                yield str(metadata.get("creationTimestamp") or ""), [-ord(letter) for letter in name], name
+            made_at = str(metadata.get("creationTimestamp") or "")
+            yield ClassSeen(metadata.get("annotations") or {}, made_at, str(metadata["name"]))

@@ -1,3 +1,4 @@
+# Tests: kvedge/controller/vmi/claim_holders.py, kvedge/controller/vmi_claims.py
 """Who has a claim: from the start, by an attachment Pod, and for how long."""
 
 from __future__ import annotations

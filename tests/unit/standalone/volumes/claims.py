@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from kvedge.resources.codec import decode
+from kvedge.resources.data_volume_names import DEFAULT_CLASS
 from kvedge.resources.types.core import Node
 from kvedge.resources.types.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
-from kvedge.standalone.volumes.volume_words import BIND_COMPLETED, DEFAULT_CLASS, PROVISIONED_BY, PROVISIONER
+from kvedge.standalone.volumes.volume_words import BIND_COMPLETED, PROVISIONED_BY, PROVISIONER
 
 UID = "aaaaaaaa-0000-0000-0000-000000000001"
 

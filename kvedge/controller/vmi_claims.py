@@ -1,0 +1,43 @@
+"""VMIs by the claims that they have or wait for: the one index by which loops find them.
+
+Used by the loops of VMIs, of hotplugged volumes and of DataVolumes, and for who has a claim. Pure but for the index.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from kvedge.kube.informer import Informer
+from kvedge.resources.hotplug_places import HANDED_OVER
+from kvedge.resources.types.vmi import VirtualMachineInstance
+from kvedge.resources.volume_facts import claims
+
+_INDEX: Final = "claim"
+
+
+def index_by_claim(vmis: Informer[VirtualMachineInstance]) -> None:
+    """Have the index there; whoever uses it says so before the informer starts, in any order."""
+    vmis.add_index(_INDEX, claim_keys)
+
+
+def vmis_of(vmis: Informer[VirtualMachineInstance], namespace: str, claim: str) -> Sequence[VirtualMachineInstance]:
+    """The VMIs that name a claim, or still have it by an attachment Pod."""
+    return vmis.indexed(_INDEX, f"{namespace}/{claim}")
+
+
+def claim_keys(vmi: VirtualMachineInstance) -> tuple[str, ...]:
+    """Namespace and name of each claim of a VMI."""
+    names = {name for _, name in claims(vmi.spec.volumes)} | hotplugged_claims(vmi)
+    return tuple(f"{vmi.metadata.namespace}/{name}" for name in names)
+
+
+def hotplugged_claims(vmi: VirtualMachineInstance) -> set[str]:
+    """The claims that a VMI has by attachment Pods, also those whose volumes are on their way out."""
+    return {
+        entry.persistent_volume_claim_info.claim_name
+        for entry in vmi.status.volume_status
+        if entry.hotplug_volume is not None
+        and entry.persistent_volume_claim_info is not None
+        and (entry.hotplug_volume.attach_pod_name or entry.phase in HANDED_OVER)
+    }
