@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from kvedge.kube.errors import AlreadyExists, KubeError, NotFound
+from kvedge.kube.errors import AlreadyExists, Conflict, KubeError, NotFound
 from kvedge.kube.kube_client import KubeClient
 from kvedge.kube.patches import at_version
 from kvedge.resources.quantities import format_bytes
@@ -144,8 +144,15 @@ class Provisioner:
 
         Raises:
             VolumeDriverError: it cannot be taken away, or belongs to a claim.
+            Conflict: the volume has changed since it was judged: somebody may have said that its data stay.
             KubeError: the API cannot be asked.
         """
+        live = self.client.get(PersistentVolume, "", volume.metadata.name)
+        if (live.metadata.uid, live.metadata.resource_version) != (
+            volume.metadata.uid,
+            volume.metadata.resource_version,
+        ):
+            raise Conflict(409, "Conflict", f"volume {volume.metadata.name} has changed since it was judged")
         ref = volume.spec.claim_ref
         if ref is not None and ref.uid:
             try:
