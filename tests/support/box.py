@@ -26,6 +26,7 @@ from kvedge.resources.names import CREATED_BY
 from kvedge.resources.types.core import Pod
 from kvedge.resources.types.vm import VirtualMachine
 from kvedge.resources.types.vmi import VirtualMachineInstance
+from kvedge.runtime.linux.loop_devices import detach_loop
 from tests.support.ended_runs import announce_box, retract_box
 from tests.support.ports import free_port
 from tests.support.waiting import wait_until
@@ -138,8 +139,17 @@ class Box:
         if self._client is not None:
             self._client.close()
         self.cli("killall", "--data-dir", str(self.data_dir), "--pod-cidr", self.pod_cidr)
+        self._detach_loops()
         retract_box(self.data_dir)
         shutil.rmtree(self.data_dir)
+
+    def _detach_loops(self) -> None:
+        """Take the files of block volumes off their loop devices, which nothing of the program does to data."""
+        for name in Path("/sys/block").glob("loop*/loop/backing_file"):
+            # One of somebody else's may just go.
+            with contextlib.suppress(OSError):
+                if name.read_text().startswith(f"{self.data_dir}/"):
+                    detach_loop(Path("/dev") / name.parents[1].name)
 
     def import_image(self, disk: Path, name: str) -> None:
         """Put a disk into the image store."""
