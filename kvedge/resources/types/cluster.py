@@ -33,32 +33,6 @@ class Lease(KubeStruct, kw_only=True):
     spec: LeaseSpec = field(default_factory=LeaseSpec)
 
 
-class ServicePort(KubeStruct, kw_only=True):
-    """One port of a Service."""
-
-    port: int
-    name: str = ""
-    protocol: str = ""
-    target_port: int | str | None = None
-
-
-class ServiceSpec(KubeStruct, kw_only=True):
-    """A Service's spec."""
-
-    ports: list[ServicePort] = []
-    selector: dict[str, str] = {}
-    type: str = ""
-    cluster_ip: str = field(default="", name="clusterIP")
-
-
-class Service(KubeStruct, kw_only=True):
-    """core/v1 Service."""
-
-    KIND: ClassVar[Kind] = Kind("", "v1", "Service", "services")
-    metadata: ObjectMeta = field(default_factory=ObjectMeta)
-    spec: ServiceSpec = field(default_factory=ServiceSpec)
-
-
 class ParentReference(KubeStruct, kw_only=True):
     """What an address belongs to."""
 
