@@ -1,4 +1,4 @@
-"""The kinds around Pods that kvedge reads and writes: Lease, Service, Endpoints, IPAddress and their like.
+"""The kinds around Pods that kvedge reads and writes: Lease and IPAddress.
 
 Only the fields that kvedge uses are typed: decoding drops the rest, so these kinds are changed by patches only.
 Touches nothing.
