@@ -109,7 +109,7 @@ def test_no_shape_of_a_pod_breaks_a_check(judge: str) -> None:
 
 
 @pytest.mark.parametrize("judge", JUDGES)
-def test_twice_as_many_containers_take_twice_the_time(judge: str) -> None:
+def test_many_more_containers_take_no_more_time_each(judge: str) -> None:
     context = {"privileged": True, "capabilities": {"add": ["SYS_ADMIN", "BPF"]}, "seLinuxOptions": {"type": "spc_t"}}
     ports = [{"containerPort": 1, "hostPort": 1}]
 
@@ -126,8 +126,9 @@ def test_twice_as_many_containers_take_twice_the_time(judge: str) -> None:
             best = min(best, time.process_time() - began)
         return best
 
-    # Of one's own CPU time; what is added counts for what does not grow, and for a clock that ticks.
-    assert seconds(8000) <= 2.5 * seconds(4000) + 0.02
+    # Eight times as many take 64 times as long where the cost is quadratic. CPU time alone still doubles on a machine
+    # that does much else, so the bound lies far from both; what is added is for a clock that ticks.
+    assert seconds(8000) <= 24 * seconds(1000) + 0.02
 
 
 def test_what_is_not_said_is_told_of_the_first_containers_only() -> None:
