@@ -119,15 +119,19 @@ class ServiceLedger:
         self, key: ObjectKey, port: JsonObject, ports: list[tuple[int, JsonObject]], taken: list[int]
     ) -> int:
         # Two ports that differ in their protocol alone, as of a name server, are one at the node too.
-        same = [each for _, each in ports if each.get("port") == port.get("port") and each.get("nodePort")]
-        if same:
-            return int(same[0]["nodePort"])
-        number = self._free(FIRST_NODE_PORT, LAST_NODE_PORT, taken)
-        if number is None:
+        # A number that another port of this Service has for the same protocol is not shared.
+        protocol = port.get("protocol") or "TCP"
+        used = {each.get("nodePort") for _, each in ports if (each.get("protocol") or "TCP") == protocol}
+        for _, each in ports:
+            number = each.get("nodePort")
+            if number and number not in used and each.get("port") == port.get("port"):
+                return int(number)
+        drawn = self._free(FIRST_NODE_PORT, LAST_NODE_PORT, taken)
+        if drawn is None:
             text = "Internal error occurred: failed to allocate a nodePort: range is full"
             raise ApiError(500, "InternalError", text)
-        self._take(number, key, taken)
-        return number
+        self._take(drawn, key, taken)
+        return drawn
 
     def _whole(self) -> tuple[int, int]:
         return int(self._range.network_address) + 1, int(self._range.broadcast_address) - 1

@@ -115,3 +115,14 @@ def test_a_status_takes_nothing() -> None:
     wanted = spec()
     with taking(ledger, "a", wanted, "status"):
         assert "clusterIP" not in wanted
+
+
+def test_a_number_that_is_shared_by_two_protocols_is_given_to_each_protocol_once() -> None:
+    ledger, _ = ledger_of()
+    ports = [
+        {"name": "a", "port": 80, "protocol": "TCP", "nodePort": 30001},
+        {"name": "b", "port": 80, "protocol": "UDP"},
+        {"name": "c", "port": 81, "protocol": "UDP", "nodePort": 30001},
+    ]
+    found = given(ledger, "a", type="NodePort", ports=ports)["ports"]
+    assert [each["nodePort"] for each in found] == [30001, 30000, 30001]
