@@ -154,7 +154,7 @@ class _Box:
             table=table_name(pods.table),
         )
         client = KubeClient.from_kubeconfig(kubeconfig, "kvedge-networking")
-        return NetworkingService(NetworkingConfig(self.node, network), client, self.names.know)
+        return NetworkingService(NetworkingConfig(self.node, network, self.settings.port), client, self.names.know)
 
     def make_api(self) -> Service:
         """Admission and subresources."""

@@ -100,6 +100,11 @@ def service_table(name: str, service_cidr: str, pod_cidr: str, bridge: str) -> T
     return Table(Family.IP, name, chains, (DIRECT, SPREAD, STICKY))
 
 
+def element_count(port: Balanced) -> int:
+    """How many elements it takes."""
+    return SLOTS if len(port.endpoints) > 1 else len(port.endpoints)
+
+
 def service_elements(ports: Iterable[Balanced]) -> dict[str, frozenset[bytes]]:
     """The contents of the maps: each element is a key and, behind it, where that leads."""
     direct: set[bytes] = set()

@@ -16,6 +16,9 @@ from kvedge.resources.meta import ObjectMeta, ObjectReference
 
 # Which Service a slice belongs to.
 SERVICE_NAME: str = "kubernetes.io/service-name"
+# Ports at the node come from here.
+FIRST_NODE_PORT: int = 30000
+LAST_NODE_PORT: int = 32767
 
 
 class ServicePort(KubeStruct, kw_only=True):

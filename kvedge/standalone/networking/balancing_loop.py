@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final
 
-from kvedge.kube.errors import NotFound
+from kvedge.kube.errors import Conflict, NotFound
 from kvedge.kube.events import EventRecorder
 from kvedge.kube.kube_client import KubeClient
 from kvedge.kube.patches import at_version
@@ -21,6 +22,7 @@ from kvedge.network.errors import NetworkError
 from kvedge.network.services.service_network import ServiceNetwork
 from kvedge.resources.types.services import EndpointSlice, LoadBalancerIngress, Service
 from kvedge.standalone.networking.balancing_plan import (
+    Balancing,
     LoadBalancer,
     is_load_balancer,
     plan_balancing,
@@ -43,7 +45,11 @@ class BalancingLoop:
     followed: FollowedServices
     network: ServiceNetwork
     host_address: Callable[[], str]
-    listening_ports: Callable[[], frozenset[tuple[str, int]]]
+    # Those of programs that are at this address.
+    listening_ports: Callable[[str], frozenset[tuple[str, int]]]
+    # Ports that no Service gets.
+    kept_ports: frozenset[tuple[str, int]]
+    service_cidr: str
     # What was said last, so that it is not said again.
     _told: dict[Key, str] = field(default_factory=dict)
     _error: str = ""
@@ -58,41 +64,45 @@ class BalancingLoop:
         slices: dict[Key, list[EndpointSlice]] = {}
         for item in self.followed.slices.list():
             slices.setdefault(service_of(item), []).append(item)
-        balancers = plan_load_balancers(services, self.host_address(), self.listening_ports())
-        self._apply(services, slices, balancers)
+        host = self.host_address()
+        listening = self.listening_ports(host)
+        balancers = plan_load_balancers(services, host, listening, self.kept_ports)
+        plan = plan_balancing(services, slices, balancers, self.service_cidr, listening | self.kept_ports)
+        self._apply(plan)
         for service in services:
-            self._tell(service, balancers.get(Key(service.metadata.namespace, service.metadata.name)))
+            key = Key(service.metadata.namespace, service.metadata.name)
+            self._tell_problem(key, service, balancers.get(key, LoadBalancer()).problem, plan.problems.get(key, ""))
+        known = {Key(service.metadata.namespace, service.metadata.name) for service in services}
+        self._told = {key: problem for key, problem in self._told.items() if key in known}
+        for service in services:
+            self._tell_address(service, balancers.get(Key(service.metadata.namespace, service.metadata.name)))
         return Again(_LOOK_AGAIN_SECONDS)
 
-    def _apply(
-        self, services: list[Service], slices: dict[Key, list[EndpointSlice]], balancers: dict[Key, LoadBalancer]
-    ) -> None:
+    def _apply(self, plan: Balancing) -> None:
         try:
-            self.network.apply(plan_balancing(services, slices, balancers))
+            self.network.apply(plan.ports)
         except NetworkError as error:
             # What was there stays; the node's network may be coming back right now.
             if str(error) != self._error:
-                log.warning("services cannot be put right", extra={"facts": {"error": str(error)}})
+                log.error("services cannot be put right", extra={"facts": {"error": str(error)}})
             self._error = str(error)
             return
         self._error = ""
 
-    def _tell(self, service: Service, balancer: LoadBalancer | None) -> None:
+    def _tell_problem(self, key: Key, service: Service, balancer: str, other: str) -> None:
+        problem = balancer or other
+        if problem and self._told.get(key) != problem:
+            self.events.record(service, "Warning", "SyncLoadBalancerFailed" if balancer else "ServiceLeftOut", problem)
+        self._told[key] = problem
+
+    def _tell_address(self, service: Service, balancer: LoadBalancer | None) -> None:
         if service.spec.type == "LoadBalancer" and not is_load_balancer(service):
             return
         ingress = [LoadBalancerIngress(ip=balancer.address)] if balancer is not None and balancer.address else []
-        key = Key(service.metadata.namespace, service.metadata.name)
-        problem = balancer.problem if balancer is not None else ""
-        if problem and self._told.get(key) != problem:
-            self.events.record(service, "Warning", "SyncLoadBalancerFailed", problem)
-        self._told[key] = problem
-        if not problem:
-            del self._told[key]
         if service.status.load_balancer.ingress == ingress:
             return
         body = {"status": {"loadBalancer": {"ingress": [{"ip": each.ip} for each in ingress] or None}}}
-        patch = at_version(body, service.metadata.resource_version)
-        try:
-            self.followed.services.observe(self.client.patch(Service, key.namespace, key.name, patch, "status"))
-        except NotFound:
-            return
+        meta, patch = service.metadata, at_version(body, service.metadata.resource_version)
+        # One that has changed meanwhile comes again by that change; none keeps the others from being told.
+        with suppress(NotFound, Conflict):
+            self.followed.services.observe(self.client.patch(Service, meta.namespace, meta.name, patch, "status"))

@@ -9,10 +9,23 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from ipaddress import IPv4Network
+from typing import Final
 
 from kvedge.kube.work_queue import Key
-from kvedge.network.services.service_rules import ANY_OWN, PROTOCOLS, Balanced, Frontend
-from kvedge.resources.types.services import Endpoint, EndpointSlice, Service, ServicePort
+from kvedge.network.services.service_rules import ANY_OWN, PROTOCOLS, Balanced, Frontend, element_count
+from kvedge.resources.types.services import (
+    FIRST_NODE_PORT,
+    LAST_NODE_PORT,
+    Endpoint,
+    EndpointSlice,
+    Service,
+    ServicePort,
+)
+
+# What is in the kernel's maps at most: Services with many endpoints count 64 for each port and address.
+MOST_ELEMENTS: Final = 20_000
+_MADE_HEADLESS: Final = "it was made headless by an earlier version: delete it and make it anew"
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,12 +36,24 @@ class LoadBalancer:
     problem: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Balancing:
+    """What goes into the kernel; and for Services of which something does not, why."""
+
+    ports: tuple[Balanced, ...]
+    problems: Mapping[Key, str]
+
+
 def plan_load_balancers(
-    services: Iterable[Service], host: str, listening: Collection[tuple[str, int]]
+    services: Iterable[Service],
+    host: str,
+    listening: Collection[tuple[str, int]],
+    kept: Collection[tuple[str, int]] = (),
 ) -> dict[Key, LoadBalancer]:
     """Which of these get the host's address, None of the ports of which is another's; `listening` has the host's own.
 
-    A Service that has the address keeps it; of others the older comes first.
+    `kept` are ports that no Service gets, whether something listens there right now or not. A Service that has the
+    address keeps it; of others the older comes first.
     """
     found: dict[Key, LoadBalancer] = {}
     owners: dict[tuple[str, int], Key] = {}
@@ -36,11 +61,15 @@ def plan_load_balancers(
         key = Key(service.metadata.namespace, service.metadata.name)
         ports = [(port.protocol, port.port) for port in service.spec.ports]
         problem = "" if _is_usable(host) else "this host has no address that others reach it by"
+        if service.spec.cluster_ip == "None":
+            problem = _MADE_HEADLESS
         for protocol, number in ports:
             if problem:
                 break
             if (protocol, number) in owners:
                 problem = f"port {number}/{protocol} of {host} belongs to service {owners[protocol, number]}"
+            elif (protocol, number) in kept:
+                problem = f"port {number}/{protocol} of {host} is kept for the host itself: choose another port"
             elif (protocol, number) in listening:
                 problem = f"port {number}/{protocol} of {host} is in use by a program of the host: choose another port"
         if not problem:
@@ -58,25 +87,88 @@ def plan_balancing(
     services: Iterable[Service],
     slices: Mapping[Key, Sequence[EndpointSlice]],
     load_balancers: Mapping[Key, LoadBalancer],
-) -> Iterator[Balanced]:
-    """Every port of every Service that has an address; `slices` by the Service that they name."""
-    for service in services:
-        spec, key = service.spec, Key(service.metadata.namespace, service.metadata.name)
-        if spec.type == "ExternalName" or spec.cluster_ip in ("", "None"):
-            continue
-        addresses = [spec.cluster_ip]
-        if balancer := load_balancers.get(key, LoadBalancer()).address:
-            addresses.append(balancer)
+    service_cidr: str,
+    taken: Collection[tuple[str, int]] = (),
+) -> Balancing:
+    """Every port of every Service that has an address; `slices` by the Service that they name, `taken` as `listening`.
+
+    What is stored may be of an earlier version or of other settings: nothing of it is trusted. Older Services come
+    first, to an address that two have as to the room that there is.
+    """
+    plan = _Plan(IPv4Network(service_cidr), taken)
+    for service in sorted(services, key=_made):
+        key = Key(service.metadata.namespace, service.metadata.name)
+        if service.spec.type != "ExternalName" and service.spec.cluster_ip:
+            plan.add(key, service, slices.get(key, ()), load_balancers.get(key, LoadBalancer()).address)
+    return Balancing(tuple(plan.ports), plan.problems)
+
+
+class _Plan:
+    """What is planned so far."""
+
+    def __init__(self, service_cidr: IPv4Network, taken: Collection[tuple[str, int]]) -> None:
+        self._service_cidr = service_cidr
+        self._taken = taken
+        self._owners: dict[Frontend, Key] = {}
+        self._elements = 0
+        self.ports: list[Balanced] = []
+        self.problems: dict[Key, str] = {}
+
+    def add(self, key: Key, service: Service, slices: Sequence[EndpointSlice], balancer: str) -> None:
+        """All ports of one Service, or none where there is no more room."""
+        spec, found = service.spec, list[Balanced]()
+        if spec.cluster_ip == "None":
+            if spec.type in ("NodePort", "LoadBalancer"):
+                self.problems[key] = _MADE_HEADLESS
+            return
         for port in spec.ports:
             if port.protocol not in PROTOCOLS:
                 continue
-            endpoints = _endpoints(slices.get(key, ()), port)
-            sticky = spec.session_affinity == "ClientIP"
-            fronts = [Frontend(address, port.protocol, port.port) for address in addresses]
-            if port.node_port:
-                fronts.append(Frontend(ANY_OWN, port.protocol, port.node_port))
-            for front in fronts:
-                yield Balanced(front, endpoints, sticky)
+            endpoints = _endpoints(slices, port)
+            for front in self._fronts(key, service, port, balancer):
+                found.append(Balanced(front, endpoints, spec.session_affinity == "ClientIP"))
+        count = sum(element_count(each) for each in found)
+        if self._elements + count > MOST_ELEMENTS:
+            for each in found:
+                del self._owners[each.frontend]
+            self.problems[key] = "one box has no room for the ports and endpoints of this many Services: delete some"
+            return
+        self._elements += count
+        self.ports += found
+
+    def _fronts(self, key: Key, service: Service, port: ServicePort, balancer: str) -> Iterator[Frontend]:
+        for front in self._wanted(key, service, port, balancer):
+            if not _is_port(front.port):
+                continue
+            if front in self._owners:
+                where = "the node" if front.address == ANY_OWN else front.address
+                text = f"port {front.port}/{front.protocol} of {where} belongs to service {self._owners[front]}"
+                self._tell(key, text)
+                continue
+            self._owners[front] = key
+            yield front
+
+    def _wanted(self, key: Key, service: Service, port: ServicePort, balancer: str) -> Iterator[Frontend]:
+        address, number = service.spec.cluster_ip, port.node_port
+        if _is_within(address, self._service_cidr):
+            yield Frontend(address, port.protocol, port.port)
+        else:
+            self._tell(key, f"its address {address} is not of {self._service_cidr}: delete it and make it anew")
+        if balancer:
+            yield Frontend(balancer, port.protocol, port.port)
+        if not number:
+            return
+        if not FIRST_NODE_PORT <= number <= LAST_NODE_PORT:
+            self._tell(key, f"node port {number} is not of {FIRST_NODE_PORT}-{LAST_NODE_PORT}: choose another one")
+        elif (port.protocol, number) in self._taken:
+            text = f"node port {number}/{port.protocol} is in use by a program of the host: choose another one"
+            self._tell(key, text)
+        else:
+            yield Frontend(ANY_OWN, port.protocol, number)
+
+    def _tell(self, key: Key, problem: str) -> None:
+        # The first one is enough to do something about.
+        self.problems.setdefault(key, problem)
 
 
 def _endpoints(slices: Sequence[EndpointSlice], port: ServicePort) -> tuple[tuple[str, int], ...]:
@@ -84,8 +176,8 @@ def _endpoints(slices: Sequence[EndpointSlice], port: ServicePort) -> tuple[tupl
     ready: set[tuple[str, int]] = set()
     ending: set[tuple[str, int]] = set()
     for item in slices:
-        number = next((each.port for each in item.ports if each.name == port.name and _fits(each.protocol, port)), None)
-        if item.address_type != "IPv4" or not number:
+        number = next((each.port for each in item.ports if each.name == port.name and _fits(each.protocol, port)), 0)
+        if item.address_type != "IPv4" or not number or not _is_port(number):
             continue
         for endpoint in item.endpoints:
             ways = {(address, number) for address in endpoint.addresses[:1] if _is_usable(address)}
@@ -113,6 +205,21 @@ def _is_usable(text: str) -> bool:
     return not (address.is_loopback or address.is_link_local or address.is_multicast or address.is_unspecified)
 
 
-def _age(service: Service) -> tuple[bool, str, str, str]:
+def _is_port(number: int) -> bool:
+    return 0 < number < 1 << 16
+
+
+def _is_within(text: str, network: IPv4Network) -> bool:
+    try:
+        return ipaddress.IPv4Address(text) in network
+    except ValueError:
+        return False
+
+
+def _made(service: Service) -> tuple[str, str, str]:
     meta = service.metadata
-    return not service.status.load_balancer.ingress, meta.creation_timestamp or "", meta.namespace, meta.name
+    return meta.creation_timestamp or "", meta.namespace, meta.name
+
+
+def _age(service: Service) -> tuple[bool, tuple[str, str, str]]:
+    return not service.status.load_balancer.ingress, _made(service)

@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
+import ipaddress
+import struct
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
 # The states of a socket that listens, and of one of UDP that is bound to no peer.
 _STATES: Final = {"tcp": "0A", "tcp6": "0A", "udp": "07", "udp6": "07"}
-_LOOPBACK: Final = ("0100007F", "00000000000000000000000001000000")
+# What is before an IPv4 address where a socket of IPv6 is at one.
+_MAPPED: Final = "0000000000000000FFFF0000"
 
 
-def listening_ports(proc: Path = Path("/proc/net")) -> frozenset[tuple[str, int]]:
-    """Protocol and port of each, but for those on the loopback."""
-    return frozenset(each for name, state in _STATES.items() for each in _listed(proc / name, state))
+def listening_ports(host: str, proc: Path = Path("/proc/net")) -> frozenset[tuple[str, int]]:
+    """Protocol and port of each that is at this address of the host's, as at all of them.
+
+    One at another address alone, as our name server's at the node bridge, has nothing taken away.
+    """
+    (number,) = struct.unpack("=I", ipaddress.IPv4Address(host).packed)
+    own = (f"{number:08X}", "0" * 8)
+    addresses = frozenset((*own, *(_MAPPED + each for each in own), "0" * 32))
+    return frozenset(each for name, state in _STATES.items() for each in _listed(proc / name, state, addresses))
 
 
-def _listed(path: Path, state: str) -> Iterator[tuple[str, int]]:
+def _listed(path: Path, state: str, addresses: frozenset[str]) -> Iterator[tuple[str, int]]:
     try:
         lines = path.read_text().splitlines()[1:]
     except OSError:
@@ -26,5 +35,5 @@ def _listed(path: Path, state: str) -> Iterator[tuple[str, int]]:
         words = line.split()
         if len(words) > 3 and words[3] == state:
             address, _, port = words[1].partition(":")
-            if address not in _LOOPBACK:
+            if address in addresses:
                 yield path.name.removesuffix("6").upper(), int(port, 16)

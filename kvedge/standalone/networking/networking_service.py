@@ -35,15 +35,17 @@ from kvedge.standalone.networking.endpoints_plan import selects
 from kvedge.standalone.networking.listening_ports import listening_ports
 
 _SYNC_SECONDS: Final = 30.0
+_SSH_PORT: Final = 22
 _COMPONENT: Final = "service-controller"
 
 
 @dataclass(frozen=True, slots=True)
 class NetworkingConfig:
-    """The node's name, and its service network."""
+    """The node's name, its service network, and where the API is."""
 
     node: str
     network: ServiceNetworkConfig
+    api_port: int
 
 
 class NetworkingService:
@@ -88,7 +90,11 @@ class NetworkingService:
         followed = followed_services(client)
         endpoints_queue, balancing_queue = WorkQueue(), WorkQueue()
         endpoints_loop = EndpointsLoop(client, followed)
-        balancing_loop = BalancingLoop(client, events, followed, network, host_address, listening_ports)
+        # A Service in the place of these would leave nobody a way to take it away again.
+        kept = frozenset({("TCP", _SSH_PORT), ("TCP", self._config.api_port)})
+        balancing_loop = BalancingLoop(
+            client, events, followed, network, host_address, listening_ports, kept, self._config.network.service_cidr
+        )
         endpoints = ReconcileLoop("endpoints", endpoints_loop.reconcile, queue=endpoints_queue)
         balancing = ReconcileLoop("balancing", balancing_loop.reconcile, queue=balancing_queue)
 

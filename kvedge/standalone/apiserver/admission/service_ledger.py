@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from typing import Final
 
 from kvedge.resources.codec import JsonObject
+from kvedge.resources.types.services import FIRST_NODE_PORT, LAST_NODE_PORT
 from kvedge.standalone.apiserver.kinds.rules.service_rules import NONE, has_address, has_node_ports
 from kvedge.standalone.apiserver.requests.request_context import RequestContext
 from kvedge.standalone.apiserver.requests.write_rules import invalid as refused
@@ -22,7 +23,6 @@ from kvedge.standalone.apiserver.wire.api_errors import ApiError
 from kvedge.standalone.apiserver.wire.causes import invalid
 
 _SERVICES: Final = "services"
-FIRST_NODE_PORT, LAST_NODE_PORT = 30000, 32767
 # Addresses and ports are numbers of one kind here: what is taken.
 _Taken = frozenset[int]
 # So often a number is drawn before all are tried in turn.

@@ -22,8 +22,15 @@ from kvedge.resources.types.services import (
     ServiceSpec,
     ServiceStatus,
 )
-from kvedge.standalone.networking.balancing_plan import LoadBalancer, plan_balancing, plan_load_balancers
+from kvedge.standalone.networking import balancing_plan
+from kvedge.standalone.networking.balancing_plan import (
+    Balancing,
+    LoadBalancer,
+    plan_balancing,
+    plan_load_balancers,
+)
 
+CIDR = "10.100.0.0/16"
 HOST = "192.0.2.5"
 WEB = Key("default", "web")
 
@@ -52,7 +59,18 @@ def an_endpoint(address: str = "10.99.0.7", ready: bool | None = True, ending: b
 
 
 def balanced(service: Service, *slices: EndpointSlice, at: str = "") -> list[Balanced]:
-    return list(plan_balancing([service], {WEB: slices}, {WEB: LoadBalancer(at)}))
+    return list(plan_balancing([service], {WEB: slices}, {WEB: LoadBalancer(at)}, CIDR).ports)
+
+
+def plan(*services: Service, ways: int = 1, taken: frozenset[tuple[str, int]] = frozenset()) -> Balancing:
+    """Of Services each of which has so many endpoints."""
+    ends = a_slice(*(an_endpoint(f"10.99.0.{number}") for number in range(1, ways + 1)))
+    slices = {Key("default", service.metadata.name): [ends] for service in services}
+    return plan_balancing(services, slices, {}, CIDR, taken)
+
+
+def fronts(found: Balancing) -> list[Frontend]:
+    return [each.frontend for each in found.ports]
 
 
 def test_each_address_of_a_service_leads_to_the_same_endpoints() -> None:
@@ -105,6 +123,69 @@ def test_endpoints_that_somebody_writes_do_not_lead_to_the_host_itself(address: 
 def test_names_are_no_endpoints_either() -> None:
     (found,) = balanced(a_service(), a_slice(an_endpoint(), family="FQDN"))
     assert found.endpoints == ()
+
+
+def test_what_two_services_name_is_the_older_ones_and_goes_into_the_kernel_once() -> None:
+    port = ServicePort(port=80, node_port=30080)
+    younger = a_service("a", "2026-02-01T00:00:00Z", type="NodePort", ports=[port])
+    older = a_service("b", "2026-01-01T00:00:00Z", type="NodePort", cluster_ip="10.100.0.6", ports=[port])
+    found = plan(younger, older)
+    assert sorted(fronts(found)) == [
+        Frontend(ANY_OWN, "TCP", 30080),
+        Frontend("10.100.0.5", "TCP", 80),
+        Frontend("10.100.0.6", "TCP", 80),
+    ]
+    assert found.problems == {Key("default", "a"): "port 30080/TCP of the node belongs to service default/b"}
+
+
+def test_a_port_that_one_service_names_twice_goes_into_the_kernel_once() -> None:
+    ports = [ServicePort(name="a", port=80), ServicePort(name="b", port=80)]
+    assert fronts(plan(a_service(ports=ports))) == [Frontend("10.100.0.5", "TCP", 80)]
+
+
+def test_services_for_which_there_is_no_room_are_left_out_the_youngest_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(balancing_plan, "MOST_ELEMENTS", 64)
+    older = a_service("z", "2026-01-01T00:00:00Z")
+    younger = a_service("a", "2026-02-01T00:00:00Z", cluster_ip="10.100.0.6")
+    found = plan(younger, older, ways=2)
+    assert fronts(found) == [Frontend("10.100.0.5", "TCP", 80)]
+    assert list(found.problems) == [Key("default", "a")]
+    assert "no room" in found.problems[Key("default", "a")]
+
+
+@pytest.mark.parametrize("number", [-1, 0, 65536, 70000])
+def test_numbers_that_are_no_ports_lead_nowhere(number: int) -> None:
+    (found,) = balanced(a_service(), a_slice(an_endpoint(), port=number))
+    assert found.endpoints == ()
+    assert balanced(a_service(ports=[ServicePort(port=number)]), a_slice(an_endpoint())) == []
+
+
+@pytest.mark.parametrize("address", ["fd00::5", "192.168.1.5", "10.101.0.5", "name"])
+def test_an_address_that_is_none_of_services_is_not_taken_from_whoever_has_it(address: str) -> None:
+    found = plan(a_service(cluster_ip=address))
+    assert fronts(found) == []
+    assert found.problems == {WEB: f"its address {address} is not of {CIDR}: delete it and make it anew"}
+
+
+@pytest.mark.parametrize("number", [30080, 22, 40000])
+def test_a_node_port_of_the_hosts_own_is_not_taken_away(number: int) -> None:
+    service = a_service(type="NodePort", ports=[ServicePort(port=80, node_port=number)])
+    found = plan(service, taken=frozenset({("TCP", 30080)}))
+    assert fronts(found) == [Frontend("10.100.0.5", "TCP", 80)]
+    assert found.problems[WEB].endswith("choose another one")
+
+
+def test_what_an_earlier_version_made_headless_says_so() -> None:
+    text = "it was made headless by an earlier version: delete it and make it anew"
+    assert plan(a_service(type="NodePort", cluster_ip="None")).problems == {WEB: text}
+    assert planned(a_service(type="LoadBalancer", cluster_ip="None")) == {"web": text}
+    assert plan(a_service(cluster_ip="None")).problems == {}
+
+
+def test_ports_by_which_the_host_is_looked_after_are_no_load_balancers() -> None:
+    service = a_service(type="LoadBalancer", ports=[ServicePort(port=6443)])
+    (found,) = plan_load_balancers([service], HOST, (), {("TCP", 6443)}).values()
+    assert found == LoadBalancer(problem=f"port 6443/TCP of {HOST} is kept for the host itself: choose another port")
 
 
 def planned(

@@ -1,0 +1,120 @@
+"""What the loop of all Services puts into the kernel and tells, against an API and a kernel that are played."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from kvedge.kube.errors import Conflict
+from kvedge.kube.events import EventRecorder
+from kvedge.kube.kube_client import KubeClient
+from kvedge.network.errors import OverlapError
+from kvedge.network.services.service_network import ServiceNetwork
+from kvedge.network.services.service_rules import Balanced, Frontend
+from kvedge.resources.meta import ObjectMeta
+from kvedge.resources.types.services import Service, ServicePort, ServiceSpec
+from kvedge.standalone.networking.balancing_loop import ALL, BalancingLoop
+from kvedge.standalone.networking.endpoints_loop import FollowedServices
+
+HOST = "192.0.2.5"
+
+
+class PlayedList:
+    """An informer's objects."""
+
+    def __init__(self, *objects: Service) -> None:
+        self.objects = list(objects)
+
+    def list(self) -> list[Service]:
+        return self.objects
+
+    def observe(self, item: Service) -> None:
+        """Nothing here depends on it."""
+
+
+class PlayedBox:
+    """What the loop works with: `conflicts` names Services that somebody else writes right now."""
+
+    def __init__(self, *services: Service, conflicts: tuple[str, ...] = (), overlaps: bool = False) -> None:
+        self.services, self.slices = PlayedList(*services), PlayedList()
+        self.conflicts, self.overlaps = conflicts, overlaps
+        self.put: list[Balanced] = []
+        self.written: list[str] = []
+        self.events: list[tuple[str, str, str]] = []
+
+    def apply(self, ports: tuple[Balanced, ...]) -> None:
+        if self.overlaps:
+            raise OverlapError("--service-cidr overlaps", subject="eno1")
+        self.put = list(ports)
+
+    def patch(self, kind: object, namespace: str, name: str, *rest: Any) -> Service:
+        if name in self.conflicts:
+            raise Conflict(409, "Conflict", "it has changed")
+        self.written.append(name)
+        return Service()
+
+    def record(self, item: Service, kind: str, reason: str, text: str) -> None:
+        self.events.append((item.metadata.name, reason, text))
+
+    def loop(self) -> BalancingLoop:
+        return BalancingLoop(
+            cast(KubeClient, self),
+            cast(EventRecorder, self),
+            cast(FollowedServices, self),
+            cast(ServiceNetwork, self),
+            host_address=lambda: HOST,
+            listening_ports=lambda host: frozenset({("TCP", 30022)}),
+            kept_ports=frozenset({("TCP", 22)}),
+            service_cidr="10.100.0.0/16",
+        )
+
+
+def a_service(
+    name: str, address: str = "10.100.0.5", kind: str = "LoadBalancer", port: int = 80, node: int = 0
+) -> Service:
+    meta = ObjectMeta(name=name, namespace="n", resource_version="1")
+    return Service(
+        metadata=meta, spec=ServiceSpec(type=kind, cluster_ip=address, ports=[ServicePort(port=port, node_port=node)])
+    )
+
+
+def test_a_service_that_somebody_else_writes_does_not_keep_others_from_being_told() -> None:
+    box = PlayedBox(a_service("a"), a_service("b", "10.100.0.6", port=81), conflicts=("a",))
+    box.loop().reconcile(ALL)
+    assert box.written == ["b"]
+
+
+def test_what_is_left_out_of_a_service_is_told_once_and_again_when_it_is_made_anew() -> None:
+    box = PlayedBox(a_service("a", "10.44.0.5", "ClusterIP"))
+    loop = box.loop()
+    loop.reconcile(ALL)
+    loop.reconcile(ALL)
+    text = "its address 10.44.0.5 is not of 10.100.0.0/16: delete it and make it anew"
+    assert box.events == [("a", "ServiceLeftOut", text)]
+    gone, box.services.objects = box.services.objects, []
+    loop.reconcile(ALL)
+    box.services.objects = gone
+    loop.reconcile(ALL)
+    assert len(box.events) == 2
+
+
+def test_ports_of_the_hosts_own_programs_and_kept_ones_go_to_no_service() -> None:
+    box = PlayedBox(a_service("a", kind="NodePort", node=30022), a_service("b", "10.100.0.6", port=22))
+    box.loop().reconcile(ALL)
+    assert sorted(each.frontend for each in box.put) == [
+        Frontend("10.100.0.5", "TCP", 80),
+        Frontend("10.100.0.6", "TCP", 22),
+    ]
+    assert [(name, reason) for name, reason, _ in box.events] == [
+        ("a", "ServiceLeftOut"),
+        ("b", "SyncLoadBalancerFailed"),
+    ]
+
+
+def test_addresses_that_the_host_uses_too_are_waited_for() -> None:
+    box = PlayedBox(a_service("a"), overlaps=True)
+    loop = box.loop()
+    assert loop.reconcile(ALL).after > 0
+    assert box.put == []
+    box.overlaps = False
+    loop.reconcile(ALL)
+    assert box.put
