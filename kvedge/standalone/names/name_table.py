@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from ipaddress import IPv4Address
 from typing import Final
 
 from kvedge.resources.names import VMI_ID
@@ -75,7 +76,7 @@ def name_table(services: Iterable[Service], slices: Iterable[EndpointSlice], pod
         if service.spec.cluster_ip == "None":
             headless[key] = []
         elif service.spec.cluster_ip and service.spec.type != "ExternalName":
-            addressed[key] = (service.spec.cluster_ip,)
+            addressed[key] = _usable(service.spec.cluster_ip)
     for item in slices:
         key = item.metadata.namespace, item.metadata.labels.get(SERVICE_NAME, "")
         if key not in headless or item.address_type != "IPv4":
@@ -83,16 +84,30 @@ def name_table(services: Iterable[Service], slices: Iterable[EndpointSlice], pod
         for endpoint in item.endpoints:
             if endpoint.conditions.ready is False:
                 continue
-            headless[key] += endpoint.addresses[:1]
+            found = _usable(*endpoint.addresses[:1])
+            headless[key] += found
             if endpoint.hostname:
-                hosts.setdefault((*key, endpoint.hostname), []).extend(endpoint.addresses[:1])
+                hosts.setdefault((*key, endpoint.hostname), []).extend(found)
     vms: dict[_Name, tuple[str, ...]] = {}
     for pod in pods:
         name = pod.metadata.labels.get(VMI_ID, "")
         if name and pod.status.pod_ip and pod.status.phase == "Running":
-            vms[pod.metadata.namespace, name] = (pod.status.pod_ip,)
-    addressed.update({key: _sorted(found) for key, found in headless.items()})
-    return NameTable(addressed, {key: _sorted(found) for key, found in hosts.items()}, vms)
+            vms[pod.metadata.namespace, name] = _usable(pod.status.pod_ip)
+    addressed.update({key: _sorted(those) for key, those in headless.items()})
+    return NameTable(addressed, {key: _sorted(those) for key, those in hosts.items()}, vms)
+
+
+def _usable(*addresses: str) -> tuple[str, ...]:
+    """Those that an answer can have: what is stored may be of an earlier version, or of another family."""
+    return tuple(each for each in addresses if _is_ipv4(each))
+
+
+def _is_ipv4(text: str) -> bool:
+    try:
+        IPv4Address(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _sorted(addresses: list[str]) -> tuple[str, ...]:

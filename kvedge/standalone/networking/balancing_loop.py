@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final
 
-from kvedge.kube.errors import Conflict, NotFound
+from kvedge.kube.errors import Conflict, Invalid, NotFound
 from kvedge.kube.events import EventRecorder
 from kvedge.kube.kube_client import KubeClient
 from kvedge.kube.patches import at_version
@@ -103,6 +103,7 @@ class BalancingLoop:
             return
         body = {"status": {"loadBalancer": {"ingress": [{"ip": each.ip} for each in ingress] or None}}}
         meta, patch = service.metadata, at_version(body, service.metadata.resource_version)
-        # One that has changed meanwhile comes again by that change; none keeps the others from being told.
-        with suppress(NotFound, Conflict):
+        # One that has changed meanwhile comes again by that change, and one of an earlier version may be refused: none
+        # keeps the others from being told.
+        with suppress(NotFound, Conflict, Invalid):
             self.followed.services.observe(self.client.patch(Service, meta.namespace, meta.name, patch, "status"))

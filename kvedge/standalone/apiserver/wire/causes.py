@@ -57,3 +57,8 @@ def one_of(path: str, value: JsonValue, supported: Iterable[str]) -> list[FieldE
 def too_long(path: str, limit: int) -> FieldError:
     """A value of more bytes than allowed."""
     return FieldError(FieldErrorType.TOO_LONG, path, f"may not be more than {limit} bytes", "")
+
+
+def too_many(path: str, count: int, limit: int) -> FieldError:
+    """A list of more items than allowed."""
+    return FieldError(FieldErrorType.TOO_MANY, path, f"must have at most {limit} items", count)

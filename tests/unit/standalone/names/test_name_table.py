@@ -95,3 +95,14 @@ def test_a_pods_own_namespace_is_searched_first() -> None:
 
 def test_an_empty_box_has_no_names() -> None:
     assert NameTable().in_zone(("web", "ns", "svc", "cluster", "local")) is None
+
+
+def test_what_is_no_ipv4_address_is_not_answered() -> None:
+    strange = EndpointSlice(
+        metadata=SLICE.metadata, address_type="IPv4", endpoints=[an_endpoint("fd00::9", "two"), an_endpoint("name")]
+    )
+    services = [a_service("web", cluster_ip="fd00::5"), a_service("db", cluster_ip="None")]
+    table = name_table(services, [strange], [a_vm("vm", "fd00::20")])
+    found = [table.of_vm((name, "ns")) for name in ("web", "db", "vm")]
+    assert found == [(), (), ()]
+    assert table.hosts == {("ns", "db", "two"): ()}

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from kvedge.resources.codec import JsonObject
+from kvedge.standalone.apiserver.kinds.rules.service_rules import PROTOCOLS
 from kvedge.standalone.apiserver.schema.metadata_rules import check_immutable
 from kvedge.standalone.apiserver.wire import name_rules
 from kvedge.standalone.apiserver.wire.api_errors import FieldError
@@ -135,6 +136,23 @@ def check_endpoint_slice(endpoint_slice: JsonObject) -> Iterator[FieldError]:
     for index, endpoint in enumerate(endpoint_slice.get("endpoints") or []):
         if not endpoint.get("addresses"):
             yield required(f"endpoints[{index}].addresses", "must contain at least 1 address")
+        for at, address in enumerate(endpoint.get("addresses") or []):
+            yield from _check_family(kind, address, f"endpoints[{index}].addresses[{at}]")
+    for index, port in enumerate(endpoint_slice.get("ports") or []):
+        number = port.get("port")
+        if number is not None:
+            # None stands for all ports.
+            yield from invalids(f"ports[{index}].port", number, name_rules.port_number(number))
+        yield from one_of(f"ports[{index}].protocol", port.get("protocol"), PROTOCOLS)
+
+
+def _check_family(kind: object, address: str, path: str) -> Iterator[FieldError]:
+    family = {"IPv4": 4, "IPv6": 6}.get(str(kind))
+    if family is None:
+        return
+    if not _is_address(address) or ipaddress.ip_address(address).version != family:
+        example = "10.9.8.7" if family == 4 else "2001:db8::ffff"
+        yield invalid(path, address, f"must be an {kind} address, (e.g. {example})")
 
 
 def check_ip_address(address: JsonObject) -> Iterator[FieldError]:

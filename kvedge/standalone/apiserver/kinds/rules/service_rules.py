@@ -14,11 +14,13 @@ from kvedge.resources.codec import JsonObject
 from kvedge.standalone.apiserver.schema.selectors import check_labels
 from kvedge.standalone.apiserver.wire import name_rules
 from kvedge.standalone.apiserver.wire.api_errors import FieldError
-from kvedge.standalone.apiserver.wire.causes import duplicate, forbidden, invalid, invalids, one_of, required
+from kvedge.standalone.apiserver.wire.causes import duplicate, forbidden, invalid, invalids, one_of, required, too_many
 
 SERVICE_TYPES: Final = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
 PROTOCOLS: Final = ("SCTP", "TCP", "UDP")
 NONE: Final = "None"
+# Each has its places in the kernel, for each address of the Service and for its endpoints.
+_MOST_PORTS: Final = 100
 # A day, as Kubernetes has it.
 _LONGEST_AFFINITY: Final = 86400
 _MAY_NOT: Final = "may not be used when `type` is '{}'"
@@ -108,6 +110,9 @@ def _node_ports(ports: list[JsonObject]) -> list[int]:
 
 
 def _check_ports(spec: JsonObject, kind: str, ports: list[JsonObject]) -> Iterator[FieldError]:
+    if len(ports) > _MOST_PORTS:
+        yield too_many("spec.ports", len(ports), _MOST_PORTS)
+        return
     names: set[str] = set()
     numbers: set[tuple[object, object]] = set()
     node_ports: set[tuple[object, object]] = set()

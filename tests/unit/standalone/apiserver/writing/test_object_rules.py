@@ -15,6 +15,7 @@ from kvedge.standalone.apiserver.writing.object_rules import check_content, chec
 
 INDEX = KindIndex(BUILT_IN)
 Object = dict[str, Any]
+WRONG_PORTS = ((2, "port"), (3, "port"), (4, "protocol"))
 
 
 def kind_of(name: str, api_version: str = "v1") -> ServedKind:
@@ -328,6 +329,14 @@ def test_a_core_object_that_is_wrong_is_refused(kind: str, obj: Object, found: l
     assert texts(check_content(kind_of(kind), obj)) == found
 
 
+@pytest.mark.parametrize(
+    ("count", "found"), [(100, []), (101, ["spec.ports: Too many: 101: must have at most 100 items"])]
+)
+def test_a_service_has_a_hundred_ports_at_most(count: int, found: list[str]) -> None:
+    ports = [{"port": number, "name": f"p{number}"} for number in range(1, count + 1)]
+    assert texts(check_content(kind_of("Service"), {"spec": {"ports": ports}})) == found
+
+
 def test_two_ports_of_a_service_are_not_the_same() -> None:
     ports = [{"port": 80, "name": "a"}, {"port": 80, "name": "b"}]
     errors = check_content(kind_of("Service"), {"spec": {"ports": ports}})
@@ -351,6 +360,23 @@ def test_two_ports_of_a_service_are_not_the_same() -> None:
             ["spec.parentRef.resource", "spec.parentRef.name"],
         ),
         ("discovery.k8s.io/v1", "EndpointSlice", {"endpoints": [{}]}, ["addressType", "endpoints[0].addresses"]),
+        (
+            "discovery.k8s.io/v1",
+            "EndpointSlice",
+            {
+                "addressType": "IPv4",
+                "endpoints": [{"addresses": ["10.9.8.7", "fd00::1", "name"]}],
+                "ports": [{"port": 80}, {}, {"port": 70000}, {"port": 0}, {"port": 1, "protocol": "TLS"}],
+            },
+            [f"endpoints[0].addresses[{at}]" for at in (1, 2)] + [f"ports[{at}].{field}" for at, field in WRONG_PORTS],
+        ),
+        (
+            "discovery.k8s.io/v1",
+            "EndpointSlice",
+            {"addressType": "IPv6", "endpoints": [{"addresses": ["10.9.8.7", "fd00::1"]}]},
+            ["endpoints[0].addresses[0]"],
+        ),
+        ("discovery.k8s.io/v1", "EndpointSlice", {"addressType": "FQDN", "endpoints": [{"addresses": ["a.b"]}]}, []),
     ],
 )
 def test_an_object_of_another_group_that_is_wrong_is_refused(
