@@ -148,8 +148,11 @@ def plan_lan_healing(config: NodeNetworkConfig, seen: LanSeen, *, whole: bool) -
         if bridge_trouble(config, seen, network) is None:
             steps += bridge_steps(config, seen, network)
     for name, port in ports.items():
+        link, bridge = seen.link(name), seen.link(port.network.bridge)
         if bridge_trouble(config, seen, port.network) is None:
-            steps += _joining_steps(name, seen.link(name), seen.link(port.network.bridge), port.network)
+            steps += _joining_steps(name, link, bridge, port.network)
+        elif _is_up(link) and _has_lost_vlan(bridge, port.network):
+            steps.append(SetLink(name, up=False))
     return [*steps, *_unused(config, seen, ports)]
 
 
@@ -183,14 +186,18 @@ def lan_troubles(config: NodeNetworkConfig, seen: LanSeen) -> list[str]:
 def describe_lan(steps: Iterable[Step]) -> list[str]:
     """In words for the log what :func:`plan_lan_healing` found to do."""
     said = []
+    # A port that is up goes down to join a bridge, and to wait for its VLAN.
+    taken_down = set()
     for step in steps:
         match step:
             case AddBridge(name):
                 said.append(f"{name} was gone")
-            case SetLink(name, up=True):
-                said.append(f"{name} was down")
-            case SetLink(name, master=str(master)):
+            case SetLink(name, up=False):
+                taken_down.add(name)
+            case SetLink(name, master=str(master)) if name in taken_down:
                 said.append(f"{name} was not on {master}")
+            case SetLink(name, up=True) if name not in taken_down:
+                said.append(f"{name} was down")
             case ReplaceTable(table):
                 said.append(f"table bridge {table.name} was not whole")
     return said
@@ -210,12 +217,25 @@ def _check_mac(config: NodeNetworkConfig, seen: LanSeen, wanted: LanPort) -> Non
 
 
 def _joining_steps(name: str, port: Link | None, bridge: Link | None, network: LanConfig) -> Iterator[Step]:
-    if port is None or bridge is None or port.master != bridge.index:
-        yield SetLink(name, master=network.bridge, isolated=network.isolates_ports)
-        if network.vlan:
-            yield SetAccessVlan(name, network.vlan)
-    if port is None or not port.up:
-        yield SetLink(name, up=True)
+    """A port is up when it is in its VLAN and isolated, and at no time before: one that is down may lack either."""
+    is_up = _is_up(port)
+    if is_up and port is not None and bridge is not None and port.master == bridge.index:
+        return
+    if is_up:
+        yield SetLink(name, up=False)
+    yield SetLink(name, master=network.bridge, isolated=network.isolates_ports)
+    if network.vlan:
+        yield SetAccessVlan(name, network.vlan)
+    yield SetLink(name, up=True)
+
+
+def _is_up(port: Link | None) -> bool:
+    return port is not None and port.up
+
+
+def _has_lost_vlan(bridge: Link | None, network: LanConfig) -> bool:
+    """Whether the bridge is there and takes the VLAN's guests for everybody's."""
+    return network.vlan != 0 and bridge is not None and bridge.vlan_filtering is False
 
 
 def _table_step(config: NodeNetworkConfig, seen: LanSeen, name: str, wanted: LanPort) -> Step:

@@ -163,9 +163,11 @@ class NamespaceModel:
         for link in list(self.links.values()):
             if link.master == gone.index:
                 self.links[link.index] = replace(link, master=0, learning=None)
+                self._forget_port(link)
         self.known_macs = {key: port for key, port in self.known_macs.items() if gone.index not in (key[0], port)}
         self.addresses = [each for each in self.addresses if each.link != gone.index]
         self.routes = [each for each in self.routes if each.link != gone.index]
+        self._forget_port(gone)
         for name in [name for name in self.sysctls if f"/{gone.name}/" in name]:
             del self.sysctls[name]
 
@@ -190,7 +192,10 @@ class NamespaceModel:
         if step.snooping is not None:
             link = replace(link, snooping=step.snooping)
         if step.master is not None:
-            link = replace(link, master=self.link(step.master).index, learning=True)
+            bridge = self.link(step.master)
+            if link.master != bridge.index:
+                self._forget_port(link)
+            link = replace(link, master=bridge.index, learning=True)
             self._take_own_mac(link)
         if step.learning is not None:
             if link.master == 0:
@@ -205,6 +210,11 @@ class NamespaceModel:
         if step.up is not None:
             link = self._switch(link, step.up)
         self.links[link.index] = link
+
+    def _forget_port(self, port: Link) -> None:
+        """What a bridge knew of its port."""
+        self.vlans.pop(port.index, None)
+        self.isolated.discard(port.index)
 
     def _take_own_mac(self, port: Link) -> None:
         self.own_macs = {each for each in self.own_macs if each[0] != port.index}
@@ -307,5 +317,7 @@ class NamespaceModel:
                 key: {name: frozenset(keys) for name, keys in sets.items()} for key, sets in self.tables.items()
             },
             "sysctls": dict(self.sysctls),
+            "vlans": {names[port]: vlan for port, vlan in self.vlans.items()},
+            "isolated": {names[port] for port in self.isolated},
             "known MACs": {(names[bridge], mac, names[port]) for (bridge, mac), port in self.known_macs.items()},
         }

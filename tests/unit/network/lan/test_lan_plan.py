@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -139,6 +141,78 @@ def test_a_step_that_was_the_last_of_a_killed_agent_is_gone_on_from(port: LanPor
         attach(model, port, count)
         attach(model, port)
         assert model.picture() == whole.picture(), count
+
+
+def is_placed(model: NamespaceModel, port: LanPort) -> bool:
+    """Whether the port is on its bridge, in its VLAN and isolated."""
+    index = model.link(name_of(port)).index
+    is_on = model.link(name_of(port)).master == model.link("br0").index
+    return is_on and model.vlans.get(index) == 7 and index in model.isolated
+
+
+def off_its_bridge() -> NamespaceModel:
+    """The bridge was made anew: the port is up, and on none."""
+    model = host()
+    attach(model, nic(VLAN))
+    model._delete(model.link("br0"))
+    model.add_link("br0", "bridge", mtu=1400, up=True, vlan_filtering=True)
+    return model
+
+
+def half_joined() -> NamespaceModel:
+    """The port is on its bridge and down, in no VLAN of its own and not isolated."""
+    model = host()
+    attach(model, nic(VLAN))
+    port = model.link(name_of(nic(VLAN)))
+    model.apply(SetLink(port.name, up=False))
+    model._forget_port(port)
+    return model
+
+
+def healed(model: NamespaceModel) -> list[Step]:
+    return plan_lan_healing(CONFIG, seen(model), whole=True)
+
+
+def attached(model: NamespaceModel) -> list[Step]:
+    return plan_lan_port(CONFIG, seen(model), nic(VLAN), NETNS, whole=True)
+
+
+@pytest.mark.parametrize(
+    ("world", "plan"),
+    [(host, attached), *itertools.product((off_its_bridge, half_joined), (attached, healed))],
+)
+def test_a_port_is_never_up_outside_its_vlan_wherever_an_agent_is_killed(
+    world: Callable[[], NamespaceModel], plan: Callable[[NamespaceModel], list[Step]]
+) -> None:
+    name = name_of(nic(VLAN))
+    for again in (attached, healed):
+        for count in range(len(plan(world())) + 1):
+            model = world()
+            for step in [*plan(model)[:count], None]:
+                ends = [link for link in model.links.values() if link.name == name and link.up and link.master]
+                assert not ends or is_placed(model, nic(VLAN)), step
+                if step is not None:
+                    model.apply(step)
+            if name not in lan_ports_of(CONFIG, model.links.values()) and again is healed:
+                continue
+            do(model, again(model))
+            assert (model.link(name).up, is_placed(model, nic(VLAN))) == (True, True), count
+
+
+def test_a_port_waits_down_while_its_bridge_keeps_no_vlans_apart() -> None:
+    model, port = host(), nic(VLAN)
+    attach(model, port)
+    before = model.picture()
+    bridge = model.link("br0")
+    model.links[bridge.index] = replace(bridge, vlan_filtering=False)
+    heal(model)
+    assert not model.link(name_of(port)).up
+    assert heal(model) == []
+    (told,) = lan_troubles(CONFIG, seen(model))
+    assert "it does not keep VLANs apart, and VLAN 7 is wanted" in told
+    model.links[bridge.index] = bridge
+    assert heal(model) == [f"{name_of(port)} was down"]
+    assert model.picture() == before
 
 
 def test_a_pair_into_a_namespace_of_before_is_made_anew() -> None:
