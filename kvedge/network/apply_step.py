@@ -37,7 +37,9 @@ def apply_step(links: Links, step: Step) -> None:
             # Only an MTU that is changed is kept: one from the making is given up with the last port.
             links.set(name, mtu=mtu)
         case AddVeth():
-            links.add_veth(step.name, step.peer, step.netns, peer_mac=step.peer_mac, mtu=step.mtu)
+            links.add_veth(
+                step.name, step.peer, step.netns, peer_mac=step.peer_mac, mtu=step.mtu, peer_mtu=step.peer_mtu
+            )
         case AddTap(name, owner, multi_queue):
             make_tap(name, owner, multi_queue=multi_queue)
         case AddStandIn(name, mac, mtu):

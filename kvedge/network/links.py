@@ -126,12 +126,14 @@ class Links:
             self._socket.link("add", ifname=name, kind=kind, **settings)
         return self.index(name)
 
-    def add_veth(self, name: str, peer: str, netns: Path, *, peer_mac: str, mtu: int) -> None:
-        """Makes a pair with its other end already in the namespace at `netns`."""
+    def add_veth(
+        self, name: str, peer: str, netns: Path, *, peer_mac: str, mtu: int, peer_mtu: int | None = None
+    ) -> None:
+        """Makes a pair with its other end already in the namespace at `netns`; both have one MTU unless told."""
         with _translated("cannot make veth", name):
             opened = os.open(netns, os.O_RDONLY | os.O_CLOEXEC)
             try:
-                other = {"ifname": peer, "net_ns_fd": opened, "address": peer_mac, "mtu": mtu}
+                other = {"ifname": peer, "net_ns_fd": opened, "address": peer_mac, "mtu": peer_mtu or mtu}
                 self._socket.link("add", ifname=name, kind="veth", mtu=mtu, peer=other)
             finally:
                 os.close(opened)

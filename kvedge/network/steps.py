@@ -21,13 +21,17 @@ class AddBridge:
 
 @dataclass(frozen=True)
 class AddVeth:
-    """A pair of which one end is made here and the other, `peer`, in the namespace at `netns`, both at once."""
+    """A pair of which one end is made here and the other, `peer`, in the namespace at `netns`, both at once.
+
+    The peer's MTU is `peer_mtu`, or where that is None the same.
+    """
 
     name: str
     peer: str
     netns: Path
     peer_mac: str
     mtu: int
+    peer_mtu: int | None = None
 
 
 @dataclass(frozen=True)

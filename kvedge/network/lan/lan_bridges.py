@@ -65,6 +65,10 @@ def bridge_trouble(config: NodeNetworkConfig, seen: LanSeen, network: LanConfig)
     if network.vlan and not bridge.vlan_filtering:
         remedy = f"`ip link set {network.bridge} type bridge vlan_filtering 1`, in the host's configuration to last"
         return _unfit(network, f"it does not keep VLANs apart, and VLAN {network.vlan} is wanted", remedy)
+    if network.mtu > bridge.mtu:
+        why = f"its MTU is {bridge.mtu}, and {network.mtu} is wanted"
+        more = "stop its VMs, so that the bridge is made anew" if network.made else "give the bridge and its ports more"
+        return _unfit(network, why, f"give the network no more than {bridge.mtu}, or {more}")
     return None
 
 

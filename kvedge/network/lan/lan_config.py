@@ -14,13 +14,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from kvedge.network.binding.binding_state import SMALLEST_IPV6_MTU
 from kvedge.runtime.nearest_names import or_nearest
 
 FIELD: Final = "spec.config"
 # The longest text that is read: a configuration has a few hundred characters.
 LONGEST: Final = 16 * 1024
 LARGEST_VLAN: Final = 4094
-SMALLEST_MTU: Final = 68
 LARGEST_MTU: Final = 65521
 OURS: Final = "kvedge"
 _LINK_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,14}")
@@ -79,7 +79,7 @@ def parse_lan_config(text: str) -> LanConfig:
         bridge=_bridge(config.get("bridge")),
         made=made,
         vlan=_number(config, "vlan", 0, LARGEST_VLAN),
-        mtu=_number(config, "mtu", SMALLEST_MTU, LARGEST_MTU),
+        mtu=_number(config, "mtu", SMALLEST_IPV6_MTU, LARGEST_MTU),
         isolates_ports=_flag(config, "portIsolation"),
         servers=servers,
     )

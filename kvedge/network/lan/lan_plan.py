@@ -8,8 +8,8 @@ and left, and never changed. What must be remembered of a port is its alias: it 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -109,14 +109,16 @@ def plan_lan_port(config: NodeNetworkConfig, seen: LanSeen, wanted: LanPort, net
     check_bridge(config, seen, wanted.network)
     _check_mac(config, seen, wanted)
     port, bridge = seen.link(name), seen.link(wanted.network.bridge)
-    steps = list(bridge_steps(config, seen, wanted.network))
+    of_bridge = _with_mtu(seen, wanted.network, lan_ports_of(config, seen.links))
+    steps = list(bridge_steps(config, seen, of_bridge))
     if port is not None and not whole:
         steps.append(DeleteLink(name))
         port = None
-    mtu = wanted.network.mtu or (bridge.mtu if bridge is not None else DEFAULT_MTU)
+    # A bridge takes the smallest MTU of its ports for its own: the host's end has the bridge's.
+    mtu = bridge.mtu if bridge is not None else of_bridge.mtu or DEFAULT_MTU
     if port is None:
-        steps.append(AddVeth(name, wanted.interface, netns, wanted.mac, mtu))
-    if seen.ipv6 and mtu >= SMALLEST_IPV6_MTU:
+        steps.append(AddVeth(name, wanted.interface, netns, wanted.mac, mtu, wanted.network.mtu or mtu))
+    if seen.ipv6 and (mtu if port is None else port.mtu) >= SMALLEST_IPV6_MTU:
         steps.append(SetSysctl(f"ipv6/conf/{name}/disable_ipv6", "1"))
     if port is None or port.alias != wanted.alias:
         steps.append(SetLink(name, alias=wanted.alias))
@@ -146,7 +148,7 @@ def plan_lan_healing(config: NodeNetworkConfig, seen: LanSeen, *, whole: bool) -
         steps.append(ReplaceTable(lan_table_of(config), _all_keys(ports)))
     for network in {port.network.bridge: port.network for port in ports.values() if port.network.made}.values():
         if bridge_trouble(config, seen, network) is None:
-            steps += bridge_steps(config, seen, network)
+            steps += bridge_steps(config, seen, _with_mtu(seen, network, ports))
     for name, port in ports.items():
         link, bridge = seen.link(name), seen.link(port.network.bridge)
         if bridge_trouble(config, seen, port.network) is None:
@@ -214,6 +216,13 @@ def _check_mac(config: NodeNetworkConfig, seen: LanSeen, wanted: LanPort) -> Non
                 why=f"another Pod has it on {wanted.network.bridge}",
                 remedy="give one of them another macAddress",
             )
+
+
+def _with_mtu(seen: LanSeen, network: LanConfig, ports: Mapping[str, LanPort]) -> LanConfig:
+    """The network with the MTU that its bridge had: the ports have kept it."""
+    names = {name for name, port in ports.items() if port.network.bridge == network.bridge}
+    known = [link.mtu for link in seen.links if link.name in names]
+    return replace(network, mtu=max([network.mtu, *known]))
 
 
 def _joining_steps(name: str, port: Link | None, bridge: Link | None, network: LanConfig) -> Iterator[Step]:

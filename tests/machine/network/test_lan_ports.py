@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -246,6 +247,28 @@ def test_guests_among_themselves_may_be_servers_and_nothing_else(config: NodeNet
     one, other = two(config, MADE, MADE)
     heard = {name: arrives(one, other, make(one.mac)) for name, make in (HOSTILE | SERVERS).items()}
     assert heard == dict.fromkeys(HOSTILE, False) | dict.fromkeys(SERVERS, True)
+
+
+def mtu_of(netns: str | None, name: str) -> object:
+    return ip_json(netns, "link", "show", name)[0]["mtu"]
+
+
+def test_an_mtu_of_a_network_is_its_guests_and_not_the_bridges(config: NodeNetworkConfig, host_bridge: str) -> None:
+    port = pod(config, "a", LanConfig(bridge=host_bridge, mtu=1280), MACS[0])
+    name = lan_port_name(config, port.netns, NIC)
+    assert (mtu_of(port.netns, NIC), mtu_of(None, name), mtu_of(None, host_bridge)) == (1280, 1500, 1500)
+    create_netns(f"{config.netns_prefix}b")
+    larger = lan_port(f"{config.netns_prefix}b", NIC, MACS[1], LanConfig(bridge=host_bridge, mtu=9000))
+    with pytest.raises(NetworkError, match="its MTU is 1500, and 9000 is wanted"):
+        attach_lan(config, larger)
+
+
+def test_a_bridge_of_ours_that_is_put_back_has_its_networks_mtu(config: NodeNetworkConfig) -> None:
+    port = pod(config, "a", replace(MADE, mtu=9000), MACS[0])
+    with Links() as links:
+        links.delete(MADE.bridge)
+    assert f"{MADE.bridge} was gone" in heal_lan(config).healed
+    assert (mtu_of(port.netns, NIC), mtu_of(None, MADE.bridge)) == (9000, 9000)
 
 
 def inside_of(port: LanPort) -> list[tuple[object, ...]]:

@@ -71,6 +71,10 @@ class NamespaceModel:
     # Which VLAN a port is of; which ports reach none that is isolated as well.
     vlans: dict[int, int] = field(default_factory=dict)
     isolated: set[int] = field(default_factory=set)
+    # The MTUs of the other ends of pairs.
+    peer_mtus: dict[str, int] = field(default_factory=dict)
+    # Bridges whose MTU was set, so that they keep it; the others take the smallest of their ports'.
+    own_mtus: set[int] = field(default_factory=set)
     next_index: int = 1
 
     def __post_init__(self) -> None:
@@ -107,7 +111,7 @@ class NamespaceModel:
         """Makes one change, as the kernel would."""
         match step:
             case AddBridge(name, mac, mtu):
-                self.add_link(name, "bridge", mac=mac, mtu=mtu, snooping=False)
+                self.own_mtus.add(self.add_link(name, "bridge", mac=mac, mtu=mtu, snooping=False).index)
             case AddStandIn(name, mac, mtu):
                 self.add_link(name, "dummy", mac=mac, mtu=mtu)
             case AddTap(name, owner, multi_queue):
@@ -115,6 +119,7 @@ class NamespaceModel:
                 self.owners[name] = owner
             case AddVeth(name):
                 self.add_link(name, "veth", mtu=step.mtu, peer_index=1000 + self.next_index)
+                self.peer_mtus[name] = step.peer_mtu or step.mtu
             case DeleteLink(name):
                 self._delete(self.link(name))
             case SetLink():
@@ -180,6 +185,7 @@ class NamespaceModel:
             self._take_own_mac(link)
         if step.mtu is not None:
             link = replace(link, mtu=step.mtu)
+            self.own_mtus.add(link.index)
             if step.mtu < 1280:
                 self.sysctls = {
                     key: value for key, value in self.sysctls.items() if f"ipv6/conf/{link.name}/" not in key
@@ -195,6 +201,8 @@ class NamespaceModel:
             bridge = self.link(step.master)
             if link.master != bridge.index:
                 self._forget_port(link)
+            if bridge.index not in self.own_mtus:
+                self.links[bridge.index] = replace(bridge, mtu=min(bridge.mtu, link.mtu))
             link = replace(link, master=bridge.index, learning=True)
             self._take_own_mac(link)
         if step.learning is not None:

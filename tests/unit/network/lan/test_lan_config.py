@@ -52,7 +52,7 @@ def test_a_list_of_one_plugin_is_that_plugin() -> None:
         (text(bridge="a" * 16), "is no name of a link"),
         (text(vlan=4095), "spec.config.vlan: '4095' is out of range; use 0 to 4094"),
         (text(vlan=True), "spec.config.vlan: 'true' is no whole number"),
-        (text(mtu=10), "spec.config.mtu: '10' is out of range; use 68 to 65521"),
+        (text(mtu=1279), "spec.config.mtu: '1279' is out of range; use 1280 to 65521"),
         (text(ipam={"type": "dhcp"}), "spec.config.ipam: not supported on one box; leave it empty"),
         (text(isGateway=True), "spec.config.isGateway: not supported on one box"),
         (text(vlanTrunk=[{"id": 5}]), "spec.config.vlanTrunk: not supported on one box; make one network for each"),

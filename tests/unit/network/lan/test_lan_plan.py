@@ -123,6 +123,34 @@ def test_a_bridge_of_ours_comes_with_the_first_nic_and_goes_with_the_last() -> N
     assert model.picture() == before
 
 
+def test_an_mtu_of_a_network_is_its_guests_and_not_the_bridges() -> None:
+    """A bridge takes the smallest MTU of its ports for its own, and the host's LAN with it."""
+    model, port = host(), nic(replace(LAN, mtu=1280))
+    attach(model, port)
+    name = name_of(port)
+    assert (model.link("br0").mtu, model.link(name).mtu, model.peer_mtus[name]) == (1400, 1400, 1280)
+
+
+def test_a_bridge_of_ours_has_its_networks_mtu_also_when_it_is_put_back() -> None:
+    model, port, two = host(), nic(replace(MADE, mtu=9000)), nic(replace(MADE, mtu=1500), "two", MAC_2)
+    attach(model, port)
+    attach(model, two)
+    assert (model.link("kvn-1").mtu, model.peer_mtus[name_of(port)], model.peer_mtus[name_of(two)]) == (
+        9000,
+        9000,
+        1500,
+    )
+    before = model.picture()
+    model._delete(model.link("kvn-1"))
+    heal(model)
+    assert model.picture() == before
+    model._delete(model.link("kvn-1"))
+    # As after the agent's start, when a port is known by its alias.
+    attach(model, lan_ports_of(CONFIG, model.links.values())[name_of(two)])
+    heal(model)
+    assert model.picture() == before
+
+
 def test_a_port_is_of_its_vlan_before_it_is_up() -> None:
     model, port = host(), nic(VLAN)
     steps = plan_lan_port(CONFIG, seen(model), port, NETNS, whole=True)
@@ -267,8 +295,9 @@ def test_a_bridge_that_went_away_is_told_of_and_waited_for() -> None:
         (LanConfig(bridge="kvedge0"), "cannot join bridge kvedge0: it is the Pod network's own; use `pod: {}`"),
         (LanConfig(bridge="br0", made=True), "it is there, and this kvedge has not made it"),
         (VLAN, "it does not keep VLANs apart, and VLAN 7 is wanted; `ip link set br0 type bridge vlan_filtering 1`"),
+        (replace(LAN, mtu=1401), "its MTU is 1400, and 1401 is wanted; give the network no more than 1400, or give"),
     ],
-    ids=["no bridge", "a NIC", "the node bridge", "somebody else's", "no VLANs"],
+    ids=["no bridge", "a NIC", "the node bridge", "somebody else's", "no VLANs", "a larger MTU"],
 )
 def test_a_bridge_that_cannot_be_joined_is_named_with_the_remedy(network: LanConfig, said: str) -> None:
     model = host(vlan_filtering=False)
