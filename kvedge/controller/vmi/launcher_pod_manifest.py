@@ -216,9 +216,21 @@ def _compute(vmi: VirtualMachineInstance, config: ClusterConfig, volumes: list[M
 
 
 def _container_ports(vmi: VirtualMachineInstance) -> list[ContainerPort]:
-    """The guest's ports, so that Services find them by their names."""
-    ports = [port for interface in vmi.spec.domain.devices.interfaces for port in interface.ports]
-    return [ContainerPort(container_port=each.port, name=each.name, protocol=each.protocol or "TCP") for each in ports]
+    """The guest's ports, so that Services find them by their names.
+
+    A Pod has each port once, and each name for one port: a name that comes again, as on a second interface, is the
+    first one's.
+    """
+    made: dict[tuple[int, str], ContainerPort] = {}
+    names = {""}
+    for each in (port for interface in vmi.spec.domain.devices.interfaces for port in interface.ports):
+        protocol = each.protocol or "TCP"
+        known = made.get((each.port, protocol))
+        name = "" if each.name in names else each.name
+        if known is None or (name and not known.name):
+            made[each.port, protocol] = ContainerPort(container_port=each.port, name=name, protocol=protocol)
+            names.add(name)
+    return list(made.values())
 
 
 def _command(vmi: VirtualMachineInstance, config: ClusterConfig) -> list[str]:

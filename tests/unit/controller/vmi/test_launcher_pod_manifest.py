@@ -226,3 +226,29 @@ def test_a_vmi_on_another_network_has_its_pod_join_it():
         ("default", "red", pod_nic("lan"))
     ]
     assert asked[0]["mac"] == interface_mac(vmi, vmi.spec.domain.devices.interfaces[-1])
+
+
+def test_a_port_and_a_name_that_two_interfaces_have_is_the_pods_once():
+    """A server refuses a Pod with a name twice, and takes a port that is there twice for one."""
+    vmi = a_vmi()
+    ports = (
+        [{"name": "http", "port": 80}, {"name": "dns", "port": 53, "protocol": "UDP"}, {"port": 22}],
+        [
+            {"name": "http", "port": 8080},
+            {"name": "web", "port": 80, "protocol": "TCP"},
+            {"name": "dns", "port": 53},
+            {"name": "ssh", "port": 22},
+        ],
+    )
+    vmi.spec.domain.devices.interfaces = [
+        msgspec.convert({"name": f"nic{index}", "bridge": {}, "ports": each}, Interface)
+        for index, each in enumerate(ports)
+    ]
+    made = launcher_pod(vmi, CONFIG).spec.containers[0].ports
+    assert [(each.name, each.container_port, each.protocol) for each in made] == [
+        ("http", 80, "TCP"),
+        ("dns", 53, "UDP"),
+        ("ssh", 22, "TCP"),
+        ("", 8080, "TCP"),
+        ("", 53, "TCP"),
+    ]
