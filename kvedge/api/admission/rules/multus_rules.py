@@ -32,14 +32,4 @@ def attachments_have_names(subject: Subject) -> Iterator[Cause]:
             yield Cause(at, f"{at} {name[:_LONGEST_SHOWN]!r} is neither a name nor namespace/name")
 
 
-def masquerade_is_on_the_pod_network(subject: Subject) -> Iterator[Cause]:
-    """Nobody but the Pod network has addresses behind which a guest could hide."""
-    on_pod_network = {network.name for network in subject.spec.networks if network.pod is not None}
-    known = {network.name for network in subject.spec.networks}
-    for index, interface in enumerate(subject.spec.domain.devices.interfaces):
-        if interface.masquerade is not None and interface.name in known - on_pod_network:
-            at = subject.devices_at.at("interfaces").item(index).at("name")
-            yield Cause(at, "Masquerade interface only implemented with pod network")
-
-
-RULES: Final[tuple[Rule, ...]] = (attachments_have_names, masquerade_is_on_the_pod_network)
+RULES: Final[tuple[Rule, ...]] = (attachments_have_names,)

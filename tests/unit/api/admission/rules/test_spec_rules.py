@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 
-from kvedge.api.admission.admission_plan import plan_verdict
-from kvedge.api.admission.rules.subject import Cluster
-from kvedge.resources.codec import JsonObject
+from kvedge.api.admission.admission_plan import SPEC_RULES, plan_verdict
+from kvedge.api.admission.rules.causes import Field
+from kvedge.api.admission.rules.subject import Cluster, Subject
+from kvedge.resources.codec import JsonObject, decode
+from kvedge.resources.types.vmi import VirtualMachineInstance
 from tests.support.builders import put, small_vmi, vm_of
 from tests.support.reviews import request
 from tests.unit.api.admission.rules.wrong_disks import WRONG_DISKS
@@ -49,6 +51,14 @@ def test_what_is_wrong_is_named(case: str) -> None:
 def test_one_mistake_has_few_causes(case: str) -> None:
     changes, _, _ = WRONG[case]
     assert len(causes(changed(changes))) <= 2
+
+
+@pytest.mark.parametrize("case", WRONG_NETWORKS)
+def test_no_two_rules_say_the_same(case: str) -> None:
+    vmi = decode(VirtualMachineInstance, changed(WRONG[case][0]))
+    subject = Subject(vmi.spec, vmi.metadata, Field("spec"), Field("metadata"), Cluster("amd64"), False)
+    found = [cause for rule in SPEC_RULES for cause in rule(subject)]
+    assert len(set(found)) == len(found), found
 
 
 RIGHT: dict[str, dict[str, Any]] = {
