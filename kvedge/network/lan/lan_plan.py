@@ -232,6 +232,9 @@ def _joining_steps(name: str, port: Link | None, bridge: Link | None, network: L
         return
     if is_up:
         yield SetLink(name, up=False)
+    if port is not None and bridge is not None and port.mtu != bridge.mtu:
+        # The bridge may be another one than when the pair was made.
+        yield SetLink(name, mtu=bridge.mtu)
     yield SetLink(name, master=network.bridge, isolated=network.isolates_ports)
     if network.vlan:
         yield SetAccessVlan(name, network.vlan)

@@ -131,6 +131,15 @@ def test_an_mtu_of_a_network_is_its_guests_and_not_the_bridges() -> None:
     assert (model.link("br0").mtu, model.link(name).mtu, model.peer_mtus[name]) == (1400, 1400, 1280)
 
 
+def test_a_bridge_that_comes_back_with_a_larger_mtu_keeps_it() -> None:
+    model, port = host(), nic()
+    attach(model, port)
+    model._delete(model.link("br0"))
+    model.add_link("br0", "bridge", mtu=9000, up=True, vlan_filtering=False)
+    assert heal(model) == [f"{name_of(port)} was not on br0"]
+    assert (model.link("br0").mtu, model.link(name_of(port)).mtu) == (9000, 9000)
+
+
 def test_a_bridge_of_ours_has_its_networks_mtu_also_when_it_is_put_back() -> None:
     model, port, two = host(), nic(replace(MADE, mtu=9000)), nic(replace(MADE, mtu=1500), "two", MAC_2)
     attach(model, port)
