@@ -41,6 +41,7 @@ UPLOAD_ID_HEADER: Final = "X-Kvedge-Upload-Id"
 LONGEST_UPLOAD_ID: Final = 128
 # Of the names of workers' Pods and of their Secrets.
 UPLOAD_PREFIX: Final = "cdi-upload-"
+CLONE_SENDER_PREFIX: Final = f"{UPLOAD_PREFIX}source-"
 
 
 def upload_pod_name(claim: str) -> str:
@@ -64,4 +65,4 @@ def clone_client_name(claim_uid: str) -> str:
 
 def clone_sender_name(claim_uid: str) -> str:
     """The Pod that sends a disk to the worker of the claim with that UID, and its Secret with certificates."""
-    return f"{UPLOAD_PREFIX}source-{claim_uid}"
+    return f"{CLONE_SENDER_PREFIX}{claim_uid}"

@@ -27,7 +27,13 @@ from kvedge.controller.datavolumes.data_volume_plan import (
 from kvedge.controller.datavolumes.foreign_workers import foreign_worker
 from kvedge.controller.datavolumes.granted_clones import GrantedClones
 from kvedge.controller.datavolumes.progress_client import ask_progress
-from kvedge.controller.datavolumes.remote_clone_plan import CreateSender, KeepCertificate, SenderAction, own_senders
+from kvedge.controller.datavolumes.remote_clone_plan import (
+    CreateSender,
+    KeepCertificate,
+    SenderAction,
+    own_senders,
+    sender_target,
+)
 from kvedge.controller.datavolumes.upload_certificates import ensure_sender_certificates, ensure_upload_certificates
 from kvedge.controller.kubevirt.cluster_config import ClusterConfig
 from kvedge.controller.vmi_claims import claim_keys, index_by_claim, vmis_of
@@ -52,6 +58,8 @@ _MOST_STEPS: Final = 6
 _CAUGHT_UP_SECONDS: Final = 0.1
 # After a server's refusal, such as a quota's: room may come at any time.
 _REFUSED_SECONDS: Final = 10.0
+# After a stranger's Pod that could not be deleted.
+_STRANGER_SECONDS: Final = 60.0
 _QUOTA: Final = "exceeded quota"
 _SOURCE_INDEX: Final = "data-volume-source"
 _SENDER_INDEX: Final = "clone-target"
@@ -116,10 +124,14 @@ class DataVolumeLoop:
 
     def reconcile(self, key: Key) -> Again | None:
         """One pass for one DataVolume."""
+        some_stay = self._end_strangers(key)
+        again = self._brought_on(key)
+        return Again(_STRANGER_SECONDS) if again is None and some_stay else again
+
+    def _brought_on(self, key: Key) -> Again | None:
         progress = None
         for _ in range(_MOST_STEPS):
             dv = self._volumes.get(*key)
-            self._end_strangers(key, dv)
             bare = None if dv is not None else self._sources.claims.get(*key)
             if bare is not None:
                 dv = upload_into(bare)
@@ -152,7 +164,8 @@ class DataVolumeLoop:
         return DataVolumeView(
             dv=dv,
             claim=claim,
-            workers=list(sources.workers.owned_by(meta.uid)),
+            # Whoever may make Pods elsewhere may name any owner there.
+            workers=[pod for pod in sources.workers.owned_by(meta.uid) if pod.metadata.namespace == meta.namespace],
             consumer=self._consumer(dv),
             source=source,
             storage=StorageSeen(sources.classes.list(), sources.profiles.list(), config),
@@ -160,12 +173,22 @@ class DataVolumeLoop:
             senders=own_senders(claim, None if source is None else source.claim, sent),
         )
 
-    def _end_strangers(self, key: Key, dv: DataVolume | None) -> None:
-        """End what sends to a DataVolume that is gone: no owner takes it away, as that was of another namespace."""
+    def _end_strangers(self, key: Key) -> bool:
+        """End what sends to a DataVolume that is gone: no owner takes it away, as that was of another namespace.
+
+        Whether some could not be ended. The DataVolume itself waits for none of them: anybody may have made them.
+        """
+        dv, some_stay = self._volumes.get(*key), False
         for pod in self._sources.workers.indexed(_SENDER_INDEX, f"{key.namespace}/{key.name}"):
             is_for = pod.metadata.labels.get(CLONE_TARGET)
             if pod.metadata.deletion_timestamp is None and (dv is None or dv.metadata.uid != is_for):
-                self._delete(pod)
+                try:
+                    self._delete(pod)
+                except KubeError as error:
+                    some_stay = True
+                    where = f"{pod.metadata.namespace}/{pod.metadata.name}"
+                    log.warning("a clone's sender stays", extra={"facts": {"pod": where, "error": str(error)}})
+        return some_stay
 
     def _consumer(self, dv: DataVolume) -> VirtualMachineInstance | None:
         """A guest that waits for the claim: where it can run, the claim is to be bound."""
@@ -301,8 +324,8 @@ class DataVolumeLoop:
 
 
 def _target_of(pod: Pod) -> tuple[str, ...]:
-    target = pod.metadata.annotations.get(CLONE_TARGET, "")
-    return (target,) if target and CLONE_TARGET in pod.metadata.labels else ()
+    target = sender_target(pod)
+    return (target,) if target else ()
 
 
 def _source_of(dv: DataVolume) -> tuple[str, ...]:

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from kvedge.controller.datavolumes.worker_outcome import WorkerSeen, look_at_worker
-from kvedge.resources.data_volume_names import POD_PHASE
+from kvedge.resources.data_volume_names import CLONE_TARGET, POD_PHASE
 from kvedge.resources.types.core import Pod
 from kvedge.resources.types.data_volumes import DataVolume
 from kvedge.resources.types.storage import PersistentVolumeClaim
-from kvedge.resources.uploads import clone_sender_name
+from kvedge.resources.uploads import CLONE_SENDER_PREFIX, clone_sender_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +40,17 @@ SenderAction: TypeAlias = CreateSender | KeepCertificate
 def is_remote(dv: DataVolume, source: PersistentVolumeClaim | None) -> bool:
     """Whether the source lies in another namespace than the DataVolume."""
     return source is not None and source.metadata.namespace != dv.metadata.namespace
+
+
+def sender_target(pod: Pod) -> str:
+    """Namespace and name of the DataVolume that a sender says it is for; empty for a Pod that can be no sender.
+
+    Whoever may make Pods anywhere may label one so: nothing of a DataVolume may depend on what this says alone.
+    """
+    meta, kind = pod.metadata, PersistentVolumeClaim.KIND
+    is_owned = any((owner.api_version, owner.kind) == (kind.version, kind.kind) for owner in meta.owner_references)
+    can_be = meta.name.startswith(CLONE_SENDER_PREFIX) and is_owned and CLONE_TARGET in meta.labels
+    return meta.annotations.get(CLONE_TARGET, "") if can_be else ""
 
 
 def own_senders(
