@@ -28,11 +28,15 @@ def upload_api_service(ca_bundle: bytes) -> Document:
 
 def plan_upload_api(wanted: JsonObject, there: JsonObject | None) -> JsonObject | None:
     """As `plan_write`; nothing is done where another server answers for upload tokens, which is CDI."""
-    service = ((there or {}).get("spec") or {}).get("service") or {}
-    ours = wanted["spec"]["service"]
-    if there is not None and any(service.get(key) != ours[key] for key in ("namespace", "name")):
+    if there is not None and not is_our_upload_api(there):
         return None
     return plan_write(wanted, there)
+
+
+def is_our_upload_api(there: JsonObject) -> bool:
+    """Whether an APIService that answers for upload tokens leads to kvedge, and not to CDI."""
+    service, ours = (there.get("spec") or {}).get("service") or {}, upload_api_service(b"").body["spec"]["service"]
+    return all(service.get(key) == ours[key] for key in ("namespace", "name"))
 
 
 def upload_proxy_config(url: str, ca: bytes) -> Document:

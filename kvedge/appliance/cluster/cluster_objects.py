@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from kvedge.api.registration.clone_manifest import clone_webhooks
 from kvedge.api.registration.controller_restriction_manifest import controller_restriction
 from kvedge.api.registration.node_restriction_manifest import node_restriction
 from kvedge.api.registration.registration_manifest import mutating_webhooks, validating_webhooks
@@ -61,7 +62,7 @@ def remove_registration(client: KubeClient) -> Iterator[str]:
     Raises:
         KubeError: when the API server refuses or does not answer.
     """
-    registered = [mutating_webhooks(b""), validating_webhooks(b"")]
+    registered = [mutating_webhooks(b""), validating_webhooks(b""), clone_webhooks(b"", serves=False)]
     # The bindings first: without them the policies judge nobody.
     registered += reversed([*node_restriction(), *controller_restriction()])
     applied = [_path(document) for document in reversed(applied_documents()) if document["kind"] != "Namespace"]

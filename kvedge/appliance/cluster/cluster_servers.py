@@ -20,6 +20,7 @@ from kvedge.api.registration.registration_manifest import (
     slice_names,
     slices_selector,
 )
+from kvedge.api.registration.upload_manifest import is_our_upload_api, upload_api_service
 from kvedge.api.served_paths import SUBRESOURCE_VERSIONS
 from kvedge.kube.errors import NotFound
 from kvedge.kube.kube_client import KubeClient
@@ -77,12 +78,24 @@ def remove_calls(client: KubeClient) -> Iterator[str]:
         KubeError: when the API server refuses or does not answer.
     """
     yield from _delete(client, (api_service(version, b"").path for version in SUBRESOURCE_VERSIONS))
+    yield from _delete(client, _token_api(client))
     slices = _read(client)
     written = [item for item in slices if is_written(item)]
     yield from _delete(client, (f"{SLICES}/{name_of(item)}" for item in written))
     if written == slices:
         # Others are those of Pods, which the cluster itself looks after.
         yield from _delete(client, [endpoints([]).path])
+
+
+def _token_api(client: KubeClient) -> Iterator[str]:
+    """The APIService of upload tokens; where CDI is installed it is CDI's."""
+    path = upload_api_service(b"").path
+    try:
+        there = client.request("GET", path)
+    except NotFound:
+        return
+    if is_our_upload_api(there):
+        yield path
 
 
 def _read(client: KubeClient) -> list[JsonObject]:
