@@ -34,6 +34,8 @@ RUNNING_MESSAGE: Final = f"{_PREFIX}storage.condition.running.message"
 FATAL_ERROR: Final = f"{_PREFIX}storage.import.fatalError"
 PREALLOCATED: Final = f"{_PREFIX}storage.preallocation"
 POPULATED_FOR: Final = f"{_PREFIX}storage.populatedFor"
+# The container of a worker's Pod that does the work.
+WORKER_CONTAINER: Final = "importer"
 # Ours: the UID of the last worker that was counted among the restarts.
 COUNTED_WORKER: Final = "kvedge.io/counted-worker"
 # On a DataImportCron: the digest that is to be imported, by whoever polled the source.

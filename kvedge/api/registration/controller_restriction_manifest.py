@@ -10,7 +10,7 @@ from typing import Final
 
 from kvedge.api.registration.policy_manifest import Validation, judged, policy, unchanged
 from kvedge.api.registration.registration_manifest import Document
-from kvedge.resources.data_volume_names import CLONE_TARGET, UPLOAD_TARGET
+from kvedge.resources.data_volume_names import CLONE_TARGET, UPLOAD_TARGET, WORKER_CONTAINER
 from kvedge.resources.names import APP, LAUNCHER_APP, SCHEDULABLE
 from kvedge.resources.role_users import CONTROLLER_ACCOUNT, CONTROLLER_GROUP
 from kvedge.resources.types.data_import_cron import DataImportCron
@@ -63,20 +63,34 @@ _CLAIM_OWNED: Final = (
 _CRON_OWNED: Final = _DV_OWNED.replace(f"'{DataVolume.KIND.kind}'", f"'{DataImportCron.KIND.kind}'")
 _WORKER_OWNED: Final = f"({_DV_OWNED}) || ({_CRON_OWNED}) || ({_CLAIM_OWNED})"
 # A worker reads what strangers send: it has no token, no way to more rights, and nothing of the host to write to.
+_WORKS: Final = f"c.name == '{WORKER_CONTAINER}'"
+_WORKER_RIGHTS: Final = (
+    "has(c.securityContext)"
+    " && has(c.securityContext.runAsNonRoot) && c.securityContext.runAsNonRoot"
+    " && has(c.securityContext.allowPrivilegeEscalation) && !c.securityContext.allowPrivilegeEscalation"
+    " && has(c.securityContext.capabilities) && !has(c.securityContext.capabilities.add)"
+)
+# Policies judge after webhooks, and a mesh may have put its proxy in nevertheless, and what leads the network there.
+_PROXY_RIGHTS: Final = (
+    "!has(c.securityContext)"
+    " || (!(has(c.securityContext.privileged) && c.securityContext.privileged)"
+    " && (!has(c.securityContext.capabilities) || !has(c.securityContext.capabilities.add)"
+    " || c.securityContext.capabilities.add.all(a, a in ['NET_ADMIN', 'NET_RAW'])))"
+)
+_NOT_MOUNTED: Final = "!has(c.volumeMounts) || c.volumeMounts.all(m, m.name != v.name)"
+_ONLY_READ: Final = "!has(c.volumeMounts) || c.volumeMounts.all(m, m.name != v.name || (has(m.readOnly) && m.readOnly))"
 _CONFINED: Final = (
     "request.resource.resource == 'pods' && object != null"
     " && has(object.spec.automountServiceAccountToken) && !object.spec.automountServiceAccountToken"
     " && !(has(object.spec.hostNetwork) && object.spec.hostNetwork)"
     " && !(has(object.spec.hostPID) && object.spec.hostPID)"
     " && !(has(object.spec.hostIPC) && object.spec.hostIPC)"
-    " && !has(object.spec.initContainers)"
-    " && object.spec.containers.all(c, has(c.securityContext)"
-    " && has(c.securityContext.runAsNonRoot) && c.securityContext.runAsNonRoot"
-    " && has(c.securityContext.allowPrivilegeEscalation) && !c.securityContext.allowPrivilegeEscalation"
-    " && has(c.securityContext.capabilities) && !has(c.securityContext.capabilities.add))"
+    f" && object.spec.containers.exists(c, {_WORKS})"
+    f" && object.spec.containers.all(c, {_WORKS} ? ({_WORKER_RIGHTS}) : ({_PROXY_RIGHTS}))"
+    f" && (!has(object.spec.initContainers) || object.spec.initContainers.all(c, {_PROXY_RIGHTS}))"
     " && (!has(object.spec.volumes) || object.spec.volumes.filter(v, has(v.hostPath)).all(v,"
-    " object.spec.containers.all(c, !has(c.volumeMounts)"
-    " || c.volumeMounts.all(m, m.name != v.name || (has(m.readOnly) && m.readOnly)))))"
+    f" object.spec.containers.all(c, {_WORKS} ? ({_ONLY_READ}) : ({_NOT_MOUNTED}))"
+    f" && (!has(object.spec.initContainers) || object.spec.initContainers.all(c, {_NOT_MOUNTED}))))"
 )
 
 

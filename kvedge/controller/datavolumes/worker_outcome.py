@@ -12,6 +12,7 @@ from typing import Final
 
 from kvedge.controller.datavolumes.data_volume_status import State
 from kvedge.resources.codec import DecodeError, decode_json
+from kvedge.resources.data_volume_names import WORKER_CONTAINER
 from kvedge.resources.meta import condition
 from kvedge.resources.types.core import ContainerState, ContainerStateTerminated, Pod
 from kvedge.resources.types.import_job import ImportOutcome
@@ -85,8 +86,8 @@ def look_at_worker(pod: Pod) -> WorkerSeen:
 
 
 def _container_state(pod: Pod) -> ContainerState | None:
-    statuses = pod.status.container_statuses
-    return statuses[0].state if statuses else None
+    # Others are what somebody else has put into the Pod, such as a mesh's proxy.
+    return next((each.state for each in pod.status.container_statuses if each.name == WORKER_CONTAINER), None)
 
 
 def _why_waiting(pod: Pod, state: ContainerState | None) -> State:

@@ -15,7 +15,15 @@ from kvedge.controller.datavolumes.claim_plan import owner_of
 from kvedge.controller.datavolumes.worker_job_plan import certificates_config_map, credentials_secret, header_secrets
 from kvedge.controller.kubevirt.cluster_config import ClusterConfig
 from kvedge.resources.codec import JsonObject, encode_json
-from kvedge.resources.data_volume_names import APP, APP_LABEL, CLONE_TARGET, WORKER_LABEL, named_after
+from kvedge.resources.data_volume_names import (
+    APP,
+    APP_LABEL,
+    CLONE_TARGET,
+    WORKER_CONTAINER,
+    WORKER_LABEL,
+    named_after,
+)
+from kvedge.resources.masquerade import INJECT_SIDECAR
 from kvedge.resources.meta import ObjectMeta, OwnerReference
 from kvedge.resources.names import LAUNCHER_IMAGE
 from kvedge.resources.quantities import Quantity
@@ -54,7 +62,9 @@ from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.resources.uploads import clone_sender_name, upload_pod_name
 from kvedge.resources.vmi_facts import default_pull_policy
 
-_CONTAINER: Final = "importer"
+# A mesh stays out: its proxy never ends, and what workers speak to each other is encrypted already.
+_WITHOUT_SIDECAR: Final = {INJECT_SIDECAR: "false"}
+_WITHOUT_MESH: Final = {**_WITHOUT_SIDECAR, "linkerd.io/inject": "disabled"}
 _LONGEST_LABEL: Final = 63
 # Of a disk that is streamed, converted and checked in one pass: it takes a core, and little memory.
 _REQUESTS: Final[dict[str, Quantity]] = {"cpu": "100m", "memory": "60M"}
@@ -93,7 +103,8 @@ def worker_pod(
     meta = ObjectMeta(
         name=name,
         namespace=dv.metadata.namespace,
-        labels={APP_LABEL: APP, WORKER_LABEL: _as_label(place.claim.metadata.name)},
+        labels={APP_LABEL: APP, WORKER_LABEL: _as_label(place.claim.metadata.name), **_WITHOUT_SIDECAR},
+        annotations=dict(_WITHOUT_MESH),
         owner_references=[owner_of(dv)],
     )
     spec = _pod_spec(job, volumes, cluster, config)
@@ -124,8 +135,8 @@ def sender_pod(
     meta = ObjectMeta(
         name=name,
         namespace=source.metadata.namespace,
-        labels={APP_LABEL: APP, CLONE_TARGET: dv.metadata.uid},
-        annotations={CLONE_TARGET: f"{dv.metadata.namespace}/{dv.metadata.name}"},
+        labels={APP_LABEL: APP, CLONE_TARGET: dv.metadata.uid, **_WITHOUT_SIDECAR},
+        annotations={CLONE_TARGET: f"{dv.metadata.namespace}/{dv.metadata.name}", **_WITHOUT_MESH},
         owner_references=[owner],
     )
     return Pod(metadata=meta, spec=_pod_spec(job, volumes, cluster, config))
@@ -137,7 +148,13 @@ def poll_pod(
     """The Pod that looks at a DataVolume's source and fills nothing."""
     name = named_after("poll-", dv.metadata.name)
     volumes = [*_host_volumes(cluster), *_object_volumes(dv, job, name)]
-    meta = ObjectMeta(name=name, namespace=dv.metadata.namespace, labels={APP_LABEL: APP}, owner_references=[owner])
+    meta = ObjectMeta(
+        name=name,
+        namespace=dv.metadata.namespace,
+        labels={APP_LABEL: APP, **_WITHOUT_SIDECAR},
+        annotations=dict(_WITHOUT_MESH),
+        owner_references=[owner],
+    )
     return Pod(metadata=meta, spec=_pod_spec(job, volumes, cluster, config))
 
 
@@ -181,7 +198,7 @@ def _container(
         )
     uses = [use for _, use in volumes]
     return Container(
-        name=_CONTAINER,
+        name=WORKER_CONTAINER,
         image=LAUNCHER_IMAGE,
         image_pull_policy="Never",
         command=[*cluster.program, "import-worker"],

@@ -121,7 +121,7 @@ CONFINED = {"runAsNonRoot": True, "allowPrivilegeEscalation": False, "capabiliti
 
 def worker(labels: dict[str, str], owner: JsonObject, **spec: Any) -> JsonObject:
     made = pod("worker", labels, owner)
-    made["spec"]["containers"][0]["securityContext"] = dict(CONFINED)
+    made["spec"]["containers"][0] |= {"name": "importer", "securityContext": dict(CONFINED)}
     made["spec"]["volumes"] = [{"name": "usr", "hostPath": {"path": "/usr"}}]
     made["spec"]["containers"][0]["volumeMounts"] = [{"name": "usr", "mountPath": "/usr", "readOnly": True}]
     made["spec"] |= spec
@@ -141,6 +141,20 @@ def container(**changes: Any) -> JsonObject:
     return {"containers": [{**made, **changes}]}
 
 
+PROXY: JsonObject = {"name": "proxy", "image": "example.org/proxy"}
+
+
+def beside(changes: JsonObject) -> JsonObject:
+    return {"containers": [*container()["containers"], {**PROXY, **changes}]}
+
+
+def test_a_meshs_proxy_that_a_webhook_puts_in_keeps_no_worker_away(controller: KubeClient) -> None:
+    leads = {"capabilities": {"add": ["NET_ADMIN", "NET_RAW"]}, "runAsUser": 0}
+    spec = {**beside({}), "initContainers": [{**PROXY, "name": "init", "securityContext": leads}]}
+    assert refused(controller, "POST", PODS, worker({}, DV_OWNER, **spec)) == ""
+    assert refused(controller, "DELETE", f"{PODS}/worker?gracePeriodSeconds=0") == ""
+
+
 @pytest.mark.parametrize(
     "spec",
     [
@@ -151,6 +165,13 @@ def container(**changes: Any) -> JsonObject:
         pytest.param(container(securityContext={**CONFINED, "allowPrivilegeEscalation": True}), id="a way to more"),
         pytest.param(container(securityContext={**CONFINED, "capabilities": {"add": ["SYS_ADMIN"]}}), id="capability"),
         pytest.param(container(volumeMounts=[{"name": "usr", "mountPath": "/usr"}]), id="the host's files to write"),
+        pytest.param(container(name="proxy"), id="no container that works"),
+        pytest.param({"initContainers": [{**PROXY, "securityContext": {"privileged": True}}]}, id="privileged init"),
+        pytest.param(beside({"securityContext": {"privileged": True}}), id="privileged beside"),
+        pytest.param(beside({"securityContext": {"capabilities": {"add": ["SYS_ADMIN"]}}}), id="a capability beside"),
+        pytest.param(
+            beside({"volumeMounts": [{"name": "usr", "mountPath": "/usr", "readOnly": True}]}), id="the host's beside"
+        ),
     ],
 )
 def test_it_makes_no_worker_that_could_do_more_than_fill_a_claim(controller: KubeClient, spec: JsonObject) -> None:

@@ -27,9 +27,13 @@ from kvedge.controller.datavolumes.data_volume_plan import (
     plan_data_volume,
     restart_wait,
 )
+from kvedge.controller.datavolumes.worker_job_plan import poll_job
+from kvedge.controller.datavolumes.worker_outcome import look_at_worker
+from kvedge.controller.datavolumes.worker_pod_manifest import WorkerPlace, poll_pod, sender_pod
 from kvedge.controller.kubevirt.cluster_config import ClusterConfig
 from kvedge.resources import data_volume_names as names
 from kvedge.resources.codec import decode, encode
+from kvedge.resources.meta import OwnerReference
 from kvedge.resources.types.core import Pod
 from kvedge.resources.types.data_volumes import DataVolume, StorageProfile
 from kvedge.resources.types.storage import PersistentVolumeClaim, StorageClass
@@ -465,3 +469,29 @@ def test_the_worker_pulls_what_the_node_cannot(registry: dict[str, Any], image_v
     pod = worker_of(registry, image_volumes=image_volumes)
     assert [item for item in pod.spec.volumes if item.image is not None] == []
     assert job_of(pod)["registry"]["url"] == "docker://local/debian:12"
+
+
+def test_workers_stay_out_of_a_mesh() -> None:
+    dv = data_volume({"source": {"http": {"url": "http://example.org/disk"}}})
+    made = only(plan_of(DataVolumeView(dv, claim_for(dv), storage=STORAGE)), CreateWorker).pod
+    looks = poll_pod(
+        dv,
+        poll_job(dv, None),
+        OwnerReference(api_version="v1", kind="DataImportCron", name="c", uid="u"),
+        CLUSTER,
+        None,
+    )
+    sends = sender_pod(dv, poll_job(dv, None), WorkerPlace(claim_for(dv), claim_for(dv)), CLUSTER, None)
+    for pod in (made, looks, sends):
+        assert pod.metadata.labels["sidecar.istio.io/inject"] == "false"
+        assert pod.metadata.annotations["sidecar.istio.io/inject"] == "false"
+        assert pod.metadata.annotations["linkerd.io/inject"] == "disabled"
+        assert [container.name for container in pod.spec.containers] == [names.WORKER_CONTAINER]
+
+
+def test_what_a_container_beside_the_worker_says_does_not_count() -> None:
+    proxy = {"name": "a-proxy", "ready": False, "restartCount": 0, "image": "", "imageID": ""}
+    pod = encode(ended("Failed", {"message": "no such image"}))
+    said = {**proxy, "state": {"terminated": {"exitCode": 0, "message": "bye"}}}
+    pod["status"]["containerStatuses"].insert(0, said)
+    assert look_at_worker(decode(Pod, pod)).message == "no such image"
