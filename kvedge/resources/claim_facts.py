@@ -20,11 +20,22 @@ def is_of_data_volume(claim: PersistentVolumeClaim) -> bool:
     return owner is not None and owner.kind == "DataVolume"
 
 
+def is_upload_target(claim: PersistentVolumeClaim) -> bool:
+    """Whether `image-upload pvc` made the claim or marked it, and nothing else is to fill it."""
+    if UPLOAD_TARGET not in claim.metadata.annotations or claim.metadata.controller_reference() is not None:
+        return False
+    return claim.spec.data_source is None and claim.spec.data_source_ref is None
+
+
+def waits_for_upload(claim: PersistentVolumeClaim) -> bool:
+    """Whether nothing is in the claim until somebody has uploaded that."""
+    return is_upload_target(claim) and claim.metadata.annotations.get(POD_PHASE) != "Succeeded"
+
+
 def is_populated(claim: PersistentVolumeClaim) -> bool:
     """Whether nobody fills the claim any more: an image that is half there is no disk."""
-    if claim.metadata.controller_reference() is None and UPLOAD_TARGET in claim.metadata.annotations:
-        # What `image-upload pvc` made: nothing is in it until somebody has uploaded that.
-        return claim.metadata.annotations.get(POD_PHASE) == "Succeeded"
+    if waits_for_upload(claim):
+        return False
     if not is_of_data_volume(claim):
         return True
     source = claim.spec.data_source_ref

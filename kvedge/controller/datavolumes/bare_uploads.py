@@ -16,6 +16,7 @@ import msgspec
 from kvedge.controller.datavolumes.claim_plan import owner_of
 from kvedge.controller.datavolumes.data_volume_plan import Action, CreateWorker, DataVolumePlan, PatchClaim, PatchStatus
 from kvedge.resources import data_volume_names as names
+from kvedge.resources.claim_facts import is_upload_target
 from kvedge.resources.meta import ObjectMeta, OwnerReference
 from kvedge.resources.types.core import Pod
 from kvedge.resources.types.data_volumes import DataVolume, DataVolumeOrigin, DataVolumeSourceUpload, DataVolumeSpec
@@ -28,9 +29,7 @@ IN_USE: Final = "UploadTargetInUse"
 def upload_into(claim: PersistentVolumeClaim) -> DataVolume | None:
     """The DataVolume that such a claim stands for; None for a claim that is no upload's, or somebody else's to fill."""
     meta = claim.metadata
-    if names.UPLOAD_TARGET not in meta.annotations or meta.controller_reference() is not None:
-        return None
-    if claim.spec.data_source is not None or claim.spec.data_source_ref is not None:
+    if not is_upload_target(claim):
         return None
     return DataVolume(
         metadata=ObjectMeta(
