@@ -123,29 +123,30 @@ class DataVolumeLoop:
         self.loop.stop()
 
     def reconcile(self, key: Key) -> Again | None:
-        """One pass for one DataVolume."""
+        """One pass for one DataVolume, and for the claim of its name where that takes an upload of its own."""
         some_stay = self._end_strangers(key)
-        again = self._brought_on(key)
+        # The claim first, and whether there is a DataVolume or not: one that would take it over waits for that.
+        found = (self._settle(key, bare=True), self._settle(key, bare=False))
+        again = min((again for again in found if again is not None), key=lambda again: again.after, default=None)
         return Again(_STRANGER_SECONDS) if again is None and some_stay else again
 
-    def _brought_on(self, key: Key) -> Again | None:
+    def _settle(self, key: Key, *, bare: bool) -> Again | None:
         progress = None
         for _ in range(_MOST_STEPS):
-            dv = self._volumes.get(*key)
-            bare = None if dv is not None else self._sources.claims.get(*key)
-            if bare is not None:
-                dv = upload_into(bare)
+            claim = self._sources.claims.get(*key) if bare else None
+            of_claim = None if claim is None else upload_into(claim)
+            dv = of_claim if bare else self._volumes.get(*key)
             if dv is None:
                 return None
             view = self._view(dv)
-            if bare is not None:
-                view.claim = as_its_claim(bare, dv)
+            if claim is not None:
+                view.claim = as_its_claim(claim, dv)
             if progress is None:
                 progress = self._asked(view)
             view.progress = progress
             plan = plan_data_volume(view, self._cluster(), self._clock.now())
-            if bare is not None:
-                plan = claim_plan(plan, bare, user_of(self._users(dv)))
+            if claim is not None:
+                plan = claim_plan(plan, claim, user_of(self._users(dv)))
             again = self._carry_out(view, plan)
             if again is not None:
                 return again

@@ -45,6 +45,7 @@ from kvedge.controller.datavolumes.worker_pod_manifest import WorkerPlace, sende
 from kvedge.controller.kubevirt.cluster_config import ClusterConfig
 from kvedge.kube.patches import merge_difference
 from kvedge.resources import data_volume_names as names
+from kvedge.resources.claim_facts import waits_for_upload
 from kvedge.resources.codec import JsonObject, encode
 from kvedge.resources.data_volume_checks import data_volume_problems
 from kvedge.resources.types.core import Pod
@@ -62,6 +63,7 @@ PROGRESS_SECONDS: Final = 2.0
 # What is missing may come without a change that is watched.
 _LOOK_AGAIN_SECONDS: Final = 30.0
 _IDLE: Final = State("False")
+_EXISTS: Final = "ErrResourceExists"
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,11 +237,19 @@ def _plan_foreign(view: DataVolumeView, claim: PersistentVolumeClaim, now: datet
     populated = asked.get(names.PRE_POPULATED) == claim.metadata.name
     adopts = asked.get(names.ALLOW_ADOPTION) == "true"
     if owner is None and (populated or adopts):
+        if waits_for_upload(claim):
+            # Its guest would start on a disk over which the upload's worker puts the image later.
+            text = (
+                f"waits for the upload into PVC {claim.metadata.name}, which is taken over once it is filled: `kvedge"
+                f" image-upload pvc {claim.metadata.name} --no-create --image-path FILE`, or take the annotation"
+                f" {names.UPLOAD_TARGET} off it"
+            )
+            return _told(view, Outlook(PENDING, _bound(claim), State("False", _EXISTS, text)), now, (), 60.0)
         body = merge_owner(claim, dv)
         body["metadata"]["annotations"] = {names.POPULATED_FOR: dv.metadata.name, names.POD_PHASE: SUCCEEDED}
         return DataVolumePlan((PatchClaim(claim, body),))
     text = f'Resource "{claim.metadata.name}" already exists and is not managed by DataVolume'
-    return _told(view, Outlook(PENDING, State("False", "ErrResourceExists", text), _IDLE), now, (), 60.0)
+    return _told(view, Outlook(PENDING, State("False", _EXISTS, text), _IDLE), now, (), 60.0)
 
 
 def _plan_claimed(

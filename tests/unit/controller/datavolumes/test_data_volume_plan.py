@@ -311,6 +311,27 @@ def test_a_claim_with_data_is_taken_over_without_a_worker(annotations: dict[str,
     assert body["annotations"][names.POD_PHASE] == "Succeeded"
 
 
+@pytest.mark.parametrize(
+    "annotations",
+    [
+        pytest.param({names.ALLOW_ADOPTION: "true"}, id="adopted"),
+        pytest.param({names.PRE_POPULATED: "disk"}, id="populated before"),
+    ],
+)
+def test_a_claim_that_waits_for_its_upload_is_taken_over_only_when_that_is_in_it(annotations: dict[str, str]) -> None:
+    dv = data_volume(annotations=annotations)
+    claim = claim_for(dv, **{names.UPLOAD_TARGET: "", names.POD_PHASE: "Running"})
+    claim.metadata.owner_references = []
+    plan = plan_of(DataVolumeView(dv, claim))
+    assert [type(action) for action in plan.actions] == [PatchStatus], "its guest would start under the upload"
+    assert status_of(plan)["phase"] == "Pending"
+    status, reason, message = condition_of(plan, "Running")
+    assert (status, reason) == ("False", "ErrResourceExists")
+    assert "waits for the upload into PVC disk" in message
+    claim.metadata.annotations[names.POD_PHASE] = "Succeeded"
+    assert only(plan_of(DataVolumeView(dv, claim)), PatchClaim).body["metadata"]["ownerReferences"]
+
+
 def test_a_static_volume_is_taken_as_it_is() -> None:
     spec = {"storage": {"resources": {"requests": {"storage": "1Gi"}}, "volumeName": "pv"}}
     dv = data_volume(spec, annotations={names.STATIC_VOLUME: ""})
