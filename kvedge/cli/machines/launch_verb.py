@@ -19,6 +19,7 @@ from kvedge.client.session import Session, checked_name
 
 if TYPE_CHECKING:
     from kvedge.client.manifests.vm_manifest import CloudInitData, LaunchOptions
+    from kvedge.resources.kinds import Kind
 
 
 @click.command(cls=VerbCommand)
@@ -82,6 +83,7 @@ def launch(
     session = open_session(kubeconfig, namespace)
     if options.disk is not None:
         _check_disks(session)
+        _check_disk_is_new(session, options.name)
     made = _create(session, document)
     vm = made["metadata"]["name"]
     if output is None:
@@ -118,6 +120,40 @@ def _check_disks(session: Session) -> None:
     except NotFound as error:
         text = "--disk: this cluster serves no DataVolumes; apply k3s/crds and run kvedge's controller, or install CDI"
         raise Refused(text) from error
+
+
+def _check_disk_is_new(session: Session, vm: str) -> None:
+    """Whether the disk's name is free: what is there holds another disk, which is not to go with this VM."""
+    from kvedge.client.manifests.launch_disk import disk_name
+    from kvedge.resources.types.data_volumes import DataVolume
+    from kvedge.resources.types.storage import PersistentVolumeClaim
+    from kvedge.resources.types.vm import VirtualMachine
+
+    name = disk_name(vm)
+    for short, kind in (("dv", DataVolume.KIND), ("pvc", PersistentVolumeClaim.KIND)):
+        there = _look_at(session, kind, name)
+        if there is None:
+            continue
+        if _look_at(session, VirtualMachine.KIND, vm) is not None:
+            # That is what its user has to hear, and the disk is its own.
+            return
+        if there["metadata"].get("deletionTimestamp"):
+            raise Refused(f"--disk: {kind.kind} {name} is still being deleted: try again once it is gone")
+        raise Refused(
+            f"--disk: {kind.kind} {name} is there already, and its data would go with this VM: choose another name for"
+            f" the VM, or, where nobody needs that data, `kvedge delete {short} {name}` first"
+        )
+
+
+def _look_at(session: Session, kind: Kind, name: str) -> dict[str, Any] | None:
+    """What is there; None also for what this user may not see, as the controller takes nothing over for this disk."""
+    from kvedge.kube.errors import Forbidden, NotFound
+
+    try:
+        found: dict[str, Any] = session.client.request("GET", kind.path(session.namespace, name))
+    except (NotFound, Forbidden):
+        return None
+    return found
 
 
 def _fill_disk(session: Session, options: LaunchOptions, wait: bool, timeout: float) -> None:

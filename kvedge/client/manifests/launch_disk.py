@@ -11,7 +11,7 @@ from typing import Final
 
 from kvedge.client.errors import UsageError
 from kvedge.resources.codec import JsonObject
-from kvedge.resources.data_volume_names import BIND_IMMEDIATELY
+from kvedge.resources.data_volume_names import ALLOW_ADOPTION, BIND_IMMEDIATELY
 
 _WEB: Final = ("http://", "https://")
 _REGISTRY: Final = "docker://"
@@ -37,9 +37,9 @@ class LaunchDisk:
         storage: JsonObject = {"resources": {"requests": {"storage": size}}}
         if self.storage_class:
             storage["storageClassName"] = self.storage_class
-        metadata: JsonObject = {"name": name}
-        if self.annotations:
-            metadata["annotations"] = self.annotations
+        # A claim of that name would be taken over as it is, without the image, and be deleted with the VM.
+        annotations = {ALLOW_ADOPTION: "false", **self.annotations}
+        metadata: JsonObject = {"name": name, "annotations": annotations}
         return {"metadata": metadata, "spec": {"source": self.source, "storage": storage}}
 
 
