@@ -22,6 +22,7 @@ from kvedge.resources.types.core import Pod
 from kvedge.resources.types.data_volumes import DataVolume, DataVolumeOrigin, DataVolumeSourceUpload, DataVolumeSpec
 from kvedge.resources.types.storage import PersistentVolumeClaim
 from kvedge.resources.types.vmi import VirtualMachineInstance
+from kvedge.resources.volume_facts import claims, has_hotplugged, is_hotpluggable
 
 IN_USE: Final = "UploadTargetInUse"
 
@@ -55,10 +56,18 @@ def as_its_claim(claim: PersistentVolumeClaim, dv: DataVolume) -> PersistentVolu
     return msgspec.structs.replace(claim, metadata=metadata)
 
 
-def user_of(vmis: Iterable[VirtualMachineInstance]) -> str:
+def user_of(vmis: Iterable[VirtualMachineInstance], claim: str) -> str:
     """A guest that has the claim already, and could write it; empty when none has."""
-    found = (vmi.metadata.name for vmi in vmis if not vmi.is_final and vmi.status.phase not in ("", "Pending"))
-    return min(found, default="")
+    return min((vmi.metadata.name for vmi in vmis if _has(vmi, claim)), default="")
+
+
+def _has(vmi: VirtualMachineInstance, claim: str) -> bool:
+    if vmi.is_final or vmi.status.phase in ("", "Pending"):
+        return False
+    if any(name == claim and not is_hotpluggable(volume) for volume, name in claims(vmi.spec.volumes)):
+        return True
+    # A hotplugged volume that is not attached waits for the upload itself.
+    return has_hotplugged(vmi, claim)
 
 
 def claim_plan(plan: DataVolumePlan, claim: PersistentVolumeClaim, user: str) -> DataVolumePlan:

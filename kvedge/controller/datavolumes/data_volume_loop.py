@@ -146,7 +146,7 @@ class DataVolumeLoop:
             view.progress = progress
             plan = plan_data_volume(view, self._cluster(), self._clock.now())
             if claim is not None:
-                plan = claim_plan(plan, claim, user_of(self._users(dv)))
+                plan = claim_plan(plan, claim, user_of(self._users(dv), key.name))
             again = self._carry_out(view, plan)
             if again is not None:
                 return again

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import threading
 
-from kvedge.controller.vmi.claim_rules import conflicts, has_hotplugged
+from kvedge.controller.vmi.claim_rules import conflicts
 from kvedge.controller.vmi.launcher_pod_status import has_ended
 from kvedge.controller.vmi_claims import index_by_claim, vmis_of
 from kvedge.kube.informer import Informer
 from kvedge.resources.types.core import Pod
 from kvedge.resources.types.vmi import VirtualMachineInstance
-from kvedge.resources.volume_facts import claims, is_hotpluggable
+from kvedge.resources.volume_facts import claims, has_hotplugged, is_hotpluggable
 
 
 class ClaimHolders:

@@ -15,7 +15,7 @@ from typing import Final
 from kvedge.controller.vm.create_patience import CreatePatience
 from kvedge.controller.vm.create_refusal import is_passing
 from kvedge.controller.vmi.claim_holders import ClaimHolders
-from kvedge.controller.vmi.claim_rules import IN_USE_SECONDS, has_hotplugged
+from kvedge.controller.vmi.claim_rules import IN_USE_SECONDS
 from kvedge.controller.vmi.hotplug.hotplug_plan import (
     CreateAttachment,
     DeleteAttachment,
@@ -35,7 +35,7 @@ from kvedge.kube.work_queue import Key
 from kvedge.resources.types.core import Pod
 from kvedge.resources.types.storage import PersistentVolumeClaim
 from kvedge.resources.types.vmi import VirtualMachineInstance
-from kvedge.resources.volume_facts import claim_of, hotplugged
+from kvedge.resources.volume_facts import claim_of, has_hotplugged, hotplugged
 from kvedge.runtime.clock import Clock
 
 log = logging.getLogger(__name__)

@@ -101,14 +101,38 @@ def test_a_claim_that_a_guest_has_is_not_written_under_it() -> None:
     assert plan_of(claim(**said), user="web").actions == (), "it is told once"
 
 
-def test_a_guest_that_waits_for_the_claim_does_not_have_it() -> None:
-    def vmi(name: str, phase: str) -> VirtualMachineInstance:
-        document = small_vmi()
-        document["metadata"]["name"] = name
-        return decode(VirtualMachineInstance, {**document, "status": {"phase": phase}})
+def guest(name: str, phase: str, *entries: dict[str, Any], hotpluggable: bool = False) -> VirtualMachineInstance:
+    document = small_vmi()
+    document["metadata"]["name"] = name
+    source = {"claimName": "disk", "hotpluggable": hotpluggable}
+    document["spec"]["volumes"] = [{"name": "data", "persistentVolumeClaim": source}]
+    return decode(VirtualMachineInstance, {**document, "status": {"phase": phase, "volumeStatus": list(entries)}})
 
-    assert user_of([vmi("a", ""), vmi("b", "Pending"), vmi("c", "Succeeded")]) == ""
-    assert user_of([vmi("a", "Pending"), vmi("b", "Running"), vmi("c", "Scheduled")]) == "b"
+
+def test_a_guest_that_waits_for_the_claim_does_not_have_it() -> None:
+    assert user_of([guest("a", ""), guest("b", "Pending"), guest("c", "Succeeded")], "disk") == ""
+    assert user_of([guest("a", "Pending"), guest("b", "Running"), guest("c", "Scheduled")], "disk") == "b"
+
+
+@pytest.mark.parametrize(
+    ("phase", "attachment", "user"),
+    [
+        pytest.param("Bound", None, "", id="no attachment"),
+        pytest.param("Bound", {}, "", id="an attachment that was taken away"),
+        pytest.param("AttachedToNode", {"attachPodName": "hp", "attachPodUID": "u"}, "web", id="attached"),
+        pytest.param("Ready", {"attachPodName": "hp", "attachPodUID": "u"}, "web", id="in the guest"),
+        pytest.param("Ready", {}, "web", id="in the guest, its Pod gone"),
+    ],
+)
+def test_a_hotplugged_volume_has_its_claim_once_it_is_attached(
+    phase: str, attachment: dict[str, str] | None, user: str
+) -> None:
+    info = {"claimName": "disk"}
+    entry = {"name": "data", "target": "", "phase": phase, "persistentVolumeClaimInfo": info}
+    if attachment is not None:
+        entry["hotplugVolume"] = attachment
+    assert user_of([guest("web", "Running", entry, hotpluggable=True)], "disk") == user
+    assert user_of([guest("web", "Running", hotpluggable=True)], "disk") == "", "its status says nothing of it yet"
 
 
 @pytest.mark.parametrize(
