@@ -169,7 +169,9 @@ class ImageUpload:
         last = ""
         for _ in range(max(1, int(self._wish.wait_seconds / _LOOK_SECONDS))):
             if self._wish.bare:
-                is_ready, last = told_claim(self._read(self._claim_path) or {})
+                claim = self._read(self._claim_path) or {}
+                self._check_open(claim)
+                is_ready, last = told_claim(claim)
                 if is_ready:
                     return
                 self._pause(_LOOK_SECONDS)
@@ -183,6 +185,8 @@ class ImageUpload:
                 )
             if status.get("phase") == "Succeeded":
                 raise RefusedError(f"DataVolume {self._name} is filled already")
+            if status.get("phase") == "Failed":
+                raise RefusedError(f"DataVolume {self._name} takes no upload: {last}")
             if is_ready:
                 return
             self._pause(_LOOK_SECONDS)
@@ -190,6 +194,15 @@ class ImageUpload:
             f"{self._name} did not become ready for the upload within {self._wish.wait_seconds:g} s: {last};"
             f" see `kvedge describe {'pvc' if self._wish.bare else 'dv'} {self._name}`"
         )
+
+    def _check_open(self, claim: JsonObject) -> None:
+        """Whether the claim still can become ready: its disk may be there, or what is in it refuses one."""
+        said = (claim.get("metadata") or {}).get("annotations") or {}
+        if said.get(POD_PHASE) == "Succeeded":
+            raise RefusedError(f"PVC {self._name} is filled already")
+        if said.get(POD_PHASE) == "Failed":
+            why = said.get(FATAL_ERROR) or said.get(RUNNING_MESSAGE) or f"see `kvedge describe pvc {self._name}`"
+            raise RefusedError(f"PVC {self._name} takes no upload: {why}")
 
     def _wait_done(self) -> None:
         for _ in range(int(_PROCESSING_SECONDS / _LOOK_SECONDS)):

@@ -102,7 +102,7 @@ def _run(job: ImportJob, places: ImportPlaces, progress: ImportProgress, door: D
         return ImportOutcome(virtual_size=sent, message=_words(job))
     target = open_target(job, places.directory, places.device)
     try:
-        if isinstance(target, FileTarget) and not job.archive and (size := target.present()):
+        if isinstance(target, FileTarget) and not job.archive and (size := target.present(upload=job.upload)):
             return ImportOutcome(virtual_size=size, preallocated=job.preallocate, message=_words(job))
         labels: dict[str, str] = {}
         size = _fill(job, target, places, progress, door, labels)

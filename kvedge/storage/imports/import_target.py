@@ -15,7 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, Protocol
 
-from kvedge.resources.data_volume_names import PRE_POPULATED
+from kvedge.resources.data_volume_names import PRE_POPULATED, UPLOAD_TARGET
 from kvedge.resources.types.import_job import ImportJob
 from kvedge.resources.volume_facts import IMAGE_FILE
 from kvedge.runtime.linux.allocation import allocate, begin_writeback, device_size, zero_range
@@ -90,7 +90,7 @@ class FileTarget:
         self._file = -1
         self._writeback = _Writeback()
 
-    def present(self) -> int:
+    def present(self, *, upload: bool = False) -> int:
         """The size of a disk that a worker of this claim has completed already, or 0 when there is none.
 
         Raises:
@@ -103,6 +103,13 @@ class FileTarget:
         if not stat.S_ISREG(facts.st_mode):
             raise ImportFailure(f"{IMAGE_FILE} in the claim is no file: remove it, or use another claim")
         if facts.st_size and not self._is_own():
+            if upload:
+                # For good, as whoever uploads waits at a terminal.
+                raise ImportFailure(
+                    "the claim holds a disk already, and no upload is written over one: use another claim; one without"
+                    f" a DataVolume is taken as it is once the annotation {UPLOAD_TARGET} is off it",
+                    fatal=True,
+                )
             raise ImportFailure(
                 f"the volume of this claim holds an older {IMAGE_FILE}, which is neither taken for the new one nor"
                 " written over: remove it, use another volume, or take it as it is with the annotation"

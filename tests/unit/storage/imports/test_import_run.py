@@ -94,6 +94,16 @@ def test_an_older_disk_is_neither_taken_nor_written_over(places: ImportPlaces, m
     assert (disk.read_bytes(), os.listdir(places.directory)) == (before, ["disk.img"])
 
 
+def test_an_upload_into_a_claim_that_holds_a_disk_fails_for_good_and_leaves_it(places: ImportPlaces) -> None:
+    disk = places.directory / "disk.img"
+    disk.write_bytes(b"a guest's")
+    with pytest.raises(ImportFailure, match="the claim holds a disk already") as refused:
+        run(ImportJob(name="d", size=MIB, uid="claim-1", upload=True), places)
+
+    assert refused.value.fatal, "whoever uploads is told at once"
+    assert (disk.read_bytes(), os.listdir(places.directory)) == (b"a guest's", ["disk.img"])
+
+
 def test_what_a_killed_worker_left_is_replaced_and_no_link_is_followed(places: ImportPlaces, tmp_path: Path) -> None:
     bystander = tmp_path / "bystander"
     bystander.write_text("mine")
