@@ -9,8 +9,9 @@ from collections.abc import Sequence
 from typing import Final
 
 from kvedge.kube.informer import Informer
+from kvedge.resources.hotplug_places import HANDED_OVER
 from kvedge.resources.types.vmi import VirtualMachineInstance
-from kvedge.resources.volume_facts import claims, hotplugged_claims
+from kvedge.resources.volume_facts import claims
 
 _INDEX: Final = "claim"
 
@@ -29,3 +30,19 @@ def claim_keys(vmi: VirtualMachineInstance) -> tuple[str, ...]:
     """Namespace and name of each claim of a VMI."""
     names = {name for _, name in claims(vmi.spec.volumes)} | hotplugged_claims(vmi)
     return tuple(f"{vmi.metadata.namespace}/{name}" for name in names)
+
+
+def hotplugged_claims(vmi: VirtualMachineInstance) -> set[str]:
+    """The claims that a VMI has by attachment Pods, also those whose volumes are on their way out."""
+    return {
+        entry.persistent_volume_claim_info.claim_name
+        for entry in vmi.status.volume_status
+        if entry.hotplug_volume is not None
+        and entry.persistent_volume_claim_info is not None
+        and (entry.hotplug_volume.attach_pod_name or entry.phase in HANDED_OVER)
+    }
+
+
+def has_hotplugged(vmi: VirtualMachineInstance, claim: str) -> bool:
+    """Whether a VMI has a claim by an attachment Pod, as far as its status says."""
+    return claim in hotplugged_claims(vmi)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from kvedge.resources.hotplug_places import HANDED_OVER, HOTPLUG_DIRECTORY, hotplug_path
+from kvedge.resources.hotplug_places import HOTPLUG_DIRECTORY, hotplug_path
 from kvedge.resources.names import PRIVATE_DIRECTORY
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.resources.types.volumes import HostDisk, Volume
@@ -20,10 +20,8 @@ __all__ = [
     "claim_of",
     "claims",
     "device_path",
-    "has_hotplugged",
     "hotplug_path",
     "hotplugged",
-    "hotplugged_claims",
     "is_hotpluggable",
 ]
 
@@ -73,22 +71,6 @@ def claims(volumes: Iterable[Volume]) -> Iterator[tuple[Volume, str]]:
 def hotplugged(vmi: VirtualMachineInstance) -> list[Volume]:
     """The volumes that come and go while the guest runs."""
     return [volume for volume in vmi.spec.volumes if is_hotpluggable(volume)]
-
-
-def hotplugged_claims(vmi: VirtualMachineInstance) -> set[str]:
-    """The claims that a VMI has by attachment Pods, also those whose volumes are on their way out."""
-    return {
-        entry.persistent_volume_claim_info.claim_name
-        for entry in vmi.status.volume_status
-        if entry.hotplug_volume is not None
-        and entry.persistent_volume_claim_info is not None
-        and (entry.hotplug_volume.attach_pod_name or entry.phase in HANDED_OVER)
-    }
-
-
-def has_hotplugged(vmi: VirtualMachineInstance, claim: str) -> bool:
-    """Whether a VMI has a claim by an attachment Pod, as far as its status says."""
-    return claim in hotplugged_claims(vmi)
 
 
 def host_place(disk: HostDisk) -> tuple[str, str]:

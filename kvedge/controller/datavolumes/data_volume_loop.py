@@ -136,6 +136,8 @@ class DataVolumeLoop:
             claim = self._sources.claims.get(*key) if bare else None
             of_claim = None if claim is None else upload_into(claim)
             dv = of_claim if bare else self._volumes.get(*key)
+            if claim is not None and of_claim is None:
+                self._end_uploads(claim)
             if dv is None:
                 return None
             view = self._view(dv)
@@ -183,13 +185,24 @@ class DataVolumeLoop:
         for pod in self._sources.workers.indexed(_SENDER_INDEX, f"{key.namespace}/{key.name}"):
             is_for = pod.metadata.labels.get(CLONE_TARGET)
             if pod.metadata.deletion_timestamp is None and (dv is None or dv.metadata.uid != is_for):
-                try:
-                    self._delete(pod)
-                except KubeError as error:
-                    some_stay = True
-                    where = f"{pod.metadata.namespace}/{pod.metadata.name}"
-                    log.warning("a clone's sender stays", extra={"facts": {"pod": where, "error": str(error)}})
+                some_stay |= not self._is_ended(pod)
         return some_stay
+
+    def _end_uploads(self, claim: PersistentVolumeClaim) -> None:
+        """End the worker of a claim that takes no upload any more: somebody took the mark off, to use what is in it."""
+        for pod in self._sources.workers.owned_by(claim.metadata.uid):
+            if pod.metadata.deletion_timestamp is None and pod.metadata.namespace == claim.metadata.namespace:
+                self._is_ended(pod)
+
+    def _is_ended(self, pod: Pod) -> bool:
+        """End a Pod that may be a stranger's; whether the server did so."""
+        try:
+            self._delete(pod)
+        except KubeError as error:
+            where = f"{pod.metadata.namespace}/{pod.metadata.name}"
+            log.warning("a worker that nobody needs stays", extra={"facts": {"pod": where, "error": str(error)}})
+            return False
+        return True
 
     def _consumer(self, dv: DataVolume) -> VirtualMachineInstance | None:
         """A guest that waits for the claim: where it can run, the claim is to be bound."""

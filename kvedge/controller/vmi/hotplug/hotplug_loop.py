@@ -24,7 +24,7 @@ from kvedge.controller.vmi.hotplug.hotplug_plan import (
     plan_hotplug,
 )
 from kvedge.controller.vmi.vmi_plan import launcher_of
-from kvedge.controller.vmi_claims import index_by_claim, vmis_of
+from kvedge.controller.vmi_claims import has_hotplugged, index_by_claim, vmis_of
 from kvedge.kube.errors import AlreadyExists, Conflict, KubeError, NotFound
 from kvedge.kube.events import EventRecorder
 from kvedge.kube.informer import Informer
@@ -35,7 +35,7 @@ from kvedge.kube.work_queue import Key
 from kvedge.resources.types.core import Pod
 from kvedge.resources.types.storage import PersistentVolumeClaim
 from kvedge.resources.types.vmi import VirtualMachineInstance
-from kvedge.resources.volume_facts import claim_of, has_hotplugged, hotplugged
+from kvedge.resources.volume_facts import claim_of, hotplugged
 from kvedge.runtime.clock import Clock
 
 log = logging.getLogger(__name__)

@@ -110,3 +110,13 @@ def test_an_upload_into_a_claim_goes_on_where_a_data_volume_waits_to_take_that_o
     (owner,) = found.metadata.owner_references
     assert (owner.uid, found.metadata.annotations[names.POD_PHASE]) == ("dv-uid", "Succeeded")
     assert (dv.status.phase, world.client.deleted) == ("Succeeded", ["importer-disk"])
+
+
+def test_a_claim_from_which_the_mark_is_taken_loses_the_worker_that_would_write_it() -> None:
+    world = World()
+    unmarked = claim()
+    unmarked.metadata.annotations = {}
+    world.claims.observe(world.client.keep(unmarked))
+    world.workers.observe(world.client.keep(uploader("Running", {"running": {}})))
+    world.loop.reconcile(Key("ns", "disk"))
+    assert world.client.deleted == ["importer-disk"]
