@@ -19,6 +19,7 @@ from kvedge.network.steps import (
     ForgetOwnMac,
     KnowMac,
     RemoveAddress,
+    RemoveRoute,
     ReplaceTable,
     SetAccessVlan,
     SetLink,
@@ -60,6 +61,8 @@ def apply_step(links: Links, step: Step) -> None:
             links.delete_address(link, address, prefix_length)
         case AddRoute(link, route):
             links.add_route(route.destination, route.gateway, link, route.metric)
+        case RemoveRoute(link, route):
+            links.delete_route(route.destination, route.gateway, link, route.metric)
         case SetSysctl(name, value):
             write_sysctl(name, value)
         case AddTable(table):

@@ -8,6 +8,8 @@ from typing import Final
 MAIN_TABLE: Final = 254
 # rtnetlink's number for routes that the kernel made by itself (connected subnets).
 PROTO_KERNEL: Final = 2
+# And for those that an administrator made, as which ours pass.
+PROTO_STATIC: Final = 4
 
 
 @dataclass(frozen=True)

@@ -21,12 +21,11 @@ from pyroute2.iproute import IPRoute
 from pyroute2.netlink.exceptions import NetlinkError
 
 from kvedge.network.errors import NetworkError, NotSupportedError
-from kvedge.network.link_types import Address, Link, Route
+from kvedge.network.link_types import PROTO_STATIC, Address, Link, Route
 from kvedge.network.netlink_dump import whole_dump
 
 IFF_UP: Final = 1
 IFF_LOWER_UP: Final = 0x10000
-PROTO_STATIC: Final = 4
 # Of linux/neighbour.h.
 NUD_PERMANENT: Final = 0x80
 # Of a bridge's MACs: configured, does not age.
@@ -193,6 +192,18 @@ class Links:
             settings["priority"] = metric
         with _translated(f"cannot add route to {destination} by", name), _unless(errno.EEXIST):
             self._socket.route("add", **settings)
+
+    def delete_route(self, destination: str, gateway: str, name: str, metric: int = 0) -> None:
+        """The opposite of `add_route`. Nothing when it is not there."""
+        settings: dict[str, Any] = {"dst": destination, "oif": self.index(name), "proto": PROTO_STATIC}
+        if gateway:
+            settings["gateway"] = gateway
+        elif ":" not in destination:
+            settings["scope"] = 253
+        if metric:
+            settings["priority"] = metric
+        with _translated(f"cannot delete route to {destination} by", name), _unless(errno.ESRCH):
+            self._socket.route("del", **settings)
 
 
 @contextmanager

@@ -133,6 +133,14 @@ class AddRoute:
 
 
 @dataclass(frozen=True)
+class RemoveRoute:
+    """Takes a route of ours away."""
+
+    link: str
+    route: Route
+
+
+@dataclass(frozen=True)
 class SetSysctl:
     """A kernel setting of the namespace, or of one link."""
 
@@ -189,6 +197,7 @@ Step = (
     | AddAddress
     | RemoveAddress
     | AddRoute
+    | RemoveRoute
     | SetSysctl
     | AddTable
     | ReplaceTable

@@ -24,15 +24,11 @@ class ServiceNetwork:
         # What this process has put into which table: a table that was made anew since has another handle.
         self._put: tuple[int, Elements] | None = None
 
-    def check(self) -> None:
-        """Raises OverlapError where the host uses addresses of Services, NetworkError where it cannot be asked."""
-        with Links() as links:
-            check_overlap(self._config, _look(links))
-
     def apply(self, ports: Iterable[Balanced]) -> bool:
         """Bring the kernel to these; whether anything had to be changed. May be repeated at any time.
 
         Raises:
+            OverlapError: the host uses addresses of Services: nothing was changed.
             NetworkError: nothing or a part was changed; the next call sees to all of it.
         """
         wanted = service_elements(ports)
@@ -42,7 +38,9 @@ class ServiceNetwork:
         # Until it is done, nobody knows what is there.
         self._put = None
         with Links() as links:
-            steps = list(plan_services(self._config, _look(links), present, wanted))
+            seen = _look(links)
+            check_overlap(self._config, seen)
+            steps = list(plan_services(self._config, seen, present, wanted))
             for step in steps:
                 apply_step(links, step)
         handle = table_handle(rules.family, rules.name)

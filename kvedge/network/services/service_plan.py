@@ -12,14 +12,18 @@ from ipaddress import IPv4Network
 from typing import Final
 
 from kvedge.network.errors import NetworkError, OverlapError
-from kvedge.network.link_types import Route
+from kvedge.network.link_types import MAIN_TABLE, PROTO_STATIC, Route
 from kvedge.network.nft_rules import Table
 from kvedge.network.pods.forwarding_plan import NodeSeen
 from kvedge.network.services.service_rules import service_table
-from kvedge.network.steps import AddRoute, ChangeElements, ReplaceTable, Step
+from kvedge.network.steps import AddRoute, ChangeElements, RemoveRoute, ReplaceTable, Step
 
 # A default route in two pieces, as VPNs have it, is wider than any range.
 _LONGEST_DEFAULT: Final = 1
+
+# A transaction is one packet to the kernel, whose longest a host's net.core.wmem_max sets: an element is some 50 bytes
+# of it, up to three times.
+MOST_KEYS: Final = 1000
 
 Elements = Mapping[str, frozenset[bytes]]
 
@@ -47,15 +51,19 @@ def table_name(node_table: str) -> str:
 def check_overlap(config: ServiceNetworkConfig, seen: NodeSeen) -> None:
     """Raises OverlapError when the service CIDR is in use on this host.
 
-    Not for a route that is wider: it takes no packet from our own, which is longer. Nor once our route is there, as a
-    VPN may come and go.
+    Not for a route that is wider: it takes no packet from our own, which is longer. Nor for one by our bridge, which
+    may be of an earlier setting. Nor once our route is there, as a VPN may come and go.
     """
     bridge, wanted = seen.link(config.bridge), IPv4Network(config.service_cidr)
     if bridge is not None and any(each.link == bridge.index for each in _routes_to(config, seen)):
         return
     names = {link.index: link.name for link in seen.links}
     used = [(f"{each.address}/{each.prefix_length}", each.link, True) for each in seen.addresses if each.version == 4]
-    used += [(route.destination, route.link, False) for route in seen.routes if ":" not in route.destination]
+    used += [
+        (route.destination, route.link, False)
+        for route in seen.routes
+        if ":" not in route.destination and (bridge is None or route.link != bridge.index)
+    ]
     for text, index, is_address in used:
         network = IPv4Network(text, strict=False)
         longer = is_address or network.prefixlen >= wanted.prefixlen
@@ -78,15 +86,42 @@ def plan_services(
     bridge = seen.link(config.bridge)
     if bridge is None:
         raise NetworkError("there is no bridge", subject=config.bridge, errno=errno.ENODEV)
+    parts = _parts(config.rules, present or {}, wanted)
     if present is None:
-        yield ReplaceTable(config.rules, {name: tuple(sorted(keys)) for name, keys in wanted.items()})
-    else:
-        add = {name: tuple(sorted(keys - present.get(name, frozenset()))) for name, keys in wanted.items()}
-        gone = {name: tuple(sorted(keys - wanted.get(name, frozenset()))) for name, keys in present.items()}
-        if any(add.values()) or any(gone.values()):
-            yield ChangeElements(config.rules, add=add, remove=gone)
+        first = next(parts, ChangeElements(config.rules))
+        yield ReplaceTable(config.rules, {each.name: first.add.get(each.name, ()) for each in config.rules.sets})
+    yield from parts
     if not any(each.link == bridge.index for each in _routes_to(config, seen)):
         yield AddRoute(config.bridge, Route(config.service_cidr, "", bridge.index))
+    for route in seen.routes:
+        if route.link == bridge.index and _is_of_before(config, route):
+            yield RemoveRoute(config.bridge, route)
+
+
+def _parts(rules: Table, present: Elements, wanted: Elements) -> Iterator[ChangeElements]:
+    """What differs, in pieces that a socket takes. An element with another way has its new one in the same piece."""
+    changes: dict[tuple[str, bytes], tuple[list[bytes], list[bytes]]] = {}
+    for known in rules.sets:
+        before, after = (each.get(known.name, frozenset()) for each in (present, wanted))
+        for at, elements in enumerate((after - before, before - after)):
+            for element in elements:
+                key = known.name, element[: known.key_length]
+                changes.setdefault(key, ([], []))[at].append(element)
+    whole = sorted(changes.items())
+    for first in range(0, len(whole), MOST_KEYS):
+        both: tuple[dict[str, list[bytes]], dict[str, list[bytes]]] = ({}, {})
+        for (name, _), change in whole[first : first + MOST_KEYS]:
+            for part, differing in zip(both, change, strict=True):
+                if differing:
+                    part.setdefault(name, []).extend(differing)
+        add, gone = ({name: tuple(each) for name, each in part.items()} for part in both)
+        yield ChangeElements(rules, add=add, remove=gone)
+
+
+def _is_of_before(config: ServiceNetworkConfig, route: Route) -> bool:
+    """Whether it is one of ours, to the addresses that Services had under another setting."""
+    is_ours = not route.gateway and route.protocol == PROTO_STATIC and route.table == MAIN_TABLE
+    return is_ours and route.destination not in (config.service_cidr, config.pod_cidr)
 
 
 def _routes_to(config: ServiceNetworkConfig, seen: NodeSeen) -> list[Route]:

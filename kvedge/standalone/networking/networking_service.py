@@ -14,7 +14,6 @@ from kvedge.kube.events import EventRecorder
 from kvedge.kube.kube_client import KubeClient
 from kvedge.kube.reconcile_loop import ReconcileLoop
 from kvedge.kube.work_queue import Key, WorkQueue
-from kvedge.network.errors import NetworkError
 from kvedge.network.services.service_network import ServiceNetwork
 from kvedge.network.services.service_plan import ServiceNetworkConfig
 from kvedge.resources.types.core import Pod
@@ -70,10 +69,9 @@ class NetworkingService:
         """
         network = ServiceNetwork(self._config.network)
         try:
-            network.check()
             self._parts = Parts(self._make_parts(network))
             self._parts.start()
-        except (KubeError, NetworkError) as error:
+        except KubeError as error:
             raise ServiceError(self.name, str(error)) from error
 
     def stop(self) -> None:

@@ -10,6 +10,7 @@ import subprocess
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from typing import TypeVar
 
 import pytest
@@ -21,7 +22,8 @@ from kvedge.network.nft_rules import Family
 from kvedge.network.pods.pod_network import attach_pod, remove_node_network
 from kvedge.network.services.service_network import ServiceNetwork
 from kvedge.network.services.service_plan import ServiceNetworkConfig, table_name
-from kvedge.network.services.service_rules import ANY_OWN, Balanced, Frontend
+from kvedge.network.services.service_rules import ANY_OWN, SLOTS, Balanced, Frontend
+from kvedge.standalone.networking.balancing_plan import MOST_ELEMENTS
 from tests.machine.network.dhcp_clients import needs
 from tests.machine.network.own_host import host_state, on_a_host_of_its_own
 from tests.machine.network.test_forwarding import STRANGERS, two_networks
@@ -218,6 +220,28 @@ def test_what_others_undo_is_put_back_and_nothing_is_changed_otherwise() -> None
             subprocess.run(undo, check=True)
             assert network.apply(wanted)
             assert ask()[0] == "0"
+            assert not network.apply(wanted)
+
+
+@on_a_host_of_its_own
+def test_the_route_of_an_earlier_setting_goes() -> None:
+    with pods(0):
+        before = replace(service_config(), service_cidr="10.246.0.0/16")
+        ServiceNetwork(before).apply([])
+        ServiceNetwork(service_config()).apply([Balanced(WEB, ways(0))])
+        with Links() as links:
+            assert "10.246.0.0/16" not in {route.destination for route in links.list_hops()}
+        assert ask()[0] == "0"
+
+
+@on_a_host_of_its_own
+def test_as_many_services_as_the_plan_lets_in_are_put_into_the_kernel_and_taken_out() -> None:
+    with pods(0, 1):
+        network = ServiceNetwork(service_config())
+        wide = [Balanced(Frontend(ADDRESS, "TCP", port), ways(0, 1)) for port in range(1, MOST_ELEMENTS // SLOTS + 1)]
+        for wanted in (wide, [Balanced(WEB, ways(0))], wide):
+            assert network.apply(wanted)
+            assert ask()[0] in "01"
             assert not network.apply(wanted)
 
 

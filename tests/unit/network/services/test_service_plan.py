@@ -10,9 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kvedge.network.errors import NetworkError, OverlapError
-from kvedge.network.link_types import Address, Link, Route
+from kvedge.network.link_types import PROTO_STATIC, Address, Link, Route
 from kvedge.network.pods.forwarding_plan import NodeSeen
 from kvedge.network.services.service_plan import (
+    MOST_KEYS,
     Elements,
     ServiceNetworkConfig,
     check_overlap,
@@ -29,7 +30,7 @@ from kvedge.network.services.service_rules import (
     Frontend,
     service_elements,
 )
-from kvedge.network.steps import AddRoute, ChangeElements, ReplaceTable
+from kvedge.network.steps import AddRoute, ChangeElements, RemoveRoute, ReplaceTable
 
 CONFIG = ServiceNetworkConfig(
     bridge="kvedge0", pod_cidr="10.99.0.0/24", service_cidr="10.100.0.0/16", table=table_name("kvedge0")
@@ -108,6 +109,33 @@ def test_without_a_bridge_there_is_no_service_network() -> None:
         list(plan_services(CONFIG, replace(SEEN, links=(UPLINK,)), None, elements()))
 
 
+def test_many_services_go_into_the_kernel_in_pieces_that_a_socket_takes() -> None:
+    ways = (("10.99.0.7", 80), ("10.99.0.8", 80))
+    ports = [Balanced(Frontend("10.100.3.4", "TCP", port), ways) for port in range(1, 101)]
+    wanted, other = elements(*ports), elements(*(replace(port, endpoints=ways[:1]) for port in ports))
+    for present in (None, elements(), other):
+        sizes = []
+        for step in plan_services(CONFIG, SEEN, present, wanted):
+            assert isinstance(step, ReplaceTable | ChangeElements)
+            added = step.elements if isinstance(step, ReplaceTable) else step.add
+            sizes.append(sum(len(tuple(each)) for each in added.values()))
+        assert sum(sizes) == 100 * SLOTS
+        assert max(sizes) <= MOST_KEYS
+
+
+def test_a_route_to_services_of_an_earlier_setting_goes() -> None:
+    before = Route("10.44.0.0/16", "", 7, protocol=PROTO_STATIC)
+    others = (
+        replace(before, link=2),
+        replace(before, protocol=2),
+        replace(before, table=100),
+        replace(before, gateway="10.99.0.9"),
+        replace(before, destination="10.99.0.0/24"),
+    )
+    seen = replace(SEEN, routes=(*SEEN.routes, *others, before))
+    assert list(plan_services(CONFIG, seen, elements(), elements())) == [RemoveRoute("kvedge0", before)]
+
+
 PORTS = st.builds(
     Balanced,
     st.builds(
@@ -167,8 +195,9 @@ def test_addresses_that_the_host_uses_are_refused(
         (Route("10.0.0.0/8", "192.0.2.1", 2),),
         (Route("0.0.0.0/0", "192.0.2.1", 2), Route("128.0.0.0/1", "192.0.2.1", 2)),
         (OURS, Route("10.100.8.0/24", "192.0.2.1", 2)),
+        (Route("10.100.8.0/24", "", 7),),
     ],
-    ids=["a wider route", "default routes", "a VPN that came later"],
+    ids=["a wider route", "default routes", "a VPN that came later", "our own of an earlier setting"],
 )
 def test_what_takes_no_packet_from_services_is_no_overlap(routes: tuple[Route, ...]) -> None:
     check_overlap(CONFIG, replace(SEEN, routes=routes))
