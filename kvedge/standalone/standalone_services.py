@@ -50,6 +50,7 @@ from kvedge.standalone.drop_ins.image_drop_ins import ImageDropIns
 from kvedge.standalone.drop_ins.manifest_drop_ins import ManifestDropIns
 from kvedge.standalone.names.name_server import NameServer
 from kvedge.standalone.names.other_servers import OtherServers
+from kvedge.standalone.networking.listening_ports import listening_ports
 from kvedge.standalone.networking.networking_service import NetworkingConfig, NetworkingService
 from kvedge.standalone.volumes.box_places import BoxPlaces, directory_place
 from kvedge.standalone.volumes.volume_manifest import DEFAULT_NAME
@@ -90,7 +91,12 @@ class _Box:
         gateway = gateway_address(settings.pod_cidr)
         self.names = NameServer(gateway, settings.pod_cidr, OtherServers(own=gateway))
         config = ApiServerConfig(
-            settings.data_path, settings.bind, settings.port, self.node, service_cidr=settings.service_cidr
+            settings.data_path,
+            settings.bind,
+            settings.port,
+            self.node,
+            service_cidr=settings.service_cidr,
+            host_ports=lambda: listening_ports(host_address()),
         )
         self.server = EmbeddedApi(config, self.logs, self.logs)
         self._accelerator: Accelerator | None = None

@@ -10,7 +10,7 @@ import asyncio
 import logging
 import socket
 import ssl
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -27,6 +27,7 @@ from kvedge.runtime.settings import DEFAULT_SERVICE_CIDR
 from kvedge.standalone.apiserver.access.kubeconfig import write_kubeconfig
 from kvedge.standalone.apiserver.access.pki import DamagedAuthority, Subject
 from kvedge.standalone.apiserver.access.server_certificate import BoxPki, names_of_server
+from kvedge.standalone.apiserver.admission.service_ledger import ServiceLedger
 from kvedge.standalone.apiserver.connection_gate import ConnectionGate, limits_for
 from kvedge.standalone.apiserver.loops.copy_loop import CopyLoop
 from kvedge.standalone.apiserver.routes.exec_source import ExecSource
@@ -56,7 +57,7 @@ _HOUR_SECONDS: Final = 3600.0
 class ApiServerConfig:
     """How the server runs. `port` 0 takes any free port; `hosts` are further names that its certificate is for.
 
-    Services get addresses of `service_cidr`.
+    Services get addresses of `service_cidr`, and no node ports that the host's programs have, which `host_ports` tells.
     """
 
     data_dir: Path
@@ -65,6 +66,7 @@ class ApiServerConfig:
     node_name: str = ""
     hosts: Sequence[str] = ()
     service_cidr: str = DEFAULT_SERVICE_CIDR
+    host_ports: Callable[[], Collection[tuple[str, int]]] = frozenset
 
 
 class StartFailed(Exception):
@@ -168,7 +170,8 @@ class EmbeddedApi:
 
     async def _serve(self, objects: list[Stored], listening: socket.socket, serving: Serving) -> None:
         hub = ObjectHub(self._store, objects)
-        parts = ServerParts(hub, self.pki, self.address, self._config.service_cidr, self._log_source, self._exec_source)
+        services = ServiceLedger(hub.cache, self._config.service_cidr, listening=self._config.host_ports)
+        parts = ServerParts(hub, self.pki, self.address, services, self._log_source, self._exec_source)
         await parts.prepare()
         copying = CopyLoop(self._copies, self._store, hub, parts.actor, self._config.node_name, parts.now)
         copying.start()

@@ -61,7 +61,7 @@ class ServerParts:
         hub: ObjectHub,
         pki: BoxPki,
         address: str,
-        service_cidr: str,
+        services: ServiceLedger,
         log_source: LogSource | None,
         exec_source: ExecSource | None = None,
     ) -> None:
@@ -82,7 +82,7 @@ class ServerParts:
         )
         tokens = ServiceTokens(pki.directory, lambda account: account_exists(hub, account), utc_now)
         quotas = QuotaLedger(hub.cache)
-        writer = ObjectWriter(hub, admission, quotas, ServiceLedger(hub.cache, service_cidr))
+        writer = ObjectWriter(hub, admission, quotas, services)
         remover = ObjectRemover(hub, admission, writer)
         self.actor = ServerActor(hub, writer, remover, self._work)
         self.now = writer.now

@@ -193,8 +193,13 @@ class NameServer:
             return None
         if self._table is None:
             return refusal(question)
-        addresses = self._table().in_zone(question.labels)
-        return no_such_name(question, ZONE) if addresses is None else answer(question, _mixed(addresses), ZONE)
+        try:
+            addresses = self._table().in_zone(question.labels)
+            return no_such_name(question, ZONE) if addresses is None else answer(question, _mixed(addresses), ZONE)
+        except Exception:
+            # This question fails, and is told as that; the next one is another.
+            log.exception("a question about a name cannot be answered")
+            return refusal(question)
 
     async def _others_answer(self, packet: bytes, question: Question, *, by_stream: bool) -> bytes:
         """What other servers say; `vm.namespace` is ours where they know no such name: nobody's site is hidden."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ipaddress
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from typing import Final
 
@@ -34,7 +34,15 @@ _LEAST_NAMED, _MOST_NAMED = 16, 256
 class ServiceLedger:
     """Who has which address and which node port. Addresses are numbers above any port."""
 
-    def __init__(self, cache: ObjectCache, cidr: str, draw: Callable[[int, int], int] = random.randint) -> None:
+    def __init__(
+        self,
+        cache: ObjectCache,
+        cidr: str,
+        draw: Callable[[int, int], int] = random.randint,
+        listening: Callable[[], Collection[tuple[str, int]]] = frozenset,
+    ) -> None:
+        """`listening` tells protocol and port of what the host's programs have: no such node port is drawn."""
+        self._listening = listening
         self._range = ipaddress.IPv4Network(cidr)
         self._draw = draw
         self._owners: dict[int, ObjectKey] = {}
@@ -126,7 +134,8 @@ class ServiceLedger:
             number = each.get("nodePort")
             if number and number not in used and each.get("port") == port.get("port"):
                 return int(number)
-        drawn = self._free(FIRST_NODE_PORT, LAST_NODE_PORT, taken)
+        hosts = [number for _, number in self._listening()]
+        drawn = self._free(FIRST_NODE_PORT, LAST_NODE_PORT, [*taken, *hosts])
         if drawn is None:
             text = "Internal error occurred: failed to allocate a nodePort: range is full"
             raise ApiError(500, "InternalError", text)

@@ -137,6 +137,14 @@ def test_without_names_yet_ours_are_not_denied() -> None:
         assert ask(server, "web.ns.svc.cluster.local").rcode == 2
 
 
+def test_a_name_that_cannot_be_answered_fails_by_itself(caplog: pytest.LogCaptureFixture) -> None:
+    table = NameTable(services={("ns", "odd"): ("no address",), ("ns", "web"): ("10.100.0.5",)})
+    with served(table=table) as server:
+        assert ask(server, "odd.ns.svc.cluster.local").rcode == 2
+        assert addresses(ask(server, "web.ns.svc.cluster.local")) == ["10.100.0.5"]
+    assert [record.levelname for record in caplog.records] == ["ERROR"]
+
+
 def test_a_server_that_is_broken_is_told_as_that() -> None:
     with served(lambda packet: packet[:2] + b"\x81\x82" + packet[4:]) as server:
         assert ask(server, "a.test").rcode == 2

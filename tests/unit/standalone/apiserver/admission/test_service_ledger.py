@@ -117,6 +117,13 @@ def test_a_status_takes_nothing() -> None:
         assert "clusterIP" not in wanted
 
 
+def test_a_node_port_that_is_drawn_is_not_one_of_a_program_of_the_host() -> None:
+    cache = ObjectCache([], 1)
+    has = {("TCP", 30000), ("UDP", 30001)}
+    ledger = ServiceLedger(cache, CIDR, lambda first, last: first, lambda: has)
+    assert given(ledger, "a", type="NodePort")["ports"][0]["nodePort"] == 30002
+
+
 def test_a_number_that_is_shared_by_two_protocols_is_given_to_each_protocol_once() -> None:
     ledger, _ = ledger_of()
     ports = [
