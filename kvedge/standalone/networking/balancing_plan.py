@@ -61,7 +61,7 @@ def plan_load_balancers(
         key = Key(service.metadata.namespace, service.metadata.name)
         ports = [(port.protocol, port.port) for port in service.spec.ports]
         problem = "" if _is_usable(host) else "this host has no address that others reach it by"
-        if service.spec.cluster_ip == "None":
+        if service.spec.cluster_ip in ("", "None"):
             problem = _MADE_HEADLESS
         for protocol, number in ports:
             if problem:
@@ -98,7 +98,7 @@ def plan_balancing(
     plan = _Plan(IPv4Network(service_cidr), taken)
     for service in sorted(services, key=_made):
         key = Key(service.metadata.namespace, service.metadata.name)
-        if service.spec.type != "ExternalName" and service.spec.cluster_ip:
+        if service.spec.type != "ExternalName":
             plan.add(key, service, slices.get(key, ()), load_balancers.get(key, LoadBalancer()).address)
     return Balancing(tuple(plan.ports), plan.problems)
 
@@ -117,8 +117,8 @@ class _Plan:
     def add(self, key: Key, service: Service, slices: Sequence[EndpointSlice], balancer: str) -> None:
         """All ports of one Service, or none where there is no more room."""
         spec, found = service.spec, list[Balanced]()
-        if spec.cluster_ip == "None":
-            if spec.type in ("NodePort", "LoadBalancer"):
+        if spec.cluster_ip in ("", "None"):
+            if spec.type in ("NodePort", "LoadBalancer") or not spec.cluster_ip:
                 self.problems[key] = _MADE_HEADLESS
             return
         for port in spec.ports:

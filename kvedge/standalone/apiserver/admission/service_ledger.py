@@ -9,7 +9,7 @@ from __future__ import annotations
 import ipaddress
 import random
 from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Final
 
 from kvedge.resources.codec import JsonObject
@@ -188,7 +188,9 @@ class ServiceLedger:
 def _numbers(spec: JsonObject) -> Iterator[int]:
     address = spec.get("clusterIP")
     if has_address(spec) and address and address != NONE:
-        yield int(ipaddress.ip_address(address))
+        # What an earlier version stored may be anything: it keeps nobody from starting.
+        with suppress(ValueError):
+            yield int(ipaddress.ip_address(address))
     for port in spec.get("ports") or []:
         if port.get("nodePort"):
             yield int(port["nodePort"])

@@ -180,6 +180,7 @@ def test_what_an_earlier_version_made_headless_says_so() -> None:
     assert plan(a_service(type="NodePort", cluster_ip="None")).problems == {WEB: text}
     assert planned(a_service(type="LoadBalancer", cluster_ip="None")) == {"web": text}
     assert plan(a_service(cluster_ip="None")).problems == {}
+    assert plan(a_service(cluster_ip="")).problems == {WEB: text}
 
 
 def test_ports_by_which_the_host_is_looked_after_are_no_load_balancers() -> None:

@@ -124,6 +124,12 @@ def test_a_node_port_that_is_drawn_is_not_one_of_a_program_of_the_host() -> None
     assert given(ledger, "a", type="NodePort")["ports"][0]["nodePort"] == 30002
 
 
+@pytest.mark.parametrize("address", ["name", "fd00::1"])
+def test_a_stored_address_of_any_form_keeps_nobody_from_having_one(address: str) -> None:
+    ledger, _ = ledger_of(stored("a", clusterIP=address))
+    assert given(ledger, "b")["clusterIP"] == "10.100.0.1"
+
+
 def test_a_number_that_is_shared_by_two_protocols_is_given_to_each_protocol_once() -> None:
     ledger, _ = ledger_of()
     ports = [
