@@ -171,7 +171,7 @@ class _Work:
         self._configuration.on_change(lambda found: set_verbosity("controller", found.log_levels.controller))
         self._data_volumes = DataVolumeWork(
             client,
-            (self._claims, self._vmis),
+            (self._claims, self._vmis, self._vms),
             self._events,
             clock,
             lambda: config.configured(self._configuration.current, self._nodes.list()),

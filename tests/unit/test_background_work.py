@@ -225,7 +225,7 @@ def _data_volumes(thrown: Thrown, path: Path, patch: pytest.MonkeyPatch) -> Any:
 
     patch.setattr(data_volume_work, "_FIRST_LOOK_SECONDS", 0.01)
     made = data_volume_work.DataVolumeWork(
-        MagicMock(), (MagicMock(), MagicMock()), MagicMock(), MagicMock(), MagicMock()
+        MagicMock(), (MagicMock(), MagicMock(), MagicMock()), MagicMock(), MagicMock(), MagicMock()
     )
     patch.setattr(made, "_is_ours", thrown)
     made.start()

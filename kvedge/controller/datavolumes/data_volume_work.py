@@ -27,6 +27,7 @@ from kvedge.resources.types.core import Pod
 from kvedge.resources.types.data_import_cron import DataImportCron
 from kvedge.resources.types.data_volumes import CdiConfig, DataSource, DataVolume, StorageProfile
 from kvedge.resources.types.storage import PersistentVolumeClaim, StorageClass
+from kvedge.resources.types.vm import VirtualMachine
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.runtime.background import BackgroundThread
 from kvedge.runtime.clock import Clock
@@ -45,14 +46,14 @@ class DataVolumeWork:
     def __init__(
         self,
         client: KubeClient,
-        shared: tuple[Informer[PersistentVolumeClaim], Informer[VirtualMachineInstance]],
+        shared: tuple[Informer[PersistentVolumeClaim], Informer[VirtualMachineInstance], Informer[VirtualMachine]],
         events: EventRecorder,
         clock: Clock,
         cluster: Callable[[], ClusterConfig],
     ) -> None:
-        """`shared` are the informers of claims and VMIs, which somebody else starts."""
+        """`shared` are the informers of claims, VMIs and VMs, which somebody else starts."""
         self._client = client
-        claims, vmis = shared
+        claims, vmis, vms = shared
         self.data_volumes = Informer(client, DataVolume)
         self.data_sources = Informer(client, DataSource)
         profiles, configs = Informer(client, StorageProfile), Informer(client, CdiConfig)
@@ -83,7 +84,10 @@ class DataVolumeWork:
             StorageFactsSources(client, classes, profiles, configs, self.data_sources, claims, clock)
         )
         self._crons = CronLoop(
-            CronSources(client, crons, self.data_volumes, self.data_sources, workers, configs, events, clock), cluster
+            CronSources(
+                client, crons, self.data_volumes, self.data_sources, workers, configs, vms, vmis, events, clock
+            ),
+            cluster,
         )
         self._stopped = threading.Event()
         self._works = False

@@ -7,11 +7,11 @@ order. The source is looked at by a Pod in the DataImportCron's namespace, which
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from kvedge.controller.datavolumes.crons.cron_objects import owner_of_cron
+from kvedge.controller.datavolumes.crons.cron_objects import import_name, is_import, owner_of_cron
 from kvedge.controller.datavolumes.crons.cron_plan import (
     CreateImport,
     CronAction,
@@ -35,10 +35,14 @@ from kvedge.kube.patches import at_version
 from kvedge.kube.reconcile_loop import Again, ReconcileLoop
 from kvedge.kube.work_queue import Key
 from kvedge.resources.codec import encode
-from kvedge.resources.data_volume_names import CRON_LABEL
+from kvedge.resources.data_volume_names import CRON_LABEL, DESIRED_DIGEST
 from kvedge.resources.types.core import Pod
 from kvedge.resources.types.data_import_cron import DataImportCron
 from kvedge.resources.types.data_volumes import CONFIG_NAME, CdiConfig, DataSource, DataVolume
+from kvedge.resources.types.vm import VirtualMachine
+from kvedge.resources.types.vmi import VirtualMachineInstance
+from kvedge.resources.types.volumes import Volume
+from kvedge.resources.volume_facts import claims
 from kvedge.runtime.clock import Clock
 
 log = logging.getLogger(__name__)
@@ -48,6 +52,8 @@ _CAUGHT_UP_SECONDS: Final = 1.0
 # After a server's refusal, such as a quota's.
 _REFUSED_SECONDS: Final = 30.0
 _INDEX: Final = "import-cron"
+_SOURCE_INDEX: Final = "data-source"
+_USED_INDEX: Final = "used-claim"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +66,8 @@ class CronSources:
     data_sources: Informer[DataSource]
     workers: Informer[Pod]
     configs: Informer[CdiConfig]
+    vms: Informer[VirtualMachine]
+    vmis: Informer[VirtualMachineInstance]
     events: EventRecorder
     clock: Clock
 
@@ -73,13 +81,15 @@ class CronLoop:
         self._client = sources.client
         self._cluster = cluster
         sources.data_volumes.add_index(_INDEX, _cron_of)
-        sources.crons.add_index("data-source", _data_source_of)
+        sources.crons.add_index(_SOURCE_INDEX, _data_source_of)
+        sources.vms.add_index(_USED_INDEX, _used_by_vm)
+        sources.vmis.add_index(_USED_INDEX, _used_by_vmi)
         self.loop = ReconcileLoop("data-import-cron", self.reconcile)
 
     def start(self) -> None:
         """Begin to work on all DataImportCrons there are."""
         sources = self._sources
-        sources.crons.on_change(lambda old, new: self._look(_key(old, new)))
+        sources.crons.on_change(self._on_cron)
         sources.data_volumes.on_change(self._on_data_volume)
         sources.workers.on_change(self._on_worker)
         sources.data_sources.on_change(self._on_data_source)
@@ -106,13 +116,26 @@ class CronLoop:
 
     def _view(self, cron: DataImportCron) -> CronView:
         meta, sources = cron.metadata, self._sources
-        polls = list(sources.workers.owned_by(meta.uid))
+        # Whoever may make Pods elsewhere may name any owner there.
+        polls = [pod for pod in sources.workers.owned_by(meta.uid) if pod.metadata.namespace == meta.namespace]
+        imports = list(sources.data_volumes.indexed(_INDEX, f"{meta.namespace}/{meta.name}"))
+        digest = meta.annotations.get(DESIRED_DIGEST, "")
+        named_so = sources.data_volumes.get(meta.namespace, import_name(cron, digest)) if digest else None
+        rivals = sources.crons.indexed(_SOURCE_INDEX, *_data_source_of(cron))
         return CronView(
             cron=cron,
             poll=min(polls, key=lambda pod: pod.metadata.name, default=None),
-            imports=list(sources.data_volumes.indexed(_INDEX, f"{meta.namespace}/{meta.name}")),
+            imports=imports,
             data_source=sources.data_sources.get(meta.namespace, cron.spec.managed_data_source),
+            rivals={other.metadata.name for other in rivals} - {meta.name},
+            used={dv.metadata.name for dv in imports if self._is_used(dv)},
+            in_the_way=named_so is not None and not is_import(cron, named_so),
         )
+
+    def _is_used(self, dv: DataVolume) -> bool:
+        """Whether a VM, running or not, has the DataVolume's claim."""
+        claim = f"{dv.metadata.namespace}/{dv.metadata.name}"
+        return any(users.indexed(_USED_INDEX, claim) for users in (self._sources.vms, self._sources.vmis))
 
     def _carry_out(self, cron: DataImportCron, plan: CronPlan) -> Again | None:
         for action in plan.actions:
@@ -172,8 +195,19 @@ class CronLoop:
         patched = self._client.patch(DataSource, meta.namespace, meta.name, at_version(body, meta.resource_version))
         self._sources.data_sources.observe(patched)
 
-    def _look(self, key: Key) -> None:
-        self.loop.add(key)
+    def _on_cron(self, old: DataImportCron | None, new: DataImportCron | None) -> None:
+        for item in (old, new):
+            if item is not None:
+                self.loop.add(Key(item.metadata.namespace, item.metadata.name))
+        if new is None or old is None or old.spec.managed_data_source != new.spec.managed_data_source:
+            # Another one may lead the DataSource from now on.
+            for item in (old, new):
+                self._look_at_leaders_of(*(() if item is None else _data_source_of(item)))
+
+    def _look_at_leaders_of(self, *data_sources: str) -> None:
+        for named in data_sources:
+            for cron in self._sources.crons.indexed(_SOURCE_INDEX, named):
+                self.loop.add(Key(cron.metadata.namespace, cron.metadata.name))
 
     def _on_data_volume(self, old: DataVolume | None, new: DataVolume | None) -> None:
         item = new or old
@@ -192,15 +226,7 @@ class CronLoop:
     def _on_data_source(self, old: DataSource | None, new: DataSource | None) -> None:
         item = new or old
         assert item is not None
-        named = f"{item.metadata.namespace}/{item.metadata.name}"
-        for cron in self._sources.crons.indexed("data-source", named):
-            self.loop.add(Key(cron.metadata.namespace, cron.metadata.name))
-
-
-def _key(old: DataImportCron | None, new: DataImportCron | None) -> Key:
-    item = new or old
-    assert item is not None
-    return Key(item.metadata.namespace, item.metadata.name)
+        self._look_at_leaders_of(f"{item.metadata.namespace}/{item.metadata.name}")
 
 
 def _cron_of(dv: DataVolume) -> tuple[str, ...]:
@@ -210,3 +236,15 @@ def _cron_of(dv: DataVolume) -> tuple[str, ...]:
 
 def _data_source_of(cron: DataImportCron) -> tuple[str, ...]:
     return (f"{cron.metadata.namespace}/{cron.spec.managed_data_source}",)
+
+
+def _used_by_vm(vm: VirtualMachine) -> Iterator[str]:
+    return _used(vm.metadata.namespace, [] if vm.spec.template is None else vm.spec.template.spec.volumes)
+
+
+def _used_by_vmi(vmi: VirtualMachineInstance) -> Iterator[str]:
+    return _used(vmi.metadata.namespace, vmi.spec.volumes)
+
+
+def _used(namespace: str, volumes: Iterable[Volume]) -> Iterator[str]:
+    return (f"{namespace}/{name}" for name in {name for _, name in claims(volumes)})

@@ -6,6 +6,7 @@ Called by cron_plan.py. Pure. What shall go with the DataImportCron is owned by 
 from __future__ import annotations
 
 import copy
+import re
 from typing import Final
 
 from kvedge.resources.data_volume_names import BIND_IMMEDIATELY, CRON_LABEL
@@ -24,6 +25,7 @@ RETAIN_NONE: Final = "None"
 # CDI's: so many digits of a digest are in a name.
 _DIGITS: Final = 12
 _LONGEST_PREFIX: Final = 240
+_NAME_END: Final = re.compile(rf"[0-9a-f]{{{_DIGITS}}}")
 
 
 def import_name(cron: DataImportCron, digest: str) -> str:
@@ -34,8 +36,16 @@ def import_name(cron: DataImportCron, digest: str) -> str:
     >>> import_name(cron, "sha256:0123456789abcdef")
     'linux-0123456789ab'
     """
-    prefix = cron.spec.managed_data_source[:_LONGEST_PREFIX].rstrip(".-")
-    return f"{prefix}-{digest.rpartition(':')[2][:_DIGITS]}"
+    return f"{_prefix(cron)}-{digest.rpartition(':')[2][:_DIGITS]}"
+
+
+def is_import(cron: DataImportCron, dv: DataVolume) -> bool:
+    """Whether a DataVolume is one that this DataImportCron has made: anybody may label one so."""
+    prefix, _, end = dv.metadata.name.rpartition("-")
+    owner = dv.metadata.controller_reference()
+    is_named_so = prefix == _prefix(cron) and _NAME_END.fullmatch(end) is not None
+    is_labelled = dv.metadata.labels.get(CRON_LABEL) == cron.metadata.name
+    return is_labelled and is_named_so and (owner is None or owner.uid == cron.metadata.uid)
 
 
 def import_of(cron: DataImportCron, digest: str) -> DataVolume:
@@ -86,6 +96,10 @@ def owner_of_cron(cron: DataImportCron) -> OwnerReference:
     return OwnerReference(
         api_version=kind.api_version, kind=kind.kind, name=cron.metadata.name, uid=cron.metadata.uid, controller=True
     )
+
+
+def _prefix(cron: DataImportCron) -> str:
+    return cron.spec.managed_data_source[:_LONGEST_PREFIX].rstrip(".-")
 
 
 def _meta(cron: DataImportCron, name: str) -> ObjectMeta:

@@ -7,12 +7,18 @@ the network or of the next import.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final, TypeAlias
 
-from kvedge.controller.datavolumes.crons.cron_objects import data_source_of, import_name, import_of, source_of
+from kvedge.controller.datavolumes.crons.cron_objects import (
+    data_source_of,
+    import_name,
+    import_of,
+    is_import,
+    source_of,
+)
 from kvedge.controller.datavolumes.crons.cron_schedule import IllegalSchedule, due_after
 from kvedge.controller.datavolumes.crons.cron_status import Outlook, next_status
 from kvedge.controller.datavolumes.worker_outcome import look_at_worker
@@ -32,6 +38,8 @@ _KEPT: Final = 3
 _DIGEST: Final = re.compile(r"sha256:[0-9a-f]{64}")
 # After a poll that failed: there may be no network for long.
 POLL_AGAIN_SECONDS: Final = 300.0
+# While something else has the name of what is to be imported: its end is not told to us.
+IN_THE_WAY_SECONDS: Final = 300.0
 SUCCEEDED: Final = "Succeeded"
 _LONGEST_NAME: Final = 63
 
@@ -90,20 +98,28 @@ class CronPlan:
 
 @dataclass(frozen=True, slots=True)
 class CronView:
-    """A DataImportCron, its poll if there is one, its imports, and the DataSource that it manages."""
+    """A DataImportCron, its poll if there is one, its imports, and the DataSource that it manages.
+
+    `rivals` are the names of others that manage the same DataSource, `used` the claims of its namespace that VMs have,
+    `in_the_way` says that something else has the name of what is to be imported.
+    """
 
     cron: DataImportCron
     poll: Pod | None = None
     imports: Sequence[DataVolume] = ()
     data_source: DataSource | None = None
+    rivals: Collection[str] = ()
+    used: Collection[str] = ()
+    in_the_way: bool = False
 
 
 def plan_cron(view: CronView, now: datetime) -> CronPlan:
     """What to do."""
+    view = replace(view, imports=[dv for dv in view.imports if is_import(view.cron, dv)])
     cron = view.cron
     if cron.metadata.deletion_timestamp is not None:
         return CronPlan()
-    wrong = next(_problems(cron, now), None)
+    wrong = next(_problems(cron, now), None) or _quarrel(view)
     if wrong is not None:
         return CronPlan(_patch(cron, Outlook(trouble=wrong), {}, now))
     annotations: dict[str, str | None] = {}
@@ -142,7 +158,11 @@ def plan_cron(view: CronView, now: datetime) -> CronPlan:
     outlook = Outlook(digest=digest, name=import_name(cron, digest) if digest else "", good=good, trouble=trouble)
     wanted = next((dv for dv in view.imports if dv.metadata.name == outlook.name), None)
     outlook.importing = wanted
-    if _DIGEST.fullmatch(digest) and wanted is None:
+    # What is in the way has the name of the digest that was written down, and not of a newer one.
+    outlook.in_the_way = view.in_the_way and wanted is None and DESIRED_DIGEST not in annotations
+    if outlook.in_the_way:
+        again = min(again or IN_THE_WAY_SECONDS, IN_THE_WAY_SECONDS)
+    elif _DIGEST.fullmatch(digest) and wanted is None:
         actions.append(CreateImport(import_of(cron, digest)))
     if good is not None:
         actions += _pointing(view, good)
@@ -172,6 +192,22 @@ def _problems(cron: DataImportCron, now: datetime) -> Iterator[str]:
         yield f"metadata.name: at most {_LONGEST_NAME} characters, as what it imports is labelled with it"
     if not is_label(spec.managed_data_source):
         yield "spec.managedDataSource: Illegal ManagedDataSource value: a name in lower case, at most 63 characters"
+
+
+def _quarrel(view: CronView) -> str | None:
+    """Why the DataSource is not this one's to lead; two that lead it would never come to an end."""
+    there, own = view.data_source, view.cron.metadata.name
+    if there is None:
+        return None
+    label, what = there.metadata.labels.get(CRON_LABEL, ""), f"spec.managedDataSource: DataSource {there.metadata.name}"
+    if not label:
+        return (
+            f"{what} is not a DataImportCron's and stays as it is: name another one, delete it, or label it"
+            f" {CRON_LABEL}={own}"
+        )
+    if label != own and label in view.rivals:
+        return f"{what} is managed by DataImportCron {label}: name another one here or there"
+    return None
 
 
 def _due(cron: DataImportCron, now: datetime) -> tuple[bool, float | None]:
@@ -214,7 +250,7 @@ def _pointing(view: CronView, good: DataVolume) -> Iterator[CronAction]:
 
 
 def _outdated(view: CronView, good: DataVolume, wanted: DataVolume | None) -> Iterator[DataVolume]:
-    """What is neither pointed at, nor wanted, nor among the newest that are kept."""
+    """What is neither pointed at, nor wanted, nor among the newest that are kept, nor a VM's."""
     if view.cron.spec.garbage_collect == NEVER:
         return
     kept = _KEPT if view.cron.spec.imports_to_keep is None else view.cron.spec.imports_to_keep
@@ -224,7 +260,7 @@ def _outdated(view: CronView, good: DataVolume, wanted: DataVolume | None) -> It
         key=lambda dv: (dv.metadata.creation_timestamp or "", dv.metadata.name),
         reverse=True,
     )
-    yield from others[max(0, kept - 1) :]
+    yield from (dv for dv in others[max(0, kept - 1) :] if dv.metadata.name not in view.used)
 
 
 def _patch(

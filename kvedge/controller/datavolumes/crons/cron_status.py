@@ -30,6 +30,8 @@ class Outlook:
     trouble: str = ""
     importing: DataVolume | None = None
     executed: str | None = None
+    # Something else has the name of what is wanted.
+    in_the_way: bool = False
 
 
 def next_status(cron: DataImportCron, outlook: Outlook, now: datetime) -> DataImportCronStatus:
@@ -55,6 +57,9 @@ def _conditions(outlook: Outlook) -> tuple[CdiCondition, CdiCondition]:
         fresh = ("True", UP_TO_DATE, told if outlook.trouble else "")
     elif not outlook.name:
         fresh = ("False", "NoDigest", told)
+    elif outlook.in_the_way:
+        text = f"DataVolume {outlook.name} exists and is not this DataImportCron's, which needs the name: delete it"
+        fresh = ("False", "Outdated", text)
     elif wanted is not None and wanted.status.phase == "Failed":
         running = data_volume_condition(wanted.status.conditions, "Running")
         why = "" if running is None else f": {running.message}"

@@ -5,12 +5,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
 
 from kvedge.controller.datavolumes.crons.cron_plan import (
+    IN_THE_WAY_SECONDS,
     POLL_AGAIN_SECONDS,
     CreateImport,
     CronAction,
@@ -25,6 +27,7 @@ from kvedge.controller.datavolumes.crons.cron_plan import (
 )
 from kvedge.resources.codec import decode, encode
 from kvedge.resources.data_volume_names import CRON_LABEL, DESIRED_DIGEST, POLL_ANSWERED, POLL_REQUESTED
+from kvedge.resources.meta import OwnerReference
 from kvedge.resources.types.core import Pod
 from kvedge.resources.types.data_import_cron import DataImportCron
 from kvedge.resources.types.data_volumes import DataSource, DataVolume, data_volume_condition
@@ -285,3 +288,56 @@ def test_one_that_is_deleted_does_nothing_more() -> None:
     cron = a_cron()
     cron.metadata.deletion_timestamp = rfc3339(NOW)
     assert plan_cron(CronView(cron), NOW).actions == ()
+
+
+def test_of_two_that_manage_one_data_source_the_second_says_so_and_does_nothing() -> None:
+    cron, theirs = a_cron(status=LOOKED, **{DESIRED_DIGEST: FIRST}), a_source(SECOND)
+    theirs.metadata.labels = {CRON_LABEL: "weekly"}
+    view = CronView(cron, None, [an_import(FIRST)], theirs, rivals={"weekly"})
+    plan = plan_cron(view, NOW)
+    assert kinds(plan) == [PatchCron]
+    assert "DataSource linux is managed by DataImportCron weekly" in condition(after(cron, plan), "UpToDate")[2]
+    assert PointAt in kinds(plan_cron(replace(view, rivals=()), NOW)), "one that is gone leaves it to us"
+
+
+def test_a_data_source_that_somebody_has_made_by_hand_is_not_written_over() -> None:
+    cron, theirs = a_cron(status=LOOKED, **{DESIRED_DIGEST: FIRST}), a_source(SECOND)
+    theirs.metadata.labels = {}
+    plan = plan_cron(CronView(cron, None, [an_import(FIRST)], theirs), NOW)
+    assert kinds(plan) == [PatchCron]
+    told = condition(after(cron, plan), "UpToDate")[2]
+    assert "DataSource linux is not a DataImportCron's and stays as it is" in told
+    assert f"label it {CRON_LABEL}=nightly" in told
+
+
+def test_something_else_with_the_name_of_an_import_is_told_and_waited_for_long() -> None:
+    cron = a_cron({"schedule": ""}, LOOKED, **{DESIRED_DIGEST: FIRST})
+    plan = plan_cron(CronView(cron, in_the_way=True), NOW)
+    assert kinds(plan) == [PatchCron]
+    assert plan.again_after == IN_THE_WAY_SECONDS
+    assert condition(after(cron, plan), "UpToDate") == (
+        "False",
+        "Outdated",
+        "DataVolume linux-111111111111 exists and is not this DataImportCron's, which needs the name: delete it",
+    )
+
+
+def test_a_vms_disk_and_what_only_has_the_label_never_go() -> None:
+    cron = a_cron({"importsToKeep": 1}, LOOKED, **{DESIRED_DIGEST: FIFTH})
+    by_hand, owned = an_import(FIRST), an_import(SECOND, day=2)
+    by_hand.metadata.name = "linux-of-mine"
+    owned.metadata.owner_references = [
+        OwnerReference(api_version="kubevirt.io/v1", kind="VirtualMachine", name="vm", uid="vm", controller=True)
+    ]
+    imports = [by_hand, owned, *ALL[2:]]
+    view = CronView(cron, None, imports, a_source(FIFTH), used={"linux-333333333333"})
+    deleted = [a.data_volume.metadata.name for a in plan_cron(view, NOW).actions if isinstance(a, DeleteImport)]
+    assert deleted == ["linux-444444444444"]
+
+
+def test_what_only_has_the_label_is_neither_pointed_at_nor_taken_for_a_failed_import() -> None:
+    cron = a_cron(status=LOOKED, **{DESIRED_DIGEST: FIRST})
+    theirs, failed = an_import(SECOND), an_import(THIRD, "Failed")
+    theirs.metadata.name, failed.metadata.name = "mine", "mine-too"
+    view = CronView(cron, a_poll("Succeeded", {"digest": FIRST}), [theirs, failed])
+    assert not {PointAt, DeleteImport} & set(kinds(plan_cron(view, NOW)))
