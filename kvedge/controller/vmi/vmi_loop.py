@@ -221,10 +221,12 @@ class VmiLoop:
             return wait
         if not self._is_as_read(vmi):
             return _CAUGHT_UP_SECONDS
+        # Before the lock: all other launchers wait for it, and this asks the server.
+        pod = placed(pod, vmi, self._claim_view(vmi).found.values(), self._client)
         with self._holders.taking:
             if any(self._holders.holder(vmi, name) for _, name in needed_claims(vmi)):
                 return _CAUGHT_UP_SECONDS
-            return self._create_pod(vmi, placed(pod, vmi, self._claim_view(vmi).found.values(), self._client))
+            return self._create_pod(vmi, pod)
 
     def _create_pod(self, vmi: VirtualMachineInstance, pod: Pod) -> float | None:
         meta = vmi.metadata

@@ -1,20 +1,20 @@
-"""Which nodes a launcher may run on, so that its hotplugged volumes can come to it.
+"""Which nodes a launcher should run on, so that its hotplugged volumes can come to it.
 
 Called when a launcher's Pod is made; reads PersistentVolumes, one by one. A hotplugged claim is no part of that Pod,
 and so the scheduler does not know of it: on storage that is one node's own, the guest would wait on another node for
-ever.
+ever. It is a wish: a guest whose own disks are elsewhere starts, and says which volume it waits for.
 """
 
 from __future__ import annotations
 
-import contextlib
+import logging
 from collections.abc import Iterable
 from itertools import product
 from typing import Any, Final
 
 import msgspec
 
-from kvedge.kube.errors import NotFound
+from kvedge.kube.errors import KubeError, NotFound
 from kvedge.kube.kube_client import KubeClient
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.types.core import Pod
@@ -22,41 +22,49 @@ from kvedge.resources.types.storage import PersistentVolume, PersistentVolumeCla
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.resources.volume_facts import claim_of, hotplugged
 
+log = logging.getLogger(__name__)
+
 # Alternatives multiply with each volume; where there are more, the attachment Pod says what is wrong.
 _MOST_TERMS: Final = 64
-_REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
+_PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
+_WEIGHT: Final = 100
 _PARTS: Final = ("matchExpressions", "matchFields")
 
 
 def placed(pod: Pod, vmi: VirtualMachineInstance, claims: Iterable[PersistentVolumeClaim], client: KubeClient) -> Pod:
-    """The Pod, bound to where its hotplugged volumes can come to; `claims` are those of the VMI that there are."""
+    """The Pod, wishing to be where its hotplugged volumes can come to; `claims` are those of the VMI that there are."""
     wanted = {claim_of(volume) for volume in hotplugged(vmi)}
     names = [claim.spec.volume_name for claim in claims if claim.metadata.name in wanted and claim.spec.volume_name]
-    volumes = []
-    for name in names:
-        # One that is gone is told of by its claim, which is lost.
-        with contextlib.suppress(NotFound):
-            volumes.append(client.get(PersistentVolume, "", name))
+    volumes = [volume for name in names if (volume := _read(client, name)) is not None]
     affinity = with_places(pod.spec.affinity, volumes)
     return msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, affinity=affinity))
 
 
 def with_places(affinity: JsonObject | None, volumes: Iterable[PersistentVolume]) -> JsonObject | None:
-    """The affinity of a Pod that these volumes can come to as well; it is left alone when they are everywhere."""
-    found = [_terms(volume.spec.node_affinity and volume.spec.node_affinity.get("required")) for volume in volumes]
-    node = (affinity or {}).get("nodeAffinity") or {}
-    asked = node.get(_REQUIRED)
-    terms = _terms(asked)
-    if asked and not terms:
-        # It matches no node at all, and stays so.
-        return affinity
-    for more in found:
+    """The affinity of a Pod that wishes to be where these volumes are; left alone when they are everywhere."""
+    terms: list[JsonObject] = []
+    for volume in volumes:
+        more = _terms(volume.spec.node_affinity and volume.spec.node_affinity.get("required"))
         if not more or len(more) * max(1, len(terms)) > _MOST_TERMS:
             continue
         terms = [_both(one, other) for one, other in product(terms, more)] if terms else more
-    if terms == _terms(asked):
+    if not terms:
         return affinity
-    return {**(affinity or {}), "nodeAffinity": {**node, _REQUIRED: {"nodeSelectorTerms": terms}}}
+    node = (affinity or {}).get("nodeAffinity") or {}
+    wishes = [*(node.get(_PREFERRED) or []), *({"weight": _WEIGHT, "preference": term} for term in terms)]
+    return {**(affinity or {}), "nodeAffinity": {**node, _PREFERRED: wishes}}
+
+
+def _read(client: KubeClient, name: str) -> PersistentVolume | None:
+    try:
+        return client.get(PersistentVolume, "", name)
+    except NotFound:
+        # It is told of by its claim, which is lost.
+        return None
+    except KubeError as error:
+        # No guest waits for a hint.
+        log.warning("where a volume is cannot be read", extra={"facts": {"volume": name, "error": str(error)}})
+        return None
 
 
 def _terms(selector: Any) -> list[JsonObject]:
