@@ -20,6 +20,7 @@ from kvedge.api.admission.admission_message import AdmissionRequest, mutation, p
 from kvedge.api.admission.judgement import Judgement
 from kvedge.api.admission.rules.clone_rules import (
     clone_asked,
+    nameless_words,
     pointed_at,
     refusal_words,
     sufficient_rights,
@@ -79,10 +80,14 @@ class CloneAdmission:
             return refusal(request.uid, _INTERNAL, f"the API server: {error.message or error}")
         if refused is not None:
             log.info("clone refused", extra={"facts": {"user": user.username, "source": refused}})
-            return _forbidden(request.uid, refusal_words(user, refused))
+            return _refused(request.uid, CLONE_FIELD, refusal_words(user, refused))
         token = ""
         if foreign:
-            grant = CloneGrant(request.namespace, _name(request, document), tuple(foreign))
+            name = _name(request, document)
+            if not name:
+                # It is made up after us, and the grant would be nobody's.
+                return _refused(request.uid, "metadata.generateName", nameless_words(foreign[0]))
+            grant = CloneGrant(request.namespace, name, tuple(foreign))
             token = sign_grant(self._signing_key(), grant, self._clock.now())
         return mutation(request.uid, with_token(document, token))
 
@@ -118,8 +123,8 @@ def _name(request: AdmissionRequest, document: JsonObject) -> str:
     return request.name or str((document.get("metadata") or {}).get("name") or "")
 
 
-def _forbidden(uid: str, text: str) -> JsonObject:
+def _refused(uid: str, field: str, text: str) -> JsonObject:
     answer = refusal(uid, _FORBIDDEN, text)
-    cause = {"reason": "FieldValueForbidden", "message": text, "field": CLONE_FIELD}
+    cause = {"reason": "FieldValueForbidden", "message": text, "field": field}
     answer["response"]["status"]["details"] = {"causes": [cause]}
     return answer

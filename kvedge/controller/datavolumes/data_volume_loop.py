@@ -307,6 +307,9 @@ class DataVolumeLoop:
     def _on_claim(self, old: PersistentVolumeClaim | None, new: PersistentVolumeClaim | None) -> None:
         item = new or old
         assert item is not None
+        if new is None:
+            # One without a DataVolume has its own UID there.
+            self._refused.pop(item.metadata.uid, None)
         key = Key(item.metadata.namespace, item.metadata.name)
         self.loop.add(key)
         for copy in self._volumes.indexed(_SOURCE_INDEX, f"{key.namespace}/{key.name}"):

@@ -75,6 +75,11 @@ def refusal_words(user: UserInfo, namespace: str) -> str:
     )
 
 
+def nameless_words(namespace: str) -> str:
+    """Why one whose name the API server makes up copies nothing from there, and what to do."""
+    return f"a clone from namespace {namespace} is granted to a DataVolume by its name: set metadata.name instead"
+
+
 def with_token(document: JsonObject, token: str) -> list[JsonObject]:
     """The JSON patch by which a DataVolume carries this token and no other; none at all when it is empty."""
     metadata = _object(document, "metadata")

@@ -9,14 +9,14 @@ import msgspec
 import pytest
 
 from kvedge.controller.datavolumes.data_volume_loop import DataVolumeLoop, DataVolumeSources
-from kvedge.kube.errors import Forbidden, KubeError
+from kvedge.kube.errors import Forbidden, KubeError, NotFound
 from kvedge.kube.events import EventRecorder
 from kvedge.kube.informer import Informer
 from kvedge.kube.kube_client import KubeClient
 from kvedge.kube.reconcile_loop import Again
 from kvedge.kube.work_queue import Key
 from kvedge.resources.codec import decode, encode
-from kvedge.resources.data_volume_names import CLONE_TARGET
+from kvedge.resources.data_volume_names import CLONE_TARGET, UPLOAD_TARGET
 from kvedge.resources.types.core import Pod
 from kvedge.resources.types.data_volumes import CdiConfig, DataSource, DataVolume, StorageProfile
 from kvedge.resources.types.storage import PersistentVolumeClaim, StorageClass
@@ -39,13 +39,19 @@ class PlayedServer:
 
     objects: dict[tuple[str, str, str], Any] = field(default_factory=dict)
     deleted: list[str] = field(default_factory=list)
+    refuses_creates: KubeError | None = None
     refuses_deletes: KubeError | None = None
     version: int = 1
 
     def hurried(self, seconds: float) -> PlayedServer:
         return self
 
+    def get(self, kind: Any, namespace: str, name: str) -> Any:
+        raise self.refuses_creates or NotFound(404, "NotFound", name)
+
     def create(self, item: Any) -> Any:
+        if self.refuses_creates is not None:
+            raise self.refuses_creates
         self.version += 1
         made = msgspec.structs.replace(
             item,
@@ -154,3 +160,19 @@ def test_a_pod_of_another_namespace_that_names_the_data_volume_as_its_owner_is_n
     box = Box(theirs, ours, dv=dv)
     box.loop.reconcile(DISK)
     assert set(box.server.deleted) == {"ns/importer-disk"}
+
+
+def test_a_refusal_is_forgotten_with_the_claim_that_it_was_about() -> None:
+    meta = {"name": "disk", "namespace": "ns", "uid": "claim-uid", "resourceVersion": "1"}
+    marks = {"annotations": {UPLOAD_TARGET: ""}}
+    spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+    document = {"metadata": {**meta, **marks}, "spec": spec, "status": {"phase": "Bound"}}
+    claim = decode(PersistentVolumeClaim, document)
+    box = Box()
+    box.server.refuses_creates = Forbidden(403, "Forbidden", "exceeded quota")
+    box.server.objects["PersistentVolumeClaim", "ns", "disk"] = claim
+    box.sources.claims.observe(claim)
+    box.loop.reconcile(DISK)
+    assert list(box.loop._refused) == ["claim-uid"]
+    box.loop._on_claim(claim, None)
+    assert box.loop._refused == {}
