@@ -1,7 +1,7 @@
 """A Pod of somebody else's that has the name of a worker, so that the worker cannot be made.
 
-Called by data_volume_loop.py when the API server says that the name is taken. Asks the server, as the loop's informer
-knows workers only.
+Called by data_volume_loop.py and cron_loop.py when the API server says that the name is taken. Asks the server, as the
+loops' informer knows workers only.
 """
 
 from __future__ import annotations

@@ -24,6 +24,7 @@ from kvedge.controller.datavolumes.crons.cron_plan import (
     Poll,
     plan_cron,
 )
+from kvedge.controller.datavolumes.foreign_workers import foreign_worker
 from kvedge.controller.datavolumes.worker_job_plan import poll_job
 from kvedge.controller.datavolumes.worker_pod_manifest import poll_pod
 from kvedge.controller.kubevirt.cluster_config import ClusterConfig
@@ -167,7 +168,7 @@ class CronLoop:
                 config = sources.configs.get("", CONFIG_NAME)
                 dv = DataVolume(metadata=cron.metadata, spec=cron.spec.template.spec)
                 pod = poll_pod(dv, poll_job(dv, config), owner_of_cron(cron), self._cluster(), config)
-                sources.workers.observe(self._client.create(pod))
+                self._poll(pod)
             case EndPoll(pod):
                 left = self._client.delete(Pod, namespace, pod.metadata.name, Preconditions(uid=pod.metadata.uid))
                 if left is not None:
@@ -183,6 +184,16 @@ class CronLoop:
             case PointAt(wanted, there):
                 self._point(wanted, there)
         return None
+
+    def _poll(self, pod: Pod) -> None:
+        try:
+            self._sources.workers.observe(self._client.create(pod))
+        except AlreadyExists as error:
+            problem = foreign_worker(self._client, pod)
+            if problem is None:
+                raise
+            # It does not go for our waiting: told, and asked again after long.
+            raise KubeError(error.status, problem.reason, problem.message) from error
 
     def _point(self, wanted: DataSource, there: DataSource | None) -> None:
         if there is None:

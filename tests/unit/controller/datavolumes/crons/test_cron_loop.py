@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any, cast
 
 import msgspec
@@ -9,8 +10,10 @@ import pytest
 
 from kvedge.controller.datavolumes.crons.cron_loop import CronLoop, CronSources
 from kvedge.controller.datavolumes.crons.cron_plan import CronView
+from kvedge.kube.errors import AlreadyExists
 from kvedge.kube.informer import Informer
 from kvedge.kube.kube_client import KubeClient
+from kvedge.kube.reconcile_loop import Again
 from kvedge.kube.work_queue import Key
 from kvedge.resources.codec import decode
 from kvedge.resources.data_volume_names import DESIRED_DIGEST
@@ -32,9 +35,10 @@ def versioned(item: Any, **metadata: Any) -> Any:
 class Seen:
     """The loop with informers that nobody feeds but the test."""
 
-    def __init__(self, cron: DataImportCron) -> None:
-        client = cast("KubeClient", None)
+    def __init__(self, cron: DataImportCron, server: Any = None) -> None:
+        client = cast("KubeClient", server)
         self.cron = versioned(cron)
+        self.told: list[str] = []
         self.sources = CronSources(
             client=client,
             crons=Informer(client, DataImportCron),
@@ -44,7 +48,7 @@ class Seen:
             configs=Informer(client, CdiConfig),
             vms=Informer(client, VirtualMachine),
             vmis=Informer(client, VirtualMachineInstance),
-            events=cast("Any", None),
+            events=cast("Any", SimpleNamespace(record=lambda *told: self.told.append(told[-1]))),
             clock=FakeClock(),
         )
         self.loop = CronLoop(self.sources, lambda: CLUSTER)
@@ -115,3 +119,20 @@ def test_with_the_end_of_one_its_rivals_are_looked_at() -> None:
         Key("golden", "weekly"),
         Key("golden", "nightly"),
     }
+
+
+@pytest.mark.parametrize(
+    ("owner", "seconds", "told"),
+    [("somebody", 30.0, ["Pod poll-nightly exists"]), ("cron", 1.0, [])],
+    ids=["somebody else's", "its own, which the cache does not show yet"],
+)
+def test_a_pod_with_the_name_of_a_poll_is_told_of_and_waited_for(owner: str, seconds: float, told: list[str]) -> None:
+    def create(item: Any) -> Any:
+        raise AlreadyExists(409, "AlreadyExists", item.metadata.name)
+
+    there = a_poll("golden")
+    there.metadata.owner_references[0].uid = owner
+    seen = Seen(a_cron(), SimpleNamespace(create=create, get=lambda *named: there))
+    assert seen.loop.reconcile(Key("golden", "nightly")) == Again(seconds)
+    assert len(seen.told) == len(told)
+    assert all(start in text for start, text in zip(told, seen.told, strict=True))
