@@ -35,6 +35,7 @@ SLOTS: Final = 64
 
 # nft's priorities: before packets are routed; where source NAT belongs; where filters do.
 DESTINATION_NAT_PRIORITY: Final = -100
+AFTER_DESTINATION_NAT_PRIORITY: Final = -99
 SOURCE_NAT_PRIORITY: Final = 100
 FILTER_PRIORITY: Final = 0
 
@@ -94,7 +95,9 @@ def service_table(name: str, service_cidr: str, pod_cidr: str, bridge: str) -> T
         Chain("prerouting", Hook.PREROUTING, DESTINATION_NAT_PRIORITY, turned, type="nat"),
         Chain("output", Hook.OUTPUT, DESTINATION_NAT_PRIORITY, turned, type="nat"),
         Chain("postrouting", Hook.POSTROUTING, SOURCE_NAT_PRIORITY, (between,), type="nat"),
-        Chain("forward", Hook.FORWARD, FILTER_PRIORITY, refused),
+        # Not where it is forwarded: there a guest is first told of a better way (ICMP redirect), as the packet would
+        # leave by the bridge by which it came, and the kernel's limit for one guest then keeps the refusal back.
+        Chain("arriving", Hook.PREROUTING, AFTER_DESTINATION_NAT_PRIORITY, refused),
         Chain("local", Hook.OUTPUT, FILTER_PRIORITY, refused),
     )
     return Table(Family.IP, name, chains, (DIRECT, SPREAD, STICKY))
