@@ -10,7 +10,7 @@ import json
 import threading
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -84,6 +84,25 @@ class WriteCounter:
                 last = self._writes[-1].moment if self._writes else 0.0
                 if time.monotonic() - last > quiet_seconds or time.monotonic() > deadline:
                     return list(self._writes)
+            time.sleep(0.05)
+
+    def seen(self, wanted: Callable[[Write], bool], most_seconds: float) -> Write:
+        """The first such write; each kind is told of by a watch of its own, some of them later than others.
+
+        Raises:
+            TimeoutError: with what was written instead.
+        """
+        deadline = time.monotonic() + most_seconds
+        while True:
+            with self._lock:
+                writes = list(self._writes)
+            found = next((write for write in writes if wanted(write)), None)
+            if found is not None:
+                return found
+            if time.monotonic() > deadline:
+                raise TimeoutError(
+                    f"not written within {most_seconds:g} s; written was {[str(each) for each in writes]}"
+                )
             time.sleep(0.05)
 
     def clear(self) -> None:

@@ -142,10 +142,10 @@ def _counted(
 ) -> tuple[list[Write], list[Write]]:
     """What was written until the VMI was Running, that write included, and until all was quiet."""
     watch.wait_running([name], _RUNNING_SECONDS)
-    writes = counter.settled(_QUIET_SECONDS, 20)
     # The watches of the kinds are told each by itself: the order in which they were written is not known to the
     # millisecond, but the one that made it Running is.
-    end = next(item.moment for item in writes if item.kind.startswith("virtualmachinei") and "Running" in item.change)
+    end = counter.seen(_made_running, _RUNNING_SECONDS).moment
+    writes = counter.settled(_QUIET_SECONDS, 20)
     if vm:
         box.client.delete(VirtualMachine, "default", name)
         watch.wait_gone([name], _RUNNING_SECONDS)
@@ -153,6 +153,10 @@ def _counted(
         _delete(box, watch, [name])
     counter.settled(_QUIET_SECONDS, 20)
     return [item for item in writes if item.moment <= end], writes
+
+
+def _made_running(write: Write) -> bool:
+    return write.kind == VirtualMachineInstance.KIND.plural and write.change == "to Running"
 
 
 def _by_roles(writes: list[Write]) -> float:

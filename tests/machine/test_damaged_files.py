@@ -110,7 +110,7 @@ def _start(data: Path, expected: str) -> None:
         api = EmbeddedApi(ApiServerConfig(data, port=0, node_name=node))
         api.start()
         try:
-            for name in ("admin", "agent", "api", "handler", "controller", "drop-ins", "volumes"):
+            for name in ("admin", "agent", "api", "handler", "controller", "drop-ins", "volumes", "networking"):
                 path = data / "kubeconfig" if name == "admin" else state / "kubeconfigs" / name
                 api.write_kubeconfig(path, name, [])
             api.pki.front_proxy_tls()
