@@ -1,8 +1,8 @@
-"""Which nodes a launcher should run on, so that its hotplugged volumes can come to it.
+"""Which nodes a launcher may run on, so that its hotplugged volumes can come to it.
 
 Called when a launcher's Pod is made; reads PersistentVolumes, one by one. A hotplugged claim is no part of that Pod,
 and so the scheduler does not know of it: on storage that is one node's own, the guest would wait on another node for
-ever. It is a wish: a guest whose own disks are elsewhere starts, and says which volume it waits for.
+ever. A guest that may start without its volumes only prefers their nodes.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import msgspec
 from kvedge.kube.errors import KubeError, NotFound
 from kvedge.kube.kube_client import KubeClient
 from kvedge.resources.codec import JsonObject
+from kvedge.resources.names import START_WITHOUT_VOLUMES
 from kvedge.resources.types.core import Pod
 from kvedge.resources.types.storage import PersistentVolume, PersistentVolumeClaim
 from kvedge.resources.types.vmi import VirtualMachineInstance
@@ -26,33 +27,47 @@ log = logging.getLogger(__name__)
 
 # Alternatives multiply with each volume; where there are more, the attachment Pod says what is wrong.
 _MOST_TERMS: Final = 64
+_REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
 _WEIGHT: Final = 100
 _PARTS: Final = ("matchExpressions", "matchFields")
 
 
 def placed(pod: Pod, vmi: VirtualMachineInstance, claims: Iterable[PersistentVolumeClaim], client: KubeClient) -> Pod:
-    """The Pod, wishing to be where its hotplugged volumes can come to; `claims` are those of the VMI that there are."""
+    """The Pod, bound to where its hotplugged volumes can come to; `claims` are those of the VMI that there are."""
     wanted = {claim_of(volume) for volume in hotplugged(vmi)}
     names = [claim.spec.volume_name for claim in claims if claim.metadata.name in wanted and claim.spec.volume_name]
     volumes = [volume for name in names if (volume := _read(client, name)) is not None]
-    affinity = with_places(pod.spec.affinity, volumes)
+    only_prefers = vmi.metadata.annotations.get(START_WITHOUT_VOLUMES) == "true"
+    affinity = with_places(pod.spec.affinity, volumes, only_prefers=only_prefers)
     return msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, affinity=affinity))
 
 
-def with_places(affinity: JsonObject | None, volumes: Iterable[PersistentVolume]) -> JsonObject | None:
-    """The affinity of a Pod that wishes to be where these volumes are; left alone when they are everywhere."""
+def with_places(
+    affinity: JsonObject | None, volumes: Iterable[PersistentVolume], *, only_prefers: bool = False
+) -> JsonObject | None:
+    """The affinity of a Pod that is to be where these volumes are; left alone when they are everywhere."""
     terms: list[JsonObject] = []
     for volume in volumes:
         more = _terms(volume.spec.node_affinity and volume.spec.node_affinity.get("required"))
-        if not more or len(more) * max(1, len(terms)) > _MOST_TERMS:
-            continue
-        terms = [_both(one, other) for one, other in product(terms, more)] if terms else more
+        if more and len(more) * max(1, len(terms)) <= _MOST_TERMS:
+            terms = _all_of(terms, more)
     if not terms:
         return affinity
     node = (affinity or {}).get("nodeAffinity") or {}
-    wishes = [*(node.get(_PREFERRED) or []), *({"weight": _WEIGHT, "preference": term} for term in terms)]
-    return {**(affinity or {}), "nodeAffinity": {**node, _PREFERRED: wishes}}
+    if only_prefers:
+        wishes = [*(node.get(_PREFERRED) or []), *({"weight": _WEIGHT, "preference": term} for term in terms)]
+        return {**(affinity or {}), "nodeAffinity": {**node, _PREFERRED: wishes}}
+    own = _terms(node.get(_REQUIRED))
+    if len(own) * len(terms) > _MOST_TERMS or (node.get(_REQUIRED) and not own):
+        # Too many alternatives, or the user's own match no node at all.
+        return affinity
+    required = {"nodeSelectorTerms": _all_of(own, terms)}
+    return {**(affinity or {}), "nodeAffinity": {**node, _REQUIRED: required}}
+
+
+def _all_of(terms: list[JsonObject], more: list[JsonObject]) -> list[JsonObject]:
+    return [_both(one, other) for one, other in product(terms, more)] if terms else more
 
 
 def _read(client: KubeClient, name: str) -> PersistentVolume | None:
@@ -62,7 +77,7 @@ def _read(client: KubeClient, name: str) -> PersistentVolume | None:
         # It is told of by its claim, which is lost.
         return None
     except KubeError as error:
-        # No guest waits for a hint.
+        # The attachment Pod says what is wrong, if the guest then waits on another node.
         log.warning("where a volume is cannot be read", extra={"facts": {"volume": name, "error": str(error)}})
         return None
 

@@ -1,4 +1,4 @@
-"""The nodes that hotplugged volumes have a launcher wish for."""
+"""The nodes to which hotplugged volumes bind a launcher."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from kvedge.kube.errors import KubeError, NotFound, Unavailable
 from kvedge.kube.kube_client import KubeClient
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.meta import ObjectMeta
+from kvedge.resources.names import START_WITHOUT_VOLUMES
 from kvedge.resources.types.storage import PersistentVolume, PersistentVolumeSpec
 from tests.support.builders import a_claim
 from tests.unit.controller.vmi.hotplug.hotplug_world import a_launcher, a_running_vmi
@@ -30,6 +31,11 @@ def a_volume(*terms: JsonObject) -> PersistentVolume:
     return PersistentVolume(metadata=ObjectMeta(name="pv"), spec=PersistentVolumeSpec(node_affinity=affinity))
 
 
+def terms_of(affinity: JsonObject | None) -> Any:
+    assert affinity is not None
+    return affinity["nodeAffinity"][REQUIRED]["nodeSelectorTerms"]
+
+
 def wishes_of(affinity: JsonObject | None) -> Any:
     assert affinity is not None
     return affinity["nodeAffinity"][PREFERRED]
@@ -46,29 +52,41 @@ def test_volumes_that_are_everywhere_change_nothing() -> None:
     assert with_places(asked, [a_volume()]) is asked
 
 
-def test_a_volume_of_one_node_has_the_launcher_wish_for_it_and_bind_it_to_none() -> None:
+def test_a_volume_of_one_node_binds_the_launcher_to_it() -> None:
     found = with_places(None, [a_volume({"matchExpressions": [on("n2")]})])
+    assert found == asking({"matchExpressions": [on("n2")]})
+
+
+def test_a_guest_that_may_start_without_its_volumes_prefers_their_node() -> None:
+    found = with_places(None, [a_volume({"matchExpressions": [on("n2")]})], only_prefers=True)
     assert wishes_of(found) == [{"weight": 100, "preference": {"matchExpressions": [on("n2")]}}]
     assert found is not None
-    assert REQUIRED not in found["nodeAffinity"], "a guest whose root disk is elsewhere could not start"
+    assert REQUIRED not in found["nodeAffinity"]
 
 
 def test_what_the_user_asks_and_wishes_stays() -> None:
     wish = {"weight": 1, "preference": {"matchExpressions": [on("n9")]}}
     asked = {**asking({"matchExpressions": [on("n1")]}, **{PREFERRED: [wish]}), "podAntiAffinity": {"x": []}}
     found = with_places(asked, [a_volume({"matchExpressions": [on("n2")]})])
+    assert terms_of(found) == [{"matchExpressions": [on("n1"), on("n2")]}]
+    assert wishes_of(found) == [wish]
+    found = with_places(asked, [a_volume({"matchExpressions": [on("n2")]})], only_prefers=True)
     assert wishes_of(found) == [wish, {"weight": 100, "preference": {"matchExpressions": [on("n2")]}}]
+    assert terms_of(found) == terms_of(asked)
     assert found is not None
-    assert found["nodeAffinity"][REQUIRED] == asked["nodeAffinity"][REQUIRED]
     assert found["podAntiAffinity"] == {"x": []}
-    assert wishes_of(asked) == [wish], "the VMI's own affinity is not written to"
+    assert (wishes_of(asked), terms_of(asked)) == ([wish], [{"matchExpressions": [on("n1")]}]), "the VMI's own stays"
 
 
-def test_a_wish_is_for_a_node_that_all_volumes_can_come_to() -> None:
+def test_a_user_whose_affinity_matches_no_node_is_not_given_one() -> None:
+    asked = asking({})
+    assert with_places(asked, [a_volume({"matchExpressions": [on("n2")]})]) is asked
+
+
+def test_the_node_is_one_that_all_volumes_can_come_to() -> None:
     fields = {"key": "metadata.name", "operator": "In", "values": ["n2"]}
     either = a_volume({"matchExpressions": [on("x")]}, {"matchExpressions": [on("y")]})
-    found = with_places(None, [either, a_volume({"matchFields": [fields]})])
-    assert [each["preference"] for each in wishes_of(found)] == [
+    assert terms_of(with_places(None, [either, a_volume({"matchFields": [fields]})])) == [
         {"matchExpressions": [on("x")], "matchFields": [fields]},
         {"matchExpressions": [on("y")], "matchFields": [fields]},
     ]
@@ -76,7 +94,9 @@ def test_a_wish_is_for_a_node_that_all_volumes_can_come_to() -> None:
 
 def test_alternatives_are_bounded() -> None:
     volume = a_volume(*({"matchExpressions": [on(f"n{number}")]} for number in range(9)))
-    assert len(wishes_of(with_places(None, [volume] * 20))) == 9
+    assert len(terms_of(with_places(None, [volume] * 20))) == 9
+    asked = asking(*({"matchExpressions": [on(f"m{number}")]} for number in range(9)))
+    assert with_places(asked, [volume]) is asked
 
 
 @pytest.mark.parametrize(
@@ -84,7 +104,7 @@ def test_alternatives_are_bounded() -> None:
     [NotFound(404, "NotFound", ""), KubeError(403, "Forbidden", "no"), Unavailable(503, "Unavailable", "later")],
     ids=["gone", "forbidden", "no answer"],
 )
-def test_a_launcher_waits_for_no_hint(error: KubeError) -> None:
+def test_a_launcher_waits_for_no_volume_that_cannot_be_read(error: KubeError) -> None:
     def get(kind: Any, namespace: str, name: str) -> PersistentVolume:
         if name == "pv-bad":
             raise error
@@ -94,5 +114,8 @@ def test_a_launcher_waits_for_no_hint(error: KubeError) -> None:
     claims = [a_claim("bad"), a_claim("good")]
     for claim in claims:
         claim.spec.volume_name = f"pv-{claim.metadata.name}"
+    pod = placed(a_launcher(vmi), vmi, claims, cast("KubeClient", SimpleNamespace(get=get)))
+    assert terms_of(pod.spec.affinity) == [{"matchExpressions": [on("n2")]}]
+    vmi.metadata.annotations[START_WITHOUT_VOLUMES] = "true"
     pod = placed(a_launcher(vmi), vmi, claims, cast("KubeClient", SimpleNamespace(get=get)))
     assert [each["preference"] for each in wishes_of(pod.spec.affinity)] == [{"matchExpressions": [on("n2")]}]
