@@ -170,10 +170,13 @@ def test_an_attachment_pod_that_is_evicted_is_made_again_and_the_guest_keeps_its
 def test_a_drained_nodes_guest_comes_back_with_its_disks(guest: HotplugGuest, local_path: LocalCluster) -> None:
     before = guest.vmi()
     drain = ("drain", NODE, "--ignore-daemonsets", "--force", "--delete-emptydir-data", "--timeout=120s")
-    local_path.kubectl(*drain, "--pod-selector=kubevirt.io in (virt-launcher, hotplug-disk)")
-    wait_until(lambda: not guest.attachments(), "no attachment Pod is left", 60)
-    wait_until(lambda: waits_for_its_node(local_path), "the guest waits for the node that has its disks", 90)
-    local_path.kubectl("uncordon", NODE)
+    try:
+        local_path.kubectl(*drain, "--pod-selector=kubevirt.io in (virt-launcher, hotplug-disk)")
+        wait_until(lambda: not guest.attachments(), "no attachment Pod is left", 60)
+        wait_until(lambda: waits_for_its_node(local_path), "the guest waits for the node that has its disks", 90)
+    finally:
+        # Other tests of this cluster need it.
+        local_path.kubectl("uncordon", NODE)
     assert local_path.wait_new_run(before).status.node_name == NODE
     guest.wait_answer()
     guest.wait_ready("file", "device", seconds=90)
