@@ -294,12 +294,13 @@ def _on_bridge(
     the bridge, and has to leave it by the port by which it came.
     """
     if port is None or bridge is None or port.master != bridge.index:
-        yield SetLink(attachment.port, master=config.bridge, learning=False)
-    elif port.learning is not False:
-        # As an earlier kvedge made it.
-        yield SetLink(attachment.port, learning=False)
-    if bridged_calls and (port is None or not port.hairpin):
-        yield SetLink(attachment.port, hairpin=True)
+        yield SetLink(attachment.port, master=config.bridge, learning=False, hairpin=bridged_calls or None)
+    else:
+        if port.learning is not False:
+            # As an earlier kvedge made it.
+            yield SetLink(attachment.port, learning=False)
+        if bridged_calls and not port.hairpin:
+            yield SetLink(attachment.port, hairpin=True)
     yield KnowMac(attachment.port, attachment.mac)
 
 

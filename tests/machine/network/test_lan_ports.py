@@ -17,10 +17,12 @@ from scapy.packet import Packet, Raw
 from kvedge.network.binding.bridge_binding import bind_pod_interface
 from kvedge.network.errors import MacInUseError, NetworkError
 from kvedge.network.lan.lan_config import LanConfig
-from kvedge.network.lan.lan_plan import LanPort, lan_port, lan_port_name
+from kvedge.network.lan.lan_plan import LanPort, lan_port, lan_port_name, lan_table_of
 from kvedge.network.lan.lan_ports import attach_lan, detach_lan, heal_lan, lan_ports, remove_lan
 from kvedge.network.links import Links
 from kvedge.network.netns import create_netns, delete_netns, netns_path, run_in_netns
+from kvedge.network.nft_edge import list_tables
+from kvedge.network.nft_rules import Family
 from kvedge.network.pods.pod_network_plan import NodeNetworkConfig
 from tests.machine.network.frames import BROADCAST, wire
 from tests.machine.network.own_host import host_state, on_a_host_of_its_own
@@ -41,14 +43,16 @@ LAN = LanConfig(bridge="bkvlan2")
 def config() -> Iterator[NodeNetworkConfig]:
     """The box's name for what it makes; nothing of it is left in the end."""
     made = node_config("l")
-    before = host_state()
     try:
         yield made
     finally:
         remove_lan(made)
         for letter in "abc":
             delete_netns(f"{made.netns_prefix}{letter}")
-    assert host_state() == before
+    # Boxes of other tests come and go on this host meanwhile.
+    ports = {lan_port_name(made, f"{made.netns_prefix}{letter}", NIC) for letter in "abc"}
+    assert {MADE.bridge, *ports}.isdisjoint(map(str, links_of_host()))
+    assert list_tables(Family.BRIDGE, lan_table_of(made).name) == []
 
 
 @pytest.fixture
