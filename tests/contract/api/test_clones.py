@@ -6,6 +6,7 @@ The api role grants, the controller copies by its own rights; the test plays vol
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +17,7 @@ from kvedge.kube.errors import Forbidden, KubeError, NotFound
 from kvedge.kube.kube_client import KubeClient
 from kvedge.resources.clone_grants import CLONE_TOKEN
 from kvedge.resources.codec import JsonObject
+from kvedge.resources.names import SYSTEM_NAMESPACE
 from kvedge.resources.role_users import CONTROLLER_GROUP, CONTROLLER_USER
 from tests.contract.api.conftest import remove
 from tests.support.api_servers import ApiServerUnderTest
@@ -23,6 +25,7 @@ from tests.support.builders import CONFIG, small_vmi, vm_of
 from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.contract, pytest.mark.usefixtures("webhooks_are_called")]
+KUBEVIRT = f"/apis/kubevirt.io/v1/namespaces/{SYSTEM_NAMESPACE}/kubevirts/kubevirt"
 GOLDEN, SHOP = "clone-golden", "clone-shop"
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 CDI = "/apis/cdi.kubevirt.io/v1beta1"
@@ -149,6 +152,9 @@ def working(server: ApiServerUnderTest, site: Site) -> Iterator[Site]:
     working.start()
     yield site
     working.stop()
+    # The controller makes it, and other tests of this server make their own.
+    with suppress(NotFound):
+        remove(site.admin, KUBEVIRT)
 
 
 PVC = {"source": {"pvc": {"namespace": GOLDEN, "name": "image"}}}
