@@ -14,6 +14,7 @@ from kvedge.controller.confinement import confined_container, confined_pod
 from kvedge.controller.datavolumes.claim_plan import owner_of
 from kvedge.controller.datavolumes.worker_job_plan import certificates_config_map, credentials_secret, header_secrets
 from kvedge.controller.kubevirt.cluster_config import ClusterConfig
+from kvedge.controller.node_affinity import on_node
 from kvedge.resources.codec import JsonObject, encode_json
 from kvedge.resources.data_volume_names import (
     APP,
@@ -113,7 +114,8 @@ def worker_pod(
     spec.node_selector = _node_selector(place, cluster)
     if place.consumer is not None:
         # The claim is bound where its worker runs: that must be where the guest can.
-        spec.affinity = place.consumer.spec.affinity
+        node = place.consumer.status.node_name
+        spec.affinity = on_node(node) if node else place.consumer.spec.affinity
         spec.tolerations = place.consumer.spec.tolerations
     return Pod(metadata=meta, spec=spec)
 

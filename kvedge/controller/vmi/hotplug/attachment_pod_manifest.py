@@ -11,6 +11,7 @@ import hashlib
 from typing import Final
 
 from kvedge.controller.confinement import confined_container, confined_pod
+from kvedge.controller.node_affinity import on_node
 from kvedge.controller.vmi.disk_container_manifest import HOST_USR, KEEP_ALIVE
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.hotplug_places import CLAIM_PLACE, DEVICE_PLACE, MARK_PLACE, MARK_VOLUME
@@ -82,7 +83,7 @@ def attachment_pod(vmi: VirtualMachineInstance, volume: str, claim: PersistentVo
                     name=_CLAIM, persistent_volume_claim=PersistentVolumeClaimVolume(claim_name=claim.metadata.name)
                 ),
             ],
-            affinity=_on_node(launcher.spec.node_name),
+            affinity=on_node(launcher.spec.node_name),
             tolerations=_tolerations(launcher),
             # One that has ended is made anew, wherever it runs: one box restarts no container.
             restart_policy="Never",
@@ -154,12 +155,6 @@ def _owner(launcher: Pod) -> OwnerReference:
         uid=launcher.metadata.uid,
         controller=True,
     )
-
-
-def _on_node(name: str) -> JsonObject:
-    # By affinity and not by name: a claim that waits for its first consumer is bound by the scheduler alone.
-    term = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [name]}]}
-    return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}}
 
 
 def _tolerations(launcher: Pod) -> list[JsonObject]:

@@ -31,6 +31,7 @@ from kvedge.controller.datavolumes.worker_job_plan import poll_job
 from kvedge.controller.datavolumes.worker_outcome import look_at_worker
 from kvedge.controller.datavolumes.worker_pod_manifest import WorkerPlace, poll_pod, sender_pod
 from kvedge.controller.kubevirt.cluster_config import ClusterConfig
+from kvedge.controller.node_affinity import on_node
 from kvedge.resources import data_volume_names as names
 from kvedge.resources.codec import decode, encode
 from kvedge.resources.meta import OwnerReference
@@ -199,6 +200,14 @@ def test_with_a_consumer_the_worker_binds_the_claim_where_the_guest_can_run(how:
         view.consumer.spec.node_selector = {"zone": "a"}
     pod = only(plan_of(view), CreateWorker).pod
     assert pod.spec.node_selector.get("zone") == ("a" if how == "a guest" else None)
+
+
+def test_a_guest_that_runs_already_has_its_claim_bound_on_its_node() -> None:
+    dv = data_volume()
+    view = DataVolumeView(dv, claim_for(dv, "Pending"), storage=STORAGE)
+    view.consumer = decode(VirtualMachineInstance, {**small_vmi(), "status": {"nodeName": "n2"}})
+    pod = only(plan_of(view), CreateWorker).pod
+    assert pod.spec.affinity == on_node("n2"), "a hotplugged volume of another node could never come to it"
 
 
 def test_a_worker_is_unprivileged_and_gets_its_job() -> None:
