@@ -17,22 +17,8 @@ _SECONDS: Final = 1.0
 _MOST: Final = "500"
 
 
-def names_of(ctx: click.Context, resource: str) -> list[str]:
-    """The names of a resource of kubevirt.io in the namespace that has been typed; none when anything goes wrong."""
-    return _names(ctx, "/apis/kubevirt.io/v1", resource)
-
-
-def claim_names(ctx: click.Context) -> list[str]:
-    """The names of the claims in the namespace that has been typed; none when anything goes wrong."""
-    return _names(ctx, "/api/v1", "persistentvolumeclaims")
-
-
-def network_names(ctx: click.Context) -> list[str]:
-    """The names of the networks in the namespace that has been typed; none when anything goes wrong."""
-    return _names(ctx, "/apis/k8s.cni.cncf.io/v1", "network-attachment-definitions")
-
-
-def _names(ctx: click.Context, group: str, resource: str) -> list[str]:
+def names_of(ctx: click.Context, resource: str, group: str = "/apis/kubevirt.io/v1") -> list[str]:
+    """The names of a resource in the namespace that has been typed; none when anything goes wrong."""
     try:
         named = ctx.params.get("kubeconfig")
         session = open_session(Path(named) if named else None, ctx.params.get("namespace"))

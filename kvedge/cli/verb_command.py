@@ -69,6 +69,17 @@ def vmi_argument(name: str, **more: Any) -> Callable[[F], F]:
     return click.argument(name, shell_complete=_complete("virtualmachineinstances"), **more)
 
 
+def claim_argument(name: str, **more: Any) -> Callable[[F], F]:
+    """An argument that is the name of a claim."""
+    return click.argument(name, shell_complete=_complete("persistentvolumeclaims", "/api/v1"), **more)
+
+
+def network_argument(name: str, **more: Any) -> Callable[[F], F]:
+    """An argument that is the name of a network."""
+    complete = _complete("network-attachment-definitions", "/apis/k8s.cni.cncf.io/v1")
+    return click.argument(name, shell_complete=complete, **more)
+
+
 def target_argument(name: str, **more: Any) -> Callable[[F], F]:
     """An argument of the form type/name, with the user before it where that has a meaning."""
     return click.argument(name, shell_complete=_complete_target, **more)
@@ -101,11 +112,13 @@ def _complete_kind(ctx: click.Context, parameter: click.Parameter, incomplete: s
     return [CompletionItem(kind) for kind in _KINDS if kind.startswith(incomplete)]
 
 
-def _complete(resource: str) -> Callable[[click.Context, click.Parameter, str], list[CompletionItem]]:
+def _complete(
+    resource: str, group: str = "/apis/kubevirt.io/v1"
+) -> Callable[[click.Context, click.Parameter, str], list[CompletionItem]]:
     def complete(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
         from kvedge.cli.completions import names_of
 
-        return [CompletionItem(name) for name in names_of(ctx, resource) if name.startswith(incomplete)]
+        return [CompletionItem(name) for name in names_of(ctx, resource, group) if name.startswith(incomplete)]
 
     return complete
 

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from kvedge.network.errors import NotSupportedError
+import errno
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from kvedge.network.errors import NetworkError, NotSupportedError
 from kvedge.network.links import Links
 from kvedge.network.nft_edge import change_elements, delete_table, ensure_table, replace_table
 from kvedge.network.steps import (
@@ -28,6 +33,19 @@ from kvedge.network.steps import (
 )
 from kvedge.network.sysctls import write_sysctl
 from kvedge.network.tap import make_tap
+
+# A link or a table that is not there.
+_GONE: Final = (errno.ENOENT, errno.ENODEV)
+
+
+@contextmanager
+def unless_gone() -> Iterator[None]:
+    """Passes over a step for what is gone: links end with a namespace's last process, and anybody may remove ours."""
+    try:
+        yield
+    except NetworkError as error:
+        if error.errno not in _GONE:
+            raise
 
 
 def apply_step(links: Links, step: Step) -> None:

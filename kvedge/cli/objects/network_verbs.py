@@ -12,14 +12,7 @@ import click
 
 from kvedge.cli.exits import Exit, Refused
 from kvedge.cli.sessions import open_session, session_options
-from kvedge.cli.verb_command import VerbGroup
-
-
-def _network_names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    from kvedge.cli.completions import network_names
-
-    del param
-    return [name for name in network_names(ctx) if name.startswith(incomplete)]
+from kvedge.cli.verb_command import VerbGroup, network_argument
 
 
 @click.group(cls=VerbGroup)
@@ -28,7 +21,7 @@ def network() -> None:
 
 
 @network.command("list")
-@click.argument("names", nargs=-1, metavar="[NAME]...", shell_complete=_network_names)
+@network_argument("names", nargs=-1, metavar="[NAME]...")
 @session_options
 @click.option("-A", "--all-namespaces", is_flag=True, help="Of all namespaces.")
 @click.option("-o", "--output", type=click.Choice(["table", "json", "yaml", "name"]), default="table", help="[table]")
@@ -125,7 +118,7 @@ def create(
 
 
 @network.command()
-@click.argument("names", nargs=-1, required=True, metavar="NAME...", shell_complete=_network_names)
+@network_argument("names", nargs=-1, required=True, metavar="NAME...")
 @session_options
 @click.option("--force", is_flag=True, help="Also those that VMs are on; what runs stays on them until it ends.")
 def delete(names: tuple[str, ...], kubeconfig: Path | None, namespace: str | None, force: bool) -> None:

@@ -13,18 +13,11 @@ import click
 
 from kvedge.cli.exits import Exit, Refused
 from kvedge.cli.sessions import open_session, session_options
-from kvedge.cli.verb_command import VerbGroup
+from kvedge.cli.verb_command import VerbGroup, claim_argument
 
 if TYPE_CHECKING:
     from kvedge.client.session import Session
     from kvedge.resources.types.storage import PersistentVolume, PersistentVolumeClaim
-
-
-def _claim_names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    from kvedge.cli.completions import claim_names
-
-    del param
-    return [name for name in claim_names(ctx) if name.startswith(incomplete)]
 
 
 @click.group(cls=VerbGroup)
@@ -33,7 +26,7 @@ def volume() -> None:
 
 
 @volume.command("list")
-@click.argument("names", nargs=-1, metavar="[NAME]...", shell_complete=_claim_names)
+@claim_argument("names", nargs=-1, metavar="[NAME]...")
 @session_options
 @click.option("-A", "--all-namespaces", is_flag=True, help="Of all namespaces.")
 @click.option("-o", "--output", type=click.Choice(["table", "json", "yaml", "name"]), default="table", help="[table]")
@@ -101,7 +94,7 @@ def create(
 
 
 @volume.command()
-@click.argument("name", shell_complete=_claim_names)
+@claim_argument("name")
 @click.argument("size")
 @session_options
 def resize(name: str, size: str, kubeconfig: Path | None, namespace: str | None) -> None:
@@ -116,7 +109,7 @@ def resize(name: str, size: str, kubeconfig: Path | None, namespace: str | None)
 
 
 @volume.command()
-@click.argument("names", nargs=-1, required=True, metavar="NAME...", shell_complete=_claim_names)
+@claim_argument("names", nargs=-1, required=True, metavar="NAME...")
 @session_options
 @click.option("--force", is_flag=True, help="Also those that a VM has; the data is gone when the VM has ended.")
 def delete(names: tuple[str, ...], kubeconfig: Path | None, namespace: str | None, force: bool) -> None:
@@ -143,7 +136,7 @@ def delete(names: tuple[str, ...], kubeconfig: Path | None, namespace: str | Non
 
 
 @volume.command()
-@click.argument("names", nargs=-1, metavar="[NAME]...", shell_complete=_claim_names)
+@claim_argument("names", nargs=-1, metavar="[NAME]...")
 @session_options
 @click.option("-A", "--all-namespaces", is_flag=True, help="Of all namespaces.")
 @click.option("-o", "--output", type=click.Choice(["table", "json", "yaml"]), default="table", help="[table]")

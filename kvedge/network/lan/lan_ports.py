@@ -7,14 +7,13 @@ was cut short.
 
 from __future__ import annotations
 
-import errno
 import threading
 from dataclasses import dataclass
 from typing import Final
 
-from kvedge.network.apply_step import apply_step
+from kvedge.network.apply_step import apply_step, unless_gone
 from kvedge.network.binding.binding_state import GUARD_PREFIX
-from kvedge.network.errors import NetworkError, NotSupportedError
+from kvedge.network.errors import NotSupportedError
 from kvedge.network.lan.lan_bridges import LanSeen
 from kvedge.network.lan.lan_plan import (
     LanPort,
@@ -126,9 +125,5 @@ def _apply(links: Links, steps: list[Step]) -> None:
 
 
 def _apply_unless_gone(links: Links, step: Step) -> None:
-    # The namespace's last process may have ended meanwhile, and its end of the pair with it.
-    try:
+    with unless_gone():
         apply_step(links, step)
-    except NetworkError as error:
-        if error.errno not in (errno.ENOENT, errno.ENODEV):
-            raise

@@ -7,7 +7,6 @@ may be repeated, and takes up where an earlier one was cut short.
 
 from __future__ import annotations
 
-import errno
 import logging
 import threading
 from collections.abc import Sequence
@@ -15,9 +14,9 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from kvedge.network.address_plan import gateway_address
-from kvedge.network.apply_step import apply_step
+from kvedge.network.apply_step import apply_step, unless_gone
 from kvedge.network.binding.binding_state import GUARD_PREFIX
-from kvedge.network.errors import NetworkError, NotSupportedError
+from kvedge.network.errors import NotSupportedError
 from kvedge.network.links import Links
 from kvedge.network.netns import (
     create_netns,
@@ -202,13 +201,8 @@ def _apply(links: Links, steps: list[Step]) -> None:
 
 
 def _apply_unless_gone(links: Links, step: Step) -> None:
-    # The namespace's last process may have ended meanwhile, and its end of the pair with it; or somebody took our
-    # tables away.
-    try:
+    with unless_gone():
         apply_step(links, step)
-    except NetworkError as error:
-        if error.errno not in (errno.ENOENT, errno.ENODEV):
-            raise
 
 
 def _forward_chains(family: str) -> list[tuple[str, str]]:

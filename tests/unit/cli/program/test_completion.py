@@ -52,6 +52,8 @@ def kubeconfig(tmp_path: Path) -> Iterator[Path]:
         ("kvedge ssh joe@vm/we", ["vm/web"]),
         ("kvedge ssh joe@", ["vm/", "vmi/"]),
         ("kvedge port-forward vmi/wo", ["vmi/worker"]),
+        ("kvedge volume resize we", ["web"]),
+        ("kvedge network delete wo", ["worker"]),
         ("kvedge completion ", ["bash", "zsh", "fish"]),
         ("kvedge list --outp", ["--output"]),
         ("kvedge list -o ya", ["yaml"]),
