@@ -14,7 +14,13 @@ from typing import Final
 import msgspec
 
 from kvedge.controller.datavolumes.claim_plan import owner_of
-from kvedge.controller.datavolumes.data_volume_plan import Action, CreateWorker, DataVolumePlan, PatchClaim, PatchStatus
+from kvedge.controller.datavolumes.data_volume_view import (
+    Action,
+    CreateWorker,
+    DataVolumePlan,
+    PatchClaim,
+    PatchStatus,
+)
 from kvedge.controller.vmi_claims import has_hotplugged
 from kvedge.resources import data_volume_names as names
 from kvedge.resources.claim_facts import is_upload_target

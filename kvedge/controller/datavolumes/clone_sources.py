@@ -8,7 +8,9 @@ from __future__ import annotations
 from typing import Final
 
 from kvedge.controller.datavolumes.claim_plan import ClaimProblem
-from kvedge.controller.datavolumes.data_volume_plan import SourceSeen
+from kvedge.controller.datavolumes.data_volume_view import (
+    SourceSeen,
+)
 from kvedge.controller.datavolumes.granted_clones import GrantedClones
 from kvedge.controller.vmi_claims import vmis_of
 from kvedge.kube.informer import Informer

@@ -15,6 +15,9 @@ from kvedge.controller.datavolumes.bare_uploads import as_its_claim, claim_plan,
 from kvedge.controller.datavolumes.claim_plan import ClaimProblem, StorageSeen
 from kvedge.controller.datavolumes.clone_sources import CloneSources, source_key
 from kvedge.controller.datavolumes.data_volume_plan import (
+    plan_data_volume,
+)
+from kvedge.controller.datavolumes.data_volume_view import (
     CreateClaim,
     CreateWorker,
     DataVolumePlan,
@@ -22,7 +25,6 @@ from kvedge.controller.datavolumes.data_volume_plan import (
     DeleteWorker,
     PatchClaim,
     PatchStatus,
-    plan_data_volume,
 )
 from kvedge.controller.datavolumes.foreign_workers import foreign_worker
 from kvedge.controller.datavolumes.granted_clones import GrantedClones

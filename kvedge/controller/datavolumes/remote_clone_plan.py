@@ -1,6 +1,6 @@
 """What sends a claim of another namespace to the worker that fills a DataVolume's claim.
 
-Called by data_volume_plan.py. Pure. The sender is made once the worker takes data, and goes with it: it is nobody's of
+Called by worker_plan.py. Pure. The sender is made once the worker takes data, and goes with it: it is nobody's of
 its own namespace, so that it is looked for by whom it is for.
 """
 

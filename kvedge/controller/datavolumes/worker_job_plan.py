@@ -1,6 +1,6 @@
 """What a worker is told that fills a DataVolume's claim.
 
-Called by data_volume_plan.py. Pure.
+Called by worker_plan.py. Pure.
 """
 
 from __future__ import annotations

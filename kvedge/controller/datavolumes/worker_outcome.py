@@ -1,6 +1,6 @@
 """What a worker's Pod says of its work.
 
-Called by data_volume_plan.py. Pure. The termination message comes from a process that has read hostile data: it is
+Called by worker_plan.py. Pure. The termination message comes from a process that has read hostile data: it is
 decoded within bounds, and what does not fit is shown as text.
 """
 

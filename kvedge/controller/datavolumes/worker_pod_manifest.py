@@ -1,6 +1,6 @@
 """The Pod that fills a claim: unprivileged, without a token, bounded, from the launcher's image and the host's /usr.
 
-Called by data_volume_plan.py. Pure. It runs once: a worker that failed is deleted and another one is made, as the
+Called by worker_plan.py. Pure. It runs once: a worker that failed is deleted and another one is made, as the
 controller counts the tries and waits between them; that is the same on one box and with a kubelet.
 """
 

@@ -9,12 +9,14 @@ import pytest
 
 from kvedge.controller.datavolumes.bare_uploads import as_its_claim, claim_plan, upload_into, user_of
 from kvedge.controller.datavolumes.data_volume_plan import (
+    plan_data_volume,
+)
+from kvedge.controller.datavolumes.data_volume_view import (
     CreateWorker,
     DataVolumePlan,
     DataVolumeView,
     DeleteWorker,
     PatchClaim,
-    plan_data_volume,
 )
 from kvedge.resources import data_volume_names as names
 from kvedge.resources.codec import decode

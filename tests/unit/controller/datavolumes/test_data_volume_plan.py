@@ -15,6 +15,9 @@ import pytest
 
 from kvedge.controller.datavolumes.claim_plan import ClaimProblem, StorageSeen, plan_claim
 from kvedge.controller.datavolumes.data_volume_plan import (
+    plan_data_volume,
+)
+from kvedge.controller.datavolumes.data_volume_view import (
     Action,
     CreateClaim,
     CreateWorker,
@@ -24,11 +27,12 @@ from kvedge.controller.datavolumes.data_volume_plan import (
     PatchClaim,
     PatchStatus,
     SourceSeen,
-    plan_data_volume,
-    restart_wait,
 )
 from kvedge.controller.datavolumes.worker_job_plan import poll_job
 from kvedge.controller.datavolumes.worker_outcome import look_at_worker
+from kvedge.controller.datavolumes.worker_plan import (
+    restart_wait,
+)
 from kvedge.controller.datavolumes.worker_pod_manifest import WorkerPlace, poll_pod, sender_pod
 from kvedge.controller.kubevirt.cluster_config import ClusterConfig
 from kvedge.controller.node_affinity import on_node

@@ -7,7 +7,12 @@ from datetime import timedelta
 
 import pytest
 
-from kvedge.controller.datavolumes.data_volume_plan import CreateWorker, DeleteWorker, PatchClaim, SourceSeen
+from kvedge.controller.datavolumes.data_volume_view import (
+    CreateWorker,
+    DeleteWorker,
+    PatchClaim,
+    SourceSeen,
+)
 from kvedge.controller.datavolumes.remote_clone_plan import CreateSender, KeepCertificate, own_senders
 from kvedge.resources import data_volume_names as names
 from kvedge.resources.types.core import Pod

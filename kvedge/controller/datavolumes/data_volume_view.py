@@ -1,0 +1,95 @@
+"""What is seen of one DataVolume, and what is to be done about it: the values between the loop and the plans.
+
+Filled in by data_volume_loop.py, which also carries the actions out. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from kvedge.controller.datavolumes.claim_plan import ClaimProblem, StorageSeen
+from kvedge.controller.datavolumes.data_volume_status import Told
+from kvedge.controller.datavolumes.remote_clone_plan import SenderAction
+from kvedge.resources.codec import JsonObject
+from kvedge.resources.types.core import Pod
+from kvedge.resources.types.data_volumes import DataVolume
+from kvedge.resources.types.storage import PersistentVolumeClaim
+from kvedge.resources.types.vmi import VirtualMachineInstance
+
+
+@dataclass(frozen=True, slots=True)
+class CreateClaim:
+    """Make the claim."""
+
+    claim: PersistentVolumeClaim
+
+
+@dataclass(frozen=True, slots=True)
+class PatchClaim:
+    """Change the claim; `body` is a merge patch for the version that was read."""
+
+    claim: PersistentVolumeClaim
+    body: JsonObject
+
+
+@dataclass(frozen=True, slots=True)
+class CreateWorker:
+    """Start a worker; `upload` needs a certificate first."""
+
+    claim: PersistentVolumeClaim
+    pod: Pod
+    upload: bool
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteWorker:
+    """End a worker, or take away one that has ended."""
+
+    pod: Pod
+
+
+@dataclass(frozen=True, slots=True)
+class PatchStatus:
+    """Change the status; `body` is a merge patch for the version that was read."""
+
+    body: JsonObject
+
+
+Action: TypeAlias = CreateClaim | PatchClaim | CreateWorker | DeleteWorker | PatchStatus | SenderAction
+
+
+@dataclass(frozen=True, slots=True)
+class DataVolumePlan:
+    """Actions in order, events, and in how many seconds to look again when nothing changes."""
+
+    actions: tuple[Action, ...] = ()
+    told: tuple[Told, ...] = ()
+    again_after: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SourceSeen:
+    """What a clone copies: the claim, or why it cannot be had (a reason and a text), and who writes it."""
+
+    claim: PersistentVolumeClaim | None = None
+    problem: ClaimProblem | None = None
+    writer: str = ""
+
+
+@dataclass(slots=True)
+class DataVolumeView:
+    """A DataVolume, the claim of its name, its own workers, the guest that waits for the claim, and the storage there
+    is. `refused` is why the claim or the worker could not be made, at the last attempt."""
+
+    dv: DataVolume
+    claim: PersistentVolumeClaim | None = None
+    workers: Sequence[Pod] = ()
+    consumer: VirtualMachineInstance | None = None
+    source: SourceSeen | None = None
+    storage: StorageSeen = field(default_factory=StorageSeen)
+    progress: str = ""
+    refused: ClaimProblem | None = None
+    # What sends a claim of another namespace to the worker.
+    senders: Sequence[Pod] = ()
