@@ -14,11 +14,11 @@ from msgspec.structs import fields
 
 from kvedge.client.harmless_text import harmless
 from kvedge.resources.codec import JsonObject
+from kvedge.resources.disks.volume_facts import claim_of
 from kvedge.resources.types.vm import VirtualMachine
 from kvedge.resources.types.vmi import VirtualMachineInstance, VirtualMachineInstanceSpec
 from kvedge.resources.types.volumes import Volume
 from kvedge.resources.vmi_facts import guest_memory_field, vcpu_count
-from kvedge.resources.volume_facts import claim_of
 from kvedge.runtime.clock import parse_rfc3339
 
 _HEADER: Final = ["NAME", "STATUS", "READY", "IP", "NODE", "AGE", "MEMORY", "IMAGE"]

@@ -30,12 +30,12 @@ from kvedge.kube.events import EventRecorder
 from kvedge.kube.informer import Informer
 from kvedge.kube.kube_client import KubeClient
 from kvedge.kube.leases import LeaderElection
+from kvedge.resources.disks.volume_facts import ATTACHMENT_APP
 from kvedge.resources.names import APP, SYSTEM_NAMESPACE
 from kvedge.resources.types.core import Node, Pod
 from kvedge.resources.types.storage import PersistentVolumeClaim
 from kvedge.resources.types.vm import VirtualMachine
 from kvedge.resources.types.vmi import VirtualMachineInstance
-from kvedge.resources.volume_facts import ATTACHMENT_APP
 from kvedge.runtime.background import BackgroundThread
 from kvedge.runtime.clock import Clock, SystemClock
 from kvedge.runtime.logs import set_verbosity

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from typing import Final
 
 from kvedge.kube.informer import Informer
-from kvedge.resources.hotplug_places import HANDED_OVER
+from kvedge.resources.disks.hotplug_places import HANDED_OVER
+from kvedge.resources.disks.volume_facts import claims
 from kvedge.resources.types.vmi import VirtualMachineInstance
-from kvedge.resources.volume_facts import claims
 
 _INDEX: Final = "claim"
 

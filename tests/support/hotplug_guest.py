@@ -10,10 +10,10 @@ import subprocess
 from typing import Any
 
 from kvedge.resources.codec import JsonObject
+from kvedge.resources.disks.volume_facts import ATTACHMENT_APP
 from kvedge.resources.types.core import Pod
 from kvedge.resources.types.vm import VirtualMachine
 from kvedge.resources.types.vmi import VirtualMachineInstance, VolumeStatus
-from kvedge.resources.volume_facts import ATTACHMENT_APP
 from tests.support.box import Box, small_vm
 from tests.support.cluster.kvedge_cluster import LocalCluster
 from tests.support.waiting import wait_until

@@ -30,8 +30,8 @@ from kvedge.api.admission.rules.clone_rules import (
 from kvedge.api.served_paths import MUTATE_CLONE_PATH
 from kvedge.kube.errors import KubeError, NotFound
 from kvedge.kube.kube_client import KubeClient
-from kvedge.resources.clone_grants import CLONE_FIELD, CloneGrant, sign_grant
 from kvedge.resources.codec import DecodeError, JsonObject
+from kvedge.resources.disks.clone_grants import CLONE_FIELD, CloneGrant, sign_grant
 from kvedge.resources.role_users import UserInfo
 from kvedge.resources.types.data_volumes import DataSource
 from kvedge.runtime.clock import Clock

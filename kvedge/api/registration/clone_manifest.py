@@ -10,8 +10,8 @@ from typing import Final
 
 from kvedge.api.registration.registration_manifest import Document, webhook, webhook_configuration
 from kvedge.api.served_paths import MUTATE_CLONE_PATH
-from kvedge.resources.clone_grants import CLONE_TOKEN
 from kvedge.resources.codec import JsonObject
+from kvedge.resources.disks.clone_grants import CLONE_TOKEN
 from kvedge.resources.types.data_volumes import DataVolume
 
 NAME: Final = "kvedge-clones"

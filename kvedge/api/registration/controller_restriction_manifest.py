@@ -11,14 +11,14 @@ from typing import Final
 from kvedge.api.registration.policy_manifest import Validation, judged, policy, unchanged
 from kvedge.api.registration.registration_manifest import Document
 from kvedge.resources.data_volume_names import CLONE_TARGET, UPLOAD_TARGET, WORKER_CONTAINER
+from kvedge.resources.disks.uploads import UPLOAD_PREFIX
+from kvedge.resources.disks.volume_facts import ATTACHMENT_APP
 from kvedge.resources.names import APP, LAUNCHER_APP, SCHEDULABLE
 from kvedge.resources.role_users import CONTROLLER_ACCOUNT, CONTROLLER_GROUP
 from kvedge.resources.types.data_import_cron import DataImportCron
 from kvedge.resources.types.data_volumes import DataVolume
 from kvedge.resources.types.vm import VirtualMachine
 from kvedge.resources.types.vmi import VirtualMachineInstance
-from kvedge.resources.uploads import UPLOAD_PREFIX
-from kvedge.resources.volume_facts import ATTACHMENT_APP
 
 NAME: Final = "kvedge-controller-restriction"
 # All Pods of the cluster pass by this condition: it must not fail for anybody.

@@ -14,8 +14,13 @@ from kvedge.api.registration.registration_plan import plan_write
 from kvedge.api.served_paths import SERVICE
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.data_volume_names import UPLOAD_GROUP
+from kvedge.resources.disks.uploads import (
+    UPLOAD_PROXY_CA_KEY,
+    UPLOAD_PROXY_CONFIG,
+    UPLOAD_PROXY_URL_KEY,
+    UPLOAD_VERSION,
+)
 from kvedge.resources.names import SYSTEM_NAMESPACE
-from kvedge.resources.uploads import UPLOAD_PROXY_CA_KEY, UPLOAD_PROXY_CONFIG, UPLOAD_PROXY_URL_KEY, UPLOAD_VERSION
 
 # Where roles are Pods, this name leads to one of them, inside the cluster; an administrator names another way in.
 SERVICE_URL = f"https://{SERVICE}.{SYSTEM_NAMESPACE}.svc"

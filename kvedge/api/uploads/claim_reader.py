@@ -10,9 +10,9 @@ import asyncio
 from kvedge.api.uploads.upload_rules import UploadRefused
 from kvedge.kube.errors import KubeError, NotFound
 from kvedge.kube.kube_client import KubeClient
+from kvedge.resources.disks.uploads import upload_pod_name
 from kvedge.resources.types.core import Pod
 from kvedge.resources.types.storage import PersistentVolumeClaim
-from kvedge.resources.uploads import upload_pod_name
 
 
 class ClaimReader:

@@ -20,7 +20,7 @@ from kvedge.api.subresources.status_message import Refusal, bad_request
 from kvedge.api.uploads.upload_token import UploadGrant, sign_token
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.data_volume_names import UPLOAD_GROUP
-from kvedge.resources.uploads import TOKEN_REQUEST_KIND, TOKEN_REQUESTS, UPLOAD_VERSION
+from kvedge.resources.disks.uploads import TOKEN_REQUEST_KIND, TOKEN_REQUESTS, UPLOAD_VERSION
 from kvedge.runtime.clock import Clock, rfc3339
 from kvedge.runtime.tls.tls_contexts import peer_common_name
 

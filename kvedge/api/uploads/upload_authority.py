@@ -11,8 +11,8 @@ from typing import Final
 from kvedge.api.uploads.upload_token import token_key
 from kvedge.kube.kube_client import KubeClient
 from kvedge.kube.shared_authority import shared_authority
-from kvedge.resources.clone_grants import grant_key
-from kvedge.resources.uploads import UPLOAD_AUTHORITY_SECRET, UPLOAD_CLIENT_NAME
+from kvedge.resources.disks.clone_grants import grant_key
+from kvedge.resources.disks.uploads import UPLOAD_AUTHORITY_SECRET, UPLOAD_CLIENT_NAME
 from kvedge.runtime.clock import Clock
 from kvedge.runtime.tls.authority_plan import Authorities
 from kvedge.runtime.tls.certificates import LeafRequest, TlsMaterial, renewal_due

@@ -25,8 +25,8 @@ from kvedge.api.uploads.upload_rules import (
 )
 from kvedge.api.uploads.upload_token import BadToken, UploadGrant, read_token
 from kvedge.api.uploads.worker_client import WorkerAnswer, WorkerClient
+from kvedge.resources.disks.uploads import UPLOAD_ID_HEADER, UPLOAD_OFFSET_HEADER, UPLOAD_PATHS
 from kvedge.resources.types.storage import PersistentVolumeClaim
-from kvedge.resources.uploads import UPLOAD_ID_HEADER, UPLOAD_OFFSET_HEADER, UPLOAD_PATHS
 from kvedge.runtime.clock import Clock
 
 log = logging.getLogger(__name__)

@@ -14,8 +14,8 @@ from typing import Final
 import aiohttp
 
 from kvedge.api.uploads.upload_rules import UploadRefused
+from kvedge.resources.disks.uploads import UPLOAD_ID_HEADER, UPLOAD_OFFSET_HEADER, upload_server_name
 from kvedge.resources.types.import_job import UPLOAD_PORT
-from kvedge.resources.uploads import UPLOAD_ID_HEADER, UPLOAD_OFFSET_HEADER, upload_server_name
 from kvedge.runtime.tls.certificates import TlsMaterial
 from kvedge.runtime.tls.tls_contexts import client_context
 

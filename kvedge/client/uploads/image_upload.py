@@ -29,7 +29,7 @@ from kvedge.resources.data_volume_names import (
     UPLOAD_GROUP,
     UPLOAD_TARGET,
 )
-from kvedge.resources.uploads import TOKEN_REQUEST_KIND, TOKEN_REQUESTS, UPLOAD_VERSION
+from kvedge.resources.disks.uploads import TOKEN_REQUEST_KIND, TOKEN_REQUESTS, UPLOAD_VERSION
 
 _CDI: Final = f"/apis/{CDI_GROUP}/v1beta1"
 _LOOK_SECONDS: Final = 1.0

@@ -17,7 +17,7 @@ from typing import BinaryIO, Final
 from urllib.parse import urlsplit
 
 from kvedge.client.errors import ClientError, RefusedError, UsageError
-from kvedge.resources.uploads import ASYNC, SYNC, UPLOAD_ID_HEADER, UPLOAD_OFFSET_HEADER, UPLOAD_VERSION
+from kvedge.resources.disks.uploads import ASYNC, SYNC, UPLOAD_ID_HEADER, UPLOAD_OFFSET_HEADER, UPLOAD_VERSION
 
 _PIECE: Final = 256 << 10
 _CONNECT_SECONDS: Final = 20.0

@@ -13,10 +13,10 @@ from typing import Final
 
 from kvedge.client.vm_rows import age_text
 from kvedge.resources.codec import JsonObject
+from kvedge.resources.disks.volume_facts import claims
 from kvedge.resources.types.storage import PersistentVolumeClaim
 from kvedge.resources.types.vm import VirtualMachine
 from kvedge.resources.types.vmi import VirtualMachineInstance
-from kvedge.resources.volume_facts import claims
 from kvedge.runtime.clock import parse_rfc3339
 
 HEADER: Final = ["NAME", "STATUS", "SIZE", "CLASS", "MODE", "USED BY", "AGE"]

@@ -23,13 +23,13 @@ from kvedge.controller.datavolumes.data_volume_view import (
 )
 from kvedge.controller.vmi_claims import has_hotplugged
 from kvedge.resources import data_volume_names as names
-from kvedge.resources.claim_facts import is_upload_target
+from kvedge.resources.disks.claim_facts import is_upload_target
+from kvedge.resources.disks.volume_facts import claims, is_hotpluggable
 from kvedge.resources.meta import ObjectMeta, OwnerReference
 from kvedge.resources.types.core import Pod
 from kvedge.resources.types.data_volumes import DataVolume, DataVolumeOrigin, DataVolumeSourceUpload, DataVolumeSpec
 from kvedge.resources.types.storage import PersistentVolumeClaim
 from kvedge.resources.types.vmi import VirtualMachineInstance
-from kvedge.resources.volume_facts import claims, is_hotpluggable
 
 IN_USE: Final = "UploadTargetInUse"
 

@@ -28,7 +28,7 @@ from kvedge.resources.data_volume_names import (
     PRE_POPULATED,
     UPLOAD_TARGET,
 )
-from kvedge.resources.default_class import ClassSeen, default_class_name
+from kvedge.resources.disks.default_class import ClassSeen, default_class_name
 from kvedge.resources.meta import ObjectMeta, OwnerReference
 from kvedge.resources.quantities import parse_bytes, parse_quantity
 from kvedge.resources.types.data_volumes import CdiConfig, ClaimPropertySet, DataVolume, StorageProfile

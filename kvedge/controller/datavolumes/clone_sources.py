@@ -14,7 +14,7 @@ from kvedge.controller.datavolumes.data_volume_view import (
 from kvedge.controller.datavolumes.granted_clones import GrantedClones
 from kvedge.controller.vmi_claims import vmis_of
 from kvedge.kube.informer import Informer
-from kvedge.resources.claim_facts import is_populated
+from kvedge.resources.disks.claim_facts import is_populated
 from kvedge.resources.types.data_volumes import DataSource, DataVolume
 from kvedge.resources.types.storage import PersistentVolumeClaim
 from kvedge.resources.types.vmi import VirtualMachineInstance

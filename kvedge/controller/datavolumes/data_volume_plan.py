@@ -48,8 +48,8 @@ from kvedge.controller.datavolumes.worker_outcome import look_at_worker
 from kvedge.controller.datavolumes.worker_plan import plan_begin, plan_worker
 from kvedge.controller.kubevirt.cluster_config import ClusterConfig
 from kvedge.resources import data_volume_names as names
-from kvedge.resources.claim_facts import waits_for_upload
-from kvedge.resources.data_volume_checks import data_volume_problems
+from kvedge.resources.disks.claim_facts import waits_for_upload
+from kvedge.resources.disks.data_volume_checks import data_volume_problems
 from kvedge.resources.types.data_volumes import DataVolume
 from kvedge.resources.types.storage import PersistentVolumeClaim
 

@@ -11,10 +11,10 @@ from typing import Final
 from kvedge.kube.errors import NotFound
 from kvedge.kube.kube_client import KubeClient
 from kvedge.kube.shared_authority import existing_authority
-from kvedge.resources.clone_grants import CLONE_TOKEN, grant_key, read_grant
+from kvedge.resources.disks.clone_grants import CLONE_TOKEN, grant_key, read_grant
+from kvedge.resources.disks.uploads import UPLOAD_AUTHORITY_SECRET
 from kvedge.resources.signed_tokens import BadToken
 from kvedge.resources.types.data_volumes import DataVolume
-from kvedge.resources.uploads import UPLOAD_AUTHORITY_SECRET
 from kvedge.runtime.clock import Clock, parse_rfc3339
 
 # How often it is seen whether the authority has a successor, or was made anew.

@@ -12,10 +12,10 @@ from typing import TypeAlias
 
 from kvedge.controller.datavolumes.worker_outcome import WorkerSeen, look_at_worker
 from kvedge.resources.data_volume_names import CLONE_TARGET, POD_PHASE
+from kvedge.resources.disks.uploads import CLONE_SENDER_PREFIX, clone_sender_name
 from kvedge.resources.types.core import Pod
 from kvedge.resources.types.data_volumes import DataVolume
 from kvedge.resources.types.storage import PersistentVolumeClaim
-from kvedge.resources.uploads import CLONE_SENDER_PREFIX, clone_sender_name
 
 
 @dataclass(frozen=True, slots=True)

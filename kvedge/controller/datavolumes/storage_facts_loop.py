@@ -17,12 +17,12 @@ from kvedge.kube.patches import at_version
 from kvedge.kube.reconcile_loop import Again, ReconcileLoop
 from kvedge.kube.work_queue import Key
 from kvedge.resources.data_volume_names import APP, APP_LABEL
+from kvedge.resources.disks.uploads import UPLOAD_PROXY_CA_KEY, UPLOAD_PROXY_CONFIG, UPLOAD_PROXY_URL_KEY
 from kvedge.resources.meta import ObjectMeta, OwnerReference
 from kvedge.resources.names import SYSTEM_NAMESPACE
 from kvedge.resources.types.core import ConfigMap
 from kvedge.resources.types.data_volumes import CONFIG_NAME, CdiConfig, DataSource, StorageProfile
 from kvedge.resources.types.storage import PersistentVolumeClaim, StorageClass
-from kvedge.resources.uploads import UPLOAD_PROXY_CA_KEY, UPLOAD_PROXY_CONFIG, UPLOAD_PROXY_URL_KEY
 from kvedge.runtime.clock import Clock
 
 # Of what the key is: a class's name, a DataSource's, or the configuration. No namespace is called so.

@@ -12,9 +12,9 @@ from typing import Final
 
 from kvedge.controller.datavolumes.provisioners import known_property_sets
 from kvedge.kube.patches import merge_difference
-from kvedge.resources.claim_facts import is_populated
 from kvedge.resources.codec import JsonObject, encode
 from kvedge.resources.data_volume_names import DEFAULT_OVERHEAD, POD_PHASE
+from kvedge.resources.disks.claim_facts import is_populated
 from kvedge.resources.types.data_volumes import (
     CdiCondition,
     CdiConfig,

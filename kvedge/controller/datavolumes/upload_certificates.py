@@ -13,10 +13,15 @@ from datetime import datetime
 from kvedge.kube.errors import AlreadyExists
 from kvedge.kube.kube_client import KubeClient
 from kvedge.kube.shared_authority import existing_authority
+from kvedge.resources.disks.uploads import (
+    UPLOAD_AUTHORITY_SECRET,
+    clone_client_name,
+    upload_pod_name,
+    upload_server_name,
+)
 from kvedge.resources.meta import ObjectMeta, OwnerReference
 from kvedge.resources.types.core import Pod, Secret
 from kvedge.resources.types.storage import PersistentVolumeClaim
-from kvedge.resources.uploads import UPLOAD_AUTHORITY_SECRET, clone_client_name, upload_pod_name, upload_server_name
 from kvedge.runtime.tls.authority_plan import Authorities
 from kvedge.runtime.tls.certificates import CA_LIFE, LeafRequest, TlsMaterial
 

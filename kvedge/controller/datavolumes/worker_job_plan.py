@@ -9,6 +9,7 @@ from typing import Final
 
 from kvedge.controller.kubevirt.cluster_config import ClusterConfig
 from kvedge.resources.data_volume_names import ARCHIVE_CONTENT
+from kvedge.resources.disks.uploads import upload_server_name
 from kvedge.resources.types.data_volumes import CdiConfig, DataVolume, DataVolumeSourceRegistry
 from kvedge.resources.types.import_job import (
     CloneSource,
@@ -20,7 +21,6 @@ from kvedge.resources.types.import_job import (
     S3Source,
 )
 from kvedge.resources.types.storage import PersistentVolumeClaim
-from kvedge.resources.uploads import upload_server_name
 
 _DOCKER: Final = "docker://"
 _BY_NODE: Final = "node"

@@ -24,6 +24,7 @@ from kvedge.resources.data_volume_names import (
     WORKER_LABEL,
     named_after,
 )
+from kvedge.resources.disks.uploads import clone_sender_name, upload_pod_name
 from kvedge.resources.masquerade import INJECT_SIDECAR
 from kvedge.resources.meta import ObjectMeta, OwnerReference
 from kvedge.resources.names import LAUNCHER_IMAGE
@@ -60,7 +61,6 @@ from kvedge.resources.types.import_job import (
 )
 from kvedge.resources.types.storage import PersistentVolumeClaim
 from kvedge.resources.types.vmi import VirtualMachineInstance
-from kvedge.resources.uploads import clone_sender_name, upload_pod_name
 from kvedge.resources.vmi_facts import default_pull_policy
 
 # A mesh stays out: its proxy never ends, and what workers speak to each other is encrypted already.

@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import Final
 
 from kvedge.controller.vm.vmi_template import owner_reference
-from kvedge.resources.clone_grants import CLONE_ACCOUNT
 from kvedge.resources.data_volume_names import ALLOW_ADOPTION
+from kvedge.resources.disks.clone_grants import CLONE_ACCOUNT
 from kvedge.resources.meta import ObjectMeta
 from kvedge.resources.names import CREATED_BY
 from kvedge.resources.types.data_volumes import DataVolume

@@ -16,7 +16,7 @@ from kvedge.kube.events import EventRecorder
 from kvedge.kube.informer import Informer
 from kvedge.kube.kube_client import KubeClient
 from kvedge.kube.work_queue import Key
-from kvedge.resources.clone_grants import CLONE_FIELD
+from kvedge.resources.disks.clone_grants import CLONE_FIELD
 from kvedge.resources.types.data_volumes import DataVolume
 from kvedge.resources.types.vm import VirtualMachine
 

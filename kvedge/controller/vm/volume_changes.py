@@ -12,11 +12,11 @@ from typing import Any
 import msgspec
 
 from kvedge.resources.codec import JsonObject, encode
+from kvedge.resources.disks.volume_facts import claim_of, is_hotpluggable
 from kvedge.resources.types.devices import Disk, DiskTarget
 from kvedge.resources.types.vm import VirtualMachine, VirtualMachineInstanceTemplate
 from kvedge.resources.types.vmi import VirtualMachineInstance, VirtualMachineInstanceSpec
 from kvedge.resources.types.volumes import Volume
-from kvedge.resources.volume_facts import claim_of, is_hotpluggable
 
 
 def changed_volumes(vm: VirtualMachine, vmi: VirtualMachineInstance) -> JsonObject:

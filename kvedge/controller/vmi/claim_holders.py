@@ -12,9 +12,9 @@ from kvedge.controller.vmi.claim_rules import conflicts
 from kvedge.controller.vmi.launcher_pod_status import has_ended
 from kvedge.controller.vmi_claims import has_hotplugged, index_by_claim, vmis_of
 from kvedge.kube.informer import Informer
+from kvedge.resources.disks.volume_facts import claims, is_hotpluggable
 from kvedge.resources.types.core import Pod
 from kvedge.resources.types.vmi import VirtualMachineInstance
-from kvedge.resources.volume_facts import claims, is_hotpluggable
 
 
 class ClaimHolders:

@@ -12,14 +12,14 @@ from typing import Final
 
 from kvedge.controller.vmi.launcher_pod_status import SYNCHRONIZED
 from kvedge.controller.vmi_claims import has_hotplugged
-from kvedge.resources.claim_facts import is_of_data_volume, is_populated
 from kvedge.resources.data_volume_names import RUNNING, RUNNING_MESSAGE, UPLOAD_TARGET
+from kvedge.resources.disks.claim_facts import is_of_data_volume, is_populated
+from kvedge.resources.disks.volume_facts import claims, is_hotpluggable
 from kvedge.resources.meta import Condition
 from kvedge.resources.types.devices import Disk
 from kvedge.resources.types.storage import READ_ONLY_MANY, READ_WRITE_MANY, PersistentVolumeClaim
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.resources.types.volumes import Volume
-from kvedge.resources.volume_facts import claims, is_hotpluggable
 
 # KubeVirt's word, by which it tells a VM's state ErrorPvcNotFound.
 NOT_FOUND: Final = "FailedPvcNotFound"

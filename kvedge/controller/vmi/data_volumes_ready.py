@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from kvedge.resources.claim_facts import is_of_data_volume, is_populated
+from kvedge.resources.disks.claim_facts import is_of_data_volume, is_populated
+from kvedge.resources.disks.volume_facts import claims
 from kvedge.resources.meta import Condition
 from kvedge.resources.types.storage import PersistentVolumeClaim
 from kvedge.resources.types.vmi import VirtualMachineInstance
-from kvedge.resources.volume_facts import claims
 
 DATA_VOLUMES_READY: Final = "DataVolumesReady"
 

@@ -24,7 +24,7 @@ from kvedge.controller.vmi.launcher_pod_volumes import (
     pull_secrets,
 )
 from kvedge.resources.codec import JsonObject
-from kvedge.resources.config_disks import service_account_of
+from kvedge.resources.disks.config_disks import service_account_of
 from kvedge.resources.ip_addresses import plain_ip
 from kvedge.resources.launcher_pod_names import launcher_pod_name
 from kvedge.resources.masquerade import INJECT_SIDECAR, POD_BRIDGE, SIDECAR_BRIDGES

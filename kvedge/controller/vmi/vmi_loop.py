@@ -40,11 +40,11 @@ from kvedge.kube.kube_client import KubeClient, Preconditions
 from kvedge.kube.patches import StrategicPatch, at_version
 from kvedge.kube.reconcile_loop import Again, ReconcileLoop
 from kvedge.kube.work_queue import Key
+from kvedge.resources.disks.volume_facts import claims
 from kvedge.resources.names import CREATED_BY
 from kvedge.resources.types.core import Pod
 from kvedge.resources.types.storage import PersistentVolumeClaim
 from kvedge.resources.types.vmi import VirtualMachineInstance
-from kvedge.resources.volume_facts import claims
 from kvedge.runtime.clock import Clock
 
 log = logging.getLogger(__name__)

@@ -12,9 +12,9 @@ from typing import Final
 import msgspec
 
 from kvedge.resources.data_volume_names import DEFAULT_OVERHEAD
+from kvedge.resources.disks.volume_facts import claim_of, is_hotpluggable
 from kvedge.resources.types.storage import PersistentVolumeClaim
 from kvedge.resources.types.vmi import ClaimInfo, VirtualMachineInstance, VolumeStatus
-from kvedge.resources.volume_facts import claim_of, is_hotpluggable
 
 # Of a block volume. File systems have the default, whatever a CDIConfig says: a disk that grows only stays smaller.
 _NO_OVERHEAD: Final = "0"

@@ -43,10 +43,10 @@ from kvedge.kube.patches import MergePatch
 from kvedge.kube.reconcile_loop import Again
 from kvedge.network.errors import LostStateError, NetworkError, UnsuitablePodError
 from kvedge.resources.codec import encode_json
+from kvedge.resources.disks.volume_facts import hotplugged
 from kvedge.resources.names import LAUNCHER_SILENT
 from kvedge.resources.phases import Phase
 from kvedge.resources.types.vmi import VirtualMachineInstance
-from kvedge.resources.volume_facts import hotplugged
 from kvedge.rpc import launcher_pb2
 from kvedge.rpc.launcher_pb2 import DOMAIN_STATE_ABSENT
 from kvedge.runtime.clock import Clock

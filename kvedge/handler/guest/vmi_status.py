@@ -16,7 +16,8 @@ import msgspec
 
 from kvedge.handler.volumes.hotplug_plan import HotplugSeen, hotplug_troubles, volume_entries
 from kvedge.resources.codec import JsonObject, encode
-from kvedge.resources.config_disks import config_disk
+from kvedge.resources.disks.config_disks import config_disk
+from kvedge.resources.disks.volume_facts import is_hotpluggable
 from kvedge.resources.meta import Condition
 from kvedge.resources.names import LAUNCHER_VERSION
 from kvedge.resources.phases import FINAL_PHASES, Phase, check_transition
@@ -33,7 +34,6 @@ from kvedge.resources.types.vmi import (
     VolumeStatus,
 )
 from kvedge.resources.types.volumes import Volume
-from kvedge.resources.volume_facts import is_hotpluggable
 from kvedge.rpc.launcher_pb2 import (
     DOMAIN_REASON_IO_ERROR,
     DOMAIN_STATE_PAUSED,

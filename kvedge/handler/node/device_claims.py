@@ -18,10 +18,10 @@ from typing import Final
 
 from kvedge.handler.held_process import HeldProcess
 from kvedge.handler.pod_errors import PodNotReady
+from kvedge.resources.disks.volume_facts import is_hotpluggable
 from kvedge.resources.names import LAUNCHER_GID, LAUNCHER_UID
 from kvedge.resources.types.storage import BLOCK
 from kvedge.resources.types.vmi import VirtualMachineInstance
-from kvedge.resources.volume_facts import is_hotpluggable
 from kvedge.storage.beneath import beneath
 
 log = logging.getLogger(__name__)

@@ -13,10 +13,10 @@ import stat
 from collections.abc import Iterator
 from typing import Final
 
+from kvedge.resources.disks.volume_facts import IMAGE_FILE
 from kvedge.resources.names import LAUNCHER_GID, LAUNCHER_UID
 from kvedge.resources.quantities import QuantityError, parse_bytes
 from kvedge.resources.types.vmi import ClaimInfo
-from kvedge.resources.volume_facts import IMAGE_FILE
 from kvedge.runtime.linux.privileges import act_as
 from kvedge.storage import blank_image
 from kvedge.storage.beneath import open_beneath

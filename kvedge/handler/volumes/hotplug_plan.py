@@ -14,10 +14,10 @@ from typing import Final
 
 import msgspec
 
-from kvedge.resources.hotplug_places import ATTACHED_TO_NODE, HANDED_OVER, MOUNTED, READY, UNMOUNTED, is_block
+from kvedge.resources.disks.hotplug_places import ATTACHED_TO_NODE, HANDED_OVER, MOUNTED, READY, UNMOUNTED, is_block
+from kvedge.resources.disks.volume_facts import hotplugged
 from kvedge.resources.names import START_WITHOUT_VOLUMES
 from kvedge.resources.types.vmi import ClaimInfo, VirtualMachineInstance, VolumeStatus
-from kvedge.resources.volume_facts import hotplugged
 from kvedge.rpc.launcher_pb2 import DISK_ACTION_DETACH, DISK_ACTION_EJECT, DiskTrouble, DomainStatus
 
 # Volumes come within seconds: a guest that waits for longer is told of.

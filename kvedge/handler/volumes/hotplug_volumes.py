@@ -25,8 +25,8 @@ from kvedge.handler.volumes.volume_hand_over import (
     present_volumes,
     take_back,
 )
+from kvedge.resources.disks.volume_facts import hotplugged
 from kvedge.resources.types.vmi import VirtualMachineInstance
-from kvedge.resources.volume_facts import hotplugged
 from kvedge.rpc.launcher_pb2 import DomainStatus
 
 log = logging.getLogger(__name__)

@@ -11,13 +11,8 @@ from typing import Final, TypeAlias
 from kvedge.launcher.launcher_errors import BadRequest, ClaimUnusable
 from kvedge.launcher.launcher_options import LauncherOptions
 from kvedge.resources.access_credentials import CONFIG_DRIVE, NO_CLOUD, credential_volume, key_secrets
-from kvedge.resources.config_disks import config_disk
-from kvedge.resources.quantities import Quantity, QuantityError, parse_bytes
-from kvedge.resources.types.devices import Disk
-from kvedge.resources.types.storage import BLOCK
-from kvedge.resources.types.vmi import ClaimInfo, VirtualMachineInstance
-from kvedge.resources.types.volumes import CloudInit, HostDisk, Volume
-from kvedge.resources.volume_facts import (
+from kvedge.resources.disks.config_disks import config_disk
+from kvedge.resources.disks.volume_facts import (
     IMAGE_FILE,
     claim_directory,
     claim_of,
@@ -25,6 +20,11 @@ from kvedge.resources.volume_facts import (
     host_place,
     is_hotpluggable,
 )
+from kvedge.resources.quantities import Quantity, QuantityError, parse_bytes
+from kvedge.resources.types.devices import Disk
+from kvedge.resources.types.storage import BLOCK
+from kvedge.resources.types.vmi import ClaimInfo, VirtualMachineInstance
+from kvedge.resources.types.volumes import CloudInit, HostDisk, Volume
 
 MEBIBYTE: Final = 1 << 20
 

@@ -17,10 +17,10 @@ from kvedge.launcher.disks.disk_facts import direct_io_works
 from kvedge.launcher.disks.disk_plan import only_reads
 from kvedge.launcher.disks.handed_over import is_handed_over
 from kvedge.launcher.domain.context import DiskSource
-from kvedge.resources.hotplug_places import HANDED_OVER, HOTPLUG_DIRECTORY, hotplug_path, is_block
+from kvedge.resources.disks.hotplug_places import HANDED_OVER, HOTPLUG_DIRECTORY, hotplug_path, is_block
+from kvedge.resources.disks.volume_facts import hotplugged
 from kvedge.resources.types.vmi import ClaimInfo, VirtualMachineInstance
 from kvedge.resources.types.volumes import Volume
-from kvedge.resources.volume_facts import hotplugged
 
 log = logging.getLogger(__name__)
 

@@ -20,7 +20,7 @@ from kvedge.launcher.hotplug.disk_wishes import Wishes, read_wishes
 from kvedge.launcher.hotplug.document_process import DiskDocument, make_documents
 from kvedge.launcher.hotplug.hotplug_plan import Action, Attempt, Step, attempted, plan
 from kvedge.launcher.launcher_errors import LauncherError, Unanswered
-from kvedge.resources.hotplug_places import HOTPLUG_DIRECTORY
+from kvedge.resources.disks.hotplug_places import HOTPLUG_DIRECTORY
 from kvedge.rpc.launcher_pb2 import (
     DISK_ACTION_ATTACH,
     DISK_ACTION_DETACH,

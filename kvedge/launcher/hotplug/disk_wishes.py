@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from kvedge.launcher.disks.handed_over import is_handed_over
 from kvedge.launcher.launcher_errors import BadRequest
-from kvedge.resources.hotplug_places import HANDED_OVER, hotplug_path, is_block
+from kvedge.resources.disks.hotplug_places import HANDED_OVER, hotplug_path, is_block
 
 
 class DiskWish(NamedTuple):

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from kvedge.launcher.launcher_errors import BadRequest
 from kvedge.launcher.libvirt.domain_facts import DiskSize
-from kvedge.resources.hotplug_places import is_block
+from kvedge.resources.disks.hotplug_places import is_block
 
 
 class Wanted(NamedTuple):
@@ -70,7 +70,7 @@ def _is_only_read(disk: Mapping[str, Any] | None, volume: Mapping[str, Any]) -> 
 
 def _wanted(volume: Mapping[str, Any], info: Mapping[str, Any]) -> Wanted:
     # Loaded by the launchers of VMIs with claims: exact numbers are 1 MB.
-    from kvedge.resources.disk_sizes import grown_bytes
+    from kvedge.resources.disks.disk_sizes import grown_bytes
     from kvedge.resources.quantities import QuantityError
 
     block = is_block(info.get("volumeMode"))

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
+from kvedge.resources.disks.uploads import UPLOAD_AUTHORITY_SECRET, UPLOAD_PROXY_CONFIG
 from kvedge.resources.manifests.policy_rules import PolicyRule
 from kvedge.resources.names import SYSTEM_NAMESPACE
 from kvedge.resources.role_users import API_GROUP, CONTROLLER_GROUP, HANDLER_GROUP
-from kvedge.resources.uploads import UPLOAD_AUTHORITY_SECRET, UPLOAD_PROXY_CONFIG
 
 READ: Final = ("get", "list", "watch")
 CHANGE: Final = ("create", "update", "patch")

@@ -12,9 +12,9 @@ from typing import Final
 
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.data_volume_names import UPLOAD_GROUP
+from kvedge.resources.disks.uploads import TOKEN_REQUESTS
 from kvedge.resources.guest_verbs import GUEST_VERBS, VM_PLURAL, VMI_PLURAL, Role
 from kvedge.resources.manifests.policy_rules import RBAC_GROUP, PolicyRule
-from kvedge.resources.uploads import TOKEN_REQUESTS
 
 AUTO_UPDATE: Final = "rbac.authorization.kubernetes.io/autoupdate"
 _API_VERSION: Final = f"{RBAC_GROUP}/v1"

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from fractions import Fraction
 
 from kvedge.resources.codec import JsonObject
-from kvedge.resources.default_class import ClassSeen, default_class_name
+from kvedge.resources.disks.default_class import ClassSeen, default_class_name
 from kvedge.resources.quantities import Quantity, QuantityError, parse_quantity
 from kvedge.resources.types.core import Node
 from kvedge.resources.types.storage import FILESYSTEM, PersistentVolume, PersistentVolumeClaim, StorageClass

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from kvedge.resources.data_volume_names import PRE_POPULATED, UPLOAD_TARGET
+from kvedge.resources.disks.volume_facts import IMAGE_FILE
 from kvedge.resources.types.import_job import ImportJob
-from kvedge.resources.volume_facts import IMAGE_FILE
 from kvedge.runtime.linux.allocation import allocate, begin_writeback, device_size, zero_range
 from kvedge.storage.imports.import_errors import ImportFailure, TooSmall
 from kvedge.storage.sparse_file import write_all

@@ -16,8 +16,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Final
 
-from kvedge.resources.types.import_job import UPLOAD_CERTIFICATES_DIRECTORY, UPLOAD_PORT
-from kvedge.resources.uploads import (
+from kvedge.resources.disks.uploads import (
     ASYNC,
     LONGEST_UPLOAD_ID,
     SYNC,
@@ -26,6 +25,7 @@ from kvedge.resources.uploads import (
     UPLOAD_OFFSET_HEADER,
     UPLOAD_VERSIONS,
 )
+from kvedge.resources.types.import_job import UPLOAD_CERTIFICATES_DIRECTORY, UPLOAD_PORT
 from kvedge.storage.imports.upload_attempt import Attempt
 from kvedge.storage.imports.upload_body import BodyBroken, BodyMalformed, body_pieces
 from kvedge.storage.imports.upload_run import NotNow, UploadRun

@@ -11,8 +11,8 @@ import ssl
 import threading
 from typing import Final
 
+from kvedge.resources.disks.uploads import UPLOAD_CLIENT_NAME, clone_client_name
 from kvedge.resources.types.import_job import UPLOAD_PORT, ImportJob
-from kvedge.resources.uploads import UPLOAD_CLIENT_NAME, clone_client_name
 from kvedge.storage.image_errors import ImageError
 from kvedge.storage.imports.archive_sink import ArchiveSink
 from kvedge.storage.imports.clones.clone_stream import CloneSink

@@ -21,8 +21,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from kvedge.resources.disks.volume_facts import IMAGE_FILE
 from kvedge.resources.names import LAUNCHER_GID, LAUNCHER_UID
-from kvedge.resources.volume_facts import IMAGE_FILE
 from kvedge.runtime.background import passing_thread
 from kvedge.runtime.durable_files import sync, write_durably
 from kvedge.runtime.linux.files import syncfs

@@ -15,8 +15,8 @@ import pytest
 from kvedge.controller.controller_service import ControllerRole
 from kvedge.kube.errors import Forbidden, KubeError, NotFound
 from kvedge.kube.kube_client import KubeClient
-from kvedge.resources.clone_grants import CLONE_TOKEN
 from kvedge.resources.codec import JsonObject
+from kvedge.resources.disks.clone_grants import CLONE_TOKEN
 from kvedge.resources.names import SYSTEM_NAMESPACE
 from kvedge.resources.role_users import CONTROLLER_GROUP, CONTROLLER_USER
 from tests.contract.api.conftest import remove

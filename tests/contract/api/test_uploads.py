@@ -22,8 +22,8 @@ from kvedge.kube.errors import Forbidden, KubeError
 from kvedge.kube.kube_client import KubeClient
 from kvedge.kube.shared_authority import existing_authority
 from kvedge.resources.codec import JsonObject
+from kvedge.resources.disks.uploads import UPLOAD_AUTHORITY_SECRET, upload_server_name
 from kvedge.resources.types.storage import PersistentVolumeClaim
-from kvedge.resources.uploads import UPLOAD_AUTHORITY_SECRET, upload_server_name
 from tests.contract.api.conftest import remove
 from tests.support.api_servers import ApiServerUnderTest, Kubectl
 from tests.support.clocks import TurnedClock

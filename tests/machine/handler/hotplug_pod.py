@@ -16,7 +16,7 @@ from kvedge.handler.volumes.hotplug_plan import HotplugSeen
 from kvedge.handler.volumes.hotplug_volumes import HotplugVolumes
 from kvedge.network.netns import create_netns, delete_netns
 from kvedge.resources.codec import decode
-from kvedge.resources.hotplug_places import (
+from kvedge.resources.disks.hotplug_places import (
     CLAIM_PLACE,
     DEVICE_PLACE,
     HOTPLUG_DIRECTORY,

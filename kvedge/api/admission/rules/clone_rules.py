@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 from kvedge.api.admission.admission_message import AdmissionRequest
 from kvedge.api.admission.json_patch_plan import difference
-from kvedge.resources.clone_grants import CLONE_ACCOUNT, CLONE_TOKEN
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.data_volume_names import CDI_GROUP
+from kvedge.resources.disks.clone_grants import CLONE_ACCOUNT, CLONE_TOKEN
 from kvedge.resources.role_users import UserInfo
 
 

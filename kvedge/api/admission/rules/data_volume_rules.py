@@ -11,7 +11,7 @@ from typing import Final
 
 from kvedge.api.admission.rules.causes import Cause, Field, required
 from kvedge.resources.codec import DecodeError, JsonObject, decode
-from kvedge.resources.data_volume_checks import data_volume_problems
+from kvedge.resources.disks.data_volume_checks import data_volume_problems
 from kvedge.resources.types.data_volumes import DataSource, DataVolume
 
 _SPEC: Final = Field("spec")

@@ -11,8 +11,8 @@ from typing import Final
 
 from kvedge.api.admission.rules.causes import Cause, Field, duplicate, not_found, unsupported
 from kvedge.api.admission.rules.subject import Rule, Subject
+from kvedge.resources.disks.volume_facts import is_hotpluggable
 from kvedge.resources.types.devices import CustomBlockSize, Disk
-from kvedge.resources.volume_facts import is_hotpluggable
 
 _BUSES: Final = ("virtio", "scsi", "sata", "usb")
 _CACHES: Final = ("none", "writethrough", "writeback")

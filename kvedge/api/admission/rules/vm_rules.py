@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from typing import Final
 
 from kvedge.api.admission.rules.causes import Cause, Field, required, unsupported
-from kvedge.resources.data_volume_checks import data_volume_problems
+from kvedge.resources.disks.data_volume_checks import data_volume_problems
+from kvedge.resources.disks.volume_facts import claim_of
 from kvedge.resources.types.vm import VirtualMachine
-from kvedge.resources.volume_facts import claim_of
 
 # WaitAsReceiver is known, and refused by not_yet_rules.py with a remedy.
 RUN_STRATEGIES: Final = ("Always", "RerunOnFailure", "Manual", "Halted", "Once", "WaitAsReceiver")

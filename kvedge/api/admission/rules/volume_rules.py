@@ -14,10 +14,10 @@ import msgspec
 from kvedge.api.admission.rules.causes import Cause, Field, duplicate, not_found, required
 from kvedge.api.admission.rules.platform_rules import path_in_image
 from kvedge.api.admission.rules.subject import Rule, Subject
+from kvedge.resources.disks.volume_facts import DISK, DISK_OR_CREATE, claim_of
 from kvedge.resources.name_grammar import is_label
 from kvedge.resources.quantities import QuantityError, parse_quantity
 from kvedge.resources.types.volumes import CloudInit, HostDisk, Volume
-from kvedge.resources.volume_facts import DISK, DISK_OR_CREATE, claim_of
 
 _PULL_POLICIES: Final = ("", "Always", "IfNotPresent", "Never")
 _MOST_VOLUMES: Final = 256

@@ -13,11 +13,11 @@ from kvedge.api.admission.rules.causes import Cause, Field
 from kvedge.api.admission.rules.disk_rules import hotplugged_disks_are_on_a_bus_that_lets_go
 from kvedge.api.admission.rules.subject import Subject
 from kvedge.resources.codec import DecodeError, JsonObject, decode
+from kvedge.resources.disks.volume_facts import is_hotpluggable
 from kvedge.resources.meta import ObjectMeta
 from kvedge.resources.types.devices import Disk
 from kvedge.resources.types.vmi import VirtualMachineInstanceSpec
 from kvedge.resources.types.volumes import Volume
-from kvedge.resources.volume_facts import is_hotpluggable
 
 _VOLUMES: Final = "spec.volumes"
 _DISKS: Final = "spec.domain.devices.disks"

@@ -37,13 +37,13 @@ from kvedge.kube.reconcile_loop import Again, ReconcileLoop
 from kvedge.kube.work_queue import Key
 from kvedge.resources.codec import encode
 from kvedge.resources.data_volume_names import CRON_LABEL, DESIRED_DIGEST
+from kvedge.resources.disks.volume_facts import claims
 from kvedge.resources.types.core import Pod
 from kvedge.resources.types.data_import_cron import DataImportCron
 from kvedge.resources.types.data_volumes import CONFIG_NAME, CdiConfig, DataSource, DataVolume
 from kvedge.resources.types.vm import VirtualMachine
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.resources.types.volumes import Volume
-from kvedge.resources.volume_facts import claims
 from kvedge.runtime.clock import Clock
 
 log = logging.getLogger(__name__)

@@ -24,8 +24,14 @@ from kvedge.controller.datavolumes.crons.cron_status import Outlook, next_status
 from kvedge.controller.datavolumes.worker_outcome import look_at_worker
 from kvedge.kube.patches import merge_difference
 from kvedge.resources.codec import JsonObject, encode
-from kvedge.resources.data_volume_checks import data_volume_problems
-from kvedge.resources.data_volume_names import CRON_LABEL, DESIRED_DIGEST, POLL_ANSWERED, POLL_FAILED, POLL_REQUESTED
+from kvedge.resources.data_volume_names import (
+    CRON_LABEL,
+    DESIRED_DIGEST,
+    POLL_ANSWERED,
+    POLL_FAILED,
+    POLL_REQUESTED,
+)
+from kvedge.resources.disks.data_volume_checks import data_volume_problems
 from kvedge.resources.name_grammar import is_label
 from kvedge.resources.types.core import Pod
 from kvedge.resources.types.data_import_cron import DataImportCron

@@ -14,7 +14,8 @@ from kvedge.controller.confinement import confined_container, confined_pod
 from kvedge.controller.node_affinity import on_node
 from kvedge.controller.vmi.disk_container_manifest import HOST_USR, KEEP_ALIVE
 from kvedge.resources.codec import JsonObject
-from kvedge.resources.hotplug_places import CLAIM_PLACE, DEVICE_PLACE, MARK_PLACE, MARK_VOLUME
+from kvedge.resources.disks.hotplug_places import CLAIM_PLACE, DEVICE_PLACE, MARK_PLACE, MARK_VOLUME
+from kvedge.resources.disks.volume_facts import ATTACHMENT_APP
 from kvedge.resources.meta import ObjectMeta, OwnerReference
 from kvedge.resources.names import APP, LAUNCHER_IMAGE, LAUNCHER_UID
 from kvedge.resources.quantities import Quantity
@@ -33,7 +34,6 @@ from kvedge.resources.types.core import (
 )
 from kvedge.resources.types.storage import PersistentVolumeClaim
 from kvedge.resources.types.vmi import VirtualMachineInstance
-from kvedge.resources.volume_facts import ATTACHMENT_APP
 
 _CLAIM: Final = "claim"
 # KubeVirt's.

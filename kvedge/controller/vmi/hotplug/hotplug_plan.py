@@ -19,14 +19,14 @@ from kvedge.controller.vmi.hotplug.attachment_pod_manifest import attachment_pod
 from kvedge.controller.vmi.launcher_pod_status import has_ended, has_ready_containers
 from kvedge.controller.vmi.volume_status import claim_info
 from kvedge.kube.patches import merge_difference
-from kvedge.resources.claim_facts import is_populated
 from kvedge.resources.codec import JsonObject, encode
-from kvedge.resources.hotplug_places import ATTACHED_TO_NODE, BOUND, DETACHING, HANDED_OVER, PENDING
+from kvedge.resources.disks.claim_facts import is_populated
+from kvedge.resources.disks.hotplug_places import ATTACHED_TO_NODE, BOUND, DETACHING, HANDED_OVER, PENDING
+from kvedge.resources.disks.volume_facts import claim_of, hotplugged
 from kvedge.resources.meta import condition
 from kvedge.resources.types.core import Pod
 from kvedge.resources.types.storage import PersistentVolumeClaim
 from kvedge.resources.types.vmi import HotplugVolumeStatus, VirtualMachineInstance, VolumeStatus
-from kvedge.resources.volume_facts import claim_of, hotplugged
 
 _NOT_READY: Final = "PVCNotReady"
 _CREATED: Final = "SuccessfulCreate"

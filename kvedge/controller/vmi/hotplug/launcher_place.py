@@ -17,11 +17,11 @@ import msgspec
 from kvedge.kube.errors import KubeError, NotFound
 from kvedge.kube.kube_client import KubeClient
 from kvedge.resources.codec import JsonObject
+from kvedge.resources.disks.volume_facts import claim_of, hotplugged
 from kvedge.resources.names import START_WITHOUT_VOLUMES
 from kvedge.resources.types.core import Pod
 from kvedge.resources.types.storage import PersistentVolume, PersistentVolumeClaim
 from kvedge.resources.types.vmi import VirtualMachineInstance
-from kvedge.resources.volume_facts import claim_of, hotplugged
 
 log = logging.getLogger(__name__)
 

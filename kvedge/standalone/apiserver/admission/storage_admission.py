@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from kvedge.resources.codec import JsonObject
-from kvedge.resources.default_class import ClassSeen, default_class_name
+from kvedge.resources.disks.default_class import ClassSeen, default_class_name
 from kvedge.standalone.apiserver.admission.admission_protocol import Review
 from kvedge.standalone.apiserver.kinds.rules.storage_rules import grows
 from kvedge.standalone.apiserver.requests.write_rules import target_of

@@ -15,7 +15,7 @@ import aiohttp
 from aiohttp import web
 
 from kvedge.resources.data_volume_names import UPLOAD_GROUP
-from kvedge.resources.uploads import UPLOAD_PATHS, UPLOAD_VERSION
+from kvedge.resources.disks.uploads import UPLOAD_PATHS, UPLOAD_VERSION
 from kvedge.runtime.serving.stream_pump import ConnectionSource
 from kvedge.standalone.apiserver.aggregation.aggregation_rules import (
     API_SERVICES,

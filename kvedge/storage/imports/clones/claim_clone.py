@@ -13,8 +13,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
+from kvedge.resources.disks.volume_facts import IMAGE_FILE
 from kvedge.resources.types.import_job import CloneSource, CloneTarget
-from kvedge.resources.volume_facts import IMAGE_FILE
 from kvedge.runtime.linux.allocation import device_size
 from kvedge.storage.beneath import directory_of, open_regular
 from kvedge.storage.imports.clones.clone_sender import send_disk

@@ -14,8 +14,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+from kvedge.resources.disks.uploads import CLONE_PATH
 from kvedge.resources.types.import_job import UPLOAD_PORT, CloneTarget
-from kvedge.resources.uploads import CLONE_PATH
 from kvedge.storage.imports.clones.clone_stream import disk_stream
 from kvedge.storage.imports.import_errors import ImportFailure
 from kvedge.storage.imports.import_progress import ImportProgress

@@ -11,7 +11,7 @@ from kvedge.client.session import Session
 from kvedge.client.uploads.golden_image import claim_name, golden_volume, lead_data_source, make_golden_volume
 from kvedge.kube.errors import AlreadyExists
 from kvedge.resources.codec import decode
-from kvedge.resources.data_volume_checks import data_volume_problems
+from kvedge.resources.disks.data_volume_checks import data_volume_problems
 from kvedge.resources.types.data_volumes import DataVolume
 
 

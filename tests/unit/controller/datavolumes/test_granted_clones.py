@@ -10,7 +10,7 @@ import pytest
 
 from kvedge.controller.datavolumes.granted_clones import GrantedClones
 from kvedge.kube.errors import NotFound
-from kvedge.resources.clone_grants import CLONE_TOKEN, CloneGrant, grant_key, sign_grant
+from kvedge.resources.disks.clone_grants import CLONE_TOKEN, CloneGrant, grant_key, sign_grant
 from kvedge.resources.types.core import Secret
 from kvedge.resources.types.data_volumes import DataVolume
 from kvedge.runtime.clock import rfc3339

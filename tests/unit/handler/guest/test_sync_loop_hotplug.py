@@ -16,8 +16,8 @@ from kvedge.handler.volumes.hotplug_plan import HotplugSeen, plan_hand_over, pla
 from kvedge.kube.patches import MergePatch
 from kvedge.kube.reconcile_loop import Again
 from kvedge.resources.codec import JsonObject, decode, decode_json, encode
+from kvedge.resources.disks.volume_facts import hotplugged
 from kvedge.resources.types.vmi import VirtualMachineInstance
-from kvedge.resources.volume_facts import hotplugged
 from kvedge.rpc import launcher_pb2 as pb
 from tests.support.clocks import FakeClock
 from tests.unit.handler.guest.sync_loops import NODE, a_sync_loop

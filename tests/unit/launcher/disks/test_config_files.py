@@ -1,4 +1,4 @@
-# Tests: kvedge/launcher/disks/config_files.py, kvedge/resources/config_disks.py
+# Tests: kvedge/launcher/disks/config_files.py, kvedge/resources/disks/config_disks.py
 """Files that a kubelet has mounted become an ISO with the right label and content."""
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # Tests: kvedge/launcher/disks/handed_over.py, kvedge/launcher/disks/hotplug_sources.py
-# Tests: kvedge/launcher/hotplug/document_process.py, kvedge/resources/hotplug_places.py
+# Tests: kvedge/launcher/hotplug/document_process.py, kvedge/resources/disks/hotplug_places.py
 """Documents of disks that come while the guest runs: as at a start, each by itself."""
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from kvedge.resources.uploads import UPLOAD_CLIENT_NAME, UPLOAD_ID_HEADER, UPLOAD_OFFSET_HEADER
+from kvedge.resources.disks.uploads import UPLOAD_CLIENT_NAME, UPLOAD_ID_HEADER, UPLOAD_OFFSET_HEADER
 from kvedge.storage.imports.upload_run import RESUME_SECONDS, Kept, NotNow, UploadRun
 from tests.support.played_upload import PlayedSink, PlayedWorker, an_authority, client_tls, played_worker
 from tests.support.waiting import wait_until

@@ -20,11 +20,11 @@ from kvedge.controller.vmi.hotplug.hotplug_plan import (
     plan_hotplug,
 )
 from kvedge.resources.codec import decode, encode
+from kvedge.resources.disks.volume_facts import claim_of, hotplugged
 from kvedge.resources.types.core import ContainerState, ContainerStateRunning, ContainerStatus, Pod
 from kvedge.resources.types.storage import PersistentVolumeClaim
 from kvedge.resources.types.vmi import VirtualMachineInstance, VolumeStatus
 from kvedge.resources.types.volumes import PersistentVolumeClaimSource, Volume
-from kvedge.resources.volume_facts import claim_of, hotplugged
 from tests.support.builders import a_claim, a_pod, a_vmi, patched
 
 RUNNING = ContainerState(running=ContainerStateRunning(started_at="2026-01-02T03:00:00Z"))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kvedge.controller.vmi.hotplug.attachment_pod_manifest import attachment_pod, attachment_pod_name
-from kvedge.resources.hotplug_places import CLAIM_PLACE, DEVICE_PLACE
+from kvedge.resources.disks.hotplug_places import CLAIM_PLACE, DEVICE_PLACE
 from tests.support.builders import a_claim, a_vmi
 from tests.unit.controller.vmi.hotplug.hotplug_world import a_launcher
 

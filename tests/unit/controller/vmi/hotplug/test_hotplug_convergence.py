@@ -9,7 +9,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from kvedge.controller.vmi.hotplug.attachment_pod_manifest import attachment_pod_name
 from kvedge.controller.vmi.hotplug.hotplug_plan import HotplugView, plan_hotplug
-from kvedge.resources.volume_facts import claim_of, hotplugged
+from kvedge.resources.disks.volume_facts import claim_of, hotplugged
 from tests.unit.controller.vmi.hotplug.hotplug_world import HotplugWorld, a_volume
 
 NAMES = ("a", "b", "c")

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from kvedge.resources.disks.uploads import UPLOAD_CLIENT_NAME, clone_client_name, upload_server_name
 from kvedge.resources.types.import_job import CloneSource, CloneTarget, ImportJob, ImportOutcome
-from kvedge.resources.uploads import UPLOAD_CLIENT_NAME, clone_client_name, upload_server_name
 from kvedge.runtime.tls.authority_plan import Authorities
 from kvedge.runtime.tls.certificates import CA_LIFE, CertificateAuthority, LeafRequest
 from kvedge.storage.imports.clones import clone_sender

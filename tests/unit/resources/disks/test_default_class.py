@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kvedge.resources.data_volume_names import DEFAULT_CLASS, DEFAULT_VIRT_CLASS
-from kvedge.resources.default_class import ClassSeen, default_class_name
+from kvedge.resources.disks.default_class import ClassSeen, default_class_name
 
 
 def seen(name: str, made_at: str = "2026-01-01T00:00:00Z", **annotations: str) -> ClassSeen:

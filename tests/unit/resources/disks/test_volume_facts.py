@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from kvedge.resources import volume_facts
+from kvedge.resources.disks import volume_facts
 from kvedge.resources.types.vmi import VirtualMachineInstance, VirtualMachineInstanceSpec
 from kvedge.resources.types.volumes import (
     DataVolumeSource,

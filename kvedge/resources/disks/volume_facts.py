@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from kvedge.resources.hotplug_places import HOTPLUG_DIRECTORY, hotplug_path
+from kvedge.resources.disks.hotplug_places import HOTPLUG_DIRECTORY, hotplug_path
 from kvedge.resources.names import PRIVATE_DIRECTORY
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.resources.types.volumes import HostDisk, Volume

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from kvedge.resources.uploads import UPLOAD_PATHS, upload_pod_name
+from kvedge.resources.disks.uploads import UPLOAD_PATHS, upload_pod_name
 
 
 def test_a_worker_is_called_after_its_claim() -> None:

@@ -10,15 +10,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from kvedge.resources.names import PRIVATE_DIRECTORY
-from kvedge.resources.types.volumes import Volume
-from kvedge.resources.volume_facts import (
+from kvedge.resources.disks.volume_facts import (
     CONFIG_MAP_DIRECTORY,
     DOWNWARD_API_DIRECTORY,
     SECRET_DIRECTORY,
     SERVICE_ACCOUNT_DIRECTORY,
     SYSPREP_DIRECTORY,
 )
+from kvedge.resources.names import PRIVATE_DIRECTORY
+from kvedge.resources.types.volumes import Volume
 
 _LABEL: Final = "cfgdata"
 _SYSPREP_LABEL: Final = "unattendCD"

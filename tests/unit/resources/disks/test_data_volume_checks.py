@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kvedge.resources.codec import decode
-from kvedge.resources.data_volume_checks import data_volume_problems
+from kvedge.resources.disks.data_volume_checks import data_volume_problems
 from kvedge.resources.types.data_volumes import DataVolumeSpec
 
 SIZE = {"resources": {"requests": {"storage": "1Gi"}}}

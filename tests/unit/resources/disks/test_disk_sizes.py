@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kvedge.resources.disk_sizes import grown_bytes
+from kvedge.resources.disks.disk_sizes import grown_bytes
 from kvedge.resources.quantities import QuantityError
 
 MIB = 1 << 20

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from kvedge.resources.claim_facts import is_populated
 from kvedge.resources.codec import decode
+from kvedge.resources.disks.claim_facts import is_populated
 from kvedge.resources.types.storage import PersistentVolumeClaim
 
 OWNER = {"apiVersion": "cdi.kubevirt.io/v1beta1", "kind": "DataVolume", "name": "d", "uid": "u", "controller": True}

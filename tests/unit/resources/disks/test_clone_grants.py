@@ -1,4 +1,4 @@
-# Tests: kvedge/resources/clone_grants.py, kvedge/resources/signed_tokens.py
+# Tests: kvedge/resources/disks/clone_grants.py, kvedge/resources/signed_tokens.py
 """Grants of clones: whose they are, for what, and for how long."""
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from datetime import timedelta
 import msgspec
 import pytest
 
-from kvedge.resources.clone_grants import CloneGrant, grant_key, read_grant, sign_grant
+from kvedge.resources.disks.clone_grants import CloneGrant, grant_key, read_grant, sign_grant
 from kvedge.resources.signed_tokens import BadToken, derived_key, sign
 from tests.support.builders import NOW
 
