@@ -19,7 +19,7 @@ from kvedge.storage.beneath import beneath
 MEBIBYTE: Final = 1 << 20
 # KubeVirt's defaults: what a file system keeps, and how much smaller than the claim an image may become.
 RESERVE_BYTES: Final = 131072
-TOLERATED_PERCENT: Final = 10
+_TOLERATED_PERCENT: Final = 10
 # The group may write it: an import or an upload, which comes with the group of the claim.
 _MODE: Final = 0o660
 _NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -36,7 +36,7 @@ def fitting_bytes(size: int, free: int) -> int | None:
     """The size of an image where `free` bytes are left: the one wanted, or up to a tenth less; None for no room."""
     if size <= free:
         return size
-    if size * (100 - TOLERATED_PERCENT) // 100 > free:
+    if size * (100 - _TOLERATED_PERCENT) // 100 > free:
         return None
     return free // MEBIBYTE * MEBIBYTE
 
@@ -45,7 +45,15 @@ def no_room(path: str, size: int, free: int) -> str:
     """What a user hears when there is none, in KubeVirt's words."""
     return (
         f"unable to create {path}, not enough space, demanded size {size} B is bigger than available space {free} B,"
-        f" also after taking {TOLERATED_PERCENT} % toleration into account"
+        f" also after taking {_TOLERATED_PERCENT} % toleration into account"
+    )
+
+
+def told_smaller(size: int, free: int, where: str) -> str:
+    """What a user hears of an image that is somewhat smaller than was asked for, in KubeVirt's words."""
+    return (
+        f"PV size too small: expected {size} B, found {free} B. Using it anyway, it is within {_TOLERATED_PERCENT} %"
+        f" toleration ({where})"
     )
 
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
+from kvedge.controller.datavolumes.cdi_conditions import with_condition
 from kvedge.resources.types.data_volumes import CdiCondition, DataVolume, DataVolumeStatus, data_volume_condition
-from kvedge.runtime.clock import rfc3339
 
 BOUND: Final = "Bound"
 RUNNING: Final = "Running"
@@ -61,7 +61,8 @@ def next_status(dv: DataVolume, outlook: Outlook, now: datetime) -> DataVolumeSt
     ready = State("True") if outlook.phase == SUCCEEDED else State("False", _why_unready(outlook))
     conditions = list(dv.status.conditions)
     for type_, state in ((BOUND, outlook.bound), (READY, ready), (RUNNING, outlook.running)):
-        conditions = _with(conditions, type_, state, now)
+        made = CdiCondition(type=type_, status=state.status, reason=state.reason, message=state.message)
+        conditions = with_condition(conditions, made, now)
     return DataVolumeStatus(
         claim_name=dv.metadata.name,
         phase=outlook.phase,
@@ -169,23 +170,3 @@ def _why_unready(outlook: Outlook) -> str:
     if outlook.running.status == "True":
         return "TransferRunning"
     return outlook.running.reason if outlook.phase == FAILED else ""
-
-
-def _with(conditions: list[CdiCondition], type_: str, state: State, now: datetime) -> list[CdiCondition]:
-    old = data_volume_condition(conditions, type_)
-    stamp = rfc3339(now)
-    made = CdiCondition(
-        type=type_,
-        status=state.status,
-        reason=state.reason,
-        message=state.message,
-        last_transition_time=stamp,
-        last_heartbeat_time=stamp,
-    )
-    if old is None:
-        return [*conditions, made]
-    if old.status == made.status:
-        made.last_transition_time = old.last_transition_time
-        if (old.reason, old.message) == (made.reason, made.message):
-            made.last_heartbeat_time = old.last_heartbeat_time
-    return [made if item.type == type_ else item for item in conditions]

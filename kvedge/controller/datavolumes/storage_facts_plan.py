@@ -10,6 +10,7 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Final
 
+from kvedge.controller.datavolumes.cdi_conditions import dated
 from kvedge.controller.datavolumes.provisioners import known_property_sets
 from kvedge.kube.patches import merge_difference
 from kvedge.resources.codec import JsonObject, encode
@@ -25,13 +26,11 @@ from kvedge.resources.types.data_volumes import (
     FilesystemOverhead,
     StorageProfile,
     StorageProfileStatus,
-    data_volume_condition,
 )
 from kvedge.resources.types.storage import (
     PersistentVolumeClaim,
     StorageClass,
 )
-from kvedge.runtime.clock import rfc3339
 
 _READY: Final = "Ready"
 
@@ -54,7 +53,7 @@ def plan_profile(storage_class: StorageClass, profile: StorageProfile, now: date
     else:
         text = f"provisioner {storage_class.provisioner} is not known: set spec.claimPropertySets"
         made = CdiCondition(type="Recognized", status="False", reason="UnrecognizedProvisioner", message=text)
-    status.conditions = [_dated(profile.status.conditions, made, now)]
+    status.conditions = [dated(profile.status.conditions, made, now)]
     body = merge_difference(encode(profile.status), encode(status))
     return {"status": body} if body else {}
 
@@ -91,7 +90,7 @@ def plan_data_source(
     condition = CdiCondition(type=_READY, status="False", reason=problem[0], message=problem[1])
     if problem[0] == _READY:
         condition.status = "True"
-    status = DataSourceStatus(source=source, conditions=[_dated(item.status.conditions, condition, now)])
+    status = DataSourceStatus(source=source, conditions=[dated(item.status.conditions, condition, now)])
     body = merge_difference(encode(item.status), encode(status))
     return {"status": body} if body else {}
 
@@ -131,12 +130,3 @@ def _judged(
         # A DataVolume's claim has its name.
         return "ImportInProgress" if phase else "Pending", f"DataVolume {claim.metadata.name} is not done"
     return _READY, "DataSource is ready to be consumed"
-
-
-def _dated(conditions: list[CdiCondition], made: CdiCondition, now: datetime) -> CdiCondition:
-    old, stamp = data_volume_condition(conditions, made.type), rfc3339(now)
-    same = old is not None and old.status == made.status
-    made.last_transition_time = old.last_transition_time if old is not None and same else stamp
-    unchanged = old is not None and same and (old.reason, old.message) == (made.reason, made.message)
-    made.last_heartbeat_time = old.last_heartbeat_time if old is not None and unchanged else stamp
-    return made

@@ -23,11 +23,11 @@ from kvedge.resources.types.volumes import HostDisk
 from kvedge.storage.beneath import directory_of
 from kvedge.storage.blank_image import (
     MEBIBYTE,
-    TOLERATED_PERCENT,
     fitting_bytes,
     free_bytes,
     make_image,
     no_room,
+    told_smaller,
 )
 
 log = logging.getLogger(__name__)
@@ -77,10 +77,7 @@ def _make(vmi: VirtualMachineInstance, volume: str, disk: HostDisk, launcher: He
         log.info("image made", extra={"facts": {"volume": volume, "path": disk.path, "size": fitting}})
     if fitting == size:
         return ""
-    return (
-        f"PV size too small: expected {size} B, found {free} B. Using it anyway, it is within {TOLERATED_PERCENT} %"
-        f" toleration (volume {volume}, {disk.path})"
-    )
+    return told_smaller(size, free, f"volume {volume}, {disk.path}")
 
 
 def _is_there(folder: int, file: str) -> bool:

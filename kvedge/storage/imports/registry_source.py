@@ -142,6 +142,13 @@ class ImageDisk:
                 continue
 
 
+def _name_in(source: RegistrySource) -> str:
+    kind, _, rest = source.url.partition(":")
+    if kind != "docker":
+        raise ImportFailure(f"Illegal registry source URL {source.url[:200]!r}: write docker://NAME")
+    return rest.removeprefix("//")
+
+
 def open_image(source: RegistrySource, files: SourceFiles, door: Door) -> DiskImage:
     """The image of a job: `docker://NAME`.
 
@@ -149,10 +156,7 @@ def open_image(source: RegistrySource, files: SourceFiles, door: Door) -> DiskIm
         ImportFailure: for another URL.
         ImageError: when it cannot be had.
     """
-    kind, _, rest = source.url.partition(":")
-    if kind != "docker":
-        raise ImportFailure(f"Illegal registry source URL {source.url[:200]!r}: write docker://NAME")
-    return _registry_image(source, rest.removeprefix("//"), files, door)
+    return _registry_image(source, _name_in(source), files, door)
 
 
 def image_digest(source: RegistrySource, files: SourceFiles, door: Door) -> str:
@@ -162,10 +166,7 @@ def image_digest(source: RegistrySource, files: SourceFiles, door: Door) -> str:
         ImportFailure: for another URL.
         ImageError: when it cannot be had.
     """
-    kind, _, rest = source.url.partition(":")
-    if kind != "docker":
-        raise ImportFailure(f"Illegal registry source URL {source.url[:200]!r}: write docker://NAME")
-    client = _client(source, rest.removeprefix("//"), files, door)
+    client = _client(source, _name_in(source), files, door)
     return client.manifest(client.name.digest or client.name.tag).digest
 
 

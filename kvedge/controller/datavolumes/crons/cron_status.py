@@ -11,6 +11,7 @@ from typing import Final
 
 import msgspec
 
+from kvedge.controller.datavolumes.cdi_conditions import with_condition
 from kvedge.resources.types.data_import_cron import DataImportCron, DataImportCronStatus, ImportStatus
 from kvedge.resources.types.data_volumes import CdiCondition, DataVolume, ObjectName, data_volume_condition
 from kvedge.runtime.clock import rfc3339
@@ -46,7 +47,7 @@ def next_status(cron: DataImportCron, outlook: Outlook, now: datetime) -> DataIm
         if imported != old.last_imported_pvc:
             status.last_imported_pvc, status.last_import_timestamp = imported, rfc3339(now)
     for condition in _conditions(outlook):
-        status.conditions = _with(status.conditions, condition, now)
+        status.conditions = with_condition(status.conditions, condition, now)
     return status
 
 
@@ -79,15 +80,3 @@ def _conditions(outlook: Outlook) -> tuple[CdiCondition, CdiCondition]:
         CdiCondition(type=PROGRESSING, status=progress[0], reason=progress[1]),
         CdiCondition(type=UP_TO_DATE, status=fresh[0], reason=fresh[1], message=fresh[2]),
     )
-
-
-def _with(conditions: list[CdiCondition], made: CdiCondition, now: datetime) -> list[CdiCondition]:
-    old, stamp = data_volume_condition(conditions, made.type), rfc3339(now)
-    made.last_transition_time = made.last_heartbeat_time = stamp
-    if old is None:
-        return [*conditions, made]
-    if old.status == made.status:
-        made.last_transition_time = old.last_transition_time
-        if (old.reason, old.message) == (made.reason, made.message):
-            made.last_heartbeat_time = old.last_heartbeat_time
-    return [made if item.type == made.type else item for item in conditions]
