@@ -18,7 +18,7 @@ from kvedge.resources.types.core import Node
 from kvedge.resources.types.kubevirt import KubeVirt
 from kvedge.resources.types.vm import VirtualMachine
 from tests.support.box import Box, small_vm
-from tests.support.guest import build_guest
+from tests.support.guest_box import guest_box
 from tests.support.kubectl import current_kubectl
 from tests.support.waiting import wait_until
 
@@ -28,15 +28,9 @@ IMAGE = "local/guest:1"
 
 @pytest.fixture(scope="module")
 def box(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Box]:
-    found = Box(tmp_path_factory.mktemp("kv") / "data", "10.98.7.0/24")
-    found.data_dir.mkdir()
-    found.import_image(build_guest().disk, IMAGE)
-    found.start()
-    wait_until(lambda: found.client.list(KubeVirt), "the object is made")
-    yield found
-    forbidden = [line for line in found.log.read_text().splitlines() if "is forbidden" in line]
-    found.remove()
-    assert forbidden == []
+    with guest_box(tmp_path_factory.mktemp("kv"), "10.98.7.0/24", IMAGE) as found:
+        wait_until(lambda: found.client.list(KubeVirt), "the object is made")
+        yield found
 
 
 def kubevirt(box: Box) -> KubeVirt:

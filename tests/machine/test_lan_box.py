@@ -17,7 +17,7 @@ from kvedge.resources.types.pod_networks import NETWORK_STATUS, pod_nic
 from kvedge.resources.types.vm import VirtualMachine
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from tests.support.box import Box, small_vm
-from tests.support.guest import build_guest
+from tests.support.guest_box import guest_box
 from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.machine, pytest.mark.timeout(900)]
@@ -30,18 +30,10 @@ SLOW = 240.0
 
 @pytest.fixture(scope="module")
 def box(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Box]:
-    found = Box(tmp_path_factory.mktemp("lanbox") / "data", "10.97.16.0/24")
-    found.data_dir.mkdir()
-    found.import_image(build_guest().disk, IMAGE)
-    found.start()
-    yield found
-    forbidden = [line for line in found.log.read_text().splitlines() if "is forbidden" in line]
-    found.remove()
+    with guest_box(tmp_path_factory.mktemp("lanbox"), "10.97.16.0/24", IMAGE) as found:
+        yield found
     links = json.loads(subprocess.run(["ip", "-j", "link"], capture_output=True, text=True, check=True).stdout)
-    assert [
-        link["ifname"] for link in links if link["ifname"] == BRIDGE or "kvedge lan" in link.get("ifalias", "")
-    ] == []
-    assert forbidden == []
+    assert BRIDGE not in {link["ifname"] for link in links}
 
 
 def two_nics(name: str, address: str, peer: str) -> JsonObject:

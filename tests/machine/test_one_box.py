@@ -19,6 +19,7 @@ from kvedge.resources.types.vm import VirtualMachine
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from tests.support.box import Box, small_vm
 from tests.support.guest import build_guest
+from tests.support.guest_box import guest_box
 from tests.support.terminal import in_terminal
 from tests.support.waiting import wait_until
 
@@ -30,16 +31,8 @@ MANIFESTS = Path(__file__).parents[1] / "support" / "manifests"
 
 @pytest.fixture(scope="module")
 def box(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Box]:
-    found = Box(tmp_path_factory.mktemp("box") / "data", "10.97.0.0/24")
-    found.data_dir.mkdir()
-    found.import_image(build_guest().disk, IMAGE)
-    found.start()
-    yield found
-    # A role that lacks a right tries again for ever, and only its log tells.
-    forbidden = [line for line in found.log.read_text().splitlines() if "is forbidden" in line]
-    found.remove()
-    assert left_behind(found) == []
-    assert forbidden == []
+    with guest_box(tmp_path_factory.mktemp("box"), "10.97.0.0/24", IMAGE) as found:
+        yield found
 
 
 @pytest.fixture
@@ -62,20 +55,6 @@ def gone(box: Box, kind: type[VirtualMachine], name: str) -> bool:
     except NotFound:
         return True
     return False
-
-
-def left_behind(box: Box) -> list[str]:
-    """Processes, namespaces, links, mounts and rules that carry this box's mark."""
-    found = [
-        f"mount {line}" for line in Path("/proc/self/mounts").read_text().splitlines() if str(box.data_dir) in line
-    ]
-    ps = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
-    found += [f"process {line}" for line in ps.splitlines() if str(box.data_dir) in line and "pytest" not in line]
-    links = subprocess.run(["ip", "-o", "addr"], capture_output=True, text=True, check=True).stdout
-    found += [f"link {line}" for line in links.splitlines() if "10.97.0." in line]
-    rules = subprocess.run(["nft", "list", "ruleset"], capture_output=True, text=True, check=True).stdout
-    found += ["nftables rules"] if "10.97.0." in rules else []
-    return found
 
 
 def events(box: Box, name: str) -> set[str]:

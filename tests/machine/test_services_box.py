@@ -14,7 +14,7 @@ from kvedge.resources.codec import JsonObject
 from kvedge.resources.types.services import Service
 from tests.support.agent_guest import RUN_PATH, USER_DATA
 from tests.support.box import Box, small_vm
-from tests.support.guest import build_guest
+from tests.support.guest_box import guest_box
 from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.machine, pytest.mark.timeout(900)]
@@ -27,22 +27,14 @@ OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 @pytest.fixture(scope="module")
 def box(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Box]:
     """A box with a guest that serves a page, and one that asks for it."""
-    found = Box(tmp_path_factory.mktemp("box") / "data", "10.95.41.0/24")
-    found.data_dir.mkdir()
-    found.import_image(build_guest(agent=True).disk, IMAGE)
-    found.start()
-    for name in (WEB, CLIENT):
-        found.apply(guest_with_commands(name))
-    for name in (WEB, CLIENT):
-        found.wait_phase(name, "Running")
-    for name in (WEB, CLIENT):
-        found.wait_answer(name)
-    yield found
-    forbidden = [line for line in found.log.read_text().splitlines() if "is forbidden" in line]
-    found.remove()
-    rules = subprocess.run(["nft", "list", "tables"], capture_output=True, text=True, check=True).stdout
-    assert "_services" not in rules or "kvedge0_services" in rules
-    assert forbidden == []
+    with guest_box(tmp_path_factory.mktemp("box"), "10.95.41.0/24", IMAGE, agent=True) as found:
+        for name in (WEB, CLIENT):
+            found.apply(guest_with_commands(name))
+        for name in (WEB, CLIENT):
+            found.wait_phase(name, "Running")
+        for name in (WEB, CLIENT):
+            found.wait_answer(name)
+        yield found
 
 
 def guest_with_commands(name: str) -> JsonObject:

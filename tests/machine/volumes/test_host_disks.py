@@ -15,7 +15,7 @@ from kvedge.resources.names import LAUNCHER_GID, LAUNCHER_UID, SYSTEM_NAMESPACE
 from kvedge.resources.types.kubevirt import KubeVirt
 from tests.machine.volumes.test_vms_on_claims import remove, said, vm_on
 from tests.support.box import Box
-from tests.support.guest import build_guest
+from tests.support.guest_box import guest_box
 from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.machine, pytest.mark.timeout(900)]
@@ -33,15 +33,9 @@ fi
 
 @pytest.fixture(scope="module")
 def box(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Box]:
-    found = Box(tmp_path_factory.mktemp("box") / "data", "10.98.74.0/24")
-    found.data_dir.mkdir()
-    found.import_image(build_guest().disk, IMAGE)
-    found.start()
-    wait_until(lambda: found.client.list(KubeVirt), "the KubeVirt object is made")
-    yield found
-    forbidden = [line for line in found.log.read_text().splitlines() if "is forbidden" in line]
-    found.remove()
-    assert forbidden == []
+    with guest_box(tmp_path_factory.mktemp("box"), "10.98.74.0/24", IMAGE) as found:
+        wait_until(lambda: found.client.list(KubeVirt), "the KubeVirt object is made")
+        yield found
 
 
 def vm_with(name: str, **disk: Any) -> JsonObject:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import subprocess
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -18,7 +17,7 @@ from kvedge.resources.types.core import Event
 from kvedge.resources.types.data_volumes import DataVolume
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from tests.support.box import Box
-from tests.support.guest import build_guest
+from tests.support.guest_box import guest_box
 from tests.support.hotplug_guest import HotplugGuest, a_claim, blank_volume, hotplug_vm
 from tests.support.waiting import wait_until
 
@@ -37,16 +36,8 @@ WAITING_CLASS: JsonObject = {
 
 @pytest.fixture(scope="module")
 def box(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Box]:
-    found = Box(tmp_path_factory.mktemp("box") / "data", "10.98.63.0/24")
-    found.data_dir.mkdir()
-    found.import_image(build_guest().disk, IMAGE)
-    found.start()
-    yield found
-    forbidden = [line for line in found.log.read_text().splitlines() if "is forbidden" in line]
-    found.remove()
-    assert forbidden == []
-    mounts = Path("/proc/self/mounts").read_text().splitlines()
-    assert [line for line in mounts if str(found.data_dir) in line] == []
+    with guest_box(tmp_path_factory.mktemp("box"), "10.98.63.0/24", IMAGE) as found:
+        yield found
 
 
 @pytest.fixture(scope="module")

@@ -11,6 +11,7 @@ import pytest
 from kvedge.resources.types.data_volumes import DataVolume
 from tests.support.box import Box
 from tests.support.guest import build_guest
+from tests.support.guest_box import guest_box
 from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.machine, pytest.mark.timeout(900)]
@@ -29,14 +30,8 @@ fi
 
 @pytest.fixture(scope="module")
 def box(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Box]:
-    found = Box(tmp_path_factory.mktemp("box") / "data", "10.98.74.0/24")
-    found.data_dir.mkdir()
-    found.import_image(build_guest().disk, IMAGE)
-    found.start()
-    yield found
-    forbidden = [line for line in found.log.read_text().splitlines() if "is forbidden" in line]
-    found.remove()
-    assert forbidden == []
+    with guest_box(tmp_path_factory.mktemp("box"), "10.98.74.0/24", IMAGE) as found:
+        yield found
 
 
 @pytest.mark.parametrize("source", ["an image of the store", "a file"])

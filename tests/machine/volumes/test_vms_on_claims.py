@@ -16,7 +16,7 @@ from kvedge.resources.codec import JsonObject
 from kvedge.resources.meta import condition
 from kvedge.resources.types.vm import VirtualMachine
 from tests.support.box import Box, small_vm
-from tests.support.guest import build_guest
+from tests.support.guest_box import guest_box
 from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.machine, pytest.mark.timeout(900)]
@@ -37,14 +37,8 @@ ACKED = re.compile(rb"acked (\d+)\r?\n")
 
 @pytest.fixture(scope="module")
 def box(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Box]:
-    found = Box(tmp_path_factory.mktemp("box") / "data", "10.98.0.0/24")
-    found.data_dir.mkdir()
-    found.import_image(build_guest().disk, IMAGE)
-    found.start()
-    yield found
-    forbidden = [line for line in found.log.read_text().splitlines() if "is forbidden" in line]
-    found.remove()
-    assert forbidden == []
+    with guest_box(tmp_path_factory.mktemp("box"), "10.98.0.0/24", IMAGE) as found:
+        yield found
 
 
 def a_claim(name: str, size: str = "1Gi") -> JsonObject:
