@@ -20,7 +20,7 @@ from kvedge.resources.types.vmi import VirtualMachineInstance
 # The object nearest to the cause comes first.
 _KINDS: Final = ("Pod", "VirtualMachineInstance", "VirtualMachine")
 _LONGEST_TEXT: Final = 600
-_LOOKS: Final = 3
+_LOOKS: Final = 5
 _LOOK_SECONDS: Final = 0.3
 # For all answers together: the caller has waited for its own time-out already.
 _SECONDS: Final = 3.0
@@ -45,12 +45,13 @@ def newest_warnings(client: KubeClient, namespace: str, name: str, runs: Collect
         if runs is None:
             wanted = _present_run(client.hurried(_SECONDS), namespace, name)
         for look in range(_LOOKS if wanted else 1):
-            # Events are written behind the change that they are about.
+            # Events are written behind the change that they are about, and that of the Pod, which has the cause, not
+            # always first.
             time.sleep(_LOOK_SECONDS if look else 0)
             for selector in _selectors(name, wanted):
                 if (left := deadline - time.monotonic()) > 0:
                     events += client.hurried(left).list(Event, namespace, field_selector=selector)
-            if choose_warnings(events, name, wanted):
+            if any(event.involved_object.kind == _KINDS[0] for event in choose_warnings(events, name, wanted)):
                 break
     return "".join(map(_line, choose_warnings(events, name, wanted)))
 

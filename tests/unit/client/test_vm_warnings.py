@@ -57,6 +57,15 @@ def test_the_server_is_asked_for_events_of_these_objects_alone(tmp_path: Path) -
     assert asked == ["type=Warning,involvedObject.name=web", f"type=Warning,involvedObject.name={POD}"]
 
 
+def test_the_pods_warning_is_waited_for_as_it_has_the_cause(tmp_path: Path) -> None:
+    def without_the_pod(exchange: Exchange) -> None:
+        exchange.answer(200, {"metadata": {"resourceVersion": "1"}, "items": EVENTS[1:]})
+
+    with scripted_api(without_the_pod, without_the_pod, select) as api:
+        told = newest_warnings(client_of(api, tmp_path), "default", "web", {"u1"})
+    assert "of-its-pod" in told
+
+
 def test_a_guest_that_keeps_ending_is_asked_about_once(tmp_path: Path) -> None:
     with scripted_api(select) as api:
         told = newest_warnings(client_of(api, tmp_path), "default", "web", {f"u{number}" for number in range(50)})
