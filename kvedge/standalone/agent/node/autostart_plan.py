@@ -42,8 +42,10 @@ def autostart_turn(pod: Pod, others: Iterable[Pod], began: datetime, now: dateti
     order = _number(pod, AUTOSTART_ORDER)
     if order is None or not _is_of_the_boot(pod, began) or now >= began + LONGEST:
         return None
-    if now < began + SETTLE:
-        return NotYet("others may have to start before it", (began + SETTLE - now).total_seconds())
+    # A busy box may take longer than that until its controller makes the first one.
+    settled = max(began, _moment(pod.metadata.creation_timestamp) or began) + SETTLE
+    if now < settled:
+        return NotYet("others may have to start before it", (settled - now).total_seconds())
     waits = [wait for other in others if (wait := _wait_for(other, order, began, now)) is not None]
     return min(waits, key=lambda wait: wait.seconds, default=None)
 

@@ -40,10 +40,15 @@ def test_one_without_an_order_waits_for_nobody() -> None:
 
 
 def test_the_first_waits_until_it_can_know_that_it_is_the_first() -> None:
-    held = turn(launcher("db", order="1"), after=1)
+    """Also where the controller makes it late: it makes the others then as well."""
+    held = turn(launcher("db", order="1", made=0), after=1)
     assert held is not None
     assert held.seconds == pytest.approx(2)
-    assert turn(launcher("db", order="1"), after=3) is None
+    assert turn(launcher("db", order="1", made=0), after=3) is None
+    held = turn(launcher("db", order="1", made=9), after=10)
+    assert held is not None
+    assert held.seconds == pytest.approx(2)
+    assert turn(launcher("db", order="1", made=9), after=12) is None
 
 
 def test_a_later_one_waits_until_all_earlier_ones_run() -> None:
