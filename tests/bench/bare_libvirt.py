@@ -9,6 +9,7 @@ JSON:
     single            start the first domain and destroy it: seconds of the start
     burst INTERVAL    start all domains, one each INTERVAL seconds, each in a thread of its own: for each the seconds
                       from its turn until it runs
+    attach PATH RUNS  attach and detach a raw image as a SCSI disk of the first domain, so often: seconds of each attach
     cpu               seconds of CPU that this process and its QEMUs have taken so far
     destroy           destroy all domains
 """
@@ -56,6 +57,8 @@ def _obey(connection: libvirt.virConnect, documents: list[str], words: list[str]
             return _single(connection, documents[0])
         case ["burst", interval]:
             return _burst(connection, documents, float(interval))
+        case ["attach", path, runs]:
+            return _attach(connection, documents[0], path, int(runs))
         case ["cpu"]:
             me = psutil.Process()
             return cpu_seconds([me, *me.children(recursive=True), *_qemus(connection)])
@@ -101,6 +104,20 @@ def _single(connection: libvirt.virConnect, document: str) -> float:
     begun = time.monotonic()
     domain = connection.createXML(document)
     taken = time.monotonic() - begun
+    domain.destroy()
+    return taken
+
+
+def _attach(connection: libvirt.virConnect, document: str, path: str, runs: int) -> list[float]:
+    disk = f"""<disk type="file" device="disk"><driver name="qemu" type="raw"/><source file="{path}"/>
+        <target dev="sdz" bus="scsi"/><serial>bench</serial></disk>"""
+    domain, taken = connection.createXML(document), []
+    for _ in range(runs):
+        begun = time.monotonic()
+        domain.attachDevice(disk)
+        taken.append(time.monotonic() - begun)
+        # Of a SCSI disk QEMU lets go without its guest; libvirt waits for it.
+        domain.detachDevice(disk)
     domain.destroy()
     return taken
 

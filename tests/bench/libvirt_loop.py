@@ -60,6 +60,10 @@ class LibvirtLoop:
         """For each domain, the seconds from its turn until it ran."""
         return [float(value) for value in self._ask(f"burst {interval}")]
 
+    def attach(self, image: Path, runs: int) -> list[float]:
+        """Seconds of each attach of a raw image to the first domain."""
+        return [float(value) for value in self._ask(f"attach {image} {runs}")]
+
     def cpu_seconds(self) -> float:
         """CPU time taken so far, QEMUs and all."""
         return float(self._ask("cpu"))

@@ -44,6 +44,19 @@ def raw(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.fixture
+def xfs(tmp_path: Path) -> Iterator[Path]:
+    """A file system whose files can share blocks."""
+    image, place = tmp_path / "xfs.img", tmp_path / "xfs"
+    with image.open("wb") as file:
+        file.truncate(400 * MIB)
+    subprocess.run(["mkfs.xfs", "-q", "-m", "reflink=1", image], check=True)
+    place.mkdir()
+    subprocess.run(["mount", "-o", "loop", image, place], check=True)
+    yield place
+    subprocess.run(["umount", "--recursive", place], check=True)
+
+
 def made(raw: Path, kind: str, *options: str) -> bytes:
     """The disk in another format."""
     into = raw.with_name("made")
@@ -266,6 +279,25 @@ def test_a_clone_goes_from_either_mode_to_either(raw: Path, tmp_path: Path, from
         job = ImportJob(name="d", size=CLAIM, block=to_block, clone=CloneSource(block=from_block))
         run_import(job, places, ImportProgress())
         check(to_device if to_block else target / "disk.img", raw)
+
+
+def test_a_clone_on_a_file_system_that_shares_blocks_takes_no_space_and_is_its_own(raw: Path, xfs: Path) -> None:
+    """The claims are mounts of their own, as a worker's Pod has them."""
+    source, target = xfs / "source", xfs / "target"
+    for folder in (source, target):
+        folder.mkdir()
+        subprocess.run(["mount", "--bind", folder, folder], check=True)
+    (source / "disk.img").write_bytes(raw.read_bytes())
+    os.sync()
+    before = os.statvfs(xfs).f_bfree
+    job = ImportJob(name="d", size=CLAIM, clone=CloneSource())
+    run_import(job, ImportPlaces(directory=target, source_directory=source), ImportProgress())
+    os.sync()
+    check(target / "disk.img", raw)
+    assert (before - os.statvfs(xfs).f_bfree) * os.statvfs(xfs).f_frsize < 4 * MIB
+    with (target / "disk.img").open("r+b") as disk:
+        disk.write(b"written by the clone's guest")
+    assert (source / "disk.img").read_bytes() == raw.read_bytes()
 
 
 def test_a_blank_block_claim_is_left_as_it_is_and_zeroed_when_preallocated(tmp_path: Path) -> None:
