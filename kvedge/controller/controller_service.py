@@ -176,7 +176,7 @@ class _Work:
             clock,
             lambda: config.configured(self._configuration.current, self._nodes.list()),
         )
-        volumes = self._data_volumes.data_volumes
+        volumes, cdi = self._data_volumes.data_volumes, self._data_volumes.cdi_config
         self._vm_loop = VmLoop(
             VmSources(client, self._vms, self._vmis, volumes, self._events, clock, self._is_declarative)
         )
@@ -184,16 +184,18 @@ class _Work:
         holders = ClaimHolders(self._vmis, self._pods, self._attachments)
         self._vmi_loop = VmiLoop(
             VmiSources(
-                client, self._vmis, self._pods, self._claims, holders, self._events, clock, self._node_loop.state
+                client, self._vmis, self._pods, self._claims, cdi, holders, self._events, clock, self._node_loop.state
             ),
             lambda: config.configured(self._configuration.current, self._nodes.list()),
         )
         self._hotplug_loop = HotplugLoop(
             HotplugSources(
-                client, self._vmis, self._pods, self._attachments, self._claims, holders, self._events, clock
+                client, self._vmis, self._pods, self._attachments, self._claims, cdi, holders, self._events, clock
             )
         )
         self._node_loop.on_change(self._vmi_loop.node_changed)
+        # Hotplugged volumes follow: they are looked at whenever their VMI has changed.
+        self._data_volumes.on_cdi_config(self._vmi_loop.cdi_config_changed)
         self._kubevirt_loop = KubeVirtLoop(
             KubeVirtSources(
                 client,

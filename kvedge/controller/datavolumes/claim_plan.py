@@ -21,7 +21,6 @@ from kvedge.resources.data_volume_names import (
     BIND_IMMEDIATELY,
     CONTENT_TYPE,
     DEFAULT_CLASS,
-    DEFAULT_OVERHEAD,
     DEFAULT_VIRT_CLASS,
     KUBEVIRT_CONTENT,
     POPULATED_FOR,
@@ -29,6 +28,7 @@ from kvedge.resources.data_volume_names import (
     UPLOAD_TARGET,
 )
 from kvedge.resources.disks.default_class import ClassSeen, default_class_name
+from kvedge.resources.disks.filesystem_overhead import filesystem_overhead
 from kvedge.resources.meta import ObjectMeta, OwnerReference
 from kvedge.resources.quantities import parse_bytes, parse_quantity
 from kvedge.resources.types.data_volumes import CdiConfig, ClaimPropertySet, DataVolume, StorageProfile
@@ -84,11 +84,7 @@ class StorageSeen:
 
     def overhead(self, class_name: str | None) -> Fraction:
         """The part of a claim that its file system may take."""
-        status = None if self.config is None else self.config.status.filesystem_overhead
-        if status is None:
-            return Fraction(DEFAULT_OVERHEAD)
-        named = status.storage_class.get(class_name or "")
-        return parse_quantity(named or status.global_ or DEFAULT_OVERHEAD)
+        return parse_quantity(filesystem_overhead(self.config or CdiConfig(), class_name))
 
 
 def wanted_size(dv: DataVolume) -> int:

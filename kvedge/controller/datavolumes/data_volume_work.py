@@ -25,7 +25,7 @@ from kvedge.resources.data_volume_names import APP, APP_LABEL
 from kvedge.resources.manifests.data_volume_kinds import cdi_serves
 from kvedge.resources.types.core import Pod
 from kvedge.resources.types.data_import_cron import DataImportCron
-from kvedge.resources.types.data_volumes import CdiConfig, DataSource, DataVolume, StorageProfile
+from kvedge.resources.types.data_volumes import CONFIG_NAME, CdiConfig, DataSource, DataVolume, StorageProfile
 from kvedge.resources.types.storage import PersistentVolumeClaim, StorageClass
 from kvedge.resources.types.vm import VirtualMachine
 from kvedge.resources.types.vmi import VirtualMachineInstance
@@ -57,6 +57,9 @@ class DataVolumeWork:
         self.data_volumes = Informer(client, DataVolume)
         self.data_sources = Informer(client, DataSource)
         profiles, configs = Informer(client, StorageProfile), Informer(client, CdiConfig)
+        self._configs = configs
+        # Whether a look at the server found the kinds; None before the first that was answered.
+        self._is_served: bool | None = None
         classes = Informer(client, StorageClass)
         workers = Informer(client, Pod, label_selector=f"{APP_LABEL}={APP}")
         crons = Informer(client, DataImportCron)
@@ -104,6 +107,18 @@ class DataVolumeWork:
         self._thread.join(_STOP_SECONDS)
         self._end()
 
+    def cdi_config(self) -> CdiConfig | None:
+        """The CDIConfig, empty where there is none; None while that is not known yet."""
+        if self._is_served is False:
+            return CdiConfig()
+        if not self._configs.wait_synced(0.0):
+            return None
+        return self._configs.get("", CONFIG_NAME) or CdiConfig()
+
+    def on_cdi_config(self, callback: Callable[[], None]) -> None:
+        """Call `callback` for each change of the CDIConfig."""
+        self._configs.on_change(lambda old, new: callback())
+
     def failure(self) -> str | None:
         """Why it no longer works, or None."""
         if not self._begun:
@@ -134,10 +149,12 @@ class DataVolumeWork:
         """Whether kvedge serves the kinds; None while nobody does, or the server does not answer."""
         try:
             if cdi_serves(self._crd):
+                self._is_served = True
                 return False
-            return True if self._crd(DataVolume.KIND.qualified_plural) is not None else None
+            self._is_served = self._crd(DataVolume.KIND.qualified_plural) is not None
         except KubeError:
             return None
+        return True if self._is_served else None
 
     def _crd(self, name: str) -> JsonObject | None:
         try:

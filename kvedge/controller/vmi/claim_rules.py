@@ -16,6 +16,7 @@ from kvedge.resources.data_volume_names import RUNNING, RUNNING_MESSAGE, UPLOAD_
 from kvedge.resources.disks.claim_facts import is_of_data_volume, is_populated
 from kvedge.resources.disks.volume_facts import claims, is_hotpluggable
 from kvedge.resources.meta import Condition
+from kvedge.resources.types.data_volumes import CdiConfig
 from kvedge.resources.types.devices import Disk
 from kvedge.resources.types.storage import READ_ONLY_MANY, READ_WRITE_MANY, PersistentVolumeClaim
 from kvedge.resources.types.vmi import VirtualMachineInstance
@@ -42,11 +43,12 @@ _POD_SCHEDULED: Final = "PodScheduled"
 @dataclass(frozen=True, slots=True)
 class ClaimView:
     """The claims of a VMI's namespace that it names and that there are, by name, and the VMI that has each of them,
-    where that keeps this one from it.
+    where that keeps this one from it. `cdi` says what their file systems take; None while that is not known.
     """
 
     found: Mapping[str, PersistentVolumeClaim] = field(default_factory=dict)
     holders: Mapping[str, VirtualMachineInstance] = field(default_factory=dict)
+    cdi: CdiConfig | None = None
 
 
 @dataclass(frozen=True, slots=True)

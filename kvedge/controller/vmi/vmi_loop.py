@@ -43,6 +43,7 @@ from kvedge.kube.work_queue import Key
 from kvedge.resources.disks.volume_facts import claims
 from kvedge.resources.names import CREATED_BY
 from kvedge.resources.types.core import Pod
+from kvedge.resources.types.data_volumes import CdiConfig
 from kvedge.resources.types.storage import PersistentVolumeClaim
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.runtime.clock import Clock
@@ -57,12 +58,13 @@ _CAUGHT_UP_SECONDS: Final = 0.05
 
 @dataclass(frozen=True, slots=True)
 class VmiSources:
-    """The informers and writers that the loop works with."""
+    """The informers and writers that the loop works with; `cdi_config` is None while it is not known."""
 
     client: KubeClient
     vmis: Informer[VirtualMachineInstance]
     pods: Informer[Pod]
     claims: Informer[PersistentVolumeClaim]
+    cdi_config: Callable[[], CdiConfig | None]
     holders: ClaimHolders
     events: EventRecorder
     clock: Clock
@@ -79,6 +81,7 @@ class VmiLoop:
         self._vmis.add_index("node", lambda vmi: (vmi.status.node_name,) if vmi.status.node_name else ())
         index_by_claim(self._vmis)
         self._claims = sources.claims
+        self._cdi_config = sources.cdi_config
         self._holders = sources.holders
         self._pods = sources.pods
         self._pods.add_index("vmi", _vmi_of)
@@ -112,6 +115,12 @@ class VmiLoop:
         # One whose Pod is gone already.
         for vmi in self._vmis.indexed("node", name):
             self.loop.add(Key(vmi.metadata.namespace, vmi.metadata.name))
+
+    def cdi_config_changed(self) -> None:
+        """Look at all VMIs with claims again: their file systems may take more or less."""
+        for vmi in self._vmis.list():
+            if claims(vmi.spec.volumes):
+                self.loop.add(Key(vmi.metadata.namespace, vmi.metadata.name))
 
     def reconcile(self, key: Key) -> Again | None:
         """One pass for one VMI."""
@@ -149,6 +158,7 @@ class VmiLoop:
         return ClaimView(
             {name: claim for name, claim in found if claim is not None},
             {name: holder for name, holder in holders if holder is not None},
+            self._cdi_config(),
         )
 
     def _carry_out(self, vmi: VirtualMachineInstance, plan: VmiPlan) -> float | None:

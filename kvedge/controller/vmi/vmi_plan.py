@@ -161,7 +161,7 @@ def _plan_behind(vmi: VirtualMachineInstance, earlier: Pod, config: ClusterConfi
 
 
 def _plan_pending(view: VmiView, pod: Pod | None, config: ClusterConfig, now: datetime) -> VmiPlan:
-    vmi, found = view.vmi, view.claims.found
+    vmi = view.vmi
     if pod is None:
         if VMI_FINALIZER not in vmi.metadata.finalizers:
             # Admission puts it on; without it a deleted VMI would leave its Pod to the garbage collector.
@@ -170,24 +170,22 @@ def _plan_pending(view: VmiView, pod: Pod | None, config: ClusterConfig, now: da
         wait = claim_wait(vmi, view.claims)
         if wait is not None:
             return _plan_wait(view, wait, config, now)
-        return VmiPlan((CreatePod(launcher_pod(vmi, config, found)),))
-    facts = Facts(overhead_bytes(vmi, config), failure=start_failure(pod), claims=found)
+        return VmiPlan((CreatePod(launcher_pod(vmi, config, view.claims.found)),))
+    facts = Facts(overhead_bytes(vmi, config), failure=start_failure(pod), claims=view.claims)
     return VmiPlan(_patches(vmi, before_hand_over(vmi, pod, "Scheduling", facts, now)))
 
 
 def _plan_wait(view: VmiView, wait: ClaimWait, config: ClusterConfig, now: datetime) -> VmiPlan:
     """Nothing is started before its claims are there, and it is started as soon as they are."""
     vmi = view.vmi
-    facts = Facts(
-        overhead_bytes(vmi, config), failure=wait.failure, claims=view.claims.found, unscheduled=wait.unscheduled
-    )
+    facts = Facts(overhead_bytes(vmi, config), failure=wait.failure, claims=view.claims, unscheduled=wait.unscheduled)
     status = before_hand_over(vmi, None, vmi.status.phase or "Pending", facts, now)
     return VmiPlan(_patches(vmi, status), wait.warning, wait.again_after)
 
 
 def _plan_scheduling(view: VmiView, config: ClusterConfig, now: datetime) -> VmiPlan:
     vmi, pod = view.vmi, launcher_of(view.pods)
-    facts = Facts(overhead_bytes(vmi, config), view.node, claims=view.claims.found)
+    facts = Facts(overhead_bytes(vmi, config), view.node, claims=view.claims)
     if pod is None:
         lost = before_hand_over(vmi, None, "Failed", replace(facts, reason=_why_over(None)), now)
         return VmiPlan((ConfirmPodLost(), *_patches(vmi, lost)))
@@ -208,7 +206,7 @@ def _plan_scheduling(view: VmiView, config: ClusterConfig, now: datetime) -> Vmi
 def _plan_handed_over(view: VmiView, now: datetime) -> VmiPlan:
     vmi, pod = view.vmi, launcher_of(view.pods)
     assert pod is not None
-    status = after_hand_over(vmi, pod, view.node, now, view.claims.found)
+    status = after_hand_over(vmi, pod, view.node, now, view.claims)
     ended = (DeletePod(pod),) if _is_stuck(vmi) and pod.metadata.deletion_timestamp is None else ()
     return VmiPlan((*ended, *_patches(vmi, status), *_gate(vmi, pod, now)), _news(vmi, pod, status))
 

@@ -16,7 +16,7 @@ import msgspec
 from kvedge.controller.kubevirt.condition_rules import with_condition, without_conditions
 from kvedge.controller.node.node_plan import NodeState
 from kvedge.controller.vm.vm_status import guest_not_running
-from kvedge.controller.vmi.claim_rules import REASONS
+from kvedge.controller.vmi.claim_rules import REASONS, ClaimView
 from kvedge.controller.vmi.data_volumes_ready import DATA_VOLUMES_READY, data_volumes_ready
 from kvedge.controller.vmi.interface_status import with_joined_networks
 from kvedge.controller.vmi.launcher_pod_status import START_REASONS, SYNCHRONIZED, compute_image, disruption, has_ended
@@ -48,14 +48,14 @@ _UNTIL: Final = (
 @dataclass(frozen=True, slots=True)
 class Facts:
     """What else goes into the status: memory overhead in bytes, the node, why the phase is what it is, what failed,
-    the claims that the VMI uses, by name, and why the Pod is not scheduled when there is none that could say it.
+    the claims that the VMI uses, and why the Pod is not scheduled when there is none that could say it.
     """
 
     overhead: int
     node: NodeState | None = None
     reason: str = ""
     failure: Condition | None = None
-    claims: Mapping[str, PersistentVolumeClaim] = field(default_factory=dict)
+    claims: ClaimView = field(default_factory=ClaimView)
     unscheduled: Condition | None = None
 
 
@@ -74,7 +74,7 @@ def before_hand_over(
         runtime_user=LAUNCHER_UID,
         memory=msgspec.structs.replace(memory, memory_overhead=format_bytes(facts.overhead)),
         conditions=_conditions(vmi, pod, phase, facts, now),
-        volume_status=with_claims(vmi, facts.claims) if facts.claims else status.volume_status,
+        volume_status=with_claims(vmi, facts.claims) if facts.claims.found else status.volume_status,
     )
     if pod is None or phase == vmi.status.phase:
         # What else becomes known of the Pod meanwhile, such as its node, waits for the next phase: a write less.
@@ -93,16 +93,17 @@ def after_hand_over(
     pod: Pod | None,
     node: NodeState | None,
     now: datetime,
-    claims: Mapping[str, PersistentVolumeClaim] | None = None,
+    claims: ClaimView | None = None,
 ) -> VirtualMachineInstanceStatus:
     """The handler's status with our Ready condition, and the claims as they are now."""
     conditions = with_condition(vmi.status.conditions, _ready(vmi.status.phase, pod, node), now)
     # Without claims nobody has looked: what was said of them stays.
-    conditions = _with_data_volumes(conditions, vmi, claims, now) if claims else conditions
+    seen = claims if claims is not None and claims.found else None
+    conditions = conditions if seen is None else _with_data_volumes(conditions, vmi, seen.found, now)
     return msgspec.structs.replace(
         vmi.status,
         conditions=without_conditions(conditions, {_POD_SCHEDULED}),
-        volume_status=with_claims(vmi, claims) if claims else vmi.status.volume_status,
+        volume_status=vmi.status.volume_status if seen is None else with_claims(vmi, seen),
     )
 
 
@@ -144,7 +145,7 @@ def _conditions(
     vmi: VirtualMachineInstance, pod: Pod | None, phase: Phase, facts: Facts, now: datetime
 ) -> list[Condition]:
     conditions = with_condition(vmi.status.conditions, _ready(phase, pod, facts.node), now)
-    conditions = _with_data_volumes(conditions, vmi, facts.claims, now)
+    conditions = _with_data_volumes(conditions, vmi, facts.claims.found, now)
     scheduled = facts.unscheduled if pod is None else condition(pod.status.conditions, _POD_SCHEDULED)
     if scheduled is not None and scheduled.status == "False":
         conditions = with_condition(conditions, scheduled, now)

@@ -6,23 +6,24 @@ kept true as long as the VMI lives; a claim that is gone leaves its last copy, a
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Final
 
 import msgspec
 
-from kvedge.resources.data_volume_names import DEFAULT_OVERHEAD
+from kvedge.controller.vmi.claim_rules import ClaimView
+from kvedge.resources.disks.filesystem_overhead import filesystem_overhead
 from kvedge.resources.disks.volume_facts import claim_of, is_hotpluggable
+from kvedge.resources.types.data_volumes import CdiConfig
 from kvedge.resources.types.storage import PersistentVolumeClaim
 from kvedge.resources.types.vmi import ClaimInfo, VirtualMachineInstance, VolumeStatus
 
-# Of a block volume. File systems have the default, whatever a CDIConfig says: a disk that grows only stays smaller.
+# Of a block volume.
 _NO_OVERHEAD: Final = "0"
 # CDI's word, and that of provisioners, for a claim whose every block is allocated on purpose: parts of keys.
 _PREALLOCATED: Final = ("/storage.preallocation", "/storage.thick-provisioned")
 
 
-def with_claims(vmi: VirtualMachineInstance, claims: Mapping[str, PersistentVolumeClaim]) -> list[VolumeStatus]:
+def with_claims(vmi: VirtualMachineInstance, view: ClaimView) -> list[VolumeStatus]:
     """The entries that there are, with claims as they are now, and one for each permanent volume that had none.
 
     Hotplugged volumes get their entries from those who bring them.
@@ -32,15 +33,16 @@ def with_claims(vmi: VirtualMachineInstance, claims: Mapping[str, PersistentVolu
         if is_hotpluggable(volume) and volume.name not in entries:
             continue
         entry = entries.get(volume.name) or VolumeStatus(name=volume.name, target="")
-        claim = claims.get(claim_of(volume) or "")
+        claim = view.found.get(claim_of(volume) or "")
         if claim is not None:
-            entry = msgspec.structs.replace(entry, persistent_volume_claim_info=claim_info(claim))
+            info = claim_info(claim, view.cdi, entry.persistent_volume_claim_info)
+            entry = msgspec.structs.replace(entry, persistent_volume_claim_info=info)
         entries[volume.name] = entry
     return sorted(entries.values(), key=lambda entry: entry.name)
 
 
-def claim_info(claim: PersistentVolumeClaim) -> ClaimInfo:
-    """The copy of a claim."""
+def claim_info(claim: PersistentVolumeClaim, cdi: CdiConfig | None, earlier: ClaimInfo | None) -> ClaimInfo:
+    """The copy of a claim; `earlier` is the last one, whose overhead stays while the CDIConfig is not known."""
     return ClaimInfo(
         claim_name=claim.metadata.name,
         access_modes=claim.spec.access_modes,
@@ -48,8 +50,17 @@ def claim_info(claim: PersistentVolumeClaim) -> ClaimInfo:
         capacity=claim.status.capacity,
         requests=claim.spec.resources.requests,
         preallocated=_is_preallocated(claim),
-        filesystem_overhead=_NO_OVERHEAD if claim.is_block else DEFAULT_OVERHEAD,
+        filesystem_overhead=_overhead(claim, cdi, earlier),
     )
+
+
+def _overhead(claim: PersistentVolumeClaim, cdi: CdiConfig | None, earlier: ClaimInfo | None) -> str | None:
+    """None while it is not known: a launcher then leaves a disk as large as it is, as a disk never shrinks again."""
+    if claim.is_block:
+        return _NO_OVERHEAD
+    if cdi is not None:
+        return filesystem_overhead(cdi, claim.spec.storage_class_name)
+    return earlier.filesystem_overhead if earlier is not None and earlier.claim_name == claim.metadata.name else None
 
 
 def _is_preallocated(claim: PersistentVolumeClaim) -> bool:

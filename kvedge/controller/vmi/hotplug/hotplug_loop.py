@@ -8,7 +8,7 @@ server refuses holds up its own volume alone, which is tried again with back-off
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -34,6 +34,7 @@ from kvedge.kube.reconcile_loop import Again, ReconcileLoop
 from kvedge.kube.work_queue import Key
 from kvedge.resources.disks.volume_facts import claim_of, hotplugged
 from kvedge.resources.types.core import Pod
+from kvedge.resources.types.data_volumes import CdiConfig
 from kvedge.resources.types.storage import PersistentVolumeClaim
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.runtime.clock import Clock
@@ -46,13 +47,14 @@ _MOST_STEPS: Final = 6
 
 @dataclass(frozen=True, slots=True)
 class HotplugSources:
-    """The informers and writers that the loop works with."""
+    """The informers and writers that the loop works with; `cdi_config` is None while it is not known."""
 
     client: KubeClient
     vmis: Informer[VirtualMachineInstance]
     launchers: Informer[Pod]
     attachments: Informer[Pod]
     claims: Informer[PersistentVolumeClaim]
+    cdi_config: Callable[[], CdiConfig | None]
     holders: ClaimHolders
     events: EventRecorder
     clock: Clock
@@ -68,6 +70,7 @@ class HotplugLoop:
         self._launchers = sources.launchers
         self._attachments = sources.attachments
         self._claims = sources.claims
+        self._cdi_config = sources.cdi_config
         self._holders = sources.holders
         self._events = sources.events
         self._patience = CreatePatience(sources.clock.monotonic)
@@ -123,6 +126,7 @@ class HotplugLoop:
             self._refusals.get(vmi.metadata.uid, {}),
             frozenset(volume.name for volume in hotplugged(vmi) if self._seconds_left(vmi, volume.name) > 0),
             {name: holder for name, holder in holders if holder is not None},
+            self._cdi_config(),
         )
 
     def _holder(self, vmi: VirtualMachineInstance, claim: str) -> VirtualMachineInstance | None:

@@ -25,6 +25,7 @@ from kvedge.resources.disks.hotplug_places import ATTACHED_TO_NODE, BOUND, DETAC
 from kvedge.resources.disks.volume_facts import claim_of, hotplugged
 from kvedge.resources.meta import condition
 from kvedge.resources.types.core import Pod
+from kvedge.resources.types.data_volumes import CdiConfig
 from kvedge.resources.types.storage import PersistentVolumeClaim
 from kvedge.resources.types.vmi import HotplugVolumeStatus, VirtualMachineInstance, VolumeStatus
 
@@ -69,7 +70,7 @@ HotplugAction: TypeAlias = PatchStatus | CreateAttachment | DeleteAttachment
 class HotplugView:
     """A VMI, its launcher Pod, the Pods whose controller is this very launcher Pod, the VMI's claims by name, and for
     each volume whose Pod was refused why, and that it is not to be tried again yet. `holders` are the VMIs that keep
-    this one from claims which it does not have yet, by claim.
+    this one from claims which it does not have yet, by claim. `cdi` is the CDIConfig, None while it is not known.
     """
 
     vmi: VirtualMachineInstance
@@ -79,6 +80,7 @@ class HotplugView:
     refusals: Mapping[str, str] = field(default_factory=dict)
     waiting: frozenset[str] = frozenset()
     holders: Mapping[str, VirtualMachineInstance] = field(default_factory=dict)
+    cdi: CdiConfig | None = None
 
 
 def plan_hotplug(view: HotplugView) -> tuple[HotplugAction, ...]:
@@ -135,8 +137,8 @@ def _present(view: HotplugView, entry: VolumeStatus, claim_name: str) -> VolumeS
     """The entry of a volume that is in the spec."""
     claim = view.claims.get(claim_name)
     pod = _pod(view, attachment_pod_name(view.vmi, entry.name, claim_name), claim)
-    info = entry.persistent_volume_claim_info if claim is None else claim_info(claim)
     held = entry.persistent_volume_claim_info
+    info = held if claim is None else claim_info(claim, view.cdi, held)
     if entry.phase in HANDED_OVER and held is not None and held.claim_name not in ("", claim_name):
         # The guest still has the disk of another claim under this name: that one leaves first.
         return entry

@@ -2,9 +2,21 @@
 
 from __future__ import annotations
 
+import pytest
+
+from kvedge.controller.vmi.claim_rules import ClaimView
 from kvedge.controller.vmi.volume_status import claim_info, with_claims
-from kvedge.resources.types.vmi import HotplugVolumeStatus, VolumeStatus
+from kvedge.resources.types.data_volumes import CdiConfig, CdiConfigStatus, FilesystemOverhead
+from kvedge.resources.types.storage import PersistentVolumeClaim
+from kvedge.resources.types.vmi import ClaimInfo, HotplugVolumeStatus, VolumeStatus
 from tests.support.builders import a_claim, vmi_with, with_volumes
+
+# Where nobody has set anything.
+PLAIN = CdiConfig()
+
+
+def seen(*claims: PersistentVolumeClaim) -> ClaimView:
+    return ClaimView({claim.metadata.name: claim for claim in claims}, cdi=PLAIN)
 
 
 def test_each_permanent_volume_has_an_entry_sorted_by_name_with_its_claim() -> None:
@@ -12,7 +24,7 @@ def test_each_permanent_volume_has_an_entry_sorted_by_name_with_its_claim() -> N
     data = {"name": "data", "dataVolume": {"name": "web-data"}}
     seed = {"name": "seed", "emptyDisk": {"capacity": "1Gi"}}
     vmi = vmi_with(with_volumes(root, data, seed))
-    entries = with_claims(vmi, {"web-root": a_claim(), "web-data": a_claim("web-data", volume_mode="Block")})
+    entries = with_claims(vmi, seen(a_claim(), a_claim("web-data", volume_mode="Block")))
     assert [entry.name for entry in entries] == ["data", "root", "seed"]
     infos = [entry.persistent_volume_claim_info for entry in entries]
     assert [info and (info.claim_name, info.volume_mode, info.filesystem_overhead) for info in infos] == [
@@ -27,20 +39,20 @@ def test_what_others_have_written_into_an_entry_stays() -> None:
     vmi = vmi_with(with_volumes(later))
     there = VolumeStatus(name="later", target="sda", phase="Ready", hotplug_volume=HotplugVolumeStatus())
     vmi.status.volume_status = [there]
-    (entry,) = with_claims(vmi, {"web-root": a_claim()})
+    (entry,) = with_claims(vmi, seen(a_claim()))
     assert (entry.target, entry.phase, entry.hotplug_volume) == ("sda", "Ready", HotplugVolumeStatus())
     assert entry.persistent_volume_claim_info is not None
 
 
 def test_a_hotplugged_volume_without_an_entry_is_left_to_those_who_bring_it() -> None:
     later = {"name": "later", "persistentVolumeClaim": {"claimName": "web-root", "hotpluggable": True}}
-    assert with_claims(vmi_with(with_volumes(later)), {"web-root": a_claim()}) == []
+    assert with_claims(vmi_with(with_volumes(later)), seen(a_claim())) == []
 
 
 def test_a_claim_that_is_gone_leaves_its_last_copy() -> None:
     vmi = vmi_with(with_volumes({"name": "root", "persistentVolumeClaim": {"claimName": "web-root"}}))
-    vmi.status.volume_status = with_claims(vmi, {"web-root": a_claim()})
-    assert with_claims(vmi, {}) == vmi.status.volume_status
+    vmi.status.volume_status = with_claims(vmi, seen(a_claim()))
+    assert with_claims(vmi, seen()) == vmi.status.volume_status
 
 
 def test_a_thick_claim_is_known_by_its_annotation() -> None:
@@ -51,4 +63,31 @@ def test_a_thick_claim_is_known_by_its_annotation() -> None:
         ("cdi.kubevirt.io/storage.preallocation", "false", False),
     ):
         claim.metadata.annotations = {key: value}
-        assert claim_info(claim).preallocated is thick
+        assert claim_info(claim, PLAIN, None).preallocated is thick
+
+
+TOLD = CdiConfig(
+    status=CdiConfigStatus(filesystem_overhead=FilesystemOverhead(global_="0.1", storage_class={"fast": "0.02"}))
+)
+
+
+@pytest.mark.parametrize(
+    ("config", "class_name", "expected"),
+    [
+        pytest.param(TOLD, "fast", "0.02", id="of the claim's class"),
+        pytest.param(TOLD, "other", "0.1", id="of all other classes"),
+        pytest.param(TOLD, None, "0.1", id="of a claim without a class"),
+        pytest.param(PLAIN, "fast", "0.06", id="nobody has said"),
+        pytest.param(None, "fast", None, id="not known yet"),
+    ],
+)
+def test_a_file_system_takes_what_the_cdi_config_says(
+    config: CdiConfig | None, class_name: str | None, expected: str | None
+) -> None:
+    assert claim_info(a_claim(storage_class_name=class_name), config, None).filesystem_overhead == expected
+
+
+def test_what_was_known_of_a_claim_stays_while_the_cdi_config_is_not_known() -> None:
+    known = ClaimInfo(claim_name="web-root", filesystem_overhead="0.1")
+    assert claim_info(a_claim(), None, known).filesystem_overhead == "0.1"
+    assert claim_info(a_claim("other"), None, known).filesystem_overhead is None

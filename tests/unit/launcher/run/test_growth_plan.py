@@ -17,7 +17,8 @@ MIB = 1 << 20
 
 
 def vmi(*names: str, mode: str = "Filesystem", size: str = "20Mi", source: str = "persistentVolumeClaim") -> bytes:
-    info = {"volumeMode": mode, "requests": {"storage": size}, "capacity": {"storage": size}}
+    sizes = {"requests": {"storage": size}, "capacity": {"storage": size}}
+    info = {"volumeMode": mode, "filesystemOverhead": "0", **sizes}
     document: dict[str, Any] = {
         "spec": {
             "domain": {"devices": {"disks": [{"name": name} for name in names]}},

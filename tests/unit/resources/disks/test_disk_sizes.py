@@ -14,13 +14,24 @@ MIB = 1 << 20
     ("requests", "capacity", "overhead", "block", "expected"),
     [
         ("20Gi", "20Gi", "0", False, 20 << 30),
-        ("20Gi", "10Gi", None, False, 10 << 30),
-        ("10Gi", "20Gi", None, False, 10 << 30),
+        ("20Gi", "10Gi", "0", False, 10 << 30),
+        ("10Gi", "20Gi", "0", False, 10 << 30),
         ("100Mi", "100Mi", "0.055", False, 94 * MIB),
         ("100Mi", "100Mi", "0.055", True, 100 * MIB),
-        ("3000000", "3000000", None, False, 2 * MIB),
+        ("100Mi", "100Mi", None, True, 100 * MIB),
+        ("100Mi", "100Mi", None, False, 0),
+        ("3000000", "3000000", "0", False, 2 * MIB),
     ],
-    ids=["as claimed", "asked, and not there yet", "more than asked for", "overhead once", "a device", "mebibytes"],
+    ids=[
+        "as claimed",
+        "asked, and not there yet",
+        "more than asked for",
+        "overhead once",
+        "a device",
+        "a device of which nothing is said",
+        "not known yet",
+        "mebibytes",
+    ],
 )
 def test_a_disk_grows_to_what_its_claim_has(
     requests: str, capacity: str, overhead: str | None, block: bool, expected: int
