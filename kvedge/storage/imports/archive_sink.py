@@ -18,6 +18,7 @@ from kvedge.storage.decompress import decompressed
 from kvedge.storage.image_errors import BadImage, TooMuch
 from kvedge.storage.imports.import_errors import ImportFailure, TooSmall
 from kvedge.storage.imports.import_target import FileTarget
+from kvedge.storage.imports.present_disk import mark_disk_in
 from kvedge.storage.tar_reader import EntryKind, TarEntry, TarReader
 
 _UNPACKED: Final = ".kvedge-archive.part"
@@ -36,6 +37,7 @@ class ArchiveSink:
         self._claim = os.open(target.directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         self._left = target.limit
         self._limit = target.limit
+        self._uid = target.uid
         self._entries = 0
         self._root = -1
 
@@ -66,6 +68,8 @@ class ArchiveSink:
 
     def finish(self) -> int:
         """Move all to the top of the claim; returns the bytes that the files have."""
+        # When the worker is killed while it moves files, the next one takes a disk among them for the claim's own.
+        mark_disk_in(self._root, self._uid)
         # A file has its name at the top only once its content is on disk.
         syncfs(self._claim, "the claim")
         for name in sorted(os.listdir(self._root)):

@@ -102,7 +102,9 @@ def _run(job: ImportJob, places: ImportPlaces, progress: ImportProgress, door: D
         return ImportOutcome(virtual_size=sent, message=_words(job))
     target = open_target(job, places.directory, places.device)
     try:
-        if isinstance(target, FileTarget) and not job.archive and (size := target.present(upload=job.upload)):
+        size = target.present(upload=job.upload) if isinstance(target, FileTarget) else 0
+        # A disk of this very claim may be one of an archive's files: the others may not be there yet.
+        if size and not job.archive:
             return ImportOutcome(virtual_size=size, preallocated=job.preallocate, message=_words(job))
         labels: dict[str, str] = {}
         size = _fill(job, target, places, progress, door, labels)

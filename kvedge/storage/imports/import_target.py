@@ -10,23 +10,20 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
-import stat
 from contextlib import suppress
 from pathlib import Path
 from typing import Final, Protocol
 
-from kvedge.resources.data_volume_names import PRE_POPULATED, UPLOAD_TARGET
 from kvedge.resources.disks.volume_facts import IMAGE_FILE
 from kvedge.resources.types.import_job import ImportJob
 from kvedge.runtime.linux.allocation import allocate, begin_writeback, device_size, zero_range
 from kvedge.storage.imports.import_errors import ImportFailure, TooSmall
+from kvedge.storage.imports.present_disk import mark_disk, present_disk
 from kvedge.storage.sparse_file import write_all
 
 # The names of what is not complete: of an image, of what an image is converted from, and of an archive's files.
 UNFINISHED: Final = f".{IMAGE_FILE}.part"
 SPOOLED: Final = ".kvedge-import.part"
-# On a complete disk: the UID of the claim that it was made for, as volumes outlive claims.
-_MARK: Final = "user.kvedge.claim"
 # User and group of the VM's QEMU may write it, nobody else reads it.
 _MODE: Final = 0o660
 _SECTOR: Final = 512
@@ -81,7 +78,7 @@ class FileTarget:
     def __init__(self, directory: Path, size: int, *, preallocate: bool = False, uid: str = "") -> None:
         """`uid` is the claim's."""
         self.directory = directory
-        self._uid = uid.encode()
+        self.uid = uid
         self._folder = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         self._lock()
         self.limit = _usable(self._folder, size)
@@ -96,26 +93,7 @@ class FileTarget:
         Raises:
             ImportFailure: when somebody else's lies there, such as on a volume that was kept and is used again.
         """
-        try:
-            facts = os.stat(IMAGE_FILE, dir_fd=self._folder, follow_symlinks=False)
-        except FileNotFoundError:
-            return 0
-        if not stat.S_ISREG(facts.st_mode):
-            raise ImportFailure(f"{IMAGE_FILE} in the claim is no file: remove it, or use another claim")
-        if facts.st_size and not self._is_own():
-            if upload:
-                # For good, as whoever uploads waits at a terminal.
-                raise ImportFailure(
-                    "the claim holds a disk already, and no upload is written over one: use another claim; one without"
-                    f" a DataVolume is taken as it is once the annotation {UPLOAD_TARGET} is off it",
-                    fatal=True,
-                )
-            raise ImportFailure(
-                f"the volume of this claim holds an older {IMAGE_FILE}, which is neither taken for the new one nor"
-                " written over: remove it, use another volume, or take it as it is with the annotation"
-                f" {PRE_POPULATED}, the claim's name as its value, on the DataVolume"
-            )
-        return facts.st_size
+        return present_disk(self._folder, self.uid, upload=upload)
 
     def begin(self, zeroed: int = 0) -> None:
         """A new file; all of it reads as zeros."""
@@ -141,9 +119,7 @@ class FileTarget:
         if self._preallocate:
             allocate(self._file, size)
         os.fchmod(self._file, _MODE)
-        # Without it, a worker whose last word got lost refuses its own disk; nothing else needs it.
-        with suppress(OSError):
-            os.setxattr(self._file, _MARK, self._uid)
+        mark_disk(self._file, self.uid)
         os.fsync(self._file)
         self._remove(SPOOLED)
         os.rename(UNFINISHED, IMAGE_FILE, src_dir_fd=self._folder, dst_dir_fd=self._folder)
@@ -173,21 +149,6 @@ class FileTarget:
     def drop_spool(self) -> None:
         """Remove that file."""
         self._remove(SPOOLED)
-
-    def _is_own(self) -> bool:
-        """Whether the disk carries this claim's mark; a file that cannot be read, or has none, is somebody else's."""
-        try:
-            opened = os.open(
-                IMAGE_FILE, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=self._folder
-            )
-        except OSError:
-            return False
-        try:
-            return os.getxattr(opened, _MARK) == self._uid
-        except OSError:
-            return False
-        finally:
-            os.close(opened)
 
     def _new(self, name: str) -> int:
         flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC

@@ -43,9 +43,9 @@ HONEST = archive(
 )
 
 
-def unpack(data: bytes, directory: Path, size: int = 1 << 20) -> ImportOutcome:
+def unpack(data: bytes, directory: Path, size: int = 1 << 20, uid: str = "") -> ImportOutcome:
     with played_server(data) as server:
-        job = ImportJob(name="d", size=size, archive=True, http=HttpSource(url=server.url))
+        job = ImportJob(name="d", size=size, archive=True, http=HttpSource(url=server.url), uid=uid)
         return run_import(job, ImportPlaces(directory=directory), ImportProgress(), ImportDoor(own_host=True))
 
 
@@ -121,3 +121,26 @@ def test_an_archive_that_is_larger_than_the_claim_is_refused(tmp_path: Path, pac
         unpack(pack(archive(("big", tarfile.REGTYPE, bytes(200_000), ""))), tmp_path, 100_000)
 
     assert os.listdir(tmp_path) == []
+
+
+def test_no_archive_comes_into_a_claim_that_holds_a_guests_disk(tmp_path: Path) -> None:
+    (tmp_path / "disk.img").write_bytes(b"a guest's")
+    with pytest.raises(ImportFailure, match=r"holds an older disk\.img"):
+        unpack(archive(("disk.img", tarfile.REGTYPE, b"new", "")), tmp_path, uid="claim-1")
+    upload = ImportJob(name="d", size=1 << 20, archive=True, upload=True, uid="claim-1")
+    with pytest.raises(ImportFailure, match="the claim holds a disk already") as refused:
+        run_import(upload, ImportPlaces(directory=tmp_path), ImportProgress())
+    assert refused.value.fatal, "whoever uploads is told at once"
+    assert os.listdir(tmp_path) == ["disk.img"]
+    assert (tmp_path / "disk.img").read_bytes() == b"a guest's"
+
+
+def test_an_archive_with_a_disk_is_unpacked_again_by_the_worker_of_its_claim(tmp_path: Path) -> None:
+    packed = archive(("disk.img", tarfile.REGTYPE, b"new", ""), ("notes", tarfile.REGTYPE, b"words", ""))
+    unpack(packed, tmp_path, uid="claim-1")
+    # The first worker was killed before it had moved all.
+    (tmp_path / "notes").unlink()
+    unpack(packed, tmp_path, uid="claim-1")
+    assert (tmp_path / "notes").read_bytes() == b"words"
+    with pytest.raises(ImportFailure, match=r"holds an older disk\.img"):
+        unpack(packed, tmp_path, uid="claim-2")

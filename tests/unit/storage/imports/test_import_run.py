@@ -1,6 +1,7 @@
 # Tests: kvedge/storage/imports/image_sink.py, kvedge/storage/imports/web_source.py
 # Tests: kvedge/storage/imports/checksum.py
 # Tests: kvedge/storage/imports/import_errors.py, kvedge/storage/imports/import_target.py
+# Tests: kvedge/storage/imports/present_disk.py
 """Jobs from their source to their claim: what is then in the claim, and what is left after a failure."""
 
 from __future__ import annotations
