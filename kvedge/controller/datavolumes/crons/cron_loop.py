@@ -128,7 +128,12 @@ class CronLoop:
             poll=min(polls, key=lambda pod: pod.metadata.name, default=None),
             imports=imports,
             data_source=sources.data_sources.get(meta.namespace, cron.spec.managed_data_source),
-            rivals={other.metadata.name for other in rivals} - {meta.name},
+            # One that is being deleted imports nothing more.
+            rivals=[
+                other
+                for other in rivals
+                if other.metadata.name != meta.name and other.metadata.deletion_timestamp is None
+            ],
             used={dv.metadata.name for dv in imports if self._is_used(dv)},
             in_the_way=named_so is not None and not is_import(cron, named_so),
         )

@@ -106,7 +106,7 @@ class CronPlan:
 class CronView:
     """A DataImportCron, its poll if there is one, its imports, and the DataSource that it manages.
 
-    `rivals` are the names of others that manage the same DataSource, `used` the claims of its namespace that VMs have,
+    `rivals` are the others that manage the same DataSource, `used` the claims of its namespace that VMs have,
     `in_the_way` says that something else has the name of what is to be imported.
     """
 
@@ -114,7 +114,7 @@ class CronView:
     poll: Pod | None = None
     imports: Sequence[DataVolume] = ()
     data_source: DataSource | None = None
-    rivals: Collection[str] = ()
+    rivals: Sequence[DataImportCron] = ()
     used: Collection[str] = ()
     in_the_way: bool = False
 
@@ -203,17 +203,29 @@ def _problems(cron: DataImportCron, now: datetime) -> Iterator[str]:
 def _quarrel(view: CronView) -> str | None:
     """Why the DataSource is not this one's to lead; two that lead it would never come to an end."""
     there, own = view.data_source, view.cron.metadata.name
+    what = f"spec.managedDataSource: DataSource {view.cron.spec.managed_data_source}"
     if there is None:
-        return None
-    label, what = there.metadata.labels.get(CRON_LABEL, ""), f"spec.managedDataSource: DataSource {there.metadata.name}"
+        # The eldest makes it: each would import once otherwise, and find only then who leads it.
+        first = min((view.cron, *view.rivals), key=_age).metadata.name
+        return None if first == own else _managed_by(what, first)
+    label = there.metadata.labels.get(CRON_LABEL, "")
     if not label:
         return (
             f"{what} is not a DataImportCron's and stays as it is: name another one, delete it, or label it"
             f" {CRON_LABEL}={own}"
         )
-    if label != own and label in view.rivals:
-        return f"{what} is managed by DataImportCron {label}: name another one here or there"
+    if label != own and any(rival.metadata.name == label for rival in view.rivals):
+        return _managed_by(what, label)
     return None
+
+
+def _managed_by(what: str, cron: str) -> str:
+    return f"{what} is managed by DataImportCron {cron}: name another one here or there"
+
+
+def _age(cron: DataImportCron) -> tuple[str, str]:
+    """Sorts the eldest first; the name decides between those of one second."""
+    return cron.metadata.creation_timestamp or "", cron.metadata.name
 
 
 def _due(cron: DataImportCron, now: datetime) -> tuple[bool, float | None]:

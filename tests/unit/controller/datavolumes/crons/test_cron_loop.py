@@ -22,6 +22,8 @@ from kvedge.resources.types.data_import_cron import DataImportCron
 from kvedge.resources.types.data_volumes import CdiConfig, DataSource, DataVolume
 from kvedge.resources.types.vm import VirtualMachine
 from kvedge.resources.types.vmi import VirtualMachineInstance
+from kvedge.runtime.clock import rfc3339
+from tests.support.builders import NOW
 from tests.support.clocks import FakeClock
 from tests.unit.controller.datavolumes.crons.test_cron_plan import FIRST, a_cron, an_import
 from tests.unit.controller.datavolumes.test_data_volume_plan import CLUSTER
@@ -79,7 +81,8 @@ def test_those_who_manage_the_same_data_source_are_rivals() -> None:
     seen.sources.crons.observe(versioned(a_cron(), name="weekly", uid="weekly"))
     seen.sources.crons.observe(versioned(a_cron(), name="nightly", namespace="elsewhere"))
     seen.sources.crons.observe(versioned(a_cron({"managedDataSource": "bsd"}), name="other"))
-    assert seen.view.rivals == {"weekly"}
+    seen.sources.crons.observe(versioned(a_cron(), name="ending", deletion_timestamp=rfc3339(NOW)))
+    assert [rival.metadata.name for rival in seen.view.rivals] == ["weekly"]
 
 
 @pytest.mark.parametrize("kind", [VirtualMachine, VirtualMachineInstance], ids=["a VM", "a guest"])

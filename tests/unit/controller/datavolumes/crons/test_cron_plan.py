@@ -55,6 +55,12 @@ def a_cron(
     return decode(DataImportCron, document)
 
 
+def a_rival(name: str) -> DataImportCron:
+    made = a_cron()
+    made.metadata.name = made.metadata.uid = name
+    return made
+
+
 def an_import(digest: str, phase: str = "Succeeded", day: int = 1) -> DataVolume:
     name = f"linux-{digest.removeprefix('sha256:')[:12]}"
     meta = {"name": name, "namespace": "golden", "uid": name, "labels": {CRON_LABEL: "nightly"}}
@@ -293,11 +299,31 @@ def test_one_that_is_deleted_does_nothing_more() -> None:
 def test_of_two_that_manage_one_data_source_the_second_says_so_and_does_nothing() -> None:
     cron, theirs = a_cron(status=LOOKED, **{DESIRED_DIGEST: FIRST}), a_source(SECOND)
     theirs.metadata.labels = {CRON_LABEL: "weekly"}
-    view = CronView(cron, None, [an_import(FIRST)], theirs, rivals={"weekly"})
+    view = CronView(cron, None, [an_import(FIRST)], theirs, rivals=[a_rival("weekly")])
     plan = plan_cron(view, NOW)
     assert kinds(plan) == [PatchCron]
     assert "DataSource linux is managed by DataImportCron weekly" in condition(after(cron, plan), "UpToDate")[2]
     assert PointAt in kinds(plan_cron(replace(view, rivals=()), NOW)), "one that is gone leaves it to us"
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "rival", "leads"),
+    [
+        pytest.param("2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z", "weekly", True, id="the elder of both"),
+        pytest.param("2026-01-02T00:00:00Z", "2026-01-01T00:00:00Z", "weekly", False, id="the younger of both"),
+        pytest.param("2026-01-01T00:00:00Z", "2026-01-01T00:00:00Z", "weekly", True, id="first by name"),
+        pytest.param("2026-01-01T00:00:00Z", "2026-01-01T00:00:00Z", "daily", False, id="second by name"),
+    ],
+)
+def test_before_the_data_source_is_there_the_eldest_that_names_it_imports_alone(
+    ours: str, theirs: str, rival: str, leads: bool
+) -> None:
+    cron, other = a_cron(status=LOOKED, **{DESIRED_DIGEST: FIRST}), a_rival(rival)
+    cron.metadata.creation_timestamp, other.metadata.creation_timestamp = ours, theirs
+    plan = plan_cron(CronView(cron, rivals=[other]), NOW)
+    assert (CreateImport in kinds(plan)) is leads
+    told = condition(after(cron, plan), "UpToDate")[2]
+    assert (f"DataSource linux is managed by DataImportCron {rival}" in told) is not leads
 
 
 def test_a_data_source_that_somebody_has_made_by_hand_is_not_written_over() -> None:
