@@ -27,9 +27,10 @@ log = logging.getLogger(__name__)
 
 # How long a new certificate may wait until it is used; a look costs some microseconds.
 LOOK_SECONDS: Final = 5.0
-# Idle connections kept per server; more may be open at once, as watches hold one each.
-# All workers of a role at once: one that is not kept costs a TLS handshake at the next call, on both sides.
-_IDLE_CONNECTIONS: Final = 12
+# Idle connections kept per server; more may be open at once.
+# All watches and workers of a role at once, which give their connections back together when it stops: one that is not
+# kept costs a warning, and a TLS handshake at the next call, on both sides. Places that nobody needs cost nothing.
+_IDLE_CONNECTIONS: Final = 64
 # A server that has vanished is noticed under a watch, too, in which nothing may happen for minutes; as client-go has
 # it: after 30 seconds, nine tries.
 _SOCKET_OPTIONS: Final = [

@@ -16,7 +16,7 @@ from kvedge.kube.credentials.client_certificate import ShownCertificate
 from kvedge.kube.credentials.connection_settings import from_document, from_kubeconfig
 from kvedge.kube.errors import KubeError, NotFound, Unauthenticated, Unavailable
 from kvedge.kube.kube_client import KubeClient
-from kvedge.kube.rest_edge import Patience, RestEdge
+from kvedge.kube.rest_edge import Call, Patience, RestEdge
 from kvedge.resources.meta import ObjectMeta
 from kvedge.resources.types.core import ConfigMap
 from kvedge.runtime.tls.certificates import CertificateAuthority, LeafRequest
@@ -147,6 +147,24 @@ def test_connections_are_kept(kubeconfig):
         for _ in range(5):
             client.list(ConfigMap)
     assert len(ports) == 1
+
+
+def test_as_many_watches_as_a_role_has_end_together_without_a_word(kubeconfig, caplog: pytest.LogCaptureFixture):
+    def watch(exchange: Exchange) -> None:
+        exchange.begin()
+        exchange.say(b"{}\n")
+        api.over.wait(20)
+
+    with scripted_api(watch) as api:
+        edge = RestEdge(from_kubeconfig(api.write_kubeconfig(kubeconfig)))
+        streams = [edge.stream(Call("GET", "/watch"), 20) for _ in range(30)]
+        following = [stream.lines() for stream in streams]
+        assert [next(lines) for lines in following] == [b"{}"] * 30
+        for stream, lines in zip(streams, following, strict=True):
+            stream.close()
+            assert list(lines) == []
+        edge.close()
+    assert caplog.records == []
 
 
 def test_what_the_server_warns_of_is_heard(kubeconfig):
