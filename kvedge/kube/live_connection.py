@@ -1,8 +1,9 @@
 """The connection that is in use, exchanged for a new one when the files that it was made from change.
 
 Used by :mod:`kvedge.kube.rest_edge` alone. Certificates and tokens in files are replaced while a node runs, by a
-kubelet, k3s or `kvedge user renew`. There is no thread for that: calls themselves look at the files' states every few
-seconds, and at once when the server has refused. Files that cannot be used, as they are half written, change nothing.
+kubelet, k3s or `kvedge user renew`, and the certificate of a credential plugin ends. There is no thread for that: calls
+themselves look at the files' states every few seconds, and at once when the server has refused. Files that cannot be
+used, as they are half written, change nothing.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, Final
 
 import urllib3
@@ -21,12 +22,15 @@ from urllib3.connection import HTTPConnection
 
 from kvedge.kube.credentials.connection_settings import Connection
 from kvedge.kube.credentials.proxy_rules import proxy_headers
+from kvedge.kube.credentials.renewed_token import utc_now
 from kvedge.kube.kubeconfigs.kubeconfig_reader import KubeconfigError
 
 log = logging.getLogger(__name__)
 
 # How long a new certificate may wait until it is used; a look costs some microseconds.
 LOOK_SECONDS: Final = 5.0
+# The least time between two runs of a plugin: one may fail, or the server may refuse for another reason.
+_PLUGIN_SECONDS: Final = 10.0
 # Idle connections kept per server; more may be open at once.
 # All watches and workers of a role at once, which give their connections back together when it stops: one that is not
 # kept costs a warning, and a TLS handshake at the next call, on both sides. Places that nobody needs cost nothing.
@@ -79,10 +83,16 @@ class Pooled:
 class LiveConnection:
     """Safe for any number of threads."""
 
-    def __init__(self, connection: Connection, monotonic: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        monotonic: Callable[[], float] = time.monotonic,
+        now: Callable[[], datetime] = utc_now,
+    ) -> None:
         self._pooled = Pooled.of(connection)
         self._monotonic = monotonic
-        self._looked_at = monotonic()
+        self._now = now
+        self._looked_at = self._made_at = monotonic()
         # Held by whoever looks at the files.
         self._looking = threading.Lock()
         # What was logged last of files that cannot be used, and of a certificate that has ended.
@@ -107,7 +117,7 @@ class LiveConnection:
         """What to try instead of what the server has just refused; None when there is nothing newer."""
         with self._looking:
             if self._pooled is used:
-                self._look()
+                self._look(refused=True)
             return None if self._pooled is used else self._pooled
 
     def complaint(self, used: Pooled) -> str:
@@ -116,7 +126,7 @@ class LiveConnection:
         It is logged once: calls fail until somebody acts.
         """
         shown = used.connection.certificate
-        text = shown.complaint(datetime.now(UTC)) if shown is not None else ""
+        text = shown.complaint(self._now()) if shown is not None else ""
         if text and text != self._complaint:
             self._complaint = text
             log.error(text, extra={"facts": {"server": used.host}})
@@ -129,11 +139,17 @@ class LiveConnection:
     def _is_due(self) -> bool:
         return self._pooled.connection.source is not None and self._monotonic() - self._looked_at >= LOOK_SECONDS
 
-    def _look(self) -> None:
+    def _look(self, *, refused: bool = False) -> None:
         source = self._pooled.connection.source
         self._looked_at = self._monotonic()
+        if source is None:
+            return
+        is_plugins = source.renewal is not None
+        if is_plugins and self._looked_at - self._made_at < _PLUGIN_SECONDS:
+            return
         # What could not be used is tried again even if it looks the same: it may have been read while it was written.
-        if source is None or not (self._problem or source.is_changed):
+        # A plugin may have another certificate for one that the server took back.
+        if not (self._problem or (refused and is_plugins) or source.is_changed(self._now())):
             return
         try:
             made = Pooled.of(source.again())
@@ -143,6 +159,8 @@ class LiveConnection:
                 facts = {"reason": self._problem}
                 log.warning("new credentials cannot be used, those before stay", extra={"facts": facts})
             return
+        finally:
+            self._made_at = self._monotonic()
         old, self._pooled = self._pooled, made
         self._problem = self._complaint = ""
         old.close()

@@ -41,6 +41,16 @@ class ShownCertificate:
         return f"the certificate of {user} in {self.file} ended {end:%Y-%m-%d %H:%M:%S} UTC; {_remedy(user)}"
 
 
+def end_of(pem: bytes) -> datetime | None:
+    """When a certificate ends; None when it cannot be read."""
+    from cryptography import x509
+
+    try:
+        return x509.load_pem_x509_certificate(pem).not_valid_after_utc
+    except ValueError:
+        return None
+
+
 def leaf_of(pem: bytes) -> bytes:
     """The first certificate in a file, which may hold the key, too; empty when there is none."""
     begin = pem.find(_BEGIN)

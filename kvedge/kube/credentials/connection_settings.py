@@ -12,6 +12,7 @@ import os
 import ssl
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 from urllib.request import getproxies
@@ -19,7 +20,7 @@ from urllib.request import getproxies
 from kvedge.kube.credentials.client_certificate import ShownCertificate
 from kvedge.kube.credentials.credential_files import FileState, file_state, is_changed, states
 from kvedge.kube.credentials.identity import Authorization, identify, nobody
-from kvedge.kube.credentials.pem_files import PemFiles
+from kvedge.kube.credentials.pem_files import PemFiles, Renewal
 from kvedge.kube.credentials.proxy_rules import proxy_for
 from kvedge.kube.credentials.service_account import (
     ACCOUNT_DIRECTORY,
@@ -34,15 +35,18 @@ from kvedge.kube.kubeconfigs.kubeconfig_reader import KubeconfigError, file_keys
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """The files that a connection was made from, as they were just before they were read."""
+    """The files that a connection was made from, as they were just before they were read, and what else it may need
+    anew: a certificate that a program gave.
+    """
 
     noted: Mapping[str, FileState | None]
     read: Callable[[], Connection]
+    renewal: Renewal | None = None
 
-    @property
-    def is_changed(self) -> bool:
-        """Whether one of them is another one now."""
-        return is_changed(self.noted)
+    def is_changed(self, now: datetime) -> bool:
+        """Whether one of the files is another one now, or a certificate is about to end."""
+        due = None if self.renewal is None else self.renewal.due
+        return is_changed(self.noted) or (due is not None and now >= due)
 
     def again(self) -> Connection:
         """The connection that they stand for now.
@@ -58,7 +62,8 @@ class Connection:
     """One server: its address, one TLS context for all sockets, and what proves who we are.
 
     `proxy` and `server_name` (the name in the server's certificate) are empty where there is none. `certificate` is the
-    client's own, if it has one; `source` is there when the files can be followed.
+    client's own, if it has one, and `renewal` says when a program gives the next; `source` is there when the files can
+    be followed.
     """
 
     host: str
@@ -68,6 +73,7 @@ class Connection:
     server_name: str = ""
     certificate: ShownCertificate | None = None
     source: Source | None = None
+    renewal: Renewal | None = None
 
 
 def from_kubeconfig(path: str | Path) -> Connection:
@@ -83,7 +89,7 @@ def from_kubeconfig(path: str | Path) -> Connection:
     document = read_kubeconfig(path)
     noted |= states(_named_files(document, Path(path)))
     made = from_document(document, Path(path))
-    return replace(made, source=Source(noted, functools.partial(from_kubeconfig, path)))
+    return replace(made, source=Source(noted, functools.partial(from_kubeconfig, path), made.renewal))
 
 
 def from_document(document: dict[str, Any], path: Path) -> Connection:
@@ -110,6 +116,7 @@ def from_document(document: dict[str, Any], path: Path) -> Connection:
                 proxy=proxy_for(server, text_of(cluster, "proxy-url"), getproxies()),
                 server_name=text_of(cluster, "tls-server-name"),
                 certificate=pems.shown(path) if is_tls else None,
+                renewal=pems.renewal if is_tls else None,
             )
     except (KubeconfigFault, OSError, ValueError, KeyError, TypeError) as error:
         raise KubeconfigError(f"{path}: {error}") from error

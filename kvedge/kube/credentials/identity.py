@@ -10,7 +10,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from kvedge.kube.credentials.pem_files import PemFiles
+from kvedge.kube.credentials.client_certificate import end_of
+from kvedge.kube.credentials.pem_files import PemFiles, Renewal
 from kvedge.kube.kubeconfigs.kubeconfig_entries import KubeconfigFault, map_of, text_of
 
 # Gives what to send as Authorization, empty for nothing; called before each request, by any thread.
@@ -65,7 +66,7 @@ def _of_provider(provider: Mapping[str, Any], base: Path) -> Authorization:
 
 def _of_plugin(entry: Mapping[str, Any], cluster: Mapping[str, Any], pems: PemFiles, base: Path) -> Authorization:
     from kvedge.kube.credentials.exec_credentials import ExecPlugin
-    from kvedge.kube.credentials.renewed_token import RenewedToken, Token
+    from kvedge.kube.credentials.renewed_token import RenewedToken, Token, due_of, utc_now
 
     authority = base64.b64encode(pems.read("certificate-authority")).decode()
     plugin = ExecPlugin(entry, cluster, authority, base)
@@ -73,4 +74,5 @@ def _of_plugin(entry: Mapping[str, Any], cluster: Mapping[str, Any], pems: PemFi
     if first.certificate:
         pems.embed("client-certificate", first.certificate, "clientCertificateData")
         pems.embed("client-key", first.key, "clientKeyData")
+        pems.renewal = Renewal(due_of(first.ends or end_of(first.certificate), utc_now()))
     return RenewedToken(Token(first.token, first.ends), plugin.renew).header if first.token else nobody

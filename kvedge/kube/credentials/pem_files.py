@@ -12,11 +12,20 @@ import contextlib
 import os
 import ssl
 from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from kvedge.kube.credentials.client_certificate import ShownCertificate, leaf_of
 from kvedge.kube.kubeconfigs.kubeconfig_entries import KubeconfigFault, text_of
+
+
+@dataclass(frozen=True, slots=True)
+class Renewal:
+    """A client's certificate comes from a program; `due` is when to ask for the next one, None for never."""
+
+    due: datetime | None
 
 
 class PemFiles:
@@ -29,6 +38,8 @@ class PemFiles:
         self._paths: dict[str, str] = {}
         # What a memory file is called in the kubeconfig.
         self._embedded: dict[str, str] = {}
+        # Of a certificate that a program gave: when to run it again. Others are followed by their files.
+        self.renewal: Renewal | None = None
 
     def take(self, values: Mapping[str, Any], *keys: str) -> None:
         """Take these keys of an entry over, embedded data before a file.

@@ -1,6 +1,7 @@
 """A token that ends, exchanged for a new one in time.
 
-Used by `exec_credentials` and `oidc_token`, which know where tokens come from. Requests of any thread ask for it; the
+Used by `exec_credentials` and `oidc_token`, which know where tokens come from; certificates of programs are exchanged
+by the same rule, in `live_connection`. Requests of any thread ask for it; the
 token before stays in use while there is no new one.
 """
 
@@ -44,7 +45,7 @@ class RenewedToken:
         self._now = now
         self._renewing = threading.Lock()
         self._token = first
-        self._due = _due_of(first, now())
+        self._due = due_of(first.ends, now())
         # What the last try failed with, so that it is logged once and not every ten seconds.
         self._complaint = ""
 
@@ -71,11 +72,11 @@ class RenewedToken:
         if self._complaint:
             self._complaint = ""
             log.info("there is a new token again")
-        self._due = _due_of(self._token, self._now())
+        self._due = due_of(self._token.ends, self._now())
 
 
-def _due_of(token: Token, now: datetime) -> datetime | None:
-    """When to exchange a token that was given now."""
-    if token.ends is None:
+def due_of(ends: datetime | None, now: datetime) -> datetime | None:
+    """When to exchange what was given now; None for what never ends."""
+    if ends is None:
         return None
-    return token.ends - min(_BEFORE_END, max(timedelta(0), token.ends - now) / _SHARE_OF_LIFE)
+    return ends - min(_BEFORE_END, max(timedelta(0), ends - now) / _SHARE_OF_LIFE)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import ssl
 from datetime import UTC, datetime, timedelta
@@ -13,6 +14,7 @@ import yaml
 
 from kvedge.kube.credentials.connection_settings import from_document, from_kubeconfig, from_service_account
 from kvedge.kube.live_connection import LOOK_SECONDS, LiveConnection
+from kvedge.runtime.clock import rfc3339
 from kvedge.runtime.tls.certificates import CertificateAuthority, LeafRequest
 from tests.support.clocks import FakeClock
 
@@ -218,3 +220,86 @@ def test_a_certificate_that_has_ended_is_logged_once(files: Files, caplog: pytes
     assert first.startswith(f"the certificate of system:node:n1 in {files.directory}/client.crt ended ")
     assert live.complaint(live.current()) == first
     assert [record.message for record in caplog.records] == [first]
+
+
+class PluginFiles(Files):
+    """A kubeconfig whose user is a program that prints what lies beside it, and counts how often it ran."""
+
+    def __init__(self, directory: Path) -> None:
+        super().__init__(directory)
+        program = directory / "plugin"
+        program.write_text(f"#!/bin/sh\ncd {directory}\necho run >>runs\n[ ! -e fails ] || exit 3\ncat answer\n")
+        program.chmod(0o700)
+        entry = {"apiVersion": "client.authentication.k8s.io/v1", "command": "./plugin", "interactiveMode": "Never"}
+        self.write(exec=entry)
+
+    def gives(self, life: timedelta, **told: str) -> bytes:
+        leaf = AUTHORITY.issue(LeafRequest("somebody", life=life), NOW)
+        status = {"clientCertificateData": leaf.certificate.decode(), "clientKeyData": leaf.key.decode(), **told}
+        document = {
+            "apiVersion": "client.authentication.k8s.io/v1",
+            "kind": "ExecCredential",
+            "status": status,
+        }
+        (self.directory / "answer").write_text(json.dumps(document))
+        return leaf.certificate
+
+    @property
+    def runs(self) -> int:
+        return len((self.directory / "runs").read_text().split())
+
+
+class Day:
+    """A connection by a plugin, and a clock that goes on by hours."""
+
+    def __init__(self, files: PluginFiles) -> None:
+        self.clock = FakeClock()
+        self.now = NOW
+        self.live = LiveConnection(from_kubeconfig(files.kubeconfig), self.clock.monotonic, lambda: self.now)
+
+    def after(self, **time: float) -> Any:
+        self.clock.seconds += timedelta(**time).total_seconds()
+        self.now += timedelta(**time)
+        return self.live.current()
+
+
+@pytest.mark.parametrize("ends", ["by the certificate", "by the plugin's word"])
+def test_a_plugin_is_asked_for_its_next_certificate_before_the_one_in_use_ends(tmp_path: Path, ends: str) -> None:
+    files = PluginFiles(tmp_path)
+    told = {} if ends == "by the certificate" else {"expirationTimestamp": rfc3339(NOW + timedelta(hours=2))}
+    files.gives(timedelta(hours=48 if told else 2), **told)
+    day = Day(files)
+    first = day.after(hours=1)
+    assert files.runs == 1
+    second = files.gives(timedelta(hours=12))
+    made = day.after(minutes=59.5)
+    assert (made.connection.certificate.pem, files.runs) == (second, 2)
+    assert made is not first
+    assert (day.after(hours=1), files.runs) == (made, 2)
+
+
+def test_a_plugin_that_fails_leaves_the_certificate_and_is_tried_again_after_a_pause(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    files = PluginFiles(tmp_path)
+    files.gives(timedelta(hours=2))
+    day = Day(files)
+    first = day.live.current()
+    (tmp_path / "fails").touch()
+    assert (day.after(hours=3), files.runs) == (first, 2)
+    assert (day.after(seconds=LOOK_SECONDS), files.runs) == (first, 2)
+    assert (day.after(seconds=LOOK_SECONDS), files.runs) == (first, 3)
+    assert [record.message for record in caplog.records] == ["new credentials cannot be used, those before stay"]
+    (tmp_path / "fails").unlink()
+    assert day.after(seconds=2 * LOOK_SECONDS) is not first
+
+
+def test_a_plugin_is_asked_at_once_when_the_server_refuses_but_not_at_each_call(tmp_path: Path) -> None:
+    files = PluginFiles(tmp_path)
+    files.gives(timedelta(hours=2))
+    day = Day(files)
+    first = day.after(minutes=1)
+    files.gives(timedelta(hours=2))
+    second = day.live.newer_than(first)
+    assert second is not None
+    assert (day.live.newer_than(second), files.runs) == (None, 2)
