@@ -1,7 +1,8 @@
 """The volumes of a launcher Pod whose files become disks of the guest: ConfigMap, Secret, service account and others.
 
 Called by the Pod's volumes. Pure. A service account's files are projected as Kubernetes does it for every Pod: the
-token ends after an hour, which API servers stretch to a year for this very request.
+token ends with the Pod, and after an hour, which API servers stretch to a year for this very request. A disk is written
+once, so that a guest that runs longer needs a restart.
 """
 
 from __future__ import annotations

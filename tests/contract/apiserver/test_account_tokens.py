@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
+from kvedge.resources.codec import JsonObject
 from tests.contract.apiserver.conftest import Server
 from tests.contract.apiserver.test_rbac import give, rule, subject
 from tests.support.api_client import JSON, Answer, ApiClient, eventually
-from tests.support.widgets import config_maps
+from tests.support.widgets import config_maps, pods
 
 pytestmark = pytest.mark.contract
 ISSUER = "https://kubernetes.default.svc.cluster.local"
@@ -85,6 +86,50 @@ def test_the_token_of_an_account_that_is_gone_is_nobodys(api_server: Server, nam
     fresh = ask(api_server.admin, namespace).json["status"]["token"]
     eventually(lambda: use(api_server, fresh, config_maps(namespace)).status == 200)
     assert use(api_server, token, config_maps(namespace)).status == 401
+
+
+def a_pod(name: str, account: str) -> JsonObject:
+    spec = {"serviceAccountName": account, "containers": [{"name": "c", "image": "x"}]}
+    return {"metadata": {"name": name}, "spec": spec}
+
+
+def bound_to(name: str, **more: str) -> JsonObject:
+    return {"kind": "Pod", "apiVersion": "v1", "name": name, **more}
+
+
+def test_a_token_that_is_bound_to_a_pod_ends_with_it(api_server: Server, namespace: str, token: str) -> None:
+    pod = api_server.admin.made(pods(namespace), a_pod("p", "robot"))
+    answer = ask(api_server.admin, namespace, boundObjectRef=bound_to("p"))
+    assert answer.status == 201, answer.body
+    bound = answer.json["status"]["token"]
+    status = api_server.admin.made(REVIEWS, {"spec": {"token": bound}})["status"]
+    assert status["user"]["extra"]["authentication.kubernetes.io/pod-name"] == ["p"]
+    assert status["user"]["extra"]["authentication.kubernetes.io/pod-uid"] == [pod["metadata"]["uid"]]
+    assert api_server.admin.delete(f"{pods(namespace)}/p?gracePeriodSeconds=0").status == 200
+    # A kube-apiserver remembers a token that was used for ten seconds.
+    other = ask(api_server.admin, namespace).json["status"]["token"]
+    if not api_server.is_real:
+        eventually(lambda: use(api_server, bound, config_maps(namespace)).status == 401)
+    assert use(api_server, other, config_maps(namespace)).status == 200, "that of the account goes on"
+
+
+@pytest.mark.parametrize(
+    ("reference", "status"),
+    [
+        (bound_to("absent"), 404),
+        (bound_to("p", uid="another"), 409),
+        (bound_to("stranger"), 400),
+    ],
+    ids=["no such Pod", "another Pod of its name", "a Pod of another account"],
+)
+def test_a_token_is_bound_to_a_pod_of_its_account_alone(
+    api_server: Server, namespace: str, token: str, reference: JsonObject, status: int
+) -> None:
+    api_server.admin.made(accounts(namespace), {"metadata": {"name": "human"}})
+    api_server.admin.made(pods(namespace), a_pod("p", "robot"))
+    api_server.admin.made(pods(namespace), a_pod("stranger", "human"))
+    answer = ask(api_server.admin, namespace, boundObjectRef=reference)
+    assert answer.status == status, answer.body
 
 
 def test_a_token_for_somebody_else_opens_nothing_here(api_server: Server, namespace: str, token: str) -> None:

@@ -54,10 +54,12 @@ class ApiReader:
     # The certificate by which clients know the box's API.
     authority: Path | None = None
 
-    def token(self, namespace: str, account: str, audience: str, seconds: int) -> str | None:
-        """A token of a service account for so many seconds; None when there is no such account."""
-        spec: JsonObject = {"expirationSeconds": seconds, "audiences": [audience] if audience else []}
-        path = f"/api/v1/namespaces/{namespace}/serviceaccounts/{account}/token"
+    def token(self, pod: Pod, account: str, audience: str, seconds: int) -> str | None:
+        """A token of a Pod's service account, for so many seconds and while the Pod is there; None without account."""
+        bound = {"kind": "Pod", "apiVersion": "v1", "name": pod.metadata.name, "uid": pod.metadata.uid}
+        audiences = [audience] if audience else []
+        spec: JsonObject = {"expirationSeconds": seconds, "audiences": audiences, "boundObjectRef": bound}
+        path = f"/api/v1/namespaces/{pod.metadata.namespace}/serviceaccounts/{account}/token"
         try:
             answer = self.client.request("POST", path, {"kind": "TokenRequest", "spec": spec})
         except NotFound:

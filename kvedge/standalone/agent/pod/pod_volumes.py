@@ -56,8 +56,8 @@ class VolumeError(Exception):
 class ObjectReader(ClaimReader, Protocol):
     """Where Secrets, ConfigMaps and claims come from."""
 
-    def token(self, namespace: str, account: str, audience: str, seconds: int) -> str | None:
-        """A token of a service account for so many seconds; None when there is no such account."""
+    def token(self, pod: Pod, account: str, audience: str, seconds: int) -> str | None:
+        """A token of a Pod's service account, for so many seconds and while the Pod is there; None without account."""
 
     def secret(self, namespace: str, name: str) -> Secret | None:
         """The Secret, or None."""
@@ -245,7 +245,7 @@ def _token_file(pod: Pod, source: JsonObject, mode: int, reader: ObjectReader) -
     wanted = seconds if isinstance(seconds, int) else _TOKEN_SECONDS
     if wanted == _STRETCHED_SECONDS and not audience:
         wanted = _LONGEST_TOKEN_SECONDS
-    token = reader.token(pod.metadata.namespace, account, audience, wanted)
+    token = reader.token(pod, account, audience, wanted)
     if token is None:
         raise VolumeError(f'failed to fetch token: serviceaccounts "{account}" not found')
     return {str(source.get("path") or "token"): FileContent(token.encode(), mode)}

@@ -1,8 +1,8 @@
-"""Tokens of service accounts: signed JWTs for a while, bound to the account's UID.
+"""Tokens of service accounts: signed JWTs for a while, bound to the account's UID, and to a Pod's where they are its.
 
 Used by the dispatcher's authenticator, by token reviews and by the `serviceaccounts/token` subresource. Touches the
 directory of the box's keys only; a token is not stored anywhere. A token counts while it has not ended and the very
-account that it was made for is there: an account that was deleted and made again does not inherit it.
+account and Pod that it was made for are there: an account that was deleted and made again does not inherit it.
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ _NUMBER_BYTES: Final = 32
 # A token is a few hundred bytes; nobody makes us decode more.
 _LONGEST_TOKEN: Final = 8192
 CREDENTIAL_EXTRA: Final = "authentication.kubernetes.io/credential-id"
+_POD_EXTRA: Final = "authentication.kubernetes.io/pod-"
 
 
 class _Header(msgspec.Struct):
@@ -50,9 +51,10 @@ class _Account(msgspec.Struct):
     uid: str
 
 
-class _Binding(msgspec.Struct):
+class _Binding(msgspec.Struct, omit_defaults=True):
     namespace: str
     serviceaccount: _Account
+    pod: _Account | None = None
 
 
 class _Claims(msgspec.Struct):
@@ -71,12 +73,21 @@ learn(_Claims)
 
 
 @dataclass(frozen=True, slots=True)
+class PodId:
+    """A Pod of an account's namespace, this very one."""
+
+    name: str
+    uid: str
+
+
+@dataclass(frozen=True, slots=True)
 class AccountId:
-    """A service account, this very one."""
+    """A service account, this very one, as one of its Pods has it where `pod` is given."""
 
     namespace: str
     name: str
     uid: str
+    pod: PodId | None = None
 
     @property
     def user(self) -> str:
@@ -85,7 +96,7 @@ class AccountId:
 
 
 class ServiceTokens:
-    """Makes and checks tokens; `exists` tells whether the account is there with that UID, and stays."""
+    """Makes and checks tokens; `exists` tells whether the account is there with that UID, and its Pod."""
 
     def __init__(self, directory: Path, exists: Callable[[AccountId], bool], now: Callable[[], datetime]) -> None:
         self._key = _key(directory / "service-account.key")
@@ -98,7 +109,8 @@ class ServiceTokens:
 
     def issue(self, account: AccountId, audiences: Sequence[str], seconds: int) -> tuple[str, datetime]:
         """A token for the account, and when it ends."""
-        now = int(self._now().timestamp())
+        now, pod = int(self._now().timestamp()), account.pod
+        bound = None if pod is None else _Account(pod.name, pod.uid)
         claims = _Claims(
             aud=list(audiences),
             exp=now + seconds,
@@ -107,7 +119,7 @@ class ServiceTokens:
             jti=str(uuid.uuid4()),
             nbf=now,
             sub=account.user,
-            kubernetes=_Binding(account.namespace, _Account(account.name, account.uid)),
+            kubernetes=_Binding(account.namespace, _Account(account.name, account.uid), bound),
         )
         header = _Header(_ALGORITHM, self._key_id)
         signed = f"{_encode(msgspec.json.encode(header))}.{_encode(msgspec.json.encode(claims))}"
@@ -124,11 +136,15 @@ class ServiceTokens:
         if not set(claims.aud) & set(audiences):
             return None
         bound = claims.kubernetes
-        account = AccountId(bound.namespace, bound.serviceaccount.name, bound.serviceaccount.uid)
+        pod = None if bound.pod is None else PodId(bound.pod.name, bound.pod.uid)
+        account = AccountId(bound.namespace, bound.serviceaccount.name, bound.serviceaccount.uid, pod)
         if claims.sub != account.user or not self._exists(account):
             return None
         groups = ("system:serviceaccounts", f"system:serviceaccounts:{account.namespace}", AUTHENTICATED)
-        return Caller(account.user, groups, account.uid, {CREDENTIAL_EXTRA: (f"JTI={claims.jti}",)})
+        extra = {CREDENTIAL_EXTRA: (f"JTI={claims.jti}",)}
+        if pod is not None:
+            extra |= {f"{_POD_EXTRA}name": (pod.name,), f"{_POD_EXTRA}uid": (pod.uid,)}
+        return Caller(account.user, groups, account.uid, extra)
 
     def _claims(self, token: str) -> _Claims | None:
         """What a token says, once its signature is found to be ours."""

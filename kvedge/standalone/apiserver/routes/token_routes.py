@@ -16,6 +16,7 @@ from kvedge.standalone.apiserver.access.service_tokens import (
     LONGEST_SECONDS,
     SHORTEST_SECONDS,
     AccountId,
+    PodId,
     ServiceTokens,
 )
 from kvedge.standalone.apiserver.requests.request_body import read_object
@@ -26,6 +27,7 @@ from kvedge.standalone.apiserver.store.object_hub import ObjectHub
 from kvedge.standalone.apiserver.store.stored import ObjectKey
 from kvedge.standalone.apiserver.wire.api_errors import (
     BadRequest,
+    Conflict,
     FieldError,
     Invalid,
     MethodNotAllowed,
@@ -36,6 +38,8 @@ from kvedge.standalone.apiserver.wire.causes import forbidden, invalid
 
 _API_VERSION: Final = "authentication.k8s.io/v1"
 _DEFAULT_SECONDS: Final = 3600
+# Of Pods that name none.
+_DEFAULT_ACCOUNT: Final = "default"
 
 
 class TokenRoutes:
@@ -67,16 +71,39 @@ class TokenRoutes:
             raise Invalid(Target("TokenRequest", "", "authentication.k8s.io"), errors)
         seconds = min(spec.get("expirationSeconds") or _DEFAULT_SECONDS, LONGEST_SECONDS)
         audiences = spec.get("audiences") or [ISSUER]
-        account = AccountId(context.namespace, context.target.name, stored.meta.uid)
+        pod = await self._pod(context, spec.get("boundObjectRef"))
+        account = AccountId(context.namespace, context.target.name, stored.meta.uid, pod)
         token, ends = self._tokens.issue(account, audiences, seconds)
+        given: JsonObject = {"audiences": audiences, "expirationSeconds": seconds}
+        if pod is not None:
+            given["boundObjectRef"] = {"kind": "Pod", "apiVersion": "v1", "name": pod.name, "uid": pod.uid}
         answer: JsonObject = {
             "kind": "TokenRequest",
             "apiVersion": _API_VERSION,
             "metadata": {"name": account.name, "namespace": account.namespace},
-            "spec": {"audiences": audiences, "expirationSeconds": seconds},
+            "spec": given,
             "status": {"token": token, "expirationTimestamp": timestamp(ends)},
         }
         return json_response(msgspec.json.encode(answer), 201, context)
+
+    async def _pod(self, context: RequestContext, reference: JsonObject | None) -> PodId | None:
+        """The Pod that a token is to end with.
+
+        Raises:
+            ApiError: there is none, or it is another account's.
+        """
+        if not reference:
+            return None
+        name, uid = str(reference.get("name") or ""), str(reference.get("uid") or "")
+        stored = self._hub.get(ObjectKey("pods", context.namespace, name))
+        if stored is None:
+            raise NotFound(Target("pods", name))
+        pod = await context.work(stored.load, len(stored.body))
+        if (pod["spec"].get("serviceAccountName") or _DEFAULT_ACCOUNT) != context.target.name:
+            raise BadRequest(f"spec.boundObjectRef: Pod {name} has another service account than {context.target.name}")
+        if uid and uid != stored.meta.uid:
+            raise Conflict(context.error_target, f"spec.boundObjectRef.uid: Pod {name} has the UID {stored.meta.uid}")
+        return PodId(name, stored.meta.uid)
 
 
 def _complaints(spec: JsonObject) -> list[FieldError]:
@@ -88,12 +115,18 @@ def _complaints(spec: JsonObject) -> list[FieldError]:
     audiences = spec.get("audiences") or []
     if not isinstance(audiences, list) or not all(isinstance(item, str) and item for item in audiences):
         errors.append(invalid("spec.audiences", audiences, "must be a list of texts"))
-    if spec.get("boundObjectRef"):
-        errors.append(forbidden("spec.boundObjectRef", "tokens are bound to their account only, not to other objects"))
+    reference = spec.get("boundObjectRef")
+    if reference and (not isinstance(reference, dict) or reference.get("kind") != "Pod"):
+        errors.append(forbidden("spec.boundObjectRef", "tokens are bound to their account and to Pods alone"))
     return errors
 
 
 def account_exists(hub: ObjectHub, account: AccountId) -> bool:
-    """Whether this very account is there, and stays."""
+    """Whether this very account is there, and stays, and the Pod is there that has it, which may be ending."""
     stored = hub.get(ObjectKey("serviceaccounts", account.namespace, account.name))
-    return stored is not None and stored.meta.uid == account.uid and not stored.meta.deletion_timestamp
+    if stored is None or stored.meta.uid != account.uid or stored.meta.deletion_timestamp:
+        return False
+    if account.pod is None:
+        return True
+    pod = hub.get(ObjectKey("pods", account.namespace, account.pod.name))
+    return pod is not None and pod.meta.uid == account.pod.uid

@@ -22,8 +22,8 @@ class FakeReader:
     def __init__(self) -> None:
         self.asked: list[tuple[str, str, str, int]] = []
 
-    def token(self, namespace: str, account: str, audience: str, seconds: int) -> str | None:
-        self.asked.append((namespace, account, audience, seconds))
+    def token(self, pod: Pod, account: str, audience: str, seconds: int) -> str | None:
+        self.asked.append((pod.metadata.namespace, account, audience, seconds))
         return "a.b.c" if account == "web" else None
 
     def secret(self, namespace: str, name: str) -> Secret | None:
