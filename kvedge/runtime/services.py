@@ -161,10 +161,6 @@ class ServiceRunner:
         if self._last_exit is not None:
             self._last_exit.busy_with = name
 
-    def request_stop(self) -> None:
-        """Make :meth:`run` return."""
-        self._stop.set()
-
     def _watch(self) -> None:
         while not self._stop.wait(self.POLL_SECONDS):
             failure = self._parts.first_failure()

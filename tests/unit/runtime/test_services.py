@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+
 import pytest
 
 from kvedge.runtime.notify import Notifier
@@ -99,12 +101,20 @@ def test_a_service_that_fails_later_stops_the_role_with_its_name_and_cause() -> 
     assert life == ["+a", "+b", "-b", "-a"]
 
 
+class Ending(Part):
+    """A service during whose start the program is asked to stop."""
+
+    def start(self) -> None:
+        super().start()
+        signal.raise_signal(signal.SIGTERM)
+
+
 def test_a_stop_that_was_asked_for_ends_the_role_without_an_error() -> None:
     life: list[str] = []
-    runner = ServiceRunner([Part("a", life)], Recorder())
-    runner.request_stop()
-    runner.run()
-    assert life == []
+    recorder = Recorder()
+    ServiceRunner([Ending("a", life), Part("b", life)], recorder).run()
+    assert life == ["+a", "-a"]
+    assert recorder.told == ["stopping"]
 
 
 class Teller(Part):
@@ -154,8 +164,9 @@ def test_waiting_ends_when_the_program_is_asked_to_stop(monkeypatch: pytest.Monk
     life: list[str] = []
     recorder = Recorder()
     runner = ServiceRunner([Late("api", life, 10**6)], recorder)
-    monkeypatch.setattr(recorder, "status", lambda text: runner.request_stop() if "waits" in text else None)
-    runner.start()
-    assert recorder.told == []
-    runner.stop()
+    monkeypatch.setattr(
+        recorder, "status", lambda text: signal.raise_signal(signal.SIGTERM) if "waits" in text else None
+    )
+    runner.run()
+    assert recorder.told == ["stopping"]
     assert life == ["-api"]
