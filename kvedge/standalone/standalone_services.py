@@ -7,8 +7,6 @@ and get a kubeconfig each, as everywhere.
 from __future__ import annotations
 
 import logging
-import threading
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
@@ -27,10 +25,11 @@ from kvedge.resources.role_users import API_USER, CONTROLLER_USER, handler_user
 from kvedge.runtime.architecture import host_architecture
 from kvedge.runtime.open_files import raise_open_files
 from kvedge.runtime.program import program_command, program_directories
-from kvedge.runtime.services import Service, ServiceError, Telling
+from kvedge.runtime.services import Service, ServiceError
 from kvedge.runtime.settings import Settings
 from kvedge.standalone.agent.agent_service import AgentConfig, NodeAgent
 from kvedge.standalone.agent.node.node_manifest import host_address
+from kvedge.standalone.agent_requests import AgentRequests
 from kvedge.standalone.apiserver.access.authorizer_rules import (
     AGENTS,
     APIS,
@@ -40,14 +39,13 @@ from kvedge.standalone.apiserver.access.authorizer_rules import (
     VOLUMES,
 )
 from kvedge.standalone.apiserver.api_server import ApiServerConfig, EmbeddedApi, StartFailed
-from kvedge.standalone.apiserver.routes.exec_source import ExecRequest, ExecSession, NoExec
-from kvedge.standalone.apiserver.routes.log_source import LogRequest, NoLog
 from kvedge.standalone.apiserver.store.object_store_file import StoreError
 from kvedge.standalone.box_lock import BoxLock
 from kvedge.standalone.box_node import NodeName, node_name
 from kvedge.standalone.drop_ins.drop_in_loop import DropInLoop, Teller
 from kvedge.standalone.drop_ins.image_drop_ins import ImageDropIns
 from kvedge.standalone.drop_ins.manifest_drop_ins import ManifestDropIns
+from kvedge.standalone.later_service import LaterService
 from kvedge.standalone.names.name_server import NameServer
 from kvedge.standalone.names.other_servers import OtherServers
 from kvedge.standalone.networking.listening_ports import listening_ports
@@ -69,15 +67,15 @@ def standalone_services(settings: Settings) -> list[Service]:
         BoxLock(settings.data_path),
         NodeName(settings.state_path, box.node, settings.node_name.lower()),
         _Server(box),
-        _Later("volumes", box.make_volumes),
+        LaterService("volumes", box.make_volumes),
         box.names,
-        _Later("node agent", box.make_agent),
-        _Later("networking", box.make_networking),
-        _Later("api", box.make_api),
-        _Later("handler", box.make_handler),
-        _Later("controller", box.make_controller),
-        _Later("dropped images", box.make_image_drop_ins),
-        _Later("dropped manifests", box.make_manifest_drop_ins),
+        LaterService("node agent", box.make_agent),
+        LaterService("networking", box.make_networking),
+        LaterService("api", box.make_api),
+        LaterService("handler", box.make_handler),
+        LaterService("controller", box.make_controller),
+        LaterService("dropped images", box.make_image_drop_ins),
+        LaterService("dropped manifests", box.make_manifest_drop_ins),
     ]
 
 
@@ -87,7 +85,7 @@ class _Box:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self.node = node_name(settings.state_path, settings.node_name.lower(), settings.effective_node_name)
-        self.logs = _Logs()
+        self.logs = AgentRequests()
         gateway = gateway_address(settings.pod_cidr)
         self.names = NameServer(gateway, settings.pod_cidr, OtherServers(own=gateway))
         config = ApiServerConfig(
@@ -254,57 +252,3 @@ class _Server:
     def failure(self) -> str | None:
         """Why it no longer serves."""
         return self._box.server.failure()
-
-
-class _Logs:
-    """Hands requests for logs and for commands on to the agent, which is made after the server."""
-
-    def __init__(self) -> None:
-        self.source: NodeAgent | None = None
-
-    def read_log(self, request: LogRequest, stopped: threading.Event) -> Iterator[bytes]:
-        """As the agent has it.
-
-        Raises:
-            NoLog: when the agent does not run yet, or has nothing.
-        """
-        if self.source is None:
-            raise NoLog("the node agent is still starting; try again")
-        return self.source.read_log(request, stopped)
-
-    def begin_exec(self, request: ExecRequest) -> ExecSession:
-        """As the agent has it.
-
-        Raises:
-            NoExec: when the agent does not run yet, or the command cannot be run.
-        """
-        if self.source is None:
-            raise NoExec("the node agent is still starting; try again")
-        return self.source.begin_exec(request)
-
-
-class _Later:
-    """A service that is made when it starts: it needs what the ones before it have written."""
-
-    def __init__(self, name: str, make: Callable[[], Service]) -> None:
-        self.name = name
-        self._make = make
-        self._made: Service | None = None
-
-    def start(self) -> None:
-        """Make it and start it."""
-        self._made = self._make()
-        self._made.start()
-
-    def stop(self) -> None:
-        """Stop it, when it was made."""
-        if self._made is not None:
-            self._made.stop()
-
-    def failure(self) -> str | None:
-        """Its own."""
-        return None if self._made is None else self._made.failure()
-
-    def summary(self) -> str:
-        """Its own, if it has something to tell."""
-        return self._made.summary() if isinstance(self._made, Telling) else ""
