@@ -7,22 +7,23 @@ planned on it in the same pass.
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from kvedge.controller.vm.create_patience import CreatePatience
 from kvedge.controller.vm.create_refusal import is_passing
+from kvedge.controller.vm.revision_keeper import RevisionKeeper
+from kvedge.controller.vm.run_volumes import RunVolumes
 from kvedge.controller.vm.vm_data_volumes import VmDataVolumes
 from kvedge.controller.vm.vm_plan import (
     AdoptVmi,
     ChangeVolumes,
     CreateVmi,
     DeleteVmi,
-    Hotplug,
     KeepRevision,
     PatchVm,
     PatchVmi,
@@ -43,7 +44,6 @@ from kvedge.kube.reconcile_loop import Again, ReconcileLoop
 from kvedge.kube.work_queue import Key
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.names import VM_FINALIZER
-from kvedge.resources.types.controller_revision import ControllerRevision
 from kvedge.resources.types.data_volumes import DataVolume
 from kvedge.resources.types.vm import VirtualMachine
 from kvedge.resources.types.vmi import VirtualMachineInstance
@@ -74,14 +74,6 @@ class VmSources:
     is_declarative: Callable[[], bool] = lambda: True
 
 
-@dataclass(frozen=True, slots=True)
-class _Revision:
-    """One that is known to be there; the UID is empty for one that a controller before us has made."""
-
-    name: str
-    uid: str
-
-
 class VmLoop:
     """One reconcile loop over all VMs."""
 
@@ -94,14 +86,8 @@ class VmLoop:
         self._events = sources.events
         self._clock = sources.clock
         self._patience = CreatePatience(sources.clock.monotonic)
-        self._is_declarative = sources.is_declarative
-        # Why volumes could not be carried to the run, by the VM's UID, and how long not to try.
-        self._volume_patience = CreatePatience(sources.clock.monotonic)
-        self._volume_refusals: dict[str, str] = {}
-        # The newest revision of each VM that is known to be there, by the VM's UID: a restart makes no other.
-        self._revisions: dict[str, _Revision] = {}
-        # The UIDs of the VMs that were told that theirs is refused.
-        self._without_revision: set[str] = set()
+        self._volumes = RunVolumes(sources.events, sources.clock.monotonic, sources.is_declarative)
+        self._revisions = RevisionKeeper(sources.client, sources.events)
         self.loop = ReconcileLoop("vm", self.reconcile, _WORKERS)
 
     def start(self) -> None:
@@ -124,11 +110,11 @@ class VmLoop:
                 self._without_vm(vmi)
                 return None
             unmade = self._disks.make(key, vm)
-            hotplug = self._hotplug(vm)
+            hotplug = self._volumes.seen(vm)
             plan = plan_vm(vm, vmi, self._clock.now(), random.random(), hotplug, self._disks.of(key, vm))
             if not plan.actions:
-                wait = self._volume_patience.seconds_left(vm.metadata.uid, vm.metadata.generation)
-                waits = (plan.again_after, wait if hotplug.refusal else None, _UNMADE_SECONDS if unmade else None)
+                wait = self._volumes.seconds_left(vm) if hotplug.refusal else None
+                waits = (plan.again_after, wait, _UNMADE_SECONDS if unmade else None)
                 left = [each for each in waits if each is not None]
                 return Again(min(left)) if left else None
             again = self._carry_out(vm, plan.actions)
@@ -147,7 +133,7 @@ class VmLoop:
         for planned in actions:
             action: VmAction | None = planned
             if isinstance(action, KeepRevision):
-                not_kept = self._keep(vm, action)
+                not_kept = self._revisions.keep(vm, action)
                 continue
             if not_kept is not None and isinstance(action, PatchVmStatus):
                 action = unrecorded(action)
@@ -173,10 +159,8 @@ class VmLoop:
         assert item is not None
         if new is None:
             self._patience.forget(item.metadata.uid)
-            self._volume_patience.forget(item.metadata.uid)
-            self._volume_refusals.pop(item.metadata.uid, None)
-            self._revisions.pop(item.metadata.uid, None)
-            self._without_revision.discard(item.metadata.uid)
+            self._volumes.forget(item.metadata.uid)
+            self._revisions.forget(item.metadata.uid)
             self._disks.forget(Key(item.metadata.namespace, item.metadata.name))
         self.loop.add(Key(item.metadata.namespace, item.metadata.name))
 
@@ -221,39 +205,12 @@ class VmLoop:
             case AdoptVmi(vmi, body):
                 self._adopt(vm, vmi, body)
             case ChangeVolumes(vmi, body):
-                self._change_volumes(vm, vmi, body)
+                self._volumes.carry(vm, partial(self._patch_vmi, vmi, body))
             case CreateVmi(vmi):
                 return self._create(vm, vmi)
             case DeleteVmi(vmi):
                 self._delete(vm, vmi)
         return vm
-
-    def _hotplug(self, vm: VirtualMachine) -> Hotplug:
-        uid = vm.metadata.uid
-        is_refused = self._volume_patience.seconds_left(uid, vm.metadata.generation) > 0
-        return Hotplug(self._is_declarative(), self._volume_refusals.get(uid, "") if is_refused else "")
-
-    def _change_volumes(self, vm: VirtualMachine, vmi: VirtualMachineInstance, body: JsonObject) -> None:
-        """Carry volumes to the run; what is refused is told, and tried again with back-off.
-
-        Raises:
-            KubeError: when the pass is just to be repeated.
-        """
-        uid = vm.metadata.uid
-        try:
-            self._patch_vmi(vmi, body)
-        except (Conflict, NotFound):
-            raise
-        except KubeError as error:
-            if is_passing(error):
-                raise
-            text = f"Error encountered while handling declarative hotplug volumes: {error}"
-            self._volume_refusals[uid] = text
-            self._volume_patience.refused(uid, vm.metadata.generation)
-            self._events.record(vm, "Warning", "HotPlugVolumeError", text)
-        else:
-            self._volume_patience.forget(uid)
-            self._volume_refusals.pop(uid, None)
 
     def _patch_vm(self, vm: VirtualMachine, body: JsonObject, subresource: str) -> VirtualMachine:
         meta = vm.metadata
@@ -301,42 +258,6 @@ class VmLoop:
         message = f"Started the virtual machine by creating the new virtual machine instance {created.metadata.name}"
         self._events.record(vm, "Normal", "SuccessfulCreate", message)
         return vm
-
-    def _keep(self, vm: VirtualMachine, action: KeepRevision) -> KubeError | None:
-        """Keep what the run was started from; why not, when it is worth another try.
-
-        The run and its status go on without it. A VM whose revision is refused for good is told once.
-        """
-        uid, meta = vm.metadata.uid, action.revision.metadata
-        before = self._revisions.get(uid)
-        try:
-            if before is None or before.name != meta.name:
-                self._revisions[uid] = _Revision(meta.name, self._create_revision(action.revision))
-            if action.superseded:
-                # A controller that did not make it knows its name alone, which has the VM's UID in it.
-                known = before is not None and before.name == action.superseded and before.uid
-                with contextlib.suppress(NotFound, Conflict):
-                    self._client.delete(
-                        ControllerRevision, meta.namespace, action.superseded, Preconditions(known) if known else None
-                    )
-        except KubeError as error:
-            if is_passing(error) or isinstance(error, Conflict):
-                return error
-            if uid not in self._without_revision:
-                self._without_revision.add(uid)
-                log.warning("revision not kept", extra={"facts": {"vm": vm.metadata.name, "error": str(error)}})
-                message = f"Failed to create controller revision for VirtualMachine: {error}"
-                self._events.record(vm, "Warning", "FailedRevision", message)
-        else:
-            self._without_revision.discard(uid)
-        return None
-
-    def _create_revision(self, revision: ControllerRevision) -> str:
-        """Its UID; empty for one that is there already."""
-        try:
-            return self._client.create(revision).metadata.uid
-        except AlreadyExists:
-            return ""
 
     def _record_refusal(self, vm: VirtualMachine, error: KubeError) -> None:
         if is_passing(error):

@@ -1,0 +1,63 @@
+"""Volumes on their way to a run: what is refused is told, and tried again after a pause."""
+
+from __future__ import annotations
+
+from unittest.mock import MagicMock
+
+import pytest
+
+from kvedge.controller.vm.run_volumes import RunVolumes
+from kvedge.kube.errors import Conflict, Forbidden, KubeError, NotFound, Unavailable
+from kvedge.resources.meta import ObjectMeta
+from kvedge.resources.types.vm import VirtualMachine
+from tests.support.clocks import FakeClock
+
+
+class Carrying:
+    """One VM, whose run takes volumes or refuses them."""
+
+    def __init__(self) -> None:
+        self.clock, self.events = FakeClock(), MagicMock()
+        self.volumes = RunVolumes(self.events, self.clock.monotonic, lambda: True)
+        self.vm = VirtualMachine(metadata=ObjectMeta(name="web", uid="vm", generation=1))
+
+    def carry(self, refusal: KubeError | None = None) -> None:
+        self.volumes.carry(self.vm, MagicMock(side_effect=refusal))
+
+
+def test_a_refusal_is_told_and_known_until_the_pause_is_over() -> None:
+    carrying = Carrying()
+    carrying.carry(Forbidden(403, "Forbidden", "no more volumes"))
+    ((_, kind, reason, text), _) = carrying.events.record.call_args
+    assert (kind, reason) == ("Warning", "HotPlugVolumeError")
+    assert "no more volumes" in text
+    assert carrying.volumes.seen(carrying.vm).refusal == text
+    carrying.clock.seconds += carrying.volumes.seconds_left(carrying.vm)
+    assert carrying.volumes.seen(carrying.vm).refusal == ""
+
+
+@pytest.mark.parametrize("ends", ["another spec", "they are taken", "the VM is gone"])
+def test_a_refusal_is_forgotten_when_it_no_longer_holds(ends: str) -> None:
+    carrying = Carrying()
+    carrying.carry(Forbidden(403, "Forbidden", "no more volumes"))
+    if ends == "another spec":
+        carrying.vm.metadata.generation = 2
+    elif ends == "they are taken":
+        carrying.carry()
+    else:
+        carrying.volumes.forget("vm")
+    assert carrying.volumes.seconds_left(carrying.vm) == 0
+    assert carrying.volumes.seen(carrying.vm).refusal == ""
+
+
+@pytest.mark.parametrize(
+    "error",
+    [Conflict(409, "Conflict", ""), NotFound(404, "NotFound", ""), Unavailable(503, "", "")],
+    ids=["it has changed", "it is gone", "the server is busy"],
+)
+def test_what_passes_by_itself_is_the_loops_to_repeat(error: KubeError) -> None:
+    carrying = Carrying()
+    with pytest.raises(type(error)):
+        carrying.carry(error)
+    assert carrying.volumes.seconds_left(carrying.vm) == 0
+    assert not carrying.events.record.called
