@@ -23,6 +23,7 @@ from kvedge.network.steps import (
     DeleteTable,
     ForgetOwnMac,
     KnowMac,
+    LimitRate,
     RemoveAddress,
     RemoveRoute,
     ReplaceTable,
@@ -69,6 +70,8 @@ def apply_step(links: Links, step: Step) -> None:
             _set(links, step)
         case SetAccessVlan(name, vlan):
             links.set_access_vlan(name, vlan)
+        case LimitRate(name, rate, bucket, queue):
+            links.limit_rate(name, rate, bucket, queue)
         case KnowMac(link, mac):
             links.know_mac(link, mac)
         case ForgetOwnMac(link, mac):

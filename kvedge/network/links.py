@@ -205,6 +205,12 @@ class Links:
         with _translated(f"cannot delete route to {destination} by", name), _unless(errno.ESRCH):
             self._socket.route("del", **settings)
 
+    def limit_rate(self, name: str, rate: int, bucket: int, queue: int) -> None:
+        """Hold what the link sends to so many bytes a second, by a token bucket; one that is there is changed."""
+        index = self.index(name)
+        with _translated("cannot limit the bandwidth of", name):
+            self._socket.tc("replace", "tbf", index, rate=rate, burst=bucket, limit=queue)
+
 
 @contextmanager
 def _translated(doing: str, subject: str = "") -> Iterator[None]:

@@ -90,6 +90,16 @@ class SetAccessVlan:
 
 
 @dataclass(frozen=True)
+class LimitRate:
+    """Holds what a link sends to so many bytes a second: a bucket, and a queue beyond which is dropped, in bytes."""
+
+    name: str
+    rate: int
+    bucket: int
+    queue: int
+
+
+@dataclass(frozen=True)
 class KnowMac:
     """Tells a bridge which of its ports a MAC belongs to, for ports that learn none; a port that has it keeps it."""
 
@@ -192,6 +202,7 @@ Step = (
     | DeleteLink
     | SetLink
     | SetAccessVlan
+    | LimitRate
     | KnowMac
     | ForgetOwnMac
     | AddAddress

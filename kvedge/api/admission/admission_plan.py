@@ -14,6 +14,7 @@ from typing import Final
 from kvedge.api.admission.admission_message import AdmissionRequest
 from kvedge.api.admission.rules import (
     access_rules,
+    bandwidth_rules,
     compute_rules,
     device_rules,
     disk_rules,
@@ -53,6 +54,7 @@ SPEC_RULES: Final[tuple[Rule, ...]] = (
     *access_rules.RULES,
     *network_rules.RULES,
     *multus_rules.RULES,
+    *bandwidth_rules.RULES,
     *device_rules.RULES,
     *run_rules.RULES,
     *probe_rules.RULES,

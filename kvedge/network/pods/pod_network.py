@@ -37,6 +37,7 @@ from kvedge.network.pods.forwarding_plan import (
     plan_forwarding_back,
 )
 from kvedge.network.pods.pod_network_plan import (
+    POD_INTERFACE,
     Attachment,
     NodeNetworkConfig,
     attachment_for,
@@ -51,11 +52,14 @@ from kvedge.network.pods.pod_network_plan import (
     plan_port,
     plan_removal,
 )
+from kvedge.network.pods.rate_plan import rate_limit
 from kvedge.network.pods.veth_ends import leads_into
 from kvedge.network.services.service_plan import table_name
 from kvedge.network.steps import Step
 from kvedge.network.sysctls import read_sysctl
+from kvedge.resources.bandwidth import Bandwidth
 
+_UNLIMITED: Final = Bandwidth()
 log = logging.getLogger(__name__)
 
 # Absent without br_netfilter.
@@ -138,7 +142,9 @@ def remove_node_network(config: NodeNetworkConfig) -> None:
     release_run_directory()
 
 
-def attach_pod(config: NodeNetworkConfig, netns: str, address: str, mac: str | None = None) -> Attachment:
+def attach_pod(
+    config: NodeNetworkConfig, netns: str, address: str, mac: str | None = None, bandwidth: Bandwidth = _UNLIMITED
+) -> Attachment:
     """Makes the namespace `netns`, unless it is there, with `eth0` on the node bridge, its address and a default route.
 
     `mac` is that of the Pod's NIC, which its guest takes over. A Pod whose NIC the handler has bound already is left
@@ -152,12 +158,14 @@ def attach_pod(config: NodeNetworkConfig, netns: str, address: str, mac: str | N
             seen = _look(links)
         whole = leads_into(seen.link(attachment.port), attachment.netns)
         _apply(links, plan_port(config, seen, attachment, path, whole=whole))
+        _apply(links, [*rate_limit(attachment.port, bandwidth.ingress)])
 
     def inside() -> None:
         if list_tables(Family.BRIDGE, GUARD_PREFIX):
             return
         with Links() as links:
             _apply(links, plan_inside(config, links.list_links(), links.list_addresses(), attachment))
+            _apply(links, [*rate_limit(POD_INTERFACE, bandwidth.egress)])
 
     run_in_netns(path, inside)
     return attachment

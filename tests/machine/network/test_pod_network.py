@@ -33,6 +33,7 @@ from kvedge.network.pods.pod_network import (
 from kvedge.network.pods.pod_network_plan import NodeNetworkConfig, our_ports, port_name, stable_mac
 from kvedge.network.steps import DeleteLink, Step
 from kvedge.network.sysctls import read_sysctl, write_sysctl
+from kvedge.resources.bandwidth import Bandwidth
 from tests.machine.network.frames import BROADCAST, wire
 from tests.machine.network.own_host import UPLINK_NETWORK, host_state, on_a_host_of_its_own
 from tests.support.pictures import ip_json, picture
@@ -606,3 +607,38 @@ def test_the_host_itself_believes_no_spoofed_address(config: NodeNetworkConfig, 
             seen = host.first(lambda each: ICMP in each and each[ICMP].type == 8)
             assert seen is not None
             assert seen[IP].src == OWN_IP
+
+
+def delivered(sender: socket.socket, receiver: socket.socket, address: tuple[str, int]) -> int:
+    """How many of 300 datagrams that are sent at once arrive."""
+    for _ in range(300):
+        with suppress(OSError):
+            sender.sendto(bytes(1000), address)
+    receiver.settimeout(0.5)
+    count = 0
+    with suppress(TimeoutError):
+        while receiver.recv(2000):
+            count += 1
+    return count
+
+
+def udp_socket(address: str) -> socket.socket:
+    made = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    made.bind((address, 7777))
+    return made
+
+
+@pytest.mark.parametrize("limits", [Bandwidth(ingress=1000), Bandwidth(egress=1000)], ids=["ingress", "egress"])
+def test_a_pod_is_held_to_its_bandwidth_in_the_direction_that_is_limited(
+    config: NodeNetworkConfig, limits: Bandwidth
+) -> None:
+    pod = f"{config.netns_prefix}slow"
+    for _ in range(2):
+        # As an agent that is started again does.
+        attach_pod(config, pod, ADDRESSES[0], MACS[0], limits)
+    with udp_socket(GATEWAY) as host, run_in_netns(netns_path(pod), lambda: udp_socket(ADDRESSES[0])) as guest:
+        into = delivered(host, guest, (ADDRESSES[0], 7777))
+        out = delivered(guest, host, (GATEWAY, 7777))
+    # Bucket and queue hold 10 KB each.
+    limited, free = (into, out) if limits.ingress else (out, into)
+    assert 0 < limited < 30 < free

@@ -31,6 +31,7 @@ from kvedge.network.steps import (
     DeleteTable,
     ForgetOwnMac,
     KnowMac,
+    LimitRate,
     RemoveAddress,
     ReplaceTable,
     SetAccessVlan,
@@ -129,6 +130,8 @@ class NamespaceModel:
                 if not port.master or not self.links[port.master].vlan_filtering:
                     raise RefusedByKernelError(f"{name} is no port of a bridge that keeps VLANs apart")
                 self.vlans[port.index] = vlan
+            case LimitRate(name):
+                self.link(name)
             case KnowMac(link, mac):
                 if not self.link(link).master:
                     raise RefusedByKernelError(f"{link} is no bridge port")

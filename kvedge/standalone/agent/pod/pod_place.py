@@ -19,6 +19,7 @@ from kvedge.network.host_resolver import host_resolv_conf
 from kvedge.network.lan.lan_ports import detach_lan
 from kvedge.network.pods.pod_network import attach_pod, detach_pod
 from kvedge.network.pods.pod_network_plan import NodeNetworkConfig
+from kvedge.resources.bandwidth import BandwidthError, pod_bandwidth
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.names import POD_MAC
 from kvedge.resources.types.attachments import NetworkAttachmentDefinition
@@ -129,9 +130,11 @@ class Places:
         if not pod.spec.host_network:
             netns = self.netns_of(files.uid)
             try:
-                attachment = attach_pod(self.network, netns, address, pod.metadata.annotations.get(POD_MAC))
+                annotations = pod.metadata.annotations
+                speeds = pod_bandwidth(annotations)
+                attachment = attach_pod(self.network, netns, address, annotations.get(POD_MAC), speeds)
                 status = join_networks(self.network, pod, attachment, self.reader.network_attachment)
-            except (NetworkError, PodNetworkError) as error:
+            except (NetworkError, PodNetworkError, BandwidthError) as error:
                 raise PlaceError("FailedCreatePodSandBox", f"Failed to create pod sandbox: {error}") from error
         self._write_files(pod, files, address)
         return PodPlace(
