@@ -71,6 +71,16 @@ def goes_to_port(protocol: int, port: int) -> Rule:
     return (*protocol_is(protocol), payload(_TRANSPORT, 2, 2), compare(struct.pack("!H", port)))
 
 
+def goes_to_port_within(protocol: int, first: int, last: int) -> Rule:
+    """The packet is for one of these ports."""
+    ports = {"from_data": struct.pack("!H", first), "to_data": struct.pack("!H", last)}
+    return (
+        *protocol_is(protocol),
+        payload(_TRANSPORT, 2, 2),
+        Expression("range", {"sreg": REGISTER, "op": 0, **ports}),
+    )
+
+
 def goes_to_port_in(known_as: str) -> Rule:
     """Protocol and port are a key of that set."""
     return (

@@ -42,6 +42,7 @@ def bind_nic(
             guest_mac=mac,
             subnets=_subnets(vmi, interface),
             ports=frozenset(_number(port) for port in interface.ports),
+            ranges=frozenset((_protocol(each.protocol), each.start, each.end) for each in interface.port_ranges),
             meshed=is_meshed(vmi),
             pod_interface=pod_interface,
             index=index,
@@ -70,4 +71,8 @@ def _subnets(vmi: VirtualMachineInstance, interface: Interface) -> dict[int, Gue
 
 
 def _number(port: Port) -> tuple[int, int]:
-    return (UDP if port.protocol == "UDP" else TCP), port.port
+    return _protocol(port.protocol), port.port
+
+
+def _protocol(name: str) -> int:
+    return UDP if name == "UDP" else TCP

@@ -37,6 +37,7 @@ def masquerade_pod_interface(
     guest_mac: str,
     subnets: Mapping[int, GuestSubnet],
     ports: frozenset[tuple[int, int]] = frozenset(),
+    ranges: frozenset[tuple[int, int, int]] = frozenset(),
     meshed: bool = False,
     pod_interface: str = "eth0",
     index: int = 0,
@@ -46,8 +47,9 @@ def masquerade_pod_interface(
     """Makes the binding, or what is missing of it; the same answer each time for the same Pod.
 
     `subnets` has the guest's network of each IP version that it may have, `ports` the (protocol, port) pairs that reach
-    it, all when there are none. What is there already stays: no connection of the guest's breaks. Nothing undoes it:
-    everything goes with the Pod's namespace. Raises NetworkError for what a later try may cure.
+    it and `ranges` the (protocol, first, last), all when there are none of either. What is there already stays: no
+    connection of the guest's breaks. Nothing undoes it: everything goes with the Pod's namespace. Raises NetworkError
+    for what a later try may cure.
     """
     names = names_for(pod_interface, index)
     pod_namespace(netns)
@@ -55,7 +57,9 @@ def masquerade_pod_interface(
     def bind() -> BoundInterface:
         with Links() as links:
             seen = _look(links, names)
-            wanted = wanted_masquerade(seen, names, guest_mac.lower(), subnets, ports=ports, meshed=meshed)
+            wanted = wanted_masquerade(
+                seen, names, guest_mac.lower(), subnets, ports=ports, ranges=ranges, meshed=meshed
+            )
             for step in plan_masquerade(wanted, _with_tables(seen, wanted), tap_owner, queues):
                 apply_step(links, step)
             return _bound(wanted, subnets, mtu_of(seen, names), tuple(shortfalls(wanted, seen)))

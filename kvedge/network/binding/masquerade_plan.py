@@ -59,6 +59,7 @@ def wanted_masquerade(
     subnets: Mapping[int, GuestSubnet],
     *,
     ports: frozenset[tuple[int, int]] = frozenset(),
+    ranges: frozenset[tuple[int, int, int]] = frozenset(),
     meshed: bool = False,
 ) -> Masquerade:
     """What the Pod's own addresses make of it: a guest has the IP versions that its Pod has.
@@ -79,7 +80,7 @@ def wanted_masquerade(
         if address and (version == 4 or _can_ipv6(seen, names)):
             found.append(GuestAddress(version, subnet.guest, subnet.gateway, subnet.prefix_length, address))
     check_overlap(seen, names, tuple(found))
-    return Masquerade(names, guest_mac, tuple(found), ports, meshed)
+    return Masquerade(names, guest_mac, tuple(found), ports, ranges, meshed)
 
 
 def check_overlap(seen: Seen, names: Names, addresses: tuple[GuestAddress, ...]) -> None:

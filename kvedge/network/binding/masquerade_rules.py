@@ -28,6 +28,7 @@ from kvedge.network.nft_nat_rules import (
     frame_source_within,
     goes_to_port,
     goes_to_port_in,
+    goes_to_port_within,
     is_for_host,
     is_not_translated,
     is_version,
@@ -97,18 +98,30 @@ class GuestAddress:
 
 @dataclass(frozen=True)
 class Masquerade:
-    """What is translated. `ports` (protocol, port) are all that reaches the guest, or everything when there is none."""
+    """What is translated. `ports` (protocol, port) and `ranges` (protocol, first, last) are all that reaches the guest,
+    or everything when there are none."""
 
     names: Names
     guest_mac: str
     addresses: tuple[GuestAddress, ...]
     ports: frozenset[tuple[int, int]] = frozenset()
+    ranges: frozenset[tuple[int, int, int]] = frozenset()
     # Whether a mesh's sidecar stands before the guest.
     meshed: bool = False
 
     def of(self, version: int) -> GuestAddress | None:
         """The addresses of that version."""
         return next((each for each in self.addresses if each.version == version), None)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether everything reaches the guest."""
+        return not self.ports and not self.ranges
+
+    def lets_in(self, protocol: int, port: int) -> bool:
+        """Whether that port reaches the guest."""
+        within = any(kind == protocol and first <= port <= last for kind, first, last in self.ranges)
+        return self.is_open or within or (protocol, port) in self.ports
 
 
 def port_keys(wanted: Masquerade) -> dict[str, tuple[bytes, ...]]:
@@ -181,11 +194,10 @@ def _inbound(wanted: Masquerade) -> Iterator[Rule]:
         reaches = _reaching(wanted)
         if wanted.meshed:
             # All else comes by the sidecar, which is of the Pod.
-            if wanted.ports and (TCP, SSH) not in wanted.ports:
-                continue
-            reaches = goes_to_port(TCP, SSH)
+            reaches = [goes_to_port(TCP, SSH)] if wanted.lets_in(TCP, SSH) else []
         where = (*iifname_is(wanted.names.pod), *is_for_host(), *is_version(each.version))
-        yield (*where, *reaches, *dnat_to(each.guest))
+        for rule in reaches:
+            yield (*where, *rule, *dnat_to(each.guest))
 
 
 def _from_pod(wanted: Masquerade) -> Iterator[Rule]:
@@ -195,7 +207,8 @@ def _from_pod(wanted: Masquerade) -> Iterator[Rule]:
         return
     yield from _of_the_sidecar(wanted)
     for address in (LOOPBACK, own.pod) if wanted.meshed else (LOOPBACK,):
-        yield (*destination_is(address), *_reaching(wanted), *dnat_to(own.guest))
+        for rule in _reaching(wanted):
+            yield (*destination_is(address), *rule, *dnat_to(own.guest))
 
 
 def _outbound(wanted: Masquerade) -> Iterator[Rule]:
@@ -207,15 +220,20 @@ def _outbound(wanted: Masquerade) -> Iterator[Rule]:
     for rule in _of_the_sidecar(wanted):
         yield (*to_guest, *rule)
     for address in (LOOPBACK, SIDECAR_SOURCE) if wanted.meshed else (LOOPBACK,):
-        yield (*to_guest, *source_is(address), *_reaching(wanted), *snat_to(own.gateway))
+        for rule in _reaching(wanted):
+            yield (*to_guest, *source_is(address), *rule, *snat_to(own.gateway))
 
 
-def _reaching(wanted: Masquerade) -> Rule:
-    return goes_to_port_in(PORTS.name) if wanted.ports else ()
+def _reaching(wanted: Masquerade) -> list[Rule]:
+    """What a packet has to be to reach the guest: one of these. A set of single ports costs the same for any number."""
+    if wanted.is_open:
+        return [()]
+    singles: list[Rule] = [goes_to_port_in(PORTS.name)] if wanted.ports else []
+    return [*singles, *(goes_to_port_within(*each) for each in sorted(wanted.ranges))]
 
 
 def _of_the_sidecar(wanted: Masquerade) -> Iterator[Rule]:
-    if wanted.meshed and not wanted.ports:
+    if wanted.meshed and wanted.is_open:
         for port in SIDECAR_PORTS:
             yield (*source_is(LOOPBACK), *goes_to_port(TCP, port), ACCEPT)
 

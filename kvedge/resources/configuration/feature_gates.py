@@ -50,6 +50,7 @@ PRESENT: Final = frozenset(
         "NonRoot",
         "PSA",
         "PanicDevices",
+        "PortRangesSpec",
         "VideoConfig",
         "VmiMemoryOverheadReport",
         *ALWAYS_ON,

@@ -207,7 +207,8 @@ _DEVICES: Final[Mapping[str, Mapping[str, str]]] = {
         "model": "virtio, e1000, e1000e, igb, ne2k_pci, pcnet or rtl8139; virtio unless given.",
         "macAddress": "Its MAC; derived from the VM unless given, and the same after each restart.",
         "ports": "With masquerade, the ports that reach the guest: all when none is listed, as with bridge always.",
-        "portRanges": _LATER,
+        "portRanges": "With masquerade, ranges of ports that reach the guest, in place of ports; feature gate "
+        "PortRangesSpec.",
         "bootOrder": "Its place in the boot order, from 1, once among disks and interfaces.",
         "pciAddress": "The PCI address in the guest, such as 0000:81:01.0.",
         "acpiIndex": "The number by which Linux names it: 1 is eno1.",
@@ -218,6 +219,11 @@ _DEVICES: Final[Mapping[str, Mapping[str, str]]] = {
         "name": "A name, for reference.",
         "port": "1 to 65535.",
         "protocol": "TCP or UDP; TCP unless given.",
+    },
+    "PortRange": {
+        "start": "The first port: 1 to 65535.",
+        "end": "The last port, not before the first.",
+        "protocol": "TCP or UDP.",
     },
     "DhcpOptions": {
         "bootFileName": "Option 67: the file that a network boot loads.",

@@ -83,6 +83,14 @@ class Port(KubeStruct, kw_only=True):
     protocol: str = ""
 
 
+class PortRange(KubeStruct, kw_only=True):
+    """Ports from `start` to `end`, both included, that masquerade forwards."""
+
+    start: int
+    end: int
+    protocol: str
+
+
 class PrivateOption(KubeStruct, kw_only=True):
     """A DHCP option 224 to 254."""
 
@@ -124,7 +132,7 @@ class Interface(KubeStruct, kw_only=True):
     model: str = ""
     mac_address: str = ""
     ports: list[Port] = []
-    port_ranges: list[JsonObject] = []
+    port_ranges: list[PortRange] = []
     boot_order: int | None = None
     pci_address: str = ""
     acpi_index: int = 0

@@ -39,6 +39,7 @@ class MasqueradeWorld:
 
     versions: tuple[int, ...] = (4, 6)
     ports: frozenset[tuple[int, int]] = frozenset()
+    ranges: frozenset[tuple[int, int, int]] = frozenset()
     meshed: bool = False
     # Whether the guest has its addresses, as if DHCP had told it.
     told: bool = True
@@ -64,7 +65,12 @@ class MasqueradeWorld:
     def bind(self) -> BoundInterface:
         """As the handler does at each pass."""
         return masquerade_pod_interface(
-            netns_path(self.pod), guest_mac=GUEST_MAC, subnets=SUBNETS, ports=self.ports, meshed=self.meshed
+            netns_path(self.pod),
+            guest_mac=GUEST_MAC,
+            subnets=SUBNETS,
+            ports=self.ports,
+            ranges=self.ranges,
+            meshed=self.meshed,
         )
 
     def inside(self, netns: str, work: Callable[[], T]) -> T:

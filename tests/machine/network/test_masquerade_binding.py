@@ -156,6 +156,19 @@ def test_listed_ports_reach_the_guest_and_others_do_not(version: int) -> None:
             assert talk(client, server) == POD[version][0]
 
 
+def test_a_range_of_ports_reaches_the_guest_and_nothing_beside_it() -> None:
+    with masquerade_world(ranges=frozenset({(TCP_NUMBER, 8000, 8002), (UDP_NUMBER, 8003, 8003)})) as world:
+        for port in (8000, 8002):
+            with (
+                closing(listening(world, world.guest, GUEST[4], port)) as server,
+                closing(connected(world, world.neighbour, POD[4][0], port)) as client,
+            ):
+                assert talk(client, server) == NEIGHBOUR[4]
+        for port in (7999, 8003):
+            with closing(listening(world, world.guest, GUEST[4], port)), pytest.raises(ConnectionRefusedError):
+                connected(world, world.neighbour, POD[4][0], port)
+
+
 def test_thousands_of_ports_may_be_listed() -> None:
     with masquerade_world(ports=frozenset((TCP_NUMBER, port) for port in range(8000, 12000))) as world:
         for port in (8000, 9999, 11999):

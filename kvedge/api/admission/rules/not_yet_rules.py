@@ -63,7 +63,6 @@ VMI_NOT_YET: Final[Sequence[NotYet]] = (
     # Network
     NotYet("domain.devices.interfaces[].binding", _OTHER_BINDING),
     NotYet("domain.devices.interfaces[].passtBinding", _OTHER_BINDING),
-    NotYet("domain.devices.interfaces[].portRanges"),
     NotYet("domain.devices.interfaces[].sriov", _OTHER_BINDING),
     NotYet("domain.devices.interfaces[].state", "remove the interface instead", values=("absent",)),
     NotYet("domain.devices.interfaces[].tag"),

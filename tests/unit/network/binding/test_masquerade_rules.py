@@ -16,7 +16,16 @@ from kvedge.network.binding.masquerade_rules import (
     nat_table,
     port_keys,
 )
-from kvedge.network.nft_nat_rules import TCP, UDP, dnat_to, goes_to_port, goes_to_port_in, port_key, snat_to
+from kvedge.network.nft_nat_rules import (
+    TCP,
+    UDP,
+    dnat_to,
+    goes_to_port,
+    goes_to_port_in,
+    goes_to_port_within,
+    port_key,
+    snat_to,
+)
 from kvedge.network.nft_rules import Expression, Family, Rule, Table
 from kvedge.resources.masquerade import SIDECAR_PORTS
 
@@ -59,12 +68,29 @@ def test_listed_ports_are_one_set_for_all_rules() -> None:
     assert port_key(UDP, 53) == bytes([17, 0, 0, 0, 0, 53, 0, 0])
 
 
+def test_each_range_is_a_rule_of_its_own_wherever_a_packet_is_let_in() -> None:
+    table = nat_table(replace(BOTH, ranges=frozenset({(UDP, 53, 54), (TCP, 8000, 8100)})))
+    assert [each.name for each in table.sets] == ["flows4", "flows6"]
+    ranges = [goes_to_port_within(TCP, 8000, 8100), goes_to_port_within(UDP, 53, 54)]
+    assert [holds(rule, each) for rule, each in zip(rules(table, "output"), ranges, strict=True)] == [True, True]
+    assert [sum(holds(rule, each) for rule in rules(table, "prerouting")) for each in ranges] == [2, 2]
+    assert sum(ends_in(rule, snat_to("10.0.2.1")) for rule in rules(table, "postrouting")) == 2
+
+
+@pytest.mark.parametrize(("first", "inbound"), [(22, 2), (23, 0)], ids=["with ssh", "without ssh"])
+def test_a_range_lets_ssh_past_a_sidecar_when_it_holds_it(first: int, inbound: int) -> None:
+    table = nat_table(replace(BOTH, meshed=True, ranges=frozenset({(TCP, first, 80)})))
+    assert len(rules(table, "prerouting")) == inbound
+
+
 def test_a_table_of_other_contents_has_another_name() -> None:
     others = [
         BOTH,
         replace(BOTH, ports=frozenset({(TCP, 80)})),
         replace(BOTH, ports=frozenset({(TCP, 81)})),
         replace(BOTH, ports=frozenset({(UDP, 80)})),
+        replace(BOTH, ranges=frozenset({(TCP, 80, 81)})),
+        replace(BOTH, ranges=frozenset({(TCP, 80, 82)})),
         replace(BOTH, meshed=True),
         replace(BOTH, addresses=(IPV4,)),
         replace(BOTH, addresses=(replace(IPV4, guest="10.0.3.2", gateway="10.0.3.1"),)),
