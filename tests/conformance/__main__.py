@@ -16,19 +16,24 @@ import sys
 import tempfile
 import time
 from dataclasses import asdict
+from ipaddress import ip_network
 from pathlib import Path
 
 from tests.conformance.guests import import_guests
+from tests.conformance.host_bridges import host_bridges
 from tests.conformance.http2_door import http2_door
+from tests.conformance.job_image import import_job_image
 from tests.conformance.known_specs import CANNOT_APPLY
 from tests.conformance.played_front import Played, PlayedFront, handler_pod
-from tests.conformance.played_objects import node_addresses, set_up
+from tests.conformance.played_jobs import PlayedJobs
+from tests.conformance.played_objects import asking, node_addresses, set_up
 from tests.conformance.suite import Selection, SpecResult, Target, run_suite
 from tests.conformance.table import counts, render, unexpected
 from tests.support.box import Box
 
 BINARY = "KVEDGE_TEST_KUBEVIRT"
-POD_CIDR = "10.93.0.0/24"
+# No other test of this machine has these addresses: the tier runs beside them.
+POD_CIDR = "10.93.128.0/24"
 
 
 def missing() -> str:
@@ -62,11 +67,12 @@ def run(selection: Selection, processes: int, directory: Path, *, bridges: bool)
         box.data_dir.mkdir()
         try:
             import_guests(box)
+            import_job_image(box)
             box.start()
-            namespace = set_up(box.client)
+            namespace = set_up(box.client, str(ip_network(POD_CIDR)[1]))
             handlers = [handler_pod(namespace, *node) for node in node_addresses(box.client)]
-            front = PlayedFront(box.kubeconfig, Played(handlers, bridges))
-            with front, http2_door(directory / "door", front) as kubeconfig:
+            front = PlayedFront(box.kubeconfig, Played(handlers, bridges), PlayedJobs(asking(box.client)))
+            with host_bridges(), front, http2_door(directory / "door", front) as kubeconfig:
                 binary = Path(os.environ[BINARY]).resolve()
                 run_suite(binary, Target(kubeconfig, namespace), directory, selection, processes, told)
         finally:

@@ -1,9 +1,9 @@
 """A door in front of a box's API that answers for what a box has no use for, and hands everything else on.
 
 The conformance run points KubeVirt's tests at it, by `http2_door`. They look for a Deployment virt-operator and for the
-Pods of virt-handler, which is no Pod on a box, and clear away Jobs and autoscalers after each spec; these groups are
-Kubernetes' own, so a CRD cannot stand in for them. The door speaks plain HTTP/1.1 on loopback and adds the
-administrator's certificate to requests that bring no token.
+Pods of virt-handler, which is no Pod on a box, run Jobs (`played_jobs`), and clear away autoscalers after each spec;
+these groups are Kubernetes' own, so a CRD cannot stand in for them. The door speaks plain HTTP/1.1 on loopback and
+adds the administrator's certificate to requests that bring no token.
 """
 
 from __future__ import annotations
@@ -18,18 +18,21 @@ import tempfile
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import parse_qs, urlsplit
 
 import yaml
 
+from tests.conformance.played_jobs import PlayedJobs
+
 _CHUNK: Final = 65536
 _HEAD_BYTES: Final = 1 << 20
 _NAMESPACED: Final = r"(?:namespaces/[^/]+/)?"
 # Collections that are always empty, with the kind of their list.
 _EMPTY: Final = {
-    rf"/apis/batch/v1/{_NAMESPACED}jobs": ("batch/v1", "JobList"),
+    r"/apis/batch/v1/jobs": ("batch/v1", "JobList"),
     rf"/apis/autoscaling/v[12]/{_NAMESPACED}horizontalpodautoscalers": (
         "autoscaling/v1",
         "HorizontalPodAutoscalerList",
@@ -136,8 +139,9 @@ def _operator(namespace: str) -> dict[str, Any]:
 class PlayedFront:
     """The door; use as a context."""
 
-    def __init__(self, kubeconfig: Path, played: Played) -> None:
+    def __init__(self, kubeconfig: Path, played: Played, jobs: PlayedJobs | None = None) -> None:
         self._played = played
+        self._jobs = jobs
         config = yaml.safe_load(kubeconfig.read_text())
         cluster, user = config["clusters"][0]["cluster"], config["users"][0]["user"]
         server = urlsplit(cluster["server"])
@@ -194,8 +198,13 @@ class PlayedFront:
             answer = self._played.answer(request.method, request.path)
             if answer is not None:
                 # An unread body would make the kernel reset the connection under the answer.
-                await reader.readexactly(int(request.headers.get("content-length", 0)))
-                writer.write(_response(answer))
+                await _body(request, reader)
+                writer.write(_response(200, answer))
+                await writer.drain()
+            elif self._jobs is not None and request.path.startswith("/apis/batch/v1/namespaces/"):
+                body = await _body(request, reader)
+                code, document = await asyncio.to_thread(self._jobs.answer, request.method, request.path, body)
+                writer.write(_response(code, document))
                 await writer.drain()
             else:
                 await self._hand_on(request, reader, writer)
@@ -205,8 +214,7 @@ class PlayedFront:
         upstream_reader, upstream_writer = await asyncio.open_connection(*self._target, ssl=context)
         try:
             if self._played.changes(request.method, request.path):
-                length = int(request.headers.get("content-length", 0))
-                body = with_bridges(await reader.readexactly(length))
+                body = with_bridges(await _body(request, reader))
                 upstream_writer.write(one_request_head(request, len(body)) + body)
             else:
                 upstream_writer.write(one_request_head(request))
@@ -246,12 +254,20 @@ def one_request_head(request: Request, length: int | None = None) -> bytes:
     return b"\r\n".join([*kept, b"Connection: close", b"", b""])
 
 
-def _response(answer: dict[str, Any]) -> bytes:
+def _response(code: int, answer: dict[str, Any]) -> bytes:
     body = json.dumps(answer).encode()
-    head = (
-        f"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n"
-    )
-    return head.encode() + body
+    status = HTTPStatus(code)
+    lines = [
+        f"HTTP/1.1 {status.value} {status.phrase}",
+        "Content-Type: application/json",
+        f"Content-Length: {len(body)}",
+        "Connection: close",
+    ]
+    return "\r\n".join([*lines, "", ""]).encode() + body
+
+
+async def _body(request: Request, reader: asyncio.StreamReader) -> bytes:
+    return await reader.readexactly(int(request.headers.get("content-length", 0)))
 
 
 async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from kvedge.kube.errors import NotFound
 from kvedge.kube.kube_client import KubeClient
+from tests.conformance.played_jobs import Ask
 
 
 @dataclass(frozen=True)
@@ -67,18 +68,21 @@ KINDS: Final = (
     PlayedKind("kubevirt.io", "v1", "VirtualMachineInstanceReplicaSet", "virtualmachineinstancereplicasets"),
     PlayedKind("kubevirt.io", "v1", "VirtualMachineInstanceMigration", "virtualmachineinstancemigrations"),
 )
-# The service by whose addresses the tests learn the cluster's DNS server.
+# The Service by whose address the tests learn the cluster's DNS server, to give it to guests.
 _DNS: Final[dict[str, Any]] = {
     "apiVersion": "v1",
     "kind": "Service",
     "metadata": {"name": "kube-dns", "namespace": "kube-system"},
-    "spec": {"clusterIP": "None", "ports": [{"name": "dns", "port": 53, "protocol": "UDP"}]},
+    "spec": {"ports": [{"name": "dns", "port": 53, "protocol": "UDP"}]},
 }
 _CRDS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 
-def set_up(client: KubeClient) -> str:
-    """Make what is missing, and have guests emulated without a word; the namespace of the KubeVirt object."""
+def set_up(client: KubeClient, name_server: str) -> str:
+    """Make what is missing, and have guests emulated without a word; the namespace of the KubeVirt object.
+
+    `name_server` is the address at which the box's own one is.
+    """
     for kind in KINDS:
         name = kind.manifest["metadata"]["name"]
         if not _exists(client, f"{_CRDS}/{name}"):
@@ -86,7 +90,22 @@ def set_up(client: KubeClient) -> str:
     services = "/api/v1/namespaces/kube-system/services"
     if not _exists(client, f"{services}/kube-dns"):
         client.request("POST", services, _DNS)
+        slices = "/apis/discovery.k8s.io/v1/namespaces/kube-system/endpointslices"
+        client.request("POST", slices, _dns_endpoints(name_server))
     return _emulate(client)
+
+
+def asking(client: KubeClient) -> Ask:
+    """How the Jobs' player asks a server."""
+
+    def ask(method: str, path: str, body: dict[str, Any] | None) -> dict[str, Any] | None:
+        try:
+            answer = client.request(method, path, body)
+        except NotFound:
+            return None
+        return answer if isinstance(answer, dict) else None
+
+    return ask
 
 
 def node_addresses(client: KubeClient) -> list[tuple[str, str]]:
@@ -98,6 +117,17 @@ def node_addresses(client: KubeClient) -> list[tuple[str, str]]:
         addresses = {entry["type"]: entry["address"] for entry in node["status"]["addresses"]}
         found.append((node["metadata"]["name"], addresses["InternalIP"]))
     return found
+
+
+def _dns_endpoints(address: str) -> dict[str, Any]:
+    return {
+        "apiVersion": "discovery.k8s.io/v1",
+        "kind": "EndpointSlice",
+        "metadata": {"name": "kube-dns-box", "labels": {"kubernetes.io/service-name": "kube-dns"}},
+        "addressType": "IPv4",
+        "endpoints": [{"addresses": [address]}],
+        "ports": [{"name": "dns", "port": 53, "protocol": "UDP"}],
+    }
 
 
 def _exists(client: KubeClient, path: str) -> bool:

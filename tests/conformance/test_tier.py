@@ -14,7 +14,9 @@ import pytest
 import yaml
 
 from tests.conformance.http2_door import http2_door
+from tests.conformance.job_image import libraries_of
 from tests.conformance.played_front import Played, PlayedFront, handler_pod, one_request_head, parse_head, with_bridges
+from tests.conformance.played_jobs import PlayedJobs
 from tests.conformance.spec_server import SpecServer
 from tests.conformance.suite import SpecResult, first_line, result_of
 from tests.conformance.table import render, unexpected
@@ -57,15 +59,17 @@ def test_a_report_becomes_a_line_of_the_table() -> None:
 
 
 def test_a_spec_that_waits_for_a_part_of_kvedge_is_told_apart() -> None:
-    failed = result_of(report(State="failed", LeafNodeText="[test_id:7596] a missing PVC", Failure={"Message": "no"}))
-    passed = result_of(report(LeafNodeText="[test_id:7597] a missing DV"))
+    failed = result_of(
+        report(State="failed", LeafNodeText="[test_id:6220] using qemu guest agent", Failure={"Message": "no"})
+    )
+    passed = result_of(report(LeafNodeText="Networkpolicy with instance type ControllerRevisions"))
     broken = result_of(report(State="panicked", Failure={"Message": "no"}))
     assert failed is not None
     assert passed is not None
     assert broken is not None
     assert unexpected([failed, passed, broken]) == [broken]
     text = render([failed, passed])
-    assert "failed, waits for storage: no" in text
+    assert "failed, waits for SSH keys by the guest agent: no" in text
     assert "take it off the list" in text
 
 
@@ -136,7 +140,8 @@ def test_a_first_process_that_died_is_waited_for_by_nobody() -> None:
     ("method", "path", "kind"),
     [
         ("GET", "/apis/apps/v1/namespaces/kubevirt/deployments/virt-operator", "Deployment"),
-        ("DELETE", "/apis/batch/v1/namespaces/some/jobs", "Status"),
+        ("GET", "/apis/batch/v1/jobs", "JobList"),
+        ("DELETE", "/apis/apps/v1/namespaces/some/daemonsets", "Status"),
         ("GET", "/apis/autoscaling/v2/horizontalpodautoscalers?limit=1", "HorizontalPodAutoscalerList"),
     ],
 )
@@ -157,6 +162,81 @@ def test_the_door_answers_for_what_a_box_does_not_have(method: str, path: str, k
 )
 def test_the_door_hands_everything_else_on(method: str, path: str) -> None:
     assert Played().answer(method, path) is None
+
+
+JOBS = "/apis/batch/v1/namespaces/some/jobs"
+
+
+class PodServer:
+    """Pods by their path, whose phases a test sets."""
+
+    def __init__(self) -> None:
+        self.phases: dict[str, str] = {}
+
+    def ask(self, method: str, path: str, body: dict[str, Any] | None) -> dict[str, Any] | None:
+        if method == "POST":
+            assert body is not None
+            self.phases[f"{path}/{body['metadata']['name']}"] = "Running"
+        elif method == "DELETE":
+            self.phases.pop(path, None)
+        return {"status": {"phase": self.phases[path]}} if path in self.phases else None
+
+    def end(self, phase: str) -> None:
+        """The newest Pod ends so."""
+        self.phases[list(self.phases)[-1]] = phase
+
+
+def make_job(jobs: PlayedJobs, retries: int) -> str:
+    """A Job's path."""
+    spec = {"backoffLimit": retries, "template": {"spec": {"containers": []}}}
+    made = jobs.answer("POST", JOBS, json.dumps({"metadata": {"generateName": "netcat"}, "spec": spec}).encode())
+    assert made[0] == 201
+    return f"{JOBS}/{made[1]['metadata']['name']}"
+
+
+def ended(jobs: PlayedJobs, path: str) -> list[str]:
+    return [condition["type"] for condition in jobs.answer("GET", path, b"")[1]["status"]["conditions"]]
+
+
+def test_a_job_is_complete_once_a_pod_of_it_succeeded() -> None:
+    server = PodServer()
+    jobs = PlayedJobs(server.ask)
+    path = make_job(jobs, retries=1)
+    assert ended(jobs, path) == []
+    server.end("Failed")
+    assert ended(jobs, path) == []
+    server.end("Succeeded")
+    assert ended(jobs, path) == ["Complete"]
+    assert list(server.phases.values()) == ["Failed", "Succeeded"]
+
+
+def test_a_job_has_failed_after_as_many_pods_as_it_allows() -> None:
+    server = PodServer()
+    jobs = PlayedJobs(server.ask)
+    path = make_job(jobs, retries=0)
+    server.end("Failed")
+    assert ended(jobs, path) == ["Failed"]
+    assert len(server.phases) == 1
+
+
+def test_deleted_jobs_take_their_pods_along() -> None:
+    server = PodServer()
+    jobs = PlayedJobs(server.ask)
+    path = make_job(jobs, retries=0)
+    assert [item["kind"] for item in jobs.answer("GET", JOBS, b"")[1]["items"]] == ["Job"]
+    assert jobs.answer("DELETE", JOBS, b"")[0] == 200
+    assert server.phases == {}
+    assert jobs.answer("GET", path, b"")[0] == 404
+    assert jobs.answer("PATCH", path, b"")[0] == 405
+
+
+def test_the_image_of_jobs_holds_what_bash_is_linked_with() -> None:
+    linked = """\
+\tlinux-vdso.so.1 (0x00007f850c407000)
+\tlibc.so.6 => /lib/x86_64-linux-gnu/libc.so.6 (0x00007f850c0a0000)
+\t/lib64/ld-linux-x86-64.so.2 (0x00007f850c409000)
+"""
+    assert libraries_of(linked) == ["/lib/x86_64-linux-gnu/libc.so.6", "/lib64/ld-linux-x86-64.so.2"]
 
 
 def test_the_door_shows_virt_handler_as_a_pod_to_whoever_asks_for_its_address() -> None:

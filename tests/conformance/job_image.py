@@ -1,0 +1,63 @@
+"""The image that KubeVirt's tests run helpers from: bash, an `ncat` that reads, and busybox for the rest.
+
+Called by the conformance run before the box starts. The program files are this machine's own: bash with the libraries
+that it is linked with, and Debian's static busybox.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import Final
+
+from tests.conformance.guests import PREFIX, TAG
+from tests.support.box import Box
+from tests.support.small_images import directory, file, layer, link, oci_archive
+
+NAME: Final = f"{PREFIX}/vm-killer:{TAG}"
+_BASH: Final = "/bin/bash"
+_APPLETS: Final = ("cat", "echo", "head", "ls", "ping", "printf", "sh", "sleep", "tail", "timeout", "true", "wget")
+# What the tests ask of ncat: connect within three seconds, and tell what comes until the other side has had enough.
+# bash asks the Pod's name servers, which a static busybox cannot.
+_NCAT: Final = b"""#!/bin/bash
+exec timeout 8 bash -c 'exec 3<>"/dev/tcp/$0/$1" && exec cat <&3' "$1" "$2"
+"""
+# The tests say that their helpers must not be root, and leave it to the image who they are.
+_USER: Final = 1042
+
+
+def import_job_image(box: Box) -> None:
+    """Make the image, and bring it into the box's store."""
+    with tempfile.TemporaryDirectory() as scratch:
+        archive = Path(scratch) / "vm-killer.tar"
+        write_job_image(archive)
+        box.import_image(archive, NAME)
+
+
+def write_job_image(path: Path) -> None:
+    """The image's archive.
+
+    Raises:
+        OSError: when bash or busybox is not here.
+        subprocess.CalledProcessError: when the linker cannot tell what bash needs.
+    """
+    linked = subprocess.run(["ldd", _BASH], capture_output=True, text=True, check=True).stdout
+    libraries = libraries_of(linked)
+    folders = sorted({str(parent).lstrip("/") for name in libraries for parent in Path(name).parents} - {""})
+    entries = [directory(name) for name in sorted({"bin", "etc", "run", "var", *folders})]
+    entries += [directory("tmp", 0o1777), link("var/run", "/run")]
+    entries += [file(name.lstrip("/"), Path(name).read_bytes(), 0o755) for name in libraries]
+    entries.append(file("bin/bash", Path(_BASH).read_bytes(), 0o755))
+    entries.append(file("bin/busybox", Path("/bin/busybox").read_bytes(), 0o755))
+    entries += [link(f"bin/{applet}", "busybox") for applet in _APPLETS]
+    entries.append(file("bin/ncat", _NCAT, 0o755))
+    entries.append(file("etc/passwd", f"tester:x:{_USER}:{_USER}::/:/bin/sh\n".encode()))
+    entries.append(file("etc/nsswitch.conf", b"hosts: files dns\n"))
+    oci_archive(path, [layer(entries)], {"Env": ["PATH=/bin"], "User": str(_USER)}, NAME)
+
+
+def libraries_of(linked: str) -> list[str]:
+    """The files that `ldd` names, the program's own interpreter among them."""
+    return sorted(set(re.findall(r"(?:=>\s+|^\s+)(/\S+)\s+\(0x", linked, re.MULTILINE)))
