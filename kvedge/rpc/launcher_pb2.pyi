@@ -31,6 +31,13 @@ class DomainReason(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     DOMAIN_REASON_FAILED: _ClassVar[DomainReason]
     DOMAIN_REASON_STARTING_UP: _ClassVar[DomainReason]
 
+class NicAction(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    NIC_ACTION_UNSPECIFIED: _ClassVar[NicAction]
+    NIC_ACTION_ATTACH: _ClassVar[NicAction]
+    NIC_ACTION_DETACH: _ClassVar[NicAction]
+    NIC_ACTION_LINK: _ClassVar[NicAction]
+
 class DiskAction(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     DISK_ACTION_UNSPECIFIED: _ClassVar[DiskAction]
@@ -56,6 +63,10 @@ DOMAIN_REASON_CRASHED: DomainReason
 DOMAIN_REASON_PANICKED: DomainReason
 DOMAIN_REASON_FAILED: DomainReason
 DOMAIN_REASON_STARTING_UP: DomainReason
+NIC_ACTION_UNSPECIFIED: NicAction
+NIC_ACTION_ATTACH: NicAction
+NIC_ACTION_DETACH: NicAction
+NIC_ACTION_LINK: NicAction
 DISK_ACTION_UNSPECIFIED: DiskAction
 DISK_ACTION_ATTACH: DiskAction
 DISK_ACTION_DETACH: DiskAction
@@ -306,7 +317,7 @@ class ScreenshotChunk(_message.Message):
     def __init__(self, data: _Optional[bytes] = ...) -> None: ...
 
 class DomainStatus(_message.Message):
-    __slots__ = ("sequence", "uuid", "state", "reason", "message", "addresses", "agent_connected", "qemu_pid", "machine_type", "disks", "started_unix_ms", "guest", "fs_freeze_status", "agent_trouble", "agent_lacks", "disk_troubles", "small_disks")
+    __slots__ = ("sequence", "uuid", "state", "reason", "message", "addresses", "agent_connected", "qemu_pid", "machine_type", "disks", "started_unix_ms", "guest", "fs_freeze_status", "agent_trouble", "agent_lacks", "disk_troubles", "small_disks", "nics", "follows_nics", "nic_troubles")
     SEQUENCE_FIELD_NUMBER: _ClassVar[int]
     UUID_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
@@ -324,6 +335,9 @@ class DomainStatus(_message.Message):
     AGENT_LACKS_FIELD_NUMBER: _ClassVar[int]
     DISK_TROUBLES_FIELD_NUMBER: _ClassVar[int]
     SMALL_DISKS_FIELD_NUMBER: _ClassVar[int]
+    NICS_FIELD_NUMBER: _ClassVar[int]
+    FOLLOWS_NICS_FIELD_NUMBER: _ClassVar[int]
+    NIC_TROUBLES_FIELD_NUMBER: _ClassVar[int]
     sequence: int
     uuid: str
     state: DomainState
@@ -341,7 +355,38 @@ class DomainStatus(_message.Message):
     agent_lacks: _containers.RepeatedScalarFieldContainer[str]
     disk_troubles: _containers.RepeatedCompositeFieldContainer[DiskTrouble]
     small_disks: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, sequence: _Optional[int] = ..., uuid: _Optional[str] = ..., state: _Optional[_Union[DomainState, str]] = ..., reason: _Optional[_Union[DomainReason, str]] = ..., message: _Optional[str] = ..., addresses: _Optional[_Iterable[_Union[GuestAddress, _Mapping]]] = ..., agent_connected: _Optional[bool] = ..., qemu_pid: _Optional[int] = ..., machine_type: _Optional[str] = ..., disks: _Optional[_Iterable[_Union[DiskTarget, _Mapping]]] = ..., started_unix_ms: _Optional[int] = ..., guest: _Optional[_Union[GuestInfo, _Mapping]] = ..., fs_freeze_status: _Optional[str] = ..., agent_trouble: _Optional[str] = ..., agent_lacks: _Optional[_Iterable[str]] = ..., disk_troubles: _Optional[_Iterable[_Union[DiskTrouble, _Mapping]]] = ..., small_disks: _Optional[_Iterable[str]] = ...) -> None: ...
+    nics: _containers.RepeatedCompositeFieldContainer[DomainNic]
+    follows_nics: bool
+    nic_troubles: _containers.RepeatedCompositeFieldContainer[NicTrouble]
+    def __init__(self, sequence: _Optional[int] = ..., uuid: _Optional[str] = ..., state: _Optional[_Union[DomainState, str]] = ..., reason: _Optional[_Union[DomainReason, str]] = ..., message: _Optional[str] = ..., addresses: _Optional[_Iterable[_Union[GuestAddress, _Mapping]]] = ..., agent_connected: _Optional[bool] = ..., qemu_pid: _Optional[int] = ..., machine_type: _Optional[str] = ..., disks: _Optional[_Iterable[_Union[DiskTarget, _Mapping]]] = ..., started_unix_ms: _Optional[int] = ..., guest: _Optional[_Union[GuestInfo, _Mapping]] = ..., fs_freeze_status: _Optional[str] = ..., agent_trouble: _Optional[str] = ..., agent_lacks: _Optional[_Iterable[str]] = ..., disk_troubles: _Optional[_Iterable[_Union[DiskTrouble, _Mapping]]] = ..., small_disks: _Optional[_Iterable[str]] = ..., nics: _Optional[_Iterable[_Union[DomainNic, _Mapping]]] = ..., follows_nics: _Optional[bool] = ..., nic_troubles: _Optional[_Iterable[_Union[NicTrouble, _Mapping]]] = ...) -> None: ...
+
+class DomainNic(_message.Message):
+    __slots__ = ("name", "mac", "tap", "down", "queues")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    MAC_FIELD_NUMBER: _ClassVar[int]
+    TAP_FIELD_NUMBER: _ClassVar[int]
+    DOWN_FIELD_NUMBER: _ClassVar[int]
+    QUEUES_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    mac: str
+    tap: str
+    down: bool
+    queues: int
+    def __init__(self, name: _Optional[str] = ..., mac: _Optional[str] = ..., tap: _Optional[str] = ..., down: _Optional[bool] = ..., queues: _Optional[int] = ...) -> None: ...
+
+class NicTrouble(_message.Message):
+    __slots__ = ("name", "action", "message", "tries", "since_unix_ms")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    ACTION_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    TRIES_FIELD_NUMBER: _ClassVar[int]
+    SINCE_UNIX_MS_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    action: NicAction
+    message: str
+    tries: int
+    since_unix_ms: int
+    def __init__(self, name: _Optional[str] = ..., action: _Optional[_Union[NicAction, str]] = ..., message: _Optional[str] = ..., tries: _Optional[int] = ..., since_unix_ms: _Optional[int] = ...) -> None: ...
 
 class GuestAddress(_message.Message):
     __slots__ = ("interface", "mac", "guest_name", "addresses", "source")

@@ -1,4 +1,4 @@
-"""The documents of disks that are to be plugged into a running domain.
+"""The documents of disks, and of NICs, that are to be plugged into a running domain.
 
 Runs in a process of its own (`document_process` starts it), as the VMI's types and the converter would otherwise stay
 in the launcher. One disk that cannot be rendered keeps no other one back. Looks at the disks' files.
@@ -19,6 +19,7 @@ from kvedge.launcher.domain.disk_targets import assign_targets
 from kvedge.launcher.domain.elements.disk_xml import disk_element
 from kvedge.launcher.domain.elements.iothread_plan import plan_io_threads
 from kvedge.launcher.domain.platform import platform_of
+from kvedge.launcher.hotplug.nic_documents import nic_documents
 from kvedge.resources.codec import DecodeError, decode
 from kvedge.resources.types.vmi import VirtualMachineInstance
 
@@ -28,7 +29,7 @@ _LARGEST: Final = 16 << 20
 def write_documents(source: TextIO, target: TextIO) -> int:
     """Answer the question that `document_process` has written; the exit code."""
     question = json.loads(source.read(_LARGEST))
-    json.dump(documents(question), target)
+    json.dump(nic_documents(question) if "nics" in question else documents(question), target)
     return 0
 
 

@@ -15,10 +15,11 @@ import time
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Final
 
+from kvedge.launcher.hotplug.attempts import Attempt, attempted
 from kvedge.launcher.hotplug.device_locks import DeviceLocks
 from kvedge.launcher.hotplug.disk_wishes import Wishes, read_wishes
 from kvedge.launcher.hotplug.document_process import DiskDocument, make_documents
-from kvedge.launcher.hotplug.hotplug_plan import Action, Attempt, Step, attempted, plan
+from kvedge.launcher.hotplug.hotplug_plan import Action, Step, plan
 from kvedge.launcher.launcher_errors import LauncherError, Unanswered
 from kvedge.resources.disks.hotplug_places import HOTPLUG_DIRECTORY
 from kvedge.rpc.launcher_pb2 import (
@@ -76,7 +77,7 @@ class DiskKeeper:
         self._thread: BackgroundThread | None = None
         self._request = b""
         self._wishes = Wishes({}, frozenset())
-        self._attempts: dict[str, Attempt] = {}
+        self._attempts: dict[str, Attempt[Step]] = {}
 
     def follow(self, request: SyncRequest, present: DomainFacts | None) -> None:
         """Want what this VMI has; once this returns nothing is done any more for what was wanted before.
@@ -183,7 +184,8 @@ class DiskKeeper:
             except LauncherError as refusal:
                 error = str(refusal)
         before = self._attempts.get(step.name)
-        made = attempted(before if before and before.step == step else None, step, self._clock(), error)
+        known = before if before and before.step == step else None
+        made = attempted(known, step, self._clock(), error, asks=step.action is Action.DETACH)
         if error:
             log.warning("a disk was not changed", extra={"facts": {"disk": step.name, "why": error[:LONGEST_MESSAGE]}})
         if error or step.action is Action.DETACH:
@@ -196,13 +198,13 @@ class DiskKeeper:
     def _change(self, step: Step, document: DiskDocument, facts: DomainFacts) -> None:
         wish = step.wish
         if step.action is Action.DETACH:
-            self._session.detach_disk(step.name)
+            self._session.detach_device(step.name)
         elif step.action is Action.ATTACH:
             if document.io_thread > facts.io_threads:
                 self._add_io_threads(document.io_thread)
             if wish is not None:
                 self._locks.take(wish)
-            self._session.attach_disk(document.xml)
+            self._session.attach_device(document.xml)
         else:
             path = wish.path if wish is not None else ""
             self._session.change_medium(step.name, path, block=wish is not None and wish.block)
@@ -218,7 +220,7 @@ class DiskKeeper:
         return max(0.05, min([LOOK_AGAIN_SECONDS, *dues]))
 
 
-def _trouble(item: Attempt, now: float) -> DiskTrouble:
+def _trouble(item: Attempt[Step], now: float) -> DiskTrouble:
     since = int((time.time() - (now - item.since)) * 1000)
     return DiskTrouble(
         name=item.step.name,

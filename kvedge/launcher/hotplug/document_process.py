@@ -1,6 +1,7 @@
-"""Has the documents of disks made in a process of its own, which then ends.
+"""Has the documents of disks and NICs made in a process of its own, which then ends.
 
-Called by `disk_keeper`'s thread. Starts `kvedge launcher --disk-documents`; gives it a question, takes its answer.
+Called by the threads of `disk_keeper` and `nic_keeper`. Starts `kvedge launcher --disk-documents`; gives it a question,
+takes its answer.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ SECONDS: Final = 60.0
 
 
 class DiskDocument(NamedTuple):
-    """A disk for libvirt and the IO thread that it needs (0: none); or the error that keeps it from being one."""
+    """A device for libvirt and the IO thread that a disk needs (0: none); or the error that keeps it from being one."""
 
     xml: str = ""
     io_thread: int = 0
@@ -25,7 +26,7 @@ class DiskDocument(NamedTuple):
 
 
 def make_documents(question: dict[str, Any]) -> dict[str, DiskDocument]:
-    """By disk; the question is that of `disk_documents`.
+    """By name; the question is that of `disk_documents` or `nic_documents`.
 
     Raises:
         Unanswered: when the process gave no answer.
@@ -35,10 +36,10 @@ def make_documents(question: dict[str, Any]) -> dict[str, DiskDocument]:
         done = subprocess.run(command, input=json.dumps(question).encode(), capture_output=True, timeout=SECONDS)
         answer = json.loads(done.stdout) if done.returncode == 0 else None
     except (OSError, ValueError, subprocess.TimeoutExpired) as error:
-        raise Unanswered(f"the disks' documents were not made: {error}") from error
+        raise Unanswered(f"the devices' documents were not made: {error}") from error
     if answer is None:
         said = done.stderr[-500:].decode(errors="replace").strip()
-        raise Unanswered(f"the disks' documents were not made: {said}")
+        raise Unanswered(f"the devices' documents were not made: {said}")
     return {name: _document(entry) for name, entry in answer.items()}
 
 

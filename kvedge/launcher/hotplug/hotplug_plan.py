@@ -1,4 +1,4 @@
-"""What has to be done so that a running domain has the disks that the VMI wants, and when it is tried again.
+"""What has to be done so that a running domain has the disks that the VMI wants.
 
 Called by `disk_keeper`. Pure: no clock, no libvirt. A disk is ours to take away only where its source lies in the
 directory of hotplugged volumes: permanent disks and their media are never touched.
@@ -8,17 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from enum import Enum
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from kvedge.launcher.hotplug.disk_wishes import DiskWish, Wishes
 from kvedge.launcher.libvirt.domain_facts import DomainDisk
-
-FIRST_PAUSE: Final = 1.0
-LONGEST_PAUSE: Final = 60.0
-# A guest that has heard it needs some seconds; to be asked again while it works does no good.
-ASK_AGAIN_SECONDS: Final = 5.0
-# From when on a guest that has not released a disk is told of.
-PATIENCE_SECONDS: Final = 30.0
 
 
 class Action(Enum):
@@ -36,20 +29,6 @@ class Step(NamedTuple):
     action: Action
     name: str
     wish: DiskWish | None = None
-
-
-class Attempt(NamedTuple):
-    """How a step has gone: since when and when again, in monotonic seconds; how often; the last error."""
-
-    step: Step
-    since: float
-    tries: int
-    due: float
-    error: str = ""
-
-    def is_told(self, now: float) -> bool:
-        """Whether somebody should hear of it: an error at once, a guest's silence after a while."""
-        return bool(self.error) or now - self.since >= PATIENCE_SECONDS
 
 
 def plan(wishes: Wishes, present: Iterable[DomainDisk], directory: str) -> list[Step]:
@@ -77,11 +56,3 @@ def _steps(wishes: Wishes, disks: list[DomainDisk], directory: str) -> Iterator[
         # A drive cannot be plugged in while the guest runs: its disk is there from the start, or after the next one.
         if wish.is_ready and wish.name not in there and wish.name not in wishes.drives:
             yield Step(Action.ATTACH, wish.name, wish)
-
-
-def attempted(before: Attempt | None, step: Step, now: float, error: str) -> Attempt:
-    """What is known after a try; the pauses double up to a minute."""
-    tries = 1 if before is None else before.tries + 1
-    first = ASK_AGAIN_SECONDS if step.action is Action.DETACH and not error else FIRST_PAUSE
-    pause = min(first * 2.0 ** min(tries - 1, 10), LONGEST_PAUSE)
-    return Attempt(step, now if before is None else before.since, tries, now + pause, error)

@@ -52,6 +52,16 @@ class DomainDisk(NamedTuple):
     source: str = ""
 
 
+class DomainNic(NamedTuple):
+    """One NIC of the domain: `name` is the VMI's, `is_down` that the guest sees no carrier."""
+
+    name: str
+    mac: str
+    tap: str
+    is_down: bool = False
+    queues: int = 1
+
+
 @dataclass(frozen=True, slots=True)
 class DiskSize:
     """A disk of the running domain: its target, its size for the guest, and that of the device below it (0: a file)."""
@@ -71,6 +81,7 @@ class DomainFacts:
     pid: int = 0
     machine: str = ""
     disks: tuple[DomainDisk, ...] = ()
+    nics: tuple[DomainNic, ...] = ()
     io_threads: int = 0
     agent_connected: bool = False
 

@@ -29,6 +29,7 @@ from kvedge.launcher.launcher_errors import (
     WrongState,
 )
 from kvedge.launcher.libvirt.domain_facts import ENDED, DiskSize, DomainDisk, DomainFacts, Life, Why
+from kvedge.launcher.libvirt.domain_nics import nic_with_link, read_nics
 from kvedge.launcher.libvirt.libvirt_events import start_event_loop, watch_events
 from kvedge.launcher.libvirt.node_capabilities import HostDocuments
 
@@ -159,6 +160,7 @@ class LibvirtSession:
             pid=self._pid() if life not in ENDED else 0,
             machine="" if machine is None else machine.get("machine", ""),
             disks=tuple(_disks(document)),
+            nics=tuple(read_nics(document, _ALIAS)),
             io_threads=int(document.findtext("iothreads") or 0),
             agent_connected=channel is not None and channel.get("state") == "connected",
         )
@@ -215,17 +217,17 @@ class LibvirtSession:
             # This is how libvirt says that SIGTERM was not enough.
             raise Unanswered(str(error)) from error
 
-    def attach_disk(self, xml: str) -> None:
-        """Plug a disk into the running domain.
+    def attach_device(self, xml: str) -> None:
+        """Plug a disk or a NIC into the running domain.
 
-        The live domain only, as with all changes of disks: the defined one is never started a second time.
+        The live domain only, as with all changes of devices: the defined one is never started a second time.
         """
-        with _translate_errors("attaching the disk"):
+        with _translate_errors("attaching the device"):
             self._domain().attachDeviceFlags(xml, libvirt.VIR_DOMAIN_AFFECT_LIVE)
 
-    def detach_disk(self, name: str) -> None:
-        """Ask the guest to release the disk that the VMI calls so; an event tells when it has, nothing waits for it."""
-        with _translate_errors("detaching the disk"):
+    def detach_device(self, name: str) -> None:
+        """Ask the guest to release what the VMI calls so; an event tells when it has, nothing waits for it."""
+        with _translate_errors("detaching the device"):
             self._domain().detachDeviceAlias(_ALIAS + name, libvirt.VIR_DOMAIN_AFFECT_LIVE)
 
     def change_medium(self, name: str, path: str, *, block: bool) -> None:
@@ -234,6 +236,19 @@ class LibvirtSession:
             domain = self._domain()
             drive = _drive(ElementTree.fromstring(domain.XMLDesc()), name, path, block=block)
             text = ElementTree.tostring(drive, encoding="unicode")
+            domain.updateDeviceFlags(text, libvirt.VIR_DOMAIN_AFFECT_LIVE)
+
+    def set_link(self, name: str, *, down: bool) -> None:
+        """Give a NIC its carrier, or take it away.
+
+        Raises:
+            WrongState: when the domain has no such NIC.
+        """
+        with _translate_errors("changing the NIC's link"):
+            domain = self._domain()
+            text = nic_with_link(ElementTree.fromstring(domain.XMLDesc()), _ALIAS + name, down=down)
+            if text is None:
+                raise WrongState(f"the domain has no NIC {name}")
             domain.updateDeviceFlags(text, libvirt.VIR_DOMAIN_AFFECT_LIVE)
 
     def add_io_thread(self, number: int) -> None:

@@ -9,11 +9,10 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final, Protocol
 
 from kvedge.launcher.disks.prepared import Prepared
-from kvedge.launcher.hotplug.disk_keeper import DiskKeeper
 from kvedge.launcher.launcher_errors import DomainMissing, LauncherError, WrongState
 from kvedge.launcher.run.disk_growth import grow_disks
 from kvedge.launcher.run.domain_orders import DomainOrders
@@ -25,6 +24,7 @@ from kvedge.launcher.run.run_state import RunState
 from kvedge.rpc.launcher_pb2 import DOMAIN_STATE_ABSENT, DomainStatus, SyncRequest
 
 if TYPE_CHECKING:
+    from kvedge.launcher.libvirt.domain_facts import DomainFacts
     from kvedge.launcher.libvirt.libvirt_session import LibvirtSession
 
 log = logging.getLogger(__name__)
@@ -40,6 +40,13 @@ class Preparation(Protocol):
         """Make them; as `preparation_process` has it."""
 
 
+class Keeper(Protocol):
+    """Who brings devices of the running domain to what a VMI wants."""
+
+    def follow(self, request: SyncRequest, present: DomainFacts | None) -> None:
+        """Want what this VMI has; as `disk_keeper` and `nic_keeper` have it."""
+
+
 class DomainLife:
     """The beginning and the end of one domain; every method may be called from any thread."""
 
@@ -52,7 +59,7 @@ class DomainLife:
         nics: NicLeases,
         view: DomainView,
         orders: DomainOrders,
-        disks: DiskKeeper,
+        keepers: Sequence[Keeper],
         on_made: Callable[[], None],
     ) -> None:
         """`preparation` is None when a launcher before this one has started the guest already; `on_made()` is called
@@ -65,13 +72,13 @@ class DomainLife:
         self._nics = nics
         self._view = view
         self._orders = orders
-        self._disks = disks
+        self._keepers = keepers
         self._on_made = on_made
         # Taken while the domain is made or removed; reading, pausing and ending go on meanwhile.
         self._making = threading.Lock()
 
     def sync(self, request: SyncRequest) -> DomainStatus:
-        """Start the guest if it never was started; serve its NICs; bring its disks to what the VMI wants, soon.
+        """Start the guest if it never was started; serve its NICs; bring its devices to what the VMI wants, soon.
 
         Raises:
             LauncherError: of the kind that says whether trying again can help.
@@ -85,7 +92,8 @@ class DomainLife:
             self._nics.name(request.interfaces)
             if step is SyncStep.ADOPT:
                 self._nics.serve(request.interfaces)
-            self._disks.follow(request, self._session.facts())
+            for keeper in self._keepers:
+                keeper.follow(request, self._session.facts())
             grow_disks(request.vmi_json, self._session)
         return self._view.look()
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from kvedge.launcher.agent.guest_agent import GuestAgent
 from kvedge.launcher.hotplug.disk_keeper import DiskKeeper
+from kvedge.launcher.hotplug.nic_keeper import NicKeeper
 from kvedge.launcher.run.domain_life import DomainLife, Preparation
 from kvedge.launcher.run.domain_orders import DomainOrders
 from kvedge.launcher.run.domain_view import DomainView
@@ -50,10 +51,12 @@ class DomainRun:
         self.state = RunState(on_end, begun=record.begun_unix_ms > 0)
         self.agent = GuestAgent(session, record, self._watch.look_soon)
         self._disks = DiskKeeper(session, root, self._watch.look_soon)
-        self.view = DomainView(session, record, self.state, self.agent, nics, self._disks)
+        self._nics = NicKeeper(session, self._watch.look_soon)
+        self.view = DomainView(session, record, self.state, self.agent, nics, self._disks, self._nics)
         self.orders = DomainOrders(session, self.state, self.agent, self.view)
+        keepers = (self._disks, self._nics)
         self.life = DomainLife(
-            session, record, self.state, preparation, nics, self.view, self.orders, self._disks, self._watch.tidy_soon
+            session, record, self.state, preparation, nics, self.view, self.orders, keepers, self._watch.tidy_soon
         )
         self.screen = Screenshots(session)
         self._io_errors = IoErrorPatience()
@@ -77,6 +80,7 @@ class DomainRun:
     def _look_soon(self) -> None:
         self._watch.look_soon()
         self._disks.look_soon()
+        self._nics.look_soon()
 
     def ping_guest(self, seconds: int) -> None:
         """Whether the guest's agent answers in time; one that was paused on purpose need not.

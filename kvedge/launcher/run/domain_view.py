@@ -15,13 +15,14 @@ from typing import TYPE_CHECKING
 from kvedge.launcher.agent.agent_schedule import Steady
 from kvedge.launcher.agent.guest_agent import GuestAgent
 from kvedge.launcher.hotplug.disk_keeper import DiskKeeper
+from kvedge.launcher.hotplug.nic_keeper import NicKeeper
 from kvedge.launcher.libvirt.domain_facts import DomainDisk, DomainFacts, Life
 from kvedge.launcher.run.domain_plan import Verdict
 from kvedge.launcher.run.nic_leases import NicLeases
 from kvedge.launcher.run.run_record import RunRecord
 from kvedge.launcher.run.run_state import RunState
 from kvedge.launcher.run.status_board import StatusBoard
-from kvedge.rpc.launcher_pb2 import DiskTarget, DomainStatus
+from kvedge.rpc.launcher_pb2 import DiskTarget, DomainNic, DomainStatus
 
 if TYPE_CHECKING:
     from kvedge.launcher.libvirt.libvirt_session import LibvirtSession
@@ -40,6 +41,7 @@ class DomainView:
         agent: GuestAgent,
         nics: NicLeases,
         disks: DiskKeeper,
+        nic_keeper: NicKeeper,
     ) -> None:
         self._session = session
         self._record = record
@@ -47,6 +49,7 @@ class DomainView:
         self._agent = agent
         self._nics = nics
         self._disks = disks
+        self._nic_keeper = nic_keeper
         self._looking = threading.Lock()
         self._facts: DomainFacts | None = None
         # What the agent makes of the status; nothing of it is told more often than the API can bear.
@@ -92,15 +95,21 @@ class DomainView:
 
     def _status(self, facts: DomainFacts | None, verdict: Verdict) -> DomainStatus:
         status = DomainStatus(state=verdict.state, reason=verdict.reason, message=verdict.message)
+        status.follows_nics = True
         status.started_unix_ms = self._record.begun_unix_ms
         if facts is not None:
             status.uuid = facts.uuid
             status.qemu_pid = facts.pid
             status.machine_type = facts.machine
             status.disks.extend(_target(disk) for disk in facts.disks)
+            status.nics.extend(
+                DomainNic(name=nic.name, mac=nic.mac, tap=nic.tap, down=nic.is_down, queues=nic.queues)
+                for nic in facts.nics
+            )
         if not verdict.has_ended:
             status.small_disks.extend(self._state.disk_notes)
             status.disk_troubles.extend(self._disks.troubles())
+            status.nic_troubles.extend(self._nic_keeper.troubles())
             status.addresses.extend(self._nics.addresses())
             status.MergeFrom(self._agents_part.settle(self._told_by_agent(), time.monotonic()))
         return status

@@ -72,12 +72,12 @@ ATTACHING = (
     Death("the device was handed over", _HAND_OVER, _RENAMED, after=True),
     Death("the handler has written the status", _SYNC, _REPORTED, after=True),
     Death("the device is to be held", _KEEPER, "self._locks.take(wish)"),
-    Death("the disk is to be attached", _KEEPER, "self._session.attach_disk(document.xml)"),
-    Death("the disk was attached", _KEEPER, "self._session.attach_disk(document.xml)", after=True),
+    Death("the disk is to be attached", _KEEPER, "self._session.attach_device(document.xml)"),
+    Death("the disk was attached", _KEEPER, "self._session.attach_device(document.xml)", after=True),
 )
 DETACHING = (
-    Death("the disk is to be detached", _KEEPER, "self._session.detach_disk(step.name)"),
-    Death("the disk was detached", _KEEPER, "self._session.detach_disk(step.name)", after=True),
+    Death("the disk is to be detached", _KEEPER, "self._session.detach_device(step.name)"),
+    Death("the disk was detached", _KEEPER, "self._session.detach_device(step.name)", after=True),
     Death("the volume is to be taken back", _HAND_OVER, "_take_back_device(name, directory, launcher)"),
     Death("the node has its last name", _HAND_OVER, "facts = _facts(directory, going)"),
     Death("the device was denied", _HAND_OVER, "deny_device(launcher, facts.st_rdev)", after=True),

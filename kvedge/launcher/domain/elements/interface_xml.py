@@ -14,7 +14,7 @@ from kvedge.launcher.domain.elements.alias_xml import add_alias
 from kvedge.launcher.domain.elements.pci_address_xml import add_pci_address
 from kvedge.launcher.domain.libvirt_versions import IGB, require_libvirt
 from kvedge.launcher.domain.platform import Platform
-from kvedge.launcher.domain.xml_tree import add
+from kvedge.launcher.domain.xml_tree import add, new
 from kvedge.resources.types.devices import Interface
 from kvedge.resources.types.vmi import VirtualMachineInstance
 
@@ -31,16 +31,20 @@ def add_interfaces(devices: Element, vmi: VirtualMachineInstance, platform: Plat
     """
     for index, interface in enumerate(vmi.spec.domain.devices.interfaces):
         if interface.state != "absent":
-            _add_interface(devices, interface, platform, context, f"spec.domain.devices.interfaces[{index}]")
+            field = f"spec.domain.devices.interfaces[{index}]"
+            devices.append(interface_element(interface, platform, context, field))
 
 
-def _add_interface(
-    devices: Element, interface: Interface, platform: Platform, context: DomainContext, field: str
-) -> None:
+def interface_element(interface: Interface, platform: Platform, context: DomainContext, field: str) -> Element:
+    """One NIC, as it is at a start and when it comes later.
+
+    Raises:
+        ConversionError: for a NIC that cannot be.
+    """
     model = _checked_model(interface, context, field)
     target = _target_of(interface, context, field)
     virtio = model == "virtio"
-    element = add(devices, "interface", type="ethernet")
+    element = new("interface", type="ethernet")
     add(element, "mac", address=interface.mac_address or target.mac)
     add(element, "target", dev=target.tap, managed="no")
     add(element, "model", type=platform.virtio if virtio else model)
@@ -60,6 +64,7 @@ def _add_interface(
     if interface.acpi_index:
         add(element, "acpi", index=interface.acpi_index)
     add_pci_address(element, interface.pci_address, f"{field}.pciAddress")
+    return element
 
 
 def _checked_model(interface: Interface, context: DomainContext, field: str) -> str:

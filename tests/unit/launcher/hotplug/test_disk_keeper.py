@@ -40,13 +40,13 @@ class PlayedDomain:
         disks = tuple(self.disks.values())
         return DomainFacts(uuid="u", life=Life.RUNNING, why=Why.BOOTED, disks=disks, io_threads=self.threads)
 
-    def attach_disk(self, xml: str) -> None:
+    def attach_device(self, xml: str) -> None:
         self.done.append(f"attach {xml}")
         if xml in self.refused:
-            raise LibvirtFailed("attaching the disk", 1, 10, "no such bus")
+            raise LibvirtFailed("attaching the device", 1, 10, "no such bus")
         self.disks[xml] = DomainDisk(xml, "sda", "disk", f"{self.directory}/{xml}{self.suffix}")
 
-    def detach_disk(self, name: str) -> None:
+    def detach_device(self, name: str) -> None:
         self.done.append(f"detach {name}")
         if name not in self.kept:
             del self.disks[name]
@@ -168,7 +168,7 @@ def test_a_refused_disk_is_tried_again_with_pauses_and_holds_up_no_other(kept: K
     assert kept.look() == ["attach bad", "attach good"]
     (told,) = kept.keeper.troubles()
     assert (told.name, told.action, told.tries) == ("bad", m.DISK_ACTION_ATTACH, 1)
-    assert told.message == "attaching the disk: no such bus"
+    assert told.message == "attaching the device: no such bus"
     assert kept.look(0.5) == []
     assert kept.look(0.6) == ["attach bad"]
     assert kept.look(1) == []

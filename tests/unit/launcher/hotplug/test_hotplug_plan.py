@@ -1,19 +1,11 @@
-"""What is done to a running domain's disks, and when it is tried again."""
+"""What is done to a running domain's disks."""
 
 from __future__ import annotations
 
 import pytest
 
 from kvedge.launcher.hotplug.disk_wishes import DiskWish, Wishes
-from kvedge.launcher.hotplug.hotplug_plan import (
-    ASK_AGAIN_SECONDS,
-    LONGEST_PAUSE,
-    PATIENCE_SECONDS,
-    Action,
-    Step,
-    attempted,
-    plan,
-)
+from kvedge.launcher.hotplug.hotplug_plan import plan
 from kvedge.launcher.libvirt.domain_facts import DomainDisk
 
 HOTPLUG = "/hotplug"
@@ -71,21 +63,3 @@ def test_a_cd_rom_drive_keeps_its_place_and_changes_its_medium(
     wanted: Wishes, source: str, expected: list[tuple[str, str]]
 ) -> None:
     assert steps(wanted, disk("cd", device="cdrom", source=source)) == expected
-
-
-def test_pauses_double_up_to_a_minute() -> None:
-    step, attempt, pauses = Step(Action.ATTACH, "a"), None, []
-    for _ in range(20):
-        attempt = attempted(attempt, step, 100.0, "no")
-        pauses.append(attempt.due - 100.0)
-    assert pauses[:4] == [1.0, 2.0, 4.0, 8.0]
-    assert max(pauses) == LONGEST_PAUSE
-
-
-def test_an_error_is_told_at_once_and_a_silent_guest_after_half_a_minute() -> None:
-    assert attempted(None, Step(Action.ATTACH, "a"), 0.0, "no").is_told(0.0)
-    asked = attempted(None, Step(Action.DETACH, "a"), 0.0, "")
-    assert asked.due == ASK_AGAIN_SECONDS
-    assert not asked.is_told(PATIENCE_SECONDS - 1)
-    assert asked.is_told(PATIENCE_SECONDS)
-    assert attempted(asked, Step(Action.DETACH, "a"), 29.0, "").is_told(PATIENCE_SECONDS)

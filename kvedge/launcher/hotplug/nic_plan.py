@@ -1,0 +1,71 @@
+"""What has to be done so that a running domain has the NICs that the VMI wants, with the link state that it wants.
+
+Called by `nic_keeper`. Pure: no clock, no libvirt. A NIC is taken from the guest only when the VMI says that it is to
+be absent: one that the handler could not prepare just now stays.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from enum import Enum
+from typing import NamedTuple
+
+from kvedge.launcher.launcher_errors import BadRequest
+from kvedge.launcher.libvirt.domain_facts import DomainNic
+
+
+class NicAction(Enum):
+    """What is done to one NIC."""
+
+    DETACH = "detach"
+    ATTACH = "attach"
+    LINK = "link"
+
+
+class NicStep(NamedTuple):
+    """One change; `down` is the link state that is wanted, of a NIC that stays."""
+
+    action: NicAction
+    name: str
+    down: bool = False
+
+
+class NicWishes(NamedTuple):
+    """The state that each of the VMI's interfaces is to have, by name, and those whose taps the handler has made."""
+
+    states: dict[str, str]
+    prepared: frozenset[str]
+
+
+def read_nic_wishes(document: bytes, prepared: Iterable[str]) -> NicWishes:
+    """What a VMI wants of its NICs, of its JSON: its types would stay in the launcher for the guest's whole life.
+
+    Raises:
+        BadRequest: when the document is no VMI.
+    """
+    try:
+        spec = json.loads(document or b"{}").get("spec") or {}
+        interfaces = ((spec.get("domain") or {}).get("devices") or {}).get("interfaces") or []
+        states = {str(interface["name"]): str(interface.get("state") or "up") for interface in interfaces}
+    except (ValueError, AttributeError, KeyError, TypeError) as error:
+        raise BadRequest("the VMI", f"cannot be read: {error!r}") from error
+    return NicWishes(states, frozenset(prepared))
+
+
+def plan_nics(wishes: NicWishes, present: Iterable[DomainNic]) -> list[NicStep]:
+    """All steps, those that free something first."""
+    steps = _steps(wishes, {nic.name: nic for nic in present})
+    return sorted(steps, key=lambda step: list(NicAction).index(step.action))
+
+
+def _steps(wishes: NicWishes, present: dict[str, DomainNic]) -> Iterator[NicStep]:
+    for name, state in wishes.states.items():
+        nic = present.get(name)
+        if nic is None:
+            if state != "absent" and name in wishes.prepared:
+                yield NicStep(NicAction.ATTACH, name)
+        elif state == "absent":
+            yield NicStep(NicAction.DETACH, name)
+        elif nic.is_down != (state == "down"):
+            yield NicStep(NicAction.LINK, name, down=state == "down")

@@ -1,0 +1,47 @@
+"""The NICs in a running domain's document: read, and with another link state.
+
+Called by `libvirt_session`. Pure: the document is libvirt's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from xml.etree import ElementTree
+
+from kvedge.launcher.libvirt.domain_facts import DomainNic
+
+
+def read_nics(document: ElementTree.Element, prefix: str) -> Iterator[DomainNic]:
+    """The NICs of the VMI; `prefix` is before the names that it gave."""
+    for nic in document.iterfind("devices/interface"):
+        alias = nic.find("alias")
+        name = "" if alias is None else alias.get("name", "")
+        if not name.startswith(prefix):
+            continue
+        link = nic.find("link")
+        queues = _attribute(nic, "driver", "queues")
+        yield DomainNic(
+            name=name.removeprefix(prefix),
+            mac=_attribute(nic, "mac", "address").lower(),
+            tap=_attribute(nic, "target", "dev"),
+            is_down=link is not None and link.get("state") == "down",
+            queues=int(queues) if queues.isdecimal() else 1,
+        )
+
+
+def nic_with_link(document: ElementTree.Element, alias: str, *, down: bool) -> str | None:
+    """The NIC of this alias as it is, with its carrier or without; None when there is none."""
+    found = next(
+        (nic for nic in document.iterfind("devices/interface") if _attribute(nic, "alias", "name") == alias), None
+    )
+    if found is None:
+        return None
+    for link in found.findall("link"):
+        found.remove(link)
+    ElementTree.SubElement(found, "link", {"state": "down" if down else "up"})
+    return ElementTree.tostring(found, encoding="unicode")
+
+
+def _attribute(nic: ElementTree.Element, child: str, name: str) -> str:
+    element = nic.find(child)
+    return "" if element is None else element.get(name, "")

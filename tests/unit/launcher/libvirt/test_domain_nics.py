@@ -1,0 +1,37 @@
+"""NICs in a running domain's document."""
+
+from __future__ import annotations
+
+from xml.etree.ElementTree import fromstring
+
+from kvedge.launcher.libvirt.domain_facts import DomainNic
+from kvedge.launcher.libvirt.domain_nics import nic_with_link, read_nics
+
+DOMAIN = fromstring(
+    "<domain><devices>"
+    "<interface type='ethernet'><mac address='02:00:00:00:00:0A'/><target dev='tap0' managed='no'/>"
+    "<model type='virtio'/><driver queues='4'/><alias name='ua-default'/></interface>"
+    "<interface type='ethernet'><mac address='02:00:00:00:00:0b'/><target dev='tap1' managed='no'/>"
+    "<link state='down'/><alias name='ua-lan'/></interface>"
+    "<interface type='ethernet'><alias name='net2'/></interface>"
+    "</devices></domain>"
+)
+
+
+def test_the_nics_of_the_vmi_are_read_with_link_and_queues() -> None:
+    assert list(read_nics(DOMAIN, "ua-")) == [
+        DomainNic("default", "02:00:00:00:00:0a", "tap0", is_down=False, queues=4),
+        DomainNic("lan", "02:00:00:00:00:0b", "tap1", is_down=True, queues=1),
+    ]
+
+
+def test_a_nic_stays_as_it_is_but_for_its_link() -> None:
+    up = fromstring(nic_with_link(DOMAIN, "ua-lan", down=False) or "")
+    assert [link.get("state") for link in up.findall("link")] == ["up"]
+    assert up.find("target").attrib == {"dev": "tap1", "managed": "no"}  # type: ignore[union-attr]
+    down = fromstring(nic_with_link(DOMAIN, "ua-default", down=True) or "")
+    assert [link.get("state") for link in down.findall("link")] == ["down"]
+
+
+def test_a_nic_that_is_not_there_has_no_document() -> None:
+    assert nic_with_link(DOMAIN, "ua-none", down=True) is None
