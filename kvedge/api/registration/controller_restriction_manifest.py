@@ -17,6 +17,7 @@ from kvedge.resources.names import APP, LAUNCHER_APP, SCHEDULABLE
 from kvedge.resources.role_users import CONTROLLER_ACCOUNT, CONTROLLER_GROUP
 from kvedge.resources.types.data_import_cron import DataImportCron
 from kvedge.resources.types.data_volumes import DataVolume
+from kvedge.resources.types.pod_networks import NETWORKS
 from kvedge.resources.types.vm import VirtualMachine
 from kvedge.resources.types.vmi import VirtualMachineInstance
 
@@ -101,6 +102,7 @@ def controller_restriction() -> list[Document]:
         "oldLabels": _META.format("oldObject", "labels", "{}"),
         "owners": _META.format("object", "ownerReferences", "[]"),
         "oldOwners": _META.format("oldObject", "ownerReferences", "[]"),
+        "annotations": _META.format("object", "annotations", "{}"),
         "oldAnnotations": _META.format("oldObject", "annotations", "{}"),
         "isLauncher": f"{_labelled('labels')} && {_OWNED.format('owners')}",
         # One whose label somebody took away must still come to its end.
@@ -142,6 +144,12 @@ _TAKEN: Final = (
     f" || ('{SCHEDULABLE}' in variables.oldLabels"
     f" && variables.oldLabels['{SCHEDULABLE}'] == variables.labels['{SCHEDULABLE}']))"
 )
+# On which networks a launcher's guest is changes while it runs.
+_OTHER_ANNOTATIONS: Final = (
+    f"variables.annotations.all(k, k == '{NETWORKS}'"
+    " || (k in variables.oldAnnotations && variables.oldAnnotations[k] == variables.annotations[k]))"
+    f" && variables.oldAnnotations.all(k, k == '{NETWORKS}' || k in variables.annotations)"
+)
 # Each is: which writes it is about, what must hold of them, and what is said otherwise.
 _RULES: Final = (
     (_NODE, _UPDATE, "is not allowed to make or delete Nodes"),
@@ -162,7 +170,12 @@ _RULES: Final = (
         "variables.wasLauncher || variables.wasAttachment || variables.wasWorker || variables.wasUpload",
         "is not allowed to touch other Pods than launchers of VMIs, what holds volumes for them, and workers",
     ),
-    (f"{_POD} && {_UPDATE}", _STATUS, "is not allowed to change more of a Pod than its status"),
+    (
+        f"{_POD} && {_UPDATE}",
+        f"({_STATUS}) || (variables.wasLauncher && object.spec == oldObject.spec && {_OTHER_ANNOTATIONS}"
+        f" && {unchanged('labels')} && {unchanged('finalizers')} && {unchanged('ownerReferences')})",
+        f"is not allowed to change more of a Pod than its status, and a launcher's annotation {NETWORKS}",
+    ),
     (
         _CLAIM,
         f"!({_UPDATE} || {_CREATE}) || {_DV_OWNED.format('owners')} || '{UPLOAD_TARGET}' in variables.oldAnnotations",

@@ -16,12 +16,12 @@ from typing import Final
 
 from kvedge.controller.vm.create_patience import CreatePatience
 from kvedge.controller.vm.create_refusal import is_passing
+from kvedge.controller.vm.live_changes import LiveChanges
 from kvedge.controller.vm.revision_keeper import RevisionKeeper
-from kvedge.controller.vm.run_volumes import RunVolumes
 from kvedge.controller.vm.vm_data_volumes import VmDataVolumes
 from kvedge.controller.vm.vm_plan import (
     AdoptVmi,
-    ChangeVolumes,
+    ChangeRun,
     CreateVmi,
     DeleteVmi,
     KeepRevision,
@@ -86,7 +86,7 @@ class VmLoop:
         self._events = sources.events
         self._clock = sources.clock
         self._patience = CreatePatience(sources.clock.monotonic)
-        self._volumes = RunVolumes(sources.events, sources.clock.monotonic, sources.is_declarative)
+        self._live = LiveChanges(sources.events, sources.clock.monotonic, sources.is_declarative)
         self._revisions = RevisionKeeper(sources.client, sources.events)
         self.loop = ReconcileLoop("vm", self.reconcile, _WORKERS)
 
@@ -110,10 +110,10 @@ class VmLoop:
                 self._without_vm(vmi)
                 return None
             unmade = self._disks.make(key, vm)
-            hotplug = self._volumes.seen(vm)
+            hotplug = self._live.seen(vm)
             plan = plan_vm(vm, vmi, self._clock.now(), random.random(), hotplug, self._disks.of(key, vm))
             if not plan.actions:
-                wait = self._volumes.seconds_left(vm) if hotplug.refusal else None
+                wait = self._live.seconds_left(vm)
                 waits = (plan.again_after, wait, _UNMADE_SECONDS if unmade else None)
                 left = [each for each in waits if each is not None]
                 return Again(min(left)) if left else None
@@ -159,7 +159,7 @@ class VmLoop:
         assert item is not None
         if new is None:
             self._patience.forget(item.metadata.uid)
-            self._volumes.forget(item.metadata.uid)
+            self._live.forget(item.metadata.uid)
             self._revisions.forget(item.metadata.uid)
             self._disks.forget(Key(item.metadata.namespace, item.metadata.name))
         self.loop.add(Key(item.metadata.namespace, item.metadata.name))
@@ -204,8 +204,8 @@ class VmLoop:
                 self._patch_vmi(vmi, body)
             case AdoptVmi(vmi, body):
                 self._adopt(vm, vmi, body)
-            case ChangeVolumes(vmi, body):
-                self._volumes.carry(vm, partial(self._patch_vmi, vmi, body))
+            case ChangeRun(vmi, body, what):
+                self._live.carry(vm, what, partial(self._patch_vmi, vmi, body))
             case CreateVmi(vmi):
                 return self._create(vm, vmi)
             case DeleteVmi(vmi):

@@ -7,11 +7,13 @@ so that a controller which dies in between neither forgets a failure nor counts 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
+from enum import Enum
 from typing import Final, TypeAlias
 
+from kvedge.controller.vm.network_changes import changed_interfaces, without_absent
 from kvedge.controller.vm.run_strategy_rules import START_REQUEST, RunDecision, RunState, decide_run, open_requests
 from kvedge.controller.vm.start_failure_rules import next_start_failure
 from kvedge.controller.vm.start_revision import lacks_revision, start_revision, superseded_revision
@@ -83,25 +85,33 @@ class DeleteVmi:
     vmi: VirtualMachineInstance
 
 
+class Live(Enum):
+    """What is carried to a run while it lasts, with the reason that its VM has in condition and event when it is
+    refused."""
+
+    VOLUMES = "HotPlugVolumeError"
+    INTERFACES = "HotPlugNetworkInterfaceError"
+
+
 @dataclass(frozen=True, slots=True)
-class ChangeVolumes:
-    """Carry hotpluggable volumes to the run, in the version that was read."""
+class ChangeRun:
+    """Carry hotpluggable volumes or interfaces to the run, in the version that was read."""
 
     vmi: VirtualMachineInstance
     body: JsonObject
+    what: Live = Live.VOLUMES
 
 
-VmAction: TypeAlias = (
-    PatchVm | PatchVmStatus | CreateVmi | KeepRevision | PatchVmi | AdoptVmi | DeleteVmi | ChangeVolumes
-)
+VmAction: TypeAlias = PatchVm | PatchVmStatus | CreateVmi | KeepRevision | PatchVmi | AdoptVmi | DeleteVmi | ChangeRun
 
 
 @dataclass(frozen=True, slots=True)
 class Hotplug:
-    """Whether hotpluggable volumes are carried to the run, and why the last try was refused, while none is made."""
+    """Whether hotpluggable volumes are carried to the run, and what was refused last, with the reason, while it is not
+    tried again."""
 
     is_on: bool = True
-    refusal: str = ""
+    refusals: Mapping[Live, str] = field(default_factory=dict)
 
 
 _HOTPLUG: Final = Hotplug()
@@ -130,7 +140,7 @@ def plan_vm(
         vmi: the VMI of the same name and namespace, whoever owns it.
         now: the time.
         jitter: between 0 and 1, spreads retries.
-        hotplug: what holds for hotpluggable volumes.
+        hotplug: what holds for what is carried to a run.
         data_volumes: those that its volumes name and that there are.
     """
     if vm.metadata.deletion_timestamp is not None:
@@ -198,16 +208,31 @@ def _plan_run(seen: VmView, now: datetime, jitter: float, hotplug: Hotplug) -> V
     # A user's `kubectl replace` may have taken it away; with a run it is what holds the VM's address until the end.
     kept = () if own is None else _keep_finalizer(vm)
     lost = () if own is None or not lacks_revision(vm, own) else (_keep_revision(vm),)
-    changes = {} if own is None or not hotplug.is_on else changed_volumes(vm, own)
     carried: list[VmAction] = []
-    if own is not None and changes and hotplug.refusal:
-        failure_seen = Condition(type=FAILURE, status="True", reason="HotPlugVolumeError", message=hotplug.refusal)
-        view = replace(view, failure=failure_seen)
-    elif own is not None and changes:
-        carried = [ChangeVolumes(own, changes)]
+    for what, body in _live_changes(vm, own, hotplug):
+        if what in hotplug.refusals:
+            refused = Condition(type=FAILURE, status="True", reason=what.value, message=hotplug.refusals[what])
+            view = replace(view, failure=view.failure or refused)
+        elif own is not None and not carried:
+            # One change in a pass: the next one is for the version that this one makes.
+            carried = [ChangeRun(own, body, what)]
+    absent = without_absent(vm, own)
+    if absent:
+        carried.append(PatchVm(absent))
     status = _status_actions(vm, next_status(view, now))
     actions: list[VmAction] = [*kept, *lost, *status, *_release_final(own), *carried]
     return VmPlan(tuple(actions), decision.wait_seconds or None)
+
+
+def _live_changes(
+    vm: VirtualMachine, own: VirtualMachineInstance | None, hotplug: Hotplug
+) -> Iterator[tuple[Live, JsonObject]]:
+    if own is None:
+        return
+    volumes = changed_volumes(vm, own) if hotplug.is_on else {}
+    for what, body in ((Live.VOLUMES, volumes), (Live.INTERFACES, changed_interfaces(vm, own))):
+        if body:
+            yield what, body
 
 
 def _plan_start(view: VmView, decision: RunDecision, now: datetime) -> VmPlan:

@@ -13,6 +13,7 @@ import hashlib
 
 import msgspec
 
+from kvedge.controller.vm.network_changes import interfaces_need_restart, lasting_interfaces
 from kvedge.controller.vm.start_revision import revision_name
 from kvedge.controller.vm.volume_changes import disks_have_changed, permanent_spec
 from kvedge.resources.codec import encode_json
@@ -62,7 +63,7 @@ def owner_reference(vm: VirtualMachine) -> OwnerReference:
 
 def template_hash(vm: VirtualMachine) -> str:
     """What of the template's spec stays for a whole run, as a few characters that change when it does."""
-    spec = permanent_spec((vm.spec.template or VirtualMachineInstanceTemplate()).spec)
+    spec = lasting_interfaces(permanent_spec((vm.spec.template or VirtualMachineInstanceTemplate()).spec))
     return hashlib.sha256(encode_json(spec)).hexdigest()[:16]
 
 
@@ -72,7 +73,7 @@ def needs_restart(vm: VirtualMachine, vmi: VirtualMachineInstance) -> bool:
     if TEMPLATE_HASH not in marks or marks.get(VM_GENERATION) == str(vm.metadata.generation):
         # One that was adopted, or a change of the run strategy's own making.
         return False
-    return marks[TEMPLATE_HASH] != template_hash(vm) or disks_have_changed(vm, vmi)
+    return marks[TEMPLATE_HASH] != template_hash(vm) or disks_have_changed(vm, vmi) or interfaces_need_restart(vm, vmi)
 
 
 def _with_identity(spec: VirtualMachineInstanceSpec, uid: str) -> VirtualMachineInstanceSpec:

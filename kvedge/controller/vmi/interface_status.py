@@ -1,26 +1,59 @@
-"""The NICs of a VMI as its launcher Pod shows them, before a guest has any.
+"""The NICs of a VMI as its launcher Pod shows them: which networks the Pod has joined, and which it is to join.
 
-Called by the VMI's status on the way to the hand-over, for VMIs on other networks than the Pod's. Pure. The handler
-takes the rows over, and keeps that the Pod has joined a network.
+Called by the VMI's plan and status, for VMIs on other networks than the Pod's. Pure. The handler takes the rows over,
+adds what the guest has, and takes away those of which nothing is left.
 """
 
 from __future__ import annotations
 
+from typing import Final
+
+import msgspec
+
 from kvedge.resources.types.core import Pod
 from kvedge.resources.types.guest_nics import POD_NIC, pod_interfaces
-from kvedge.resources.types.pod_networks import NETWORK_STATUS, lan_interfaces, parse_status, pod_nic
+from kvedge.resources.types.pod_networks import (
+    NETWORK_STATUS,
+    NETWORKS,
+    absent_interfaces,
+    lan_interfaces,
+    parse_status,
+    pod_nic,
+    wanted_networks,
+)
 from kvedge.resources.types.vmi import MULTUS_STATUS, InterfaceStatus, VirtualMachineInstance
+
+# What attaches dynamically looks at Pods with the annotation alone.
+_NONE: Final = "[]"
 
 
 def with_joined_networks(vmi: VirtualMachineInstance, pod: Pod | None) -> list[InterfaceStatus]:
     """The rows of the status: the Pod network's first, then each network that the Pod says it has joined."""
-    lan = lan_interfaces(vmi)
-    if pod is None or not lan:
+    names = [item.name for _, item, _ in lan_interfaces(vmi)] + [item.name for _, item in absent_interfaces(vmi)]
+    if pod is None or not names:
         return vmi.status.interfaces
     joined = {each.interface for each in parse_status(pod.metadata.annotations.get(NETWORK_STATUS, ""))}
-    rows = [InterfaceStatus(name=item.name, pod_interface_name=POD_NIC) for _, item in pod_interfaces(vmi)]
-    for _, item, _ in lan:
-        nic = pod_nic(item.name)
-        if nic in joined:
-            rows.append(InterfaceStatus(name=item.name, pod_interface_name=nic, info_source=MULTUS_STATUS))
-    return rows
+    rows = list(vmi.status.interfaces)
+    if not rows:
+        rows = [InterfaceStatus(name=item.name, pod_interface_name=POD_NIC) for _, item in pod_interfaces(vmi)]
+    rows = [_marked(row, row.pod_interface_name in joined) if row.name in names else row for row in rows]
+    known = {row.name for row in rows}
+    for name in names:
+        if name not in known and pod_nic(name) in joined:
+            rows.append(InterfaceStatus(name=name, pod_interface_name=pod_nic(name), info_source=MULTUS_STATUS))
+    # NICs that only the guest knows have no name, and come last.
+    return sorted(rows, key=lambda row: not row.name)
+
+
+def changed_networks(vmi: VirtualMachineInstance, pod: Pod) -> str | None:
+    """The annotation that the launcher Pod of a guest that runs is to have by now; None when it has it."""
+    present = pod.metadata.annotations.get(NETWORKS)
+    wanted = wanted_networks(vmi) or (None if present is None else _NONE)
+    return None if wanted == present or pod.metadata.deletion_timestamp is not None else wanted
+
+
+def _marked(row: InterfaceStatus, is_joined: bool) -> InterfaceStatus:
+    if (MULTUS_STATUS in row.sources) == is_joined:
+        return row
+    others = [source for source in row.sources if source != MULTUS_STATUS]
+    return msgspec.structs.replace(row, info_source=", ".join([*others, *([MULTUS_STATUS] if is_joined else [])]))

@@ -24,6 +24,7 @@ from kvedge.controller.vmi.vmi_plan import (
     ConfirmPodLost,
     CreatePod,
     DeletePod,
+    PatchPod,
     PatchPodStatus,
     PatchVmi,
     VmiAction,
@@ -37,7 +38,7 @@ from kvedge.kube.errors import AlreadyExists, Conflict, KubeError, NotFound
 from kvedge.kube.events import EventRecorder
 from kvedge.kube.informer import Informer
 from kvedge.kube.kube_client import KubeClient, Preconditions
-from kvedge.kube.patches import StrategicPatch, at_version
+from kvedge.kube.patches import MergePatch, StrategicPatch, at_version
 from kvedge.kube.reconcile_loop import Again, ReconcileLoop
 from kvedge.kube.work_queue import Key
 from kvedge.resources.disks.volume_facts import claims
@@ -216,8 +217,10 @@ class VmiLoop:
                     # Its last finalizer went, and so did it, though the answer still has it.
                     return _CAUGHT_UP_SECONDS
                 self._vmis.observe(patched)
+            case PatchPod(pod, body):
+                self._patch_pod(pod, at_version(body, pod.metadata.resource_version), "")
             case PatchPodStatus(pod, body):
-                self._patch_pod(pod, body)
+                self._patch_pod(pod, StrategicPatch(body), "status")
             case DeletePod(pod):
                 self._delete(vmi, pod)
             case ConfirmPodLost():
@@ -279,10 +282,10 @@ class VmiLoop:
             self._do(vmi, action)
         return self._patience.refused(meta.uid)
 
-    def _patch_pod(self, pod: Pod, body: dict[str, object]) -> None:
+    def _patch_pod(self, pod: Pod, patch: MergePatch | StrategicPatch, subresource: str) -> None:
         meta = pod.metadata
         try:
-            patched = self._client.patch(Pod, meta.namespace, meta.name, StrategicPatch(body), "status")
+            patched = self._client.patch(Pod, meta.namespace, meta.name, patch, subresource)
         except NotFound:
             return
         self._pods.observe(patched)

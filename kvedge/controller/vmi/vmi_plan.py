@@ -18,6 +18,7 @@ from kvedge.controller.kubevirt.cluster_config import ClusterConfig
 from kvedge.controller.kubevirt.condition_rules import with_condition
 from kvedge.controller.node.node_plan import UNRESPONSIVE, NodeState
 from kvedge.controller.vmi.claim_rules import ClaimView, ClaimWait, binding_trouble, claim_wait
+from kvedge.controller.vmi.interface_status import changed_networks
 from kvedge.controller.vmi.launcher_pod_manifest import launcher_pod, pod_grace_seconds
 from kvedge.controller.vmi.launcher_pod_resources import overhead_bytes
 from kvedge.controller.vmi.launcher_pod_status import (
@@ -46,6 +47,7 @@ from kvedge.resources.meta import Condition, condition
 from kvedge.resources.names import LAUNCHER_SILENT, NODE_NAME, UNPAUSED_GATE, VM_FINALIZER, VMI_FINALIZER
 from kvedge.resources.phases import Phase
 from kvedge.resources.types.core import Pod
+from kvedge.resources.types.pod_networks import NETWORKS
 from kvedge.resources.types.vmi import VirtualMachineInstance, VirtualMachineInstanceStatus
 
 _OURS: Final = frozenset({"", "Pending", "Scheduling"})
@@ -81,6 +83,14 @@ class PatchPodStatus:
 
 
 @dataclass(frozen=True, slots=True)
+class PatchPod:
+    """Change the launcher's Pod itself; `body` is a merge patch for the version that was read."""
+
+    pod: Pod
+    body: JsonObject
+
+
+@dataclass(frozen=True, slots=True)
 class DeletePod:
     """End a launcher: it gets SIGTERM and the Pod's grace period."""
 
@@ -92,7 +102,7 @@ class ConfirmPodLost:
     """Ask the server for the Pods of this VMI before the actions after it: a cache may be behind."""
 
 
-VmiAction: TypeAlias = CreatePod | PatchVmi | PatchPodStatus | DeletePod | ConfirmPodLost
+VmiAction: TypeAlias = CreatePod | PatchVmi | PatchPod | PatchPodStatus | DeletePod | ConfirmPodLost
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,7 +218,16 @@ def _plan_handed_over(view: VmiView, now: datetime) -> VmiPlan:
     assert pod is not None
     status = after_hand_over(vmi, pod, view.node, now, view.claims)
     ended = (DeletePod(pod),) if _is_stuck(vmi) and pod.metadata.deletion_timestamp is None else ()
-    return VmiPlan((*ended, *_patches(vmi, status), *_gate(vmi, pod, now)), _news(vmi, pod, status))
+    others = _other_networks(vmi, pod)
+    return VmiPlan((*ended, *_patches(vmi, status), *_gate(vmi, pod, now), *others), _news(vmi, pod, status))
+
+
+def _other_networks(vmi: VirtualMachineInstance, pod: Pod) -> tuple[PatchPod, ...]:
+    """The Pod's order to join a network to which its guest comes, or to leave one whose NIC the guest has released."""
+    wanted = None if vmi.status.phase != "Running" else changed_networks(vmi, pod)
+    if wanted is None:
+        return ()
+    return (PatchPod(pod, {"metadata": {"annotations": {NETWORKS: wanted}}}),)
 
 
 def _is_stuck(vmi: VirtualMachineInstance) -> bool:

@@ -95,7 +95,7 @@ def after_hand_over(
     now: datetime,
     claims: ClaimView | None = None,
 ) -> VirtualMachineInstanceStatus:
-    """The handler's status with our Ready condition, and the claims as they are now."""
+    """The handler's status with our Ready condition, and the claims and the Pod's networks as they are now."""
     conditions = with_condition(vmi.status.conditions, _ready(vmi.status.phase, pod, node), now)
     # Without claims nobody has looked: what was said of them stays.
     seen = claims if claims is not None and claims.found else None
@@ -104,6 +104,7 @@ def after_hand_over(
         vmi.status,
         conditions=without_conditions(conditions, {_POD_SCHEDULED}),
         volume_status=vmi.status.volume_status if seen is None else with_claims(vmi, seen),
+        interfaces=with_joined_networks(vmi, pod),
     )
 
 

@@ -8,14 +8,14 @@ goes on where it was.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Final
 
-from kvedge.handler.guest.nic_binding import bind_nic
+from kvedge.handler.guest.nic_binding import bind_nic, unbind_nic
 from kvedge.handler.guest.vmi_status import GuestNic
 from kvedge.handler.held_process import HeldProcess
 from kvedge.network.binding.binding_state import is_link_local
@@ -106,8 +106,14 @@ class GuestNetwork:
         """
         return resolver_of(launcher)
 
-    def prepare(self, vmi: VirtualMachineInstance, launcher: HeldProcess, resolver: Resolver) -> list[PreparedNic]:
-        """Make bridge and tap for each interface; what is there already stays as it is.
+    def prepare(
+        self,
+        vmi: VirtualMachineInstance,
+        launcher: HeldProcess,
+        resolver: Resolver,
+        names: Collection[str] | None = None,
+    ) -> list[PreparedNic]:
+        """Make bridge and tap for each interface, or those of these names; what is there already stays as it is.
 
         Raises:
             NetworkError: when the kernel refused or the namespace is not as it was left.
@@ -115,7 +121,18 @@ class GuestNetwork:
         with _network_of(launcher) as netns:
             places = [(index, item, POD_NIC) for index, item in pod_interfaces(vmi)]
             places += [(index, item, pod_nic(item.name)) for index, item, _ in lan_interfaces(vmi)]
-            return [self._prepare(vmi, place, netns, resolver) for place in places]
+            wanted = [place for place in places if names is None or place[1].name in names]
+            return [self._prepare(vmi, place, netns, resolver) for place in wanted]
+
+    def release(self, vmi: VirtualMachineInstance, launcher: HeldProcess, place: tuple[int, Interface]) -> None:
+        """Take away what was made for a NIC on another network which the guest has released.
+
+        Raises:
+            NetworkError: as `prepare`.
+        """
+        index, interface = place
+        with _network_of(launcher) as netns:
+            unbind_nic((index, interface, pod_nic(interface.name)), netns, self._state / vmi.metadata.uid)
 
     def keep(self, vmi: VirtualMachineInstance, launcher: HeldProcess) -> None:
         """Put right what somebody has undone of a translated interface: it forwards and filters at each packet.

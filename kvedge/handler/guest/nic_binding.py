@@ -10,6 +10,7 @@ from typing import Final
 
 from kvedge.network.binding.bound_interface import BoundInterface
 from kvedge.network.binding.bridge_binding import bind_pod_interface
+from kvedge.network.binding.bridge_unbinding import unbind_pod_interface
 from kvedge.network.binding.masquerade_binding import masquerade_pod_interface
 from kvedge.network.errors import UnsuitablePodError
 from kvedge.network.nft_nat_rules import TCP, UDP
@@ -56,8 +57,22 @@ def bind_nic(
         guest_mac=mac,
         tap_owner=_OWNER,
         queues=queues,
-        record=directory / f"{interface.name}.json",
+        record=_record(directory, interface),
     )
+
+
+def unbind_nic(place: tuple[int, Interface, str], netns: int, directory: Path) -> None:
+    """Undo a bridge binding whose guest has released the NIC; nothing when nothing is left of it.
+
+    Raises:
+        NetworkError: when the kernel refused.
+    """
+    index, interface, pod_interface = place
+    unbind_pod_interface(netns, pod_interface=pod_interface, index=index, record=_record(directory, interface))
+
+
+def _record(directory: Path, interface: Interface) -> Path:
+    return directory / f"{interface.name}.json"
 
 
 def _subnets(vmi: VirtualMachineInstance, interface: Interface) -> dict[int, GuestSubnet]:

@@ -18,6 +18,8 @@ import grpc
 from kvedge.handler.guest.guest_network import GuestNetwork, PreparedNic, Resolver
 from kvedge.handler.guest.last_word import read_last_word
 from kvedge.handler.guest.mac_conflicts import check_macs
+from kvedge.handler.guest.nic_plan import ToldNics, nic_troubles, released_nics, told_nics
+from kvedge.handler.guest.running_nics import prepare_running
 from kvedge.handler.guest.told_claims import ToldClaims, told_claims
 from kvedge.handler.guest.vmi_status import GuestNic, Observation, SyncFailure, status_patch
 from kvedge.handler.held_process import HeldProcess
@@ -46,6 +48,7 @@ from kvedge.resources.codec import encode_json
 from kvedge.resources.disks.volume_facts import hotplugged
 from kvedge.resources.names import LAUNCHER_SILENT
 from kvedge.resources.phases import Phase
+from kvedge.resources.types.pod_networks import absent_interfaces
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.rpc import launcher_pb2
 from kvedge.rpc.launcher_pb2 import DOMAIN_STATE_ABSENT
@@ -75,7 +78,10 @@ class _Remembered:
     uid: str
     # On the monotonic clock.
     began: float
-    nics: tuple[GuestNic, ...] = ()
+    nics: tuple[GuestNic, ...] | None = None
+    # What of its NICs the launcher was told last; and those that are to be absent and of which nothing is left.
+    told_nics: ToldNics | None = None
+    released: frozenset[str] = frozenset()
     # What the guest was told of name servers, and when that was last compared; None while it is to be told anew.
     resolver: Resolver | None = None
     resolver_seen: float = 0.0
@@ -133,9 +139,10 @@ class SyncLoop:
         if view.connected:
             # What the steps changed belongs into the same patch.
             view = self.connections.view(key)
+        self._release_nics(key, vmi, view, memory)
         hotplug = self._take_volumes_back(key, vmi, view, hotplug, memory)
         self._tell_trouble(vmi, view, memory)
-        for text in hotplug_troubles(view.status, hotplug).values():
+        for text in (*hotplug_troubles(view.status, hotplug).values(), *nic_troubles(view.status)):
             self._tell_once(vmi, memory, "HotplugFailed", text)
         if plan.silence and (memory.failure is None or memory.failure.reason != LAUNCHER_SILENT):
             memory.failure = SyncFailure(LAUNCHER_SILENT, plan.silence)
@@ -198,8 +205,8 @@ class SyncLoop:
         return replace(plan, steps=(), again=_VOLUME_SECONDS)
 
     def _is_outdated(self, key: Key, vmi: VirtualMachineInstance, memory: _Remembered) -> bool:
-        """Whether the launcher would be told of other claims or volumes now, or its guest of other name servers."""
-        if memory.claims != told_claims(vmi) or memory.wishes != wishes_of(vmi):
+        """Whether the launcher would be told of other claims, volumes or NICs now, or its guest of other servers."""
+        if memory.claims != told_claims(vmi) or memory.wishes != wishes_of(vmi) or memory.told_nics != told_nics(vmi):
             return True
         return self._has_other_network(key, vmi, memory)
 
@@ -323,11 +330,14 @@ class SyncLoop:
         if pod_uid is not None:
             self.prepare_pod(vmi, launcher, pod_uid)
         known = self.connections.view(key).status
+        resolver = self.network.resolver(launcher)
+        failed: NetworkError | None = None
         if known is None or known.state == DOMAIN_STATE_ABSENT:
             # A guest that runs is served as it is.
             check_macs(vmi, self.vmis.list())
-        resolver = self.network.resolver(launcher)
-        prepared: list[PreparedNic] = self.network.prepare(vmi, launcher, resolver)
+            prepared = self.network.prepare(vmi, launcher, resolver)
+        else:
+            prepared, failed = prepare_running(self.network, vmi, (launcher, resolver), known)
         memory.nics = tuple(item.nic for item in prepared)
         request = launcher_pb2.SyncRequest(
             vmi_json=encode_json(vmi), interfaces=[item.message for item in prepared], options=self.options()
@@ -337,7 +347,28 @@ class SyncLoop:
         memory.claims = told_claims(vmi)
         memory.wishes = wishes_of(vmi)
         self._finish_network(vmi, launcher, prepared, memory)
+        if failed is not None:
+            # All else is as it should be by now.
+            raise failed
+        memory.told_nics = told_nics(vmi)
         return status
+
+    def _release_nics(self, key: Key, vmi: VirtualMachineInstance, view: LauncherView, memory: _Remembered) -> None:
+        """Undo what was made for NICs that the guest has released."""
+        wanted = {item.name for _, item in absent_interfaces(vmi)}
+        memory.released &= wanted
+        if view.status is None or view.status.state not in ALIVE or memory.told_nics != told_nics(vmi):
+            return
+        due = [each for each in released_nics(vmi, view.status) if each[1].name not in memory.released]
+        if not due:
+            return
+        try:
+            with self.connections.launcher(key) as launcher:
+                for place in due:
+                    self.network.release(vmi, launcher, place)
+                    memory.released |= {place[1].name}
+        except (LauncherCallError, NetworkError) as error:
+            self._note_failure(key, vmi, view, memory, error)
 
     def _finish_network(
         self, vmi: VirtualMachineInstance, launcher: HeldProcess, prepared: list[PreparedNic], memory: _Remembered
@@ -402,6 +433,7 @@ class SyncLoop:
             reason=plan.reason or (memory.failure.message if phase == "Failed" and memory.failure else ""),
             status=view.status,
             nics=memory.nics,
+            leaving=frozenset(item.name for _, item in absent_interfaces(vmi)) - memory.released,
             failure=memory.failure,
             launcher_version=view.version,
             hotplug=hotplug,

@@ -14,6 +14,7 @@ from typing import Final
 
 import msgspec
 
+from kvedge.handler.guest.nic_plan import nic_troubles
 from kvedge.handler.volumes.hotplug_plan import HotplugSeen, hotplug_troubles, volume_entries
 from kvedge.resources.codec import JsonObject, encode
 from kvedge.resources.disks.config_disks import config_disk
@@ -23,6 +24,7 @@ from kvedge.resources.names import LAUNCHER_VERSION
 from kvedge.resources.phases import FINAL_PHASES, Phase, check_transition
 from kvedge.resources.quantities import format_bytes, parse_bytes
 from kvedge.resources.types.vmi import (
+    DOMAIN_SOURCE,
     MULTUS_STATUS,
     GuestOsInfo,
     InterfaceStatus,
@@ -38,6 +40,7 @@ from kvedge.rpc.launcher_pb2 import (
     DOMAIN_REASON_IO_ERROR,
     DOMAIN_STATE_PAUSED,
     DiskTarget,
+    DomainNic,
     DomainStatus,
     GuestAddress,
 )
@@ -55,6 +58,7 @@ _MOST_LACKS: Final = 16
 _MOST_TROUBLES: Final = 4
 # A condition's reason: hotplugged volumes do not come or go; the rest of the VMI is as it should be.
 HOTPLUG_FAILED: Final = "HotplugVolumesNotSynchronized"
+NIC_HOTPLUG_FAILED: Final = "HotplugInterfacesNotSynchronized"
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +91,10 @@ class Observation:
     phase: Phase
     reason: str = ""
     status: DomainStatus | None = None
-    nics: tuple[GuestNic, ...] = ()
+    # None when none was prepared yet: what the status says of them stays.
+    nics: tuple[GuestNic, ...] | None = None
+    # Names of interfaces that are to be absent, and of which something is left.
+    leaving: frozenset[str] = frozenset()
     failure: SyncFailure | None = None
     launcher_version: str = ""
     # Of hotplugged volumes; None when they were not looked at.
@@ -125,7 +132,7 @@ def _status(vmi: VirtualMachineInstance, seen: Observation, now: datetime) -> Vi
     if seen.status is not None and phase not in FINAL_PHASES:
         status = msgspec.structs.replace(
             status,
-            interfaces=_interfaces(vmi, seen),
+            interfaces=_interfaces(vmi, seen.nics, seen.leaving, seen.status),
             volume_status=volume_entries(vmi, seen.status, seen.hotplug, _volumes(vmi, seen.status)),
             machine=MachineStatus(type=seen.status.machine_type) if seen.status.machine_type else status.machine,
             memory=_memory(vmi),
@@ -135,24 +142,54 @@ def _status(vmi: VirtualMachineInstance, seen: Observation, now: datetime) -> Vi
     return status
 
 
-def _interfaces(vmi: VirtualMachineInstance, seen: Observation) -> list[InterfaceStatus]:
-    assert seen.status is not None
-    # The controller has read it from the Pod.
-    joined = {row.name for row in vmi.status.interfaces if MULTUS_STATUS in row.info_source}
+def _interfaces(
+    vmi: VirtualMachineInstance, nics: tuple[GuestNic, ...] | None, leaving: frozenset[str], status: DomainStatus
+) -> list[InterfaceStatus]:
+    if nics is None:
+        return vmi.status.interfaces
+    rows = {row.name: row for row in vmi.status.interfaces if row.name}
+    has = {nic.name: nic for nic in status.nics}
     by_mac: dict[str, list[GuestAddress]] = {}
-    for entry in list(seen.status.addresses)[:_MOST_ADDRESSES]:
+    for entry in list(status.addresses)[:_MOST_ADDRESSES]:
         by_mac.setdefault(entry.mac.lower(), []).append(entry)
-    known = [_known_interface(nic, by_mac.pop(nic.mac.lower(), []), is_joined=nic.name in joined) for nic in seen.nics]
+    known = []
+    for nic in nics:
+        # The controller has read from the Pod that it has joined the network.
+        is_joined = nic.name in rows and MULTUS_STATUS in rows[nic.name].sources
+        domain_nic = has.get(nic.name)
+        if domain_nic is None and status.follows_nics:
+            known.append(_without_domain(nic, rows.get(nic.name)))
+        else:
+            known.append(_known_interface(nic, domain_nic, by_mac.pop(nic.mac.lower(), []), is_joined=is_joined))
+    served = {nic.name for nic in nics}
+    for row in rows.values():
+        if row.name not in served and (row.name in leaving or MULTUS_STATUS in row.sources):
+            by_mac.pop(row.mac.lower(), None)
+            known.append(row if row.name in leaving else _left_by_guest(row))
     # NICs that only the guest knows, such as a bridge of its own, come last and without a name.
     return known + [
         _guest_only(entries) for entries in by_mac.values() if any(e.source == "guest-agent" for e in entries)
     ]
 
 
-def _known_interface(nic: GuestNic, entries: Sequence[GuestAddress], *, is_joined: bool) -> InterfaceStatus:
+def _without_domain(nic: GuestNic, row: InterfaceStatus | None) -> InterfaceStatus:
+    """A NIC that is on its way into the guest."""
+    found = row or InterfaceStatus(name=nic.name, pod_interface_name=nic.pod_interface)
+    return _left_by_guest(found)
+
+
+def _left_by_guest(row: InterfaceStatus) -> InterfaceStatus:
+    """A NIC of the Pod alone: what the guest had of it is over."""
+    joined = [MULTUS_STATUS] if MULTUS_STATUS in row.sources else []
+    return InterfaceStatus(name=row.name, pod_interface_name=row.pod_interface_name, info_source=", ".join(joined))
+
+
+def _known_interface(
+    nic: GuestNic, in_domain: DomainNic | None, entries: Sequence[GuestAddress], *, is_joined: bool
+) -> InterfaceStatus:
     agent = [entry for entry in entries if entry.source == "guest-agent"]
     addresses = list(nic.addresses) if nic.is_translated else _addresses(agent) or list(nic.addresses)
-    sources = ["domain", *(["guest-agent"] if agent else []), *([MULTUS_STATUS] if is_joined else [])]
+    sources = [DOMAIN_SOURCE, *(["guest-agent"] if agent else []), *([MULTUS_STATUS] if is_joined else [])]
     return InterfaceStatus(
         name=nic.name,
         mac=nic.mac,
@@ -161,9 +198,15 @@ def _known_interface(nic: GuestNic, entries: Sequence[GuestAddress], *, is_joine
         interface_name=_cut(agent[0].guest_name) if agent else "",
         pod_interface_name=nic.pod_interface,
         info_source=", ".join(sources),
-        queue_count=nic.queues,
-        link_state=nic.link_state,
+        queue_count=in_domain.queues if in_domain is not None else nic.queues,
+        link_state=_link_state(nic, in_domain),
     )
+
+
+def _link_state(nic: GuestNic, in_domain: DomainNic | None) -> str:
+    if in_domain is None:
+        return nic.link_state
+    return "down" if in_domain.down else "up"
 
 
 def _guest_only(entries: Sequence[GuestAddress]) -> InterfaceStatus:
@@ -264,9 +307,12 @@ def _own_conditions(vmi: VirtualMachineInstance, seen: Observation) -> dict[str,
     if seen.phase in FINAL_PHASES:
         return wanted
     troubles = hotplug_troubles(seen.status, seen.hotplug)
-    if troubles and seen.failure is None:
-        message = "; ".join(text for _, text in sorted(troubles.items())[:_MOST_TROUBLES])
-        wanted["Synchronized"] = Condition(type="Synchronized", status="False", reason=HOTPLUG_FAILED, message=message)
+    of_nics = list(nic_troubles(seen.status))
+    if (troubles or of_nics) and seen.failure is None:
+        texts = [*of_nics, *(text for _, text in sorted(troubles.items()))]
+        reason = HOTPLUG_FAILED if troubles else NIC_HOTPLUG_FAILED
+        message = "; ".join(texts[:_MOST_TROUBLES])
+        wanted["Synchronized"] = Condition(type="Synchronized", status="False", reason=reason, message=message)
     if seen.status is None:
         # Nothing was learnt of the domain in this pass: what is known of it stays.
         return wanted | _present(vmi.status.conditions, _OF_DOMAIN)

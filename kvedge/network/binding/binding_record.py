@@ -44,6 +44,14 @@ def read_record(path: Path) -> Record | None:
         raise NetworkError("cannot read the network record", subject=str(path), errno=error.errno or 0) from error
 
 
+def forget_record(path: Path) -> None:
+    """Removes the record of a NIC that is bound no more. Raises NetworkError."""
+    try:
+        path.unlink(missing_ok=True)
+    except OSError as error:
+        raise NetworkError("cannot remove the network record", subject=str(path), errno=error.errno or 0) from error
+
+
 def _put_aside(path: Path, why: Exception) -> None:
     try:
         put_aside(path, str(why))

@@ -158,10 +158,11 @@ def plan_lan_healing(config: NodeNetworkConfig, seen: LanSeen, *, whole: bool) -
     return [*steps, *_unused(config, seen, ports)]
 
 
-def plan_lan_detaching(config: NodeNetworkConfig, seen: LanSeen, netns: str) -> list[Step]:
-    """Removes one Pod's ports, what they were allowed to say, and what nobody uses any more."""
+def plan_lan_detaching(config: NodeNetworkConfig, seen: LanSeen, netns: str, kept: Collection[str] = ()) -> list[Step]:
+    """Removes one Pod's ports but for those of these NICs, what they were allowed to say, and what nobody uses any
+    more."""
     ports = lan_ports_of(config, seen.links)
-    gone = {name: port for name, port in ports.items() if port.netns == netns}
+    gone = {name: port for name, port in ports.items() if port.netns == netns and port.interface not in kept}
     left = {name: port for name, port in ports.items() if name not in gone}
     steps: list[Step] = [DeleteLink(name) for name in gone]
     if seen.has_table and left and gone:

@@ -8,6 +8,7 @@ was cut short.
 from __future__ import annotations
 
 import threading
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Final
 
@@ -83,10 +84,10 @@ def attach_lan(config: NodeNetworkConfig, wanted: LanPort) -> None:
     run_in_netns(path, inside)
 
 
-def detach_lan(config: NodeNetworkConfig, netns: str) -> None:
-    """Takes all such NICs of a Pod away; nothing when there are none."""
+def detach_lan(config: NodeNetworkConfig, netns: str, kept: Collection[str] = ()) -> None:
+    """Takes such NICs of a Pod away, all but those of these names; nothing when there are none."""
     with _changing, Links() as links:
-        for step in plan_lan_detaching(config, _look(links, config), netns):
+        for step in plan_lan_detaching(config, _look(links, config), netns, kept):
             _apply_unless_gone(links, step)
 
 

@@ -72,7 +72,8 @@ _CONTROLLER: Final = (
     right((*READ, "patch"), "kubevirt.io", "virtualmachines"),
     right(("patch",), "kubevirt.io", "virtualmachines/status"),
     right((*READ, "create", "patch", "delete"), "kubevirt.io", "virtualmachineinstances"),
-    right((*READ, "create", "delete"), "core", "pods"),
+    # A launcher whose guest gets a NIC, or has released one, is on other networks by its annotation.
+    right((*READ, "create", "patch", "delete"), "core", "pods"),
     # What a VM's disks lie on, and what keeps it from them; it makes the claims of DataVolumes.
     right((*READ, "create", "patch"), "core", "persistentvolumeclaims"),
     # Where a launcher's hotplugged volumes can come to.

@@ -14,11 +14,13 @@ import msgspec
 
 from kvedge.resources.types.devices import Interface
 from kvedge.resources.types.guest_nics import interface_mac
-from kvedge.resources.types.vmi import VirtualMachineInstance
+from kvedge.resources.types.vmi import DOMAIN_SOURCE, MULTUS_STATUS, VirtualMachineInstance
 
 # On a Pod: which networks it wants; and what it was given.
 NETWORKS: Final = "k8s.v1.cni.cncf.io/networks"
 NETWORK_STATUS: Final = "k8s.v1.cni.cncf.io/network-status"
+# An interface's state: the guest is to release its NIC.
+ABSENT: Final = "absent"
 # As many letters of the hash as fit into a link's name beside KubeVirt's prefixes and suffixes.
 _HASH_LETTERS: Final = 11
 # Each is a pair of links of the host; KubeVirt's guests have at most 256 NICs, PCI has room for far fewer.
@@ -71,20 +73,42 @@ def attachment_of(network_name: str, namespace: str) -> tuple[str, str]:
 
 
 def lan_interfaces(vmi: VirtualMachineInstance) -> list[tuple[int, Interface, str]]:
-    """The interfaces on networks besides the Pod's, with their place in the VMI and the `networkName` they join."""
+    """The interfaces on networks besides the Pod's, with their place in the VMI and the `networkName` they join; those
+    that are to be absent are left out."""
+    return [each for each in _on_other_networks(vmi) if each[1].state != ABSENT]
+
+
+def absent_interfaces(vmi: VirtualMachineInstance) -> list[tuple[int, Interface]]:
+    """Those of them that are to be absent, which the guest may still have."""
+    return [(index, item) for index, item, _ in _on_other_networks(vmi) if item.state == ABSENT]
+
+
+def is_there(vmi: VirtualMachineInstance, name: str) -> bool:
+    """Whether the Pod has joined the network of this interface, or the guest has its NIC, as the status says."""
+    row = next((row for row in vmi.status.interfaces if row.name == name), None)
+    return row is not None and (MULTUS_STATUS in row.sources or DOMAIN_SOURCE in row.sources)
+
+
+def _on_other_networks(vmi: VirtualMachineInstance) -> list[tuple[int, Interface, str]]:
     joined = {network.name: network.multus.network_name for network in vmi.spec.networks if network.multus is not None}
     interfaces = enumerate(vmi.spec.domain.devices.interfaces)
     return [
         (index, item, joined[item.name])
         for index, item in interfaces
-        if item.name in joined and item.bridge is not None and item.state != "absent"
+        if item.name in joined and item.bridge is not None
     ]
 
 
 def wanted_networks(vmi: VirtualMachineInstance) -> str:
-    """The launcher Pod's annotation; empty when the VMI is on no other network than the Pod's."""
+    """The launcher Pod's annotation; empty when the VMI is on no other network than the Pod's.
+
+    The Pod leaves a network once the guest has released its NIC.
+    """
+    held = {row.name for row in vmi.status.interfaces if DOMAIN_SOURCE in row.sources}
     wanted = []
-    for _, interface, network_name in lan_interfaces(vmi):
+    for _, interface, network_name in _on_other_networks(vmi):
+        if interface.state == ABSENT and interface.name not in held:
+            continue
         namespace, name = attachment_of(network_name, vmi.metadata.namespace)
         mac = interface_mac(vmi, interface)
         wanted.append(Selection(name=name, namespace=namespace, interface=pod_nic(interface.name), mac=mac))

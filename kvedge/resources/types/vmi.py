@@ -55,8 +55,9 @@ class PhaseTransition(KubeStruct, kw_only=True):
     phase_transition_timestamp: str
 
 
-# Part of an interface's infoSource: the Pod has joined the network.
+# Parts of an interface's infoSource: the Pod has joined the network; the guest has the NIC.
 MULTUS_STATUS: Final = "multus-status"
+DOMAIN_SOURCE: Final = "domain"
 
 
 class InterfaceStatus(KubeStruct, kw_only=True):
@@ -71,6 +72,11 @@ class InterfaceStatus(KubeStruct, kw_only=True):
     info_source: str = ""
     queue_count: int = 0
     link_state: str = ""
+
+    @property
+    def sources(self) -> list[str]:
+        """The parts of `infoSource`."""
+        return self.info_source.split(", ") if self.info_source else []
 
 
 class ClaimInfo(KubeStruct, kw_only=True):

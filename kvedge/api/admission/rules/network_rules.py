@@ -15,6 +15,7 @@ from kvedge.api.admission.rules.subject import Rule, Subject
 from kvedge.resources.ip_addresses import parse_ipv4
 from kvedge.resources.masquerade import BadGuestNetwork, parse_guest_subnet
 from kvedge.resources.types.devices import DhcpOptions, Interface, Port
+from kvedge.resources.types.pod_networks import ABSENT
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]+")
 _PORT_NAME: Final = re.compile(r"(?=.*[a-z])[a-z0-9]([a-z0-9-]{0,13}[a-z0-9])?")
@@ -24,7 +25,7 @@ _LONG_MAC: Final = re.compile(
     r"[0-9a-fA-F]{2}(?:([:-])[0-9a-fA-F]{2}(?:\1[0-9a-fA-F]{2}){6}(?:(?:\1[0-9a-fA-F]{2}){12})?)"
 )
 _MODELS: Final = ("virtio", "e1000", "e1000e", "igb", "ne2k_pci", "pcnet", "rtl8139")
-_STATES: Final = ("", "up", "down", "absent")
+_STATES: Final = ("", "up", "down", ABSENT)
 _BINDINGS: Final = ("bridge", "masquerade", "sriov", "slirp", "macvtap", "passt", "passt_binding", "binding")
 _DISCONTINUED: Final = {"slirp": "Slirp", "macvtap": "Macvtap", "passt": "Passt"}
 # The Pod's own side of the bridge has it.
@@ -95,6 +96,20 @@ def interfaces_are_possible(subject: Subject) -> Iterator[Cause]:
         yield from _ports(interface.ports, at.at("ports"))
         if interface.dhcp_options is not None:
             yield from _dhcp(interface.dhcp_options, at.at("dhcpOptions"))
+
+
+def absent_interfaces_can_go(subject: Subject) -> Iterator[Cause]:
+    """A guest gives back what it can get again while it runs: a NIC on another network than the Pod's, by a bridge."""
+    on_pod_network = {network.name for network in subject.spec.networks if network.pod is not None}
+    for index, interface in enumerate(subject.spec.domain.devices.interfaces):
+        if interface.state != ABSENT:
+            continue
+        at = subject.devices_at.at("interfaces").item(index).at("state")
+        said = f'"{interface.name}" interface\'s state "{ABSENT}" is'
+        if interface.bridge is None:
+            yield Cause(at, f"{said} supported only for bridge binding")
+        if interface.name in on_pod_network:
+            yield Cause(at, f"{said} not supported on default networks")
 
 
 def macs_are_unique(subject: Subject) -> Iterator[Cause]:
@@ -216,5 +231,6 @@ RULES: Final[tuple[Rule, ...]] = (
     bridge_on_pod_network_is_permitted,
     masquerade_is_of_the_pod_network,
     guest_networks_have_room,
+    absent_interfaces_can_go,
     macs_are_unique,
 )

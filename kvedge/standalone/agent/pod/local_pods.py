@@ -46,6 +46,12 @@ class LocalPod:
     next_try: float = 0.0
     # When containers were asked to end because their liveness probe says no.
     unhealthy_since: dict[str, float] = field(default_factory=dict)
+    # What the Pod's annotation named when its networks were last joined, None for not yet by this agent; what is told
+    # of them; and, on the monotonic clock, when it is tried again after so many failures.
+    joined_for: str | None = None
+    network_status: str = ""
+    network_failures: int = 0
+    next_network_try: float = 0.0
 
 
 def _sweep(files: PodFiles) -> None:

@@ -21,7 +21,6 @@ from kvedge.kube.work_queue import Key, WorkQueue
 from kvedge.network.errors import AddressesExhaustedError
 from kvedge.resources.codec import encode
 from kvedge.resources.types.core import Pod
-from kvedge.resources.types.pod_networks import NETWORK_STATUS
 from kvedge.runtime.clock import Clock, parse_rfc3339
 from kvedge.standalone.agent.container.container_state import (
     ContainerState,
@@ -33,6 +32,7 @@ from kvedge.standalone.agent.container.container_state import (
 )
 from kvedge.standalone.agent.container.container_watch import ContainerWatch
 from kvedge.standalone.agent.pod.local_pods import LocalPod, LocalPods
+from kvedge.standalone.agent.pod.network_following import follow, tell_networks
 from kvedge.standalone.agent.pod.pod_addresses import PodAddresses
 from kvedge.standalone.agent.pod.pod_checks import rejection
 from kvedge.standalone.agent.pod.pod_plan import ForgetPod, LookAgain, PodSeen, plan_pod
@@ -155,8 +155,14 @@ class PodLoop:
             if not any(changed):
                 break
         if known:
+            wait = self._follow_networks(local)
+            waits += [] if wait is None else [wait]
             self.write_status(local)
         return min(waits, default=None)
+
+    def _follow_networks(self, local: LocalPod) -> float | None:
+        runs = any(isinstance(state, Running) for state in self._states(local).values())
+        return follow(self.steps.places, self.steps.events, local) if runs else None
 
     def _note_gone(self, local: LocalPod) -> None:
         if not local.record.forgotten and self.history.has_forgotten(local.record):
@@ -222,7 +228,7 @@ class PodLoop:
         """
         if local.gone_since is not None:
             return
-        self._tell_networks(local)
+        tell_networks(self.steps.client, self.informer, local)
         facts = StatusFacts(
             containers=self._states(local),
             images=self.steps.pulls.problems(local.files.uid),
@@ -234,21 +240,6 @@ class PodLoop:
             host_address=self.host_address,
         )
         local.pod = self._say(local.pod, facts)
-
-    def _tell_networks(self, local: LocalPod) -> None:
-        """As Multus does, on the Pod itself: which networks it joined, and by which NIC."""
-        told = local.place.network_status if local.place is not None else ""
-        meta = local.pod.metadata
-        if not told or meta.annotations.get(NETWORK_STATUS) == told:
-            return
-        change = {"metadata": {"annotations": {NETWORK_STATUS: told}}}
-        try:
-            local.pod = self.steps.client.patch(
-                Pod, meta.namespace, meta.name, at_version(change, meta.resource_version)
-            )
-        except NotFound:
-            return
-        self.informer.observe(local.pod)
 
     def _say(self, pod: Pod, facts: StatusFacts) -> Pod:
         wanted, known = encode(pod_status(pod, facts, self.clock.now())), encode(pod.status)

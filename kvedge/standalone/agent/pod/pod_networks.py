@@ -1,18 +1,20 @@
 """The networks that a Pod joins besides its own, where the node agent plays Multus.
 
-Called by the Pod's place when it is made, again and again until all are joined. Reads the Pod's annotation and the
-NetworkAttachmentDefinitions that it names; the links are made by `kvedge.network.lan`. What a Pod has joined it keeps
-as it is, whatever becomes of the definition, as a running guest is on it.
+Called by the Pod's place when it is made, again and again until all are joined, and when the Pod's annotation has
+changed while it runs. Reads that annotation and the NetworkAttachmentDefinitions that it names; the links are made by
+`kvedge.network.lan`. What a Pod has joined it keeps as it is, whatever becomes of the definition, as a running guest is
+on it, until the annotation no longer names it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
+from kvedge.network.errors import NetworkError
 from kvedge.network.lan.lan_config import LanConfigError, parse_lan_config
 from kvedge.network.lan.lan_plan import LanPort, lan_port
-from kvedge.network.lan.lan_ports import attach_lan, lan_ports
+from kvedge.network.lan.lan_ports import attach_lan, detach_lan, lan_ports
 from kvedge.network.pods.pod_network_plan import POD_INTERFACE, Attachment, NodeNetworkConfig
 from kvedge.resources.types.attachments import NetworkAttachmentDefinition
 from kvedge.resources.types.core import Pod
@@ -43,20 +45,57 @@ def join_networks(config: NodeNetworkConfig, pod: Pod, own: Attachment, read: Re
         NetworkError: when the kernel refused, or a bridge cannot be joined.
         KubeError: when the API cannot be asked.
     """
-    text = pod.metadata.annotations.get(NETWORKS, "")
-    if not text:
-        return ""
+    wanted, has = _leave_others(config, pod, own)
+    # All are known before the first is made: a Pod is on all of its networks, or is not started.
+    ports = [(selection, _port(selection, pod, own, has, read)) for selection in wanted]
+    for _, port in ports:
+        attach_lan(config, port)
+    return _told(config, own, ports)
+
+
+def follow_networks(config: NodeNetworkConfig, pod: Pod, own: Attachment, read: Reader) -> tuple[str, str]:
+    """Give a Pod that runs the NICs that its annotation names by now, and take the others.
+
+    What to tell of them, and why one could not be joined: it holds up no other one.
+
+    Raises:
+        PodNetworkError: when the annotation cannot be read; nothing is changed then.
+        NetworkError: when a NIC could not be taken.
+        KubeError: when the API cannot be asked.
+    """
+    wanted, has = _leave_others(config, pod, own)
+    ports, complaint = [], ""
+    for selection in wanted:
+        try:
+            port = _port(selection, pod, own, has, read)
+            attach_lan(config, port)
+        except (PodNetworkError, NetworkError) as error:
+            complaint = complaint or str(error)
+        else:
+            ports.append((selection, port))
+    return _told(config, own, ports), complaint
+
+
+def _leave_others(
+    config: NodeNetworkConfig, pod: Pod, own: Attachment
+) -> tuple[list[Selection], Mapping[str, LanPort]]:
+    """What the Pod wants, and what it has of that, by the NIC's name."""
     try:
-        wanted = parse_wanted(text, pod.metadata.namespace)
+        wanted = parse_wanted(pod.metadata.annotations.get(NETWORKS, ""), pod.metadata.namespace)
     except SelectionError as error:
         raise PodNetworkError(str(error)) from error
     has = {port.interface: port for port in lan_ports(config, own.netns)}
-    # All are known before the first is made: a Pod is on all of its networks, or is not started.
-    ports = [_port(selection, pod, own, has, read) for selection in wanted]
-    for port in ports:
-        attach_lan(config, port)
+    names = {selection.interface for selection in wanted}
+    if has.keys() - names:
+        detach_lan(config, own.netns, names)
+    return wanted, {name: port for name, port in has.items() if name in names}
+
+
+def _told(config: NodeNetworkConfig, own: Attachment, ports: Sequence[tuple[Selection, LanPort]]) -> str:
+    if not ports:
+        return ""
     first = JoinedNetwork(name=config.bridge, interface=POD_INTERFACE, ips=[own.address], mac=own.mac, default=True)
-    return network_status([first, *(_joined(selection, port) for selection, port in zip(wanted, ports, strict=True))])
+    return network_status([first, *(_joined(selection, port) for selection, port in ports)])
 
 
 def _port(selection: Selection, pod: Pod, own: Attachment, has: Mapping[str, LanPort], read: Reader) -> LanPort:

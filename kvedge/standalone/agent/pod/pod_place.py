@@ -18,7 +18,7 @@ from kvedge.network.errors import NetworkError
 from kvedge.network.host_resolver import host_resolv_conf
 from kvedge.network.lan.lan_ports import detach_lan
 from kvedge.network.pods.pod_network import attach_pod, detach_pod
-from kvedge.network.pods.pod_network_plan import NodeNetworkConfig
+from kvedge.network.pods.pod_network_plan import NodeNetworkConfig, attachment_for
 from kvedge.resources.bandwidth import BandwidthError, pod_bandwidth
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.names import POD_MAC
@@ -29,7 +29,7 @@ from kvedge.runtime.durable_files import write_whole
 from kvedge.standalone.agent.container.cgroups import Cgroups, kill_all
 from kvedge.standalone.agent.container.container_files import PodFiles
 from kvedge.standalone.agent.container.container_plan import PodPlace, hostname, pod_limits
-from kvedge.standalone.agent.pod.pod_networks import PodNetworkError, join_networks
+from kvedge.standalone.agent.pod.pod_networks import PodNetworkError, follow_networks, join_networks
 from kvedge.standalone.agent.pod.pod_remains import remove_pod_directory
 from kvedge.standalone.agent.pod.pod_volumes import keep_empty_dirs, set_up_volumes
 from kvedge.standalone.agent.pod.resolv_conf import pod_resolv_conf, refresh_resolv_conf
@@ -145,6 +145,19 @@ class Places:
             node_memory=self.node_memory,
             network_status=status,
         )
+
+    def follow_networks(self, pod: Pod, files: PodFiles, address: str) -> tuple[str, str]:
+        """Bring a Pod that runs onto the networks that it names by now; what to tell of them, and what is in the way.
+
+        Raises:
+            PlaceError: when nothing can be done about it now.
+            KubeError: when the API cannot be asked.
+        """
+        own = attachment_for(self.network, self.netns_of(files.uid), address, pod.metadata.annotations.get(POD_MAC))
+        try:
+            return follow_networks(self.network, pod, own, self.reader.network_attachment)
+        except (NetworkError, PodNetworkError) as error:
+            raise PlaceError("FailedJoinNetwork", str(error)) from error
 
     def netns_of(self, uid: str) -> str:
         """The name of a Pod's network namespace."""

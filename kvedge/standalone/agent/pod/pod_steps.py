@@ -19,6 +19,7 @@ from kvedge.kube.events import EventRecorder
 from kvedge.kube.kube_client import KubeClient, Preconditions
 from kvedge.resources.quantities import QuantityError
 from kvedge.resources.types.core import Container, Pod
+from kvedge.resources.types.pod_networks import NETWORKS
 from kvedge.standalone.agent.container.container_plan import ContainerPlanError, plan_container
 from kvedge.standalone.agent.container.container_start import ContainerStarter, ContainerStartError
 from kvedge.standalone.agent.container.container_state import signal_container
@@ -139,6 +140,8 @@ class PodSteps:
             raise StepError(error.reason, ImageProblem(_CREATING, str(error))) from error
         except QuantityError as error:
             raise StepError("FailedCreatePodContainer", ImageProblem(_CREATING, str(error))) from error
+        local.joined_for = pod.metadata.annotations.get(NETWORKS, "")
+        local.network_status = local.place.network_status
 
     def _start(self, local: LocalPod, name: str) -> None:
         pod = local.pod

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kvedge.controller.vm.vm_plan import ChangeVolumes, Hotplug, PatchVmStatus, plan_vm
+from kvedge.controller.vm.vm_plan import ChangeRun, Hotplug, Live, PatchVmStatus, plan_vm
 from kvedge.controller.vm.vmi_template import needs_restart, template_hash
 from kvedge.controller.vm.volume_changes import changed_volumes
 from kvedge.resources.codec import decode
@@ -143,10 +143,10 @@ def test_only_what_stays_for_a_whole_run_asks_for_a_restart(before: Any, after: 
 
 def test_the_plan_carries_volumes_and_tells_what_was_refused() -> None:
     vm, vmi = a_pair([hot("a")], [])
-    assert any(isinstance(action, ChangeVolumes) for action in plan_vm(vm, vmi, NOW, 0.5).actions)
-    refused = plan_vm(vm, vmi, NOW, 0.5, Hotplug(refusal="no")).actions
+    assert any(isinstance(action, ChangeRun) for action in plan_vm(vm, vmi, NOW, 0.5).actions)
+    refused = plan_vm(vm, vmi, NOW, 0.5, Hotplug(refusals={Live.VOLUMES: "no"})).actions
     (status,) = (action for action in refused if isinstance(action, PatchVmStatus))
     failure = next(each for each in status.body["status"]["conditions"] if each["type"] == "Failure")
     assert (failure["reason"], failure["message"]) == ("HotPlugVolumeError", "no")
     off = plan_vm(vm, vmi, NOW, 0.5, Hotplug(is_on=False)).actions
-    assert not [action for action in (*refused, *off) if isinstance(action, ChangeVolumes)]
+    assert not [action for action in (*refused, *off) if isinstance(action, ChangeRun)]

@@ -77,7 +77,7 @@ class FakeNetwork:
             raise self.now
         return self.now
 
-    def prepare(self, _vmi: object, _launcher: object, resolver: Resolver) -> list[PreparedNic]:
+    def prepare(self, _vmi: object, _launcher: object, resolver: Resolver, _names: object = None) -> list[PreparedNic]:
         self.prepared += 1
         self.told.append(resolver)
         if self.failure is not None:

@@ -1,4 +1,4 @@
-"""Volumes on their way to a run: what is refused is told, and tried again after a pause."""
+"""Volumes and interfaces on their way to a run: what is refused is told, and tried again after a pause."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from unittest.mock import MagicMock
 
 import pytest
 
-from kvedge.controller.vm.run_volumes import RunVolumes
+from kvedge.controller.vm.live_changes import LiveChanges
+from kvedge.controller.vm.vm_plan import Live
 from kvedge.kube.errors import Conflict, Forbidden, KubeError, NotFound, Unavailable
 from kvedge.resources.meta import ObjectMeta
 from kvedge.resources.types.vm import VirtualMachine
@@ -18,11 +19,14 @@ class Carrying:
 
     def __init__(self) -> None:
         self.clock, self.events = FakeClock(), MagicMock()
-        self.volumes = RunVolumes(self.events, self.clock.monotonic, lambda: True)
+        self.live = LiveChanges(self.events, self.clock.monotonic, lambda: True)
         self.vm = VirtualMachine(metadata=ObjectMeta(name="web", uid="vm", generation=1))
 
-    def carry(self, refusal: KubeError | None = None) -> None:
-        self.volumes.carry(self.vm, MagicMock(side_effect=refusal))
+    def carry(self, refusal: KubeError | None = None, what: Live = Live.VOLUMES) -> None:
+        self.live.carry(self.vm, what, MagicMock(side_effect=refusal))
+
+    def refusals(self) -> dict[Live, str]:
+        return dict(self.live.seen(self.vm).refusals)
 
 
 def test_a_refusal_is_told_and_known_until_the_pause_is_over() -> None:
@@ -31,9 +35,22 @@ def test_a_refusal_is_told_and_known_until_the_pause_is_over() -> None:
     ((_, kind, reason, text), _) = carrying.events.record.call_args
     assert (kind, reason) == ("Warning", "HotPlugVolumeError")
     assert "no more volumes" in text
-    assert carrying.volumes.seen(carrying.vm).refusal == text
-    carrying.clock.seconds += carrying.volumes.seconds_left(carrying.vm)
-    assert carrying.volumes.seen(carrying.vm).refusal == ""
+    assert carrying.refusals() == {Live.VOLUMES: text}
+    left = carrying.live.seconds_left(carrying.vm)
+    assert left is not None
+    carrying.clock.seconds += left
+    assert carrying.refusals() == {}
+    assert carrying.live.seconds_left(carrying.vm) is None
+
+
+def test_interfaces_are_carried_while_volumes_are_refused() -> None:
+    carrying = Carrying()
+    carrying.carry(Forbidden(403, "Forbidden", "no more volumes"))
+    carrying.carry(None, Live.INTERFACES)
+    assert list(carrying.refusals()) == [Live.VOLUMES]
+    carrying.carry(Forbidden(403, "Forbidden", "no such network"), Live.INTERFACES)
+    assert carrying.events.record.call_args.args[2] == Live.INTERFACES.value
+    assert set(carrying.refusals()) == {Live.VOLUMES, Live.INTERFACES}
 
 
 @pytest.mark.parametrize("ends", ["another spec", "they are taken", "the VM is gone"])
@@ -45,9 +62,9 @@ def test_a_refusal_is_forgotten_when_it_no_longer_holds(ends: str) -> None:
     elif ends == "they are taken":
         carrying.carry()
     else:
-        carrying.volumes.forget("vm")
-    assert carrying.volumes.seconds_left(carrying.vm) == 0
-    assert carrying.volumes.seen(carrying.vm).refusal == ""
+        carrying.live.forget("vm")
+    assert carrying.live.seconds_left(carrying.vm) is None
+    assert carrying.refusals() == {}
 
 
 @pytest.mark.parametrize(
@@ -59,5 +76,5 @@ def test_what_passes_by_itself_is_the_loops_to_repeat(error: KubeError) -> None:
     carrying = Carrying()
     with pytest.raises(type(error)):
         carrying.carry(error)
-    assert carrying.volumes.seconds_left(carrying.vm) == 0
+    assert carrying.live.seconds_left(carrying.vm) is None
     assert not carrying.events.record.called

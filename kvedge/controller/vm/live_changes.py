@@ -1,0 +1,78 @@
+"""Carries to a VM's run what may change while it lasts, and remembers what was refused of it.
+
+Used by the VM loop. What is refused is told, and tried again with back-off.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from kvedge.controller.vm.create_patience import CreatePatience
+from kvedge.controller.vm.create_refusal import is_passing
+from kvedge.controller.vm.vm_plan import Hotplug, Live
+from kvedge.kube.errors import Conflict, KubeError, NotFound
+from kvedge.kube.events import EventRecorder
+from kvedge.resources.types.vm import VirtualMachine
+
+_DOING: Final = {
+    Live.VOLUMES: "handling declarative hotplug volumes",
+    Live.INTERFACES: "trying to patch the interfaces of the run",
+}
+
+
+class LiveChanges:
+    """The refusals, by the VM's UID and what was carried."""
+
+    def __init__(
+        self, events: EventRecorder, monotonic: Callable[[], float], is_declarative: Callable[[], bool]
+    ) -> None:
+        self._events = events
+        self._is_declarative = is_declarative
+        self._patience = {what: CreatePatience(monotonic) for what in Live}
+        self._texts: dict[tuple[str, Live], str] = {}
+
+    def seen(self, vm: VirtualMachine) -> Hotplug:
+        """What the plan has to know: what is not tried now, and why."""
+        uid = vm.metadata.uid
+        refusals = {what: self._texts[uid, what] for what in self._waiting(vm) if (uid, what) in self._texts}
+        return Hotplug(self._is_declarative(), refusals)
+
+    def seconds_left(self, vm: VirtualMachine) -> float | None:
+        """When the next of them is tried again; None when none waits."""
+        return min(self._waiting(vm).values(), default=None)
+
+    def forget(self, uid: str) -> None:
+        """The VM is gone."""
+        for what in Live:
+            self._done(uid, what)
+
+    def carry(self, vm: VirtualMachine, what: Live, patch: Callable[[], None]) -> None:
+        """Carry something to the run by `patch`; what is refused is told.
+
+        Raises:
+            KubeError: when the pass is just to be repeated.
+        """
+        meta = vm.metadata
+        try:
+            patch()
+        except (Conflict, NotFound):
+            raise
+        except KubeError as error:
+            if is_passing(error):
+                raise
+            text = f"Error encountered while {_DOING[what]}: {error}"
+            self._texts[meta.uid, what] = text
+            self._patience[what].refused(meta.uid, meta.generation)
+            self._events.record(vm, "Warning", what.value, text)
+        else:
+            self._done(meta.uid, what)
+
+    def _waiting(self, vm: VirtualMachine) -> dict[Live, float]:
+        meta = vm.metadata
+        left = {what: self._patience[what].seconds_left(meta.uid, meta.generation) for what in Live}
+        return {what: seconds for what, seconds in left.items() if seconds > 0}
+
+    def _done(self, uid: str, what: Live) -> None:
+        self._patience[what].forget(uid)
+        self._texts.pop((uid, what), None)

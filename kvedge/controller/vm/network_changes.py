@@ -1,0 +1,133 @@
+"""What a running VM's interfaces on other networks have come to in its template, and what that means for its run.
+
+Called by the VM's plan and for its condition RestartRequired. Pure. An interface with a bridge binding on a Multus
+network comes and goes while the guest runs, and any interface's link state changes; all else of an interface waits for
+a restart. One that is to be absent goes first, and comes back once nothing of it is left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+import msgspec
+
+from kvedge.resources.codec import JsonObject, encode
+from kvedge.resources.identity import guest_mac
+from kvedge.resources.types.devices import Interface
+from kvedge.resources.types.pod_networks import ABSENT
+from kvedge.resources.types.vm import VirtualMachine, VirtualMachineInstanceTemplate
+from kvedge.resources.types.vmi import VirtualMachineInstance, VirtualMachineInstanceSpec
+from kvedge.resources.types.volumes import Network
+
+_UP: Final = ("", "up")
+
+
+def changed_interfaces(vm: VirtualMachine, vmi: VirtualMachineInstance) -> JsonObject:
+    """A merge patch of the VMI that brings its interfaces nearer to the VM's; empty when nothing is to do."""
+    if vmi.status.phase != "Running" or vmi.metadata.deletion_timestamp is not None:
+        return {}
+    template = _template(vm)
+    asked = {item.name: item for item in template.domain.devices.interfaces}
+    present = vmi.spec.domain.devices.interfaces
+    left = {row.name for row in vmi.status.interfaces}
+    kept = [item for item in present if item.state != ABSENT or item.name in left]
+    interfaces = [_with_state(item, asked.get(item.name), template) for item in kept]
+    there = {item.name for item in present}
+    coming = [item for item in _live(template) if item.name not in there and item.state != ABSENT]
+    interfaces += [_with_mac(item, vm.metadata.uid) for item in coming]
+    networks = _networks_of(kept, vmi.spec.networks) + _networks_of(coming, template.networks)
+    body: JsonObject = {}
+    if interfaces != present:
+        body["domain"] = {"devices": {"interfaces": [encode(item) for item in interfaces]}}
+    if networks != vmi.spec.networks:
+        body["networks"] = [encode(network) for network in networks]
+    return {"spec": body} if body else {}
+
+
+def without_absent(vm: VirtualMachine, vmi: VirtualMachineInstance | None) -> JsonObject:
+    """A merge patch of the VM that takes interfaces away which are to be absent, and which its run does not have (any
+    more); empty when there are none."""
+    template = _template(vm)
+    interfaces = template.domain.devices.interfaces
+    held: set[str] = set()
+    if vmi is not None and not vmi.is_final:
+        held = {item.name for item in vmi.spec.domain.devices.interfaces} | {row.name for row in vmi.status.interfaces}
+    kept = [item for item in interfaces if item.state != ABSENT or item.name in held]
+    if kept == interfaces:
+        return {}
+    spec = {
+        "domain": {"devices": {"interfaces": [encode(item) for item in kept]}},
+        "networks": [encode(network) for network in _networks_of(kept, template.networks)],
+    }
+    return {"spec": {"template": {"spec": spec}}}
+
+
+def lasting_interfaces(spec: VirtualMachineInstanceSpec) -> VirtualMachineInstanceSpec:
+    """The spec without what may change of its interfaces: those on other networks by a bridge, and all link states."""
+    live = {item.name for item in _live(spec)}
+    interfaces = spec.domain.devices.interfaces
+    if not live and all(not item.state for item in interfaces):
+        return spec
+    kept = [msgspec.structs.replace(item, state="") for item in interfaces if item.name not in live]
+    networks = [network for network in spec.networks if network.name not in live]
+    devices = msgspec.structs.replace(spec.domain.devices, interfaces=kept)
+    domain = msgspec.structs.replace(spec.domain, devices=devices)
+    return msgspec.structs.replace(spec, domain=domain, networks=networks)
+
+
+def interfaces_need_restart(vm: VirtualMachine, vmi: VirtualMachineInstance) -> bool:
+    """Whether the template says something else of an interface that the guest has, or nothing any more."""
+    template = _template(vm)
+    asked = {item.name: item for item in _live(template)}
+    networks = {network.name: network for network in template.networks}
+    ours = {network.name: network for network in vmi.spec.networks}
+    for item in _live(vmi.spec):
+        wanted = asked.get(item.name)
+        if item.state == ABSENT:
+            continue
+        if wanted is None or not _says(_without_state(item), _without_state(wanted)):
+            return True
+        if networks.get(item.name) != ours.get(item.name):
+            return True
+    return False
+
+
+def _template(vm: VirtualMachine) -> VirtualMachineInstanceSpec:
+    return (vm.spec.template or VirtualMachineInstanceTemplate()).spec
+
+
+def _live(spec: VirtualMachineInstanceSpec) -> list[Interface]:
+    """The interfaces that come and go while a guest runs."""
+    joined = {network.name for network in spec.networks if network.multus is not None and not network.multus.default}
+    return [item for item in spec.domain.devices.interfaces if item.name in joined and item.bridge is not None]
+
+
+def _with_state(item: Interface, asked: Interface | None, template: VirtualMachineInstanceSpec) -> Interface:
+    """An interface of the run as the template wants its link; one that is on its way out stays so."""
+    if asked is None or item.state == ABSENT or item.state == asked.state:
+        return item
+    if asked.state == ABSENT and all(live.name != item.name for live in _live(template)):
+        return item
+    if asked.state in _UP and item.state in _UP:
+        return item
+    return msgspec.structs.replace(item, state=asked.state)
+
+
+def _with_mac(item: Interface, uid: str) -> Interface:
+    # As at a start: a NIC has one MAC in all runs of its VM.
+    return msgspec.structs.replace(item, mac_address=item.mac_address or guest_mac(uid, item.name))
+
+
+def _networks_of(interfaces: Iterable[Interface], networks: Iterable[Network]) -> list[Network]:
+    names = {item.name for item in interfaces}
+    return [network for network in networks if network.name in names]
+
+
+def _without_state(item: Interface) -> Any:
+    return encode(msgspec.structs.replace(item, state=""))
+
+
+def _says(document: Any, asked: Any) -> bool:
+    """Whether a document has everything that was asked for; the MAC and defaults may have been added to it."""
+    return all(document.get(key) == value for key, value in asked.items())

@@ -1,0 +1,65 @@
+"""Which NICs of a guest are prepared, which have gone, and what its user is told of those that do neither.
+
+Called by the sync loop. Pure. A NIC that comes while the guest runs is prepared once its Pod has joined the network,
+and one that is to be absent is undone once the guest has released it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple, TypeAlias
+
+from kvedge.resources.types.devices import Interface
+from kvedge.resources.types.guest_nics import pod_interfaces
+from kvedge.resources.types.pod_networks import absent_interfaces, is_there, lan_interfaces
+from kvedge.resources.types.vmi import VirtualMachineInstance
+from kvedge.rpc.launcher_pb2 import NIC_ACTION_ATTACH, NIC_ACTION_DETACH, DomainStatus, NicTrouble
+
+# What of its NICs the launcher was told: name and state of each that it could be told of.
+ToldNics: TypeAlias = frozenset[tuple[str, str]]
+
+
+class NicsOfGuest(NamedTuple):
+    """The names of interfaces that a guest has, of all that it is to have; and of those that come while it runs."""
+
+    present: frozenset[str]
+    coming: frozenset[str]
+
+
+def told_nics(vmi: VirtualMachineInstance) -> ToldNics:
+    """What the launcher would be told of this VMI's NICs: another value means that it is to be told anew."""
+    wanted = {(item.name, item.state) for _, item in pod_interfaces(vmi)}
+    wanted |= {(item.name, item.state) for _, item, _ in lan_interfaces(vmi) if is_there(vmi, item.name)}
+    return frozenset(wanted | {(item.name, item.state) for _, item in absent_interfaces(vmi)})
+
+
+def nics_of_guest(vmi: VirtualMachineInstance, status: DomainStatus) -> NicsOfGuest:
+    """Of a guest that runs. A launcher of an earlier version does not tell, and takes none: its guest keeps its own."""
+    joined = {item.name for _, item, _ in lan_interfaces(vmi) if is_there(vmi, item.name)}
+    first = {item.name for _, item in pod_interfaces(vmi)}
+    has = {nic.name for nic in status.nics} if status.follows_nics else joined
+    return NicsOfGuest(frozenset(first | (joined & has)), frozenset(joined - has))
+
+
+def released_nics(vmi: VirtualMachineInstance, status: DomainStatus) -> list[tuple[int, Interface]]:
+    """The interfaces that are to be absent, and that the guest does not have (any more), with their place."""
+    if not status.follows_nics:
+        return []
+    has = {nic.name for nic in status.nics}
+    return [(index, item) for index, item in absent_interfaces(vmi) if item.name not in has]
+
+
+def nic_troubles(status: DomainStatus | None) -> Iterator[str]:
+    """What is in the way of NICs that come or go, each a sentence."""
+    for trouble in status.nic_troubles if status is not None else ():
+        yield _sentence(trouble)
+
+
+def _sentence(trouble: NicTrouble) -> str:
+    if trouble.action == NIC_ACTION_ATTACH:
+        return f"interface {trouble.name} cannot be plugged in: {trouble.message}"
+    if trouble.action != NIC_ACTION_DETACH:
+        return f"the link of interface {trouble.name} cannot be changed: {trouble.message}"
+    if trouble.message:
+        return f"interface {trouble.name} cannot be unplugged: {trouble.message}"
+    return f"interface {trouble.name} is not unplugged: the guest does not release it"
