@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from ipaddress import AddressValueError, IPv4Address, IPv4Network, NetmaskValueError
+from ipaddress import AddressValueError, IPv4Address, IPv4Network, IPv6Network, NetmaskValueError
 
 from kvedge.network.errors import AddressesExhaustedError, NetworkError
 
@@ -24,6 +24,20 @@ def parse_cidr(cidr: str) -> IPv4Network:
 def gateway_address(cidr: str) -> str:
     """The bridge's own address: the first of the range."""
     return str(parse_cidr(cidr).network_address + 1)
+
+
+def ipv6_gateway(cidr: str) -> str:
+    """The bridge's own IPv6 address: the first of that range."""
+    return str(IPv6Network(cidr).network_address + 1)
+
+
+def ipv6_address_beside(cidr: str, ipv6_cidr: str, address: str) -> str:
+    """The IPv6 address of the VM that has this IPv4 address: in its range it has the same place.
+
+    So one record tells both, and whoever keeps the one keeps the other.
+    """
+    place = int(IPv4Address(address)) - int(parse_cidr(cidr).network_address)
+    return str(IPv6Network(ipv6_cidr).network_address + place)
 
 
 def plan_address(cidr: str, taken: Collection[str], wanted: str | None = None) -> str:

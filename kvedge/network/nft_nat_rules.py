@@ -12,8 +12,10 @@ from ipaddress import ip_address, ip_network
 from typing import Final
 
 from kvedge.network.nft_rules import (
+    DESTINATION,
     REGISTER,
     REGISTER32,
+    SOURCE,
     Expression,
     Rule,
     compare,
@@ -28,9 +30,6 @@ _CT_STATE, _CT_STATUS = 0, 2
 _SNAT, _DNAT = 0, 1
 _DIFFERENT = 1
 _ADD: Final = 0
-# Offset and length of source and destination, by version.
-_SOURCE: Final = {4: (12, 4), 6: (8, 16)}
-_DESTINATION: Final = {4: (16, 4), 6: (24, 16)}
 _FAMILIES: Final = {4: int(socket.AF_INET), 6: int(socket.AF_INET6)}
 # Bits of a connection's state, and of its status.
 INVALID, NEW, UNTRACKED = 1, 8, 64
@@ -48,12 +47,12 @@ def is_version(version: int) -> Rule:
 
 def source_is(address: str) -> Rule:
     """The packet comes from this address."""
-    return _address_is(_SOURCE, address)
+    return _address_is(SOURCE, address)
 
 
 def destination_is(address: str) -> Rule:
     """The packet is for this address."""
-    return _address_is(_DESTINATION, address)
+    return _address_is(DESTINATION, address)
 
 
 def is_for_host() -> Rule:
@@ -106,7 +105,7 @@ def begins_more_flows(version: int, most: int, known_as: str) -> Rule:
     return (
         *connection_is(NEW),
         *is_version(version),
-        payload(_NETWORK, *_SOURCE[version]),
+        payload(_NETWORK, *SOURCE[version]),
         Expression("dynset", {"set_name": known_as, "op": _ADD, "sreg_key": REGISTER, "expr": counted}),
     )
 
@@ -126,12 +125,12 @@ def snat_to(address: str) -> Rule:
 
 def frame_destination_within(network: str) -> Rule:
     """The IPv4 or IPv6 destination lies in this network."""
-    return _within(_DESTINATION, network)
+    return _within(DESTINATION, network)
 
 
 def frame_source_within(network: str) -> Rule:
     """The IPv4 or IPv6 source lies in this network."""
-    return _within(_SOURCE, network)
+    return _within(SOURCE, network)
 
 
 def arp_mac_is_not(mac: str) -> Rule:

@@ -12,7 +12,7 @@ import enum
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from ipaddress import IPv4Address, IPv4Network
+from ipaddress import ip_address, ip_network
 from typing import Final
 
 
@@ -22,6 +22,7 @@ class Family(enum.IntEnum):
     INET = 1
     IP = 2
     BRIDGE = 7
+    IP6 = 10
 
 
 class Hook(enum.IntEnum):
@@ -103,6 +104,11 @@ class Table:
 
 NAME_LENGTH: Final = 16
 _LINK, _NETWORK, _TRANSPORT = 0, 1, 2
+# Offset and length of an address in its header, by version.
+SOURCE: Final = {4: (12, 4), 6: (8, 16)}
+DESTINATION: Final = {4: (16, 4), 6: (24, 16)}
+# In the ICMPv6 message of a neighbour.
+_ADVERTISED: Final = {6: (8, 16)}
 _CT_STATE = 0
 # Bits of the state of a connection, in the host's order.
 _NEW = struct.pack("=I", 1 << 3)
@@ -186,14 +192,14 @@ def ipv6_source_fits(known_as: str) -> Rule:
     return payload(_NETWORK, 8, 16), Expression("dynset", {"set_name": known_as, "op": _UPDATE, "sreg_key": REGISTER})
 
 
-def begins_more_flows_than(most: int, known_as: str) -> Rule:
-    """The packet begins a connection, and its IPv4 source has so many already; that set holds the counts."""
+def begins_more_flows_than(most: int, known_as: str, version: int = 4) -> Rule:
+    """The packet begins a connection, and its source has so many already; that set holds the counts."""
     counted = Expression("connlimit", {"count": most, "flags": frozenset({"NFT_LIMIT_F_INV"})})
     return (
         Expression("ct", {"key": _CT_STATE, "dreg": REGISTER}),
         Expression("bitwise", {"sreg": REGISTER, "dreg": REGISTER, "len": 4, "mask": _NEW, "xor": bytes(4)}),
         compare(bytes(4), _DIFFERENT),
-        payload(_NETWORK, 12, 4),
+        payload(_NETWORK, *SOURCE[version]),
         Expression("dynset", {"set_name": known_as, "op": _ADD, "sreg_key": REGISTER, "expr": counted}),
     )
 
@@ -214,23 +220,38 @@ def icmpv6_type_within(first: int, last: int) -> Rule:
 
 
 def source_within(network: str) -> Rule:
-    """The IPv4 source lies in this network."""
-    return _address_within(12, network, _EQUAL)
+    """The source lies in this network, IPv4 or IPv6 as the packets of the table are."""
+    return _address_within(SOURCE, network, _EQUAL)
+
+
+def source_not_within(network: str) -> Rule:
+    """The source lies outside this network."""
+    return _address_within(SOURCE, network, _DIFFERENT)
 
 
 def destination_within(network: str) -> Rule:
-    """The IPv4 destination lies in this network."""
-    return _address_within(16, network, _EQUAL)
+    """The destination lies in this network."""
+    return _address_within(DESTINATION, network, _EQUAL)
 
 
 def destination_not_within(network: str) -> Rule:
-    """The IPv4 destination lies outside this network."""
-    return _address_within(16, network, _DIFFERENT)
+    """The destination lies outside this network."""
+    return _address_within(DESTINATION, network, _DIFFERENT)
 
 
-def destination_not_in(known_as: str) -> Rule:
-    """The IPv4 destination is not in that set."""
-    return payload(_NETWORK, 16, 4), lookup(known_as, REGISTER, inverted=True)
+def advertised_within(network: str) -> Rule:
+    """The address that a neighbour advertisement is about lies in this network."""
+    return _address_within(_ADVERTISED, network, _EQUAL)
+
+
+def advertised_not_within(network: str) -> Rule:
+    """The address that a neighbour advertisement is about lies outside this network."""
+    return _address_within(_ADVERTISED, network, _DIFFERENT)
+
+
+def destination_not_in(known_as: str, version: int = 4) -> Rule:
+    """The destination is not in that set."""
+    return payload(_NETWORK, *DESTINATION[version]), lookup(known_as, REGISTER, inverted=True)
 
 
 def iifname_not_in(known_as: str) -> Rule:
@@ -267,13 +288,15 @@ def _udp_port(offset: int, first: int, last: int) -> Rule:
     )
 
 
-def _address_within(offset: int, network: str, comparison: int) -> Rule:
-    net = IPv4Network(network)
+def _address_within(where: Mapping[int, tuple[int, int]], network: str, comparison: int) -> Rule:
+    net = ip_network(network)
+    offset, length = where[net.version]
     mask = Expression(
         "bitwise",
-        {"sreg": REGISTER, "dreg": REGISTER, "len": 4, "mask": net.netmask.packed, "xor": bytes(4)},
+        {"sreg": REGISTER, "dreg": REGISTER, "len": length, "mask": net.netmask.packed, "xor": bytes(length)},
     )
-    return payload(_NETWORK, offset, 4), mask, compare(net.network_address.packed, comparison)
+    base = _TRANSPORT if where is _ADVERTISED else _NETWORK
+    return payload(base, offset, length), mask, compare(net.network_address.packed, comparison)
 
 
 def _port(number: int) -> bytes:
@@ -319,9 +342,14 @@ def arp_address_of_port(known_as: str, *, inverted: bool) -> Rule:
     return _port_key(payload(_NETWORK, 14, 4, _AFTER_NAME), known_as, inverted=inverted)
 
 
-def source_of_port(known_as: str, *, inverted: bool) -> Rule:
-    """The same for the source of an IPv4 packet."""
-    return _port_key(payload(_NETWORK, 12, 4, _AFTER_NAME), known_as, inverted=inverted)
+def source_of_port(known_as: str, *, inverted: bool, version: int = 4) -> Rule:
+    """The same for the source of a packet."""
+    return _port_key(payload(_NETWORK, *SOURCE[version], _AFTER_NAME), known_as, inverted=inverted)
+
+
+def advertised_of_port(known_as: str, *, inverted: bool) -> Rule:
+    """The same for the address that a neighbour advertisement is about."""
+    return _port_key(payload(_TRANSPORT, *_ADVERTISED[6], _AFTER_NAME), known_as, inverted=inverted)
 
 
 def _port_key(second: Expression, known_as: str, *, inverted: bool) -> Rule:
@@ -340,8 +368,8 @@ def link_key(name: str) -> bytes:
 
 
 def address_key(address: str) -> bytes:
-    """A key of a set of IPv4 addresses."""
-    return IPv4Address(address).packed
+    """A key of a set of addresses."""
+    return ip_address(address).packed
 
 
 def port_mac_key(link: str, mac: bytes) -> bytes:
@@ -350,5 +378,5 @@ def port_mac_key(link: str, mac: bytes) -> bytes:
 
 
 def port_address_key(link: str, address: str) -> bytes:
-    """A key of a (link, IPv4 address) set."""
-    return _name(link) + IPv4Address(address).packed
+    """A key of a (link, address) set."""
+    return _name(link) + ip_address(address).packed

@@ -18,6 +18,7 @@ from typing import Annotated, Any, Final, Literal
 
 import msgspec
 
+from kvedge.runtime.address_ranges import AddressRanges, address_ranges
 from kvedge.runtime.nearest_names import CLOSE_ENOUGH, nearest_name
 
 Emulation = Literal["auto", "kvm", "tcg"]
@@ -49,7 +50,7 @@ class Settings(msgspec.Struct, rename="kebab", forbid_unknown_fields=True, froze
     data_dir: Annotated[str, _about("Where state, images and Pods are kept")] = str(DEFAULT_DATA_DIR)
     bind: Annotated[str, _about("The address to serve the API of one box on")] = "127.0.0.1"
     port: Annotated[int, _about("The port to serve the API of one box on; 0 takes a free one")] = 6443
-    pod_cidr: Annotated[str, _about("Addresses for VMs on the Pod network of one box")] = "10.99.0.0/24"
+    pod_cidr: Annotated[str, _about("Addresses for VMs of one box; IPV4,IPV6 for both")] = "10.99.0.0/24"
     service_cidr: Annotated[str, _about("Addresses for Services of one box; no network of the host's")] = (
         DEFAULT_SERVICE_CIDR
     )
@@ -363,18 +364,37 @@ def _wrong_values(settings: Settings) -> Iterator[_Wrong]:
 
 
 def _wrong_networks(settings: Settings) -> Iterator[_Wrong]:
-    found = []
-    for key, text, kind in (
-        ("pod-cidr", settings.pod_cidr, "VMs"),
-        ("service-cidr", settings.service_cidr, "Services"),
-    ):
+    given = {"pod-cidr": settings.pod_cidr, "service-cidr": settings.service_cidr}
+    found: dict[str, AddressRanges] = {}
+    for key, text in given.items():
         try:
-            network = ipaddress.IPv4Network(text)
+            found[key] = address_ranges(text)
         except ValueError as error:
             yield _Wrong(key, f"{text} is not an IPv4 network, such as 10.99.0.0/24: {error}")
-            continue
-        if network.prefixlen > 29:
-            yield _Wrong(key, f"{text} has room for too few {kind}: use a prefix of 29 or shorter")
-        found.append(network)
-    if len(found) > 1 and found[0].overlaps(found[1]):
-        yield _Wrong("service-cidr", f"{settings.service_cidr} overlaps with pod-cidr {settings.pod_cidr}")
+    wrong = [_Wrong(key, why) for key, ranges in found.items() for why in _wrong_ranges(key, ranges)]
+    yield from wrong
+    if wrong or len(found) < len(given):
+        return
+    pods, services = found["pod-cidr"], found["service-cidr"]
+    if services.ipv6 and not pods.ipv6:
+        yield _Wrong("service-cidr", f"{services.ipv6} leads nowhere: give pod-cidr an IPv6 network as well")
+    for one, other in zip(services.all, pods.all, strict=False):
+        if ipaddress.ip_network(one).overlaps(ipaddress.ip_network(other)):
+            yield _Wrong("service-cidr", f"{one} overlaps with pod-cidr {other}")
+
+
+def _wrong_ranges(key: str, ranges: AddressRanges) -> Iterator[str]:
+    kind = "VMs" if key == "pod-cidr" else "Services"
+    network = ipaddress.IPv4Network(ranges.ipv4)
+    if network.prefixlen > 29:
+        yield f"{network} has room for too few {kind}: use a prefix of 29 or shorter"
+    if not ranges.ipv6:
+        return
+    ipv6 = ipaddress.IPv6Network(ranges.ipv6)
+    if ipv6.is_link_local or ipv6.is_multicast or ipv6.is_unspecified or ipv6.is_loopback or ipv6.is_site_local:
+        yield f"{ipv6} is no network for {kind}: use one of the site's, or one below fd00::/8"
+    # Each VM has one of either kind, at the same place of its range.
+    longest = 128 - network.max_prefixlen + network.prefixlen if key == "pod-cidr" else 125
+    shortest = 48 if key == "pod-cidr" else 108
+    if not shortest <= ipv6.prefixlen <= longest:
+        yield f"{ipv6} has the wrong size: use a prefix of {shortest} to {longest} for {kind}"

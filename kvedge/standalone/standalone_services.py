@@ -22,6 +22,7 @@ from kvedge.kube.kube_client import KubeClient
 from kvedge.network.address_plan import gateway_address
 from kvedge.network.services.service_plan import ServiceNetworkConfig, table_name
 from kvedge.resources.role_users import API_USER, CONTROLLER_USER, handler_user
+from kvedge.runtime.address_ranges import address_ranges
 from kvedge.runtime.architecture import host_architecture
 from kvedge.runtime.open_files import raise_open_files
 from kvedge.runtime.program import program_command, program_directories
@@ -86,14 +87,15 @@ class _Box:
         self.settings = settings
         self.node = node_name(settings.state_path, settings.node_name.lower(), settings.effective_node_name)
         self.logs = AgentRequests()
-        gateway = gateway_address(settings.pod_cidr)
-        self.names = NameServer(gateway, settings.pod_cidr, OtherServers(own=gateway))
+        pods = address_ranges(settings.pod_cidr)
+        gateway = gateway_address(pods.ipv4)
+        self.names = NameServer(gateway, pods.ipv4, OtherServers(own=gateway))
         config = ApiServerConfig(
             settings.data_path,
             settings.bind,
             settings.port,
             self.node,
-            service_cidr=settings.service_cidr,
+            service_cidr=address_ranges(settings.service_cidr).ipv4,
             host_ports=lambda: listening_ports(host_address()),
         )
         self.server = EmbeddedApi(config, self.logs, self.logs)
@@ -154,7 +156,7 @@ class _Box:
         network = ServiceNetworkConfig(
             bridge=pods.bridge,
             pod_cidr=pods.cidr,
-            service_cidr=self.settings.service_cidr,
+            service_cidr=address_ranges(self.settings.service_cidr).ipv4,
             table=table_name(pods.table),
         )
         client = KubeClient.from_kubeconfig(kubeconfig, "kvedge-networking")

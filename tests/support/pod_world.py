@@ -38,10 +38,10 @@ POD_MAC = "52:54:00:77:00:05"
 QEMU_USER = 107
 
 
-def node_config(suffix: str = "", cidr: str = CIDR) -> NodeNetworkConfig:
+def node_config(suffix: str = "", cidr: str = CIDR, ipv6_cidr: str = "") -> NodeNetworkConfig:
     """A configuration that no other test run on this machine shares."""
     mark = f"kvt{os.getpid() % 100000}{suffix}"
-    return NodeNetworkConfig(bridge=mark, cidr=cidr, table=mark, netns_prefix=f"{mark}-")
+    return NodeNetworkConfig(bridge=mark, cidr=cidr, ipv6_cidr=ipv6_cidr, table=mark, netns_prefix=f"{mark}-")
 
 
 @contextmanager

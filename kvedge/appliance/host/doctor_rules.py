@@ -15,6 +15,7 @@ from typing import Final
 
 from kvedge.appliance.host.host_facts import HostFacts, Version
 from kvedge.resources.names import LAUNCHER_GID, LAUNCHER_UID
+from kvedge.runtime.address_ranges import address_ranges
 
 
 class Level(StrEnum):
@@ -299,8 +300,9 @@ def _network(facts: HostFacts, options: DoctorOptions) -> Iterator[Finding]:
         yield Finding("port", Level.FAIL, detail, "set port, or stop who has it (ss -ltnp)")
     else:
         yield Finding("port", Level.OK, f"{options.port} is {'ours' if facts.kvedge_runs else 'free'}")
-    yield from _range(facts, "pod", options.pod_cidr)
-    yield from _range(facts, "service", options.service_cidr)
+    for what, given in (("pod", options.pod_cidr), ("service", options.service_cidr)):
+        for cidr in address_ranges(given).all:
+            yield from _range(facts, what, cidr)
     if facts.resolvers:
         yield Finding("dns", Level.OK, ", ".join(facts.resolvers))
     else:

@@ -5,6 +5,8 @@ Pure; `pod_network_plan` puts the tables into its steps.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from ipaddress import IPv4Network, IPv6Network, ip_network
 from typing import Final
 
 from kvedge.network.dhcp.dhcp_plan import parse_mac
@@ -12,13 +14,18 @@ from kvedge.network.nft_rules import (
     DROP,
     ETHERTYPE_ARP,
     ETHERTYPE_IPV4,
+    ETHERTYPE_IPV6,
     MASQUERADE,
     Chain,
     Family,
     Hook,
+    Rule,
     Set,
     Table,
     address_key,
+    advertised_not_within,
+    advertised_of_port,
+    advertised_within,
     arp_address_of_port,
     arp_mac_of_port,
     begins_more_flows_than,
@@ -28,11 +35,13 @@ from kvedge.network.nft_rules import (
     ethertype_is,
     ethertype_is_neither,
     frame_source_of_port,
+    icmpv6_type_within,
     iifname_is,
     oifname_is,
     oifname_is_not,
     port_address_key,
     port_mac_key,
+    source_not_within,
     source_of_port,
     source_within,
 )
@@ -48,66 +57,112 @@ FILTER_PRIORITY: Final = 0
 # looking for those that have ended takes about a millisecond for so many, at most once per tick of the clock.
 MOST_FLOWS: Final = 4096
 NOBODY: Final = "0.0.0.0"
+NOBODY_IN_IPV6: Final = "::"
+# The node bridge's own, by which guests know their router: no guest says that it has it.
+ROUTER: Final = "fe80::1"
+ROUTER_ALONE: Final = f"{ROUTER}/128"
+LINK_LOCAL: Final = "fe80::/10"
+# Of ICMPv6: what routers say and are asked, what neighbours say of themselves, and what leads astray.
+ROUTER_MESSAGES: Final = (133, 134)
+NEIGHBOUR_ANSWER: Final = (136, 136)
+REDIRECT: Final = (137, 137)
+# Addresses that are nobody's but the site's: others send no answer there, so that the host speaks for its guests.
+SITE_LOCAL: Final = IPv6Network("fc00::/7")
 
 
 # The addresses of the present Pods, and everybody's; how many connections each Pod has.
 HOSTS: Final = Set("hosts", (("ipv4_addr", 4),))
 FLOWS: Final = Set("flows", (("ipv4_addr", 4),), most=65_535)
+HOSTS_OF_IPV6: Final = Set("hosts", (("ipv6_addr", 16),))
+FLOWS_OF_IPV6: Final = Set("flows", (("ipv6_addr", 16),), most=65_535)
 
 
 def nat_table(name: str, cidr: str, bridge: str, *, limits_flows: bool = True) -> Table:
-    """What leaves the bridge for elsewhere does so with the host's address.
+    """What leaves the bridge for elsewhere does so with the host's address, unless the Pods' addresses are known there.
 
     No Pod has more than its share of the connections that the host can track, unless the kernel cannot count them
     (`limits_flows`). Nothing is forwarded to an address of the
     bridge's that nobody has: each would be a neighbour for whom the host looks, and it can look for a thousand.
     """
+    network = ip_network(cidr)
+    hosts, counts = (HOSTS, FLOWS) if network.version == 4 else (HOSTS_OF_IPV6, FLOWS_OF_IPV6)
     rule = (
         *source_within(cidr),
         *destination_not_within(cidr),
         *oifname_is_not(bridge),
         MASQUERADE,
     )
-    flood = (*iifname_is(bridge), *begins_more_flows_than(MOST_FLOWS, FLOWS.name), DROP)
-    to_nobody = (*oifname_is(bridge), *destination_within(cidr), *destination_not_in(HOSTS.name), DROP)
+    flood = (*iifname_is(bridge), *begins_more_flows_than(MOST_FLOWS, counts.name, network.version), DROP)
+    is_not_there = destination_not_in(hosts.name, network.version)
+    to_nobody = (*oifname_is(bridge), *destination_within(cidr), *is_not_there, DROP)
     flows = (Chain("prerouting", Hook.PREROUTING, FLOWS_PRIORITY, (flood,)),) if limits_flows else ()
     chains = (
         *flows,
         Chain("forward", Hook.FORWARD, FILTER_PRIORITY, (to_nobody,)),
-        Chain("postrouting", Hook.POSTROUTING, SOURCE_NAT_PRIORITY, (rule,), type="nat"),
+        Chain("postrouting", Hook.POSTROUTING, SOURCE_NAT_PRIORITY, (rule,) if is_translated(cidr) else (), type="nat"),
     )
-    return Table(Family.IP, name, chains, (HOSTS, FLOWS) if limits_flows else (HOSTS,))
+    family = Family.IP if network.version == 4 else Family.IP6
+    return Table(family, name, chains, (hosts, counts) if limits_flows else (hosts,))
+
+
+def is_translated(cidr: str) -> bool:
+    """Whether others see the host's address instead of those of this network: IPv4, and IPv6 of the site alone."""
+    network = ip_network(cidr)
+    return isinstance(network, IPv4Network) or network.subnet_of(SITE_LOCAL)
 
 
 # Which port has which MAC; which port speaks from which address.
 PORT_MACS: Final = Set("port_macs", (("ifname", 16), ("ether_addr", 6)))
 PORT_ADDRESSES: Final = Set("port_addresses", (("ifname", 16), ("ipv4_addr", 4)))
+PORT_IPV6_ADDRESSES: Final = Set("port_ipv6_addresses", (("ifname", 16), ("ipv6_addr", 16)))
 
 
-def port_table(name: str, prefix: str) -> Table:
-    """No Pod speaks with an address or a MAC but its own, nor anything but IPv4 and ARP.
+def port_table(name: str, prefix: str, *, ipv6: bool = False) -> Table:
+    """No Pod speaks with an address or a MAC but its own, nor anything but IPv4 and ARP, and IPv6 where there is any.
 
     `prefix` begins the names of the ports. A VMI may name its MAC: its port is told of it when the Pod is attached.
     """
     port = iifname_is(prefix + "*")
     arp, ipv4 = ethertype_is(ETHERTYPE_ARP), ethertype_is(ETHERTYPE_IPV4)
+    spoken = (ETHERTYPE_IPV4, ETHERTYPE_ARP, *((ETHERTYPE_IPV6,) if ipv6 else ()))
     rules = (
-        (*port, *ethertype_is_neither(ETHERTYPE_IPV4, ETHERTYPE_ARP), DROP),
+        (*port, *ethertype_is_neither(*spoken), DROP),
         (*port, *frame_source_of_port(PORT_MACS.name, inverted=True), DROP),
         (*port, *arp, *arp_mac_of_port(PORT_MACS.name, inverted=True), DROP),
         (*port, *arp, *arp_address_of_port(PORT_ADDRESSES.name, inverted=True), DROP),
         (*port, *ipv4, *source_of_port(PORT_ADDRESSES.name, inverted=True), DROP),
+        *(_of_ipv6(port) if ipv6 else ()),
     )
     chain = Chain("prerouting", Hook.PREROUTING, ANTI_SPOOFING_PRIORITY, rules)
-    return Table(Family.BRIDGE, name, (chain,), (PORT_MACS, PORT_ADDRESSES))
+    sets = (PORT_MACS, PORT_ADDRESSES, *((PORT_IPV6_ADDRESSES,) if ipv6 else ()))
+    return Table(Family.BRIDGE, name, (chain,), sets)
 
 
-def keys_of(port: str, address: str, mac: str) -> dict[str, tuple[bytes, ...]]:
+def _of_ipv6(port: Rule) -> Sequence[Rule]:
+    """The same for IPv6. A guest makes its link-local address itself, so any is its own but the router's."""
+    ipv6, said = ethertype_is(ETHERTYPE_IPV6), icmpv6_type_within(*NEIGHBOUR_ANSWER)
+    foreign = advertised_of_port(PORT_IPV6_ADDRESSES.name, inverted=True)
+    spoofed = source_of_port(PORT_IPV6_ADDRESSES.name, inverted=True, version=6)
+    return (
+        (*port, *ipv6, *icmpv6_type_within(*ROUTER_MESSAGES), DROP),
+        (*port, *ipv6, *icmpv6_type_within(*REDIRECT), DROP),
+        (*port, *ipv6, *said, *advertised_within(ROUTER_ALONE), DROP),
+        (*port, *ipv6, *said, *advertised_not_within(LINK_LOCAL), *foreign, DROP),
+        (*port, *ipv6, *source_within(ROUTER_ALONE), DROP),
+        (*port, *ipv6, *source_not_within(LINK_LOCAL), *spoofed, DROP),
+    )
+
+
+def keys_of(port: str, address: str, mac: str, ipv6_address: str = "") -> dict[str, tuple[bytes, ...]]:
     """What one Pod adds to the sets. Everybody may probe an address before it has one (RFC 5227), as nobody."""
-    return {
+    keys = {
         PORT_MACS.name: (port_mac_key(port, parse_mac(mac)),),
         PORT_ADDRESSES.name: tuple(port_address_key(port, allowed) for allowed in (address, NOBODY)),
     }
+    if ipv6_address:
+        said = (ipv6_address, NOBODY_IN_IPV6)
+        keys[PORT_IPV6_ADDRESSES.name] = tuple(port_address_key(port, allowed) for allowed in said)
+    return keys
 
 
 def host_keys(*addresses: str) -> dict[str, tuple[bytes, ...]]:

@@ -19,6 +19,12 @@ LEGACY_TABLES: Final = Path("/proc/thread-self/net/ip_tables_names")
 LEGACY_NAT: Final = "iptables-legacy/nat"
 
 
+def foreign_ipv6_nat(ours: Collection[str]) -> tuple[str, ...]:
+    """As :func:`foreign_nat`, for IPv6. A table of both families is none: a firewall has it for IPv4 on every host."""
+    chains = list_base_chains(Family.IP6, Hook.POSTROUTING)
+    return tuple(f"ip6/{each.table}" for each in chains if each.type == "nat" and each.table not in ours)
+
+
 def foreign_nat(ours: Collection[str]) -> tuple[str, ...]:
     """Tables of others that translate addresses on the way out; `ours` are the names of the instances' tables."""
     families = (("ip", Family.IP), ("inet", Family.INET))

@@ -36,7 +36,7 @@ APART: Final = Set("apart", (("ifname", 16), ("ifname", 16)))
 MOST_BRIDGES: Final = 16
 
 
-def fence_table() -> Table:
+def fence_table(family: Family = Family.IP) -> Table:
     """Between links of others nothing is forwarded.
 
     A frame that merely passes a bridge comes by here as well, where the host wants its bridged frames filtered
@@ -50,7 +50,7 @@ def fence_table() -> Table:
         (*others, *oifs_kind_is_not("bridge"), DROP),
         (*others, *iifname_oifname_in(APART.name), DROP),
     )
-    return Table(Family.IP, FENCE, (Chain("forward", Hook.FORWARD, FILTER_PRIORITY, rules),), (OURS, APART))
+    return Table(family, FENCE, (Chain("forward", Hook.FORWARD, FILTER_PRIORITY, rules),), (OURS, APART))
 
 
 def fence_keys(ours: Collection[str], bridges: Collection[str]) -> dict[str, tuple[bytes, ...]]:

@@ -6,8 +6,8 @@ their alias.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Final
 
 from kvedge.network.link_types import Address, Link, Route
@@ -17,6 +17,25 @@ from kvedge.network.steps import ChangeElements, DeleteTable, ReplaceTable, SetS
 
 IP_FORWARD: Final = "ipv4/ip_forward"
 MARK: Final = "kvedge"
+
+
+@dataclass(frozen=True)
+class LinkIpv6:
+    """What a link does with IPv6: `accept_ra` and `forwarding`."""
+
+    accept_ra: str
+    forwarding: str
+
+
+@dataclass(frozen=True)
+class Ipv6Seen:
+    """What is seen of the host's IPv6; the fields are those of `NodeSeen`. `links` has `default` as well."""
+
+    forwarding: str = ""
+    routes: tuple[Route, ...] = ()
+    links: Mapping[str, LinkIpv6] = field(default_factory=dict)
+    foreign_nat: tuple[str, ...] = ()
+    fenced: bool = False
 
 
 @dataclass(frozen=True)
@@ -36,6 +55,7 @@ class NodeSeen:
     bridged_calls: bool = False
     # Whether any link forwards by a setting of its own, which is lost when ip_forward is switched.
     forwards: bool = False
+    of_ipv6: Ipv6Seen = Ipv6Seen()
 
     def link(self, name: str) -> Link | None:
         """The link of that name."""
@@ -44,8 +64,14 @@ class NodeSeen:
 
 def ip_forward_before(bridge: Link) -> str | None:
     """What the host's setting was before the first of our bridges came, as that bridge's alias tells."""
-    mark, _, value = bridge.alias.partition(" ip_forward=")
-    return value if mark == MARK and value else None
+    return noted_on(bridge, "ip_forward")
+
+
+def noted_on(bridge: Link, name: str) -> str | None:
+    """What is written down under that name on a node bridge of ours."""
+    mark, *notes = bridge.alias.split() or [""]
+    found = (value for key, _, value in (note.partition("=") for note in notes) if key == name and value)
+    return next(found, None) if mark == MARK else None
 
 
 def original_ip_forward(bridge: str, seen: NodeSeen) -> str:

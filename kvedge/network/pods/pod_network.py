@@ -17,6 +17,7 @@ from kvedge.network.address_plan import gateway_address
 from kvedge.network.apply_step import apply_step, unless_gone
 from kvedge.network.binding.binding_state import GUARD_PREFIX
 from kvedge.network.errors import NotSupportedError
+from kvedge.network.link_types import Link
 from kvedge.network.links import Links
 from kvedge.network.netns import (
     create_netns,
@@ -27,10 +28,13 @@ from kvedge.network.netns import (
 )
 from kvedge.network.nft_edge import is_whole, list_base_chains, list_tables
 from kvedge.network.nft_rules import Family, Hook
-from kvedge.network.pods.foreign_forwarding import foreign_nat, forwards_already
+from kvedge.network.pods import ipv6_forwarding_plan
+from kvedge.network.pods.foreign_forwarding import foreign_ipv6_nat, foreign_nat, forwards_already
 from kvedge.network.pods.forward_rules import FENCE
 from kvedge.network.pods.forwarding_plan import (
     IP_FORWARD,
+    Ipv6Seen,
+    LinkIpv6,
     NodeSeen,
     ip_forward_before,
     kept_apart,
@@ -111,7 +115,8 @@ def heal_node_network(config: NodeNetworkConfig) -> NodeNetwork:
 
 
 def _network(config: NodeNetworkConfig, seen: NodeSeen, healed: Sequence[str] = ()) -> NodeNetwork:
-    chains = [(family, chain) for family in ("ip", "inet") for chain in _forward_chains(family)]
+    families = ("ip", "inet", "ip6") if config.ipv6_cidr else ("ip", "inet")
+    chains = [(family, chain) for family in families for chain in _forward_chains(family)]
     return NodeNetwork(
         apart=kept_apart(config.bridge, seen),
         limits_flows=config.limits_flows,
@@ -132,9 +137,11 @@ def remove_node_network(config: NodeNetworkConfig) -> None:
             _apply_unless_gone(links, step)
         bridge = seen.link(config.bridge)
         before = ip_forward_before(bridge) if bridge is not None else None
+        ipv6_before = ipv6_forwarding_plan.forwarding_before(bridge) if bridge is not None else None
         # Another one that was removed at the same time may have left it to this one.
         seen = _look_with_tables(links, config)
         _apply(links, plan_forwarding_back(config.bridge, seen, before))
+        _apply(links, list(ipv6_forwarding_plan.plan_forwarding_back(config.bridge, seen, ipv6_before)))
     if seen.foreign_nat and before == "0" and seen.ip_forward == "1":
         log.warning("ip_forward stays on for others", extra={"facts": {"tables": ", ".join(seen.foreign_nat)}})
     for name in list_netns(config.netns_prefix):
@@ -143,14 +150,20 @@ def remove_node_network(config: NodeNetworkConfig) -> None:
 
 
 def attach_pod(
-    config: NodeNetworkConfig, netns: str, address: str, mac: str | None = None, bandwidth: Bandwidth = _UNLIMITED
+    config: NodeNetworkConfig,
+    netns: str,
+    address: str,
+    mac: str | None = None,
+    ipv6_address: str = "",
+    *,
+    bandwidth: Bandwidth = _UNLIMITED,
 ) -> Attachment:
-    """Makes the namespace `netns`, unless it is there, with `eth0` on the node bridge, its address and a default route.
+    """Makes the namespace `netns`, unless it is there, with `eth0` on the node bridge, its addresses and ways out.
 
     `mac` is that of the Pod's NIC, which its guest takes over. A Pod whose NIC the handler has bound already is left
     as it is inside. Raises NetworkError.
     """
-    attachment = attachment_for(config, netns, address, mac)
+    attachment = attachment_for(config, netns, address, mac, ipv6_address)
     path = create_netns(netns)
     with _changing, Links() as links:
         seen = _look_at(links, config.bridge, attachment.port)
@@ -214,7 +227,7 @@ def _apply_unless_gone(links: Links, step: Step) -> None:
 
 
 def _forward_chains(family: str) -> list[tuple[str, str]]:
-    number = {"ip": Family.IP, "inet": Family.INET}[family]
+    number = {"ip": Family.IP, "inet": Family.INET, "ip6": Family.IP6}[family]
     return [(chain.table, chain.name) for chain in list_base_chains(number, Hook.FORWARD) if chain.drops]
 
 
@@ -224,8 +237,24 @@ def _look_with_tables(links: Links, config: NodeNetworkConfig) -> NodeSeen:
     # Each instance's table bears its bridge's name.
     nodes = {config.table, *(link.name for link in seen.links if ip_forward_before(link) is not None)}
     ours = nodes | {table_name(name) for name in nodes}
+    seen = replace(seen, of_ipv6=_look_at_ipv6(links, seen.links))
     try:
-        return replace(seen, foreign_nat=foreign_nat(ours), fenced=FENCE in list_tables(Family.IP, FENCE))
+        seen = replace(seen, foreign_nat=foreign_nat(ours), fenced=FENCE in list_tables(Family.IP, FENCE))
+        fenced = FENCE in list_tables(Family.IP6, FENCE)
+        return replace(seen, of_ipv6=replace(seen.of_ipv6, foreign_nat=foreign_ipv6_nat(ours), fenced=fenced))
     except NotSupportedError:
         # A kernel without nftables: what is ours can be removed from it all the same.
         return seen
+
+
+def _look_at_ipv6(links: Links, known: Sequence[Link]) -> Ipv6Seen:
+    forwarding = read_sysctl(ipv6_forwarding_plan.FORWARDING)
+    if forwarding is None:
+        return Ipv6Seen()
+    found = {}
+    for name in ("default", *(link.name for link in known)):
+        accepts, forwards = (read_sysctl(f"ipv6/conf/{name}/{setting}") for setting in ("accept_ra", "forwarding"))
+        # A link may have gone since, or be too small for IPv6.
+        if accepts is not None and forwards is not None:
+            found[name] = LinkIpv6(accepts, forwards)
+    return Ipv6Seen(forwarding, tuple(links.list_ipv6_routes()), found)

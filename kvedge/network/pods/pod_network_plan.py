@@ -11,17 +11,18 @@ import errno
 import hashlib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from ipaddress import IPv4Address, IPv4Network
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 from pathlib import Path
 from typing import Final
 
-from kvedge.network.address_plan import gateway_address, parse_cidr
+from kvedge.network.address_plan import gateway_address, ipv6_gateway, parse_cidr
 from kvedge.network.binding.binding_state import SMALLEST_IPV6_MTU
 from kvedge.network.binding.port_rules import host_keys, keys_of, nat_table, port_table
 from kvedge.network.dhcp.dhcp_plan import parse_mac
 from kvedge.network.errors import NetworkError, OverlapError
 from kvedge.network.link_types import MAIN_TABLE, Address, Link, Route
 from kvedge.network.nft_rules import Family, Table
+from kvedge.network.pods import ipv6_forwarding_plan, ipv6_network_plan
 from kvedge.network.pods.forward_rules import FENCE, OURS, fence_keys, fence_table
 from kvedge.network.pods.forwarding_plan import (
     IP_FORWARD,
@@ -49,6 +50,7 @@ from kvedge.network.steps import (
 )
 
 DEFAULT_ROUTE: Final = "0.0.0.0/0"
+DEFAULT_IPV6_ROUTE: Final = "::/0"
 DEFAULT_MTU: Final = 1500
 # 0.0.0.0/1 and 128.0.0.0/1 are the default route of a VPN that leaves the other one in place.
 _LONGEST_DEFAULT: Final = 1
@@ -63,6 +65,8 @@ class NodeNetworkConfig:
     cidr: str
     table: str
     netns_prefix: str
+    # The second network, of IPv6; empty for none.
+    ipv6_cidr: str = ""
     # 0: that of the link by which the host reaches the world.
     mtu: int = 0
     # Not on a kernel without NFT_CONNLIMIT.
@@ -77,16 +81,18 @@ class Attachment:
     port: str
     address: str
     mac: str
+    # Empty where the Pod has none.
+    ipv6_address: str = ""
 
     @property
     def alias(self) -> str:
         """What is written on the port."""
-        return f"{MARK} {self.netns} {self.address} {self.mac}"
+        return f"{MARK} {self.netns} {self.address} {self.mac} {self.ipv6_address}".rstrip()
 
     @property
     def keys(self) -> dict[str, tuple[bytes, ...]]:
         """What it adds to the sets of the ports' table."""
-        return keys_of(self.port, self.address, self.mac)
+        return keys_of(self.port, self.address, self.mac, self.ipv6_address)
 
 
 def port_prefix(bridge: str) -> str:
@@ -104,11 +110,23 @@ def stable_mac(*names: str) -> str:
     return ":".join(f"{byte:02x}" for byte in (0x02, *hashlib.sha256("/".join(names).encode()).digest()[:5]))
 
 
-def attachment_for(config: NodeNetworkConfig, netns: str, address: str, mac: str | None) -> Attachment:
-    """What a Pod's attachment is called; a Pod without a MAC of its own gets one from its namespace's name."""
+def attachment_for(
+    config: NodeNetworkConfig, netns: str, address: str, mac: str | None, ipv6_address: str = ""
+) -> Attachment:
+    """What a Pod's attachment is called; a Pod without a MAC of its own gets one from its namespace's name.
+
+    An IPv6 address of a range that is no longer ours is not given: nobody would lead there.
+    """
     chosen = (mac or stable_mac(config.bridge, netns)).lower()
     parse_mac(chosen)
-    return Attachment(netns=netns, port=port_name(config.bridge, netns), address=str(IPv4Address(address)), mac=chosen)
+    is_ours = bool(ipv6_address and config.ipv6_cidr) and IPv6Address(ipv6_address) in IPv6Network(config.ipv6_cidr)
+    return Attachment(
+        netns=netns,
+        port=port_name(config.bridge, netns),
+        address=str(IPv4Address(address)),
+        mac=chosen,
+        ipv6_address=ipv6_address if is_ours else "",
+    )
 
 
 def attachments_of(config: NodeNetworkConfig, links: Iterable[Link]) -> list[Attachment]:
@@ -116,8 +134,9 @@ def attachments_of(config: NodeNetworkConfig, links: Iterable[Link]) -> list[Att
     found = []
     for link in our_ports(config, links):
         words = link.alias.split()
-        if len(words) == 4 and words[0] == MARK:
-            found.append(Attachment(netns=words[1], port=link.name, address=words[2], mac=words[3]))
+        if len(words) in (4, 5) and words[0] == MARK:
+            netns, address, mac, ipv6_address = (*words[1:], "")[:4]
+            found.append(Attachment(netns=netns, port=link.name, address=address, mac=mac, ipv6_address=ipv6_address))
     return found
 
 
@@ -135,6 +154,8 @@ def check_overlap(config: NodeNetworkConfig, seen: NodeSeen) -> None:
     if _is_in_service(config, seen):
         return
     length = parse_cidr(config.cidr).prefixlen
+    if config.ipv6_cidr:
+        ipv6_network_plan.check_overlap(config.bridge, config.ipv6_cidr, seen)
     for network, name, is_address in _overlaps(config, seen):
         if is_address or IPv4Network(network, strict=False).prefixlen >= length:
             raise OverlapError(
@@ -216,24 +237,46 @@ def plan_healing(config: NodeNetworkConfig, seen: NodeSeen, whole: Collection[Ta
     if bridge is not None and bridge.snooping:
         # Each group that a guest joins would be remembered; without a querier, of which there is none, for nothing.
         steps.append(SetLink(config.bridge, snooping=False))
-    if bridge is None or ip_forward_before(bridge) is None:
+    alias = _notes(config, seen, bridge)
+    if bridge is None or bridge.alias != alias:
         # Written down before it is changed.
-        steps.append(SetLink(config.bridge, alias=f"{MARK} ip_forward={original_ip_forward(config.bridge, seen)}"))
-    if seen.ipv6 and mtu >= SMALLEST_IPV6_MTU:
+        steps.append(SetLink(config.bridge, alias=alias))
+    if config.ipv6_cidr:
+        steps += ipv6_network_plan.bridge_steps(config.bridge, config.ipv6_cidr, mtu, seen)
+    elif seen.ipv6 and mtu >= SMALLEST_IPV6_MTU:
         steps.append(SetSysctl(f"ipv6/conf/{config.bridge}/disable_ipv6", "1"))
     steps += _address_steps(config, seen, bridge)
-    tables = (
+    tables = [
         ReplaceTable(way_out_of(config), all_hosts(config, seen.links)),
         ReplaceTable(ports_of(config), all_keys(config, seen.links)),
-    )
+    ]
+    if config.ipv6_cidr:
+        tables.append(ReplaceTable(ipv6_way_out_of(config), all_ipv6_hosts(config, seen.links)))
     steps += [each for each in tables if each.table not in whole]
     # Before anything can be forwarded.
     steps += fence_steps(config.bridge, seen, whole)
+    if config.ipv6_cidr:
+        steps += ipv6_forwarding_plan.fence_steps(config.bridge, seen, whole)
     if bridge is None or not bridge.up:
         steps.append(SetLink(config.bridge, up=True))
     if seen.ip_forward != "1":
         steps.append(SetSysctl(IP_FORWARD, "1"))
+    if config.ipv6_cidr:
+        steps += ipv6_forwarding_plan.plan_forwarding(config.bridge, seen)
+    elif bridge is not None and (ipv6_before := ipv6_forwarding_plan.forwarding_before(bridge)) is not None:
+        # It had an IPv6 network under another setting.
+        steps += ipv6_forwarding_plan.plan_forwarding_back(config.bridge, seen, ipv6_before)
+        steps.append(DeleteTable(Family.IP6, config.table))
     return [*steps, *_port_steps(config, seen, bridge)]
+
+
+def _notes(config: NodeNetworkConfig, seen: NodeSeen, bridge: Link | None) -> str:
+    """What is written on the bridge: how the host's settings were before."""
+    before = ip_forward_before(bridge) if bridge is not None else None
+    notes = f"{MARK} ip_forward={original_ip_forward(config.bridge, seen) if before is None else before}"
+    if not config.ipv6_cidr:
+        return notes
+    return f"{notes} {ipv6_forwarding_plan.note(config.bridge, seen)}"
 
 
 def describe(steps: Iterable[Step]) -> list[str]:
@@ -263,6 +306,8 @@ def describe(steps: Iterable[Step]) -> list[str]:
                 said.append(f"table {table.family.name.lower()} {table.name} was not whole")
             case SetSysctl(setting) if setting == IP_FORWARD:
                 said.append("ip_forward was 0")
+            case SetSysctl(setting) if setting == ipv6_forwarding_plan.FORWARDING:
+                said.append("IPv6 was not forwarded")
             case DeleteTable(name=name) if name == FENCE:
                 said.append(f"others translate addresses by now: table ip {FENCE} no longer keeps them apart")
     return said
@@ -315,9 +360,12 @@ def plan_removal(config: NodeNetworkConfig, seen: NodeSeen) -> list[Step]:
     steps: list[Step] = [DeleteLink(link.name) for link in our_ports(config, seen.links)]
     steps += [DeleteTable(Family.IP, config.table), DeleteTable(Family.BRIDGE, config.table)]
     steps.append(DeleteTable(Family.IP, table_name(config.table)))
+    steps += [DeleteTable(Family.IP6, name) for name in (config.table, table_name(config.table))]
     if seen.fenced:
         steps.append(ChangeElements(fence_table(), remove={OURS.name: fence_keys([config.bridge], ())[OURS.name]}))
     bridge = seen.link(config.bridge)
+    ipv6_before = ipv6_forwarding_plan.forwarding_before(bridge) if bridge is not None else None
+    steps += ipv6_forwarding_plan.plan_forwarding_back(config.bridge, seen, ipv6_before)
     if bridge is None:
         return [*steps, *plan_forwarding_back(config.bridge, seen, None)]
     return [*steps, *plan_forwarding_back(config.bridge, seen, ip_forward_before(bridge)), DeleteLink(config.bridge)]
@@ -352,6 +400,8 @@ def plan_port(
     steps.append(ChangeElements(ports_of(config), add=attachment.keys, remove=stale[0].keys if stale else {}))
     left = _left_hosts(config, seen.links, stale[0]) if stale else {}
     steps.append(ChangeElements(way_out_of(config), add=host_keys(attachment.address), remove=left))
+    if config.ipv6_cidr:
+        steps += _ipv6_hosts_changed(config, seen.links, attachment, stale[0] if stale else None)
     steps += _on_bridge(config, attachment, port, bridge, seen.bridged_calls)
     if port is None or not port.up:
         steps.append(SetLink(attachment.port, up=True))
@@ -372,8 +422,14 @@ def plan_inside(
         steps.append(AddAddress(POD_INTERFACE, attachment.address, length))
     if not nic.up:
         steps.append(SetLink(POD_INTERFACE, up=True))
+    ipv6 = bool(attachment.ipv6_address)
+    if ipv6:
+        here = {each.address for each in addresses if each.link == nic.index}
+        steps += ipv6_network_plan.inside_steps(config.ipv6_cidr, attachment.ipv6_address, here)
     # The kernel forgets it whenever the link goes down, and adding it again changes nothing.
     steps.append(AddRoute(POD_INTERFACE, Route(DEFAULT_ROUTE, gateway_address(config.cidr), nic.index)))
+    if ipv6:
+        steps.append(AddRoute(POD_INTERFACE, Route(DEFAULT_IPV6_ROUTE, ipv6_gateway(config.ipv6_cidr), nic.index)))
     return steps
 
 
@@ -386,6 +442,8 @@ def plan_detaching(config: NodeNetworkConfig, seen: NodeSeen, netns: str) -> lis
     for each in attachments_of(config, [port]):
         steps.append(ChangeElements(ports_of(config), remove=each.keys))
         steps.append(ChangeElements(way_out_of(config), remove=_left_hosts(config, seen.links, each)))
+        if config.ipv6_cidr:
+            steps += _ipv6_hosts_changed(config, seen.links, None, each)
     return [*steps, DeleteLink(port.name)]
 
 
@@ -397,9 +455,22 @@ def _left_hosts(
     return {} if any(each.address == attachment.address for each in others) else host_keys(attachment.address)
 
 
+def _ipv6_hosts_changed(
+    config: NodeNetworkConfig, links: Iterable[Link], now: Attachment | None, before: Attachment | None
+) -> Iterator[Step]:
+    """Whom packets may be forwarded to in IPv6: as for IPv4."""
+    kept = {each.ipv6_address for each in attachments_of(config, links) if before and each.port != before.port}
+    add = host_keys(now.ipv6_address) if now is not None and now.ipv6_address else {}
+    goes = before is not None and before.ipv6_address not in ("", *kept)
+    remove = host_keys(before.ipv6_address) if before is not None and goes else {}
+    if add or remove:
+        yield ChangeElements(ipv6_way_out_of(config), add=add, remove=remove)
+
+
 def our_tables(config: NodeNetworkConfig) -> tuple[Table, ...]:
-    """The tables of a node network; the last is all instances', and not on each host."""
-    return way_out_of(config), ports_of(config), fence_table()
+    """The tables of a node network; the fences are all instances', and not on each host."""
+    tables = (way_out_of(config), ports_of(config), fence_table())
+    return (*tables, ipv6_way_out_of(config), fence_table(Family.IP6)) if config.ipv6_cidr else tables
 
 
 def way_out_of(config: NodeNetworkConfig) -> Table:
@@ -407,18 +478,30 @@ def way_out_of(config: NodeNetworkConfig) -> Table:
     return nat_table(config.table, config.cidr, config.bridge, limits_flows=config.limits_flows)
 
 
+def ipv6_way_out_of(config: NodeNetworkConfig) -> Table:
+    """The same for the IPv6 network, which there is."""
+    return nat_table(config.table, config.ipv6_cidr, config.bridge, limits_flows=config.limits_flows)
+
+
 def ports_of(config: NodeNetworkConfig) -> Table:
     """The table about this bridge's ports."""
-    return port_table(config.table, port_prefix(config.bridge))
+    return port_table(config.table, port_prefix(config.bridge), ipv6=bool(config.ipv6_cidr))
 
 
 def all_keys(config: NodeNetworkConfig, links: Iterable[Link]) -> Mapping[str, tuple[bytes, ...]]:
     """The contents of the ports' sets for all present Pods."""
     keys: dict[str, tuple[bytes, ...]] = {}
+    known = {each.name for each in ports_of(config).sets}
     for attachment in attachments_of(config, links):
         for name, more in attachment.keys.items():
-            keys[name] = (*keys.get(name, ()), *more)
+            if name in known:
+                keys[name] = (*keys.get(name, ()), *more)
     return keys
+
+
+def all_ipv6_hosts(config: NodeNetworkConfig, links: Iterable[Link]) -> Mapping[str, tuple[bytes, ...]]:
+    """The IPv6 addresses of all present Pods."""
+    return host_keys(*{each.ipv6_address: None for each in attachments_of(config, links) if each.ipv6_address})
 
 
 def all_hosts(config: NodeNetworkConfig, links: Iterable[Link]) -> Mapping[str, tuple[bytes, ...]]:

@@ -330,6 +330,7 @@ class NodeSpec(KubeStruct, kw_only=True):
     unschedulable: bool = False
     taints: list[JsonObject] = []
     pod_cidr: str = field(default="", name="podCIDR")
+    pod_cidrs: list[str] = field(default=[], name="podCIDRs")
 
 
 class NodeStatus(KubeStruct, kw_only=True):

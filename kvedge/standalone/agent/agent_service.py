@@ -27,6 +27,7 @@ from kvedge.network.pods.pod_network_plan import NodeNetworkConfig
 from kvedge.resources.names import LAUNCHER_IMAGE
 from kvedge.resources.types.core import Node, Pod
 from kvedge.resources.types.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
+from kvedge.runtime.address_ranges import address_ranges
 from kvedge.runtime.clock import Clock, SystemClock
 from kvedge.runtime.role import Part, Parts, part, unfailing
 from kvedge.runtime.rounds import Rounds
@@ -77,6 +78,7 @@ class AgentConfig:
     node: str
     data_dir: Path
     kubelet: Path
+    # One range, or one of IPv4 and one of IPv6 with a comma between them.
     pod_cidr: str = "10.99.0.0/24"
     # Registries that may be spoken to without https, and that may be on this host itself.
     insecure_registries: frozenset[str] = field(default_factory=frozenset)
@@ -94,8 +96,10 @@ class AgentConfig:
     @property
     def network(self) -> NodeNetworkConfig:
         """Bridge, tables and namespaces."""
-        name = self.instance
-        return NodeNetworkConfig(bridge=name, cidr=self.pod_cidr, table=name, netns_prefix=f"{name}-")
+        name, ranges = self.instance, address_ranges(self.pod_cidr)
+        return NodeNetworkConfig(
+            bridge=name, cidr=ranges.ipv4, ipv6_cidr=ranges.ipv6, table=name, netns_prefix=f"{name}-"
+        )
 
     @property
     def authority(self) -> Path:
@@ -227,7 +231,9 @@ class NodeAgent:
             scheduler_events=EventRecorder(client, "default-scheduler"),
             pods=Informer(client, Pod),
             nodes=Informer(client, Node),
-            addresses=PodAddresses(client, config.pod_cidr, self._pods.addresses),
+            addresses=PodAddresses(
+                client, config.network.cidr, self._pods.addresses, ipv6_cidr=config.network.ipv6_cidr
+            ),
             storage=FollowedStorage(
                 Informer(client, PersistentVolumeClaim),
                 Informer(client, PersistentVolume),

@@ -8,7 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kvedge.network.address_plan import gateway_address, parse_cidr, plan_address
+from kvedge.network.address_plan import (
+    gateway_address,
+    ipv6_address_beside,
+    ipv6_gateway,
+    parse_cidr,
+    plan_address,
+)
 from kvedge.network.errors import AddressesExhaustedError, NetworkError
 
 SMALL = "10.99.0.0/29"
@@ -60,3 +66,9 @@ def test_what_is_given_is_usable_and_free(length: int, taken: set[int], wanted: 
     assert got in network
     assert got not in (network.network_address, network.broadcast_address, IPv4Address(gateway_address(str(network))))
     assert str(got) not in addresses
+
+
+def test_a_vm_has_the_same_place_in_both_ranges() -> None:
+    assert ipv6_gateway("2001:db8:1::/64") == ipv6_address_beside("10.99.0.0/24", "2001:db8:1::/64", "10.99.0.1")
+    assert ipv6_address_beside("10.99.0.0/24", "2001:db8:1::/64", "10.99.0.26") == "2001:db8:1::1a"
+    assert ipv6_address_beside("10.98.0.0/15", "fd00::/111", "10.99.255.254") == "fd00::1:fffe"

@@ -53,6 +53,23 @@ def test_a_default_file_that_is_not_there_is_no_error(tmp_path: Path) -> None:
         pytest.param("bind: localhost\n", {}, "bind: localhost is not an IP address", id="a name to bind to"),
         pytest.param("pod-cidr: 10.0.0.1/24\n", {}, "pod-cidr: 10.0.0.1/24 is not an IPv4 network", id="host bits set"),
         pytest.param("pod-cidr: 10.0.0.0/30\n", {}, "room for too few VMs", id="a tiny network"),
+        pytest.param("pod-cidr: 10.0.0.0/24,\n", {}, "pod-cidr: 10.0.0.0/24, is not", id="half a pair"),
+        pytest.param("pod-cidr: fd00::/64\n", {}, "pod-cidr: fd00::/64 is not an IPv4 network", id="IPv6 alone"),
+        pytest.param("pod-cidr: 10.0.0.0/16,fd00::/113\n", {}, "a prefix of 48 to 112", id="no IPv6 for each VM"),
+        pytest.param("pod-cidr: 10.0.0.0/16,fe80::/64\n", {}, "fe80::/64 is no network for VMs", id="a link's own"),
+        pytest.param("service-cidr: 10.7.0.0/16,fd01::/112\n", {}, "fd01::/112 leads nowhere", id="no IPv6 Pods"),
+        pytest.param(
+            "pod-cidr: 10.1.0.0/24,fd01::/64\nservice-cidr: 10.7.0.0/16,fd01::/112\n",
+            {},
+            "service-cidr: fd01::/112 overlaps with pod-cidr fd01::/64",
+            id="one IPv6 range for both",
+        ),
+        pytest.param(
+            "pod-cidr: 10.1.0.0/24,fd01::/64\nservice-cidr: 10.7.0.0/16,fd02::/64\n",
+            {},
+            "fd02::/64 has the wrong size: use a prefix of 108 to 125",
+            id="more Services than can be counted",
+        ),
         pytest.param(
             "node-roles: api,handlr\n", {}, "node-roles: handlr is not a role: did you mean handler?", id="a role"
         ),

@@ -18,6 +18,7 @@ from kvedge.resources.codec import JsonObject
 from kvedge.resources.meta import ObjectMeta
 from kvedge.resources.types.cluster import Lease, LeaseSpec
 from kvedge.resources.types.core import Node, NodeSpec
+from kvedge.runtime.address_ranges import address_ranges
 from kvedge.runtime.background import BackgroundThread
 from kvedge.runtime.clock import Clock, rfc3339_micro
 from kvedge.standalone.agent.node.node_manifest import HostFacts, node_labels, node_status
@@ -120,7 +121,10 @@ class NodeLoop:
 
     def _ensure_node(self) -> None:
         name, labels = self._facts.name, node_labels(self._facts)
-        node = Node(metadata=ObjectMeta(name=name, labels=labels), spec=NodeSpec(pod_cidr=self._pod_cidr))
+        ranges = address_ranges(self._pod_cidr).all
+        node = Node(
+            metadata=ObjectMeta(name=name, labels=labels), spec=NodeSpec(pod_cidr=ranges[0], pod_cidrs=list(ranges))
+        )
         try:
             self._client.create(node)
         except AlreadyExists:

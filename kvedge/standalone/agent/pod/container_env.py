@@ -15,7 +15,7 @@ from kvedge.standalone.agent.pod.pod_volumes import ObjectReader
 
 
 def container_env(
-    pod: Pod, container: Container, reader: ObjectReader, address: str, host_address: str
+    pod: Pod, container: Container, reader: ObjectReader, addresses: tuple[str, ...], host_address: str
 ) -> dict[str, str]:
     """All variables of a container, in order, each seeing those before it.
 
@@ -29,8 +29,8 @@ def container_env(
         "metadata.uid": pod.metadata.uid,
         "spec.nodeName": pod.spec.node_name,
         "spec.serviceAccountName": pod.spec.service_account_name,
-        "status.podIP": address,
-        "status.podIPs": address,
+        "status.podIP": next(iter(addresses), ""),
+        "status.podIPs": ",".join(addresses),
         "status.hostIP": host_address,
         "status.hostIPs": host_address,
     }

@@ -100,6 +100,7 @@ class DamagedPods:
             return record
         owner = self._loop.addresses.owner_of(pod)
         record.owner, record.address = owner.uid, pod.status.pod_ip
+        record.ipv6_address = next((each.ip for each in pod.status.pod_ips if ":" in each.ip), "")
         if not record.address:
             try:
                 record.address = self._loop.addresses.address_for(owner)

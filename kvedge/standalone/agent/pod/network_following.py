@@ -35,7 +35,7 @@ def follow(places: Places, events: EventRecorder, local: LocalPod) -> float | No
         return delay
     complaint = ""
     try:
-        local.network_status, complaint = places.follow_networks(pod, local.files, local.record.address)
+        local.network_status, complaint = places.follow_networks(pod, local.files, local.record.addresses)
     except PlaceError as error:
         complaint = str(error)
     if not complaint:

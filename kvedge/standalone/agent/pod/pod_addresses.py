@@ -19,7 +19,7 @@ import msgspec
 from kvedge.kube.errors import AlreadyExists, KubeError, NotFound
 from kvedge.kube.informer import Informer
 from kvedge.kube.kube_client import KubeClient, Preconditions
-from kvedge.network.address_plan import plan_address
+from kvedge.network.address_plan import ipv6_address_beside, plan_address
 from kvedge.network.errors import AddressesExhaustedError
 from kvedge.resources.codec import KubeStruct
 from kvedge.resources.kinds import Kind
@@ -73,10 +73,13 @@ class VirtualMachineInstanceHead(KubeStruct, kw_only=True):
 class PodAddresses:
     """All addresses of a Pod CIDR; safe for several threads."""
 
-    def __init__(self, client: KubeClient, cidr: str, in_use: Callable[[], AbstractSet[str]]) -> None:
+    def __init__(
+        self, client: KubeClient, cidr: str, in_use: Callable[[], AbstractSet[str]], ipv6_cidr: str = ""
+    ) -> None:
         """`in_use()` gives the addresses of the Pods that are here: a VM that was deleted may have left its guest."""
         self._client = client
         self._cidr = cidr
+        self._ipv6_cidr = ipv6_cidr
         self._in_use = in_use
         self._objects: Informer[IpAddress] = Informer(client, IpAddress, label_selector=f"{MANAGED_BY}={MANAGER}")
         self._vms = Informer(client, VirtualMachineHead)
@@ -170,6 +173,10 @@ class PodAddresses:
                     taken.add(address)
                     continue
                 return address
+
+    def beside(self, address: str) -> str:
+        """The IPv6 address that belongs to this one; empty where there is no IPv6."""
+        return ipv6_address_beside(self._cidr, self._ipv6_cidr, address) if self._ipv6_cidr else ""
 
     def release_next(self, seconds: float) -> bool:
         """Wait for an owner to be deleted and give its address back; False when none was within that time.

@@ -120,6 +120,7 @@ class PodLoop:
             owner = self.addresses.owner_of(pod)
             try:
                 record.owner, record.address = owner.uid, self.addresses.address_for(owner)
+                record.ipv6_address = self.addresses.beside(record.address)
             except AddressesExhaustedError as error:
                 self.steps.events.record(pod, "Warning", "FailedCreatePodSandBox", str(error))
                 return None
@@ -236,7 +237,7 @@ class PodLoop:
             probed=self.probes.verdicts(local),
             problem=local.problem,
             rejection=rejection(local.pod),
-            address=local.record.address or (self.host_address if local.pod.spec.host_network else ""),
+            addresses=local.record.addresses or ((self.host_address,) if local.pod.spec.host_network else ()),
             host_address=self.host_address,
         )
         local.pod = self._say(local.pod, facts)

@@ -94,7 +94,8 @@ def _leave_others(
 def _told(config: NodeNetworkConfig, own: Attachment, ports: Sequence[tuple[Selection, LanPort]]) -> str:
     if not ports:
         return ""
-    first = JoinedNetwork(name=config.bridge, interface=POD_INTERFACE, ips=[own.address], mac=own.mac, default=True)
+    ips = [each for each in (own.address, own.ipv6_address) if each]
+    first = JoinedNetwork(name=config.bridge, interface=POD_INTERFACE, ips=ips, mac=own.mac, default=True)
     return network_status([first, *(_joined(selection, port) for selection, port in ports)])
 
 

@@ -7,7 +7,7 @@ the address is written before anything is made.
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -117,7 +117,7 @@ class Places:
     # Whom Pods may ask for names of VMs and Services; empty for nobody.
     name_server: str = ""
 
-    def make(self, pod: Pod, files: PodFiles, address: str, images: Mapping[str, Path]) -> PodPlace:
+    def make(self, pod: Pod, files: PodFiles, addresses: tuple[str, ...], images: Mapping[str, Path]) -> PodPlace:
         """Make what a Pod's containers need; `images` has the trees of its image volumes.
 
         Raises:
@@ -132,11 +132,13 @@ class Places:
             try:
                 annotations = pod.metadata.annotations
                 speeds = pod_bandwidth(annotations)
-                attachment = attach_pod(self.network, netns, address, annotations.get(POD_MAC), speeds)
+                address, ipv6_address = (*addresses, "")[:2]
+                mac = annotations.get(POD_MAC)
+                attachment = attach_pod(self.network, netns, address, mac, ipv6_address, bandwidth=speeds)
                 status = join_networks(self.network, pod, attachment, self.reader.network_attachment)
             except (NetworkError, PodNetworkError, BandwidthError) as error:
                 raise PlaceError("FailedCreatePodSandBox", f"Failed to create pod sandbox: {error}") from error
-        self._write_files(pod, files, address)
+        self._write_files(pod, files, addresses)
         return PodPlace(
             files=files,
             volumes=volumes,
@@ -146,14 +148,16 @@ class Places:
             network_status=status,
         )
 
-    def follow_networks(self, pod: Pod, files: PodFiles, address: str) -> tuple[str, str]:
+    def follow_networks(self, pod: Pod, files: PodFiles, addresses: Sequence[str]) -> tuple[str, str]:
         """Bring a Pod that runs onto the networks that it names by now; what to tell of them, and what is in the way.
 
         Raises:
             PlaceError: when nothing can be done about it now.
             KubeError: when the API cannot be asked.
         """
-        own = attachment_for(self.network, self.netns_of(files.uid), address, pod.metadata.annotations.get(POD_MAC))
+        address, ipv6_address = (*addresses, "")[:2]
+        mac = pod.metadata.annotations.get(POD_MAC)
+        own = attachment_for(self.network, self.netns_of(files.uid), address, mac, ipv6_address)
         try:
             return follow_networks(self.network, pod, own, self.reader.network_attachment)
         except (NetworkError, PodNetworkError) as error:
@@ -199,11 +203,10 @@ class Places:
         except OSError as error:
             raise PlaceError("FailedKillPod", f"error removing the pod's directory: {error}") from error
 
-    def _write_files(self, pod: Pod, files: PodFiles, address: str) -> None:
+    def _write_files(self, pod: Pod, files: PodFiles, addresses: tuple[str, ...]) -> None:
         name = hostname(pod)
         lines = ["127.0.0.1\tlocalhost", "::1\tlocalhost ip6-localhost ip6-loopback"]
-        if address:
-            lines.append(f"{address}\t{name}")
+        lines += [f"{address}\t{name}" for address in addresses]
         hosts = "".join(f"{line}\n" for line in lines)
         write_whole(files.hosts, hosts.encode())
         # Never replaced: some of the Pod's containers may run already, and have this very file mounted.

@@ -44,12 +44,19 @@ class PodRecord(msgspec.Struct, kw_only=True):
     pod: JsonObject
     owner: str = ""
     address: str = ""
+    # Empty where the Pod network has no IPv6, or had none when the Pod began.
+    ipv6_address: str = ""
     boot_id: str = ""
     image_ids: dict[str, str] = {}
     devices: dict[str, list[str]] = {}
     store: str = ""
     store_revision: int = 0
     forgotten: bool = False
+
+    @property
+    def addresses(self) -> tuple[str, ...]:
+        """Its addresses on the Pod network, IPv4 first."""
+        return tuple(each for each in (self.address, self.ipv6_address) if each)
 
     def decoded(self) -> Pod:
         """The Pod as it was taken on.

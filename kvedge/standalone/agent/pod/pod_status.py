@@ -47,7 +47,8 @@ class StatusFacts:
     # Why it could not be set up or started, at the last attempt.
     problem: ImageProblem | None = None
     rejection: Rejection | None = None
-    address: str = ""
+    # IPv4 first.
+    addresses: tuple[str, ...] = ()
     host_address: str = ""
 
 
@@ -70,8 +71,8 @@ def pod_status(pod: Pod, facts: StatusFacts, now: datetime) -> PodStatus:
     return PodStatus(
         phase=phase,
         conditions=_conditions(pod, phase, init, main, stamp),
-        pod_ip=facts.address,
-        pod_ips=[PodIp(ip=facts.address)] if facts.address else [],
+        pod_ip=next(iter(facts.addresses), ""),
+        pod_ips=[PodIp(ip=address) for address in facts.addresses],
         host_ip=facts.host_address,
         start_time=pod.status.start_time or stamp,
         qos_class=pod.status.qos_class or qos_class(pod),

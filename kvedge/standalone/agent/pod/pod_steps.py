@@ -133,7 +133,7 @@ class PodSteps:
             raise StepError("UnexpectedAdmissionError", ImageProblem(_CREATING, str(error))) from error
         write_pod_record(local.files, local.record)
         try:
-            local.place = self.places.make(pod, local.files, local.record.address, trees)
+            local.place = self.places.make(pod, local.files, local.record.addresses, trees)
         except VolumeError as error:
             raise StepError("FailedMount", ImageProblem(_CREATING, str(error))) from error
         except PlaceError as error:
@@ -161,7 +161,7 @@ class PodSteps:
         assert place is not None
         image = self.pulls.image(local.files.uid, container.image)
         user = container_user(pod, container, image.config.user, image.tree)
-        env = container_env(pod, container, self.places.reader, local.record.address, self.host_address)
+        env = container_env(pod, container, self.places.reader, local.record.addresses, self.host_address)
         ids = self.devices.reserve(local.files.uid, device_requests(container.resources.limits))
         allocated = self.devices.allocate(ids)
         spec = plan_container(

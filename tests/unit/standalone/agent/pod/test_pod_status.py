@@ -48,7 +48,8 @@ def _truths(status: PodStatus) -> dict[str, str]:
 
 
 def test_a_running_pod_says_where_it_is_and_that_it_is_ready() -> None:
-    facts = StatusFacts({"c": RUNNING}, image_ids={"c": "sha256:1"}, address="10.0.0.2", host_address="192.0.2.1")
+    addresses = ("10.0.0.2", "fd00::2")
+    facts = StatusFacts({"c": RUNNING}, image_ids={"c": "sha256:1"}, addresses=addresses, host_address="192.0.2.1")
     status = pod_status(pod(), facts, _NOW)
 
     assert (status.phase, status.pod_ip, status.host_ip, status.start_time) == (
@@ -57,13 +58,14 @@ def test_a_running_pod_says_where_it_is_and_that_it_is_ready() -> None:
         "192.0.2.1",
         _STAMP,
     )
+    assert [each.ip for each in status.pod_ips] == ["10.0.0.2", "fd00::2"]
     assert set(_truths(status).values()) == {"True"}
     (container,) = status.container_statuses
     assert (container.ready, container.image_id, container.container_id) == (True, "sha256:1", "kvedge://uid-1/c")
 
 
 def test_a_status_that_is_made_again_from_the_same_facts_is_the_same() -> None:
-    facts = StatusFacts({"c": RUNNING}, address="10.0.0.2")
+    facts = StatusFacts({"c": RUNNING}, addresses=("10.0.0.2",))
     made = pod()
     made.status = pod_status(made, facts, _NOW)
     later = datetime(2027, 1, 1, tzinfo=UTC)
