@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from kvedge.controller.datavolumes.bare_uploads import as_its_claim, claim_plan, upload_into, user_of
-from kvedge.controller.datavolumes.claim_plan import ClaimProblem, StorageSeen
+from kvedge.controller.datavolumes.claim_plan import StorageSeen
 from kvedge.controller.datavolumes.clone_sources import CloneSources, source_key
+from kvedge.controller.datavolumes.creations import Creations
 from kvedge.controller.datavolumes.data_volume_plan import (
     plan_data_volume,
 )
@@ -26,27 +27,22 @@ from kvedge.controller.datavolumes.data_volume_view import (
     PatchClaim,
     PatchStatus,
 )
-from kvedge.controller.datavolumes.foreign_workers import foreign_worker
 from kvedge.controller.datavolumes.granted_clones import GrantedClones
 from kvedge.controller.datavolumes.progress_client import ask_progress
 from kvedge.controller.datavolumes.remote_clone_plan import (
     CreateSender,
     KeepCertificate,
-    SenderAction,
     own_senders,
-    sender_target,
 )
-from kvedge.controller.datavolumes.upload_certificates import ensure_sender_certificates, ensure_upload_certificates
+from kvedge.controller.datavolumes.worker_ends import WorkerEnds, targets_of
 from kvedge.controller.kubevirt.cluster_config import ClusterConfig
 from kvedge.controller.vmi_claims import claim_keys, index_by_claim, vmis_of
-from kvedge.kube.errors import AlreadyExists, Conflict, Forbidden, KubeError, NotFound, Unavailable
 from kvedge.kube.events import EventRecorder
 from kvedge.kube.informer import Informer
-from kvedge.kube.kube_client import KubeClient, Preconditions
+from kvedge.kube.kube_client import KubeClient
 from kvedge.kube.patches import at_version
 from kvedge.kube.reconcile_loop import Again, ReconcileLoop
 from kvedge.kube.work_queue import Key
-from kvedge.resources.data_volume_names import CLONE_TARGET
 from kvedge.resources.types.core import Pod
 from kvedge.resources.types.data_volumes import CONFIG_NAME, CdiConfig, DataSource, DataVolume, StorageProfile
 from kvedge.resources.types.storage import PersistentVolumeClaim, StorageClass
@@ -57,15 +53,9 @@ log = logging.getLogger(__name__)
 
 _WORKERS: Final = 2
 _MOST_STEPS: Final = 6
-_CAUGHT_UP_SECONDS: Final = 0.1
-# After a server's refusal, such as a quota's: room may come at any time.
-_REFUSED_SECONDS: Final = 10.0
 # After a stranger's Pod that could not be deleted.
 _STRANGER_SECONDS: Final = 60.0
-_QUOTA: Final = "exceeded quota"
 _SOURCE_INDEX: Final = "data-volume-source"
-_SENDER_INDEX: Final = "clone-target"
-_LONGEST_REFUSAL: Final = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,11 +91,10 @@ class DataVolumeLoop:
         self._cluster = cluster
         self._progress = progress
         self._clock = sources.clock
-        # What the server last refused of a DataVolume, and until when it is left alone; by its UID.
-        self._refused: dict[str, tuple[ClaimProblem, float]] = {}
+        self._creations = Creations(sources.client, sources.claims, sources.workers, sources.clock)
+        self._ends = WorkerEnds(sources.client, sources.workers)
         index_by_claim(sources.vmis)
         sources.data_volumes.add_index(_SOURCE_INDEX, _source_of)
-        sources.workers.add_index(_SENDER_INDEX, _target_of)
         grants = GrantedClones(sources.client, sources.clock)
         self._clones = CloneSources(sources.claims, sources.data_sources, sources.vmis, grants)
         self.loop = ReconcileLoop("datavolume", self.reconcile, _WORKERS)
@@ -126,7 +115,7 @@ class DataVolumeLoop:
 
     def reconcile(self, key: Key) -> Again | None:
         """One pass for one DataVolume, and for the claim of its name where that takes an upload of its own."""
-        some_stay = self._end_strangers(key)
+        some_stay = self._ends.end_strangers(key, self._volumes.get(*key))
         # The claim first, and whether there is a DataVolume or not: one that would take it over waits for that.
         found = (self._settle(key, bare=True), self._settle(key, bare=False))
         again = min((again for again in found if again is not None), key=lambda again: again.after, default=None)
@@ -139,7 +128,7 @@ class DataVolumeLoop:
             of_claim = None if claim is None else upload_into(claim)
             dv = of_claim if bare else self._volumes.get(*key)
             if claim is not None and of_claim is None:
-                self._end_uploads(claim)
+                self._ends.end_uploads(claim)
             if dv is None:
                 return None
             view = self._view(dv)
@@ -161,11 +150,10 @@ class DataVolumeLoop:
 
     def _view(self, dv: DataVolume) -> DataVolumeView:
         meta, sources = dv.metadata, self._sources
-        refused = self._refused.get(meta.uid)
         config = sources.configs.get("", CONFIG_NAME)
         claim = sources.claims.get(meta.namespace, meta.name)
         source = self._clones.seen(dv)
-        sent = self._sources.workers.indexed(_SENDER_INDEX, f"{meta.namespace}/{meta.name}")
+        sent = self._ends.senders_to(meta.namespace, meta.name)
         return DataVolumeView(
             dv=dv,
             claim=claim,
@@ -174,37 +162,9 @@ class DataVolumeLoop:
             consumer=self._consumer(dv),
             source=source,
             storage=StorageSeen(sources.classes.list(), sources.profiles.list(), config),
-            refused=None if refused is None else refused[0],
+            refused=self._creations.refusal(meta.uid),
             senders=own_senders(claim, None if source is None else source.claim, sent),
         )
-
-    def _end_strangers(self, key: Key) -> bool:
-        """End what sends to a DataVolume that is gone: no owner takes it away, as that was of another namespace.
-
-        Whether some could not be ended. The DataVolume itself waits for none of them: anybody may have made them.
-        """
-        dv, some_stay = self._volumes.get(*key), False
-        for pod in self._sources.workers.indexed(_SENDER_INDEX, f"{key.namespace}/{key.name}"):
-            is_for = pod.metadata.labels.get(CLONE_TARGET)
-            if pod.metadata.deletion_timestamp is None and (dv is None or dv.metadata.uid != is_for):
-                some_stay |= not self._is_ended(pod)
-        return some_stay
-
-    def _end_uploads(self, claim: PersistentVolumeClaim) -> None:
-        """End the worker of a claim that takes no upload any more: somebody took the mark off, to use what is in it."""
-        for pod in self._sources.workers.owned_by(claim.metadata.uid):
-            if pod.metadata.deletion_timestamp is None and pod.metadata.namespace == claim.metadata.namespace:
-                self._is_ended(pod)
-
-    def _is_ended(self, pod: Pod) -> bool:
-        """End a Pod that may be a stranger's; whether the server did so."""
-        try:
-            self._delete(pod)
-        except KubeError as error:
-            where = f"{pod.metadata.namespace}/{pod.metadata.name}"
-            log.warning("a worker that nobody needs stays", extra={"facts": {"pod": where, "error": str(error)}})
-            return False
-        return True
 
     def _consumer(self, dv: DataVolume) -> VirtualMachineInstance | None:
         """A guest that waits for the claim: where it can run, the claim is to be bound."""
@@ -233,11 +193,11 @@ class DataVolumeLoop:
                 case PatchClaim(claim, body):
                     self._patch_claim(claim, body)
                 case CreateClaim() | CreateWorker() | CreateSender() | KeepCertificate():
-                    again = self._create(dv, action)
+                    again = self._creations.create(dv, action)
                     if again is not None:
                         return again
                 case DeleteWorker(pod):
-                    self._delete(pod)
+                    self._ends.delete(pod)
         return None
 
     def _patch_claim(self, claim: PersistentVolumeClaim, body: dict[str, object]) -> None:
@@ -245,65 +205,11 @@ class DataVolumeLoop:
         patch = at_version(body, meta.resource_version)
         self._sources.claims.observe(self._client.patch(PersistentVolumeClaim, meta.namespace, meta.name, patch))
 
-    def _create(self, dv: DataVolume, action: CreateClaim | CreateWorker | SenderAction) -> Again | None:
-        uid = dv.metadata.uid
-        refused = self._refused.get(uid)
-        if refused is not None and (left := refused[1] - self._clock.monotonic()) > 0:
-            return Again(left)
-        try:
-            match action:
-                case CreateClaim(claim):
-                    self._sources.claims.observe(self._client.create(claim))
-                case CreateWorker(claim, pod, upload):
-                    if upload:
-                        ensure_upload_certificates(self._client, claim, self._clock.now())
-                    self._sources.workers.observe(self._client.create(pod))
-                case CreateSender(claim, pod):
-                    # The Pod first, as its Secret goes with it.
-                    made = self._client.create(pod)
-                    self._sources.workers.observe(made)
-                    ensure_sender_certificates(self._client, claim, made, self._clock.now())
-                case KeepCertificate(claim, pod):
-                    ensure_sender_certificates(self._client, claim, pod, self._clock.now())
-        except AlreadyExists:
-            # The cache is behind, or something else has the name.
-            problem = foreign_worker(self._client, action.pod) if isinstance(action, CreateWorker) else None
-            return Again(_CAUGHT_UP_SECONDS * 10) if problem is None else self._keep_refusal(dv, problem)
-        except (Conflict, Unavailable):
-            raise
-        except NotFound:
-            # The authority of uploads, or the namespace, is not there (any more).
-            return Again(1.0)
-        except KubeError as error:
-            return self._note_refusal(dv, error)
-        self._refused.pop(uid, None)
-        return None
-
-    def _note_refusal(self, dv: DataVolume, error: KubeError) -> Again:
-        text = str(error)[:_LONGEST_REFUSAL]
-        over_quota = isinstance(error, Forbidden) and _QUOTA in text
-        return self._keep_refusal(dv, ClaimProblem("ErrExceededQuota" if over_quota else "ErrCreateFailed", text))
-
-    def _keep_refusal(self, dv: DataVolume, problem: ClaimProblem) -> Again:
-        before = self._refused.get(dv.metadata.uid)
-        self._refused[dv.metadata.uid] = (problem, self._clock.monotonic() + _REFUSED_SECONDS)
-        # At once, for the status to say so; then after the wait.
-        return Again(_CAUGHT_UP_SECONDS if before is None or before[0] != problem else _REFUSED_SECONDS)
-
-    def _delete(self, pod: Pod) -> None:
-        meta = pod.metadata
-        try:
-            left = self._client.delete(Pod, meta.namespace, meta.name, Preconditions(uid=meta.uid))
-        except NotFound:
-            return
-        if left is not None:
-            self._sources.workers.observe(left)
-
     def _on_data_volume(self, old: DataVolume | None, new: DataVolume | None) -> None:
         item = new or old
         assert item is not None
         if new is None:
-            self._refused.pop(item.metadata.uid, None)
+            self._creations.forget(item.metadata.uid)
         self.loop.add(Key(item.metadata.namespace, item.metadata.name))
 
     def _on_claim(self, old: PersistentVolumeClaim | None, new: PersistentVolumeClaim | None) -> None:
@@ -311,7 +217,7 @@ class DataVolumeLoop:
         assert item is not None
         if new is None:
             # One without a DataVolume has its own UID there.
-            self._refused.pop(item.metadata.uid, None)
+            self._creations.forget(item.metadata.uid)
         key = Key(item.metadata.namespace, item.metadata.name)
         self.loop.add(key)
         for copy in self._volumes.indexed(_SOURCE_INDEX, f"{key.namespace}/{key.name}"):
@@ -323,7 +229,7 @@ class DataVolumeLoop:
         owner = item.metadata.controller_reference()
         if owner is not None and owner.kind in (DataVolume.KIND.kind, PersistentVolumeClaim.KIND.kind):
             self.loop.add(Key(item.metadata.namespace, owner.name))
-        for target in _target_of(item):
+        for target in targets_of(item):
             namespace, _, name = target.partition("/")
             self.loop.add(Key(namespace, name))
 
@@ -340,11 +246,6 @@ class DataVolumeLoop:
         for dv in self._volumes.list():
             if dv.status.phase != "Succeeded":
                 self.loop.add(Key(dv.metadata.namespace, dv.metadata.name))
-
-
-def _target_of(pod: Pod) -> tuple[str, ...]:
-    target = sender_target(pod)
-    return (target,) if target else ()
 
 
 def _source_of(dv: DataVolume) -> tuple[str, ...]:

@@ -173,6 +173,6 @@ def test_a_refusal_is_forgotten_with_the_claim_that_it_was_about() -> None:
     box.server.objects["PersistentVolumeClaim", "ns", "disk"] = claim
     box.sources.claims.observe(claim)
     box.loop.reconcile(DISK)
-    assert list(box.loop._refused) == ["claim-uid"]
+    assert box.loop._creations.refusal("claim-uid") is not None
     box.loop._on_claim(claim, None)
-    assert box.loop._refused == {}
+    assert box.loop._creations.refusal("claim-uid") is None
