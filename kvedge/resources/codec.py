@@ -41,7 +41,7 @@ class DecodeError(ValueError):
 
 
 def learn(cls: Any) -> None:
-    """Have a type ready for any number of threads; who asks msgspec itself calls this first, at the import at best."""
+    """Have a type ready for any number of threads; a module that calls msgspec itself calls this at its import."""
     if cls not in _learnt:
         with _learning:
             msgspec.json.Decoder(cls)
@@ -49,7 +49,7 @@ def learn(cls: Any) -> None:
 
 
 def shape_of(cls: type) -> inspect.Type:
-    """What msgspec knows of a type, for who writes or checks by its fields; msgspec meets it for that as well."""
+    """What msgspec knows of a type, for code that writes or checks by its fields; msgspec learns it as well."""
     learn(cls)
     return inspect.type_info(cls)
 
@@ -64,7 +64,7 @@ def decode(cls: type[T], document: Mapping[str, JsonValue] | JsonValue) -> T:
     try:
         return msgspec.convert(document, cls, strict=True)
     except msgspec.ValidationError as error:
-        raise _translated(error) from error
+        raise _translate(error) from error
 
 
 def decode_json(cls: type[T], text: bytes | str) -> T:
@@ -77,7 +77,7 @@ def decode_json(cls: type[T], text: bytes | str) -> T:
     try:
         return msgspec.json.decode(text, type=cls, strict=True)
     except msgspec.ValidationError as error:
-        raise _translated(error) from error
+        raise _translate(error) from error
     except msgspec.DecodeError as error:
         raise DecodeError("", f"not valid JSON: {error}") from error
 
@@ -96,7 +96,7 @@ def encode_json(resource: msgspec.Struct) -> bytes:
     return msgspec.json.encode(encode(resource))
 
 
-def _translated(error: msgspec.ValidationError) -> DecodeError:
+def _translate(error: msgspec.ValidationError) -> DecodeError:
     """msgspec words it `Expected `int`, got `str` - at `$.spec.x[...]``; Kubernetes' users look for the path first."""
     text, marker, path = str(error).rpartition(" - at `")
     if not marker:

@@ -38,7 +38,7 @@ POPULATED_FOR: Final = f"{_PREFIX}storage.populatedFor"
 WORKER_CONTAINER: Final = "importer"
 # Ours: the UID of the last worker that was counted among the restarts.
 COUNTED_WORKER: Final = "kvedge.io/counted-worker"
-# On a DataImportCron: the digest that is to be imported, by whoever polled the source.
+# On a DataImportCron: the digest that is to be imported, as the last look at the source found it.
 DESIRED_DIGEST: Final = f"{_PREFIX}storage.import.sourceDesiredDigest"
 # On what a DataImportCron makes: its name.
 CRON_LABEL: Final = f"{_PREFIX}dataImportCron"

@@ -1,6 +1,6 @@
 """Durations as Kubernetes' API writes them: Go's, such as 5m0s or 1h30m.
 
-Used by whoever reads one from an object or a call. Touches nothing.
+Used where one is read from an object or a call. Touches nothing.
 """
 
 from __future__ import annotations

@@ -184,7 +184,7 @@ GUEST_VERBS: Final[Sequence[GuestVerb]] = (
     _change("reset", "Reset"),
     _change("softreboot", "SoftReboot", "running", "rebootable"),
     _vmi("console", "GET", "stream", "edit", ("console", "node"), socket=SERIAL_SOCKET),
-    # Ours: KubeVirt shows it as a container's log, which whoever may read Pods' logs reads.
+    # Ours: KubeVirt shows it as a container's log, to all users who may read Pods' logs.
     _vmi("console/log", "GET", "log", "edit", ("console-log",)),
     _vmi("vnc", "GET", "stream", "edit", _DISPLAY, socket=VNC_SOCKET, flags=(PRESERVE_SESSION,)),
     _forward(VMI_PLURAL, "{port}", listed=True),

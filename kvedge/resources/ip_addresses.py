@@ -3,7 +3,7 @@
 Used by admission, the launcher Pod's manifest and the handler, which must agree on what such a text means. Pure.
 
 Kubernetes and KubeVirt go on accepting `010.0.0.1` in fields that once took it, and read each part as a decimal number.
-A C library reads the same text as octal, so that whoever hands an address on writes it out anew.
+A C library reads the same text as octal, so that code which hands an address on writes it out anew.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def parse_ipv4(text: str) -> ipaddress.IPv4Address:
     Raises:
         ValueError: when it is none.
     """
-    address = _unmapped(parse_ip(text))
+    address = _unmap(parse_ip(text))
     if not isinstance(address, ipaddress.IPv4Address):
         raise ValueError(f"{text!r} is no IPv4 address")
     return address
@@ -47,12 +47,12 @@ def parse_ipv4(text: str) -> ipaddress.IPv4Address:
 def plain_ip(text: str) -> str:
     """The address as every reader understands it; a text that is none stays as it is, for somebody else to refuse."""
     try:
-        return str(_unmapped(parse_ip(text)))
+        return str(_unmap(parse_ip(text)))
     except ValueError:
         return text
 
 
-def _unmapped(address: IpAddress) -> IpAddress:
+def _unmap(address: IpAddress) -> IpAddress:
     if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is not None:
         return address.ipv4_mapped
     return address

@@ -58,7 +58,7 @@ AUTOSTART_ORDER: Final = "kvedge.io/autostart-order"
 AUTOSTART_DELAY: Final = "kvedge.io/autostart-delay"
 # On a VM's template: "true" has its guest start without hotplugged volumes that do not come.
 START_WITHOUT_VOLUMES: Final = "kvedge.io/start-without-missing-volumes"
-# In seconds: whoever may make VMs has all others of the box wait for them.
+# In seconds. A user who may make VMs can make all other VMs of the box wait for so long.
 LONGEST_AUTOSTART_DELAY: Final = 600
 
 # Device plugin resources.

@@ -1,4 +1,4 @@
-"""Which annotations of a VMI its launcher Pod gets: whoever may make VMs may not thereby decide how Pods are confined.
+"""Which annotations of a VMI its launcher Pod gets: the right to make VMs is none to decide how Pods are confined.
 
 Called by the launcher Pod's manifest, and by admission, which warns of what is left out. Pure.
 

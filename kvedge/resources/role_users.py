@@ -1,6 +1,6 @@
 """The names under which kvedge's roles speak to an API server, and what may be concluded from them.
 
-Used by whoever issues the roles' credentials and by admission. Touches nothing. A role has a client certificate
+Used where the roles' credentials are issued, and by admission. Touches nothing. A role has a client certificate
 (organization = its group, a handler's common name with its node) or, as a Pod, a service account. A handler on a node
 of a cluster speaks as that node, with the kubelet's own credentials, which the cluster hands out and renews. Admission
 believes the server's word on who calls, never a field of the object.
@@ -54,7 +54,7 @@ class UserInfo:
 
     @property
     def is_api(self) -> bool:
-        """Whether this is the api role, which writes on behalf of whoever called a subresource."""
+        """Whether this is the api role, which writes on behalf of the caller of a subresource."""
         return self.username == API_ACCOUNT or API_GROUP in self.groups
 
     @property

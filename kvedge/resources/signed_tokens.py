@@ -35,8 +35,8 @@ def derived_key(secret: bytes, purpose: bytes) -> bytes:
 
 def sign(key: bytes, payload: msgspec.Struct) -> str:
     """A token that says this."""
-    signed = b".".join((_encoded(_HEAD), _encoded(msgspec.json.encode(payload))))
-    return b".".join((signed, _encoded(_signature(key, signed)))).decode("ascii")
+    signed = b".".join((_encode(_HEAD), _encode(msgspec.json.encode(payload))))
+    return b".".join((signed, _encode(_signature(key, signed)))).decode("ascii")
 
 
 def read(keys: Sequence[bytes], token: str, cls: type[T]) -> T:
@@ -49,13 +49,13 @@ def read(keys: Sequence[bytes], token: str, cls: type[T]) -> T:
         raise BadToken("it is no token of ours")
     signed, _, signature = token.encode().rpartition(b".")
     head, _, body = signed.partition(b".")
-    given = _decoded(signature)
+    given = _decode(signature)
     if not any(hmac.compare_digest(_signature(key, signed), given) for key in keys):
         raise BadToken("its signature is not ours")
-    if _decoded(head) != _HEAD:
+    if _decode(head) != _HEAD:
         raise BadToken("its head is not ours")
     try:
-        return msgspec.json.decode(_decoded(body), type=cls)
+        return msgspec.json.decode(_decode(body), type=cls)
     except msgspec.DecodeError as error:
         raise BadToken("it says something else than a token of ours") from error
 
@@ -64,11 +64,11 @@ def _signature(key: bytes, signed: bytes) -> bytes:
     return hmac.digest(key, signed, hashlib.sha256)
 
 
-def _encoded(data: bytes) -> bytes:
+def _encode(data: bytes) -> bytes:
     return base64.urlsafe_b64encode(data).rstrip(b"=")
 
 
-def _decoded(text: bytes) -> bytes:
+def _decode(text: bytes) -> bytes:
     try:
         return base64.b64decode(text + b"=" * (-len(text) % 4), altchars=b"-_", validate=True)
     except ValueError as error:

@@ -1,6 +1,6 @@
 """Fields of a document that its type does not have, with the nearest name that it has.
 
-Works on documents as they came, as decoding drops what it does not know. Used by admission and by whoever reports on
+Works on documents as they came, as decoding drops what it does not know. Used by admission and by reports on
 configuration; touches nothing.
 """
 
@@ -16,7 +16,7 @@ import msgspec.inspect as shapes
 from kvedge.resources.codec import JsonObject, shape_of
 from kvedge.runtime.nearest_names import nearest_name
 
-# Looking for a near name takes a millisecond. Whoever has misspelt more than these looks at the manual.
+# Looking for a near name takes a millisecond. A user who has misspelt more names than these needs the manual.
 MOST_HINTS: Final = 10
 
 

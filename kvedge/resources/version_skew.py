@@ -15,7 +15,7 @@ from kvedge.resources.whole_numbers import whole_number
 class Skew(Enum):
     """Where a node is, as its control plane sees it."""
 
-    # One of them does not say, or is no release.
+    # One of the two programs does not say its version, or is no release.
     UNKNOWN = "unknown"
     SAME = "same"
     # One minor version: the order of an upgrade.

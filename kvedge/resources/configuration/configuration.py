@@ -110,7 +110,7 @@ class Configuration:
     default_architecture: str = ""
     machine_types: Mapping[str, str] = field(default_factory=lambda: dict(DEFAULT_MACHINE))
     machines: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: dict(MACHINES))
-    # By architecture; what is not there is found on each node.
+    # By architecture; each node finds the path of one that is not here.
     ovmf_paths: Mapping[str, str] = field(default_factory=dict)
     smbios: Smbios = field(default_factory=Smbios)
     default_interface: str = "bridge"

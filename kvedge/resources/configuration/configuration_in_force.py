@@ -1,7 +1,7 @@
 """Which KubeVirt object counts, and which configuration is in force when it changes.
 
 Called by the follower in kube/ and by the controller. Pure. A bad value takes no role down: the last good
-configuration of this object stays in force, and who has seen none yet takes what can be used of it.
+configuration of this object stays in force, and a role that has seen none yet takes the values that it can use.
 """
 
 from __future__ import annotations

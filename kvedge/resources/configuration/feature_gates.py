@@ -34,7 +34,7 @@ _GATES: Final[Mapping[Stage, str]] = {
     "discontinued": "ExperimentalVirtiofsSupport Macvtap Passt",
 }
 STAGES: Final[Mapping[str, Stage]] = {name: stage for stage, names in _GATES.items() for name in names.split()}
-# What these gates guard is how kvedge works: they cannot be switched off.
+# kvedge always works in the way that these gates guard: they cannot be switched off.
 ALWAYS_ON: Final[Mapping[str, str]] = {
     "NodeRestriction": "a node only writes what is its own",
     "RebootPolicy": "rebootPolicy is always understood",

@@ -10,7 +10,7 @@ from typing import Final
 from kvedge.resources.data_volume_names import CDI_GROUP, POD_PHASE, UPLOAD_TARGET
 from kvedge.resources.types.storage import PersistentVolumeClaim
 
-# Whoever fills a DataVolume's claim says by one of these annotations that it is full: kvedge, CDI, CDI of a clone.
+# kvedge, CDI, and CDI for a clone say by one of these annotations that a DataVolume's claim is full.
 _FILLED: Final = ((POD_PHASE, "Succeeded"), (f"{CDI_GROUP}/clonePhase", "Succeeded"), ("k8s.io/CloneOf", "true"))
 
 

@@ -1,6 +1,6 @@
 """The CustomResourceDefinitions of the kinds that kvedge serves, made from the types.
 
-Called by `packaging/crds`, which writes k3s/crds/, and by whoever installs them on an API server. Touches nothing.
+Called by `packaging/crds`, which writes k3s/crds/, and by `kvedge install` and the embedded API. Touches nothing.
 """
 
 from __future__ import annotations

@@ -55,7 +55,7 @@ def daemonset(version: str) -> JsonObject:
         "volumeMounts": [
             _USR_MOUNT,
             {"name": "data", "mountPath": _DATA},
-            # What is mounted below it must be seen by the kubelet, and the other way round.
+            # The kubelet must see the mounts below it, and the Pod those of the kubelet.
             {"name": "kubelet", "mountPath": _KUBELET, "mountPropagation": "Bidirectional"},
             {"name": "dev", "mountPath": "/dev"},
         ],

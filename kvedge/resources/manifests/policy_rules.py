@@ -92,7 +92,7 @@ def uncovered(owned: Iterable[PolicyRule], wanted: Iterable[PolicyRule]) -> list
         left -= _words_of(rule) * len(held)
         if left < 0:
             raise TooManyRules
-        # Mostly one rule holds all of it. What is held by several together is looked up part by part.
+        # Mostly one rule holds all of it. Where several hold it together, each part is looked up by itself.
         if any(one.covers(rule) for one in held):
             continue
         for part in _parts(rule):

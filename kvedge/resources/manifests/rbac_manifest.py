@@ -1,6 +1,6 @@
 """The rights of kvedge's own roles as documents for a cluster: accounts, ClusterRoles, Roles, and who has them.
 
-Called by `packaging/rbac`, which writes k3s/rbac/, and by whoever installs them. Pure; made from the one table that the
+Called by `packaging/rbac`, which writes k3s/rbac/, and by `kvedge install`. Pure; made from the one table that the
 embedded API evaluates itself (`role_rights`). A role is known by its certificate's group or by its service account, and
 a handler by its node's own name as well.
 """
@@ -24,7 +24,7 @@ _NAMES: Final = {
     API_GROUP: ("kvedge:api", "kvedge-api"),
     HANDLER_GROUP: ("kvedge:handler", "kvedge-handler"),
 }
-# Who has the same rights. A policy and the API server's own node restriction keep each node to itself.
+# Groups with the same rights. A policy and the API server's own node restriction keep each node to itself.
 _OTHER_GROUPS: Final = {HANDLER_GROUP: (NODES_GROUP,)}
 
 

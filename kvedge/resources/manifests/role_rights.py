@@ -22,9 +22,9 @@ CHANGE: Final = ("create", "update", "patch")
 WRITE: Final = (*CHANGE, "delete", "deletecollection")
 EVERY_VERB: Final = (*READ, *WRITE)
 
-# The one Secret that nobody but the api role may see: whoever has it can speak as any role.
+# The api role alone may see this Secret: with it one can speak as any role.
 AUTHORITY_SECRET: Final = "kvedge-ca"
-# Who signs the certificates of handlers' relays: the api role.
+# The api role, as the signer of the certificates of handlers' relays.
 HANDLER_SIGNER: Final = "kvedge.io/handler-serving"
 # The ConfigMap that tells handlers whom to trust, in the system's namespace; only the api role writes it.
 CA_BUNDLE_NAME: Final = "kvedge-ca-bundle"
@@ -126,7 +126,7 @@ _API: Final = (
     right(("patch",), "kubevirt.io", "virtualmachines/status"),
     right(("list",), "core", "pods"),
     right(("get",), "core", "nodes"),
-    # Whom to believe about who is calling, and what they may do.
+    # Which front proxy to believe about the name of a caller, and what callers may do.
     right(("get",), "core", "configmaps", names=("extension-apiserver-authentication",), namespace="kube-system"),
     right(("create",), "authorization.k8s.io", "subjectaccessreviews"),
     # Its own registration.
@@ -153,9 +153,9 @@ _API: Final = (
         names=(AUTHORITY_SECRET, UPLOAD_AUTHORITY_SECRET),
         namespace=SYSTEM_NAMESPACE,
     ),
-    # What a DataVolume copies that names a DataSource: whoever makes it needs rights in that namespace.
+    # A DataVolume that names a DataSource copies what that points at: its user needs rights in that namespace.
     right(("get",), "cdi.kubevirt.io", "datasources"),
-    # What an upload goes into, and who takes it.
+    # The claim that an upload goes into, and the worker that takes it.
     right(("get",), "core", "persistentvolumeclaims pods"),
     right((*READ, "delete"), "certificates.k8s.io", "certificatesigningrequests"),
     right(("patch",), "certificates.k8s.io", "certificatesigningrequests/approval certificatesigningrequests/status"),

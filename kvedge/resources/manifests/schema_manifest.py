@@ -114,7 +114,7 @@ def _union(shape: shapes.UnionType, keep_unknown: bool) -> JsonObject:
 
 
 def _embedded_metadata() -> JsonObject:
-    """Metadata of a template: what is copied is typed; `creationTimestamp: null`, as Go clients write it, is let by."""
+    """Metadata of a template: copied fields are typed; Go clients' `creationTimestamp: null` is accepted."""
     texts = {"type": "object", "additionalProperties": {"type": "string"}}
     return {
         "type": "object",

@@ -33,7 +33,7 @@ _INCLUDED: Final[Mapping[Role, frozenset[Role]]] = {
 }
 # A manifest's VM is expanded without an object: it is no verb of a guest.
 _EXPAND: Final = PolicyRule(("update",), _SUBRESOURCES, ("expand-vm-spec",))
-# Who may write a claim's disk may ask for a token to upload with; no token is read again.
+# A user who may write a claim's disk may ask for a token to upload with; no token is read again.
 _UPLOAD: Final = PolicyRule(("create",), (UPLOAD_GROUP,), (TOKEN_REQUESTS,))
 _KINDS: Final = (
     ("kubevirt.io", (VM_PLURAL, VMI_PLURAL, "virtualmachineinstancepresets", "virtualmachineinstancereplicasets")),
@@ -54,7 +54,7 @@ _KINDS: Final = (
 )
 
 
-# As CDI's own aggregated roles have it: whoever may edit may make and upload, and whoever may view sees all of it.
+# As in CDI's own aggregated roles: users who may edit may make and upload, and users who may view see all of it.
 _DATA_VOLUMES: Final = ("cdi.kubevirt.io",)
 
 
@@ -77,17 +77,17 @@ def user_roles() -> list[JsonObject]:
         role(
             "kubevirt.io:admin",
             (*_calls("admin"), _EXPAND, _UPLOAD, *_kinds(_OWN), *_data_volumes(_OWN), _CLONE),
-            labels=_gathered("admin"),
+            labels=_aggregation("admin"),
         ),
         role(
             "kubevirt.io:edit",
             (*_calls("edit"), _EXPAND, _UPLOAD, *_kinds(_WRITE), _KUBEVIRTS, *_data_volumes(_WRITE), _CLONE),
-            labels=_gathered("edit"),
+            labels=_aggregation("edit"),
         ),
         role(
             "kubevirt.io:view",
             (*_calls("view"), _EXPAND, *_kinds(_READ), *_data_volumes(_READ)),
-            labels=_gathered("view"),
+            labels=_aggregation("view"),
         ),
         role("kubevirt.io:migrate", _migrating(), labels=_LABELS),
         role("instancetype.kubevirt.io:view", _instance_types(), labels=_LABELS),
@@ -123,7 +123,7 @@ def _metadata(name: str, labels: dict[str, str], namespace: str) -> JsonObject:
     return {**metadata, "namespace": namespace} if namespace else metadata
 
 
-def _gathered(into: str) -> dict[str, str]:
+def _aggregation(into: str) -> dict[str, str]:
     return {**_LABELS, f"{RBAC_GROUP}/aggregate-to-{into}": "true"}
 
 

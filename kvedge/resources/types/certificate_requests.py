@@ -1,7 +1,7 @@
 """The kind by which somebody asks a cluster for a certificate, as far as kvedge's roles and the CLI read it.
 
-Touches nothing. The fields about who asks are set by the API server: they, and nothing in the request itself, say who
-it is.
+Touches nothing. The API server sets the fields about the user who asks. They alone say which user it is; nothing in the
+request itself does.
 """
 
 from __future__ import annotations
