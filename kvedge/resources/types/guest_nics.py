@@ -50,8 +50,8 @@ def interface_mac(vmi: VirtualMachineInstance, interface: Interface) -> str:
 def nic_queues(vmi: VirtualMachineInstance, interface: Interface) -> int:
     """How many queues the tap of an interface has: one for each CPU when a VMI wants it, for virtio only.
 
-    The handler makes the tap and QEMU opens it, so that both count them here: the kernel refuses one queue of a tap made
-    for several, and the other way round.
+    The handler makes the tap and QEMU opens it, so that both count them here: the kernel refuses one queue of a tap
+    made for several, and the other way round.
     """
     wanted = vmi.spec.domain.devices.network_interface_multiqueue
     if not wanted or interface.model not in {"", "virtio"}:
