@@ -94,6 +94,6 @@ def _name(directory: int, staged: str, name: str) -> None:
 
 
 def _remove(directory: int, name: str) -> None:
-    # Gone, or on a file system that is read-only: whoever is next tries again, and is refused by the step that matters.
+    # Gone, or on a file system that is read-only: the next attempt tries again, and the step that matters refuses it.
     with contextlib.suppress(OSError):
         os.unlink(name, dir_fd=directory)

@@ -1,6 +1,6 @@
 """Finding the disk in a container disk's file system.
 
-Called by whoever has the image's tree before it: the handler on the host, the launcher in its Pod. The tree is hostile:
+Called where the image's tree is mounted: by the handler on the host, by the launcher in its Pod. The tree is hostile:
 everything is opened beneath it, no link is followed, and only a regular file is a disk. Standard library only, as the
 launcher imports it.
 """
@@ -50,11 +50,11 @@ def find_disk_at(root: int, path: str = "") -> ContainerDisk:
     Raises:
         ContainerDiskError: as :func:`find_disk`.
     """
-    relative = _cleaned(path) if path else f"{DISK_DIRECTORY}/{_only_file(root)}"
+    relative = _clean(path) if path else f"{DISK_DIRECTORY}/{_only_file(root)}"
     try:
         opened = open_regular(root, relative)
     except OSError as error:
-        raise ContainerDiskError(_explained(error, relative)) from error
+        raise ContainerDiskError(_explain(error, relative)) from error
     try:
         facts = os.fstat(opened)
         if not _readable_by_qemu(facts):
@@ -65,7 +65,7 @@ def find_disk_at(root: int, path: str = "") -> ContainerDisk:
     return ContainerDisk(relative, "qcow2" if magic == _QCOW2_MAGIC else "raw", facts.st_size)
 
 
-def _cleaned(path: str) -> str:
+def _clean(path: str) -> str:
     parts = [part for part in path.split("/") if part not in ("", ".")]
     if ".." in parts or not parts:
         raise ContainerDiskError(f"invalid path {path!r}: it must name a file in the image, without ..")
@@ -80,7 +80,7 @@ def _only_file(root: int) -> str:
     except OSError as error:
         if error.errno == errno.ENOENT:
             raise ContainerDiskError(f"no folder /{DISK_DIRECTORY} found in the image") from error
-        raise ContainerDiskError(_explained(error, DISK_DIRECTORY)) from error
+        raise ContainerDiskError(_explain(error, DISK_DIRECTORY)) from error
     if not names:
         raise ContainerDiskError(f"no file found in folder /{DISK_DIRECTORY}, no disk present")
     if len(names) > 1:
@@ -95,7 +95,7 @@ def _unreadable(path: str) -> str:
     )
 
 
-def _explained(error: OSError, path: str) -> str:
+def _explain(error: OSError, path: str) -> str:
     if error.errno == errno.EACCES:
         # In an image volume nobody but that user has looked before.
         return _unreadable(path)

@@ -52,19 +52,19 @@ class CountedReader(io.RawIOBase):
         try:
             data = self._stream.read(_CHUNK if size < 0 else size)
         except (lzma.LZMAError, EOFError, zlib.error) as error:
-            raise _broken(error) from error
+            raise _damage(error) from error
         except OSError as error:
             # The libraries' own have no number; others are the disk's.
             if error.errno is not None:
                 raise
-            raise _broken(error) from error
+            raise _damage(error) from error
         self._left -= len(data)
         if self._left < 0:
             raise TooMuch(f"content unpacks to more than {self._limit >> 20} MiB")
         return data
 
 
-def _broken(error: Exception) -> BadImage:
+def _damage(error: Exception) -> BadImage:
     return BadImage(f"compressed data are broken: {error}", "it may be a broken download: get it again")
 
 

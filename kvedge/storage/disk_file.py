@@ -109,7 +109,7 @@ def _qemu_img(verb: str, path: Path, disk_format: str) -> dict[str, object]:
     program = shutil.which("qemu-img")
     if program is None:
         raise StoreError("the program qemu-img is missing", "apt install qemu-utils")
-    options = f"driver={disk_format},file.driver=file,file.filename={_escaped(path)}"
+    options = f"driver={disk_format},file.driver=file,file.filename={_escape(path)}"
     argv = [*_CONFINED, program, verb, "--output=json", "-U", "--image-opts", options]
     try:
         done = subprocess.run(
@@ -136,7 +136,7 @@ def _qemu_img(verb: str, path: Path, disk_format: str) -> dict[str, object]:
     return answer if isinstance(answer, dict) else {}
 
 
-def _escaped(path: Path) -> str:
+def _escape(path: Path) -> str:
     return str(path).replace(",", ",,")
 
 

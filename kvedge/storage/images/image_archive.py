@@ -68,7 +68,7 @@ class Members(Protocol):
         """All of them."""
 
     def open(self, name: str) -> BinaryIO:
-        """One of them; the caller closes it."""
+        """Open one of the members; the caller closes it."""
 
 
 class TarMembers:

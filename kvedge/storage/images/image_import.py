@@ -49,7 +49,7 @@ def import_file(
         ImageError: with what is wrong and what to do; nothing is left behind.
     """
     path = Path(file)
-    wanted = _parsed(name) if name else None
+    wanted = _parse(name) if name else None
     if path.is_dir():
         return _import_archive(store, DirectoryMembers(path), wanted, progress)
     try:
@@ -109,7 +109,7 @@ def _import_disk(store: ImageStore, path: Path, source: int, name: ImageName, pr
         try:
             _set_size(into, path, before.st_size)
             digest = copy_with_digest(source, into, progress)
-            _unchanged(path, before, os.fstat(source))
+            _check_unchanged(path, before, os.fstat(source))
             # Again, on what was copied: this is what is opened from now on.
             facts = recognise_disk(into, path.name)
             os.fchmod(into, 0o444)
@@ -154,7 +154,7 @@ def _import_archive(
 
 def _own_names(item: ArchivedImage) -> list[ImageName]:
     # In a layout a name may be no more than a tag.
-    names = [_parsed(name) for name in item.names if "/" in name or ":" in name]
+    names = [_parse(name) for name in item.names if "/" in name or ":" in name]
     if not names:
         raise ImageError("the archive's image carries no name", "give it one: kvedge image import FILE --name NAME")
     return names
@@ -248,12 +248,12 @@ def _unpack_outer(source: int, into: Path, limit: int) -> None:
         os.ftruncate(out.fileno(), position)
 
 
-def _unchanged(path: Path, before: os.stat_result, after: os.stat_result) -> None:
+def _check_unchanged(path: Path, before: os.stat_result, after: os.stat_result) -> None:
     if (before.st_size, before.st_mtime_ns) != (after.st_size, after.st_mtime_ns):
         raise ImageError(f"{path} changed while it was read", "stop whatever writes it, then import it again")
 
 
-def _parsed(name: str) -> ImageName:
+def _parse(name: str) -> ImageName:
     try:
         parsed = parse_image_name(name)
     except InvalidImageName as error:

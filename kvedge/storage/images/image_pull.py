@@ -51,7 +51,7 @@ def pull_image(
 
     `credentials` maps registries to (user, password). Registries on loopback and those in `insecure` are spoken to over
     http when they have no https. Without `own_host` this host's own addresses are asked only for the registries in
-    `insecure`: whoever may name an image may not look around on the host.
+    `insecure`: the right to name an image is none to look around on the host.
 
     Raises:
         ImageError: with what is wrong and what to do; what was downloaded is kept for the next attempt.

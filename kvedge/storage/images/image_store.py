@@ -86,7 +86,7 @@ class ImageStore:
         """All images, once for each of their names, by name."""
         images: list[Image] = []
         for record in self._names():
-            # One of a newer kvedge is refused to who asks for it by its name.
+            # A record of a newer kvedge is left out here, and refused to a caller that asks for it by its name.
             with suppress(StoreError):
                 if (image := self._image(record)) is not None:
                     images.append(image)

@@ -31,7 +31,7 @@ WORKER_VERB: Final = "image-worker"
 # A download may take an hour (`registry_pace`) and the worker an hour of processor time; a slow disk, and the wait for
 # another pull of the same repository, may take the remaining two.
 _WALL_SECONDS: Final = 4 * 3600.0
-# So often whoever waits is asked whether to go on.
+# So often the caller, who waits, is asked whether to go on.
 _TICK_SECONDS: Final = 0.5
 
 

@@ -2,7 +2,7 @@
 
 Started by `image_work` as the hidden subcommand `image-worker`. It reads its order from standard input and answers on
 standard output. What an image makes it allocate, it allocates here, where a limit and the end of the process take it
-back. It ends when its standard input does: when whoever wants the image is gone.
+back. It ends when its standard input does: when the process that wants the image is gone.
 """
 
 from __future__ import annotations

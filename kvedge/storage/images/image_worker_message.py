@@ -1,4 +1,4 @@
-"""What is said between whoever wants an image and the worker that gets it: JSON, one message a line.
+"""The messages between a process that wants an image and the worker that gets it: JSON, one message a line.
 
 Called by both ends (`image_work` and `image_worker`). Renders and parses only.
 """

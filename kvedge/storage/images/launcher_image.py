@@ -3,7 +3,7 @@
 Called by the node agent (into the local store) and by `kvedge install` (to where k3s preloads images). The host's
 /usr and kvedge's own directories come in by hostPath. Every version of kvedge with the same layout gives the same bytes
 on every machine of an architecture: nothing is compressed, as the output of compressors differs between their versions.
-Whoever changes what is in it gives `LAUNCHER_IMAGE` the next number: nodes of both versions may be in one cluster.
+A change of its content gives `LAUNCHER_IMAGE` the next number: nodes of both versions may be in one cluster.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ def oci_archive(images: Sequence[LocalImage], machine: str) -> bytes:
     for image in images:
         config = _json(_config(image, machine))
         manifest = _json(_manifest(config, image))
-        listed.append(_listed(manifest, image.name, machine))
+        listed.append(_index_entry(manifest, image.name, machine))
         blobs |= {_digest(blob): blob for blob in (config, manifest, *image.layers)}
     index = {
         "schemaVersion": 2,
@@ -163,7 +163,7 @@ def _manifest(config: bytes, image: LocalImage) -> dict[str, Any]:
     }
 
 
-def _listed(manifest: bytes, name: str, machine: str) -> dict[str, Any]:
+def _index_entry(manifest: bytes, name: str, machine: str) -> dict[str, Any]:
     descriptor = _descriptor("application/vnd.oci.image.manifest.v1+json", manifest)
     # containerd reads the first, everybody else the second.
     annotations = {"io.containerd.image.name": name, "org.opencontainers.image.ref.name": name}

@@ -76,7 +76,7 @@ class LayerUnpacker:
         reader = TarReader(stream, self._headers)
         for entry in reader:
             self._count(entry.size)
-            path = _cleaned(entry.name)
+            path = _clean(entry.name)
             if path:
                 self._apply_entry(reader, entry, path, state)
 
@@ -172,7 +172,7 @@ class LayerUnpacker:
             os.fchmod(opened, entry.mode & _MODE_MASK)
 
     def _make_hard_link(self, entry: TarEntry, parent: int, name: str) -> None:
-        target_parent, _, target = _cleaned(entry.link).rpartition("/")
+        target_parent, _, target = _clean(entry.link).rpartition("/")
         try:
             flags = os.O_PATH | os.O_DIRECTORY
             with beneath(self._root, target_parent or ".", flags, resolve=AS_ROOT) as folder:
@@ -189,7 +189,7 @@ class LayerUnpacker:
             ) from error
 
 
-def _cleaned(name: str) -> str:
+def _clean(name: str) -> str:
     """The path relative to the tree; a leading slash means the tree's root, as every other unpacker has it."""
     parts = [part for part in name.split("/") if part not in ("", ".")]
     if ".." in parts:

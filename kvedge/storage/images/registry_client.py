@@ -152,13 +152,13 @@ class RegistryClient:
         except urllib.error.HTTPError as error:
             with error:
                 if error.code != http.client.UNAUTHORIZED:
-                    raise self._refused(error) from error
+                    raise self._refusal(error) from error
                 self._authorization = self._authorize(error.headers.get("WWW-Authenticate", ""))
         try:
             return self._request(url, headers)
         except urllib.error.HTTPError as error:
             with error:
-                raise self._refused(error) from error
+                raise self._refusal(error) from error
 
     def _request(self, url: str, headers: Mapping[str, str]) -> http.client.HTTPResponse:
         request = urllib.request.Request(url, headers={**headers, "User-Agent": "kvedge"})
@@ -208,7 +208,7 @@ class RegistryClient:
                 document = json.loads(answer.read(_MAX_TOKEN))
         except urllib.error.HTTPError as error:
             with error:
-                raise self._refused(error) from error
+                raise self._refusal(error) from error
         except (OSError, http.client.HTTPException, ValueError, RecursionError) as error:
             raise self._unreachable(_words(error)) from error
         token = document.get("token") or document.get("access_token") if isinstance(document, dict) else None
@@ -248,7 +248,7 @@ class RegistryClient:
         except OSError:
             return False
 
-    def _refused(self, error: urllib.error.HTTPError) -> RegistryError:
+    def _refusal(self, error: urllib.error.HTTPError) -> RegistryError:
         if error.code in (http.client.UNAUTHORIZED, http.client.FORBIDDEN):
             return RegistryError(
                 f"pull access denied for {self.name.familiar}, repository does not exist or may require authorization",

@@ -61,7 +61,7 @@ def locked(path: Path, *, shared: bool = False) -> Iterator[None]:
     path.parent.mkdir(parents=True, exist_ok=True)
     lock = _lock(path, fcntl.LOCK_SH if shared else fcntl.LOCK_EX)
     try:
-        # What is in use is not old; a full disk may refuse even that.
+        # Sweeps take old files only, and this one is in use; a full disk may refuse even that.
         with suppress(OSError):
             os.utime(lock)
         yield

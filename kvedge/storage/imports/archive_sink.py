@@ -104,12 +104,12 @@ class ArchiveSink:
         if not path:
             return
         if path.partition("/")[0] == _UNPACKED:
-            raise _refused(entry.name, "has the name of a directory that is needed to unpack it")
+            raise _refusal(entry.name, "has the name of a directory that is needed to unpack it")
         above, _, name = path.rpartition("/")
         try:
             folder = make_directories(self._root, above, mode=0o770, resolve=STRICT)
         except OSError as error:
-            raise _refused(entry.name, "lies behind a link or a file") from error
+            raise _refusal(entry.name, "lies behind a link or a file") from error
         try:
             self._make(reader, entry, folder, name, path)
         finally:
@@ -121,7 +121,7 @@ class ArchiveSink:
                 os.mkdir(name, 0o770, dir_fd=folder)
             return
         if entry.kind is EntryKind.OTHER:
-            raise _refused(entry.name, "is a device or no plain file")
+            raise _refusal(entry.name, "is a device or no plain file")
         with suppress(FileNotFoundError, IsADirectoryError):
             os.unlink(name, dir_fd=folder)
         if entry.kind is EntryKind.SYMLINK:
@@ -144,7 +144,7 @@ class ArchiveSink:
                 os.close(open_beneath(there, last, os.O_PATH, resolve=STRICT))
                 os.link(last, name, src_dir_fd=there, dst_dir_fd=folder, follow_symlinks=False)
         except OSError as error:
-            raise _refused(entry.name, f"is a link to what is not there: {error.strerror}") from error
+            raise _refusal(entry.name, f"is a link to what is not there: {error.strerror}") from error
 
 
 def _inside(name: str, entry: str = "") -> str:
@@ -159,11 +159,11 @@ def _inside(name: str, entry: str = "") -> str:
             # A link may go up, as long as it stays inside.
             parts.pop()
         elif part == ".." or name.startswith("/"):
-            raise _refused(entry or name, "leaves the claim")
+            raise _refusal(entry or name, "leaves the claim")
         elif part not in ("", "."):
             parts.append(part)
     if len(parts) > _DEEPEST:
-        raise _refused(entry or name, f"is more than {_DEEPEST} directories deep")
+        raise _refusal(entry or name, f"is more than {_DEEPEST} directories deep")
     return "/".join(parts)
 
 
@@ -176,10 +176,10 @@ def _check_ways_up(entry: TarEntry) -> None:
     parts = [part for part in entry.link.split("/") if part not in ("", ".")]
     names = [part for part in parts if part != ".."]
     if ".." in parts[len(parts) - len(names) :]:
-        raise _refused(entry.name, "is a link that goes up behind a name, which may be a link too")
+        raise _refusal(entry.name, "is a link that goes up behind a name, which may be a link too")
 
 
-def _refused(name: str, why: str) -> ImportFailure:
+def _refusal(name: str, why: str) -> ImportFailure:
     return ImportFailure(f"Unable to process data: {name[:200]!r} of the archive {why}; make the archive without it")
 
 

@@ -34,7 +34,7 @@ Sign = Callable[[str], Mapping[str, str]]
 
 
 class SourceChanged(Exception):
-    """What the server has is not what it had: the import begins anew."""
+    """The server has another content than before: the import begins anew."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,7 @@ class HttpDownload:
             answer = opener.open(request, timeout=_TIMEOUT)
         except urllib.error.HTTPError as error:
             with error:
-                raise _refused(error.code) from error
+                raise _refusal(error.code) from error
         except urllib.error.URLError as error:
             if isinstance(error.reason, OSError):
                 raise error.reason from error
@@ -95,7 +95,7 @@ class HttpDownload:
         assert isinstance(answer, http.client.HTTPResponse)
         if answer.status not in (http.client.OK, http.client.PARTIAL_CONTENT):
             answer.close()
-            raise _refused(answer.status)
+            raise _refusal(answer.status)
         return answer
 
 
@@ -111,12 +111,12 @@ class HttpStream:
             self._answer = download.request({})
         except (OSError, http.client.HTTPException) as error:
             raise unreachable(error) from error
-        self._seen = _seen(self._answer)
-        self.total = self._seen.total
+        self._look_at = _look_at(self._answer)
+        self.total = self._look_at.total
 
     def parts(self) -> HttpParts | None:
         """Any part of it, where the server has ranges and says what it has."""
-        return HttpParts(self._download, self._seen) if self._seen.ranges and self._seen.mark else None
+        return HttpParts(self._download, self._look_at) if self._look_at.ranges and self._look_at.mark else None
 
     def read(self, size: int) -> bytes:
         """Up to `size` bytes; empty at the end.
@@ -148,16 +148,16 @@ class HttpStream:
         """A connection that goes on at the position; without one the next read fails, and tries it again."""
         self._is_broken = True
         self._answer.close()
-        if not self._seen.mark:
+        if not self._look_at.mark:
             raise SourceChanged("the server does not say whether the file is the same")
         try:
             self._answer = self._download.request(
-                {"Range": f"bytes={self._position}-", "If-Range": self._seen.mark} if self._position else {}
+                {"Range": f"bytes={self._position}-", "If-Range": self._look_at.mark} if self._position else {}
             )
         except (OSError, http.client.HTTPException):
             return
-        seen = _seen(self._answer)
-        if seen.mark != self._seen.mark or seen.total != self._seen.total:
+        seen = _look_at(self._answer)
+        if seen.mark != self._look_at.mark or seen.total != self._look_at.total:
             raise SourceChanged("the file has changed")
         if self._answer.status == http.client.PARTIAL_CONTENT:
             if _begin_of(self._answer) != self._position:
@@ -176,11 +176,11 @@ class HttpStream:
 
 
 class HttpParts:
-    """Parts of an object by ranges; what is read in order comes by one request."""
+    """Parts of an object by ranges; parts that follow each other come by one request."""
 
     def __init__(self, download: HttpDownload, seen: _Seen) -> None:
         self._download = download
-        self._seen = seen
+        self._look_at = seen
         self.size = seen.total
         self._answer: http.client.HTTPResponse | None = None
         self._position = 0
@@ -219,7 +219,7 @@ class HttpParts:
     def _fetch(self, position: int) -> bytes:
         if self._answer is None or position != self._position:
             self._close()
-            answer = self._download.request({"Range": f"bytes={position}-", "If-Range": self._seen.mark})
+            answer = self._download.request({"Range": f"bytes={position}-", "If-Range": self._look_at.mark})
             if answer.status != http.client.PARTIAL_CONTENT or _begin_of(answer) != position:
                 answer.close()
                 raise SourceChanged("the file has changed")
@@ -264,7 +264,7 @@ class _Redirects(urllib.request.HTTPRedirectHandler):
         return following
 
 
-def _seen(answer: http.client.HTTPResponse) -> _Seen:
+def _look_at(answer: http.client.HTTPResponse) -> _Seen:
     length = answer.headers.get("Content-Length", "")
     total = int(length) if length.isascii() and length.isdigit() and len(length) < 19 else -1
     if answer.status == http.client.PARTIAL_CONTENT:
@@ -284,7 +284,11 @@ def content_mark(download: HttpDownload) -> str:
         OSError, http.client.HTTPException: when there is no answer.
     """
     with download.request({"Range": "bytes=0-0"}) as answer:
-        tag, date, total = answer.headers.get("ETag", ""), answer.headers.get("Last-Modified", ""), _seen(answer).total
+        tag, date, total = (
+            answer.headers.get("ETag", ""),
+            answer.headers.get("Last-Modified", ""),
+            _look_at(answer).total,
+        )
     if not tag and not date:
         raise ImportFailure(
             "the server says neither ETag nor Last-Modified, so that nobody can see whether its image is new: serve it"
@@ -298,7 +302,7 @@ def _begin_of(answer: http.client.HTTPResponse) -> int:
     return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else -1
 
 
-def _refused(code: int) -> ImportFailure:
+def _refusal(code: int) -> ImportFailure:
     name = http.client.responses.get(code, "")
     return ImportFailure(
         f"Unable to connect to http data source: expected status code 200, got {code}. Status: {code} {name}".rstrip()

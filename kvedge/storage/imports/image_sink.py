@@ -64,7 +64,7 @@ class ImageSink:
         self._spool = -1
 
     def take(self, stream: BinaryIO, parts: Parts | None = None) -> None:
-        """Read an image to its end, or convert it from its parts; what can be refused is refused here.
+        """Read an image to its end, or convert it from its parts; a bad image is refused here.
 
         Raises:
             ImportFailure: with CDI's words where there are some.
@@ -98,7 +98,7 @@ class ImageSink:
             image = HeadedStream(begin, plain)
             self._take_plain(image, begin, None if is_compressed(head) else parts)
         if parts is None:
-            # For its checksum. What was converted by ranges has none, and is not fetched a second time.
+            # For its checksum. An image that was converted by ranges has none, and is not fetched a second time.
             _drain(whole)
 
     def _take_plain(self, image: HeadedStream, head: bytes, parts: Parts | None) -> None:
@@ -148,15 +148,15 @@ class ImageSink:
 
     def _take_foreign(self, image: HeadedStream, kind: str, head: bytes, parts: Parts | None) -> None:
         if parts is None:
-            spooled = _pinned(head, self._spooled(image))
-            self._virtual_size = self._checked(head, spooled, kind)
+            spooled = _pin(head, self._spool_image(image))
+            self._virtual_size = self._check(head, spooled, kind)
             self._convert = lambda: convert_to(self._target, spooled, kind, self._virtual_size)
             return
-        pinned = _pinned(head, parts)
-        self._virtual_size = self._checked(head, pinned, kind)
+        pinned = _pin(head, parts)
+        self._virtual_size = self._check(head, pinned, kind)
         convert_to(self._target, pinned, kind, self._virtual_size)
 
-    def _checked(self, head: bytes, parts: PinnedParts, kind: str) -> int:
+    def _check(self, head: bytes, parts: PinnedParts, kind: str) -> int:
         if kind == QCOW2:
             return self._virtual_size
         check_foreign(head, kind)
@@ -164,7 +164,7 @@ class ImageSink:
         check_fits(self._target, virtual_size)
         return virtual_size
 
-    def _spooled(self, image: HeadedStream) -> FileParts:
+    def _spool_image(self, image: HeadedStream) -> FileParts:
         if not isinstance(self._target, FileTarget):
             raise ImportFailure(
                 "Unable to process data: this image has to be read here and there, and a block claim has no room for "
@@ -218,8 +218,8 @@ def _plain(stream: HeadedStream, limit: int, *, is_packed: bool) -> Iterator[Bin
         raise ContentEndless(f"{TOO_SMALL}: the source sends more than {limit} bytes") from error
 
 
-def _pinned(head: bytes, parts: Parts) -> PinnedParts:
-    """What was checked is what is converted: a server may give one header first, and another one by ranges."""
+def _pin(head: bytes, parts: Parts) -> PinnedParts:
+    """Convert the header that was checked: a server may give another one when it is asked by ranges."""
     if len(head) < min(_HEAD, parts.size):
         raise ImportFailure("Unable to process data: the image ended before its header did; get it again")
     return PinnedParts(head, parts)

@@ -4,7 +4,7 @@ Called by the HTTP sources. A name is resolved once for each connection, and wha
 a name that means something else a moment later (DNS rebinding) leads nowhere new.
 
 - Loopback, link-local addresses (with the clouds' metadata services), multicast and the unspecified address are never
-  connected to, whoever names them.
+  connected to, not even when a DataVolume's own URL names them.
 - A private address, or any other that the Internet does not lead to, is connected to only when the URL of the
   DataVolume itself leads into such a network: a site's own server on 192.168.x works, and may redirect to another one
   of the site. A public server may lead to public addresses only.
@@ -32,7 +32,7 @@ class ImportDoor:
     """Opens the connections of one import."""
 
     def __init__(self, *, own_host: bool = False) -> None:
-        """With `own_host`, loopback is a place like others in the local network: for whoever is no tenant."""
+        """With `own_host`, loopback is a place like others in the local network: for callers that are no tenants."""
         self._own_host = own_host
         # Whether the URL itself leads into a local network: decided with the first connection.
         self._local: bool | None = None
@@ -50,7 +50,7 @@ class ImportDoor:
             OSError: when nobody answers there.
         """
         found = addresses_of(host, port)
-        addresses = [_meant(plain_address(item[4][0])) for item in found]
+        addresses = [_inner_address(plain_address(item[4][0])) for item in found]
         for address in addresses:
             if self._is_never(address):
                 raise ImportFailure(
@@ -72,7 +72,7 @@ class ImportDoor:
         return address.is_loopback and not self._own_host
 
 
-def _meant(address: IpAddress) -> IpAddress:
+def _inner_address(address: IpAddress) -> IpAddress:
     """The address of IPv4 that one of IPv6 leads to."""
     if isinstance(address, ipaddress.IPv6Address):
         if address.sixtofour is not None:

@@ -80,7 +80,7 @@ def carry_out(text: str, places: ImportPlaces, port: int) -> tuple[int, ImportOu
 
 
 def leave(outcome: ImportOutcome, where: Path) -> None:
-    """Write the termination message, for whoever looks after this container has ended."""
+    """Write the termination message, which the controller reads when this container has ended."""
     with contextlib.suppress(OSError):
         where.write_bytes(encode_json(outcome))
 

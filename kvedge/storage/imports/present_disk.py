@@ -34,7 +34,7 @@ def present_disk(folder: int, uid: str, *, upload: bool) -> int:
         raise ImportFailure(f"{IMAGE_FILE} in the claim is no file: remove it, or use another claim")
     if facts.st_size and not _is_own(folder, uid):
         if upload:
-            # For good, as whoever uploads waits at a terminal.
+            # For good, as the user waits at a terminal.
             raise ImportFailure(
                 "the claim holds a disk already, and no upload is written over one: use another claim; one without"
                 f" a DataVolume is taken as it is once the annotation {UPLOAD_TARGET} is off it",

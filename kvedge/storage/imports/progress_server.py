@@ -1,6 +1,6 @@
 """Answers `GET /progress` of a worker with `{"progress": "12.34%"}`, by plain HTTP.
 
-Whoever reaches the Pod's address may ask: one caller at a time, each for two seconds and two KiB at most. Opens a
+Any client that reaches the Pod's address may ask: one at a time, each for two seconds and two KiB at most. Opens a
 socket and a thread.
 """
 

@@ -72,9 +72,9 @@ class Qcow2Stream:
         self._buffer = b""
         entries = -(-self._size // (self._cluster * (self._cluster // 8)))
         if entries > header.l1_entries or entries * 8 > _LARGEST_L1:
-            raise _broken("its first table does not fit its size")
+            raise _damage("its first table does not fit its size")
         if header.l1_offset % self._cluster or not header.l1_offset:
-            raise _broken("its first table is at no cluster")
+            raise _damage("its first table is at no cluster")
         if header.l1_offset > self._cluster * 64:
             # It was moved to the end when the disk grew: all data come before.
             raise NotStreamable("the first table comes late")
@@ -107,10 +107,10 @@ class Qcow2Stream:
         end = self._base + len(self._buffer)
         missing = max(region.end for region in self._pending) - end
         is_table = any(region.kind in (_Kind.L1, _Kind.L2) for region in self._pending)
-        # What is left of a cluster that has begun begins at the end.
+        # The rest of a cluster that has begun starts at the end.
         latest = end if end % self._cluster else end - 1
         if is_table or missing >= self._cluster or any(region.start > latest for region in self._pending):
-            raise _broken("it ends in the middle")
+            raise _damage("it ends in the middle")
         self.feed(bytes(missing))
 
     def _take(self) -> None:
@@ -129,7 +129,7 @@ class Qcow2Stream:
                     if have < region.end:
                         self._wait(_Region(have, region.end, region.kind, region.guest + len(data)))
                 case _Kind.COMPRESSED:
-                    self._put(region.guest, self._decompressed(data))
+                    self._put(region.guest, self._decompress(data))
                 case _Kind.L1:
                     self._read_l1(data)
                 case _Kind.L2:
@@ -156,7 +156,7 @@ class Qcow2Stream:
             if not offset:
                 continue
             if offset % self._cluster:
-                raise _broken("a table is at no cluster")
+                raise _damage("a table is at no cluster")
             self._wait(_Region(offset, offset + self._cluster, _Kind.L2, index))
 
     def _read_l2(self, data: bytes, index: int) -> None:
@@ -174,7 +174,7 @@ class Qcow2Stream:
             if not offset or entry & _READS_ZERO:
                 continue
             if offset % self._cluster:
-                raise _broken("a cluster is at no cluster's place")
+                raise _damage("a cluster is at no cluster's place")
             if begun and begun.end == offset and guest - begun.guest == offset - begun.start:
                 begun = begun._replace(end=offset + self._cluster)
                 continue
@@ -190,13 +190,13 @@ class Qcow2Stream:
         sectors = (entry & (_COMPRESSED - 1)) >> bits
         return _Region(start, (start // _SECTOR + sectors + 1) * _SECTOR, _Kind.COMPRESSED, guest)
 
-    def _decompressed(self, data: bytes) -> bytes:
+    def _decompress(self, data: bytes) -> bytes:
         try:
             found = zlib.decompressobj(_WINDOW_BITS).decompress(data, self._cluster)
         except zlib.error as error:
-            raise _broken("a compressed cluster is damaged") from error
+            raise _damage("a compressed cluster is damaged") from error
         if len(found) != self._cluster:
-            raise _broken("a compressed cluster is damaged")
+            raise _damage("a compressed cluster is damaged")
         return found
 
 
@@ -207,7 +207,7 @@ def _numbers(data: bytes) -> array[int]:
     return numbers
 
 
-def _broken(why: str) -> ImportFailure:
+def _damage(why: str) -> ImportFailure:
     return ImportFailure(
         f"Unable to process data: the qcow2 image is broken: {why}; get it again, or qemu-img check it"
     )

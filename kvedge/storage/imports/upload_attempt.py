@@ -114,7 +114,7 @@ class Attempt:
             self.was_taken = True
             self.taken.set()
             self.size = self._sink.finish()
-        except Exception as error:  # noqa: BLE001 - handed to whoever waits for the outcome
+        except Exception as error:  # noqa: BLE001 - handed to the thread that waits for the outcome
             self.error = error
             self._sink.discard()
         finally:

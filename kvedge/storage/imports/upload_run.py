@@ -99,7 +99,7 @@ class UploadRun:
         return self._outcome
 
     def close(self) -> None:
-        """Take no more; what was not whole is removed."""
+        """Take no more, and remove an upload that is not whole."""
         with self._lock:
             self._drop()
 

@@ -221,7 +221,7 @@ class _Handler(BaseHTTPRequestHandler):
                 self._refuse(NotNow(400, str(error)))
             return
         (attempt.taken if call == ASYNC else attempt.ended).wait()
-        # What failed before all was taken, or, for a call that waits, at any time.
+        # A failure before all was taken, or, for a call that waits, at any time.
         if attempt.error is not None and (call == SYNC or not attempt.was_taken):
             self._refuse(self.server.refusal_of(attempt.error))
             return

@@ -37,7 +37,7 @@ def take_upload(
     host: str = "::",
     port: int = UPLOAD_PORT,
 ) -> int:
-    """Have the claim filled by whoever uploads; returns the size of the guest's disk.
+    """Have a client fill the claim; returns the size of the guest's disk.
 
     Raises:
         ImportFailure: when what was taken cannot be converted, or an archive is to go to a device.

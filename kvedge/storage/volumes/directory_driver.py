@@ -65,7 +65,7 @@ class DirectoryDriver:
     # How the content of removed volumes goes; a test waits for it.
     in_background: Callable[..., object] = passing_thread
     _swept: bool = field(default=False, init=False)
-    # Whoever prepares a place first sweeps it, before anything is made there.
+    # The first call that prepares a place sweeps it, before anything is made there.
     _sweeping: threading.Lock = field(default_factory=threading.Lock, init=False)
 
     def prepare(self) -> None:
@@ -75,7 +75,7 @@ class DirectoryDriver:
             PlaceMissing: the place is not what it was.
             VolumeDriverError: it cannot be used.
         """
-        with _told(self.place.path):
+        with _translate_errors(self.place.path):
             self.place.check()
             if self.place.made_here:
                 # A directory of somebody else's keeps its mode: others may have files beside the volumes, which are
@@ -98,12 +98,12 @@ class DirectoryDriver:
 
     def make(self, volume: NewVolume) -> None:
         """Make an empty volume; one that is there is left as it is."""
-        with _told(self.place.path):
+        with _translate_errors(self.place.path):
             self._make(volume, lambda staged: self._fill_empty(volume, staged))
 
     def grow(self, name: str, size: int) -> None:
         """Let a volume hold so much; never less than before."""
-        with _told(self.place.path):
+        with _translate_errors(self.place.path):
             self.place.check()
             path = self._existing(name)
             if size <= self._size(name):
@@ -120,7 +120,7 @@ class DirectoryDriver:
 
     def clone(self, source: str, volume: NewVolume, keep_on: Callable[[], None]) -> None:
         """Make a volume with the content of another one; `keep_on` is asked last before the volume counts."""
-        with _told(self.place.path):
+        with _translate_errors(self.place.path):
             origin = self._existing(source)
             if self._is_block(source) != volume.block:
                 raise VolumeDriverError("a clone has the volume mode of its source")
@@ -137,7 +137,7 @@ class DirectoryDriver:
 
     def shares_blocks(self) -> bool:
         """Whether the file system below the place can share blocks between files."""
-        with _told(self.place.path):
+        with _translate_errors(self.place.path):
             self.place.check()
             return shares_blocks(self.place.path)
 
@@ -148,7 +148,7 @@ class DirectoryDriver:
 
     def remove(self, name: str) -> None:
         """Take a volume away: renamed at once, erased in the background."""
-        with _told(self.place.path):
+        with _translate_errors(self.place.path):
             self.place.check()
             self.detach(name)
             path = self._path(name)
@@ -163,14 +163,14 @@ class DirectoryDriver:
 
     def usage(self, name: str) -> VolumeUsage:
         """What a volume holds."""
-        with _told(self.place.path):
+        with _translate_errors(self.place.path):
             path = self._existing(name)
             block = self._is_block(name)
             return VolumeUsage(size=self._size(name), used=tree_bytes(path), enforced=block)
 
     def attach(self, name: str) -> Path:
         """The volume's directory; of a device the link to its loop device, which is made when there is none."""
-        with _told(self.place.path):
+        with _translate_errors(self.place.path):
             self.place.check()
             path = self._existing(name)
             if not self._is_block(name):
@@ -186,7 +186,7 @@ class DirectoryDriver:
 
     def detach(self, name: str) -> None:
         """Let go of the loop device of a volume, if it has one."""
-        with _told(self.place.path):
+        with _translate_errors(self.place.path):
             file = self._path(name) / BLOCK_FILE
             device = loop_of(file) if self._is_block(name) and file.exists() else None
             if device is not None:
@@ -195,19 +195,19 @@ class DirectoryDriver:
 
     def names(self) -> Collection[str]:
         """The volumes that are whole."""
-        with _told(self.place.path):
+        with _translate_errors(self.place.path):
             return [entry.name for entry in self.place.path.iterdir() if not entry.name.startswith(".")]
 
     def space(self) -> PlaceSpace:
         """The room of the file system below the place."""
-        with _told(self.place.path):
+        with _translate_errors(self.place.path):
             # A place whose disk is away is told as such, and not as full as what lies below it.
             self.place.check()
             facts = os.statvfs(self.place.path)
-            held = sum(self._held(name) for name in self.names())
+            held = sum(self._bytes_of(name) for name in self.names())
             return PlaceSpace(facts.f_blocks * facts.f_frsize, facts.f_bavail * facts.f_frsize, held)
 
-    def _held(self, name: str) -> int:
+    def _bytes_of(self, name: str) -> int:
         """What the disk of a volume takes; other files of a volume are not counted, as that would take long."""
         for file in (BLOCK_FILE, IMAGE_FILE):
             with suppress(OSError):
@@ -295,7 +295,7 @@ class DirectoryDriver:
 
 
 @contextmanager
-def _told(place: Path) -> Iterator[None]:
+def _translate_errors(place: Path) -> Iterator[None]:
     """What the file system says becomes a sentence that names the path."""
     try:
         yield

@@ -22,7 +22,7 @@ IDENTITY_FILE: Final = ".kvedge-place"
 class PlaceIdentity:
     """The place at `path`, and the file of the box that remembers which one it is.
 
-    `made_here` says that kvedge may make the directory itself; a mount point is made by whoever mounts something there.
+    `made_here` says that kvedge may make the directory itself; the administrator makes a mount point.
     """
 
     path: Path
@@ -36,7 +36,7 @@ class PlaceIdentity:
             PlaceMissing: it is not there, or not the same.
             OSError: as the file systems have it.
         """
-        remembered, found = _read(self.memory), self._found()
+        remembered, found = _read(self.memory), self._find()
         if remembered and found == remembered:
             return
         if remembered:
@@ -53,7 +53,7 @@ class PlaceIdentity:
         self.memory.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         write_durably(self.memory, json.dumps({"place": found}).encode() + b"\n")
 
-    def _found(self) -> str:
+    def _find(self) -> str:
         if not self.path.is_dir():
             if not self.made_here or self.memory.exists():
                 raise PlaceMissing(
@@ -69,14 +69,14 @@ def _read(path: Path) -> str:
     except FileNotFoundError:
         return ""
     except (ValueError, IsADirectoryError) as error:
-        raise _damaged(path) from error
+        raise _damage(path) from error
     found = known.get("place") if isinstance(known, dict) else None
     if not isinstance(found, str) or not found:
-        raise _damaged(path)
+        raise _damage(path)
     return found
 
 
-def _damaged(path: Path) -> PlaceMissing:
+def _damage(path: Path) -> PlaceMissing:
     return PlaceMissing(
         f"{path} is damaged: it should say which place this is. Restore it from the other one of the pair, or remove it"
         " if no volume lies there",

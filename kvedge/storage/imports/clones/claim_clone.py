@@ -33,7 +33,7 @@ def clone(source: CloneSource, target: ImportTarget, directory: Path, device: Pa
         ImportFailure: when the source has no disk, or a larger one than fits.
         OSError: of either claim.
     """
-    with _opened(source, directory, device) as opened:
+    with _open(source, directory, device) as opened:
         size = device_size(opened) if source.block else os.fstat(opened).st_size
         check_fits(target, size)
         target.begin(size)
@@ -56,14 +56,14 @@ def send(
         ImportFailure: when the source has no disk, or the worker refuses it.
         OSError: of the claim.
     """
-    with _opened(source, *places) as opened:
+    with _open(source, *places) as opened:
         size = device_size(opened) if source.block else os.fstat(opened).st_size
         send_disk((opened, size, source.block), target, tls, progress)
     return size
 
 
 @contextmanager
-def _opened(source: CloneSource, directory: Path, device: Path) -> Iterator[int]:
+def _open(source: CloneSource, directory: Path, device: Path) -> Iterator[int]:
     if source.block:
         opened = os.open(device, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     else:

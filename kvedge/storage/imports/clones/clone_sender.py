@@ -56,7 +56,7 @@ def send_disk(
         with socket.create_connection((target.address, port), _CONNECT_SECONDS) as plain:
             plain.settimeout(_SILENT_SECONDS)
             with tls.wrap_socket(plain, server_hostname=target.server_name) as secured:
-                status, text = _post(secured, _counted(disk_stream(descriptor, size, block=block), progress))
+                status, text = _post(secured, _count(disk_stream(descriptor, size, block=block), progress))
     except (OSError, http.client.HTTPException) as error:
         raise ImportFailure(f"the worker of the copy does not answer: {error}") from error
     if status not in (_DONE, _TAKEN):
@@ -73,7 +73,7 @@ def _post(secured: ssl.SSLSocket, pieces: Iterator[bytes]) -> tuple[int, str]:
     return answer.status, answer.read(_LARGEST_ANSWER).decode("utf-8", "replace").strip()
 
 
-def _counted(pieces: Iterator[bytes], progress: ImportProgress) -> Iterator[bytes]:
+def _count(pieces: Iterator[bytes], progress: ImportProgress) -> Iterator[bytes]:
     sent = 0
     for piece in pieces:
         yield piece
