@@ -11,11 +11,13 @@ from contextlib import contextmanager
 
 import pytest
 
+from kvedge.kube.patches import MergePatch
 from kvedge.resources.codec import JsonObject
+from kvedge.resources.meta import condition
 from kvedge.resources.types.core import Event
 from kvedge.resources.types.pod_networks import NETWORK_STATUS, pod_nic
 from kvedge.resources.types.vm import VirtualMachine
-from kvedge.resources.types.vmi import VirtualMachineInstance
+from kvedge.resources.types.vmi import InterfaceStatus, VirtualMachineInstance
 from tests.support.box import Box, small_vm
 from tests.support.guest_box import guest_box
 from tests.support.waiting import wait_until
@@ -148,6 +150,98 @@ def test_a_vm_on_a_network_that_is_not_there_says_which_and_starts_when_it_is(bo
     box.client.delete(VirtualMachine, "default", "lan-four")
     wait_until(lambda: box.vmi("lan-four") is None, "the guest is gone", SLOW)
     box.cli("network", "delete", "nowhere")
+
+
+HOT = "lan-hot"
+HOT_ADDRESS = "198.51.100.9"
+
+
+def hot_vm() -> JsonObject:
+    """A guest that has a NIC on the Pod's network, and gives an address to one that comes."""
+    script = (
+        "#!/bin/sh\n"
+        "(while :; do"
+        f" ip link set eth1 up && (ip addr show eth1 | grep -q {HOT_ADDRESS} || ip addr add {HOT_ADDRESS}/24 dev eth1);"
+        " sleep 1; done) >/dev/null 2>&1 &\n"
+    )
+    vm = small_vm(HOT, IMAGE)
+    spec = vm["spec"]["template"]["spec"]
+    spec["domain"]["devices"]["disks"].append({"name": "seed", "disk": {"bus": "virtio"}})
+    spec["volumes"].append({"name": "seed", "cloudInitNoCloud": {"userData": script}})
+    return vm
+
+
+def edit(box: Box, *lan: JsonObject) -> None:
+    """What `kubectl edit vm` comes to: the template's interfaces are the Pod network's and these on network `hot`."""
+    interfaces = [{"name": "default", "bridge": {}}, *lan]
+    networks = [
+        {"name": "default", "pod": {}},
+        *({"name": nic["name"], "multus": {"networkName": "hot"}} for nic in lan),
+    ]
+    spec = {"domain": {"devices": {"interfaces": interfaces}}, "networks": networks}
+    box.client.patch(VirtualMachine, "default", HOT, MergePatch({"spec": {"template": {"spec": spec}}}))
+
+
+def row(box: Box, name: str) -> InterfaceStatus | None:
+    """What the VMI says of one of its interfaces."""
+    vmi = box.vmi(HOT)
+    return next((row for row in vmi.status.interfaces if row.name == name), None) if vmi is not None else None
+
+
+def is_plugged(box: Box) -> bool:
+    found = row(box, "lan")
+    return found is not None and found.info_source == "domain, multus-status"
+
+
+def reaches(address: str) -> bool:
+    return f"hostname={HOT}" in fetch(f"http://{address}/facts")
+
+
+def test_a_nic_is_plugged_into_a_running_guest_and_out_again(box: Box) -> None:
+    """By edits of the VM alone; the box dies while the guest gets its NIC, and nothing is lost."""
+    box.cli("network", "create", "hot", "--bridge", BRIDGE)
+    with host_bridge():
+        box.apply(hot_vm())
+        vmi = box.wait_phase(HOT, "Running", SLOW)
+        own = vmi.status.interfaces[0].ip_address
+        wait_until(lambda: reaches(own), "the guest is up", SLOW)
+        edit(box, {"name": "lan", "bridge": {}})
+        box.end(signal.SIGKILL)
+        box.start()
+        wait_until(lambda: is_plugged(box), "the NIC is in", SLOW)
+        wait_until(lambda: reaches(HOT_ADDRESS), "the host reaches it by the LAN", SLOW)
+        found = row(box, "lan")
+        assert found is not None
+        assert (found.pod_interface_name, found.link_state, found.queue_count) == (pod_nic("lan"), "up", 1)
+        vm = box.client.get(VirtualMachine, "default", HOT)
+        assert condition(vm.status.conditions, "RestartRequired") is None
+        edit(box, {"name": "lan", "bridge": {}, "state": "down"})
+        wait_until(lambda: (row(box, "lan") or found).link_state == "down", "the cable is out", SLOW)
+        assert not reaches(HOT_ADDRESS)
+        edit(box, {"name": "lan", "bridge": {}, "state": "up"})
+        wait_until(lambda: reaches(HOT_ADDRESS), "the cable is in again", SLOW)
+        assert reaches(own)
+        edit(box, {"name": "lan", "bridge": {}, "state": "absent"})
+        wait_until(lambda: row(box, "lan") is None, "the guest has released it", SLOW)
+        wait_until(lambda: ports_of(BRIDGE) == [], "its port is gone", SLOW)
+        wait_until(lambda: len(interfaces_of(box)) == 1, "the VM has forgotten it", SLOW)
+        edit(box, {"name": "lan", "bridge": {}})
+        wait_until(lambda: is_plugged(box), "it is in once more", SLOW)
+        again = row(box, "lan")
+        assert again is not None
+        assert again.mac == found.mac
+        wait_until(lambda: reaches(HOT_ADDRESS), "the host reaches it once more", SLOW)
+        assert box.wait_phase(HOT, "Running").metadata.uid == vmi.metadata.uid
+        box.client.delete(VirtualMachine, "default", HOT)
+        wait_until(lambda: box.vmi(HOT) is None, "the guest is gone", SLOW)
+        wait_until(lambda: ports_of(BRIDGE) == [], "nothing of it is left")
+    box.cli("network", "delete", "hot")
+
+
+def interfaces_of(box: Box) -> list[str]:
+    vm = box.client.get(VirtualMachine, "default", HOT)
+    assert vm.spec.template is not None
+    return [item.name for item in vm.spec.template.spec.domain.devices.interfaces]
 
 
 @contextmanager
