@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
-from kvedge.controller.vmi.interface_status import with_joined_networks
-from kvedge.resources.types.pod_networks import NETWORK_STATUS, JoinedNetwork, network_status, pod_nic
+from kvedge.controller.vmi.interface_status import changed_networks, with_joined_networks
+from kvedge.resources.types.core import Pod
+from kvedge.resources.types.pod_networks import (
+    NETWORK_STATUS,
+    NETWORKS,
+    JoinedNetwork,
+    network_status,
+    pod_nic,
+    wanted_networks,
+)
 from kvedge.resources.types.vmi import InterfaceStatus, VirtualMachineInstance
 from tests.support.builders import a_pod, a_vmi, vmi_with
 
@@ -27,3 +35,59 @@ def test_a_network_is_shown_once_the_pod_says_that_it_has_joined() -> None:
 def test_a_vmi_on_the_pod_network_alone_is_the_handlers() -> None:
     assert with_joined_networks(a_vmi(), a_pod(a_vmi())) == []
     assert with_joined_networks(on_two_networks(), None) == []
+
+
+def joined(*names: str) -> Pod:
+    """The VMI's Pod, which has joined these networks."""
+    pod = a_pod(a_vmi())
+    pod.metadata.annotations[NETWORK_STATUS] = network_status(
+        [JoinedNetwork(name="red", interface=pod_nic(name)) for name in names]
+    )
+    return pod
+
+
+def row(name: str, source: str, mac: str = "") -> InterfaceStatus:
+    return InterfaceStatus(name=name, pod_interface_name=pod_nic(name) if name else "", info_source=source, mac=mac)
+
+
+def test_a_network_that_is_joined_or_left_while_the_guest_runs_is_marked_on_its_row() -> None:
+    vmi = on_two_networks()
+    first, guests_own = InterfaceStatus(name="default", info_source="domain"), row("", "guest-agent", "m")
+    vmi.status.interfaces = [first, guests_own]
+    assert with_joined_networks(vmi, joined("lan")) == [first, row("lan", "multus-status"), guests_own]
+    vmi.status.interfaces = [first, row("lan", "domain"), guests_own]
+    assert with_joined_networks(vmi, joined("lan")) == [first, row("lan", "domain, multus-status"), guests_own]
+    vmi.status.interfaces = [first, row("lan", "domain, guest-agent, multus-status"), guests_own]
+    assert with_joined_networks(vmi, joined()) == [first, row("lan", "domain, guest-agent"), guests_own]
+
+
+def test_one_that_is_to_be_absent_is_shown_while_the_pod_is_on_its_network() -> None:
+    vmi = on_two_networks()
+    vmi.spec.domain.devices.interfaces[0].state = "absent"
+    vmi.status.interfaces = [InterfaceStatus(name="default", info_source="domain")]
+    assert with_joined_networks(vmi, joined("lan"))[1:] == [row("lan", "multus-status")]
+    assert with_joined_networks(vmi, joined()) == vmi.status.interfaces
+
+
+def test_a_pod_leaves_a_network_once_the_guest_has_released_its_nic() -> None:
+    vmi, pod = on_two_networks(), joined("lan")
+    wanted = changed_networks(vmi, pod)
+    assert wanted == wanted_networks(vmi)
+    assert '"name":"red"' in wanted
+    pod.metadata.annotations[NETWORKS] = wanted
+    assert changed_networks(vmi, pod) is None
+    vmi.spec.domain.devices.interfaces[0].state = "absent"
+    vmi.status.interfaces = [row("lan", "domain, multus-status")]
+    assert changed_networks(vmi, pod) is None
+    vmi.status.interfaces = [row("lan", "multus-status")]
+    # What attaches dynamically looks at Pods with the annotation alone.
+    assert changed_networks(vmi, pod) == "[]"
+    pod.metadata.annotations[NETWORKS] = "[]"
+    assert changed_networks(vmi, pod) is None
+
+
+def test_a_pod_that_ends_is_ordered_nothing_any_more() -> None:
+    vmi, pod = on_two_networks(), joined()
+    pod.metadata.deletion_timestamp = "2026-01-01T00:00:00Z"
+    assert changed_networks(vmi, pod) is None
+    assert changed_networks(a_vmi(), a_pod(a_vmi())) is None

@@ -1,20 +1,29 @@
-"""Which networks a Pod of one box joins, and why it cannot."""
+# Tests: kvedge/standalone/agent/pod/network_following.py
+"""Which networks a Pod of one box joins and leaves, and why it cannot."""
 
 from __future__ import annotations
 
 import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from kvedge.kube.work_queue import Key
 from kvedge.network.lan.lan_config import LanConfig, lan_config_text
 from kvedge.network.lan.lan_plan import LanPort, lan_port
 from kvedge.network.pods.pod_network_plan import Attachment, NodeNetworkConfig
 from kvedge.resources.meta import ObjectMeta
 from kvedge.resources.types.attachments import NetworkAttachmentDefinition, NetworkAttachmentDefinitionSpec
 from kvedge.resources.types.core import Pod
-from kvedge.resources.types.pod_networks import NETWORKS
+from kvedge.resources.types.pod_networks import NETWORK_STATUS, NETWORKS
+from kvedge.standalone.agent.container.container_files import PodFiles
 from kvedge.standalone.agent.pod import pod_networks
-from kvedge.standalone.agent.pod.pod_networks import PodNetworkError, join_networks
+from kvedge.standalone.agent.pod.local_pods import LocalPod
+from kvedge.standalone.agent.pod.network_following import follow, tell_networks
+from kvedge.standalone.agent.pod.pod_networks import PodNetworkError, follow_networks, join_networks
+from kvedge.standalone.agent.pod.pod_record import new_record
 
 CONFIG = NodeNetworkConfig(bridge="kvedge0", cidr="10.99.0.0/24", table="kvedge0", netns_prefix="kvedge0-")
 OWN = Attachment(netns="kvedge0-u", port="v1", address="10.99.0.7", mac="02:00:00:00:00:07")
@@ -35,6 +44,8 @@ class Host:
     def __init__(self) -> None:
         self.has: list[LanPort] = []
         self.given: list[LanPort] = []
+        # What a Pod kept when it left others.
+        self.kept: list[set[str]] = []
         self.networks = {("shop", "red"): lan_config_text(LAN), ("default", "all"): lan_config_text(LAN)}
 
     def read(self, namespace: str, name: str) -> NetworkAttachmentDefinition | None:
@@ -44,12 +55,16 @@ class Host:
     def join(self, networks: str) -> str:
         return join_networks(CONFIG, pod(networks), OWN, self.read)
 
+    def follow(self, networks: str) -> tuple[str, str]:
+        return follow_networks(CONFIG, pod(networks), OWN, self.read)
+
 
 @pytest.fixture
 def host(monkeypatch: pytest.MonkeyPatch) -> Host:
     found = Host()
     monkeypatch.setattr(pod_networks, "lan_ports", lambda config, netns: found.has)
     monkeypatch.setattr(pod_networks, "attach_lan", lambda config, port: found.given.append(port))
+    monkeypatch.setattr(pod_networks, "detach_lan", lambda config, netns, kept: found.kept.append(set(kept)))
     return found
 
 
@@ -101,3 +116,77 @@ def test_a_pod_is_on_all_of_its_networks_or_on_none(host: Host, networks: str, t
         host.join(joined)
     assert said in str(caught.value)
     assert host.given == []
+
+
+def test_a_pod_that_runs_leaves_what_it_names_no_longer(host: Host) -> None:
+    host.has = [lan_port(OWN.netns, name, "02:00:00:00:00:01", LAN) for name in ("pod1", "pod2")]
+    told, complaint = host.follow('[{"name": "red", "interface": "pod2"}]')
+    assert host.kept == [{"pod2"}]
+    assert ([each["interface"] for each in json.loads(told)], complaint) == (["eth0", "pod2"], "")
+    assert host.follow("[]") == ("", "")
+    assert host.kept[1:] == [set()]
+
+
+def test_a_network_that_a_running_pod_cannot_join_holds_up_no_other(host: Host) -> None:
+    told, complaint = host.follow('[{"name": "blue", "interface": "pod1"}, {"name": "red", "interface": "pod2"}]')
+    assert [each["interface"] for each in json.loads(told)] == ["eth0", "pod2"]
+    assert "there is no network shop/blue" in complaint
+
+
+class PlayedPlaces:
+    """Answers as a test wants."""
+
+    def __init__(self, *answers: tuple[str, str]) -> None:
+        self.answers = list(answers)
+
+    def follow_networks(self, _pod: Pod, _files: object, _address: str) -> tuple[str, str]:
+        return self.answers.pop(0)
+
+
+def a_local(networks: str) -> LocalPod:
+    made = pod(networks)
+    return LocalPod(Key("shop", "p"), made, PodFiles(Path("/nowhere")), new_record(made))
+
+
+def test_a_change_is_followed_once_and_a_failure_is_told_and_tried_again() -> None:
+    said: list[tuple[str, str]] = []
+    events = SimpleNamespace(record=lambda _pod, _kind, reason, text: said.append((reason, text)))
+    places, local = PlayedPlaces(("", "no blue"), ("told", "")), a_local("blue")
+    wait = follow(places, events, local)  # type: ignore[arg-type]
+    assert wait is not None
+    assert said == [("FailedJoinNetwork", "no blue")]
+    assert (follow(places, events, local) or 0) <= wait  # type: ignore[arg-type]
+    local.next_network_try = 0.0
+    assert follow(places, events, local) is None  # type: ignore[arg-type]
+    assert (local.joined_for, local.network_status) == ("blue", "told")
+    assert follow(places, events, local) is None  # type: ignore[arg-type]
+    assert places.answers == []
+
+
+@pytest.mark.parametrize(
+    ("joined_for", "told", "before", "written"),
+    [
+        (None, "", "old", False),
+        ("", "", "old", True),
+        ("red", "new", "old", True),
+        ("red", "same", "same", False),
+        ("", "", None, False),
+    ],
+    ids=["nobody has looked yet", "it has left all", "it has joined", "it is told already", "there is nothing to tell"],
+)
+def test_what_a_pod_has_joined_is_told_on_it(
+    joined_for: str | None, told: str, before: str | None, written: bool
+) -> None:
+    local = a_local("")
+    local.joined_for, local.network_status = joined_for, told
+    local.pod.metadata.annotations = {} if before is None else {NETWORK_STATUS: before}
+    patches: list[Any] = []
+
+    def patch(_kind: object, _namespace: str, _name: str, body: Any) -> Pod:
+        patches.append(body)
+        return local.pod
+
+    tell_networks(SimpleNamespace(patch=patch), SimpleNamespace(observe=lambda _: None), local)  # type: ignore[arg-type]
+    assert [each.body["metadata"]["annotations"] for each in patches] == (
+        [{NETWORK_STATUS: told or None}] if written else []
+    )

@@ -1,0 +1,209 @@
+# Tests: kvedge/controller/vm/live_changes.py
+"""Which interfaces of a VM are carried to its run, and which changes wait for a restart."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kvedge.controller.vm.live_changes import LiveChanges
+from kvedge.controller.vm.network_changes import changed_interfaces, without_absent
+from kvedge.controller.vm.vm_plan import ChangeRun, Hotplug, Live, PatchVm, PatchVmStatus, plan_vm
+from kvedge.controller.vm.vmi_template import needs_restart, template_hash
+from kvedge.resources.codec import JsonObject, decode
+from kvedge.resources.identity import guest_mac
+from kvedge.resources.names import TEMPLATE_HASH, VM_GENERATION
+from kvedge.resources.types.devices import Interface
+from kvedge.resources.types.vm import VirtualMachine
+from kvedge.resources.types.vmi import InterfaceStatus, VirtualMachineInstance
+from kvedge.resources.types.volumes import Network
+from tests.support.builders import NOW, VM_UID, a_vm, a_vmi
+from tests.support.clocks import FakeClock
+
+MAC = "02:00:00:00:00:01"
+
+
+def nic(name: str, **fields: Any) -> dict[str, Any]:
+    return {"name": name, "bridge": {}, **fields}
+
+
+DEFAULT = nic("default", macAddress=MAC)
+LAN = nic("lan", macAddress=MAC[:-1] + "2")
+
+
+def network(name: str, of: str = "red") -> dict[str, Any]:
+    return {"name": name, "pod": {}} if name == "default" else {"name": name, "multus": {"networkName": of}}
+
+
+def a_pair(
+    wanted: list[dict[str, Any]], there: list[dict[str, Any]], rows: tuple[str, ...] = (), of: str = "red"
+) -> tuple[VirtualMachine, VirtualMachineInstance]:
+    """A VM with these interfaces, and its run with others."""
+    vm = a_vm()
+    assert vm.spec.template is not None
+    vmi = a_vmi(owner=vm)
+    for spec, nics, network_name in ((vm.spec.template.spec, wanted, of), (vmi.spec, there, "red")):
+        spec.domain.devices.interfaces = [decode(Interface, item) for item in nics]
+        spec.networks = [decode(Network, network(item["name"], network_name)) for item in nics]
+    vmi.status.interfaces = [InterfaceStatus(name=name) for name in rows]
+    return vm, vmi
+
+
+def carried(vm: VirtualMachine, vmi: VirtualMachineInstance) -> JsonObject:
+    """The run's interfaces by name, with their states, after the change; empty without one."""
+    body = changed_interfaces(vm, vmi)
+    spec = body.get("spec", {})
+    interfaces = spec.get("domain", {}).get("devices", {}).get("interfaces", [])
+    return {item["name"]: item.get("state", "") for item in interfaces}
+
+
+def test_a_new_interface_comes_with_its_network_and_the_mac_that_it_has_in_all_runs() -> None:
+    vm, vmi = a_pair([DEFAULT, nic("lan")], [DEFAULT])
+    spec = changed_interfaces(vm, vmi)["spec"]
+    assert spec["networks"] == [network("default"), network("lan")]
+    assert spec["domain"]["devices"]["interfaces"] == [DEFAULT, nic("lan", macAddress=guest_mac(VM_UID, "lan"))]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "there", "rows", "after"),
+    [
+        ([DEFAULT, LAN], [DEFAULT, LAN], ("lan",), {}),
+        ([DEFAULT, LAN | {"state": "up"}], [DEFAULT, LAN], ("lan",), {}),
+        ([DEFAULT, LAN | {"state": "down"}], [DEFAULT, LAN], ("lan",), {"default": "", "lan": "down"}),
+        ([DEFAULT | {"state": "down"}], [DEFAULT], (), {"default": "down"}),
+        ([DEFAULT], [DEFAULT | {"state": "down"}], (), {"default": ""}),
+        ([DEFAULT, LAN | {"state": "absent"}], [DEFAULT, LAN], ("lan",), {"default": "", "lan": "absent"}),
+        ([DEFAULT, LAN | {"state": "absent"}], [DEFAULT, LAN | {"state": "absent"}], ("lan",), {}),
+        ([DEFAULT, LAN], [DEFAULT, LAN | {"state": "absent"}], ("lan",), {}),
+        ([DEFAULT, LAN], [DEFAULT, LAN | {"state": "absent"}], (), {"default": ""}),
+        ([DEFAULT], [DEFAULT, LAN], ("lan",), {}),
+        ([DEFAULT, LAN | {"state": "absent"}], [DEFAULT], (), {}),
+        ([DEFAULT, {"name": "lan", "masquerade": {}}], [DEFAULT], (), {}),
+        ([DEFAULT | {"state": "absent"}], [DEFAULT], ("default",), {}),
+    ],
+    ids=[
+        "nothing new",
+        "up is the default",
+        "link down",
+        "link down on the Pod network",
+        "link up again",
+        "one that is to go",
+        "one that is going",
+        "one that is wanted again while it goes",
+        "one of which nothing is left",
+        "one that is taken out of the template waits for a restart",
+        "one that is absent before it came",
+        "another binding waits for a restart",
+        "the Pod network's never goes",
+    ],
+)
+def test_the_run_follows_the_template(
+    wanted: list[dict[str, Any]], there: list[dict[str, Any]], rows: tuple[str, ...], after: JsonObject
+) -> None:
+    assert carried(*a_pair(wanted, there, rows)) == after
+
+
+def test_one_of_which_nothing_is_left_comes_back_in_the_next_pass() -> None:
+    vm, vmi = a_pair([DEFAULT, LAN], [DEFAULT, LAN | {"state": "absent"}])
+    assert [each["name"] for each in changed_interfaces(vm, vmi)["spec"]["networks"]] == ["default"]
+    vm, vmi = a_pair([DEFAULT, LAN], [DEFAULT])
+    assert carried(vm, vmi) == {"default": "", "lan": ""}
+
+
+@pytest.mark.parametrize("phase", ["", "Pending", "Scheduled", "Succeeded"])
+def test_a_run_that_has_not_begun_or_is_over_is_left_as_it_is(phase: Any) -> None:
+    vm, vmi = a_pair([DEFAULT, LAN], [DEFAULT])
+    vmi.status.phase = phase
+    assert changed_interfaces(vm, vmi) == {}
+
+
+def test_the_vm_forgets_an_absent_interface_once_its_run_has_nothing_of_it() -> None:
+    absent = LAN | {"state": "absent"}
+    vm, vmi = a_pair([DEFAULT, absent], [DEFAULT, absent], ("lan",))
+    assert without_absent(vm, vmi) == {}
+    vm, vmi = a_pair([DEFAULT, absent], [DEFAULT], ("lan",))
+    assert without_absent(vm, vmi) == {}
+    vm, vmi = a_pair([DEFAULT, absent], [DEFAULT])
+    for run in (vmi, None):
+        spec = without_absent(vm, run)["spec"]["template"]["spec"]
+        assert spec == {"domain": {"devices": {"interfaces": [DEFAULT]}}, "networks": [network("default")]}
+
+
+def restarts(vm: VirtualMachine, vmi: VirtualMachineInstance, started_from: VirtualMachine) -> bool:
+    vmi.metadata.annotations = {TEMPLATE_HASH: template_hash(started_from), VM_GENERATION: "0"}
+    return needs_restart(vm, vmi)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "of", "needed"),
+    [
+        ([DEFAULT, LAN], "red", False),
+        ([DEFAULT, LAN, nic("more")], "red", False),
+        ([DEFAULT, LAN | {"state": "down"}], "red", False),
+        ([DEFAULT | {"state": "down"}, LAN], "red", False),
+        ([DEFAULT, LAN | {"state": "absent"}], "red", False),
+        ([DEFAULT], "red", True),
+        ([DEFAULT, LAN | {"model": "e1000"}], "red", True),
+        ([DEFAULT | {"model": "e1000"}, LAN], "red", True),
+        ([DEFAULT, LAN, {"name": "more", "masquerade": {}}], "red", True),
+        ([DEFAULT, LAN], "blue", True),
+    ],
+    ids=[
+        "nothing changed",
+        "one that comes",
+        "link of a LAN",
+        "link of the Pod network",
+        "one that goes",
+        "one that was taken out",
+        "another model on a LAN",
+        "another model on the Pod network",
+        "another binding",
+        "another network",
+    ],
+)
+def test_what_cannot_change_while_the_guest_runs_asks_for_a_restart(
+    wanted: list[dict[str, Any]], of: str, needed: bool
+) -> None:
+    before, _ = a_pair([DEFAULT, LAN], [DEFAULT, LAN])
+    vm, vmi = a_pair(wanted, [DEFAULT, LAN], ("default", "lan"), of)
+    assert restarts(vm, vmi, before) is needed
+
+
+def test_an_interface_that_has_gone_asks_for_no_restart() -> None:
+    before, _ = a_pair([DEFAULT, LAN], [DEFAULT, LAN])
+    vm, vmi = a_pair([DEFAULT], [DEFAULT])
+    assert not restarts(vm, vmi, before)
+
+
+def test_what_is_refused_is_a_failure_and_not_tried_for_a_while() -> None:
+    vm, vmi = a_pair([DEFAULT, LAN], [DEFAULT])
+    vmi.status.interfaces = []
+    (change,) = [action for action in plan_vm(vm, vmi, NOW, 0.5).actions if isinstance(action, ChangeRun)]
+    assert change.what is Live.INTERFACES
+    refused = plan_vm(vm, vmi, NOW, 0.5, Hotplug(refusals={Live.INTERFACES: "no"})).actions
+    assert not [action for action in refused if isinstance(action, ChangeRun)]
+    (status,) = [action for action in refused if isinstance(action, PatchVmStatus)]
+    (failure,) = [item for item in status.body["status"]["conditions"] if item["type"] == "Failure"]
+    assert (failure["reason"], failure["message"]) == ("HotPlugNetworkInterfaceError", "no")
+
+
+def test_a_vm_without_a_run_forgets_at_once() -> None:
+    vm, _ = a_pair([DEFAULT, LAN | {"state": "absent"}], [])
+    vm.spec.run_strategy = "Halted"
+    vm.spec.running = None
+    assert [action for action in plan_vm(vm, None, NOW, 0.5).actions if isinstance(action, PatchVm)] != []
+
+
+def test_refusals_are_kept_apart_and_end_with_the_next_generation() -> None:
+    clock = FakeClock()
+    live = LiveChanges(clock.monotonic)
+    live.refused("u", 1, Live.VOLUMES, "no disk")
+    live.refused("u", 1, Live.INTERFACES, "no nic")
+    assert live.refusals("u", 1) == {Live.VOLUMES: "no disk", Live.INTERFACES: "no nic"}
+    assert (live.seconds_left("u", 1) or 0) > 0
+    assert live.refusals("u", 2) == {}
+    live.done("u", Live.VOLUMES)
+    assert live.refusals("u", 1) == {Live.INTERFACES: "no nic"}
+    live.forget("u")
+    assert live.seconds_left("u", 1) is None
