@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from kvedge.controller.vm.live_changes import LiveChanges
 from kvedge.controller.vm.network_changes import changed_interfaces, without_absent
 from kvedge.controller.vm.vm_plan import ChangeRun, Hotplug, Live, PatchVm, PatchVmStatus, plan_vm
 from kvedge.controller.vm.vmi_template import needs_restart, template_hash
@@ -19,7 +18,6 @@ from kvedge.resources.types.vm import VirtualMachine
 from kvedge.resources.types.vmi import InterfaceStatus, VirtualMachineInstance
 from kvedge.resources.types.volumes import Network
 from tests.support.builders import NOW, VM_UID, a_vm, a_vmi
-from tests.support.clocks import FakeClock
 
 MAC = "02:00:00:00:00:01"
 
@@ -193,17 +191,3 @@ def test_a_vm_without_a_run_forgets_at_once() -> None:
     vm.spec.run_strategy = "Halted"
     vm.spec.running = None
     assert [action for action in plan_vm(vm, None, NOW, 0.5).actions if isinstance(action, PatchVm)] != []
-
-
-def test_refusals_are_kept_apart_and_end_with_the_next_generation() -> None:
-    clock = FakeClock()
-    live = LiveChanges(clock.monotonic)
-    live.refused("u", 1, Live.VOLUMES, "no disk")
-    live.refused("u", 1, Live.INTERFACES, "no nic")
-    assert live.refusals("u", 1) == {Live.VOLUMES: "no disk", Live.INTERFACES: "no nic"}
-    assert (live.seconds_left("u", 1) or 0) > 0
-    assert live.refusals("u", 2) == {}
-    live.done("u", Live.VOLUMES)
-    assert live.refusals("u", 1) == {Live.INTERFACES: "no nic"}
-    live.forget("u")
-    assert live.seconds_left("u", 1) is None
