@@ -155,7 +155,7 @@ class RestEdge:
         except HTTPError as error:
             newer = self._live.newer_than(used) if isinstance(error, _BROKEN) else None
             if newer is None or not (call.method in _REPEATABLE or _is_unseen(error)):
-                raise self._unreached(used, call, error) from error
+                raise self._explain(used, call, error) from error
         else:
             newer = self._live.newer_than(used) if response.status == _UNAUTHENTICATED else None
             if newer is None:
@@ -165,7 +165,7 @@ class RestEdge:
         try:
             return self._ask(newer, call, patience)
         except HTTPError as error:
-            raise self._unreached(newer, call, error) from error
+            raise self._explain(newer, call, error) from error
 
     def _ask(self, pooled: Pooled, call: Call, patience: Patience) -> urllib3.BaseHTTPResponse:
         url = f"{pooled.host}{call.path}"
@@ -197,7 +197,7 @@ class RestEdge:
             return Unauthenticated(refusal.status, refusal.reason, f"{call}: {why}")
         return refusal
 
-    def _unreached(self, used: Pooled, call: Call, error: HTTPError) -> KubeError:
+    def _explain(self, used: Pooled, call: Call, error: HTTPError) -> KubeError:
         if isinstance(error, _BROKEN) and (why := self._live.complaint(used)):
             return Unauthenticated(0, "Unauthorized", f"{call}: {why}")
         return _unreachable(call, error)

@@ -25,7 +25,7 @@ LONGEST_PAUSE: Final = 60.0
 # Work that went on for so long did something; the next exception is a new trouble.
 _SETTLED_SECONDS: Final = 120.0
 _LONGEST_TEXT: Final = 300
-# Who failed less often may have met something that passes.
+# Work that failed less often may have met something that passes.
 _MANY_FAILURES: Final = 5
 
 Listener = Callable[[str, str], None]
@@ -44,7 +44,7 @@ def on_trouble(listener: Listener) -> Callable[[], None]:
 
 @contextlib.contextmanager
 def surviving(name: str) -> Iterator[None]:
-    """What the block raises is told, and the loop around it goes on; for work whose loop has its own pauses."""
+    """Tell an error of the block, and let the loop around it go on; for work whose loop has its own pauses."""
     try:
         yield
     except Exception as error:  # noqa: BLE001 - told
@@ -59,7 +59,7 @@ def tell_trouble(name: str, error: BaseException) -> None:
         try:
             listener(name, what)
         except Exception:
-            # The work goes on, whoever cannot be told.
+            # The work goes on, although its trouble cannot be told.
             log.exception("nobody could be told of it", extra={"facts": {"work": name}})
 
 
@@ -149,7 +149,7 @@ class BackgroundThread:
 
 
 def passing_thread(name: str, work: Callable[..., None], *args: Any) -> threading.Thread:
-    """A started daemon thread for work that ends by itself: what it raises is told once, and nothing begins anew."""
+    """A started daemon thread for work that ends by itself: an error is told once, and nothing begins anew."""
 
     def run() -> None:
         with surviving(name):

@@ -30,7 +30,7 @@ def background_task(name: str, work: Callable[[], Awaitable[None]]) -> asyncio.T
 
 
 def passing_task(name: str, work: Callable[[], Awaitable[None]]) -> asyncio.Task[None]:
-    """A task for one client's or one connection's work: what it raises is told once, and nothing begins anew."""
+    """A task for one client's or one connection's work: an error is told once, and nothing begins anew."""
 
     async def run() -> None:
         with surviving(name):

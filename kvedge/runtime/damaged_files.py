@@ -1,6 +1,6 @@
 """Putting a small file that cannot be read aside, so that its reader can go on without it.
 
-Called by whoever reads records below the data directory. The file stays beside its place under a name that tells when
+Called where records below the data directory are read. The file stays beside its place under a name that tells when
 it was found; the log and the Node's conditions name it, `kvedge doctor` too, until somebody removes it.
 """
 
@@ -18,7 +18,7 @@ from kvedge.runtime.durable_files import sync
 
 log = logging.getLogger(__name__)
 
-# One that is damaged again and again fills no disk.
+# A file that is damaged again and again shall not fill the disk.
 _MOST_KEPT: Final = 9
 _NAME: Final = re.compile(r".+\.damaged-\d{8}T\d{6}Z(\.\d+)?")
 

@@ -19,7 +19,7 @@ def write_durably(path: Path, content: bytes, mode: int = 0o600) -> None:
         OSError: as the file system has it; what was there is untouched.
     """
     _sweep(path)
-    # Each writer has its own: of two, what the later one wrote is kept, whole.
+    # Each writer has its own: of two, the content of the later one is kept, whole.
     unfinished = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.unfinished")
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     try:

@@ -1,4 +1,4 @@
-"""Whether a loop still turns: the loop itself stamps its heartbeat, and whoever feeds the watchdog asks for the age.
+"""Whether a loop still turns: the loop itself stamps its heartbeat, and the feeder of the watchdog asks for the age.
 
 Made by every owner of an event loop or of a long-lived thread, and asked by its `failure()`. Touches the monotonic
 clock alone, which stands still while the machine is suspended.

@@ -1,6 +1,6 @@
 """What the kernel says of a process: its status, and the Pods whose cgroups it is in.
 
-Called by whoever looks for launchers in /proc: the handler before it calls a run failed, and the end of a host. Reads
+Called to look for launchers in /proc: by the handler before it calls a run failed, and when a host ends. Reads
 /proc. Everything here raises FileNotFoundError or ProcessLookupError when the process has ended.
 """
 

@@ -18,7 +18,7 @@ def give_back() -> None:
 
 
 def unmap_code() -> None:
-    """Let go of the pages of programs and libraries; what is used is mapped again as it is used, from the page cache.
+    """Let go of the pages of programs and libraries; the kernel maps those that are used again, from the page cache.
 
     libvirt alone brings eighty libraries along, and starting runs through most of them once. The kernel keeps code that
     is mapped when it needs memory; code that is not, it can forget. Nothing is lost: code is never written to.

@@ -1,6 +1,6 @@
 """How this very program is started again: in a launcher Pod, as a probe, in a unit file.
 
-Called by whoever renders a command line. Reads `sys` only. A frozen program is one executable; from a checkout it is
+Called where a command line is rendered. Reads `sys` only. A frozen program is one executable; from a checkout it is
 the interpreter with `-m kvedge`.
 """
 
@@ -23,7 +23,7 @@ def program_command() -> list[str]:
     """The argv that starts kvedge, without a subcommand."""
     if is_frozen():
         return [sys.executable]
-    # -P: the working directory of whoever starts a launcher is never a place to import from.
+    # -P: the working directory in which a launcher is started is never a place to import from.
     return [sys.executable, "-P", "-m", "kvedge"]
 
 
@@ -63,7 +63,7 @@ def program_libraries() -> list[str]:
     if is_frozen():
         return []
     libraries = {sysconfig.get_path(name) for name in ("purelib", "platlib", "stdlib")}
-    # What the distribution has below /usr is readable for everybody.
+    # Everybody may read the distribution's files below /usr.
     return sorted(path for path in libraries if not Path(path).is_relative_to("/usr"))
 
 

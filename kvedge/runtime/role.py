@@ -26,7 +26,7 @@ class Startable(Protocol):
 
 
 class Failing(Startable, Protocol):
-    """One that may fail while it works."""
+    """A part that may fail while it works."""
 
     def failure(self) -> str | None:
         """Why it no longer works, or None while it does."""
@@ -61,7 +61,7 @@ def unfailing(name: str, of: Startable, *needs: str) -> Part:
 
 
 class PartsError(Exception):
-    """Parts cannot be put into an order: a mistake of whoever lists them."""
+    """Parts cannot be put into an order: a mistake in their list."""
 
 
 class Failure(NamedTuple):
@@ -84,7 +84,7 @@ class Parts:
         self._started: tuple[Part, ...] = ()
 
     def start(self, is_over: Callable[[], bool] = lambda: False) -> None:
-        """Start all in the order of need; what has started is stopped when one cannot.
+        """Start all in the order of need; when one cannot start, those before it are stopped.
 
         Once `is_over()`, no further one is started.
 
@@ -107,7 +107,7 @@ class Parts:
             for each in order:
                 if is_over():
                     return
-                # Before it starts: what it has begun when it raises is to be ended, too.
+                # Before it starts: a part that raises has begun something, which is to be ended, too.
                 self._started += (each,)
                 each.start()
         except BaseException:

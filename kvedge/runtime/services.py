@@ -123,7 +123,7 @@ class ServiceRunner:
         try:
             self._start_patiently(service)
         except BaseException:
-            # What has started is stopped next, which the last exit must bound, too.
+            # The services that have started are stopped next, which the last exit must bound, too.
             self._tell_stopping()
             raise
         log.info("started", extra={"facts": {"service": service.name, "seconds": round(time.monotonic() - begun, 3)}})

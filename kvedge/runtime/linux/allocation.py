@@ -43,7 +43,7 @@ def allocate(descriptor: int, size: int) -> None:
 
 def begin_writeback(descriptor: int) -> None:
     """Have the kernel begin to write out what is dirty of a file, so that a later fsync finds little left to do."""
-    # What it cannot do now is done by that fsync, which tells its errors.
+    # When it cannot do so now, that fsync does, which tells its errors.
     libc.sync_file_range(descriptor, ctypes.c_int64(0), ctypes.c_int64(0), _SYNC_WRITE)
 
 

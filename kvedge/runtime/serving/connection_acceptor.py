@@ -67,11 +67,11 @@ class ConnectionAcceptor:
         self._task = background_task("accept", self._run)
 
     async def stop(self) -> None:
-        """Accept no more; who has not proved who they are is turned away."""
+        """Accept no more, and turn away clients that have not proved who they are."""
         self._is_ending = True
         asyncio.get_running_loop().remove_reader(self._listening)
-        # Who was accepted in this turn begins their handshake in the next ones. Cancelled before, their socket would be
-        # nobody's.
+        # A client that was accepted in this turn begins its handshake in the next ones. Cancelled before, it would
+        # leave a socket that is nobody's.
         for _ in range(_TURNS):
             await asyncio.sleep(0)
         tasks = [task for task in (self._task, *self._handshakes) if task is not None]
@@ -96,7 +96,7 @@ class ConnectionAcceptor:
                 await self._make_room(loop.time())
 
     async def _make_room(self, now: float) -> None:
-        """Wait for one to get through, or have the oldest give way. Who comes meanwhile waits in the kernel."""
+        """Wait for one to get through, or have the oldest give way. Clients that come meanwhile wait in the kernel."""
         oldest, began = next(iter(self._handshakes.items()))
         left = began + _CHANCE_SECONDS - now
         if left > 0:
@@ -121,7 +121,7 @@ class ConnectionAcceptor:
             # No TLS, no common version, a certificate of another authority, or nothing at all.
             log.debug("a client did not get through its TLS handshake: %s", error)
         except Exception:
-            # Whoever is told of it does not know the socket, and nobody else has it yet.
+            # The caller, who gets the exception, does not know the socket, and nobody else has it yet.
             connected.close()
             raise
         else:

@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 # Consoles and forwarded ports are one each; the others are an API server's, which asks many things at once.
 MOST_KNOWN: Final = 1024
 MOST_UNKNOWN: Final = 512
-# A call of an unknown client takes milliseconds. One that takes longer gives way to others when there are too many.
+# A call of an unknown client takes milliseconds. A longer one gives way to others when there are too many.
 _SHORT_SECONDS: Final = 5.0
 
 # The owners of connections: all that show a certificate of the authority count as one.

@@ -19,7 +19,7 @@ from aiohttp import web
 
 from kvedge.runtime.serving.connection_acceptor import ConnectionAcceptor
 from kvedge.runtime.serving.connection_bounds import ConnectionBounds
-from kvedge.runtime.serving.loop_thread import LoopThread, Serving, bound_socket, closed, sockets_of
+from kvedge.runtime.serving.loop_thread import LoopThread, Serving, bound_socket, sockets_of, wait_closed
 from kvedge.runtime.tls.rotating_tls import RotatingTls
 
 _STOP_SECONDS: Final = 5.0
@@ -68,7 +68,7 @@ class HttpsServer:
     @property
     def port(self) -> int:
         """The port that it listens on, once bound."""
-        return int(self._bound().getsockname()[1])
+        return int(self._listening_socket().getsockname()[1])
 
     def bind(self) -> None:
         """Take the port.
@@ -111,7 +111,7 @@ class HttpsServer:
         """Why it no longer serves, or None while it does."""
         return self._loop.failure()
 
-    def _bound(self) -> socket.socket:
+    def _listening_socket(self) -> socket.socket:
         assert self._socket is not None, "not bound yet"
         return self._socket
 
@@ -130,7 +130,9 @@ class HttpsServer:
         )
         await runner.setup()
         assert runner.server is not None
-        acceptor = ConnectionAcceptor(self._bound(), tls.current, runner.server, bounds.give_one_up, bounds.take_in)
+        acceptor = ConnectionAcceptor(
+            self._listening_socket(), tls.current, runner.server, bounds.give_one_up, bounds.take_in
+        )
         acceptor.start()
         try:
             await serving()
@@ -151,4 +153,4 @@ async def _abandon(sockets: Sequence[socket.socket]) -> None:
     for peer in sockets:
         with contextlib.suppress(OSError):
             peer.shutdown(socket.SHUT_RDWR)
-    await closed(sockets, _GOODBYE_SECONDS)
+    await wait_closed(sockets, _GOODBYE_SECONDS)

@@ -136,7 +136,7 @@ def sockets_of(server: web.Server) -> list[socket.socket]:
     return [connected for connected in found if connected is not None]
 
 
-async def closed(sockets: Sequence[socket.socket], seconds: float) -> None:
+async def wait_closed(sockets: Sequence[socket.socket], seconds: float) -> None:
     """Wait so long for connections that are ending: a loop that ends meanwhile would leave their sockets behind."""
     with suppress(TimeoutError):
         async with asyncio.timeout(seconds):

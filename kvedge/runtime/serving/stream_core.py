@@ -10,8 +10,8 @@ from collections.abc import Hashable
 from dataclasses import dataclass, field
 from typing import Final, Generic, Literal, TypeVar
 
-# Proxies and NAT forget a silent connection after a minute or more; and one that was torn off while nobody read from it
-# is noticed by the next ping.
+# Proxies and NAT forget a silent connection after a minute or more. A connection that was torn off while nobody read
+# from it is noticed by the next ping.
 PING_SECONDS: Final = 10.0
 # KubeVirt's read deadline.
 DEAD_SECONDS: Final = 60.0
@@ -111,12 +111,12 @@ class Seat(Generic[V]):
 
 @dataclass
 class ViewerDesk(Generic[V]):
-    """Who looks at what: one viewer per stream, the last who came."""
+    """The viewers and their streams: one viewer per stream, the last that came."""
 
     _seats: dict[Hashable, V] = field(default_factory=dict)
 
     def take(self, stream: Hashable, viewer: V, *, preserve: bool = False) -> Seat[V]:
-        """Ask to look; with `preserve` one who is there already stays."""
+        """Ask to look; with `preserve` a viewer that is there already stays."""
         present = self._seats.get(stream)
         if present is not None and preserve:
             return Seat(refused=True)

@@ -118,7 +118,7 @@ def nobody_there() -> web.Response:
 
 
 def hang_up(connection: socket.socket | None) -> None:
-    """End a connection whose other side takes nothing; what it has not taken is lost.
+    """End a connection whose other side takes nothing; the data that it has not taken are lost.
 
     Not by its transport's abort(): Python 3.11 fails there for one that was closed before.
     """

@@ -58,7 +58,7 @@ def plan_succession(present: Authorities, now: datetime) -> Authorities | None:
     end = ends_at(present.signing.certificate_pem)
     if planned.successor is None and end - now < SUCCEED_BEFORE:
         made = CertificateAuthority.create(f"{AUTHORITY_NAME}@{int(now.timestamp())}", now)
-        # One that ends within the overlap is succeeded while it can still be trusted.
+        # An authority that ends within the overlap is succeeded while it can still be trusted.
         planned = replace(planned, successor=made, signs_from=min(now + OVERLAP, max(now, end - timedelta(days=1))))
     waits = planned.signs_from is not None and now < planned.signs_from <= now + OVERLAP
     # A time that is further off than any plan sets it was written by a clock that was wrong.

@@ -21,7 +21,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.types import CertificatePublicKeyTypes
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-# A box without a battery-backed clock boots in the past: what it made itself must be valid then, too.
+# A box without a battery-backed clock boots in the past: its own certificates must be valid then, too.
 NOT_BEFORE: Final = datetime(2020, 1, 1, tzinfo=UTC)
 CA_LIFE: Final = timedelta(days=3650)
 # Long enough for a box that is switched off for a season, short enough that a stolen key ends.
@@ -144,7 +144,7 @@ class CertificateAuthority:
             builder = builder.add_extension(names, critical=False)
         return builder.sign(self._key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
 
-    def issued(self, certificate_pem: bytes) -> bool:
+    def has_issued(self, certificate_pem: bytes) -> bool:
         """Whether this authority signed a certificate."""
         certificate = x509.load_pem_x509_certificate(certificate_pem)
         try:

@@ -21,7 +21,7 @@ class RotatingTls:
     def __init__(self, material: TlsMaterial, client_ca: bytes = b"", *, require_client: bool = False) -> None:
         """Raises CertificateError when something is not what it should be."""
         self._require_client = require_client
-        # Whoever serves has said whether its clients show certificates; that does not change by an exchange.
+        # The server has said whether its clients show certificates; that does not change by an exchange.
         self._asks_clients = bool(client_ca)
         self._current = server_context(material, client_ca, require_client=require_client)
 

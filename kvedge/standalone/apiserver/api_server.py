@@ -22,7 +22,7 @@ from aiohttp import web
 from kvedge.runtime.background_tasks import background_task
 from kvedge.runtime.open_files import open_files
 from kvedge.runtime.serving.connection_acceptor import GOODBYE_SECONDS, ConnectionAcceptor
-from kvedge.runtime.serving.loop_thread import LoopThread, Serving, bound_socket, closed, sockets_of
+from kvedge.runtime.serving.loop_thread import LoopThread, Serving, bound_socket, sockets_of, wait_closed
 from kvedge.runtime.settings import DEFAULT_SERVICE_CIDR
 from kvedge.standalone.apiserver.access.kubeconfig import write_kubeconfig
 from kvedge.standalone.apiserver.access.pki import DamagedAuthority, Subject
@@ -237,4 +237,4 @@ async def _end_connections(server: web.Server) -> None:
     sockets = sockets_of(server)
     server.pre_shutdown()
     await server.shutdown(_STOP_SECONDS)
-    await closed(sockets, 2 * GOODBYE_SECONDS)
+    await wait_closed(sockets, 2 * GOODBYE_SECONDS)

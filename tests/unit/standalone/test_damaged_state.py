@@ -72,7 +72,7 @@ def test_the_front_proxys_authority_is_made_anew(tmp_path: Path, damage: Damage,
     again = BoxPki(tmp_path)
     assert len(aside(path)) == 1
     again.front_proxy_tls()
-    assert again.front_proxy.issued((tmp_path / "front-proxy.crt").read_bytes())
+    assert again.front_proxy.has_issued((tmp_path / "front-proxy.crt").read_bytes())
 
 
 @each_damage

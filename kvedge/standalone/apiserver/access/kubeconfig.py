@@ -55,7 +55,7 @@ def _read_kept_pair(path: Path, clients: Authority, subject: Subject) -> KeyPair
             raise NotOursError("its key is missing")
         pair = KeyPair(found.certificate, found.key)
         good = (
-            clients.issued(pair.certificate)
+            clients.has_issued(pair.certificate)
             and subject_of(pair.certificate) == subject
             and is_fresh(pair.certificate, datetime.now(UTC))
         )

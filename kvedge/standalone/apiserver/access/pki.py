@@ -95,9 +95,9 @@ class Authority:
         leaf = LeafRequest("", server=False, life=life)
         return self._authority.certify(request.public_key(), leaf, _now(), request.subject)
 
-    def issued(self, certificate_pem: bytes) -> bool:
+    def has_issued(self, certificate_pem: bytes) -> bool:
         """Whether this authority signed the certificate."""
-        return self._authority.issued(certificate_pem)
+        return self._authority.has_issued(certificate_pem)
 
     def _make(self, common_name: str) -> None:
         made = CertificateAuthority.create(common_name, _now(), _CA_LIFE)

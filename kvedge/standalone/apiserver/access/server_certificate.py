@@ -93,7 +93,7 @@ class BoxPki:
         except BadKeyFile as error:
             put_pair_aside(certificate_file, key_file, str(error))
             return False
-        return authority.issued(pem) and is_fresh(pem, now)
+        return authority.has_issued(pem) and is_fresh(pem, now)
 
 
 def names_of_server(bind: str, further: Sequence[str]) -> list[str]:

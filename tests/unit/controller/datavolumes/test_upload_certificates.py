@@ -33,6 +33,6 @@ def test_a_workers_certificate_is_for_its_claim_alone_and_ends_with_its_authorit
     assert names.get_values_for_type(x509.DNSName) == [f"{UID}.upload.kvedge.io"]
     usages = certificate.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
     assert list(usages) == [x509.oid.ExtendedKeyUsageOID.SERVER_AUTH]
-    assert authority.signing.issued(parts["tls.crt"])
+    assert authority.signing.has_issued(parts["tls.crt"])
     assert parts["ca.crt"] == authority.bundle
     assert ends_at(parts["tls.crt"]) - NOW > timedelta(days=3600)

@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from kvedge.runtime.serving.loop_thread import LoopThread, Serving, bound_socket, closed
+from kvedge.runtime.serving.loop_thread import LoopThread, Serving, bound_socket, wait_closed
 from tests.support.waiting import wait_until
 
 
@@ -107,10 +107,10 @@ def test_an_address_that_is_taken_is_refused(host: str) -> None:
 def test_the_end_of_connections_is_waited_for_a_while() -> None:
     one, other = socket.socketpair()
     begun = time.monotonic()
-    asyncio.run(closed([one], 0.05))
+    asyncio.run(wait_closed([one], 0.05))
     assert time.monotonic() - begun >= 0.05
     one.close()
     other.close()
     begun = time.monotonic()
-    asyncio.run(closed([one, other], 30))
+    asyncio.run(wait_closed([one, other], 30))
     assert time.monotonic() - begun < 10

@@ -28,7 +28,7 @@ def authority(tmp_path: Path) -> Authority:
 def test_an_authority_is_made_once(authority: Authority, tmp_path: Path) -> None:
     again = Authority(tmp_path / "pki", "client-ca")
     assert again.certificate_pem == authority.certificate_pem
-    assert again.issued(authority.issue_client(Subject("joe")).certificate)
+    assert again.has_issued(authority.issue_client(Subject("joe")).certificate)
 
 
 def test_an_authority_whose_making_was_interrupted_is_made_again(authority: Authority, tmp_path: Path) -> None:
@@ -59,7 +59,7 @@ def test_a_server_is_its_names_and_addresses(authority: Authority) -> None:
 
 def test_another_authority_is_not_ours(authority: Authority, tmp_path: Path) -> None:
     other = Authority(tmp_path / "other", "client-ca")
-    assert not authority.issued(other.issue_client(Subject("joe")).certificate)
+    assert not authority.has_issued(other.issue_client(Subject("joe")).certificate)
 
 
 def test_certificates_are_good_on_a_box_whose_clock_is_behind(authority: Authority) -> None:
@@ -91,8 +91,8 @@ def test_a_server_certificate_is_renewed_when_it_must_be_and_not_before(tmp_path
 def test_the_three_authorities_trust_each_other_in_nothing(tmp_path: Path) -> None:
     pki = BoxPki(tmp_path)
     client = pki.clients.issue_client(Subject("joe")).certificate
-    assert not pki.servers.issued(client)
-    assert not pki.front_proxy.issued(client)
+    assert not pki.servers.has_issued(client)
+    assert not pki.front_proxy.has_issued(client)
 
 
 def test_the_server_is_known_by_the_names_that_clients_use() -> None:
