@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import ssl
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -23,8 +24,8 @@ from kvedge.storage.imports.s3_signature import S3Keys, endpoint_of, signer
 
 # A server that sends less than 1 KB/s for half a minute is as good as gone; an image of 100 GiB may take its day.
 PACE: Final = PaceLimits(window=30.0, window_bytes=30 << 10, total=24 * 3600.0)
-# Where Debian has the authorities that the Internet believes.
-_AUTHORITIES: Final = Path("/usr/share/ca-certificates")
+# Where Debian has the authorities that the Internet believes, and where its operators put their own.
+_AUTHORITIES: Final = (Path("/usr/share/ca-certificates"), Path("/usr/local/share/ca-certificates"))
 _LARGEST_FILE: Final = 1 << 20
 _MOST_HEADERS: Final = 64
 
@@ -124,23 +125,32 @@ class SourceFiles:
         files = _files(self._certificates)
         context = ssl.create_default_context()
         if not insecure and not context.cert_store_stats()["x509_ca"]:
-            _load_public(context)
+            load_authorities(context, _AUTHORITIES)
         if insecure:
             context.check_hostname = False
             context.verify_mode = ssl.CERT_NONE
         for path in files:
             try:
-                context.load_verify_locations(cadata=_text(path))
+                context.load_verify_locations(cadata=_pem(path))
             except (ssl.SSLError, ValueError) as error:
                 raise ImportFailure(f"certificate {path.name} of certConfigMap is no PEM certificate") from error
         return context
 
 
-def _load_public(context: ssl.SSLContext) -> None:
-    """A worker's Pod has the host's /usr, and not the /etc with the authorities that the host believes."""
-    for path in _AUTHORITIES.rglob("*.crt"):
-        with suppress(ssl.SSLError, ValueError, OSError):
-            context.load_verify_locations(cadata=_text(path))
+def load_authorities(context: ssl.SSLContext, directories: Iterable[Path]) -> None:
+    """Believe the authorities in files below these directories; what is no certificate is passed over.
+
+    A worker's Pod has the host's /usr, and not the /etc with the authorities that the host believes.
+    """
+    for directory in directories:
+        for path in directory.rglob("*.crt"):
+            with suppress(ssl.SSLError, ValueError, OSError):
+                context.load_verify_locations(cadata=_pem(path))
+
+
+def _pem(path: Path) -> str:
+    """A file of certificates without the letters that only comments in it can have: OpenSSL reads ASCII alone."""
+    return _text(path).encode("ascii", "ignore").decode()
 
 
 def _files(directory: Path) -> list[Path]:
