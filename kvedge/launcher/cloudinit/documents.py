@@ -15,6 +15,7 @@ from typing import Final, NamedTuple
 from kvedge.launcher.domain.conversion_error import ConversionError
 from kvedge.launcher.domain.elements.identity_xml import domain_uuid
 from kvedge.resources.identity import guest_hostname
+from kvedge.resources.types.guest_nics import interface_mac
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.resources.types.volumes import CloudInit, Volume
 
@@ -112,7 +113,7 @@ def _config_drive(
         "instance_type": _instance_type(vmi),
         "uuid": domain_uuid(vmi),
     }
-    files = {_CONFIG_DRIVE_META: _json(meta)}
+    files = {_CONFIG_DRIVE_META: _json(meta | {"devices": tagged_nics(vmi) or None})}
     user = _user_data(field, source, secrets)
     network = _network_data(field, source, secrets)
     if user is not None:
@@ -120,6 +121,22 @@ def _config_drive(
     if network is not None:
         files["openstack/latest/network_data.json"] = network
     return files
+
+
+def tagged_nics(vmi: VirtualMachineInstance) -> list[dict[str, object]]:
+    """The NICs that have a tag, as OpenStack tells guests of them: by their MAC, and by a PCI address that was asked
+    for. libvirt chooses the other addresses when the domain is defined, which is after this image is written."""
+    return [
+        {
+            "type": "nic",
+            "bus": "pci",
+            "mac": interface_mac(vmi, interface),
+            "tags": [interface.tag],
+            **({"address": interface.pci_address} if interface.pci_address else {}),
+        }
+        for interface in vmi.spec.domain.devices.interfaces
+        if interface.tag and interface.state != "absent"
+    ]
 
 
 def _user_data(field: str, source: CloudInit, secrets: Mapping[str, bytes]) -> bytes | None:

@@ -47,10 +47,9 @@ def _unsupported(vmi: VirtualMachineInstance) -> Iterator[tuple[str, object]]:
 
 
 def _unsupported_tags(vmi: VirtualMachineInstance) -> Iterator[tuple[str, object]]:
-    """A guest reads tags in its config drive, whose list of devices is not written; without one they mean nothing."""
+    """A guest reads tags in its config drive, whose list has no disks, in KubeVirt neither; without one they mean
+    nothing."""
     if not any(volume.cloud_init_config_drive is not None for volume in vmi.spec.volumes):
         return
     for index, disk in enumerate(vmi.spec.domain.devices.disks):
         yield f"spec.domain.devices.disks[{index}].tag", disk.tag
-    for index, interface in enumerate(vmi.spec.domain.devices.interfaces):
-        yield f"spec.domain.devices.interfaces[{index}].tag", interface.tag

@@ -212,7 +212,7 @@ _DEVICES: Final[Mapping[str, Mapping[str, str]]] = {
         "bootOrder": "Its place in the boot order, from 1, once among disks and interfaces.",
         "pciAddress": "The PCI address in the guest, such as 0000:81:01.0.",
         "acpiIndex": "The number by which Linux names it: 1 is eno1.",
-        "tag": _LATER,
+        "tag": "A word by which the guest finds the interface's MAC in its config drive (meta_data.json, devices).",
         "state": "up or down: whether its cable is plugged.",
     },
     "Port": {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from typing import Any
+from unittest.mock import ANY
 
 import pytest
 
@@ -12,10 +13,12 @@ from kvedge.launcher.domain.conversion_error import ConversionError
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from tests.support.builders import vmi_with
 
+DOMAIN = {"firmware": {"uuid": "5d307ca9-b3ef-428c-8861-06e72d69f223"}}
+
 
 def _vmi(volume: dict[str, Any], **spec: Any) -> VirtualMachineInstance:
     plain = {
-        "domain": {"firmware": {"uuid": "5d307ca9-b3ef-428c-8861-06e72d69f223"}},
+        "domain": DOMAIN,
         "volumes": [{"name": "root", "emptyDisk": {"capacity": "1Gi"}}, {"name": "init", **volume}],
     }
     return vmi_with({**plain, **spec}, name="web.edge", namespace="shop", uid="the-uid")
@@ -46,6 +49,21 @@ def test_a_config_drive_has_the_folders_of_openstack() -> None:
     }
     assert files == {"openstack/latest/user_data": b"#!/bin/sh\n", "openstack/latest/network_data.json": b"{}"}
     assert volume_label(vmi.spec.volumes[1]) == "config-2"
+
+
+def test_a_config_drive_tells_the_guest_of_its_tagged_nics_by_their_macs() -> None:
+    nics = [
+        {"name": "default", "bridge": {}},
+        {"name": "lan", "bridge": {}, "macAddress": "52-54-00-00-00-0A", "tag": "uplink"},
+        {"name": "dmz", "bridge": {}, "tag": "dmz", "pciAddress": "0000:81:01.0"},
+        {"name": "gone", "bridge": {}, "tag": "gone", "state": "absent"},
+    ]
+    vmi = _vmi({"cloudInitConfigDrive": {"userData": ""}}, domain={**DOMAIN, "devices": {"interfaces": nics}})
+    found = json.loads(_documents(vmi)["openstack/latest/meta_data.json"])["devices"]
+    assert found == [
+        {"type": "nic", "bus": "pci", "mac": "52:54:00:00:00:0a", "tags": ["uplink"]},
+        {"type": "nic", "bus": "pci", "mac": ANY, "tags": ["dmz"], "address": "0000:81:01.0"},
+    ]
 
 
 @pytest.mark.parametrize(

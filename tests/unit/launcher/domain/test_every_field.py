@@ -70,6 +70,7 @@ NOT_RENDERED = {
     "VirtualMachineInstanceSpec.startStrategy": "DomainContext.start_paused, which a start --paused sets as well",
     "VirtualMachineInstanceSpec.hostname": f"{SEED}, and DHCP's",
     "VirtualMachineInstanceSpec.networks": BINDING,
+    "Interface.tag": SEED,
     **dict.fromkeys(
         (
             "Network.name",
@@ -184,7 +185,6 @@ NOT_RENDERED = {
             "Interface.binding",
             "Watchdog.diag288",
             "Disk.tag",
-            "Interface.tag",
         ),
         REFUSED,
     ),

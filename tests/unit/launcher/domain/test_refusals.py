@@ -54,7 +54,6 @@ CASES: list[tuple[str, VirtualMachineInstance]] = [
     ("spec.domain.firmware.acpi", _firmware(acpi={"slicNameRef": "x"})),
     (f"{EFI}.persistent", _efi({"secureBoot": False, "persistent": True})),
     (f"{DEVICES}.disks[0].tag", _config_drive({"disks": [{"name": "d", "disk": {}, "tag": "t"}]})),
-    (f"{DEVICES}.interfaces[0].tag", _config_drive({"interfaces": [{"name": "n", "tag": "t"}]})),
     # The computer itself.
     ("spec.architecture", vmi(architecture="s390x")),
     ("spec.architecture", vmi(architecture="arm64")),
