@@ -49,6 +49,8 @@ REFUSAL: Final = "kvedge.io/takes-no-vm"
 LAUNCHER_VERSION: Final = "kvedge.io/launcher-version"
 # A VMI's condition Synchronized: its launcher runs and does not answer, so that its Pod has to be ended.
 LAUNCHER_SILENT: Final = "LauncherNotResponding"
+# A condition: the guest waits for what another Pod would bring it.
+MIGRATION_REQUIRED: Final = "MigrationRequired"
 # On a launcher Pod: the MAC its NIC gets where the node agent makes it, so that no other Pod can take the guest's.
 POD_MAC: Final = "kvedge.io/pod-mac"
 OWNER_UID: Final = "kvedge.io/owner-uid"

@@ -84,6 +84,7 @@ _USED_ELSEWHERE = {
         "kvedge:apis: sign signers.certificates.k8s.io kvedge.io/handler-serving",
     ),
     "a request for a certificate is left over": ("kvedge:apis: delete certificatesigningrequests.certificates.k8s.io",),
+    "a NIC comes while a guest runs (test_nic_hotplug, under these very rights)": ("kvedge:controllers: patch pods",),
     "somebody forwards a port to a guest": ("kvedge:apis: read pods",),
     "a node is lost, and an event counted up": ("kvedge:controllers: patch events", "kvedge:controllers: patch nodes"),
     "somebody uploads, and the authority of uploads is renewed": (

@@ -16,7 +16,7 @@ from kvedge.controller.kubevirt.condition_rules import with_condition, without_c
 from kvedge.controller.vm.data_volume_states import are_being_filled, have_failed, wait_for_consumer
 from kvedge.controller.vm.vmi_template import needs_restart
 from kvedge.resources.meta import Condition, condition
-from kvedge.resources.names import VM_GENERATION
+from kvedge.resources.names import MIGRATION_REQUIRED, VM_GENERATION
 from kvedge.resources.types.data_volumes import DataVolume
 from kvedge.resources.types.vm import StartFailure, StateChangeRequest, VirtualMachine, VirtualMachineStatus
 from kvedge.resources.types.vmi import VirtualMachineInstance
@@ -162,11 +162,13 @@ def guest_not_running() -> Condition:
 
 def _restart_required(view: VmView) -> Condition | None:
     vmi = view.vmi
-    if vmi is None or vmi.is_final or not needs_restart(view.vm, vmi):
+    if vmi is None or vmi.is_final:
         return None
-    return Condition(
-        type=RESTART_REQUIRED,
-        status="True",
-        reason=RESTART_REQUIRED,
-        message="a non-live-updatable field was changed in the template spec",
-    )
+    message = "a non-live-updatable field was changed in the template spec"
+    if not needs_restart(view.vm, vmi):
+        # Nothing migrates a guest to a Pod that is on other networks.
+        waits = condition(vmi.status.conditions, MIGRATION_REQUIRED)
+        if waits is None or waits.status != "True":
+            return None
+        message = waits.message
+    return Condition(type=RESTART_REQUIRED, status="True", reason=RESTART_REQUIRED, message=message)

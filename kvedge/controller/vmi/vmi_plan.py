@@ -31,6 +31,7 @@ from kvedge.controller.vmi.launcher_pod_status import (
     may_still_run,
     start_failure,
 )
+from kvedge.controller.vmi.pending_networks import with_pending_networks
 from kvedge.controller.vmi.vmi_status import (
     NODE_NOT_READY,
     POD_GONE,
@@ -217,9 +218,11 @@ def _plan_handed_over(view: VmiView, now: datetime) -> VmiPlan:
     vmi, pod = view.vmi, launcher_of(view.pods)
     assert pod is not None
     status = after_hand_over(vmi, pod, view.node, now, view.claims)
+    conditions, again = with_pending_networks(vmi, status, now)
+    status = msgspec.structs.replace(status, conditions=conditions)
     ended = (DeletePod(pod),) if _is_stuck(vmi) and pod.metadata.deletion_timestamp is None else ()
     others = _other_networks(vmi, pod)
-    return VmiPlan((*ended, *_patches(vmi, status), *_gate(vmi, pod, now), *others), _news(vmi, pod, status))
+    return VmiPlan((*ended, *_patches(vmi, status), *_gate(vmi, pod, now), *others), _news(vmi, pod, status), again)
 
 
 def _other_networks(vmi: VirtualMachineInstance, pod: Pod) -> tuple[PatchPod, ...]:

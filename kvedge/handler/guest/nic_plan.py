@@ -29,13 +29,13 @@ class NicsOfGuest(NamedTuple):
 def told_nics(vmi: VirtualMachineInstance) -> ToldNics:
     """What the launcher would be told of this VMI's NICs: another value means that it is to be told anew."""
     wanted = {(item.name, item.state) for _, item in pod_interfaces(vmi)}
-    wanted |= {(item.name, item.state) for _, item, _ in lan_interfaces(vmi) if is_there(vmi, item.name)}
+    wanted |= {(item.name, item.state) for _, item, _ in lan_interfaces(vmi) if is_there(vmi.status, item.name)}
     return frozenset(wanted | {(item.name, item.state) for _, item in absent_interfaces(vmi)})
 
 
 def nics_of_guest(vmi: VirtualMachineInstance, status: DomainStatus) -> NicsOfGuest:
     """Of a guest that runs. A launcher of an earlier version does not tell, and takes none: its guest keeps its own."""
-    joined = {item.name for _, item, _ in lan_interfaces(vmi) if is_there(vmi, item.name)}
+    joined = {item.name for _, item, _ in lan_interfaces(vmi) if is_there(vmi.status, item.name)}
     first = {item.name for _, item in pod_interfaces(vmi)}
     has = {nic.name for nic in status.nics} if status.follows_nics else joined
     return NicsOfGuest(frozenset(first | (joined & has)), frozenset(joined - has))

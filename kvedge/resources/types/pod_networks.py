@@ -14,7 +14,12 @@ import msgspec
 
 from kvedge.resources.types.devices import Interface
 from kvedge.resources.types.guest_nics import interface_mac
-from kvedge.resources.types.vmi import DOMAIN_SOURCE, MULTUS_STATUS, VirtualMachineInstance
+from kvedge.resources.types.vmi import (
+    DOMAIN_SOURCE,
+    MULTUS_STATUS,
+    VirtualMachineInstance,
+    VirtualMachineInstanceStatus,
+)
 
 # On a Pod: which networks it wants; and what it was given.
 NETWORKS: Final = "k8s.v1.cni.cncf.io/networks"
@@ -83,9 +88,9 @@ def absent_interfaces(vmi: VirtualMachineInstance) -> list[tuple[int, Interface]
     return [(index, item) for index, item, _ in _on_other_networks(vmi) if item.state == ABSENT]
 
 
-def is_there(vmi: VirtualMachineInstance, name: str) -> bool:
+def is_there(status: VirtualMachineInstanceStatus, name: str) -> bool:
     """Whether the Pod has joined the network of this interface, or the guest has its NIC, as the status says."""
-    row = next((row for row in vmi.status.interfaces if row.name == name), None)
+    row = next((row for row in status.interfaces if row.name == name), None)
     return row is not None and (MULTUS_STATUS in row.sources or DOMAIN_SOURCE in row.sources)
 
 

@@ -13,6 +13,7 @@ from kvedge.kube.errors import Forbidden, Invalid, NotFound
 from kvedge.kube.kube_client import KubeClient
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.role_users import CONTROLLER_ACCOUNT, CONTROLLER_GROUP
+from kvedge.resources.types.pod_networks import NETWORKS
 from tests.support.api_servers import ApiServerUnderTest, Kubectl
 from tests.support.builders import pod_document
 from tests.support.role_rights import everything_by_rbac
@@ -229,10 +230,28 @@ def test_it_does_not_touch_pods_of_others(others: JsonObject, controller: KubeCl
     assert admin.request("GET", path) == others
 
 
-def test_of_a_launcher_it_changes_the_status_only(launcher: JsonObject, controller: KubeClient) -> None:
-    change = {"metadata": {"annotations": {"a": "b"}}}
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"metadata": {"annotations": {"a": "b"}}},
+        {"metadata": {"annotations": {"a": "b", NETWORKS: "[]"}}},
+        {"metadata": {"labels": {"a": "b"}, "annotations": {NETWORKS: "[]"}}},
+        {"metadata": {"ownerReferences": [], "annotations": {NETWORKS: "[]"}}},
+        {"spec": {"activeDeadlineSeconds": 7}, "metadata": {"annotations": {NETWORKS: "[]"}}},
+    ],
+    ids=["an annotation", "another annotation besides", "a label besides", "the owner besides", "the spec besides"],
+)
+def test_of_a_launcher_it_changes_status_and_networks_only(
+    launcher: JsonObject, controller: KubeClient, change: JsonObject
+) -> None:
     said = refused(controller, "PATCH", f"{PODS}/launcher", change)
-    assert f"{SAID} to change more of a Pod than its status" in said
+    assert f"{SAID} to change more of a Pod than its status, and a launcher's annotation {NETWORKS}" in said
+
+
+def test_a_launcher_joins_and_leaves_networks(launcher: JsonObject, controller: KubeClient) -> None:
+    for text in ("[]", '[{"name": "red"}]', None):
+        change = {"metadata": {"annotations": {NETWORKS: text}}}
+        assert refused(controller, "PATCH", f"{PODS}/launcher", change) == ""
 
 
 def test_a_launcher_whose_label_somebody_took_is_still_ended(

@@ -206,3 +206,62 @@ def test_a_network_that_the_pod_has_joined_says_so_beside_who_else_knows_it() ->
     known = patched(after, status_patch(after, Observation("Running", status=told, nics=(NIC, lan)), NOW))
     assert known.status.interfaces[1].info_source == "domain, guest-agent, multus-status"
     assert known.status.interfaces[1].ip_address == "192.0.2.9"
+
+
+LAN = GuestNic("lan", "02:00:00:00:00:08", (), "pod1")
+
+
+def nics(*names: str, **more: object) -> pb.DomainStatus:
+    """A guest whose launcher tells of its NICs."""
+    found = [pb.DomainNic(name=name, queues=4, down=name == more.get("down")) for name in names]
+    return pb.DomainStatus(state=pb.DOMAIN_STATE_RUNNING, nics=found, follows_nics=True)
+
+
+def shown(
+    rows: list[JsonObject], status: pb.DomainStatus, prepared: tuple[GuestNic, ...] | None, leaving: str = ""
+) -> list[tuple[str, str, str, int]]:
+    """Name, source, link and queues of each interface after a pass that began with these rows."""
+    before = vmi(phase="Running", interfaces=rows)
+    gone = frozenset(leaving.split())
+    patch = status_patch(before, Observation("Running", status=status, nics=prepared, leaving=gone), NOW)
+    after = before if patch is None else patched(before, patch)
+    return [(row.name, row.info_source, row.link_state, row.queue_count) for row in after.status.interfaces]
+
+
+def test_a_nic_on_its_way_is_the_pods_until_the_domain_has_it() -> None:
+    joined: list[JsonObject] = [{"name": "lan", "podInterfaceName": "pod1", "infoSource": "multus-status"}]
+    first = ("default", "domain", "up", 4)
+    assert shown(joined, nics("default"), (NIC,)) == [first, ("lan", "multus-status", "", 0)]
+    assert shown(joined, nics("default"), (NIC, LAN)) == [first, ("lan", "multus-status", "", 0)]
+    assert shown(joined, nics("default", "lan"), (NIC, LAN)) == [first, ("lan", "domain, multus-status", "up", 4)]
+    assert shown(joined, nics("default", "lan", down="lan"), (NIC, LAN))[1] == (
+        "lan",
+        "domain, multus-status",
+        "down",
+        4,
+    )
+
+
+def test_a_nic_that_goes_is_shown_until_nothing_of_it_is_left() -> None:
+    row: JsonObject = {"name": "lan", "podInterfaceName": "pod1", "mac": LAN.mac, "infoSource": "domain, multus-status"}
+    first = ("default", "domain", "up", 4)
+    assert shown([row], nics("default", "lan"), (NIC,), "lan")[1][1] == "domain, multus-status"
+    assert shown([row], nics("default"), (NIC,)) == [first, ("lan", "multus-status", "", 0)]
+    assert shown([row | {"infoSource": "domain"}], nics("default"), (NIC,)) == [first]
+
+
+def test_rows_stay_until_this_handler_has_prepared_the_nics() -> None:
+    row: JsonObject = {"name": "lan", "podInterfaceName": "pod1", "infoSource": "domain, multus-status"}
+    assert shown([row], nics("default", "lan"), None) == [("lan", "domain, multus-status", "", 0)]
+
+
+def test_what_keeps_a_nic_back_is_the_vmis_condition() -> None:
+    status = nics("default")
+    status.nic_troubles.append(pb.NicTrouble(name="lan", action=pb.NIC_ACTION_ATTACH, message="no slot"))
+    before = vmi(phase="Running")
+    after = patched(before, status_patch(before, Observation("Running", status=status, nics=(NIC,)), NOW))
+    (found,) = [item for item in after.status.conditions if item.type == "Synchronized"]
+    assert (found.reason, found.message) == (
+        "HotplugInterfacesNotSynchronized",
+        "interface lan cannot be plugged in: no slot",
+    )

@@ -58,6 +58,11 @@ WRONG_NETWORKS: Wrong = {
         "spec.domain.devices.interfaces[1].name",
         "Masquerade interface only implemented with pod network",
     ),
+    "absent from the Pod network": (
+        {f"{INTERFACES}[0].state": "absent"},
+        "spec.domain.devices.interfaces[0].state",
+        '"default" interface\'s state "absent" is not supported on default networks',
+    ),
     "network without an interface": (
         {f"{NETWORKS}[1]": {"name": "lan", "multus": {"networkName": "red"}}},
         f"{AT}.name",
