@@ -9,7 +9,14 @@ from typing import Final
 
 from kvedge.network.errors import NetworkError, NotSupportedError
 from kvedge.network.links import Links
-from kvedge.network.nft_edge import change_elements, delete_table, ensure_table, replace_table
+from kvedge.network.nft_edge import (
+    change_elements,
+    change_tables,
+    delete_table,
+    ensure_table,
+    replace_table,
+    replace_tables,
+)
 from kvedge.network.steps import (
     AddAddress,
     AddBridge,
@@ -19,6 +26,7 @@ from kvedge.network.steps import (
     AddTap,
     AddVeth,
     ChangeElements,
+    ChangeTables,
     DeleteLink,
     DeleteTable,
     ForgetOwnMac,
@@ -27,6 +35,7 @@ from kvedge.network.steps import (
     RemoveAddress,
     RemoveRoute,
     ReplaceTable,
+    ReplaceTables,
     SetAccessVlan,
     SetLink,
     SetSysctl,
@@ -92,6 +101,10 @@ def apply_step(links: Links, step: Step) -> None:
             replace_table(table, elements, instead_of)
         case ChangeElements(table, add, remove):
             change_elements(table, add, remove)
+        case ReplaceTables(tables):
+            replace_tables(tables)
+        case ChangeTables(changes):
+            change_tables(changes)
         case DeleteTable(family, name):
             delete_table(family, name)
 

@@ -67,7 +67,8 @@ class Set:
 
     With `most`, rules add the keys, so many at most; each is forgotten `seconds` after a packet last named it, or, when
     that is 0, when what was counted for it is over. With `data`, it is a map: an element is a key and, behind it, what
-    the key leads to, made of fields as well.
+    the key leads to, made of fields as well. With `ranges`, an element is the first key of a range and the first one
+    behind it, and then what all of them lead to; keys compare as bytes do.
     """
 
     name: str
@@ -75,6 +76,7 @@ class Set:
     most: int = 0
     seconds: int = 0
     data: tuple[tuple[str, int], ...] = ()
+    ranges: bool = False
 
     @property
     def key_length(self) -> int:

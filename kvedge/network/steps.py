@@ -9,6 +9,9 @@ from pathlib import Path
 from kvedge.network.link_types import Route
 from kvedge.network.nft_rules import Family, Table
 
+# By the name of a set: some of its elements.
+Contents = Mapping[str, tuple[bytes, ...]]
+
 
 @dataclass(frozen=True)
 class AddBridge:
@@ -187,6 +190,20 @@ class ChangeElements:
 
 
 @dataclass(frozen=True)
+class ReplaceTables:
+    """As `ReplaceTable`, for tables that belong together, all at once."""
+
+    tables: tuple[tuple[Table, Contents], ...]
+
+
+@dataclass(frozen=True)
+class ChangeTables:
+    """As `ChangeElements`, for tables that belong together, all at once: what to add to each, and what to remove."""
+
+    changes: tuple[tuple[Table, Contents, Contents], ...]
+
+
+@dataclass(frozen=True)
 class DeleteTable:
     """Removes a table of ours."""
 
@@ -213,5 +230,7 @@ Step = (
     | AddTable
     | ReplaceTable
     | ChangeElements
+    | ReplaceTables
+    | ChangeTables
     | DeleteTable
 )

@@ -151,7 +151,7 @@ class _Box:
         return agent
 
     def make_networking(self) -> Service:
-        """What is behind Services."""
+        """What is behind Services, and what policies let pass."""
         kubeconfig, pods = self.kubeconfig("networking", "kvedge:networking", NETWORKING), self.agent_config.network
         network = ServiceNetworkConfig(
             bridge=pods.bridge,
@@ -160,7 +160,8 @@ class _Box:
             table=table_name(pods.table),
         )
         client = KubeClient.from_kubeconfig(kubeconfig, "kvedge-networking")
-        return NetworkingService(NetworkingConfig(self.node, network, self.settings.port), client, self.names.know)
+        config = NetworkingConfig(self.node, network, pods, self.settings.port)
+        return NetworkingService(config, client, self.names.know)
 
     def make_api(self) -> Service:
         """Admission and subresources."""

@@ -100,6 +100,16 @@ def port_prefix(bridge: str) -> str:
     return "v" + hashlib.sha256(bridge.encode()).hexdigest()[:6]
 
 
+def policy_table_name(table: str) -> str:
+    """What the tables of NetworkPolicies are called beside those of the node network."""
+    return f"{table}_policies"
+
+
+def netns_name(config: NodeNetworkConfig, uid: str) -> str:
+    """The name of the namespace of the Pod with this UID."""
+    return f"{config.netns_prefix}{uid}"
+
+
 def port_name(bridge: str, netns: str) -> str:
     """The host's end of a Pod's pair: 15 letters, as many as a name may have."""
     return port_prefix(bridge) + hashlib.sha256(netns.encode()).hexdigest()[:8]
@@ -361,6 +371,7 @@ def plan_removal(config: NodeNetworkConfig, seen: NodeSeen) -> list[Step]:
     steps += [DeleteTable(Family.IP, config.table), DeleteTable(Family.BRIDGE, config.table)]
     steps.append(DeleteTable(Family.IP, table_name(config.table)))
     steps += [DeleteTable(Family.IP6, name) for name in (config.table, table_name(config.table))]
+    steps += [DeleteTable(family, policy_table_name(config.table)) for family in (Family.IP, Family.BRIDGE)]
     if seen.fenced:
         steps.append(ChangeElements(fence_table(), remove={OURS.name: fence_keys([config.bridge], ())[OURS.name]}))
     bridge = seen.link(config.bridge)

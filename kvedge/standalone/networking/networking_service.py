@@ -1,4 +1,4 @@
-"""The networking of one box as a service: endpoints follow Pods, and packets for Services find them.
+"""The networking of one box as a service: endpoints follow Pods, packets for Services find them, policies filter.
 
 Started by `kvedge standalone` once the node agent has made the node's network. It knows the API only by its client.
 """
@@ -14,6 +14,8 @@ from kvedge.kube.events import EventRecorder
 from kvedge.kube.kube_client import KubeClient
 from kvedge.kube.reconcile_loop import ReconcileLoop
 from kvedge.kube.work_queue import Key, WorkQueue
+from kvedge.network.pods.pod_network_plan import NodeNetworkConfig
+from kvedge.network.policies.policy_network import PolicyNetwork
 from kvedge.network.services.service_network import ServiceNetwork
 from kvedge.network.services.service_plan import ServiceNetworkConfig
 from kvedge.resources.types.core import Pod
@@ -32,6 +34,7 @@ from kvedge.standalone.networking.endpoints_loop import (
 )
 from kvedge.standalone.networking.endpoints_plan import selects
 from kvedge.standalone.networking.listening_ports import listening_ports
+from kvedge.standalone.networking.policy_loop import PolicyLoop, followed_policies
 
 _SYNC_SECONDS: Final = 30.0
 _SSH_PORT: Final = 22
@@ -40,10 +43,11 @@ _COMPONENT: Final = "service-controller"
 
 @dataclass(frozen=True, slots=True)
 class NetworkingConfig:
-    """The node's name, its service network, and where the API is."""
+    """The node's name, its networks of Services and of Pods, and where the API is."""
 
     node: str
     network: ServiceNetworkConfig
+    pods: NodeNetworkConfig
     api_port: int
 
 
@@ -67,9 +71,8 @@ class NetworkingService:
         Raises:
             ServiceError: with what is wrong and what to do.
         """
-        network = ServiceNetwork(self._config.network)
         try:
-            self._parts = Parts(self._make_parts(network))
+            self._parts = Parts(self._make_parts())
             self._parts.start()
         except KubeError as error:
             raise ServiceError(self.name, str(error)) from error
@@ -82,8 +85,8 @@ class NetworkingService:
         """Why Services are no longer taken care of, or None."""
         return self._parts.failure()
 
-    def _make_parts(self, network: ServiceNetwork) -> list[Part]:
-        client = self._client
+    def _make_parts(self) -> list[Part]:
+        client, network = self._client, ServiceNetwork(self._config.network)
         events = EventRecorder(client, _COMPONENT, self._config.node)
         followed = followed_services(client)
         endpoints_queue, balancing_queue = WorkQueue(), WorkQueue()
@@ -95,13 +98,18 @@ class NetworkingService:
         )
         endpoints = ReconcileLoop("endpoints", endpoints_loop.reconcile, queue=endpoints_queue)
         balancing = ReconcileLoop("balancing", balancing_loop.reconcile, queue=balancing_queue)
+        followed_too = followed_policies(client, followed.pods)
+        policy_loop = PolicyLoop(events, followed_too, PolicyNetwork(self._config.pods), self._config.pods)
+        policies = ReconcileLoop("policies", policy_loop.reconcile, queue=policy_loop.queue)
 
         def wait_synced() -> None:
-            lists = (followed.services, followed.pods, followed.endpoints, followed.slices)
+            own = (followed.services, followed.pods, followed.endpoints, followed.slices)
+            lists = (*own, followed_too.policies, followed_too.namespaces)
             if not all(item.wait_synced(_SYNC_SECONDS) for item in lists):
                 raise ServiceError(self.name, f"the API at {client.host} did not list services in time")
 
         names = _Names(followed)
+        lists = ("service list", "pod list", "endpoints list", "slice list", "policy list", "namespace list")
 
         def begin() -> None:
             triggers = _Triggers(followed, endpoints_queue, balancing_queue)
@@ -114,6 +122,7 @@ class NetworkingService:
             followed.endpoints.on_change(triggers.on_endpoints)
             followed.slices.on_change(triggers.on_slice)
             balancing_queue.add(ALL)
+            policy_loop.follow()
             endpoints.start()
 
         return [
@@ -122,9 +131,12 @@ class NetworkingService:
             part("pod list", followed.pods),
             part("endpoints list", followed.endpoints),
             part("slice list", followed.slices),
-            Part("lists", wait_synced, needs=("service list", "pod list", "endpoints list", "slice list")),
+            part("policy list", followed_too.policies),
+            part("namespace list", followed_too.namespaces),
+            Part("lists", wait_synced, needs=lists),
             Part("endpoints", begin, endpoints.stop, endpoints.failure, ("lists", "networking events")),
             part("balancing", balancing, "endpoints"),
+            part("policies", policies, "endpoints"),
         ]
 
 

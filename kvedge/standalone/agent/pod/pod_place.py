@@ -18,7 +18,7 @@ from kvedge.network.errors import NetworkError
 from kvedge.network.host_resolver import host_resolv_conf
 from kvedge.network.lan.lan_ports import detach_lan
 from kvedge.network.pods.pod_network import attach_pod, detach_pod
-from kvedge.network.pods.pod_network_plan import NodeNetworkConfig, attachment_for
+from kvedge.network.pods.pod_network_plan import NodeNetworkConfig, attachment_for, netns_name
 from kvedge.resources.bandwidth import BandwidthError, pod_bandwidth
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.names import POD_MAC
@@ -165,7 +165,7 @@ class Places:
 
     def netns_of(self, uid: str) -> str:
         """The name of a Pod's network namespace."""
-        return f"{self.network.netns_prefix}{uid}"
+        return netns_name(self.network, uid)
 
     def release(self, files: PodFiles) -> None:
         """Take network and cgroup back; whatever is left of the Pod's processes is killed.

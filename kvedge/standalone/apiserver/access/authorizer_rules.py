@@ -80,12 +80,13 @@ FIXED_RIGHTS: Final[Mapping[str, tuple[Right, ...]]] = {
         # Its own condition: how full the places for volumes are.
         right(("patch",), "core", "nodes/status"),
     ),
-    # The networking of one box plays endpoints controller, load balancer and kube-proxy.
+    # The networking of one box plays endpoints controller, load balancer, kube-proxy, and enforces policies.
     NETWORKING: (
         right(CHANGE, "core events.k8s.io", "events"),
         right(EVERY_VERB, "core", "endpoints"),
         right(EVERY_VERB, "discovery.k8s.io", "endpointslices"),
-        right(READ, "core", "services pods"),
+        right(READ, "core", "services pods namespaces"),
+        right(READ, "networking.k8s.io", "networkpolicies"),
         right(("patch",), "core", "services/status"),
     ),
 }

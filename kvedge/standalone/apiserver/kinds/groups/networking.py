@@ -31,10 +31,6 @@ def _set_policy_defaults(obj: JsonObject) -> None:
             set_missing(port, protocol="TCP")
 
 
-def _policy_without_effect(policy: JsonObject) -> str:
-    return "one box filters no traffic of Pods: nothing enforces this NetworkPolicy; filter on the host or in the guest"
-
-
 def _pod_selector(policy: JsonObject, now: datetime) -> str:
     return str(label_selector_of(at(policy, "spec.podSelector"))) or NONE
 
@@ -63,7 +59,6 @@ KINDS: Final = (
         columns=(NAME, Column("Pod-Selector", _pod_selector, description="The Pods that it is about."), AGE),
         set_defaults=_set_policy_defaults,
         check=network_policy_rules.check_network_policy,
-        without_effect=_policy_without_effect,
         protobuf=IN_KUBERNETES,
     ),
 )

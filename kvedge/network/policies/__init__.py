@@ -1,0 +1,1 @@
+"""The NetworkPolicies of one box: which packets reach Pods and leave them."""

@@ -1,0 +1,41 @@
+"""Ranges of addresses: joined, and with holes, as if each address were looked at."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kvedge.network.policies.address_ranges import EVERYWHERE, contains, joined, range_of, without
+
+RANGES = st.tuples(st.integers(0, 40), st.integers(0, 6)).map(lambda each: (each[0], each[0] + each[1]))
+
+
+def members(ranges: tuple[tuple[int, int], ...]) -> set[int]:
+    return {each for first, last in ranges for each in range(first, last + 1)}
+
+
+@given(st.lists(RANGES, max_size=8))
+def test_joined_ranges_have_the_same_addresses_and_are_apart(ranges: list[tuple[int, int]]) -> None:
+    found = joined(ranges)
+    assert members(found) == members(tuple(ranges))
+    assert all(before[1] + 1 < after[0] for before, after in itertools.pairwise(found))
+
+
+@given(RANGES, st.lists(RANGES, max_size=8))
+def test_holes_are_left_out(whole: tuple[int, int], holes: list[tuple[int, int]]) -> None:
+    assert members(without(whole, holes)) == members((whole,)) - members(tuple(holes))
+
+
+@given(st.lists(RANGES, max_size=8), st.integers(0, 50))
+def test_an_address_is_found_in_the_ranges_that_have_it(ranges: list[tuple[int, int]], address: int) -> None:
+    assert contains(joined(ranges), address) == (address in members(tuple(ranges)))
+
+
+def test_a_networks_range_is_all_of_it() -> None:
+    assert range_of("10.0.0.0/30") == (0x0A000000, 0x0A000003)
+    assert (range_of("0.0.0.0/0"),) == EVERYWHERE
+    with pytest.raises(ValueError, match="2001"):
+        range_of("2001:db8::/64")
