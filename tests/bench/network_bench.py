@@ -1,4 +1,4 @@
-"""Measures what it costs to make a Pod's network and to bind a guest to it.
+"""Measures what it costs to make a Pod's network, to bind a guest to it, and to change NetworkPolicies.
 
     python -m tests.bench.network_bench [--runs 15]
 
@@ -17,6 +17,11 @@ from pathlib import Path
 from kvedge.network.links import Links
 from kvedge.network.netns import create_netns, delete_netns, run_in_netns
 from kvedge.network.pods.pod_network import attach_pod
+from kvedge.network.policies.policy_network import PolicyNetwork
+from kvedge.resources.codec import JsonObject, decode
+from kvedge.resources.types.core import Pod
+from kvedge.resources.types.network_policies import NetworkPolicy
+from kvedge.standalone.networking.policy_plan import Member, plan_policies
 from tests.bench.report import Report, Row, median
 from tests.support.pod_world import bind_pod_interface, make_pod, netns_path, node_config, node_network
 
@@ -49,9 +54,49 @@ def main() -> int:
     report.add(Row("a Pod's namespace, veth, address and rules", "s", median(attached)))
     report.add(Row("binding a guest to a Pod's interface", "s", median(bound)))
     report.add(Row("entering a namespace (reference: ip -n … link show)", "s", median(entered), median(named)))
+    for count in (1, 100):
+        first, change = _policies(count, runs)
+        report.add(Row(f"{count} NetworkPolicies, 50 Pods: put into the kernel", "s", first))
+        report.add(Row(f"{count} NetworkPolicies, 50 Pods: a Pod's labels change", "s", change))
     report.notes.append(f"medians of {runs}")
     report.show()
     return 0
+
+
+def _policies(count: int, runs: int) -> tuple[float, float]:
+    """How long it takes from the objects to the kernel, all at once, and when one of the Pods has changed."""
+    network = PolicyNetwork(node_config())
+    policies = [decode(NetworkPolicy, _policy(number)) for number in range(count)]
+    members = [Member.of(decode(Pod, _pod(number)), f"none{number}") for number in range(50)]
+    changed = [Member.of(decode(Pod, _pod(0, app="app7")), "none0"), *members[1:]]
+    try:
+        begun = time.perf_counter()
+        network.apply(plan_policies(policies, (), members).pods)
+        first = time.perf_counter() - begun
+        took = []
+        for number in range(runs):
+            begun = time.perf_counter()
+            network.apply(plan_policies(policies, (), (changed, members)[number % 2]).pods)
+            took.append(time.perf_counter() - begun)
+    finally:
+        network.remove()
+    return first, median(took)
+
+
+def _policy(number: int) -> JsonObject:
+    peers: list[JsonObject] = [
+        {"podSelector": {"matchLabels": {"app": f"app{number % 7}"}}},
+        {"ipBlock": {"cidr": f"10.{number}.0.0/16", "except": [f"10.{number}.4.0/24"]}},
+    ]
+    ports: list[JsonObject] = [{"port": 80}, {"port": 8000 + number, "endPort": 9000}]
+    spec = {"podSelector": {"matchLabels": {"app": f"app{number % 10}"}}, "ingress": [{"from": peers, "ports": ports}]}
+    return {"metadata": {"name": f"p{number}", "namespace": "default"}, "spec": spec}
+
+
+def _pod(number: int, app: str = "") -> JsonObject:
+    labels = {"app": app or f"app{number % 10}"}
+    metadata = {"name": f"pod{number}", "namespace": "default", "uid": f"u{number}", "labels": labels}
+    return {"metadata": metadata, "status": {"podIP": f"10.201.77.{number + 2}", "phase": "Running"}}
 
 
 def _names() -> list[str]:

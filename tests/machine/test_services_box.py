@@ -1,4 +1,4 @@
-"""Services on one box: a guest that is exposed answers the host and other guests, and only while it is ready."""
+"""Services and NetworkPolicies on one box: an exposed guest answers while it is ready, and whom a policy lets in."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from contextlib import suppress
 
 import pytest
 
-from kvedge.resources.codec import JsonObject
+from kvedge.resources.codec import JsonObject, JsonValue
 from kvedge.resources.types.services import Service
 from tests.support.agent_guest import RUN_PATH, USER_DATA
 from tests.support.box import Box, small_vm
@@ -101,6 +101,34 @@ def test_a_guest_finds_others_by_their_names(box: Box) -> None:
         said = run_in(box, CLIENT, f"nslookup {name} 10.95.41.1")
         assert mine in said, said
     assert "NXDOMAIN" in run_in(box, CLIENT, "nslookup nobody.default.svc.cluster.local 10.95.41.1")
+
+
+def asked(box: Box, address: str) -> str:
+    """What the client's guest is told by a page there."""
+    return run_in(box, CLIENT, f"printf 'GET / HTTP/1.0\\r\\n\\r\\n' | nc -w 2 {address} 80")
+
+
+def policy(name: str, **spec: JsonValue) -> JsonObject:
+    selector: JsonObject = {"matchLabels": {"vm.kubevirt.io/name": WEB}}
+    metadata: JsonObject = {"name": name, "namespace": "default"}
+    spec = {"podSelector": selector, **spec}
+    return {"apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy", "metadata": metadata, "spec": spec}
+
+
+def test_a_guest_is_reached_by_whom_policies_name_and_by_its_node(box: Box) -> None:
+    mine = address_of(box, WEB)
+    assert mine in asked(box, mine)
+    box.apply(policy("nobody"))
+    wait_until(lambda: mine not in asked(box, mine), "the policy keeps the client away", 20)
+    # The node always reaches its guests.
+    assert mine in page(mine, 80)
+    client: JsonObject = {"podSelector": {"matchLabels": {"vm.kubevirt.io/name": CLIENT}}}
+    box.apply(policy("client", ingress=[{"from": [client], "ports": [{"port": 80}]}]))
+    wait_until(lambda: mine in asked(box, mine), "another policy lets the client in", 20)
+    box.cli("delete", "networkpolicy", "client")
+    wait_until(lambda: mine not in asked(box, mine), "the client is kept away again", 20)
+    box.cli("delete", "networkpolicy", "nobody")
+    wait_until(lambda: mine in asked(box, mine), "nothing is in the way", 20)
 
 
 def test_nothing_answers_at_once_when_the_guest_is_gone(box: Box) -> None:

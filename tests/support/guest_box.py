@@ -43,6 +43,7 @@ def left_behind(box: Box, bridge: str) -> list[str]:
     marked = [link["ifname"] for link in links if bridge in (link["ifname"], *link.get("ifalias", "").split())]
     found += [f"link {name}" for name in marked]
     rules = _output("nft", "list", "ruleset")
+    found += [f"table {line}" for line in rules.splitlines() if line.startswith("table") and bridge in line]
     found += [f"rules about {cidr}" for cidr in (box.pod_cidr, service_cidr_for(box.pod_cidr)) if cidr in rules]
     return found
 

@@ -309,6 +309,24 @@ def _network(facts: HostFacts, options: DoctorOptions) -> Iterator[Finding]:
         yield Finding("dns", Level.INFO, "no name server in /etc/resolv.conf: guests are told none until there is one")
 
 
+def _filters(facts: HostFacts, options: DoctorOptions) -> Iterator[Finding]:
+    """Firewalls of others: kvedge leaves them as they are."""
+    bridge = facts.bridge
+    if facts.filters is None:
+        yield Finding("firewall", Level.INFO, "only root can see whether another one drops what guests send")
+        return
+    if not facts.filters:
+        yield Finding("firewall", Level.OK, "none drops what is forwarded")
+    for name in facts.filters:
+        remedy = (
+            f"firewall-cmd --permanent --zone=trusted --add-interface={bridge}, then firewall-cmd --reload"
+            if name == "firewalld"
+            else f"let {bridge} pass there both ways (Docker: in its chain DOCKER-USER; ufw: by ufw route allow)"
+        )
+        detail = f"{name} drops what guests send to the outside, unless a rule there lets {bridge} pass"
+        yield Finding("firewall", Level.INFO, detail, remedy)
+
+
 def _range(facts: HostFacts, what: str, cidr: str) -> Iterator[Finding]:
     """Whether a range of ours is one that the host is in."""
     wanted = ipaddress.ip_network(cidr)
@@ -371,6 +389,7 @@ RULES: Final[Sequence[Rule]] = (
     _security,
     _launcher_user,
     _network,
+    _filters,
     _clock,
     _system,
 )

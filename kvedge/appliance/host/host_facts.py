@@ -81,3 +81,6 @@ class HostFacts:
     launcher_group_members: tuple[str, ...]
     # Networks of this host's links, in CIDR notation, by link.
     networks: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    # The node bridge, and what filters what is forwarded to it and from it; None where that cannot be looked at.
+    bridge: str = "kvedge0"
+    filters: tuple[str, ...] | None = ()

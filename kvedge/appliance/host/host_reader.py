@@ -28,6 +28,8 @@ import psutil
 from kvedge.appliance.host.doctor_rules import DoctorOptions
 from kvedge.appliance.host.host_facts import DeviceState, DiskFacts, HostFacts, KvmFacts, Version
 from kvedge.handler.node.kvm_check import check_kvm
+from kvedge.network.errors import NetworkError
+from kvedge.network.pods.foreign_forwarding import FIREWALLD, dropping_chains, has_firewalld
 from kvedge.resources.names import LAUNCHER_GID, LAUNCHER_UID
 from kvedge.runtime.linux.clock import is_clock_synchronized
 
@@ -81,7 +83,17 @@ def read_host(options: DoctorOptions, bridge: str, *, try_guest: bool) -> HostFa
         launcher_group=_group_name(LAUNCHER_GID),
         launcher_group_members=tuple(_others_in_group(LAUNCHER_GID, LAUNCHER_UID)),
         networks=_networks(bridge),
+        bridge=bridge,
+        filters=_filters(),
     )
+
+
+def _filters() -> tuple[str, ...] | None:
+    try:
+        return (*dropping_chains(), *((FIREWALLD,) if has_firewalld() else ()))
+    except NetworkError:
+        # Only root may look; and a kernel without nftables is told of by the modules' rule.
+        return None
 
 
 def _user_name(uid: int) -> str:

@@ -1,6 +1,7 @@
-"""Who else on this host needs it to forward: tables that translate addresses, links that forward already.
+"""Who else on this host has to do with its forwarding: tables that translate addresses or drop what is forwarded, and
+links that forward already.
 
-Called by `pod_network` in the host's namespace. Reads only.
+Called by `pod_network` and by `kvedge doctor` in the host's namespace. Reads only.
 """
 
 from __future__ import annotations
@@ -10,13 +11,14 @@ from pathlib import Path
 from typing import Final
 
 from kvedge.network.errors import NetworkError
-from kvedge.network.nft_edge import list_base_chains
+from kvedge.network.nft_edge import list_base_chains, list_tables
 from kvedge.network.nft_rules import Family, Hook
 from kvedge.network.sysctls import read_sysctl
 
 # Of the calling thread's namespace, which /proc/net is not: that is the main thread's.
 LEGACY_TABLES: Final = Path("/proc/thread-self/net/ip_tables_names")
 LEGACY_NAT: Final = "iptables-legacy/nat"
+FIREWALLD: Final = "firewalld"
 
 
 def foreign_ipv6_nat(ours: Collection[str]) -> tuple[str, ...]:
@@ -31,6 +33,18 @@ def foreign_nat(ours: Collection[str]) -> tuple[str, ...]:
     chains = [(name, chain) for name, family in families for chain in list_base_chains(family, Hook.POSTROUTING)]
     found = [f"{name}/{each.table}" for name, each in chains if each.type == "nat" and each.table not in ours]
     return (*found, *legacy_nat())
+
+
+def dropping_chains(*, ipv6: bool = False) -> tuple[str, ...]:
+    """Chains (`family/table/chain`) of others that drop what is forwarded, unless a rule before lets it pass."""
+    families = [("ip", Family.IP), ("inet", Family.INET), *([("ip6", Family.IP6)] if ipv6 else [])]
+    chains = [(name, chain) for name, family in families for chain in list_base_chains(family, Hook.FORWARD)]
+    return tuple(f"{name}/{each.table}/{each.name}" for name, each in chains if each.drops)
+
+
+def has_firewalld() -> bool:
+    """Whether firewalld filters here: it refuses what is forwarded by a rule, and its chains drop nothing by policy."""
+    return any(FIREWALLD in list_tables(family, FIREWALLD) for family in (Family.INET, Family.IP))
 
 
 def legacy_nat() -> tuple[str, ...]:

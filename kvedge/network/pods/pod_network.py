@@ -26,10 +26,10 @@ from kvedge.network.netns import (
     release_run_directory,
     run_in_netns,
 )
-from kvedge.network.nft_edge import is_whole, list_base_chains, list_tables
-from kvedge.network.nft_rules import Family, Hook
+from kvedge.network.nft_edge import is_whole, list_tables
+from kvedge.network.nft_rules import Family
 from kvedge.network.pods import ipv6_forwarding_plan
-from kvedge.network.pods.foreign_forwarding import foreign_ipv6_nat, foreign_nat, forwards_already
+from kvedge.network.pods.foreign_forwarding import dropping_chains, foreign_ipv6_nat, foreign_nat, forwards_already
 from kvedge.network.pods.forward_rules import FENCE
 from kvedge.network.pods.forwarding_plan import (
     IP_FORWARD,
@@ -115,14 +115,12 @@ def heal_node_network(config: NodeNetworkConfig) -> NodeNetwork:
 
 
 def _network(config: NodeNetworkConfig, seen: NodeSeen, healed: Sequence[str] = ()) -> NodeNetwork:
-    families = ("ip", "inet", "ip6") if config.ipv6_cidr else ("ip", "inet")
-    chains = [(family, chain) for family in families for chain in _forward_chains(family)]
     return NodeNetwork(
         apart=kept_apart(config.bridge, seen),
         limits_flows=config.limits_flows,
         bridge=config.bridge,
         gateway=gateway_address(config.cidr),
-        blockers=tuple(f"{family}/{table}/{name}" for family, (table, name) in chains),
+        blockers=dropping_chains(ipv6=bool(config.ipv6_cidr)),
         overlaps=tuple(overlaps_of(config, seen)),
         healed=tuple(healed),
     )
@@ -224,11 +222,6 @@ def _apply(links: Links, steps: list[Step]) -> None:
 def _apply_unless_gone(links: Links, step: Step) -> None:
     with unless_gone():
         apply_step(links, step)
-
-
-def _forward_chains(family: str) -> list[tuple[str, str]]:
-    number = {"ip": Family.IP, "inet": Family.INET, "ip6": Family.IP6}[family]
-    return [(chain.table, chain.name) for chain in list_base_chains(number, Hook.FORWARD) if chain.drops]
 
 
 def _look_with_tables(links: Links, config: NodeNetworkConfig) -> NodeSeen:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from kvedge.network.apply_step import apply_step
+from kvedge.network.errors import NotSupportedError
 from kvedge.network.links import Links
 from kvedge.network.nft_edge import delete_tables, is_whole, table_handle
 from kvedge.network.pods.pod_network_plan import NodeNetworkConfig
@@ -63,7 +64,11 @@ class PolicyNetwork:
             NetworkError: nothing was changed.
         """
         self._put = None
-        if not any(self._handles()):
+        try:
+            if not any(self._handles()):
+                return False
+        except NotSupportedError:
+            # A kernel without nftables has no table of ours.
             return False
         delete_tables(self._tables)
         return True

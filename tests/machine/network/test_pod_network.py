@@ -23,6 +23,7 @@ from kvedge.network.errors import NetworkError, OverlapError
 from kvedge.network.links import Links
 from kvedge.network.netns import create_netns, delete_netns, is_netns, list_netns, netns_path, run_in_netns
 from kvedge.network.pods import pod_network
+from kvedge.network.pods.foreign_forwarding import has_firewalld
 from kvedge.network.pods.pod_network import (
     attach_pod,
     detach_pod,
@@ -481,6 +482,10 @@ def test_foreign_filters_that_drop_forwarded_packets_are_named() -> None:
         assert ensure_node_network(config).blockers == (f"inet/{table}/fw",)
         subprocess.run(["nft", "delete", "table", "inet", table], check=True)
         assert ensure_node_network(config).blockers == ()
+        # By its name: its chains drop by rules.
+        assert not has_firewalld()
+        subprocess.run(["nft", "add", "table", "inet", "firewalld"], check=True)
+        assert has_firewalld()
 
 
 @pytest.mark.parametrize(("chain", "left"), [("nat hook postrouting", "1"), ("filter hook forward", "0")])

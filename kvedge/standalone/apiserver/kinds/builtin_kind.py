@@ -45,7 +45,6 @@ class BuiltinKind(ServedKind):
         checks_changed_specs_only: whether an update that leaves the spec as it is passes unchecked. Older versions have
             let every spec of such a kind in: what lies there with a wrong one can still have its labels and its status
             written.
-        without_effect: what of an object is kept for other tools and does nothing on one box; empty for nothing.
         returned_when_deleted: whether a deletion answers with the object instead of a Status.
         protobuf: the message in which clients may send it; None when it is read from JSON or YAML only.
     """
@@ -61,7 +60,6 @@ class BuiltinKind(ServedKind):
     keeps: Callable[[JsonObject, JsonObject], None] | None = field(default=None, compare=False, repr=False)
     check_update: UpdateCheck | None = field(default=None, compare=False, repr=False)
     checks_changed_specs_only: bool = field(default=False, compare=False, repr=False)
-    without_effect: Callable[[JsonObject], str] | None = field(default=None, compare=False, repr=False)
     returned_when_deleted: bool = field(default=False, compare=False, repr=False)
     protobuf: MessageType | None = field(default=None, compare=False, repr=False)
 

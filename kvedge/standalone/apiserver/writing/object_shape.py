@@ -12,7 +12,7 @@ import msgspec
 
 from kvedge.resources.codec import JsonObject, learn
 from kvedge.standalone.apiserver.kinds import builtin_shape
-from kvedge.standalone.apiserver.kinds.built_in import apply_built_in_defaults, built_in
+from kvedge.standalone.apiserver.kinds.built_in import apply_built_in_defaults
 from kvedge.standalone.apiserver.kinds.custom import crd_shape
 from kvedge.standalone.apiserver.kinds.served_kinds import ServedKind
 from kvedge.standalone.apiserver.schema import structural_schema
@@ -132,10 +132,3 @@ def report_unknown(kind: ServedKind, unknown: tuple[str, ...], validation: str) 
             + ", ".join(texts)
         )
     return texts if validation == "Warn" else []
-
-
-def report_without_effect(kind: ServedKind, obj: JsonObject) -> list[str]:
-    """Warnings about what is kept for other tools, but does nothing on one box."""
-    row = built_in(kind.storage)
-    text = row.without_effect(obj) if row is not None and row.without_effect is not None else ""
-    return [text] if text else []

@@ -45,7 +45,7 @@ from kvedge.standalone.apiserver.wire.api_errors import (
 from kvedge.standalone.apiserver.wire.json_values import clone
 from kvedge.standalone.apiserver.wire.large_work import SMALL_BYTES
 from kvedge.standalone.apiserver.writing import object_checks
-from kvedge.standalone.apiserver.writing.object_shape import report_unknown, report_without_effect, shaped
+from kvedge.standalone.apiserver.writing.object_shape import report_unknown, shaped
 
 # So often a change is made anew when others write the same object meanwhile.
 _ATTEMPTS: Final = 30
@@ -252,8 +252,6 @@ def _produce(kind: ServedKind, stored: Stored, produce: Produce) -> tuple[JsonOb
 def _shape(context: RequestContext, obj: JsonObject) -> JsonObject:
     result = shaped(context.kind, obj)
     for text in report_unknown(context.kind, result.unknown, context.options.field_validation):
-        context.warn(text)
-    for text in report_without_effect(context.kind, result.obj):
         context.warn(text)
     return result.obj
 

@@ -59,6 +59,18 @@ def found(check: str, options: DoctorOptions = OPTIONS, **changes: Any) -> Findi
     return max(named, key=lambda finding: list(Level).index(finding.level))
 
 
+@pytest.mark.parametrize(
+    ("filters", "remedy"),
+    [(("ip/filter/FORWARD",), "DOCKER-USER"), (("firewalld",), "--add-interface=kvedge0")],
+    ids=["a chain that drops", "firewalld"],
+)
+def test_a_firewall_of_others_is_told_with_how_it_lets_guests_pass(filters: tuple[str, ...], remedy: str) -> None:
+    finding = found("firewall", filters=filters)
+    assert finding.detail.startswith(f"{filters[0]} drops what guests send")
+    assert remedy in finding.remedy
+    assert found("firewall", filters=None).remedy == ""
+
+
 def test_a_good_host_has_nothing_to_mend() -> None:
     findings = examine(GOOD, OPTIONS)
     assert worst(findings) == Level.INFO
