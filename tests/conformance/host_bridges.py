@@ -16,8 +16,8 @@ NAMES: Final = ("br10", "br11", "br02", "infosrc")
 
 
 @contextlib.contextmanager
-def host_bridges() -> Iterator[None]:
-    """The bridges; those that were made are removed in the end."""
+def host_bridges() -> Iterator[bool]:
+    """The bridges, and whether they can tell VLANs apart; those that were made are removed in the end."""
     made = [name for name in NAMES if not Path("/sys/class/net", name).exists()]
     try:
         for name in made:
@@ -25,7 +25,17 @@ def host_bridges() -> Iterator[None]:
             # Addresses of the host's own have no business among guests.
             Path("/proc/sys/net/ipv6/conf", name, "disable_ipv6").write_text("1")
             subprocess.run(["ip", "link", "set", name, "up"], check=True)
-        yield
+        yield all(_filters_vlans(name) for name in NAMES)
     finally:
         for name in made:
             subprocess.run(["ip", "link", "delete", name], check=False)
+
+
+def _filters_vlans(bridge: str) -> bool:
+    switch = Path("/sys/class/net", bridge, "bridge/vlan_filtering")
+    try:
+        switch.write_text("1")
+    except OSError:
+        # A kernel without CONFIG_BRIDGE_VLAN_FILTERING.
+        return False
+    return True
