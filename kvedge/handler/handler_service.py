@@ -133,7 +133,7 @@ class HandlerRole:
             client=client,
             vmis=vmis,
             connections=connections,
-            network=GuestNetwork(config.state),
+            network=GuestNetwork(config.state, lambda: configuration.current),
             volumes=HotplugVolumes(config.kubelet),
             prepare_pod=_pod_preparation(config.kubelet, events),
             events=events,

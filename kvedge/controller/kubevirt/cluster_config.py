@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 from kvedge.controller.kubevirt.image_volume_rules import uses_image_volumes
-from kvedge.resources.configuration.configuration import Configuration
+from kvedge.resources.configuration.configuration import BindingPlugin, Configuration
 from kvedge.resources.types.core import Node
 
 
@@ -40,6 +40,8 @@ class ClusterConfig:
     memory_overhead_ratio: Fraction = Fraction(1)
     # Container disks are volumes that the kubelet mounts; otherwise containers of the images hold them.
     image_volumes: bool = True
+    # Network binding plugins.
+    bindings: Mapping[str, BindingPlugin] = field(default_factory=dict)
 
     def configured(self, configuration: Configuration, nodes: Sequence[Node] = ()) -> ClusterConfig:
         """The same under a configuration, in a cluster of these nodes."""
@@ -52,5 +54,6 @@ class ClusterConfig:
             cpu_allocation_ratio=configuration.cpu_allocation_ratio,
             node_selectors=configuration.node_selectors,
             memory_overhead_ratio=configuration.memory_overhead_ratio,
+            bindings=configuration.bindings,
             image_volumes=uses_image_volumes(nodes, configuration.gates),
         )

@@ -16,10 +16,10 @@ from kvedge.resources.types.pod_networks import (
     NETWORK_STATUS,
     NETWORKS,
     absent_interfaces,
+    changed_wish,
     lan_interfaces,
     parse_status,
     pod_nic,
-    wanted_networks,
 )
 from kvedge.resources.types.vmi import MULTUS_STATUS, InterfaceStatus, VirtualMachineInstance
 
@@ -48,7 +48,7 @@ def with_joined_networks(vmi: VirtualMachineInstance, pod: Pod | None) -> list[I
 def changed_networks(vmi: VirtualMachineInstance, pod: Pod) -> str | None:
     """The annotation that the launcher Pod of a guest that runs is to have by now; None when it has it."""
     present = pod.metadata.annotations.get(NETWORKS)
-    wanted = wanted_networks(vmi) or (None if present is None else _NONE)
+    wanted = changed_wish(vmi, present or "") or (None if present is None else _NONE)
     return None if wanted == present or pod.metadata.deletion_timestamp is not None else wanted
 
 

@@ -140,7 +140,7 @@ def _annotations(vmi: VirtualMachineInstance, config: ClusterConfig) -> dict[str
         and not key.endswith("-observed-api-version")
     }
     bridged = bridged_interfaces(vmi)
-    networks = wanted_networks(vmi)
+    networks = wanted_networks(vmi, {name: plugin.network for name, plugin in config.bindings.items()})
     is_masqueraded = any(nic.masquerade is not None for _, nic in pod_interfaces(vmi))
     return {
         **passed,

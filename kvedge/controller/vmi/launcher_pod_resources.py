@@ -7,11 +7,13 @@ is taken as it is, else a limit, else the guest's memory by the cluster's overco
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from fractions import Fraction
 from typing import Final
 
 from kvedge.controller.kubevirt.cluster_config import ClusterConfig
 from kvedge.controller.vmi.memory_overhead import GuestShape, memory_overhead
+from kvedge.resources.configuration.configuration import BindingPlugin
 from kvedge.resources.names import DEVICE_KVM, DEVICE_TUN, DEVICE_VHOST_NET
 from kvedge.resources.quantities import Quantity, format_milli, parse_bytes, parse_quantity
 from kvedge.resources.types.core import ResourceRequirements
@@ -20,6 +22,7 @@ from kvedge.resources.vmi_facts import guest_memory_field, vcpu_count
 
 # Logs and the overlay's metadata, as KubeVirt has it.
 _EPHEMERAL_STORAGE: Final = "50M"
+_BYTES: Final = frozenset({"memory", "ephemeral-storage"})
 
 
 def overhead_bytes(vmi: VirtualMachineInstance, config: ClusterConfig) -> int:
@@ -54,7 +57,22 @@ def pod_resources(vmi: VirtualMachineInstance, config: ClusterConfig) -> Resourc
         limits["cpu"] = str(wanted.limits["cpu"])
     if "memory" in wanted.limits:
         limits["memory"] = str(parse_bytes(wanted.limits["memory"]) + overhead)
+    for plugin in _binding_plugins(vmi, config):
+        _add(requests, plugin.requests)
+        _add(limits, plugin.limits)
     return ResourceRequirements(requests=requests, limits=limits | _devices(vmi, config))
+
+
+def _binding_plugins(vmi: VirtualMachineInstance, config: ClusterConfig) -> list[BindingPlugin]:
+    """Those that the VMI's interfaces name, each once: what a plugin costs, it costs for all of them."""
+    named = {nic.binding.name: None for nic in vmi.spec.domain.devices.interfaces if nic.binding is not None}
+    return [config.bindings[name] for name in named if name in config.bindings]
+
+
+def _add(amounts: dict[str, Quantity], more: Mapping[str, Quantity]) -> None:
+    for name, amount in more.items():
+        total = parse_quantity(amounts.get(name, 0)) + parse_quantity(amount)
+        amounts[name] = str(math.ceil(total)) if name in _BYTES else format_milli(total)
 
 
 def _devices(vmi: VirtualMachineInstance, config: ClusterConfig) -> dict[str, Quantity]:

@@ -8,7 +8,7 @@ goes on where it was.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from ipaddress import ip_address
@@ -24,6 +24,7 @@ from kvedge.network.binding.router_socket import hand_router_socket, router_of
 from kvedge.network.dhcp import dhcp_plan
 from kvedge.network.errors import NetworkError
 from kvedge.network.host_resolver import LONGEST_RESOLV_CONF, host_resolv_conf
+from kvedge.resources.configuration.configuration import DEFAULTS, Configuration
 from kvedge.resources.ip_addresses import plain_ip
 from kvedge.resources.types.devices import Interface
 from kvedge.resources.types.guest_nics import POD_NIC, nic_queues, pod_interfaces
@@ -95,8 +96,10 @@ def hostname(vmi: VirtualMachineInstance) -> str:
 class GuestNetwork:
     """Interfaces of all VMIs of this node."""
 
-    def __init__(self, state: Path) -> None:
+    def __init__(self, state: Path, configuration: Callable[[], Configuration] = lambda: DEFAULTS) -> None:
+        """`configuration` is the one in force, which has the network binding plugins."""
         self._state = state
+        self._configuration = configuration
 
     def resolver(self, launcher: HeldProcess) -> Resolver:
         """Whom the guest of this launcher is to ask for names, now.
@@ -155,7 +158,7 @@ class GuestNetwork:
         _, interface, nic_of_pod = place
         directory = self._state / vmi.metadata.uid
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        bound = bind_nic(vmi, place, netns, directory)
+        bound = bind_nic(vmi, place, netns, directory, self._configuration().bindings)
         router = router_of(_router_gateway(bound), bound.peer_index)
         own = tuple(each for each in (bound.address, bound.ipv6.address if bound.ipv6 else "") if each)
         addresses = bound.pod_addresses or own

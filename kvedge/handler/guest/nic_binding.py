@@ -5,15 +5,20 @@ Called by `guest_network` for each interface. Touches the Pod's network by `kved
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final
 
 from kvedge.network.binding.bound_interface import BoundInterface
 from kvedge.network.binding.bridge_binding import bind_pod_interface
 from kvedge.network.binding.bridge_unbinding import unbind_pod_interface
 from kvedge.network.binding.masquerade_binding import masquerade_pod_interface
+from kvedge.network.binding.ready_tap import ready_tap
 from kvedge.network.errors import UnsuitablePodError
 from kvedge.network.nft_nat_rules import TCP, UDP
+from kvedge.resources.configuration.configuration import BindingPlugin
+from kvedge.resources.configuration.configuration_bindings import MANAGED_TAP, TAP
 from kvedge.resources.masquerade import BadGuestNetwork, GuestSubnet, guest_subnet, is_meshed
 from kvedge.resources.names import LAUNCHER_GID, LAUNCHER_UID
 from kvedge.resources.types.devices import Interface, Port
@@ -21,16 +26,21 @@ from kvedge.resources.types.guest_nics import interface_mac, nic_queues
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.resources.types.volumes import Network, PodNetwork
 
+_NO_PLUGINS: Final[Mapping[str, BindingPlugin]] = MappingProxyType({})
 _OWNER: Final = (LAUNCHER_UID, LAUNCHER_GID)
 
 
 def bind_nic(
-    vmi: VirtualMachineInstance, place: tuple[int, Interface, str], netns: int, directory: Path
+    vmi: VirtualMachineInstance,
+    place: tuple[int, Interface, str],
+    netns: int,
+    directory: Path,
+    plugins: Mapping[str, BindingPlugin] = _NO_PLUGINS,
 ) -> BoundInterface:
     """Bind an interface to a NIC of the Pod; what is there already stays as it is.
 
     `place` is the interface, by its number in the VMI, and the name of the Pod's NIC; `directory` is where records of
-    this VMI are kept.
+    this VMI are kept, `plugins` the network binding plugins in force.
 
     Raises:
         NetworkError: when the kernel refused, or the namespace is not as it was left.
@@ -50,6 +60,10 @@ def bind_nic(
             tap_owner=_OWNER,
             queues=queues,
         )
+    attachment = _attachment(interface, plugins)
+    if attachment == TAP:
+        asked = bool(interface.mac_address)
+        return ready_tap(netns, guest_mac=mac, asked_mac=asked, pod_interface=pod_interface, index=index)
     return bind_pod_interface(
         netns,
         pod_interface=pod_interface,
@@ -58,6 +72,7 @@ def bind_nic(
         tap_owner=_OWNER,
         queues=queues,
         record=_record(directory, interface),
+        serves=attachment != MANAGED_TAP,
     )
 
 
@@ -73,6 +88,22 @@ def unbind_nic(place: tuple[int, Interface, str], netns: int, directory: Path) -
 
 def _record(directory: Path, interface: Interface) -> Path:
     return directory / f"{interface.name}.json"
+
+
+def _attachment(interface: Interface, plugins: Mapping[str, BindingPlugin]) -> str:
+    """By what a plugin joins the guest; empty for an interface without one."""
+    if interface.binding is None:
+        return ""
+    plugin = plugins.get(interface.binding.name)
+    if plugin is None:
+        # Admission refuses it, unless it was asleep or the plugin has gone since.
+        raise UnsuitablePodError(
+            "cannot bind",
+            subject=interface.name,
+            why=f"the KubeVirt object has no network binding plugin {interface.binding.name}",
+            remedy="put it into spec.configuration.network.binding",
+        )
+    return plugin.attachment
 
 
 def _subnets(vmi: VirtualMachineInstance, interface: Interface) -> dict[int, GuestSubnet]:

@@ -72,6 +72,18 @@ def bound_interface(record: Record, names: Names, guest_mac: str, peer_index: in
     return found if address is None else _with_ipv4(found, record, address, names.server)
 
 
+def unserved_interface(record: Record, names: Names, guest_mac: str) -> BoundInterface:
+    """The same for a guest whose addresses are not ours to give; others know it by the Pod's, if by any."""
+    return BoundInterface(
+        tap=names.tap,
+        bridge=names.bridge,
+        mac=guest_mac,
+        mtu=record.guest_mtu,
+        pod_addresses=tuple(each.address for each in record.addresses),
+        shortfalls=tuple(_cut_mtu(record)),
+    )
+
+
 def _with_ipv4(found: BoundInterface, record: Record, address: Address, server: str) -> BoundInterface:
     routes = [route for route in record.routes if ":" not in route.destination]
     gateway = _gateway(routes, DEFAULT_ROUTE)
@@ -131,5 +143,9 @@ def _shortfalls(record: Record) -> Iterator[str]:
             )
     if record.mtu < SMALLEST_IPV6_MTU and any(each.version == 6 for each in record.addresses):
         yield f"the guest gets no IPv6: the MTU of the Pod's {record.name} is {record.mtu}, IPv6 needs 1280"
+    yield from _cut_mtu(record)
+
+
+def _cut_mtu(record: Record) -> Iterator[str]:
     if record.mtu > record.guest_mtu:
         yield f"the guest's MTU is {record.guest_mtu}, the largest of a tap: the Pod's {record.name} has {record.mtu}"

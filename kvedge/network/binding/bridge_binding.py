@@ -12,7 +12,7 @@ from pathlib import Path
 from kvedge.network.apply_step import apply_step
 from kvedge.network.binding.binding_record import read_record, write_record
 from kvedge.network.binding.binding_state import GUARD_PREFIX, Names, Record, Seen, is_touched, names_for
-from kvedge.network.binding.bound_interface import BoundInterface, bound_interface
+from kvedge.network.binding.bound_interface import BoundInterface, bound_interface, unserved_interface
 from kvedge.network.binding.bridge_binding_plan import (
     FILTERS_BY_MAC,
     make_record,
@@ -38,11 +38,13 @@ def bind_pod_interface(
     guest_mac: str | None = None,
     tap_owner: tuple[int, int] = (107, 107),
     queues: int = 1,
+    serves: bool = True,
 ) -> BoundInterface:
     """Makes the binding, or what is missing of it; the same answer each time for the same Pod.
 
     `record` is a file for this Pod's NIC on a disk of the node; it is written before the first change. `tap_owner` is
-    the (uid, gid) that QEMU runs as, `queues` the guest's virtio queues. Nothing undoes it: everything goes with the
+    the (uid, gid) that QEMU runs as, `queues` the guest's virtio queues. Whether it `serves` the guest says who
+    gives it addresses: we, or the network that the Pod is on. Nothing undoes it: everything goes with the
     Pod's namespace. Raises LostStateError when the Pod must be replaced, NetworkError for what a later try may cure.
     """
     names = names_for(pod_interface, index)
@@ -53,10 +55,12 @@ def bind_pod_interface(
             seen = _look(links, names)
             remembered = _remember(record, where, seen, names)
             mac = (guest_mac or remembered.mac).lower()
-            for step in plan_binding(remembered, seen, names, mac, tap_owner, queues):
+            for step in plan_binding(remembered, seen, names, mac, tap_owner, queues, serves=serves):
                 _apply(links, step, mac)
         nic = next(link for link in seen.links if link.index == remembered.index)
-        return bound_interface(remembered, names, mac, nic.peer_index)
+        if serves:
+            return bound_interface(remembered, names, mac, nic.peer_index)
+        return unserved_interface(remembered, names, mac)
 
     return run_in_netns(netns, bind)
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Final
 
 from kvedge.network.binding.binding_state import (
@@ -236,9 +237,22 @@ def _bounded(tap: str, what: Rule, fits: Rule) -> tuple[Rule, Rule]:
 
 
 def plan_binding(
-    record: Record, seen: Seen, names: Names, guest_mac: str, owner: tuple[int, int], queues: int
+    record: Record,
+    seen: Seen,
+    names: Names,
+    guest_mac: str,
+    owner: tuple[int, int],
+    queues: int,
+    *,
+    serves: bool = True,
 ) -> list[Step]:
-    """The steps that are still missing, in their order; none when all is as it should be."""
+    """The steps that are still missing, in their order; none when all is as it should be.
+
+    Unless it `serves` the guest, the guest has its addresses from the network that the Pod is on, or from nobody:
+    nothing of ours answers it, and nothing keeps it from who does.
+    """
+    whole = record
+    record = record if serves else unserved(record)
     nic = _pod_nic(record, seen)
     steps: list[Step] = [] if names.guard in seen.guards else [AddTable(guard_table(names, record, guest_mac))]
     # A guard of an earlier version goes when ours is there: there is no moment without one.
@@ -247,11 +261,16 @@ def plan_binding(
     steps += _bridge_steps(record, seen, names)
     steps += _nic_steps(nic, nic_mac(nic, record, names, guest_mac), record, seen, names)
     steps += tap_steps(record, seen, names, owner, queues)
-    steps += _stand_in_steps(record, seen, names)
+    steps += _stand_in_steps(whole, seen, names)
     bridge = seen.link(names.bridge)
     if bridge is None or not bridge.up:
         steps.append(SetLink(names.bridge, up=True))
     return steps
+
+
+def unserved(record: Record) -> Record:
+    """The record without what a guest would be told of it."""
+    return replace(record, addresses=(), routes=())
 
 
 def _pod_nic(record: Record, seen: Seen) -> Link:

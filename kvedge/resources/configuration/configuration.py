@@ -15,6 +15,7 @@ from fractions import Fraction
 from typing import Final
 
 from kvedge.resources.configuration.feature_gates import FeatureGates
+from kvedge.resources.quantities import Quantity
 
 MACHINES: Final[Mapping[str, tuple[str, ...]]] = {
     "amd64": ("q35*", "pc-q35*", "pc", "pc-i440fx*"),
@@ -91,6 +92,17 @@ class Migrations:
 
 
 @dataclass(frozen=True, slots=True)
+class BindingPlugin:
+    """A network binding plugin: by what a guest is joined to its Pod's NIC, tap or managedTap, and what that costs."""
+
+    attachment: str
+    # `[namespace/]name` of a network that the Pod joins as well for each interface of the plugin; or empty.
+    network: str = ""
+    requests: Mapping[str, Quantity] = field(default_factory=dict)
+    limits: Mapping[str, Quantity] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class Configuration:
     """The configuration in force. Percent for the overcommit, a divisor for the CPU ratio."""
 
@@ -115,6 +127,7 @@ class Configuration:
     smbios: Smbios = field(default_factory=Smbios)
     default_interface: str = "bridge"
     permit_bridge_on_pod_network: bool = True
+    bindings: Mapping[str, BindingPlugin] = field(default_factory=dict)
     eviction_strategy: str = "None"
     memory_overhead_ratio: Fraction = Fraction(1)
     serial_console_log: bool = True

@@ -19,6 +19,7 @@ from kvedge.resources.configuration.configuration import (
     LogLevels,
     Migrations,
 )
+from kvedge.resources.configuration.configuration_bindings import binding_plugins
 from kvedge.resources.configuration.configuration_checks import Checks
 from kvedge.resources.configuration.configuration_platform import with_platform
 from kvedge.resources.configuration.configuration_table import Effect, key_of
@@ -157,7 +158,12 @@ def _with_network(made: Configuration, given: NetworkConfiguration, checks: Chec
         checks.invalid(f"{_AT}.network.defaultNetworkInterface", text)
         binding = made.default_interface
     permitted = given.permit_bridge_interface_on_pod_network is not False
-    return replace(made, default_interface=binding, permit_bridge_on_pod_network=permitted)
+    return replace(
+        made,
+        default_interface=binding,
+        permit_bridge_on_pod_network=permitted,
+        bindings=dict(binding_plugins(given.binding, checks)),
+    )
 
 
 def _migrations(given: MigrationConfiguration, checks: Checks) -> Migrations:

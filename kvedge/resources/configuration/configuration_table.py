@@ -244,7 +244,10 @@ _NETWORK: Final = (
         "Whether VMs may join the pod network by a bridge; true by default.",
     ),
     _nothing("configuration.network.permitSlirpInterface", "Discontinued.", "there is no slirp", same=(False,)),
-    _later("configuration.network.binding", "Network binding plugins.", "there are none yet"),
+    _applied(
+        "configuration.network.binding",
+        "Network binding plugins, by the names that interfaces give in binding.name. Those with a sidecar are refused.",
+    ),
 )
 
 _MIGRATIONS: Final = (

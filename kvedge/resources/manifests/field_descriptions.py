@@ -203,7 +203,7 @@ _DEVICES: Final[Mapping[str, Mapping[str, str]]] = {
         "macvtap": "Discontinued.",
         "passt": "Discontinued.",
         "passtBinding": _LATER,
-        "binding": _LATER,
+        "binding": "A network binding plugin, which the KubeVirt object configures.",
         "model": "virtio, e1000, e1000e, igb, ne2k_pci, pcnet or rtl8139; virtio unless given.",
         "macAddress": "Its MAC; derived from the VM unless given, and the same after each restart.",
         "ports": "With masquerade, the ports that reach the guest: all when none is listed, as with bridge always.",
@@ -232,7 +232,7 @@ _DEVICES: Final[Mapping[str, Mapping[str, str]]] = {
         "privateOptions": "Options 224 to 254.",
     },
     "PrivateOption": {"option": "224 to 254.", "value": "Its text."},
-    "PluginBinding": {"name": "The plugin's name."},
+    "PluginBinding": {"name": "Its name below configuration.network.binding."},
     "Input": {
         "name": "A name, for reference.",
         "bus": "virtio or usb; usb unless given.",

@@ -20,7 +20,7 @@ _MOST_QUEUES: Final = 256
 
 
 def pod_interfaces(vmi: VirtualMachineInstance) -> list[tuple[int, Interface]]:
-    """The interfaces bound to the Pod network, by a bridge or behind its address, with their place in the VMI."""
+    """The interfaces bound to the Pod network, by a bridge, a plugin or translation, with their place there."""
     pod_networks = {network.name for network in vmi.spec.networks if network.pod is not None}
     interfaces = enumerate(vmi.spec.domain.devices.interfaces)
     return [(index, item) for index, item in interfaces if item.name in pod_networks and _is_bound(item)]
@@ -28,11 +28,16 @@ def pod_interfaces(vmi: VirtualMachineInstance) -> list[tuple[int, Interface]]:
 
 def bridged_interfaces(vmi: VirtualMachineInstance) -> list[Interface]:
     """Those of which the guest's MAC is seen on the Pod network."""
-    return [item for _, item in pod_interfaces(vmi) if item.bridge is not None]
+    return [item for _, item in pod_interfaces(vmi) if item.masquerade is None]
 
 
 def _is_bound(interface: Interface) -> bool:
-    return interface.bridge is not None or interface.masquerade is not None
+    return interface.masquerade is not None or is_bridged(interface)
+
+
+def is_bridged(interface: Interface) -> bool:
+    """Whether the guest speaks with its own MAC on the Pod's NIC: by a bridge, or by a binding plugin."""
+    return interface.bridge is not None or interface.binding is not None
 
 
 def interface_mac(vmi: VirtualMachineInstance, interface: Interface) -> str:

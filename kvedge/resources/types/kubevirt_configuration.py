@@ -6,7 +6,7 @@ configuration_table.py, what they come to in configuration.py. Quantities and co
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 from msgspec import field
 
@@ -70,13 +70,37 @@ class MigrationConfiguration(KubeStruct, kw_only=True):
     match_se_linux_level_on_migration: bool | None = field(default=None, name="matchSELinuxLevelOnMigration")
 
 
+class BindingOverhead(KubeStruct, kw_only=True):
+    """What a binding costs its launcher Pod."""
+
+    requests: dict[str, Quantity] = {}
+    limits: dict[str, Quantity] = {}
+
+
+class BindingMigration(KubeStruct, kw_only=True):
+    """How interfaces of a binding would migrate."""
+
+    method: str | None = None
+
+
+class BindingPluginConfiguration(KubeStruct, kw_only=True):
+    """A network binding plugin: how interfaces that name it are joined to their Pod's."""
+
+    sidecar_image: str = ""
+    network_attachment_definition: str = ""
+    domain_attachment_type: str = ""
+    migration: BindingMigration | None = None
+    downward_api: str = field(default="", name="downwardAPI")
+    compute_resource_overhead: BindingOverhead | None = None
+
+
 class NetworkConfiguration(KubeStruct, kw_only=True):
     """How VMs join networks."""
 
     default_network_interface: str = ""
     permit_slirp_interface: bool | None = None
     permit_bridge_interface_on_pod_network: bool | None = None
-    binding: dict[str, Any] = {}
+    binding: dict[str, BindingPluginConfiguration] = {}
 
 
 class SmbiosConfiguration(KubeStruct, kw_only=True):

@@ -7,13 +7,13 @@ handler, which finds the NICs by their names. Pure.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 import msgspec
 
 from kvedge.resources.types.devices import Interface
-from kvedge.resources.types.guest_nics import interface_mac
+from kvedge.resources.types.guest_nics import interface_mac, is_bridged
 from kvedge.resources.types.vmi import (
     DOMAIN_SOURCE,
     MULTUS_STATUS,
@@ -26,6 +26,8 @@ NETWORKS: Final = "k8s.v1.cni.cncf.io/networks"
 NETWORK_STATUS: Final = "k8s.v1.cni.cncf.io/network-status"
 # An interface's state: the guest is to release its NIC.
 ABSENT: Final = "absent"
+# By which a binding plugin's own CNI plugin learns for which of the VMI's networks it is asked.
+LOGIC_NETWORK: Final = "logicNetworkName"
 # As many letters of the hash as fit into a link's name beside KubeVirt's prefixes and suffixes.
 _HASH_LETTERS: Final = 11
 # Each is a pair of links of the host; KubeVirt's guests have at most 256 NICs, PCI has room for far fewer.
@@ -43,6 +45,7 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, f
     namespace: str = ""
     interface: str = ""
     mac: str = ""
+    cni_args: dict[str, str] = msgspec.field(default={}, name="cni-args")
 
     @property
     def reference(self) -> str:
@@ -97,18 +100,38 @@ def is_there(status: VirtualMachineInstanceStatus, name: str) -> bool:
 def _on_other_networks(vmi: VirtualMachineInstance) -> list[tuple[int, Interface, str]]:
     joined = {network.name: network.multus.network_name for network in vmi.spec.networks if network.multus is not None}
     interfaces = enumerate(vmi.spec.domain.devices.interfaces)
-    return [
-        (index, item, joined[item.name])
-        for index, item in interfaces
-        if item.name in joined and item.bridge is not None
-    ]
+    return [(index, item, joined[item.name]) for index, item in interfaces if item.name in joined and is_bridged(item)]
 
 
-def wanted_networks(vmi: VirtualMachineInstance) -> str:
+def wanted_networks(vmi: VirtualMachineInstance, plugin_networks: Mapping[str, str] | None = None) -> str:
     """The launcher Pod's annotation; empty when the VMI is on no other network than the Pod's.
+
+    `plugin_networks` has the networks that binding plugins have of their own, by the plugin's name: such a one is told
+    for which of the VMI's networks it is.
+    """
+    wanted = _guest_networks(vmi)
+    for interface in vmi.spec.domain.devices.interfaces:
+        own = (plugin_networks or {}).get(interface.binding.name) if interface.binding is not None else None
+        if own and interface.state != ABSENT:
+            namespace, name = attachment_of(own, vmi.metadata.namespace)
+            wanted.append(Selection(name=name, namespace=namespace, cni_args={LOGIC_NETWORK: interface.name}))
+    return _written(wanted)
+
+
+def changed_wish(vmi: VirtualMachineInstance, present: str) -> str:
+    """The annotation of a launcher Pod that runs: what plugins have of their own stays as it was at the Pod's start.
 
     The Pod leaves a network once the guest has released its NIC.
     """
+    try:
+        kept = [each for each in _SELECTIONS.decode(present) if LOGIC_NETWORK in each.cni_args] if present else []
+    except (msgspec.DecodeError, msgspec.ValidationError):
+        # Somebody has written it by hand: it is put right.
+        kept = []
+    return _written([*_guest_networks(vmi), *kept])
+
+
+def _guest_networks(vmi: VirtualMachineInstance) -> list[Selection]:
     held = {row.name for row in vmi.status.interfaces if DOMAIN_SOURCE in row.sources}
     wanted = []
     for _, interface, network_name in _on_other_networks(vmi):
@@ -117,6 +140,10 @@ def wanted_networks(vmi: VirtualMachineInstance) -> str:
         namespace, name = attachment_of(network_name, vmi.metadata.namespace)
         mac = interface_mac(vmi, interface)
         wanted.append(Selection(name=name, namespace=namespace, interface=pod_nic(interface.name), mac=mac))
+    return wanted
+
+
+def _written(wanted: list[Selection]) -> str:
     return msgspec.json.encode(wanted).decode() if wanted else ""
 
 

@@ -18,7 +18,8 @@ from kvedge.network.errors import LostStateError, NetworkError
 from kvedge.network.links import Links
 from kvedge.network.netns import create_netns, delete_netns, netns_path, run_in_netns
 from kvedge.network.pods.pod_network import attach_pod
-from tests.machine.network.frames import BROADCAST, wire
+from kvedge.network.pods.pod_network_plan import port_name
+from tests.machine.network.frames import BROADCAST, dhcp_frame, is_dhcp, wire
 from tests.machine.network.killed_steps import KilledError, killed_after, steps_made
 from tests.machine.network.own_host import host_state, on_a_host_of_its_own
 from tests.support.pictures import ip_json, picture, settings
@@ -73,6 +74,24 @@ def test_the_objects_are_kubevirts(world: PodWorld) -> None:
         "conf/all/arp_ignore": "1",
         "conf/all/rp_filter": "0",
     }
+
+
+def test_a_guest_that_is_not_served_asks_the_pods_network_for_its_address(tmp_path: Path) -> None:
+    with node_network(node_config()) as config:
+        pod, record = make_pod(config), tmp_path / "eth0.json"
+        for _ in range(2):
+            # As a handler that is started again does.
+            bound = bind_pod_interface(netns_path(pod), record=record, serves=False)
+        guest = plug_guest(config, pod, bound.mac, bound.mtu)
+        assert (bound.address, bound.server, bound.pod_addresses) == ("", "", (ADDRESS,))
+        links = picture(pod)["links"]
+        assert isinstance(links, dict)
+        assert (links["k6t-eth0"]["addresses"], links["eth0"]["addresses"]) == ([], [f"{ADDRESS}/24"])
+        with wire(None, port_name(config.bridge, pod)) as node, wire(guest, "eth0") as nic:
+            nic.send(dhcp_frame(bound.mac, "discover"))
+            assert node.first(is_dhcp) is not None
+        for name in (guest, pod):
+            delete_netns(name)
 
 
 def user_name(uid: int) -> str:

@@ -224,7 +224,22 @@ def guest_networks_have_room(subject: Subject) -> Iterator[Cause]:
                 yield Cause(at.at(name), str(error))
 
 
+def binding_plugins_are_configured(subject: Subject) -> Iterator[Cause]:
+    """A plugin is what the KubeVirt object says of its name; KubeVirt finds out when it makes the Pod."""
+    known = subject.cluster.configuration.bindings
+    for index, interface in enumerate(subject.spec.domain.devices.interfaces):
+        if interface.binding is None or interface.binding.name in known:
+            continue
+        at = subject.devices_at.at("interfaces").item(index).at("binding", "name")
+        yield not_found(
+            at,
+            f"unable to find the network binding plugin '{interface.binding.name[:80]}' in Kubevirt configuration:"
+            " add it to spec.configuration.network.binding of the KubeVirt object",
+        )
+
+
 RULES: Final[tuple[Rule, ...]] = (
+    binding_plugins_are_configured,
     networks_have_one_name_and_type,
     interfaces_have_names_and_networks,
     interfaces_are_possible,

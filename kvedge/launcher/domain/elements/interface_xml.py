@@ -20,7 +20,7 @@ from kvedge.resources.types.vmi import VirtualMachineInstance
 
 _MODELS: Final = ("virtio", "e1000", "e1000e", "igb", "ne2k_pci", "pcnet", "rtl8139")
 _STATES: Final = ("", "up", "down", "absent")
-_NO_TAP: Final = ("sriov", "slirp", "macvtap", "passt", "passt_binding", "binding")
+_NO_TAP: Final = ("sriov", "slirp", "macvtap", "passt", "passt_binding")
 
 
 def add_interfaces(devices: Element, vmi: VirtualMachineInstance, platform: Platform, context: DomainContext) -> None:

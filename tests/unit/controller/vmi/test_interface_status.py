@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kvedge.controller.vmi.interface_status import changed_networks, with_joined_networks
 from kvedge.resources.types.core import Pod
+from kvedge.resources.types.devices import Interface, PluginBinding
 from kvedge.resources.types.pod_networks import (
     NETWORK_STATUS,
     NETWORKS,
@@ -91,3 +92,13 @@ def test_a_pod_that_ends_is_ordered_nothing_any_more() -> None:
     pod.metadata.deletion_timestamp = "2026-01-01T00:00:00Z"
     assert changed_networks(vmi, pod) is None
     assert changed_networks(a_vmi(), a_pod(a_vmi())) is None
+
+
+def test_a_plugins_own_network_stays_as_it_was_at_the_pods_start() -> None:
+    vmi, pod = on_two_networks(), joined("lan")
+    vmi.spec.domain.devices.interfaces[1] = Interface(name="default", binding=PluginBinding(name="site"))
+    pod.metadata.annotations[NETWORKS] = wanted_networks(vmi, {"site": "kube-system/site"})
+    assert "logicNetworkName" in pod.metadata.annotations[NETWORKS]
+    assert changed_networks(vmi, pod) is None
+    pod.metadata.annotations[NETWORKS] = "written by hand"
+    assert changed_networks(vmi, pod) == wanted_networks(vmi)

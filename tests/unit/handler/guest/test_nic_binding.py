@@ -11,6 +11,7 @@ from kvedge.handler.guest import nic_binding
 from kvedge.handler.guest.nic_binding import bind_nic
 from kvedge.network.binding.bound_interface import BoundInterface
 from kvedge.network.errors import UnsuitablePodError
+from kvedge.resources.configuration.configuration import BindingPlugin
 from kvedge.resources.masquerade import INJECT_SIDECAR, GuestSubnet
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from tests.support.builders import bridged, vmi_with
@@ -37,6 +38,7 @@ def told(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
         return bind
 
     monkeypatch.setattr(nic_binding, "bind_pod_interface", door("bridge"))
+    monkeypatch.setattr(nic_binding, "ready_tap", door("tap"))
     monkeypatch.setattr(nic_binding, "masquerade_pod_interface", door("masquerade"))
     return found
 
@@ -48,6 +50,35 @@ def bind(vmi: VirtualMachineInstance, directory: Path) -> BoundInterface:
 def test_a_bridge_is_a_bridge_with_its_record(told: dict[str, Any], tmp_path: Path) -> None:
     assert bind(vmi_with(bridged()), tmp_path) == BOUND
     assert (told["kind"], told["netns"], told["record"]) == ("bridge", 7, tmp_path / "default.json")
+    assert told["serves"]
+
+
+def plugged(**interface: object) -> VirtualMachineInstance:
+    nic = {"name": "default", "binding": {"name": "site"}, **interface}
+    return vmi_with({"domain": {"devices": {"interfaces": [nic]}}, "networks": [{"name": "default", "pod": {}}]})
+
+
+@pytest.mark.parametrize(
+    ("attachment", "mac", "kind", "word"),
+    [
+        ("managedTap", {}, "bridge", ("serves", False)),
+        ("tap", {}, "tap", ("asked_mac", False)),
+        ("tap", {"macAddress": "52:54:00:00:00:07"}, "tap", ("asked_mac", True)),
+    ],
+    ids=["managed tap", "tap", "tap and a MAC"],
+)
+def test_a_plugin_is_bound_as_the_kubevirt_object_says(
+    told: dict[str, Any], tmp_path: Path, attachment: str, mac: dict[str, str], kind: str, word: tuple[str, bool]
+) -> None:
+    vmi, plugins = plugged(**mac), {"site": BindingPlugin(attachment)}
+    assert bind_nic(vmi, (0, vmi.spec.domain.devices.interfaces[0], "eth0"), 7, tmp_path, plugins) == BOUND
+    assert (told["kind"], told[word[0]]) == (kind, word[1])
+
+
+def test_a_plugin_that_nobody_has_configured_is_told_with_its_field(told: dict[str, Any], tmp_path: Path) -> None:
+    with pytest.raises(UnsuitablePodError, match=r"no network binding plugin site.*configuration\.network\.binding"):
+        bind(plugged(), tmp_path)
+    assert told == {}
 
 
 def test_masquerade_is_told_of_the_guests_networks_and_ports(told: dict[str, Any], tmp_path: Path) -> None:

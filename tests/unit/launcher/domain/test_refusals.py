@@ -121,7 +121,6 @@ CASES: list[tuple[str, VirtualMachineInstance]] = [
     # NICs.
     *((f"{DEVICES}.interfaces[0].{name}", _nic(**{name: {}})) for name in ("sriov", "slirp", "macvtap", "passt")),
     (f"{DEVICES}.interfaces[0].passtBinding", _nic(passtBinding={})),
-    (f"{DEVICES}.interfaces[0].binding", _nic(binding={"name": "plugin"})),
     (f"{DEVICES}.interfaces[0].model", _nic(bridge={}, model="ne2000")),
     (f"{DEVICES}.interfaces[0].model", _nic(bridge={}, model="igb")),
     (f"{DEVICES}.interfaces[0].state", _nic(bridge={}, state="sideways")),

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from kvedge.network.binding.binding_state import Record, names_for
-from kvedge.network.binding.bound_interface import bound_interface
+from kvedge.network.binding.bound_interface import bound_interface, unserved_interface
 from kvedge.network.dhcp import dhcp_plan
 from kvedge.network.link_types import PROTO_KERNEL, Address, Route
 
@@ -58,6 +58,13 @@ def test_the_guest_is_told_what_the_pod_was() -> None:
         dhcp_plan.Route("169.254.20.10/32", "0.0.0.0"),
     )
     assert bound.shortfalls == ()
+
+
+def test_a_guest_whose_addresses_are_not_ours_to_give_is_told_none() -> None:
+    bound = unserved_interface(FLANNEL, NAMES, MAC)
+    assert (bound.tap, bound.bridge, bound.mac, bound.mtu) == ("tap0", "k6t-eth0", MAC, 1450)
+    assert (bound.address, bound.ipv6, bound.server, bound.shortfalls) == ("", None, "", ())
+    assert bound.pod_addresses == ("10.42.0.7", "fd00::7")
 
 
 def test_the_guest_is_told_its_ipv6_address_and_where_it_leads() -> None:

@@ -14,6 +14,7 @@ from kvedge.network.binding.bridge_binding_plan import (
     guard_table,
     make_record,
     plan_binding,
+    unserved,
 )
 from kvedge.network.errors import LostStateError, NetworkError, UnsuitablePodError
 from kvedge.network.link_types import Address, Route
@@ -58,6 +59,22 @@ def fresh_pod(ipv6: bool = True, kind: str = "veth") -> NamespaceModel:
 
 def record_of(model: NamespaceModel) -> Record:
     return make_record("boot/4:1", model.seen(NAMES), NAMES)
+
+
+def test_a_guest_that_is_not_served_is_on_the_link_with_nothing_between() -> None:
+    model, served = fresh_pod(), whole()[0]
+    record = record_of(model)
+    for step in plan_binding(record, model.seen(NAMES), NAMES, GUEST_MAC, OWNER, 1, serves=False):
+        model.apply(step)
+    assert plan_binding(record, model.seen(NAMES), NAMES, GUEST_MAC, OWNER, 1, serves=False) == []
+    bridge = model.link(NAMES.bridge)
+    addresses = {each.address for each in model.seen(NAMES).addresses_of(bridge)}
+    assert NAMES.server not in addresses
+    assert NAMES.server in {each.address for each in served.seen(NAMES).addresses_of(served.link(NAMES.bridge))}
+    # What others know the Pod by stays with its name, and the guest may ask whoever answers DHCP there.
+    assert {each.address for each in model.seen(NAMES).addresses_of(model.link("eth0"))} >= {"10.42.0.7", "fd00::7"}
+    fences = forwarded(guard_table(NAMES, unserved(record), GUEST_MAC))
+    assert len(fences) == 1 < len(forwarded(guard_table(NAMES, record, GUEST_MAC)))
 
 
 def bind(model: NamespaceModel, record: Record, queues: int = 1, stop_after: int | None = None) -> list[Step]:

@@ -53,6 +53,16 @@ def test_a_launcher_pod_asks_for_each_network_with_the_guests_mac() -> None:
     ]
 
 
+def test_a_binding_plugins_own_network_is_told_for_which_of_the_vmis_it_is() -> None:
+    vmi = on_two_networks(bridge=None, binding={"name": "site"})
+    first, second = json.loads(wanted_networks(vmi, {"site": "infra/helper", "other": "x"}))
+    assert (first["name"], first["interface"]) == ("red", pod_nic("lan"))
+    assert second == {"name": "helper", "namespace": "infra", "cni-args": {"logicNetworkName": "lan"}}
+    assert len(json.loads(wanted_networks(vmi, {"site": ""}))) == 1
+    (_, read) = parse_wanted(wanted_networks(vmi, {"site": "helper"}), "shop")
+    assert (read.reference, read.interface) == ("shop/helper", "net2")
+
+
 def test_a_nic_that_is_absent_is_not_asked_for() -> None:
     assert wanted_networks(on_two_networks(state="absent")) == ""
 

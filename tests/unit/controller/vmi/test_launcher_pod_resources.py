@@ -1,0 +1,29 @@
+"""What network binding plugins add to a launcher Pod; the rest is in the golden Pods."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from kvedge.controller.kubevirt.cluster_config import ClusterConfig
+from kvedge.controller.vmi.launcher_pod_resources import pod_resources
+from kvedge.resources.configuration.configuration import BindingPlugin
+from kvedge.resources.quantities import parse_quantity
+from kvedge.resources.types.vmi import VirtualMachineInstance
+from tests.support.builders import vmi_with
+
+CONFIG = ClusterConfig("1", ("kvedge",), (), "/seed", "amd64")
+
+
+def on_plugins(*names: str) -> VirtualMachineInstance:
+    nics = [{"name": f"net{number}", "binding": {"name": name}} for number, name in enumerate(names)]
+    return vmi_with({"domain": {"memory": {"guest": "64Mi"}, "devices": {"interfaces": nics}}})
+
+
+def test_each_plugin_costs_its_pod_once() -> None:
+    plugin = BindingPlugin("tap", "", {"cpu": "150m", "memory": "100Mi"}, {"memory": "1Gi"})
+    bare = pod_resources(on_plugins("site", "site"), CONFIG)
+    found = pod_resources(on_plugins("site", "site", "gone"), replace(CONFIG, bindings={"site": plugin}))
+    assert parse_quantity(found.requests["memory"]) == parse_quantity(bare.requests["memory"]) + 100 * 2**20
+    assert parse_quantity(found.requests["cpu"]) == parse_quantity(bare.requests["cpu"]) + parse_quantity("150m")
+    assert found.limits["memory"] == str(2**30)
+    assert "memory" not in bare.limits
