@@ -32,6 +32,10 @@ _DISCONTINUED: Final = {"slirp": "Slirp", "macvtap": "Macvtap", "passt": "Passt"
 _RESERVED_MAC: Final = "02:00:00:00:00:00"
 _PRIVATE_OPTIONS: Final = range(224, 255)
 _MOST: Final = 256
+# libvirt's: it names NICs eno1 to eno16383.
+_LARGEST_ACPI_INDEX: Final = 16383
+# Of one DHCP option.
+_LONGEST_TEXT: Final = 255
 
 
 def networks_have_one_name_and_type(subject: Subject) -> Iterator[Cause]:
@@ -91,8 +95,10 @@ def interfaces_are_possible(subject: Subject) -> Iterator[Cause]:
         if interface.state not in _STATES:
             text = f"logical {interface.name} interface state value is unsupported: {interface.state}"
             yield unsupported(at.at("state"), text)
-        if interface.acpi_index < 0:
-            yield Cause(at.at("acpiIndex"), f"{at.at('acpiIndex')} must be greater than or equal to 0.")
+        if not 0 <= interface.acpi_index <= _LARGEST_ACPI_INDEX:
+            yield Cause(
+                at.at("acpiIndex"), f"{at.at('acpiIndex')} must be from 1 to {_LARGEST_ACPI_INDEX}, or 0 for none."
+            )
         yield from _ports(interface.ports, at.at("ports"))
         if interface.dhcp_options is not None:
             yield from _dhcp(interface.dhcp_options, at.at("dhcpOptions"))
@@ -121,6 +127,16 @@ def macs_are_unique(subject: Subject) -> Iterator[Cause]:
             at = subject.devices_at.at("interfaces").item(index).at("macAddress")
             yield duplicate(at, f"{at} {interface.mac_address} is used by another interface of this VM")
         seen.add(mac)
+
+
+def acpi_indexes_are_unique(subject: Subject) -> Iterator[Cause]:
+    """Linux names a NIC by it; libvirt takes each once."""
+    seen = {0}
+    for index, interface in enumerate(subject.spec.domain.devices.interfaces):
+        if interface.acpi_index and interface.acpi_index in seen:
+            at = subject.devices_at.at("interfaces").item(index).at("acpiIndex")
+            yield duplicate(at, f"{at} {interface.acpi_index} is that of another interface of this VM")
+        seen.add(interface.acpi_index)
 
 
 def _binding(interface: Interface, at: Field) -> Iterator[Cause]:
@@ -169,6 +185,11 @@ def _ports(ports: list[Port], at: Field) -> Iterator[Cause]:
 def _dhcp(options: DhcpOptions, at: Field) -> Iterator[Cause]:
     if any(not _is_ipv4(server) for server in options.ntp_servers):
         yield Cause(at.at("ntpServers"), "NTP servers must be a list of valid IPv4 addresses.")
+    texts = {"bootFileName": options.boot_file_name, "tftpServerName": options.tftp_server_name}
+    texts |= {f"privateOptions[{n}].value": each.value for n, each in enumerate(options.private_options)}
+    for name, text in texts.items():
+        if not text.isascii() or len(text) > _LONGEST_TEXT:
+            yield Cause(at.at(name), f"{at.at(name)} must be ASCII text of at most {_LONGEST_TEXT} characters")
     numbers = [option.option for option in options.private_options]
     if any(number not in _PRIVATE_OPTIONS for number in numbers):
         yield Cause(at, "provided DHCPPrivateOptions are out of range, must be in range 224 to 254")
@@ -248,4 +269,5 @@ RULES: Final[tuple[Rule, ...]] = (
     guest_networks_have_room,
     absent_interfaces_can_go,
     macs_are_unique,
+    acpi_indexes_are_unique,
 )

@@ -78,6 +78,29 @@ WRONG_NETWORKS: Wrong = {
         "spec.domain.devices.interfaces[1].name",
         "Only one interface can be connected to one specific network",
     ),
+    "ACPI index beyond libvirt's": (
+        {f"{INTERFACES}[0].acpiIndex": 16384},
+        "spec.domain.devices.interfaces[0].acpiIndex",
+        "must be from 1 to 16383",
+    ),
+    "one ACPI index twice": (
+        {
+            f"{INTERFACES}[0].acpiIndex": 7,
+            **joined({"multus": {"networkName": "red"}}, {"bridge": {}, "acpiIndex": 7}),
+        },
+        "spec.domain.devices.interfaces[1].acpiIndex",
+        "is that of another interface of this VM",
+    ),
+    "boot file that no DHCP option holds": (
+        {f"{INTERFACES}[0].dhcpOptions.bootFileName": "x" * 256},
+        "spec.domain.devices.interfaces[0].dhcpOptions.bootFileName",
+        "must be ASCII text of at most 255 characters",
+    ),
+    "private option that is no ASCII": (
+        {f"{INTERFACES}[0].dhcpOptions.privateOptions": [{"option": 240, "value": "über"}]},
+        "spec.domain.devices.interfaces[0].dhcpOptions.privateOptions[0].value",
+        "must be ASCII text of at most 255 characters",
+    ),
     "one MAC twice": (
         {
             f"{INTERFACES}[0].macAddress": "52:54:00:00:00:01",
