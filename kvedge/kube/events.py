@@ -81,7 +81,7 @@ class EventRecorder:
         self._thread: BackgroundThread | None = None
 
     def start(self) -> None:
-        """Begin to send; what was recorded before is sent then."""
+        """Begin to send, events that were recorded before first."""
         if self._thread is None:
             self._thread = BackgroundThread(f"events-{self._source.component}", self._run)
             self._thread.start()

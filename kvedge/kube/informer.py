@@ -255,7 +255,7 @@ class Informer(Generic[T]):
     def _log(self, error: KubeError) -> None:
         facts = {"kind": self._cls.KIND.plural, "error": str(error)}
         if isinstance(error, NotFound) and not self._synced.is_set():
-            # Whoever brings the kinds may start after us.
+            # The role that brings the kinds may start after this one.
             log.info("kind not served yet", extra={"facts": facts})
             return
         log.warning("watch interrupted", extra={"facts": facts})
@@ -281,8 +281,8 @@ def _changes(old: T | None, new: T | None) -> Iterator[tuple[T | None, T | None]
 def _must_list_again(error: KubeError) -> bool:
     """Whether the version cannot be watched from: too old, or newer than a server that was restored has ever seen.
 
-    A server that is away or overloaded says neither, and listing would only add to its load; nor does one that does not
-    know who asks.
+    A server that is away or overloaded says neither, and listing would only add to its load; nor does a server that
+    does not know our credentials.
     """
     if isinstance(error, Unavailable):
         return error.status == 504

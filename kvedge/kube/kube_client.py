@@ -119,7 +119,7 @@ class KubeClient:
     def from_kubeconfig(cls, path: str | Path, program: str = "kvedge") -> Self:
         """A client for a kubeconfig's current context; nothing is sent yet.
 
-        `program` is who has written, in the managedFields of objects.
+        `program` is the writer's name in the managedFields of objects.
 
         Raises:
             KubeconfigError: when the file cannot be used.

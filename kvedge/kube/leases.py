@@ -1,8 +1,9 @@
 """One active instance of a role per cluster, by a Lease.
 
-Used by the controller (and by whoever else must be alone). `kubernetes.leaderelection` was weighed and left: it leaves
-the process by sys.exit, cannot be stopped, counts on the wall clock, only talks through the typed API with a global
-configuration, and has no deadline on its calls, so that a leader whose server hangs goes on after its lease has ended.
+Used by the controller (and by any other role that must be alone). `kubernetes.leaderelection` was weighed and left: it
+leaves the process by sys.exit, cannot be stopped, counts on the wall clock, only talks through the typed API with a
+global configuration, and has no deadline on its calls, so that a leader whose server hangs goes on after its lease has
+ended.
 
 Losing the lease stops the role, and one that slept through the end of its lease (a process that was stopped, a machine
 that was suspended) finds :meth:`LeaderElection.holds` false before it writes anything. Still nothing that must never
@@ -33,7 +34,7 @@ log = logging.getLogger(__name__)
 LEASE_SECONDS: Final = 12
 RENEW_SECONDS: Final = 8.0
 RETRY_SECONDS: Final = 2.0
-# Who stands by only reads.
+# A process that stands by only reads.
 _LOOK_SECONDS: Final = 1.0
 _SHORTEST_PAUSE: Final = 0.2
 # A call that begins just before the holder must give up has to end before the lease does.

@@ -93,9 +93,9 @@ class LiveConnection:
         self._monotonic = monotonic
         self._now = now
         self._looked_at = self._made_at = monotonic()
-        # Held by whoever looks at the files.
+        # Held by the thread that looks at the files.
         self._looking = threading.Lock()
-        # What was logged last of files that cannot be used, and of a certificate that has ended.
+        # The last log lines about files that cannot be used, and about a certificate that has ended.
         self._problem = ""
         self._complaint = ""
 
@@ -147,8 +147,8 @@ class LiveConnection:
         is_plugins = source.renewal is not None
         if is_plugins and self._looked_at - self._made_at < _PLUGIN_SECONDS:
             return
-        # What could not be used is tried again even if it looks the same: it may have been read while it was written.
-        # A plugin may have another certificate for one that the server took back.
+        # A file that could not be used is tried again even if it looks the same: it may have been read while it was
+        # written. A plugin may have another certificate for one that the server took back.
         if not (self._problem or (refused and is_plugins) or source.is_changed(self._now())):
             return
         try:

@@ -122,7 +122,7 @@ class ObjectCache(Generic[T]):
             self._reached = max(self._reached, version)
 
     def forget_own_writes(self) -> None:
-        """What comes next from the server is the truth again."""
+        """Believe the server's next word about each object again."""
         with self._lock:
             self._own.clear()
 

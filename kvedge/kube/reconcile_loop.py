@@ -77,7 +77,7 @@ class ReconcileLoop:
             thread.join(max(0.0, deadline - time.monotonic()))
 
     def pause(self) -> None:
-        """Begin no further pass, until :meth:`resume`; what is to be looked at meanwhile is noted."""
+        """Begin no further pass, until :meth:`resume`; keys that are added meanwhile are kept."""
         with self._lock:
             self._paused = True
 
@@ -131,7 +131,7 @@ class ReconcileLoop:
         try:
             again = self._reconcile(key)
         except Conflict as error:
-            # What was read was old: the watch brings the newer one, so this is no failure worth a warning.
+            # The pass had read an old version: the watch brings the newer one, so this is no failure worth a warning.
             self._retry(key, error, logging.DEBUG)
         except KubeError as error:
             # That nobody knows us has been told already, and all objects would say it.

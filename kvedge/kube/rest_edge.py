@@ -32,7 +32,7 @@ from kvedge.kube.live_connection import LiveConnection, Pooled
 _CONNECT_SECONDS: Final = 5.0
 # A server asks for patience with Retry-After; a loop has its own back-off for more than this.
 _LONGEST_WAIT: Final = 5.0
-# RFC 7234's Warning header: a number, who warns, and the words in quotes.
+# RFC 7234's Warning header: a number, the name of the server that warns, and the words in quotes.
 _WARNING: Final = re.compile(r'299 \S+ "((?:[^"\\]|\\.)*)"')
 _QUOTED: Final = re.compile(r"\\(.)")
 _REPEATABLE: Final = frozenset({"GET", "PUT", "DELETE"})

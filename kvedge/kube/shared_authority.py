@@ -1,7 +1,7 @@
 """Authorities that roles share: each made once, and kept in a Secret of its own.
 
-`kvedge-ca` is behind what roles say to each other. Whoever may read it can speak as any role, so nobody but the api
-role may. `kvedge-upload-ca` is behind uploads alone: the controller issues the certificates of workers with it. Called
+`kvedge-ca` signs the certificates between roles. A reader of it can speak as any role, so that the api role alone may
+read it. `kvedge-upload-ca` is behind uploads alone: the controller issues the certificates of workers with it. Called
 by the api role, which makes both, and by the controller. Reads and writes these two Secrets.
 """
 

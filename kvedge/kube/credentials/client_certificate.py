@@ -1,4 +1,4 @@
-"""The certificate with which a client shows who it is, and what to say of it once it has ended.
+"""The certificate of a client, and what to tell its user once it has ended.
 
 Used by connection_settings, which keeps it beside the TLS context (that does not give it back), and by live_connection
 after a refusal. Pure. X.509 is imported only then: most clients are never refused.

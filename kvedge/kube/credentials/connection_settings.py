@@ -84,7 +84,7 @@ def from_kubeconfig(path: str | Path) -> Connection:
     """
     if Path(path, TOKEN).is_file():
         return from_service_account(Path(path))
-    # Before it is read: what is written from now on is a change.
+    # Before it is read: any write from now on is a change.
     noted = {str(path): file_state(str(path))}
     document = read_kubeconfig(path)
     noted |= states(_named_files(document, Path(path)))

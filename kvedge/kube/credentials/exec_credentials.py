@@ -68,7 +68,7 @@ class ExecPlugin:
         is_interactive = self._mode != "Never" and sys.stdin is not None and sys.stdin.isatty()
         if self._mode == "Always" and not is_interactive:
             raise KubeconfigFault(f"exec: {self._command} needs a terminal, and there is none")
-        # Somebody who looks at the terminal reads how to log in, and may take his time, also with a pipe as the input.
+        # The user at the terminal reads there how to log in, and may take a while, also with a pipe as the input.
         is_watched = is_interactive or (sys.stderr is not None and sys.stderr.isatty())
         try:
             done = subprocess.run(

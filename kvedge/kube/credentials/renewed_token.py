@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 # How long before its end a token is exchanged; less for one that lives shortly.
 _BEFORE_END: Final = timedelta(minutes=1)
 _SHARE_OF_LIFE: Final = 10
-# The next try after one that has failed.
+# When a try has failed, the next one comes after this time.
 _AGAIN: Final = timedelta(seconds=10)
 
 

@@ -22,7 +22,7 @@ _AGAIN_SECONDS: Final = 60.0
 
 
 class ServiceAccountError(Exception):
-    """There is none that can be used; the text says what is missing."""
+    """There is no service account that can be used; the text says what is missing."""
 
 
 def in_pod(environment: Mapping[str, str], directory: Path = ACCOUNT_DIRECTORY) -> bool:
@@ -49,7 +49,7 @@ def read_service_account(directory: Path, environment: Mapping[str, str]) -> Ser
     if not (directory / CA).is_file():
         raise ServiceAccountError(f"{directory / CA} does not exist")
     token = _Token(directory / TOKEN)
-    # One that cannot be read is told now.
+    # A token that cannot be read raises now, rather than at the first request.
     token.header()
     return ServiceAccount(f"https://{_in_url(host)}:{port}", token.header)
 
@@ -63,7 +63,7 @@ class _Token:
         self._read_at = 0.0
 
     def header(self) -> str:
-        """Called before each request; one that cannot be read at this moment leaves the one before."""
+        """Called before each request; when the file cannot be read at this moment, the token before stays."""
         if not self._text or time.monotonic() - self._read_at >= _AGAIN_SECONDS:
             self._read()
         return f"Bearer {self._text}"
