@@ -16,7 +16,7 @@ _MOST_CAUSES: Final = 50
 _LONGEST: Final = 4000
 
 
-def explained(error: Exception) -> Refused:
+def explain(error: Exception) -> Refused:
     """What to print and to exit with."""
     if isinstance(error, ImportError):
         # First: what is imported below may be just what cannot be.

@@ -38,7 +38,7 @@ class LazyGroup(click.Group):
             return None
         module = importlib.import_module(f"kvedge.cli.{VERBS[cmd_name].module}")
         name = cmd_name.replace("-", "_")
-        # One that Python has a use for itself ends in a line.
+        # A name that is one of Python's words ends in an underscore.
         command = getattr(module, name, None) or getattr(module, f"{name}_")
         assert isinstance(command, click.Command)
         return command
@@ -141,9 +141,9 @@ def _run(arguments: list[str]) -> int:
     except BrokenPipeError:
         raise
     except Exception as error:  # noqa: BLE001 - the last door: whatever it is becomes words, never a traceback
-        from kvedge.cli.failures import explained
+        from kvedge.cli.failures import explain
 
-        explanation = explained(error)
+        explanation = explain(error)
         return _tell(explanation.text, explanation.code)
     # A verb that runs another program ends as that one did.
     return code if isinstance(code, int) else Exit.DONE

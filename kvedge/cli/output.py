@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 
-def rendered(document: Any, output: str, *, sort_keys: bool = False) -> str:
+def render(document: Any, output: str, *, sort_keys: bool = False) -> str:
     """The text of a document as `json` or `yaml`, without its last line's end."""
     if output == "json":
         import msgspec
@@ -30,7 +30,7 @@ def rendered(document: Any, output: str, *, sort_keys: bool = False) -> str:
 
 def print_document(document: Any, output: str, *, sort_keys: bool = False) -> None:
     """Print it."""
-    click.echo(rendered(document, output, sort_keys=sort_keys))
+    click.echo(render(document, output, sort_keys=sort_keys))
 
 
 def _text_node(dumper: Any, text: str) -> Any:

@@ -28,10 +28,10 @@ def harmless(data: bytes) -> str:
     Line ends become plain ones; bytes that are no UTF-8 become replacement characters.
     """
     text = data.decode("utf-8", errors="replace").replace("\r\n", "\n").replace("\n\r", "\n")
-    return "".join(map(_shown, _SEQUENCES.sub("", text)))
+    return "".join(map(_escape, _SEQUENCES.sub("", text)))
 
 
-def _shown(character: str) -> str:
+def _escape(character: str) -> str:
     if character in _KEPT or (character.isascii() and character.isprintable()):
         return character
     code = ord(character)

@@ -80,12 +80,12 @@ def load_kubeconfigs(paths: tuple[Path, ...], context: str | None) -> FoundKubec
     names = [str(entry["name"]) for entry in merged["contexts"]]
     if context is not None:
         if context not in names:
-            raise UsageError(f'there is no context "{context}" in {_told(paths)}: {_known(names)}')
+            raise UsageError(f'there is no context "{context}" in {_list_paths(paths)}: {_list_names(names)}')
         merged["current-context"] = context
     current = merged.get("current-context")
     if not isinstance(current, str) or current not in names:
         what = f'current-context "{current}" is not one of its contexts' if current else "it has no current-context"
-        raise UsageError(f"{_told(paths)}: {what}; name one with --context: {_known(names)}")
+        raise UsageError(f"{_list_paths(paths)}: {what}; name one with --context: {_list_names(names)}")
     return FoundKubeconfig(paths, merged, current)
 
 
@@ -102,9 +102,9 @@ def _read(path: Path) -> dict[str, Any]:
     return document
 
 
-def _told(paths: tuple[Path, ...]) -> str:
+def _list_paths(paths: tuple[Path, ...]) -> str:
     return ", ".join(map(str, paths))
 
 
-def _known(names: list[str]) -> str:
+def _list_names(names: list[str]) -> str:
     return f"there is {', '.join(names)}" if names else "it has none"

@@ -21,7 +21,7 @@ import click
 from kvedge.cli.exits import Exit, Refused
 from kvedge.cli.guests.stream_runs import run_here
 from kvedge.client.session import Session
-from kvedge.client.streams.stream_client import StreamClient, StreamRefused, received
+from kvedge.client.streams.stream_client import StreamClient, StreamRefused, receive
 from kvedge.client.subresources import VMI
 
 # Ctrl+] (and Ctrl+5 on many keyboards), as virtctl and telnet have it.
@@ -59,7 +59,7 @@ async def _connect(
             return await client.open(VMI, vmi, "console", heartbeat=_HEARTBEAT_SECONDS)
         except StreamRefused as refused:
             if refused.status != _NOT_RUNNING:
-                raise client.explained(refused, VMI, vmi) from refused
+                raise client.explain(refused, VMI, vmi) from refused
             if time.monotonic() > deadline:
                 raise Refused(f"timed out: {refused.message}{_warnings(session, vmi)}", Exit.TIMED_OUT) from refused
         await asyncio.sleep(_RETRY_SECONDS)
@@ -112,7 +112,7 @@ async def _send(socket: aiohttp.ClientWebSocketResponse, typed: asyncio.Queue[by
 
 
 async def _receive(socket: aiohttp.ClientWebSocketResponse) -> str:
-    async for data in received(socket):
+    async for data in receive(socket):
         sys.stdout.buffer.write(data)
         sys.stdout.buffer.flush()
     return "The connection was closed by the other side."

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import click
 
-from kvedge.cli.output import rendered
+from kvedge.cli.output import render
 from kvedge.cli.sessions import open_session, session_options
 from kvedge.cli.verb_command import VerbCommand, vmi_argument
 from kvedge.client.harmless_text import harmless
@@ -48,6 +48,6 @@ def fslist(vmi: str, kubeconfig: Path | None, namespace: str | None, output: str
 def _show(call: str, vmi: str, kubeconfig: Path | None, namespace: str | None, output: str) -> None:
     from kvedge.client.subresources import VMI, get
 
-    text = rendered(get(open_session(kubeconfig, namespace), VMI, vmi, call), output)
+    text = render(get(open_session(kubeconfig, namespace), VMI, vmi, call), output)
     # The guest's own words: on a terminal nothing in them may be obeyed.
     click.echo(harmless(text.encode()) if sys.stdout.isatty() else text)

@@ -67,7 +67,7 @@ def _forward(session: Session, target: Target, ports: Sequence[ForwardedPort]) -
         stopped = asyncio.Event()
         for number in (signal.SIGINT, signal.SIGTERM):
             asyncio.get_running_loop().add_signal_handler(number, stopped.set)
-        await forward(session, target, ports, Told(_listening, _failed), stopped)
+        await forward(session, target, ports, Told(_listening, _tell_failure), stopped)
 
     need_target(session, target)
     run_here(until_signal())
@@ -78,5 +78,5 @@ def _listening(text: str) -> None:
     print(text, flush=True)
 
 
-def _failed(text: str) -> None:
+def _tell_failure(text: str) -> None:
     click.echo(text, err=True)

@@ -17,7 +17,7 @@ from kvedge.cli.guests.stream_runs import run_here
 from kvedge.client.session import Session
 from kvedge.client.streams.port_forwarder import port_call
 from kvedge.client.streams.port_specs import ForwardedPort, Target
-from kvedge.client.streams.stream_client import StreamClient, StreamRefused, received
+from kvedge.client.streams.stream_client import StreamClient, StreamRefused, receive
 from kvedge.client.streams.stream_join import QUIET_SECONDS, Quiet, join
 
 _CHUNK: Final = 64 * 1024
@@ -39,7 +39,7 @@ async def _stdio(session: Session, target: Target, port: ForwardedPort) -> None:
         try:
             stream = await client.open(target.resource, target.name, port_call(port))
         except StreamRefused as refused:
-            raise await asyncio.to_thread(client.explained, refused, target.resource, target.name) from refused
+            raise await asyncio.to_thread(client.explain, refused, target.resource, target.name) from refused
         await _join_stdio(stream)
 
 
@@ -62,7 +62,7 @@ async def _join_stdio(stream: aiohttp.ClientWebSocketResponse) -> None:
             await stream.send_bytes(data)
 
     async def to_local() -> None:
-        async for data in received(stream):
+        async for data in receive(stream):
             quiet.heard()
             await asyncio.to_thread(_write_all, data)
 

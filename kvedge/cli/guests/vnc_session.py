@@ -48,7 +48,7 @@ async def _show(
         try:
             stream = await client.open(VMI, vmi, "vnc", query)
         except StreamRefused as refused:
-            raise await asyncio.to_thread(client.explained, refused, VMI, vmi) from refused
+            raise await asyncio.to_thread(client.explain, refused, VMI, vmi) from refused
         try:
             await _serve(stream, address, viewer)
         finally:

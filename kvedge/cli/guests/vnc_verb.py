@@ -85,7 +85,7 @@ def vnc(
 
     if vnc_type and vnc_type not in VIEWERS:
         raise Refused(f"--vnc-type: {vnc_type} is not one of {', '.join(VIEWERS)}", Exit.USAGE)
-    # What is missing on this computer is told before the guest's screen is taken from anybody.
+    # A viewer that this computer lacks is told of before the guest's screen is taken from anybody.
     viewer = None if proxy_only else find_viewer(vnc_type, vnc_path)
     session = open_session(kubeconfig, namespace)
     from kvedge.cli.guests.vnc_session import show

@@ -56,7 +56,7 @@ def create(
         members["bin/kvedge"] = program or _own_file()
     from kvedge.appliance.bundle.bundle_writer import write_bundle
 
-    with _explained():
+    with _explain_errors():
         digest = write_bundle(file, members)
     click.echo(f"packed {len(members)} files into {file}")
     click.echo(f"sha256 {digest}")
@@ -113,7 +113,7 @@ def _unpack(file: Path, sha256: str, settings: Settings) -> Path | None:
     found = _check(file, sha256)
     from kvedge.appliance.bundle.bundle_reader import PROGRAM_PLACE, unpack_bundle
 
-    with _explained():
+    with _explain_errors():
         try:
             written = unpack_bundle(found, settings.data_path)
         except OSError as error:
@@ -126,7 +126,7 @@ def _unpack(file: Path, sha256: str, settings: Settings) -> Path | None:
 def _check(file: Path, sha256: str) -> Bundle:
     from kvedge.appliance.bundle.bundle_reader import check_bundle
 
-    with _explained():
+    with _explain_errors():
         return check_bundle(file, sha256)
 
 
@@ -179,7 +179,7 @@ def _own_file() -> Path:
 
 
 @contextmanager
-def _explained() -> Iterator[None]:
+def _explain_errors() -> Iterator[None]:
     from kvedge.appliance.bundle.bundle_format import BundleError
 
     try:

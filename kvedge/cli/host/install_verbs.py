@@ -167,7 +167,7 @@ def _install(role: Role | None, config: Path | None, data_dir: str | None, *, dr
         raise Refused(f"systemd is not this host's init: run `kvedge {verb}` by other means", Exit.HOST)
     if not dry_run:
         _check_host(settings, chosen, force=force)
-    made, node = _prepared(chosen, here, config, data_dir, dry_run=dry_run, force=force)
+    made, node = _prepare(chosen, here, config, data_dir, dry_run=dry_run, force=force)
     leaves = chosen == "standalone" and here in ("server", "agent")
     given: dict[str, Any] = {"data-dir": data_dir} if data_dir else {}
     text = config.read_bytes() if config else new_config(setting_facts(), given)
@@ -196,7 +196,7 @@ def _install(role: Role | None, config: Path | None, data_dir: str | None, *, dr
     click.echo(f"{outcome}: {what}; see `kvedge status`")
 
 
-def _prepared(
+def _prepare(
     role: Role, here: Role | None, config: Path | None, data_dir: str | None, *, dry_run: bool, force: bool
 ) -> tuple[Installation, ClusterNode | None]:
     """The installation with what its role needs; on a server, rights and kubeconfigs are made in the cluster for it."""

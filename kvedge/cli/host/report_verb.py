@@ -1,4 +1,4 @@
-"""`kvedge report`: one file for whoever is to find out what is wrong, with secrets removed.
+"""`kvedge report`: one file from which somebody else can find out what is wrong, with secrets removed.
 
 Called by the group. Looks at the host, the object store or the API, and logs; writes one file. Whatever cannot be read
 is noted in it: a report is made when things do not work.

@@ -34,10 +34,10 @@ def expand(kubeconfig: Path | None, namespace: str | None, vm: str | None, file:
 
         print_document(get(session, VM, vm, "expand-spec"), output)
         return
-    print_document(_expanded(session, str(file)), output)
+    print_document(_expand(session, str(file)), output)
 
 
-def _expanded(session: Session, file: str) -> Any:
+def _expand(session: Session, file: str) -> Any:
     from kvedge.client.manifests.manifest_files import read_manifests
 
     documents = [document for _, document in read_manifests(file)]

@@ -18,7 +18,7 @@ from kvedge.kube.errors import NotFound
 from kvedge.resources.codec import JsonObject
 
 _DRY_RUN = click.option("--dry-run", is_flag=True, help="Let the server check it, and change nothing.")
-# What a bus has room for; a name is cut to it, and a serial that is given is judged by the server.
+# The length of a serial on a bus. A name is cut to it; the server judges a serial that is given.
 _LONGEST_SERIAL: Final = {"scsi": 36, "virtio": 20}
 _PERSIST = click.option("--persist", is_flag=True, hidden=True, help="Has no effect: a VM keeps its volumes.")
 

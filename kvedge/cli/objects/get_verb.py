@@ -11,7 +11,7 @@ import click
 import msgspec
 
 from kvedge.cli.exits import Exit, Refused
-from kvedge.cli.output import rendered
+from kvedge.cli.output import render
 from kvedge.cli.sessions import open_session, session_options
 from kvedge.cli.verb_command import kind_argument, object_argument
 from kvedge.client.discovery import find_kind
@@ -117,7 +117,7 @@ class _Request:
         rows = table_rows(table, wide=output == "wide", with_namespace=with_namespace)
         widths = [max(len(row[index]) for row in rows) for index in range(len(rows[0]))]
         for row in rows:
-            click.echo(_aligned(row, widths))
+            click.echo(_align(row, widths))
         query |= {"watch": "true", "resourceVersion": table["metadata"]["resourceVersion"]}
         for line in self._client.lines(path, query, accept=TABLE_ACCEPT).lines():
             event = msgspec.json.decode(line)
@@ -127,7 +127,7 @@ class _Request:
             # Only the first event of a watch carries the columns.
             part["columnDefinitions"] = part.get("columnDefinitions") or table["columnDefinitions"]
             for row in table_rows(part, wide=output == "wide", with_namespace=with_namespace)[1:]:
-                click.echo(_aligned(row, widths))
+                click.echo(_align(row, widths))
 
     def _ask(self, path: str, names: tuple[str, ...], accept: str = "application/json") -> JsonObject:
         try:
@@ -146,10 +146,10 @@ class _Request:
         return [self._kind.path(self._namespace, checked_name(name)) for name in names]
 
 
-def _aligned(row: list[str], widths: list[int]) -> str:
+def _align(row: list[str], widths: list[int]) -> str:
     return "   ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
 
 
 def _render(documents: list[JsonObject], output: str, *, single: bool) -> str:
     whole: JsonObject = documents[0] if single else {"apiVersion": "v1", "kind": "List", "items": documents}
-    return rendered(whole, output)
+    return render(whole, output)

@@ -66,7 +66,7 @@ def import_(
         checked_name(datasource)
     elif size or storage_class:
         raise Refused("--size and --storage-class are of the claim that --datasource NAME makes", Exit.USAGE)
-    with _explained(), _progress() as progress:
+    with _explain_errors(), _progress() as progress:
         images = import_work(_store(data_dir), file, name).run(progress)
     for found in images:
         click.echo(f"imported {found.name}")
@@ -84,7 +84,7 @@ def _fill_claim(session: Session, found: Image, name: str, wish: tuple[str, str,
 
     size, storage_class, timeout = wish
     claim = claim_name(name, found.id)
-    with _explained():
+    with _explain_errors():
         document = golden_volume(claim, found.name, _bytes(size) if size else disk_size(found.tree), storage_class)
     if make_golden_volume(session, document):
         click.echo(f"DataVolume {session.namespace}/{claim} was created")
@@ -107,7 +107,7 @@ def _bytes(size: str) -> int:
 @_DATA_DIR
 def pull(reference: str, data_dir: str | None) -> None:
     """Fetch an image from its registry."""
-    with _explained(), _progress() as progress:
+    with _explain_errors(), _progress() as progress:
         insecure = _settings(data_dir).registries_without_tls
         [found] = pull_work(_store(data_dir), reference, insecure=insecure).run(progress)
     click.echo(f"pulled {found.name}")
@@ -117,7 +117,7 @@ def pull(reference: str, data_dir: str | None) -> None:
 @_DATA_DIR
 def list_(data_dir: str | None) -> None:
     """Show what is in the store."""
-    with _explained():
+    with _explain_errors():
         images = _store(data_dir).list()
     rows = [["NAME", "SIZE", "ORIGIN", "CREATED"]]
     rows += [[found.name, _size(found.size), str(found.origin), found.created] for found in images]
@@ -132,7 +132,7 @@ def rm(reference: tuple[str, ...], data_dir: str | None) -> None:
     """Remove images that no VM uses."""
     store = _store(data_dir)
     for name in reference:
-        with _explained():
+        with _explain_errors():
             store.remove(name)
         click.echo(f"removed {name}")
 
@@ -149,7 +149,7 @@ def _store(data_dir: str | None) -> ImageStore:
 
 
 @contextmanager
-def _explained() -> Iterator[None]:
+def _explain_errors() -> Iterator[None]:
     try:
         yield
     except ImageNotFound as error:

@@ -19,7 +19,7 @@ import click
 from kvedge.appliance.cluster.node_kubeconfigs import administrator_kubeconfig, roles_directory
 from kvedge.cli.config_option import CONFIG, config_path
 from kvedge.cli.exits import Exit, Refused
-from kvedge.cli.failures import explained
+from kvedge.cli.failures import explain
 from kvedge.cli.sessions import find_kubeconfig, named_kubeconfig
 from kvedge.client.errors import ClientError
 from kvedge.client.users.user_credentials import certified, cluster_entry
@@ -96,7 +96,7 @@ def _renew_all(signing: _Signing, due: Mapping[Path, RoleCertificate]) -> None:
             _renew(client, signing, path, role)
         except (ClientError, KubeError, OSError) as error:
             click.echo(f"{path}: not renewed", err=True)
-            failures.append(explained(error))
+            failures.append(explain(error))
     client.close()
     if failures:
         raise Refused("; ".join(dict.fromkeys(map(str, failures))), failures[0].code)

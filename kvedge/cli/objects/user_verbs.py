@@ -138,7 +138,7 @@ def list_(kubeconfig: Path | None, namespace: str | None) -> None:
     """Show the users that were made here, and the roles that each was given."""
     session = open_session(kubeconfig, namespace)
     rows = [["NAME", "ROLE", "NAMESPACE"]]
-    for given in _given(session.client):
+    for given in _list_given(session.client):
         if namespace in (None, given.namespace):
             # A client that may write bindings may write any name into them.
             name, role = (harmless(text.encode()) for text in (given.user, given.role))
@@ -156,7 +156,9 @@ def delete(name: str, kubeconfig: Path | None, namespace: str | None) -> None:
     The certificate is good until it ends, but opens nothing any more, beside what the user's groups may do.
     """
     session = open_session(kubeconfig, namespace)
-    found = [given for given in _given(session.client) if given.user == name and namespace in (None, given.namespace)]
+    found = [
+        given for given in _list_given(session.client) if given.user == name and namespace in (None, given.namespace)
+    ]
     if not found:
         raise Refused(f"user {name} has no role that was given by `kvedge user create`", Exit.NOT_FOUND)
     for given in found:
@@ -165,7 +167,7 @@ def delete(name: str, kubeconfig: Path | None, namespace: str | None) -> None:
         click.echo(f"user {name} has lost {given.role} {where}")
 
 
-def _given(client: KubeClient) -> list[Given]:
+def _list_given(client: KubeClient) -> list[Given]:
     query = {"labelSelector": USER_LABEL}
     return given_roles([item for path in BINDINGS for item in client.request("GET", path, query=query)["items"]])
 

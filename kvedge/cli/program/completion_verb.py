@@ -35,7 +35,7 @@ _kvedge_completion() {
             plain) COMPREPLY+=("${value#"$kept"}") ;;
         esac
     done <<< "$response"
-    # What ends in a slash goes on.
+    # A word that ends in a slash goes on.
     if [[ ${#COMPREPLY[@]} == 1 && ${COMPREPLY[0]} == */ ]]; then
         compopt -o nospace
     fi

@@ -42,10 +42,10 @@ def version(client: bool, server: bool, output: str | None, kubeconfig: Path | N
         document = {"clientVersion": {"gitVersion": f"v{kvedge.__version__}"}}
         print_document(document | ({"serverVersion": found} if found else {}), output)
     elif found:
-        click.echo(f"Server Version: {_shown(found)}")
+        click.echo(f"Server Version: {_describe(found)}")
 
 
-def _shown(found: dict[str, Any]) -> str:
+def _describe(found: dict[str, Any]) -> str:
     """A kvedge's own version and the API that it serves; of a KubeVirt there is the one."""
     own, api = str(found.get("kvedgeVersion") or ""), str(found["gitVersion"])
     return f"kvedge {own.removeprefix('v')} (API of KubeVirt {api.partition('+')[0]})" if own else api

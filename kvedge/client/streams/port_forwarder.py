@@ -16,7 +16,7 @@ import aiohttp
 from kvedge.client.errors import HostError
 from kvedge.client.session import Session
 from kvedge.client.streams.port_specs import ForwardedPort, Target
-from kvedge.client.streams.stream_client import StreamClient, StreamRefused, received
+from kvedge.client.streams.stream_client import StreamClient, StreamRefused, receive
 from kvedge.client.streams.stream_join import join_socket
 from kvedge.client.subresources import get_object
 from kvedge.kube.errors import Forbidden
@@ -214,7 +214,7 @@ class _Datagrams(asyncio.DatagramProtocol):
                 await stream.send_bytes(data)
 
     async def _answer(self, stream: aiohttp.ClientWebSocketResponse, addr: Any) -> None:
-        async for data in received(stream):
+        async for data in receive(stream):
             if self._transport is not None:
                 self._transport.sendto(data, addr)
 

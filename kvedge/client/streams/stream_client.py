@@ -97,7 +97,7 @@ class StreamClient:
         except (aiohttp.ClientError, OSError, ValueError) as error:
             raise StreamRefused(0, f"{call}: the API server cannot be reached: {_words(error)}") from error
 
-    def explained(self, refused: StreamRefused, resource: str, name: str) -> ClientError:
+    def explain(self, refused: StreamRefused, resource: str, name: str) -> ClientError:
         """The refusal as an error of this client, with names that are alike when nothing has this one."""
         if refused.status == _NOT_FOUND:
             return NotFoundError(told_with_nearest(self._session, refused.message, resource, name))
@@ -148,7 +148,7 @@ def run_streams(work: Coroutine[Any, Any, None], on_failure: Callable[[str], Non
     asyncio.run(watched())
 
 
-async def received(socket: aiohttp.ClientWebSocketResponse) -> AsyncIterator[bytes]:
+async def receive(socket: aiohttp.ClientWebSocketResponse) -> AsyncIterator[bytes]:
     """What comes, until either side ends it; only binary frames carry data."""
     async for message in socket:
         if message.type is aiohttp.WSMsgType.BINARY:

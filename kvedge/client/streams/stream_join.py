@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import aiohttp
 
-from kvedge.client.streams.stream_client import received
+from kvedge.client.streams.stream_client import receive
 
 _CHUNK: Final = 64 * 1024
 # After our side has ended: a websocket has no half-closed state, so the rest is waited for while it comes.
@@ -33,7 +33,7 @@ async def join_socket(
             await stream.send_bytes(data)
 
     async def to_local() -> None:
-        async for data in received(stream):
+        async for data in receive(stream):
             quiet.heard()
             writer.write(data)
             await writer.drain()

@@ -109,7 +109,7 @@ class UploadStream:
             response = connection.getresponse()
             text = response.read(_LONGEST_ANSWER).decode("utf-8", "replace").strip()
         except ssl.SSLCertVerificationError as error:
-            raise _untrusted(self._address.url, error) from error
+            raise _distrust(self._address.url, error) from error
         except (OSError, http.client.HTTPException) as error:
             raise _Broken(str(error) or type(error).__name__) from error
         finally:
@@ -128,7 +128,7 @@ class UploadStream:
             connection.request("HEAD", self._path(ASYNC), headers={"Authorization": f"Bearer {token}"})
             response = connection.getresponse()
         except ssl.SSLCertVerificationError as error:
-            raise _untrusted(self._address.url, error) from error
+            raise _distrust(self._address.url, error) from error
         except (OSError, http.client.HTTPException) as error:
             raise _Broken(str(error) or type(error).__name__) from error
         finally:
@@ -177,7 +177,7 @@ class UploadStream:
         try:
             connection.connect()
         except ssl.SSLCertVerificationError as error:
-            raise _untrusted(self._address.url, error) from error
+            raise _distrust(self._address.url, error) from error
         except OSError as error:
             raise _Broken(f"it cannot be reached: {error}") from error
         connection.sock.settimeout(_SILENT_SECONDS)
@@ -198,7 +198,7 @@ def file_identity(file: Path) -> str:
     return digest.hexdigest()
 
 
-def _untrusted(url: str, error: ssl.SSLCertVerificationError) -> ClientError:
+def _distrust(url: str, error: ssl.SSLCertVerificationError) -> ClientError:
     return ClientError(
         f"the certificate of {url} is not to be trusted: {error.verify_message}; name its authority in CDIConfig, or"
         " add --insecure"

@@ -1,1 +1,1 @@
-"""Claims of VMs' disks: what there is, who uses it, making and growing it."""
+"""Claims of VMs' disks: which there are, which VMs use them, making and growing them."""

@@ -6,7 +6,7 @@ import pytest
 
 from kvedge.appliance.cluster import errors as cluster_errors
 from kvedge.cli.exits import Exit
-from kvedge.cli.failures import explained
+from kvedge.cli.failures import explain
 from kvedge.client import errors
 from kvedge.client.kubeconfigs import NoKubeconfig
 from kvedge.kube.errors import Cause, Invalid
@@ -17,33 +17,33 @@ DENIED = 'admission webhook "virtualmachine-validator.kubevirt.io" denied the re
 
 def test_a_webhooks_only_cause_is_told_with_its_field() -> None:
     error = Invalid(422, "Invalid", f"{DENIED}Invalid RunStrategy (x)", (Cause(FIELD, "", "Invalid RunStrategy (x)"),))
-    assert explained(error).text == f"{DENIED}{FIELD}: Invalid RunStrategy (x)"
-    assert explained(error).code == Exit.FAILED
+    assert explain(error).text == f"{DENIED}{FIELD}: Invalid RunStrategy (x)"
+    assert explain(error).code == Exit.FAILED
 
 
 def test_a_field_that_the_message_names_is_not_told_twice() -> None:
     text = f'VirtualMachine.kubevirt.io "w" is invalid: {FIELD}: Required value'
-    assert explained(Invalid(422, "Invalid", text, (Cause(FIELD, "", "Required value"),))).text == text
+    assert explain(Invalid(422, "Invalid", text, (Cause(FIELD, "", "Required value"),))).text == text
 
 
 def test_several_causes_are_a_list() -> None:
     causes = (Cause("spec.a", "", "no a"), Cause("spec.b", "", "no b"))
-    assert explained(Invalid(422, "Invalid", f"{DENIED}no a, no b", causes)).text == (
+    assert explain(Invalid(422, "Invalid", f"{DENIED}no a, no b", causes)).text == (
         "refused:\n  * spec.a: no a\n  * spec.b: no b"
     )
 
 
 def test_what_a_server_says_at_length_is_cut() -> None:
     causes = tuple(Cause(f"spec.a[{number}]", "", "x" * 10_000) for number in range(1_000))
-    text = explained(Invalid(422, "Invalid", f"{'x' * 10**6} is invalid: all", causes)).text
+    text = explain(Invalid(422, "Invalid", f"{'x' * 10**6} is invalid: all", causes)).text
     assert text.endswith("  * and 950 more")
     assert len(text) < 300_000
-    assert len(explained(Invalid(422, "Invalid", "x" * 10**6)).text) < 5_000
+    assert len(explain(Invalid(422, "Invalid", "x" * 10**6)).text) < 5_000
 
 
 def test_a_cause_without_a_field_is_told_alone() -> None:
     causes = (Cause("spec.a", "", "no a"), Cause("", "", "there are more errors"))
-    assert explained(Invalid(422, "Invalid", "is invalid: a", causes)).text.endswith("\n  * there are more errors")
+    assert explain(Invalid(422, "Invalid", "is invalid: a", causes)).text.endswith("\n  * there are more errors")
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def test_a_cause_without_a_field_is_told_alone() -> None:
 def test_an_error_of_the_layers_below_keeps_its_text_and_gets_the_code_of_its_meaning(
     kind: type[errors.ClientError | cluster_errors.ClusterError], code: Exit
 ) -> None:
-    told = explained(kind("what is wrong"))
+    told = explain(kind("what is wrong"))
     assert (told.text, told.code) == ("what is wrong", code)
 
 
