@@ -51,7 +51,7 @@ class Settings(msgspec.Struct, rename="kebab", forbid_unknown_fields=True, froze
     bind: Annotated[str, _about("The address to serve the API of one box on")] = "127.0.0.1"
     port: Annotated[int, _about("The port to serve the API of one box on; 0 takes a free one")] = 6443
     pod_cidr: Annotated[str, _about("Addresses for VMs of one box; IPV4,IPV6 for both")] = "10.99.0.0/24"
-    service_cidr: Annotated[str, _about("Addresses for Services of one box; no network of the host's")] = (
+    service_cidr: Annotated[str, _about("Addresses for Services of one box, as pod-cidr; no network of the host's")] = (
         DEFAULT_SERVICE_CIDR
     )
     insecure_registries: Annotated[

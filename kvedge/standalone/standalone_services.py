@@ -95,7 +95,7 @@ class _Box:
             settings.bind,
             settings.port,
             self.node,
-            service_cidr=address_ranges(settings.service_cidr).ipv4,
+            service_cidr=settings.service_cidr,
             host_ports=lambda: listening_ports(host_address()),
         )
         self.server = EmbeddedApi(config, self.logs, self.logs)
@@ -153,14 +153,16 @@ class _Box:
     def make_networking(self) -> Service:
         """What is behind Services, and what policies let pass."""
         kubeconfig, pods = self.kubeconfig("networking", "kvedge:networking", NETWORKING), self.agent_config.network
-        network = ServiceNetworkConfig(
-            bridge=pods.bridge,
-            pod_cidr=pods.cidr,
-            service_cidr=address_ranges(self.settings.service_cidr).ipv4,
-            table=table_name(pods.table),
+        # There are no Services of a family that Pods do not have.
+        ranges = zip((pods.cidr, pods.ipv6_cidr), address_ranges(self.settings.service_cidr).all, strict=False)
+        networks = tuple(
+            ServiceNetworkConfig(
+                bridge=pods.bridge, pod_cidr=pod_cidr, service_cidr=service_cidr, table=table_name(pods.table)
+            )
+            for pod_cidr, service_cidr in ranges
         )
         client = KubeClient.from_kubeconfig(kubeconfig, "kvedge-networking")
-        config = NetworkingConfig(self.node, network, pods, self.settings.port)
+        config = NetworkingConfig(self.node, networks, pods, self.settings.port)
         return NetworkingService(config, client, self.names.know)
 
     def make_api(self) -> Service:

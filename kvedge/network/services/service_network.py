@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from kvedge.network.apply_step import apply_step
+from kvedge.network.errors import NetworkError
 from kvedge.network.links import Links
 from kvedge.network.nft_edge import is_whole, table_handle
 from kvedge.network.pods.forwarding_plan import NodeSeen
@@ -38,7 +39,7 @@ class ServiceNetwork:
         # Until it is done, nobody knows what is there.
         self._put = None
         with Links() as links:
-            seen = _look(links)
+            seen = _look(links, self._config.version)
             check_overlap(self._config, seen)
             steps = list(plan_services(self._config, seen, present, wanted))
             for step in steps:
@@ -48,11 +49,30 @@ class ServiceNetwork:
         return bool(steps)
 
 
-def _look(links: Links) -> NodeSeen:
+class ServiceNetworks:
+    """The service network of each version of IP that there is."""
+
+    def __init__(self, configs: Iterable[ServiceNetworkConfig]) -> None:
+        self._networks = {config.version: ServiceNetwork(config) for config in configs}
+
+    def apply(self, ports: Iterable[Balanced]) -> bool:
+        """As :meth:`ServiceNetwork.apply`, for each; what is in the way of one keeps the other from nothing."""
+        whole, changed, errors = list(ports), False, list[NetworkError]()
+        for version, network in self._networks.items():
+            try:
+                changed |= network.apply(each for each in whole if each.frontend.version == version)
+            except NetworkError as error:
+                errors.append(error)
+        if errors:
+            raise errors[0]
+        return changed
+
+
+def _look(links: Links, version: int) -> NodeSeen:
     return NodeSeen(
         links=tuple(links.list_links()),
         addresses=tuple(links.list_addresses()),
-        routes=tuple(links.list_hops()),
+        routes=tuple(links.list_hops() if version == 4 else links.list_ipv6_routes()),
         ip_forward="",
         ipv6=False,
     )

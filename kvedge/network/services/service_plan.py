@@ -8,7 +8,7 @@ from __future__ import annotations
 import errno
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from ipaddress import IPv4Network
+from ipaddress import ip_network
 from typing import Final
 
 from kvedge.network.errors import NetworkError, OverlapError
@@ -18,8 +18,8 @@ from kvedge.network.pods.forwarding_plan import NodeSeen
 from kvedge.network.services.service_rules import service_table
 from kvedge.network.steps import AddRoute, ChangeElements, RemoveRoute, ReplaceTable, Step
 
-# A default route in two pieces, as VPNs have it, is wider than any range.
-_LONGEST_DEFAULT: Final = 1
+# A default route in two pieces, as VPNs have it, is wider than any range; in IPv6 all addresses of sites are a piece.
+_LONGEST_DEFAULT: Final = {4: 1, 6: 3}
 
 # A transaction is one packet to the kernel, whose longest a host's net.core.wmem_max sets: an element is some 50 bytes
 # of it, up to three times.
@@ -30,12 +30,18 @@ Elements = Mapping[str, frozenset[bytes]]
 
 @dataclass(frozen=True, kw_only=True)
 class ServiceNetworkConfig:
-    """The addresses of Services, those of Pods, and the node bridge; `table` is the name of our table."""
+    """The addresses of Services, those of Pods, both of one version of IP, and the node bridge; `table` is the name of
+    our table."""
 
     bridge: str
     pod_cidr: str
     service_cidr: str
     table: str
+
+    @property
+    def version(self) -> int:
+        """Of IP."""
+        return ip_network(self.service_cidr).version
 
     @property
     def rules(self) -> Table:
@@ -54,20 +60,19 @@ def check_overlap(config: ServiceNetworkConfig, seen: NodeSeen) -> None:
     Not for a route that is wider: it takes no packet from our own, which is longer. Nor for one by our bridge, which
     may be of an earlier setting. Nor once our route is there, as a VPN may come and go.
     """
-    bridge, wanted = seen.link(config.bridge), IPv4Network(config.service_cidr)
+    bridge, wanted = seen.link(config.bridge), ip_network(config.service_cidr)
     if bridge is not None and any(each.link == bridge.index for each in _routes_to(config, seen)):
         return
     names = {link.index: link.name for link in seen.links}
-    used = [(f"{each.address}/{each.prefix_length}", each.link, True) for each in seen.addresses if each.version == 4]
+    here = [each for each in seen.addresses if each.version == config.version]
+    used = [(f"{each.address}/{each.prefix_length}", each.link, True) for each in here]
     used += [
-        (route.destination, route.link, False)
-        for route in seen.routes
-        if ":" not in route.destination and (bridge is None or route.link != bridge.index)
+        (route.destination, route.link, False) for route in seen.routes if bridge is None or route.link != bridge.index
     ]
     for text, index, is_address in used:
-        network = IPv4Network(text, strict=False)
+        network = ip_network(text, strict=False)
         longer = is_address or network.prefixlen >= wanted.prefixlen
-        if network.prefixlen > _LONGEST_DEFAULT and longer and network.overlaps(wanted):
+        if network.prefixlen > _LONGEST_DEFAULT[config.version] and longer and network.overlaps(wanted):
             raise OverlapError(
                 f"--service-cidr {config.service_cidr} overlaps",
                 subject=f"{text} of {names.get(index, 'several links')}",

@@ -10,7 +10,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable
 from dataclasses import dataclass
-from ipaddress import IPv4Address
+from ipaddress import ip_address, ip_network
 from typing import Final
 
 from kvedge.network.nft_rules import (
@@ -30,6 +30,7 @@ from kvedge.network.nft_rules import (
 PROTOCOLS: Final = {"TCP": 6, "UDP": 17, "SCTP": 132}
 # Any address of the host's own: what a node port is at.
 ANY_OWN: Final = "0.0.0.0"
+ANY_OWN_IPV6: Final = "::"
 # So many ways lead to a Service's endpoints; with more endpoints than that, the rest waits for others to go.
 SLOTS: Final = 64
 
@@ -45,6 +46,11 @@ _SLOT: Final = ("mark", 4)
 DIRECT: Final = Set("direct", _FRONT, data=_BACK)
 SPREAD: Final = Set("spread", (*_FRONT, _SLOT), data=_BACK)
 STICKY: Final = Set("sticky", (*_FRONT, _SLOT), data=_BACK)
+_IPV6: Final = ("ipv6_addr", 16)
+# The same in the table of IPv6.
+_MAPS_OF_IPV6: Final = tuple(
+    Set(each.name, (_IPV6, *each.fields[1:]), data=(_IPV6, *each.data[1:])) for each in (DIRECT, SPREAD, STICKY)
+)
 
 _NETWORK, _TRANSPORT = 1, 2
 _META_L4PROTO: Final = 16
@@ -53,9 +59,34 @@ _CT_STATUS: Final = 2
 _DESTINATION_CHANGED: Final = struct.pack("=I", 1 << 5)
 _LOCAL: Final = struct.pack("=I", 2)
 _REGISTER: Final = 1
-# Four-byte registers in which the fields of a key lie: address, protocol, port, slot.
-_ADDRESS, _PROTOCOL, _PORT, _CHOICE, _SOURCE = 8, 9, 10, 11, 12
+# The four-byte register in which a key begins with its address; protocol, port and slot follow.
+_ADDRESS: Final = 8
 _EQUAL, _DIFFERENT = 0, 1
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """What differs between the versions: where addresses lie in a packet, and the fields of a key in registers."""
+
+    family: Family
+    length: int
+    source: int
+    destination: int
+    # What the loopback's addresses begin with.
+    loopback: bytes
+    unreached_code: int
+
+    @property
+    def after_address(self) -> int:
+        """The register of the field behind the address."""
+        return _ADDRESS + self.length // 4
+
+
+# The codes are those of "port unreachable".
+_LAYOUTS: Final = {
+    4: _Layout(Family.IP, 4, 12, 16, b"\x7f", unreached_code=3),
+    6: _Layout(Family.IP6, 16, 8, 24, bytes(15) + b"\1", unreached_code=4),
+}
 
 
 @dataclass(frozen=True, order=True)
@@ -67,15 +98,23 @@ class Frontend:
     port: int
 
     @property
+    def version(self) -> int:
+        """Of IP."""
+        return ip_address(self.address).version
+
+    @property
     def key(self) -> bytes:
         """It as a key of the maps."""
         protocol = bytes([PROTOCOLS[self.protocol]]).ljust(4, b"\0")
-        return IPv4Address(self.address).packed + protocol + struct.pack("!H", self.port).ljust(4, b"\0")
+        return ip_address(self.address).packed + protocol + struct.pack("!H", self.port).ljust(4, b"\0")
 
 
 @dataclass(frozen=True)
 class Balanced:
-    """One port of a Service: where it is named, and who answers. `sticky`: a client keeps its endpoint."""
+    """One port of a Service: where it is named, and who answers there, by the same version of IP.
+
+    `sticky`: a client keeps its endpoint.
+    """
 
     frontend: Frontend
     endpoints: tuple[tuple[str, int], ...]
@@ -88,8 +127,10 @@ def service_table(name: str, service_cidr: str, pod_cidr: str, bridge: str) -> T
     A guest that is reached by another one through a Service sees the box's address: its answer would go straight to
     the other guest, who has never asked it. The same holds for a guest that reaches itself.
     """
-    turned = (*_by_address(), *_by_own_address())
-    refused = ((*destination_within(service_cidr), *_is_tcp(), _RESET), (*destination_within(service_cidr), _UNREACHED))
+    layout = _LAYOUTS[ip_network(service_cidr).version]
+    turned = (*_by_address(layout), *_by_own_address(layout))
+    unreached = Expression("reject", {"type": 0, "icmp_code": layout.unreached_code})
+    refused = ((*destination_within(service_cidr), *_is_tcp(), _RESET), (*destination_within(service_cidr), unreached))
     between = (*oifname_is(bridge), *source_within(pod_cidr), *_was_turned(), MASQUERADE)
     chains = (
         Chain("prerouting", Hook.PREROUTING, DESTINATION_NAT_PRIORITY, turned, type="nat"),
@@ -100,7 +141,9 @@ def service_table(name: str, service_cidr: str, pod_cidr: str, bridge: str) -> T
         Chain("arriving", Hook.PREROUTING, AFTER_DESTINATION_NAT_PRIORITY, refused),
         Chain("local", Hook.OUTPUT, FILTER_PRIORITY, refused),
     )
-    return Table(Family.IP, name, chains, (DIRECT, SPREAD, STICKY))
+    return Table(
+        layout.family, name, chains, _MAPS_OF_IPV6 if layout.family == Family.IP6 else (DIRECT, SPREAD, STICKY)
+    )
 
 
 def element_count(port: Balanced) -> int:
@@ -127,26 +170,35 @@ def service_elements(ports: Iterable[Balanced]) -> dict[str, frozenset[bytes]]:
 
 
 def _way(address: str, port: int) -> bytes:
-    return IPv4Address(address).packed + struct.pack("!H", port).ljust(4, b"\0")
+    return ip_address(address).packed + struct.pack("!H", port).ljust(4, b"\0")
 
 
-def _by_address() -> tuple[Rule, ...]:
-    address = (_payload(_NETWORK, 16, 4, _ADDRESS),)
-    return _three_ways(address)
+def _by_address(layout: _Layout) -> tuple[Rule, ...]:
+    address = (_payload(_NETWORK, layout.destination, layout.length, _ADDRESS),)
+    return _three_ways(layout, address)
 
 
-def _by_own_address() -> tuple[Rule, ...]:
+def _by_own_address(layout: _Layout) -> tuple[Rule, ...]:
     """Node ports are at the host's addresses, not at its loopback: what comes from there is answered there only."""
     own = (
         Expression("fib", {"dreg": _REGISTER, "result": _ADDRESS_TYPE, "flags": _OF_DESTINATION}),
         _compare(_LOCAL, _EQUAL),
-        _payload(_NETWORK, 16, 1, _REGISTER),
-        _compare(b"\x7f", _DIFFERENT),
+        _payload(_NETWORK, layout.destination, len(layout.loopback), _REGISTER),
+        _compare(layout.loopback, _DIFFERENT),
         # Whichever of them it is, the key has `ANY_OWN`.
-        _payload(_NETWORK, 16, 4, _ADDRESS),
-        Expression("bitwise", {"sreg": _ADDRESS, "dreg": _ADDRESS, "len": 4, "mask": bytes(4), "xor": bytes(4)}),
+        _payload(_NETWORK, layout.destination, layout.length, _ADDRESS),
+        Expression(
+            "bitwise",
+            {
+                "sreg": _ADDRESS,
+                "dreg": _ADDRESS,
+                "len": layout.length,
+                "mask": bytes(layout.length),
+                "xor": bytes(layout.length),
+            },
+        ),
     )
-    return _three_ways(own)
+    return _three_ways(layout, own)
 
 
 # The kernel's NFT_FIB_RESULT_ADDRTYPE and NFTA_FIB_F_DADDR.
@@ -154,19 +206,38 @@ _ADDRESS_TYPE: Final = frozenset({"NFT_FIB_RESULT_UNSPEC", "NFT_FIB_RESULT_OIF"}
 _OF_DESTINATION: Final = 2
 
 
-def _three_ways(address: Rule) -> tuple[Rule, ...]:
+def _three_ways(layout: _Layout, address: Rule) -> tuple[Rule, ...]:
     """To the only endpoint, or to one by chance, or to one by the client's address."""
-    front = (*address, _meta_protocol(_PROTOCOL), _payload(_TRANSPORT, 2, 2, _PORT))
-    by_chance = Expression("numgen", {"dreg": _CHOICE, "modulus": SLOTS, "type": 1, "offset": 0})
+    protocol, port, choice, client = (layout.after_address + place for place in range(4))
+    front = (*address, _meta_protocol(protocol), _payload(_TRANSPORT, 2, 2, port))
+    by_chance = Expression("numgen", {"dreg": choice, "modulus": SLOTS, "type": 1, "offset": 0})
     by_source = Expression(
         "hash",
-        {"sreg": _SOURCE, "dreg": _CHOICE, "len": 4, "modulus": SLOTS, "seed": 0, "offset": 0, "type": 0},
+        {
+            "sreg": client,
+            "dreg": choice,
+            "len": layout.length,
+            "modulus": SLOTS,
+            "seed": 0,
+            "offset": 0,
+            "type": 0,
+        },
     )
-    source = _payload(_NETWORK, 12, 4, _SOURCE)
+    source = _payload(_NETWORK, layout.source, layout.length, client)
+    # To the address and the port that a map has given, which lie where the key was.
+    turn = Expression(
+        "nat",
+        {
+            "type": 1,
+            "family": int(layout.family),
+            "reg_addr_min": _ADDRESS,
+            "reg_proto_min": layout.after_address,
+        },
+    )
     return (
-        (*front, _lookup(DIRECT), _TURN),
-        (*front, by_chance, _lookup(SPREAD), _TURN),
-        (*front, source, by_source, _lookup(STICKY), _TURN),
+        (*front, _lookup(DIRECT), turn),
+        (*front, by_chance, _lookup(SPREAD), turn),
+        (*front, source, by_source, _lookup(STICKY), turn),
     )
 
 
@@ -174,13 +245,7 @@ def _lookup(known_as: Set) -> Expression:
     return Expression("lookup", {"set": known_as.name, "sreg": _ADDRESS, "dreg": _ADDRESS})
 
 
-# To the address and the port that a map has given, which lie where the key was.
-_TURN: Final = Expression(
-    "nat", {"type": 1, "family": int(Family.IP), "reg_addr_min": _ADDRESS, "reg_proto_min": _PROTOCOL}
-)
 _RESET: Final = Expression("reject", {"type": 1, "icmp_code": 0})
-# ICMP's "port unreachable".
-_UNREACHED: Final = Expression("reject", {"type": 0, "icmp_code": 3})
 
 
 def _was_turned() -> Rule:

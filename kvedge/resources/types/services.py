@@ -16,6 +16,8 @@ from kvedge.resources.meta import ObjectMeta, ObjectReference
 
 # Which Service a slice belongs to.
 SERVICE_NAME: str = "kubernetes.io/service-name"
+IPV4: str = "IPv4"
+IPV6: str = "IPv6"
 # Ports at the node come from here.
 FIRST_NODE_PORT: int = 30000
 LAST_NODE_PORT: int = 32767
@@ -39,9 +41,22 @@ class ServiceSpec(KubeStruct, kw_only=True):
     selector: dict[str, str] = {}
     ports: list[ServicePort] = []
     cluster_ip: str = field(default="", name="clusterIP")
+    cluster_ips: list[str] = field(default=[], name="clusterIPs")
+    ip_families: list[str] = field(default=[], name="ipFamilies")
     session_affinity: str = ""
     load_balancer_class: str | None = None
     publish_not_ready_addresses: bool = False
+
+    @property
+    def families(self) -> list[str]:
+        """Of which families its endpoints are; one of an earlier version has IPv4 alone."""
+        return self.ip_families or [IPV4]
+
+    @property
+    def addresses(self) -> dict[str, str]:
+        """Its addresses by their family; none for one without an address of its own."""
+        given = self.cluster_ips or [self.cluster_ip]
+        return {} if given[0] in ("", "None") else {IPV6 if ":" in each else IPV4: each for each in given}
 
 
 class LoadBalancerIngress(KubeStruct, kw_only=True):

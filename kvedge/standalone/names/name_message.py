@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from dnslib import CLASS, QTYPE, RCODE, RR, SOA, A, DNSError, DNSHeader, DNSQuestion, DNSRecord
+from dnslib import AAAA, CLASS, QTYPE, RCODE, RR, SOA, A, DNSError, DNSHeader, DNSQuestion, DNSRecord
 from dnslib.buffer import BufferError as ShortMessage
 from dnslib.dns import DNSBuffer
 
@@ -19,20 +19,22 @@ LONGEST_QUESTION: Final = 4096
 NO_NAME: Final = RCODE.NXDOMAIN
 FAILED: Final = RCODE.SERVFAIL
 REFUSED: Final = RCODE.REFUSED
-# Of an answer by UDP, which has 512 bytes, so many fit in beside the longest name.
+# Of an answer by UDP, which has 512 bytes, so many fit in beside the longest name; those of IPv6 are longer.
 MOST_ADDRESSES: Final = 14
+MOST_IPV6_ADDRESSES: Final = 8
 # Guests ask again soon: what is behind a name changes.
 SECONDS: Final = 5
+_VERSIONS: Final = {QTYPE.A: (4,), QTYPE.AAAA: (6,), QTYPE.ANY: (4, 6)}
 _HEADER_LENGTH: Final = 12
 _LONGEST_NAME: Final = 255
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What is asked: the labels of a name in lower case, and whether its IPv4 addresses are wanted."""
+    """What is asked: the labels of a name in lower case, and its addresses of which versions of IP are wanted."""
 
     labels: tuple[str, ...]
-    wants_addresses: bool
+    wanted_versions: tuple[int, ...]
     header: DNSHeader
     asked: DNSQuestion
 
@@ -69,16 +71,21 @@ def read_question(packet: bytes) -> Question:
     labels = tuple(label.decode("latin-1").lower() for label in asked.qname.label)
     if sum(len(label) + 1 for label in labels) >= _LONGEST_NAME:
         raise NoQuestion(_refusal(header, RCODE.FORMERR))
-    wants = asked.qclass == CLASS.IN and asked.qtype in (QTYPE.A, QTYPE.ANY)
-    return Question(labels, wants, header, asked)
+    wanted = _VERSIONS.get(asked.qtype, ()) if asked.qclass == CLASS.IN else ()
+    return Question(labels, wanted, header, asked)
 
 
 def answer(question: Question, addresses: Sequence[str], zone: str) -> bytes:
     """These addresses, when they are what is asked for; else that there is nothing of that type."""
-    reply = _reply(question)
-    if question.wants_addresses:
-        for address in addresses[:MOST_ADDRESSES]:
-            reply.add_answer(RR(question.asked.qname, QTYPE.A, CLASS.IN, SECONDS, A(address)))
+    reply, name = _reply(question), question.asked.qname
+    known = {version: [each for each in addresses if (":" in each) == (version == 6)] for version in (4, 6)}
+    ipv6 = known[6][:MOST_IPV6_ADDRESSES] if 6 in question.wanted_versions else []
+    # Who asks for both has them in one answer.
+    room = MOST_ADDRESSES - 2 * len(ipv6)
+    for address in known[4][: max(0, room)] if 4 in question.wanted_versions else []:
+        reply.add_answer(RR(name, QTYPE.A, CLASS.IN, SECONDS, A(address)))
+    for address in ipv6:
+        reply.add_answer(RR(name, QTYPE.AAAA, CLASS.IN, SECONDS, AAAA(address)))
     if not reply.rr:
         reply.add_auth(_authority(zone))
     return bytes(reply.pack())

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from ipaddress import IPv4Address
+from ipaddress import ip_address
 from typing import Final
 
 from kvedge.resources.names import VMI_ID
 from kvedge.resources.types.core import Pod
-from kvedge.resources.types.services import SERVICE_NAME, EndpointSlice, Service
+from kvedge.resources.types.services import IPV4, IPV6, SERVICE_NAME, EndpointSlice, Service
 
 ZONE: Final = "cluster.local"
 _ZONE_LABELS: Final = tuple(ZONE.split("."))
@@ -76,10 +76,10 @@ def name_table(services: Iterable[Service], slices: Iterable[EndpointSlice], pod
         if service.spec.cluster_ip == "None":
             headless[key] = []
         elif service.spec.cluster_ip and service.spec.type != "ExternalName":
-            addressed[key] = _usable(service.spec.cluster_ip)
+            addressed[key] = _usable(*service.spec.addresses.values())
     for item in slices:
         key = item.metadata.namespace, item.metadata.labels.get(SERVICE_NAME, "")
-        if key not in headless or item.address_type != "IPv4":
+        if key not in headless or item.address_type not in (IPV4, IPV6):
             continue
         for endpoint in item.endpoints:
             if endpoint.conditions.ready is False:
@@ -92,22 +92,24 @@ def name_table(services: Iterable[Service], slices: Iterable[EndpointSlice], pod
     for pod in pods:
         name = pod.metadata.labels.get(VMI_ID, "")
         if name and pod.status.pod_ip and pod.status.phase == "Running":
-            vms[pod.metadata.namespace, name] = _usable(pod.status.pod_ip)
+            addresses = [each.ip for each in pod.status.pod_ips] or [pod.status.pod_ip]
+            vms[pod.metadata.namespace, name] = _usable(*addresses)
     addressed.update({key: _sorted(those) for key, those in headless.items()})
     return NameTable(addressed, {key: _sorted(those) for key, those in hosts.items()}, vms)
 
 
 def _usable(*addresses: str) -> tuple[str, ...]:
-    """Those that an answer can have: what is stored may be of an earlier version, or of another family."""
-    return tuple(each for each in addresses if _is_ipv4(each))
+    """Those that an answer can have: what is stored may be of an earlier version."""
+    return tuple(each for each in addresses if _is_address(each))
 
 
-def _is_ipv4(text: str) -> bool:
+def _is_address(text: str) -> bool:
     try:
-        IPv4Address(text)
+        ip_address(text)
     except ValueError:
         return False
-    return True
+    # One of a link alone is nowhere else.
+    return "%" not in text
 
 
 def _sorted(addresses: list[str]) -> tuple[str, ...]:

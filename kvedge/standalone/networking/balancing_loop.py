@@ -19,7 +19,7 @@ from kvedge.kube.patches import at_version
 from kvedge.kube.reconcile_loop import Again
 from kvedge.kube.work_queue import Key
 from kvedge.network.errors import NetworkError
-from kvedge.network.services.service_network import ServiceNetwork
+from kvedge.network.services.service_network import ServiceNetworks
 from kvedge.resources.types.services import EndpointSlice, LoadBalancerIngress, Service
 from kvedge.standalone.networking.balancing_plan import (
     Balancing,
@@ -43,13 +43,14 @@ class BalancingLoop:
     client: KubeClient
     events: EventRecorder
     followed: FollowedServices
-    network: ServiceNetwork
-    host_address: Callable[[], str]
-    # Those of programs that are at this address.
-    listening_ports: Callable[[str], frozenset[tuple[str, int]]]
+    network: ServiceNetworks
+    # By which others reach the host: one of each family that Services have.
+    host_addresses: Callable[[], tuple[str, ...]]
+    # Those of programs that are at these addresses.
+    listening_ports: Callable[..., frozenset[tuple[str, int]]]
     # Ports that no Service gets.
     kept_ports: frozenset[tuple[str, int]]
-    service_cidr: str
+    service_cidrs: tuple[str, ...]
     # What was said last, so that it is not said again.
     _told: dict[Key, str] = field(default_factory=dict)
     _error: str = ""
@@ -64,10 +65,10 @@ class BalancingLoop:
         slices: dict[Key, list[EndpointSlice]] = {}
         for item in self.followed.slices.list():
             slices.setdefault(service_of(item), []).append(item)
-        host = self.host_address()
-        listening = self.listening_ports(host)
-        balancers = plan_load_balancers(services, host, listening, self.kept_ports)
-        plan = plan_balancing(services, slices, balancers, self.service_cidr, listening | self.kept_ports)
+        hosts = self.host_addresses()
+        listening = self.listening_ports(*hosts)
+        balancers = plan_load_balancers(services, hosts, listening, self.kept_ports)
+        plan = plan_balancing(services, slices, balancers, self.service_cidrs, listening | self.kept_ports)
         self._apply(plan)
         for service in services:
             key = Key(service.metadata.namespace, service.metadata.name)
@@ -98,7 +99,7 @@ class BalancingLoop:
     def _tell_address(self, service: Service, balancer: LoadBalancer | None) -> None:
         if service.spec.type == "LoadBalancer" and not is_load_balancer(service):
             return
-        ingress = [LoadBalancerIngress(ip=balancer.address)] if balancer is not None and balancer.address else []
+        ingress = [LoadBalancerIngress(ip=each) for each in (balancer.addresses if balancer is not None else ())]
         if service.status.load_balancer.ingress == ingress:
             return
         body = {"status": {"loadBalancer": {"ingress": [{"ip": each.ip} for each in ingress] or None}}}

@@ -14,6 +14,8 @@ from typing import Final
 from kvedge.resources.meta import ObjectMeta, ObjectReference, OwnerReference, condition
 from kvedge.resources.types.core import Pod
 from kvedge.resources.types.services import (
+    IPV4,
+    IPV6,
     SERVICE_NAME,
     Endpoint,
     EndpointAddress,
@@ -39,9 +41,10 @@ _Ports = tuple[tuple[str, int, str, str], ...]
 
 @dataclass(frozen=True, slots=True)
 class _Member:
-    """A Pod behind a Service, and the ports that it has for it."""
+    """A Pod behind a Service, its address of one family, and the ports that it has for it."""
 
     pod: Pod
+    address: str
     ports: _Ports
 
 
@@ -53,11 +56,34 @@ def selects(service: Service, pod: Pod) -> bool:
 
 
 def plan_endpoints(service: Service, pods: Iterable[Pod]) -> tuple[Endpoints, list[EndpointSlice]]:
-    """What a Service with a selector has; `pods` are those of its namespace."""
+    """What a Service with a selector has: slices of each of its families, Endpoints of the first of them alone.
+
+    `pods` are those of its namespace.
+    """
+    chosen = [pod for pod in sorted(pods, key=lambda pod: pod.metadata.name) if selects(service, pod) and _counts(pod)]
+    families = service.spec.families
+    groups = {family: _groups(service, chosen, family) for family in families}
+    slices = [
+        each
+        for family in families
+        for ports, those in sorted(groups[family].items())
+        for each in _slices(service, family, ports, those)
+    ]
+    subsets = [_subset(service, ports, those) for ports, those in sorted(groups[families[0]].items())]
+    return _endpoints(service, [each for each in subsets if each.addresses or each.not_ready_addresses]), slices
+
+
+def address_of(pod: Pod, family: str) -> str:
+    """A Pod's address of that family, empty for none."""
+    given = [each.ip for each in pod.status.pod_ips] or [pod.status.pod_ip]
+    return next((each for each in given if each and (":" in each) == (family == IPV6)), "")
+
+
+def _groups(service: Service, pods: Iterable[Pod], family: str) -> dict[_Ports, list[_Member]]:
     members = [
-        _Member(pod, ports)
-        for pod in sorted(pods, key=lambda pod: pod.metadata.name)
-        if selects(service, pod) and _counts(pod) and (ports := _ports(service, pod)) is not None
+        _Member(pod, address, ports)
+        for pod in pods
+        if (address := address_of(pod, family)) and (ports := _ports(service, pod)) is not None
     ]
     groups: dict[_Ports, list[_Member]] = {}
     for member in members:
@@ -65,9 +91,7 @@ def plan_endpoints(service: Service, pods: Iterable[Pod]) -> tuple[Endpoints, li
     if not groups:
         # An empty slice tells that somebody has looked.
         groups = {(): []}
-    slices = [each for ports, those in sorted(groups.items()) for each in _slices(service, ports, those)]
-    subsets = [_subset(service, ports, those) for ports, those in sorted(groups.items())]
-    return _endpoints(service, [each for each in subsets if each.addresses or each.not_ready_addresses]), slices
+    return groups
 
 
 def is_ready(pod: Pod) -> bool:
@@ -103,11 +127,13 @@ def _number(target: int | str, protocol: str, pod: Pod) -> int:
     return 0
 
 
-def _slices(service: Service, ports: _Ports, members: list[_Member]) -> Iterator[EndpointSlice]:
+def _slices(service: Service, family: str, ports: _Ports, members: list[_Member]) -> Iterator[EndpointSlice]:
     meta = service.metadata
     labels = {**_labels(service), SERVICE_NAME: meta.name, MANAGED_BY: CONTROLLER}
     for number, first in enumerate(range(0, max(len(members), 1), _MOST_IN_A_SLICE)):
-        digest = hashlib.sha256(f"{meta.uid} {ports} {number}".encode()).hexdigest()[:5]
+        # Those of IPv4 keep the names that they had before there were others.
+        what = f"{meta.uid} {ports} {number}" + ("" if family == IPV4 else f" {family}")
+        digest = hashlib.sha256(what.encode()).hexdigest()[:5]
         yield EndpointSlice(
             metadata=ObjectMeta(
                 name=f"{meta.name[:_LONGEST_PREFIX]}-{digest}",
@@ -124,17 +150,18 @@ def _slices(service: Service, ports: _Ports, members: list[_Member]) -> Iterator
                     )
                 ],
             ),
-            address_type="IPv4",
-            endpoints=[_endpoint(service, each.pod) for each in members[first : first + _MOST_IN_A_SLICE]],
+            address_type=family,
+            endpoints=[_endpoint(service, each) for each in members[first : first + _MOST_IN_A_SLICE]],
             ports=_port_list(ports),
         )
 
 
-def _endpoint(service: Service, pod: Pod) -> Endpoint:
+def _endpoint(service: Service, member: _Member) -> Endpoint:
+    pod = member.pod
     serving, ending = is_ready(pod), pod.metadata.deletion_timestamp is not None
     ready = service.spec.publish_not_ready_addresses or (serving and not ending)
     return Endpoint(
-        addresses=[pod.status.pod_ip],
+        addresses=[member.address],
         conditions=EndpointConditions(ready=ready, serving=serving, terminating=ending),
         hostname=_hostname(service, pod) or None,
         node_name=pod.spec.node_name or None,
@@ -151,7 +178,7 @@ def _subset(service: Service, ports: _Ports, members: list[_Member]) -> Endpoint
         if pod.metadata.deletion_timestamp is not None and not everybody:
             continue
         address = EndpointAddress(
-            ip=pod.status.pod_ip,
+            ip=each.address,
             hostname=_hostname(service, pod),
             node_name=pod.spec.node_name or None,
             target_ref=_reference(pod),

@@ -11,17 +11,19 @@ from typing import Final
 # The states of a socket that listens, and of one of UDP that is bound to no peer.
 _STATES: Final = {"tcp": "0A", "tcp6": "0A", "udp": "07", "udp6": "07"}
 # What is before an IPv4 address where a socket of IPv6 is at one.
+_ANY_IPV4: Final = "0" * 8
 _MAPPED: Final = "0000000000000000FFFF0000"
 
 
-def listening_ports(host: str, proc: Path = Path("/proc/net")) -> frozenset[tuple[str, int]]:
-    """Protocol and port of each that is at this address of the host's, as at all of them.
+def listening_ports(*hosts: str, proc: Path = Path("/proc/net")) -> frozenset[tuple[str, int]]:
+    """Protocol and port of each that is at one of these addresses of the host's, as at all of them.
 
     One at another address alone, as our name server's at the node bridge, has nothing taken away.
     """
-    (number,) = struct.unpack("=I", ipaddress.IPv4Address(host).packed)
-    own = (f"{number:08X}", "0" * 8)
-    addresses = frozenset((*own, *(_MAPPED + each for each in own), "0" * 32))
+    packed = [ipaddress.ip_address(host).packed for host in hosts]
+    written = ["".join(f"{word:08X}" for word in struct.unpack(f"={len(each) // 4}I", each)) for each in packed]
+    ipv4 = [*(each for each in written if len(each) == len(_ANY_IPV4)), _ANY_IPV4]
+    addresses = frozenset((*written, _ANY_IPV4, *(_MAPPED + each for each in ipv4), "0" * 32))
     return frozenset(each for name, state in _STATES.items() for each in _listed(proc / name, state, addresses))
 
 

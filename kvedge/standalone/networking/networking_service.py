@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from kvedge.kube.errors import KubeError
@@ -16,13 +17,13 @@ from kvedge.kube.reconcile_loop import ReconcileLoop
 from kvedge.kube.work_queue import Key, WorkQueue
 from kvedge.network.pods.pod_network_plan import NodeNetworkConfig
 from kvedge.network.policies.policy_network import PolicyNetwork
-from kvedge.network.services.service_network import ServiceNetwork
+from kvedge.network.services.service_network import ServiceNetworks
 from kvedge.network.services.service_plan import ServiceNetworkConfig
 from kvedge.resources.types.core import Pod
 from kvedge.resources.types.services import Endpoints, EndpointSlice, Service
 from kvedge.runtime.role import Part, Parts, part, unfailing
 from kvedge.runtime.services import ServiceError
-from kvedge.standalone.agent.node.node_manifest import host_address
+from kvedge.standalone.agent.node.node_manifest import host_addresses
 from kvedge.standalone.names.name_table import NameTable, name_table
 from kvedge.standalone.networking.balancing_loop import ALL, BalancingLoop
 from kvedge.standalone.networking.endpoints_loop import (
@@ -43,10 +44,10 @@ _COMPONENT: Final = "service-controller"
 
 @dataclass(frozen=True, slots=True)
 class NetworkingConfig:
-    """The node's name, its networks of Services and of Pods, and where the API is."""
+    """The node's name, its networks of Services, one of each version of IP, that of Pods, and where the API is."""
 
     node: str
-    network: ServiceNetworkConfig
+    networks: tuple[ServiceNetworkConfig, ...]
     pods: NodeNetworkConfig
     api_port: int
 
@@ -86,15 +87,24 @@ class NetworkingService:
         return self._parts.failure()
 
     def _make_parts(self) -> list[Part]:
-        client, network = self._client, ServiceNetwork(self._config.network)
+        client, network = self._client, ServiceNetworks(self._config.networks)
         events = EventRecorder(client, _COMPONENT, self._config.node)
         followed = followed_services(client)
         endpoints_queue, balancing_queue = WorkQueue(), WorkQueue()
         endpoints_loop = EndpointsLoop(client, followed)
         # A Service in the place of these would leave nobody a way to take it away again.
         kept = frozenset({("TCP", _SSH_PORT), ("TCP", self._config.api_port)})
+        networks = self._config.networks
+        families = tuple(each.version for each in networks)
         balancing_loop = BalancingLoop(
-            client, events, followed, network, host_address, listening_ports, kept, self._config.network.service_cidr
+            client,
+            events,
+            followed,
+            network,
+            partial(host_addresses, families),
+            listening_ports,
+            kept,
+            tuple(each.service_cidr for each in networks),
         )
         endpoints = ReconcileLoop("endpoints", endpoints_loop.reconcile, queue=endpoints_queue)
         balancing = ReconcileLoop("balancing", balancing_loop.reconcile, queue=balancing_queue)

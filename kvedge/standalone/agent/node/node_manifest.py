@@ -5,11 +5,12 @@ Called by the node loop.
 
 from __future__ import annotations
 
+import ipaddress
 import os
 import platform
 import shutil
 import socket
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -73,6 +74,19 @@ def host_address() -> str:
         asked.connect(("192.0.2.1", 9))
         return str(asked.getsockname()[0])
     return "127.0.0.1"
+
+
+def host_addresses(versions: Collection[int]) -> tuple[str, ...]:
+    """As :func:`host_address`, of these versions of IP; there need not be one of IPv6."""
+    return tuple(each for version in versions for each in ((host_address(),) if version == 4 else _ipv6_address()))
+
+
+def _ipv6_address() -> tuple[str, ...]:
+    with suppress(OSError), socket.socket(socket.AF_INET6, socket.SOCK_DGRAM) as asked:
+        asked.connect(("2001:db8::1", 9))
+        found = str(asked.getsockname()[0])
+        return () if ipaddress.ip_address(found).is_link_local else (found,)
+    return ()
 
 
 def node_labels(facts: HostFacts) -> dict[str, str]:

@@ -14,7 +14,16 @@ from typing import Final
 
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.types.services import FIRST_NODE_PORT, LAST_NODE_PORT
-from kvedge.standalone.apiserver.kinds.rules.service_rules import NONE, has_address, has_node_ports
+from kvedge.runtime.address_ranges import address_ranges
+from kvedge.standalone.apiserver.kinds.rules.service_families import (
+    FAMILIES,
+    NONE,
+    REQUIRED,
+    SINGLE,
+    family_of,
+    is_open,
+)
+from kvedge.standalone.apiserver.kinds.rules.service_rules import has_address, has_node_ports
 from kvedge.standalone.apiserver.requests.request_context import RequestContext
 from kvedge.standalone.apiserver.requests.write_rules import invalid as refused
 from kvedge.standalone.apiserver.store.object_cache import ObjectCache
@@ -25,6 +34,9 @@ from kvedge.standalone.apiserver.wire.causes import invalid
 _SERVICES: Final = "services"
 # Addresses and ports are numbers of one kind here: what is taken.
 _Taken = frozenset[int]
+_HIGHEST_PORT: Final = 65_535
+_HIGHEST_IPV4: Final = 2**32 - 1
+_Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 # So often a number is drawn before all are tried in turn.
 _DRAWS: Final = 16
 # The lower end is for addresses that people name, as in Kubernetes; drawn ones come from there last.
@@ -41,9 +53,11 @@ class ServiceLedger:
         draw: Callable[[int, int], int] = random.randint,
         listening: Callable[[], Collection[tuple[str, int]]] = frozenset,
     ) -> None:
-        """`listening` tells protocol and port of what the host's programs have: no such node port is drawn."""
+        """`cidr` is a range, or one of each family with a comma between them; `listening` tells protocol and port of
+        what the host's programs have: no such node port is drawn."""
         self._listening = listening
-        self._range = ipaddress.IPv4Network(cidr)
+        networks = [ipaddress.ip_network(each) for each in address_ranges(cidr).all]
+        self._ranges: dict[str, _Network] = dict(zip(FAMILIES, networks, strict=False))
         self._draw = draw
         self._owners: dict[int, ObjectKey] = {}
         self._taken: dict[ObjectKey, _Taken] = {}
@@ -66,39 +80,85 @@ class ServiceLedger:
             return
         key, spec, taken = context.key_of(name), obj.get("spec") or {}, list[int]()
         try:
-            self._give_address(context, key, spec, taken)
+            self._give_addresses(context, key, spec, taken)
             self._give_node_ports(context, key, spec, taken)
             yield
         finally:
             for number in taken:
                 self._pending.pop(number, None)
 
-    def _give_address(self, context: RequestContext, key: ObjectKey, spec: JsonObject, taken: list[int]) -> None:
+    def _give_addresses(self, context: RequestContext, key: ObjectKey, spec: JsonObject, taken: list[int]) -> None:
         if not has_address(spec):
             return
-        wanted = spec.get("clusterIP")
-        if not wanted:
-            number = self._free(*self._dynamic(), taken) or self._free(*self._whole(), taken)
-            if number is None:
-                raise ApiError(
-                    500, "InternalError", "Internal error occurred: failed to allocate a serviceIP: range is full"
-                )
-            spec["clusterIP"] = str(ipaddress.IPv4Address(number))
-            self._take(number, key, taken)
-        elif wanted != NONE:
-            number, known = int(ipaddress.IPv4Address(wanted)), self._taken.get(key, frozenset())
-            first, last = self._whole()
-            why = ""
-            if number not in known and not first <= number <= last:
-                why = f"the provided IP ({wanted}) is not in the valid range. The range of valid IPs is {self._range}"
-            elif not self._may_have(number, key):
-                why = "provided IP is already allocated"
-            if why:
-                error = invalid("spec.clusterIPs", [wanted], f"failed to allocate IP {wanted}: {why}")
-                raise refused(context.kind, key.name, [error])
-            self._take(number, key, taken)
-        if not spec.get("clusterIPs"):
-            spec["clusterIPs"] = [spec["clusterIP"]]
+        wanted = spec.get("clusterIPs") or [each for each in (spec.get("clusterIP"),) if each]
+        spec["ipFamilies"] = families = self._families(context, key, spec, wanted)
+        if wanted[:1] == [NONE]:
+            spec["clusterIPs"] = wanted
+            return
+        addresses = []
+        for index, family in enumerate(families):
+            if index < len(wanted):
+                self._take_address(context, key, wanted, index, taken)
+                addresses.append(wanted[index])
+            elif family in self._ranges:
+                addresses.append(self._draw_address(key, family, taken))
+        spec["clusterIPs"], spec["clusterIP"] = addresses, addresses[0]
+
+    def _families(self, context: RequestContext, key: ObjectKey, spec: JsonObject, addresses: list[str]) -> list[str]:
+        """Of which families its addresses are, and are to be; fills in the policy."""
+        families = list(spec.get("ipFamilies") or [])
+        if not families and addresses[:1] != [NONE]:
+            families = [family for family in map(family_of, addresses) if family is not None]
+        if is_open(spec):
+            policy = _policy_of(spec, REQUIRED)
+            families = families or [FAMILIES[0]]
+            return families if policy == SINGLE else [*families, *(each for each in FAMILIES if each not in families)]
+        policy = _policy_of(spec, SINGLE)
+        known, had = set(self._ranges), self._families_of(key)
+        errors = [
+            invalid(f"spec.ipFamilies[{index}]", family, "not configured on this cluster")
+            for index, family in enumerate(families)
+            if family not in known | had
+        ]
+        if policy == REQUIRED and len(known | had) < len(FAMILIES):
+            text = "this cluster is not configured for dual-stack services"
+            errors.insert(0, invalid("spec.ipFamilyPolicy", policy, text))
+        if errors:
+            raise refused(context.kind, key.name, errors)
+        families = families or [FAMILIES[0]]
+        more = () if policy == SINGLE else (each for each in FAMILIES if each in known and each not in families)
+        return [*families, *more]
+
+    def _families_of(self, key: ObjectKey) -> set[str]:
+        """Those of the addresses that a Service has, maybe from a time of other settings: it may keep them."""
+        numbers = (number for number in self._taken.get(key, ()) if number > _HIGHEST_PORT)
+        return {FAMILIES[0] if number <= _HIGHEST_IPV4 else FAMILIES[1] for number in numbers}
+
+    def _take_address(
+        self, context: RequestContext, key: ObjectKey, addresses: list[str], index: int, taken: list[int]
+    ) -> None:
+        wanted = addresses[index]
+        number, known = int(ipaddress.ip_address(wanted)), self._taken.get(key, frozenset())
+        network = self._ranges.get(family_of(wanted) or "")
+        first, last = _whole(network) if network is not None else (1, 0)
+        why = ""
+        if number not in known and not first <= number <= last:
+            why = f"the provided IP ({wanted}) is not in the valid range. The range of valid IPs is {network}"
+        elif not self._may_have(number, key):
+            why = "provided IP is already allocated"
+        if why:
+            error = invalid("spec.clusterIPs", addresses, f"failed to allocate IP {wanted}: {why}")
+            raise refused(context.kind, key.name, [error])
+        self._take(number, key, taken)
+
+    def _draw_address(self, key: ObjectKey, family: str, taken: list[int]) -> str:
+        network = self._ranges[family]
+        number = self._free(*_dynamic(network), taken) or self._free(*_whole(network), taken)
+        if number is None:
+            text = "Internal error occurred: failed to allocate a serviceIP: range is full"
+            raise ApiError(500, "InternalError", text)
+        self._take(number, key, taken)
+        return str(network.network_address + (number - int(network.network_address)))
 
     def _give_node_ports(self, context: RequestContext, key: ObjectKey, spec: JsonObject, taken: list[int]) -> None:
         if not has_node_ports(spec):
@@ -142,14 +202,6 @@ class ServiceLedger:
         self._take(drawn, key, taken)
         return drawn
 
-    def _whole(self) -> tuple[int, int]:
-        return int(self._range.network_address) + 1, int(self._range.broadcast_address) - 1
-
-    def _dynamic(self) -> tuple[int, int]:
-        first, last = self._whole()
-        named = min(max(_LEAST_NAMED, self._range.num_addresses // _LEAST_NAMED), _MOST_NAMED)
-        return (first + named, last) if first + named <= last else (first, last)
-
     def _free(self, first: int, last: int, taken: list[int]) -> int | None:
         for _ in range(_DRAWS):
             number = self._draw(first, last)
@@ -185,9 +237,25 @@ class ServiceLedger:
             self._owners.setdefault(number, key)
 
 
+def _whole(network: _Network) -> tuple[int, int]:
+    return int(network.network_address) + 1, int(network.broadcast_address) - 1
+
+
+def _dynamic(network: _Network) -> tuple[int, int]:
+    first, last = _whole(network)
+    named = min(max(_LEAST_NAMED, network.num_addresses // _LEAST_NAMED), _MOST_NAMED)
+    return (first + named, last) if first + named <= last else (first, last)
+
+
+def _policy_of(spec: JsonObject, policy: str) -> str:
+    """The policy of a Service, this one where it has none."""
+    if not spec.get("ipFamilyPolicy"):
+        spec["ipFamilyPolicy"] = policy
+    return str(spec["ipFamilyPolicy"])
+
+
 def _numbers(spec: JsonObject) -> Iterator[int]:
-    address = spec.get("clusterIP")
-    if has_address(spec) and address and address != NONE:
+    for address in {spec.get("clusterIP"), *(spec.get("clusterIPs") or [])} if has_address(spec) else ():
         # What an earlier version stored may be anything: it keeps nobody from starting.
         with suppress(ValueError):
             yield int(ipaddress.ip_address(address))

@@ -10,6 +10,7 @@ from scapy.layers.dns import DNS, DNSQR
 from kvedge.standalone.names.name_message import (
     FAILED,
     MOST_ADDRESSES,
+    MOST_IPV6_ADDRESSES,
     NoQuestion,
     Question,
     answer,
@@ -35,8 +36,7 @@ def question(name: str = "web.default.svc.cluster.local", kind: str = "A") -> Qu
 def test_a_name_is_read_without_regard_to_its_case() -> None:
     found = read_question(asked())
     assert found.labels == ("web", "default", "svc", "cluster", "local")
-    assert found.wants_addresses
-    assert not question(kind="AAAA").wants_addresses
+    assert [question(kind=kind).wanted_versions for kind in ("A", "AAAA", "ALL", "MX")] == [(4,), (6,), (4, 6), ()]
 
 
 def test_addresses_are_told_to_whoever_asks_for_them() -> None:
@@ -44,6 +44,13 @@ def test_addresses_are_told_to_whoever_asks_for_them() -> None:
     assert (said.id, said.qr, said.aa, said.ra, said.rcode) == (7, 1, 1, 1, 0)
     assert [record.rdata for record in said.an] == ["10.99.0.7", "10.99.0.8"]
     assert {record.rrname for record in said.an} == {b"web.default.svc.cluster.local."}
+
+
+def test_addresses_of_each_family_are_told_to_whoever_asks_for_that() -> None:
+    known = ["fd01::5", "10.100.0.5"]
+    for kind, told in (("A", ["10.100.0.5"]), ("AAAA", ["fd01::5"]), ("ALL", ["10.100.0.5", "fd01::5"])):
+        said = DNS(answer(question(kind=kind), known, ZONE))
+        assert [record.rdata for record in said.an] == told
 
 
 def test_a_name_without_anything_of_that_type_is_there_all_the_same() -> None:
@@ -68,6 +75,10 @@ def test_an_answer_fits_into_a_datagram_whatever_the_name() -> None:
     said = answer(question(longest), many, ZONE)
     assert len(said) <= 512
     assert DNS(said).ancount == MOST_ADDRESSES
+    for kind in ("AAAA", "ALL"):
+        said = answer(question(longest, kind), [*many, *(f"fd01::{last}" for last in range(1, 100))], ZONE)
+        assert len(said) <= 512
+        assert DNS(said).ancount == MOST_IPV6_ADDRESSES
 
 
 def test_only_the_answer_to_the_question_counts() -> None:

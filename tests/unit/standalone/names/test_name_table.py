@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kvedge.resources.meta import ObjectMeta
-from kvedge.resources.types.core import Pod, PodStatus
+from kvedge.resources.types.core import Pod, PodIp, PodStatus
 from kvedge.resources.types.services import (
     SERVICE_NAME,
     Endpoint,
@@ -97,12 +97,23 @@ def test_an_empty_box_has_no_names() -> None:
     assert NameTable().in_zone(("web", "ns", "svc", "cluster", "local")) is None
 
 
-def test_what_is_no_ipv4_address_is_not_answered() -> None:
+def test_what_is_no_address_is_not_answered() -> None:
     strange = EndpointSlice(
-        metadata=SLICE.metadata, address_type="IPv4", endpoints=[an_endpoint("fd00::9", "two"), an_endpoint("name")]
+        metadata=SLICE.metadata, address_type="IPv6", endpoints=[an_endpoint("fe80::9%eth0", "two"), an_endpoint("x")]
     )
-    services = [a_service("web", cluster_ip="fd00::5"), a_service("db", cluster_ip="None")]
-    table = name_table(services, [strange], [a_vm("vm", "fd00::20")])
+    services = [a_service("web", cluster_ip="name"), a_service("db", cluster_ip="None")]
+    table = name_table(services, [strange], [a_vm("vm", "name")])
     found = [table.of_vm((name, "ns")) for name in ("web", "db", "vm")]
     assert found == [(), (), ()]
     assert table.hosts == {("ns", "db", "two"): ()}
+
+
+def test_names_have_addresses_of_both_families() -> None:
+    of_ipv6 = EndpointSlice(metadata=SLICE.metadata, address_type="IPv6", endpoints=[an_endpoint("2001:db8::9", "two")])
+    web = a_service("web", cluster_ip="10.100.0.5", cluster_ips=["10.100.0.5", "fd01::5"])
+    vm = a_vm("vm", "10.99.0.20")
+    vm.status.pod_ips = [PodIp(ip="10.99.0.20"), PodIp(ip="2001:db8::14")]
+    table = name_table([web, a_service("db", cluster_ip="None")], [SLICE, of_ipv6], [vm])
+    assert table.of_vm(("web", "ns")) == ("10.100.0.5", "fd01::5")
+    assert table.of_vm(("vm", "ns")) == ("10.99.0.20", "2001:db8::14")
+    assert table.hosts["ns", "db", "two"] == ("10.99.0.9", "2001:db8::9")

@@ -8,7 +8,7 @@ from kvedge.kube.errors import Conflict
 from kvedge.kube.events import EventRecorder
 from kvedge.kube.kube_client import KubeClient
 from kvedge.network.errors import OverlapError
-from kvedge.network.services.service_network import ServiceNetwork
+from kvedge.network.services.service_network import ServiceNetworks
 from kvedge.network.services.service_rules import Balanced, Frontend
 from kvedge.resources.meta import ObjectMeta
 from kvedge.resources.types.services import Service, ServicePort, ServiceSpec
@@ -60,11 +60,11 @@ class PlayedBox:
             cast(KubeClient, self),
             cast(EventRecorder, self),
             cast(FollowedServices, self),
-            cast(ServiceNetwork, self),
-            host_address=lambda: HOST,
-            listening_ports=lambda host: frozenset({("TCP", 30022)}),
+            cast(ServiceNetworks, self),
+            host_addresses=lambda: (HOST,),
+            listening_ports=lambda *hosts: frozenset({("TCP", 30022)}),
             kept_ports=frozenset({("TCP", 22)}),
-            service_cidr="10.100.0.0/16",
+            service_cidrs=("10.100.0.0/16",),
         )
 
 

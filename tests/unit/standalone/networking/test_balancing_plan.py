@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kvedge.kube.work_queue import Key
-from kvedge.network.services.service_rules import ANY_OWN, Balanced, Frontend
+from kvedge.network.services.service_rules import ANY_OWN, ANY_OWN_IPV6, Balanced, Frontend
 from kvedge.resources.meta import ObjectMeta
 from kvedge.resources.types.services import (
     SERVICE_NAME,
@@ -31,6 +31,7 @@ from kvedge.standalone.networking.balancing_plan import (
 )
 
 CIDR = "10.100.0.0/16"
+CIDRS = (CIDR, "fd01::/112")
 HOST = "192.0.2.5"
 WEB = Key("default", "web")
 
@@ -59,14 +60,15 @@ def an_endpoint(address: str = "10.99.0.7", ready: bool | None = True, ending: b
 
 
 def balanced(service: Service, *slices: EndpointSlice, at: str = "") -> list[Balanced]:
-    return list(plan_balancing([service], {WEB: slices}, {WEB: LoadBalancer(at)}, CIDR).ports)
+    balancers = {WEB: LoadBalancer((at,) if at else ())}
+    return list(plan_balancing([service], {WEB: slices}, balancers, CIDRS).ports)
 
 
 def plan(*services: Service, ways: int = 1, taken: frozenset[tuple[str, int]] = frozenset()) -> Balancing:
     """Of Services each of which has so many endpoints."""
     ends = a_slice(*(an_endpoint(f"10.99.0.{number}") for number in range(1, ways + 1)))
     slices = {Key("default", service.metadata.name): [ends] for service in services}
-    return plan_balancing(services, slices, {}, CIDR, taken)
+    return plan_balancing(services, slices, {}, CIDRS, taken)
 
 
 def fronts(found: Balancing) -> list[Frontend]:
@@ -164,7 +166,8 @@ def test_numbers_that_are_no_ports_lead_nowhere(number: int) -> None:
 def test_an_address_that_is_none_of_services_is_not_taken_from_whoever_has_it(address: str) -> None:
     found = plan(a_service(cluster_ip=address))
     assert fronts(found) == []
-    assert found.problems == {WEB: f"its address {address} is not of {CIDR}: delete it and make it anew"}
+    known = "fd01::/112" if ":" in address else CIDR
+    assert found.problems == {WEB: f"its address {address} is not of {known}: delete it and make it anew"}
 
 
 @pytest.mark.parametrize("number", [30080, 22, 40000])
@@ -185,15 +188,15 @@ def test_what_an_earlier_version_made_headless_says_so() -> None:
 
 def test_ports_by_which_the_host_is_looked_after_are_no_load_balancers() -> None:
     service = a_service(type="LoadBalancer", ports=[ServicePort(port=6443)])
-    (found,) = plan_load_balancers([service], HOST, (), {("TCP", 6443)}).values()
+    (found,) = plan_load_balancers([service], [HOST], (), {("TCP", 6443)}).values()
     assert found == LoadBalancer(problem=f"port 6443/TCP of {HOST} is kept for the host itself: choose another port")
 
 
 def planned(
-    *services: Service, host: str = HOST, listening: frozenset[tuple[str, int]] = frozenset()
+    *services: Service, hosts: tuple[str, ...] = (HOST,), listening: frozenset[tuple[str, int]] = frozenset()
 ) -> dict[str, Any]:
-    found = plan_load_balancers(services, host, listening)
-    return {key.name: balancer.address or balancer.problem for key, balancer in found.items()}
+    found = plan_load_balancers(services, hosts, listening)
+    return {key.name: ",".join(balancer.addresses) or balancer.problem for key, balancer in found.items()}
 
 
 def test_a_load_balancer_is_at_the_hosts_address() -> None:
@@ -221,5 +224,41 @@ def test_a_port_of_the_hosts_own_is_not_taken_away() -> None:
 
 
 def test_a_host_without_an_address_balances_nothing() -> None:
-    (problem,) = planned(a_service(type="LoadBalancer"), host="127.0.0.1").values()
+    (problem,) = planned(a_service(type="LoadBalancer"), hosts=("127.0.0.1",)).values()
     assert "no address" in problem
+
+
+DUAL: dict[str, Any] = {"cluster_ips": ["10.100.0.5", "fd01::5"], "ip_families": ["IPv4", "IPv6"]}
+
+
+def test_each_family_leads_to_endpoints_of_its_own() -> None:
+    service = a_service(type="NodePort", ports=[ServicePort(port=80, node_port=30080)], **DUAL)
+    slices = (a_slice(an_endpoint()), a_slice(an_endpoint("2001:db8::7"), family="IPv6"))
+    found = {each.frontend.address: each.endpoints for each in balanced(service, *slices)}
+    ipv4, ipv6 = (("10.99.0.7", 8080),), (("2001:db8::7", 8080),)
+    assert found == {"10.100.0.5": ipv4, ANY_OWN: ipv4, "fd01::5": ipv6, ANY_OWN_IPV6: ipv6}
+
+
+@pytest.mark.parametrize("address", ["::1", "fe80::1", "ff02::1", "::ffff:127.0.0.1", "fe80::1%eth0", "10.99.0.7"])
+def test_endpoints_of_ipv6_do_not_lead_to_the_host_itself_either(address: str) -> None:
+    service = a_service(cluster_ip="fd01::5", ip_families=["IPv6"])
+    (found,) = balanced(service, a_slice(an_endpoint(address), family="IPv6"))
+    assert found.endpoints == ()
+
+
+def test_a_second_address_of_a_time_with_ipv6_says_that_it_leads_nowhere() -> None:
+    found = plan_balancing([a_service(**DUAL)], {}, {}, (CIDR,))
+    assert fronts(found) == [Frontend("10.100.0.5", "TCP", 80)]
+    assert found.problems == {WEB: "this box has no IPv6 addresses for Services any more: fd01::5 leads nowhere"}
+
+
+def test_a_load_balancer_is_at_the_hosts_addresses_of_its_families() -> None:
+    hosts = (HOST, "2001:db8:9::5")
+    both = a_service("both", type="LoadBalancer", **DUAL)
+    single = a_service("single", type="LoadBalancer", ports=[ServicePort(port=81)])
+    third = a_service("third", type="LoadBalancer", cluster_ip="fd01::6")
+    assert planned(both, single, hosts=hosts) == {"both": ",".join(hosts), "single": HOST}
+    # A host that has no IPv6 serves what it can.
+    assert planned(both, hosts=(HOST,)) == {"both": HOST}
+    assert "no address" in planned(third, hosts=(HOST,))["third"]
+    assert planned(single, third, hosts=hosts) == {"single": HOST, "third": hosts[1]}

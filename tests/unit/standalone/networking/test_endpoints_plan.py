@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kvedge.resources.meta import Condition, ObjectMeta
-from kvedge.resources.types.core import Container, ContainerPort, Pod, PodSpec, PodStatus
+from kvedge.resources.types.core import Container, ContainerPort, Pod, PodIp, PodSpec, PodStatus
 from kvedge.resources.types.services import Service, ServicePort, ServiceSpec
 from kvedge.standalone.networking.endpoints_plan import plan_endpoints, selects
 
@@ -137,3 +137,19 @@ def test_many_endpoints_are_in_several_slices_of_names_that_stay() -> None:
     assert [len(each.endpoints) for each in slices] == [100, 100, 50]
     _, again = plan_endpoints(a_service(), reversed(pods))
     assert again == slices
+
+
+def test_a_service_of_both_families_has_slices_of_each_and_endpoints_of_its_first() -> None:
+    pod, other = a_pod("p"), a_pod("q", "10.99.0.8")
+    pod.status.pod_ips = [PodIp(ip="10.99.0.7"), PodIp(ip="2001:db8::7")]
+    endpoints, slices = plan_endpoints(a_service(ip_families=["IPv6", "IPv4"]), [pod, other])
+    found = {each.address_type: [endpoint.addresses for endpoint in each.endpoints] for each in slices}
+    assert found == {"IPv6": [["2001:db8::7"]], "IPv4": [["10.99.0.7"], ["10.99.0.8"]]}
+    assert [address.ip for address in endpoints.subsets[0].addresses] == ["2001:db8::7"]
+    assert len({each.metadata.name for each in slices}) == 2
+    # The slice of IPv4 is the one that it had when it was alone.
+    _, (alone,) = plan_endpoints(a_service(), [pod, other])
+    assert alone.metadata.name == slices[1].metadata.name
+    # A family of which no Pod has an address has an empty slice: somebody has looked.
+    _, both = plan_endpoints(a_service(ip_families=["IPv4", "IPv6"]), [other])
+    assert [(each.address_type, len(each.endpoints)) for each in both] == [("IPv4", 1), ("IPv6", 0)]

@@ -24,7 +24,6 @@ def _set_service_defaults(obj: JsonObject) -> None:
     set_missing(spec, type="ClusterIP", sessionAffinity="None")
     if spec["type"] != "ExternalName":
         set_missing(spec, internalTrafficPolicy="Cluster")
-        _set_families(spec)
     if has_node_ports(spec):
         set_missing(spec, externalTrafficPolicy="Cluster")
     if spec["type"] == "LoadBalancer":
@@ -40,15 +39,6 @@ def _set_service_defaults(obj: JsonObject) -> None:
                 # What Go's clients write for a port that nobody gave.
                 del port["targetPort"]
             set_missing(port, targetPort=port.get("port"))
-
-
-def _set_families(spec: JsonObject) -> None:
-    if spec.get("clusterIP") and spec.get("clusterIPs") is None:
-        spec["clusterIPs"] = [spec["clusterIP"]]
-    if spec.get("clusterIP") == "None" and not spec.get("selector"):
-        # Endpoints that people write may be of any family.
-        set_missing(spec, ipFamilies=["IPv4", "IPv6"], ipFamilyPolicy="RequireDualStack")
-    set_missing(spec, ipFamilies=["IPv4"], ipFamilyPolicy="SingleStack")
 
 
 def _set_endpoints_defaults(obj: JsonObject) -> None:

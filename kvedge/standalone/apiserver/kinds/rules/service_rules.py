@@ -6,11 +6,16 @@ Kubernetes' words. What one box does not do is refused here and named.
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Iterator
 from typing import Final
 
 from kvedge.resources.codec import JsonObject
+from kvedge.standalone.apiserver.kinds.rules.service_families import (
+    NONE,
+    check_addresses,
+    check_changed_addresses,
+    keep_addresses,
+)
 from kvedge.standalone.apiserver.schema.selectors import check_labels
 from kvedge.standalone.apiserver.wire import name_rules
 from kvedge.standalone.apiserver.wire.api_errors import FieldError
@@ -18,7 +23,6 @@ from kvedge.standalone.apiserver.wire.causes import duplicate, forbidden, invali
 
 SERVICE_TYPES: Final = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
 PROTOCOLS: Final = ("SCTP", "TCP", "UDP")
-NONE: Final = "None"
 # Each has its places in the kernel, for each address of the Service and for its endpoints.
 _MOST_PORTS: Final = 100
 # A day, as Kubernetes has it.
@@ -50,7 +54,7 @@ def check_service(service: JsonObject) -> Iterator[FieldError]:
         else:
             yield required("spec.externalName")
     yield from _check_ports(spec, kind, ports)
-    yield from _check_address(spec, kind)
+    yield from check_addresses(spec, kind)
     yield from check_labels(spec.get("selector"), "spec.selector")
     yield from _check_affinity(spec)
     yield from _check_traffic(spec, kind)
@@ -58,12 +62,11 @@ def check_service(service: JsonObject) -> Iterator[FieldError]:
 
 
 def check_service_update(new: JsonObject, old: JsonObject) -> Iterator[FieldError]:
-    """A Service keeps its address, unless it becomes or was a name only."""
+    """A Service keeps its addresses, unless it becomes or was a name only."""
     after, before = new.get("spec") or {}, old.get("spec") or {}
     if "ExternalName" in {after.get("type"), before.get("type")} or not before.get("clusterIP"):
         return
-    if after.get("clusterIP") != before["clusterIP"]:
-        yield invalid("spec.clusterIPs[0]", after.get("clusterIPs") or [], "may not change once set")
+    yield from check_changed_addresses(after, before)
 
 
 def keep_allocated(new: JsonObject, old: JsonObject) -> None:
@@ -73,10 +76,7 @@ def keep_allocated(new: JsonObject, old: JsonObject) -> None:
     """
     after, before = new.get("spec") or {}, old.get("spec") or {}
     if has_address(after) and has_address(before):
-        if not after.get("clusterIP") and before.get("clusterIP"):
-            after["clusterIP"] = before["clusterIP"]
-        if not after.get("clusterIPs") and after.get("clusterIP") == before.get("clusterIP"):
-            after["clusterIPs"] = list(before.get("clusterIPs") or [])
+        keep_addresses(after, before)
     elif has_address(before):
         for field in ("clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"):
             if after.get(field) == before.get(field):
@@ -152,42 +152,6 @@ def _check_port(port: JsonObject, path: str, named: bool) -> Iterator[FieldError
         yield from invalids(f"{path}.targetPort", target, name_rules.port_name(target))
 
 
-def _check_address(spec: JsonObject, kind: str) -> Iterator[FieldError]:
-    address, addresses = spec.get("clusterIP"), spec.get("clusterIPs") or []
-    if kind == "ExternalName":
-        if address or addresses:
-            yield forbidden("spec.clusterIPs", "may not be set for ExternalName services")
-        return
-    for index, family in enumerate(spec.get("ipFamilies") or []):
-        # Without an address and a selector, a Service may be about endpoints of any family.
-        if family != "IPv4" and not _is_open(spec):
-            yield invalid(f"spec.ipFamilies[{index}]", family, "not configured on this cluster")
-    if not address:
-        if addresses:
-            yield forbidden("spec.clusterIPs", "must be empty when `clusterIP` is not specified")
-        return
-    if addresses and addresses[0] != address:
-        yield invalid("spec.clusterIPs", addresses, "first value must match `clusterIP`")
-    if len(addresses) > 1:
-        yield invalid("spec.clusterIPs", addresses, "may only hold up to 1 value: one box has IPv4 addresses only")
-    if address == NONE:
-        if kind != "ClusterIP":
-            yield invalid("spec.clusterIPs[0]", NONE, f"may not be set to 'None' for {kind} services")
-    else:
-        yield from _check_form(address)
-
-
-def _check_form(address: str) -> Iterator[FieldError]:
-    try:
-        is_ipv4 = isinstance(ipaddress.ip_address(address), ipaddress.IPv4Address)
-    except ValueError:
-        text = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
-        yield invalid("spec.clusterIPs[0]", address, text)
-        return
-    if not is_ipv4:
-        yield invalid("spec.clusterIPs[0]", address, "expected an IPv4 value as indicated by `ipFamilies[0]`")
-
-
 def _check_affinity(spec: JsonObject) -> Iterator[FieldError]:
     affinity = spec.get("sessionAffinity")
     yield from one_of("spec.sessionAffinity", affinity, ("ClientIP", "None"))
@@ -212,9 +176,6 @@ def _check_traffic(spec: JsonObject, kind: str) -> Iterator[FieldError]:
 
 
 def _check_left_out(spec: JsonObject) -> Iterator[FieldError]:
-    if spec.get("ipFamilyPolicy") == "RequireDualStack" and not _is_open(spec):
-        text = "this cluster is not configured for dual-stack services"
-        yield invalid("spec.ipFamilyPolicy", "RequireDualStack", text)
     if spec.get("externalIPs"):
         text = "one box takes no further addresses for Services: use type NodePort or LoadBalancer"
         yield forbidden("spec.externalIPs", text)
@@ -224,8 +185,3 @@ def _check_left_out(spec: JsonObject) -> Iterator[FieldError]:
     if spec.get("loadBalancerSourceRanges"):
         text = "one box does not filter by source: filter on the host or in the guest"
         yield forbidden("spec.loadBalancerSourceRanges", text)
-
-
-def _is_open(spec: JsonObject) -> bool:
-    """Without an address and a selector: endpoints of any family may be written by hand."""
-    return spec.get("clusterIP") == NONE and not spec.get("selector")

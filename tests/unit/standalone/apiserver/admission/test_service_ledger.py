@@ -139,3 +139,41 @@ def test_a_number_that_is_shared_by_two_protocols_is_given_to_each_protocol_once
     ]
     found = given(ledger, "a", type="NodePort", ports=ports)["ports"]
     assert [each["nodePort"] for each in found] == [30001, 30000, 30001]
+
+
+def dual(*services: Stored) -> ServiceLedger:
+    return ServiceLedger(ObjectCache(list(services), 1), f"{CIDR},fd01::/125", lambda first, last: first)
+
+
+def test_what_is_refused_takes_no_address() -> None:
+    ledger = dual()
+    asked = {"clusterIP": "10.100.0.3", "clusterIPs": ["10.100.0.3", "fd02::1"], "ipFamilyPolicy": "PreferDualStack"}
+    with pytest.raises(Invalid, match="fd02::1"):
+        given(ledger, "a", **asked)
+    assert given(ledger, "b", clusterIP="10.100.0.3")["clusterIPs"] == ["10.100.0.3"]
+
+
+def test_an_address_of_either_family_has_one_owner() -> None:
+    has = stored("a", clusterIP="10.100.0.3", clusterIPs=["10.100.0.3", "fd01::3"], ipFamilies=["IPv4", "IPv6"])
+    with pytest.raises(Invalid, match="provided IP is already allocated"):
+        given(dual(has), "b", clusterIP="fd01::3")
+
+
+def test_a_box_without_ipv6_gives_what_it_has_and_refuses_what_it_has_not() -> None:
+    ledger, _ = ledger_of()
+    assert given(ledger, "a", ipFamilyPolicy="PreferDualStack")["ipFamilies"] == ["IPv4"]
+    with pytest.raises(Invalid, match="this cluster is not configured for dual-stack services"):
+        given(ledger, "b", ipFamilyPolicy="RequireDualStack")
+    with pytest.raises(Invalid, match="not configured on this cluster"):
+        given(ledger, "b", ipFamilies=["IPv6"])
+
+
+def test_what_a_service_has_of_a_time_with_ipv6_it_may_keep() -> None:
+    whole = {
+        "clusterIP": "10.100.0.3",
+        "clusterIPs": ["10.100.0.3", "fd01::3"],
+        "ipFamilies": ["IPv4", "IPv6"],
+        "ipFamilyPolicy": "RequireDualStack",
+    }
+    ledger, _ = ledger_of(stored("a", **whole))
+    assert given(ledger, "a", **whole)["clusterIPs"] == ["10.100.0.3", "fd01::3"]
