@@ -1,11 +1,11 @@
 """A process that is held: what is its own is opened through its directory in /proc, never by its number.
 
 Used by all of the handler that reaches into a launcher's Pod. The number of a process that has ended is given to
-another one, and who broke out of QEMU can bring about to whom: the directory, opened once, stays that process's, and
-leads nowhere when it has ended.
+another one, and a guest that broke out of QEMU can choose to which: the directory, opened once, stays that process's,
+and leads nowhere when it has ended.
 
 Nor is a process believed that has left the node's user namespace: in one of its own it mounts what it likes and
-changes its root. None comes back from there, so that what was opened before the check was opened in time.
+changes its root. None comes back from there, so that a file that was opened before the check was opened in time.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class HeldProcess:
 
     @classmethod
     def of(cls, pid: int) -> Self:
-        """Whoever has that number now; what it is must be asked of the held one.
+        """The process that has that number now. Ask the held process which one it is.
 
         Raises:
             ProcessLookupError: when there is no such process.
@@ -48,7 +48,7 @@ class HeldProcess:
         try:
             return cls(pid, os.open(_PROC / str(pid), _DIRECTORY))
         except FileNotFoundError as error:
-            raise _ended(pid) from error
+            raise _end_error(pid) from error
 
     def copy(self) -> Self:
         """The same process, closed on its own."""
@@ -76,13 +76,13 @@ class HeldProcess:
             ProcessLookupError: when it has ended.
             PermissionError: when it has left the node's user namespace.
         """
-        with self._opened("root", _DIRECTORY) as opened:
+        with self._open("root", _DIRECTORY) as opened:
             yield opened
 
     @contextmanager
     def namespace(self, kind: Kind) -> Iterator[int]:
         """A descriptor of a namespace that it is in. Raises as :meth:`root`."""
-        with self._opened(f"ns/{kind}", os.O_RDONLY | os.O_CLOEXEC) as opened:
+        with self._open(f"ns/{kind}", os.O_RDONLY | os.O_CLOEXEC) as opened:
             yield opened
 
     def identity(self, kind: Kind) -> Identity:
@@ -94,11 +94,11 @@ class HeldProcess:
         try:
             return identity_of(os.stat(f"ns/{kind}", dir_fd=self._directory))
         except OSError as error:
-            raise self._explained(error) from error
+            raise self._explain(error) from error
 
     def text(self, name: str) -> str:
         """A file of its directory in /proc, such as `cgroup`. Raises as :meth:`root`."""
-        with self._opened(name, os.O_RDONLY | os.O_CLOEXEC) as opened, open(os.dup(opened), "rb") as file:
+        with self._open(name, os.O_RDONLY | os.O_CLOEXEC) as opened, open(os.dup(opened), "rb") as file:
             return file.read(_LARGEST_TEXT).decode("utf-8", "surrogateescape")
 
     def seen_at(self, path: str) -> Identity | None:
@@ -107,11 +107,11 @@ class HeldProcess:
             return directory_at(root, path)
 
     @contextmanager
-    def _opened(self, name: str, flags: int) -> Iterator[int]:
+    def _open(self, name: str, flags: int) -> Iterator[int]:
         try:
             opened = os.open(name, flags, dir_fd=self._directory)
         except OSError as error:
-            raise self._explained(error) from error
+            raise self._explain(error) from error
         try:
             self._check_users()
             yield opened
@@ -123,9 +123,9 @@ class HeldProcess:
         if own is not None and self.identity("user") != own:
             raise PermissionError(errno.EPERM, f"process {self.pid} has left the node's user namespace")
 
-    def _explained(self, error: OSError) -> OSError:
+    def _explain(self, error: OSError) -> OSError:
         """Its end, when that is why: the kernel has several words for it."""
-        return _ended(self.pid) if self._has_ended() else error
+        return _end_error(self.pid) if self._has_ended() else error
 
     def _has_ended(self) -> bool:
         try:
@@ -160,5 +160,5 @@ def identity_of(facts: os.stat_result) -> Identity:
     return facts.st_dev, facts.st_ino
 
 
-def _ended(pid: int) -> ProcessLookupError:
+def _end_error(pid: int) -> ProcessLookupError:
     return ProcessLookupError(errno.ESRCH, f"process {pid} has ended")

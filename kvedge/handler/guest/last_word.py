@@ -1,6 +1,6 @@
 """What a launcher that has gone left behind: how its domain ended.
 
-Called by the sync loop when nobody answers, and by whoever ends launchers over the guests' heads. Reads and replaces
+Called by the sync loop when nobody answers, and when a host ends launchers over the guests' heads. Reads and replaces
 one small file in the Pod's volume, which a guest that broke out may
 have written: it is believed for the outcome of that very VMI and for nothing else.
 """

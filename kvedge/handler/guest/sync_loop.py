@@ -124,7 +124,7 @@ class SyncLoop:
         if vmi is None:
             self._forget(key, None)
             return None
-        memory = self._remembered(key, vmi)
+        memory = self._memory_of(key, vmi)
         view = self._view(key, vmi, memory)
         hotplug = self._hand_volumes_over(key, vmi, view)
         outdated = view.synced and self._is_outdated(key, vmi, memory)
@@ -233,7 +233,7 @@ class SyncLoop:
         try:
             self.network.keep(vmi, launcher)
         except NetworkError:
-            # Whoever prepares it anew meets that again, and says so.
+            # The next preparation meets that again, and says so.
             memory.resolver = None
 
     def _ending_seconds(self, vmi: VirtualMachineInstance, view: LauncherView, memory: _Remembered) -> float:
@@ -252,7 +252,7 @@ class SyncLoop:
             return phase_of(vmi, view.status)
         return plan.phase
 
-    def _remembered(self, key: Key, vmi: VirtualMachineInstance) -> _Remembered:
+    def _memory_of(self, key: Key, vmi: VirtualMachineInstance) -> _Remembered:
         with self._lock:
             memory = self._memory.get(key)
             if memory is None or memory.uid != vmi.metadata.uid:

@@ -293,8 +293,8 @@ def _conditions(vmi: VirtualMachineInstance, seen: Observation, now: datetime) -
             continue
         new = wanted.pop(present.type, None)
         if new is not None:
-            result.append(_merged(present, new, now))
-    return result + [_merged(None, new, now) for new in wanted.values()]
+            result.append(_merge(present, new, now))
+    return result + [_merge(None, new, now) for new in wanted.values()]
 
 
 def _own_conditions(vmi: VirtualMachineInstance, seen: Observation) -> dict[str, Condition]:
@@ -317,7 +317,7 @@ def _own_conditions(vmi: VirtualMachineInstance, seen: Observation) -> dict[str,
         # Nothing was learnt of the domain in this pass: what is known of it stays.
         return wanted | _present(vmi.status.conditions, _OF_DOMAIN)
     if seen.status.state == DOMAIN_STATE_PAUSED:
-        wanted["Paused"] = _paused(seen.status)
+        wanted["Paused"] = _pause_condition(seen.status)
     if seen.status.agent_connected:
         wanted["AgentConnected"] = Condition(type="AgentConnected", status="True")
         if seen.status.agent_lacks:
@@ -332,14 +332,14 @@ def _present(conditions: Sequence[Condition], types: Sequence[str]) -> dict[str,
     return {item.type: item for item in conditions if item.type in types}
 
 
-def _paused(status: DomainStatus) -> Condition:
+def _pause_condition(status: DomainStatus) -> Condition:
     if status.reason == DOMAIN_REASON_IO_ERROR:
         message = "VMI was paused, low-level IO error detected"
         return Condition(type="Paused", status="True", reason="PausedIOError", message=message)
     return Condition(type="Paused", status="True", reason="PausedByUser", message="VMI was paused by user")
 
 
-def _merged(present: Condition | None, new: Condition, now: datetime) -> Condition:
+def _merge(present: Condition | None, new: Condition, now: datetime) -> Condition:
     if present is not None and present.status == new.status:
         since = present.last_transition_time
         return msgspec.structs.replace(

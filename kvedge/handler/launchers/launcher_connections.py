@@ -1,8 +1,8 @@
 """One connection to each launcher of this node, and what its domain is.
 
 Called by the sync loop (from its worker threads) and by the relay. Opens sockets beneath the kubelet's directory and
-runs one event loop in a thread of its own: a hundred launchers cost a hundred tasks, not threads. A launcher is who
-the channel says: the socket in the volume of the Pod that the VMI names, answering with the VMI's UID.
+runs one event loop in a thread of its own: a hundred launchers cost a hundred tasks, not threads. A launcher is known
+by its channel: the socket in the volume of the Pod that the VMI names, answering with the VMI's UID.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class _Malformed(Exception):
     """A launcher's message is none. gRPC hands out None for it, with a line in the log, and raises nothing."""
 
 
-def _malformed(method: str) -> LauncherCallError:
+def _bad_answer(method: str) -> LauncherCallError:
     return LauncherCallError(grpc.StatusCode.INTERNAL, f"the launcher's answer to {method} cannot be read")
 
 
@@ -97,7 +97,7 @@ class _Connection:
     began: float = field(default_factory=time.monotonic)
     down_since: float = field(default_factory=time.monotonic)
     stub: Any = None
-    # Whoever listens, held from before it is asked who it is; closed when it is no longer connected.
+    # The process that listens, held from before it is asked who it is; closed when it is no longer connected.
     launcher: HeldProcess | None = None
     version: str = ""
     synced: bool = False
@@ -214,7 +214,7 @@ class LauncherConnections:
             connection = self._connections.get(key)
             return None if connection is None else connection.pod_uid
 
-    def _connected(self, key: Key) -> _Connection:
+    def _connection_to(self, key: Key) -> _Connection:
         with self._lock:
             connection = self._connections.get(key)
             if connection is None or connection.stub is None:
@@ -241,7 +241,7 @@ class LauncherConnections:
 
     async def call_async(self, key: Key, method: str, request: Any, seconds: float) -> Any:
         """As :meth:`call`, inside the event loop."""
-        connection = self._connected(key)
+        connection = self._connection_to(key)
         try:
             reply = await getattr(connection.stub, method)(request, timeout=seconds)
         except grpc.aio.AioRpcError as error:
@@ -249,7 +249,7 @@ class LauncherConnections:
         except asyncio.CancelledError as error:
             raise _channel_closed(error) from error
         if reply is None:
-            raise _malformed(method)
+            raise _bad_answer(method)
         with self._lock:
             if method == "Sync":
                 connection.synced = True
@@ -261,14 +261,14 @@ class LauncherConnections:
 
     async def collect_async(self, key: Key, method: str, request: Any, seconds: float, most: int) -> bytes:
         """All data of a method that streams it, at most `most` bytes; inside the event loop. Raises as :meth:`call`."""
-        stub = self._connected(key).stub
+        stub = self._connection_to(key).stub
         found = bytearray()
         try:
             answers = getattr(stub, method)(request, timeout=seconds)
             async for answer in answers:
                 if answer is None:
                     answers.cancel()
-                    raise _malformed(method)
+                    raise _bad_answer(method)
                 found += answer.data
                 if len(found) > most:
                     answers.cancel()

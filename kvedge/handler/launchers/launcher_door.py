@@ -78,7 +78,7 @@ class NodeLaunchers:
             os.close(descriptor)
 
     def check_stream(self, namespace: str, name: str, stream: GuestVerb) -> None:
-        """Whether there is such a connection to be had, without disturbing who has it. Raises DoorError."""
+        """Whether there is such a connection to be had, without disturbing its viewer. Raises DoorError."""
         os.close(self._open(namespace, name, stream))
 
     def _open(self, namespace: str, name: str, stream: GuestVerb) -> int:
@@ -102,7 +102,7 @@ class NodeLaunchers:
         request = launcher_request(verb, options)
         calling = self._connections.call_async((namespace, name), verb.rpc, request, verb.seconds)
         try:
-            reply = await self._answered(calling)
+            reply = await self._await_answer(calling)
         except DoorError as error:
             if verb.failure_event:
                 text = f"Failed to {verb.name} VMI: {error.message}"
@@ -121,7 +121,7 @@ class NodeLaunchers:
         collecting = self._connections.collect_async(
             (namespace, name), verb.rpc, request, verb.seconds, LARGEST_PICTURE
         )
-        return await self._answered(collecting)
+        return await self._await_answer(collecting)
 
     async def console_log(self, namespace: str, name: str, wanted: LogRequest) -> bytes:
         """What the guest has written to its serial console, also of one that has ended.
@@ -144,7 +144,7 @@ class NodeLaunchers:
             detail = f"the log of the serial console of VMI {namespace}/{name} cannot be read: {error}"
             raise DoorError(500, detail) from error
 
-    async def _answered(self, calling: Coroutine[Any, Any, T]) -> T:
+    async def _await_answer(self, calling: Coroutine[Any, Any, T]) -> T:
         future = asyncio.run_coroutine_threadsafe(calling, self._connections.loop)
         try:
             return await asyncio.wrap_future(future)

@@ -55,7 +55,7 @@ def _is_left(process: Path, vmi_uid: str, pod_uid: str, around: frozenset[str]) 
 def _is_ending(process: Path, *, is_ours: bool) -> bool:
     """Whether a process without a command line is one that hangs on its way out, and may be the launcher's."""
     status = process_status(process)
-    # One whose other threads still end is shown as a zombie as soon as its first thread has ended.
+    # A process whose other threads still end is shown as a zombie as soon as its first thread has ended.
     if status.get("State", "").startswith(_ZOMBIE) and int(status.get("Threads", "1")) <= 1:
         return False
     # Of which Pod it was nobody tells any more, where the kernel has taken it out of its cgroup.

@@ -128,12 +128,12 @@ def read_file_beneath(root: Path, relative: str, limit: int) -> bytes:
 def hold_listener(descriptor: int, volume: Path) -> HeldProcess:
     """The process that listens on a launcher's socket in its Pod's volume, held; the caller closes it.
 
-    The kernel tells the number of who called listen(2), which may have ended since, and another Pod's process may have
-    the number: only this Pod's have its volume where a launcher has it.
+    The kernel tells the number of the process that called listen(2). It may have ended since, and another Pod's may
+    have the number: only this Pod's have its volume where a launcher has it.
 
     Raises:
         NotThere: when nobody listens.
-        Unexpected: when who listens has ended, or is no process of this Pod.
+        Unexpected: when the process that listens has ended, or is none of this Pod.
     """
     wanted = _volume_identity(volume)
     pid = _peer_pid(descriptor)

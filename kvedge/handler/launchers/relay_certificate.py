@@ -58,7 +58,7 @@ class RelayCertificate:
         self._refused_until = 0.0
 
     def trusted(self) -> bytes:
-        """The authorities of whoever may talk to the relay, and of its own certificate, as PEM.
+        """The authorities of the relay's clients, and of its own certificate, as PEM.
 
         Raises:
             KubeError: when the API server does not answer, or the api role has not written it yet.

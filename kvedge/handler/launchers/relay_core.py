@@ -1,6 +1,6 @@
-"""What the relay offers, without I/O: its door to launchers, its errors, and what a viewer is told who has to go.
+"""What the relay offers, without I/O: its door to launchers, its errors, and its farewell to a viewer that has to go.
 
-Used by relay_server.py and by whoever opens the door to launchers. Touches nothing.
+Used by relay_server.py and by the door to launchers. Touches nothing.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class LauncherDoor(Protocol):
         """
 
     def check_stream(self, namespace: str, name: str, stream: GuestVerb) -> None:
-        """Whether there is such a connection to be had, without disturbing who has it. Raises DoorError."""
+        """Whether there is such a connection to be had, without disturbing its viewer. Raises DoorError."""
 
     async def call(self, namespace: str, name: str, verb: GuestVerb, options: JsonObject) -> JsonObject:
         """Do it; what a verb of facts found in the shape of KubeVirt's answer, else an empty object.

@@ -19,7 +19,7 @@ from kvedge.rpc.launcher_pb2 import DOMAIN_STATE_ABSENT, DOMAIN_STATE_STARTING, 
 SHUTDOWN_REPEAT_SECONDS = 5.0
 # A launcher that does not answer for so long is taken for dead (KubeVirt's watchdog).
 UNRESPONSIVE_SECONDS = 30.0
-# One that never answered is still starting, among a hundred others when a small box has just booted: KubeVirt's
+# A launcher that never answered is still starting, among a hundred others when a small box has just booted: KubeVirt's
 # launcher gives its guest as long.
 STARTING_SECONDS = 240.0
 # How soon a launcher that is not there yet is looked for again; its connection reports by itself as well.
@@ -57,7 +57,7 @@ class LauncherView:
     down_seconds: float = 0.0
     # Something of it runs on this host; only looked for when it has not answered for too long.
     runs: bool = False
-    # What a launcher that has gone left as its last word.
+    # The last word of a launcher that has gone.
     last_word: DomainStatus | None = None
     # Since the last ACPI signal; None when none was sent.
     signalled_seconds: float | None = None

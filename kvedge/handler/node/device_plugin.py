@@ -121,7 +121,7 @@ class DevicePlugin(deviceplugin_pb2_grpc.DevicePluginServicer):
         return deviceplugin_pb2.ListAndWatchResponse(devices=devices)
 
     def Allocate(self, request: Any, context: Any) -> Any:  # noqa: N802
-        """The same device node for everyone who asks."""
+        """The same device node for all Pods."""
         device = self.device
         host_path = device.path if device.nodes is None else launcher_node(device.nodes, device.path)
         node = deviceplugin_pb2.DeviceSpec(container_path=device.path, host_path=host_path, permissions="mrw")

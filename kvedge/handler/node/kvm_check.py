@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 # SeaBIOS says the first when it has probed all devices, the second when it gives up: either proves that code runs.
 _ARRIVED: Final = (b"Booting from", b"No bootable device")
 # A working KVM needs a quarter of a second of wall time, more on a busy host; of CPU time it needs the same everywhere.
-# One that has to be rescued instruction by instruction gets there too, now and then, and burns seconds.
+# A guest that KVM has to rescue instruction by instruction gets there too, now and then, and burns seconds.
 _SECONDS: Final = 5.0
 _CPU_SECONDS: Final = 1.5
 _EMULATORS: Final = {"x86_64": "qemu-system-x86_64", "aarch64": "qemu-system-aarch64"}

@@ -56,7 +56,7 @@ class NodeLoop:
         self._thread = BackgroundThread("node-loop", self._run)
 
     def start(self) -> None:
-        """Write the labels once, so that whoever schedules finds them, then keep them true."""
+        """Write the labels once, so that the scheduler finds them, then keep them true."""
         self._thread.start()
 
     def stop(self) -> None:

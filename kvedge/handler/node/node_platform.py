@@ -59,7 +59,7 @@ class NodePlatform:
         self._configuration = configuration
         self._now: tuple[Accelerator, NodeCapabilities] | None = None
         self._callbacks: list[Callable[[], None]] = []
-        # What those who follow the node's offer know of.
+        # The offer that the callbacks were last told of.
         self._told: object = None
         self._changed = threading.Event()
         self._stopping = False
@@ -100,12 +100,12 @@ class NodePlatform:
     @property
     def accelerator(self) -> Accelerator:
         """What new guests run on."""
-        return self._known()[0]
+        return self._findings()[0]
 
     @property
     def capabilities(self) -> NodeCapabilities:
         """What QEMU can do with it, without what the cluster wants no VM to use."""
-        known, obsolete = self._known()[1], self._configuration().obsolete_cpu_models
+        known, obsolete = self._findings()[1], self._configuration().obsolete_cpu_models
         models = [model for model in known.cpu_models if model not in obsolete]
         return msgspec.structs.replace(known, cpu_models=models)
 
@@ -125,7 +125,7 @@ class NodePlatform:
             balloon_stats_seconds=configuration.balloon_stats_seconds,
         )
 
-    def _known(self) -> tuple[Accelerator, NodeCapabilities]:
+    def _findings(self) -> tuple[Accelerator, NodeCapabilities]:
         assert self._now is not None, "not prepared"
         return self._now
 

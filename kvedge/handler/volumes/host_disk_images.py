@@ -69,7 +69,7 @@ def _make(vmi: VirtualMachineInstance, volume: str, disk: HostDisk, launcher: He
             )
         if _is_there(folder, file):
             return ""
-        size, free = _wanted(volume, disk), free_bytes(folder)
+        size, free = _wanted_bytes(volume, disk), free_bytes(folder)
         fitting = fitting_bytes(size, free)
         if fitting is None:
             raise PodNotReady(no_room(disk.path, size, free))
@@ -90,7 +90,7 @@ def _is_there(folder: int, file: str) -> bool:
     return True
 
 
-def _wanted(volume: str, disk: HostDisk) -> int:
+def _wanted_bytes(volume: str, disk: HostDisk) -> int:
     try:
         size = parse_bytes(disk.capacity or 0) // MEBIBYTE * MEBIBYTE
     except QuantityError as error:

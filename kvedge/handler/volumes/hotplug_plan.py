@@ -121,11 +121,11 @@ def _entry(
     if not wanted and is_gone and entry.phase in {ATTACHED_TO_NODE, *HANDED_OVER}:
         text = f"Volume {name} has been unmounted from virt-launcher pod"
         return msgspec.structs.replace(entry, phase=UNMOUNTED, reason="VolumeUnMountedFromPod", message=text, target="")
-    told = _told(name, seen, trouble)
+    told = _word_on(name, seen, trouble)
     return entry if told is None else msgspec.structs.replace(entry, reason=told[0], message=told[1])
 
 
-def _told(name: str, seen: HotplugSeen, trouble: DiskTrouble | None) -> tuple[str, str] | None:
+def _word_on(name: str, seen: HotplugSeen, trouble: DiskTrouble | None) -> tuple[str, str] | None:
     if name in seen.troubles:
         return MOUNT_FAILED, seen.troubles[name][:_LONGEST]
     if trouble is None:
@@ -150,7 +150,7 @@ def hotplug_troubles(status: DomainStatus | None, seen: HotplugSeen | None) -> d
     """All that is in the way, by volume, in words for the user."""
     found = dict(seen.troubles) if seen is not None else {}
     for trouble in status.disk_troubles if status is not None else ():
-        told = _told(trouble.name, HotplugSeen(), trouble)
+        told = _word_on(trouble.name, HotplugSeen(), trouble)
         if told is not None:
             found.setdefault(trouble.name, told[1])
     return found

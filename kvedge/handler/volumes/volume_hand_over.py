@@ -162,7 +162,7 @@ def hand_over_device(name: str, given: Collection[int], source: HeldProcess, lau
     if not stat.S_ISBLK(facts.st_mode):
         raise ImageRefused("the claim is of mode Block, but its attachment Pod has no block device")
     if facts.st_rdev not in given:
-        # Whoever may make nodes in the Pod could name any device of the node.
+        # A process that may make device nodes in the Pod could name any device of the host.
         device = f"{os.major(facts.st_rdev)}:{os.minor(facts.st_rdev)}"
         raise ImageRefused(
             f"device {device} in its attachment Pod is none that the kubelet gave to this Pod; delete the Pod, and it"
