@@ -90,7 +90,7 @@ class UnaryCall:
         elif kind == _PING and not flags & _ACK:
             self._to_send += _frame(_PING, _ACK, 0, payload)
         elif kind == _DATA:
-            self._body += _unpadded(flags, payload)
+            self._body += _unpad(flags, payload)
         elif kind in (_HEADERS, _CONTINUATION):
             self._block += _header_block(kind, flags, payload)
             if flags & _END_HEADERS:
@@ -104,7 +104,7 @@ class UnaryCall:
     def _take_headers(self) -> None:
         block, self._block = self._block, b""
         try:
-            headers = dict(_decoded(block))
+            headers = dict(_decode_headers(block))
         except IndexError:
             self._end(_INTERNAL, "the launcher's answer makes no sense")
             return
@@ -147,18 +147,18 @@ def _text(data: bytes) -> bytes:
     return b"\x7f" + rest + bytes((length,)) + data
 
 
-def _unpadded(flags: int, payload: bytes) -> bytes:
+def _unpad(flags: int, payload: bytes) -> bytes:
     return payload[1 : len(payload) - payload[0]] if flags & _PADDED and payload else payload
 
 
 def _header_block(kind: int, flags: int, payload: bytes) -> bytes:
     if kind == _CONTINUATION:
         return payload
-    block = _unpadded(flags, payload)
+    block = _unpad(flags, payload)
     return block[5:] if flags & _PRIORITY else block
 
 
-def _decoded(block: bytes) -> Iterator[tuple[bytes, bytes]]:
+def _decode_headers(block: bytes) -> Iterator[tuple[bytes, bytes]]:
     """The headers that are spelled out; of others, which stand in the static table, nothing is wanted.
 
     Raises:

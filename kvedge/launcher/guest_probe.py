@@ -29,7 +29,7 @@ _SERVICE = "/kvedge.launcher.v1.Launcher/"
 _SOCKET = "/var/run/kubevirt/sockets/launcher-sock"
 _FAILED = 1
 _WRONG_USAGE = 2
-# Beside what the guest may take; whoever started this gives it one second more as well.
+# Beside the guest's own time; the kubelet or the node agent gives this program one second more as well.
 _OWN_SECONDS = 0.8
 _LONGEST_SECONDS = 600
 

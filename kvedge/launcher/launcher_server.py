@@ -38,7 +38,7 @@ from kvedge.rpc.launcher_pb2_grpc import LauncherServicer, add_LauncherServicer_
 
 log = logging.getLogger(__name__)
 
-# The handler's watch, a second one while it reconnects, and one for who debugs.
+# The handler's watch, a second one while it reconnects, and one to debug with.
 MOST_WATCHERS: Final = 4
 # A Pod has two probes, each asked once at a time; one that was given up on may still wait for its guest.
 MOST_PROBES: Final = 4
@@ -118,35 +118,35 @@ class LauncherServer(LauncherServicer):
 
     def Sync(self, request: messages.SyncRequest, context: grpc.ServicerContext) -> messages.DomainStatus:
         """Make the domain be as the VMI says."""
-        return _answered(context, lambda: self._run.life.sync(request))
+        return _answer(context, lambda: self._run.life.sync(request))
 
     def Pause(self, request: messages.PauseRequest, context: grpc.ServicerContext) -> messages.DomainStatus:
         """Stop the guest's CPUs."""
-        return _answered(context, self._run.orders.pause)
+        return _answer(context, self._run.orders.pause)
 
     def Unpause(self, request: messages.UnpauseRequest, context: grpc.ServicerContext) -> messages.DomainStatus:
         """Let them run."""
-        return _answered(context, self._run.orders.unpause)
+        return _answer(context, self._run.orders.unpause)
 
     def Reset(self, request: messages.ResetRequest, context: grpc.ServicerContext) -> messages.DomainStatus:
         """The reset button."""
-        return _answered(context, self._run.orders.reset)
+        return _answer(context, self._run.orders.reset)
 
     def SoftReboot(self, request: messages.SoftRebootRequest, context: grpc.ServicerContext) -> messages.DomainStatus:
         """Ask the guest to reboot."""
-        return _answered(context, self._run.orders.soft_reboot)
+        return _answer(context, self._run.orders.soft_reboot)
 
     def Shutdown(self, request: messages.ShutdownRequest, context: grpc.ServicerContext) -> messages.DomainStatus:
         """Ask the guest to power off."""
-        return _answered(context, self._run.orders.shut_down)
+        return _answer(context, self._run.orders.shut_down)
 
     def Kill(self, request: messages.KillRequest, context: grpc.ServicerContext) -> messages.DomainStatus:
         """End QEMU."""
-        return _answered(context, self._run.orders.kill)
+        return _answer(context, self._run.orders.kill)
 
     def Delete(self, request: messages.DeleteRequest, context: grpc.ServicerContext) -> messages.DeleteReply:
         """Acknowledge the end; the launcher goes after this answer."""
-        _answered(context, self._run.life.delete)
+        _answer(context, self._run.life.delete)
         return messages.DeleteReply()
 
     def GetDomain(self, request: messages.GetDomainRequest, context: grpc.ServicerContext) -> messages.DomainStatus:
@@ -177,31 +177,31 @@ class LauncherServer(LauncherServicer):
 
     @property
     def is_watched(self) -> bool:
-        """Whether somebody follows the run, who will take note of its end."""
+        """Whether a handler follows the run, which will take note of its end."""
         with self._counting:
             return self._watching > 0
 
     def GetGuestInfo(self, request: messages.GetGuestInfoRequest, context: grpc.ServicerContext) -> messages.GuestInfo:
         """What the guest's agent says of the guest."""
-        return _answered(context, self._run.agent.answers.info)
+        return _answer(context, self._run.agent.answers.info)
 
     def GetUsers(self, request: messages.GetUsersRequest, context: grpc.ServicerContext) -> messages.GuestUsers:
         """Who is logged in, as the agent says."""
-        return _answered(context, self._run.agent.answers.users)
+        return _answer(context, self._run.agent.answers.users)
 
     def GetFilesystems(
         self, request: messages.GetFilesystemsRequest, context: grpc.ServicerContext
     ) -> messages.GuestFilesystems:
         """What is mounted, as the agent says."""
-        return _answered(context, self._run.agent.answers.filesystems)
+        return _answer(context, self._run.agent.answers.filesystems)
 
     def Freeze(self, request: messages.FreezeRequest, context: grpc.ServicerContext) -> messages.DomainStatus:
         """Freeze the guest's file systems."""
-        return _answered(context, lambda: self._run.orders.freeze(request.unfreeze_seconds))
+        return _answer(context, lambda: self._run.orders.freeze(request.unfreeze_seconds))
 
     def Unfreeze(self, request: messages.UnfreezeRequest, context: grpc.ServicerContext) -> messages.DomainStatus:
         """Thaw them."""
-        return _answered(context, self._run.orders.unfreeze)
+        return _answer(context, self._run.orders.unfreeze)
 
     def GuestPing(self, request: messages.GuestPingRequest, context: grpc.ServicerContext) -> messages.GuestPingReply:
         """Whether the guest's agent answers."""
@@ -218,7 +218,7 @@ class LauncherServer(LauncherServicer):
         if not self._probing.acquire(blocking=False):
             context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, f"{MOST_PROBES} probes wait for the guest already")
         try:
-            return _answered(context, call)
+            return _answer(context, call)
         finally:
             self._probing.release()
 
@@ -228,7 +228,7 @@ class LauncherServer(LauncherServicer):
         """The guest's screen."""
         pieces = self._run.screen.take(move_cursor=request.move_cursor)
         with contextlib.closing(pieces):
-            while piece := _answered(context, lambda: next(pieces, b"")):
+            while piece := _answer(context, lambda: next(pieces, b"")):
                 yield messages.ScreenshotChunk(data=piece)
 
 
@@ -236,7 +236,7 @@ def _seconds(asked: int) -> int:
     return min(asked or 1, LONGEST_PROBE)
 
 
-def _answered(context: grpc.ServicerContext, call: Callable[[], Reply]) -> Reply:
+def _answer(context: grpc.ServicerContext, call: Callable[[], Reply]) -> Reply:
     try:
         return call()
     except (LauncherError, OSError) as error:

@@ -67,7 +67,8 @@ def run_monitor(options: LauncherOptions, launcher: Callable[[LauncherOptions], 
 
 
 def _fork(options: LauncherOptions, launcher: Callable[[LauncherOptions], int]) -> int:
-    # What exists now is never collected, so that a collection in the child copies none of the pages it shares with us.
+    # The objects of now are never collected, so that a collection in the child copies none of the pages it shares with
+    # us.
     gc.freeze()
     pid = os.fork()
     if pid:
@@ -148,7 +149,7 @@ class Monitor:
             os.close(descriptor)
         self._held = {}
         if self._given_up:
-            # Only now: whoever reads it may start the VM elsewhere.
+            # Only now: the handler reads it, and then the VM may be started elsewhere.
             self._write_last_word()
         if code != SHUT_DOWN and self._keep and not self._stopping:
             _say("the launcher failed; the Pod is kept until it is deleted, as its annotation asks")
@@ -213,10 +214,10 @@ class Monitor:
         now = time.monotonic()
         self._deaths = [moment for moment in self._deaths if now - moment < RESTARTS_SECONDS] + [now]
         if len(self._deaths) > RESTARTS:
-            self._given_up = f"the launcher died {len(self._deaths)} times, last with {_named(code)}"
+            self._given_up = f"the launcher died {len(self._deaths)} times, last with {_name_of(code)}"
             _say(f"{self._given_up}: giving up")
             return False
-        _say(f"the launcher died with {_named(code)}: starting it again")
+        _say(f"the launcher died with {_name_of(code)}: starting it again")
         time.sleep(PAUSE_SECONDS * 2 ** (len(self._deaths) - 1))
         self._pid = self._start()
         if self._stopping:
@@ -290,7 +291,7 @@ def _become_subreaper() -> None:
     become_subreaper()
 
 
-def _named(code: int) -> str:
+def _name_of(code: int) -> str:
     return f"signal {-code}" if code < 0 else f"exit code {code}"
 
 

@@ -12,8 +12,8 @@ class StopBell:
     """Made and waited for by the main thread.
 
     Python runs what was set for a signal in the main thread alone, and an Event's wait does not end for it when the
-    kernel has given the signal to another thread, or gave it just before the wait began. A byte in a socket is there
-    whoever wrote it, and when.
+    kernel has given the signal to another thread, or gave it just before the wait began. A byte in a socket stays
+    there, whichever thread wrote it, and whenever it did.
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""What a guest's agent has said, for whoever wants to know: nobody waits for a guest, but for one that has just come.
+"""The answers of a guest's agent, kept: no caller waits for a guest, but for one that has just come.
 
 Kept by `guest_agent`; read by the run for the domain's status, and by the gRPC server's threads. Asks nothing itself.
 """

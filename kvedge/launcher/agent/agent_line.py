@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 # How long an agent may take for an answer.
 ANSWER_SECONDS: Final = 5
-# What a freeze waits for the question that is just being asked.
+# So long a freeze waits for the end of the question that is just being asked.
 TURN_SECONDS: Final = 10.0
 
 
@@ -31,7 +31,7 @@ class AgentLine:
 
     def __init__(self, session: LibvirtSession) -> None:
         self._session = session
-        # Held by whoever talks to the agent.
+        # Held by the thread that talks to the agent.
         self.talking = threading.Lock()
         # Guards the state; told of each change of it that somebody may wait for.
         self.changed = threading.Condition()
@@ -67,7 +67,7 @@ class AgentLine:
                 self.changed.notify_all()
 
     def hear(self, command: str) -> Any:
-        """What the agent answers whoever has the turn.
+        """The agent's answer to a command; the caller has the turn.
 
         Raises:
             BadAnswer: when it makes no sense.

@@ -60,7 +60,7 @@ class Steady(Generic[T]):
         self._since: float | None = None
 
     def settle(self, value: T, now: float) -> T:
-        """What is to be told; who goes on looking is told the truth in the end."""
+        """The value to tell now; a caller that goes on looking is told the true one in the end."""
         if self._since is not None:
             self._left = min(_CHANGES, self._left + (now - self._since) * _CHANGES_A_MINUTE / 60)
         self._since = now

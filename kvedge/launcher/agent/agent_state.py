@@ -122,7 +122,7 @@ class AgentState:
         is_worse = bool(trouble) and trouble != self.trouble
         self._news = self._news or is_worse or answer.facts != self.facts
         self.facts, self.trouble = answer.facts, trouble or self.trouble
-        # What an agent has to say when it comes is told at once, not word by word: each is a write to the API.
+        # The first answers of an agent that has come are told together, not one by one: each is a write to the API.
         tell = self._news and self.schedule.next(now, frozen=self._is_frozen(promised))[0] is None
         self._news = self._news and not tell
         return Outcome(trouble if is_worse else "", tell)

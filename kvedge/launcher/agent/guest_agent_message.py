@@ -1,7 +1,7 @@
 """What a guest agent says, cut down to what a guest can be believed: short texts, few of them, real addresses.
 
 Called by `guest_agent` with the agent's answers as they came. Pure. Everything here may have been made up by a hostile
-guest to hurt whoever stores or shows it.
+guest to hurt the programs that store or show it.
 """
 
 from __future__ import annotations

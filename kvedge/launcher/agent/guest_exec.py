@@ -116,7 +116,7 @@ def read_status(found: object) -> GuestExecReply | None:
     if signal > 0:
         code = _SIGNALLED + signal
     elif code < 0:
-        # What is no number still says that it has not succeeded.
+        # Without a number it is still known that it has not succeeded.
         code = _LARGEST_CODE
     printed = _text(found.get("out-data")) + _text(found.get("err-data"))
     return GuestExecReply(exit_code=min(code, _LARGEST_CODE), output=clean_lines(printed, LONGEST_OUTPUT))

@@ -83,7 +83,7 @@ class GuestFreezer:
 
     def thaw_in_time(self) -> None:
         """Thaw them if that is due; the caller has the right to talk."""
-        # Whoever asked for it meanwhile may have done it.
+        # A caller may have thawed them meanwhile.
         if self._freeze.wait(now()) > 0:
             return
         try:

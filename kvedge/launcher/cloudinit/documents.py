@@ -70,7 +70,7 @@ def _with_keys(files: dict[str, bytes], meta_data: str, field: str, ssh_keys: It
     """The files with the keys in their metadata, numbered as KubeVirt numbers them."""
     texts = [text for key in ssh_keys if (text := key.decode(errors="replace").strip())]
     if not all(_are_public_keys(text) for text in texts):
-        # Whoever may make a VM but read no Secret would read any other Secret of the namespace in the guest.
+        # A user who may make VMs, but read no Secrets, would read any other Secret of the namespace in the guest.
         raise ConversionError(
             "spec.accessCredentials", "names a Secret that holds something else than SSH public keys", "take it out"
         )
@@ -158,7 +158,7 @@ def _data(source: _Source, secrets: Mapping[str, bytes]) -> bytes | None:
     if source.plain:
         return source.plain.encode()
     if source.encoded:
-        return _decoded(source)
+        return _decode(source)
     if source.secret is None:
         return None
     for key in source.keys:
@@ -169,7 +169,7 @@ def _data(source: _Source, secrets: Mapping[str, bytes]) -> bytes | None:
     )
 
 
-def _decoded(source: _Source) -> bytes:
+def _decode(source: _Source) -> bytes:
     try:
         # Line breaks are what `base64` itself prints; anything else that does not belong is an error.
         return base64.b64decode("".join(source.encoded.split()), validate=True)

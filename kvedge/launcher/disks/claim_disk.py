@@ -145,7 +145,7 @@ def _open(root: int, plan: ClaimPlan) -> int:
 
 
 def _refuse(root: int, plan: ClaimPlan, error: OSError) -> NoReturn:
-    """Say who may open the image instead of us, and what to do."""
+    """Say which user could open the image instead of us, and what to do."""
     if error.errno in (errno.ELOOP, errno.EXDEV):
         text, remedy = f"{plan.file} is a link, which is not followed", f"put the image itself at {plan.file}"
     elif error.errno in (errno.EISDIR, errno.ENXIO):

@@ -127,7 +127,7 @@ def plan_volumes(vmi: VirtualMachineInstance, options: LauncherOptions) -> list[
     return [
         _plan_volume(vmi, index, volume, options)
         for index, volume in enumerate(vmi.spec.volumes)
-        # What comes while the guest runs is not prepared for its start.
+        # A volume that comes while the guest runs is not prepared for its start.
         if volume.name in used and not is_hotpluggable(volume)
     ]
 

@@ -71,7 +71,7 @@ class VmiPreparation:
             raise BadRequest(error.path or "the VMI", error.detail) from error
 
     def _check_identity(self, vmi: VirtualMachineInstance) -> None:
-        """A launcher serves the VMI in its Pod's name only, whoever else is asked for."""
+        """A launcher serves the VMI of its own Pod only."""
         expected = (self._options.namespace, self._options.name, self._options.uid)
         found = (vmi.metadata.namespace, vmi.metadata.name, vmi.metadata.uid)
         if found != expected:

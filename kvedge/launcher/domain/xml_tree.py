@@ -15,7 +15,7 @@ Scalar = str | int | None
 
 def new(tag: str, **attributes: Scalar) -> Element:
     """A root element; attributes that are None are left out."""
-    return _filled(Element(tag), attributes)
+    return _fill(Element(tag), attributes)
 
 
 def add(parent: Element, tag: str, text: str | int | None = None, /, **attributes: Scalar) -> Element:
@@ -26,9 +26,9 @@ def add(parent: Element, tag: str, text: str | int | None = None, /, **attribute
     Raises:
         ConversionError: when a value holds a character that XML cannot hold.
     """
-    element = _filled(SubElement(parent, tag), attributes)
+    element = _fill(SubElement(parent, tag), attributes)
     if text is not None:
-        element.text = _checked(str(text), tag)
+        element.text = _check(str(text), tag)
     return element
 
 
@@ -48,14 +48,14 @@ def text_of(root: Element) -> str:
     return tostring(root, encoding="unicode") + "\n"
 
 
-def _filled(element: Element, attributes: dict[str, Scalar]) -> Element:
+def _fill(element: Element, attributes: dict[str, Scalar]) -> Element:
     for name, value in attributes.items():
         if value is not None:
-            element.set(name.rstrip("_"), _checked(str(value), f"{element.tag}/@{name}"))
+            element.set(name.rstrip("_"), _check(str(value), f"{element.tag}/@{name}"))
     return element
 
 
-def _checked(text: str, where: str) -> str:
+def _check(text: str, where: str) -> str:
     # ElementTree would write it as it is, and libvirt refuse the whole document.
     found = character_not_in_xml(text)
     if found is None:

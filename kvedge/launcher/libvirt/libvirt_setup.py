@@ -58,7 +58,7 @@ def prepare_environment(options: LauncherOptions, environment: MutableMapping[st
             "XDG_CONFIG_HOME": private,
             "XDG_DATA_HOME": private,
             "XDG_RUNTIME_DIR": f"{options.root}/var/run",
-            # What libvirt has to say arrives as errors of its calls, and is logged as such; what happens between calls
+            # libvirt's messages arrive as errors of its calls, and are logged as such; its log of all else
             # goes to a file that dies with the Pod.
             "LIBVIRT_LOG_OUTPUTS": f"4:file:{options.libvirt_root}/log/libvirt.log",
         }

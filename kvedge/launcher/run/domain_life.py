@@ -34,7 +34,7 @@ LONGEST_MESSAGE: Final = 1024
 
 
 class Preparation(Protocol):
-    """Who makes the files that a domain needs, and its document."""
+    """Makes the files that a domain needs, and its document."""
 
     def prepare(self, request: SyncRequest, libvirt_version: int) -> Prepared:
         """Make them; as `preparation_process` has it."""

@@ -110,7 +110,7 @@ def _judge_ended(facts: DomainFacts | None, memory: RunMemory) -> Verdict:
     if why is Why.SHUTDOWN:
         return Verdict(DOMAIN_STATE_SHUTOFF, DOMAIN_REASON_SHUTDOWN)
     if why is Why.DESTROYED or (memory.kill_requested and why is not Why.PANICKED):
-        # One that never ran had nothing to lose, and could not be asked: its end is as orderly as it can be.
+        # A guest that never ran had nothing to lose, and could not be asked: its end is as orderly as it can be.
         return Verdict(DOMAIN_STATE_SHUTOFF, DOMAIN_REASON_SHUTDOWN if memory.never_ran else DOMAIN_REASON_DESTROYED)
     if why is Why.FAILED:
         return Verdict(DOMAIN_STATE_SHUTOFF, DOMAIN_REASON_FAILED, why.value)
@@ -144,7 +144,7 @@ class ShutdownStep(Enum):
 
 
 def plan_shutdown(facts: DomainFacts, memory: RunMemory) -> ShutdownStep:
-    """Who wants a guest to go that is paused wants it to go in order: paused, it hears neither agent nor ACPI.
+    """A guest that is paused goes in order, too: it is resumed first, as it hears neither agent nor ACPI while paused.
 
     KubeVirt asks it all the same, waits for its grace period, and ends it with whatever it had not written yet. One
     that never ran has nothing to write, and would not hear before its kernel is up.

@@ -90,7 +90,7 @@ class DomainView:
         try:
             self._record.keep_final(status)
         except OSError as error:
-            # Whoever watches has been told; only a handler that was away will have to guess.
+            # The watchers have been told; only a handler that was away will have to guess.
             log.error("cannot write the last word", extra={"facts": {"why": str(error)}})
 
     def _status(self, facts: DomainFacts | None, verdict: Verdict) -> DomainStatus:

@@ -29,7 +29,7 @@ _LEVEL: Final = 3
 
 
 class BadPicture(Exception):
-    """What came is no picture, or too large a one."""
+    """The data are no picture, or too large a one."""
 
 
 def png_pieces(source: Iterator[bytes]) -> Iterator[bytes]:
@@ -39,7 +39,7 @@ def png_pieces(source: Iterator[bytes]) -> Iterator[bytes]:
         BadPicture: when it is neither, when it ends early, or when it is too large.
     """
     head = _first(source, len(PNG_MAGIC))
-    made = _joined(head, source) if head.startswith(PNG_MAGIC) else _converted(head, source)
+    made = _join(head, source) if head.startswith(PNG_MAGIC) else _convert(head, source)
     size = 0
     for piece in made:
         size += len(piece)
@@ -59,12 +59,12 @@ def _first(source: Iterator[bytes], size: int) -> bytes:
     return head
 
 
-def _joined(head: bytes, source: Iterable[bytes]) -> Iterator[bytes]:
+def _join(head: bytes, source: Iterable[bytes]) -> Iterator[bytes]:
     yield head
     yield from source
 
 
-def _converted(head: bytes, source: Iterator[bytes]) -> Generator[bytes, None, None]:
+def _convert(head: bytes, source: Iterator[bytes]) -> Generator[bytes, None, None]:
     while not (found := _HEADER.match(head)):
         if len(head) >= _LONGEST_HEADER or not (piece := next(source, b"")):
             raise BadPicture("the picture is neither PNG nor PPM")
@@ -74,7 +74,7 @@ def _converted(head: bytes, source: Iterator[bytes]) -> Generator[bytes, None, N
         raise BadPicture(f"the picture has {width} by {height} pixels")
     yield PNG_MAGIC + _chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, _TRUE_COLOUR, 0, 0, 0))
     compressor = zlib.compressobj(_LEVEL)
-    for row in _rows(_joined(head[found.end() :], source), width * 3, height):
+    for row in _rows(_join(head[found.end() :], source), width * 3, height):
         # Each row is preceded by its filter: none.
         if data := compressor.compress(b"\0" + row):
             yield _chunk(b"IDAT", data)
