@@ -24,7 +24,7 @@ def confined_pod(sysctls: Sequence[Sysctl] = ()) -> PodSecurityContext:
 
 
 def confined_container(*, read_only_root: bool | None = None) -> SecurityContext:
-    """The same user, who can get no other right."""
+    """The same user, without a way to any other right."""
     return SecurityContext(
         run_as_user=LAUNCHER_UID,
         run_as_group=LAUNCHER_GID,

@@ -217,7 +217,7 @@ class _Work:
             "VMs": self._vms,
         }
         self._loops = (self._node_loop, self._kubevirt_loop, self._vmi_loop, self._hotplug_loop, self._vm_loop)
-        # What failed to start is begun anew; what has started is not.
+        # The loops that have not started yet, the one that failed first: those that have started are not begun anew.
         self._to_start: deque[NodeLoop | KubeVirtLoop | VmiLoop | HotplugLoop | VmLoop] = deque(self._loops)
         self._stopped = threading.Event()
         self._starter = BackgroundThread("controller-start", self._start_loops)
@@ -245,7 +245,7 @@ class _Work:
         ]
 
     def _is_declarative(self) -> bool:
-        # The deprecated gate leaves a run's volumes to who calls addvolume.
+        # The deprecated gate leaves a run's volumes to the callers of addvolume.
         gates = self._configuration.current.gates
         return gates.is_on("DeclarativeHotplugVolumes") and not gates.is_on("HotplugVolumes")
 

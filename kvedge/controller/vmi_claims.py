@@ -17,7 +17,7 @@ _INDEX: Final = "claim"
 
 
 def index_by_claim(vmis: Informer[VirtualMachineInstance]) -> None:
-    """Have the index there; whoever uses it says so before the informer starts, in any order."""
+    """Have the index there; each loop that uses it calls this before the informer starts."""
     vmis.add_index(_INDEX, claim_keys)
 
 

@@ -88,7 +88,7 @@ def claim_plan(plan: DataVolumePlan, claim: PersistentVolumeClaim, user: str) ->
         elif user:
             actions += _told_in_use(claim, user)
         else:
-            actions.append(replace(action, pod=_owned(action.pod, claim)))
+            actions.append(replace(action, pod=_with_owner(action.pod, claim)))
     return DataVolumePlan(tuple(actions), (), plan.again_after)
 
 
@@ -103,7 +103,7 @@ def _told_in_use(claim: PersistentVolumeClaim, user: str) -> list[PatchClaim]:
     return [PatchClaim(claim, {"metadata": {"annotations": changed}})] if changed else []
 
 
-def _owned(pod: Pod, claim: PersistentVolumeClaim) -> Pod:
+def _with_owner(pod: Pod, claim: PersistentVolumeClaim) -> Pod:
     kind = PersistentVolumeClaim.KIND
     owner = OwnerReference(
         api_version=kind.api_version,

@@ -135,7 +135,7 @@ class DataVolumeLoop:
             if claim is not None:
                 view.claim = as_its_claim(claim, dv)
             if progress is None:
-                progress = self._asked(view)
+                progress = self._ask(view)
             view.progress = progress
             plan = plan_data_volume(view, self._cluster(), self._clock.now())
             if claim is not None:
@@ -157,7 +157,7 @@ class DataVolumeLoop:
         return DataVolumeView(
             dv=dv,
             claim=claim,
-            # Whoever may make Pods elsewhere may name any owner there.
+            # A user who may make Pods elsewhere may name any owner there.
             workers=[pod for pod in sources.workers.owned_by(meta.uid) if pod.metadata.namespace == meta.namespace],
             consumer=self._consumer(dv),
             source=source,
@@ -174,7 +174,7 @@ class DataVolumeLoop:
     def _users(self, dv: DataVolume) -> list[VirtualMachineInstance]:
         return list(vmis_of(self._sources.vmis, dv.metadata.namespace, dv.metadata.name))
 
-    def _asked(self, view: DataVolumeView) -> str:
+    def _ask(self, view: DataVolumeView) -> str:
         for pod in view.workers:
             if pod.status.phase == "Running" and pod.status.pod_ip:
                 return self._progress(pod.status.pod_ip)

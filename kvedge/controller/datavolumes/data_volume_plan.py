@@ -53,7 +53,7 @@ from kvedge.resources.disks.data_volume_checks import data_volume_problems
 from kvedge.resources.types.data_volumes import DataVolume
 from kvedge.resources.types.storage import PersistentVolumeClaim
 
-# What is missing may come without a change that is watched.
+# A missing object may come without a change that is watched.
 _LOOK_AGAIN_SECONDS: Final = 30.0
 _EXISTS: Final = "ErrResourceExists"
 
@@ -115,7 +115,7 @@ def _plan_without_claim(view: DataVolumeView, now: datetime) -> DataVolumePlan:
     if view.refused is not None:
         bound = State("False", view.refused.reason, view.refused.message)
     if view.workers:
-        # What the worker of the claim before says is nothing to the new one.
+        # The worker of the claim before says nothing about the new one.
         return report(view, Outlook(PENDING, bound, IDLE), now, stale)
     return report(view, Outlook(PENDING, bound, IDLE), now, (CreateClaim(made),))
 
@@ -133,7 +133,7 @@ def _too_small(dv: DataVolume, source: SourceSeen) -> ClaimProblem | None:
         return None
     there = claim_size(source.claim)
     if dv.spec.storage is not None and not source.claim.is_block and dv.spec.storage.volume_mode != "Block":
-        # What is asked for is the disk's size, and a claim is larger than its disk.
+        # The DataVolume names the disk's size, and a claim is larger than its disk.
         return None
     if wanted >= there:
         return None

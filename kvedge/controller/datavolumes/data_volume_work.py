@@ -1,7 +1,8 @@
 """All of the controller's work for DataVolumes: it is done while kvedge serves them, and rests while CDI does.
 
 Started by controller_service.py. Looks every few seconds whose the kinds are; VMs do not wait for it: without the kinds
-there are no DataVolumes, and everything else works. Objects are followed whoever serves them, as VMs tell of theirs.
+there are no DataVolumes, and everything else works. Objects are followed also while CDI serves them, as VMs tell of
+theirs.
 """
 
 from __future__ import annotations

@@ -45,7 +45,7 @@ def is_remote(dv: DataVolume, source: PersistentVolumeClaim | None) -> bool:
 def sender_target(pod: Pod) -> str:
     """Namespace and name of the DataVolume that a sender says it is for; empty for a Pod that can be no sender.
 
-    Whoever may make Pods anywhere may label one so: nothing of a DataVolume may depend on what this says alone.
+    A user who may make Pods anywhere may label one so: nothing of a DataVolume may depend on this label alone.
     """
     meta, kind = pod.metadata, PersistentVolumeClaim.KIND
     is_owned = any((owner.api_version, owner.kind) == (kind.version, kind.kind) for owner in meta.owner_references)
@@ -58,7 +58,7 @@ def own_senders(
 ) -> list[Pod]:
     """Those of `pods` that send this source to this claim: where they are and what they are called proves it.
 
-    Whoever may make Pods elsewhere could label one so.
+    A user who may make Pods elsewhere could label one so.
     """
     if claim is None or source is None:
         return []

@@ -1,7 +1,7 @@
 """Keeps StorageProfiles, the CDIConfig and DataSources true.
 
 Run by the controller role where CDI is not installed. A profile is made for each storage class, and goes with it by its
-owner; the configuration is made once, and may be changed by whoever may.
+owner; the configuration is made once, and users with the right may change it.
 """
 
 from __future__ import annotations

@@ -84,9 +84,9 @@ def plan_data_source(
     now: datetime,
 ) -> JsonObject:
     """The patch of a DataSource; `other` gives the one of a name in its namespace, `claim_of` a claim."""
-    source, problem = _resolved(item, other)
+    source, problem = _resolve(item, other)
     if problem is None:
-        problem = _judged(item, source, claim_of)
+        problem = _judge(item, source, claim_of)
     condition = CdiCondition(type=_READY, status="False", reason=problem[0], message=problem[1])
     if problem[0] == _READY:
         condition.status = "True"
@@ -95,7 +95,7 @@ def plan_data_source(
     return {"status": body} if body else {}
 
 
-def _resolved(
+def _resolve(
     item: DataSource, other: Callable[[str], DataSource | None]
 ) -> tuple[DataSourceSource, tuple[str, str] | None]:
     """Where it points in the end, and what is wrong with that."""
@@ -114,7 +114,7 @@ def _resolved(
     return found.spec.source, None
 
 
-def _judged(
+def _judge(
     item: DataSource, source: DataSourceSource, claim_of: Callable[[str, str], PersistentVolumeClaim | None]
 ) -> tuple[str, str]:
     if source.snapshot is not None:

@@ -55,7 +55,7 @@ def worker_job(
 def poll_job(dv: DataVolume, config: CdiConfig | None) -> ImportJob:
     """The job that tells the digest of what a source has now."""
     job = ImportJob(name=dv.metadata.name, poll=True)
-    # What the node has may be old: the registry is asked.
+    # The node's own image may be old: the registry is asked.
     _set_origin(job, dv, config, by_node=False)
     return job
 

@@ -120,7 +120,7 @@ def plan_worker(
         if sender is not None and sender.ended and not sender.succeeded:
             return _plan_failed(view, claim, sender, now)
         sends = () if action is None else (action,)
-        # What the sender waits for is what keeps the copy.
+        # The copy waits for the same thing as its sender.
         seen = seen if sender is None or sender.running or sender.ended else replace(sender, pod=seen.pod)
     running = State("True", "Pod is running") if seen.running else seen.waiting
     phase = running_phase(dv, begun=seen.running, ready=seen.ready)

@@ -34,7 +34,7 @@ _LOOK_SECONDS: Final = 30.0
 _FIRST_LOOKS_SECONDS: Final = 1.0
 # The namespace of the object is made by the api role, which may start after us.
 _RETRY_SECONDS: Final = 2.0
-# Whoever deletes the object may be about to make another: `kubectl replace --force`, or an own one under another name.
+# After a deletion another object may be about to come: by `kubectl replace --force`, or under another name.
 _REPLACE_SECONDS: Final = 15.0
 _ASK_SECONDS: Final = 5.0
 _DISCOVERY: Final = "/apis/subresources.kubevirt.io/v1"
@@ -128,10 +128,10 @@ class KubeVirtLoop:
 
     def _health(self) -> Health:
         others = {node: version for node, version in self._versions().items() if version != self._release.version}
-        return Health(self._api_answers(), self._has_node(), self._outdated(), others)
+        return Health(self._api_answers(), self._has_node(), self._count_outdated(), others)
 
     def _api_answers(self) -> bool:
-        """Through the API server, as users reach it; who may not ask learns nothing, so that nothing is claimed."""
+        """Through the API server, as users reach it; without the right to ask nothing is claimed."""
         try:
             self._hurried.request("GET", _DISCOVERY)
         except Forbidden:
@@ -140,7 +140,7 @@ class KubeVirtLoop:
             return False
         return True
 
-    def _outdated(self) -> int:
+    def _count_outdated(self) -> int:
         """VMIs whose launcher runs another release, as their handlers found."""
         found = [vmi.metadata.annotations.get(LAUNCHER_VERSION, "") for vmi in self._vmis.list() if not vmi.is_final]
         return sum(version not in ("", self._release.version) for version in found)

@@ -122,19 +122,19 @@ def events_of(before: KubeVirtStatus, after: KubeVirtStatus) -> list[Told]:
 def _phase(kubevirt: KubeVirt, health: Health) -> str:
     if kubevirt.metadata.deletion_timestamp is not None:
         return "Deleting"
-    # What was deployed once stays so; whether it works is for the conditions.
+    # A KubeVirt that was deployed once stays so; the conditions say whether it works.
     return "Deployed" if kubevirt.status.phase == "Deployed" or not health.problems else "Deploying"
 
 
 def _conditions(
     kubevirt: KubeVirt, in_force: InForce, health: Health, release: Release, now: datetime
 ) -> list[Condition]:
-    wanted = [_valid(in_force), _applied(in_force), _one_version(health, release)]
+    wanted = [_valid(in_force), _applied_condition(in_force), _one_version(health, release)]
     if kubevirt.metadata.deletion_timestamp is not None:
         wanted += _same_reason("DeletionInProgress", "Deletion was triggered", "False", "False", "True")
         dropped = ["Synchronized", "Created"]
     else:
-        wanted += [_created(), *_working(kubevirt, in_force, health, release)]
+        wanted += [_created_condition(), *_working(kubevirt, in_force, health, release)]
         dropped = ["Synchronized"]
     conditions = without_conditions(kubevirt.status.conditions, dropped)
     for condition in wanted:
@@ -142,7 +142,7 @@ def _conditions(
     return conditions
 
 
-def _created() -> Condition:
+def _created_condition() -> Condition:
     return Condition(type="Created", status="True", reason="AllResourcesCreated", message="All resources were created.")
 
 
@@ -176,7 +176,7 @@ def _valid(in_force: InForce) -> Condition:
     return Condition(type=VALID, status="False", reason=reason, message="; ".join(parts))
 
 
-def _applied(in_force: InForce) -> Condition:
+def _applied_condition(in_force: InForce) -> Condition:
     without = _messages(in_force.findings, Issue.NO_EFFECT)
     if not without:
         return Condition(type=APPLIED, status="True", reason="EverythingApplies", message="All keys have an effect.")

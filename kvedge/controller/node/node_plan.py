@@ -1,4 +1,4 @@
-"""What a node is worth to its VMs now, and what has to be written on it.
+"""Whether VMs can count on a node now, and what has to be written on it.
 
 Called by the node loop, and through it by the plans of VMIs. Pure.
 

@@ -1,7 +1,7 @@
 """What the DataVolumes of a VM's volumes mean for the VM: its word in `kubectl get vm`, and what its user is told.
 
-Called by the VM's status and by vm_data_volumes.py. Pure. Words and their conditions are KubeVirt's, whoever fills the
-claims.
+Called by the VM's status and by vm_data_volumes.py. Pure. Words and their conditions are KubeVirt's,
+for claims that kvedge fills as for those of CDI.
 """
 
 from __future__ import annotations

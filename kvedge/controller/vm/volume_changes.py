@@ -25,7 +25,7 @@ def changed_volumes(vm: VirtualMachine, vmi: VirtualMachineInstance) -> JsonObje
         return {}
     template = _template(vm)
     wanted = {volume.name: volume for volume in template.volumes if is_hotpluggable(volume)}
-    # One that is permanent from now on stays with the guest: to take it away to bring it back serves nobody.
+    # A volume that becomes permanent stays with the guest: to take it away and bring it back serves nobody.
     staying = {volume.name for volume in template.volumes if not is_hotpluggable(volume)}
     going = {
         volume.name

@@ -18,7 +18,7 @@ from kvedge.resources.types.vmi import VirtualMachineInstance
 
 
 class ClaimHolders:
-    """Claims and who has them; every method may be called from any thread."""
+    """Claims and the VMIs that have them; every method may be called from any thread."""
 
     def __init__(
         self, vmis: Informer[VirtualMachineInstance], launchers: Informer[Pod], attachments: Informer[Pod]
@@ -28,7 +28,7 @@ class ClaimHolders:
         index_by_claim(vmis)
         self._launchers = launchers
         self._attachments = attachments
-        # Held from the question who has a claim until the Pod that takes it has been observed.
+        # Held from the question whether a claim is free until the Pod that takes it has been observed.
         self.taking = threading.Lock()
 
     def holder(self, vmi: VirtualMachineInstance, claim: str) -> VirtualMachineInstance | None:

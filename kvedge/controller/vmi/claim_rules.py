@@ -32,10 +32,10 @@ NOT_BOUND: Final = "PVCNotBound"
 REASONS: Final = frozenset({NOT_FOUND, LOST, WRONG_MODE, NOT_POPULATED, IN_USE, NOT_BOUND})
 # When to look again at a claim that another VM has.
 IN_USE_SECONDS: Final = 2.0
-# What it provisions are directories of one node.
+# It provisions directories of one node.
 _LOCAL_PATH: Final = "rancher.io/local-path"
 _PROVISIONERS: Final = ("volume.kubernetes.io/storage-provisioner", "volume.beta.kubernetes.io/storage-provisioner")
-# What a worker says is cut before it is told on.
+# A worker's words are cut before they are told on.
 _LONGEST_TEXT: Final = 512
 _POD_SCHEDULED: Final = "PodScheduled"
 

@@ -1,7 +1,7 @@
 """The VMI's condition DataVolumesReady, as scripts wait for it.
 
-Called by the VMI's status. Pure. It is told by the claims, which say the same whoever fills them; a VMI without
-DataVolumes does not have it.
+Called by the VMI's status. Pure. It is told by the claims, which say the same for kvedge's and for CDI's DataVolumes; a
+VMI without DataVolumes does not have it.
 """
 
 from __future__ import annotations

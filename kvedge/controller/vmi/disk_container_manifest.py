@@ -56,7 +56,7 @@ def disk_container(tree: ImageTree, pull_policy: str, architecture: str) -> Cont
         image=tree.image,
         image_pull_policy=pull_policy,
         command=list(KEEP_ALIVE),
-        # What an image says of libraries is meant for its own programs.
+        # An image's settings for libraries are meant for its own programs.
         env=[EnvVar(name=name) for name in _LOADER_SETTINGS],
         restart_policy="Always",
         resources=ResourceRequirements(requests=dict(_REQUESTS), limits=dict(_LIMITS)),

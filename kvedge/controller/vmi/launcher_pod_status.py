@@ -123,7 +123,7 @@ def end_failure(pod: Pod) -> Condition | None:
 
 
 def disruption(pod: Pod) -> Condition | None:
-    """Who ends the Pod although nobody asked for the VM's end: a drain, a taint, the scheduler, a kubelet; or None."""
+    """The condition of a Pod that somebody ends without the VM: a drain, a taint, the scheduler, a kubelet; or None."""
     found = condition(pod.status.conditions, _DISRUPTION)
     return found if found is not None and found.status == "True" else None
 

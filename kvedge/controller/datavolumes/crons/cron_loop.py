@@ -117,7 +117,7 @@ class CronLoop:
 
     def _view(self, cron: DataImportCron) -> CronView:
         meta, sources = cron.metadata, self._sources
-        # Whoever may make Pods elsewhere may name any owner there.
+        # A user who may make Pods elsewhere may name any owner there.
         polls = [pod for pod in sources.workers.owned_by(meta.uid) if pod.metadata.namespace == meta.namespace]
         imports = list(sources.data_volumes.indexed(_INDEX, f"{meta.namespace}/{meta.name}"))
         digest = meta.annotations.get(DESIRED_DIGEST, "")
@@ -255,12 +255,12 @@ def _data_source_of(cron: DataImportCron) -> tuple[str, ...]:
 
 
 def _used_by_vm(vm: VirtualMachine) -> Iterator[str]:
-    return _used(vm.metadata.namespace, [] if vm.spec.template is None else vm.spec.template.spec.volumes)
+    return _used_claims(vm.metadata.namespace, [] if vm.spec.template is None else vm.spec.template.spec.volumes)
 
 
 def _used_by_vmi(vmi: VirtualMachineInstance) -> Iterator[str]:
-    return _used(vmi.metadata.namespace, vmi.spec.volumes)
+    return _used_claims(vmi.metadata.namespace, vmi.spec.volumes)
 
 
-def _used(namespace: str, volumes: Iterable[Volume]) -> Iterator[str]:
+def _used_claims(namespace: str, volumes: Iterable[Volume]) -> Iterator[str]:
     return (f"{namespace}/{name}" for name in {name for _, name in claims(volumes)})

@@ -143,7 +143,7 @@ def plan_cron(view: CronView, now: datetime) -> CronPlan:
             trouble = ""
             actions.append(EndPoll(view.poll))
             if failed is not None:
-                # What failed for good is tried anew as often as the source is looked at.
+                # An import that failed for good is tried anew as often as the source is looked at.
                 actions.append(DeleteImport(failed))
         else:
             trouble = seen.message
@@ -164,7 +164,7 @@ def plan_cron(view: CronView, now: datetime) -> CronPlan:
     outlook = Outlook(digest=digest, name=import_name(cron, digest) if digest else "", good=good, trouble=trouble)
     wanted = next((dv for dv in view.imports if dv.metadata.name == outlook.name), None)
     outlook.importing = wanted
-    # What is in the way has the name of the digest that was written down, and not of a newer one.
+    # A DataVolume in the way has the name of the digest that was written down, and not of a newer one.
     outlook.in_the_way = view.in_the_way and wanted is None and DESIRED_DIGEST not in annotations
     if outlook.in_the_way:
         again = min(again or IN_THE_WAY_SECONDS, IN_THE_WAY_SECONDS)
@@ -172,7 +172,7 @@ def plan_cron(view: CronView, now: datetime) -> CronPlan:
         actions.append(CreateImport(import_of(cron, digest)))
     if good is not None:
         actions += _pointing(view, good)
-        actions += (DeleteImport(dv) for dv in _outdated(view, good, wanted))
+        actions += (DeleteImport(dv) for dv in _outdated_imports(view, good, wanted))
     outlook.executed = executed
     return CronPlan((*polls, *_patch(cron, outlook, annotations, now), *actions), again)
 
@@ -267,7 +267,7 @@ def _pointing(view: CronView, good: DataVolume) -> Iterator[CronAction]:
         yield PointAt(wanted, there)
 
 
-def _outdated(view: CronView, good: DataVolume, wanted: DataVolume | None) -> Iterator[DataVolume]:
+def _outdated_imports(view: CronView, good: DataVolume, wanted: DataVolume | None) -> Iterator[DataVolume]:
     """What is neither pointed at, nor wanted, nor among the newest that are kept, nor a VM's."""
     if view.cron.spec.garbage_collect == NEVER:
         return

@@ -85,7 +85,7 @@ def attachment_pod(vmi: VirtualMachineInstance, volume: str, claim: PersistentVo
             ],
             affinity=on_node(launcher.spec.node_name),
             tolerations=_tolerations(launcher),
-            # One that has ended is made anew, wherever it runs: one box restarts no container.
+            # A Pod that has ended is made anew, on one box and in a cluster: one box restarts no container.
             restart_policy="Never",
             termination_grace_period_seconds=0,
             security_context=confined_pod(),

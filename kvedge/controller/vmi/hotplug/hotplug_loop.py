@@ -174,7 +174,7 @@ class HotplugLoop:
             self._refusals.setdefault(vmi.metadata.uid, {})[action.volume] = text
             self._events.record(vmi, "Warning", "FailedCreate", text)
             return
-        # One that is evicted at once, again and again, is made with back-off as well.
+        # A Pod that is evicted at once, again and again, is made with back-off as well.
         self._patience.refused(key)
         self._refusals.get(vmi.metadata.uid, {}).pop(action.volume, None)
         self._attachments.observe(created)

@@ -225,17 +225,17 @@ def _leaving(view: HotplugView, entry: VolumeStatus) -> VolumeStatus | None:
 
 def _deletions(view: HotplugView, entries: Sequence[VolumeStatus]) -> Iterator[DeleteAttachment]:
     """Pods that have ended, and those that nobody needs any more, or not yet."""
-    needed = {name for name, _, _ in _wanted(view)}
+    needed = {name for name, _, _ in _wanted_attachments(view)}
     given = set()
     for entry in entries:
         if entry.hotplug_volume is not None and entry.phase != DETACHING:
             needed.add(entry.hotplug_volume.attach_pod_name)
             if entry.phase in HANDED_OVER:
                 given.add(entry.hotplug_volume.attach_pod_name)
-    # A Pod that was its claim's first consumer has done its work: who fills the claim may have to be alone with it.
+    # A Pod that was its claim's first consumer has done its work: the worker may have to be alone with the claim.
     early = {
         name: volume
-        for name, volume, claim in _wanted(view)
+        for name, volume, claim in _wanted_attachments(view)
         if name not in given and claim is not None and _is_being_filled(claim)
     }
     for pod in view.pods:
@@ -249,12 +249,12 @@ def _creations(view: HotplugView) -> Iterator[CreateAttachment]:
     if launcher is None or not is_active(launcher) or view.vmi.metadata.deletion_timestamp is not None:
         return
     there = {pod.metadata.name for pod in view.pods}
-    for name, volume, claim in _wanted(view):
+    for name, volume, claim in _wanted_attachments(view):
         if name in there or volume in view.waiting or claim is None or claim.metadata.deletion_timestamp is not None:
             continue
         if claim.metadata.name in view.holders:
             continue
-        # A claim that waits for its first consumer gets it; one that is being filled is left to who fills it.
+        # A claim that waits for its first consumer gets it; one that is being filled is left to its worker.
         if claim.status.phase == "Lost" or _is_being_filled(claim):
             continue
         yield CreateAttachment(volume, attachment_pod(view.vmi, volume, claim, launcher))
@@ -264,7 +264,7 @@ def _is_being_filled(claim: PersistentVolumeClaim) -> bool:
     return claim.status.phase == "Bound" and not is_populated(claim)
 
 
-def _wanted(view: HotplugView) -> Iterator[tuple[str, str, PersistentVolumeClaim | None]]:
+def _wanted_attachments(view: HotplugView) -> Iterator[tuple[str, str, PersistentVolumeClaim | None]]:
     """The Pod's name, the volume and the claim of each hotplugged volume in the spec."""
     for volume in hotplugged(view.vmi):
         claim = claim_of(volume) or ""
