@@ -39,6 +39,25 @@ class Link:
     vlan_filtering: bool | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    """What a link has counted in one direction since it was made."""
+
+    packets: int = 0
+    bytes: int = 0
+    dropped: int = 0
+    errors: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class CountedLink:
+    """A link with what it has received and sent."""
+
+    link: Link
+    received: Traffic
+    sent: Traffic
+
+
 @dataclass(frozen=True)
 class Address:
     """One address on the link of index `link`: `address` without, `prefix_length` with the length; `version` 4 or 6."""

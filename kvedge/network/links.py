@@ -21,7 +21,7 @@ from pyroute2.iproute import IPRoute
 from pyroute2.netlink.exceptions import NetlinkError
 
 from kvedge.network.errors import NetworkError, NotSupportedError
-from kvedge.network.link_types import PROTO_STATIC, Address, Link, Route
+from kvedge.network.link_types import PROTO_STATIC, Address, CountedLink, Link, Route, Traffic
 from kvedge.network.netlink_dump import whole_dump
 
 IFF_UP: Final = 1
@@ -56,6 +56,11 @@ class Links:
         """All links of the namespace."""
         with _translated("cannot list links"):
             return [_link(message) for message in whole_dump(lambda: list(self._socket.get_links()))]
+
+    def list_counted(self) -> list[CountedLink]:
+        """As :meth:`list_links`, with what each has counted."""
+        with _translated("cannot list links"):
+            return [_counted(message) for message in whole_dump(lambda: list(self._socket.get_links()))]
 
     def find(self, name: str) -> Link | None:
         """The link of that name, or None."""
@@ -256,6 +261,15 @@ def _link(message: Any) -> Link:
         multi_queue=bool(data.get("multi_queue")) if kind == "tun" and data else False,
         vlan_filtering=bool(data.get("br_vlan_filtering")) if kind == "bridge" and data else None,
     )
+
+
+def _counted(message: Any) -> CountedLink:
+    stats = message.get("stats64") or message.get("stats") or {}
+
+    def traffic(way: str) -> Traffic:
+        return Traffic(*(int(stats.get(f"{way}_{what}") or 0) for what in ("packets", "bytes", "dropped", "errors")))
+
+    return CountedLink(_link(message), traffic("rx"), traffic("tx"))
 
 
 def _address(message: Any) -> Address:

@@ -215,6 +215,7 @@ def test_a_nic_is_plugged_into_a_running_guest_and_out_again(box: Box) -> None:
         assert (found.pod_interface_name, found.link_state, found.queue_count) == (pod_nic("lan"), "up", 1)
         vm = box.client.get(VirtualMachine, "default", HOT)
         assert condition(vm.status.conditions, "RestartRequired") is None
+        check_way(box)
         edit(box, {"name": "lan", "bridge": {}, "state": "down"})
         wait_until(lambda: (row(box, "lan") or found).link_state == "down", "the cable is out", SLOW)
         assert not reaches(HOT_ADDRESS)
@@ -236,6 +237,24 @@ def test_a_nic_is_plugged_into_a_running_guest_and_out_again(box: Box) -> None:
         wait_until(lambda: box.vmi(HOT) is None, "the guest is gone", SLOW)
         wait_until(lambda: ports_of(BRIDGE) == [], "nothing of it is left")
     box.cli("network", "delete", "hot")
+
+
+def check_way(box: Box) -> None:
+    """What `kvedge network show` says of the two ways of a guest."""
+    first, second = json.loads(box.cli("network", "show", HOT, "-o", "json").stdout)["interfaces"]
+    for interface, nic, bridge in (
+        (first, "eth0-nic", ""),
+        (second, pod_nic("lan").replace("pod", "") + "-nic", BRIDGE),
+    ):
+        tap, own, pods, end, nodes = interface["way"]
+        assert [hop["where"] for hop in interface["way"]] == ["pod", "pod", "pod", "node", "node"]
+        assert (tap["kind"], own["kind"], pods["name"], end["kind"]) == ("tun", "bridge", nic, "veth")
+        assert nodes["name"] == (bridge or nodes["name"])
+        assert tap["fromGuest"]["packets"] > 0
+        assert pods["toGuest"]["packets"] > 0
+    text = box.cli("network", "show", HOT).stdout
+    assert f"lan (bridge), node {box.vmi(HOT).status.node_name}" in text  # type: ignore[union-attr]
+    assert BRIDGE in text
 
 
 def interfaces_of(box: Box) -> list[str]:

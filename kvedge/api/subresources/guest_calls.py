@@ -90,6 +90,15 @@ class GuestCalls:
 
         return handle
 
+    def of_node(self, verb: GuestVerb) -> Handler:
+        """What the handler of the guest's node knows of it."""
+
+        async def handle(request: web.Request) -> web.StreamResponse:
+            vmi = await self.checked(request, verb)
+            return web.json_response(await self._relay.call(vmi, verb.method, verb.name))
+
+        return handle
+
     def picture(self, verb: GuestVerb) -> Handler:
         """The guest's screen; refusals are plain text, as KubeVirt's."""
 

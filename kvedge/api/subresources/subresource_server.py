@@ -68,6 +68,7 @@ class SubresourceServer:
             "change": lambda verb, version: guests.change(verb),
             "command": lambda verb, version: guests.change(verb),
             "facts": lambda verb, version: guests.facts(verb),
+            "node": lambda verb, version: guests.of_node(verb),
             "picture": lambda verb, version: guests.picture(verb),
             "log": lambda verb, version: guests.console_log(verb),
             "stream": self._stream_handler,

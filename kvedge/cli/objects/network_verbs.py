@@ -1,4 +1,4 @@
-"""`kvedge network list|create|delete`: networks that VMs join besides the Pod network.
+"""`kvedge network list|create|delete|show`: networks that VMs join besides the Pod network, and the way there.
 
 Called by the group. Prints.
 """
@@ -12,7 +12,7 @@ import click
 
 from kvedge.cli.exits import Exit, Refused
 from kvedge.cli.sessions import open_session, session_options
-from kvedge.cli.verb_command import VerbGroup, network_argument
+from kvedge.cli.verb_command import VerbGroup, network_argument, vmi_argument
 
 
 @click.group(cls=VerbGroup)
@@ -60,6 +60,32 @@ def list_(
     else:
         header = (["NAMESPACE"] if all_namespaces else []) + HEADER
         for line in columns([header, *(row.cells(with_namespace=all_namespaces) for row in rows)]):
+            click.echo(line)
+
+
+@network.command()
+@vmi_argument("vmi")
+@session_options
+@click.option("-o", "--output", type=click.Choice(["text", "json", "yaml"]), default="text", help="[text]")
+def show(vmi: str, kubeconfig: Path | None, namespace: str | None, output: str) -> None:
+    """Show the way of a guest's packets, link by link, with what each has counted and dropped.
+
+    \b
+    FROM GUEST and TO GUEST are packets and bytes since the link was made.
+    """
+    from kvedge.client.networks.packet_ways import HEADER, way_lines
+    from kvedge.client.subresources import VMI, get
+    from kvedge.client.tables import columns
+
+    found = get(open_session(kubeconfig, namespace), VMI, vmi, "network")
+    if output in ("json", "yaml"):
+        from kvedge.cli.output import print_document
+
+        print_document(found, output)
+        return
+    for number, interface in enumerate(found["interfaces"]):
+        click.echo(f"{chr(10) if number else ''}{interface['name']} ({interface['binding']}), node {found['node']}")
+        for line in columns([HEADER, *way_lines(interface)]):
             click.echo(line)
 
 

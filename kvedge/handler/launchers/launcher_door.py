@@ -22,9 +22,14 @@ from kvedge.handler.launchers.launcher_socket import NotThere, Unexpected, open_
 from kvedge.handler.launchers.relay_core import DoorError
 from kvedge.kube.events import EventRecorder
 from kvedge.kube.informer import Informer
-from kvedge.resources.codec import JsonObject
+from kvedge.network.errors import NetworkError
+from kvedge.network.insight.way_reader import read_ways
+from kvedge.resources.codec import JsonObject, encode
 from kvedge.resources.guest_verbs import GuestVerb
 from kvedge.resources.relay_protocol import LARGEST_PICTURE, LONGEST_FREEZE_SECONDS, UNFREEZE_SECONDS
+from kvedge.resources.types.devices import Interface
+from kvedge.resources.types.guest_nics import POD_NIC, pod_interfaces
+from kvedge.resources.types.pod_networks import lan_interfaces, pod_nic
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.rpc import launcher_pb2
 
@@ -110,6 +115,38 @@ class NodeLaunchers:
             raise
         return guest_answer(reply)
 
+    async def network(self, namespace: str, name: str) -> JsonObject:
+        """The way of the guest's packets, of each of its interfaces.
+
+        Raises:
+            DoorError: when the VMI does not run here, or its links cannot be read.
+        """
+        vmi, _ = self._running(namespace, name)
+        try:
+            return await asyncio.to_thread(self._network, (namespace, name), vmi)
+        except LauncherCallError as error:
+            raise DoorError(_STATUS.get(error.code, 500), error.detail) from error
+        except (NetworkError, OSError) as error:
+            raise DoorError(503, f"the links of VMI {namespace}/{name} cannot be read: {error}") from error
+
+    def _network(self, key: tuple[str, str], vmi: VirtualMachineInstance) -> JsonObject:
+        nics = nics_of(vmi)
+        with self._connections.launcher(key) as launcher, launcher.namespace("net") as netns:
+            ways = read_ways(netns, {nic: index for _, index, nic in nics})
+        rows = {row.name: row for row in vmi.status.interfaces}
+        return {
+            "node": self._node,
+            "interfaces": [
+                {
+                    "name": item.name,
+                    "binding": "masquerade" if item.masquerade is not None else "bridge",
+                    "status": encode(rows[item.name]) if item.name in rows else {},
+                    "way": [hop.document() for hop in ways[nic]],
+                }
+                for item, _, nic in nics
+            ],
+        }
+
     async def screenshot(self, namespace: str, name: str, verb: GuestVerb, *, move_cursor: bool) -> bytes:
         """The guest's screen as a PNG file.
 
@@ -163,6 +200,12 @@ class NodeLaunchers:
         if pod_uid is None or vmi.is_final:
             raise DoorError(400, "VMI is not running")
         return vmi, pod_uid
+
+
+def nics_of(vmi: VirtualMachineInstance) -> list[tuple[Interface, int, str]]:
+    """The interfaces that are the handler's to bind, with their place in the VMI and the Pod's NIC of each."""
+    first = [(item, index, POD_NIC) for index, item in pod_interfaces(vmi)]
+    return first + [(item, index, pod_nic(item.name)) for index, item, _ in lan_interfaces(vmi)]
 
 
 def _pod_on(vmi: VirtualMachineInstance, node: str) -> str | None:

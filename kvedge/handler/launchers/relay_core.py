@@ -50,6 +50,9 @@ class LauncherDoor(Protocol):
             DoorError: when the launcher refuses or does not answer.
         """
 
+    async def network(self, namespace: str, name: str) -> JsonObject:
+        """The way of the guest's packets, of each of its interfaces. Raises DoorError."""
+
     async def screenshot(self, namespace: str, name: str, verb: GuestVerb, *, move_cursor: bool) -> bytes:
         """The guest's screen as a PNG file. Raises DoorError."""
 

@@ -80,6 +80,7 @@ class RelayServer:
             "change": self._call_handler,
             "command": self._call_handler,
             "facts": self._call_handler,
+            "node": lambda _: self._network,
             "picture": self._picture_handler,
             "log": lambda _: self._console_log,
             "stream": self._stream_handler,
@@ -105,6 +106,10 @@ class RelayServer:
             return web.Response(body=picture, content_type="image/png")
 
         return handle
+
+    async def _network(self, request: web.Request) -> web.StreamResponse:
+        where = request.match_info
+        return web.json_response(await self._door.network(where["namespace"], where["name"]))
 
     async def _console_log(self, request: web.Request) -> web.StreamResponse:
         try:

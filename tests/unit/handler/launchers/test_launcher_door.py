@@ -9,6 +9,7 @@ import re
 import socket
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import grpc
 import pytest
@@ -17,9 +18,12 @@ from kvedge.handler.launchers.console_log import LogRequest
 from kvedge.handler.launchers.launcher_connections import LauncherCallError
 from kvedge.handler.launchers.launcher_door import NodeLaunchers
 from kvedge.handler.launchers.relay_core import DoorError
+from kvedge.network.errors import NetworkError
+from kvedge.network.insight.packet_way import Hop
+from kvedge.network.link_types import Link
 from kvedge.resources.codec import decode
 from kvedge.resources.guest_verbs import RELAYED_VERBS
-from kvedge.resources.types.vmi import VirtualMachineInstance
+from kvedge.resources.types.vmi import InterfaceStatus, VirtualMachineInstance
 from tests.support.builders import small_vmi
 
 POD = "22222222-2222-4222-8222-222222222222"
@@ -187,3 +191,40 @@ def test_a_freeze_that_fails_is_an_event_of_the_vmi(node: Node, verb: str) -> No
     assert refused.value.status == 409
     said = ("Warning", "FreezeError", "Failed to freeze VMI: the QEMU guest agent is not connected")
     assert node.events.recorded == ([said] if verb == "freeze" else [])
+
+
+def test_the_way_of_a_guests_packets_is_told_of_each_interface(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[int, dict[str, int]]] = []
+
+    def read(netns: int, nics: dict[str, int]) -> dict[str, list[Hop]]:
+        asked.append((netns, nics))
+        return {nic: [Hop("pod", Link(2, f"tap-{nic}", "tun", "", 1500, up=True))] for nic in nics}
+
+    launcher = SimpleNamespace(namespace=lambda kind: contextlib.nullcontext(7))
+    monkeypatch.setattr(f"{NodeLaunchers.__module__}.read_ways", read)
+    node.run("Running")
+    node.connections.launcher = lambda key: contextlib.nullcontext(launcher)  # type: ignore[attr-defined]
+    assert node.vmis.vmi is not None
+    node.vmis.vmi.status.interfaces = [InterfaceStatus(name="default", mac="m", info_source="domain")]
+    told = asyncio.run(node.door.network("default", "small"))
+    assert asked == [(7, {"eth0": 0})]
+    (shown,) = told["interfaces"]
+    assert (told["node"], shown["name"], shown["binding"]) == ("node1", "default", "bridge")
+    assert shown["status"] == {"name": "default", "mac": "m", "infoSource": "domain"}
+    assert [hop["name"] for hop in shown["way"]] == ["tap-eth0"]
+
+
+def test_links_that_cannot_be_read_are_told_as_such(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    def read(*_: object) -> None:
+        raise NetworkError("cannot list links")
+
+    launcher = SimpleNamespace(namespace=lambda kind: contextlib.nullcontext(7))
+    monkeypatch.setattr(f"{NodeLaunchers.__module__}.read_ways", read)
+    node.run("Running")
+    node.connections.launcher = lambda key: contextlib.nullcontext(launcher)  # type: ignore[attr-defined]
+    with pytest.raises(DoorError) as refused:
+        asyncio.run(node.door.network("default", "small"))
+    assert (refused.value.status, refused.value.message) == (
+        503,
+        "the links of VMI default/small cannot be read: cannot list links",
+    )
