@@ -1,4 +1,4 @@
-"""Which tests may run side by side: `tests/run` has three processes.
+"""Which tests may run side by side: `tests/run` has four processes.
 
 Tests go by the directory to whichever process is free: those of one share servers, a cluster, or are whole boxes.
 The parts of the machine tier stay together, as they share names of links and mounts. Unit tests share nothing beyond
