@@ -43,7 +43,6 @@ NEEDS_VLANS: Final = KnownSpecs(
 WAITING: Final = (
     KnownSpecs(r"Networkpolicy", "NetworkPolicy"),
     KnownSpecs(r"Port-forward VMI", "port forwarding of Pods by the embedded API, which speaks no SPDY"),
-    KnownSpecs(r"test_id:3189|with Filesystem Disk", "a registry of the tier's own, which imports may trust"),
     KnownSpecs(r"test_id:6220", "SSH keys by the guest agent"),
     KnownSpecs(r"instance type ControllerRevisions", "instance types"),
     KnownSpecs(r"test_id:165[34]", "a VMI that stays Succeeded for a second, for which these specs look once a second"),
