@@ -6,7 +6,7 @@ Pure values, shared by the plan, the record's file and the door.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from ipaddress import IPv6Address, ip_interface
 from typing import Final
 
@@ -36,6 +36,19 @@ class Names:
     tap: str
     guard: str
     server: str
+
+    @property
+    def is_lent(self) -> bool:
+        """Whether the Pod's NIC keeps its name, so that nothing stands in for it."""
+        return self.nic == self.pod
+
+
+def names_of_lent(names: Names) -> Names:
+    """The same for a NIC that has to keep its name: CNI's host-device has lent it, and asks for it by that name.
+
+    It is known by its alias, in which that plugin keeps what the NIC is called on the node.
+    """
+    return replace(names, nic=names.pod)
 
 
 def names_for(pod_interface: str, index: int) -> Names:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from kvedge.network.apply_step import apply_step
 from kvedge.network.binding.binding_record import read_record, write_record
-from kvedge.network.binding.binding_state import GUARD_PREFIX, Names, Record, Seen, is_touched, names_for
+from kvedge.network.binding.binding_state import GUARD_PREFIX, Names, Record, Seen, is_touched, names_for, names_of_lent
 from kvedge.network.binding.bound_interface import BoundInterface, bound_interface, unserved_interface
 from kvedge.network.binding.bridge_binding_plan import (
     FILTERS_BY_MAC,
@@ -47,11 +47,13 @@ def bind_pod_interface(
     gives it addresses: we, or the network that the Pod is on. Nothing undoes it: everything goes with the
     Pod's namespace. Raises LostStateError when the Pod must be replaced, NetworkError for what a later try may cure.
     """
-    names = names_for(pod_interface, index)
+    plain = names_for(pod_interface, index)
     where = pod_namespace(netns)
 
     def bind() -> BoundInterface:
         with Links() as links:
+            nic = links.find(plain.pod)
+            names = names_of_lent(plain) if nic is not None and nic.alias else plain
             seen = _look(links, names)
             remembered = _remember(record, where, seen, names)
             mac = (guest_mac or remembered.mac).lower()

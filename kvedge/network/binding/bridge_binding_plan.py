@@ -94,7 +94,9 @@ def bridge_mac(pod_mac: str, bridge: str) -> str:
 
 
 def nic_mac(nic: Link, record: Record, names: Names, guest_mac: str) -> str:
-    """The MAC of the Pod's NIC while it is a port of the bridge."""
+    """The MAC of the Pod's NIC while it is a port of the bridge; one that is lent goes back with its own, if it can."""
+    if names.is_lent and nic.kind not in FILTERS_BY_MAC and record.mac != guest_mac:
+        return record.mac
     return guest_mac if nic.kind in FILTERS_BY_MAC else bridge_mac(record.mac, names.bridge)
 
 
@@ -142,7 +144,7 @@ def sysctls_to_read(names: Names) -> list[str]:
 def make_record(netns: str, seen: Seen, names: Names) -> Record:
     """What must be remembered, from a namespace that nobody changed yet. Raises NetworkError when it is not one."""
     pod = seen.link(names.pod)
-    if is_touched(seen, names) or seen.link(names.nic) is not None:
+    if is_touched(seen, names) or (not names.is_lent and seen.link(names.nic) is not None):
         raise LostStateError(
             "cannot bind",
             subject=names.pod,
@@ -317,7 +319,8 @@ def _bridge_steps(record: Record, seen: Seen, names: Names) -> Iterator[Step]:
 
 
 def _nic_steps(nic: Link, mac: str, record: Record, seen: Seen, names: Names) -> Iterator[Step]:
-    if nic.name == names.pod:
+    renamed = nic.name == names.pod and not names.is_lent
+    if renamed:
         yield SetLink(names.pod, up=False)
         yield SetLink(names.pod, rename=names.nic)
     yield from sysctl_steps(_settings_of(names.nic, names, record), seen)
@@ -333,7 +336,7 @@ def _nic_steps(nic: Link, mac: str, record: Record, seen: Seen, names: Names) ->
         yield ForgetOwnMac(names.nic, mac)
     if nic.learning is not False or nic.master == 0:
         yield SetLink(names.nic, learning=False)
-    if not nic.up or nic.name == names.pod:
+    if not nic.up or renamed:
         yield SetLink(names.nic, up=True)
 
 
@@ -360,6 +363,8 @@ def tap_steps(record: Record, seen: Seen, names: Names, owner: tuple[int, int], 
 
 
 def _stand_in_steps(record: Record, seen: Seen, names: Names) -> Iterator[Step]:
+    if names.is_lent:
+        return
     found = seen.link(names.pod)
     stand_in = None if found is None or found.index == record.index else found
     if stand_in is None:

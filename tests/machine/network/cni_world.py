@@ -68,13 +68,16 @@ class CniNode:
                 return found | {"type": "bridge", "ipam": ipam | {"routes": cluster}} | ours
             case "macvlan":
                 return found | {"type": "macvlan", "master": "lan0", "mode": "bridge"}
+            case "host-device":
+                # Without addresses: the LAN's own router gives them.
+                return {"cniVersion": "0.4.0", "name": "pods", "type": "host-device", "device": "lan0"}
         raise AssertionError(self.kind)
 
     def prepare_host(self) -> None:
-        """What a node has besides: forwarding, and the LAN of a macvlan with its router."""
+        """What a node has besides: forwarding, and the LAN of a macvlan or of a NIC that is lent, with its router."""
         write_sysctl("ipv4/ip_forward", "1")
         write_sysctl("ipv6/conf/all/forwarding", "1")
-        if self.kind != "macvlan":
+        if self.kind not in ("macvlan", "host-device"):
             return
         with Links() as links:
             links.add("lan0", "veth", peer={"ifname": "lan1"})

@@ -199,3 +199,26 @@ def test_a_guest_may_have_the_very_mac_of_its_pod(tmp_path: Path) -> None:
     with cni_pod(node, "pod") as (pod, answer):
         bound = bind_pod_interface(netns_path(pod), record=tmp_path / "r")
         assert bound.mac == answer["interfaces"][0]["mac"]
+
+
+@on_a_host_of_its_own
+def test_a_nic_that_host_device_has_lent_carries_the_guest_and_goes_back_as_it_was(tmp_path: Path) -> None:
+    node = node_of("host-device", IPV4, tmp_path)
+    with Links() as links:
+        before = links.find("lan0")
+    assert before is not None
+    with bound_pod(node, tmp_path) as (world, _):
+        again = bind_pod_interface(netns_path(world.pod), record=world.record, guest_mac=GUEST_MAC)
+        assert again == world.bound
+        world.in_guest(lambda: configure(f"{GATEWAY4.rpartition('.')[0]}.9"))
+        ping = ["busybox", "ping", "-c", "1", "-W", "20", GATEWAY4]
+        assert world.in_guest(lambda: subprocess.run(ping, capture_output=True, check=False)).returncode == 0
+    with Links() as links:
+        after = links.find("lan0")
+    assert after is not None
+    assert (after.mac, after.mtu, after.master, after.kind) == (before.mac, before.mtu, 0, before.kind)
+
+
+def configure(address: str) -> None:
+    with Links() as links:
+        links.add_address("eth0", address, 24)

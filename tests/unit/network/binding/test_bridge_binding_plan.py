@@ -8,11 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kvedge.network.binding.binding_state import Record, Seen, names_for
+from kvedge.network.binding.binding_state import Record, Seen, names_for, names_of_lent
 from kvedge.network.binding.bridge_binding_plan import (
     bridge_mac,
     guard_table,
     make_record,
+    nic_mac,
     plan_binding,
     unserved,
 )
@@ -59,6 +60,22 @@ def fresh_pod(ipv6: bool = True, kind: str = "veth") -> NamespaceModel:
 
 def record_of(model: NamespaceModel) -> Record:
     return make_record("boot/4:1", model.seen(NAMES), NAMES)
+
+
+def test_a_nic_that_is_lent_keeps_its_name_and_its_mac() -> None:
+    """CNI's host-device asks for it by that name when the Pod ends."""
+    model, lent = fresh_pod(), names_of_lent(NAMES)
+    model.apply(SetLink("eth0", alias="eno2"))
+    record = make_record("boot/4:1", model.seen(lent), lent)
+    for step in plan_binding(record, model.seen(lent), lent, GUEST_MAC, OWNER, 1):
+        model.apply(step)
+    assert plan_binding(record, model.seen(lent), lent, GUEST_MAC, OWNER, 1) == []
+    nic = model.link("eth0")
+    assert (nic.index, nic.mac, nic.master) == (record.index, POD_MAC, model.link(NAMES.bridge).index)
+    assert model.seen(lent).link(NAMES.nic) is None
+    assert model.seen(lent).addresses_of(nic) == ()
+    # Two with one MAC on one link would both be spoken to.
+    assert nic_mac(nic, record, lent, POD_MAC) == bridge_mac(POD_MAC, NAMES.bridge)
 
 
 def test_a_guest_that_is_not_served_is_on_the_link_with_nothing_between() -> None:
