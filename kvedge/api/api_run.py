@@ -115,7 +115,7 @@ class ApiRun:
         """What the role serves; made inside the event loop."""
         application = web.Application(client_max_size=MOST_BYTES)
         judgement = Judgement()
-        application.add_routes(admission_routes(self._configured, self._clock, judgement))
+        application.add_routes(admission_routes(self._current_cluster, self._clock, judgement))
         application.add_routes(KubeVirtAdmission(self._client, judgement).routes())
         clones = CloneAdmission(self._client, judgement, lambda: self.uploads.clone_key, self._clock)
         application.add_routes(clones.routes())
@@ -142,5 +142,5 @@ class ApiRun:
         application.on_cleanup.append(close)
         return application
 
-    def _configured(self) -> Cluster:
+    def _current_cluster(self) -> Cluster:
         return self._cluster.configured(self.configuration.current)

@@ -118,7 +118,7 @@ class ApiRole:
         address = ""
         try:
             client = KubeClient.from_kubeconfig(self._kubeconfig)
-            address = self._advertised(client)
+            address = self._address_to_tell(client)
             self._start(client, address)
         except (ServerError, CertificateError, FrontProxyError, KubeError, KubeconfigError) as error:
             self.stop()
@@ -190,7 +190,7 @@ class ApiRole:
             part("presence", presence, "webhooks"),
         ]
         if self._options.tls is None:
-            # Somebody who gives us files gives handlers theirs, too.
+            # An operator who gives this role certificates in files gives handlers theirs, too.
             signer = HandlerSigner(client, lambda: run.certificate.authority().signing, self._clock)
             parts.append(part("signer", signer, "presence"))
         return [*parts, part("rounds", rounds, "presence")]
@@ -215,7 +215,7 @@ class ApiRole:
                 if self._clock.monotonic() > deadline or self._stop.wait(_RETRY_SECONDS):
                     raise
 
-    def _advertised(self, client: KubeClient) -> str:
+    def _address_to_tell(self, client: KubeClient) -> str:
         host, _ = split_address(self._listen)
         if self._options.advertise:
             return self._options.advertise
@@ -230,7 +230,8 @@ def _hint(error: Exception, address: str) -> str:
 
 
 def _withdraw(presence: Presence) -> None:
-    # What is in the way of it is in the way of everything else, too, and told there: those who stay see us silent.
+    # A trouble here is one of every other call as well, and told there. The roles that stay notice that this one is
+    # silent.
     with contextlib.suppress(KubeError):
         if presence.withdraw():
             time.sleep(_LEAVE_SECONDS)

@@ -1,4 +1,4 @@
-"""The webhook of DataVolumes that copy claims: whoever makes one must have the right to copy from that namespace.
+"""The webhook of DataVolumes that copy claims: their users must have the right to copy from that namespace.
 
 Mounted by api_run.py beside the other webhooks. Asks the API server, in a worker thread and with a short deadline,
 where a DataSource points and what the user may do; signs a grant that the controller believes. A token that a user has
@@ -80,13 +80,13 @@ class CloneAdmission:
             return refusal(request.uid, _INTERNAL, f"the API server: {error.message or error}")
         if refused is not None:
             log.info("clone refused", extra={"facts": {"user": user.username, "source": refused}})
-            return _refused(request.uid, CLONE_FIELD, refusal_words(user, refused))
+            return _refuse(request.uid, CLONE_FIELD, refusal_words(user, refused))
         token = ""
         if foreign:
             name = _name(request, document)
             if not name:
                 # It is made up after us, and the grant would be nobody's.
-                return _refused(request.uid, "metadata.generateName", nameless_words(foreign[0]))
+                return _refuse(request.uid, "metadata.generateName", nameless_words(foreign[0]))
             grant = CloneGrant(request.namespace, name, tuple(foreign))
             token = sign_grant(self._signing_key(), grant, self._clock.now())
         return mutation(request.uid, with_token(document, token))
@@ -123,7 +123,7 @@ def _name(request: AdmissionRequest, document: JsonObject) -> str:
     return request.name or str((document.get("metadata") or {}).get("name") or "")
 
 
-def _refused(uid: str, field: str, text: str) -> JsonObject:
+def _refuse(uid: str, field: str, text: str) -> JsonObject:
     answer = refusal(uid, _FORBIDDEN, text)
     cause = {"reason": "FieldValueForbidden", "message": text, "field": field}
     answer["response"]["status"]["details"] = {"causes": [cause]}

@@ -35,7 +35,7 @@ def judge_spec(request: AdmissionRequest) -> Verdict:
     if too_large := tuple(size_is_sane({"spec": new})):
         return Verdict(too_large)
     reading = read_configuration(new)
-    # One that is too large cannot have entered.
+    # An object that is too large cannot have entered.
     before = () if any(size_is_sane({"spec": old})) else read_configuration(old).of(Issue.INVALID)
     known = {(item.path, item.message) for item in before}
     causes = [

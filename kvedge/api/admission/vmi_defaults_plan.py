@@ -149,7 +149,7 @@ def _set_default_network(spec: JsonObject, configuration: Configuration) -> None
 def _attach_volumes(spec: JsonObject) -> None:
     """A volume that no disk names gets one."""
     devices = _object(spec["domain"], "devices")
-    # What has no name is refused, not attached.
+    # A volume without a name is refused, not attached.
     attached = {None, *(item.get("name") for name in ("disks", "filesystems") for item in _items(devices, name))}
     missing = [volume["name"] for volume in _items(spec, "volumes") if volume.get("name") not in attached]
     if missing:

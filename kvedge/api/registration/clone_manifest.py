@@ -26,7 +26,7 @@ _COPIES: Final[JsonObject] = {
 def clone_webhooks(ca_bundle: bytes, *, serves: bool) -> Document:
     """The configuration; `serves` says whether DataVolumes are kvedge's."""
     kind = DataVolume.KIND
-    # Fail: whoever might copy without a right could read any disk.
+    # Fail: a user who could copy without a right could read any disk.
     made = webhook(
         "datavolumes-clone-mutator.kvedge.io",
         MUTATE_CLONE_PATH,

@@ -88,7 +88,7 @@ class HandlerSigner:
             # Somebody else was faster, another api role or the cluster's cleaner; the watch tells what it is now.
             return None
         except CertificateError as error:
-            # The authority's Secret cannot be used; who repairs it should not have to start us anew.
+            # The authority's Secret cannot be used; once it is repaired, this goes on without a restart.
             log.warning("a handler's certificate is not signed", extra={"facts": {"reason": str(error)}})
             return Again(_RETRY_SECONDS)
         return Again(_ROUND_SECONDS)

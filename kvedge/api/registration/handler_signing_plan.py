@@ -1,6 +1,6 @@
 """What the api role does with a handler's request for a certificate: approve and sign it, deny it, or remove it.
 
-Called by handler_signing_loop.py. Pure; the time comes in. Who asks is what the API server says of them
+Called by handler_signing_loop.py. Pure; the time comes in. The user who asks is known by the API server's word
 (`spec.username` and its kin), never what the request says: a handler gets a certificate for its own node and for
 nothing else, least of all for the name by which handlers know the api role.
 """
@@ -64,7 +64,7 @@ def plan_request(request: CertificateSigningRequest, now: datetime) -> Step | No
     status = request.status
     if status.certificate or status.condition(DENIED) or status.condition(FAILED):
         return Remove() if _is_old(request, now) else None
-    complaint, key = _judged(request)
+    complaint, key = _judge(request)
     if key is None:
         # An approval by somebody else is no reason to sign what we would not.
         return None if status.condition(APPROVED) else Deny(complaint)
@@ -84,7 +84,7 @@ def _is_old(request: CertificateSigningRequest, now: datetime) -> bool:
     return bool(moments) and now - max(moments) > REQUEST_LIFE
 
 
-def _judged(request: CertificateSigningRequest) -> tuple[str, ec.EllipticCurvePublicKey | None]:
+def _judge(request: CertificateSigningRequest) -> tuple[str, ec.EllipticCurvePublicKey | None]:
     """What is wrong with a request, or its key."""
     who = request.spec.requestor
     if not who.is_handler or not who.node:

@@ -33,7 +33,7 @@ _BY_NODES: Final = (
 )
 _BY_HANDLERS: Final = (
     f"request.userInfo.username == '{HANDLER_ACCOUNT}' || '{HANDLER_GROUP}' in request.userInfo.groups"
-    # Whoever has a node's rights without a node's name owns nothing.
+    # A user with a node's rights, but without a node's name, owns nothing.
     f" || ({_VMI} && '{NODES_GROUP}' in request.userInfo.groups)"
 )
 # The node that the certificate's name, or the service account's token, speaks for.

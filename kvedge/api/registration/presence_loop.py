@@ -124,12 +124,12 @@ class Presence:
         )
         if plan.own is not None:
             self._write(self._own, plan.own)
-        others = [*plan.others, *(item for item in plan.gone if not self._removed(item))]
+        others = [*plan.others, *(item for item in plan.gone if not self._remove(item))]
         self._tell([self._own.body, *others])
         self._heard = now
         return others
 
-    def _removed(self, item: JsonObject) -> bool:
+    def _remove(self, item: JsonObject) -> bool:
         """Take one out, unless it has said something since we have read it."""
         options = {"preconditions": {"resourceVersion": item["metadata"]["resourceVersion"]}}
         try:

@@ -1,9 +1,9 @@
 """Which api roles are endpoints of their Service: what one writes of itself there, and whose slices it takes out.
 
 Called by presence_loop.py. Pure. Each api role has an EndpointSlice of its own, with a heartbeat in an annotation that
-it renews as long as others are there to see it. One whose heartbeat stands still is taken out by whoever notices, or
-calls would go on being sent to it; it needs no more than its next round to be an endpoint again. A slice without a
-heartbeat is of nobody who must be heard, and stays, unless it is ours of a name or a release of before.
+it renews as long as others are there to see it. When a heartbeat stands still, another role that notices takes the
+slice out, or calls would go on being sent to it; it needs no more than its next round to be an endpoint again. A slice
+without a heartbeat is of nobody who must be heard, and stays, unless it is ours of a name or a release of before.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ from kvedge.resources.types.kubevirt import BLOCK_UNINSTALL
 _SERVICE_PORT: Final = 443
 _PORT_NAME: Final = "https"
 _OURS: Final = {"app.kubernetes.io/managed-by": "kvedge"}
-# On all that may differ from release to release, and on the slice, by which others see who serves.
+# On all that may differ from release to release, and on the slice, by which other roles see which release serves.
 _RELEASE: Final = {VERSION: __version__}
 _SERVICE_LABEL: Final = "kubernetes.io/service-name"
 # By which Kubernetes knows that a slice is nobody's but ours.
@@ -80,8 +80,8 @@ _LABELS_CHANGE: Final = (
 _STATUS_CHANGES: Final = (
     "has(object.status) != has(oldObject.status) || (has(object.status) && object.status != oldObject.status)"
 )
-# A VMI on its way out only loses finalizers: that must not wait for anybody. But roles still act on its status: who
-# could say that its guest has ended, while it runs, could have a second one started.
+# A VMI on its way out only loses finalizers: that must not wait for anybody. But roles still act on its status: a
+# user who could say that its guest has ended, while it runs, could have a second one started.
 _MORE_THAN_LETTING_GO: Final[JsonObject] = {
     "name": "more-than-letting-go",
     "expression": "!has(object.metadata.deletionTimestamp) || object.spec != oldObject.spec"

@@ -25,7 +25,7 @@ def plan_write(wanted: JsonObject, there: JsonObject | None) -> JsonObject | Non
         return wanted
     if covers(there, wanted):
         return None
-    merged: JsonObject = _merged(there, wanted)
+    merged: JsonObject = _merge(there, wanted)
     return merged
 
 
@@ -94,7 +94,7 @@ def covers(there: Any, wanted: Any) -> bool:
     return bool(there == wanted)
 
 
-def _merged(there: Any, wanted: Any) -> Any:
+def _merge(there: Any, wanted: Any) -> Any:
     if isinstance(there, dict) and isinstance(wanted, dict):
-        return {**there, **{name: _merged(there.get(name), value) for name, value in wanted.items()}}
+        return {**there, **{name: _merge(there.get(name), value) for name, value in wanted.items()}}
     return wanted

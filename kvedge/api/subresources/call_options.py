@@ -120,7 +120,7 @@ def parse_options(cls: type[T], body: bytes) -> T:
     try:
         options = decode(cls, document)
     except DecodeError as error:
-        raise _malformed(str(error)) from error
+        raise _parse_error(str(error)) from error
     if any(value != "All" for value in options.dry_run):
         raise bad_request(f"dryRun: {options.dry_run} is not supported, allowed values: [All]")
     return options
@@ -139,7 +139,7 @@ def parse_document(body: bytes) -> dict[str, Any]:
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
         document = _yaml(body)
     if not isinstance(document, dict):
-        raise _malformed("it is no object")
+        raise _parse_error("it is no object")
     return document
 
 
@@ -158,8 +158,8 @@ def _yaml(body: bytes) -> Any:
     try:
         return yaml.load(body, _PlainLoader)
     except (yaml.YAMLError, UnicodeDecodeError, RecursionError, ValueError) as error:
-        raise _malformed(str(error)) from error
+        raise _parse_error(str(error)) from error
 
 
-def _malformed(detail: str) -> Exception:
+def _parse_error(detail: str) -> Exception:
     return bad_request(f"Can not unmarshal Request body to struct, error: {detail}")

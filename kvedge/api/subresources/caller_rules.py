@@ -1,7 +1,7 @@
 """From a request for a subresource to the question whether its caller may do that.
 
-Called by the subresource server. Pure. The subresource is asked for exactly as it is called: who may open a display may
-not for that reason take screenshots (CVE-2026-6383).
+Called by the subresource server. Pure. The subresource is asked for exactly as it is called: a user who may open a
+display may not for that reason take screenshots (CVE-2026-6383).
 """
 
 from __future__ import annotations

@@ -54,7 +54,7 @@ def caller_of(proxy: FrontProxy, peer_name: str, headers: Iterable[tuple[str, st
     """The user that the request speaks for, or None when it is not to be believed.
 
     Args:
-        proxy: who may speak for users.
+        proxy: the front proxy, which may speak for users.
         peer_name: the common name of a certificate that TLS has verified against `proxy.ca`; empty without one.
         headers: all headers, a repeated one several times.
     """

@@ -32,7 +32,7 @@ class HealthCheck:
         """HTTP status and document, at most a second old."""
         if self._asking is None or (self._asking.done() and self._monotonic() - self._answered >= FRESH_SECONDS):
             self._asking = asyncio.create_task(self._ask())
-        # Who leaves does not take the answer away from others.
+        # A client that leaves does not take the answer away from others.
         return await asyncio.shield(self._asking)
 
     async def _ask(self) -> Answer:

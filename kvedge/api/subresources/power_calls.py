@@ -48,13 +48,13 @@ class PowerCalls:
     def start(self, namespace: str, name: str, options: StartOptions) -> None:
         """Have it run. Raises Refusal."""
         data = {"paused": "true"} if options.paused else {}
-        self._decided("start", namespace, name, None, data, options.is_dry_run)
+        self._decide("start", namespace, name, None, data, options.is_dry_run)
 
     def stop(self, namespace: str, name: str, options: StopOptions) -> None:
         """Have it not run. Raises Refusal."""
         if options.grace_period is not None and options.grace_period < 0:
             raise bad_request("gracePeriod has to be greater or equal to 0")
-        self._decided("stop", namespace, name, options.grace_period, {}, options.is_dry_run)
+        self._decide("stop", namespace, name, options.grace_period, {}, options.is_dry_run)
 
     def restart(self, namespace: str, name: str, options: RestartOptions) -> None:
         """End this run and begin another. Raises Refusal."""
@@ -64,13 +64,13 @@ class PowerCalls:
         if grace is not None and grace < 0:
             raise bad_request("gracePeriod has to be greater or equal to 0")
         forced = None if grace is None else _FORCED_GRACE_SECONDS
-        self._decided("restart", namespace, name, forced, {}, options.is_dry_run)
+        self._decide("restart", namespace, name, forced, {}, options.is_dry_run)
 
     def call(self, verb: GuestVerb, namespace: str, name: str, body: bytes) -> None:
         """What a verb of the table asks, with its options in the body. Raises Refusal."""
         POWER[verb.name](self, namespace, name, body)
 
-    def _decided(
+    def _decide(
         self, call: Call, namespace: str, name: str, grace: int | None, data: dict[str, str], dry_run: bool
     ) -> None:
         for _ in range(_TRIES):

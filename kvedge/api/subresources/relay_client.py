@@ -60,7 +60,9 @@ class RelayClient:
         body = msgspec.json.encode(options) if options is not None else None
         url = await self._url(vmi, verb)
         try:
-            async with self._opened().request(method, url, params=query, data=body, **self._terms(vmi)) as response:
+            async with self._open_session().request(
+                method, url, params=query, data=body, **self._terms(vmi)
+            ) as response:
                 return _answer(response.status, await _read(response, _LARGEST_ANSWER))
         except (aiohttp.ClientError, TimeoutError) as error:
             raise _no_answer(vmi, error) from error
@@ -69,7 +71,7 @@ class RelayClient:
         """A file that the relay of the VMI's node has. Raises Refusal as :meth:`call`."""
         url = await self._url(vmi, what)
         try:
-            async with self._opened().get(url, params=query, **self._terms(vmi)) as response:
+            async with self._open_session().get(url, params=query, **self._terms(vmi)) as response:
                 if response.status != 200:
                     _answer(response.status, await _read(response, _LARGEST_ANSWER))
                     raise Refusal(502, f"the node's relay answered {response.status} without sense")
@@ -97,12 +99,12 @@ class RelayClient:
         url = await self._url(vmi, kind)
         try:
             return await asyncio.wait_for(
-                self._opened().ws_connect(
+                self._open_session().ws_connect(
                     url,
                     params=query,
                     protocols=(SUBPROTOCOL,),
                     max_msg_size=LARGEST_MESSAGE,
-                    # Pings are read where the stream is read, so that whoever is slow is not taken for dead.
+                    # Pings are read where the stream is read, so that a slow client is not taken for dead.
                     autoping=False,
                     timeout=aiohttp.ClientWSTimeout(ws_close=_CLOSE_SECONDS),
                     ssl=self._tls(),
@@ -121,7 +123,7 @@ class RelayClient:
         address = await self._address_of(vmi.status.node_name)
         return f"https://{address}{relay_path(vmi.metadata.namespace, vmi.metadata.name, what)}"
 
-    def _opened(self) -> aiohttp.ClientSession:
+    def _open_session(self) -> aiohttp.ClientSession:
         if self._session is None:
             # No cookie, no proxy from the environment, no redirect: this goes to our own relays. A stream is a
             # connection, and there may be more of them than the hundred that aiohttp allows.

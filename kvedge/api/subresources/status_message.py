@@ -90,7 +90,7 @@ def not_there_yet(what: str, release: str) -> Refusal:
 
 
 def forbidden_here(resource: str, name: str, detail: str) -> Refusal:
-    """The object itself does not allow it, whoever asks."""
+    """The object itself does not allow it, to any user."""
     return Refusal(403, f'{resource} "{name}" is forbidden: {detail}')
 
 

@@ -151,7 +151,7 @@ class RelaySource:
         self.farewell = NODE_LOST
 
     async def read(self) -> bytes | None:
-        """The next bytes, or None at the end, which is also when the relay, who pings, is not heard for a minute."""
+        """The next bytes, or None at the end; the relay pings, and a minute without a word of it is an end, too."""
         while True:
             try:
                 message = await self._socket.receive(DEAD_SECONDS)

@@ -42,7 +42,7 @@ class Knowing(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class StreamWatch:
-    """One stream: who has opened it by which call, and to what; without an address it is a node's relay that knows."""
+    """One stream: its user, the call that opened it, and its target; without an address a node's relay knows that."""
 
     cluster: Knowing
     user: UserInfo

@@ -1,7 +1,7 @@
 """addvolume and removevolume of VMs and VMIs: reads the object, asks the rules, writes both lists.
 
 Called by the subresource server in a worker thread, as the API client blocks. 202 means that it is written down: the
-VM's controller carries the volumes of the VM to its run, and whoever waits looks at `status.volumeStatus`.
+VM's controller carries the volumes of the VM to its run, and a client that waits looks at `status.volumeStatus`.
 """
 
 from __future__ import annotations
@@ -76,13 +76,13 @@ class VolumeCalls:
 
     def _change_vm(self, namespace: str, name: str, options: CallOptions, change: Change) -> None:
         path = VirtualMachine.KIND.path(namespace, name)
-        self._written(path, VM, name, _TEMPLATE, options, change, lambda document: None)
+        self._write(path, VM, name, _TEMPLATE, options, change, lambda document: None)
         if not self._gates().is_on("HotplugVolumes"):
             return
         # The deprecated gate leaves a run's volumes to these calls alone: the VM's own run is changed as well.
         run = VirtualMachineInstance.KIND.path(namespace, name)
         try:
-            self._written(run, VMI, name, _SPEC, options, change, lambda document: _is_run_of(document, name))
+            self._write(run, VMI, name, _SPEC, options, change, lambda document: _is_run_of(document, name))
         except Refusal as error:
             # It does not run, or its run has it already, or no longer.
             if error.code not in (404, 409):
@@ -98,9 +98,9 @@ class VolumeCalls:
             _is_running(document, name)
 
         path = VirtualMachineInstance.KIND.path(namespace, name)
-        self._written(path, VMI, name, _SPEC, options, change, check)
+        self._write(path, VMI, name, _SPEC, options, change, check)
 
-    def _written(
+    def _write(
         self,
         path: str,
         resource: str,
@@ -128,7 +128,7 @@ class VolumeCalls:
                     raise unprocessable(error.message) from error
                 continue
             except KubeError as error:
-                _failed(error, resource, name)
+                _raise_failure(error, resource, name)
             return
         raise unprocessable(_OVERTAKEN)
 
@@ -140,7 +140,7 @@ class VolumeCalls:
         return found
 
 
-def _failed(error: KubeError, resource: str, name: str) -> NoReturn:
+def _raise_failure(error: KubeError, resource: str, name: str) -> NoReturn:
     if isinstance(error, NotFound):
         raise not_found(resource, name) from error
     what = "vm" if resource == VM else "vmi"

@@ -79,13 +79,13 @@ def check_result(document: JsonObject, at: str, after: Lists) -> None:
     try:
         found = _causes(new, here)
     except DecodeError as error:
-        raise _refused([Cause(here.at(error.path), str(error), "FieldValueTypeInvalid")]) from error
+        raise _refusal([Cause(here.at(error.path), str(error), "FieldValueTypeInvalid")]) from error
     try:
         known = _causes(old, here)
     except DecodeError:
         known = []
     if fresh := [cause for cause in found if cause not in known]:
-        raise _refused(fresh)
+        raise _refusal(fresh)
 
 
 def check_remove(options: RemoveVolumeOptions) -> None:
@@ -120,7 +120,7 @@ def removed(lists: Lists, options: RemoveVolumeOptions, resource: str, name: str
         Refusal: when there is no such volume, or it is one that stays until the guest is restarted.
     """
     volumes = lists.volumes or []
-    found = next(_named(volumes, options.name), None)
+    found = next(_with_name(volumes, options.name), None)
     if found is None:
         raise conflict(resource, name, f"Unable to remove volume [{options.name}] because it does not exist")
     if not _is_hotpluggable(found):
@@ -195,7 +195,7 @@ def _causes(spec: JsonObject, at: Field) -> list[Cause]:
     return causes + [cause for rule in _SPEC_RULES for cause in rule(subject)]
 
 
-def _refused(causes: list[Cause]) -> Refusal:
+def _refusal(causes: list[Cause]) -> Refusal:
     told = [cause.shortened() for cause in causes]
     return Refusal(422, summary(told), causes=[cause.document() for cause in listed(told)])
 
@@ -224,7 +224,7 @@ def _volume(options: AddVolumeOptions) -> JsonObject:
     return {"name": options.name, **marked}
 
 
-def _named(volumes: Iterable[JsonObject], name: str) -> Iterator[JsonObject]:
+def _with_name(volumes: Iterable[JsonObject], name: str) -> Iterator[JsonObject]:
     listed = list(volumes)
     yield from (volume for volume in listed if volume.get("name") == name)
     yield from (volume for volume in listed if _claim(volume) == name)

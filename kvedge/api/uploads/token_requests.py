@@ -112,7 +112,7 @@ class TokenRequests:
             raise Refusal(401, "Unauthorized")
         if (request.content_length or 0) > _LARGEST:
             raise Refusal(413, f"the body is larger than {_LARGEST} bytes")
-        document = parse_document(await _bounded(request))
+        document = parse_document(await _read_bounded(request))
         grant = requested_grant(document, request.match_info["namespace"])
         now = self._clock.now()
         # A dry run is told what a run would be told, and gets nothing that opens anything.
@@ -130,7 +130,7 @@ class TokenRequests:
         }
 
 
-async def _bounded(request: web.Request) -> bytes:
+async def _read_bounded(request: web.Request) -> bytes:
     body = bytearray()
     async for piece in request.content.iter_any():
         body += piece

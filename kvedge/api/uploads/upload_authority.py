@@ -35,7 +35,7 @@ class UploadAuthority:
         self._clock = clock
         self.keys: tuple[bytes, ...] = ()
         self._authorities = self._read()
-        self.material = self._issued()
+        self.material = self._issue()
 
     def refresh(self) -> None:
         """Read it again from time to time, and have a fresh certificate when the time has come.
@@ -49,7 +49,7 @@ class UploadAuthority:
             return
         before, self._authorities = self._authorities, self._read()
         if due or self._authorities.bundle != before.bundle:
-            self.material = self._issued()
+            self.material = self._issue()
 
     @property
     def signing_key(self) -> bytes:
@@ -70,5 +70,5 @@ class UploadAuthority:
         self.keys = tuple(dict.fromkeys((*keys, *self.keys[:1])))
         return found
 
-    def _issued(self) -> TlsMaterial:
+    def _issue(self) -> TlsMaterial:
         return self._authorities.issue(LeafRequest(UPLOAD_CLIENT_NAME, server=False), self._clock.now())

@@ -72,9 +72,9 @@ class UploadProxy:
         """Everything that is served."""
         routes = []
         for path in sorted(UPLOAD_PATHS):
-            routes.append(web.post(path, _told(self._upload), expect_handler=_await_checks))
-            routes.append(web.put(path, _told(self._upload), expect_handler=_await_checks))
-            routes.append(web.head(path, _told(self._probe)))
+            routes.append(web.post(path, _render_refusals(self._upload), expect_handler=_await_checks))
+            routes.append(web.put(path, _render_refusals(self._upload), expect_handler=_await_checks))
+            routes.append(web.head(path, _render_refusals(self._probe)))
             routes.append(web.options(path, _preflight))
         return routes
 
@@ -83,24 +83,24 @@ class UploadProxy:
         await self._worker.close()
 
     async def _probe(self, request: web.Request) -> web.StreamResponse:
-        grant = self._granted(request)
+        grant = self._read_grant(request)
         with self._questions.taken(grant.namespace):
-            claim, address = await self._found(grant)
-            return _answered(await self._worker.call(address, claim.metadata.uid, "HEAD", request.path, {}))
+            claim, address = await self._find(grant)
+            return _answer(await self._worker.call(address, claim.metadata.uid, "HEAD", request.path, {}))
 
     async def _upload(self, request: web.Request) -> web.StreamResponse:
-        grant = self._granted(request)
+        grant = self._read_grant(request)
         if request.headers.get(hdrs.CONTENT_ENCODING, "identity").lower() != "identity":
             raise UploadRefused(400, "the header Content-Encoding is not supported: send a compressed image as it is")
         with self._slots.taken(grant.namespace):
-            claim, address = await self._found(grant)
+            claim, address = await self._find(grant)
             facts = {"claim": f"{grant.namespace}/{claim.metadata.name}", "call": request.path}
             log.info("upload begins", extra={"facts": facts})
-            answer = await self._sent(request, claim, address)
+            answer = await self._send(request, claim, address)
             log.info("upload ended", extra={"facts": {**facts, "status": answer.status}})
-        return _answered(answer)
+        return _answer(answer)
 
-    def _granted(self, request: web.Request) -> UploadGrant:
+    def _read_grant(self, request: web.Request) -> UploadGrant:
         token = bearer_token(request.headers.get(hdrs.AUTHORIZATION, ""))
         try:
             return read_token(self._keys(), token, self._clock.now())
@@ -108,7 +108,7 @@ class UploadProxy:
             log.info("upload refused", extra={"facts": {"reason": f"the token: {error}"}})
             raise UploadRefused(401, f"the token opens nothing: {error}; ask for a new one") from error
 
-    async def _found(self, grant: UploadGrant) -> tuple[PersistentVolumeClaim, str]:
+    async def _find(self, grant: UploadGrant) -> tuple[PersistentVolumeClaim, str]:
         """The claim that takes the data, and its worker's address, waited for a while."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + _READY_SECONDS
@@ -123,7 +123,7 @@ class UploadProxy:
                 raise not_ready_yet(claim)
             await asyncio.sleep(_LOOK_SECONDS)
 
-    async def _sent(self, request: web.Request, claim: PersistentVolumeClaim, address: str) -> WorkerAnswer:
+    async def _send(self, request: web.Request, claim: PersistentVolumeClaim, address: str) -> WorkerAnswer:
         body = _Body(request)
         headers = {name: request.headers[name] for name in _RESUMING if name in request.headers}
         path, is_form = _plain_path(request.path)
@@ -150,13 +150,13 @@ class _Body:
 
     async def pieces(self) -> AsyncIterator[bytes]:
         """All of the body."""
-        while piece := await self._paced(self._request.content.readany):
+        while piece := await self._read_piece(self._request.content.readany):
             yield piece
 
     async def file(self) -> AsyncIterator[bytes]:
         """The field `file` of a form."""
         part = await self._file_part()
-        while piece := await self._paced(lambda: part.read_chunk(_PIECE)):
+        while piece := await self._read_piece(lambda: part.read_chunk(_PIECE)):
             yield piece
 
     async def _file_part(self) -> BodyPartReader:
@@ -171,17 +171,17 @@ class _Body:
                     return part
                 await self._skip(part)
         except (ValueError, AssertionError, TimeoutError) as error:
-            raise self._refused(UploadRefused(400, "the body is no form: send multipart/form-data")) from error
-        raise self._refused(UploadRefused(400, "the form has no field `file` among its first fields"))
+            raise self._note_refusal(UploadRefused(400, "the body is no form: send multipart/form-data")) from error
+        raise self._note_refusal(UploadRefused(400, "the form has no field `file` among its first fields"))
 
     async def _skip(self, part: BodyPartReader) -> None:
         size = 0
-        while piece := await self._paced(lambda: part.read_chunk(_PIECE)):
+        while piece := await self._read_piece(lambda: part.read_chunk(_PIECE)):
             size += len(piece)
             if size > _LONGEST_FIELD:
-                raise self._refused(UploadRefused(400, "a field before `file` is too long: send `file` first"))
+                raise self._note_refusal(UploadRefused(400, "a field before `file` is too long: send `file` first"))
 
-    async def _paced(self, read: Callable[[], Awaitable[bytes]]) -> bytes:
+    async def _read_piece(self, read: Callable[[], Awaitable[bytes]]) -> bytes:
         loop = asyncio.get_running_loop()
         begin = loop.time()
         try:
@@ -189,12 +189,12 @@ class _Body:
                 piece = await read()
             self._pace.came(loop.time() - begin, len(piece))
         except TimeoutError as error:
-            raise self._refused(too_slow()) from error
+            raise self._note_refusal(too_slow()) from error
         except UploadRefused as error:
-            raise self._refused(error) from error
+            raise self._note_refusal(error) from error
         return piece
 
-    def _refused(self, refusal: UploadRefused) -> UploadRefused:
+    def _note_refusal(self, refusal: UploadRefused) -> UploadRefused:
         self.refusal = refusal
         return refusal
 
@@ -205,12 +205,12 @@ def _plain_path(path: str) -> tuple[str, bool]:
     return f"/{version}/{call.replace('-form', '')}", "-form" in call
 
 
-def _answered(answer: WorkerAnswer) -> web.Response:
+def _answer(answer: WorkerAnswer) -> web.Response:
     # `text` makes it text/plain: nothing of it is ever a page.
     return web.Response(status=answer.status, text=answer.text, headers={**_ANYBODY, **answer.resuming})
 
 
-def _told(
+def _render_refusals(
     handler: Callable[[web.Request], Awaitable[web.StreamResponse]],
 ) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
     """Renders refusals."""

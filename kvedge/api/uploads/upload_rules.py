@@ -20,7 +20,8 @@ _BEARER: Final = re.compile(r"[Bb]earer ([\w-]+\.[\w-]+\.[\w-]+)", re.ASCII)
 MOST_UPLOADS: Final = 32
 # So many of one namespace: others shall not wait for it.
 MOST_OF_ONE: Final = 8
-# A client is waited for so long for so many bytes, 1 KiB/s: slow lines have ten times that, and whoever drips has less.
+# A client is waited for so long for so many bytes, 1 KiB/s: slow lines have ten times that, and clients that drip have
+# less.
 PACE_SECONDS: Final = 60.0
 PACE_BYTES: Final = 60 << 10
 

@@ -68,7 +68,7 @@ class WorkerClient:
         """
         host = f"[{address}]" if ":" in address else address
         try:
-            async with self._opened().request(
+            async with self._open_session().request(
                 method,
                 f"https://{host}:{self.port}{path}",
                 headers=dict(headers),
@@ -84,7 +84,7 @@ class WorkerClient:
             detail = str(error) or type(error).__name__
             raise UploadRefused(503, f"the worker of the upload does not answer: {detail}; try again") from error
 
-    def _opened(self) -> aiohttp.ClientSession:
+    def _open_session(self) -> aiohttp.ClientSession:
         if self._session is None:
             self._session = aiohttp.ClientSession(
                 # No pool: an upload that broke off leaves a connection that nobody else may continue.

@@ -49,7 +49,7 @@ class Cause:
         """The same with at most so much text as somebody reads."""
         if len(self.message) <= _LONGEST_MESSAGE and len(self.field) <= _LONGEST_MESSAGE:
             return self
-        return Cause(_shortened(self.field), _shortened(self.message), self.reason)
+        return Cause(_shorten(self.field), _shorten(self.message), self.reason)
 
     def document(self) -> JsonObject:
         """The metav1.StatusCause. Clients show field and message together, so the message leaves the field out."""
@@ -85,7 +85,7 @@ def not_found(field: str, message: str) -> Cause:
 
 
 def invalid_value(at: Field, value: object, complaint: str) -> Cause:
-    """What is there is none of its kind, in Kubernetes' words."""
+    """The value is none of its kind, in Kubernetes' words."""
     shown = f'"{value}"' if isinstance(value, str) else "null" if value is None else str(value)
     return Cause(at, f"{at}: Invalid value: {shown}: {complaint}")
 
@@ -114,7 +114,7 @@ def without_field(message: str, field: str) -> str:
     return message
 
 
-def _shortened(text: str) -> str:
+def _shorten(text: str) -> str:
     return text if len(text) <= _LONGEST_MESSAGE else f"{text[: _LONGEST_MESSAGE - 1]}…"
 
 

@@ -45,7 +45,7 @@ def pointed_at(document: JsonObject, namespace: str) -> tuple[str, str]:
 
 
 def whose_rights(request: AdmissionRequest) -> UserInfo:
-    """Who makes the DataVolume: the user, or for a VM's template, which the controller makes, a service account."""
+    """The maker of a DataVolume: the user, or for a VM's template, which the controller makes, a service account."""
     if not request.user.is_controller:
         return request.user
     annotations = _annotations(request.object or {})

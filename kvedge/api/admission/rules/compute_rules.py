@@ -39,7 +39,7 @@ def memory_is_requested(subject: Subject) -> Iterator[Cause]:
 def quantities_are_quantities(subject: Subject) -> Iterator[Cause]:
     """Each amount can be read and is not negative; a request of memory is at least 1M."""
     for at, value in _amounts(subject):
-        amount = _parsed(value)
+        amount = _amount(value)
         if amount is None:
             yield Cause(at, f"{at}: {QuantityError(value)}")
         elif amount < 0:
@@ -62,13 +62,13 @@ def requests_fit_limits(subject: Subject) -> Iterator[Cause]:
     """A request is at most its limit, and the guest's memory fits the limit."""
     resources, at = subject.spec.domain.resources, subject.domain_at.at("resources")
     for name in _RESOURCES:
-        request, limit = _parsed(resources.requests.get(name)), _parsed(resources.limits.get(name))
+        request, limit = _amount(resources.requests.get(name)), _amount(resources.limits.get(name))
         if request is not None and limit is not None and request > limit:
             low, high = at.at("requests", name), at.at("limits", name)
             yield Cause(low, f"{low} '{resources.requests[name]}' is greater than {high} '{resources.limits[name]}'")
     memory = subject.spec.domain.memory
-    guest = _parsed(memory.guest) if memory is not None else None
-    limit = _parsed(resources.limits.get("memory"))
+    guest = _amount(memory.guest) if memory is not None else None
+    limit = _amount(resources.limits.get("memory"))
     if memory is not None and guest is not None and limit is not None and guest > limit:
         here, high = subject.domain_at.at("memory", "guest"), at.at("limits", "memory")
         text = f"{here} '{memory.guest}' must be equal to or less than the memory limit {high}"
@@ -105,7 +105,7 @@ def cpu_is_possible(subject: Subject) -> Iterator[Cause]:
 def _requested_cpus(subject: Subject) -> int:
     resources = subject.spec.domain.resources
     amounts = (resources.limits.get("cpu"), resources.requests.get("cpu"))
-    found = next((amount for value in amounts if (amount := _parsed(value)) is not None), None)
+    found = next((amount for value in amounts if (amount := _amount(value)) is not None), None)
     return 0 if found is None else math.ceil(found)
 
 
@@ -118,7 +118,7 @@ def _amounts(subject: Subject) -> Iterator[tuple[Field, Quantity]]:
             yield at.at("resources", kind, name), value
 
 
-def _parsed(value: Quantity | None) -> Fraction | None:
+def _amount(value: Quantity | None) -> Fraction | None:
     """The amount, or None when there is none or it cannot be read, which another rule says."""
     if value is None:
         return None

@@ -1,7 +1,7 @@
 """What names and labels may look like, with the complaints that Kubernetes itself makes.
 
-Called by `*_rules` files. Pure. Each function returns the complaints about one text, none when it is fine; whoever
-calls knows the field's path.
+Called by `*_rules` files. Pure. Each function returns the complaints about one text, none when it is fine. The
+caller knows the field's path.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from kvedge.resources.name_grammar import (
     too_long,
 )
 
-# What is longer is no name, and no other thread runs while an expression is matched against a megabyte.
+# A longer text is no name, and no other thread runs while an expression is matched against a megabyte.
 _LONGEST_MATCHED: Final = 4096
 
 

@@ -21,7 +21,7 @@ def file_volumes_name_their_object(subject: Subject) -> Iterator[Cause]:
     """Each names a ConfigMap, a Secret or an account; at most one brings an account."""
     volumes, at = subject.spec.volumes, subject.at.at("volumes")
     for index, volume in enumerate(volumes):
-        yield from _named(volume, at.item(index))
+        yield from _check_names(volume, at.item(index))
         yield from _label(volume, at.item(index))
     if sum(volume.service_account is not None for volume in volumes) > 1:
         yield Cause(at, f"{at} must have max one serviceAccount volume set")
@@ -45,7 +45,7 @@ def service_account_is_one(subject: Subject) -> Iterator[Cause]:
             yield Cause(at, text)
 
 
-def _named(volume: Volume, at: Field) -> Iterator[Cause]:
+def _check_names(volume: Volume, at: Field) -> Iterator[Cause]:
     if volume.config_map is not None and not volume.config_map.name:
         yield _missing(at.at("configMap", "name"))
     if volume.secret is not None and not volume.secret.secret_name:

@@ -20,7 +20,7 @@ _AUTOSTART_DIGITS: Final = 6
 _MOST_NAMESERVERS: Final = 3
 _MOST_SEARCHES: Final = 6
 _LONGEST_SEARCHES: Final = 256
-# Labels that kvedge acts on: whoever could set them could take a VMI to another node or away from its owner.
+# Labels that kvedge acts on: a user who could set them could take a VMI to another node or away from its owner.
 RESERVED_LABELS: Final = frozenset(
     {
         "kubevirt.io/created-by",

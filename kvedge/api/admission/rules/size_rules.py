@@ -1,8 +1,8 @@
 """What is too large to be judged: of such a document nothing else is said, as every rule costs time for each value.
 
 Called by admission_plan.py, mutation_plan.py and kubevirt_admission.py before anything that walks a document. Pure. The
-limits are far above what any VM or configuration has, and low enough that whoever sends the worst there is holds nobody
-up. API servers have limits of their own, in bytes; but anybody may call a webhook.
+limits are far above what any VM or configuration has, and low enough that the worst document there is holds no other
+user up. API servers have limits of their own, in bytes; but anybody may call a webhook.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from typing import Any, Final
 from kvedge.api.admission.rules.causes import Cause, Field
 from kvedge.resources.vmi_facts import character_not_in_xml
 
-# Each names its whole path; somebody who has one control character too many has them everywhere.
+# Each names its whole path; a document with one control character too many often has them everywhere.
 _MOST_TOLD: Final = 20
 
 

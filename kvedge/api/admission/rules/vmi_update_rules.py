@@ -1,4 +1,4 @@
-"""Who may change what of a VMI that is there.
+"""Which writer may change which part of a VMI that is there.
 
 A VMI has no status subresource: spec and status come in one document, so that the writer's name decides. Works on
 documents as they came. Called by admission_plan.py; touches nothing.

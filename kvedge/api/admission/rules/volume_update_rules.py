@@ -30,14 +30,14 @@ def volumes_may_change(old: JsonObject, new: JsonObject) -> Iterator[Cause]:
     except DecodeError as error:
         yield Cause(f"spec.{error.path}", str(error), "FieldValueTypeInvalid")
         return
-    # What was wrong before is nobody's fault now: a VMI that entered under older rules still gets its volumes.
+    # A fault that was there before is not this update's: a VMI that entered under older rules still gets its volumes.
     known = {cause.message for cause in _buses(before)}
     yield from (cause for cause in _buses(after) if cause.message not in known)
     declared, required = _counts(after)
     if declared != required and len(set(_counts(before))) == 1:
         yield Cause(_DISKS, f"mismatch between volumes declared ({declared}) and required ({required})")
     yield from _permanent(before, after)
-    yield from _hotplugged(before, after)
+    yield from _check_hotplugged(before, after)
 
 
 def _buses(spec: VirtualMachineInstanceSpec) -> Iterator[Cause]:
@@ -67,7 +67,7 @@ def _permanent(before: VirtualMachineInstanceSpec, after: VirtualMachineInstance
             yield Cause(_DISKS, f"permanent disk {name}, changed")
 
 
-def _hotplugged(before: VirtualMachineInstanceSpec, after: VirtualMachineInstanceSpec) -> Iterator[Cause]:
+def _check_hotplugged(before: VirtualMachineInstanceSpec, after: VirtualMachineInstanceSpec) -> Iterator[Cause]:
     there = {volume.name: volume for volume in before.volumes}
     old_disks, new_disks = _disks(before), _disks(after)
     for volume in after.volumes:
