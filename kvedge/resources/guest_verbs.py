@@ -46,15 +46,30 @@ Role = Literal["view", "edit", "admin", "migrate", "nobody"]
 #   command   as change; a refusal of the launcher is told as KubeVirt tells those of its commands
 #   facts     the launcher's answer, as a document
 #   node      the handler's own answer, as a document
+#   capture   frames of one of the guest's NICs
 #   picture   the guest's screen
 #   log       what is kept of the serial console
 #   stream    a websocket to a socket of the launcher
 #   forward   a websocket to a port of the guest
 #   later     KubeVirt has it, kvedge answers 501
 Way = Literal[
-    "power", "volume", "document", "change", "command", "facts", "node", "picture", "log", "stream", "forward", "later"
+    "power",
+    "volume",
+    "document",
+    "change",
+    "command",
+    "facts",
+    "node",
+    "capture",
+    "picture",
+    "log",
+    "stream",
+    "forward",
+    "later",
 ]
-RELAYED_WAYS: Final[frozenset[Way]] = frozenset({"change", "command", "facts", "node", "picture", "log", "stream"})
+RELAYED_WAYS: Final[frozenset[Way]] = frozenset(
+    {"change", "command", "facts", "node", "capture", "picture", "log", "stream"}
+)
 
 # What must hold before a call goes on, in the api role's guest_rules.py. The words differ where KubeVirt's do.
 Check = Literal[
@@ -189,6 +204,8 @@ GUEST_VERBS: Final[Sequence[GuestVerb]] = (
     _vmi("console/log", "GET", "log", "edit", ("console-log",)),
     # Ours: the way of the guest's packets, which names links of the node.
     _vmi("network", "GET", "node", "edit", ("vmi-running", "node")),
+    # All that a guest says and hears: the admin's, as pictures of its screen are.
+    _vmi("network/capture", "GET", "capture", "admin", ("vmi-running", "node"), seconds=60.0),
     _vmi("vnc", "GET", "stream", "edit", _DISPLAY, socket=VNC_SOCKET, flags=(PRESERVE_SESSION,)),
     _forward(VMI_PLURAL, "{port}", listed=True),
     _forward(VMI_PLURAL, "{port}/{protocol}", listed=True),

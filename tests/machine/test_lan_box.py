@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
+from scapy.layers.inet import IP
+from scapy.utils import rdpcap
 
 from kvedge.kube.patches import MergePatch
 from kvedge.resources.codec import JsonObject
@@ -216,6 +218,7 @@ def test_a_nic_is_plugged_into_a_running_guest_and_out_again(box: Box) -> None:
         vm = box.client.get(VirtualMachine, "default", HOT)
         assert condition(vm.status.conditions, "RestartRequired") is None
         check_way(box)
+        check_capture(box, found.mac)
         edit(box, {"name": "lan", "bridge": {}, "state": "down"})
         wait_until(lambda: (row(box, "lan") or found).link_state == "down", "the cable is out", SLOW)
         assert not reaches(HOT_ADDRESS)
@@ -255,6 +258,19 @@ def check_way(box: Box) -> None:
     text = box.cli("network", "show", HOT).stdout
     assert f"lan (bridge), node {box.vmi(HOT).status.node_name}" in text  # type: ignore[union-attr]
     assert BRIDGE in text
+
+
+def check_capture(box: Box, mac: str) -> None:
+    """A record of the LAN's interface has what the guest says there."""
+    path = box.data_dir / "lan.pcap"
+    options = ["--kubeconfig", str(box.kubeconfig), "--interface", "lan", "-o", str(path), "--duration", "5s"]
+    with subprocess.Popen(box.command("capture", HOT, *options)) as recording:
+        while recording.poll() is None:
+            fetch(f"http://{HOT_ADDRESS}/facts")
+    assert recording.returncode == 0
+    frames = list(rdpcap(str(path)))
+    assert mac in {frame.src for frame in frames if IP in frame and frame[IP].src == HOT_ADDRESS}
+    assert HOT_ADDRESS in {frame[IP].dst for frame in frames if IP in frame}
 
 
 def interfaces_of(box: Box) -> list[str]:

@@ -29,6 +29,9 @@ RELEASE: Final = ".".join(__version__.split(".")[:2])
 _LAUNCHERS_REFUSALS: Final = frozenset({400, 409, 500})
 # Pictures that are in memory here at the same time; a further one waits.
 _PICTURES: Final = 2
+# As pictures; each takes as long as its user wants, up to a minute.
+_CAPTURES: Final = 2
+_CAPTURE_PARAMETERS: Final = ("interface", "bytes", "seconds")
 _LOG_PARAMETERS: Final = ("tailBytes", "previous")
 # What users are shown of the facts that a guest tells.
 FACTS: Final[Mapping[str, Callable[[JsonObject], JsonObject]]] = {
@@ -45,6 +48,7 @@ class GuestCalls:
         self._cluster = cluster
         self._relay = relay
         self._pictures = asyncio.Semaphore(_PICTURES)
+        self._captures = asyncio.Semaphore(_CAPTURES)
 
     async def checked(self, request: web.Request, verb: GuestVerb) -> VirtualMachineInstance:
         """The VMI of a call, after all checks of the verb. Raises Refusal."""
@@ -96,6 +100,18 @@ class GuestCalls:
         async def handle(request: web.Request) -> web.StreamResponse:
             vmi = await self.checked(request, verb)
             return web.json_response(await self._relay.call(vmi, verb.method, verb.name))
+
+        return handle
+
+    def capture(self, verb: GuestVerb) -> Handler:
+        """Frames of one of the guest's NICs, as a file; the relay judges the parameters."""
+
+        async def handle(request: web.Request) -> web.StreamResponse:
+            vmi = await self.checked(request, verb)
+            query = {key: request.query[key] for key in _CAPTURE_PARAMETERS if key in request.query}
+            async with self._captures:
+                frames = await self._relay.download(vmi, verb.name, query)
+            return web.Response(body=frames, content_type="application/vnd.tcpdump.pcap")
 
         return handle
 

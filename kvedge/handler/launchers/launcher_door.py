@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import threading
 from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -22,7 +23,9 @@ from kvedge.handler.launchers.launcher_socket import NotThere, Unexpected, open_
 from kvedge.handler.launchers.relay_core import DoorError
 from kvedge.kube.events import EventRecorder
 from kvedge.kube.informer import Informer
+from kvedge.network.binding.binding_state import names_for
 from kvedge.network.errors import NetworkError
+from kvedge.network.insight.capture import CaptureRequest, capture
 from kvedge.network.insight.way_reader import read_ways
 from kvedge.resources.codec import JsonObject, encode
 from kvedge.resources.guest_verbs import GuestVerb
@@ -146,6 +149,40 @@ class NodeLaunchers:
                 for item, _, nic in nics
             ],
         }
+
+    async def capture(self, namespace: str, name: str, wanted: CaptureRequest) -> bytes:
+        """Frames of one of the guest's NICs, as a pcap file.
+
+        Raises:
+            DoorError: when it has no such interface, or nobody can listen there.
+        """
+        vmi, _ = self._running(namespace, name)
+        nics = nics_of(vmi)
+        found = next((each for each in nics if wanted.interface in ("", each[0].name)), None)
+        if found is None:
+            names = ", ".join(item.name for item, _, _ in nics) or "none"
+            raise DoorError(404, f"VMI {namespace}/{name} has no interface {wanted.interface[:64]!r}; it has {names}")
+        left = threading.Event()
+        try:
+            return await asyncio.to_thread(self._capture, (namespace, name), found, wanted, left)
+        except LauncherCallError as error:
+            raise DoorError(_STATUS.get(error.code, 500), error.detail) from error
+        except (NetworkError, OSError) as error:
+            raise DoorError(503, f"interface {found[0].name} cannot be listened on: {error}") from error
+        finally:
+            # Whoever asked may have gone.
+            left.set()
+
+    def _capture(
+        self,
+        key: tuple[str, str],
+        found: tuple[Interface, int, str],
+        wanted: CaptureRequest,
+        left: threading.Event,
+    ) -> bytes:
+        _, index, nic = found
+        with self._connections.launcher(key) as launcher, launcher.namespace("net") as netns:
+            return capture(netns, names_for(nic, index).tap, wanted, left.is_set)
 
     async def screenshot(self, namespace: str, name: str, verb: GuestVerb, *, move_cursor: bool) -> bytes:
         """The guest's screen as a PNG file.

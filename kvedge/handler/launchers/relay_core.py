@@ -9,6 +9,7 @@ import asyncio
 from typing import Final, Protocol
 
 from kvedge.handler.launchers.console_log import LogRequest
+from kvedge.network.insight.capture import CaptureRequest
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.guest_verbs import GuestVerb
 from kvedge.runtime.serving.stream_pump import Farewell
@@ -52,6 +53,9 @@ class LauncherDoor(Protocol):
 
     async def network(self, namespace: str, name: str) -> JsonObject:
         """The way of the guest's packets, of each of its interfaces. Raises DoorError."""
+
+    async def capture(self, namespace: str, name: str, wanted: CaptureRequest) -> bytes:
+        """Frames of one of the guest's NICs as a pcap file. Raises DoorError."""
 
     async def screenshot(self, namespace: str, name: str, verb: GuestVerb, *, move_cursor: bool) -> bytes:
         """The guest's screen as a PNG file. Raises DoorError."""

@@ -16,6 +16,7 @@ from aiohttp import web
 
 from kvedge.handler.launchers.console_log import BadLogRequest, log_request
 from kvedge.handler.launchers.relay_core import VNC_IS_BUSY, DoorError, LauncherDoor, taken_over
+from kvedge.network.insight.capture import BadCaptureRequest, capture_request
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.guest_verbs import RELAYED_VERBS, GuestVerb, Way
 from kvedge.resources.relay_protocol import MOVE_CURSOR, NO_UPGRADE, PRESERVE_SESSION, REASON_HEADER, RELAY_PREFIX
@@ -29,7 +30,7 @@ log = logging.getLogger(__name__)
 
 _LONGEST_REASON: Final = 1000
 _HANDOVER_SECONDS: Final = 10.0
-# Pictures of screens that are in memory at the same time.
+# Pictures of screens, and records of frames, that are in memory at the same time.
 _PICTURES: Final = 2
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -67,6 +68,7 @@ class RelayServer:
         self._door = door
         self._desk: ViewerDesk[Session] = ViewerDesk()
         self._pictures = asyncio.Semaphore(_PICTURES)
+        self._captures = asyncio.Semaphore(_PICTURES)
 
     @property
     def viewers(self) -> int:
@@ -81,6 +83,7 @@ class RelayServer:
             "command": self._call_handler,
             "facts": self._call_handler,
             "node": lambda _: self._network,
+            "capture": lambda _: self._capture,
             "picture": self._picture_handler,
             "log": lambda _: self._console_log,
             "stream": self._stream_handler,
@@ -110,6 +113,16 @@ class RelayServer:
     async def _network(self, request: web.Request) -> web.StreamResponse:
         where = request.match_info
         return web.json_response(await self._door.network(where["namespace"], where["name"]))
+
+    async def _capture(self, request: web.Request) -> web.StreamResponse:
+        try:
+            wanted = capture_request(request.query)
+        except BadCaptureRequest as error:
+            raise DoorError(400, str(error)) from error
+        where = request.match_info
+        async with self._captures:
+            frames = await self._door.capture(where["namespace"], where["name"], wanted)
+        return web.Response(body=frames, content_type="application/octet-stream")
 
     async def _console_log(self, request: web.Request) -> web.StreamResponse:
         try:

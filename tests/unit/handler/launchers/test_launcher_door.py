@@ -19,6 +19,7 @@ from kvedge.handler.launchers.launcher_connections import LauncherCallError
 from kvedge.handler.launchers.launcher_door import NodeLaunchers
 from kvedge.handler.launchers.relay_core import DoorError
 from kvedge.network.errors import NetworkError
+from kvedge.network.insight.capture import CaptureRequest
 from kvedge.network.insight.packet_way import Hop
 from kvedge.network.link_types import Link
 from kvedge.resources.codec import decode
@@ -228,3 +229,23 @@ def test_links_that_cannot_be_read_are_told_as_such(node: Node, monkeypatch: pyt
         503,
         "the links of VMI default/small cannot be read: cannot list links",
     )
+
+
+def test_frames_are_recorded_on_the_interface_that_is_named(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[int, str]] = []
+
+    def record(netns: int, tap: str, *_: object) -> bytes:
+        asked.append((netns, tap))
+        return b"pcap"
+
+    launcher = SimpleNamespace(namespace=lambda kind: contextlib.nullcontext(7))
+    monkeypatch.setattr(f"{NodeLaunchers.__module__}.capture", record)
+    node.run("Running")
+    node.connections.launcher = lambda key: contextlib.nullcontext(launcher)  # type: ignore[attr-defined]
+    for name in ("", "default"):
+        assert asyncio.run(node.door.capture("default", "small", CaptureRequest(name))) == b"pcap"
+    assert asked == [(7, "tap0"), (7, "tap0")]
+    with pytest.raises(DoorError) as refused:
+        asyncio.run(node.door.capture("default", "small", CaptureRequest("lan")))
+    said = "VMI default/small has no interface 'lan'; it has default"
+    assert (refused.value.status, refused.value.message) == (404, said)
