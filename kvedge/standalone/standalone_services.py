@@ -20,6 +20,7 @@ from kvedge.handler.node.kernel_modules import load_missing_modules
 from kvedge.handler.node.kvm_check import Accelerator, choose_accelerator
 from kvedge.kube.kube_client import KubeClient
 from kvedge.network.address_plan import gateway_address
+from kvedge.network.policies.policy_network import PolicyNetwork
 from kvedge.network.services.service_plan import ServiceNetworkConfig, table_name
 from kvedge.resources.role_users import API_USER, CONTROLLER_USER, handler_user
 from kvedge.runtime.address_ranges import address_ranges
@@ -51,6 +52,7 @@ from kvedge.standalone.names.name_server import NameServer
 from kvedge.standalone.names.other_servers import OtherServers
 from kvedge.standalone.networking.listening_ports import listening_ports
 from kvedge.standalone.networking.networking_service import NetworkingConfig, NetworkingService
+from kvedge.standalone.networking.policy_gate import PolicyGate
 from kvedge.standalone.volumes.box_places import BoxPlaces, directory_place
 from kvedge.standalone.volumes.volume_manifest import DEFAULT_NAME
 from kvedge.standalone.volumes.volume_service import VolumeConfig, VolumeService
@@ -70,6 +72,7 @@ def standalone_services(settings: Settings) -> list[Service]:
         _Server(box),
         LaterService("volumes", box.make_volumes),
         box.names,
+        LaterService("policies", box.make_policy_gate),
         LaterService("node agent", box.make_agent),
         LaterService("networking", box.make_networking),
         LaterService("api", box.make_api),
@@ -149,6 +152,12 @@ class _Box:
         agent = NodeAgent(self.agent_config, KubeClient.from_kubeconfig(kubeconfig, "kvedge-agent"))
         self.logs.source = agent
         return agent
+
+    def make_policy_gate(self) -> Service:
+        """What policies forbid until they are enforced."""
+        kubeconfig = self.kubeconfig("networking", "kvedge:networking", NETWORKING)
+        client = KubeClient.from_kubeconfig(kubeconfig, "kvedge-networking")
+        return PolicyGate(client, PolicyNetwork(self.agent_config.network))
 
     def make_networking(self) -> Service:
         """What is behind Services, and what policies let pass."""

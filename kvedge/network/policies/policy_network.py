@@ -57,6 +57,14 @@ class PolicyNetwork:
         self._put = (self._handles(), wanted)
         return True
 
+    def is_there(self) -> bool:
+        """Whether the tables are there, of this process or of one before.
+
+        Raises:
+            NetworkError: when the kernel cannot be asked.
+        """
+        return all(self._handles())
+
     def remove(self) -> bool:
         """Everything passes; whether anything had to be removed.
 

@@ -315,7 +315,9 @@ def test_what_others_undo_is_put_back_and_nothing_is_left_in_the_end() -> None:
     before, name = host_state(), policy_table_name(node_config().table)
     with pods() as policies:
         closed = [traffic(0), traffic(1, ingress=()), traffic(2)]
+        assert not policies.is_there()
         assert policies.apply(closed)
+        assert policies.is_there()
         assert not policies.apply(closed)
         for undo in (
             ["nft", "delete", "table", "ip", name],
