@@ -21,7 +21,7 @@ from tests.support.waiting import wait_until
 pytestmark = [pytest.mark.machine, pytest.mark.timeout(600)]
 
 IMAGE = "local/masqueraded:1"
-PODS = "10.94.0.0/24"
+PODS, IPV6_PODS = "10.94.0.0/24", "fd94:7::/64"
 OWN = "10.0.2.2"
 # One takes all that comes, the other the port of its page alone.
 ALL, LISTED = "behind", "listed"
@@ -30,7 +30,7 @@ NAMES = (ALL, LISTED)
 
 @pytest.fixture(scope="module")
 def box(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Box]:
-    found = Box(tmp_path_factory.mktemp("box") / "data", PODS)
+    found = Box(tmp_path_factory.mktemp("box") / "data", f"{PODS},{IPV6_PODS}")
     found.data_dir.mkdir()
     found.import_image(build_guest().disk, IMAGE)
     found.start()
@@ -58,11 +58,13 @@ def test_a_masqueraded_guest_has_its_own_address_and_answers_by_the_pods(box: Bo
     page = box.wait_answer(name, 240)
     nic = box.wait_phase(name, "Running").status.interfaces[0]
     assert ip_address(nic.ip_address) in ip_network(PODS)
-    assert nic.ip_addresses == [nic.ip_address]
+    ipv4, ipv6 = nic.ip_addresses
+    assert (ipv4, ip_address(ipv6) in ip_network(IPV6_PODS)) == (nic.ip_address, True)
     assert OWN in page
     assert nic.ip_address not in page
     assert nic.mac in page.lower()
-    assert nic.ip_address in {pod.status.pod_ip for pod in box.client.list(Pod, "default")}
+    pods = {pod.status.pod_ip: [each.ip for each in pod.status.pod_ips] for pod in box.client.list(Pod, "default")}
+    assert pods[nic.ip_address] == nic.ip_addresses
     # The probe asks at the Pod's address, too, and so does a forwarded port.
     wait_until(lambda: box.vm(name).status.ready, "its page makes it ready")
     assert OWN in forwarded(box, name)
