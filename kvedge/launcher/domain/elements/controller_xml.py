@@ -5,6 +5,7 @@ Touches nothing.
 
 from __future__ import annotations
 
+import itertools
 from typing import Final
 from xml.etree.ElementTree import Element
 
@@ -48,11 +49,15 @@ def add_root_ports(devices: Element, platform: Platform, memory: int, *, hotplug
     """
     if not platform.pcie or not hotplug:
         return
+    bridges = _buses_with_slots(devices)
+    # A bridge sits on a port itself.
+    needed = sum(1 for element in devices if _needs_port(element, platform)) + len(bridges)
     # Index 0 is the root complex itself; ports start at 1 and libvirt gives them out from the lowest.
-    needed = sum(1 for element in devices if _needs_port(element, platform))
-    add(devices, "controller", type="pci", index=0, model="pcie-root")
-    for index in range(1, needed + free_root_ports(needed, memory) + 1):
-        add(devices, "controller", type="pci", index=index, model="pcie-root-port")
+    free_numbers = (index for index in itertools.count(1) if index not in bridges)
+    ports = itertools.islice(free_numbers, needed + free_root_ports(needed, memory))
+    models = {0: "pcie-root"} | dict.fromkeys(ports, "pcie-root-port") | dict.fromkeys(bridges, "pcie-to-pci-bridge")
+    for index, model in sorted(models.items()):
+        add(devices, "controller", type="pci", index=index, model=model)
 
 
 def free_root_ports(in_use: int, memory: int) -> int:
@@ -60,6 +65,15 @@ def free_root_ports(in_use: int, memory: int) -> int:
     if memory > LARGE_GUEST:
         return max(ROOT_PORTS_OF_LARGE - in_use, FREE_ROOT_PORTS_OF_LARGE)
     return max(ROOT_PORTS - in_use, FREE_ROOT_PORTS)
+
+
+def _buses_with_slots(devices: Element) -> frozenset[int]:
+    """The buses on which a VMI places devices at slots that a PCIe port does not have: it has slot 0 alone."""
+    placed = [
+        (int(address.get("bus", "0"), 16), int(address.get("slot", "0"), 16))
+        for address in devices.iterfind("*/address[@type='pci']")
+    ]
+    return frozenset(bus for bus, slot in placed if bus > 0 and slot > 0)
 
 
 def _needs_port(element: Element, platform: Platform) -> bool:

@@ -181,6 +181,22 @@ def test_each_disk_brings_a_port_of_its_own_and_four_stay_free(count: int) -> No
     assert len(domain.findall("devices/controller[@model='pcie-root-port']")) == max(in_use + 4, 8)
 
 
+def test_a_slot_that_a_port_does_not_have_makes_its_bus_a_bridge_with_a_port_of_its_own() -> None:
+    names = ("near", "far")
+    nics = [
+        {"name": name, "bridge": {}, "model": "e1000", "pciAddress": address}
+        for name, address in zip(names, ("0000:02:01.0", "0000:0c:1f.0"), strict=True)
+    ]
+    taps = {name: InterfaceTarget(tap=f"tap-{name}", mac="02:00:00:00:00:01") for name in names}
+    domain = rendered(vmi({"devices": {"interfaces": nics}}), interfaces=taps)
+    models = {pci.get("index"): pci.get("model") for pci in domain.iterfind("devices/controller[@type='pci']")}
+    assert [index for index, model in models.items() if model == "pcie-to-pci-bridge"] == ["2", "12"]
+    # SCSI, virtio-serial, the balloon and the two bridges; four stay free.
+    assert [index for index, model in models.items() if model == "pcie-root-port"] == [
+        str(index) for index in (1, *range(3, 11))
+    ]
+
+
 def test_a_refused_balloon_is_written_as_none_as_libvirt_would_add_one() -> None:
     balloon = only(rendered(vmi({"devices": {"autoattachMemBalloon": False}})), "devices/memballoon")
     assert balloon.attrib == {"model": "none"}
