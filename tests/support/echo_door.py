@@ -10,6 +10,7 @@ import socket
 
 from kvedge.handler.launchers.console_log import LogRequest
 from kvedge.handler.launchers.relay_core import DoorError
+from kvedge.network.insight.capture import CaptureRequest
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.guest_verbs import GuestVerb
 
@@ -60,6 +61,18 @@ class EchoDoor:
         if self.refusal is not None:
             raise self.refusal
         self.calls.append((namespace, name, "screenshot and move" if move_cursor else "screenshot"))
+        return self.picture
+
+    async def network(self, namespace: str, name: str) -> JsonObject:
+        if self.refusal is not None:
+            raise self.refusal
+        self.calls.append((namespace, name, "network"))
+        return self.answer
+
+    async def capture(self, namespace: str, name: str, wanted: CaptureRequest) -> bytes:
+        if self.refusal is not None:
+            raise self.refusal
+        self.calls.append((namespace, name, f"capture {wanted.interface} {wanted.most_bytes} {wanted.seconds:.0f}"))
         return self.picture
 
     async def console_log(self, namespace: str, name: str, wanted: LogRequest) -> bytes:

@@ -188,6 +188,16 @@ def test_a_second_console_takes_over_and_the_first_is_told(
     assert door.most_open_streams == 1
 
 
+def test_a_record_of_packets_is_a_file_and_what_is_wrong_with_the_call_is_said(
+    kubectl: Kubectl, running: JsonObject, relay: RelayService, door: EchoDoor
+) -> None:
+    path = f"{SUB}/virtualmachineinstances/small/network"
+    door.answer, door.picture = {"interfaces": [], "node": "n"}, b"frames"
+    assert json.loads(kubectl.run("get", "--raw", path)) == door.answer
+    assert kubectl.run("get", "--raw", f"{path}/capture?seconds=1") == "frames"
+    assert "seconds: '0' is no whole number" in kubectl.try_run("get", "--raw", f"{path}/capture?seconds=0").stderr
+
+
 def test_the_consoles_log_is_read_by_a_right_of_its_own(
     server: ApiServerUnderTest, admin: KubeClient, kubectl: Kubectl, running: JsonObject, relay: RelayService,
     door: EchoDoor,

@@ -108,6 +108,22 @@ def test_a_call_reaches_the_launcher_and_its_answer_comes_back(relay: Relay) -> 
     assert relay.door.calls == [("default", "web", "pause"), ("default", "web", "guestosinfo")]
 
 
+def test_the_node_tells_the_way_of_packets_and_records_them(relay: Relay) -> None:
+    relay.door.answer, relay.door.picture = {"interfaces": []}, b"frames"
+
+    async def test(client: aiohttp.ClientSession) -> None:
+        async with client.get(relay.url("network")) as response:
+            assert await response.json() == {"interfaces": []}
+        async with client.get(relay.url("network/capture?interface=lan&bytes=100000&seconds=3")) as response:
+            assert (response.status, await response.read()) == (200, b"frames")
+        async with client.get(relay.url("network/capture?seconds=51")) as response:
+            said = "seconds: '51' is no whole number between 1 and 50"
+            assert (response.status, await response.json()) == (400, {"message": said})
+
+    relay.run(test)
+    assert relay.door.calls == [("default", "web", "network"), ("default", "web", "capture lan 100000 3")]
+
+
 def test_the_console_log_is_sent_as_bytes(relay: Relay) -> None:
     relay.door.console_text = b"one\x1b[31mtwo\xff"
 
