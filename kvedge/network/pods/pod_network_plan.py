@@ -276,7 +276,7 @@ def plan_healing(config: NodeNetworkConfig, seen: NodeSeen, whole: Collection[Ta
     elif bridge is not None and (ipv6_before := ipv6_forwarding_plan.forwarding_before(bridge)) is not None:
         # It had an IPv6 network under another setting.
         steps += ipv6_forwarding_plan.plan_forwarding_back(config.bridge, seen, ipv6_before)
-        steps.append(DeleteTable(Family.IP6, config.table))
+        steps += [DeleteTable(Family.IP6, name) for name in (config.table, policy_table_name(config.table))]
     return [*steps, *_port_steps(config, seen, bridge)]
 
 
@@ -371,7 +371,7 @@ def plan_removal(config: NodeNetworkConfig, seen: NodeSeen) -> list[Step]:
     steps += [DeleteTable(Family.IP, config.table), DeleteTable(Family.BRIDGE, config.table)]
     steps.append(DeleteTable(Family.IP, table_name(config.table)))
     steps += [DeleteTable(Family.IP6, name) for name in (config.table, table_name(config.table))]
-    steps += [DeleteTable(family, policy_table_name(config.table)) for family in (Family.IP, Family.BRIDGE)]
+    steps += [DeleteTable(family, policy_table_name(config.table)) for family in (Family.IP, Family.IP6, Family.BRIDGE)]
     if seen.fenced:
         steps.append(ChangeElements(fence_table(), remove={OURS.name: fence_keys([config.bridge], ())[OURS.name]}))
     bridge = seen.link(config.bridge)

@@ -1,8 +1,8 @@
 """The NetworkPolicies of one box in the kernel: puts them there, and puts them back when others undo it.
 
-Called as root on the host, by the networking service's loop. Touches two nftables tables, which are there only while
-there are policies, and are changed in one transaction; decides by `policy_plan`. A process that starts anew finds the
-tables of the one before, which filter until they are replaced.
+Called as root on the host, by the networking service's loop. Touches nftables tables of its own, which are there only
+while there are policies, and are changed in one transaction; decides by `policy_plan`. A process that starts anew finds
+the tables of the one before, which filter until they are replaced.
 """
 
 from __future__ import annotations
@@ -40,11 +40,9 @@ class PolicyNetwork:
         handles = self._handles()
         present = self._put[1] if self._put is not None and self._put[0] == handles and self._is_whole() else None
         wanted = plan_enforcing(pods, present.numbers if present is not None else {})
-        contents = (wanted.filter, wanted.bridge)
         whole = ReplaceTables(
             tuple(
-                (table, {name: tuple(keys) for name, keys in each.items()})
-                for table, each in zip(self._tables, contents, strict=True)
+                (table, {name: tuple(keys) for name, keys in each.items()}) for table, each in wanted.of(self._tables)
             )
         )
         step = plan_change(self._tables, present, wanted) if present is not None else whole

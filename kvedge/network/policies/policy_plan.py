@@ -5,8 +5,8 @@ Pure; `policy_network` looks, asks here, and does.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Final
 
 from kvedge.network.nft_rules import Table
@@ -18,6 +18,8 @@ from kvedge.network.policies.policy_rules import (
     bridge_table,
     filter_elements,
     filter_table,
+    ipv6_elements,
+    ipv6_filter_table,
     numbered,
 )
 from kvedge.network.steps import ChangeTables, Contents
@@ -28,18 +30,25 @@ _STEP: Final = 2
 
 @dataclass(frozen=True)
 class Enforced:
-    """What is, or should be, in the tables: the contents of the filter's and of the bridge's, and the numbers in it."""
+    """What is, or should be, in the tables: the contents of the filter's, of the bridge's and of the one for IPv6, and
+    the numbers in the first."""
 
     filter: Elements
     bridge: Elements
     numbers: Mapping[object, int]
+    ipv6: Elements = field(default_factory=dict)
+
+    def of(self, tables: Sequence[Table]) -> list[tuple[Table, Elements]]:
+        """Each of :func:`policy_tables` with what is in it."""
+        return list(zip(tables, (self.filter, self.bridge, self.ipv6), strict=False))
 
 
-def policy_tables(config: NodeNetworkConfig) -> tuple[Table, Table]:
-    """Our tables: the filter's and the bridge's."""
+def policy_tables(config: NodeNetworkConfig) -> tuple[Table, ...]:
+    """Our tables: the filter's and the bridge's, and one for IPv6 where Pods have it."""
     name = policy_table_name(config.table)
     prefix, mac = port_prefix(config.bridge), stable_mac(config.bridge)
-    return filter_table(name, config.bridge), bridge_table(name, prefix, mac, config.cidr)
+    tables = (filter_table(name, config.bridge), bridge_table(name, prefix, mac, config.cidr))
+    return (*tables, ipv6_filter_table(name, config.bridge)) if config.ipv6_cidr else tables
 
 
 def plan_enforcing(pods: Iterable[PodTraffic], known: Mapping[object, int]) -> Enforced:
@@ -58,13 +67,13 @@ def plan_enforcing(pods: Iterable[PodTraffic], known: Mapping[object, int]) -> E
         else:
             numbers[content] = following
             following += _STEP
-    return Enforced(filter_elements(whole, numbers), bridge_elements(whole), numbers)
+    return Enforced(filter_elements(whole, numbers), bridge_elements(whole), numbers, ipv6_elements(whole))
 
 
-def plan_change(tables: tuple[Table, Table], present: Enforced, wanted: Enforced) -> ChangeTables | None:
+def plan_change(tables: Sequence[Table], present: Enforced, wanted: Enforced) -> ChangeTables | None:
     """What differs, as one step; None for nothing."""
-    pairs = ((tables[0], present.filter, wanted.filter), (tables[1], present.bridge, wanted.bridge))
-    changes = [(table, _missing(before, after), _missing(after, before)) for table, before, after in pairs]
+    pairs = zip(present.of(tables), wanted.of(tables), strict=True)
+    changes = [(table, _missing(before, after), _missing(after, before)) for (table, before), (_, after) in pairs]
     changes = [each for each in changes if each[1] or each[2]]
     return ChangeTables(tuple(changes)) if changes else None
 

@@ -6,6 +6,9 @@ and port to the addresses that may be at the other end. Packets of connections t
 
 What two Pods send each other passes the node bridge, where no connections are known. So the bridge gives frames of
 Pods that are isolated, and frames for these, to the host itself, which forwards them as it does with all other packets.
+
+Policies know addresses of IPv4. Of IPv6, nothing new reaches or leaves a Pod in a direction in which it is isolated,
+and nothing of it passes between a port of such a Pod and another one.
 """
 
 from __future__ import annotations
@@ -18,11 +21,14 @@ from kvedge.network.binding.port_rules import ANTI_SPOOFING_PRIORITY, FILTER_PRI
 from kvedge.network.nft_nat_rules import connection_is
 from kvedge.network.nft_rules import (
     ACCEPT,
+    DESTINATION,
     DROP,
     ETHERTYPE_ARP,
     ETHERTYPE_IPV4,
+    ETHERTYPE_IPV6,
     REGISTER,
     REGISTER32,
+    SOURCE,
     Chain,
     Expression,
     Family,
@@ -73,12 +79,14 @@ Traffic = tuple[Passage, ...]
 
 @dataclass(frozen=True)
 class PodTraffic:
-    """One Pod: its address, the host's end of its pair, and what reaches and leaves it; None: everything does."""
+    """One Pod: its addresses, the host's end of its pair, and what reaches and leaves it; None: everything does."""
 
     address: str
     port: str
     ingress: Traffic | None = None
     egress: Traffic | None = None
+    # Empty where the Pod has none.
+    ipv6_address: str = ""
 
     @property
     def is_free(self) -> bool:
@@ -98,6 +106,10 @@ ITSELF: Final = Set("itself", (_ADDRESS, _ADDRESS))
 # To nft these are numbers of some bytes, as ranges of several fields are nothing that it knows.
 PASSAGES: Final = Set("passages", (("integer", 12),), data=(("mark", 4),), ranges=True)
 PEERS: Final = Set("peers", (("integer", 8),), ranges=True)
+# The same as the first two, in the table for IPv6.
+_IPV6_ADDRESS: Final = ("ipv6_addr", 16)
+IPV6_FREE_IN: Final = Set(FREE_IN.name, (_IPV6_ADDRESS,))
+IPV6_FREE_OUT: Final = Set(FREE_OUT.name, (_IPV6_ADDRESS,))
 # Which protocols have ports.
 WITH_PORTS: Final = Set("with_ports", (("inet_proto", 1),))
 
@@ -152,6 +164,28 @@ def filter_table(name: str, bridge: str) -> Table:
     return Table(Family.IP, name, chains, sets)
 
 
+def ipv6_filter_table(name: str, bridge: str) -> Table:
+    """What is forwarded in IPv6 from the node bridge, and to it: for Pods that are free in that direction."""
+    known = (*connection_is(_ESTABLISHED, _RELATED), ACCEPT)
+    leaving = (
+        known,
+        (*iifname_is_not(bridge), ACCEPT),
+        (payload(_NETWORK, *SOURCE[6]), lookup(IPV6_FREE_OUT.name, REGISTER, inverted=False), ACCEPT),
+        (DROP,),
+    )
+    reaching = (
+        known,
+        (*oifname_is_not(bridge), ACCEPT),
+        (payload(_NETWORK, *DESTINATION[6]), lookup(IPV6_FREE_IN.name, REGISTER, inverted=False), ACCEPT),
+        (DROP,),
+    )
+    chains = (
+        Chain("leaving", Hook.FORWARD, _LEAVING, leaving),
+        Chain("reaching", Hook.FORWARD, _REACHING, reaching),
+    )
+    return Table(Family.IP6, name, chains, (IPV6_FREE_IN, IPV6_FREE_OUT))
+
+
 def bridge_table(name: str, prefix: str, mac: str, cidr: str) -> Table:
     """What passes between the node bridge's ports, whose names begin with `prefix`; `mac` is the bridge's own.
 
@@ -172,6 +206,8 @@ def bridge_table(name: str, prefix: str, mac: str, cidr: str) -> Table:
         (*iifname_is_not(prefix + "*"), ACCEPT),
         (*oifname_is_not(prefix + "*"), ACCEPT),
         (*ethertype_is(ETHERTYPE_ARP), ACCEPT),
+        (*ethertype_is(ETHERTYPE_IPV6), *iifname_not_in(FREE_PORTS.name), DROP),
+        (*ethertype_is(ETHERTYPE_IPV6), *oifname_not_in(FREE_PORTS.name), DROP),
         (*iifname_not_in(FREE_PORTS.name), *to_group, DROP),
         (*oifname_not_in(FREE_PORTS.name), *to_group, DROP),
         (
@@ -201,6 +237,15 @@ def bridge_elements(pods: Iterable[PodTraffic]) -> Elements:
         FREE_PORTS.name: frozenset(ports),
         FREE_HOSTS.name: frozenset(hosts),
         ISOLATED.name: frozenset(isolated),
+    }
+
+
+def ipv6_elements(pods: Iterable[PodTraffic]) -> Elements:
+    """The contents of the table for IPv6."""
+    having = [(address_key(pod.ipv6_address), pod) for pod in pods if pod.ipv6_address]
+    return {
+        IPV6_FREE_IN.name: frozenset(key for key, pod in having if pod.ingress is None),
+        IPV6_FREE_OUT.name: frozenset(key for key, pod in having if pod.egress is None),
     }
 
 

@@ -60,11 +60,13 @@ class Member:
     pod: Pod
     address: int
     port: str
+    ipv6_address: str = ""
 
     @classmethod
     def of(cls, pod: Pod, port: str) -> Member:
         """One of :func:`members_of`."""
-        return cls(pod, int(IPv4Address(pod.status.pod_ip)), port)
+        others = (each.ip for each in pod.status.pod_ips if ":" in each.ip)
+        return cls(pod, int(IPv4Address(pod.status.pod_ip)), port, next(others, ""))
 
 
 def has_changed(old: Pod | None, new: Pod | None) -> bool:
@@ -76,7 +78,8 @@ def _facts(pod: Pod | None) -> object:
     if pod is None or not pod.status.pod_ip:
         return None
     ports = [container.ports for container in pod.spec.containers]
-    return pod.metadata.uid, pod.metadata.labels, pod.status.pod_ip, pod.status.phase in _ENDED, ports
+    addresses = [pod.status.pod_ip, *(each.ip for each in pod.status.pod_ips)]
+    return pod.metadata.uid, pod.metadata.labels, addresses, pod.status.phase in _ENDED, ports
 
 
 def policy_types(spec: NetworkPolicySpec) -> frozenset[str]:
@@ -158,7 +161,7 @@ class _Plan:
         address = str(IPv4Address(member.address))
         rules = self._selected[member.address].rules
         ingress, egress = (self._traffic(member, way, rules.get(way)) for way in (INGRESS, EGRESS))
-        return PodTraffic(address, member.port, ingress, egress)
+        return PodTraffic(address, member.port, ingress, egress, member.ipv6_address)
 
     def _traffic(self, member: Member, way: str, rules: Sequence[_Compiled] | None) -> Traffic | None:
         if rules is None:
@@ -226,7 +229,7 @@ class _Plan:
             return tuple((member.address, member.address) for member in chosen)
         self._spend(namespace, len(peer.ip_block.except_))
         try:
-            # Pods have addresses of IPv4 only.
+            # Of IPv6 nothing passes that a policy would have to allow.
             holes = [range_of(each) for each in peer.ip_block.except_]
             return without(range_of(peer.ip_block.cidr), holes)
         except ValueError:

@@ -3,15 +3,29 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kvedge.network.nft_rules import link_key, port_address_key
+from kvedge.network.nft_rules import (
+    DROP,
+    ETHERTYPE_IPV6,
+    Family,
+    address_key,
+    ethertype_is,
+    iifname_not_in,
+    link_key,
+    oifname_not_in,
+    port_address_key,
+)
 from kvedge.network.pods.pod_network_plan import NodeNetworkConfig, policy_table_name
 from kvedge.network.policies.policy_plan import Enforced, plan_change, plan_enforcing, policy_tables
 from kvedge.network.policies.policy_rules import (
     FREE_HOSTS,
     FREE_PORTS,
+    IPV6_FREE_IN,
+    IPV6_FREE_OUT,
     ISOLATED,
     PASSAGES,
     PEERS,
@@ -58,6 +72,36 @@ def test_a_pod_that_nobody_has_told_of_reaches_nothing_and_is_not_reached() -> N
 
 def test_a_pod_reaches_itself_by_a_service_whatever_its_policies_say() -> None:
     assert KernelModel(plan_enforcing([pod(4, ingress=(), egress=())], {})).passes("10.99.0.4", "10.99.0.4", 6, 80)
+
+
+def test_of_ipv6_a_pod_has_what_no_policy_is_about() -> None:
+    pods = [
+        PodTraffic("10.99.0.2", "port2", ipv6_address="fd00::2"),
+        PodTraffic("10.99.0.3", "port3", ingress=WEB, ipv6_address="fd00::3"),
+        PodTraffic("10.99.0.4", "port4", egress=(), ipv6_address="fd00::4"),
+        PodTraffic("10.99.0.5", "port5"),
+    ]
+    found = plan_enforcing(pods, {}).ipv6
+    assert found[IPV6_FREE_IN.name] == {address_key("fd00::2"), address_key("fd00::4")}
+    assert found[IPV6_FREE_OUT.name] == {address_key("fd00::2"), address_key("fd00::3")}
+
+
+def test_where_pods_have_ipv6_it_is_filtered_too_and_changes_with_the_rest() -> None:
+    tables = policy_tables(replace(CONFIG, ipv6_cidr="fd00::/64"))
+    assert [table.family for table in tables] == [Family.IP, Family.BRIDGE, Family.IP6]
+    assert all(chain.rules[-1] == (DROP,) for chain in tables[2].chains)
+    one = PodTraffic("10.99.0.2", "port2", ipv6_address="fd00::2")
+    before = plan_enforcing([one], {})
+    step = plan_change(tables, before, plan_enforcing([replace(one, ingress=())], before.numbers))
+    assert step is not None
+    removed = {table.family: dict(remove) for table, _, remove in step.changes}
+    assert removed[Family.IP6] == {IPV6_FREE_IN.name: (address_key("fd00::2"),)}
+
+
+def test_no_frame_of_ipv6_passes_between_the_port_of_an_isolated_pod_and_another_one() -> None:
+    passing = next(chain for chain in TABLES[1].chains if chain.name == "passing")
+    for way in (iifname_not_in, oifname_not_in):
+        assert (*ethertype_is(ETHERTYPE_IPV6), *way(FREE_PORTS.name), DROP) in passing.rules
 
 
 def test_nothing_is_changed_where_nothing_differs() -> None:

@@ -248,6 +248,15 @@ def test_pods_that_have_ended_or_are_on_the_hosts_network_are_not_on_the_pod_net
     assert [each.address for each in planned([], pods).pods] == ["10.99.0.5"]
 
 
+def test_a_pods_ipv6_address_goes_with_what_policies_say_of_it() -> None:
+    both = pod_document(2, "red", {})
+    both["status"]["podIPs"] = [{"ip": "10.99.0.2"}, {"ip": "fd00::2"}]
+    deny = policy_document({"podSelector": {}, "policyTypes": ["Ingress", "Egress"]})
+    (found,) = planned([deny], [both]).pods
+    assert (found.ipv6_address, found.ingress, found.egress) == ("fd00::2", (), ())
+    assert has_changed(decode(Pod, pod_document(2, "red", {})), decode(Pod, both))
+
+
 def test_of_two_pods_with_one_address_the_younger_has_it() -> None:
     pods = [pod_document(2, "red", {}), pod_document(2, "red", {})]
     for pod, name, made in zip(pods, ("new", "old"), ("2026-01-02T00:00:00Z", "2026-01-01T00:00:00Z"), strict=True):
