@@ -53,12 +53,14 @@ class ClaimView:
 
 @dataclass(frozen=True, slots=True)
 class ClaimWait:
-    """Why no launcher is started yet: the VMI's condition Synchronized, what its user is told once, and PodScheduled
-    where KubeVirt sets that as well; and in how many seconds to look again when no claim changes.
+    """Why no launcher is started yet: the VMI's condition Synchronized, what its user is warned of once, and
+    PodScheduled where KubeVirt sets that as well; and in how many seconds to look again when no claim changes.
+
+    A wait that ends by itself is shown by the condition alone: nothing is wrong.
     """
 
     failure: Condition
-    warning: Condition
+    warning: Condition | None
     unscheduled: Condition | None = None
     again_after: float | None = None
 
@@ -86,7 +88,8 @@ def _waits(vmi: VirtualMachineInstance, view: ClaimView) -> Iterator[ClaimWait]:
             )
             yield _wait(LOST, text)
         elif not is_populated(claim):
-            yield _wait(NOT_POPULATED, filling_words(volume.name, claim))
+            wait = _wait(NOT_POPULATED, filling_words(volume.name, claim))
+            yield replace(wait, warning=None) if _fills_by_itself(claim) else wait
         elif _is_lun(vmi, volume.name) and not claim.is_block:
             text = (
                 f"device {volume.name} is of type lun. Not compatible with a file based disk: PVC {name} has"
@@ -190,15 +193,23 @@ def _local_path(claim: PersistentVolumeClaim) -> str:
 
 def filling_words(volume: str, claim: PersistentVolumeClaim, then: str = "the VM starts") -> str:
     """What to say of a claim that is being filled, with the worker's trouble, and what follows by itself."""
-    said, name = claim.metadata.annotations, claim.metadata.name
+    name, trouble = claim.metadata.name, _filling_trouble(claim)
     text = f"PVC {name} of volume {volume} is being filled by DataVolume {name}; {then} by itself when it is full"
     if not is_of_data_volume(claim):
         text = (
             f"PVC {name} of volume {volume} waits for an upload; {then} by itself once it is filled: `kvedge"
             f" image-upload pvc {name} --no-create --image-path FILE`, or take the annotation {UPLOAD_TARGET} off it"
         )
-    trouble = said.get(RUNNING_MESSAGE, "")
-    return f"{text}: {trouble[:_LONGEST_TEXT]}" if trouble and said.get(RUNNING) != "true" else text
+    return f"{text}: {trouble[:_LONGEST_TEXT]}" if trouble else text
+
+
+def _filling_trouble(claim: PersistentVolumeClaim) -> str:
+    said = claim.metadata.annotations
+    return said.get(RUNNING_MESSAGE, "") if said.get(RUNNING) != "true" else ""
+
+
+def _fills_by_itself(claim: PersistentVolumeClaim) -> bool:
+    return is_of_data_volume(claim) and not _filling_trouble(claim)
 
 
 def _not_found(vmi: VirtualMachineInstance, volume: Volume, name: str) -> ClaimWait:

@@ -92,14 +92,19 @@ def of_a_data_volume(**spec: Any) -> PersistentVolumeClaim:
 
 def test_a_claim_that_its_datavolume_still_fills_is_waited_for_with_the_worker_s_words() -> None:
     vmi, claim = a_vmi_on(ROOT), of_a_data_volume()
-    assert said(after(vmi, planned(vmi, claim)))[0] == "PVCNotPopulated"
+    plan = planned(vmi, claim)
+    assert said(after(vmi, plan))[0] == "PVCNotPopulated"
+    # All goes as it should: nobody is warned.
+    assert plan.warning is None
     claim.metadata.annotations = {
         "cdi.kubevirt.io/storage.condition.running": "false",
         "cdi.kubevirt.io/storage.condition.running.message": "404 for http://images/x",
     }
-    assert said(after(vmi, planned(vmi, claim)))[1].endswith(
-        "starts by itself when it is full: 404 for http://images/x"
-    )
+    plan = planned(vmi, claim)
+    words = "starts by itself when it is full: 404 for http://images/x"
+    assert said(after(vmi, plan))[1].endswith(words)
+    assert plan.warning is not None
+    assert plan.warning.message.endswith(words)
 
 
 @pytest.mark.parametrize(
