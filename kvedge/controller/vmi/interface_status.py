@@ -47,9 +47,9 @@ def with_joined_networks(vmi: VirtualMachineInstance, pod: Pod | None) -> list[I
 
 def changed_networks(vmi: VirtualMachineInstance, pod: Pod) -> str | None:
     """The annotation that the launcher Pod of a guest that runs is to have by now; None when it has it."""
-    present = pod.metadata.annotations.get(NETWORKS)
-    wanted = changed_wish(vmi, present or "") or (None if present is None else _NONE)
-    return None if wanted == present or pod.metadata.deletion_timestamp is not None else wanted
+    present = pod.metadata.annotations.get(NETWORKS, "")
+    wanted = changed_wish(vmi, present)
+    return None if wanted == present or pod.metadata.deletion_timestamp is not None else wanted or _NONE
 
 
 def _marked(row: InterfaceStatus, is_joined: bool) -> InterfaceStatus:

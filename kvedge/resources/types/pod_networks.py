@@ -7,11 +7,13 @@ handler, which finds the NICs by their names. Pure.
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterable, Mapping
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
+from kvedge.resources.codec import JsonObject
 from kvedge.resources.types.devices import Interface
 from kvedge.resources.types.guest_nics import interface_mac, is_bridged
 from kvedge.resources.types.vmi import (
@@ -30,6 +32,7 @@ ABSENT: Final = "absent"
 LOGIC_NETWORK: Final = "logicNetworkName"
 # As many letters of the hash as fit into a link's name beside KubeVirt's prefixes and suffixes.
 _HASH_LETTERS: Final = 11
+_GUESTS_NIC: Final = re.compile(f"pod[0-9a-f]{{{_HASH_LETTERS}}}")
 # Each is a pair of links of the host; KubeVirt's guests have at most 256 NICs, PCI has room for far fewer.
 _MOST: Final = 256
 
@@ -66,6 +69,7 @@ class JoinedNetwork(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
 
 # Made at the import: msgspec learns a type in one thread, before others use it.
 _SELECTIONS: Final = msgspec.json.Decoder(list[Selection])
+_ENTRIES: Final = msgspec.json.Decoder(list[dict[str, Any]])
 _JOINED: Final = msgspec.json.Decoder(list[JoinedNetwork])
 
 
@@ -119,16 +123,25 @@ def wanted_networks(vmi: VirtualMachineInstance, plugin_networks: Mapping[str, s
 
 
 def changed_wish(vmi: VirtualMachineInstance, present: str) -> str:
-    """The annotation of a launcher Pod that runs: what plugins have of their own stays as it was at the Pod's start.
+    """The annotation of a launcher Pod that runs, `present` itself where it has the guest's networks.
 
-    The Pod leaves a network once the guest has released its NIC.
+    The Pod leaves a network once the guest has released its NIC. What others have there stays: what plugins have of
+    their own as it was at the Pod's start, and what a mesh or an administrator has added to the Pod.
     """
     try:
-        kept = [each for each in _SELECTIONS.decode(present) if LOGIC_NETWORK in each.cni_args] if present else []
+        entries: list[JsonObject] = _ENTRIES.decode(present) if present else []
     except (msgspec.DecodeError, msgspec.ValidationError):
-        # Somebody has written it by hand: it is put right.
-        kept = []
-    return _written([*_guest_networks(vmi), *kept])
+        # Multus' short form, or no form at all: it is put right for a guest that needs it.
+        entries = []
+    wanted = msgspec.to_builtins(_guest_networks(vmi))
+    if wanted == [each for each in entries if _is_guests(each)]:
+        return present
+    kept = [each for each in entries if not _is_guests(each)]
+    return msgspec.json.encode([*wanted, *kept]).decode() if wanted or kept else ""
+
+
+def _is_guests(entry: JsonObject) -> bool:
+    return _GUESTS_NIC.fullmatch(str(entry.get("interface"))) is not None
 
 
 def _guest_networks(vmi: VirtualMachineInstance) -> list[Selection]:

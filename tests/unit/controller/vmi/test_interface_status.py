@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+
+import pytest
+
 from kvedge.controller.vmi.interface_status import changed_networks, with_joined_networks
 from kvedge.resources.types.core import Pod
 from kvedge.resources.types.devices import Interface, PluginBinding
@@ -92,6 +96,25 @@ def test_a_pod_that_ends_is_ordered_nothing_any_more() -> None:
     pod.metadata.deletion_timestamp = "2026-01-01T00:00:00Z"
     assert changed_networks(vmi, pod) is None
     assert changed_networks(a_vmi(), a_pod(a_vmi())) is None
+
+
+@pytest.mark.parametrize("present", ["istio-cni", '[{"name":"istio-cni","ips":["192.0.2.1"]}]', "", "[]", "no: form"])
+def test_what_others_have_written_on_a_pod_without_networks_of_the_guest_stays(present: str) -> None:
+    pod = a_pod(a_vmi())
+    pod.metadata.annotations[NETWORKS] = present
+    assert changed_networks(a_vmi(), pod) is None
+
+
+def test_what_others_have_added_stays_beside_the_guests_networks() -> None:
+    vmi, pod = on_two_networks(), joined("lan")
+    ours, theirs = json.loads(wanted_networks(vmi)), {"name": "istio-cni", "ips": ["192.0.2.1"]}
+    pod.metadata.annotations[NETWORKS] = json.dumps([theirs, *ours])
+    assert changed_networks(vmi, pod) is None
+    pod.metadata.annotations[NETWORKS] = json.dumps([theirs])
+    assert json.loads(changed_networks(vmi, pod) or "") == [*ours, theirs]
+    pod.metadata.annotations[NETWORKS] = json.dumps([theirs, *ours])
+    vmi.spec.domain.devices.interfaces[0].state = "absent"
+    assert json.loads(changed_networks(vmi, pod) or "") == [theirs]
 
 
 def test_a_plugins_own_network_stays_as_it_was_at_the_pods_start() -> None:
