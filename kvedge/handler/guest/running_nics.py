@@ -5,7 +5,10 @@ Called by the sync loop. Touches the Pod's network by `guest_network`.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from kvedge.handler.guest.guest_network import GuestNetwork, PreparedNic, Resolver
+from kvedge.handler.guest.mac_conflicts import check_coming_mac
 from kvedge.handler.guest.nic_plan import nics_of_guest
 from kvedge.handler.held_process import HeldProcess
 from kvedge.network.errors import NetworkError
@@ -14,9 +17,14 @@ from kvedge.rpc.launcher_pb2 import DomainStatus
 
 
 def prepare_running(
-    network: GuestNetwork, vmi: VirtualMachineInstance, of: tuple[HeldProcess, Resolver], status: DomainStatus
+    network: GuestNetwork,
+    vmi: VirtualMachineInstance,
+    of: tuple[HeldProcess, Resolver],
+    status: DomainStatus,
+    others: Iterable[VirtualMachineInstance] = (),
 ) -> tuple[list[PreparedNic], NetworkError | None]:
-    """What was prepared, and why the first of those that come could not be: it holds up no other one.
+    """What was prepared, and why the first of those that come could not be: it holds up no other one. `others` are the
+    VMIs of this node.
 
     Raises:
         NetworkError: for a NIC that the guest has.
@@ -24,9 +32,10 @@ def prepare_running(
     launcher, resolver = of
     nics = nics_of_guest(vmi, status)
     prepared = network.prepare(vmi, launcher, resolver, nics.present)
-    failed = None
+    failed, guests = None, list(others) if nics.coming else []
     for name in sorted(nics.coming):
         try:
+            check_coming_mac(vmi, name, guests)
             prepared += network.prepare(vmi, launcher, resolver, {name})
         except NetworkError as error:
             failed = failed or error

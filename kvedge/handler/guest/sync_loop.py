@@ -337,7 +337,7 @@ class SyncLoop:
             check_macs(vmi, self.vmis.list())
             prepared = self.network.prepare(vmi, launcher, resolver)
         else:
-            prepared, failed = prepare_running(self.network, vmi, (launcher, resolver), known)
+            prepared, failed = prepare_running(self.network, vmi, (launcher, resolver), known, self.vmis.list())
         memory.nics = tuple(item.nic for item in prepared)
         request = launcher_pb2.SyncRequest(
             vmi_json=encode_json(vmi), interfaces=[item.message for item in prepared], options=self.options()

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from kvedge.handler.guest.mac_conflicts import check_macs
+from kvedge.handler.guest.mac_conflicts import check_coming_mac, check_macs
 from kvedge.network.errors import MacInUseError
 from kvedge.resources.types.devices import EmptyBinding
-from kvedge.resources.types.vmi import VirtualMachineInstance
+from kvedge.resources.types.vmi import InterfaceStatus, VirtualMachineInstance
 from tests.support.builders import bridged, vmi_with
 
 MAC = "52:54:00:AA:BB:CC"
@@ -65,6 +65,17 @@ def on_lan(
     }
     named = {"name": name, "namespace": namespace, "uid": f"uid-{name}"}
     return vmi_with(spec, {"phase": "Scheduled"}, **named, creationTimestamp=created)
+
+
+def test_a_nic_that_comes_waits_for_whatever_guest_has_its_mac_on_that_network() -> None:
+    ours, younger = on_lan("ours", "red"), on_lan("younger", "red", "2026-01-02T00:00:00Z")
+    check_coming_mac(ours, "lan", [ours, younger])
+    younger.status.interfaces = [InterfaceStatus(name="lan", info_source="domain, multus-status")]
+    with pytest.raises(MacInUseError, match="VMI shop/younger of this node has it"):
+        check_coming_mac(ours, "lan", [ours, younger])
+    check_coming_mac(on_lan("ours", "blue"), "lan", [younger])
+    younger.status.phase = "Succeeded"
+    check_coming_mac(ours, "lan", [younger])
 
 
 def test_one_mac_on_two_networks_is_nobodys_trouble() -> None:
