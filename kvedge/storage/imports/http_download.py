@@ -111,12 +111,12 @@ class HttpStream:
             self._answer = download.request({})
         except (OSError, http.client.HTTPException) as error:
             raise unreachable(error) from error
-        self._look_at = _look_at(self._answer)
-        self.total = self._look_at.total
+        self._seen = _look_at(self._answer)
+        self.total = self._seen.total
 
     def parts(self) -> HttpParts | None:
         """Any part of it, where the server has ranges and says what it has."""
-        return HttpParts(self._download, self._look_at) if self._look_at.ranges and self._look_at.mark else None
+        return HttpParts(self._download, self._seen) if self._seen.ranges and self._seen.mark else None
 
     def read(self, size: int) -> bytes:
         """Up to `size` bytes; empty at the end.
@@ -148,16 +148,16 @@ class HttpStream:
         """A connection that goes on at the position; without one the next read fails, and tries it again."""
         self._is_broken = True
         self._answer.close()
-        if not self._look_at.mark:
+        if not self._seen.mark:
             raise SourceChanged("the server does not say whether the file is the same")
         try:
             self._answer = self._download.request(
-                {"Range": f"bytes={self._position}-", "If-Range": self._look_at.mark} if self._position else {}
+                {"Range": f"bytes={self._position}-", "If-Range": self._seen.mark} if self._position else {}
             )
         except (OSError, http.client.HTTPException):
             return
         seen = _look_at(self._answer)
-        if seen.mark != self._look_at.mark or seen.total != self._look_at.total:
+        if seen.mark != self._seen.mark or seen.total != self._seen.total:
             raise SourceChanged("the file has changed")
         if self._answer.status == http.client.PARTIAL_CONTENT:
             if _begin_of(self._answer) != self._position:
@@ -180,7 +180,7 @@ class HttpParts:
 
     def __init__(self, download: HttpDownload, seen: _Seen) -> None:
         self._download = download
-        self._look_at = seen
+        self._seen = seen
         self.size = seen.total
         self._answer: http.client.HTTPResponse | None = None
         self._position = 0
@@ -219,7 +219,7 @@ class HttpParts:
     def _fetch(self, position: int) -> bytes:
         if self._answer is None or position != self._position:
             self._close()
-            answer = self._download.request({"Range": f"bytes={position}-", "If-Range": self._look_at.mark})
+            answer = self._download.request({"Range": f"bytes={position}-", "If-Range": self._seen.mark})
             if answer.status != http.client.PARTIAL_CONTENT or _begin_of(answer) != position:
                 answer.close()
                 raise SourceChanged("the file has changed")
