@@ -19,7 +19,7 @@ from kvedge.network.host_resolver import host_resolv_conf
 from kvedge.network.lan.lan_ports import detach_lan
 from kvedge.network.pods.pod_network import attach_pod, detach_pod
 from kvedge.network.pods.pod_network_plan import NodeNetworkConfig, attachment_for, netns_name
-from kvedge.resources.bandwidth import BandwidthError, pod_bandwidth
+from kvedge.resources.bandwidth import pod_bandwidth
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.names import POD_MAC
 from kvedge.resources.types.attachments import NetworkAttachmentDefinition
@@ -136,7 +136,8 @@ class Places:
                 mac = annotations.get(POD_MAC)
                 attachment = attach_pod(self.network, netns, address, mac, ipv6_address, bandwidth=speeds)
                 status = join_networks(self.network, pod, attachment, self.reader.network_attachment)
-            except (NetworkError, PodNetworkError, BandwidthError) as error:
+            except (NetworkError, PodNetworkError, ValueError) as error:
+                # A ValueError: what a user has written into the annotations is no MAC, or no bandwidth.
                 raise PlaceError("FailedCreatePodSandBox", f"Failed to create pod sandbox: {error}") from error
         self._write_files(pod, files, addresses)
         return PodPlace(
@@ -157,10 +158,11 @@ class Places:
         """
         address, ipv6_address = (*addresses, "")[:2]
         mac = pod.metadata.annotations.get(POD_MAC)
-        own = attachment_for(self.network, self.netns_of(files.uid), address, mac, ipv6_address)
         try:
+            own = attachment_for(self.network, self.netns_of(files.uid), address, mac, ipv6_address)
             return follow_networks(self.network, pod, own, self.reader.network_attachment)
-        except (NetworkError, PodNetworkError) as error:
+        except (NetworkError, PodNetworkError, ValueError) as error:
+            # A ValueError: a user has written what is no MAC.
             raise PlaceError("FailedJoinNetwork", str(error)) from error
 
     def netns_of(self, uid: str) -> str:
