@@ -6,15 +6,25 @@ and one route by the node bridge; decides by `service_plan`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import logging
+from collections.abc import Iterable, Sequence
 
 from kvedge.network.apply_step import apply_step
 from kvedge.network.errors import NetworkError
 from kvedge.network.links import Links
 from kvedge.network.nft_edge import is_whole, table_handle
 from kvedge.network.pods.forwarding_plan import NodeSeen
-from kvedge.network.services.service_plan import Elements, ServiceNetworkConfig, check_overlap, plan_services
+from kvedge.network.services.flow_edge import forget_flows
+from kvedge.network.services.service_plan import (
+    Elements,
+    ServiceNetworkConfig,
+    check_overlap,
+    gone_endpoints,
+    plan_services,
+)
 from kvedge.network.services.service_rules import Balanced, service_elements
+
+log = logging.getLogger(__name__)
 
 
 class ServiceNetwork:
@@ -24,6 +34,7 @@ class ServiceNetwork:
         self._config = config
         # What this process has put into which table: a table that was made anew since has another handle.
         self._put: tuple[int, Elements] | None = None
+        self._ports: Sequence[Balanced] = ()
 
     def apply(self, ports: Iterable[Balanced]) -> bool:
         """Bring the kernel to these; whether anything had to be changed. May be repeated at any time.
@@ -32,6 +43,7 @@ class ServiceNetwork:
             OverlapError: the host uses addresses of Services: nothing was changed.
             NetworkError: nothing or a part was changed; the next call sees to all of it.
         """
+        ports = list(ports)
         wanted = service_elements(ports)
         rules = self._config.rules
         handle = table_handle(rules.family, rules.name)
@@ -46,7 +58,17 @@ class ServiceNetwork:
                 apply_step(links, step)
         handle = table_handle(rules.family, rules.name)
         self._put = None if handle is None else (handle, wanted)
+        self._forget_flows(ports)
         return bool(steps)
+
+    def _forget_flows(self, ports: Sequence[Balanced]) -> None:
+        """After the kernel's maps: what comes from now on finds an endpoint that is there."""
+        before, self._ports = self._ports, ports
+        try:
+            for front, gone in gone_endpoints(before, ports).items():
+                forget_flows(front, gone)
+        except NetworkError as error:
+            log.warning("clients of UDP stay where they were", extra={"facts": {"error": str(error)}})
 
 
 class ServiceNetworks:

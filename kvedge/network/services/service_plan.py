@@ -6,7 +6,7 @@ Pure; `service_network` looks, asks here, and does. Only the node bridge and the
 from __future__ import annotations
 
 import errno
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from ipaddress import ip_network
 from typing import Final
@@ -15,7 +15,7 @@ from kvedge.network.errors import NetworkError, OverlapError
 from kvedge.network.link_types import MAIN_TABLE, PROTO_STATIC, Route
 from kvedge.network.nft_rules import Table
 from kvedge.network.pods.forwarding_plan import NodeSeen
-from kvedge.network.services.service_rules import service_table
+from kvedge.network.services.service_rules import Balanced, Frontend, service_table
 from kvedge.network.steps import AddRoute, ChangeElements, RemoveRoute, ReplaceTable, Step
 
 # A default route in two pieces, as VPNs have it, is wider than any range; in IPv6 all addresses of sites are a piece.
@@ -101,6 +101,17 @@ def plan_services(
     for route in seen.routes:
         if route.link == bridge.index and _is_of_before(config, route):
             yield RemoveRoute(config.bridge, route)
+
+
+def gone_endpoints(before: Iterable[Balanced], after: Iterable[Balanced]) -> dict[Frontend, frozenset[tuple[str, int]]]:
+    """Where clients of UDP were led, and are no longer: nothing tells them, and the kernel remembers."""
+    there = {each.frontend: frozenset(each.endpoints) for each in after}
+    gone = {
+        each.frontend: frozenset(each.endpoints) - there.get(each.frontend, frozenset())
+        for each in before
+        if each.frontend.protocol == "UDP"
+    }
+    return {frontend: endpoints for frontend, endpoints in gone.items() if endpoints}
 
 
 def _parts(rules: Table, present: Elements, wanted: Elements) -> Iterator[ChangeElements]:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import socket
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from functools import partial
 
 import pytest
 
 from kvedge.network.netns import netns_path, run_in_netns
 from kvedge.network.pods.pod_network import remove_node_network
+from kvedge.network.services.flow_edge import forget_flows
 from kvedge.network.services.service_network import ServiceNetworks
 from kvedge.network.services.service_plan import ServiceNetworkConfig, table_name
 from kvedge.network.services.service_rules import ANY_OWN_IPV6, Balanced, Frontend
@@ -117,3 +119,38 @@ def test_an_address_of_no_service_is_refused_at_once_and_nothing_is_left_in_the_
         remove_node_network(config)
         assert "ip6" not in ruleset()
     assert host_state() == before
+
+
+@pytest.mark.parametrize("place", ["10.244.0.7", ADDRESS], ids=["IPv4", "IPv6"])
+@on_a_host_of_its_own
+def test_a_client_of_udp_moves_on_when_its_endpoint_is_gone(place: str) -> None:
+    front = Frontend(place, "UDP", 53)
+    with two_pods() as (config, one, other):
+        addresses = [of(config, 11), of(config, 12)] if ":" in place else list(ADDRESSES)
+        family = socket.AF_INET6 if ":" in place else socket.AF_INET
+        services = networks()
+        with ExitStack() as stack:
+            listening = []
+            for netns, address in zip((one, other), addresses, strict=True):
+                opened = run_in_netns(netns_path(netns), lambda: socket.socket(family, socket.SOCK_DGRAM))
+                listening.append(stack.enter_context(opened))
+                opened.settimeout(5)
+                run_in_netns(netns_path(netns), partial(opened.bind, (address, 5353)))
+            client = stack.enter_context(socket.socket(family, socket.SOCK_DGRAM))
+            client.connect((place, 53))
+            # A neighbour whose flow is to stay.
+            direct = stack.enter_context(socket.socket(family, socket.SOCK_DGRAM))
+            direct.connect((addresses[0], 5353))
+            direct.send(b"direct")
+            assert listening[0].recv(64) == b"direct"
+            services.apply([Balanced(front, ((addresses[0], 5353),))])
+            client.send(b"first")
+            said, asked = listening[0].recvfrom(64)
+            assert said == b"first"
+            listening[0].sendto(b"answer", asked)
+            client.settimeout(5)
+            assert client.recv(64) == b"answer"
+            services.apply([Balanced(front, ((addresses[1], 5353),))])
+            client.send(b"second")
+            assert listening[1].recv(64) == b"second"
+            assert forget_flows(Frontend(addresses[0], "UDP", 5353), {(addresses[0], 5353)}) == 1
