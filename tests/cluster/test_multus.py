@@ -1,0 +1,116 @@
+"""A guest on networks of the real Multus: CNI's bridge, macvlan and host-device, beside the Pod network."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Iterator
+
+import pytest
+
+from kvedge.resources.codec import JsonObject
+from kvedge.resources.manifests.attachment_crd import attachment_crd
+from kvedge.resources.types.pod_networks import NETWORK_STATUS, pod_nic
+from kvedge.resources.types.vmi import VirtualMachineInstance
+from tests.support.box import small_vm
+from tests.support.cluster.kvedge_cluster import LocalCluster
+from tests.support.cluster.machine_node import MachineNode
+from tests.support.cluster.multus import Multus, attachment, missing_multus
+from tests.support.waiting import wait_until
+
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(500)]
+
+NAME, NODE = "many", "n2"
+BRIDGE = "br-many"
+# Each network of the VMI by its name: what CNI makes of it, the guest's address there, and the node's.
+NETWORKS = {
+    "lan": ({"type": "bridge", "bridge": BRIDGE}, "198.51.100.2", "198.51.100.1"),
+    "vlan": ({"type": "macvlan", "master": "many0"}, "203.0.113.2", "203.0.113.1"),
+    "port": ({"type": "host-device", "device": "many2"}, "192.0.2.2", "192.0.2.1"),
+}
+
+
+def many_networks(image: str) -> JsonObject:
+    """A guest with an address on each network, and a page that everybody may ask for."""
+    vm = copy.deepcopy(small_vm(NAME, image))
+    spec = vm["spec"]["template"]["spec"]
+    spec["nodeSelector"] = {"kubernetes.io/hostname": NODE}
+    devices = spec["domain"]["devices"]
+    devices["interfaces"] = [
+        {"name": "default", "masquerade": {}},
+        *({"name": each, "bridge": {}} for each in NETWORKS),
+    ]
+    spec["networks"] = [{"name": "default", "pod": {}}]
+    spec["networks"] += [{"name": each, "multus": {"networkName": f"net-{each}"}} for each in NETWORKS]
+    script = "#!/bin/sh\n"
+    for number, (_, address, _) in enumerate(NETWORKS.values(), 1):
+        script += f"ip link set eth{number} up; ip addr add {address}/24 dev eth{number}\n"
+    devices["disks"].append({"name": "seed", "disk": {"bus": "virtio"}})
+    spec["volumes"].append({"name": "seed", "cloudInitNoCloud": {"userData": script}})
+    return vm
+
+
+@pytest.fixture(scope="module")
+def node(request: pytest.FixtureRequest) -> Iterator[MachineNode]:
+    """A node with Multus, and with what its networks are made on."""
+    request.getfixturevalue("own_machine")
+    if missing := missing_multus():
+        pytest.skip(f"needs {', '.join(missing)}")
+    cluster: LocalCluster = request.getfixturevalue("cluster")
+    cluster.apply(attachment_crd())
+    cluster.kubectl("wait", "--for=condition=Established", "crd", attachment_crd()["metadata"]["name"], "--timeout=60s")
+    cluster.apply(*(attachment(f"net-{name}", **plugin) for name, (plugin, _, _) in NETWORKS.items()))
+    found = cluster.nodes[NODE]
+    for link, peer in (("many0", "many1"), ("many2", "many3")):
+        found.run("ip", "link", "add", link, "type", "veth", "peer", "name", peer)
+        found.run("ip", "link", "set", link, "up")
+        found.run("ip", "link", "set", peer, "up")
+    found.run("ip", "address", "add", f"{NETWORKS['vlan'][2]}/24", "dev", "many1")
+    found.run("ip", "address", "add", f"{NETWORKS['port'][2]}/24", "dev", "many3")
+    multus = Multus(cluster, found)
+    multus.start()
+    yield found
+    multus.stop()
+    cluster.kubectl("delete", "crd", attachment_crd()["metadata"]["name"])
+    for link in ("many0", "many2", BRIDGE):
+        found.run("ip", "link", "delete", link, check=False)
+
+
+@pytest.fixture
+def many(own_cluster: LocalCluster, node: MachineNode) -> Iterator[VirtualMachineInstance]:
+    own_cluster.apply(many_networks(own_cluster.image))
+    yield own_cluster.wait_phase(NAME, "Running")
+    own_cluster.remove_vm(NAME)
+
+
+def page(node: MachineNode, address: str) -> str:
+    """The guest's, asked for from its node."""
+    return node.run("busybox", "wget", "-Y", "off", "-T", "2", "-qO-", f"http://{address}/facts", check=False)
+
+
+def test_a_guest_is_on_each_network_of_the_real_multus(
+    own_cluster: LocalCluster, node: MachineNode, many: VirtualMachineInstance
+) -> None:
+    # CNI has made the bridge with the Pod.
+    node.run("ip", "address", "add", f"{NETWORKS['lan'][2]}/24", "dev", BRIDGE)
+    own_cluster.wait_answer(NAME, 240)
+    for name, (_, address, _) in NETWORKS.items():
+        said = wait_until(lambda at=address: page(node, at), f"the guest answers on {name}", 60)
+        assert f"hostname={NAME}" in said
+    (pod,) = own_cluster.pods(many)
+    joined = {each["interface"]: each for each in json.loads(pod.metadata.annotations[NETWORK_STATUS])}
+    first, *others = own_cluster.wait_phase(NAME, "Running").status.interfaces
+    assert (first.name, first.ip_address, first.info_source) == ("default", pod.status.pod_ip, "domain")
+    assert [nic.name for nic in others] == list(NETWORKS)
+    for nic in others:
+        assert nic.pod_interface_name == pod_nic(nic.name)
+        assert (nic.info_source, nic.link_state) == ("domain, multus-status", "up")
+        assert joined[nic.pod_interface_name]["name"] == f"default/net-{nic.name}"
+    by_name = {nic.name: nic.mac for nic in others}
+    assert joined[pod_nic("lan")]["mac"].lower() == by_name["lan"]
+    assert joined[pod_nic("vlan")]["mac"].lower() == by_name["vlan"]
+    own_cluster.remove_vm(NAME)
+    lent = joined[pod_nic("port")]["mac"]
+    wait_until(
+        lambda: f"link/ether {lent}" in node.run("ip", "link", "show", "many2", check=False), "many2 is back", 60
+    )
