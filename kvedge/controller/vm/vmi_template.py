@@ -63,7 +63,14 @@ def owner_reference(vm: VirtualMachine) -> OwnerReference:
 
 def template_hash(vm: VirtualMachine) -> str:
     """What of the template's spec stays for a whole run, as a few characters that change when it does."""
-    spec = lasting_interfaces(permanent_spec((vm.spec.template or VirtualMachineInstanceTemplate()).spec))
+    return _hash(lasting_interfaces(_permanent(vm)))
+
+
+def _permanent(vm: VirtualMachine) -> VirtualMachineInstanceSpec:
+    return permanent_spec((vm.spec.template or VirtualMachineInstanceTemplate()).spec)
+
+
+def _hash(spec: VirtualMachineInstanceSpec) -> str:
     return hashlib.sha256(encode_json(spec)).hexdigest()[:16]
 
 
@@ -73,7 +80,9 @@ def needs_restart(vm: VirtualMachine, vmi: VirtualMachineInstance) -> bool:
     if TEMPLATE_HASH not in marks or marks.get(VM_GENERATION) == str(vm.metadata.generation):
         # One that was adopted, or a change of the run strategy's own making.
         return False
-    return marks[TEMPLATE_HASH] != template_hash(vm) or disks_have_changed(vm, vmi) or interfaces_need_restart(vm, vmi)
+    # A version before counted all of the interfaces: a run that it started says so.
+    known = (template_hash(vm), _hash(_permanent(vm)))
+    return marks[TEMPLATE_HASH] not in known or disks_have_changed(vm, vmi) or interfaces_need_restart(vm, vmi)
 
 
 def _with_identity(spec: VirtualMachineInstanceSpec, uid: str) -> VirtualMachineInstanceSpec:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from typing import Any
 
 import pytest
@@ -10,7 +11,8 @@ import pytest
 from kvedge.controller.vm.network_changes import changed_interfaces, without_absent
 from kvedge.controller.vm.vm_plan import ChangeRun, Hotplug, Live, PatchVm, PatchVmStatus, plan_vm
 from kvedge.controller.vm.vmi_template import needs_restart, template_hash
-from kvedge.resources.codec import JsonObject, decode
+from kvedge.controller.vm.volume_changes import permanent_spec
+from kvedge.resources.codec import JsonObject, decode, encode_json
 from kvedge.resources.identity import guest_mac
 from kvedge.resources.names import TEMPLATE_HASH, VM_GENERATION
 from kvedge.resources.types.devices import Interface
@@ -126,6 +128,18 @@ def test_the_vm_forgets_an_absent_interface_once_its_run_has_nothing_of_it() -> 
     for run in (vmi, None):
         spec = without_absent(vm, run)["spec"]["template"]["spec"]
         assert spec == {"domain": {"devices": {"interfaces": [DEFAULT]}}, "networks": [network("default")]}
+
+
+@pytest.mark.parametrize(("wanted", "needed"), [([DEFAULT, LAN], False), ([LAN], True)])
+def test_a_run_of_a_version_before_needs_a_restart_for_what_has_changed_alone(wanted: Any, needed: bool) -> None:
+    started_from, vmi = a_pair([DEFAULT, LAN], [DEFAULT, LAN])
+    template = started_from.spec.template
+    assert template is not None
+    # As that version wrote it, with all of the interfaces.
+    whole = hashlib.sha256(encode_json(permanent_spec(template.spec))).hexdigest()[:16]
+    assert whole != template_hash(started_from)
+    vmi.metadata.annotations = {TEMPLATE_HASH: whole, VM_GENERATION: "0"}
+    assert needs_restart(a_pair(wanted, [DEFAULT, LAN])[0], vmi) is needed
 
 
 def restarts(vm: VirtualMachine, vmi: VirtualMachineInstance, started_from: VirtualMachine) -> bool:
