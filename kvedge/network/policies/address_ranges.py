@@ -1,17 +1,23 @@
-"""Sets of IPv4 addresses as sorted ranges that are apart from each other. Pure."""
+"""Sets of addresses as sorted ranges that are apart from each other. Pure.
+
+Addresses of both versions lie on one line of numbers: those of IPv6 behind all of IPv4.
+"""
 
 from __future__ import annotations
 
 import bisect
-from collections.abc import Iterable
-from ipaddress import IPv4Network
+from collections.abc import Iterable, Iterator
+from ipaddress import ip_address, ip_network
 from typing import Final
 
 # First and last.
 Range = tuple[int, int]
 Ranges = tuple[Range, ...]
 
-EVERYWHERE: Final[Ranges] = ((0, (1 << 32) - 1),)
+# Where the addresses of each version begin, and how many bits these have.
+_FIRST: Final = {4: 0, 6: 1 << 128}
+_BITS: Final = {4: 32, 6: 128}
+EVERYWHERE: Final[Ranges] = tuple((_FIRST[each], _FIRST[each] + (1 << _BITS[each]) - 1) for each in (4, 6))
 
 
 def joined(ranges: Iterable[Range]) -> Ranges:
@@ -46,7 +52,20 @@ def contains(ranges: Ranges, address: int) -> bool:
     return at > 0 and address <= ranges[at - 1][1]
 
 
+def number_of(address: str) -> int:
+    """Where an address lies; ValueError for a text that is none."""
+    found = ip_address(address)
+    return _FIRST[found.version] + int(found)
+
+
 def range_of(text: str) -> Range:
-    """A network's first and last address; ValueError where the text names none of IPv4."""
-    network = IPv4Network(text, strict=False)
-    return int(network.network_address), int(network.broadcast_address)
+    """A network's first and last address; ValueError where the text names none."""
+    network = ip_network(text, strict=False)
+    begin = _FIRST[network.version]
+    return begin + int(network.network_address), begin + int(network.broadcast_address)
+
+
+def of_version(ranges: Ranges, version: int) -> Iterator[Range]:
+    """Those of one version of IP, as its addresses are in packets. No range has addresses of both."""
+    begin, end = _FIRST[version], _FIRST[version] + (1 << _BITS[version])
+    return ((first - begin, last - begin) for first, last in ranges if begin <= first < end)

@@ -27,6 +27,7 @@ class PolicyNetwork:
     def __init__(self, config: NodeNetworkConfig) -> None:
         self._bridge = config.bridge
         self._tables = policy_tables(config)
+        self._ipv6 = bool(config.ipv6_cidr)
         # What this process has put into which tables: those that were made anew since have other handles.
         self._put: tuple[_Handles, Enforced] | None = None
 
@@ -52,10 +53,11 @@ class PolicyNetwork:
         """
         handles = self._handles()
         present = self._put[1] if self._put is not None and self._put[0] == handles and self._is_whole() else None
-        wanted = plan_enforcing(pods, present.numbers if present is not None else {})
+        wanted = plan_enforcing(pods, present.numbers if present is not None else {}, ipv6=self._ipv6)
         whole = ReplaceTables(
             tuple(
-                (table, {name: tuple(keys) for name, keys in each.items()}) for table, each in wanted.of(self._tables)
+                (table, {name: tuple(keys) for name, keys in each.items()})
+                for table, each in zip(self._tables, wanted.contents, strict=True)
             )
         )
         step = plan_change(self._tables, present, wanted) if present is not None else whole

@@ -66,7 +66,8 @@ class PolicyLoop:
         """One look at everything."""
         policies = self.followed.policies.list()
         pods = members_of(self.followed.pods.list(), self.config.cidr)
-        members = [Member.of(pod, self._port(pod)) for pod in pods]
+        cidr, ipv6_cidr = self.config.cidr, self.config.ipv6_cidr
+        members = [Member.of(pod, self._port(pod), cidr, ipv6_cidr) for pod in pods]
         plan = plan_policies(policies, self.followed.namespaces.list(), members)
         try:
             changed = self.network.apply(plan.pods) if policies else self.network.remove()

@@ -9,13 +9,14 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from ipaddress import IPv4Address, IPv4Network
+from ipaddress import IPv4Network
 from typing import Final
 
 import msgspec
 
 from kvedge.kube.work_queue import Key
-from kvedge.network.policies.address_ranges import EVERYWHERE, Ranges, contains, joined, range_of, without
+from kvedge.network.address_plan import ipv6_address_beside
+from kvedge.network.policies.address_ranges import EVERYWHERE, Ranges, contains, joined, number_of, range_of, without
 from kvedge.network.policies.policy_rules import LAST_PORT, PORTLESS, PROTOCOLS, PodTraffic, Traffic
 from kvedge.network.policies.traffic_plan import Clause, WorkError, merged
 from kvedge.resources.codec import JsonObject
@@ -58,15 +59,24 @@ class Member:
     """A Pod on the Pod network, and the host's end of its pair."""
 
     pod: Pod
-    address: int
     port: str
+    # Empty where there is none.
     ipv6_address: str = ""
 
     @classmethod
-    def of(cls, pod: Pod, port: str) -> Member:
-        """One of :func:`members_of`."""
-        others = (each.ip for each in pod.status.pod_ips if ":" in each.ip)
-        return cls(pod, int(IPv4Address(pod.status.pod_ip)), port, next(others, ""))
+    def of(cls, pod: Pod, port: str, cidr: str, ipv6_cidr: str) -> Member:
+        """One of :func:`members_of`. Where there is IPv6, its address follows from the other one: it is its alone."""
+        return cls(pod, port, ipv6_address_beside(cidr, ipv6_cidr, pod.status.pod_ip) if ipv6_cidr else "")
+
+    @property
+    def address(self) -> str:
+        """Of IPv4."""
+        return self.pod.status.pod_ip
+
+    @property
+    def numbers(self) -> tuple[int, ...]:
+        """All of its addresses, as ranges have them."""
+        return tuple(number_of(each) for each in (self.address, self.ipv6_address) if each)
 
 
 def has_changed(old: Pod | None, new: Pod | None) -> bool:
@@ -78,8 +88,7 @@ def _facts(pod: Pod | None) -> object:
     if pod is None or not pod.status.pod_ip:
         return None
     ports = [container.ports for container in pod.spec.containers]
-    addresses = [pod.status.pod_ip, *(each.ip for each in pod.status.pod_ips)]
-    return pod.metadata.uid, pod.metadata.labels, addresses, pod.status.phase in _ENDED, ports
+    return pod.metadata.uid, pod.metadata.labels, pod.status.pod_ip, pod.status.phase in _ENDED, ports
 
 
 def policy_types(spec: NetworkPolicySpec) -> frozenset[str]:
@@ -158,10 +167,9 @@ class _Plan:
 
     def traffic_of(self, member: Member) -> PodTraffic:
         """All that the policies say of one Pod."""
-        address = str(IPv4Address(member.address))
         rules = self._selected[member.address].rules
         ingress, egress = (self._traffic(member, way, rules.get(way)) for way in (INGRESS, EGRESS))
-        return PodTraffic(address, member.port, ingress, egress, member.ipv6_address)
+        return PodTraffic(member.address, member.port, ingress, egress, member.ipv6_address)
 
     def _traffic(self, member: Member, way: str, rules: Sequence[_Compiled] | None) -> Traffic | None:
         if rules is None:
@@ -210,9 +218,9 @@ class _Plan:
         self._spend(namespace, len(self._members))
         found: dict[int, list[int]] = {}
         for member in self._members:
-            if contains(peers, member.address):
+            if own := [each for each in member.numbers if contains(peers, each)]:
                 for number in _named(member.pod, name, protocol):
-                    found.setdefault(number, []).append(member.address)
+                    found.setdefault(number, []).extend(own)
         known = [(number, joined((each, each) for each in at)) for number, at in found.items()]
         return [Clause(PROTOCOLS[protocol], number, number, at) for number, at in known]
 
@@ -226,10 +234,9 @@ class _Plan:
     def _peer(self, namespace: str, peer: NetworkPolicyPeer) -> Ranges:
         if peer.ip_block is None:
             chosen = self._select(namespace, peer.namespace_selector, peer.pod_selector)
-            return tuple((member.address, member.address) for member in chosen)
+            return tuple((each, each) for member in chosen for each in member.numbers)
         self._spend(namespace, len(peer.ip_block.except_))
         try:
-            # Of IPv6 nothing passes that a policy would have to allow.
             holes = [range_of(each) for each in peer.ip_block.except_]
             return without(range_of(peer.ip_block.cidr), holes)
         except ValueError:

@@ -5,7 +5,7 @@ Used by the tests of policies. The machine tests show that the kernel does the s
 
 from __future__ import annotations
 
-from ipaddress import IPv4Address
+from ipaddress import ip_address
 
 from kvedge.network.policies.policy_plan import Enforced
 from kvedge.network.policies.policy_rules import (
@@ -23,16 +23,18 @@ from kvedge.network.policies.policy_rules import (
 
 
 class KernelModel:
-    """The filter's table with some contents."""
+    """The filters' tables with some contents."""
 
     def __init__(self, enforced: Enforced) -> None:
-        self._sets = enforced.filter
+        self._of_version = {4: enforced.contents[0], 6: enforced.contents[-1]}
+        self._sets = enforced.contents[0]
 
     def passes(
         self, source: str, destination: str, protocol: int, port: int, *, leaves: bool = True, reaches: bool = True
     ) -> bool:
         """Whether a connection may begin. `leaves`: it comes from the node bridge; `reaches`: it goes there."""
-        one, other = IPv4Address(source).packed, IPv4Address(destination).packed
+        one, other = ip_address(source).packed, ip_address(destination).packed
+        self._sets = self._of_version[ip_address(source).version]
         return all(
             self._chain(self_, peer, groups.name, free.name, one + other, protocol, port)
             for is_ours, self_, peer, groups, free in (

@@ -8,7 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kvedge.network.policies.address_ranges import EVERYWHERE, contains, joined, range_of, without
+from kvedge.network.policies.address_ranges import (
+    EVERYWHERE,
+    contains,
+    joined,
+    number_of,
+    of_version,
+    range_of,
+    without,
+)
 
 RANGES = st.tuples(st.integers(0, 40), st.integers(0, 6)).map(lambda each: (each[0], each[0] + each[1]))
 
@@ -36,6 +44,14 @@ def test_an_address_is_found_in_the_ranges_that_have_it(ranges: list[tuple[int, 
 
 def test_a_networks_range_is_all_of_it() -> None:
     assert range_of("10.0.0.0/30") == (0x0A000000, 0x0A000003)
-    assert (range_of("0.0.0.0/0"),) == EVERYWHERE
-    with pytest.raises(ValueError, match="2001"):
-        range_of("2001:db8::/64")
+    assert (range_of("0.0.0.0/0"), range_of("::/0")) == EVERYWHERE
+    with pytest.raises(ValueError, match="web"):
+        range_of("web")
+
+
+def test_addresses_of_both_versions_are_told_apart() -> None:
+    both = joined([range_of("0.0.0.0/30"), range_of("::/126"), range_of("ffff::/16")])
+    assert tuple(of_version(both, 4)) == ((0, 3),)
+    assert tuple(of_version(both, 6)) == ((0, 3), (0xFFFF << 112, (1 << 128) - 1))
+    assert contains(both, number_of("::1"))
+    assert not contains(joined([range_of("0.0.0.0/0")]), number_of("::1"))

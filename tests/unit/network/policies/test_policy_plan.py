@@ -1,4 +1,4 @@
-# Tests: kvedge/network/policies/policy_rules.py
+# Tests: kvedge/network/policies/policy_rules.py, kvedge/network/policies/policy_bridge_rules.py
 """What is put into the tables of policies, and that changes lead to the same as a new start."""
 
 from __future__ import annotations
@@ -9,36 +9,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kvedge.network.nft_rules import (
-    DROP,
-    ETHERTYPE_IPV6,
     Family,
     address_key,
-    ethertype_is,
-    iifname_not_in,
     link_key,
-    oifname_not_in,
     port_address_key,
 )
 from kvedge.network.pods.pod_network_plan import NodeNetworkConfig, policy_table_name
+from kvedge.network.policies.address_ranges import number_of
+from kvedge.network.policies.policy_bridge_rules import FREE_HOSTS, FREE_HOSTS_OF_IPV6, FREE_PORTS, ISOLATED
 from kvedge.network.policies.policy_plan import Enforced, plan_change, plan_enforcing, policy_tables
-from kvedge.network.policies.policy_rules import (
-    FREE_HOSTS,
-    FREE_PORTS,
-    IPV6_FREE_IN,
-    IPV6_FREE_OUT,
-    ISOLATED,
-    PASSAGES,
-    PEERS,
-    Elements,
-    Passage,
-    PodTraffic,
-)
+from kvedge.network.policies.policy_rules import FREE_IN, PASSAGES, PEERS, Elements, Passage, PodTraffic
 from kvedge.network.steps import ChangeTables
 from tests.unit.network.policies.kernel_model import KernelModel
 
 CONFIG = NodeNetworkConfig(bridge="kvedge0", cidr="10.99.0.0/24", table="kvedge0", netns_prefix="kvedge0-")
 TABLES = policy_tables(CONFIG)
-ONE, OTHER = ((1, 5),), ((3, 3), (9, 9))
+TABLES_OF_BOTH = policy_tables(replace(CONFIG, ipv6_cidr="fd00::/64"))
+ONE, OTHER = ((1, 5),), ((3, 3), (9, 9), (number_of("fd00::1"), number_of("fd00::7")))
 WEB = (Passage(6, 80, 80, ONE), Passage(6, 81, 90, OTHER))
 
 
@@ -52,11 +39,11 @@ def test_tables_are_called_after_the_node_network() -> None:
 
 def test_pods_with_the_same_traffic_share_what_is_in_the_maps() -> None:
     found = plan_enforcing([pod(2, ingress=WEB), pod(3, ingress=WEB), pod(4)], {})
-    assert [len(found.filter[name.name]) for name in (PASSAGES, PEERS)] == [2, 3]
+    assert [len(found.contents[0][name.name]) for name in (PASSAGES, PEERS)] == [2, 3]
 
 
 def test_the_bridge_tells_pods_that_are_free_from_others() -> None:
-    found = plan_enforcing([pod(2, ingress=WEB), pod(3, egress=()), pod(4)], {}).bridge
+    found = plan_enforcing([pod(2, ingress=WEB), pod(3, egress=()), pod(4)], {}).contents[1]
     assert found[FREE_PORTS.name] == {link_key("port4")}
     assert found[FREE_HOSTS.name] == {bytes([10, 99, 0, 4])}
     assert found[ISOLATED.name] == {port_address_key(f"port{each}", f"10.99.0.{each}") for each in (2, 3)}
@@ -74,34 +61,25 @@ def test_a_pod_reaches_itself_by_a_service_whatever_its_policies_say() -> None:
     assert KernelModel(plan_enforcing([pod(4, ingress=(), egress=())], {})).passes("10.99.0.4", "10.99.0.4", 6, 80)
 
 
-def test_of_ipv6_a_pod_has_what_no_policy_is_about() -> None:
-    pods = [
-        PodTraffic("10.99.0.2", "port2", ipv6_address="fd00::2"),
-        PodTraffic("10.99.0.3", "port3", ingress=WEB, ipv6_address="fd00::3"),
-        PodTraffic("10.99.0.4", "port4", egress=(), ipv6_address="fd00::4"),
-        PodTraffic("10.99.0.5", "port5"),
-    ]
-    found = plan_enforcing(pods, {}).ipv6
-    assert found[IPV6_FREE_IN.name] == {address_key("fd00::2"), address_key("fd00::4")}
-    assert found[IPV6_FREE_OUT.name] == {address_key("fd00::2"), address_key("fd00::3")}
-
-
 def test_where_pods_have_ipv6_it_is_filtered_too_and_changes_with_the_rest() -> None:
     tables = policy_tables(replace(CONFIG, ipv6_cidr="fd00::/64"))
     assert [table.family for table in tables] == [Family.IP, Family.BRIDGE, Family.IP6]
-    assert all(chain.rules[-1] == (DROP,) for chain in tables[2].chains)
     one = PodTraffic("10.99.0.2", "port2", ipv6_address="fd00::2")
-    before = plan_enforcing([one], {})
-    step = plan_change(tables, before, plan_enforcing([replace(one, ingress=())], before.numbers))
+    before = plan_enforcing([one], {}, ipv6=True)
+    for table, contents in zip(tables, before.contents, strict=True):
+        assert {each.name for each in table.sets} == set(contents)
+    step = plan_change(tables, before, plan_enforcing([replace(one, ingress=())], before.numbers, ipv6=True))
     assert step is not None
     removed = {table.family: dict(remove) for table, _, remove in step.changes}
-    assert removed[Family.IP6] == {IPV6_FREE_IN.name: (address_key("fd00::2"),)}
+    assert removed[Family.IP6] == {FREE_IN.name: (address_key("fd00::2"),)}
+    assert removed[Family.BRIDGE][FREE_HOSTS_OF_IPV6.name] == (address_key("fd00::2"),)
 
 
-def test_no_frame_of_ipv6_passes_between_the_port_of_an_isolated_pod_and_another_one() -> None:
-    passing = next(chain for chain in TABLES[1].chains if chain.name == "passing")
-    for way in (iifname_not_in, oifname_not_in):
-        assert (*ethertype_is(ETHERTYPE_IPV6), *way(FREE_PORTS.name), DROP) in passing.rules
+def test_a_link_local_source_is_no_pods() -> None:
+    pods = [PodTraffic(f"10.99.0.{number}", f"port{number}", ipv6_address=f"fd00::{number}") for number in (2, 3)]
+    model = KernelModel(plan_enforcing(pods, {}, ipv6=True))
+    assert model.passes("fd00::2", "fd00::3", 6, 80)
+    assert not model.passes("fe80::2", "fd00::3", 6, 80)
 
 
 def test_nothing_is_changed_where_nothing_differs() -> None:
@@ -123,29 +101,29 @@ STATES = st.lists(st.tuples(st.none() | PASSAGE_LISTS, st.none() | PASSAGE_LISTS
 
 
 def traffic(state: list[tuple[tuple[Passage, ...] | None, tuple[Passage, ...] | None]]) -> list[PodTraffic]:
-    return [PodTraffic(f"10.99.0.{at}", f"port{at}", *each) for at, each in enumerate(state, start=2)]
+    return [PodTraffic(f"10.99.0.{at}", f"port{at}", *each, f"fd00::{at}") for at, each in enumerate(state, start=2)]
 
 
-def applied(step: ChangeTables | None, tables: tuple[Elements, Elements]) -> tuple[Elements, Elements]:
+def applied(step: ChangeTables | None, tables: tuple[Elements, ...]) -> tuple[Elements, ...]:
     """The contents after the step; a range that overlaps another one is not accepted by the kernel at any time."""
     found = [dict(each) for each in tables]
     for table, add, remove in step.changes if step is not None else ():
-        contents = found[TABLES.index(table)]
+        contents = found[TABLES_OF_BOTH.index(table)]
         for name in {*add, *remove}:
             contents[name] = contents[name] - set(remove.get(name, ()))
             assert not contents[name] & set(add.get(name, ()))
             contents[name] |= set(add.get(name, ()))
-    return found[0], found[1]
+    return tuple(found)
 
 
 @given(st.lists(STATES, min_size=1, max_size=5))
 def test_any_order_of_changes_leads_to_what_is_wanted(states: list[list[object]]) -> None:
     present: Enforced | None = None
     for state in states:
-        wanted = plan_enforcing(traffic(state), present.numbers if present is not None else {})  # type: ignore[arg-type]
+        wanted = plan_enforcing(traffic(state), present.numbers if present is not None else {}, ipv6=True)  # type: ignore[arg-type]
         if present is not None:
-            step = plan_change(TABLES, present, wanted)
-            assert applied(step, (present.filter, present.bridge)) == (wanted.filter, wanted.bridge)
+            step = plan_change(TABLES_OF_BOTH, present, wanted)
+            assert applied(step, present.contents) == wanted.contents
             # What a number stands for never changes.
             for content, number in wanted.numbers.items():
                 assert present.numbers.get(content, number) == number
