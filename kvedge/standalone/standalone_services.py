@@ -144,7 +144,6 @@ class _Box:
             pod_cidr=self.settings.pod_cidr,
             insecure_registries=self.settings.registries_without_tls,
             name_server=self.names.address,
-            has_policies=True,
         )
 
     def make_agent(self) -> Service:

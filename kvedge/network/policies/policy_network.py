@@ -25,23 +25,10 @@ class PolicyNetwork:
     """One box's policies; used by one thread at a time."""
 
     def __init__(self, config: NodeNetworkConfig) -> None:
-        self._bridge = config.bridge
         self._tables = policy_tables(config)
         self._ipv6 = bool(config.ipv6_cidr)
         # What this process has put into which tables: those that were made anew since have other handles.
         self._put: tuple[_Handles, Enforced] | None = None
-
-    def hold(self) -> bool:
-        """Where no Pod runs yet, as there is no node bridge: nothing passes until :meth:`apply` or :meth:`remove`.
-
-        A host that has just booted starts its Pods before the policies are read. Whether there was anything to hold.
-
-        Raises:
-            NetworkError: nothing was changed.
-        """
-        with Links() as links:
-            is_new = links.find(self._bridge) is None
-        return is_new and not any(self._handles()) and self.apply(())
 
     def apply(self, pods: Iterable[PodTraffic]) -> bool:
         """Enforce the policies for all Pods there are; whether anything had to be changed.

@@ -84,8 +84,6 @@ class AgentConfig:
     insecure_registries: frozenset[str] = field(default_factory=frozenset)
     # The address at which Pods may ask for names of VMs and Services; empty for none.
     name_server: str = ""
-    # Whether NetworkPolicies are enforced here: then Pods wait for them before they reach anything after a boot.
-    has_policies: bool = False
 
     @property
     def instance(self) -> str:
@@ -243,7 +241,7 @@ class NodeAgent:
             ),
         )
         facts = host_facts(config.node, config.data_dir)
-        network = NetworkKeeper(config.network, has_policies=config.has_policies)
+        network = NetworkKeeper(config.network)
         devices = DeviceManager(config.kubelet / "device-plugins", lambda: node_loop.changed())
         notes = partial(self._all_notes, network)
         node_loop = NodeLoop(client, facts, config.pod_cidr, devices, notes, self._clock)

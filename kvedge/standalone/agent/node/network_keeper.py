@@ -15,7 +15,6 @@ from kvedge.network.lan.lan_ports import LanHealth, heal_lan
 from kvedge.network.pods.forward_rules import FENCE
 from kvedge.network.pods.pod_network import NodeNetwork, ensure_node_network, heal_node_network
 from kvedge.network.pods.pod_network_plan import NodeNetworkConfig
-from kvedge.network.policies.policy_network import PolicyNetwork
 from kvedge.runtime.rounds import Rounds
 
 log = logging.getLogger(__name__)
@@ -28,9 +27,8 @@ _MOST_NAMES: Final = 4
 class NetworkKeeper:
     """Keeps one node network."""
 
-    def __init__(self, config: NodeNetworkConfig, *, has_policies: bool = False) -> None:
+    def __init__(self, config: NodeNetworkConfig) -> None:
         self._config = config
-        self._has_policies = has_policies
         self._blockers: tuple[str, ...] = ()
         self._overlaps: tuple[str, ...] = ()
         self._apart: tuple[str, ...] = ()
@@ -45,18 +43,9 @@ class NetworkKeeper:
         Raises:
             NetworkError: when it cannot be made.
         """
-        if self._has_policies:
-            self._hold_for_policies()
         network = ensure_node_network(self._config)
         self._config = replace(self._config, limits_flows=network.limits_flows)
         self._take(network)
-
-    def _hold_for_policies(self) -> None:
-        try:
-            PolicyNetwork(self._config).hold()
-        except NetworkError as error:
-            # Without policies nobody misses it; with some, each has an event that says the same.
-            log.warning("nothing is filtered until policies are read", extra={"facts": {"error": str(error)}})
 
     def notes(self) -> list[str]:
         """What keeps guests from the outside, and what else of this host's network is not as its owner may think."""

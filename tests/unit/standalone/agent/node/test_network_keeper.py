@@ -11,7 +11,6 @@ from kvedge.network.errors import NetworkError
 from kvedge.network.lan.lan_ports import LanHealth
 from kvedge.network.pods.pod_network import NodeNetwork
 from kvedge.network.pods.pod_network_plan import NodeNetworkConfig
-from kvedge.network.policies.policy_network import PolicyNetwork
 from kvedge.standalone.agent.node import network_keeper
 from kvedge.standalone.agent.node.network_keeper import NetworkKeeper
 
@@ -108,30 +107,6 @@ def test_the_node_says_that_its_kernel_cannot_count_connections_and_is_not_asked
     keeper.look()
     assert asked == [False]
     assert any("NFT_CONNLIMIT" in note for note in keeper.notes())
-
-
-@pytest.mark.parametrize("kernel_refuses", [False, True])
-def test_before_there_is_a_network_all_is_held_for_the_policies(
-    monkeypatch: pytest.MonkeyPatch, kernel_refuses: bool
-) -> None:
-    done: list[str] = []
-
-    def hold(policies: PolicyNetwork) -> bool:
-        done.append("hold")
-        if kernel_refuses:
-            raise NetworkError("cannot change nftables table", subject="kvedge0_policies", errno=95)
-        return True
-
-    def ensure(config: NodeNetworkConfig) -> NodeNetwork:
-        done.append("make")
-        return network()
-
-    monkeypatch.setattr(PolicyNetwork, "hold", hold)
-    monkeypatch.setattr(network_keeper, "ensure_node_network", ensure)
-    NetworkKeeper(CONFIG).make()
-    assert done == ["make"]
-    NetworkKeeper(CONFIG, has_policies=True).make()
-    assert done == ["make", "hold", "make"]
 
 
 def test_a_network_that_went_away_is_told_once_and_noted_on_the_node(
