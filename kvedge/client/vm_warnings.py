@@ -20,12 +20,16 @@ from kvedge.resources.types.vmi import VirtualMachineInstance
 # The object nearest to the cause comes first.
 _KINDS: Final = ("Pod", "VirtualMachineInstance", "VirtualMachine")
 _LONGEST_TEXT: Final = 600
-_LOOKS: Final = 5
+_LOOKS: Final = 9
+# After so many with the same answer nothing more is expected.
+_SETTLED_LOOKS: Final = 3
 _LOOK_SECONDS: Final = 0.3
 # For all answers together: the caller has waited for its own time-out already.
 _SECONDS: Final = 3.0
 # Each is a question of its own; a guest that keeps ending has had more.
 _MOST_RUNS: Final = 4
+# Digits of a version; no server comes this far.
+_LONGEST_VERSION: Final = 20
 
 
 def newest_warnings(client: KubeClient, namespace: str, name: str, runs: Collection[str] | None = None) -> str:
@@ -39,21 +43,24 @@ def newest_warnings(client: KubeClient, namespace: str, name: str, runs: Collect
     """
     deadline = time.monotonic() + _SECONDS
     wanted = {run for run in runs or () if run}
-    events: list[Event] = []
+    # By name: one that happened again has been written anew.
+    events: dict[str, Event] = {}
     # Without the right to read events, and from a silent server, there are no warnings; the caller tells the rest.
     with contextlib.suppress(KubeError):
         if runs is None:
             wanted = _present_run(client.hurried(_SECONDS), namespace, name)
+        looks: list[list[Event]] = []
         for look in range(_LOOKS if wanted else 1):
-            # Events are written behind the change that they are about, and that of the Pod, which has the cause, not
-            # always first.
+            # Events are written behind the change that they are about, and that with the cause not always first.
             time.sleep(_LOOK_SECONDS if look else 0)
             for selector in _selectors(name, wanted):
                 if (left := deadline - time.monotonic()) > 0:
-                    events += client.hurried(left).list(Event, namespace, field_selector=selector)
-            if any(event.involved_object.kind == _KINDS[0] for event in choose_warnings(events, name, wanted)):
+                    found = client.hurried(left).list(Event, namespace, field_selector=selector)
+                    events.update((event.metadata.name, event) for event in found)
+            looks.append(choose_warnings(events.values(), name, wanted))
+            if looks[-1] and looks[-_SETTLED_LOOKS:] == [looks[-1]] * _SETTLED_LOOKS:
                 break
-    return "".join(map(_line, choose_warnings(events, name, wanted)))
+    return "".join(map(_line, choose_warnings(events.values(), name, wanted)))
 
 
 def _selectors(name: str, runs: Collection[str]) -> list[str]:
@@ -70,7 +77,7 @@ def choose_warnings(events: Iterable[Event], name: str, runs: Collection[str]) -
     for event in events:
         if event.type == "Warning" and _is_about(event, name, runs, pods):
             kind = event.involved_object.kind
-            newest[kind] = max(newest.get(kind, event), event, key=_time)
+            newest[kind] = max(newest.get(kind, event), event, key=_order)
     found: dict[str, Event] = {}
     for kind in _KINDS:
         if kind in newest:
@@ -98,6 +105,12 @@ def _is_about(event: Event, name: str, runs: Collection[str], pods: Collection[s
         case "VirtualMachine":
             return about.name == name
     return False
+
+
+def _order(event: Event) -> tuple[str, int]:
+    """Sorts by time; those of one second by when they were written."""
+    version = event.metadata.resource_version
+    return _time(event), int(version) if version.isdecimal() and len(version) < _LONGEST_VERSION else 0
 
 
 def _time(event: Event) -> str:
