@@ -92,7 +92,7 @@ def test_a_guest_is_on_each_network_of_the_real_multus(
     own_cluster: LocalCluster, node: MachineNode, many: VirtualMachineInstance
 ) -> None:
     # CNI has made the bridge with the Pod.
-    node.run("ip", "address", "add", f"{NETWORKS['lan'][2]}/24", "dev", BRIDGE)
+    node.run("ip", "address", "replace", f"{NETWORKS['lan'][2]}/24", "dev", BRIDGE)
     own_cluster.wait_answer(NAME, 240)
     for name, (_, address, _) in NETWORKS.items():
         said = wait_until(lambda at=address: page(node, at), f"the guest answers on {name}", 60)
