@@ -85,7 +85,7 @@ def many(own_cluster: LocalCluster, node: MachineNode) -> Iterator[VirtualMachin
 
 def page(node: MachineNode, address: str) -> str:
     """The guest's, asked for from its node."""
-    return node.run("busybox", "wget", "-Y", "off", "-T", "2", "-qO-", f"http://{address}/facts", check=False)
+    return node.run("curl", "-sf", "--noproxy", "*", "--max-time", "2", f"http://{address}/facts", check=False)
 
 
 def test_a_guest_is_on_each_network_of_the_real_multus(
