@@ -136,6 +136,8 @@ def test_a_client_of_udp_moves_on_when_its_endpoint_is_gone(place: str) -> None:
                 listening.append(stack.enter_context(opened))
                 opened.settimeout(5)
                 run_in_netns(netns_path(netns), partial(opened.bind, (address, 5353)))
+            # It brings the way to the addresses of Services as well.
+            services.apply([Balanced(front, ((addresses[0], 5353),))])
             client = stack.enter_context(socket.socket(family, socket.SOCK_DGRAM))
             client.connect((place, 53))
             # A neighbour whose flow is to stay.
@@ -143,7 +145,6 @@ def test_a_client_of_udp_moves_on_when_its_endpoint_is_gone(place: str) -> None:
             direct.connect((addresses[0], 5353))
             direct.send(b"direct")
             assert listening[0].recv(64) == b"direct"
-            services.apply([Balanced(front, ((addresses[0], 5353),))])
             client.send(b"first")
             said, asked = listening[0].recvfrom(64)
             assert said == b"first"

@@ -640,7 +640,7 @@ def test_a_pod_is_held_to_its_bandwidth_in_the_direction_that_is_limited(
     pod = f"{config.netns_prefix}slow"
     for _ in range(2):
         # As an agent that is started again does.
-        attach_pod(config, pod, ADDRESSES[0], MACS[0], limits)
+        attach_pod(config, pod, ADDRESSES[0], MACS[0], bandwidth=limits)
     with udp_socket(GATEWAY) as host, run_in_netns(netns_path(pod), lambda: udp_socket(ADDRESSES[0])) as guest:
         into = delivered(host, guest, (ADDRESSES[0], 7777))
         out = delivered(guest, host, (GATEWAY, 7777))
