@@ -6,11 +6,11 @@ Called by the group. Writes the file, prints.
 from __future__ import annotations
 
 import math
-import sys
 from pathlib import Path
 
 import click
 
+from kvedge.cli.content_file import write_content
 from kvedge.cli.exits import Exit, Refused
 from kvedge.cli.sessions import open_session, session_options
 from kvedge.cli.verb_command import VerbCommand, vmi_argument
@@ -38,15 +38,9 @@ def capture(
     try:
         wanted = {"bytes": str(parse_bytes(size)), "seconds": str(math.ceil(parse_duration(duration)))}
     except ValueError as error:
-        raise Refused(f"--size or --duration: {error}", Exit.USAGE) from error
+        raise Refused(f"--size or --duration: {error}; write them as 10Mi and 10s", Exit.USAGE) from error
     if interface:
         wanted["interface"] = interface
     frames = get_content(open_session(kubeconfig, namespace), VMI, vmi, "network/capture", wanted)
-    if path == "-":
-        sys.stdout.buffer.write(frames)
-        return
-    try:
-        Path(path).write_bytes(frames)
-    except OSError as error:
-        raise Refused(f"{path}: cannot be written: {error.strerror}") from error
-    click.echo(f"{path}: {len(frames)} bytes", err=True)
+    if write_content(path, frames):
+        click.echo(f"{path}: {len(frames)} bytes", err=True)

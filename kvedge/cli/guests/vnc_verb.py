@@ -5,12 +5,12 @@ Called by the group. `kvedge vnc screenshot NAME -f FILE` is a verb of its own b
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Any
 
 import click
 
+from kvedge.cli.content_file import write_content
 from kvedge.cli.exits import Exit, Refused
 from kvedge.cli.sessions import open_session, session_options
 from kvedge.cli.verb_command import VerbCommand, vmi_argument
@@ -51,13 +51,7 @@ def screenshot(vmi: str, kubeconfig: Path | None, namespace: str | None, path: s
     picture = get_content(session, VMI, vmi, "vnc/screenshot", {"moveCursor": "true" if move_cursor else "false"})
     if not picture.startswith(_PNG):
         raise Refused("the server's answer is no PNG picture")
-    if path == "-":
-        sys.stdout.buffer.write(picture)
-        return
-    try:
-        Path(path).write_bytes(picture)
-    except OSError as error:
-        raise Refused(f"{path}: cannot be written: {error.strerror}") from error
+    write_content(path, picture)
 
 
 @click.command(cls=_VncCommand, epilog="`kvedge vnc screenshot NAME -f FILE` saves a picture of the screen instead.")

@@ -11,9 +11,10 @@ from collections.abc import Sequence
 from typing import Final
 
 from kvedge.controller.datavolumes.remote_clone_plan import sender_target
-from kvedge.kube.errors import KubeError, NotFound
+from kvedge.kube.errors import KubeError
 from kvedge.kube.informer import Informer
-from kvedge.kube.kube_client import KubeClient, Preconditions
+from kvedge.kube.kube_client import KubeClient
+from kvedge.kube.observed_delete import delete_observed
 from kvedge.kube.work_queue import Key
 from kvedge.resources.data_volume_names import CLONE_TARGET
 from kvedge.resources.types.core import Pod
@@ -72,13 +73,7 @@ class WorkerEnds:
         Raises:
             KubeError: when the server refuses.
         """
-        meta = pod.metadata
-        try:
-            left = self._client.delete(Pod, meta.namespace, meta.name, Preconditions(uid=meta.uid))
-        except NotFound:
-            return
-        if left is not None:
-            self._workers.observe(left)
+        delete_observed(self._client, self._workers, pod)
 
 
 def targets_of(pod: Pod) -> tuple[str, ...]:

@@ -37,7 +37,8 @@ from kvedge.controller.vmi_claims import index_by_claim, vmis_of
 from kvedge.kube.errors import AlreadyExists, Conflict, KubeError, NotFound
 from kvedge.kube.events import EventRecorder
 from kvedge.kube.informer import Informer
-from kvedge.kube.kube_client import KubeClient, Preconditions
+from kvedge.kube.kube_client import KubeClient
+from kvedge.kube.observed_delete import delete_observed
 from kvedge.kube.patches import MergePatch, StrategicPatch, at_version
 from kvedge.kube.reconcile_loop import Again, ReconcileLoop
 from kvedge.kube.work_queue import Key
@@ -291,14 +292,9 @@ class VmiLoop:
         self._pods.observe(patched)
 
     def _delete(self, vmi: VirtualMachineInstance, pod: Pod) -> None:
-        meta = pod.metadata
-        try:
-            left = self._client.delete(Pod, meta.namespace, meta.name, Preconditions(uid=meta.uid))
-        except NotFound:
-            return
-        if left is not None:
-            self._pods.observe(left)
-        self._events.record(vmi, "Normal", "SuccessfulDelete", f"Deleted virtual machine pod {meta.name}")
+        if delete_observed(self._client, self._pods, pod):
+            name = pod.metadata.name
+            self._events.record(vmi, "Normal", "SuccessfulDelete", f"Deleted virtual machine pod {name}")
 
     def _find_pods(self, vmi: VirtualMachineInstance) -> bool:
         """Whether the server has Pods of this VMI that the cache does not have (yet)."""

@@ -25,10 +25,11 @@ from kvedge.controller.vmi.hotplug.hotplug_plan import (
 )
 from kvedge.controller.vmi.vmi_plan import launcher_of
 from kvedge.controller.vmi_claims import has_hotplugged, index_by_claim, vmis_of
-from kvedge.kube.errors import AlreadyExists, Conflict, KubeError, NotFound
+from kvedge.kube.errors import AlreadyExists, Conflict, KubeError
 from kvedge.kube.events import EventRecorder
 from kvedge.kube.informer import Informer
-from kvedge.kube.kube_client import KubeClient, Preconditions
+from kvedge.kube.kube_client import KubeClient
+from kvedge.kube.observed_delete import delete_observed
 from kvedge.kube.patches import at_version
 from kvedge.kube.reconcile_loop import Again, ReconcileLoop
 from kvedge.kube.work_queue import Key
@@ -181,17 +182,12 @@ class HotplugLoop:
         self._events.record(vmi, "Normal", "SuccessfulCreate", f"Created attachment pod {meta.name}")
 
     def _delete(self, vmi: VirtualMachineInstance, action: DeleteAttachment) -> None:
-        meta = action.pod.metadata
-        try:
-            left = self._client.delete(Pod, meta.namespace, meta.name, Preconditions(uid=meta.uid))
-        except NotFound:
+        if not delete_observed(self._client, self._attachments, action.pod):
             return
-        if left is not None:
-            self._attachments.observe(left)
         if action.volume:
             # It went because its work was done, and not because it had failed.
             self._patience.forget(f"{vmi.metadata.uid}/{action.volume}")
-        self._events.record(vmi, "Normal", "SuccessfulDelete", f"Deleted attachment pod {meta.name}")
+        self._events.record(vmi, "Normal", "SuccessfulDelete", f"Deleted attachment pod {action.pod.metadata.name}")
 
     def _on_vmi(self, old: VirtualMachineInstance | None, new: VirtualMachineInstance | None) -> None:
         item = new or old
