@@ -63,7 +63,7 @@ def test_a_guest_is_behind_its_service_when_its_page_is_there(probed: LocalClust
     wait_until(lambda: ready(probed, PAGED).message == UNREADY, "the Pod's words are the VMI's")
     assert (ready(probed, PAGED).status, ready(probed, PAGED).reason) == ("False", "ContainersNotReady")
     probed.wait_answer(PAGED, 240)
-    wait_told(probed, "Readiness probe failed: HTTP probe failed with statuscode: 404", 60)
+    wait_told(probed, "Readiness probe failed: HTTP probe failed with statuscode: 404", 180)
     assert endpoints(probed) == [False]
     in_guest(probed, PAGED, "touch /www/ready")
     wait_ready(probed, PAGED, "True")

@@ -75,7 +75,7 @@ def test_a_guest_is_ready_when_its_page_is_there(box: Box) -> None:
     wait_until(lambda: ready(box, PAGED).message == UNREADY, "the Pod's words are the VMI's")
     assert (ready(box, PAGED).status, ready(box, PAGED).reason) == ("False", "ContainersNotReady")
     box.wait_answer(PAGED, 240)
-    wait_told(box, "Readiness probe failed: HTTP probe failed with statuscode: 404", 60)
+    wait_told(box, "Readiness probe failed: HTTP probe failed with statuscode: 404", 180)
     assert ready(box, PAGED).status == "False"
     in_guest(box, PAGED, "touch /www/ready")
     wait_ready(box, PAGED, "True")
@@ -94,7 +94,7 @@ def test_a_guest_is_ready_when_a_program_in_it_says_so(box: Box) -> None:
 
 def test_a_guest_is_ready_while_it_listens_on_a_port(box: Box) -> None:
     box.wait_answer(LISTENING, 240)
-    wait_told(box, f":{LATE_PORT}: connection refused", 60)
+    wait_told(box, f":{LATE_PORT}: connection refused", 180)
     assert ready(box, LISTENING).status == "False"
     in_guest(box, LISTENING, LISTEN)
     wait_ready(box, LISTENING, "True")

@@ -25,7 +25,7 @@ import grpc
 
 from kvedge.rpc import launcher_pb2 as messages
 from kvedge.rpc.launcher_pb2_grpc import LauncherStub
-from tests.support.waiting import wait_until
+from tests.support.waiting import PATIENCE, wait_until
 
 UID = "11111111-1111-4111-8111-111111111111"
 QEMU_USER = 107
@@ -221,7 +221,7 @@ class Console:
 
     def expect(self, text: bytes, seconds: float = 60.0) -> None:
         """Read until `text` has come; it is then consumed."""
-        deadline = time.monotonic() + seconds
+        deadline = time.monotonic() + seconds * PATIENCE
         while text not in self.seen:
             self._socket.settimeout(max(0.1, deadline - time.monotonic()))
             try:

@@ -30,25 +30,26 @@ UNREADY = "containers with unready status: [compute]"
 # Before the first question a guest must have booted, on a machine that is shared with a compiler as well.
 BOOT = 110
 OFTEN = {"periodSeconds": 1, "failureThreshold": 3, "timeoutSeconds": 5}
+# A kubelet tells no more than 25 things about a Pod in a row, and then one in five minutes. What a probe finds while
+# the guest boots would use them up.
+BOOTED = {**OFTEN, "initialDelaySeconds": BOOT}
 # So long a guest may be silent before it is taken for dead.
 SILENCE = 10
-ALIVE = {**OFTEN, "failureThreshold": SILENCE, "initialDelaySeconds": BOOT}
+ALIVE = {**BOOTED, "failureThreshold": SILENCE}
 PROBES: dict[str, dict[str, Any]] = {
     PAGED: {
-        "readinessProbe": {"httpGet": {"port": "web", "path": "/ready"}, **OFTEN},
+        "readinessProbe": {"httpGet": {"port": "web", "path": "/ready"}, **BOOTED},
         "livenessProbe": {"guestAgentPing": {}, **ALIVE},
     },
     PROGRAMMED: {
         "readinessProbe": {
             "exec": {"command": ["/bin/sh", "-c", f"test -e /run/ready || {{ echo {NOT_YET}; exit 3; }}"]},
-            # A kubelet tells no more than 25 things about a Pod at once: the first of them are to be the guest's.
-            "initialDelaySeconds": BOOT,
-            **OFTEN,
+            **BOOTED,
         },
         "livenessProbe": {"exec": {"command": ["test", "!", "-e", "/run/dead"]}, **ALIVE},
     },
     LISTENING: {
-        "readinessProbe": {"tcpSocket": {"port": LATE_PORT}, **OFTEN},
+        "readinessProbe": {"tcpSocket": {"port": LATE_PORT}, **BOOTED},
         "livenessProbe": {"tcpSocket": {"port": "web"}, **ALIVE},
     },
 }
