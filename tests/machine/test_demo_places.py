@@ -44,26 +44,20 @@ def root_home() -> Iterator[Path]:
 
 @contextmanager
 def other_home() -> Iterator[Path]:
-    """A home that its user alone may enter."""
-    with tempfile.TemporaryDirectory(prefix="kvedge-demo-", dir="/home") as directory:
+    """A home that its user alone may enter, with letters on the way that a shell or an old locale would trip over."""
+    with tempfile.TemporaryDirectory(prefix="kvedge demo 'ü' ", dir="/home") as directory:
         home = Path(directory)
         home.chmod(0o700)
-        os.chown(home, ANOTHER_USER, ANOTHER_USER)
-        yield home
+        place = home / "Müller & Söhne – 日本"
+        place.mkdir(mode=0o700)
+        for path in (home, place):
+            os.chown(path, ANOTHER_USER, ANOTHER_USER)
+        yield place
         found = home.stat()
         assert (found.st_mode & 0o777, found.st_uid) == (0o700, ANOTHER_USER)
 
 
-@contextmanager
-def odd_names() -> Iterator[Path]:
-    """Below /tmp, in a directory of root's alone, with letters that a shell or an old locale would trip over."""
-    with tempfile.TemporaryDirectory(prefix="kvedge demo 'ü' ", dir="/tmp") as directory:
-        place = Path(directory) / "Müller & Söhne – 日本"
-        place.mkdir(mode=0o700)
-        yield place
-
-
-PLACES = {"root's home": root_home, "another user's home": other_home, "spaces and letters": odd_names}
+PLACES = {"root's home": root_home, "another user's home, with odd letters": other_home}
 
 
 def demo(clone: Path, data: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
