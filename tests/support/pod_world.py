@@ -24,8 +24,8 @@ from kvedge.network.binding.bridge_binding import bind_pod_interface
 from kvedge.network.dhcp.dhcp_plan import DhcpLease
 from kvedge.network.links import Links
 from kvedge.network.netns import create_netns, delete_netns, netns_path, run_in_netns
+from kvedge.network.pods.attachments import NodeNetworkConfig, port_name
 from kvedge.network.pods.pod_network import attach_pod, ensure_node_network, remove_node_network
-from kvedge.network.pods.pod_network_plan import NodeNetworkConfig, port_name
 from tests.support.pictures import ip_json
 from tests.support.waiting import wait_until
 

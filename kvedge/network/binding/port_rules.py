@@ -1,6 +1,6 @@
 """What passes on the node bridge of one box, and how it leaves: anti-spoofing per port, and NAT, as nftables tables.
 
-Pure; `pod_network_plan` puts the tables into its steps.
+Pure; `pod_tables` names them for the plans of the node network.
 """
 
 from __future__ import annotations

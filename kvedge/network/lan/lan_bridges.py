@@ -15,8 +15,8 @@ from kvedge.network.binding.binding_state import SMALLEST_IPV6_MTU
 from kvedge.network.errors import NetworkError
 from kvedge.network.lan.lan_config import LanConfig
 from kvedge.network.link_types import Link
+from kvedge.network.pods.attachments import DEFAULT_MTU, NodeNetworkConfig, stable_mac
 from kvedge.network.pods.forwarding_plan import MARK, ip_forward_before
-from kvedge.network.pods.pod_network_plan import DEFAULT_MTU, NodeNetworkConfig, stable_mac
 from kvedge.network.steps import AddBridge, SetLink, SetSysctl, Step
 
 _LAN_BRIDGE: Final = "lan-bridge"

@@ -21,8 +21,8 @@ from kvedge.network.lan.lan_config import LanConfig
 from kvedge.network.lan.lan_rules import lan_keys, lan_table
 from kvedge.network.link_types import Link
 from kvedge.network.nft_rules import Family, Table
+from kvedge.network.pods.attachments import DEFAULT_MTU, NodeNetworkConfig, stable_mac
 from kvedge.network.pods.forwarding_plan import MARK
-from kvedge.network.pods.pod_network_plan import DEFAULT_MTU, NodeNetworkConfig, stable_mac
 from kvedge.network.steps import (
     AddBridge,
     AddVeth,

@@ -1,8 +1,8 @@
 """The Pod network of one box, for the node agent: node bridge, way out, and Pods attached to it by a pair each.
 
 Called as root on the host. Touches the configured bridge, its ports, the nftables tables of the configured name,
-`ip_forward`, and namespaces under /run/netns with the configured prefix; decides by `pod_network_plan`. Every call
-may be repeated, and takes up where an earlier one was cut short.
+`ip_forward`, and namespaces under /run/netns with the configured prefix; decides by `pod_network_plan` and
+`pod_port_plan`. Every call may be repeated, and takes up where an earlier one was cut short.
 """
 
 from __future__ import annotations
@@ -19,16 +19,11 @@ from kvedge.network.binding.binding_state import GUARD_PREFIX
 from kvedge.network.errors import NotSupportedError
 from kvedge.network.link_types import Link
 from kvedge.network.links import Links
-from kvedge.network.netns import (
-    create_netns,
-    delete_netns,
-    list_netns,
-    release_run_directory,
-    run_in_netns,
-)
+from kvedge.network.netns import create_netns, delete_netns, list_netns, release_run_directory, run_in_netns
 from kvedge.network.nft_edge import is_whole, list_tables
 from kvedge.network.nft_rules import Family
 from kvedge.network.pods import ipv6_forwarding_plan
+from kvedge.network.pods.attachments import POD_INTERFACE, Attachment, NodeNetworkConfig, attachment_for, attachments_of
 from kvedge.network.pods.foreign_forwarding import dropping_chains, foreign_ipv6_nat, foreign_nat, forwards_already
 from kvedge.network.pods.forward_rules import FENCE
 from kvedge.network.pods.forwarding_plan import (
@@ -40,22 +35,10 @@ from kvedge.network.pods.forwarding_plan import (
     kept_apart,
     plan_forwarding_back,
 )
-from kvedge.network.pods.pod_network_plan import (
-    POD_INTERFACE,
-    Attachment,
-    NodeNetworkConfig,
-    attachment_for,
-    attachments_of,
-    describe,
-    our_tables,
-    overlaps_of,
-    plan_detaching,
-    plan_healing,
-    plan_inside,
-    plan_node_network,
-    plan_port,
-    plan_removal,
-)
+from kvedge.network.pods.overlap_rules import overlaps_of
+from kvedge.network.pods.pod_network_plan import describe, plan_healing, plan_node_network, plan_removal
+from kvedge.network.pods.pod_port_plan import plan_detaching, plan_inside, plan_port
+from kvedge.network.pods.pod_tables import our_tables
 from kvedge.network.pods.rate_plan import rate_limit
 from kvedge.network.pods.veth_ends import leads_into
 from kvedge.network.services.service_plan import table_name

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from kvedge.network.nft_rules import Table
-from kvedge.network.pods.pod_network_plan import NodeNetworkConfig, policy_table_name, port_prefix, stable_mac
+from kvedge.network.pods.attachments import NodeNetworkConfig, policy_table_name, port_prefix, stable_mac
 from kvedge.network.policies.policy_bridge_rules import bridge_elements, bridge_table
 from kvedge.network.policies.policy_rules import Elements, PodTraffic, filter_elements, filter_table, numbered
 from kvedge.network.steps import ChangeTables, Contents

@@ -23,7 +23,7 @@ from kvedge.kube.node_troubles import NodeTroubles
 from kvedge.kube.reconcile_loop import ReconcileLoop
 from kvedge.kube.work_queue import WorkQueue
 from kvedge.network.errors import NetworkError
-from kvedge.network.pods.pod_network_plan import NodeNetworkConfig
+from kvedge.network.pods.attachments import NodeNetworkConfig
 from kvedge.resources.names import LAUNCHER_IMAGE
 from kvedge.resources.types.core import Node, Pod
 from kvedge.resources.types.storage import PersistentVolume, PersistentVolumeClaim, StorageClass

@@ -15,7 +15,7 @@ from kvedge.kube.events import EventRecorder
 from kvedge.kube.kube_client import KubeClient
 from kvedge.kube.reconcile_loop import ReconcileLoop
 from kvedge.kube.work_queue import Key, WorkQueue
-from kvedge.network.pods.pod_network_plan import NodeNetworkConfig
+from kvedge.network.pods.attachments import NodeNetworkConfig
 from kvedge.network.policies.policy_network import PolicyNetwork
 from kvedge.network.services.service_network import ServiceNetworks
 from kvedge.network.services.service_plan import ServiceNetworkConfig

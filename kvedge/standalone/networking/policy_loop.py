@@ -16,7 +16,7 @@ from kvedge.kube.kube_client import KubeClient
 from kvedge.kube.reconcile_loop import Again
 from kvedge.kube.work_queue import Key, WorkQueue
 from kvedge.network.errors import NetworkError
-from kvedge.network.pods.pod_network_plan import NodeNetworkConfig, netns_name, port_name
+from kvedge.network.pods.attachments import NodeNetworkConfig, netns_name, port_name
 from kvedge.network.policies.policy_network import PolicyNetwork
 from kvedge.resources.types.core import Namespace, Pod
 from kvedge.resources.types.network_policies import NetworkPolicy

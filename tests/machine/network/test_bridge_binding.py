@@ -17,8 +17,8 @@ from kvedge.network.binding.bridge_binding import bind_pod_interface
 from kvedge.network.errors import LostStateError, NetworkError
 from kvedge.network.links import Links
 from kvedge.network.netns import create_netns, delete_netns, netns_path, run_in_netns
+from kvedge.network.pods.attachments import port_name
 from kvedge.network.pods.pod_network import attach_pod
-from kvedge.network.pods.pod_network_plan import port_name
 from tests.machine.network.frames import BROADCAST, dhcp_frame, is_dhcp, wire
 from tests.machine.network.killed_steps import KilledError, killed_after, steps_made
 from tests.machine.network.own_host import host_state, on_a_host_of_its_own

@@ -14,8 +14,8 @@ from scapy.layers.l2 import Ether
 from kvedge.network.binding.bridge_binding import bind_pod_interface
 from kvedge.network.links import Links
 from kvedge.network.netns import netns_path, run_in_netns
+from kvedge.network.pods.attachments import NodeNetworkConfig, port_name, stable_mac
 from kvedge.network.pods.pod_network import attach_pod, heal_node_network
-from kvedge.network.pods.pod_network_plan import NodeNetworkConfig, port_name, stable_mac
 from tests.machine.network.floods import (
     BROADCAST,
     IPV6_TYPE,

@@ -21,9 +21,9 @@ from kvedge.network.links import Links
 from kvedge.network.netns import create_netns, delete_netns, netns_path, run_in_netns
 from kvedge.network.nft_edge import change_elements
 from kvedge.network.pods import pod_network
+from kvedge.network.pods.attachments import NodeNetworkConfig, stable_mac
 from kvedge.network.pods.forward_rules import APART, fence_keys, fence_table
 from kvedge.network.pods.pod_network import attach_pod, ensure_node_network, heal_node_network
-from kvedge.network.pods.pod_network_plan import NodeNetworkConfig, stable_mac
 from kvedge.network.steps import ReplaceTable, Step
 from kvedge.network.sysctls import read_sysctl, write_sysctl
 from tests.machine.network.floods import neighbours_of, packed, send_all, udp_frame

@@ -20,8 +20,8 @@ from kvedge.network.binding.router_socket import router_of
 from kvedge.network.errors import NetworkError, OverlapError
 from kvedge.network.links import Links
 from kvedge.network.netns import create_netns, delete_netns, netns_path, run_in_netns
+from kvedge.network.pods.attachments import NodeNetworkConfig
 from kvedge.network.pods.pod_network import attach_pod, detach_pod, ensure_node_network, heal_node_network
-from kvedge.network.pods.pod_network_plan import NodeNetworkConfig
 from kvedge.network.sysctls import read_sysctl, write_sysctl
 from kvedge.resources.masquerade import guest_subnet
 from kvedge.resources.types.volumes import Network, PodNetwork

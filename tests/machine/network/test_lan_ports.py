@@ -23,7 +23,7 @@ from kvedge.network.links import Links
 from kvedge.network.netns import create_netns, delete_netns, netns_path, run_in_netns
 from kvedge.network.nft_edge import list_tables
 from kvedge.network.nft_rules import Family
-from kvedge.network.pods.pod_network_plan import NodeNetworkConfig
+from kvedge.network.pods.attachments import NodeNetworkConfig
 from tests.machine.network.frames import BROADCAST, wire
 from tests.machine.network.own_host import host_state, on_a_host_of_its_own
 from tests.support.pictures import ip_json

@@ -23,6 +23,7 @@ from kvedge.network.errors import NetworkError, OverlapError
 from kvedge.network.links import Links
 from kvedge.network.netns import create_netns, delete_netns, is_netns, list_netns, netns_path, run_in_netns
 from kvedge.network.pods import pod_network
+from kvedge.network.pods.attachments import NodeNetworkConfig, our_ports, port_name, stable_mac
 from kvedge.network.pods.foreign_forwarding import has_firewalld
 from kvedge.network.pods.pod_network import (
     attach_pod,
@@ -31,7 +32,6 @@ from kvedge.network.pods.pod_network import (
     heal_node_network,
     remove_node_network,
 )
-from kvedge.network.pods.pod_network_plan import NodeNetworkConfig, our_ports, port_name, stable_mac
 from kvedge.network.steps import DeleteLink, Step
 from kvedge.network.sysctls import read_sysctl, write_sysctl
 from kvedge.resources.bandwidth import Bandwidth

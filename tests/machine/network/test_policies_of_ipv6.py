@@ -13,7 +13,7 @@ from scapy.layers.l2 import Ether
 from scapy.packet import Packet
 
 from kvedge.network.netns import netns_path, run_in_netns
-from kvedge.network.pods.pod_network_plan import NodeNetworkConfig, policy_table_name, port_name, stable_mac
+from kvedge.network.pods.attachments import NodeNetworkConfig, policy_table_name, port_name, stable_mac
 from kvedge.network.policies.address_ranges import number_of
 from kvedge.network.policies.policy_network import PolicyNetwork
 from kvedge.network.policies.policy_rules import Passage, PodTraffic, Traffic

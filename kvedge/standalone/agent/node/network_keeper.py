@@ -12,9 +12,9 @@ from typing import Final
 
 from kvedge.network.errors import NetworkError
 from kvedge.network.lan.lan_ports import LanHealth, heal_lan
+from kvedge.network.pods.attachments import NodeNetworkConfig
 from kvedge.network.pods.forward_rules import FENCE
 from kvedge.network.pods.pod_network import NodeNetwork, ensure_node_network, heal_node_network
-from kvedge.network.pods.pod_network_plan import NodeNetworkConfig
 from kvedge.runtime.rounds import Rounds
 
 log = logging.getLogger(__name__)

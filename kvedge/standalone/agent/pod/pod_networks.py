@@ -15,7 +15,7 @@ from kvedge.network.errors import NetworkError
 from kvedge.network.lan.lan_config import LanConfigError, parse_lan_config
 from kvedge.network.lan.lan_plan import LanPort, lan_port
 from kvedge.network.lan.lan_ports import attach_lan, detach_lan, lan_ports
-from kvedge.network.pods.pod_network_plan import POD_INTERFACE, Attachment, NodeNetworkConfig
+from kvedge.network.pods.attachments import POD_INTERFACE, Attachment, NodeNetworkConfig
 from kvedge.resources.types.attachments import NetworkAttachmentDefinition
 from kvedge.resources.types.core import Pod
 from kvedge.resources.types.pod_networks import (

@@ -17,8 +17,8 @@ from kvedge.kube.kube_client import KubeClient
 from kvedge.network.errors import NetworkError
 from kvedge.network.host_resolver import host_resolv_conf
 from kvedge.network.lan.lan_ports import detach_lan
+from kvedge.network.pods.attachments import NodeNetworkConfig, attachment_for, netns_name
 from kvedge.network.pods.pod_network import attach_pod, detach_pod
-from kvedge.network.pods.pod_network_plan import NodeNetworkConfig, attachment_for, netns_name
 from kvedge.resources.bandwidth import pod_bandwidth
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.names import POD_MAC

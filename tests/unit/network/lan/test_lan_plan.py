@@ -29,7 +29,7 @@ from kvedge.network.lan.lan_plan import (
 )
 from kvedge.network.lan.lan_rules import PORT_MACS, SERVERS, WITH_HOST
 from kvedge.network.nft_rules import Family, link_key, port_mac_key
-from kvedge.network.pods.pod_network_plan import NodeNetworkConfig, stable_mac
+from kvedge.network.pods.attachments import NodeNetworkConfig, stable_mac
 from kvedge.network.steps import SetLink, SetSysctl, Step
 from tests.unit.network.namespace_model import NamespaceModel
 

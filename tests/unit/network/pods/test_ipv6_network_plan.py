@@ -9,9 +9,9 @@ import pytest
 from kvedge.network.binding.port_rules import is_translated
 from kvedge.network.errors import NetworkError, OverlapError
 from kvedge.network.link_types import Address, Link, Route
+from kvedge.network.pods.attachments import NodeNetworkConfig, attachment_for, attachments_of
 from kvedge.network.pods.forwarding_plan import Ipv6Seen, NodeSeen
 from kvedge.network.pods.ipv6_network_plan import bridge_steps, check_overlap, inside_steps
-from kvedge.network.pods.pod_network_plan import NodeNetworkConfig, attachment_for, attachments_of
 from kvedge.network.steps import AddAddress
 
 CIDR = "2001:db8:1::/64"

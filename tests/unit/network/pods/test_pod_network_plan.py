@@ -4,80 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
-from kvedge.network.binding.port_rules import HOSTS, PORT_ADDRESSES, PORT_MACS
-from kvedge.network.errors import NetworkError, OverlapError
-from kvedge.network.link_types import Link, Route
-from kvedge.network.nft_rules import Family, Table, address_key, link_key, port_address_key, port_mac_key
+from kvedge.network.link_types import Route
+from kvedge.network.nft_rules import Family, link_key
+from kvedge.network.pods.attachments import DEFAULT_ROUTE, NodeNetworkConfig, port_name, stable_mac
 from kvedge.network.pods.forward_rules import APART, FENCE, OURS
 from kvedge.network.pods.forwarding_plan import IP_FORWARD, kept_apart
-from kvedge.network.pods.pod_network_plan import (
-    DEFAULT_ROUTE,
-    Attachment,
-    NodeNetworkConfig,
-    attachment_for,
-    attachments_of,
-    describe,
-    mtu_for,
-    our_tables,
-    overlaps_of,
-    plan_detaching,
-    plan_healing,
-    plan_inside,
-    plan_node_network,
-    plan_port,
-    plan_removal,
-    port_name,
-    port_prefix,
-    stable_mac,
-)
-from kvedge.network.steps import AddRoute, ChangeElements, DeleteLink, KnowMac, ReplaceTable, SetLink, SetSysctl, Step
+from kvedge.network.pods.pod_network_plan import describe, mtu_for, plan_healing, plan_node_network, plan_removal
+from kvedge.network.steps import ChangeElements, DeleteLink, KnowMac, ReplaceTable, SetLink, SetSysctl, Step
 from tests.unit.network.namespace_model import NamespaceModel
-
-CONFIG = NodeNetworkConfig(bridge="kvedge0", cidr="10.99.0.0/24", table="kvedge0", netns_prefix="kvedge0-")
-SECOND = NodeNetworkConfig(bridge="kve-abc123", cidr="10.98.0.0/24", table="kve-abc123", netns_prefix="kve-abc123-")
-POD = attachment_for(CONFIG, "kvedge0-pod", "10.99.0.7", "52:54:00:00:00:07")
-NETNS = Path("/run/netns/kvedge0-pod")
-
-
-def host() -> NamespaceModel:
-    """A host with one NIC of MTU 1400 and a default route."""
-    model = NamespaceModel()
-    model.add_link("eno1", "", mtu=1400)
-    model.apply(SetLink("eno1", up=True))
-    model._add_address(model.link("eno1"), "192.0.2.2", 24)
-    model.routes.append(Route("0.0.0.0/0", "192.0.2.1", model.link("eno1").index, protocol=4))
-    return model
-
-
-def ensure(model: NamespaceModel, config: NodeNetworkConfig = CONFIG, stop_after: int | None = None) -> list[Step]:
-    steps = plan_node_network(config, model.seen_by_node())
-    for step in steps[:stop_after]:
-        model.apply(step)
-    return steps
-
-
-def remove(model: NamespaceModel, config: NodeNetworkConfig = CONFIG, stop_after: int | None = None) -> list[Step]:
-    steps = plan_removal(config, model.seen_by_node())
-    for step in steps[:stop_after]:
-        model.apply(step)
-    return steps
-
-
-def attach(
-    model: NamespaceModel, pod: Attachment = POD, *, whole: bool = True, stop_after: int | None = None
-) -> list[Step]:
-    steps = plan_port(CONFIG, model.seen_by_node(), pod, NETNS, whole=whole)
-    for step in steps[:stop_after]:
-        model.apply(step)
-    return steps
-
-
-def sets_of(model: NamespaceModel) -> dict[str, set[bytes]]:
-    return model.tables[Family.BRIDGE, CONFIG.table]
+from tests.unit.network.pods.node_networks import CONFIG, POD, SECOND, attach, ensure, heal, host, remove, whole_of
 
 
 def test_the_node_bridge_has_the_gateway_and_the_uplinks_mtu() -> None:
@@ -233,78 +171,6 @@ def test_what_the_host_had_is_remembered_when_somebody_deletes_the_bridge() -> N
     assert model.picture() == pristine
 
 
-def test_an_address_that_two_pods_have_stays_known_while_one_is_there() -> None:
-    model = host()
-    ensure(model)
-    following = attachment_for(CONFIG, "kvedge0-next", POD.address, POD.mac)
-    for pod in (POD, following):
-        attach(model, pod)
-    hosts = model.tables[Family.IP, CONFIG.table][HOSTS.name]
-    for pod, left in ((POD, True), (following, False)):
-        for step in plan_detaching(CONFIG, model.seen_by_node(), pod.netns):
-            model.apply(step)
-        assert (address_key(POD.address) in hosts) is left
-    assert hosts == {address_key("10.99.0.255")}
-
-
-@pytest.mark.parametrize(
-    "cidr",
-    ["192.0.2.0/24", "192.0.0.0/16", "192.0.2.128/25", "172.20.0.0/16"],
-    ids=["same", "wider", "within", "a route"],
-)
-def test_a_range_in_use_on_the_host_is_refused_by_the_name_of_its_option(cidr: str) -> None:
-    model = host()
-    model.routes.append(Route("172.20.5.0/24", "192.0.2.9", model.link("eno1").index))
-    config = replace(CONFIG, cidr=cidr)
-    with pytest.raises(OverlapError, match=r"--pod-cidr .* overlaps .* of eno1"):
-        plan_node_network(config, model.seen_by_node())
-
-
-def test_our_own_bridge_does_not_overlap_with_itself() -> None:
-    model = host()
-    ensure(model)
-    model.routes.append(Route("10.99.0.0/24", "", model.link("kvedge0").index, protocol=2))
-    ensure(model)
-
-
-def test_a_vpns_default_route_in_pieces_is_no_overlap() -> None:
-    model = host()
-    model.routes += [Route(half, "", model.link("eno1").index) for half in ("0.0.0.0/1", "128.0.0.0/1")]
-    ensure(model)
-
-
-def test_a_route_that_is_wider_than_the_range_is_named_and_refused_by_nobody() -> None:
-    model = host()
-    model.routes.append(Route("10.0.0.0/8", "192.0.2.9", model.link("eno1").index))
-    ensure(model)
-    assert overlaps_of(CONFIG, model.seen_by_node()) == ["10.0.0.0/8 of eno1"]
-
-
-def test_a_neighbour_whose_network_is_wider_than_the_range_is_one() -> None:
-    model = host()
-    model._add_address(model.link("eno1"), "10.0.0.5", 8)
-    with pytest.raises(OverlapError, match=r"10\.0\.0\.5/8 of eno1"):
-        ensure(model)
-
-
-def test_what_comes_into_the_range_later_keeps_no_bridge_from_being_served() -> None:
-    model = host()
-    later = Route("10.99.0.0/24", "192.0.2.9", model.link("eno1").index)
-    model.routes.append(later)
-    with pytest.raises(OverlapError):
-        ensure(model)
-    model.routes.pop()
-    ensure(model)
-    assert overlaps_of(CONFIG, model.seen_by_node()) == []
-    model.routes.append(later)
-    ensure(model)
-    assert overlaps_of(CONFIG, model.seen_by_node()) == ["10.99.0.0/24 of eno1"]
-    attach(model)
-    model.apply(DeleteLink("kvedge0"))
-    ensure(model)
-    assert model.link("kvedge0").up
-
-
 @pytest.mark.parametrize("mtu", [1200, 1279, 1280])
 def test_a_way_out_that_is_too_small_for_ipv6_is_one(mtu: int) -> None:
     model = host()
@@ -357,91 +223,9 @@ def test_a_bridge_that_an_earlier_kvedge_made_is_told_its_mtu_so_that_it_is_kept
     assert not [step for step in ensure(model) if isinstance(step, SetLink)]
 
 
-def test_no_port_is_made_for_a_bridge_that_is_gone() -> None:
-    model = host()
-    with pytest.raises(NetworkError, match="kvedge0"):
-        attach(model)
-    assert len(model.links) == 1
-
-
-def test_a_second_instance_with_the_same_range_is_refused() -> None:
-    model = host()
-    ensure(model)
-    with pytest.raises(OverlapError, match="of kvedge0"):
-        plan_node_network(replace(SECOND, cidr=CONFIG.cidr), model.seen_by_node())
-
-
 def test_a_configured_mtu_wins_and_a_host_without_a_way_out_has_ethernets() -> None:
     assert mtu_for(replace(CONFIG, mtu=9000), host().seen_by_node()) == 9000
     assert mtu_for(CONFIG, NamespaceModel().seen_by_node()) == 1500
-
-
-def test_a_pod_on_the_bridge_may_speak_as_itself_alone() -> None:
-    model = host()
-    ensure(model)
-    attach(model)
-    mac = bytes.fromhex("525400000007")
-    assert sets_of(model) == {
-        PORT_MACS.name: {port_mac_key(POD.port, mac)},
-        PORT_ADDRESSES.name: {port_address_key(POD.port, "10.99.0.7"), port_address_key(POD.port, "0.0.0.0")},
-    }
-
-
-def test_a_pod_may_speak_before_its_port_is_up_and_never_the_other_way_round() -> None:
-    model = host()
-    ensure(model)
-    kinds = [type(step).__name__ for step in attach(model)]
-    assert kinds == [
-        "AddVeth",
-        "SetSysctl",
-        "SetLink",
-        "ChangeElements",
-        "ChangeElements",
-        "SetLink",
-        "KnowMac",
-        "SetLink",
-    ]
-
-
-@pytest.mark.parametrize("done", range(9))
-def test_an_attachment_that_was_cut_short_is_finished(done: int) -> None:
-    expected, model = host(), host()
-    for each in (expected, model):
-        ensure(each)
-    attach(expected)
-    attach(model, stop_after=done)
-    attach(model)
-    assert model.picture() == expected.picture()
-
-
-def test_a_port_that_leads_elsewhere_is_made_anew() -> None:
-    model = host()
-    ensure(model)
-    attach(model)
-    steps = attach(model, whole=False)
-    assert steps[0] == DeleteLink(POD.port)
-    assert model.link(POD.port).up
-
-
-def test_a_pod_that_got_another_address_loses_the_old_one() -> None:
-    model = host()
-    ensure(model)
-    attach(model)
-    attach(model, replace(POD, address="10.99.0.8"))
-    addresses = {port_address_key(POD.port, address) for address in ("10.99.0.8", "0.0.0.0")}
-    assert sets_of(model)[PORT_ADDRESSES.name] == addresses
-    assert [each.address for each in attachments_of(CONFIG, model.links.values())] == ["10.99.0.8"]
-
-
-def whole_of(model: NamespaceModel) -> list[Table]:
-    return [table for table in our_tables(CONFIG) if (table.family, table.name) in model.tables]
-
-
-def heal(model: NamespaceModel) -> list[Step]:
-    steps = plan_healing(CONFIG, model.seen_by_node(), whole_of(model))
-    for step in steps:
-        model.apply(step)
-    return steps
 
 
 def test_nothing_is_said_of_a_network_that_nobody_has_touched() -> None:
@@ -518,37 +302,6 @@ def test_present_pods_stay_in_the_tables_when_these_are_put_anew() -> None:
     assert model.picture() == before
 
 
-def test_a_detached_pod_leaves_nothing() -> None:
-    model = host()
-    ensure(model)
-    before = model.picture()
-    attach(model)
-    for step in plan_detaching(CONFIG, model.seen_by_node(), POD.netns):
-        model.apply(step)
-    assert model.picture() == before
-    assert plan_detaching(CONFIG, model.seen_by_node(), POD.netns) == []
-
-
-@pytest.mark.parametrize("way", ["it goes", "it gets another MAC"])
-def test_of_two_pods_with_one_mac_each_may_speak_and_the_earlier_is_heard_of(way: str) -> None:
-    model = host()
-    ensure(model)
-    following = attachment_for(CONFIG, "kvedge0-next", "10.99.0.8", POD.mac)
-    for pod in (POD, following):
-        attach(model, pod)
-    assert ("kvedge0", POD.mac, POD.port) in model.picture()["known MACs"]  # type: ignore[operator]
-    if way == "it goes":
-        for step in plan_detaching(CONFIG, model.seen_by_node(), POD.netns):
-            model.apply(step)
-        heal(model)
-        assert model.picture()["known MACs"] == {("kvedge0", POD.mac, following.port)}
-    else:
-        attach(model, replace(POD, mac="52:54:00:00:00:09"))
-    mac = bytes.fromhex("525400000007")
-    assert port_mac_key(POD.port, mac) not in sets_of(model)[PORT_MACS.name]
-    assert port_mac_key(following.port, mac) in sets_of(model)[PORT_MACS.name]
-
-
 def test_ports_and_a_bridge_that_an_earlier_kvedge_made_stop_learning() -> None:
     model = host()
     ensure(model)
@@ -560,20 +313,6 @@ def test_ports_and_a_bridge_that_an_earlier_kvedge_made_stop_learning() -> None:
     model.known_macs.clear()
     assert describe(heal(model)) == ["kvedge0 remembered multicast groups", f"{POD.port} learnt MACs"]
     assert model.picture() == before
-
-
-@pytest.mark.parametrize("calls", [False, True])
-def test_a_port_lets_a_guest_reach_itself_where_bridged_frames_pass_the_tables(calls: bool) -> None:
-    seen = replace(host().seen_by_node(), bridged_calls=calls)
-    bridge, port = Link(4, "kvedge0", "bridge", "02:00:00:00:00:09", 1500, True), POD.port
-    steps = plan_port(CONFIG, replace(seen, links=(bridge,)), POD, NETNS, whole=False)
-    joining = next(step for step in steps if isinstance(step, SetLink) and step.master)
-    assert joining == SetLink(port, master="kvedge0", learning=False, hairpin=True if calls else None)
-    there = Link(5, port, "veth", POD.mac, 1500, True, master=4, alias=POD.alias, learning=False, hairpin=True)
-    steps = plan_port(CONFIG, replace(seen, links=(bridge, there)), POD, NETNS, whole=True)
-    assert SetLink(port, hairpin=True) not in steps
-    steps = plan_port(CONFIG, replace(seen, links=(bridge, replace(there, hairpin=False))), POD, NETNS, whole=True)
-    assert (SetLink(port, hairpin=True) in steps) is calls
 
 
 def test_removal_touches_no_port_of_another_instance() -> None:
@@ -589,28 +328,3 @@ def test_removal_touches_no_port_of_another_instance() -> None:
         DeleteLink("kvedge0"),
     ]
     assert model.link(foreign)
-
-
-def test_inside_the_pod_a_nic_with_address_and_way_out_is_made() -> None:
-    model = NamespaceModel()
-    model.add_link("lo", "")
-    model.add_link("eth0", "veth")
-    for step in plan_inside(CONFIG, tuple(model.links.values()), tuple(model.addresses), POD):
-        model.apply(step)
-    assert (model.link("eth0").mac, model.link("eth0").up, model.link("lo").up) == (POD.mac, True, True)
-    assert ("eth0", "10.99.0.7", 24) in model.picture()["addresses"]  # type: ignore[operator]
-    assert ("eth0", "0.0.0.0/0", "10.99.0.1") in model.picture()["routes"]  # type: ignore[operator]
-    again = plan_inside(CONFIG, tuple(model.links.values()), tuple(model.addresses), POD)
-    assert [type(step) for step in again] == [AddRoute]
-
-
-def test_names_of_ports_fit_and_tell_the_instance() -> None:
-    name = port_name("kvedge0", "kvedge0-" + "x" * 200)
-    assert len(name) == 15
-    assert name.startswith(port_prefix("kvedge0"))
-    assert port_prefix("kvedge0") != port_prefix("kve-abc123")
-
-
-def test_a_pod_without_a_mac_gets_one_that_stays() -> None:
-    made = [attachment_for(CONFIG, "kvedge0-a", "10.99.0.9", None).mac for _ in range(2)]
-    assert made[0] == made[1] != attachment_for(CONFIG, "kvedge0-b", "10.99.0.9", None).mac

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from kvedge.kube.events import EventRecorder
 from kvedge.network.errors import NetworkError
-from kvedge.network.pods.pod_network_plan import NodeNetworkConfig, port_name
+from kvedge.network.pods.attachments import NodeNetworkConfig, port_name
 from kvedge.network.policies.policy_network import PolicyNetwork
 from kvedge.network.policies.policy_rules import PodTraffic
 from kvedge.resources.codec import decode

@@ -9,8 +9,8 @@ import pytest
 
 from kvedge.network.errors import NetworkError
 from kvedge.network.lan.lan_ports import LanHealth
+from kvedge.network.pods.attachments import NodeNetworkConfig
 from kvedge.network.pods.pod_network import NodeNetwork
-from kvedge.network.pods.pod_network_plan import NodeNetworkConfig
 from kvedge.standalone.agent.node import network_keeper
 from kvedge.standalone.agent.node.network_keeper import NetworkKeeper
 

@@ -13,7 +13,7 @@ import pytest
 from kvedge.kube.work_queue import Key
 from kvedge.network.lan.lan_config import LanConfig, lan_config_text
 from kvedge.network.lan.lan_plan import LanPort, lan_port
-from kvedge.network.pods.pod_network_plan import Attachment, NodeNetworkConfig
+from kvedge.network.pods.attachments import Attachment, NodeNetworkConfig
 from kvedge.resources.meta import ObjectMeta
 from kvedge.resources.types.attachments import NetworkAttachmentDefinition, NetworkAttachmentDefinitionSpec
 from kvedge.resources.types.core import Pod

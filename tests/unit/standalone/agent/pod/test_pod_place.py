@@ -7,7 +7,7 @@ from unittest.mock import MagicMock
 
 import pytest
 
-from kvedge.network.pods.pod_network_plan import NodeNetworkConfig
+from kvedge.network.pods.attachments import NodeNetworkConfig
 from kvedge.resources.bandwidth import EGRESS
 from kvedge.resources.codec import decode
 from kvedge.resources.names import POD_MAC
