@@ -1,6 +1,6 @@
 """What libvirt says of the one domain of a launcher, without libvirt's types.
 
-Made by `libvirt_session`, read by `domain_plan` and `domain_view`. Touches nothing.
+Made by `domain_reading`, read by `domain_plan` and `domain_view`. Touches nothing.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The NICs in a running domain's document: read, and with another link state.
 
-Called by `libvirt_session`. Pure: the document is libvirt's.
+Called by `libvirt_session` and `domain_reading`. Pure: the document is libvirt's.
 """
 
 from __future__ import annotations

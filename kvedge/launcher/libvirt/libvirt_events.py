@@ -1,6 +1,6 @@
 """libvirt's event loop, in a thread of its own, and the events of the one domain.
 
-One of the two doors to libvirt; used by `libvirt_session` alone. Events are only a reason to look: the listener
+Part of the door to libvirt; used by `libvirt_session` alone. Events are only a reason to look: the listener
 reads the domain's state, so a lost or repeated event does no harm.
 """
 

@@ -1,0 +1,71 @@
+"""What libvirt's domain is like now, as `domain_facts`.
+
+Part of the door to libvirt; called by `libvirt_session`, which translates the errors.
+"""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Callable
+from typing import Any, Final
+
+import libvirt
+
+from kvedge.launcher.libvirt.domain_disks import ALIAS, device_bytes, read_disks
+from kvedge.launcher.libvirt.domain_facts import ENDED, DiskSize, DomainFacts, Life, Why
+from kvedge.launcher.libvirt.domain_nics import read_nics
+
+_LIVES: Final = {
+    libvirt.VIR_DOMAIN_RUNNING: Life.RUNNING,
+    libvirt.VIR_DOMAIN_BLOCKED: Life.BLOCKED,
+    libvirt.VIR_DOMAIN_PAUSED: Life.PAUSED,
+    libvirt.VIR_DOMAIN_SHUTDOWN: Life.SHUTTING_DOWN,
+    libvirt.VIR_DOMAIN_SHUTOFF: Life.SHUTOFF,
+    libvirt.VIR_DOMAIN_CRASHED: Life.CRASHED,
+    libvirt.VIR_DOMAIN_PMSUSPENDED: Life.SUSPENDED,
+}
+
+_WHYS: Final = {
+    (Life.RUNNING, libvirt.VIR_DOMAIN_RUNNING_BOOTED): Why.BOOTED,
+    (Life.RUNNING, libvirt.VIR_DOMAIN_RUNNING_UNPAUSED): Why.UNPAUSED,
+    (Life.PAUSED, libvirt.VIR_DOMAIN_PAUSED_USER): Why.USER,
+    (Life.PAUSED, libvirt.VIR_DOMAIN_PAUSED_IOERROR): Why.IO_ERROR,
+    (Life.PAUSED, libvirt.VIR_DOMAIN_PAUSED_STARTING_UP): Why.STARTING_UP,
+    (Life.PAUSED, libvirt.VIR_DOMAIN_PAUSED_CRASHED): Why.PANICKED,
+    (Life.SHUTOFF, libvirt.VIR_DOMAIN_SHUTOFF_SHUTDOWN): Why.SHUTDOWN,
+    (Life.SHUTOFF, libvirt.VIR_DOMAIN_SHUTOFF_DESTROYED): Why.DESTROYED,
+    (Life.SHUTOFF, libvirt.VIR_DOMAIN_SHUTOFF_CRASHED): Why.CRASHED,
+    (Life.SHUTOFF, libvirt.VIR_DOMAIN_SHUTOFF_FAILED): Why.FAILED,
+    (Life.CRASHED, libvirt.VIR_DOMAIN_CRASHED_PANICKED): Why.PANICKED,
+}
+
+
+def read_facts(domain: Any, read_pid: Callable[[], int]) -> DomainFacts:
+    """One look at the domain; `read_pid` finds its QEMU, when there is to be one."""
+    state, reason = domain.state()
+    document = ElementTree.fromstring(domain.XMLDesc())
+    life = _LIVES.get(state, Life.UNKNOWN)
+    machine = document.find("os/type")
+    channel = document.find("devices/channel/target[@name='org.qemu.guest_agent.0']")
+    return DomainFacts(
+        uuid=domain.UUIDString(),
+        life=life,
+        why=_WHYS.get((life, reason), Why.OTHER),
+        pid=read_pid() if life not in ENDED else 0,
+        machine="" if machine is None else machine.get("machine", ""),
+        disks=tuple(read_disks(document)),
+        nics=tuple(read_nics(document, ALIAS)),
+        io_threads=int(document.findtext("iothreads") or 0),
+        agent_connected=channel is not None and channel.get("state") == "connected",
+    )
+
+
+def read_sizes(domain: Any, names: frozenset[str]) -> dict[str, DiskSize]:
+    """The disks of these names, with their sizes as QEMU has them; none when the domain does not run."""
+    if not domain.isActive():
+        return {}
+    return {
+        disk.name: DiskSize(disk.target, int(domain.blockInfo(disk.target)[0]), device_bytes(disk.source))
+        for disk in read_disks(ElementTree.fromstring(domain.XMLDesc()))
+        if disk.source and disk.name in names
+    }
