@@ -25,11 +25,12 @@ def a_sync_loop(
     network: object,
     patch: Patch,
     said: list[tuple[str, str]],
+    volumes: object = HotplugVolumes(Path("/nowhere")),
     clock: FakeClock | None = None,
 ) -> Any:
     """A loop that writes with `patch`, and adds each event's reason and text to `said`."""
     return SyncLoop(
-        volumes=HotplugVolumes(Path("/nowhere")),
+        volumes=volumes,  # type: ignore[arg-type]
         client=SimpleNamespace(patch=patch),  # type: ignore[arg-type]
         vmis=vmis,  # type: ignore[arg-type]
         connections=connections,  # type: ignore[arg-type]

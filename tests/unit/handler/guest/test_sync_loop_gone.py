@@ -1,4 +1,4 @@
-# Tests: kvedge/handler/guest/sync_loop.py
+# Tests: kvedge/handler/guest/sync_loop.py, kvedge/handler/guest/pass_events.py, kvedge/handler/guest/pass_memory.py
 """What the sync loop makes of a VMI that goes while it works on it."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-# Tests: kvedge/handler/guest/sync_loop.py
+# Tests: kvedge/handler/guest/sync_loop.py, kvedge/handler/guest/volume_pass.py
 """Hotplugged volumes in the sync loop: from the attachment Pod to the guest and back; the launcher is played."""
 
 from __future__ import annotations
@@ -78,9 +78,14 @@ class Scene:
         )
         informer = SimpleNamespace(get=lambda *_: self.vmi, observe=lambda _: None, list=list)
         self.loop = a_sync_loop(
-            vmis=informer, connections=connections, network=network, patch=self._patch, said=self.said, clock=self.clock
+            vmis=informer,
+            connections=connections,
+            network=network,
+            volumes=self.volumes,
+            patch=self._patch,
+            said=self.said,
+            clock=self.clock,
         )
-        self.loop.volumes = self.volumes
 
     @contextlib.contextmanager
     def _launcher(self, _key: object) -> Iterator[None]:

@@ -1,4 +1,4 @@
-# Tests: kvedge/handler/guest/sync_loop.py
+# Tests: kvedge/handler/guest/sync_loop.py, kvedge/handler/guest/launcher_sync.py
 """What the sync loop makes of a Pod's network: what it tells the user, what it waits for, and what ends a run."""
 
 from __future__ import annotations

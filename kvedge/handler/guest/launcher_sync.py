@@ -1,0 +1,154 @@
+"""Telling a launcher what its guest should be: its network and Pod first, then the VMI, then what follows from it.
+
+Used by the sync loop. Touches the Pod's network by `guest_network`, and the launcher.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from kvedge.handler.guest.guest_network import GuestNetwork, PreparedNic
+from kvedge.handler.guest.mac_conflicts import check_macs
+from kvedge.handler.guest.nic_plan import released_nics, told_nics
+from kvedge.handler.guest.pass_events import PassEvents
+from kvedge.handler.guest.pass_memory import PassMemory
+from kvedge.handler.guest.running_nics import prepare_running
+from kvedge.handler.guest.told_claims import told_claims
+from kvedge.handler.held_process import HeldProcess
+from kvedge.handler.launchers.domain_outcome import ALIVE
+from kvedge.handler.launchers.launcher_connections import Key, LauncherCallError, LauncherConnections
+from kvedge.handler.launchers.sync_plan import RESOLVER_SECONDS, LauncherView
+from kvedge.handler.volumes.hotplug_plan import wishes_of
+from kvedge.kube.informer import Informer
+from kvedge.network.errors import NetworkError
+from kvedge.resources.codec import encode_json
+from kvedge.resources.types.pod_networks import absent_interfaces
+from kvedge.resources.types.vmi import VirtualMachineInstance
+from kvedge.rpc import launcher_pb2
+from kvedge.rpc.launcher_pb2 import DOMAIN_STATE_ABSENT
+from kvedge.runtime.clock import Clock
+
+# A cold start of libvirt and QEMU on a loaded box; the guest's own boot is not part of it.
+_SYNC_SECONDS: Final = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class LauncherSync:
+    """Syncs of all launchers of this node."""
+
+    vmis: Informer[VirtualMachineInstance]
+    connections: LauncherConnections
+    network: GuestNetwork
+    # Gives the Pod of a launcher, by its process, what it lacks besides the network; raises PodNotReady.
+    prepare_pod: Callable[[VirtualMachineInstance, HeldProcess, str], None]
+    # What a launcher is told of this node when it starts a guest.
+    options: Callable[[], launcher_pb2.NodeOptions]
+    events: PassEvents
+    clock: Clock
+
+    def is_outdated(self, key: Key, vmi: VirtualMachineInstance, memory: PassMemory) -> bool:
+        """Whether the launcher would be told of other claims, volumes or NICs now, or its guest of other servers."""
+        if memory.claims != told_claims(vmi) or memory.wishes != wishes_of(vmi) or memory.told_nics != told_nics(vmi):
+            return True
+        return self._has_other_network(key, vmi, memory)
+
+    def _has_other_network(self, key: Key, vmi: VirtualMachineInstance, memory: PassMemory) -> bool:
+        """Whether the guest would be told of other name servers now, or its network cannot be kept.
+
+        Once in a while both are looked at, and the network is put right.
+        """
+        now = self.clock.monotonic()
+        if memory.resolver is None or now - memory.resolver_seen < RESOLVER_SECONDS:
+            return memory.resolver is None
+        memory.resolver_seen = now
+        try:
+            with self.connections.launcher(key) as launcher:
+                found = self.network.resolver(launcher)
+                self._keep_network(vmi, launcher, memory)
+        except (LauncherCallError, NetworkError):
+            # The launcher has just ended: the connection tells that.
+            return False
+        # A node without network has no name servers: its guests keep those that they had, as it will have them again.
+        if found.has_nameservers and found != memory.resolver:
+            memory.resolver = None
+        return memory.resolver is None
+
+    def _keep_network(self, vmi: VirtualMachineInstance, launcher: HeldProcess, memory: PassMemory) -> None:
+        try:
+            self.network.keep(vmi, launcher)
+        except NetworkError:
+            # The next preparation meets the same error, and says so.
+            memory.resolver = None
+
+    def sync(self, key: Key, vmi: VirtualMachineInstance, memory: PassMemory) -> None:
+        """Prepare the Pod and its network, and hand the VMI to the launcher.
+
+        Raises:
+            LauncherCallError: when the launcher refuses, or does not answer.
+            NetworkError: when a NIC cannot be prepared.
+            PodNotReady: when the Pod lacks something.
+        """
+        with self.connections.launcher(key) as launcher:
+            status = self._tell(key, vmi, memory, launcher)
+        if status.state in ALIVE:
+            self.events.tell_start(vmi, memory)
+
+    def _tell(
+        self, key: Key, vmi: VirtualMachineInstance, memory: PassMemory, launcher: HeldProcess
+    ) -> launcher_pb2.DomainStatus:
+        pod_uid = self.connections.pod_uid(key)
+        if pod_uid is not None:
+            self.prepare_pod(vmi, launcher, pod_uid)
+        known = self.connections.view(key).status
+        resolver = self.network.resolver(launcher)
+        failed: NetworkError | None = None
+        if known is None or known.state == DOMAIN_STATE_ABSENT:
+            # A guest that runs is served as it is.
+            check_macs(vmi, self.vmis.list())
+            prepared = self.network.prepare(vmi, launcher, resolver)
+        else:
+            prepared, failed = prepare_running(self.network, vmi, (launcher, resolver), known, self.vmis.list())
+        memory.nics = tuple(item.nic for item in prepared)
+        request = launcher_pb2.SyncRequest(
+            vmi_json=encode_json(vmi), interfaces=[item.message for item in prepared], options=self.options()
+        )
+        status: launcher_pb2.DomainStatus = self.connections.call(key, "Sync", request, _SYNC_SECONDS)
+        memory.resolver, memory.resolver_seen = resolver, self.clock.monotonic()
+        memory.claims = told_claims(vmi)
+        memory.wishes = wishes_of(vmi)
+        self._finish_network(vmi, launcher, prepared, memory)
+        if failed is not None:
+            # One NIC that cannot come holds up nothing else: the launcher has all the rest by now.
+            raise failed
+        memory.told_nics = told_nics(vmi)
+        return status
+
+    def _finish_network(
+        self, vmi: VirtualMachineInstance, launcher: HeldProcess, prepared: list[PreparedNic], memory: PassMemory
+    ) -> None:
+        said = [sentence for item in prepared for sentence in item.shortfalls]
+        try:
+            self.network.introduce_routers(launcher, prepared)
+        except NetworkError as error:
+            said.append(f"the guest gets no IPv6: {error}")
+        for sentence in said:
+            self.events.tell_once(vmi, memory, "NetworkIncomplete", sentence)
+
+    def release_nics(self, key: Key, vmi: VirtualMachineInstance, view: LauncherView, memory: PassMemory) -> None:
+        """Undo what was made for NICs that the guest has released."""
+        wanted = {item.name for _, item in absent_interfaces(vmi)}
+        memory.released &= wanted
+        if view.status is None or view.status.state not in ALIVE or memory.told_nics != told_nics(vmi):
+            return
+        due = [each for each in released_nics(vmi, view.status) if each[1].name not in memory.released]
+        if not due:
+            return
+        try:
+            with self.connections.launcher(key) as launcher:
+                for place in due:
+                    self.network.release(vmi, launcher, place)
+                    memory.released |= {place[1].name}
+        except (LauncherCallError, NetworkError) as error:
+            self.events.note_failure(key, vmi, view, memory, error)

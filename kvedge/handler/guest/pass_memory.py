@@ -1,0 +1,66 @@
+"""What one pass over a VMI leaves for the next.
+
+Used by the sync loop and its parts, one pass over a VMI at a time. After a restart of the handler it is found again, or
+begins anew.
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field
+
+from kvedge.handler.guest.guest_network import Resolver
+from kvedge.handler.guest.nic_plan import ToldNics
+from kvedge.handler.guest.told_claims import ToldClaims
+from kvedge.handler.guest.vmi_status import GuestNic, SyncFailure
+from kvedge.handler.launchers.launcher_connections import Key
+from kvedge.resources.types.vmi import VirtualMachineInstance
+
+
+@dataclass(slots=True)
+class PassMemory:
+    """The memory of one VMI; times are on the monotonic clock."""
+
+    uid: str
+    began: float
+    nics: tuple[GuestNic, ...] | None = None
+    # The NICs of the last Sync; and the absent ones of which nothing is left.
+    told_nics: ToldNics | None = None
+    released: frozenset[str] = frozenset()
+    # The name servers of the last Sync, and the time of the last comparison; None asks for another Sync.
+    resolver: Resolver | None = None
+    resolver_seen: float = 0.0
+    # The claims of the last Sync.
+    claims: ToldClaims = ()
+    failure: SyncFailure | None = None
+    # The hotplugged volumes of the last Sync; and since when the guest waits for them.
+    wishes: frozenset[tuple[str, ...]] | None = None
+    waits_since: float | None = None
+    troubles: set[str] = field(default_factory=set)
+    started_told: bool = False
+    shutdown_told: bool = False
+    # When the guest could first be asked to end.
+    ending_since: float | None = None
+
+
+class PassMemories:
+    """The memories of all VMIs of this node; threads may share it."""
+
+    def __init__(self) -> None:
+        """None yet."""
+        self._memories: dict[Key, PassMemory] = {}
+        self._lock = threading.Lock()
+
+    def memory_of(self, key: Key, vmi: VirtualMachineInstance, now: float) -> PassMemory:
+        """The memory of this VMI; a new one for a VMI that took the name of another."""
+        with self._lock:
+            memory = self._memories.get(key)
+            if memory is None or memory.uid != vmi.metadata.uid:
+                memory = PassMemory(vmi.metadata.uid, now, started_told=vmi.status.phase == "Running")
+                self._memories[key] = memory
+            return memory
+
+    def drop(self, key: Key) -> PassMemory | None:
+        """Forget a VMI, and return what was remembered of it."""
+        with self._lock:
+            return self._memories.pop(key, None)
