@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final
 
-from kvedge.controller.datavolumes.provisioners import known_property_sets
+from kvedge.controller.datavolumes.storage_facts.provisioners import known_property_sets
 from kvedge.resources.codec import JsonObject, encode
 from kvedge.resources.data_volume_names import (
     APP,

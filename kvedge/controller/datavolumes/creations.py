@@ -10,9 +10,12 @@ from typing import Final
 
 from kvedge.controller.datavolumes.claim_plan import ClaimProblem
 from kvedge.controller.datavolumes.data_volume_view import CreateClaim, CreateWorker
-from kvedge.controller.datavolumes.foreign_workers import foreign_worker
 from kvedge.controller.datavolumes.remote_clone_plan import CreateSender, KeepCertificate, SenderAction
-from kvedge.controller.datavolumes.upload_certificates import ensure_sender_certificates, ensure_upload_certificates
+from kvedge.controller.datavolumes.workers.foreign_workers import foreign_worker
+from kvedge.controller.datavolumes.workers.upload_certificates import (
+    ensure_sender_certificates,
+    ensure_upload_certificates,
+)
 from kvedge.kube.errors import AlreadyExists, Conflict, Forbidden, KubeError, NotFound, Unavailable
 from kvedge.kube.informer import Informer
 from kvedge.kube.kube_client import KubeClient

@@ -28,13 +28,13 @@ from kvedge.controller.datavolumes.data_volume_view import (
     PatchStatus,
 )
 from kvedge.controller.datavolumes.granted_clones import GrantedClones
-from kvedge.controller.datavolumes.progress_client import ask_progress
 from kvedge.controller.datavolumes.remote_clone_plan import (
     CreateSender,
     KeepCertificate,
     own_senders,
 )
 from kvedge.controller.datavolumes.worker_ends import WorkerEnds, targets_of
+from kvedge.controller.datavolumes.workers.progress_client import ask_progress
 from kvedge.controller.kubevirt.cluster_config import ClusterConfig
 from kvedge.controller.vmi_claims import claim_keys, index_by_claim, vmis_of
 from kvedge.kube.events import EventRecorder

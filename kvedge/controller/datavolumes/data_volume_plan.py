@@ -44,8 +44,8 @@ from kvedge.controller.datavolumes.data_volume_view import (
     SourceSeen,
 )
 from kvedge.controller.datavolumes.remote_clone_plan import takes_data
-from kvedge.controller.datavolumes.worker_outcome import look_at_worker
 from kvedge.controller.datavolumes.worker_plan import plan_begin, plan_worker
+from kvedge.controller.datavolumes.workers.worker_outcome import look_at_worker
 from kvedge.controller.kubevirt.cluster_config import ClusterConfig
 from kvedge.resources import data_volume_names as names
 from kvedge.resources.disks.claim_facts import waits_for_upload

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from kvedge.controller.datavolumes.crons.cron_loop import CronLoop, CronSources
 from kvedge.controller.datavolumes.data_volume_loop import DataVolumeLoop, DataVolumeSources
-from kvedge.controller.datavolumes.storage_facts_loop import StorageFactsLoop, StorageFactsSources
+from kvedge.controller.datavolumes.storage_facts.storage_facts_loop import StorageFactsLoop, StorageFactsSources
 from kvedge.controller.kubevirt.cluster_config import ClusterConfig
 from kvedge.kube.errors import KubeError, NotFound
 from kvedge.kube.events import EventRecorder

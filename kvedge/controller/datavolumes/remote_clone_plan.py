@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from kvedge.controller.datavolumes.worker_outcome import WorkerSeen, look_at_worker
+from kvedge.controller.datavolumes.workers.worker_outcome import WorkerSeen, look_at_worker
 from kvedge.resources.data_volume_names import CLONE_TARGET, POD_PHASE
 from kvedge.resources.disks.uploads import CLONE_SENDER_PREFIX, clone_sender_name
 from kvedge.resources.types.core import Pod

@@ -47,9 +47,9 @@ from kvedge.controller.datavolumes.data_volume_view import (
     DeleteWorker,
 )
 from kvedge.controller.datavolumes.remote_clone_plan import is_remote, plan_sender
-from kvedge.controller.datavolumes.worker_job_plan import sender_job, worker_job
-from kvedge.controller.datavolumes.worker_outcome import WorkerSeen
-from kvedge.controller.datavolumes.worker_pod_manifest import WorkerPlace, sender_pod, worker_pod
+from kvedge.controller.datavolumes.workers.worker_job_plan import sender_job, worker_job
+from kvedge.controller.datavolumes.workers.worker_outcome import WorkerSeen
+from kvedge.controller.datavolumes.workers.worker_pod_manifest import WorkerPlace, sender_pod, worker_pod
 from kvedge.controller.kubevirt.cluster_config import ClusterConfig
 from kvedge.resources import data_volume_names as names
 from kvedge.resources.types.data_volumes import DataVolume

@@ -24,9 +24,9 @@ from kvedge.controller.datavolumes.crons.cron_plan import (
     Poll,
     plan_cron,
 )
-from kvedge.controller.datavolumes.foreign_workers import foreign_worker
-from kvedge.controller.datavolumes.worker_job_plan import poll_job
-from kvedge.controller.datavolumes.worker_pod_manifest import poll_pod
+from kvedge.controller.datavolumes.workers.foreign_workers import foreign_worker
+from kvedge.controller.datavolumes.workers.worker_job_plan import poll_job
+from kvedge.controller.datavolumes.workers.worker_pod_manifest import poll_pod
 from kvedge.controller.kubevirt.cluster_config import ClusterConfig
 from kvedge.kube.errors import AlreadyExists, Conflict, KubeError, NotFound, Unavailable
 from kvedge.kube.events import EventRecorder

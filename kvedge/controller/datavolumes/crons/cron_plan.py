@@ -21,7 +21,7 @@ from kvedge.controller.datavolumes.crons.cron_objects import (
 )
 from kvedge.controller.datavolumes.crons.cron_schedule import IllegalSchedule, due_after
 from kvedge.controller.datavolumes.crons.cron_status import Outlook, next_status
-from kvedge.controller.datavolumes.worker_outcome import look_at_worker
+from kvedge.controller.datavolumes.workers.worker_outcome import look_at_worker
 from kvedge.kube.patches import merge_difference
 from kvedge.resources.codec import JsonObject, encode
 from kvedge.resources.data_volume_names import (

@@ -1,6 +1,7 @@
 # Tests: kvedge/controller/datavolumes/claim_plan.py, kvedge/controller/datavolumes/data_volume_status.py
-# Tests: kvedge/controller/datavolumes/worker_job_plan.py, kvedge/controller/datavolumes/worker_outcome.py
-# Tests: kvedge/controller/datavolumes/worker_pod_manifest.py
+# Tests: kvedge/controller/datavolumes/workers/worker_job_plan.py
+# Tests: kvedge/controller/datavolumes/workers/worker_outcome.py
+# Tests: kvedge/controller/datavolumes/workers/worker_pod_manifest.py
 """A DataVolume on its way from nothing to a filled claim, step by step, and what holds it up."""
 
 from __future__ import annotations
@@ -28,12 +29,12 @@ from kvedge.controller.datavolumes.data_volume_view import (
     PatchStatus,
     SourceSeen,
 )
-from kvedge.controller.datavolumes.worker_job_plan import poll_job
-from kvedge.controller.datavolumes.worker_outcome import look_at_worker
 from kvedge.controller.datavolumes.worker_plan import (
     restart_wait,
 )
-from kvedge.controller.datavolumes.worker_pod_manifest import WorkerPlace, poll_pod, sender_pod
+from kvedge.controller.datavolumes.workers.worker_job_plan import poll_job
+from kvedge.controller.datavolumes.workers.worker_outcome import look_at_worker
+from kvedge.controller.datavolumes.workers.worker_pod_manifest import WorkerPlace, poll_pod, sender_pod
 from kvedge.controller.kubevirt.cluster_config import ClusterConfig
 from kvedge.controller.node_affinity import on_node
 from kvedge.resources import data_volume_names as names

@@ -7,7 +7,7 @@ from datetime import timedelta
 
 from cryptography import x509
 
-from kvedge.controller.datavolumes.upload_certificates import upload_secret
+from kvedge.controller.datavolumes.workers.upload_certificates import upload_secret
 from kvedge.resources.meta import ObjectMeta, OwnerReference
 from kvedge.resources.types.storage import PersistentVolumeClaim
 from kvedge.runtime.tls.authority_plan import Authorities

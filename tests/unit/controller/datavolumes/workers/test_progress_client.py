@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from kvedge.controller.datavolumes.progress_client import ask_progress
+from kvedge.controller.datavolumes.workers.progress_client import ask_progress
 
 
 @contextmanager

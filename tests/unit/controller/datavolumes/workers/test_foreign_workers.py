@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from kvedge.controller.datavolumes.foreign_workers import foreign_worker
+from kvedge.controller.datavolumes.workers.foreign_workers import foreign_worker
 from kvedge.kube.errors import NotFound
 from kvedge.kube.kube_client import KubeClient
 from kvedge.resources.codec import decode

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from kvedge.controller.datavolumes.provisioners import known_property_sets
+from kvedge.controller.datavolumes.storage_facts.provisioners import known_property_sets
 
 
 def test_one_box_and_k3s_have_profiles_without_anybody_writing_one() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from kvedge.controller.datavolumes.storage_facts_plan import plan_config, plan_profile
+from kvedge.controller.datavolumes.storage_facts.storage_facts_plan import plan_config, plan_profile
 from kvedge.resources.meta import LocalObjectReference, ObjectMeta
 from kvedge.resources.types.data_volumes import (
     CdiConfig,

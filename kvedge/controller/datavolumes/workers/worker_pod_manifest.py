@@ -12,7 +12,11 @@ from typing import Final
 
 from kvedge.controller.confinement import confined_container, confined_pod
 from kvedge.controller.datavolumes.claim_plan import owner_of
-from kvedge.controller.datavolumes.worker_job_plan import certificates_config_map, credentials_secret, header_secrets
+from kvedge.controller.datavolumes.workers.worker_job_plan import (
+    certificates_config_map,
+    credentials_secret,
+    header_secrets,
+)
 from kvedge.controller.kubevirt.cluster_config import ClusterConfig
 from kvedge.controller.node_affinity import on_node
 from kvedge.resources.codec import JsonObject, encode_json

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from kvedge.controller.datavolumes.storage_facts_plan import plan_config, plan_data_source, plan_profile
+from kvedge.controller.datavolumes.storage_facts.storage_facts_plan import plan_config, plan_data_source, plan_profile
 from kvedge.kube.errors import AlreadyExists, NotFound
 from kvedge.kube.informer import Informer
 from kvedge.kube.kube_client import KubeClient

@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Final
 
 from kvedge.controller.datavolumes.cdi_conditions import dated
-from kvedge.controller.datavolumes.provisioners import known_property_sets
+from kvedge.controller.datavolumes.storage_facts.provisioners import known_property_sets
 from kvedge.kube.patches import merge_difference
 from kvedge.resources.codec import JsonObject, encode
 from kvedge.resources.data_volume_names import DEFAULT_OVERHEAD, POD_PHASE
