@@ -143,4 +143,4 @@ class ApiRun:
         return application
 
     def _current_cluster(self) -> Cluster:
-        return self._cluster.configured(self.configuration.current)
+        return self._cluster.with_configuration(self.configuration.current)

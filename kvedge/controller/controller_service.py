@@ -174,7 +174,7 @@ class _Work:
             (self._claims, self._vmis, self._vms),
             self._events,
             clock,
-            lambda: config.configured(self._configuration.current, self._nodes.list()),
+            lambda: config.with_configuration(self._configuration.current, self._nodes.list()),
         )
         volumes, cdi = self._data_volumes.data_volumes, self._data_volumes.cdi_config
         self._vm_loop = VmLoop(
@@ -186,7 +186,7 @@ class _Work:
             VmiSources(
                 client, self._vmis, self._pods, self._claims, cdi, holders, self._events, clock, self._node_loop.state
             ),
-            lambda: config.configured(self._configuration.current, self._nodes.list()),
+            lambda: config.with_configuration(self._configuration.current, self._nodes.list()),
         )
         self._hotplug_loop = HotplugLoop(
             HotplugSources(

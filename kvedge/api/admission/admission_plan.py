@@ -1,7 +1,7 @@
 """Whether a write may enter: all rules over one AdmissionRequest, all causes at once.
 
-Called by admission_server.py. Pure. Documents are judged as they came (unknown fields, what is not supported yet, who
-writes) and then as types (everything else); a document that no type can be made of is refused for that alone.
+Called by admission_server.py. Pure. Some rules judge the raw document: unknown fields, fields that are not supported
+yet, the writer. All others judge the decoded type. A document that does not decode is refused for that alone.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from kvedge.api.admission.rules import (
 from kvedge.api.admission.rules.causes import Cause, Field
 from kvedge.api.admission.rules.data_volume_rules import data_source_is_complete, data_volume_is_complete
 from kvedge.api.admission.rules.not_yet_rules import VM_NOT_YET, VMI_NOT_YET, not_yet
-from kvedge.api.admission.rules.size_rules import judged_parts, size_is_sane
+from kvedge.api.admission.rules.size_rules import parts_to_judge, size_is_sane
 from kvedge.api.admission.rules.subject import Cluster, Rule, Subject
 from kvedge.api.admission.rules.text_rules import texts_fit_into_xml
 from kvedge.api.admission.rules.unknown_field_rules import unknown_fields
@@ -66,7 +66,7 @@ _CDI_RULES: Final[Mapping[str, Callable[[JsonObject, JsonObject | None], Iterato
     "datavolumes": data_volume_is_complete,
     "datasources": data_source_is_complete,
 }
-# Members of every document that the API server itself looks after.
+# The API server itself checks these members of a document.
 _ENVELOPE: Final = frozenset({"apiVersion", "kind", "metadata", "status"})
 _SPEC: Final = Field("spec")
 # A client shows each warning by itself.
@@ -75,7 +75,7 @@ _MOST_WARNINGS: Final = 15
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What is wrong, and what the author should know although it is accepted."""
+    """The faults for which a write is refused, and warnings to the author of one that is accepted."""
 
     causes: tuple[Cause, ...] = ()
     warnings: tuple[str, ...] = ()
@@ -87,25 +87,27 @@ def plan_verdict(request: AdmissionRequest, cluster: Cluster) -> Verdict:
     if document is None or request.sub_resource or request.operation not in ("CREATE", "UPDATE"):
         return Verdict()
     if request.resource.resource == "virtualmachines":
-        return _vm(request, document, cluster)
+        return _judge_vm(request, document, cluster)
     if request.resource.resource == "virtualmachineinstances":
-        if request.operation == "CREATE" and (too_large := tuple(size_is_sane(judged_parts(document)))):
+        if request.operation == "CREATE" and (too_large := tuple(size_is_sane(parts_to_judge(document)))):
             return Verdict(too_large)
-        return Verdict(tuple(_distinct(_vmi(request, document, cluster))), tuple(_vmi_warnings(request, document)))
+        return Verdict(
+            tuple(_distinct(_vmi_causes(request, document, cluster))), tuple(_vmi_warnings(request, document))
+        )
     if request.resource.group == CDI_GROUP and (rule := _CDI_RULES.get(request.resource.resource)) is not None:
         old = request.old_object if request.operation == "UPDATE" else None
         return Verdict(tuple(_distinct(rule(document, old))))
     return Verdict()
 
 
-def _vm(request: AdmissionRequest, document: JsonObject, cluster: Cluster) -> Verdict:
+def _judge_vm(request: AdmissionRequest, document: JsonObject, cluster: Cluster) -> Verdict:
     old = request.old_object
     if request.user.is_handler:
         return Verdict(tuple(handlers_make_nothing(request)))
     if old is not None and old.get("spec") == document.get("spec"):
-        # Labels, finalizers, ownership: an object that entered under older rules must not be stuck for them.
+        # A write of labels, finalizers or owners: newer rules must not lock up an object that entered before them.
         return Verdict()
-    if too_large := tuple(size_is_sane(judged_parts(document))):
+    if too_large := tuple(size_is_sane(parts_to_judge(document))):
         return Verdict(too_large)
     causes = list(unknown_fields(VirtualMachine, _body(document), Field("")))
     causes += vm_update_is_allowed(old or {}, document, request.user)
@@ -127,7 +129,7 @@ def _vm(request: AdmissionRequest, document: JsonObject, cluster: Cluster) -> Ve
     return Verdict(tuple(_distinct(causes)), tuple(warnings))
 
 
-def _vmi(request: AdmissionRequest, document: JsonObject, cluster: Cluster) -> Iterator[Cause]:
+def _vmi_causes(request: AdmissionRequest, document: JsonObject, cluster: Cluster) -> Iterator[Cause]:
     if request.operation == "UPDATE":
         yield from update_is_allowed(request.old_object or {}, document, request.user)
         return
@@ -145,13 +147,13 @@ def _vmi(request: AdmissionRequest, document: JsonObject, cluster: Cluster) -> I
 
 def _vmi_warnings(request: AdmissionRequest, document: JsonObject) -> Iterator[str]:
     if request.operation == "CREATE" and not request.user.is_role:
-        # Whoever made a VM has been told already.
+        # The author of a VM has got these warnings with the VM.
         with contextlib.suppress(DecodeError):
             yield from annotation_warnings(decode(VirtualMachineInstance, document).metadata, Field("metadata"))
 
 
 def annotation_warnings(metadata: ObjectMeta, at: Field) -> list[str]:
-    """What is accepted, as it is in many manifests, and has no effect."""
+    """Warn of annotations without effect; they are accepted because many manifests have them."""
     names = kept_back(metadata.annotations)
     told = [f"{at.at('annotations')}: {name} is not handed on to the VM's pod" for name in names[:_MOST_WARNINGS]]
     more = len(names) - _MOST_WARNINGS
@@ -159,7 +161,7 @@ def annotation_warnings(metadata: ObjectMeta, at: Field) -> list[str]:
 
 
 def handlers_make_nothing(request: AdmissionRequest) -> Iterator[Cause]:
-    """A node reports on the VMIs it was given: what runs where is not its to decide."""
+    """A node's handler only reports on its VMIs: it must not decide what runs where."""
     if request.user.is_handler:
         resource = request.resource.resource
         text = f"Node restriction, virt-handler is not allowed to {request.operation.lower()} {resource}"
@@ -186,11 +188,11 @@ def _body(document: JsonObject) -> JsonObject:
 
 
 def _object(document: JsonObject, name: str) -> JsonObject:
-    """A member that is an object; an empty one when it is anything else, which decoding refuses."""
+    """A member that is an object; empty for anything else, which decoding refuses."""
     member = document.get(name)
     return member if isinstance(member, dict) else {}
 
 
 def _distinct(causes: Iterable[Cause]) -> Iterator[Cause]:
-    """Each field and message once, in the order they were found, and no longer than somebody reads."""
+    """Each field and message once, in order, and cut to a readable length."""
     return iter(dict.fromkeys(cause.shortened() for cause in causes))

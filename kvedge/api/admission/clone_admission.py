@@ -21,8 +21,8 @@ from kvedge.api.admission.judgement import Judgement
 from kvedge.api.admission.rules.clone_rules import (
     clone_asked,
     nameless_words,
-    pointed_at,
     refusal_words,
+    source_of,
     sufficient_rights,
     whose_rights,
     with_token,
@@ -99,7 +99,7 @@ class CloneAdmission:
         namespace, name = asked.data_source
         # A DataSource may point at another one beside it, which points at a claim.
         for _ in range(2):
-            claims, name = pointed_at(self._data_source(namespace, name), namespace)
+            claims, name = source_of(self._data_source(namespace, name), namespace)
             if claims:
                 return {claims}
             if not name:

@@ -10,7 +10,7 @@ from typing import cast
 
 from kvedge.api.admission.admission_message import AdmissionRequest
 from kvedge.api.admission.json_patch_plan import difference, member_difference
-from kvedge.api.admission.rules.size_rules import judged_parts, size_is_sane
+from kvedge.api.admission.rules.size_rules import parts_to_judge, size_is_sane
 from kvedge.api.admission.rules.subject import Cluster
 from kvedge.api.admission.rules.vmi_update_rules import keep_status
 from kvedge.api.admission.vmi_defaults_plan import new_vmi, with_platform_defaults
@@ -68,7 +68,7 @@ def _vm(request: AdmissionRequest, document: JsonObject, cluster: Cluster) -> li
 
 
 def _may_be_read(cls: type, document: JsonObject) -> bool:
-    return not any(size_is_sane(judged_parts(document))) and _fits(cls, document.get("spec"))
+    return not any(size_is_sane(parts_to_judge(document))) and _fits(cls, document.get("spec"))
 
 
 def _without_status(document: JsonObject) -> JsonObject:

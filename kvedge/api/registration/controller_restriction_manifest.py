@@ -1,14 +1,14 @@
 """The policy by which an API server itself keeps the controller to launchers, workers, their claims and a Node's label.
 
-Called by registration_loop.py. Touches nothing. RBAC knows kinds only: whoever has the controller's credentials could
-end any Pod of the cluster, and drain nodes. The embedded API has no policies, and no Pods of others.
+Called by registration_loop.py. Touches nothing. RBAC knows kinds only: somebody with the controller's credentials
+could end any Pod of the cluster, and drain nodes. The embedded API has no policies, and no Pods of others.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-from kvedge.api.registration.policy_manifest import Validation, judged, policy, unchanged
+from kvedge.api.registration.policy_manifest import Validation, is_unchanged, match_writes, policy
 from kvedge.api.registration.registration_manifest import Document
 from kvedge.resources.data_volume_names import CLONE_TARGET, UPLOAD_TARGET, WORKER_CONTAINER
 from kvedge.resources.disks.uploads import UPLOAD_PREFIX
@@ -71,7 +71,7 @@ _WORKER_RIGHTS: Final = (
     " && has(c.securityContext.allowPrivilegeEscalation) && !c.securityContext.allowPrivilegeEscalation"
     " && has(c.securityContext.capabilities) && !has(c.securityContext.capabilities.add)"
 )
-# Policies judge after webhooks, and a mesh may have put its proxy in nevertheless, and what leads the network there.
+# Policies judge after webhooks: a mesh may have added its proxy, and the container that leads traffic to it.
 _PROXY_RIGHTS: Final = (
     "!has(c.securityContext)"
     " || (!(has(c.securityContext.privileged) && c.securityContext.privileged)"
@@ -104,29 +104,29 @@ def controller_restriction() -> list[Document]:
         "oldOwners": _META.format("oldObject", "ownerReferences", "[]"),
         "annotations": _META.format("object", "annotations", "{}"),
         "oldAnnotations": _META.format("oldObject", "annotations", "{}"),
-        "isLauncher": f"{_labelled('labels')} && {_OWNED.format('owners')}",
-        # One whose label somebody took away must still come to its end.
-        "wasLauncher": f"({_labelled('oldLabels')}) || {_OWNED.format('oldOwners')}",
+        "isLauncher": f"{_has_app_label('labels')} && {_OWNED.format('owners')}",
+        # The controller must still end a launcher whose label somebody has removed.
+        "wasLauncher": f"({_has_app_label('oldLabels')}) || {_OWNED.format('oldOwners')}",
         "isWorker": f"({_WORKER_OWNED.format('owners', 'labels')}) && {_CONFINED}",
         "wasWorker": _WORKER_OWNED.format("oldOwners", "oldLabels"),
-        "isUpload": f"{_uploads('object')} && {_UPLOAD_OWNED.format('owners')} && {_CONFINED}",
-        "wasUpload": f"{_uploads('oldObject')} && {_UPLOAD_OWNED.format('oldOwners')}",
-        "isAttachment": f"{_labelled('labels', ATTACHMENT_APP)} && {_LAUNCHER_OWNED.format('owners')}",
-        "wasAttachment": f"{_labelled('oldLabels', ATTACHMENT_APP)}",
+        "isUpload": f"{_is_upload('object')} && {_UPLOAD_OWNED.format('owners')} && {_CONFINED}",
+        "wasUpload": f"{_is_upload('oldObject')} && {_UPLOAD_OWNED.format('oldOwners')}",
+        "isAttachment": f"{_has_app_label('labels', ATTACHMENT_APP)} && {_LAUNCHER_OWNED.format('owners')}",
+        "wasAttachment": f"{_has_app_label('oldLabels', ATTACHMENT_APP)}",
     }
     rules = [
-        judged("", "nodes", "pods", "pods/status", "secrets", "persistentvolumeclaims"),
-        judged("apps", "controllerrevisions"),
+        match_writes("", "nodes", "pods", "pods/status", "secrets", "persistentvolumeclaims"),
+        match_writes("apps", "controllerrevisions"),
     ]
     validations = [_validation(*rule) for rule in _RULES]
     return policy(NAME, rules, ("by-controllers", _BY_CONTROLLERS), variables, validations)
 
 
-def _labelled(labels: str, app: str = LAUNCHER_APP) -> str:
+def _has_app_label(labels: str, app: str = LAUNCHER_APP) -> str:
     return _LABELLED.format(APP, labels, app)
 
 
-def _uploads(which: str) -> str:
+def _is_upload(which: str) -> str:
     return f"{which} != null && has({which}.metadata.name) && {which}.metadata.name.startsWith('{UPLOAD_PREFIX}')"
 
 
@@ -144,19 +144,20 @@ _TAKEN: Final = (
     f" || ('{SCHEDULABLE}' in variables.oldLabels"
     f" && variables.oldLabels['{SCHEDULABLE}'] == variables.labels['{SCHEDULABLE}']))"
 )
-# On which networks a launcher's guest is changes while it runs.
+# A launcher's guest may join and leave networks while it runs.
 _OTHER_ANNOTATIONS: Final = (
     f"variables.annotations.all(k, k == '{NETWORKS}'"
     " || (k in variables.oldAnnotations && variables.oldAnnotations[k] == variables.annotations[k]))"
     f" && variables.oldAnnotations.all(k, k == '{NETWORKS}' || k in variables.annotations)"
 )
-# Each is: which writes it is about, what must hold of them, and what is said otherwise.
+# Each rule has the writes that it is for, the condition that they must meet, and the message of a refusal.
 _RULES: Final = (
     (_NODE, _UPDATE, "is not allowed to make or delete Nodes"),
     (f"{_NODE} && {_UPDATE}", "object.spec == oldObject.spec", "is not allowed to change a Node's spec"),
     (
         f"{_NODE} && {_UPDATE}",
-        f"{_OTHER_LABELS} && {unchanged('annotations')} && {unchanged('finalizers')} && {unchanged('ownerReferences')}",
+        f"{_OTHER_LABELS} && {is_unchanged('annotations')} && {is_unchanged('finalizers')}"
+        f" && {is_unchanged('ownerReferences')}",
         f"is not allowed to change more of a Node than its label {SCHEDULABLE}",
     ),
     (f"{_NODE} && {_UPDATE}", _TAKEN, "is not allowed to say that a Node takes VMs"),
@@ -173,7 +174,7 @@ _RULES: Final = (
     (
         f"{_POD} && {_UPDATE}",
         f"({_STATUS}) || (variables.wasLauncher && object.spec == oldObject.spec && {_OTHER_ANNOTATIONS}"
-        f" && {unchanged('labels')} && {unchanged('finalizers')} && {unchanged('ownerReferences')})",
+        f" && {is_unchanged('labels')} && {is_unchanged('finalizers')} && {is_unchanged('ownerReferences')})",
         f"is not allowed to change more of a Pod than its status, and a launcher's annotation {NETWORKS}",
     ),
     (

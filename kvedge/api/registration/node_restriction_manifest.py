@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import Final
 
 from kvedge.api.admission.rules.run_rules import RESERVED_LABELS
-from kvedge.api.registration.policy_manifest import Validation, judged, policy, unchanged
+from kvedge.api.registration.policy_manifest import Validation, is_unchanged, match_writes, policy
 from kvedge.api.registration.registration_manifest import Document
 from kvedge.resources.role_users import (
     HANDLER_ACCOUNT,
@@ -54,7 +54,7 @@ def node_restriction() -> list[Document]:
         "labels": f"object == null ? {{}} : ({_LABELS.format('object')})",
         "oldLabels": f"oldObject == null ? {{}} : ({_LABELS.format('oldObject')})",
     }
-    rules = [judged("kubevirt.io", "virtualmachineinstances"), judged("", "nodes")]
+    rules = [match_writes("kubevirt.io", "virtualmachineinstances"), match_writes("", "nodes")]
     validations = [
         *(_validation(_VMI, expression, text) for expression, text in _VMI_RULES),
         *(_validation(_NODE, expression, text) for expression, text in _NODE_RULES),
@@ -81,8 +81,8 @@ _VMI_RULES: Final = (
     ),
     (f"!({_UPDATE}) || {_node_name('object')} == variables.node", "is not allowed to give a VMI to another node"),
     (f"!({_UPDATE}) || object.spec == oldObject.spec", "is not allowed to change what should run"),
-    (f"!({_UPDATE}) || ({unchanged('finalizers')})", "is not allowed to change finalizers"),
-    (f"!({_UPDATE}) || ({unchanged('ownerReferences')})", "is not allowed to change ownerReferences"),
+    (f"!({_UPDATE}) || ({is_unchanged('finalizers')})", "is not allowed to change finalizers"),
+    (f"!({_UPDATE}) || ({is_unchanged('ownerReferences')})", "is not allowed to change ownerReferences"),
     (
         f"!({_UPDATE}) || {_RESERVED}.all(k, (k in variables.labels ? variables.labels[k] : '')"
         " == (k in variables.oldLabels ? variables.oldLabels[k] : ''))",

@@ -1,6 +1,6 @@
 """A ValidatingAdmissionPolicy as documents: the policy, and the binding that puts it into force.
 
-Called by the manifests of what roles may not do although they have the right to the kind. Touches nothing.
+Called by the manifests that forbid a role some writes of a kind to which it has the right. Touches nothing.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ _BASE: Final = f"/apis/{GROUP_VERSION}"
 
 @dataclass(frozen=True, slots=True)
 class Validation:
-    """What must hold of a write, as a CEL expression, and what is said otherwise."""
+    """The condition that a write must meet, as a CEL expression, and the message of a refusal."""
 
     expression: str
     message: str
 
 
-def judged(group: str, *resources: str) -> JsonObject:
-    """The rule that names which writes are judged."""
+def match_writes(group: str, *resources: str) -> JsonObject:
+    """The rule that names the writes that the policy judges."""
     return {
         "apiGroups": [group],
         "apiVersions": ["*"],
@@ -38,8 +38,8 @@ def judged(group: str, *resources: str) -> JsonObject:
     }
 
 
-def unchanged(member: str) -> str:
-    """The condition that an update leaves this member of the metadata as it was, absent if it was."""
+def is_unchanged(member: str) -> str:
+    """The condition that an update leaves this member of the metadata as it was, or absent."""
     return (
         f"has(object.metadata.{member}) == has(oldObject.metadata.{member})"
         f" && (!has(object.metadata.{member}) || object.metadata.{member} == oldObject.metadata.{member})"
@@ -58,9 +58,9 @@ def policy(
     Args:
         name: of both.
         rules: which writes are judged.
-        caller: whose writes: a name for that, and the condition.
+        caller: the callers to judge: a name for them, and the condition that finds them.
         variables: expressions that validations name as `variables.NAME`, in this order.
-        validations: what must hold.
+        validations: the conditions that a write must meet.
     """
     labels = {"app.kubernetes.io/managed-by": "kvedge"}
     named, condition = caller
@@ -69,7 +69,7 @@ def policy(
         "kind": "ValidatingAdmissionPolicy",
         "metadata": {"name": name, "labels": labels, "annotations": {VERSION: __version__}},
         "spec": {
-            # Fail: it cannot be away, and an expression that fails is a write that nobody understood.
+            # Fail: the server, which is never away from itself, refuses a write on which an expression fails.
             "failurePolicy": "Fail",
             "matchConstraints": {"resourceRules": list(rules)},
             "matchConditions": [{"name": named, "expression": condition}],

@@ -9,7 +9,7 @@ from typing import Final
 
 from kvedge.api.admission.rules.causes import Cause, Field, listed
 from kvedge.api.admission.rules.not_yet_rules import VM_NOT_YET, not_yet
-from kvedge.api.admission.rules.size_rules import judged_parts, size_is_sane
+from kvedge.api.admission.rules.size_rules import parts_to_judge, size_is_sane
 from kvedge.api.admission.rules.unknown_field_rules import unknown_fields
 from kvedge.api.subresources.status_message import Refusal, bad_request
 from kvedge.resources.codec import DecodeError, JsonObject, decode
@@ -29,7 +29,7 @@ def check_expandable(document: JsonObject, namespace: str) -> None:
     if not isinstance(spec, dict):
         raise _invalid([Cause("spec", "spec in body is required", "FieldValueRequired")])
     body = {name: value for name, value in document.items() if name not in _ENVELOPE}
-    if too_large := list(size_is_sane(judged_parts(document))):
+    if too_large := list(size_is_sane(parts_to_judge(document))):
         raise _invalid(too_large)
     causes = list(unknown_fields(VirtualMachine, body, Field("")))
     try:

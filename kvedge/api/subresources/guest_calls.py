@@ -25,15 +25,15 @@ from kvedge.resources.types.vmi import VirtualMachineInstance
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 RELEASE: Final = ".".join(__version__.split(".")[:2])
-# Of the statuses that a relay makes of a launcher's answer, those that judge the guest.
+# By these statuses of the relay a launcher judges its guest; all others are about the node.
 _LAUNCHERS_REFUSALS: Final = frozenset({400, 409, 500})
-# Pictures that are in memory here at the same time; a further one waits.
+# The role holds so many pictures in memory at once; a further call waits.
 _PICTURES: Final = 2
-# As pictures; each takes as long as its user wants, up to a minute.
+# So many captures run at once. Each takes as long as its user wants, up to a minute.
 _CAPTURES: Final = 2
 _CAPTURE_PARAMETERS: Final = ("interface", "bytes", "seconds")
 _LOG_PARAMETERS: Final = ("tailBytes", "previous")
-# What users are shown of the facts that a guest tells.
+# Renders the facts of a guest's agent for users.
 FACTS: Final[Mapping[str, Callable[[JsonObject], JsonObject]]] = {
     "guestosinfo": guest_agent_info,
     "userlist": guest_user_list,
@@ -50,8 +50,8 @@ class GuestCalls:
         self._pictures = asyncio.Semaphore(_PICTURES)
         self._captures = asyncio.Semaphore(_CAPTURES)
 
-    async def checked(self, request: web.Request, verb: GuestVerb) -> VirtualMachineInstance:
-        """The VMI of a call, after all checks of the verb. Raises Refusal."""
+    async def check_call(self, request: web.Request, verb: GuestVerb) -> VirtualMachineInstance:
+        """Find the VMI of a call, and make all checks of the verb. Raises Refusal."""
         vmi = await self._cluster.vmi(request.match_info["namespace"], request.match_info["name"])
         if not OWNER_CHECKS.keys().isdisjoint(verb.checks) and (vm := await self._cluster.owner(vmi)) is not None:
             check_owner(vm, verb.checks)
@@ -59,13 +59,13 @@ class GuestCalls:
         return vmi
 
     def change(self, verb: GuestVerb) -> Handler:
-        """The launcher does it."""
+        """Have the launcher change its guest."""
 
         async def handle(request: web.Request) -> web.StreamResponse:
             kind = OPTIONS.get(verb.name, CallOptions)
             options = await asyncio.to_thread(parse_options, kind, await request.read())
             told = options.for_relay()
-            vmi = await self.checked(request, verb)
+            vmi = await self.check_call(request, verb)
             if not options.is_dry_run:
                 await self._tell(vmi, verb, told)
             return web.Response(status=200)
@@ -81,7 +81,7 @@ class GuestCalls:
             raise
 
     def facts(self, verb: GuestVerb) -> Handler:
-        """What the guest's agent tells; refusals are plain text, as KubeVirt's."""
+        """The facts of the guest's agent; refusals are plain text, as KubeVirt's."""
 
         async def handle(request: web.Request) -> web.StreamResponse:
             vmi = await self._cluster.vmi(request.match_info["namespace"], request.match_info["name"])
@@ -95,10 +95,10 @@ class GuestCalls:
         return handle
 
     def of_node(self, verb: GuestVerb) -> Handler:
-        """What the handler of the guest's node knows of it."""
+        """The facts of the guest's node: its handler answers."""
 
         async def handle(request: web.Request) -> web.StreamResponse:
-            vmi = await self.checked(request, verb)
+            vmi = await self.check_call(request, verb)
             return web.json_response(await self._relay.call(vmi, verb.method, verb.name))
 
         return handle
@@ -107,7 +107,7 @@ class GuestCalls:
         """Frames of one of the guest's NICs, as a file; the relay judges the parameters."""
 
         async def handle(request: web.Request) -> web.StreamResponse:
-            vmi = await self.checked(request, verb)
+            vmi = await self.check_call(request, verb)
             query = {key: request.query[key] for key in _CAPTURE_PARAMETERS if key in request.query}
             async with self._captures:
                 frames = await self._relay.download(vmi, verb.name, query)
@@ -123,7 +123,7 @@ class GuestCalls:
             try:
                 check_guest(vmi, verb.checks)
                 async with self._pictures:
-                    picture = await self._relay.download(vmi, verb.name, told_flags(request, verb))
+                    picture = await self._relay.download(vmi, verb.name, flags_for_relay(request, verb))
             except Refusal as error:
                 raise as_text(error) from error
             return web.Response(body=picture, content_type="image/png")
@@ -131,13 +131,13 @@ class GuestCalls:
         return handle
 
     def console_log(self, verb: GuestVerb) -> Handler:
-        """What is kept of the serial console."""
+        """The kept output of the serial console."""
 
         async def handle(request: web.Request) -> web.StreamResponse:
-            vmi = await self.checked(request, verb)
+            vmi = await self.check_call(request, verb)
             query = {key: request.query[key] for key in _LOG_PARAMETERS if key in request.query}
             text = await self._relay.download(vmi, verb.name, query)
-            # What a guest has written is never a page.
+            # A browser must not show a guest's output as a page.
             headers = {"X-Content-Type-Options": "nosniff"}
             return web.Response(body=text, content_type="application/octet-stream", headers=headers)
 
@@ -148,19 +148,19 @@ class GuestCalls:
 
         async def handle(request: web.Request) -> web.StreamResponse:
             if verb.checks:
-                await self.checked(request, verb)
+                await self.check_call(request, verb)
             raise not_there_yet(verb.asked, RELEASE)
 
         return handle
 
 
-def told_flags(request: web.Request, verb: GuestVerb) -> dict[str, str]:
-    """Those parameters of a verb that the relay is told: the ones that are on."""
+def flags_for_relay(request: web.Request, verb: GuestVerb) -> dict[str, str]:
+    """The parameters for the relay: those of the verb that the caller has switched on."""
     return {flag: "true" for flag in verb.flags if request.query.get(flag) == "true"}
 
 
 def command_failed(verb: str, refusal: Refusal) -> Refusal:
-    """What is said when the guest's launcher refuses: an internal error that names the command, as KubeVirt has it.
+    """The refusal of a guest's launcher as KubeVirt words it: an internal error that names the command.
 
     A node that does not answer keeps its status: the same call may succeed later.
     """

@@ -58,7 +58,7 @@ class StreamCalls:
             if not sent_away.done():
                 sent_away.set_result(GOING_DOWN)
 
-    async def relayed(
+    async def relay(
         self, request: web.Request, watch: StreamWatch, kind: str, query: dict[str, str]
     ) -> web.StreamResponse:
         """The guest's console or display, by its node's relay. Raises Refusal."""
@@ -70,7 +70,7 @@ class StreamCalls:
         socket = await self._relay.open_stream(vmi, kind, query)
         return await self._join(request, GuestViewer(), RelaySource(socket), watch, kind)
 
-    async def forwarded(self, request: web.Request, watch: StreamWatch, port: int, protocol: str) -> web.StreamResponse:
+    async def forward(self, request: web.Request, watch: StreamWatch, port: int, protocol: str) -> web.StreamResponse:
         """A port of the guest. Raises Refusal."""
         source = await dial(watch.address, port, protocol)
         if not wants_websocket(request):
@@ -167,7 +167,7 @@ class RelaySource:
                 case WSMsgType.PONG | WSMsgType.TEXT:
                     continue
                 case WSMsgType.CLOSE:
-                    self.farewell = said_by_relay(message.data, message.extra or "")
+                    self.farewell = read_farewell(message.data, message.extra or "")
                     return None
                 case _:
                     return None
@@ -189,7 +189,7 @@ class RelaySource:
             hang_up(self._connection)
 
 
-def said_by_relay(code: int, reason: str) -> Farewell:
+def read_farewell(code: int, reason: str) -> Farewell:
     """What a viewer is told when the relay has ended the stream: the same, if it may stand on a wire."""
     if code not in _CODES:
         return NODE_LOST

@@ -1,7 +1,7 @@
 """The aggregated API subresources.kubevirt.io over HTTPS.
 
-Mounted by api_service.py on the role's one server. The way of a call: who speaks (front proxy's certificate and name),
-for whom (headers), may they (SubjectAccessReview of the exact subresource), then the call itself.
+Mounted by api_service.py on the role's one server. A call passes three checks: the front proxy's certificate and name,
+the user in the proxy's headers, and a SubjectAccessReview of the exact subresource. Then it runs.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from kvedge.api.subresources.caller_rules import Asked
 from kvedge.api.subresources.cluster_reader import ClusterReader
 from kvedge.api.subresources.expand_rules import check_expandable
 from kvedge.api.subresources.front_proxy_rules import FrontProxy, caller_of
-from kvedge.api.subresources.guest_calls import RELEASE, GuestCalls, Handler, told_flags
+from kvedge.api.subresources.guest_calls import RELEASE, GuestCalls, Handler, flags_for_relay
 from kvedge.api.subresources.guest_rules import check_guest
 from kvedge.api.subresources.health_check import HealthCheck
 from kvedge.api.subresources.power_calls import PowerCalls
@@ -53,7 +53,7 @@ class SubresourceServer:
         relay: RelayClient,
         proxy: Callable[[], FrontProxy | None],
     ) -> None:
-        """`proxy` says whom to believe now; None while that is not known: then nobody."""
+        """`proxy` gives the front proxy to trust; None, while it is not known, trusts nobody."""
         self._cluster = cluster
         self._relay = relay
         self._proxy = proxy
@@ -62,8 +62,8 @@ class SubresourceServer:
         self.streams = StreamCalls(relay)
         # The implementation of each way that the table of guest verbs knows, for a verb in a version of the API.
         self._ways: Mapping[Way, Callable[[GuestVerb, str], Handler]] = {
-            "power": lambda verb, version: _accepted(power.call, verb),
-            "volume": lambda verb, version: _accepted(volumes.call, verb),
+            "power": lambda verb, version: _accept(power.call, verb),
+            "volume": lambda verb, version: _accept(volumes.call, verb),
             "document": lambda verb, version: self._expand_spec,
             "change": lambda verb, version: guests.change(verb),
             "command": lambda verb, version: guests.change(verb),
@@ -78,7 +78,7 @@ class SubresourceServer:
         }
 
     def routes(self) -> list[web.RouteDef]:
-        """Everything that is served."""
+        """All routes of the API."""
         routes = [
             _document("/", discovery.root_paths),
             _document("/apis", discovery.api_group_list),
@@ -98,26 +98,26 @@ class SubresourceServer:
             _document(base, lambda: discovery.api_resource_list(version)),
             _document(f"{base}/version", discovery.version_info),
             web.get(f"{base}/healthz", self._healthz),
-            web.get(f"{base}/guestfs", _answered(_guestfs)),
-            web.put(f"{namespaced}/expand-vm-spec", _answered(self._guarded(version, "expand-vm-spec", _expand))),
+            web.get(f"{base}/guestfs", _answer(_guestfs)),
+            web.put(f"{namespaced}/expand-vm-spec", _answer(self._guard(version, "expand-vm-spec", _expand))),
         ]
         for verb in GUEST_VERBS:
-            handler = _answered(self._guarded(version, verb.asked, self._ways[verb.way](verb, version)))
+            handler = _answer(self._guard(version, verb.asked, self._ways[verb.way](verb, version)))
             path = f"{namespaced}/{verb.resource}/{{name}}/{verb.route}"
             routes.append(web.route(verb.method, path, handler))
         return routes
 
-    def _guarded(self, version: str, resource: str, handler: Handler) -> Handler:
-        """Lets those through who may."""
+    def _guard(self, version: str, resource: str, handler: Handler) -> Handler:
+        """Let a call through when its user has the right to it."""
 
         async def guard(request: web.Request) -> web.StreamResponse:
             user = self._caller(request)
             where = request.match_info
             for part in (where["namespace"], where.get("name", "")):
-                # It becomes part of a path that is asked for with our own rights.
+                # The name becomes part of a path that this role asks for with its own rights.
                 if part and dns_subdomain_complaints(part):
                     raise bad_request(f"invalid name {part!r}: it must be a DNS name")
-            asked = _asked(request, version, resource)
+            asked = _read_asked(request, version, resource)
             if not await self._cluster.may(user, asked):
                 raise forbidden(user, asked.verb, resource, asked.namespace, asked.name)
             facts = {"user": user.username, "call": resource, "object": f"{asked.namespace}/{asked.name}"}
@@ -136,9 +136,9 @@ class SubresourceServer:
 
     def _stream_handler(self, verb: GuestVerb, version: str) -> Handler:
         async def handle(request: web.Request) -> web.StreamResponse:
-            vmi = await self._guests.checked(request, verb)
-            watch = StreamWatch(self._cluster, self._caller(request), _asked(request, version, verb.asked), vmi)
-            return await self.streams.relayed(request, watch, verb.name, told_flags(request, verb))
+            vmi = await self._guests.check_call(request, verb)
+            watch = StreamWatch(self._cluster, self._caller(request), _read_asked(request, version, verb.asked), vmi)
+            return await self.streams.relay(request, watch, verb.name, flags_for_relay(request, verb))
 
         return handle
 
@@ -152,9 +152,9 @@ class SubresourceServer:
             vmi = await find(where["namespace"], where["name"])
             check_guest(vmi, verb.checks)
             address = await self._cluster.pod_address(vmi)
-            asked = _asked(request, version, verb.asked)
+            asked = _read_asked(request, version, verb.asked)
             watch = StreamWatch(self._cluster, self._caller(request), asked, vmi, address)
-            return await self.streams.forwarded(request, watch, port, protocol)
+            return await self.streams.forward(request, watch, port, protocol)
 
         return handle
 
@@ -168,8 +168,8 @@ class SubresourceServer:
         return web.json_response(document, status=status)
 
 
-def _accepted(call: Callable[[GuestVerb, str, str, bytes], None], verb: GuestVerb) -> Handler:
-    """A call that writes something down for the controller, and answers nothing."""
+def _accept(call: Callable[[GuestVerb, str, str, bytes], None], verb: GuestVerb) -> Handler:
+    """Handle a verb that only writes a request for the controller: the answer is empty."""
 
     async def handle(request: web.Request) -> web.StreamResponse:
         where = request.match_info
@@ -180,7 +180,7 @@ def _accepted(call: Callable[[GuestVerb, str, str, bytes], None], verb: GuestVer
     return handle
 
 
-def _asked(request: web.Request, version: str, resource: str) -> Asked:
+def _read_asked(request: web.Request, version: str, resource: str) -> Asked:
     where = request.match_info
     return Asked(request.method, version, where["namespace"], resource, where.get("name", ""))
 
@@ -202,23 +202,23 @@ def _document(path: str, make: Callable[[], object]) -> web.RouteDef:
     return web.get(path, handle)
 
 
-def _answered(handler: Handler) -> Handler:
-    """Renders refusals."""
+def _answer(handler: Handler) -> Handler:
+    """Answer a call, or render its refusal."""
 
     async def handle(request: web.Request) -> web.StreamResponse:
         try:
             return await handler(request)
         except Refusal as error:
-            return _refused(error)
+            return _render_refusal(error)
         except KubeError as error:
-            # Whatever no call foresees: the API server does not answer, or a right of ours is missing.
+            # No call foresees these: the API server does not answer, or this role lacks a right.
             log.warning("call failed", extra={"facts": {"path": request.path, "reason": str(error)}})
-            return _refused(internal(f"the API server: {error.message or error}"))
+            return _render_refusal(internal(f"the API server: {error.message or error}"))
 
     return handle
 
 
-def _refused(error: Refusal) -> web.Response:
+def _render_refusal(error: Refusal) -> web.Response:
     if error.plain:
         return web.Response(status=error.code, text=error.message)
     return web.json_response(error.document(), status=error.code)

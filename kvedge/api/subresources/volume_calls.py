@@ -24,13 +24,13 @@ from kvedge.api.subresources.volume_rules import (
     NO_BODY,
     NO_GATE,
     Lists,
-    added,
+    add_volume,
     check_add,
     check_remove,
     check_result,
     lists_of,
     operations,
-    removed,
+    remove_volume,
 )
 from kvedge.kube.errors import Invalid, KubeError, NotFound
 from kvedge.kube.kube_client import KubeClient
@@ -172,13 +172,13 @@ def _owner(document: JsonObject) -> JsonObject | None:
 def _adding(body: bytes) -> tuple[CallOptions, Change]:
     options = parse_options(AddVolumeOptions, body)
     check_add(options)
-    return options, lambda lists, resource, name: added(lists, options, resource, name)
+    return options, lambda lists, resource, name: add_volume(lists, options, resource, name)
 
 
 def _removing(body: bytes) -> tuple[CallOptions, Change]:
     options = parse_options(RemoveVolumeOptions, body)
     check_remove(options)
-    return options, lambda lists, resource, name: removed(lists, options, resource, name)
+    return options, lambda lists, resource, name: remove_volume(lists, options, resource, name)
 
 
 # The implementation of each verb of the way `volume`.

@@ -94,8 +94,8 @@ def check_remove(options: RemoveVolumeOptions) -> None:
         raise bad_request("RemoveVolumeOptions requires name to be set")
 
 
-def added(lists: Lists, options: AddVolumeOptions, resource: str, name: str) -> Lists:
-    """The lists with the volume. Raises Refusal when it, or its claim, is there already."""
+def add_volume(lists: Lists, options: AddVolumeOptions, resource: str, name: str) -> Lists:
+    """Add the volume to the lists. Raises Refusal when it, or its claim, is there already."""
     volume = _volume(options)
     volumes = lists.volumes or []
     if any(there.get("name") == options.name for there in volumes):
@@ -111,8 +111,8 @@ def added(lists: Lists, options: AddVolumeOptions, resource: str, name: str) -> 
     return Lists(lists.at, [*volumes, volume], disks if is_there else [*disks, disk])
 
 
-def removed(lists: Lists, options: RemoveVolumeOptions, resource: str, name: str) -> Lists:
-    """The lists without the volume; a CD-ROM drive stays, empty.
+def remove_volume(lists: Lists, options: RemoveVolumeOptions, resource: str, name: str) -> Lists:
+    """Remove the volume from the lists; a CD-ROM drive stays, empty.
 
     A claim's name stands for its volume. (KubeVirt accepts it as well, and then changes nothing.)
 

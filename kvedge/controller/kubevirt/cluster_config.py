@@ -1,7 +1,6 @@
-"""What the controller knows of the cluster beside its objects: how launchers are started, and KubeVirt's defaults.
+"""The controller's settings for the cluster: how launchers start, and KubeVirt's defaults.
 
-Made once by the role's subcommand from settings, put under the configuration in force whenever something is planned,
-handed to the planners. Touches nothing.
+The role's subcommand makes it once. Each plan gets it with the configuration in force. Touches nothing.
 """
 
 from __future__ import annotations
@@ -25,26 +24,26 @@ class ClusterConfig:
     program_directories: tuple[str, ...]
     # Where a node keeps the seed of libvirt's capabilities cache.
     capabilities_directory: str
-    # Of a VM that names none, unless the KubeVirt object does.
+    # For a VM that names none; the KubeVirt object may set another.
     default_architecture: str
     # Guests are emulated, so that no launcher asks for /dev/kvm.
     use_emulation: bool = False
-    # The operator of this process has said so, one way or the other, and wins over the KubeVirt object.
+    # The process's own setting decides about emulation, whatever the KubeVirt object says.
     emulation_is_set: bool = False
     # The kernel's back end for virtio NICs; without it QEMU serves them itself, slower.
     use_vhost_net: bool = True
     memory_overcommit_percent: int = 100
     cpu_allocation_ratio: int = 10
     node_selectors: Mapping[str, str] = field(default_factory=dict)
-    # By what the memory that a VM costs beyond its guest's is multiplied.
+    # Multiplies the memory that a VM costs beyond its guest's.
     memory_overhead_ratio: Fraction = Fraction(1)
     # Container disks are volumes that the kubelet mounts; otherwise containers of the images hold them.
     image_volumes: bool = True
     # Network binding plugins.
     bindings: Mapping[str, BindingPlugin] = field(default_factory=dict)
 
-    def configured(self, configuration: Configuration, nodes: Sequence[Node] = ()) -> ClusterConfig:
-        """The same under a configuration, in a cluster of these nodes."""
+    def with_configuration(self, configuration: Configuration, nodes: Sequence[Node] = ()) -> ClusterConfig:
+        """These settings with a configuration in force, in a cluster of these nodes."""
         emulates = self.use_emulation or (configuration.use_emulation and not self.emulation_is_set)
         return replace(
             self,

@@ -1,6 +1,6 @@
-"""Carries to a VM's run what may change while it lasts, and remembers what was refused of it.
+"""Carries changes of a VM to its running guest, and remembers the refused ones.
 
-Used by the VM loop. What is refused is told, and tried again with back-off.
+Used by the VM loop. The user hears of a refusal by an event, and the change is tried again with back-off.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _DOING: Final = {
 
 
 class LiveChanges:
-    """The refusals, by the VM's UID and what was carried."""
+    """The refusals, by the VM's UID and the part of the VM."""
 
     def __init__(
         self, events: EventRecorder, monotonic: Callable[[], float], is_declarative: Callable[[], bool]
@@ -32,26 +32,26 @@ class LiveChanges:
         self._patience = {what: CreatePatience(monotonic) for what in Live}
         self._texts: dict[tuple[str, Live], str] = {}
 
-    def seen(self, vm: VirtualMachine) -> Hotplug:
-        """What the plan has to know: what is not tried now, and why."""
+    def hotplug_of(self, vm: VirtualMachine) -> Hotplug:
+        """What the plan has to know: the changes that wait for another try, and why."""
         uid = vm.metadata.uid
-        refusals = {what: self._texts[uid, what] for what in self._waiting(vm) if (uid, what) in self._texts}
+        refusals = {what: self._texts[uid, what] for what in self._waits(vm) if (uid, what) in self._texts}
         return Hotplug(self._is_declarative(), refusals)
 
     def seconds_left(self, vm: VirtualMachine) -> float | None:
-        """When the next of them is tried again; None when none waits."""
-        return min(self._waiting(vm).values(), default=None)
+        """In how many seconds the next change is tried again; None when none waits."""
+        return min(self._waits(vm).values(), default=None)
 
     def forget(self, uid: str) -> None:
         """The VM is gone."""
         for what in Live:
-            self._done(uid, what)
+            self._clear(uid, what)
 
     def carry(self, vm: VirtualMachine, what: Live, patch: Callable[[], None]) -> None:
-        """Carry something to the run by `patch`; what is refused is told.
+        """Carry a change to the run by `patch`, and tell the user of a refusal.
 
         Raises:
-            KubeError: when the pass is just to be repeated.
+            KubeError: when the pass should be repeated.
         """
         meta = vm.metadata
         try:
@@ -63,16 +63,16 @@ class LiveChanges:
                 raise
             text = f"Error encountered while {_DOING[what]}: {error}"
             self._texts[meta.uid, what] = text
-            self._patience[what].refused(meta.uid, meta.generation)
+            self._patience[what].note_refusal(meta.uid, meta.generation)
             self._events.record(vm, "Warning", what.value, text)
         else:
-            self._done(meta.uid, what)
+            self._clear(meta.uid, what)
 
-    def _waiting(self, vm: VirtualMachine) -> dict[Live, float]:
+    def _waits(self, vm: VirtualMachine) -> dict[Live, float]:
         meta = vm.metadata
         left = {what: self._patience[what].seconds_left(meta.uid, meta.generation) for what in Live}
         return {what: seconds for what, seconds in left.items() if seconds > 0}
 
-    def _done(self, uid: str, what: Live) -> None:
+    def _clear(self, uid: str, what: Live) -> None:
         self._patience[what].forget(uid)
         self._texts.pop((uid, what), None)

@@ -33,7 +33,7 @@ from kvedge.controller.vm.vm_plan import (
     plan_create_failure,
     plan_vm,
     release_body,
-    unrecorded,
+    without_generation,
 )
 from kvedge.kube.errors import AlreadyExists, Conflict, KubeError, NotFound
 from kvedge.kube.events import EventRecorder
@@ -110,7 +110,7 @@ class VmLoop:
                 self._without_vm(vmi)
                 return None
             unmade = self._disks.make(key, vm)
-            hotplug = self._live.seen(vm)
+            hotplug = self._live.hotplug_of(vm)
             plan = plan_vm(vm, vmi, self._clock.now(), random.random(), hotplug, self._disks.of(key, vm))
             if not plan.actions:
                 wait = self._live.seconds_left(vm)
@@ -136,7 +136,7 @@ class VmLoop:
                 not_kept = self._revisions.keep(vm, action)
                 continue
             if not_kept is not None and isinstance(action, PatchVmStatus):
-                action = unrecorded(action)
+                action = without_generation(action)
             if action is None:
                 continue
             outcome = self._do(vm, action)
@@ -252,7 +252,7 @@ class VmLoop:
             raise
         except KubeError as error:
             self._record_refusal(vm, error)
-            return Again(self._patience.refused(uid, generation))
+            return Again(self._patience.note_refusal(uid, generation))
         self._patience.forget(uid)
         self._vmis.observe(created)
         message = f"Started the virtual machine by creating the new virtual machine instance {created.metadata.name}"

@@ -1,8 +1,8 @@
-"""What has to be done about one VM now.
+"""Decides what the controller does about one VM now.
 
 Called by the VM's loop. Pure: the VM, the VMI of its name and the time go in, actions in their order come out. The
-order is part of the decision: what was seen is recorded in the VM's status before the run that it was seen in may go,
-so that a controller which dies in between neither forgets a failure nor counts it twice.
+order is part of the decision: the VM's status records how a run went before the run's VMI may go. A controller that
+dies in between neither forgets a failure nor counts it twice.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class CreateVmi:
 
 @dataclass(frozen=True, slots=True)
 class KeepRevision:
-    """Keep the spec that the run was started from, and no longer that of the run before, if it has a name."""
+    """Keep the spec that the run started from, and drop the one of this name from the run before; "" for none."""
 
     revision: ControllerRevision
     superseded: str
@@ -72,7 +72,7 @@ class PatchVmi:
 
 @dataclass(frozen=True, slots=True)
 class AdoptVmi:
-    """Take a VMI without an owner over, once the server has confirmed that this VM still is and is not going."""
+    """Become the owner of a VMI without one, once the server has confirmed that the VM exists and stays."""
 
     vmi: VirtualMachineInstance
     body: JsonObject
@@ -86,8 +86,8 @@ class DeleteVmi:
 
 
 class Live(Enum):
-    """What is carried to a run while it lasts, with the reason that its VM has in condition and event when it is
-    refused."""
+    """The parts of a VM that reach its running guest; the value is the reason in condition and event when the server
+    refuses the change."""
 
     VOLUMES = "HotPlugVolumeError"
     INTERFACES = "HotPlugNetworkInterfaceError"
@@ -107,8 +107,7 @@ VmAction: TypeAlias = PatchVm | PatchVmStatus | CreateVmi | KeepRevision | Patch
 
 @dataclass(frozen=True, slots=True)
 class Hotplug:
-    """Whether hotpluggable volumes are carried to the run, and what was refused last, with the reason, while it is not
-    tried again."""
+    """Whether changed volumes reach the running guest, and the messages of refusals that wait for another try."""
 
     is_on: bool = True
     refusals: Mapping[Live, str] = field(default_factory=dict)
@@ -133,15 +132,15 @@ def plan_vm(
     hotplug: Hotplug = _HOTPLUG,
     data_volumes: Sequence[DataVolume] = (),
 ) -> VmPlan:
-    """What to do.
+    """Decide what to do.
 
     Args:
         vm: the VM.
         vmi: the VMI of the same name and namespace, whoever owns it.
         now: the time.
         jitter: between 0 and 1, spreads retries.
-        hotplug: what holds for what is carried to a run.
-        data_volumes: those that its volumes name and that there are.
+        hotplug: which changes may reach a running guest now.
+        data_volumes: the existing ones that its volumes name.
     """
     if vm.metadata.deletion_timestamp is not None:
         return _plan_deletion(vm, vmi, now)
@@ -151,7 +150,7 @@ def plan_vm(
 
 
 def plan_create_failure(vm: VirtualMachine, message: str, now: datetime) -> VmPlan:
-    """What to record when the VMI could not be created: nothing is counted, as nothing was started."""
+    """Record that the VMI could not be created; it counts as no start failure, as nothing started."""
     failure = Condition(type=FAILURE, status="True", reason="FailedCreate", message=message)
     view = VmView(
         vm=vm,
@@ -164,10 +163,10 @@ def plan_create_failure(vm: VirtualMachine, message: str, now: datetime) -> VmPl
     return VmPlan(_status_actions(vm, next_status(view, now)))
 
 
-def unrecorded(action: PatchVmStatus) -> PatchVmStatus | None:
-    """The same without the generation that runs, so that :func:`plan_vm` asks again for the revision that is not kept.
+def without_generation(action: PatchVmStatus) -> PatchVmStatus | None:
+    """The status without `observedGeneration`, so that :func:`plan_vm` asks again for a revision that is not kept.
 
-    None when that was all it said.
+    None when the action sets nothing else.
     """
     status = {key: value for key, value in action.body["status"].items() if key != "observedGeneration"}
     return PatchVmStatus({"status": status}) if status else None
@@ -180,7 +179,7 @@ def is_owned(vmi: VirtualMachineInstance, vm: VirtualMachine) -> bool:
 
 
 def release_body(vmi: VirtualMachineInstance, vm_uid: str) -> JsonObject:
-    """A merge patch that takes our finalizer, and the VM as owner, off a VMI."""
+    """A merge patch that removes our finalizer, and the VM as owner, from a VMI."""
     owners = [encode(owner) for owner in vmi.metadata.owner_references if owner.uid != vm_uid]
     return {"metadata": {"finalizers": _without(vmi.metadata.finalizers), "ownerReferences": owners}}
 
@@ -203,9 +202,9 @@ def _plan_run(seen: VmView, now: datetime, jitter: float, hotplug: Hotplug) -> V
     if decision.verdict == "stop" and own is not None:
         return _plan_stop(view, own, now)
     if decision.verdict == "wait":
-        # A strategy that was just switched to has not had its start yet.
+        # The start under a new strategy is still to come: the status keeps the strategy of before.
         view = replace(view, observed_strategy=vm.status.run_strategy)
-    # A user's `kubectl replace` may have taken it away; with a run it is what holds the VM's address until the end.
+    # A user's `kubectl replace` may have removed the finalizer, which keeps the VM until its run has ended.
     kept = () if own is None else _keep_finalizer(vm)
     lost = () if own is None or not lacks_revision(vm, own) else (_keep_revision(vm),)
     carried: list[VmAction] = []
@@ -214,7 +213,7 @@ def _plan_run(seen: VmView, now: datetime, jitter: float, hotplug: Hotplug) -> V
             refused = Condition(type=FAILURE, status="True", reason=what.value, message=hotplug.refusals[what])
             view = replace(view, failure=view.failure or refused)
         elif own is not None and not carried:
-            # One change in a pass: the next one is for the version that this one makes.
+            # One change in a pass: the next needs the version that this one makes.
             carried = [ChangeRun(own, body, what)]
     absent = without_absent(vm, own)
     if absent:
@@ -238,7 +237,7 @@ def _live_changes(
 def _plan_start(view: VmView, decision: RunDecision, now: datetime) -> VmPlan:
     vmi = vmi_from_vm(view.vm, decision.paused)
     after = replace(view, vmi=vmi, requests=open_requests(view.requests, vmi))
-    # The run comes first: a guest does not wait for what is kept for later, and of a VMI that is refused nothing is.
+    # The run comes first: a guest does not wait for its revision, and a refused VMI leaves none.
     actions: list[VmAction] = [*_keep_finalizer(view.vm), CreateVmi(vmi), _keep_revision(view.vm)]
     return VmPlan((*actions, *_status_actions(view.vm, next_status(after, now))))
 
@@ -248,7 +247,7 @@ def _keep_revision(vm: VirtualMachine) -> KeepRevision:
 
 
 def _plan_blocked(view: VmView, vmi: VirtualMachineInstance, now: datetime) -> VmPlan:
-    """Somebody else's VMI has the name: nothing can be started until it has gone."""
+    """Report that a VMI of another owner has the name: the VM starts once that VMI has gone."""
     failure = None
     if vmi.metadata.deletion_timestamp is None:
         owner = vmi.metadata.controller_reference()
@@ -261,7 +260,7 @@ def _plan_blocked(view: VmView, vmi: VirtualMachineInstance, now: datetime) -> V
 
 def _plan_stop(view: VmView, own: VirtualMachineInstance, now: datetime) -> VmPlan:
     stopping = replace(view, stopping=True)
-    # The status holds the failure and the wish to start again: it is written before the run goes.
+    # The status holds the failure and the request to start again: it is written before the run goes.
     actions: list[VmAction] = [*_status_actions(view.vm, next_status(stopping, now)), *_release_final(own)]
     if own.metadata.deletion_timestamp is None:
         actions.append(DeleteVmi(own))
@@ -300,14 +299,14 @@ def _become_always(vm: VirtualMachine) -> JsonObject:
 
 
 def _keep_finalizer(vm: VirtualMachine) -> tuple[PatchVm, ...]:
-    """Admission puts the finalizer on; this does where admission was away when the VM was created."""
+    """Add our finalizer to a VM that was created while admission was away."""
     if VM_FINALIZER in vm.metadata.finalizers:
         return ()
     return (PatchVm({"metadata": {"finalizers": [*vm.metadata.finalizers, VM_FINALIZER]}}),)
 
 
 def _release_final(own: VirtualMachineInstance | None) -> tuple[PatchVmi, ...]:
-    """The result of a run that has ended is in the VM's status by now: its object may go."""
+    """Let the VMI of an ended run go: the VM's status has its result by now."""
     if own is None or not own.is_final or VM_FINALIZER not in own.metadata.finalizers:
         return ()
     return (PatchVmi(own, {"metadata": {"finalizers": _without(own.metadata.finalizers)}}),)

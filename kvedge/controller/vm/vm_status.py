@@ -1,4 +1,4 @@
-"""The status of a VM: what `kubectl get vm` shows, and the conditions that scripts wait for.
+"""The status of a VM: the columns of `kubectl get vm`, and the conditions that scripts wait for.
 
 Called by the VM's plan. Pure.
 """
@@ -25,7 +25,7 @@ from kvedge.resources.whole_numbers import whole_number
 READY: Final = "Ready"
 FAILURE: Final = "Failure"
 RESTART_REQUIRED: Final = "RestartRequired"
-# Conditions that are the VM's own; all others are copies of its VMI's, and go when the VMI's do.
+# The VM's own conditions. All others are copies of its VMI's, and go with them.
 _OWN_CONDITIONS: Final = frozenset({READY, FAILURE, RESTART_REQUIRED, "ManualRecoveryRequired"})
 _STARTING_PHASES: Final = frozenset({"", "Pending", "Scheduling", "Scheduled"})
 _RETRYING_STRATEGIES: Final = frozenset({"Always", "RerunOnFailure", "Once"})
@@ -40,10 +40,10 @@ class VmView:
     start_failure: StartFailure | None
     requests: tuple[StateChangeRequest, ...]
     observed_strategy: str
-    # A VMI of ours has just been asked to end.
+    # The plan ends the VM's own VMI.
     stopping: bool = False
     failure: Condition | None = None
-    # Those of its volumes that there are.
+    # The existing ones that its volumes name.
     data_volumes: Sequence[DataVolume] = ()
 
 
@@ -102,7 +102,7 @@ _PRINTABLE: Final[Sequence[tuple[str, Callable[[VmView], bool]]]] = (
     ("Stopping", _is_stopping),
     ("Paused", lambda view: _in_phase(view, "Running") and _has_condition(view, "Paused", "True", "")),
     ("Running", lambda view: _in_phase(view, "Running")),
-    # A run is made before its DataVolumes are full: until they are, they tell more than what the run waits for.
+    # A run exists before its DataVolumes are full. Until then their states tell more than the run's.
     ("DataVolumeError", lambda view: have_failed(view.data_volumes)),
     ("Provisioning", lambda view: are_being_filled(view.data_volumes)),
     ("WaitingForVolumeBinding", _waits_for_binding),
@@ -146,7 +146,7 @@ def _ready(vmi: VirtualMachineInstance | None) -> Condition:
     if theirs is not None:
         return theirs
     if vmi.status.phase in _STARTING_PHASES:
-        # What the VMI is about to say itself: one write of the VM less per start.
+        # The VMI is about to get the same condition: showing it early saves one write of the VM per start.
         return guest_not_running()
     return Condition(
         type=READY, status="False", reason="VMIConditionMissing", message="VMI is missing the Ready condition"

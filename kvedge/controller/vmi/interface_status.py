@@ -1,7 +1,7 @@
 """The NICs of a VMI as its launcher Pod shows them: which networks the Pod has joined, and which it is to join.
 
-Called by the VMI's plan and status, for VMIs on other networks than the Pod's. Pure. The handler takes the rows over,
-adds what the guest has, and takes away those of which nothing is left.
+Called by the VMI's plan and status, for VMIs on other networks than the Pod's. Pure. The handler keeps these
+rows, adds the guest's own NICs, and removes a row once nothing of its NIC is left.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from kvedge.resources.types.pod_networks import (
 )
 from kvedge.resources.types.vmi import MULTUS_STATUS, InterfaceStatus, VirtualMachineInstance
 
-# What attaches dynamically looks at Pods with the annotation alone.
+# Multus' controller of dynamic networks looks only at Pods that have the annotation.
 _NONE: Final = "[]"
 
 
@@ -36,7 +36,7 @@ def with_joined_networks(vmi: VirtualMachineInstance, pod: Pod | None) -> list[I
     rows = list(vmi.status.interfaces)
     if not rows:
         rows = [InterfaceStatus(name=item.name, pod_interface_name=POD_NIC) for _, item in pod_interfaces(vmi)]
-    rows = [_marked(row, row.pod_interface_name in joined) if row.name in names else row for row in rows]
+    rows = [_mark_row(row, row.pod_interface_name in joined) if row.name in names else row for row in rows]
     known = {row.name for row in rows}
     for name in names:
         if name not in known and pod_nic(name) in joined:
@@ -52,7 +52,7 @@ def changed_networks(vmi: VirtualMachineInstance, pod: Pod) -> str | None:
     return None if wanted == present or pod.metadata.deletion_timestamp is not None else wanted or _NONE
 
 
-def _marked(row: InterfaceStatus, is_joined: bool) -> InterfaceStatus:
+def _mark_row(row: InterfaceStatus, is_joined: bool) -> InterfaceStatus:
     if (MULTUS_STATUS in row.sources) == is_joined:
         return row
     others = [source for source in row.sources if source != MULTUS_STATUS]

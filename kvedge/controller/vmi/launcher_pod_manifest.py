@@ -69,11 +69,12 @@ from kvedge.resources.types.storage import PersistentVolumeClaim
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.resources.vmi_facts import grace_seconds
 
-# The launcher ends its guest this long after the handler should have, and the kubelet the launcher after that.
+# Seconds beyond the grace period: the launcher ends a guest that the handler has not ended, then the kubelet kills the
+# launcher.
 _LAUNCHER_MARGIN: Final = 15
 _POD_MARGIN: Final = 30
 _LONGEST_LABEL: Final = 63
-# The descheduler then only asks, as it has to wait for a guest's shutdown.
+# Makes the descheduler ask for an eviction only: a guest needs time to shut down.
 _REQUEST_EVICT_ONLY: Final = "descheduler.alpha.kubernetes.io/request-evict-only"
 # Other names for the newest machine of its kind, which every QEMU of an architecture has.
 _MACHINE_ALIASES: Final = frozenset({"", "q35", "pc", "virt"})
@@ -88,7 +89,7 @@ def launcher_pod(
 
 
 def pod_grace_seconds(vmi: VirtualMachineInstance) -> int:
-    """How long the Pod has to end: the kubelet ends what has not ended by then."""
+    """The Pod's grace period: the kubelet kills a launcher that has not ended by then."""
     return grace_seconds(vmi) + _POD_MARGIN
 
 
@@ -113,7 +114,7 @@ def _metadata(vmi: VirtualMachineInstance, config: ClusterConfig) -> ObjectMeta:
 
 
 def _labels(vmi: VirtualMachineInstance) -> dict[str, str]:
-    # The node is the scheduler's to choose.
+    # The scheduler chooses the node.
     passed = {key: value for key, value in vmi.metadata.labels.items() if key != NODE_NAME}
     return {
         **passed,
@@ -126,7 +127,7 @@ def _labels(vmi: VirtualMachineInstance) -> dict[str, str]:
 
 
 def _sidecar_label(vmi: VirtualMachineInstance) -> dict[str, str]:
-    """A mesh looks for its word among the Pod's labels; a VMI has it among its annotations, as in KubeVirt."""
+    """A service mesh reads the label of a Pod. A VMI has the key among its annotations, as in KubeVirt."""
     asked = vmi.metadata.annotations.get(INJECT_SIDECAR)
     return {} if asked is None else {INJECT_SIDECAR: asked}
 
@@ -146,7 +147,7 @@ def _annotations(vmi: VirtualMachineInstance, config: ClusterConfig) -> dict[str
         **passed,
         **({NETWORKS: networks} if networks else {}),
         **({POD_MAC: interface_mac(vmi, bridged[0])} if bridged else {}),
-        # For a mesh's sidecar, if the Pod gets one: what comes from here is the guest's.
+        # Tells a mesh's sidecar, if the Pod gets one, from which bridge the guest's traffic comes.
         **(dict.fromkeys(SIDECAR_BRIDGES, POD_BRIDGE) if is_masqueraded else {}),
         DOMAIN: vmi.metadata.name,
         DEFAULT_CONTAINER: COMPUTE_CONTAINER,
@@ -196,7 +197,7 @@ def _compute(vmi: VirtualMachineInstance, config: ClusterConfig, volumes: list[M
     return Container(
         name=COMPUTE_CONTAINER,
         image=LAUNCHER_IMAGE,
-        # It is put on the node by kvedge; no registry has it.
+        # kvedge puts the image on the node; no registry has it.
         image_pull_policy="Never",
         command=_command(vmi, config),
         ports=_container_ports(vmi),
@@ -218,8 +219,8 @@ def _compute(vmi: VirtualMachineInstance, config: ClusterConfig, volumes: list[M
 def _container_ports(vmi: VirtualMachineInstance) -> list[ContainerPort]:
     """The guest's ports, so that Services find them by their names.
 
-    A Pod has each port once, and each name for one port: a name that comes again, as on a second interface, is the
-    first one's.
+    A Pod has each port once, and each name for one port. A name that comes again, as on a second interface, stays with
+    its first port.
     """
     made: dict[tuple[int, str], ContainerPort] = {}
     names = {""}
@@ -254,7 +255,7 @@ def _node_selector(vmi: VirtualMachineInstance, config: ClusterConfig) -> dict[s
     machine = vmi.spec.domain.machine
     if machine is not None and machine.type not in _MACHINE_ALIASES:
         selector[f"{MACHINE_TYPE_PREFIX}{machine.type}"] = "true"
-    # Nobody sends a VM to a node that takes none, or to one of another architecture.
+    # These win over all others: a VM never goes to a node that takes none, or of another architecture.
     architecture = vmi.spec.architecture or config.default_architecture
     ours = {SCHEDULABLE: "true", "kubernetes.io/arch": architecture}
     return {**selector, **config.node_selectors, **vmi.spec.node_selector, **ours}

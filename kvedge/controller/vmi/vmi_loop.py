@@ -18,7 +18,7 @@ from kvedge.controller.vm.create_patience import CreatePatience
 from kvedge.controller.vm.create_refusal import is_passing, pod_refusal
 from kvedge.controller.vmi.claim_holders import ClaimHolders
 from kvedge.controller.vmi.claim_rules import ClaimView, needed_claims
-from kvedge.controller.vmi.hotplug.launcher_place import placed
+from kvedge.controller.vmi.hotplug.launcher_place import place_by_volumes
 from kvedge.controller.vmi.launcher_pod_status import has_ended, may_still_run
 from kvedge.controller.vmi.vmi_plan import (
     ConfirmPodLost,
@@ -54,7 +54,7 @@ log = logging.getLogger(__name__)
 
 _WORKERS: Final = 4
 _MOST_STEPS: Final = 6
-# When the cache turned out to be behind: the watch needs a moment.
+# A cache that is behind the server waits so long for its watch.
 _CAUGHT_UP_SECONDS: Final = 0.05
 
 
@@ -77,7 +77,7 @@ class VmiLoop:
     """One reconcile loop over all VMIs."""
 
     def __init__(self, sources: VmiSources, config: Callable[[], ClusterConfig]) -> None:
-        """`config` says what holds for Pods that are made now."""
+        """`config` gives the configuration in force for new Pods."""
         self._client = sources.client
         self._vmis = sources.vmis
         self._vmis.add_index("node", lambda vmi: (vmi.status.node_name,) if vmi.status.node_name else ())
@@ -95,12 +95,12 @@ class VmiLoop:
         self._patience = CreatePatience(sources.clock.monotonic)
         # Since when a VMI's Pod has been gone or has ended, by the VMI's UID.
         self._podless_since: dict[str, float] = {}
-        # VMIs, by UID, of whose launcher it was said that it ended, while its Pod was there to say so.
+        # UIDs of VMIs whose Pod reported the launcher's end before the Pod was gone.
         self._ended: set[str] = set()
         self.loop = ReconcileLoop("vmi", self.reconcile, _WORKERS)
 
     def start(self) -> None:
-        """Begin to work on all VMIs there are."""
+        """Begin to work on all VMIs."""
         self._vmis.on_change(self._on_vmi)
         self._pods.on_change(self._on_pod)
         self._claims.on_change(self._on_claim)
@@ -114,7 +114,7 @@ class VmiLoop:
         """Look at the VMIs of a node again."""
         for pod in self._pods.indexed("node", name):
             self._on_pod(None, pod)
-        # One whose Pod is gone already.
+        # VMIs whose Pods are gone already.
         for vmi in self._vmis.indexed("node", name):
             self.loop.add(Key(vmi.metadata.namespace, vmi.metadata.name))
 
@@ -191,7 +191,7 @@ class VmiLoop:
         key = Key(item.metadata.namespace, owner.name)
         vmi = self._vmis.get(*key)
         if vmi is not None and vmi.metadata.uid == owner.uid and has_ended(item) and not may_still_run(item):
-            # Its object may be gone before the loop looks.
+            # The Pod may be gone before the loop looks.
             self._ended.add(owner.uid)
         self.loop.add(key)
 
@@ -215,7 +215,7 @@ class VmiLoop:
                 patch = at_version(body, meta.resource_version)
                 patched = self._client.patch(VirtualMachineInstance, meta.namespace, meta.name, patch)
                 if patched.metadata.deletion_timestamp is not None and not patched.metadata.finalizers:
-                    # Its last finalizer went, and so did it, though the answer still has it.
+                    # The VMI went with its last finalizer, although the server's answer still shows it.
                     return _CAUGHT_UP_SECONDS
                 self._vmis.observe(patched)
             case PatchPod(pod, body):
@@ -235,8 +235,8 @@ class VmiLoop:
             return wait
         if not self._is_as_read(vmi):
             return _CAUGHT_UP_SECONDS
-        # Before the lock: all other launchers wait for it, and this asks the server.
-        pod = placed(pod, vmi, self._claim_view(vmi).found.values(), self._client)
+        # Outside the lock, for which all other launchers wait: this asks the server.
+        pod = place_by_volumes(pod, vmi, self._claim_view(vmi).found.values(), self._client)
         with self._holders.taking:
             if any(self._holders.holder(vmi, name) for _, name in needed_claims(vmi)):
                 return _CAUGHT_UP_SECONDS
@@ -249,20 +249,20 @@ class VmiLoop:
         except AlreadyExists as error:
             found = self._client.get(Pod, pod.metadata.namespace, pod.metadata.name)
             if not self._own_pods(vmi, [found]):
-                return self._refused(vmi, error)
+                return self._note_refusal(vmi, error)
             self._pods.observe(found)
             return None
         except Conflict:
             raise
         except KubeError as error:
-            return self._refused(vmi, error)
+            return self._note_refusal(vmi, error)
         self._patience.forget(meta.uid)
         self._pods.observe(created)
         self._events.record(vmi, "Normal", "SuccessfulCreate", f"Created virtual machine pod {created.metadata.name}")
         return None
 
     def _is_as_read(self, vmi: VirtualMachineInstance) -> bool:
-        """Whether the server has this very version: what is planned on an old one may be a second run."""
+        """Whether the server has this very version: a plan for an older one may start a second run."""
         try:
             live = self._client.get(VirtualMachineInstance, vmi.metadata.namespace, vmi.metadata.name)
         except NotFound:
@@ -270,7 +270,7 @@ class VmiLoop:
         self._vmis.observe(live)
         return live.metadata.resource_version == vmi.metadata.resource_version
 
-    def _refused(self, vmi: VirtualMachineInstance, error: KubeError) -> float:
+    def _note_refusal(self, vmi: VirtualMachineInstance, error: KubeError) -> float:
         if is_passing(error):
             raise error
         meta = vmi.metadata
@@ -281,7 +281,7 @@ class VmiLoop:
         plan = plan_create_failure(vmi, message, self._config(), self._clock.now())
         for action in plan.actions:
             self._do(vmi, action)
-        return self._patience.refused(meta.uid)
+        return self._patience.note_refusal(meta.uid)
 
     def _patch_pod(self, pod: Pod, patch: MergePatch | StrategicPatch, subresource: str) -> None:
         meta = pod.metadata
@@ -305,7 +305,7 @@ class VmiLoop:
         return bool(found)
 
     def _own_pods(self, vmi: VirtualMachineInstance, pods: Sequence[Pod]) -> list[Pod]:
-        """Those whose controller is this very VMI: a label alone proves nothing."""
+        """The Pods whose controller is this very VMI: a label alone proves nothing."""
         owners = [(pod, pod.metadata.controller_reference()) for pod in pods]
         return [pod for pod, owner in owners if owner is not None and owner.uid == vmi.metadata.uid]
 

@@ -1,7 +1,7 @@
-"""What has to be done about one VMI now: its launcher Pod, its phase up to Scheduled, its end.
+"""Decides what the controller does about one VMI now: its launcher Pod, its phase up to Scheduled, its end.
 
 Called by the VMI's loop. Pure: the VMI, the Pods that it owns (by UID) and the time go in, actions in their order come
-out. From Scheduled on the handler of `status.nodeName` writes the VMI; what is left here is the Ready condition, the
+out. From Scheduled on the handler of `status.nodeName` writes the VMI. The controller keeps the Ready condition, the
 loss of the Pod, and the finalizer.
 """
 
@@ -51,13 +51,14 @@ from kvedge.resources.types.core import Pod
 from kvedge.resources.types.pod_networks import NETWORKS
 from kvedge.resources.types.vmi import VirtualMachineInstance, VirtualMachineInstanceStatus
 
+# The controller writes a VMI in these phases.
 _OURS: Final = frozenset({"", "Pending", "Scheduling"})
-# Why a VMI is not ready that its user should hear of.
-_TOLD: Final = frozenset({NODE_NOT_READY, POD_GONE})
-# The handler has this long to say how a guest ended whose Pod is gone, or has ended and can still be asked.
+# A VMI's user gets an event for these reasons of its Ready condition.
+_EVENT_REASONS: Final = frozenset({NODE_NOT_READY, POD_GONE})
+# The handler has this long to report how a guest ended: after its Pod is gone, and after its Pod has ended.
 LOST_SECONDS: Final = 5.0
 ENDED_SECONDS: Final = 30.0
-# What a kubelet needs to end a Pod besides its grace period.
+# A kubelet takes so long to end a Pod, beyond the grace period.
 KUBELET_SECONDS: Final = 30.0
 
 
@@ -117,22 +118,25 @@ class VmiPlan:
 
 @dataclass(frozen=True, slots=True)
 class VmiView:
-    """A VMI, the Pods whose controller is this very VMI, for how many seconds none of them has been running or about
-    to, Pods of VMIs that had the same name before, the node that it is on, when that is known, whether its launcher was
-    said to have ended before its Pod was gone (an object alone can be deleted by force, and its guest runs on), and
-    what is known of its claims."""
+    """What the controller sees of one VMI."""
 
     vmi: VirtualMachineInstance
+    # The Pods whose controller is this very VMI.
     pods: Sequence[Pod]
+    # For how long no Pod of the VMI has been running, or about to run.
     podless_seconds: float = 0.0
+    # Pods of VMIs that had the same name before.
     earlier_pods: Sequence[Pod] = ()
+    # The node of the VMI, when it is known.
     node: NodeState | None = None
+    # Whether a Pod reported the launcher's end before the Pod was gone. A Pod that somebody deletes by force makes no
+    # such report, and its guest runs on.
     was_ended: bool = False
     claims: ClaimView = field(default_factory=ClaimView)
 
 
 def plan_vmi(view: VmiView, config: ClusterConfig, now: datetime) -> VmiPlan:
-    """What to do."""
+    """Decide what to do."""
     vmi, pods = view.vmi, view.pods
     pod = launcher_of(pods)
     if vmi.is_final:
@@ -152,7 +156,7 @@ def plan_vmi(view: VmiView, config: ClusterConfig, now: datetime) -> VmiPlan:
 
 
 def plan_create_failure(vmi: VirtualMachineInstance, message: str, config: ClusterConfig, now: datetime) -> VmiPlan:
-    """What to record when the launcher Pod could not be created."""
+    """Record that the launcher Pod could not be created."""
     failure = Condition(type=SYNCHRONIZED, status="False", reason="FailedCreate", message=message)
     facts = Facts(overhead_bytes(vmi, config), failure=failure)
     status = before_hand_over(vmi, None, vmi.status.phase or "Pending", facts, now)
@@ -160,7 +164,7 @@ def plan_create_failure(vmi: VirtualMachineInstance, message: str, config: Clust
 
 
 def launcher_of(pods: Sequence[Pod]) -> Pod | None:
-    """The Pod that counts: one that lives before one that is over, else the oldest."""
+    """The Pod that counts: one that lives before one that is over, and of several the oldest."""
     return min(pods, key=lambda pod: (_is_over(pod), pod.metadata.creation_timestamp or ""), default=None)
 
 
@@ -175,7 +179,7 @@ def _plan_pending(view: VmiView, pod: Pod | None, config: ClusterConfig, now: da
     vmi = view.vmi
     if pod is None:
         if VMI_FINALIZER not in vmi.metadata.finalizers:
-            # Admission puts it on; without it a deleted VMI would leave its Pod to the garbage collector.
+            # Admission adds the finalizer. Without it a deleted VMI would leave its Pod to the garbage collector.
             finalizers = [*vmi.metadata.finalizers, VMI_FINALIZER]
             return VmiPlan((PatchVmi({"metadata": {"finalizers": finalizers}}),))
         wait = claim_wait(vmi, view.claims)
@@ -187,7 +191,7 @@ def _plan_pending(view: VmiView, pod: Pod | None, config: ClusterConfig, now: da
 
 
 def _plan_wait(view: VmiView, wait: ClaimWait, config: ClusterConfig, now: datetime) -> VmiPlan:
-    """Nothing is started before its claims are there, and it is started as soon as they are."""
+    """Wait for the VMI's claims: the launcher starts as soon as they are there."""
     vmi = view.vmi
     facts = Facts(overhead_bytes(vmi, config), failure=wait.failure, claims=view.claims, unscheduled=wait.unscheduled)
     status = before_hand_over(vmi, None, vmi.status.phase or "Pending", facts, now)
@@ -198,11 +202,11 @@ def _plan_scheduling(view: VmiView, config: ClusterConfig, now: datetime) -> Vmi
     vmi, pod = view.vmi, launcher_of(view.pods)
     facts = Facts(overhead_bytes(vmi, config), view.node, claims=view.claims)
     if pod is None:
-        lost = before_hand_over(vmi, None, "Failed", replace(facts, reason=_why_over(None)), now)
+        lost = before_hand_over(vmi, None, "Failed", replace(facts, reason=_end_reason(None)), now)
         return VmiPlan((ConfirmPodLost(), *_patches(vmi, lost)))
     if _is_over(pod):
         failure = end_failure(pod)
-        status = before_hand_over(vmi, pod, "Failed", replace(facts, reason=_why_over(pod), failure=failure), now)
+        status = before_hand_over(vmi, pod, "Failed", replace(facts, reason=_end_reason(pod), failure=failure), now)
         return VmiPlan(_patches(vmi, status), failure or _news(vmi, pod, status))
     if not has_ready_containers(pod):
         failure = start_failure(pod) or (None if pod.spec.node_name else binding_trouble(vmi, view.claims))
@@ -211,7 +215,7 @@ def _plan_scheduling(view: VmiView, config: ClusterConfig, now: datetime) -> Vmi
     status = before_hand_over(vmi, pod, "Scheduled", facts, now)
     status = msgspec.structs.replace(status, node_name=pod.spec.node_name, migration_transport="Unix")
     labels = {"metadata": {"labels": {NODE_NAME: pod.spec.node_name}}}
-    return VmiPlan((*_patches(vmi, status, labels), *_gate(vmi, pod, now)))
+    return VmiPlan((*_patches(vmi, status, labels), *_set_gate(vmi, pod, now)))
 
 
 def _plan_handed_over(view: VmiView, now: datetime) -> VmiPlan:
@@ -221,12 +225,12 @@ def _plan_handed_over(view: VmiView, now: datetime) -> VmiPlan:
     conditions, again = with_pending_networks(vmi, status, now)
     status = msgspec.structs.replace(status, conditions=conditions)
     ended = (DeletePod(pod),) if _is_stuck(vmi) and pod.metadata.deletion_timestamp is None else ()
-    others = _other_networks(vmi, pod)
-    return VmiPlan((*ended, *_patches(vmi, status), *_gate(vmi, pod, now), *others), _news(vmi, pod, status), again)
+    others = _order_networks(vmi, pod)
+    return VmiPlan((*ended, *_patches(vmi, status), *_set_gate(vmi, pod, now), *others), _news(vmi, pod, status), again)
 
 
-def _other_networks(vmi: VirtualMachineInstance, pod: Pod) -> tuple[PatchPod, ...]:
-    """The Pod's order to join a network to which its guest comes, or to leave one whose NIC the guest has released."""
+def _order_networks(vmi: VirtualMachineInstance, pod: Pod) -> tuple[PatchPod, ...]:
+    """Order the Pod to join a network to which its guest comes, and to leave one whose NIC the guest has released."""
     wanted = None if vmi.status.phase != "Running" else changed_networks(vmi, pod)
     if wanted is None:
         return ()
@@ -234,26 +238,26 @@ def _other_networks(vmi: VirtualMachineInstance, pod: Pod) -> tuple[PatchPod, ..
 
 
 def _is_stuck(vmi: VirtualMachineInstance) -> bool:
-    """Whether the handler has given up on the launcher: it runs, and does not answer. Its Pod's end is a run's end."""
+    """Whether the handler has given up on a launcher that runs and does not answer: the end of its Pod ends the run."""
     found = condition(vmi.status.conditions, SYNCHRONIZED)
     return found is not None and found.status == "False" and found.reason == LAUNCHER_SILENT
 
 
 def _plan_without_launcher(view: VmiView, pod: Pod | None, now: datetime) -> VmiPlan:
-    """The launcher is gone or has ended: the handler knows how the guest ended, unless it is gone as well.
+    """End a run whose launcher is gone or has ended, once the handler has reported how the guest ended, or cannot.
 
-    Neither is certain of a Pod that was deleted by force, or that a kubelet refuses after its restart: it ends the
-    launcher only afterwards, with all the time that the guest has, and nothing but this VMI keeps the next run from
-    starting beside this one. The handler sees the end; what ends the wait changes the VMI or the Node.
+    The launcher may still run: somebody deleted its Pod by force, or its kubelet refused the Pod after a restart. The
+    kubelet then ends the launcher later, within the guest's grace period. Until that only this VMI keeps the next run
+    from starting beside it. The handler sees the end, and a change of the VMI or of the Node ends the wait.
     """
     vmi, node = view.vmi, view.node
     may_run = not view.was_ended if pod is None else may_still_run(pod)
     patience = _patience(view, pod, may_run=may_run)
     if view.podless_seconds < patience or (may_run and _has_witness(node)):
-        return _waiting(view, pod, patience, now)
+        return _plan_waiting(view, pod, patience, now)
     phase: Phase = "Succeeded" if pod is not None and has_succeeded(pod) else "Failed"
     warning = None
-    reason = "" if phase == "Succeeded" else _why_over(pod)
+    reason = "" if phase == "Succeeded" else _end_reason(pod)
     if phase == "Failed" and node is not None and node.unresponsive:
         reason = UNRESPONSIVE
         message = f"virt-handler on node {node.name} is not responsive, marking VMI as failed"
@@ -263,10 +267,10 @@ def _plan_without_launcher(view: VmiView, pod: Pod | None, now: datetime) -> Vmi
     return VmiPlan((*confirmed, *_patches(vmi, status)), warning)
 
 
-def _waiting(view: VmiView, pod: Pod | None, patience: float, now: datetime) -> VmiPlan:
-    """Until somebody tells how the guest ended, or patience, in seconds, is over."""
+def _plan_waiting(view: VmiView, pod: Pod | None, patience: float, now: datetime) -> VmiPlan:
+    """Wait until the handler reports how the guest ended, or for `patience` seconds."""
     vmi = view.vmi
-    # Mostly the handler has its word within moments: of a Pod that is gone nothing is said before.
+    # The handler mostly reports within moments. Only after them the status says that the Pod is gone.
     quiet = min(patience, LOST_SECONDS) if pod is None else 0.0
     looks = [moment - view.podless_seconds for moment in (quiet, patience) if moment > view.podless_seconds]
     if view.podless_seconds < quiet:
@@ -279,26 +283,26 @@ def _waiting(view: VmiView, pod: Pod | None, patience: float, now: datetime) -> 
 
 
 def _patience(view: VmiView, pod: Pod | None, *, may_run: bool) -> float:
-    """For how many seconds somebody may still tell how the guest ended."""
+    """For how many seconds the handler or the kubelet may still report how the guest ended."""
     node = view.node
-    nobody_tells = node is not None and node.unresponsive
-    if may_run and node is not None and nobody_tells and not node.trouble and not node.out_of_service:
-        # Nobody sees the end, but the kubelet works, and brings it about in its time.
+    is_silent = node is not None and node.unresponsive
+    if may_run and node is not None and is_silent and not node.trouble and not node.out_of_service:
+        # The handler is silent, but the kubelet works: it ends the launcher in its time.
         return pod_grace_seconds(view.vmi) + KUBELET_SECONDS
     if pod is not None:
         return ENDED_SECONDS
-    return 0.0 if nobody_tells else LOST_SECONDS
+    return 0.0 if is_silent else LOST_SECONDS
 
 
 def _has_witness(node: NodeState | None) -> bool:
-    """Whether somebody will say how the launcher ended: the node's handler, or who comes back with a lost node."""
+    """Whether the node's handler will report how the launcher ended: now, or once its lost node is back."""
     if node is None or node.out_of_service:
         return False
     return not node.unresponsive or bool(node.trouble)
 
 
 def _plan_deletion(view: VmiView, now: datetime) -> VmiPlan:
-    """The Pod goes, its launcher gets SIGTERM, the handler shuts the guest down and has the word on how it ended."""
+    """Delete the Pod: its launcher gets SIGTERM, the handler shuts the guest down and reports how it ended."""
     vmi, pods = view.vmi, view.pods
     if pods:
         pod = launcher_of(pods)
@@ -316,7 +320,7 @@ def _plan_end(view: VmiView, status: VirtualMachineInstanceStatus, now: datetime
         is_going = vmi.metadata.deletion_timestamp is not None
         ended = tuple(DeletePod(pod) for pod in pods if is_going and pod.metadata.deletion_timestamp is None)
         is_lost = view.node is not None and bool(view.node.trouble)
-        # Who waits for the end of a VMI on a lost node is told why; otherwise it is a matter of moments.
+        # The end of a VMI on a lost node may take long, and its status says why. Elsewhere it takes moments.
         status = vmi.status if is_going and not is_lost else after_hand_over(vmi, launcher_of(pods), view.node, now)
         return VmiPlan((*ended, *_patches(vmi, status)), _news(vmi, launcher_of(pods), status))
     if vmi.metadata.deletion_timestamp is None:
@@ -334,7 +338,7 @@ def _is_stale(finalizer: str, vmi: VirtualMachineInstance) -> bool:
     return finalizer == VM_FINALIZER and vmi.metadata.controller_reference() is None
 
 
-def _gate(vmi: VirtualMachineInstance, pod: Pod, now: datetime) -> tuple[PatchPodStatus, ...]:
+def _set_gate(vmi: VirtualMachineInstance, pod: Pod, now: datetime) -> tuple[PatchPodStatus, ...]:
     paused = condition(vmi.status.conditions, "Paused")
     is_paused = paused is not None and paused.status == "True"
     wanted = Condition(
@@ -354,11 +358,11 @@ def _gate(vmi: VirtualMachineInstance, pod: Pod, now: datetime) -> tuple[PatchPo
 
 
 def _news(vmi: VirtualMachineInstance, pod: Pod | None, status: VirtualMachineInstanceStatus) -> Condition | None:
-    """What a user should hear of the Ready condition that is about to be written: a lost node or Pod, a disruption."""
+    """The change of the Ready condition that the user gets as an event: a lost node or Pod, a disruption."""
     old, new = condition(vmi.status.conditions, READY), condition(status.conditions, READY)
     if new is None or (old is not None and (old.reason, old.message) == (new.reason, new.message)):
         return None
-    if new.reason in _TOLD:
+    if new.reason in _EVENT_REASONS:
         return new
     by = None if pod is None else disruption(pod)
     if by is None:
@@ -378,7 +382,7 @@ def _is_over(pod: Pod) -> bool:
     return pod.metadata.deletion_timestamp is not None or has_ended(pod)
 
 
-def _why_over(pod: Pod | None) -> str:
+def _end_reason(pod: Pod | None) -> str:
     if pod is None:
         return "PodLost"
     return "PodTerminating" if pod.metadata.deletion_timestamp is not None else f"Pod{pod.status.phase}"

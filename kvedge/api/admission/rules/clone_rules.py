@@ -37,7 +37,7 @@ def clone_asked(document: JsonObject, namespace: str) -> CloneAsked:
     return CloneAsked()
 
 
-def pointed_at(document: JsonObject, namespace: str) -> tuple[str, str]:
+def source_of(document: JsonObject, namespace: str) -> tuple[str, str]:
     """The namespace of the claim that a DataSource points at, or the name of the DataSource beside it that does."""
     source = _object(_object(document, "spec"), "source")
     pvc = _object(source, "pvc")

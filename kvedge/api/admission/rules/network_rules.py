@@ -28,13 +28,13 @@ _MODELS: Final = ("virtio", "e1000", "e1000e", "igb", "ne2k_pci", "pcnet", "rtl8
 _STATES: Final = ("", "up", "down", ABSENT)
 _BINDINGS: Final = ("bridge", "masquerade", "sriov", "slirp", "macvtap", "passt", "passt_binding", "binding")
 _DISCONTINUED: Final = {"slirp": "Slirp", "macvtap": "Macvtap", "passt": "Passt"}
-# The Pod's own side of the bridge has it.
+# The Pod's own side of the bridge has this MAC.
 _RESERVED_MAC: Final = "02:00:00:00:00:00"
 _PRIVATE_OPTIONS: Final = range(224, 255)
 _MOST: Final = 256
 # libvirt's: it names NICs eno1 to eno16383.
 _LARGEST_ACPI_INDEX: Final = 16383
-# Of one DHCP option.
+# One DHCP option holds no more bytes.
 _LONGEST_TEXT: Final = 255
 
 
@@ -105,7 +105,7 @@ def interfaces_are_possible(subject: Subject) -> Iterator[Cause]:
 
 
 def absent_interfaces_can_go(subject: Subject) -> Iterator[Cause]:
-    """A guest gives back what it can get again while it runs: a NIC on another network than the Pod's, by a bridge."""
+    """A guest releases only what it can get again while it runs: a bridged NIC on another network than the Pod's."""
     on_pod_network = {network.name for network in subject.spec.networks if network.pod is not None}
     for index, interface in enumerate(subject.spec.domain.devices.interfaces):
         if interface.state != ABSENT:
@@ -130,7 +130,7 @@ def macs_are_unique(subject: Subject) -> Iterator[Cause]:
 
 
 def acpi_indexes_are_unique(subject: Subject) -> Iterator[Cause]:
-    """Linux names a NIC by it; libvirt takes each once."""
+    """Linux names a NIC by its ACPI index; libvirt takes each index once."""
     seen = {0}
     for index, interface in enumerate(subject.spec.domain.devices.interfaces):
         if interface.acpi_index and interface.acpi_index in seen:
@@ -206,7 +206,7 @@ def _is_ipv4(text: str) -> bool:
 
 
 def bridge_on_pod_network_is_permitted(subject: Subject) -> Iterator[Cause]:
-    """The cluster's administrator may want no VM on the pod network by a bridge."""
+    """The cluster's administrator may forbid bridges on the pod network."""
     if subject.cluster.configuration.permit_bridge_on_pod_network:
         return
     on_pod_network = {network.name for network in subject.spec.networks if network.pod is not None}
@@ -217,7 +217,7 @@ def bridge_on_pod_network_is_permitted(subject: Subject) -> Iterator[Cause]:
 
 
 def masquerade_is_of_the_pod_network(subject: Subject) -> Iterator[Cause]:
-    """A Pod's address can be shared where the Pod has one that others know."""
+    """Masquerade shares the Pod's address, which only the pod network has."""
     on_pod_network = {network.name for network in subject.spec.networks if network.pod is not None}
     known = {network.name for network in subject.spec.networks}
     for index, interface in enumerate(subject.spec.domain.devices.interfaces):
@@ -246,7 +246,7 @@ def guest_networks_have_room(subject: Subject) -> Iterator[Cause]:
 
 
 def binding_plugins_are_configured(subject: Subject) -> Iterator[Cause]:
-    """A plugin is what the KubeVirt object says of its name; KubeVirt finds out when it makes the Pod."""
+    """The KubeVirt object must define a plugin; KubeVirt itself checks that only when it makes the Pod."""
     known = subject.cluster.configuration.bindings
     for index, interface in enumerate(subject.spec.domain.devices.interfaces):
         if interface.binding is None or interface.binding.name in known:

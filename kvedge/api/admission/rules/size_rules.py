@@ -22,7 +22,7 @@ LONGEST_KEY: Final = 253 + 1 + 63
 _NOT_JUDGED: Final = "managedFields"
 
 
-def judged_parts(document: JsonObject) -> JsonObject:
+def parts_to_judge(document: JsonObject) -> JsonObject:
     """What rules look at of an object: its spec, and of its metadata what somebody has written."""
     metadata = document.get("metadata")
     if isinstance(metadata, dict):

@@ -1,4 +1,4 @@
-"""What a rule looks at: one VMI spec, wherever it stands, with what is said around it.
+"""The subject of a rule: one VMI spec, of a VMI or of a template, with its metadata and the cluster.
 
 Made by admission_plan.py, read by every `*_rules` file. Touches nothing.
 """
@@ -17,18 +17,18 @@ from kvedge.runtime.architecture import host_architecture
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """What holds for all VMs: the architecture of one that names none, and the configuration in force."""
+    """Facts for all VMs: the architecture of one that names none, and the configuration in force."""
 
     architecture: str = field(default_factory=host_architecture)
     configuration: Configuration = DEFAULTS
 
-    def configured(self, configuration: Configuration) -> Cluster:
+    def with_configuration(self, configuration: Configuration) -> Cluster:
         """The same cluster under another configuration, which may name an architecture of its own."""
         return Cluster(configuration.default_architecture or self.architecture, configuration)
 
     @property
     def machines(self) -> Mapping[str, tuple[str, ...]]:
-        """Which machines a VM may ask for, by architecture."""
+        """The machines that a VM may ask for, by architecture."""
         return self.configuration.machines
 
     def allows_machine(self, architecture: str, machine: str) -> bool:

@@ -164,19 +164,19 @@ class HotplugLoop:
             created = self._client.create(action.pod)
         except AlreadyExists:
             # The cache is behind, or one that ends still has the name.
-            self._patience.refused(key)
+            self._patience.note_refusal(key)
             self._attachments.observe(self._client.get(Pod, meta.namespace, meta.name))
             return
         except KubeError as error:
             if is_passing(error) or isinstance(error, Conflict):
                 raise
-            self._patience.refused(key)
+            self._patience.note_refusal(key)
             text = f"Error creating attachment pod: {error}"
             self._refusals.setdefault(vmi.metadata.uid, {})[action.volume] = text
             self._events.record(vmi, "Warning", "FailedCreate", text)
             return
         # A Pod that is evicted at once, again and again, is made with back-off as well.
-        self._patience.refused(key)
+        self._patience.note_refusal(key)
         self._refusals.get(vmi.metadata.uid, {}).pop(action.volume, None)
         self._attachments.observe(created)
         self._events.record(vmi, "Normal", "SuccessfulCreate", f"Created attachment pod {meta.name}")

@@ -1,7 +1,7 @@
 """Which nodes a launcher may run on, so that its hotplugged volumes can come to it.
 
-Called when a launcher's Pod is made; reads PersistentVolumes, one by one. A hotplugged claim is no part of that Pod,
-and so the scheduler does not know of it: on storage that is one node's own, the guest would wait on another node for
+Called when a launcher's Pod is made; reads PersistentVolumes, one by one. A hotplugged claim is no part of that Pod, so
+the scheduler does not know of it. On storage of one node, the guest would wait on another node for
 ever. A guest that may start without its volumes only prefers their nodes.
 """
 
@@ -33,8 +33,10 @@ _WEIGHT: Final = 100
 _PARTS: Final = ("matchExpressions", "matchFields")
 
 
-def placed(pod: Pod, vmi: VirtualMachineInstance, claims: Iterable[PersistentVolumeClaim], client: KubeClient) -> Pod:
-    """The Pod, bound to where its hotplugged volumes can come to; `claims` are those of the VMI that there are."""
+def place_by_volumes(
+    pod: Pod, vmi: VirtualMachineInstance, claims: Iterable[PersistentVolumeClaim], client: KubeClient
+) -> Pod:
+    """Bind the Pod to nodes that its hotplugged volumes can reach; `claims` are the existing ones of the VMI."""
     wanted = {claim_of(volume) for volume in hotplugged(vmi)}
     names = [claim.spec.volume_name for claim in claims if claim.metadata.name in wanted and claim.spec.volume_name]
     volumes = [volume for name in names if (volume := _read(client, name)) is not None]
@@ -46,7 +48,7 @@ def placed(pod: Pod, vmi: VirtualMachineInstance, claims: Iterable[PersistentVol
 def with_places(
     affinity: JsonObject | None, volumes: Iterable[PersistentVolume], *, only_prefers: bool = False
 ) -> JsonObject | None:
-    """The affinity of a Pod that is to be where these volumes are; left alone when they are everywhere."""
+    """The affinity of a Pod that needs these volumes; unchanged when the volumes are everywhere."""
     terms: list[JsonObject] = []
     for volume in volumes:
         more = _terms(volume.spec.node_affinity and volume.spec.node_affinity.get("required"))
@@ -74,7 +76,7 @@ def _read(client: KubeClient, name: str) -> PersistentVolume | None:
     try:
         return client.get(PersistentVolume, "", name)
     except NotFound:
-        # It is told of by its claim, which is lost.
+        # The lost claim itself tells the user.
         return None
     except KubeError as error:
         # The attachment Pod says what is wrong, if the guest then waits on another node.

@@ -19,7 +19,7 @@ from tests.support.builders import small_vmi
 def cluster(architecture: str = "amd64", **configuration: Any) -> Cluster:
     reading = read_configuration({"configuration": configuration})
     assert reading.findings == ()
-    return Cluster(architecture).configured(reading.configuration)
+    return Cluster(architecture).with_configuration(reading.configuration)
 
 
 def spec(**changes: Any) -> JsonObject:

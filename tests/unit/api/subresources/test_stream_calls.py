@@ -11,7 +11,7 @@ import pytest
 from aiohttp import WSMsgType
 
 from kvedge.api.subresources.status_message import Refusal
-from kvedge.api.subresources.stream_calls import NODE_LOST, NODE_SILENT, RelaySource, dial, said_by_relay
+from kvedge.api.subresources.stream_calls import NODE_LOST, NODE_SILENT, RelaySource, dial, read_farewell
 from kvedge.runtime.serving.stream_pump import Farewell
 
 
@@ -77,8 +77,8 @@ def test_a_connection_that_breaks_is_told_as_such() -> None:
 
 
 def test_codes_that_may_not_be_sent_and_long_reasons_are_not_passed_on() -> None:
-    assert said_by_relay(1006, "") == NODE_LOST
-    assert said_by_relay(1001, "é" * 100).reason == "é" * 61
+    assert read_farewell(1006, "") == NODE_LOST
+    assert read_farewell(1001, "é" * 100).reason == "é" * 61
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1", "0.0.0.0", "::1", "169.254.169.254", "224.0.0.1"])

@@ -100,7 +100,7 @@ async def joined(watch: StreamWatch, talk: Callable[[Any], Any]) -> None:
 
     async def handle(request: web.Request) -> web.StreamResponse:
         try:
-            return await streams.forwarded(request, watch, 53, "udp")
+            return await streams.forward(request, watch, 53, "udp")
         finally:
             ended.set()
 

@@ -10,13 +10,13 @@ from kvedge.api.subresources.call_options import AddVolumeOptions, RemoveVolumeO
 from kvedge.api.subresources.status_message import VM, Refusal
 from kvedge.api.subresources.volume_rules import (
     Lists,
-    added,
+    add_volume,
     check_add,
     check_remove,
     check_result,
     lists_of,
     operations,
-    removed,
+    remove_volume,
 )
 
 ROOT = {"name": "root", "containerDisk": {"image": "a"}}
@@ -30,7 +30,7 @@ def adding(**changed: Any) -> AddVolumeOptions:
 
 
 def test_a_new_volume_is_hotpluggable_and_its_disk_has_its_name() -> None:
-    after = added(LISTS, adding(disk={"name": "other", "serial": "A1"}), VM, "vm")
+    after = add_volume(LISTS, adding(disk={"name": "other", "serial": "A1"}), VM, "vm")
     assert after.volumes == [ROOT, DATA, {"name": "new", "dataVolume": {"name": "new-claim", "hotpluggable": True}}]
     assert after.disks is not None
     assert after.disks[-1] == {"name": "new", "serial": "A1"}
@@ -38,7 +38,7 @@ def test_a_new_volume_is_hotpluggable_and_its_disk_has_its_name() -> None:
 
 def test_an_empty_drive_takes_the_volume_of_its_name_and_no_second_disk_is_made() -> None:
     empty = Lists("/spec", [], [{"name": "new", "cdrom": {"bus": "sata"}}])
-    assert added(empty, adding(), VM, "vm").disks == empty.disks
+    assert add_volume(empty, adding(), VM, "vm").disks == empty.disks
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,7 @@ def test_an_empty_drive_takes_the_volume_of_its_name_and_no_second_disk_is_made(
 )
 def test_what_is_there_is_not_added_again(options: AddVolumeOptions, text: str) -> None:
     with pytest.raises(Refusal) as refused:
-        added(LISTS, options, VM, "vm")
+        add_volume(LISTS, options, VM, "vm")
     assert refused.value.code == 409
     assert refused.value.message == f'Operation cannot be fulfilled on {VM} "vm": {text}'
 
@@ -78,13 +78,13 @@ def test_options_that_lack_something_are_told_in_kubevirts_order(changed: dict[s
 
 @pytest.mark.parametrize("name", ["data", "claim"], ids=["by its name", "by its claim"])
 def test_a_hotpluggable_volume_goes_with_its_disk(name: str) -> None:
-    after = removed(LISTS, RemoveVolumeOptions(name=name), VM, "vm")
+    after = remove_volume(LISTS, RemoveVolumeOptions(name=name), VM, "vm")
     assert (after.volumes, after.disks) == ([ROOT], [{"name": "root", "disk": {}}])
 
 
 def test_a_drive_stays_when_its_volume_goes() -> None:
     drive = {"name": "data", "cdrom": {}}
-    assert removed(Lists("/spec", [DATA], [drive]), RemoveVolumeOptions(name="data"), VM, "vm").disks == [drive]
+    assert remove_volume(Lists("/spec", [DATA], [drive]), RemoveVolumeOptions(name="data"), VM, "vm").disks == [drive]
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def test_a_drive_stays_when_its_volume_goes() -> None:
 )
 def test_other_volumes_are_not_removed(name: str, why: str) -> None:
     with pytest.raises(Refusal, match=f"Unable to remove volume \\[{name}\\] because {why}") as refused:
-        removed(LISTS, RemoveVolumeOptions(name=name), VM, "vm")
+        remove_volume(LISTS, RemoveVolumeOptions(name=name), VM, "vm")
     assert refused.value.code == 409
 
 
@@ -106,7 +106,7 @@ def test_a_patch_is_for_the_version_that_was_read_and_writes_the_lists_that_chan
 
 def test_a_list_that_is_absent_is_added() -> None:
     before = lists_of({"spec": {"template": {"spec": {"domain": {"devices": {"disks": []}}}}}}, "/spec/template/spec")
-    made = operations(before, added(before, adding(), VM, "vm"), "7")
+    made = operations(before, add_volume(before, adding(), VM, "vm"), "7")
     assert made[0] == READ
     assert [(op["op"], op["path"]) for op in made[1:]] == [
         ("add", "/spec/template/spec/volumes"),
@@ -181,7 +181,7 @@ def test_the_spec_that_it_comes_to_is_judged_as_admission_does(disk: dict[str, A
     check_add(options)
     before = document()
     with pytest.raises(Refusal) as refused:
-        check_result(before, "/spec", added(lists_of(before, "/spec"), options, VM, "vm"))
+        check_result(before, "/spec", add_volume(lists_of(before, "/spec"), options, VM, "vm"))
     assert refused.value.code == 422
     assert text in refused.value.message
     assert [cause["field"].startswith("spec.domain.devices.disks[1]") for cause in refused.value.causes] == [True]
@@ -189,4 +189,4 @@ def test_the_spec_that_it_comes_to_is_judged_as_admission_does(disk: dict[str, A
 
 def test_what_was_wrong_before_keeps_no_volume_away() -> None:
     before = document(cache="odd")
-    check_result(before, "/spec", added(lists_of(before, "/spec"), adding(), VM, "vm"))
+    check_result(before, "/spec", add_volume(lists_of(before, "/spec"), adding(), VM, "vm"))

@@ -91,7 +91,7 @@ def test_the_nodes_that_cannot_are_named() -> None:
 
 
 def test_the_configuration_in_force_follows_nodes_and_gates() -> None:
-    assert CONFIG.configured(Configuration()).image_volumes
-    assert not CONFIG.configured(Configuration(), [node("a", OLD)]).image_volumes
+    assert CONFIG.with_configuration(Configuration()).image_volumes
+    assert not CONFIG.with_configuration(Configuration(), [node("a", OLD)]).image_volumes
     asked = Configuration(gates=FeatureGates(frozenset({"ImageVolume"})))
-    assert CONFIG.configured(asked, [node("a", OLD)]).image_volumes
+    assert CONFIG.with_configuration(asked, [node("a", OLD)]).image_volumes

@@ -184,7 +184,7 @@ def test_events_tell_of_a_change_once() -> None:
 
 
 def configured(config: ClusterConfig = CONFIG, **configuration: Any) -> ClusterConfig:
-    return config.configured(read_configuration({"configuration": configuration}).configuration)
+    return config.with_configuration(read_configuration({"configuration": configuration}).configuration)
 
 
 def test_the_controllers_numbers_follow_the_configuration() -> None:

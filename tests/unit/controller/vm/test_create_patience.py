@@ -26,7 +26,7 @@ def test_nothing_is_waited_for_before_a_refusal(time):
 
 def test_a_refusal_is_waited_for_and_then_over(time):
     patience = CreatePatience(time)
-    wait = patience.refused("uid")
+    wait = patience.note_refusal("uid")
     assert wait >= 1
     assert patience.seconds_left("uid") == pytest.approx(wait)
     time.now += wait + 0.001
@@ -35,7 +35,7 @@ def test_a_refusal_is_waited_for_and_then_over(time):
 
 def test_waits_grow_to_a_minute_at_most(time):
     patience = CreatePatience(time)
-    waits = [patience.refused("uid") for _ in range(12)]
+    waits = [patience.note_refusal("uid") for _ in range(12)]
     assert waits[0] < 3
     assert waits[-1] == 60
     assert max(waits) == 60
@@ -44,13 +44,13 @@ def test_waits_grow_to_a_minute_at_most(time):
 def test_a_changed_spec_is_tried_at_once_and_counts_anew(time):
     patience = CreatePatience(time)
     for _ in range(8):
-        patience.refused("uid", generation=1)
+        patience.note_refusal("uid", generation=1)
     assert patience.seconds_left("uid", generation=2) == 0
-    assert patience.refused("uid", generation=2) < 3
+    assert patience.note_refusal("uid", generation=2) < 3
 
 
 def test_a_success_is_a_new_start(time):
     patience = CreatePatience(time)
-    patience.refused("uid")
+    patience.note_refusal("uid")
     patience.forget("uid")
     assert patience.seconds_left("uid") == 0

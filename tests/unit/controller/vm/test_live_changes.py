@@ -26,7 +26,7 @@ class Carrying:
         self.live.carry(self.vm, what, MagicMock(side_effect=refusal))
 
     def refusals(self) -> dict[Live, str]:
-        return dict(self.live.seen(self.vm).refusals)
+        return dict(self.live.hotplug_of(self.vm).refusals)
 
 
 def test_a_refusal_is_told_and_known_until_the_pause_is_over() -> None:

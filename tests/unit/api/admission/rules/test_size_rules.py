@@ -15,7 +15,7 @@ from kvedge.api.admission.kubevirt_rules import judge_spec
 from kvedge.api.admission.mutation_plan import plan_mutation
 from kvedge.api.admission.rules.causes import MOST_CAUSES, Cause
 from kvedge.api.admission.rules.dns_names import dns_label_complaints, dns_subdomain_complaints, label_key_complaints
-from kvedge.api.admission.rules.size_rules import LONGEST_KEY, MOST_LEVELS, MOST_VALUES, judged_parts, size_is_sane
+from kvedge.api.admission.rules.size_rules import LONGEST_KEY, MOST_LEVELS, MOST_VALUES, parts_to_judge, size_is_sane
 from kvedge.api.admission.rules.subject import Cluster
 from kvedge.resources.codec import JsonObject
 from tests.support.builders import small_vmi, vm_of
@@ -69,7 +69,7 @@ def test_values_are_counted_over_the_whole_object() -> None:
 def test_the_servers_own_notes_and_the_status_are_not_counted() -> None:
     vmi = small_vmi()
     vmi["metadata"]["managedFields"] = vmi["status"] = [0] * (MOST_VALUES + 1)
-    assert complaint(judged_parts(vmi)) == ""
+    assert complaint(parts_to_judge(vmi)) == ""
 
 
 def test_an_object_that_is_already_there_is_not_stuck_for_its_size() -> None:

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from kvedge.controller.vmi.hotplug.launcher_place import placed, with_places
+from kvedge.controller.vmi.hotplug.launcher_place import place_by_volumes, with_places
 from kvedge.kube.errors import KubeError, NotFound, Unavailable
 from kvedge.kube.kube_client import KubeClient
 from kvedge.resources.codec import JsonObject
@@ -114,8 +114,8 @@ def test_a_launcher_waits_for_no_volume_that_cannot_be_read(error: KubeError) ->
     claims = [a_claim("bad"), a_claim("good")]
     for claim in claims:
         claim.spec.volume_name = f"pv-{claim.metadata.name}"
-    pod = placed(a_launcher(vmi), vmi, claims, cast("KubeClient", SimpleNamespace(get=get)))
+    pod = place_by_volumes(a_launcher(vmi), vmi, claims, cast("KubeClient", SimpleNamespace(get=get)))
     assert terms_of(pod.spec.affinity) == [{"matchExpressions": [on("n2")]}]
     vmi.metadata.annotations[START_WITHOUT_VOLUMES] = "true"
-    pod = placed(a_launcher(vmi), vmi, claims, cast("KubeClient", SimpleNamespace(get=get)))
+    pod = place_by_volumes(a_launcher(vmi), vmi, claims, cast("KubeClient", SimpleNamespace(get=get)))
     assert [each["preference"] for each in wishes_of(pod.spec.affinity)] == [{"matchExpressions": [on("n2")]}]
