@@ -130,14 +130,14 @@ def replace_table(table: Table, elements: Mapping[str, Iterable[bytes]], instead
     `instead_of` names earlier tables of ours of its family, which go in the same transaction.
     """
     # One that has gone meanwhile is made first: the whole cannot fail for it.
-    earlier = [message for name in instead_of for message in _removed(Table(table.family, name, ()))]
-    _replace(table, [*_renewed(table), *earlier, *_contents(table, elements)])
+    earlier = [message for name in instead_of for message in _remove_table(Table(table.family, name, ()))]
+    _replace(table, [*_renew_table(table), *earlier, *_contents(table, elements)])
 
 
 def replace_tables(tables: Iterable[tuple[Table, Mapping[str, Iterable[bytes]]]]) -> None:
     """As :func:`replace_table`, for several tables that belong together, of whatever families: all at once."""
     whole = list(tables)
-    _replace(whole[0][0], [each for table, keys in whole for each in (*_renewed(table), *_contents(table, keys))])
+    _replace(whole[0][0], [each for table, keys in whole for each in (*_renew_table(table), *_contents(table, keys))])
 
 
 def _replace(table: Table, messages: list[Message]) -> None:
@@ -154,7 +154,7 @@ def _replace(table: Table, messages: list[Message]) -> None:
 def delete_tables(tables: Iterable[Table]) -> None:
     """Removes these tables at once, whether they are there or not."""
     whole = list(tables)
-    _commit(whole[0].family, whole[0].name, [message for table in whole for message in _removed(table)])
+    _commit(whole[0].family, whole[0].name, [message for table in whole for message in _remove_table(table)])
 
 
 def ensure_table(table: Table) -> None:
@@ -188,12 +188,12 @@ def change_tables(
 ) -> None:
     """As :func:`change_elements`, for several tables: what to add to each, and what to remove from it."""
     whole = list(changes)
-    messages = [message for change in whole for message in _changed(*change)]
+    messages = [message for change in whole for message in _change_elements(*change)]
     if messages:
         _commit(whole[0][0].family, whole[0][0].name, messages)
 
 
-def _changed(
+def _change_elements(
     table: Table, add: Mapping[str, Iterable[bytes]], remove: Mapping[str, Iterable[bytes]]
 ) -> Iterator[Message]:
     removed = {name: list(keys) for name, keys in remove.items()}
@@ -205,11 +205,11 @@ def _changed(
         yield from _elements(table, NFT_MSG_NEWSETELEM, name, more)
 
 
-def _renewed(table: Table) -> list[Message]:
-    return [*_removed(table), _new_table(table)]
+def _renew_table(table: Table) -> list[Message]:
+    return [*_remove_table(table), _new_table(table)]
 
 
-def _removed(table: Table) -> list[Message]:
+def _remove_table(table: Table) -> list[Message]:
     return [_new_table(Table(table.family, table.name, ())), _delete_table(table)]
 
 
@@ -235,7 +235,7 @@ def _new_chain(table: Table, chain: Chain) -> Message:
     attributes = {
         "NFTA_CHAIN_TABLE": table.name,
         "NFTA_CHAIN_NAME": chain.name,
-        "NFTA_CHAIN_HOOK": _nested(hook),
+        "NFTA_CHAIN_HOOK": _nest(hook),
         "NFTA_CHAIN_TYPE": chain.type,
     }
     return _message(nft_chain_msg, NFT_MSG_NEWCHAIN, table.family, NLM_F_CREATE, attributes)
@@ -267,7 +267,7 @@ def _new_set(table: Table, wanted: Set, number: int) -> Message:
         attributes["NFTA_SET_FLAGS"] |= {"NFT_SET_INTERVAL"}
     if wanted.most:
         attributes["NFTA_SET_FLAGS"] = {"NFT_SET_EVAL"} | ({"NFT_SET_TIMEOUT"} if wanted.seconds else set())
-        attributes["NFTA_SET_DESC"] = _nested({"NFTA_SET_DESC_SIZE": wanted.most})
+        attributes["NFTA_SET_DESC"] = _nest({"NFTA_SET_DESC_SIZE": wanted.most})
     if wanted.seconds:
         attributes["NFTA_SET_TIMEOUT"] = wanted.seconds * 1000
     return _message(nft_set_msg, NFT_MSG_NEWSET, table.family, NLM_F_CREATE, attributes)
@@ -312,25 +312,25 @@ class _ElementList(nft_set_elem_list_msg):  # type: ignore[misc] # pyroute2 has 
 
 def _expression(step: Expression) -> dict[str, Any]:
     if step.name == "verdict":
-        code = _nested({"NFTA_VERDICT_CODE": step.attributes["code"]})
+        code = _nest({"NFTA_VERDICT_CODE": step.attributes["code"]})
         name, data = (
             "immediate",
-            {"NFTA_IMMEDIATE_DREG": 0, "NFTA_IMMEDIATE_DATA": _nested({"NFTA_DATA_VERDICT": code})},
+            {"NFTA_IMMEDIATE_DREG": 0, "NFTA_IMMEDIATE_DATA": _nest({"NFTA_DATA_VERDICT": code})},
         )
     else:
         name = step.name
         prefix = f"NFTA_{SHORT_NAMES.get(name, name)}_"
         data = {f"{prefix}{key}".upper(): _value(value) for key, value in step.attributes.items()}
-    return _nested({"NFTA_EXPR_NAME": name, "NFTA_EXPR_DATA": _nested(data)})
+    return _nest({"NFTA_EXPR_NAME": name, "NFTA_EXPR_DATA": _nest(data)})
 
 
 def _value(value: Value) -> Any:
     if isinstance(value, Expression):
         return _expression(value)
-    return _nested({"NFTA_DATA_VALUE": value}) if isinstance(value, bytes) else value
+    return _nest({"NFTA_DATA_VALUE": value}) if isinstance(value, bytes) else value
 
 
-def _nested(attributes: Mapping[str, Any]) -> dict[str, Any]:
+def _nest(attributes: Mapping[str, Any]) -> dict[str, Any]:
     return {"attrs": list(attributes.items())}
 
 
@@ -361,9 +361,9 @@ def _commit(family: Family, subject: str, messages: Iterable[Message]) -> None:
     try:
         asyncio.run(send())
     except NetlinkError as error:
-        raise _refused("cannot change nftables table", subject, error.code) from error
+        raise _translate_refusal("cannot change nftables table", subject, error.code) from error
     except OSError as error:
-        raise _refused("cannot reach nftables", subject, error.errno or 0) from error
+        raise _translate_refusal("cannot reach nftables", subject, error.errno or 0) from error
 
 
 def _dump(kind: Any, number: int, family: Family, only: Mapping[str, Any] | None = None) -> list[Message]:
@@ -376,12 +376,12 @@ def _dump(kind: Any, number: int, family: Family, only: Mapping[str, Any] | None
     try:
         return whole_dump(lambda: asyncio.run(ask()))
     except NetlinkError as error:
-        raise _refused("cannot list nftables tables", family.name.lower(), error.code) from error
+        raise _translate_refusal("cannot list nftables tables", family.name.lower(), error.code) from error
     except OSError as error:
-        raise _refused("cannot reach nftables", family.name.lower(), error.errno or 0) from error
+        raise _translate_refusal("cannot reach nftables", family.name.lower(), error.errno or 0) from error
 
 
-def _refused(doing: str, subject: str, code: int) -> NetworkError:
+def _translate_refusal(doing: str, subject: str, code: int) -> NetworkError:
     if code not in NOT_SUPPORTED:
         return NetworkError(doing, subject=subject, errno=code)
     return _not_supported(doing, subject, code)

@@ -157,7 +157,7 @@ def _within(where: dict[int, tuple[int, int]], text: str) -> Rule:
     network = ip_network(text)
     return (
         payload(_NETWORK, *where[network.version]),
-        _masked(network.netmask.packed),
+        _mask(network.netmask.packed),
         compare(network.network_address.packed),
     )
 
@@ -165,12 +165,12 @@ def _within(where: dict[int, tuple[int, int]], text: str) -> Rule:
 def _has_bits(key: int, bits: int, *, some: bool) -> Rule:
     return (
         Expression("ct", {"key": key, "dreg": REGISTER}),
-        _masked(struct.pack("=I", bits)),
+        _mask(struct.pack("=I", bits)),
         compare(bytes(4), _DIFFERENT if some else 0),
     )
 
 
-def _masked(mask: bytes) -> Expression:
+def _mask(mask: bytes) -> Expression:
     length = len(mask)
     return Expression(
         "bitwise", {"sreg": REGISTER, "dreg": REGISTER, "len": length, "mask": mask, "xor": bytes(length)}

@@ -50,7 +50,7 @@ class AgentOrders:
                 refused.append(error)
                 with self._line.changed:
                     # The next order goes another way, unless it speaks again.
-                    self._line.state.schedule.unanswered(Question.FREEZE_STATUS, now())
+                    self._line.state.schedule.note_silence(Question.FREEZE_STATUS, now())
             except Exception as error:
                 refused.append(error)
                 raise

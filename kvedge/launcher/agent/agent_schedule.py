@@ -120,8 +120,8 @@ class AgentSchedule:
         """Something has happened that changes the answer."""
         self._due[question] = min(self._due[question], now)
 
-    def answered(self, question: Question, now: float) -> None:
-        """It was answered, be it by a refusal."""
+    def note_answer(self, question: Question, now: float) -> None:
+        """Note that the agent has answered a question, or refused it."""
         pause = SECONDS[question]
         if question is Question.INTERFACES and self._eager < len(_EAGER_SECONDS):
             pause = _EAGER_SECONDS[self._eager]
@@ -130,11 +130,11 @@ class AgentSchedule:
         self._unasked.discard(question)
         self._silences = 0
 
-    def unanswered(self, question: Question, now: float) -> None:
-        """The time for an answer has passed."""
+    def note_silence(self, question: Question, now: float) -> None:
+        """Note that the agent has not answered a question in time."""
         self._not_before = now + min(_LONGEST_SILENCE, _SILENT_SECONDS * 2**self._silences)
-        # The exponent need not grow without end.
+        # Bounds the exponent.
         self._silences = min(self._silences + 1, 16)
-        # Another one comes first next time, as it may be this one that the agent cannot answer.
+        # Another question comes first next time: perhaps the agent cannot answer this one.
         self._due[question] = now + SECONDS[question]
         self._unasked.discard(question)

@@ -115,10 +115,10 @@ class AgentState:
         """Take an answer of this visit in."""
         trouble = answer.trouble
         if answer.is_silent:
-            self.schedule.unanswered(answer.question, now)
+            self.schedule.note_silence(answer.question, now)
             trouble = trouble or ("it does not answer" if self.schedule.silences == _SILENCES else "")
         else:
-            self.schedule.answered(answer.question, now)
+            self.schedule.note_answer(answer.question, now)
         is_worse = bool(trouble) and trouble != self.trouble
         self._news = self._news or is_worse or answer.facts != self.facts
         self.facts, self.trouble = answer.facts, trouble or self.trouble

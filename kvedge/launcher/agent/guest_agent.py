@@ -97,7 +97,7 @@ class GuestAgent:
                 return
             if answer.says_thawed:
                 # While it is being frozen nothing is asked.
-                self._freeze.thawed()
+                self._freeze.note_thaw()
             outcome = state.conclude(answer, now(), promised=self._freeze.is_on)
             self._line.changed.notify_all()
         if outcome.trouble:

@@ -72,8 +72,8 @@ class GuestFreeze:
                 self._thaw_at = now
                 self._failures = 0
 
-    def thawed(self) -> None:
-        """It is frozen no longer."""
+    def note_thaw(self) -> None:
+        """Note that the guest is frozen no longer."""
         with self._lock:
             was, self._thaw_at, self._failures = self._thaw_at, None, 0
             if was is None:
@@ -84,8 +84,8 @@ class GuestFreeze:
                 # The next launcher would thaw it once more, which does no harm.
                 log.warning("the freeze is not forgotten", extra={"facts": {"why": str(error)}})
 
-    def failed(self, now: float) -> None:
-        """It did not thaw: try again."""
+    def note_failure(self, now: float) -> None:
+        """Note that the guest did not thaw: try again later."""
         with self._lock:
             if self._thaw_at is not None:
                 self._thaw_at = now + min(_LONGEST_RETRY, _RETRY_SECONDS * 2**self._failures)

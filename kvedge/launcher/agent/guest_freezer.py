@@ -52,7 +52,7 @@ class GuestFreezer:
             self._freeze.begin(seconds, now())
             count = -1 if frozen else self._do_freeze()
             if count == 0:
-                self._freeze.thawed()
+                self._freeze.note_thaw()
                 self._note("thawed")
                 log.info("the guest has no file system to freeze")
                 return
@@ -110,9 +110,9 @@ class GuestFreezer:
         try:
             count = self._session.thaw(ANSWER_SECONDS)
         except LauncherError:
-            self._freeze.failed(now())
+            self._freeze.note_failure(now())
             raise
-        self._freeze.thawed()
+        self._freeze.note_thaw()
         log.info("the guest's file systems are thawed", extra={"facts": {"count": count}})
         self._note("thawed")
 

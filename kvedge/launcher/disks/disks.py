@@ -68,22 +68,22 @@ def _prepare(vmi: VirtualMachineInstance, plan: VolumePlan, options: LauncherOpt
             case EmptyDiskPlan():
                 if not os.path.exists(path):
                     create_qcow2(path, plan.size)
-                return plan.volume, _made(path, "qcow2")
+                return plan.volume, _own_file(path, "qcow2")
             case CloudInitPlan():
                 _write_cloud_init(vmi, plan)
                 _align(path)
-                return plan.volume.name, _made(path, "raw")
+                return plan.volume.name, _own_file(path, "raw")
             case ConfigDiskPlan():
                 write_config_disk(plan)
-                return plan.volume, _made(path, "raw")
+                return plan.volume, _own_file(path, "raw")
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise DiskFull(path, error.strerror or "") from error
         raise
 
 
-def _made(path: str, image_format: ImageFormat) -> DiskSource:
-    """A file of our own."""
+def _own_file(path: str, image_format: ImageFormat) -> DiskSource:
+    """The source of a disk that is the launcher's own file."""
     block_size = file_block_size(path)
     return DiskSource(path=path, format=image_format, direct_io_ok=direct_io_works(path), block_size=block_size)
 

@@ -51,13 +51,13 @@ class DeviceLocks:
             )
         if number:
             raise ClaimUnusable(f"volume {wish.name}", wish.claim, f"its device: {os.strerror(number)}")
-        self._held().add(wish.path)
+        self._held_devices().add(wish.path)
 
     def unused(self, disks: Iterable[DomainDisk], steps: Iterable[Step]) -> list[str]:
-        """The held devices which the domain does not have, and which no step is about to give it."""
+        """The held devices that the domain does not have, and that no step is about to give it."""
         used = {disk.source for disk in disks}
         used |= {step.wish.path for step in steps if step.action is Action.ATTACH and step.wish is not None}
-        return sorted(self._held() - used)
+        return sorted(self._held_devices() - used)
 
     def free(self, paths: Iterable[str]) -> None:
         """Let others have these devices; one for which the monitor does not answer stays, to be tried again."""
@@ -69,11 +69,11 @@ class DeviceLocks:
 
     def _release(self, path: str) -> None:
         release_device(self._public, path)
-        self._held().discard(path)
+        self._held_devices().discard(path)
 
-    def _held(self) -> set[str]:
+    def _held_devices(self) -> set[str]:
         if self._found is None:
-            # Read once: from here on it is only this that asks the monitor.
+            # One reading is enough: nothing else asks the monitor for devices.
             found = held_devices(self._public)
             self._found = {path for path in found if path.startswith(f"{self._directory}/")}
         return self._found

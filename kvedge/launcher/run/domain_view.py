@@ -111,10 +111,10 @@ class DomainView:
             status.disk_troubles.extend(self._disks.troubles())
             status.nic_troubles.extend(self._nic_keeper.troubles())
             status.addresses.extend(self._nics.addresses())
-            status.MergeFrom(self._agents_part.settle(self._told_by_agent(), time.monotonic()))
+            status.MergeFrom(self._agents_part.settle(self._ask_agent(), time.monotonic()))
         return status
 
-    def _told_by_agent(self) -> DomainStatus:
+    def _ask_agent(self) -> DomainStatus:
         part = DomainStatus()
         part.addresses.extend(self._agent.answers.addresses(self._nics.names))
         self._agent.answers.fill(part)
@@ -126,11 +126,11 @@ def _target(disk: DomainDisk) -> DiskTarget:
         name=disk.name,
         target=disk.target,
         empty=disk.device == "cdrom" and not disk.source,
-        image_bytes=_made_bytes(disk.source),
+        image_bytes=_iso_bytes(disk.source),
     )
 
 
-def _made_bytes(path: str) -> int:
+def _iso_bytes(path: str) -> int:
     """The size of an ISO, such as the launcher's preparation makes; 0 for all other images."""
     if not path.endswith(".iso"):
         return 0

@@ -109,14 +109,14 @@ def answer(lease: DhcpLease, request: Request) -> Reply | None:
     """What to send, or None for silence: other clients, and servers that this client chose, are not our business."""
     if request.mac != parse_mac(lease.guest_mac):
         return None
-    if request.server is not None and request.server != _packed(lease.server):
+    if request.server is not None and request.server != _pack_address(lease.server):
         return None
     match request.type:
         case MessageType.DISCOVER:
             return _grant(lease, request, MessageType.OFFER)
         case MessageType.REQUEST:
             return _answer_request(lease, request)
-        case MessageType.INFORM if request.ciaddr == _packed(lease.address):
+        case MessageType.INFORM if request.ciaddr == _pack_address(lease.address):
             return _grant(lease, request, MessageType.ACK)
         case _:
             # RELEASE and DECLINE expect no answer and the reservation outlives them; an INFORM from elsewhere is not
@@ -130,7 +130,7 @@ def _answer_request(lease: DhcpLease, request: Request) -> Reply | None:
     named = {address for address in (request.requested, request.ciaddr) if address not in (None, NO_ADDRESS)}
     if not named:
         return None
-    if named == {_packed(lease.address)}:
+    if named == {_pack_address(lease.address)}:
         return _grant(lease, request, MessageType.ACK)
     return _refuse(lease, request)
 
@@ -143,7 +143,7 @@ def _grant(lease: DhcpLease, request: Request, kind: MessageType) -> Reply:
         mac=request.mac,
         flags=request.flags & BROADCAST_FLAG,
         ciaddr=request.ciaddr if kind is MessageType.ACK else NO_ADDRESS,
-        yiaddr=NO_ADDRESS if inform else _packed(lease.address),
+        yiaddr=NO_ADDRESS if inform else _pack_address(lease.address),
         siaddr=_boot_server(lease.tftp_server),
         boot_file=lease.boot_file.encode(),
         options=_options(lease, request, kind),
@@ -155,7 +155,7 @@ def _grant(lease: DhcpLease, request: Request, kind: MessageType) -> Reply:
 def _refuse(lease: DhcpLease, request: Request) -> Reply:
     options = [
         (int(Option.MESSAGE_TYPE), bytes([MessageType.NAK])),
-        (int(Option.SERVER), _packed(lease.server)),
+        (int(Option.SERVER), _pack_address(lease.server)),
         *_echo(request),
         (int(Option.MESSAGE), b"this address is not reserved for this machine"),
     ]
@@ -183,22 +183,22 @@ def _options(lease: DhcpLease, request: Request, kind: MessageType) -> list[tupl
     network = IPv4Network(f"{lease.address}/{lease.prefix_length}", strict=False)
     found: list[tuple[int, bytes]] = [
         (Option.MESSAGE_TYPE, bytes([kind])),
-        (Option.SERVER, _packed(lease.server)),
+        (Option.SERVER, _pack_address(lease.server)),
         *_echo(request),
     ]
     if request.type is not MessageType.INFORM:
         found += _times(lease.lease_seconds)
     found += [
         (Option.MASK, network.netmask.packed),
-        (Option.ROUTER, _packed(lease.gateway) if lease.gateway else b""),
+        (Option.ROUTER, _pack_address(lease.gateway) if lease.gateway else b""),
         (Option.ROUTES, encode_routes(guest_routes(lease))),
-        (Option.DNS, b"".join(map(_packed, lease.dns))),
+        (Option.DNS, b"".join(map(_pack_address, lease.dns))),
         (Option.MTU, struct.pack("!H", lease.mtu) if lease.mtu else b""),
         (Option.HOSTNAME, lease.hostname.encode()),
         (Option.DOMAIN, lease.domain.encode()),
         (Option.BOOT_FILE, lease.boot_file.encode()),
         (Option.TFTP_SERVER, lease.tftp_server.encode()),
-        (Option.NTP, b"".join(map(_packed, lease.ntp))),
+        (Option.NTP, b"".join(map(_pack_address, lease.ntp))),
         (Option.SEARCH, _search(lease.search)),
         *((code, lease.private_options[code].encode()) for code in sorted(lease.private_options)),
     ]
@@ -241,10 +241,10 @@ def _search(domains: Sequence[str]) -> bytes:
 def _boot_server(server: str) -> bytes:
     # Boot ROMs read siaddr, not option 66; a name cannot be written there.
     try:
-        return _packed(server) if server else NO_ADDRESS
+        return _pack_address(server) if server else NO_ADDRESS
     except ValueError:
         return NO_ADDRESS
 
 
-def _packed(address: str) -> bytes:
+def _pack_address(address: str) -> bytes:
     return IPv4Address(address).packed

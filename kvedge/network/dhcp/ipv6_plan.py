@@ -138,13 +138,15 @@ def _reply(lease: Ipv6Lease, request: Request6, kind: MessageType, options: list
 def _associations(lease: Ipv6Lease, request: Request6) -> list[tuple[int, bytes]]:
     # The first gets the address; there is none for another.
     encoded = [
-        _granted(lease, each) if index == 0 else encode_association(each.number, 0, 0, [_status(Status.NO_ADDRESSES)])
+        _grant_address(lease, each)
+        if index == 0
+        else encode_association(each.number, 0, 0, [_status(Status.NO_ADDRESSES)])
         for index, each in enumerate(request.associations)
     ]
     return [(int(Option.ASSOCIATION), value) for value in encoded]
 
 
-def _granted(lease: Ipv6Lease, wanted: Association) -> bytes:
+def _grant_address(lease: Ipv6Lease, wanted: Association) -> bytes:
     address = IPv6Address(lease.address).packed
     seconds = lease.lease_seconds
     # What the client had from elsewhere ends at once.

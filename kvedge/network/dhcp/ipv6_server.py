@@ -119,7 +119,7 @@ class Ipv6Server:
             self._receive(sockets)
         if sockets.router is not None and sockets.router.fileno() in ready:
             heard = True
-            self._solicited(sockets, sockets.router)
+            self._take_solicitation(sockets, sockets.router)
         return heard
 
     def _receive(self, sockets: _Sockets) -> None:
@@ -149,7 +149,7 @@ class Ipv6Server:
             return
         self._say(logging.INFO, f"{request.type.name} answered with {reply.type.name}: {lease.address}")
 
-    def _solicited(self, sockets: _Sockets, router: socket.socket) -> None:
+    def _take_solicitation(self, sockets: _Sockets, router: socket.socket) -> None:
         try:
             packet, ancillary, _, _ = router.recvmsg(LARGEST_SOLICITATION + 1, socket.CMSG_SPACE(4))
         except OSError as error:

@@ -19,8 +19,8 @@ def read_ways(netns: NetnsRef, nics: Mapping[str, int]) -> dict[str, list[Hop]]:
 
     Raises NetworkError.
     """
-    in_pod = run_in_netns(netns, _counted)
-    on_node = {each.link.index: each for each in _counted()}
+    in_pod = run_in_netns(netns, _count_links)
+    on_node = {each.link.index: each for each in _count_links()}
     ways = {}
     for nic, index in nics.items():
         hops = way_in_pod(names_for(nic, index), in_pod)
@@ -28,6 +28,6 @@ def read_ways(netns: NetnsRef, nics: Mapping[str, int]) -> dict[str, list[Hop]]:
     return ways
 
 
-def _counted() -> list[CountedLink]:
+def _count_links() -> list[CountedLink]:
     with Links() as links:
         return links.list_counted()

@@ -33,9 +33,9 @@ class NodeNetworkConfig:
     netns_prefix: str
     # The second network, of IPv6; empty for none.
     ipv6_cidr: str = ""
-    # 0: that of the link by which the host reaches the world.
+    # 0 takes the MTU of the link by which the host reaches the world.
     mtu: int = 0
-    # Not on a kernel without NFT_CONNLIMIT.
+    # False on a kernel without NFT_CONNLIMIT.
     limits_flows: bool = True
 
 
@@ -52,22 +52,22 @@ class Attachment:
 
     @property
     def alias(self) -> str:
-        """What is written on the port."""
+        """The alias of the port, which holds the attachment."""
         return f"{MARK} {self.netns} {self.address} {self.mac} {self.ipv6_address}".rstrip()
 
     @property
     def keys(self) -> dict[str, tuple[bytes, ...]]:
-        """What it adds to the sets of the ports' table."""
+        """The keys that the Pod adds to the sets of the ports' table."""
         return keys_of(self.port, self.address, self.mac, self.ipv6_address)
 
 
 def port_prefix(bridge: str) -> str:
-    """What the names of this bridge's ports begin with; another instance's bridge has another."""
+    """The prefix of the names of this bridge's ports; another instance's bridge has another."""
     return "v" + hashlib.sha256(bridge.encode()).hexdigest()[:6]
 
 
 def policy_table_name(table: str) -> str:
-    """What the tables of NetworkPolicies are called beside those of the node network."""
+    """The name of the tables of NetworkPolicies beside those of the node network."""
     return f"{table}_policies"
 
 
@@ -89,9 +89,9 @@ def stable_mac(*names: str) -> str:
 def attachment_for(
     config: NodeNetworkConfig, netns: str, address: str, mac: str | None, ipv6_address: str = ""
 ) -> Attachment:
-    """What a Pod's attachment is called; a Pod without a MAC of its own gets one from its namespace's name.
+    """Make a Pod's attachment; a Pod without a MAC of its own gets one from its namespace's name.
 
-    An IPv6 address of a range that is no longer ours is not given: nobody would lead there.
+    It drops an IPv6 address of a range that is no longer ours: no route would lead to it.
     """
     chosen = (mac or stable_mac(config.bridge, netns)).lower()
     parse_mac(chosen)
@@ -106,7 +106,7 @@ def attachment_for(
 
 
 def attachments_of(config: NodeNetworkConfig, links: Iterable[Link]) -> list[Attachment]:
-    """Our ports, as their aliases tell; one that was cut short before it got its alias is not among them."""
+    """Read the attachments from our ports' aliases; a port without its alias is unfinished, and left out."""
     found = []
     for link in our_ports(config, links):
         words = link.alias.split()
@@ -117,5 +117,5 @@ def attachments_of(config: NodeNetworkConfig, links: Iterable[Link]) -> list[Att
 
 
 def our_ports(config: NodeNetworkConfig, links: Iterable[Link]) -> list[Link]:
-    """All pairs' host ends that are ours, finished or not."""
+    """The host ends of all our pairs, finished or not."""
     return [link for link in links if link.kind == "veth" and link.name.startswith(port_prefix(config.bridge))]

@@ -64,11 +64,11 @@ class NodeSeen:
 
 def ip_forward_before(bridge: Link) -> str | None:
     """What the host's setting was before the first of our bridges came, as that bridge's alias tells."""
-    return noted_on(bridge, "ip_forward")
+    return read_note(bridge, "ip_forward")
 
 
-def noted_on(bridge: Link, name: str) -> str | None:
-    """What is written down under that name on a node bridge of ours."""
+def read_note(bridge: Link, name: str) -> str | None:
+    """Read the note of this name from a node bridge's alias; None when there is none."""
     mark, *notes = bridge.alias.split() or [""]
     found = (value for key, _, value in (note.partition("=") for note in notes) if key == name and value)
     return next(found, None) if mark == MARK else None
@@ -101,8 +101,8 @@ def node_bridges(bridge: str, seen: NodeSeen) -> list[str]:
     return [bridge, *(link.name for link in others if ip_forward_before(link) is not None)]
 
 
-def kept_apart(bridge: str, seen: NodeSeen) -> tuple[str, ...]:
-    """The links of others with addresses, where nothing is forwarded between them: none where there is just one."""
+def links_kept_apart(bridge: str, seen: NodeSeen) -> tuple[str, ...]:
+    """The other links with addresses, when the fence keeps them apart; none when there is only one."""
     ours = node_bridges(bridge, seen)
     addressed = {each.link for each in seen.addresses if each.version == 4}
     names = sorted(link.name for link in seen.links if link.index in addressed and link.name not in ("lo", *ours))

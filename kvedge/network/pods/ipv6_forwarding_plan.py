@@ -13,7 +13,7 @@ from typing import Final
 from kvedge.network.link_types import Link
 from kvedge.network.nft_rules import Family, Table
 from kvedge.network.pods.forward_rules import FENCE, fence_keys, fence_table
-from kvedge.network.pods.forwarding_plan import NodeSeen, noted_on
+from kvedge.network.pods.forwarding_plan import NodeSeen, read_note
 from kvedge.network.steps import ChangeElements, DeleteTable, ReplaceTable, SetSysctl, Step
 
 FORWARDING: Final = "ipv6/conf/all/forwarding"
@@ -24,7 +24,7 @@ _BELIEVED, _ALWAYS_BELIEVED = "1", "2"
 
 def forwarding_before(bridge: Link) -> str | None:
     """What the host's setting was before the first of our bridges with IPv6 came."""
-    return noted_on(bridge, _NOTE)
+    return read_note(bridge, _NOTE)
 
 
 def note(bridge: str, seen: NodeSeen) -> str:

@@ -22,8 +22,8 @@ _LONGEST_DEFAULT: Final = 1
 def check_overlap(config: NodeNetworkConfig, seen: NodeSeen) -> None:
     """Raises OverlapError when the Pod CIDR is in use on this host by anything that is not our bridge.
 
-    Not once Pods live here: they have their addresses, and a VPN may come and go. Nor for a route that is wider than
-    the Pod CIDR: it takes no packet from the bridge's own, which is longer.
+    Pods that live here keep their addresses, while a VPN may come and go: nothing is raised then. Nor is a route wider
+    than the Pod CIDR in the way: the bridge's own route is longer, and takes the packets.
     """
     if _is_in_service(config, seen):
         return
@@ -40,13 +40,13 @@ def check_overlap(config: NodeNetworkConfig, seen: NodeSeen) -> None:
 
 
 def overlaps_of(config: NodeNetworkConfig, seen: NodeSeen) -> list[str]:
-    """What else on this host has addresses of the Pod CIDR, which are out of somebody's reach."""
+    """Other networks of this host with addresses of the Pod CIDR: Pods or the host cannot reach some of them."""
     found = {f"{IPv4Network(network, strict=False)} of {name}" for network, name, _ in _overlaps(config, seen)}
     return sorted(found)
 
 
 def _overlaps(config: NodeNetworkConfig, seen: NodeSeen) -> list[tuple[str, str, bool]]:
-    """(network, link, whether it is an address); the default route, also in pieces as VPNs have it, is none."""
+    """(network, link, whether it is an address); a default route, also in pieces as a VPN sets it, is no overlap."""
     wanted = parse_cidr(config.cidr)
     names = {link.index: link.name for link in seen.links}
     used = [(f"{each.address}/{each.prefix_length}", each.link, True) for each in seen.addresses if each.version == 4]

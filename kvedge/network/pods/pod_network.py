@@ -32,7 +32,7 @@ from kvedge.network.pods.forwarding_plan import (
     LinkIpv6,
     NodeSeen,
     ip_forward_before,
-    kept_apart,
+    links_kept_apart,
     plan_forwarding_back,
 )
 from kvedge.network.pods.overlap_rules import overlaps_of
@@ -99,7 +99,7 @@ def heal_node_network(config: NodeNetworkConfig) -> NodeNetwork:
 
 def _network(config: NodeNetworkConfig, seen: NodeSeen, healed: Sequence[str] = ()) -> NodeNetwork:
     return NodeNetwork(
-        apart=kept_apart(config.bridge, seen),
+        apart=links_kept_apart(config.bridge, seen),
         limits_flows=config.limits_flows,
         bridge=config.bridge,
         gateway=gateway_address(config.cidr),

@@ -42,20 +42,20 @@ from kvedge.network.steps import (
 def join_bridge(
     config: NodeNetworkConfig, attachment: Attachment, port: Link | None, bridge: Link | None, bridged_calls: bool
 ) -> Iterator[Step]:
-    """Makes the port one that learns nothing, and tells the bridge the one MAC that the port has.
+    """Put a port on the bridge: it learns no MACs, and the bridge is told the one MAC of its Pod.
 
     A guest may send from any number of MACs, and each that a bridge learns takes kernel memory for five minutes. Of two
-    Pods with one MAC the earlier keeps it: nobody takes a neighbour's frames by naming its MAC. The step is repeated at
-    each look, because a list of all MACs that the host's bridges know costs more.
+    Pods with one MAC the earlier keeps it, so that no Pod takes a neighbour's frames by its MAC. Each look repeats the
+    step: to list all MACs that the host's bridges know costs more.
 
-    Where bridged frames pass the tables for IPv4, what a guest sends to a Service of its own is turned round inside of
-    the bridge, and has to leave it by the port by which it came.
+    Where bridged frames pass the tables for IPv4, the bridge turns round what a guest sends to its own Service.
+    Such a packet has to leave by the port by which it came.
     """
     if port is None or bridge is None or port.master != bridge.index:
         yield SetLink(attachment.port, master=config.bridge, learning=False, hairpin=bridged_calls or None)
     else:
         if port.learning is not False:
-            # As an earlier kvedge made it.
+            # An earlier kvedge made ports that learn.
             yield SetLink(attachment.port, learning=False)
         if bridged_calls and not port.hairpin:
             yield SetLink(attachment.port, hairpin=True)
@@ -78,7 +78,7 @@ def plan_port(
     if port is not None and not whole:
         steps.append(DeleteLink(attachment.port))
         port = None
-    # What the node network was given.
+    # A new port gets the MTU of the bridge.
     mtu = port.mtu if port is not None else bridge.mtu
     if port is None:
         steps.append(AddVeth(attachment.port, POD_INTERFACE, netns, attachment.mac, mtu))
@@ -102,7 +102,7 @@ def plan_port(
 def plan_inside(
     config: NodeNetworkConfig, links: Sequence[Link], addresses: Sequence[Address], attachment: Attachment
 ) -> list[Step]:
-    """The Pod's own side, in its namespace."""
+    """Plan the Pod's own side, in its namespace."""
     names = {link.name: link for link in links}
     steps: list[Step] = [] if names["lo"].up else [SetLink("lo", up=True)]
     nic = names[POD_INTERFACE]
@@ -117,7 +117,7 @@ def plan_inside(
     if ipv6:
         here = {each.address for each in addresses if each.link == nic.index}
         steps += ipv6_network_plan.inside_steps(config.ipv6_cidr, attachment.ipv6_address, here)
-    # The kernel forgets it whenever the link goes down, and adding it again changes nothing.
+    # The kernel forgets a route when its link goes down, and adding it again changes nothing.
     steps.append(AddRoute(POD_INTERFACE, Route(DEFAULT_ROUTE, gateway_address(config.cidr), nic.index)))
     if ipv6:
         steps.append(AddRoute(POD_INTERFACE, Route(DEFAULT_IPV6_ROUTE, ipv6_gateway(config.ipv6_cidr), nic.index)))
@@ -125,7 +125,7 @@ def plan_inside(
 
 
 def plan_detaching(config: NodeNetworkConfig, seen: NodeSeen, netns: str) -> list[Step]:
-    """Removes one Pod's port and what it was allowed to say; `seen` holds all ports."""
+    """Remove one Pod's port, and its keys from the tables; `seen` holds all ports."""
     port = seen.link(port_name(config.bridge, netns))
     if port is None:
         return []
@@ -141,7 +141,7 @@ def plan_detaching(config: NodeNetworkConfig, seen: NodeSeen, netns: str) -> lis
 def _left_hosts(
     config: NodeNetworkConfig, links: Iterable[Link], attachment: Attachment
 ) -> dict[str, tuple[bytes, ...]]:
-    """The address that goes with an attachment; not while another Pod has it, as a VM's next one."""
+    """The address that goes with an attachment; none while another Pod has it, as the next Pod of a VM."""
     others = [each for each in attachments_of(config, links) if each.port != attachment.port]
     return {} if any(each.address == attachment.address for each in others) else host_keys(attachment.address)
 
@@ -149,7 +149,7 @@ def _left_hosts(
 def _ipv6_hosts_changed(
     config: NodeNetworkConfig, links: Iterable[Link], now: Attachment | None, before: Attachment | None
 ) -> Iterator[Step]:
-    """Whom packets may be forwarded to in IPv6: as for IPv4."""
+    """Change the IPv6 addresses to which packets may be forwarded, as for IPv4."""
     kept = {each.ipv6_address for each in attachments_of(config, links) if before and each.port != before.port}
     add = host_keys(now.ipv6_address) if now is not None and now.ipv6_address else {}
     goes = before is not None and before.ipv6_address not in ("", *kept)

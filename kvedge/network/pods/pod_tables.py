@@ -16,28 +16,28 @@ from kvedge.network.pods.forward_rules import fence_table
 
 
 def our_tables(config: NodeNetworkConfig) -> tuple[Table, ...]:
-    """The tables of a node network; the fences are all instances', and not on each host."""
+    """The tables of a node network. All instances share the fences, which some hosts do not have."""
     tables = (way_out_of(config), ports_of(config), fence_table())
     return (*tables, ipv6_way_out_of(config), fence_table(Family.IP6)) if config.ipv6_cidr else tables
 
 
 def way_out_of(config: NodeNetworkConfig) -> Table:
-    """The table about what leaves this bridge, and comes back to it."""
+    """The table for packets that leave this bridge, and for their answers."""
     return nat_table(config.table, config.cidr, config.bridge, limits_flows=config.limits_flows)
 
 
 def ipv6_way_out_of(config: NodeNetworkConfig) -> Table:
-    """The same for the IPv6 network, which there is."""
+    """The same for the IPv6 network, which must be configured."""
     return nat_table(config.table, config.ipv6_cidr, config.bridge, limits_flows=config.limits_flows)
 
 
 def ports_of(config: NodeNetworkConfig) -> Table:
-    """The table about this bridge's ports."""
+    """The table of this bridge's ports."""
     return port_table(config.table, port_prefix(config.bridge), ipv6=bool(config.ipv6_cidr))
 
 
 def all_keys(config: NodeNetworkConfig, links: Iterable[Link]) -> Mapping[str, tuple[bytes, ...]]:
-    """The contents of the ports' sets for all present Pods."""
+    """The keys in the sets of the ports' table for all present Pods."""
     keys: dict[str, tuple[bytes, ...]] = {}
     known = {each.name for each in ports_of(config).sets}
     for attachment in attachments_of(config, links):
@@ -53,6 +53,6 @@ def all_ipv6_hosts(config: NodeNetworkConfig, links: Iterable[Link]) -> Mapping[
 
 
 def all_hosts(config: NodeNetworkConfig, links: Iterable[Link]) -> Mapping[str, tuple[bytes, ...]]:
-    """The addresses of all present Pods, and that of all at once: a bridged frame to it may pass there as well."""
+    """The addresses of all present Pods, and the broadcast address, to which bridged frames may pass as well."""
     everybody = str(parse_cidr(config.cidr).broadcast_address)
     return host_keys(everybody, *{each.address: None for each in attachments_of(config, links)})

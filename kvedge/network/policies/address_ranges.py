@@ -20,8 +20,8 @@ _BITS: Final = {4: 32, 6: 128}
 EVERYWHERE: Final[Ranges] = tuple((_FIRST[each], _FIRST[each] + (1 << _BITS[each]) - 1) for each in (4, 6))
 
 
-def joined(ranges: Iterable[Range]) -> Ranges:
-    """All that is in any of these."""
+def join_ranges(ranges: Iterable[Range]) -> Ranges:
+    """Join ranges that touch or overlap."""
     found: list[Range] = []
     for first, last in sorted(ranges):
         if found and first <= found[-1][1] + 1:
@@ -35,7 +35,7 @@ def without(whole: Range, holes: Iterable[Range]) -> Ranges:
     """What of a range is in none of these."""
     following, end = whole
     found: list[Range] = []
-    for first, last in joined(holes):
+    for first, last in join_ranges(holes):
         if first > following:
             found.append((following, min(first - 1, end)))
         following = max(following, last + 1)

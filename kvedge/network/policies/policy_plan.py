@@ -12,7 +12,7 @@ from typing import Final
 from kvedge.network.nft_rules import Table
 from kvedge.network.pods.attachments import NodeNetworkConfig, policy_table_name, port_prefix, stable_mac
 from kvedge.network.policies.policy_bridge_rules import bridge_elements, bridge_table
-from kvedge.network.policies.policy_rules import Elements, PodTraffic, filter_elements, filter_table, numbered
+from kvedge.network.policies.policy_rules import Elements, PodTraffic, filter_elements, filter_table, list_numbered
 from kvedge.network.steps import ChangeTables, Contents
 
 # Every other number: what is behind the last address of one is not the first address of the next.
@@ -43,7 +43,7 @@ def plan_enforcing(pods: Iterable[PodTraffic], known: Mapping[object, int], *, i
     whole = list(pods)
     numbers: dict[object, int] = {}
     following = max(known.values(), default=0) + _STEP
-    for content in numbered(whole):
+    for content in list_numbered(whole):
         if content in numbers:
             continue
         if content in known:

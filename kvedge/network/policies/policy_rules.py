@@ -159,7 +159,7 @@ def filter_table(name: str, bridge: str, version: int = 4) -> Table:
 
 
 def filter_elements(pods: Iterable[PodTraffic], numbers: Mapping[object, int], version: int = 4) -> Elements:
-    """The contents of that version's table; `numbers` has one for all of :func:`numbered`."""
+    """The contents of that version's table; `numbers` has one for all of :func:`list_numbered`."""
     found: dict[str, set[bytes]] = {known.name: set() for known in _SETS}
     found[WITH_PORTS.name] = {bytes([each]) for each in PROTOCOLS.values()}
     for pod in pods:
@@ -182,8 +182,8 @@ def filter_elements(pods: Iterable[PodTraffic], numbers: Mapping[object, int], v
     return {name: frozenset(each) for name, each in found.items()}
 
 
-def numbered(pods: Iterable[PodTraffic]) -> Iterator[object]:
-    """What needs a number: each different traffic, and the peers of each passage."""
+def list_numbered(pods: Iterable[PodTraffic]) -> Iterator[object]:
+    """List the contents that need a number: each different traffic, and the peers of each passage."""
     for pod in pods:
         for traffic in (pod.ingress, pod.egress):
             if traffic is not None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from kvedge.network.policies.address_ranges import Ranges, joined
+from kvedge.network.policies.address_ranges import Ranges, join_ranges
 from kvedge.network.policies.policy_rules import Passage, Traffic
 
 
@@ -26,8 +26,8 @@ class Clause:
     peers: Ranges
 
 
-def merged(clauses: Iterable[Clause], work: int) -> tuple[Traffic, int]:
-    """All of these, and what is left of the `work` that may be done, in ranges that are looked at.
+def merge_clauses(clauses: Iterable[Clause], work: int) -> tuple[Traffic, int]:
+    """Merge the clauses, and return what is left of `work`: the number of ranges that may be looked at.
 
     Raises:
         WorkError: when it would be more.
@@ -41,7 +41,7 @@ def merged(clauses: Iterable[Clause], work: int) -> tuple[Traffic, int]:
             work -= sum(1 + len(each) for each in peers)
             if work < 0:
                 raise WorkError
-            passage = Passage(protocol, first, last, joined(each for ranges in peers for each in ranges))
+            passage = Passage(protocol, first, last, join_ranges(each for ranges in peers for each in ranges))
             if found and _continues(found[-1], passage):
                 found[-1] = Passage(protocol, found[-1].first, last, passage.peers)
             elif passage.peers:

@@ -53,7 +53,7 @@ def shut_down_pods(kubelet: Path, longest: float, progress: Callable[[str], None
         pod, grace = _pod_and_grace(files, longest, progress)
         for name in _alive(files, boot_id):
             item = _Waiting(files.uid, files.container(name), _title(files, pod), now + grace)
-            progress(f"shutting down {item.title}{_signalled(item, signal.SIGTERM, boot_id)}")
+            progress(f"shutting down {item.title}{_send_signal(item, signal.SIGTERM, boot_id)}")
             told.append(item)
     waiting = told
     while waiting:
@@ -86,24 +86,24 @@ class _Waiting:
 def _is_over(item: _Waiting, kubelet: Path, boot_id: str, progress: Callable[[str], None]) -> bool:
     """Look at one, and kill it when its time is over; whether it need not be waited for any more."""
     if not isinstance(seen_state(item.files, boot_id), Running | Starting):
-        progress(f"{item.title} is down{_marked(item, boot_id)}{end_by_host(kubelet, item.uid)}")
+        progress(f"{item.title} is down{_record_end(item, boot_id)}{end_by_host(kubelet, item.uid)}")
         return True
     is_late = time.monotonic() >= item.deadline
     if is_late and item.is_killed:
         progress(f"{item.title} does not end, and is left to the host")
         return True
     if is_late:
-        told = _signalled(item, signal.SIGKILL, boot_id)
+        told = _send_signal(item, signal.SIGKILL, boot_id)
         progress(f"{item.title} does not shut down in its time and is killed{told}")
         item.is_killed, item.deadline = True, time.monotonic() + _KILL_SECONDS
     elif item.is_killed:
-        # Of one that was just being started there may have been nothing to kill yet.
-        _signalled(item, signal.SIGKILL, boot_id)
+        # A container that was just starting may have had nothing to kill before.
+        _send_signal(item, signal.SIGKILL, boot_id)
     return False
 
 
-def _signalled(item: _Waiting, number: signal.Signals, boot_id: str) -> str:
-    """Signal it; how that ends the line that tells of it: with nothing, or with what went wrong."""
+def _send_signal(item: _Waiting, number: signal.Signals, boot_id: str) -> str:
+    """Signal a container, and return the end of the line that tells of it: empty, or the fault."""
     try:
         signal_container(item.files, number, boot_id)
     except OSError as error:
@@ -111,8 +111,8 @@ def _signalled(item: _Waiting, number: signal.Signals, boot_id: str) -> str:
     return ""
 
 
-def _marked(item: _Waiting, boot_id: str) -> str:
-    """Record that it ended with its host; as above."""
+def _record_end(item: _Waiting, boot_id: str) -> str:
+    """Record that a container ended with its host; the answer is as that of `_send_signal`."""
     state = seen_state(item.files, boot_id)
     finished = state.exit.finished_at if isinstance(state, Ended) else time.time()
     marked = ExitRecord(exit_code=_EXIT_CODE, reason=REASON, message=HOST_SHUTDOWN_MESSAGE, finished_at=finished)

@@ -16,9 +16,17 @@ import msgspec
 
 from kvedge.kube.work_queue import Key
 from kvedge.network.address_plan import ipv6_address_beside
-from kvedge.network.policies.address_ranges import EVERYWHERE, Ranges, contains, joined, number_of, range_of, without
+from kvedge.network.policies.address_ranges import (
+    EVERYWHERE,
+    Ranges,
+    contains,
+    join_ranges,
+    number_of,
+    range_of,
+    without,
+)
 from kvedge.network.policies.policy_rules import LAST_PORT, PORTLESS, PROTOCOLS, PodTraffic, Traffic
-from kvedge.network.policies.traffic_plan import Clause, WorkError, merged
+from kvedge.network.policies.traffic_plan import Clause, WorkError, merge_clauses
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.types.core import Namespace, Pod
 from kvedge.resources.types.network_policies import (
@@ -183,7 +191,7 @@ class _Plan:
                 left = self._work.get(namespace, MOST_WORK)
                 # Until it is done: what fails has taken all of it.
                 self._work[namespace] = 0
-                traffic, self._work[namespace] = merged(clauses, left)
+                traffic, self._work[namespace] = merge_clauses(clauses, left)
                 self._merged[key] = (clauses, traffic)
         except WorkError:
             self.problems.update(dict.fromkeys(self._selected[member.address].policies, _TOO_MUCH))
@@ -221,7 +229,7 @@ class _Plan:
             if own := [each for each in member.numbers if contains(peers, each)]:
                 for number in _named(member.pod, name, protocol):
                     found.setdefault(number, []).extend(own)
-        known = [(number, joined((each, each) for each in at)) for number, at in found.items()]
+        known = [(number, join_ranges((each, each) for each in at)) for number, at in found.items()]
         return [Clause(PROTOCOLS[protocol], number, number, at) for number, at in known]
 
     def _compile(self, namespace: str, rule: _Rule) -> _Compiled:
@@ -229,7 +237,7 @@ class _Plan:
             return _Compiled(tuple(rule.ports), EVERYWHERE)
         self._spend(namespace, len(rule.peers))
         ranges = [each for peer in rule.peers for each in self._peer(namespace, peer)]
-        return _Compiled(tuple(rule.ports), joined(ranges))
+        return _Compiled(tuple(rule.ports), join_ranges(ranges))
 
     def _peer(self, namespace: str, peer: NetworkPolicyPeer) -> Ranges:
         if peer.ip_block is None:

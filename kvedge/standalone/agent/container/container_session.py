@@ -48,7 +48,7 @@ def converse(spec: SessionSpec, answer: int) -> ExecAnswer:
         OSError: as the system has it.
     """
     container = first_process(spec)
-    agent = _connected(spec["streams"])
+    agent = _connect(spec["streams"])
     problem, to_problem = os.pipe()
     # From here on a child is visible in the container: nobody there may look into it.
     privileges.set_undumpable()
@@ -66,8 +66,8 @@ def converse(spec: SessionSpec, answer: int) -> ExecAnswer:
     return {"exit_code": code if code >= 0 else _SIGNALLED - code}
 
 
-def _connected(path: str) -> socket.socket:
-    """The agent's end. By its directory's descriptor: a socket's own name may have 107 bytes only."""
+def _connect(path: str) -> socket.socket:
+    """Connect the agent's end, by the descriptor of its directory: the name of a socket has at most 107 bytes."""
     directory = os.open(os.path.dirname(path), os.O_PATH | os.O_DIRECTORY)
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     connection.connect(f"/proc/self/fd/{directory}/{os.path.basename(path)}")

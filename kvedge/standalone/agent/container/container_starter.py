@@ -95,7 +95,7 @@ def _execute(spec: ExecSpec | SessionSpec, answer: int) -> int:
         else:
             _answer(answer, execute(spec))
     except (ExecError, OSError) as error:
-        _answer(answer, {"error": _explained(error)})
+        _answer(answer, {"error": _explain(error)})
     return 0
 
 
@@ -108,7 +108,7 @@ def _start_one(spec: ContainerSpec, answer: int) -> int:
         if lock >= 0:
             # Before the agent hears of it: it may start the container again before this process has ended.
             os.close(lock)
-        _answer(answer, {"error": _explained(error)})
+        _answer(answer, {"error": _explain(error)})
         return 1
     _answer(answer, {"record": record})
     _hold(spec, lock)
@@ -199,7 +199,7 @@ def _run_child(spec: ContainerSpec, log: int, from_parent: int, to_parent: int) 
             _run_command(spec, null, log)
     except (OSError, ValueError, KeyError) as error:
         with contextlib.suppress(OSError):
-            os.write(to_parent, _explained(error).encode())
+            os.write(to_parent, _explain(error).encode())
     finally:
         os._exit(_NOT_FOUND)
 
@@ -279,7 +279,7 @@ def _hold(spec: ContainerSpec, lock: int) -> None:
     os.execve(program, ["sleep", "infinity"], {"KVEDGE_HOLDS": spec["id"]})
 
 
-def _explained(error: Exception) -> str:
+def _explain(error: Exception) -> str:
     if isinstance(error, OSError):
         what = f" ({error.filename})" if error.filename else ""
         return f"{error.strerror}{what}"

@@ -76,13 +76,13 @@ class ContainerWatch:
             self._tell()
             for descriptor, _ in self._poll.poll():
                 if descriptor != self._wake_in:
-                    self._ended(descriptor)
+                    self._note_end(descriptor)
 
-    def _ended(self, descriptor: int) -> None:
+    def _note_end(self, descriptor: int) -> None:
         with self._lock:
             identity, key = self._watched.pop(descriptor)
             self._known.discard(identity)
-            # Closing takes it out of the poll as well.
+            # A closed descriptor leaves the poll as well.
             os.close(descriptor)
         self._untold.append(key)
 

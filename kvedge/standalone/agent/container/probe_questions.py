@@ -127,7 +127,7 @@ def ask_page(wanted: dict[str, Any], address: str, seconds: float) -> Answer:
     try:
         port = _port(wanted)
         request = _request(wanted, host, port, path)
-        with contextlib.closing(_connected(scheme, host, port, deadline)) as connection:
+        with contextlib.closing(_connect(scheme, host, port, deadline)) as connection:
             _in_time(connection, deadline, lambda: connection.send(request))
             status = _status(_first_line(connection, deadline))
     except (OSError, ValueError) as error:
@@ -138,13 +138,13 @@ def ask_page(wanted: dict[str, Any], address: str, seconds: float) -> Answer:
     return Answer(passed=False, words=f"HTTP probe failed with statuscode: {status}")
 
 
-def _connected(scheme: str, host: str, port: int, deadline: float) -> socket.socket:
+def _connect(scheme: str, host: str, port: int, deadline: float) -> socket.socket:
     plain = socket.create_connection((host, port), max(0.001, deadline - time.monotonic()))
     plain.setblocking(False)
     if scheme != "HTTPS":
         return plain
     try:
-        # As the kubelet does: a probe asks whether something answers, not who.
+        # A probe asks whether anything answers, not for its identity, as with the kubelet.
         context = ssl._create_unverified_context()
         secure = context.wrap_socket(plain, do_handshake_on_connect=False)
     except BaseException:

@@ -64,14 +64,14 @@ def _node_reasons(pod: Pod, node: Node) -> Iterator[str]:
     if node.spec.unschedulable:
         yield "node(s) were unschedulable"
     for taint in node.spec.taints:
-        if taint.get("effect") in ("NoSchedule", "NoExecute") and not _tolerated(taint, pod.spec.tolerations):
+        if taint.get("effect") in ("NoSchedule", "NoExecute") and not _is_tolerated(taint, pod.spec.tolerations):
             yield f"node(s) had untolerated taint {{{taint.get('key')}: {taint.get('value', '')}}}"
             break
-    if not _selected(pod, node):
+    if not _selects(pod, node):
         yield "node(s) didn't match Pod's node affinity/selector"
 
 
-def _selected(pod: Pod, node: Node) -> bool:
+def _selects(pod: Pod, node: Node) -> bool:
     labels = node.metadata.labels
     if any(labels.get(key) != value for key, value in pod.spec.node_selector.items()):
         return False
@@ -107,19 +107,19 @@ def _expression_matches(item: Mapping[str, Any], labels: Mapping[str, str]) -> b
         case "DoesNotExist":
             return value is None
         case "Gt" | "Lt" as operator:
-            return _compared(value, values, operator)
+            return _compare(value, values, operator)
         case _:
             return False
 
 
-def _compared(value: str | None, values: Sequence[str], operator: str) -> bool:
+def _compare(value: str | None, values: Sequence[str], operator: str) -> bool:
     found, bound = whole_number(value or ""), whole_number(values[0] if values else "")
     if found is None or bound is None:
         return False
     return found > bound if operator == "Gt" else found < bound
 
 
-def _tolerated(taint: Mapping[str, Any], tolerations: Iterable[JsonObject]) -> bool:
+def _is_tolerated(taint: Mapping[str, Any], tolerations: Iterable[JsonObject]) -> bool:
     return any(_tolerates(item, taint) for item in tolerations)
 
 

@@ -39,7 +39,7 @@ class DamageNotes:
         now = self._clock.monotonic()
         if self._looked_at is None or now - self._looked_at >= _LOOK_SECONDS:
             self._found, self._looked_at = list(put_aside_below(self._data_dir)), now
-        return [*self._told[:_MOST_NAMED], *_named(self._found)]
+        return [*self._told[:_MOST_NAMED], *_name_files(self._found)]
 
 
 def put_aside_below(data_dir: Path) -> Iterator[Path]:
@@ -48,7 +48,7 @@ def put_aside_below(data_dir: Path) -> Iterator[Path]:
         yield from damaged_files(data_dir / place, depth)
 
 
-def _named(found: list[Path]) -> Iterator[str]:
+def _name_files(found: list[Path]) -> Iterator[str]:
     if not found:
         return
     names = ", ".join(str(path) for path in found[:_MOST_NAMED])

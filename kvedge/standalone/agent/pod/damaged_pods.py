@@ -76,9 +76,9 @@ class DamagedPods:
         if not damaged:
             return []
         objects = {pod.metadata.uid: pod for pod in self._loop.informer.list()}
-        return [self._known(files, why, objects.get(files.uid)) for files, why in damaged.items()]
+        return [self._adopt(files, why, objects.get(files.uid)) for files, why in damaged.items()]
 
-    def _known(self, files: PodFiles, why: str, pod: Pod | None) -> LocalPod:
+    def _adopt(self, files: PodFiles, why: str, pod: Pod | None) -> LocalPod:
         runs = something_runs(self._cgroups, self._boot_id, files)
         if pod is None:
             return self._unknown(files, why, runs=runs)

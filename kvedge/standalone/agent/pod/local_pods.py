@@ -96,7 +96,7 @@ class LocalPods:
         return list(self._pods.values())
 
     def damaged(self) -> dict[PodFiles, str]:
-        """The Pods whose records cannot be used, and why, until they are known again, or forgotten."""
+        """The Pods with damaged records, and why, until they are known again or forgotten."""
         with self._lock:
             return dict(self._damaged)
 
@@ -133,8 +133,8 @@ class LocalPods:
         with self._lock:
             return self._pods.get(uid)
 
-    def named(self, key: Key) -> list[LocalPod]:
-        """Those of that name: more than one after a Pod was made anew."""
+    def find(self, key: Key) -> list[LocalPod]:
+        """The Pods of this name: more than one after a Pod was made anew."""
         with self._lock:
             return [local for local in self._pods.values() if local.key == key]
 

@@ -129,14 +129,14 @@ class PodAddresses:
             # The VMI was made anew under the same name: this Pod is of the one before.
             return itself
         above = vmi.metadata.controller_reference()
-        if above is not None and self._made_it(above, vmi):
+        if above is not None and self._is_maker(above, vmi):
             return AddressOwner(_VM, namespace, above.name, above.uid)
         return AddressOwner(_VMI, namespace, vmi.metadata.name, vmi.metadata.uid)
 
-    def _made_it(self, above: OwnerReference, vmi: VirtualMachineInstance) -> bool:
+    def _is_maker(self, above: OwnerReference, vmi: VirtualMachineInstance) -> bool:
         """Whether a VMI is a run of that VM, which may be on its way out.
 
-        Who makes VMIs by hand writes into them what they like, also the UID of somebody else's VM.
+        A user who makes a VMI by hand may write anything into it, also the UID of another user's VM.
         """
         if above.kind != _VM or not _is_ours(above):
             return False

@@ -30,9 +30,9 @@ def rejection(pod: Pod) -> Rejection | None:
 
 def _rejections(pod: Pod) -> Iterator[Rejection]:
     if pod.spec.restart_policy not in ("Never", ""):
-        yield _unsupported(f"spec.restartPolicy: {pod.spec.restart_policy} is not supported on one box; use Never")
+        yield _refuse(f"spec.restartPolicy: {pod.spec.restart_policy} is not supported on one box; use Never")
     if not pod.spec.containers:
-        yield _unsupported("spec.containers: a Pod needs at least one container")
+        yield _refuse("spec.containers: a Pod needs at least one container")
     context = pod.spec.security_context
     for sysctl in context.sysctls if context else []:
         if not sysctl.name.startswith(_SYSCTL_PREFIXES) or ".." in sysctl.name or "/" in sysctl.name:
@@ -41,7 +41,7 @@ def _rejections(pod: Pod) -> Iterator[Rejection]:
             yield Rejection("SysctlForbidden", f'forbidden sysctl: "{sysctl.name}" not allowed with host net enabled')
     for container in pod.spec.init_containers:
         if container.restart_policy:
-            yield _unsupported(
+            yield _refuse(
                 f"spec.initContainers[{container.name}].restartPolicy: restartable init containers are not supported"
             )
     for container in (*pod.spec.init_containers, *pod.spec.containers):
@@ -51,14 +51,14 @@ def _rejections(pod: Pod) -> Iterator[Rejection]:
 def _container_rejections(container: Container) -> Iterator[Rejection]:
     context = container.security_context
     if context is not None and context.privileged:
-        yield _unsupported(f"container {container.name}: privileged containers are not supported on one box")
+        yield _refuse(f"container {container.name}: privileged containers are not supported on one box")
     if context is not None and context.seccomp_profile is not None and context.seccomp_profile.type == "Localhost":
-        yield _unsupported(f"container {container.name}: seccomp profiles of the host are not supported on one box")
+        yield _refuse(f"container {container.name}: seccomp profiles of the host are not supported on one box")
     for name, probe in (("liveness", container.liveness_probe), ("readiness", container.readiness_probe)):
         if probe is not None and not ({"exec", "httpGet", "tcpSocket"} & probe.keys()):
             text = f"container {container.name}: only exec, httpGet and tcpSocket {name} probes are supported"
-            yield _unsupported(text)
+            yield _refuse(text)
 
 
-def _unsupported(message: str) -> Rejection:
+def _refuse(message: str) -> Rejection:
     return Rejection("UnsupportedPodSpec", message)

@@ -79,7 +79,7 @@ class PodLoop:
         if pod is not None and pod.spec.node_name != self.node_name:
             pod = None
         waits = [
-            self._pass(local) for local in self.pods.named(key) if pod is None or local.files.uid != pod.metadata.uid
+            self._pass(local) for local in self.pods.find(key) if pod is None or local.files.uid != pod.metadata.uid
         ]
         if pod is not None:
             waits.append(self._pass_known(pod))
@@ -147,7 +147,7 @@ class PodLoop:
             try:
                 changed = [self.steps.apply(local, step) for step in due]
             except StepError as error:
-                waits.append(self._failed(local, error))
+                waits.append(self._note_failure(local, error))
                 break
             if any(isinstance(step, ForgetPod) for step in due):
                 self.probes.forget(local.files.uid)
@@ -177,7 +177,7 @@ class PodLoop:
             )
         local.gone_since = time.time()
 
-    def _failed(self, local: LocalPod, error: StepError) -> float:
+    def _note_failure(self, local: LocalPod, error: StepError) -> float:
         local.failures += 1
         local.problem = error.problem if error.problem.reason else None
         delay = backoff(local.failures + 3, 0.5)

@@ -134,7 +134,7 @@ def is_over(pod: Pod, seen: PodSeen) -> bool:
     """Whether nothing of this Pod may be started any more, though its object stays."""
     if pod.status.phase in ("Succeeded", "Failed") or rejection(pod) is not None:
         return True
-    if any(_failed(seen.containers.get(item.name)) for item in pod.spec.init_containers):
+    if any(_has_failed(seen.containers.get(item.name)) for item in pod.spec.init_containers):
         return True
     return all(isinstance(seen.containers.get(item.name), Ended) for item in pod.spec.containers)
 
@@ -223,5 +223,5 @@ def _until(pod: Pod, seen: PodSeen) -> float:
     return seen.stop_asked_at + grace_seconds(pod)
 
 
-def _failed(state: ContainerState | None) -> bool:
+def _has_failed(state: ContainerState | None) -> bool:
     return isinstance(state, Ended) and state.exit.exit_code != 0

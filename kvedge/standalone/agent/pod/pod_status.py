@@ -187,7 +187,7 @@ def _conditions(
         _condition("PodScheduled", True, "", ""),
     ]
     foreign = [item for item in pod.status.conditions if item.type not in _OURS]
-    return [*(_dated(pod, item, stamp) for item in wanted), *foreign]
+    return [*(_date(pod, item, stamp) for item in wanted), *foreign]
 
 
 def _ready(pod: Pod, containers_ready: bool, not_ready: Sequence[str], over: str) -> Condition:
@@ -214,8 +214,8 @@ def _condition(kind: str, holds: bool, reason: str, message: str) -> Condition:
     return Condition(type=kind, status="False", reason=reason, message=message)
 
 
-def _dated(pod: Pod, wanted: Condition, stamp: str) -> Condition:
-    """With the time of its last change, which is kept while the status stays."""
+def _date(pod: Pod, wanted: Condition, stamp: str) -> Condition:
+    """Give the condition the time of its last change; the time stays while the status stays."""
     known = condition(pod.status.conditions, wanted.type)
     same = known is not None and known.status == wanted.status
     wanted.last_transition_time = known.last_transition_time if known is not None and same else stamp

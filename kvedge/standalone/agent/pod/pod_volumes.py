@@ -134,13 +134,13 @@ def _set_up(pod: Pod, volume: PodVolume, files: PodFiles, images: Mapping[str, P
         return str(images[volume.name])
     if volume.downward_api is not None:
         contents = _downward_files(pod, volume.downward_api.items, _mode(volume.downward_api.default_mode))
-        return str(_projected(files.volume("downward-api", volume.name), contents, group))
+        return str(_project(files.volume("downward-api", volume.name), contents, group))
     if volume.projected is not None:
-        contents = _projected_files(pod, volume.projected, reader)
+        contents = _projected_contents(pod, volume.projected, reader)
         target = files.volume("projected", volume.name)
         # Tokens and Secrets may be among them.
         _mount_tmpfs(target, "mode=0755")
-        return str(_projected(target, contents, group))
+        return str(_project(target, contents, group))
     if volume.host_path is not None:
         return _host_path(volume.host_path)
     if volume.empty_dir is not None:
@@ -150,10 +150,10 @@ def _set_up(pod: Pod, volume: PodVolume, files: PodFiles, images: Mapping[str, P
         target = files.volume("secret", volume.name)
         # Kept in memory, as the kubelet does.
         _mount_tmpfs(target, "mode=0755")
-        return str(_projected(target, contents, group))
+        return str(_project(target, contents, group))
     if volume.config_map is not None:
         contents = _config_map_files(pod, volume, reader)
-        return str(_projected(files.volume("configmap", volume.name), contents, group))
+        return str(_project(files.volume("configmap", volume.name), contents, group))
     if volume.persistent_volume_claim is not None:
         path = claim_path(pod, volume.persistent_volume_claim, reader)
         if is_device(path):
@@ -187,7 +187,7 @@ def _size_option(wanted: EmptyDirVolume) -> str:
         raise VolumeError(str(error)) from error
 
 
-def _projected(target: Path, contents: Mapping[str, FileContent], group: int | None) -> Path:
+def _project(target: Path, contents: Mapping[str, FileContent], group: int | None) -> Path:
     target.mkdir(parents=True, exist_ok=True)
     target.chmod(0o755)
     if group is not None:
@@ -207,7 +207,7 @@ def _downward_files(pod: Pod, items: Iterable[JsonObject], mode: int) -> dict[st
         raise VolumeError(str(error)) from error
 
 
-def _projected_files(pod: Pod, wanted: ProjectedVolume, reader: ObjectReader) -> dict[str, FileContent]:
+def _projected_contents(pod: Pod, wanted: ProjectedVolume, reader: ObjectReader) -> dict[str, FileContent]:
     """The files of all sources in one directory; a later source replaces an earlier one's file of the same path."""
     found: dict[str, FileContent] = {}
     mode = _mode(wanted.default_mode)
@@ -261,7 +261,7 @@ def _secret_files(pod: Pod, volume: PodVolume, reader: ObjectReader) -> dict[str
         data = {key: base64.b64decode(value) for key, value in found.data.items()} if found else {}
     except ValueError as error:
         raise VolumeError(f'secret "{wanted.secret_name}" is not base64') from error
-    return _chosen(data, wanted.items, wanted.default_mode, bool(wanted.optional))
+    return _choose_files(data, wanted.items, wanted.default_mode, bool(wanted.optional))
 
 
 def _config_map_files(pod: Pod, volume: PodVolume, reader: ObjectReader) -> dict[str, FileContent]:
@@ -271,10 +271,10 @@ def _config_map_files(pod: Pod, volume: PodVolume, reader: ObjectReader) -> dict
     if found is None and not wanted.optional:
         raise VolumeError(f'configmap "{wanted.name}" not found')
     data = {key: value.encode() for key, value in found.data.items()} if found else {}
-    return _chosen(data, wanted.items, wanted.default_mode, bool(wanted.optional))
+    return _choose_files(data, wanted.items, wanted.default_mode, bool(wanted.optional))
 
 
-def _chosen(
+def _choose_files(
     data: Mapping[str, bytes], items: list[KeyToPath], mode: int | None, optional: bool
 ) -> dict[str, FileContent]:
     default = _DEFAULT_MODE if mode is None else mode

@@ -53,7 +53,7 @@ class StoreHistory:
         """
         if not self.uid:
             self._read()
-        known, present = _known(record), StoreSeen(self.uid, self.pods.version)
+        known, present = _store_of(record), StoreSeen(self.uid, self.pods.version)
         if record.store and not record.forgotten and not is_forgotten(known, present):
             return False
         record.store, record.store_revision, record.forgotten = present.uid, present.revision, False
@@ -66,13 +66,13 @@ class StoreHistory:
             KubeError: when the API cannot be asked.
         """
         self._read()
-        return is_forgotten(_known(record), StoreSeen(self.uid, self.pods.version))
+        return is_forgotten(_store_of(record), StoreSeen(self.uid, self.pods.version))
 
     def _read(self) -> None:
         self.uid = self.client.get(Namespace, "", "kube-system").metadata.uid
 
 
-def _known(record: PodRecord) -> StoreSeen:
+def _store_of(record: PodRecord) -> StoreSeen:
     # Records of earlier versions have no more than the Pod.
     taken_on = version_number(str(record.pod.get("metadata", {}).get("resourceVersion", "")))
     return StoreSeen(record.store, record.store_revision or taken_on)

@@ -22,10 +22,10 @@ def asked(schedule: AgentSchedule, seconds: float, *, answers: bool = True, froz
             continue
         found.append(question)
         if answers:
-            schedule.answered(question, now)
+            schedule.note_answer(question, now)
         else:
             now += 5.0
-            schedule.unanswered(question, now)
+            schedule.note_silence(question, now)
 
 
 def test_an_agent_that_comes_is_asked_everything_at_once() -> None:
@@ -55,16 +55,16 @@ def test_a_frozen_guest_is_asked_only_what_it_can_answer() -> None:
 def test_an_answer_ends_the_silence() -> None:
     schedule = AgentSchedule()
     for now in (5.0, 15.0, 40.0):
-        schedule.unanswered(Question.INFO, now)
+        schedule.note_silence(Question.INFO, now)
     assert schedule.silences == 3
     assert schedule.next(50.0, frozen=False) == (None, 10.0)
-    schedule.answered(Question.SYSTEM, 60.0)
+    schedule.note_answer(Question.SYSTEM, 60.0)
     assert schedule.silences == 0
 
 
 def test_a_guest_that_was_stopped_is_asked_again_at_once() -> None:
     schedule = AgentSchedule()
-    schedule.unanswered(Question.INFO, 0.0)
+    schedule.note_silence(Question.INFO, 0.0)
     schedule.resume(1.0)
     assert schedule.next(1.0, frozen=False)[0] is not None
 
@@ -72,7 +72,7 @@ def test_a_guest_that_was_stopped_is_asked_again_at_once() -> None:
 def test_what_has_changed_is_asked_soon() -> None:
     schedule = AgentSchedule()
     for question in Question:
-        schedule.answered(question, 0.0)
+        schedule.note_answer(question, 0.0)
     schedule.hasten(Question.FILESYSTEMS, 1.0)
     assert schedule.next(1.0, frozen=False)[0] is Question.FILESYSTEMS
 

@@ -44,7 +44,7 @@ def test_a_freeze_ends_in_time(record: RunRecord) -> None:
 def test_the_next_launcher_keeps_the_promise(record: RunRecord) -> None:
     GuestFreeze(record).begin(300, 1000.0)
     assert GuestFreeze(record).wait(1100.0) == 200
-    GuestFreeze(record).thawed()
+    GuestFreeze(record).note_thaw()
     assert not GuestFreeze(record).is_on
 
 
@@ -73,7 +73,7 @@ def test_a_thaw_that_fails_is_tried_on_for_ever(record: RunRecord) -> None:
     waits, now = [], 5.0
     for _ in range(50):
         assert freeze.wait(now) == 0.0
-        freeze.failed(now)
+        freeze.note_failure(now)
         waits.append(freeze.wait(now))
         now += waits[-1]
     assert waits[:6] == [1, 2, 4, 8, 10, 10]
@@ -102,7 +102,7 @@ def test_what_is_thawed_is_forgotten_even_if_its_file_stays(record: RunRecord, o
     freeze.begin(5, 0.0)
     path(options).unlink()
     path(options).mkdir()
-    freeze.thawed()
+    freeze.note_thaw()
     assert not freeze.is_on
 
 

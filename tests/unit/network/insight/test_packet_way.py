@@ -89,7 +89,7 @@ def test_both_namespaces_are_read_once_for_all_interfaces(monkeypatch: Any) -> N
         return list(ON_NODE.values())
 
     monkeypatch.setattr(way_reader, "run_in_netns", lambda netns, work: reads.append("pod") or IN_POD)
-    monkeypatch.setattr(way_reader, "_counted", on_node)
+    monkeypatch.setattr(way_reader, "_count_links", on_node)
     ways = way_reader.read_ways(7, {"eth0": 0, "pod0123456789a": 1})
     assert [hop.link.name for hop in ways["eth0"]] == ["tap0", "k6t-eth0", "eth0-nic", "v1", "br0", "eno1"]
     assert ways["pod0123456789a"] == []

@@ -11,7 +11,7 @@ from kvedge.network.link_types import Route
 from kvedge.network.nft_rules import Family, link_key
 from kvedge.network.pods.attachments import DEFAULT_ROUTE, NodeNetworkConfig, port_name, stable_mac
 from kvedge.network.pods.forward_rules import APART, FENCE, OURS
-from kvedge.network.pods.forwarding_plan import IP_FORWARD, kept_apart
+from kvedge.network.pods.forwarding_plan import IP_FORWARD, links_kept_apart
 from kvedge.network.pods.pod_network_plan import describe, mtu_for, plan_healing, plan_node_network, plan_removal
 from kvedge.network.steps import ChangeElements, DeleteLink, KnowMac, ReplaceTable, SetLink, SetSysctl, Step
 from tests.unit.network.namespace_model import NamespaceModel
@@ -142,11 +142,11 @@ def test_where_one_link_forwarded_before_no_fence_is_put_up() -> None:
 def test_links_of_others_are_named_where_there_are_two_and_a_fence() -> None:
     model = host()
     ensure(model)
-    assert kept_apart("kvedge0", model.seen_by_node()) == ()
+    assert links_kept_apart("kvedge0", model.seen_by_node()) == ()
     model._add_address(model.add_link("eno2", ""), "198.51.100.2", 24)
     seen = model.seen_by_node()
-    assert kept_apart("kvedge0", seen) == ("eno1", "eno2")
-    assert kept_apart("kvedge0", replace(seen, fenced=False)) == ()
+    assert links_kept_apart("kvedge0", seen) == ("eno1", "eno2")
+    assert links_kept_apart("kvedge0", replace(seen, fenced=False)) == ()
 
 
 def test_the_fence_is_lifted_for_those_who_need_forwarding_and_comes_back_after_them() -> None:

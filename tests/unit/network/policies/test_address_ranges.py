@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from kvedge.network.policies.address_ranges import (
     EVERYWHERE,
     contains,
-    joined,
+    join_ranges,
     number_of,
     of_version,
     range_of,
@@ -27,7 +27,7 @@ def members(ranges: tuple[tuple[int, int], ...]) -> set[int]:
 
 @given(st.lists(RANGES, max_size=8))
 def test_joined_ranges_have_the_same_addresses_and_are_apart(ranges: list[tuple[int, int]]) -> None:
-    found = joined(ranges)
+    found = join_ranges(ranges)
     assert members(found) == members(tuple(ranges))
     assert all(before[1] + 1 < after[0] for before, after in itertools.pairwise(found))
 
@@ -39,7 +39,7 @@ def test_holes_are_left_out(whole: tuple[int, int], holes: list[tuple[int, int]]
 
 @given(st.lists(RANGES, max_size=8), st.integers(0, 50))
 def test_an_address_is_found_in_the_ranges_that_have_it(ranges: list[tuple[int, int]], address: int) -> None:
-    assert contains(joined(ranges), address) == (address in members(tuple(ranges)))
+    assert contains(join_ranges(ranges), address) == (address in members(tuple(ranges)))
 
 
 def test_a_networks_range_is_all_of_it() -> None:
@@ -50,8 +50,8 @@ def test_a_networks_range_is_all_of_it() -> None:
 
 
 def test_addresses_of_both_versions_are_told_apart() -> None:
-    both = joined([range_of("0.0.0.0/30"), range_of("::/126"), range_of("ffff::/16")])
+    both = join_ranges([range_of("0.0.0.0/30"), range_of("::/126"), range_of("ffff::/16")])
     assert tuple(of_version(both, 4)) == ((0, 3),)
     assert tuple(of_version(both, 6)) == ((0, 3), (0xFFFF << 112, (1 << 128) - 1))
     assert contains(both, number_of("::1"))
-    assert not contains(joined([range_of("0.0.0.0/0")]), number_of("::1"))
+    assert not contains(join_ranges([range_of("0.0.0.0/0")]), number_of("::1"))

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kvedge.network.policies.policy_rules import Passage, Traffic
-from kvedge.network.policies.traffic_plan import Clause, WorkError, merged
+from kvedge.network.policies.traffic_plan import Clause, WorkError, merge_clauses
 
 CLAUSES = st.lists(
     st.builds(
@@ -34,7 +34,7 @@ def allowed(clauses: list[Clause] | Traffic, protocol: int, port: int, address: 
 
 @given(CLAUSES)
 def test_what_is_put_together_lets_the_same_pass(clauses: list[Clause]) -> None:
-    found, _ = merged(clauses, 1000)
+    found, _ = merge_clauses(clauses, 1000)
     for protocol in (6, 17):
         for port in range(11):
             for address in range(7):
@@ -46,11 +46,11 @@ def test_what_is_put_together_lets_the_same_pass(clauses: list[Clause]) -> None:
 def test_neighbouring_ports_with_the_same_peers_are_one_passage() -> None:
     everybody = ((0, 9),)
     clauses = [Clause(6, 80, 80, everybody), Clause(6, 81, 90, everybody), Clause(6, 85, 99, everybody)]
-    assert merged(clauses, 100)[0] == (Passage(6, 80, 99, everybody),)
+    assert merge_clauses(clauses, 100)[0] == (Passage(6, 80, 99, everybody),)
 
 
 def test_no_more_is_done_than_may_be() -> None:
     many = [Clause(6, port, 60_000 + port, ((port * 2, port * 2),)) for port in range(2000)]
     with pytest.raises(WorkError):
-        merged(many, 10_000)
-    assert merged(many[:10], 10_000)[1] > 0
+        merge_clauses(many, 10_000)
+    assert merge_clauses(many[:10], 10_000)[1] > 0

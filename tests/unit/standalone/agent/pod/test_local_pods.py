@@ -44,9 +44,9 @@ def test_two_pods_of_one_name_are_told_apart_by_uid(tmp_path: Path) -> None:
     pods = LocalPods(tmp_path)
     one, two = _take_on(pods, "p", uid(1), "vm"), _take_on(pods, "p", uid(2), "other")
 
-    assert pods.named(Key("ns", "p")) == [one, two]
+    assert pods.find(Key("ns", "p")) == [one, two]
     pods.forget(uid(1))
-    assert pods.named(Key("ns", "p")) == [two]
+    assert pods.find(Key("ns", "p")) == [two]
 
 
 def test_an_address_is_in_use_until_its_pod_is_forgotten(tmp_path: Path) -> None:
