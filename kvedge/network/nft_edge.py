@@ -129,7 +129,7 @@ def replace_table(table: Table, elements: Mapping[str, Iterable[bytes]], instead
 
     `instead_of` names earlier tables of ours of its family, which go in the same transaction.
     """
-    # One that has gone meanwhile is made first: the whole cannot fail for it.
+    # The transaction makes a table before it removes it: a table that is gone by now does not fail the whole.
     earlier = [message for name in instead_of for message in _remove_table(Table(table.family, name, ()))]
     _replace(table, [*_renew_table(table), *earlier, *_contents(table, elements)])
 

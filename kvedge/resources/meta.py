@@ -9,7 +9,7 @@ from kvedge.resources.codec import KubeStruct
 
 
 class OwnerReference(KubeStruct, kw_only=True):
-    """Who owns an object; the owner lives in the same namespace, or in none."""
+    """The owner of an object; it lives in the same namespace, or in none."""
 
     api_version: str
     kind: str

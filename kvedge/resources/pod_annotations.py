@@ -39,5 +39,5 @@ def reaches_pod(annotation: str) -> bool:
 
 
 def kept_back(annotations: Iterable[str]) -> list[str]:
-    """Those that no launcher Pod gets, sorted."""
+    """The annotations that no launcher Pod gets, sorted."""
     return sorted(name for name in annotations if not reaches_pod(name))

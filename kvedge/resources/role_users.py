@@ -40,7 +40,7 @@ def handler_user(node: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class UserInfo:
-    """Who calls, as the API server has established it."""
+    """The caller, as the API server has established it."""
 
     username: str = ""
     groups: Sequence[str] = ()

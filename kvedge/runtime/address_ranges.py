@@ -21,7 +21,7 @@ class AddressRanges:
 
     @property
     def all(self) -> tuple[str, ...]:
-        """Those that there are, IPv4 first."""
+        """The configured ranges, IPv4 first."""
         return (self.ipv4, self.ipv6) if self.ipv6 else (self.ipv4,)
 
 

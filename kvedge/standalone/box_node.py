@@ -50,7 +50,7 @@ def sole_node(store: Path) -> str:
     try:
         nodes = [stored.key.name for stored in read_objects(store) if stored.key.resource == "nodes"]
     except StoreError:
-        # Who opens it says why.
+        # Opening the store tells the fault.
         return ""
     return nodes[0] if len(nodes) == 1 else ""
 

@@ -229,7 +229,7 @@ class _Box:
         return DropInLoop("dropped manifests", drop_ins, teller)
 
     def _teller(self, directory: str) -> Teller:
-        # Whoever may write to a root's directory is an administrator, and so is what comes from there.
+        # Only an administrator writes to root's directory: manifests from there have an administrator's rights.
         kubeconfig = self.kubeconfig("drop-ins", "kvedge:drop-ins", ADMIN_GROUP)
         client = KubeClient.from_kubeconfig(kubeconfig, "kvedge-drop-ins")
         return Teller(client, f"kvedge-{directory}", self.node)

@@ -24,7 +24,7 @@ from kvedge.runtime.rounds import Rounds
 log = logging.getLogger(__name__)
 
 BEAT_SECONDS: Final = 5.0
-# Whose rounds fail for so long cannot say of others that they were silent.
+# A role whose own rounds fail for so long cannot tell whether others were silent.
 _BLIND_SECONDS: Final = 3 * BEAT_SECONDS
 # For an answer. The next round asks again; and a host that shuts down does not wait for an API server that went before.
 _CALL_SECONDS: Final = 5.0

@@ -91,7 +91,7 @@ class Registration:
             self._needs_policies = False
 
     def front_proxy(self) -> FrontProxy:
-        """Whom the API server lets speak for users.
+        """Read the front proxy that the API server lets speak for users.
 
         Raises:
             KubeError: when the ConfigMap cannot be read.

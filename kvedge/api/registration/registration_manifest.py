@@ -160,7 +160,7 @@ def namespace() -> Document:
 
 
 def bundle(ca_bundle: bytes) -> Document:
-    """Whom handlers are to trust; they read it, and only we write it."""
+    """The authority that handlers trust; they read it, and only the api role writes it."""
     body = {
         "apiVersion": "v1",
         "kind": "ConfigMap",
@@ -212,7 +212,7 @@ def slice_names(instance: str) -> frozenset[str]:
 
 
 def instance_of(slice_name: str) -> str:
-    """Whose slice is called so."""
+    """The instance whose EndpointSlice has this name."""
     head, tails = f"{SERVICE}-", tuple(f"-ipv{version}" for version in _FAMILIES)
     name = slice_name.removeprefix(head)
     return next((name.removesuffix(tail) for tail in tails if name.endswith(tail)), name)

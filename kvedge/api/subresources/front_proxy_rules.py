@@ -1,4 +1,4 @@
-"""Whom an aggregated request speaks for.
+"""The user for whom an aggregated request speaks.
 
 The API server authenticates users and forwards their requests with the name in headers. They are believed only from a
 peer whose certificate is of the front proxy's authority AND whose common name is on the list: any client certificate
@@ -21,7 +21,7 @@ class FrontProxyError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class FrontProxy:
-    """Who the front proxy is, and in which headers it speaks; `allowed_names` empty: every name of the authority."""
+    """The front proxy's names and its headers; `allowed_names` empty: every name of the authority."""
 
     ca: bytes
     allowed_names: frozenset[str]

@@ -83,7 +83,7 @@ class CloneSources:
         return SourceSeen(claim=claim, writer=self._writer(claim))
 
     def _writer(self, claim: PersistentVolumeClaim) -> str:
-        """Who may change the claim while it is copied; empty for nobody."""
+        """The writer that may change the claim during the copy; empty for none."""
         namespace, name = claim.metadata.namespace, claim.metadata.name
         if not is_populated(claim):
             return f"PersistentVolumeClaim {name} is being filled by its DataVolume"

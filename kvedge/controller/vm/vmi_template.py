@@ -78,7 +78,7 @@ def needs_restart(vm: VirtualMachine, vmi: VirtualMachineInstance) -> bool:
     """Whether the VM's template has changed since this VMI was made from it, in what a running guest keeps."""
     marks = vmi.metadata.annotations
     if TEMPLATE_HASH not in marks or marks.get(VM_GENERATION) == str(vm.metadata.generation):
-        # One that was adopted, or a change of the run strategy's own making.
+        # The VM adopted this VMI, or only its run strategy has changed.
         return False
     # A version before counted all of the interfaces: a run that it started says so.
     known = (template_hash(vm), _hash(_permanent(vm)))

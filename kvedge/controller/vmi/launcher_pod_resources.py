@@ -64,7 +64,7 @@ def pod_resources(vmi: VirtualMachineInstance, config: ClusterConfig) -> Resourc
 
 
 def _binding_plugins(vmi: VirtualMachineInstance, config: ClusterConfig) -> list[BindingPlugin]:
-    """Those that the VMI's interfaces name, each once: what a plugin costs, it costs for all of them."""
+    """The plugins of the VMI's interfaces, each once: a plugin costs the same for one interface and for many."""
     named = {nic.binding.name: None for nic in vmi.spec.domain.devices.interfaces if nic.binding is not None}
     return [config.bindings[name] for name in named if name in config.bindings]
 

@@ -102,7 +102,7 @@ class GuestNetwork:
         self._configuration = configuration
 
     def resolver(self, launcher: HeldProcess) -> Resolver:
-        """Whom the guest of this launcher is to ask for names, now.
+        """The name servers for the guest of this launcher, now.
 
         Raises:
             NetworkError: when the launcher has ended.

@@ -170,7 +170,7 @@ class NodeLaunchers:
         except (NetworkError, OSError) as error:
             raise DoorError(503, f"interface {found[0].name} cannot be listened on: {error}") from error
         finally:
-            # Whoever asked may have gone.
+            # The caller may have gone.
             left.set()
 
     def _capture(

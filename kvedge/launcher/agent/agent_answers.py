@@ -65,7 +65,7 @@ class AgentAnswers:
             return facts.info()
 
     def users(self) -> GuestUsers:
-        """Who is logged in. Raises LauncherError as :meth:`info`."""
+        """The users that are logged in. Raises LauncherError as :meth:`info`."""
         return GuestUsers(users=self._await(lambda facts: facts.users))
 
     def filesystems(self) -> GuestFilesystems:

@@ -17,7 +17,7 @@ from kvedge.launcher.agent.guest_freeze import now
 from kvedge.launcher.launcher_errors import LauncherError, Unanswered
 from kvedge.rpc.launcher_pb2 import GuestExecReply
 
-# Of what a program prints: no kubelet takes more.
+# Cuts a program's output: no kubelet takes more.
 LONGEST_OUTPUT: Final = 10 << 10
 # The first look at whether it has ended, and the longest pause between two; it doubles in between.
 _FIRST_LOOK: Final = 0.02
@@ -37,7 +37,7 @@ class GuestExec:
     def __init__(self, ask: Ask) -> None:
         self._ask = ask
         self._lock = threading.Lock()
-        # Those that a probe did not live to see the end of, by their command.
+        # Programs that outlived their probe, by their command.
         self._left: dict[tuple[str, ...], int] = {}
 
     def forget(self) -> None:

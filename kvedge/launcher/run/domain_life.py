@@ -41,7 +41,7 @@ class Preparation(Protocol):
 
 
 class Keeper(Protocol):
-    """Who brings devices of the running domain to what a VMI wants."""
+    """Brings devices of the running domain to what a VMI wants."""
 
     def follow(self, request: SyncRequest, present: DomainFacts | None) -> None:
         """Want what this VMI has; as `disk_keeper` and `nic_keeper` have it."""

@@ -17,7 +17,7 @@ PNG_MAGIC: Final = b"\x89PNG\r\n\x1a\n"
 MOST_PIXELS: Final = 16384
 # Of the PNG file; a screen full of noise in 4K has 25 MB.
 LARGEST: Final = 32 << 20
-# Of one piece that goes out.
+# A picture goes out in pieces of this size.
 PIECE: Final = 64 << 10
 
 # "P6", width, height and the largest value, divided by white space; one character of that ends the header.

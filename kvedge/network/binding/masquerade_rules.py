@@ -242,7 +242,7 @@ def _arp(wanted: Masquerade) -> Iterator[Rule]:
     arp, own = ethertype_is(ETHERTYPE_ARP), wanted.of(4)
     if own is not None:
         yield (*arp, *arp_mac_is_not(wanted.guest_mac), DROP)
-        # Whoever asks whether an address is free does so as nobody (RFC 5227).
+        # A host that asks whether an address is free asks from 0.0.0.0 (RFC 5227).
         for address in (own.guest, NOBODY.partition("/")[0]):
             yield (*arp, *arp_address_is(address), ACCEPT)
     yield (*arp, DROP)

@@ -1,5 +1,5 @@
-"""Who else on this host has to do with its forwarding: tables that translate addresses or drop what is forwarded, and
-links that forward already.
+"""The other users of this host's forwarding: tables that translate addresses or drop forwarded packets, and links that
+forward already.
 
 Called by `pod_network` and by `kvedge doctor` in the host's namespace. Reads only.
 """

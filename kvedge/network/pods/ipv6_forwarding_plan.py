@@ -56,8 +56,10 @@ def plan_forwarding_back(bridge: str, seen: NodeSeen, before: str | None) -> Ite
 
 
 def _while_all_believe(seen: NodeSeen, steps: Collection[Step]) -> Iterator[Step]:
-    """Whoever lets any link forward takes away the routes that routers have told of, except where a link believes them
-    although it forwards."""
+    """Let links believe routers although they forward, as long as the steps run.
+
+    Otherwise the kernel removes the routes that routers have announced, once any link forwards.
+    """
     believing = [name for name, each in seen.of_ipv6.links.items() if each.accept_ra == _BELIEVED]
     yield from (SetSysctl(f"ipv6/conf/{name}/accept_ra", _ALWAYS_BELIEVED) for name in believing)
     yield from steps

@@ -66,7 +66,7 @@ class LogLevels:
     nodes: Mapping[str, int] = field(default_factory=dict)
 
     def of_handler(self, node: str) -> int | None:
-        """That of the handler on a node."""
+        """The verbosity of the handler on a node."""
         return self.nodes.get(node, self.handler)
 
 

@@ -23,7 +23,7 @@ TAP: Final = "tap"
 def binding_plugins(
     given: Mapping[str, BindingPluginConfiguration], checks: Checks
 ) -> Iterator[tuple[str, BindingPlugin]]:
-    """Those that can be used, by their names."""
+    """The plugins that VMs can use, by their names."""
     for name, plugin in given.items():
         at = f"{AT}[{name}]"
         if _is_possible(plugin, at, checks):

@@ -45,7 +45,7 @@ class Checks:
         return None
 
     def labels(self, path: str, given: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-        """Those that a node may have."""
+        """The labels that a node may have."""
         for key, value in given.items():
             if _LABEL_KEY.fullmatch(key) and _LABEL_VALUE.fullmatch(value):
                 yield key, value

@@ -22,7 +22,7 @@ class ClassSeen:
 
     @classmethod
     def of(cls, metadata: ObjectMeta) -> ClassSeen:
-        """That of a class as a type."""
+        """Read the facts of a typed class."""
         return cls(metadata.annotations, metadata.creation_timestamp or "", metadata.name)
 
 

@@ -44,7 +44,7 @@ class CertificateRequestSpec(KubeStruct, kw_only=True):
 
     @property
     def requestor(self) -> UserInfo:
-        """Who asks."""
+        """The requester."""
         return UserInfo(self.username, self.groups, self.uid, self.extra)
 
 

@@ -377,7 +377,7 @@ class ConfigMap(KubeStruct, kw_only=True):
 
 
 class EventSource(KubeStruct, kw_only=True):
-    """Who reports."""
+    """The component that reports an event."""
 
     component: str = ""
     host: str = ""

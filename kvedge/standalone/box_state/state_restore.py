@@ -56,7 +56,7 @@ def restore_state(data_dir: Path, path: Path, now: datetime) -> Restored:
 def _restore(data_dir: Path, path: Path, now: datetime) -> Restored:
     state = data_dir / "state"
     for left in state.glob(f"{_COMING}*"):
-        # Of one that was killed: it holds keys.
+        # A restore that was killed leaves a directory with keys.
         shutil.rmtree(left)
     with tempfile.TemporaryDirectory(prefix=_COMING, dir=state) as folder:
         coming = Path(folder)

@@ -104,7 +104,7 @@ class BalancingLoop:
             return
         body = {"status": {"loadBalancer": {"ingress": [{"ip": each.ip} for each in ingress] or None}}}
         meta, patch = service.metadata, at_version(body, service.metadata.resource_version)
-        # One that has changed meanwhile comes again by that change, and one of an earlier version may be refused: none
-        # keeps the others from being told.
+        # A Service that has changed meanwhile comes again with its change, and the server may refuse an object of an
+        # earlier version. Neither keeps the others from their status.
         with suppress(NotFound, Conflict, Invalid):
             self.followed.services.observe(self.client.patch(Service, meta.namespace, meta.name, patch, "status"))

@@ -196,7 +196,7 @@ class _Plan:
 
 
 def _endpoints(slices: Sequence[EndpointSlice], port: ServicePort, family: str) -> tuple[tuple[str, int], ...]:
-    """Those that are ready; while none is, those that still serve although they end."""
+    """The ready endpoints; while there are none, those that still serve although they end."""
     ready: set[tuple[str, int]] = set()
     ending: set[tuple[str, int]] = set()
     for item in slices:

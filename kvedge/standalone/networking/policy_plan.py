@@ -105,7 +105,7 @@ def policy_types(spec: NetworkPolicySpec) -> frozenset[str]:
 
 
 def members_of(pods: Iterable[Pod], cidr: str) -> list[Pod]:
-    """Those that are on the Pod network now. Of two with one address the younger has it."""
+    """The Pods that are on the Pod network now. Of two with one address the younger has it."""
     found: dict[str, Pod] = {}
     network = IPv4Network(cidr)
     for pod in sorted(pods, key=lambda pod: (pod.metadata.creation_timestamp or "", pod.metadata.uid)):

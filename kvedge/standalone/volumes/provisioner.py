@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Provisioner:
-    """Of one box, whose node bears this name."""
+    """Make the provisioner of one box, whose node has this name."""
 
     client: KubeClient
     places: BoxPlaces

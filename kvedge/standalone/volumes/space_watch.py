@@ -39,7 +39,7 @@ _PERIOD: Final = 60.0
 
 @dataclass(slots=True)
 class SpaceWatch:
-    """Of one box, whose node bears this name."""
+    """Make the watch of one box, whose node has this name."""
 
     client: KubeClient
     events: EventRecorder

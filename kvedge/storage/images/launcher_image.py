@@ -100,7 +100,7 @@ class LocalImage:
 
 
 def empty_image() -> LocalImage:
-    """That of launchers."""
+    """The image of launchers."""
     start = {
         "User": f"{_USER}:{_USER}",
         "Env": ["PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin"],

@@ -58,7 +58,7 @@ class ImageSink:
         self._target = target
         self._keep_whole = keep_whole
         self._name = name
-        # Of what is neither a raw image nor streamed.
+        # Set for an image that is neither raw nor streamed.
         self._virtual_size = 0
         self._convert: Callable[[], None] | None = None
         self._spool = -1

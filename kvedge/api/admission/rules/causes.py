@@ -57,7 +57,7 @@ class Cause:
 
 
 def listed(causes: Sequence[Cause]) -> Sequence[Cause]:
-    """Those that are told: all, or the first ones and one more that says how many there are beyond them."""
+    """The causes for an answer: all, or the first ones and one more that counts the rest."""
     if len(causes) <= MOST_CAUSES:
         return causes
     more = f"{len(causes) - MOST_CAUSES} more validation errors are not listed"

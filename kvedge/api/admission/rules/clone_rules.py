@@ -1,4 +1,4 @@
-"""Whose rights a DataVolume needs that copies a claim of another namespace, and what is said without them.
+"""The rights that a DataVolume needs to copy a claim of another namespace, and the refusal without them.
 
 Called by clone_admission.py, which asks the API server. Works on documents as they came; touches nothing. The rights
 are CDI's: to create `datavolumes/source` in the source's namespace, or Pods, which see its claims anyway.

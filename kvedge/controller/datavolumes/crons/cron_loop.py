@@ -128,7 +128,7 @@ class CronLoop:
             poll=min(polls, key=lambda pod: pod.metadata.name, default=None),
             imports=imports,
             data_source=sources.data_sources.get(meta.namespace, cron.spec.managed_data_source),
-            # One that is being deleted imports nothing more.
+            # A cron that is being deleted imports nothing more.
             rivals=[
                 other
                 for other in rivals

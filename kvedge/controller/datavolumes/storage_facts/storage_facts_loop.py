@@ -25,7 +25,7 @@ from kvedge.resources.types.data_volumes import CONFIG_NAME, CdiConfig, DataSour
 from kvedge.resources.types.storage import PersistentVolumeClaim, StorageClass
 from kvedge.runtime.clock import Clock
 
-# Of what the key is: a class's name, a DataSource's, or the configuration. No namespace is called so.
+# The namespace of a key tells its kind: a class, the configuration, or a DataSource. No real namespace has these names.
 _CLASS: Final = "/class"
 _CONFIG: Final = "/config"
 # The proxy's address is in an object that is not watched.

@@ -113,7 +113,7 @@ def enter_container(spec: ExecSpec | SessionSpec, container: int) -> tuple[int, 
     os.setsid()
     for path in spec["cgroups"]:
         with open(path, "w") as stream:
-            # Whoever writes.
+            # 0 is the process that writes.
             stream.write("0")
     set_limits(spec)
     # Nothing is read from the container's file system once it is the root: it may be made to deceive.
@@ -167,7 +167,7 @@ def _watch(pid: int, output: int, problem: int, deadline: float) -> ExecAnswer:
             # All of its session that has not gone its own way.
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(pid, signal.SIGKILL)
-            # One that has not got to a session of its own yet.
+            # The process may not have a session of its own yet.
             with contextlib.suppress(ProcessLookupError):
                 signal.pidfd_send_signal(ended, signal.SIGKILL)
             os.waitpid(pid, 0)

@@ -33,12 +33,12 @@ class ContainerFiles:
 
     @property
     def record(self) -> Path:
-        """Who runs."""
+        """The record of the process that runs."""
         return self.pod / "containers" / f"{self.name}.json"
 
     @property
     def lock(self) -> Path:
-        """Who may start it."""
+        """The lock of the process that may start the container."""
         return self.pod / "containers" / f"{self.name}.lock"
 
     @property

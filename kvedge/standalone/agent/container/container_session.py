@@ -126,7 +126,7 @@ def _wait(pid: int, answer: int) -> int:
         # All of its session that has not gone its own way.
         with contextlib.suppress(ProcessLookupError):
             os.killpg(pid, signal.SIGKILL)
-        # One that has not got to a session of its own yet.
+        # The process may not have a session of its own yet.
         with contextlib.suppress(ProcessLookupError):
             signal.pidfd_send_signal(ended, signal.SIGKILL)
     _, status = os.waitpid(pid, 0)

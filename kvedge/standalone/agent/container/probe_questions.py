@@ -29,7 +29,7 @@ from kvedge.standalone.agent.container.probe_rules import Answer, probe_settings
 
 # Of the line that begins an answer.
 _LONGEST_LINE: Final = 8192
-# Of what a program or a page says, in an event.
+# Cuts a program's output, or a page, for an event.
 _LONGEST_WORDS: Final = 512
 _SAFE: Final = "/?&=%:@!$'()*+,;~"
 _MISSING: Final = "its file is not there: the container was started by an older kvedge"
@@ -42,7 +42,7 @@ learn(ProcessSpec)
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """Who is asked: a container that runs, at its Pod's address."""
+    """The container that a probe asks: it runs, at its Pod's address."""
 
     files: ContainerFiles
     state: Running

@@ -25,7 +25,7 @@ WINDOW: Final = timedelta(seconds=120)
 SETTLE: Final = timedelta(seconds=3)
 # So long one that does not get up is waited for.
 PATIENCE: Final = timedelta(seconds=300)
-# Whoever may make VMs may make as many as they like with orders before everybody else's: the row ends some time.
+# A user may make any number of VMs with orders before all others: the row must end at some time.
 LONGEST: Final = timedelta(seconds=3600)
 
 

@@ -110,7 +110,7 @@ class DamagedPods:
         return record
 
     def _unknown(self, files: PodFiles, why: str, *, runs: bool) -> LocalPod:
-        """One that the API does not have: it ends as all those do, with all its time, and its data is kept."""
+        """A damaged Pod that the API does not have: it ends within its grace period, and its data is kept."""
         names = container_names(files)
         pod = Pod(
             metadata=ObjectMeta(name=files.uid, uid=files.uid),

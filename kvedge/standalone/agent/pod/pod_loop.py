@@ -259,7 +259,7 @@ class PodLoop:
 
 
 def _write_down(local: LocalPod) -> None:
-    # One that has no record yet gets it with its place: without that, nothing of it was ever begun.
+    # A Pod gets its first record with its place: without a place nothing of it has begun.
     if not local.files.record.exists():
         return
     try:

@@ -114,7 +114,7 @@ class Places:
     cgroups: Cgroups
     reader: ApiReader
     node_memory: int
-    # Whom Pods may ask for names of VMs and Services; empty for nobody.
+    # The name server for Pods, which knows VMs and Services; empty for none.
     name_server: str = ""
 
     def make(self, pod: Pod, files: PodFiles, addresses: tuple[str, ...], images: Mapping[str, Path]) -> PodPlace:

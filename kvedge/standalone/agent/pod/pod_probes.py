@@ -148,7 +148,7 @@ class PodProbes:
                 due = sorted((e for e in waiting if e.history.due <= now), key=lambda e: e.history.due)
                 for entry in due[: self.most_asked - self._under_way]:
                     self._begin(entry)
-                # Whoever comes too late for a thread gets one when another ends, which wakes this up.
+                # A probe that finds no free thread gets one when another probe ends, which wakes this wait.
                 later = [entry.history.due - now for entry in waiting if entry.history.due > now]
                 self._changed.wait(min(later, default=None))
 

@@ -1,1 +1,1 @@
-"""Who calls and what they may do: certificates, tokens, roles and bindings."""
+"""Callers and their rights: certificates, tokens, roles and bindings."""

@@ -1,7 +1,7 @@
-"""Who may do what: the fixed rights of kvedge's roles, and the Roles and bindings that are stored.
+"""The rights of callers: the fixed ones of kvedge's roles, and those of the stored Roles and bindings.
 
-Asked by the dispatcher for every request, by the access reviews and by whoever checks a right of its own (to approve,
-to bind, to impersonate). Pure. What no rule allows is forbidden.
+The dispatcher asks for every request, the access reviews ask, and so does each check of a special right (to approve, to
+bind, to impersonate). Pure. Everything that no rule allows is forbidden.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ class StoredRules(Protocol):
     """The rules that stored bindings give."""
 
     def rules_of(self, caller: Caller, namespace: str) -> Iterator[PolicyRule]:
-        """Those that a caller has in a namespace; in the whole cluster when it is empty."""
+        """The rights of a caller in a namespace; in the whole cluster when it is empty."""
 
 
 class NoStoredRules:

@@ -74,7 +74,7 @@ def is_old(obj: JsonObject, now: datetime) -> bool:
     if status.get("certificate") and _has_ended(status["certificate"], now):
         return True
     if moments:
-        # One that is approved and waits for its signer waits as long as an undecided one.
+        # An approved request that waits for its signer may wait as long as an undecided one.
         waits = has_condition(obj, APPROVED) and not status.get("certificate") and not has_condition(obj, FAILED)
         return now - max(moments) > (_PENDING_LIFE if waits else _DECIDED_LIFE)
     return now - parse_timestamp(obj["metadata"]["creationTimestamp"]) > _PENDING_LIFE

@@ -1,7 +1,7 @@
-"""Who asks in a CertificateSigningRequest, and what each of its subresources may change.
+"""The requester of a CertificateSigningRequest, and the changes that each of its subresources may make.
 
-Called by `builtin_admission` and the signing loop. Pure. The spec is settled when the request is made: who asks is the
-server's word, and everything of it stays; approval and certificate come through their own subresources.
+Called by `builtin_admission` and the signing loop. Pure. The spec is settled when the request is made: the server
+names the requester, and nothing of the spec changes; approval and certificate come through their own subresources.
 """
 
 from __future__ import annotations

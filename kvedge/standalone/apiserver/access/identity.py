@@ -1,7 +1,7 @@
-"""Who is calling: the subject of the client's certificate or the account of its token, and whom it may act as.
+"""The caller: the subject of the client's certificate or the account of its token, or a user that it may impersonate.
 
-Used by the dispatcher. Identity comes from the channel alone; nobody without a certificate of the box's own authority,
-or a token of its own, is anybody.
+Used by the dispatcher. Identity comes from the channel alone: a client without a certificate of the box's own authority
+or one of its tokens is refused.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ class KeyPair:
 
 @dataclass(frozen=True)
 class Subject:
-    """Who a client certificate speaks for: CN is the user, each O a group."""
+    """The subject of a client certificate: CN is the user, each O a group."""
 
     user: str
     groups: tuple[str, ...] = ()
@@ -181,7 +181,7 @@ def server_names(certificate_pem: bytes) -> set[str]:
 
 
 def subject_of(certificate_pem: bytes) -> Subject:
-    """Whom a client certificate speaks for."""
+    """Read the subject of a client certificate."""
     subject = x509.load_pem_x509_certificate(certificate_pem).subject
     users = [str(attribute.value) for attribute in subject.get_attributes_for_oid(NameOID.COMMON_NAME)]
     groups = [str(attribute.value) for attribute in subject.get_attributes_for_oid(NameOID.ORGANIZATION_NAME)]

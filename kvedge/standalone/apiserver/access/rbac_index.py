@@ -25,7 +25,7 @@ CLUSTER_BINDINGS: Final = f"clusterrolebindings.{RBAC_GROUP}"
 
 @dataclass(frozen=True, slots=True)
 class Binding:
-    """Whom a binding gives what; `namespace` is empty for everywhere. Subjects are `User:NAME` or `Group:NAME`."""
+    """A binding's subjects and rights; `namespace` is empty for everywhere. Subjects: `User:NAME`, `Group:NAME`."""
 
     namespace: str
     role: ObjectKey

@@ -70,7 +70,7 @@ def several(word: str, names: Iterable[str]) -> str:
 
 
 def setters(pod: bool, containers: Iterable[str]) -> str:
-    """Who sets something: the Pod, containers, or both."""
+    """The setters of a field: the Pod, containers, or both."""
     found = list(containers)
     parts = [*(["pod"] if pod else []), *([several("container", found)] if found else [])]
     return " and ".join(parts)

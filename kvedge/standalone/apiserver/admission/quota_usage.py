@@ -40,7 +40,7 @@ def usage_of(resource: str, obj: JsonObject) -> dict[str, Amount]:
         return {}
     found = {f"count/{resource}": ONE}
     if resource == "pods":
-        # One that has ended takes nothing but its place in the store.
+        # A Pod that has ended takes nothing but its place in the store.
         return found | (_pod_usage(obj) if not _has_ended(obj) else {})
     if resource in _SHORT:
         found[resource] = ONE

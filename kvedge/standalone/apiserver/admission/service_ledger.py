@@ -44,7 +44,7 @@ _LEAST_NAMED, _MOST_NAMED = 16, 256
 
 
 class ServiceLedger:
-    """Who has which address and which node port. Addresses are numbers above any port."""
+    """The owner of each address and each node port. Addresses are numbers above any port."""
 
     def __init__(
         self,

@@ -30,7 +30,7 @@ _KUBECTL: Final = "kubectl"
 
 @dataclass(frozen=True)
 class Writer:
-    """Who writes, in which API version, through which subresource; `has_status` says that status is a subresource."""
+    """A writer: its name, its API version and its subresource; `has_status` says that status is a subresource."""
 
     manager: str
     api_version: str

@@ -151,7 +151,7 @@ class _Items:
         self._next = len(items)
 
     def items(self) -> list[Any]:
-        """Those that are left, in their order."""
+        """The items that are left, in their order."""
         return list(self._items.values())
 
     def remove(self, key: JsonValue) -> None:

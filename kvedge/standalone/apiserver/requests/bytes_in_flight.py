@@ -96,7 +96,7 @@ def too_much_in_flight() -> TooManyRequests:
 
 
 def payer(user: str) -> str:
-    """Whose account a user's bytes are on: the service accounts of a namespace, which its users can make, share one."""
+    """The account for a user's bytes: the service accounts of a namespace, which its users can make, share one."""
     if user.startswith(ACCOUNT_PREFIX):
         return user.rpartition(":")[0]
     return user

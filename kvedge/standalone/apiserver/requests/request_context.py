@@ -1,4 +1,4 @@
-"""Who asks for what, and how: the facts of one request that the flows behind the dispatcher need.
+"""The facts of one request that the flows behind the dispatcher need: its caller, target and options.
 
 Made by the dispatcher. Pure.
 """

@@ -112,7 +112,7 @@ class ExecRoutes:
     def _count(self, user: str) -> Iterator[None]:
         owner = payer(user)
         running = self._running[owner]
-        # Whoever has none gets one, so that nobody is kept away by others.
+        # A user without a running command may always start one, so that others cannot keep anybody away.
         if running >= _MOST_OF_ONE or (running and self._running.total() >= _MOST):
             raise TooManyRequests("too many commands run in containers, please try again later", 1)
         self._running[owner] += 1

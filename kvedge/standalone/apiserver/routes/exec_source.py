@@ -1,4 +1,4 @@
-"""Who runs commands in containers for `kubectl exec`: the protocol between the API server and the node agent.
+"""Commands in containers for `kubectl exec`: the protocol between the API server and the node agent.
 
 The node agent implements `ExecSource`; the API server calls it from a worker thread and moves the bytes by itself.
 """

@@ -14,9 +14,9 @@ from typing import Protocol
 
 @dataclass(frozen=True)
 class LogRequest:
-    """Whose output is wanted, and which part of it.
+    """The container of a log request, and the part of its output.
 
-    `tail_lines` and `limit_bytes` are None for all; `since` leaves out what was said before. `timestamps` asks for RFC
+    `tail_lines` and `limit_bytes` are None for all; `since` leaves out earlier lines. `timestamps` asks for RFC
     3339 times in front of the lines. `previous` means the container's run before the present one.
     """
 

@@ -63,7 +63,7 @@ class ReviewRoutes:
         return self._decide(context, context.caller, review.get("spec") or {})
 
     def _local_access(self, context: RequestContext, review: JsonObject) -> JsonObject:
-        # Who may ask about one namespace must not learn of others.
+        # A caller that may ask about one namespace must not learn of others.
         asked = ((review.get("spec") or {}).get("resourceAttributes") or {}).get("namespace") or ""
         if asked != context.namespace:
             words = f"must match metadata.namespace: {context.namespace}"

@@ -21,7 +21,7 @@ _ANCIENT: Final = "ancient-changes"
 
 @dataclass(frozen=True)
 class Manager:
-    """Who manages: an applier is the same one in every API version, an updater has an entry for each."""
+    """A manager of fields: an applier is the same in every API version, an updater has an entry for each."""
 
     name: str
     operation: str

@@ -45,7 +45,7 @@ class AtOnce:
 
 @dataclass
 class _Turn:
-    """Who of a user's pieces of work is next; `asked` counts those that wait or are done."""
+    """The next of a user's pieces of work; `asked` counts those that wait or are done."""
 
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     asked: int = 0

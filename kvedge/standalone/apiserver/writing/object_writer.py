@@ -268,7 +268,7 @@ def _check_stays(kind: ServedKind) -> None:
 
 
 def field_writer(context: RequestContext) -> server_apply.Writer:
-    """Whom managedFields name for this request."""
+    """The manager that managedFields name for this request."""
     kind, target = context.kind, context.target
     return server_apply.Writer(context.options.field_manager, kind.api_version, target.subresource, kind.has_status)
 

@@ -39,7 +39,7 @@ def container_amounts(container: JsonObject, field: str) -> dict[str, Amount]:
 
 
 def containers_that_start(pod: JsonObject) -> Iterator[JsonObject]:
-    """Those that count: the containers, then the init containers."""
+    """The containers that count: the usual ones, then the init containers."""
     spec = pod.get("spec") or {}
     yield from spec.get("containers") or []
     yield from spec.get("initContainers") or []
