@@ -135,7 +135,7 @@ class ConnectionGate(web.Server):
         try:
             if self._lasts(request):
                 # It may be refused, or end at once: then it is an answer like any other.
-                return await _sent(request, await self._serve(request))
+                return await _send(request, await self._serve(request))
             return await self._count_work(request)
         finally:
             flight.end()
@@ -146,13 +146,13 @@ class ConnectionGate(web.Server):
             return status_response(TooManyRequests("too many requests are worked on, please try again later", 1))
         self._working[reads] += 1
         try:
-            return await _sent(request, await self._serve(request))
+            return await _send(request, await self._serve(request))
         finally:
             self._working[reads] -= 1
 
 
-async def _sent(request: web.BaseRequest, response: web.StreamResponse) -> web.StreamResponse:
-    """Have the client take its answer, which counts as work while it is in memory; returns what was sent."""
+async def _send(request: web.BaseRequest, response: web.StreamResponse) -> web.StreamResponse:
+    """Send an answer, which counts as work while it is in memory; return it."""
     if response.prepared:
         return response
     size = _size(response)

@@ -99,7 +99,7 @@ def impersonated(authorizer: Authorizer, caller: Caller, headers: CIMultiDictPro
         BadRequest: a group or another attribute is named, but no user.
         Forbidden: the caller lacks the right to act as this user, or with one of the groups or attributes.
     """
-    wanted = _wanted(headers)
+    wanted = _read_impersonation(headers)
     for target in _questions(wanted):
         if not authorizer.allows(caller, target):
             raise _may_not(caller, target)
@@ -111,7 +111,7 @@ def impersonated(authorizer: Authorizer, caller: Caller, headers: CIMultiDictPro
     return Caller(wanted.user, tuple(dict.fromkeys(groups)), wanted.uid, wanted.extra)
 
 
-def _wanted(headers: CIMultiDictProxy[str]) -> Caller:
+def _read_impersonation(headers: CIMultiDictProxy[str]) -> Caller:
     user = headers.get("Impersonate-User", "")
     extra: dict[str, tuple[str, ...]] = {}
     for name, value in headers.items():

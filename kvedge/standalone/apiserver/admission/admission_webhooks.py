@@ -56,7 +56,7 @@ class AdmissionWebhooks:
     async def validate(self, review: Review) -> None:
         """Ask all webhooks that are concerned; the first in order that refuses is reported."""
         webhooks = self._webhooks[admission_rules.VALIDATING]
-        asked = [(webhook, kind) for webhook in webhooks if (kind := self._concerned(webhook, review)) is not None]
+        asked = [(webhook, kind) for webhook in webhooks if (kind := self._kind_for(webhook, review)) is not None]
         if not asked:
             return
         results = await asyncio.gather(
@@ -67,7 +67,7 @@ class AdmissionWebhooks:
                 raise result
 
     async def _mutate_by(self, webhook: Webhook, review: Review) -> tuple[Review, bool]:
-        kind = self._concerned(webhook, review)
+        kind = self._kind_for(webhook, review)
         if kind is None:
             return review, False
         response = await self._ask(webhook, kind, review)
@@ -86,7 +86,7 @@ class AdmissionWebhooks:
             ApiError: it refused, or failed and that counts as a refusal.
         """
         message = admission_rules.admission_review(kind, review, str(uuid.uuid4()))
-        if not self._wanted(webhook, message["request"]):
+        if not self._is_wanted(webhook, message["request"]):
             return None
         if review.context.options.dry_run and webhook.has_side_effects:
             raise BadRequest(f'admission webhook "{webhook.name}" does not support dry run')
@@ -104,7 +104,7 @@ class AdmissionWebhooks:
         return response
 
     @staticmethod
-    def _wanted(webhook: Webhook, request: JsonObject) -> bool:
+    def _is_wanted(webhook: Webhook, request: JsonObject) -> bool:
         try:
             return admission_rules.conditions_hold(webhook, request)
         except CelError as error:
@@ -112,7 +112,7 @@ class AdmissionWebhooks:
                 return False
             raise InternalError(f'failed evaluating match conditions of webhook "{webhook.name}": {error}') from error
 
-    def _concerned(self, webhook: Webhook, review: Review) -> ServedKind | None:
+    def _kind_for(self, webhook: Webhook, review: Review) -> ServedKind | None:
         kind = admission_rules.matching_kind(webhook, review, self._hub.kinds)
         if kind is None or not admission_rules.selected(webhook, review, self._namespace_labels(review)):
             return None

@@ -100,7 +100,7 @@ class AggregationProxy:
             backend = resolve(self._hub.cache, api.namespace, api.service, api.port)
             body = request.content if request.body_exists else None
             headers = upload_headers(request.headers.items())
-            answer = await self._sent(request.method, request.path_qs, headers, body, api, backend)
+            answer = await self._send(request.method, request.path_qs, headers, body, api, backend)
             return await _hand_back(request, answer)
         except (NoBackend, aiohttp.ClientConnectionError, OSError, TimeoutError) as error:
             if request.transport is None:
@@ -137,9 +137,9 @@ class AggregationProxy:
         api: AggregatedApi,
         backend: Backend,
     ) -> aiohttp.ClientResponse:
-        return await self._sent(method, path, forwarded_headers(headers, caller), body, api, backend)
+        return await self._send(method, path, forwarded_headers(headers, caller), body, api, backend)
 
-    async def _sent(
+    async def _send(
         self,
         method: str,
         path: str,

@@ -62,10 +62,10 @@ def _read_init_containers(summary: PodSummary, status: JsonObject, sidecars: set
     for index, container in enumerate(status.get("initContainerStatuses") or []):
         sidecar = container.get("name") in sidecars
         summary.restarts += container.get("restartCount") or 0
-        summary.last_restart = max(summary.last_restart, _ended(container))
+        summary.last_restart = max(summary.last_restart, _last_end(container))
         if sidecar:
             summary._sidecar_restarts += container.get("restartCount") or 0
-            summary._sidecar_restart_time = max(summary._sidecar_restart_time, _ended(container))
+            summary._sidecar_restart_time = max(summary._sidecar_restart_time, _last_end(container))
         state = container.get("state") or {}
         terminated, waiting = state.get("terminated"), state.get("waiting") or {}
         if terminated and not terminated.get("exitCode"):
@@ -88,7 +88,7 @@ def _read_containers(summary: PodSummary, status: JsonObject) -> None:
     running = False
     for container in reversed(status.get("containerStatuses") or []):
         summary.restarts += container.get("restartCount") or 0
-        summary.last_restart = max(summary.last_restart, _ended(container))
+        summary.last_restart = max(summary.last_restart, _last_end(container))
         state = container.get("state") or {}
         if at(state, "waiting.reason"):
             summary.reason = state["waiting"]["reason"]
@@ -110,7 +110,7 @@ def _end_word(terminated: JsonObject) -> str:
     return f"ExitCode:{terminated.get('exitCode') or 0}"
 
 
-def _ended(container: JsonObject) -> str:
+def _last_end(container: JsonObject) -> str:
     return str(at(container, "lastState.terminated.finishedAt", ""))
 
 

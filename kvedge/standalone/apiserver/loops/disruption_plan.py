@@ -62,7 +62,7 @@ def planned_status(budget: JsonObject, pods: Iterable[PodFacts], now: datetime) 
     present = [pod for pod in pods if not pod.is_over]
     granted = _still_granted(before.get("disruptedPods") or {}, present, now)
     healthy = sum(pod.is_ready and not pod.is_ending and pod.name not in granted for pod in present)
-    expected, desired = _wanted(budget.get("spec") or {}, len(present))
+    expected, desired = _count_healthy(budget.get("spec") or {}, len(present))
     status: JsonObject = {
         "observedGeneration": budget["metadata"].get("generation") or 0,
         "disruptionsAllowed": max(0, healthy - desired) if expected else 0,
@@ -148,8 +148,8 @@ def _moment(text: str) -> datetime | None:
         return None
 
 
-def _wanted(spec: JsonObject, present: int) -> tuple[int, int]:
-    """How many Pods there are to be, and how many of them must stay healthy."""
+def _count_healthy(spec: JsonObject, present: int) -> tuple[int, int]:
+    """The expected number of Pods, and the number of them that must stay healthy."""
     if spec.get("maxUnavailable") is not None:
         return present, max(0, present - _scale(spec["maxUnavailable"], present))
     if spec.get("minAvailable") is not None:

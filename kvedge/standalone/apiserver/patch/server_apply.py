@@ -76,7 +76,7 @@ def apply(
     wanted = frozenset(filter(writer.counts, typed_fields.fields_of(applied, schema)))
     others = [entry for entry in entries if entry.manager.identity != applier.identity]
     before = next((entry for entry in entries if entry.manager.identity == applier.identity), None)
-    counted = typed_fields.remove(applied, schema, _uncounted(applied, writer))
+    counted = typed_fields.remove(applied, schema, _uncounted_fields(applied, writer))
     merged = typed_fields.merge(base, counted, schema)
     if before is not None:
         merged = _prune(merged, schema, before.fields, [wanted, *(entry.fields for entry in others)])
@@ -140,7 +140,7 @@ def _plain(obj: JsonObject) -> JsonObject:
     return copy
 
 
-def _uncounted(applied: JsonObject, writer: Writer) -> FieldSet:
+def _uncounted_fields(applied: JsonObject, writer: Writer) -> FieldSet:
     """The top-level fields that this endpoint cannot set."""
     paths = ((field_sets.field(name),) for name in applied if name not in {"apiVersion", "kind", "metadata"})
     return frozenset(path for path in paths if not writer.counts(path))

@@ -80,7 +80,7 @@ def list_options(kind: ServedKind, query: Mapping[str, str]) -> ListOptions:
         BadRequest, Invalid: they are wrong or contradict each other.
     """
     fields = parse_field_selector(query.get("fieldSelector", ""))
-    check_field_selector(fields, kind.storage, _declared(kind))
+    check_field_selector(fields, kind.storage, _selectable_fields(kind))
     options = ListOptions(
         labels=parse_label_selector(query.get("labelSelector", "")),
         fields=fields,
@@ -162,7 +162,7 @@ def too_large_revision(wanted: int, current: int) -> ApiError:
     return ApiError(504, "Timeout", text, causes=causes, retry_after_seconds=1)
 
 
-def _declared(kind: ServedKind) -> list[str]:
+def _selectable_fields(kind: ServedKind) -> list[str]:
     declared = (kind.crd_version or {}).get("selectableFields") or []
     return [str(item["jsonPath"]).removeprefix(".") for item in declared]
 

@@ -37,7 +37,7 @@ def columns_for_crd(version: JsonObject) -> tuple[Column, ...]:
     declared = version.get("additionalPrinterColumns")
     if not declared:
         return (NAME, _CRD_AGE)
-    return (NAME, *map(_declared, declared))
+    return (NAME, *map(_declared_column, declared))
 
 
 def table(
@@ -84,7 +84,7 @@ def _row(obj: JsonObject, columns: tuple[Column, ...], now: datetime, include: s
     return row
 
 
-def _declared(column: JsonObject) -> Column:
+def _declared_column(column: JsonObject) -> Column:
     return Column(
         name=column.get("name", ""),
         cell=_path_cell(column.get("jsonPath", ""), column.get("type", "string")),

@@ -82,7 +82,7 @@ class ExecRoutes:
         if self._exec_source is None:
             return await farewell(socket, words.failed("no node agent runs here"))
         try:
-            session = await _begun(self._begin_threads, self._exec_source, wanted)
+            session = await _begin_session(self._begin_threads, self._exec_source, wanted)
         except NoExec as error:
             return await farewell(socket, words.failed(str(error)))
         try:
@@ -189,8 +189,8 @@ async def _accept(request: web.BaseRequest) -> web.WebSocketResponse:
     return socket
 
 
-async def _begun(threads: ThreadPoolExecutor, source: ExecSource, wanted: ExecRequest) -> ExecSession:
-    """The session, which is closed when its client has gone before it began. It counts until then.
+async def _begin_session(threads: ThreadPoolExecutor, source: ExecSource, wanted: ExecRequest) -> ExecSession:
+    """Begin a session, and close it again when its client has gone meanwhile. It counts until then.
 
     Raises:
         NoExec: the command cannot be run.

@@ -42,7 +42,7 @@ class ScaleRoutes:
         paths = scale_paths(context)
         match context.target.verb:
             case "get":
-                return self._answer(context, paths, self._stored(context))
+                return self._answer(context, paths, self._find(context))
             case "update":
                 scale = await read_object(request, context)
                 return self._answer(context, paths, await self._write(context, paths, lambda _: scale))
@@ -71,7 +71,7 @@ class ScaleRoutes:
 
         return await self._writer.change(context, scaled)
 
-    def _stored(self, context: RequestContext) -> Stored:
+    def _find(self, context: RequestContext) -> Stored:
         stored = self._hub.get(context.key)
         if stored is None:
             raise NotFound(context.error_target)

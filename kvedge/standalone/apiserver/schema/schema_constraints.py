@@ -95,7 +95,7 @@ def _number_errors(schema: JsonObject, value: int | float, path: str) -> Iterato
         yield FieldError(FieldErrorType.INVALID, path, text, value)
     factor = schema.get("multipleOf")
     if factor and not _is_multiple(value, factor):
-        yield _invalid(path, f"should be a multiple of {_shown(factor)}", value)
+        yield _invalid(path, f"should be a multiple of {_show(factor)}", value)
     yield from _bound_errors(schema, value, path)
 
 
@@ -103,10 +103,10 @@ def _bound_errors(schema: JsonObject, value: int | float, path: str) -> Iterator
     low, high = schema.get("minimum"), schema.get("maximum")
     if low is not None and (value < low or (schema.get("exclusiveMinimum") and value == low)):
         words = "greater than" if schema.get("exclusiveMinimum") else "greater than or equal to"
-        yield _invalid(path, f"should be {words} {_shown(low)}", value)
+        yield _invalid(path, f"should be {words} {_show(low)}", value)
     if high is not None and (value > high or (schema.get("exclusiveMaximum") and value == high)):
         words = "less than" if schema.get("exclusiveMaximum") else "less than or equal to"
-        yield _invalid(path, f"should be {words} {_shown(high)}", value)
+        yield _invalid(path, f"should be {words} {_show(high)}", value)
 
 
 def _count_errors(schema: JsonObject, count: int, path: str, suffix: str, noun: str) -> Iterator[FieldError]:
@@ -151,7 +151,7 @@ def _has_duplicates(items: list[Any]) -> bool:
     return len(set(texts)) < len(texts)
 
 
-def _shown(number: int | float) -> str:
+def _show(number: int | float) -> str:
     return str(int(number)) if float(number).is_integer() else str(number)
 
 

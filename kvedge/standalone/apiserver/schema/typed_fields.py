@@ -169,7 +169,7 @@ def _children(value: Any, schema: JsonObject, strict: bool, path: Path = ()) -> 
         element = _item_element(item, schema)
         if element is None:
             if strict:
-                raise BadRequest(f"{field_sets.shown(path)}: element {index}: {_unkeyed(schema)}")
+                raise BadRequest(f"{field_sets.shown(path)}: element {index}: {_key_fault(schema)}")
             return None
         children.append(_Child(element, item, schema.get("items") or {}, named=False))
     return children
@@ -189,7 +189,7 @@ def _item_element(item: Any, schema: JsonObject) -> str | None:
     return field_sets.keyed(keys) if keys else None
 
 
-def _unkeyed(schema: JsonObject) -> str:
+def _key_fault(schema: JsonObject) -> str:
     if schema["x-kubernetes-list-type"] == "set":
         return "associative list without keys has an element that is not a scalar"
     names = " ".join(f'"{name}"' for name in schema.get("x-kubernetes-list-map-keys") or [])

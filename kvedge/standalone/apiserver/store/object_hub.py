@@ -34,7 +34,7 @@ class ObjectHub:
         self._kind_listeners: list[Callable[[], None]] = []
         self._rebuild_kinds()
         self.cache.on_change(self._notice)
-        store.start(self._committed)
+        store.start(self._apply_commit)
 
     async def commit(self, write: Write) -> Change:
         """Store a write; when this returns it is on disk and in the cache. Not even a cancelled caller leaves earlier.
@@ -71,9 +71,11 @@ class ObjectHub:
         """Call `listener` whenever a kind is added, changed or removed."""
         self._kind_listeners.append(listener)
 
-    def _committed(self, changes: Sequence[Change]) -> None:
-        """Called in the writer thread, before the futures of these changes are done: who awaits one finds it in the
-        cache.
+    def _apply_commit(self, changes: Sequence[Change]) -> None:
+        """Bring changes into the cache.
+
+        The writer thread calls this before the futures of these changes are done: a caller that awaits one finds its
+        change in the cache.
         """
         self._loop.call_soon_threadsafe(self.cache.publish, changes)
 

@@ -124,7 +124,7 @@ class ObjectWriter:
         self._check_namespace(context, obj)
         obj = await context.work(partial(_shape, context, obj))
         obj = await self._mutate(context, "CREATE", obj, None)
-        obj, errors = await context.work(partial(self._prepared, context, obj, owners_noted))
+        obj, errors = await context.work(partial(self._prepare, context, obj, owners_noted))
         name = obj["metadata"]["name"]
         if errors:
             raise write_rules.invalid(kind, name, errors)
@@ -135,7 +135,7 @@ class ObjectWriter:
             # Last, as what is taken of a quota may be lacking to others until the write is over.
             with self._quotas.taking(context, name, obj, None), self._services.taking(context, name, obj):
                 if context.options.dry_run:
-                    return _unsaved(context.key_of(name), as_stored(kind, obj), 0)
+                    return _unsaved_object(context.key_of(name), as_stored(kind, obj), 0)
                 # Again: while admission was asked, the namespace may have gone.
                 self._check_namespace(context, obj)
                 return (await self._hub.commit(Write(context.key_of(name), 0, as_stored(kind, obj)))).current
@@ -149,7 +149,7 @@ class ObjectWriter:
         write_rules.check_identity(kind, obj, context.namespace, name)
         obj = await context.work(partial(_shape, context, obj), len(stored.body))
         obj = await self._mutate(context, "UPDATE", obj, live)
-        prepare = partial(self._prepared_update, context, live, obj, owners_noted)
+        prepare = partial(self._prepare_update, context, live, obj, owners_noted)
         obj, errors = await context.work(prepare, len(stored.body))
         if errors:
             raise write_rules.invalid(kind, name, errors)
@@ -158,15 +158,15 @@ class ObjectWriter:
             return stored
         with self._quotas.taking(context, name, obj, live), self._services.taking(context, name, obj):
             if context.options.dry_run:
-                return _unsaved(stored.key, as_stored(kind, obj), stored.revision)
+                return _unsaved_object(stored.key, as_stored(kind, obj), stored.revision)
             finished = deletion_rules.is_finished(kind, obj)
             write = Write(stored.key, stored.revision, as_stored(kind, obj), deletes=finished)
             return (await self._hub.commit(write)).current
 
-    def _prepared(
+    def _prepare(
         self, context: RequestContext, obj: JsonObject, owners_noted: bool
     ) -> tuple[JsonObject, list[FieldError]]:
-        """The new object as it will be stored, and what is wrong with it."""
+        """Prepare a new object as it will be stored, and list its faults."""
         kind = context.kind
         stamp = write_rules.Stamp(self.now(), str(uuid.uuid4()), "".join(random.choices(_LETTERS, k=5)))
         write_rules.prepare_create(kind, obj, stamp)
@@ -178,10 +178,10 @@ class ObjectWriter:
             obj = self._with_owners(context, obj, None)
         return obj, object_checks.check_create(kind, obj)
 
-    def _prepared_update(
+    def _prepare_update(
         self, context: RequestContext, live: JsonObject, obj: JsonObject, owners_noted: bool
     ) -> tuple[JsonObject, list[FieldError]]:
-        """The changed object as it will be stored, and what is wrong with it."""
+        """Prepare a changed object as it will be stored, and list its faults."""
         kind = context.kind
         if context.target.subresource in ("status", "approval"):
             write_rules.prepare_status_update(kind, live, obj)
@@ -273,6 +273,6 @@ def field_writer(context: RequestContext) -> server_apply.Writer:
     return server_apply.Writer(context.options.field_manager, kind.api_version, target.subresource, kind.has_status)
 
 
-def _unsaved(key: ObjectKey, obj: JsonObject, revision: int) -> Stored:
-    """What a dry run would have stored."""
+def _unsaved_object(key: ObjectKey, obj: JsonObject, revision: int) -> Stored:
+    """The object that a dry run would have stored."""
     return Stored(key, revision, msgspec.json.encode(obj))

@@ -23,7 +23,7 @@ def _limit(name: str, path: str, description: str) -> Column:
     return Column(name, cell, description=description)
 
 
-def _allowed(budget: JsonObject, now: datetime) -> int:
+def _allowed_disruptions(budget: JsonObject, now: datetime) -> int:
     return int(at(budget, "status.disruptionsAllowed", 0))
 
 
@@ -40,7 +40,12 @@ KINDS: Final = (
             NAME,
             _limit("Min Available", "spec.minAvailable", "How many Pods must stay available."),
             _limit("Max Unavailable", "spec.maxUnavailable", "How many Pods may be unavailable."),
-            Column("Allowed Disruptions", _allowed, type="integer", description="How many Pods may be evicted now."),
+            Column(
+                "Allowed Disruptions",
+                _allowed_disruptions,
+                type="integer",
+                description="How many Pods may be evicted now.",
+            ),
             AGE,
         ),
         initial_status=_initial_status,

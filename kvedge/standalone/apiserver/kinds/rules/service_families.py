@@ -98,7 +98,7 @@ def check_changed_addresses(after: JsonObject, before: JsonObject) -> Iterator[F
     single = after.get("ipFamilyPolicy") == SINGLE
     policy = after.get("ipFamilyPolicy") or SINGLE
     for field, what in (("clusterIPs", "cluster IP"), ("ipFamilies", "IP family")):
-        now, then = _listed(after, field), _listed(before, field)
+        now, then = _list_values(after, field), _list_values(before, field)
         for index, (one, other) in enumerate(zip(now, then, strict=False)):
             if one != other:
                 yield invalid(f"spec.{field}[{index}]", now, _MAY_NOT_CHANGE)
@@ -106,7 +106,7 @@ def check_changed_addresses(after: JsonObject, before: JsonObject) -> Iterator[F
             yield invalid("spec.ipFamilyPolicy", policy, _RELEASED_BY.format(what))
 
 
-def _listed(spec: JsonObject, field: str) -> list[Any]:
+def _list_values(spec: JsonObject, field: str) -> list[Any]:
     only = spec.get("clusterIP") if field == "clusterIPs" else None
     return spec.get(field) or ([only] if only else [])
 

@@ -66,7 +66,7 @@ def check_claim_update(new: JsonObject, old: JsonObject) -> Iterator[FieldError]
     if bound:
         before["resources"] = _with_request(before.get("resources"), _request(new))
         before["volumeAttributesClassName"] = after.get("volumeAttributesClassName")
-    if not same(_said(after), _said(before)):
+    if not same(_set_fields(after), _set_fields(before)):
         text = (
             "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims"
         )
@@ -169,7 +169,7 @@ def _sources(spec: JsonObject) -> JsonObject:
     return {key: value for key, value in spec.items() if key not in _NO_SOURCES and value is not None}
 
 
-def _said(spec: JsonObject) -> JsonObject:
+def _set_fields(spec: JsonObject) -> JsonObject:
     return {key: value for key, value in spec.items() if value not in (None, "", [], {}) or key == "storageClassName"}
 
 

@@ -34,10 +34,10 @@ class HeldHub(ObjectHub):
         self.commits = threading.Event()
         super().__init__(store, store.open())
 
-    def _committed(self, changes: Sequence[Change]) -> None:
+    def _apply_commit(self, changes: Sequence[Change]) -> None:
         self.commits.set()
         assert self.may_commit.wait(30)
-        super()._committed(changes)
+        super()._apply_commit(changes)
 
 
 class NoAdmission:
