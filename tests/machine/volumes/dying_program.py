@@ -55,7 +55,7 @@ _MOUNTED = "in_own_thread(partial(_mount_image, name, theirs, ours))"
 _MKNOD = "os.mknod(coming, stat.S_IFBLK | _MODE, facts.st_rdev, dir_fd=directory)"
 _RENAMED = "os.rename(coming, name, src_dir_fd=directory, dst_dir_fd=directory)"
 _REPORTED = "written = self.client.patch(VirtualMachineInstance, *key, MergePatch(patch))"
-_DELETED = "left = self._client.delete(Pod, meta.namespace, meta.name, Preconditions(uid=meta.uid))"
+_DELETED = "was_there = delete_observed(self._client, self._attachments, action.pod)"
 
 # In the order in which they are made.
 ATTACHING = (

@@ -182,7 +182,8 @@ class HotplugLoop:
         self._events.record(vmi, "Normal", "SuccessfulCreate", f"Created attachment pod {meta.name}")
 
     def _delete(self, vmi: VirtualMachineInstance, action: DeleteAttachment) -> None:
-        if not delete_observed(self._client, self._attachments, action.pod):
+        was_there = delete_observed(self._client, self._attachments, action.pod)
+        if not was_there:
             return
         if action.volume:
             # It went because its work was done, and not because it had failed.
