@@ -1,6 +1,6 @@
 """`python -m kvedge`, and the first module of the built program: the same as the installed one.
 
-Five helpers are found here, before anything else is loaded: they start in milliseconds and stay small because of that.
+Six helpers are found here, before anything else is loaded: they start in milliseconds and stay small because of that.
 From a checkout the first two are started by an interpreter of their own instead.
 """
 
@@ -18,6 +18,10 @@ elif sys.argv[1:2] == ["launcher-probe"]:
     from kvedge.launcher.guest_probe import main as ask_guest
 
     sys.exit(ask_guest(sys.argv[2:]))
+elif sys.argv[1:2] == ["launcher-virsh"]:
+    from kvedge.launcher.virsh.virsh_command import main as show_domain
+
+    sys.exit(show_domain(sys.argv[2:]))
 elif sys.argv[1:2] == ["image-worker"]:
     from kvedge.storage.images.image_worker import main as get_image
 

@@ -26,6 +26,7 @@ from kvedge.handler.node.device_plugin import shared_devices
 from kvedge.handler.node.device_plugins import KUBELET_SOCKET, DevicePlugins
 from kvedge.handler.node.kernel_modules import load_missing_modules
 from kvedge.handler.node.kvm_check import Accelerator
+from kvedge.handler.node.launcher_tools import write_tools
 from kvedge.handler.node.node_loop import NodeLoop
 from kvedge.handler.node.node_platform import NodePlatform, OwnAccelerator
 from kvedge.handler.volumes.host_disk_images import HostDiskImages
@@ -84,6 +85,8 @@ class HandlerConfig:
     state: Path
     # The seed of libvirt's capabilities, mounted into launcher Pods.
     capabilities: Path
+    # The argv that starts kvedge in a launcher Pod.
+    program: tuple[str, ...]
     accelerator: Accelerator
     # The operator has said so, and wins over the KubeVirt object.
     accelerator_is_set: bool = False
@@ -107,6 +110,10 @@ class HandlerRole:
             ServiceError: when this host's libvirt or QEMU cannot be used, or the API does not answer.
         """
         load_missing_modules()
+        try:
+            write_tools(self._config.capabilities, self._config.program)
+        except OSError as error:
+            raise ServiceError(self.name, f"{self._config.capabilities} cannot be written: {error.strerror}") from error
         try:
             self._parts = Parts(self._make_parts(KubeClient.from_kubeconfig(self._config.kubeconfig, "kvedge-handler")))
             self._parts.start()

@@ -1,9 +1,9 @@
 """One gRPC call with one message each way, as a core without I/O: bytes in, bytes out.
 
-For `guest_probe`, which lives for a single call and is started every few seconds beside each guest: grpc itself takes
-0.1 seconds of CPU and 20 MB to load. It knows as much of HTTP/2 (RFC 9113) and HPACK (RFC 7541) as an answer of grpc's
-own server takes: no table of headers, as it asks for none, and no Huffman coding, which grpc does not use. Imports
-nothing.
+For `launcher_call`, whose users live for a single call, and some are started every few seconds beside each guest: grpc
+itself takes 0.1 seconds of CPU and 20 MB to load. It knows as much of HTTP/2 (RFC 9113) and HPACK (RFC 7541) as an
+answer of grpc's own server takes: no table of headers, as it asks for none, and no Huffman coding, which grpc does not
+use. Imports nothing.
 """
 
 from __future__ import annotations
@@ -18,22 +18,24 @@ _INTERNAL = 13
 _UNAVAILABLE = 14
 
 _PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
-_DATA, _HEADERS, _RST_STREAM, _SETTINGS, _PING, _GOAWAY, _CONTINUATION = 0, 1, 3, 4, 6, 7, 9
+_DATA, _HEADERS, _RST_STREAM, _SETTINGS, _PING, _GOAWAY, _WINDOW_UPDATE, _CONTINUATION = 0, 1, 3, 4, 6, 7, 8, 9
 _END_STREAM, _ACK, _END_HEADERS, _PADDED, _PRIORITY = 0x1, 0x1, 0x4, 0x8, 0x20
-_TABLE_SIZE = 1
+_TABLE_SIZE, _WINDOW_SIZE = 1, 4
 _STREAM = 1
 # What a peer must take without having been asked: of one frame, and of one stream.
 _FRAME = 16 << 10
 _WINDOW = (64 << 10) - 1
-# What an answer may be altogether, frames and all; our server sends some kilobytes.
-_LONGEST_ANSWER = 60 << 10
+# What an answer may be altogether, frames and all, unless the caller says so; our server sends some kilobytes.
+LONGEST_ANSWER = 60 << 10
 
 
 class UnaryCall:
     """A call of one method; done when `status` is a number, 0 for success with the reply's bytes in `reply`."""
 
-    def __init__(self, path: str, message: bytes, timeout_seconds: int) -> None:
+    def __init__(self, path: str, message: bytes, timeout_seconds: int, longest_answer: int = LONGEST_ANSWER) -> None:
         """`path` is `/package.Service/Method`, `message` the request, encoded.
+
+        A server may send an answer of `longest_answer` bytes without having to ask for room.
 
         Raises:
             ValueError: when the message is longer than can be sent at once.
@@ -42,11 +44,18 @@ class UnaryCall:
             raise ValueError("the message is too long")
         self.status: int | None = None
         self.detail = ""
-        self._body = b""
+        self._body = bytearray()
+        self._longest = longest_answer
         self._block = b""
         self._received = b""
         self._total = 0
-        self._to_send = _PREFACE + _frame(_SETTINGS, 0, 0, _TABLE_SIZE.to_bytes(2) + bytes(4))
+        settings = _TABLE_SIZE.to_bytes(2) + bytes(4)
+        if longest_answer > _WINDOW:
+            settings += _WINDOW_SIZE.to_bytes(2) + longest_answer.to_bytes(4)
+        self._to_send = _PREFACE + _frame(_SETTINGS, 0, 0, settings)
+        if longest_answer > _WINDOW:
+            # The setting speaks of a stream; this is the connection's.
+            self._to_send += _frame(_WINDOW_UPDATE, 0, 0, (longest_answer - _WINDOW).to_bytes(4))
         self._to_send += _frame(_HEADERS, _END_HEADERS, _STREAM, _request_headers(path, timeout_seconds))
         body = b"\0" + len(message).to_bytes(4) + message
         pieces = [body[at : at + _FRAME] for at in range(0, len(body), _FRAME)]
@@ -67,7 +76,7 @@ class UnaryCall:
             self._end(_UNAVAILABLE, "the launcher closed the connection")
             return
         self._total += len(data)
-        if self._total > _LONGEST_ANSWER:
+        if self._total > self._longest:
             self._end(_INTERNAL, "the launcher's answer is too long")
             return
         self._received += data
@@ -82,7 +91,7 @@ class UnaryCall:
     @property
     def reply(self) -> bytes:
         """The reply's bytes; only after a success."""
-        return self._body[5:]
+        return bytes(self._body[5:])
 
     def _take(self, kind: int, flags: int, payload: bytes) -> None:
         if kind == _SETTINGS and not flags & _ACK:

@@ -31,6 +31,7 @@ from kvedge.launcher.launcher_errors import (
     Unreadable,
     WrongState,
 )
+from kvedge.launcher.run.domain_description import MOST_DESCRIPTIONS
 from kvedge.launcher.run.domain_run import DomainRun
 from kvedge.resources.relay_protocol import PROTOCOL
 from kvedge.rpc import launcher_pb2 as messages
@@ -46,7 +47,7 @@ MOST_PROBES: Final = 4
 LONGEST_PROBE: Final = 600
 # Each watch keeps a thread; the others answer calls. Four of these may have to wait for the guest: an order to its
 # agent, a freeze, a thaw, a picture.
-WORKERS: Final = MOST_WATCHERS + MOST_PROBES + 8
+WORKERS: Final = MOST_WATCHERS + MOST_PROBES + MOST_DESCRIPTIONS + 8
 # A VMI with large inline cloud-init data stays well below.
 LARGEST_MESSAGE: Final = 8 << 20
 # How long calls that are under way may still take when the server stops.
@@ -230,6 +231,12 @@ class LauncherServer(LauncherServicer):
         with contextlib.closing(pieces):
             while piece := _answer(context, lambda: next(pieces, b"")):
                 yield messages.ScreenshotChunk(data=piece)
+
+    def DescribeDomain(
+        self, request: messages.DescribeDomainRequest, context: grpc.ServicerContext
+    ) -> messages.DomainDescription:
+        """The domain for people who look at it."""
+        return _answer(context, self._run.descriptions.describe)
 
 
 def _seconds(asked: int) -> int:

@@ -80,6 +80,8 @@ EPHEMERAL_DISKS_DIRECTORY: Final = "/var/run/kubevirt-ephemeral-disks"
 LIBVIRT_RUNTIME_DIRECTORY: Final = "/var/run/libvirt"
 IMAGE_VOLUMES_DIRECTORY: Final = "/var/run/kubevirt-image-volume"
 CAPABILITIES_DIRECTORY: Final = "/var/run/kubevirt-capabilities"
+# Below the seed of capabilities: what the node puts first on the PATH of a launcher's container.
+TOOLS_FOLDER: Final = "bin"
 SERIAL_SOCKET: Final = "virt-serial0"
 AGENT_SOCKET: Final = "virt-agent"
 VNC_SOCKET: Final = "virt-vnc"

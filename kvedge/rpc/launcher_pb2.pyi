@@ -316,6 +316,50 @@ class ScreenshotChunk(_message.Message):
     data: bytes
     def __init__(self, data: _Optional[bytes] = ...) -> None: ...
 
+class DescribeDomainRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class DomainDescription(_message.Message):
+    __slots__ = ("name", "uuid", "id", "state", "reason", "document", "vcpus", "addresses", "libvirt_version", "qemu_version", "host_cpus")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    UUID_FIELD_NUMBER: _ClassVar[int]
+    ID_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    DOCUMENT_FIELD_NUMBER: _ClassVar[int]
+    VCPUS_FIELD_NUMBER: _ClassVar[int]
+    ADDRESSES_FIELD_NUMBER: _ClassVar[int]
+    LIBVIRT_VERSION_FIELD_NUMBER: _ClassVar[int]
+    QEMU_VERSION_FIELD_NUMBER: _ClassVar[int]
+    HOST_CPUS_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    uuid: str
+    id: int
+    state: str
+    reason: str
+    document: str
+    vcpus: _containers.RepeatedCompositeFieldContainer[VcpuPlace]
+    addresses: _containers.RepeatedCompositeFieldContainer[GuestAddress]
+    libvirt_version: int
+    qemu_version: int
+    host_cpus: int
+    def __init__(self, name: _Optional[str] = ..., uuid: _Optional[str] = ..., id: _Optional[int] = ..., state: _Optional[str] = ..., reason: _Optional[str] = ..., document: _Optional[str] = ..., vcpus: _Optional[_Iterable[_Union[VcpuPlace, _Mapping]]] = ..., addresses: _Optional[_Iterable[_Union[GuestAddress, _Mapping]]] = ..., libvirt_version: _Optional[int] = ..., qemu_version: _Optional[int] = ..., host_cpus: _Optional[int] = ...) -> None: ...
+
+class VcpuPlace(_message.Message):
+    __slots__ = ("number", "waits", "host_cpu", "run_ns", "may_use")
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
+    WAITS_FIELD_NUMBER: _ClassVar[int]
+    HOST_CPU_FIELD_NUMBER: _ClassVar[int]
+    RUN_NS_FIELD_NUMBER: _ClassVar[int]
+    MAY_USE_FIELD_NUMBER: _ClassVar[int]
+    number: int
+    waits: bool
+    host_cpu: int
+    run_ns: int
+    may_use: str
+    def __init__(self, number: _Optional[int] = ..., waits: _Optional[bool] = ..., host_cpu: _Optional[int] = ..., run_ns: _Optional[int] = ..., may_use: _Optional[str] = ...) -> None: ...
+
 class DomainStatus(_message.Message):
     __slots__ = ("sequence", "uuid", "state", "reason", "message", "addresses", "agent_connected", "qemu_pid", "machine_type", "disks", "started_unix_ms", "guest", "fs_freeze_status", "agent_trouble", "agent_lacks", "disk_troubles", "small_disks", "nics", "follows_nics", "nic_troubles")
     SEQUENCE_FIELD_NUMBER: _ClassVar[int]

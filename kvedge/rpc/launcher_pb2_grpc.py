@@ -129,6 +129,11 @@ class LauncherStub:
                 request_serializer=launcher__pb2.ScreenshotRequest.SerializeToString,
                 response_deserializer=launcher__pb2.ScreenshotChunk.FromString,
                 _registered_method=True)
+        self.DescribeDomain = channel.unary_unary(
+                '/kvedge.launcher.v1.Launcher/DescribeDomain',
+                request_serializer=launcher__pb2.DescribeDomainRequest.SerializeToString,
+                response_deserializer=launcher__pb2.DomainDescription.FromString,
+                _registered_method=True)
 
 
 class LauncherServicer:
@@ -263,6 +268,13 @@ class LauncherServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def DescribeDomain(self, request, context):
+        """The domain as libvirt has it now, for people who look at it; what the document would tell of secrets is left out.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_LauncherServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -360,6 +372,11 @@ def add_LauncherServicer_to_server(servicer, server):
                     servicer.Screenshot,
                     request_deserializer=launcher__pb2.ScreenshotRequest.FromString,
                     response_serializer=launcher__pb2.ScreenshotChunk.SerializeToString,
+            ),
+            'DescribeDomain': grpc.unary_unary_rpc_method_handler(
+                    servicer.DescribeDomain,
+                    request_deserializer=launcher__pb2.DescribeDomainRequest.FromString,
+                    response_serializer=launcher__pb2.DomainDescription.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -875,6 +892,33 @@ class Launcher:
             '/kvedge.launcher.v1.Launcher/Screenshot',
             launcher__pb2.ScreenshotRequest.SerializeToString,
             launcher__pb2.ScreenshotChunk.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DescribeDomain(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/kvedge.launcher.v1.Launcher/DescribeDomain',
+            launcher__pb2.DescribeDomainRequest.SerializeToString,
+            launcher__pb2.DomainDescription.FromString,
             options,
             channel_credentials,
             insecure,

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
@@ -99,6 +101,34 @@ def test_virtctl_saves_the_screen(virtctl: Kubectl, tmp_path: Path) -> None:
     picture = (tmp_path / "screen.png").read_bytes()
     assert picture.startswith(b"\x89PNG\r\n\x1a\n")
     assert picture.endswith(b"IEND\xaeB`\x82")
+
+
+def test_virsh_in_the_launcher_shows_the_guest_without_its_secrets(box: Box) -> None:
+    kubectl, domain = Kubectl(box.kubeconfig), f"default_{NAME}"
+    (pod,) = box.pods(vmi(box))
+
+    def virsh(*words: str) -> subprocess.CompletedProcess[str]:
+        return kubectl.try_run("exec", pod.metadata.name, "-c", "compute", "--", "virsh", *words)
+
+    assert virsh("--quiet", "list", "--name").stdout == f"{domain}\n"
+    document = ElementTree.fromstring(virsh("-c", "qemu+unix:///session?socket=x", "dumpxml", domain).stdout)
+    assert document.findtext("uuid") == virsh("domuuid", "1").stdout.strip()
+    assert document.get("type") == "qemu"
+    # cloud-init's data is in a file of the launcher's, which the document names.
+    text = ElementTree.tostring(document, encoding="unicode")
+    assert f"/cloud-init-data/default/{NAME}/noCloud.iso" in text
+    assert "/cgi-bin/run" not in text
+    assert "passwd" not in text
+    assert virsh("domstate", domain).stdout == "running\n\n"
+    ((number, cpus),) = [line.split() for line in virsh("-q", "vcpupin", domain).stdout.splitlines()]
+    assert (number, cpus[:1].isdigit()) == ("0", True)
+    assert "vda" in virsh("domblklist", domain).stdout
+    (address,) = {line.split()[3] for line in virsh("-q", "domifaddr", domain, "--source", "lease").stdout.splitlines()}
+    assert address == vmi(box).status.interfaces[0].ip_address
+    refused = virsh("destroy", domain)
+    assert (refused.returncode, refused.stdout) == (1, "")
+    assert "kvedge stop NAME" in refused.stderr
+    assert virsh("-q", "list", "--name").stdout == f"{domain}\n"
 
 
 def test_a_frozen_guest_is_shown_and_thaws_by_itself(box: Box) -> None:

@@ -31,6 +31,7 @@ from kvedge.resources.masquerade import INJECT_SIDECAR, POD_BRIDGE, SIDECAR_BRID
 from kvedge.resources.meta import LocalObjectReference, ObjectMeta, OwnerReference
 from kvedge.resources.names import (
     APP,
+    CAPABILITIES_DIRECTORY,
     COMPUTE_CONTAINER,
     CPU_FEATURE_PREFIX,
     CPU_MODEL_PREFIX,
@@ -47,6 +48,7 @@ from kvedge.resources.names import (
     POD_MAC,
     PRIVATE_DIRECTORY,
     SCHEDULABLE,
+    TOOLS_FOLDER,
     UNPAUSED_GATE,
     VM_NAME,
     VMI_ID,
@@ -74,6 +76,8 @@ from kvedge.resources.vmi_facts import grace_seconds
 _LAUNCHER_MARGIN: Final = 15
 _POD_MARGIN: Final = 30
 _LONGEST_LABEL: Final = 63
+# What the node has for people who look into the container comes before the host's own programs.
+_PATH: Final = f"{CAPABILITIES_DIRECTORY}/{TOOLS_FOLDER}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin"
 # Makes the descheduler ask for an eviction only: a guest needs time to shut down.
 _REQUEST_EVICT_ONLY: Final = "descheduler.alpha.kubernetes.io/request-evict-only"
 # Other names for the newest machine of its kind, which every QEMU of an architecture has.
@@ -202,6 +206,7 @@ def _compute(vmi: VirtualMachineInstance, config: ClusterConfig, volumes: list[M
         command=_command(vmi, config),
         ports=_container_ports(vmi),
         env=[
+            EnvVar(name="PATH", value=_PATH),
             EnvVar(name="XDG_CACHE_HOME", value=PRIVATE_DIRECTORY),
             EnvVar(name="XDG_CONFIG_HOME", value=PRIVATE_DIRECTORY),
             EnvVar(name="XDG_RUNTIME_DIR", value="/var/run"),

@@ -62,9 +62,26 @@ def _probe(directory: Path, stamp: str, *, emulation: bool) -> None:
     if done.returncode != 0:
         tail = done.stderr.decode(errors="replace").strip().splitlines()
         raise ProbeError(tail[-1] if tail else f"probing QEMU failed with exit code {done.returncode}")
-    (staged / _STAMP_FILE).write_text(stamp)
-    shutil.rmtree(directory, ignore_errors=True)
-    staged.rename(directory)
+    _replace_files(directory, staged)
+    (directory / _STAMP_FILE).write_text(stamp)
+
+
+def _replace_files(directory: Path, staged: Path) -> None:
+    """Put the new files in the place of the old ones; the directory stays, as launchers have it mounted.
+
+    Without its stamp the seed is made anew. A launcher that starts meanwhile may find a file of each kind, which costs
+    it time.
+    """
+    directory.mkdir(mode=0o755, parents=True, exist_ok=True)
+    (directory / _STAMP_FILE).unlink(missing_ok=True)
+    made = {path.name for path in staged.iterdir()}
+    for path in directory.iterdir():
+        # What else the node keeps there for launchers stands in a folder.
+        if path.name not in made and not path.is_dir():
+            path.unlink()
+    for path in staged.iterdir():
+        path.replace(directory / path.name)
+    staged.rmdir()
 
 
 def _stamp(*, emulation: bool) -> str:

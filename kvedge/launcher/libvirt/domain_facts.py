@@ -62,6 +62,31 @@ class DomainNic(NamedTuple):
     queues: int = 1
 
 
+class VcpuPlace(NamedTuple):
+    """Where a vCPU runs: `host_cpu` is the last one that it ran on, `may_use` all that it may run on."""
+
+    number: int
+    waits: bool
+    host_cpu: int
+    run_ns: int
+    may_use: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DomainLook:
+    """All that is shown of the domain to people: `id` is 0 when it does not run, `document` has no secrets."""
+
+    name: str
+    uuid: str
+    id: int
+    life: Life
+    why: Why
+    document: str
+    vcpus: tuple[VcpuPlace, ...]
+    libvirt: int
+    qemu: int
+
+
 @dataclass(frozen=True, slots=True)
 class DiskSize:
     """A disk of the running domain: its target, its size for the guest, and that of the device below it (0: a file)."""

@@ -6,13 +6,13 @@ Part of the door to libvirt; called by `libvirt_session`, which translates the e
 from __future__ import annotations
 
 import xml.etree.ElementTree as ElementTree
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
 import libvirt
 
 from kvedge.launcher.libvirt.domain_disks import ALIAS, device_bytes, read_disks
-from kvedge.launcher.libvirt.domain_facts import ENDED, DiskSize, DomainFacts, Life, Why
+from kvedge.launcher.libvirt.domain_facts import ENDED, DiskSize, DomainFacts, DomainLook, Life, VcpuPlace, Why
 from kvedge.launcher.libvirt.domain_nics import read_nics
 
 _LIVES: Final = {
@@ -60,6 +60,24 @@ def read_facts(domain: Any, read_pid: Callable[[], int]) -> DomainFacts:
     )
 
 
+def read_look(domain: Any, *, libvirt_version: int, qemu_version: int) -> DomainLook:
+    """The domain as people want to see it."""
+    state, reason = domain.state()
+    life = _LIVES.get(state, Life.UNKNOWN)
+    return DomainLook(
+        name=domain.name(),
+        uuid=domain.UUIDString(),
+        id=max(0, domain.ID()),
+        life=life,
+        why=_WHYS.get((life, reason), Why.OTHER),
+        # Without VIR_DOMAIN_XML_SECURE: libvirt leaves passwords out.
+        document=domain.XMLDesc(),
+        vcpus=tuple(_vcpu_places(*domain.vcpus())) if life not in ENDED else (),
+        libvirt=libvirt_version,
+        qemu=qemu_version,
+    )
+
+
 def read_sizes(domain: Any, names: frozenset[str]) -> dict[str, DiskSize]:
     """The disks of these names, with their sizes as QEMU has them; none when the domain does not run."""
     if not domain.isActive():
@@ -69,3 +87,9 @@ def read_sizes(domain: Any, names: frozenset[str]) -> dict[str, DiskSize]:
         for disk in read_disks(ElementTree.fromstring(domain.XMLDesc()))
         if disk.source and disk.name in names
     }
+
+
+def _vcpu_places(infos: Sequence[Sequence[int]], maps: Sequence[Sequence[bool]]) -> Iterator[VcpuPlace]:
+    for (number, state, run_ns, host_cpu), allowed in zip(infos, maps, strict=True):
+        may_use = tuple(cpu for cpu, is_allowed in enumerate(allowed) if is_allowed)
+        yield VcpuPlace(number, state == libvirt.VIR_VCPU_BLOCKED, max(0, host_cpu), run_ns, may_use)

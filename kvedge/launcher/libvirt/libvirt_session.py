@@ -16,9 +16,9 @@ import libvirt
 
 from kvedge.launcher.launcher_errors import DomainMissing, LibvirtFailed, Unanswered, Unreadable, WrongState
 from kvedge.launcher.libvirt.domain_disks import ALIAS, drive_with_medium
-from kvedge.launcher.libvirt.domain_facts import DiskSize, DomainFacts
+from kvedge.launcher.libvirt.domain_facts import DiskSize, DomainFacts, DomainLook
 from kvedge.launcher.libvirt.domain_nics import nic_with_link
-from kvedge.launcher.libvirt.domain_reading import read_facts, read_sizes
+from kvedge.launcher.libvirt.domain_reading import read_facts, read_look, read_sizes
 from kvedge.launcher.libvirt.host_reading import read_host_documents
 from kvedge.launcher.libvirt.libvirt_errors import translate_errors
 from kvedge.launcher.libvirt.libvirt_events import start_event_loop, watch_events
@@ -63,6 +63,17 @@ class LibvirtSession:
             return None
         with translate_errors("reading the domain"):
             return read_facts(domain, self._pid)
+
+    def look_closely(self) -> DomainLook | None:
+        """The domain as people want to see it; None when none is defined."""
+        try:
+            domain = self._domain()
+        except DomainMissing:
+            return None
+        with translate_errors("looking at the domain"):
+            return read_look(
+                domain, libvirt_version=self.libvirt_version, qemu_version=int(self._connection.getVersion())
+            )
 
     def define(self, xml: str) -> None:
         """Define the domain; raises BadRequest when libvirt finds fault with the document."""

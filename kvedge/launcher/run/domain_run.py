@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from kvedge.launcher.agent.guest_agent import GuestAgent
 from kvedge.launcher.hotplug.disk_keeper import DiskKeeper
 from kvedge.launcher.hotplug.nic_keeper import NicKeeper
+from kvedge.launcher.run.domain_description import Descriptions
 from kvedge.launcher.run.domain_life import DomainLife, Preparation
 from kvedge.launcher.run.domain_orders import DomainOrders
 from kvedge.launcher.run.domain_view import DomainView
@@ -59,6 +60,7 @@ class DomainRun:
             session, record, self.state, preparation, nics, self.view, self.orders, keepers, self._watch.tidy_soon
         )
         self.screen = Screenshots(session)
+        self.descriptions = Descriptions(session, self.view.board)
         self._io_errors = IoErrorPatience()
 
     @property

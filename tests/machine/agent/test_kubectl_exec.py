@@ -235,7 +235,7 @@ def test_attach_shows_what_comes_until_the_container_ends(shared: Box) -> None:
     assert done.stdout.splitlines()[-1] == b"late"
 
 
-def test_virsh_in_a_launcher_is_told_whom_to_ask_instead(shared: Box) -> None:
+def test_virsh_in_a_launcher_of_an_older_kvedge_is_told_whom_to_ask_instead(shared: Box) -> None:
     container = Container(name="compute", image="busybox", command=["sleep", "1000"])
     shared.create("virt-launcher-vm-abcde", "", containers=[container])
     shared.in_phase("virt-launcher-vm-abcde", "Running")

@@ -12,14 +12,14 @@ import secrets
 import socket
 import struct
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, cast
 
 import msgspec
 
-from kvedge.resources.names import COMPUTE_CONTAINER, LAUNCHER_APP
+from kvedge.resources.names import CAPABILITIES_DIRECTORY, COMPUTE_CONTAINER, LAUNCHER_APP, TOOLS_FOLDER
 from kvedge.standalone.agent.container.container_files import ContainerFiles, PodFiles
 from kvedge.standalone.agent.container.container_spec import SessionSpec
 from kvedge.standalone.agent.container.container_start import ContainerStarter, ContainerStartError, answer_of
@@ -32,10 +32,13 @@ _START_SECONDS: Final = 20.0
 # How a message of a socket holds them.
 _DESCRIPTOR: Final = struct.Struct("i")
 _TERMINAL_NAME: Final = "xterm"
-# Whatever a virsh of the host answered would be about another libvirt than the guest's, or about none.
+# Where launchers have it.
+_TOOLS: Final = f"{CAPABILITIES_DIRECTORY}/{TOOLS_FOLDER}"
+# A launcher of before has no virsh of kvedge's. Whatever the host's answered would be about another libvirt than the
+# guest's, or about none.
 _NO_VIRSH: Final = (
-    "virsh has nobody to talk to here: the guest's libvirt runs inside of the launcher's process and has no socket."
-    " Ask kvedge instead: `kubectl get vmi NAME -o yaml` for the state, `kubectl describe vmi NAME` for its events,"
+    "virsh has nobody to talk to here: an older kvedge started this launcher, which has one after its VM's restart."
+    " Until then ask kvedge: `kubectl get vmi NAME -o yaml` for the state, `kubectl describe vmi NAME` for its events,"
     " `kubectl logs POD` for what launcher and QEMU say, `virtctl` (or `kvedge`) for console, vnc, pause, unpause,"
     " restart, stop, guestosinfo, fslist and userlist. `ps`, `ls` and the like do run in this container"
 )
@@ -55,8 +58,6 @@ class ContainerSessions:
         Raises:
             NoExec: it cannot be run.
         """
-        if _asks_virsh(request):
-            raise NoExec(_NO_VIRSH)
         if os.sep in request.pod_uid or os.sep in request.container:
             raise NoExec(f'container "{request.container}" of pod "{request.pod}" is not on this box')
         files = PodFiles(self._pods / request.pod_uid).container(request.container)
@@ -64,6 +65,8 @@ class ContainerSessions:
         if not isinstance(state, Running):
             raise NoExec(f'container "{request.container}" of pod "{request.pod}" does not run')
         spec = _session_spec(request, files, state)
+        if _lacks_virsh(request, spec["env"]):
+            raise NoExec(_NO_VIRSH)
         try:
             with _listening(Path(spec["streams"])) as listener:
                 answer = self._starter.begin_session(spec)
@@ -79,13 +82,14 @@ class ContainerSessions:
                 os.unlink(spec["answer"])
 
 
-def _asks_virsh(request: ExecRequest) -> bool:
-    """Whether somebody looks for the guest's libvirt where they would find it with KubeVirt."""
+def _lacks_virsh(request: ExecRequest, environment: Mapping[str, str]) -> bool:
+    """Whether somebody looks for the guest's libvirt in a launcher that has no virsh of kvedge's."""
     command = request.command
     is_launcher = request.container == COMPUTE_CONTAINER and request.pod.startswith(LAUNCHER_APP)
     # With a connection of their own they know what they do.
     named = any(word.startswith(("-c", "--connect")) for word in command[1:])
-    return is_launcher and os.path.basename(command[0]) == "virsh" and not named
+    has_one = _TOOLS in environment.get("PATH", "")
+    return is_launcher and os.path.basename(command[0]) == "virsh" and not named and not has_one
 
 
 def _session_spec(request: ExecRequest, files: ContainerFiles, state: Running) -> SessionSpec:
