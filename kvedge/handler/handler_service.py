@@ -85,8 +85,6 @@ class HandlerConfig:
     state: Path
     # The seed of libvirt's capabilities, mounted into launcher Pods.
     capabilities: Path
-    # The argv that starts kvedge in a launcher Pod.
-    program: tuple[str, ...]
     accelerator: Accelerator
     # The operator has said so, and wins over the KubeVirt object.
     accelerator_is_set: bool = False
@@ -111,7 +109,7 @@ class HandlerRole:
         """
         load_missing_modules()
         try:
-            write_tools(self._config.capabilities, self._config.program)
+            write_tools(self._config.capabilities)
         except OSError as error:
             raise ServiceError(self.name, f"{self._config.capabilities} cannot be written: {error.strerror}") from error
         try:

@@ -82,6 +82,8 @@ IMAGE_VOLUMES_DIRECTORY: Final = "/var/run/kubevirt-image-volume"
 CAPABILITIES_DIRECTORY: Final = "/var/run/kubevirt-capabilities"
 # Below the seed of capabilities: what the node puts first on the PATH of a launcher's container.
 TOOLS_FOLDER: Final = "bin"
+# In the environment of a launcher's container: the argv that starts its kvedge, as a shell has it.
+PROGRAM_VARIABLE: Final = "LAUNCHER_PROGRAM"
 SERIAL_SOCKET: Final = "virt-serial0"
 AGENT_SOCKET: Final = "virt-agent"
 VNC_SOCKET: Final = "virt-vnc"

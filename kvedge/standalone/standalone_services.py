@@ -191,7 +191,6 @@ class _Box:
                 kubelet=self.settings.box_kubelet_path,
                 state=self.settings.state_path / "handler",
                 capabilities=self.capabilities,
-                program=tuple(program_command()),
                 accelerator=self.accelerator,
                 accelerator_is_set=self.settings.emulation_is_set,
                 relay_address=self.settings.relay_address,

@@ -65,7 +65,6 @@ def handler_services(settings: Settings) -> Sequence[Service]:
         kubelet=kubelet_directory(settings),
         state=settings.state_path / "handler",
         capabilities=_capabilities(settings),
-        program=tuple(launcher_command(settings.data_path)),
         accelerator=choose_accelerator(settings.emulation, settings.state_path),
         accelerator_is_set=settings.emulation_is_set,
         relay_address=settings.relay_address,

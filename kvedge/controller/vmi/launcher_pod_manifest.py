@@ -9,6 +9,7 @@ controller believes: this is what keeps a VM from running twice when a cache is 
 from __future__ import annotations
 
 import hashlib
+import shlex
 from collections.abc import Mapping
 from typing import Final
 
@@ -47,6 +48,7 @@ from kvedge.resources.names import (
     NODE_NAME,
     POD_MAC,
     PRIVATE_DIRECTORY,
+    PROGRAM_VARIABLE,
     SCHEDULABLE,
     TOOLS_FOLDER,
     UNPAUSED_GATE,
@@ -207,6 +209,7 @@ def _compute(vmi: VirtualMachineInstance, config: ClusterConfig, volumes: list[M
         ports=_container_ports(vmi),
         env=[
             EnvVar(name="PATH", value=_PATH),
+            EnvVar(name=PROGRAM_VARIABLE, value=shlex.join(config.program)),
             EnvVar(name="XDG_CACHE_HOME", value=PRIVATE_DIRECTORY),
             EnvVar(name="XDG_CONFIG_HOME", value=PRIVATE_DIRECTORY),
             EnvVar(name="XDG_RUNTIME_DIR", value="/var/run"),

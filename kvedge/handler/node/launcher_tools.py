@@ -7,19 +7,22 @@ nothing that runs in the Pod can change them. The Pod's PATH names their directo
 
 from __future__ import annotations
 
-import shlex
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from kvedge.resources.names import TOOLS_FOLDER
+from kvedge.resources.names import PROGRAM_VARIABLE, TOOLS_FOLDER
 from kvedge.runtime.durable_files import write_whole
 
 _MODE: Final = 0o755
+# A launcher has the program that it was started from, whatever the node has by now: only its Pod can say where.
+_VIRSH: Final = f"""\
+#!/bin/sh
+eval "exec ${{{PROGRAM_VARIABLE}:?is not set: this is no container of a launcher}} launcher-virsh \\"\\$@\\""
+"""
 
 
-def write_tools(seed: Path, program: Sequence[str]) -> None:
-    """Write them into the directory of the seed; `program` starts kvedge in a launcher's container.
+def write_tools(seed: Path) -> None:
+    """Write them into the directory of the seed.
 
     Raises:
         OSError: as the file system has it.
@@ -27,18 +30,17 @@ def write_tools(seed: Path, program: Sequence[str]) -> None:
     directory = seed / TOOLS_FOLDER
     directory.mkdir(mode=0o755, parents=True, exist_ok=True)
     path = directory / "virsh"
-    content = f'#!/bin/sh\nexec {shlex.join([*program, "launcher-virsh"])} "$@"\n'.encode()
-    if _is(path, content):
+    if _is_there(path):
         return
-    # Under another name first: a Pod that starts it meanwhile finds it whole, and allowed.
+    # Under another name first: whoever starts it meanwhile finds it whole, and allowed.
     staged = directory / "virsh.staged"
-    write_whole(staged, content)
+    write_whole(staged, _VIRSH.encode())
     staged.chmod(_MODE)
     staged.replace(path)
 
 
-def _is(path: Path, content: bytes) -> bool:
+def _is_there(path: Path) -> bool:
     try:
-        return path.read_bytes() == content and path.stat().st_mode & 0o777 == _MODE
+        return path.read_bytes() == _VIRSH.encode() and path.stat().st_mode & 0o777 == _MODE
     except FileNotFoundError:
         return False

@@ -24,7 +24,6 @@ def role(tmp_path: Path) -> HandlerRole:
             kubelet=tmp_path / "kubelet",
             state=tmp_path / "state",
             capabilities=tmp_path / "capabilities",
-            program=("/opt/kvedge",),
             accelerator=Accelerator(True, "none"),
         )
     )
