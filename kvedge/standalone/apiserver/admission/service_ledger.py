@@ -32,10 +32,9 @@ from kvedge.standalone.apiserver.wire.api_errors import ApiError
 from kvedge.standalone.apiserver.wire.causes import invalid
 
 _SERVICES: Final = "services"
-# Addresses and ports are numbers of one kind here: what is taken.
-_Taken = frozenset[int]
-_HIGHEST_PORT: Final = 65_535
-_HIGHEST_IPV4: Final = 2**32 - 1
+# A number of an address's family or of node ports: the same number of another kind is another thing.
+_Number = tuple[str, int]
+_PORT: Final = "node port"
 _Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 # So often a number is drawn before all are tried in turn.
 _DRAWS: Final = 16
@@ -44,7 +43,7 @@ _LEAST_NAMED, _MOST_NAMED = 16, 256
 
 
 class ServiceLedger:
-    """The owner of each address and each node port. Addresses are numbers above any port."""
+    """The owner of each address and each node port."""
 
     def __init__(
         self,
@@ -59,10 +58,10 @@ class ServiceLedger:
         networks = [ipaddress.ip_network(each) for each in address_ranges(cidr).all]
         self._ranges: dict[str, _Network] = dict(zip(FAMILIES, networks, strict=False))
         self._draw = draw
-        self._owners: dict[int, ObjectKey] = {}
-        self._taken: dict[ObjectKey, _Taken] = {}
+        self._owners: dict[_Number, ObjectKey] = {}
+        self._taken: dict[ObjectKey, frozenset[_Number]] = {}
         # What writes that are under way are about to take.
-        self._pending: dict[int, ObjectKey] = {}
+        self._pending: dict[_Number, ObjectKey] = {}
         for stored in cache.in_namespace(_SERVICES):
             self._note(stored.key, stored.load())
         cache.on_change(self._notice)
@@ -78,7 +77,7 @@ class ServiceLedger:
         if context.kind.storage != _SERVICES or context.target.subresource:
             yield
             return
-        key, spec, taken = context.key_of(name), obj.get("spec") or {}, list[int]()
+        key, spec, taken = context.key_of(name), obj.get("spec") or {}, list[_Number]()
         try:
             self._give_addresses(context, key, spec, taken)
             self._give_node_ports(context, key, spec, taken)
@@ -87,7 +86,7 @@ class ServiceLedger:
             for number in taken:
                 self._pending.pop(number, None)
 
-    def _give_addresses(self, context: RequestContext, key: ObjectKey, spec: JsonObject, taken: list[int]) -> None:
+    def _give_addresses(self, context: RequestContext, key: ObjectKey, spec: JsonObject, taken: list[_Number]) -> None:
         if not has_address(spec):
             return
         wanted = spec.get("clusterIPs") or [each for each in (spec.get("clusterIP"),) if each]
@@ -131,18 +130,17 @@ class ServiceLedger:
 
     def _families_of(self, key: ObjectKey) -> set[str]:
         """Those of the addresses that a Service has, maybe from a time of other settings: it may keep them."""
-        numbers = (number for number in self._taken.get(key, ()) if number > _HIGHEST_PORT)
-        return {FAMILIES[0] if number <= _HIGHEST_IPV4 else FAMILIES[1] for number in numbers}
+        return {kind for kind, _ in self._taken.get(key, ()) if kind != _PORT}
 
     def _take_address(
-        self, context: RequestContext, key: ObjectKey, addresses: list[str], index: int, taken: list[int]
+        self, context: RequestContext, key: ObjectKey, addresses: list[str], index: int, taken: list[_Number]
     ) -> None:
         wanted = addresses[index]
-        number, known = int(ipaddress.ip_address(wanted)), self._taken.get(key, frozenset())
-        network = self._ranges.get(family_of(wanted) or "")
+        number, known = _of_address(wanted), self._taken.get(key, frozenset())
+        network = self._ranges.get(number[0])
         first, last = _whole(network) if network is not None else (1, 0)
         why = ""
-        if number not in known and not first <= number <= last:
+        if number not in known and not first <= number[1] <= last:
             why = f"the provided IP ({wanted}) is not in the valid range. The range of valid IPs is {network}"
         elif not self._may_have(number, key):
             why = "provided IP is already allocated"
@@ -151,16 +149,16 @@ class ServiceLedger:
             raise refused(context.kind, key.name, [error])
         self._take(number, key, taken)
 
-    def _draw_address(self, key: ObjectKey, family: str, taken: list[int]) -> str:
+    def _draw_address(self, key: ObjectKey, family: str, taken: list[_Number]) -> str:
         network = self._ranges[family]
-        number = self._free(*_dynamic(network), taken) or self._free(*_whole(network), taken)
+        number = self._free(family, *_dynamic(network), taken) or self._free(family, *_whole(network), taken)
         if number is None:
             text = "Internal error occurred: failed to allocate a serviceIP: range is full"
             raise ApiError(500, "InternalError", text)
-        self._take(number, key, taken)
+        self._take((family, number), key, taken)
         return str(network.network_address + (number - int(network.network_address)))
 
-    def _give_node_ports(self, context: RequestContext, key: ObjectKey, spec: JsonObject, taken: list[int]) -> None:
+    def _give_node_ports(self, context: RequestContext, key: ObjectKey, spec: JsonObject, taken: list[_Number]) -> None:
         if not has_node_ports(spec):
             return
         ports = list(enumerate(spec.get("ports") or []))
@@ -172,11 +170,11 @@ class ServiceLedger:
             if not FIRST_NODE_PORT <= wanted <= LAST_NODE_PORT:
                 valid = f"{FIRST_NODE_PORT}-{LAST_NODE_PORT}"
                 why = f"provided port is not in the valid range. The range of valid ports is {valid}"
-            elif not self._may_have(wanted, key):
+            elif not self._may_have((_PORT, wanted), key):
                 why = "provided port is already allocated"
             if why:
                 raise refused(context.kind, key.name, [invalid(f"spec.ports[{index}].nodePort", wanted, why)])
-            self._take(wanted, key, taken)
+            self._take((_PORT, wanted), key, taken)
         if spec.get("type") == "LoadBalancer" and spec.get("allocateLoadBalancerNodePorts") is False:
             return
         for _, port in ports:
@@ -184,7 +182,7 @@ class ServiceLedger:
                 port["nodePort"] = self._node_port(key, port, ports, taken)
 
     def _node_port(
-        self, key: ObjectKey, port: JsonObject, ports: list[tuple[int, JsonObject]], taken: list[int]
+        self, key: ObjectKey, port: JsonObject, ports: list[tuple[int, JsonObject]], taken: list[_Number]
     ) -> int:
         # Two ports that differ in their protocol alone, as of a name server, are one at the node too.
         # A number that another port of this Service has for the same protocol is not shared.
@@ -194,28 +192,28 @@ class ServiceLedger:
             number = each.get("nodePort")
             if number and number not in used and each.get("port") == port.get("port"):
                 return int(number)
-        hosts = [number for _, number in self._listening()]
-        drawn = self._free(FIRST_NODE_PORT, LAST_NODE_PORT, [*taken, *hosts])
+        hosts = [(_PORT, number) for _, number in self._listening()]
+        drawn = self._free(_PORT, FIRST_NODE_PORT, LAST_NODE_PORT, [*taken, *hosts])
         if drawn is None:
             text = "Internal error occurred: failed to allocate a nodePort: range is full"
             raise ApiError(500, "InternalError", text)
-        self._take(drawn, key, taken)
+        self._take((_PORT, drawn), key, taken)
         return drawn
 
-    def _free(self, first: int, last: int, taken: list[int]) -> int | None:
+    def _free(self, kind: str, first: int, last: int, taken: list[_Number]) -> int | None:
         for _ in range(_DRAWS):
             number = self._draw(first, last)
-            if self._is_free(number, taken):
+            if self._is_free((kind, number), taken):
                 return number
-        return next((number for number in range(first, last + 1) if self._is_free(number, taken)), None)
+        return next((number for number in range(first, last + 1) if self._is_free((kind, number), taken)), None)
 
-    def _is_free(self, number: int, taken: list[int]) -> bool:
+    def _is_free(self, number: _Number, taken: list[_Number]) -> bool:
         return number not in self._owners and number not in self._pending and number not in taken
 
-    def _may_have(self, number: int, key: ObjectKey) -> bool:
+    def _may_have(self, number: _Number, key: ObjectKey) -> bool:
         return self._owners.get(number, key) == key and self._pending.get(number, key) == key
 
-    def _take(self, number: int, key: ObjectKey, taken: list[int]) -> None:
+    def _take(self, number: _Number, key: ObjectKey, taken: list[_Number]) -> None:
         if number not in self._pending:
             self._pending[number] = key
             taken.append(number)
@@ -254,11 +252,16 @@ def _policy_of(spec: JsonObject, policy: str) -> str:
     return str(spec["ipFamilyPolicy"])
 
 
-def _numbers(spec: JsonObject) -> Iterator[int]:
+def _of_address(text: str) -> _Number:
+    address = ipaddress.ip_address(text)
+    return FAMILIES[0] if address.version == 4 else FAMILIES[1], int(address)
+
+
+def _numbers(spec: JsonObject) -> Iterator[_Number]:
     for address in {spec.get("clusterIP"), *(spec.get("clusterIPs") or [])} if has_address(spec) else ():
         # What an earlier version stored may be anything: it keeps nobody from starting.
         with suppress(ValueError):
-            yield int(ipaddress.ip_address(address))
+            yield _of_address(address)
     for port in spec.get("ports") or []:
         if port.get("nodePort"):
-            yield int(port["nodePort"])
+            yield _PORT, int(port["nodePort"])

@@ -177,3 +177,11 @@ def test_what_a_service_has_of_a_time_with_ipv6_it_may_keep() -> None:
     }
     ledger, _ = ledger_of(stored("a", **whole))
     assert given(ledger, "a", **whole)["clusterIPs"] == ["10.100.0.3", "fd01::3"]
+
+
+def test_an_ipv6_address_is_no_node_port_and_no_ipv4_address_of_the_same_number() -> None:
+    low = [stored("a", clusterIP="::7530", clusterIPs=["::7530"], ipFamilies=["IPv6"])]
+    low.append(stored("b", clusterIP="::a64:3", clusterIPs=["::a64:3"], ipFamilies=["IPv6"]))
+    ledger, _ = ledger_of(*low)
+    found = given(ledger, "c", type="NodePort", clusterIP="10.100.0.3", ports=[{"port": 80, "nodePort": 30000}])
+    assert (found["clusterIPs"], found["ports"][0]["nodePort"]) == (["10.100.0.3"], 30000)
