@@ -21,6 +21,7 @@ from kvedge.network.steps import (
     AddAddress,
     AddBridge,
     AddRoute,
+    AddSideAddress,
     AddStandIn,
     AddTable,
     AddTap,
@@ -87,6 +88,8 @@ def apply_step(links: Links, step: Step) -> None:
             links.forget_own_mac(link, mac)
         case AddAddress(link, address, prefix_length, connected):
             links.add_address(link, address, prefix_length, connected=connected)
+        case AddSideAddress(link, address, protocol):
+            links.add_side_address(link, address, protocol)
         case RemoveAddress(link, address, prefix_length):
             links.delete_address(link, address, prefix_length)
         case AddRoute(link, route):

@@ -31,6 +31,7 @@ NUD_PERMANENT: Final = 0x80
 # Of a bridge's MACs: configured, does not age.
 NUD_NOARP: Final = 0x40
 NTF_MASTER: Final = 0x04
+IFA_F_DADFAILED: Final = 0x08
 IFA_F_PERMANENT: Final = 0x80
 IFA_F_NOPREFIXROUTE: Final = 0x200
 UNICAST: Final = 1
@@ -180,6 +181,17 @@ class Links:
         with _translated("cannot give an address to", name), _unless(errno.EEXIST):
             self._socket.addr("add", index=self.index(name), address=address, prefixlen=prefix_length, **flags)
 
+    def add_side_address(self, name: str, address: str, protocol: int) -> None:
+        """Gives the link an address beside its own, of that maker: no packet of the host's leaves with it by itself."""
+        length, flags = 128 if ":" in address else 32, IFA_F_NOPREFIXROUTE
+        # Of IPv6, one that is not preferred is taken as a source last.
+        lifetimes = {"preferred": 0, "valid": 0xFFFFFFFF}
+        with _translated("cannot give an address to", name), _unless(errno.EEXIST):
+            index = self.index(name)
+            self._socket.addr(
+                "add", index=index, address=address, prefixlen=length, flags=flags, proto=protocol, **lifetimes
+            )
+
     def delete_address(self, name: str, address: str, prefix_length: int) -> None:
         """Takes an address off the link; nothing when it does not have it."""
         with _translated("cannot take an address off", name), _unless(errno.EADDRNOTAVAIL):
@@ -283,6 +295,8 @@ def _address(message: Any) -> Address:
         prefix_length=message["prefixlen"],
         version=version,
         dynamic=version == 6 and not flags & IFA_F_PERMANENT,
+        protocol=message.get("proto") or 0,
+        duplicate=version == 6 and bool(flags & IFA_F_DADFAILED),
     )
 
 

@@ -129,6 +129,15 @@ class AddAddress:
 
 
 @dataclass(frozen=True)
+class AddSideAddress:
+    """Gives a link an address beside its own, with a mark of ours as its maker."""
+
+    link: str
+    address: str
+    protocol: int
+
+
+@dataclass(frozen=True)
 class RemoveAddress:
     """Takes an address off a link."""
 
@@ -223,6 +232,7 @@ Step = (
     | KnowMac
     | ForgetOwnMac
     | AddAddress
+    | AddSideAddress
     | RemoveAddress
     | AddRoute
     | RemoveRoute

@@ -18,8 +18,8 @@ from typing import Annotated, Any, Final, Literal
 
 import msgspec
 
-from kvedge.runtime.address_ranges import AddressRanges, address_ranges
 from kvedge.runtime.nearest_names import CLOSE_ENOUGH, nearest_name
+from kvedge.runtime.network_settings import wrong_networks
 
 Emulation = Literal["auto", "kvm", "tcg"]
 
@@ -54,6 +54,13 @@ class Settings(msgspec.Struct, rename="kebab", forbid_unknown_fields=True, froze
     service_cidr: Annotated[str, _about("Addresses for Services of one box, as pod-cidr; no network of the host's")] = (
         DEFAULT_SERVICE_CIDR
     )
+    load_balancer_pool: Annotated[
+        str,
+        _about(
+            "Addresses of the LAN for Services of type LoadBalancer of one box, as networks or FIRST-LAST with commas",
+            "none; they are at the host's own address",
+        ),
+    ] = ""
     insecure_registries: Annotated[
         str,
         _about("Registries that may have no https, or be on this host itself, as HOST:PORT with commas", "none"),
@@ -360,41 +367,5 @@ def _wrong_values(settings: Settings) -> Iterator[_Wrong]:
         yield _Wrong("volume-overcommit", f"{settings.volume_overcommit} must be a percentage of 1 or more")
     if wrong := _wrong_roles(settings.node_roles):
         yield _Wrong("node-roles", wrong)
-    yield from _wrong_networks(settings)
-
-
-def _wrong_networks(settings: Settings) -> Iterator[_Wrong]:
-    given = {"pod-cidr": settings.pod_cidr, "service-cidr": settings.service_cidr}
-    found: dict[str, AddressRanges] = {}
-    for key, text in given.items():
-        try:
-            found[key] = address_ranges(text)
-        except ValueError as error:
-            yield _Wrong(key, f"{text} is not an IPv4 network, such as 10.99.0.0/24: {error}")
-    wrong = [_Wrong(key, why) for key, ranges in found.items() for why in _wrong_ranges(key, ranges)]
-    yield from wrong
-    if wrong or len(found) < len(given):
-        return
-    pods, services = found["pod-cidr"], found["service-cidr"]
-    if services.ipv6 and not pods.ipv6:
-        yield _Wrong("service-cidr", f"{services.ipv6} leads nowhere: give pod-cidr an IPv6 network as well")
-    for one, other in zip(services.all, pods.all, strict=False):
-        if ipaddress.ip_network(one).overlaps(ipaddress.ip_network(other)):
-            yield _Wrong("service-cidr", f"{one} overlaps with pod-cidr {other}")
-
-
-def _wrong_ranges(key: str, ranges: AddressRanges) -> Iterator[str]:
-    kind = "VMs" if key == "pod-cidr" else "Services"
-    network = ipaddress.IPv4Network(ranges.ipv4)
-    if network.prefixlen > 29:
-        yield f"{network} has room for too few {kind}: use a prefix of 29 or shorter"
-    if not ranges.ipv6:
-        return
-    ipv6 = ipaddress.IPv6Network(ranges.ipv6)
-    if ipv6.is_link_local or ipv6.is_multicast or ipv6.is_unspecified or ipv6.is_loopback or ipv6.is_site_local:
-        yield f"{ipv6} is no network for {kind}: use one of the site's, or one below fd00::/8"
-    # Each VM has one of either kind, at the same place of its range.
-    longest = 128 - network.max_prefixlen + network.prefixlen if key == "pod-cidr" else 125
-    shortest = 48 if key == "pod-cidr" else 108
-    if not shortest <= ipv6.prefixlen <= longest:
-        yield f"{ipv6} has the wrong size: use a prefix of {shortest} to {longest} for {kind}"
+    networks = wrong_networks(settings.pod_cidr, settings.service_cidr, settings.load_balancer_pool)
+    yield from (_Wrong(key, reason) for key, reason in networks)

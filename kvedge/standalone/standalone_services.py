@@ -23,6 +23,7 @@ from kvedge.network.address_plan import gateway_address
 from kvedge.network.policies.policy_network import PolicyNetwork
 from kvedge.network.services.service_plan import ServiceNetworkConfig, table_name
 from kvedge.resources.role_users import API_USER, CONTROLLER_USER, handler_user
+from kvedge.runtime.address_pool import address_pool
 from kvedge.runtime.address_ranges import address_ranges
 from kvedge.runtime.architecture import host_architecture
 from kvedge.runtime.open_files import raise_open_files
@@ -99,6 +100,7 @@ class _Box:
             settings.port,
             self.node,
             service_cidr=settings.service_cidr,
+            has_balancer_pool=bool(settings.load_balancer_pool),
             host_ports=lambda: listening_ports(host_address()),
         )
         self.server = EmbeddedApi(config, self.logs, self.logs)
@@ -163,15 +165,20 @@ class _Box:
         """What is behind Services, and what policies let pass."""
         kubeconfig, pods = self.kubeconfig("networking", "kvedge:networking", NETWORKING), self.agent_config.network
         # There are no Services of a family that Pods do not have.
+        pool = address_pool(self.settings.load_balancer_pool)
         ranges = zip((pods.cidr, pods.ipv6_cidr), address_ranges(self.settings.service_cidr).all, strict=False)
         networks = tuple(
             ServiceNetworkConfig(
-                bridge=pods.bridge, pod_cidr=pod_cidr, service_cidr=service_cidr, table=table_name(pods.table)
+                bridge=pods.bridge,
+                pod_cidr=pod_cidr,
+                service_cidr=service_cidr,
+                table=table_name(pods.table),
+                pool=pool.of_version(version),
             )
-            for pod_cidr, service_cidr in ranges
+            for version, (pod_cidr, service_cidr) in zip((4, 6), ranges, strict=False)
         )
         client = KubeClient.from_kubeconfig(kubeconfig, "kvedge-networking")
-        config = NetworkingConfig(self.node, networks, pods, self.settings.port)
+        config = NetworkingConfig(self.node, networks, pods, self.settings.port, pool)
         return NetworkingService(config, client, self.names.know)
 
     def make_api(self) -> Service:

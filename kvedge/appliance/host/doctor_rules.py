@@ -15,6 +15,7 @@ from typing import Final
 
 from kvedge.appliance.host.host_facts import HostFacts, Version
 from kvedge.resources.names import LAUNCHER_GID, LAUNCHER_UID
+from kvedge.runtime.address_pool import AddressPool, address_pool
 from kvedge.runtime.address_ranges import address_ranges
 
 
@@ -46,6 +47,7 @@ class DoctorOptions:
     service_cidr: str
     port: int
     emulation: str
+    load_balancer_pool: str = ""
 
 
 Rule = Callable[[HostFacts, DoctorOptions], Iterator[Finding]]
@@ -55,6 +57,8 @@ _KERNEL: Final[Version] = (5, 6)
 # The oldest that kvedge has been run on: Debian 12's.
 _LIBVIRT: Final[Version] = (9, 0)
 _QEMU: Final[Version] = (7, 2)
+# The length of a network that is one address.
+_ALONE: Final = 32
 _GIB: Final = 1 << 30
 _MIB: Final = 1 << 20
 # A container disk of a small Linux and its overlay.
@@ -303,6 +307,8 @@ def _network(facts: HostFacts, options: DoctorOptions) -> Iterator[Finding]:
     for what, given in (("pod", options.pod_cidr), ("service", options.service_cidr)):
         for cidr in address_ranges(given).all:
             yield from _range(facts, what, cidr)
+    if options.load_balancer_pool:
+        yield from _pool(facts, address_pool(options.load_balancer_pool))
     if facts.resolvers:
         yield Finding("dns", Level.OK, ", ".join(facts.resolvers))
     else:
@@ -341,6 +347,26 @@ def _range(facts: HostFacts, what: str, cidr: str) -> Iterator[Finding]:
         yield Finding(f"{what} network", Level.FAIL, f"{cidr} overlaps with {', '.join(clashes)}", remedy)
     else:
         yield Finding(f"{what} network", Level.OK, f"{cidr} is free" if not clashes else cidr)
+
+
+def _pool(facts: HostFacts, pool: AddressPool) -> Iterator[Finding]:
+    """Whether load balancers of one box get addresses that are free, and that the LAN looks for here."""
+    check, remedy = "load balancers", "set load-balancer-pool to addresses that nobody else has"
+    found = [
+        (link, ipaddress.IPv4Interface(network)) for link, networks in facts.networks.items() for network in networks
+    ]
+    # Of a box that runs, addresses without a network are those of its load balancers.
+    own = [(link, at) for link, at in found if not (facts.kvedge_runs and at.network.prefixlen == _ALONE)]
+    clashes = [f"{at.ip} of {link}" for link, at in own if at.ip in pool]
+    if clashes:
+        yield Finding(check, Level.FAIL, f"load-balancer-pool has {', '.join(clashes)}, the host's own", remedy)
+        return
+    away = [str(each) for each in pool.of_version(4) if not any(each.first in at.network for _, at in own)]
+    if away:
+        detail = f"{', '.join(away)} is in no network of this host: the LAN's router has to lead it here"
+        yield Finding(check, Level.INFO, detail)
+    else:
+        yield Finding(check, Level.OK, f"get an address of {', '.join(str(each) for each in pool.ranges)}")
 
 
 def _clock(facts: HostFacts, options: DoctorOptions) -> Iterator[Finding]:

@@ -225,7 +225,12 @@ def _check_host(settings: Settings, role: Role, *, force: bool) -> None:
     from kvedge.appliance.host.host_reader import read_host
 
     options = DoctorOptions(
-        settings.data_dir, settings.pod_cidr, settings.service_cidr, settings.port, settings.emulation
+        settings.data_dir,
+        settings.pod_cidr,
+        settings.service_cidr,
+        settings.port,
+        settings.emulation,
+        settings.load_balancer_pool,
     )
     from kvedge.standalone.agent.agent_service import AgentConfig
 

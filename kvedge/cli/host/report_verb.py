@@ -132,7 +132,12 @@ class _Collector:
 
         settings = self._settings
         options = DoctorOptions(
-            settings.data_dir, settings.pod_cidr, settings.service_cidr, settings.port, settings.emulation
+            settings.data_dir,
+            settings.pod_cidr,
+            settings.service_cidr,
+            settings.port,
+            settings.emulation,
+            settings.load_balancer_pool,
         )
         findings = examine(read_host(options, self._instance(), try_guest=False), options)
         documents = [

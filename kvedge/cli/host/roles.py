@@ -38,6 +38,7 @@ _BOX: Final = [
     _setting("port"),
     _setting("pod-cidr"),
     _setting("service-cidr"),
+    _setting("load-balancer-pool"),
     _setting("insecure-registries"),
     _setting("volume-places"),
     _setting("volume-overcommit"),

@@ -35,6 +35,7 @@ from kvedge.network.pods.forwarding_plan import (
 from kvedge.network.pods.overlap_rules import check_overlap, is_default
 from kvedge.network.pods.pod_port_plan import join_bridge
 from kvedge.network.pods.pod_tables import all_hosts, all_ipv6_hosts, all_keys, ipv6_way_out_of, ports_of, way_out_of
+from kvedge.network.services.pool_plan import HostSeen, plan_pool_addresses
 from kvedge.network.services.service_plan import table_name
 from kvedge.network.steps import (
     AddAddress,
@@ -194,6 +195,7 @@ def plan_removal(config: NodeNetworkConfig, seen: NodeSeen) -> list[Step]:
     """The steps that leave the host as it was found; but who translates addresses by now needs forwarding too."""
     steps: list[Step] = [DeleteLink(link.name) for link in our_ports(config, seen.links)]
     steps += [DeleteTable(Family.IP, config.table), DeleteTable(Family.BRIDGE, config.table)]
+    steps += plan_pool_addresses(config.bridge, HostSeen(seen.links, seen.addresses, ()), {})
     steps.append(DeleteTable(Family.IP, table_name(config.table)))
     steps += [DeleteTable(Family.IP6, name) for name in (config.table, table_name(config.table))]
     steps += [DeleteTable(family, policy_table_name(config.table)) for family in (Family.IP, Family.IP6, Family.BRIDGE)]

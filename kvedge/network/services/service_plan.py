@@ -17,6 +17,7 @@ from kvedge.network.nft_rules import Table
 from kvedge.network.pods.forwarding_plan import NodeSeen
 from kvedge.network.services.service_rules import Balanced, Frontend, service_table
 from kvedge.network.steps import AddRoute, ChangeElements, RemoveRoute, ReplaceTable, Step
+from kvedge.runtime.address_pool import AddressRange
 
 # A default route in two pieces, as VPNs have it, is wider than any range; in IPv6 all addresses of sites are a piece.
 _LONGEST_DEFAULT: Final = {4: 1, 6: 3}
@@ -37,6 +38,8 @@ class ServiceNetworkConfig:
     pod_cidr: str
     service_cidr: str
     table: str
+    # Addresses of the LAN that Services get, of the same version.
+    pool: tuple[AddressRange, ...] = ()
 
     @property
     def version(self) -> int:
@@ -46,7 +49,7 @@ class ServiceNetworkConfig:
     @property
     def rules(self) -> Table:
         """Our table, without what is in its maps."""
-        return service_table(self.table, self.service_cidr, self.pod_cidr, self.bridge)
+        return service_table(self.table, self.service_cidr, self.pod_cidr, self.bridge, self.pool)
 
 
 def table_name(node_table: str) -> str:

@@ -8,7 +8,7 @@ Service has several endpoints, each of `SLOTS` slots stands for one of them, and
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from ipaddress import ip_address, ip_network
 from typing import Final
@@ -22,10 +22,12 @@ from kvedge.network.nft_rules import (
     Rule,
     Set,
     Table,
+    Value,
     destination_within,
     oifname_is,
     source_within,
 )
+from kvedge.runtime.address_pool import AddressRange
 
 PROTOCOLS: Final = {"TCP": 6, "UDP": 17, "SCTP": 132}
 # Any address of the host's own: what a node port is at.
@@ -54,7 +56,7 @@ _MAPS_OF_IPV6: Final = tuple(
 
 _NETWORK, _TRANSPORT = 1, 2
 _META_L4PROTO: Final = 16
-_CT_STATUS: Final = 2
+_CT_DIRECTION, _CT_STATUS = 1, 2
 # Bits of a connection's status, and the kernel's number of local addresses, both in the host's order.
 _DESTINATION_CHANGED: Final = struct.pack("=I", 1 << 5)
 _LOCAL: Final = struct.pack("=I", 2)
@@ -75,6 +77,7 @@ class _Layout:
     # What the loopback's addresses begin with.
     loopback: bytes
     unreached_code: int
+    icmp: int
 
     @property
     def after_address(self) -> int:
@@ -84,8 +87,8 @@ class _Layout:
 
 # The codes are those of "port unreachable".
 _LAYOUTS: Final = {
-    4: _Layout(Family.IP, 4, 12, 16, b"\x7f", unreached_code=3),
-    6: _Layout(Family.IP6, 16, 8, 24, bytes(15) + b"\1", unreached_code=4),
+    4: _Layout(Family.IP, 4, 12, 16, b"\x7f", unreached_code=3, icmp=1),
+    6: _Layout(Family.IP6, 16, 8, 24, bytes(15) + b"\1", unreached_code=4, icmp=58),
 }
 
 
@@ -121,16 +124,28 @@ class Balanced:
     sticky: bool = False
 
 
-def service_table(name: str, service_cidr: str, pod_cidr: str, bridge: str) -> Table:
+def service_table(
+    name: str, service_cidr: str, pod_cidr: str, bridge: str, pool: Collection[AddressRange] = ()
+) -> Table:
     """What is for a Service goes to an endpoint; what is for an address of no Service, or of one without, is refused.
 
     A guest that is reached by another one through a Service sees the box's address: its answer would go straight to
     the other guest, who has never asked it. The same holds for a guest that reaches itself.
+
+    An address of the `pool` is the host's to the kernel: programs of the host that listen on all addresses are not to
+    be reached by it. Its neighbours still are to find it, and pings are answered.
     """
     layout = _LAYOUTS[ip_network(service_cidr).version]
     turned = (*_by_address(layout), *_by_own_address(layout))
     unreached = Expression("reject", {"type": 0, "icmp_code": layout.unreached_code})
-    refused = ((*destination_within(service_cidr), *_is_tcp(), _RESET), (*destination_within(service_cidr), unreached))
+    refused: tuple[Rule, ...] = (
+        (*destination_within(service_cidr), *_is_tcp(), _RESET),
+        (*destination_within(service_cidr), unreached),
+    )
+    for each in pool:
+        # An answer to the host itself, which asks a Service by that very address, comes there too.
+        within = (*_is_original(), *_destination_between(layout, each))
+        refused += ((*within, *_is_tcp(), _RESET), (*within, *_is_no_icmp(layout), unreached))
     between = (*oifname_is(bridge), *source_within(pod_cidr), *_was_turned(), MASQUERADE)
     chains = (
         Chain("prerouting", Hook.PREROUTING, DESTINATION_NAT_PRIORITY, turned, type="nat"),
@@ -261,6 +276,24 @@ def _was_turned() -> Rule:
 
 def _is_tcp() -> Rule:
     return _meta_protocol(_REGISTER), _compare(bytes([PROTOCOLS["TCP"]]), _EQUAL)
+
+
+def _is_original() -> Rule:
+    return Expression("ct", {"key": _CT_DIRECTION, "dreg": _REGISTER}), _compare(bytes(1), _EQUAL)
+
+
+def _is_no_icmp(layout: _Layout) -> Rule:
+    return _meta_protocol(_REGISTER), _compare(bytes([layout.icmp]), _DIFFERENT)
+
+
+def _destination_between(layout: _Layout, pool: AddressRange) -> Rule:
+    bounds: dict[str, Value] = {
+        "sreg": _REGISTER,
+        "op": _EQUAL,
+        "from_data": pool.first.packed,
+        "to_data": pool.last.packed,
+    }
+    return _payload(_NETWORK, layout.destination, layout.length, _REGISTER), Expression("range", bounds)
 
 
 def _meta_protocol(register: int) -> Expression:

@@ -45,6 +45,7 @@ class ServiceSpec(KubeStruct, kw_only=True):
     ip_families: list[str] = field(default=[], name="ipFamilies")
     session_affinity: str = ""
     load_balancer_class: str | None = None
+    load_balancer_ip: str = field(default="", name="loadBalancerIP")
     publish_not_ready_addresses: bool = False
 
     @property

@@ -58,6 +58,7 @@ class ApiServerConfig:
     """How the server runs. `port` 0 takes any free port; `hosts` are further names that its certificate is for.
 
     Services get addresses of `service_cidr`, and no node ports that the host's programs have, which `host_ports` tells.
+    Where there is a pool for load balancers they may ask for an address.
     """
 
     data_dir: Path
@@ -66,6 +67,7 @@ class ApiServerConfig:
     node_name: str = ""
     hosts: Sequence[str] = ()
     service_cidr: str = DEFAULT_SERVICE_CIDR
+    has_balancer_pool: bool = False
     host_ports: Callable[[], Collection[tuple[str, int]]] = frozenset
 
 
@@ -170,7 +172,10 @@ class EmbeddedApi:
 
     async def _serve(self, objects: list[Stored], listening: socket.socket, serving: Serving) -> None:
         hub = ObjectHub(self._store, objects)
-        services = ServiceLedger(hub.cache, self._config.service_cidr, listening=self._config.host_ports)
+        config = self._config
+        services = ServiceLedger(
+            hub.cache, config.service_cidr, listening=config.host_ports, has_pool=config.has_balancer_pool
+        )
         parts = ServerParts(hub, self.pki, self.address, services, self._log_source, self._exec_source)
         await parts.prepare()
         copying = CopyLoop(self._copies, self._store, hub, parts.actor, self._config.node_name, parts.now)

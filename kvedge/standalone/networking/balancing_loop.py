@@ -7,10 +7,11 @@ and then, as a firewall that is loaded anew may have taken our table away, and t
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
-from typing import Final
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Final, TypeVar
 
 from kvedge.kube.errors import Conflict, Invalid, NotFound
 from kvedge.kube.events import EventRecorder
@@ -19,17 +20,19 @@ from kvedge.kube.patches import at_version
 from kvedge.kube.reconcile_loop import Again
 from kvedge.kube.work_queue import Key
 from kvedge.network.errors import NetworkError
+from kvedge.network.services.pool_addresses import PoolAddresses
 from kvedge.network.services.service_network import ServiceNetworks
 from kvedge.resources.types.services import EndpointSlice, LoadBalancerIngress, Service
 from kvedge.standalone.networking.balancing_plan import (
-    Balancing,
     LoadBalancer,
     is_load_balancer,
     plan_balancing,
     plan_load_balancers,
 )
 from kvedge.standalone.networking.endpoints_loop import FollowedServices, service_of
+from kvedge.standalone.networking.pool_balancers import plan_pool_balancers
 
+T = TypeVar("T")
 log = logging.getLogger(__name__)
 
 _LOOK_AGAIN_SECONDS: Final = 30.0
@@ -51,9 +54,11 @@ class BalancingLoop:
     # Ports that no Service gets.
     kept_ports: frozenset[tuple[str, int]]
     service_cidrs: tuple[str, ...]
+    # Those of the LAN that load balancers get; without a pool they are at the host's own.
+    addresses: PoolAddresses
     # What was said last, so that it is not said again.
     _told: dict[Key, str] = field(default_factory=dict)
-    _error: str = ""
+    _errors: dict[str, str] = field(default_factory=dict)
 
     def reconcile(self, key: Key) -> Again:
         """One look at everything.
@@ -67,9 +72,13 @@ class BalancingLoop:
             slices.setdefault(service_of(item), []).append(item)
         hosts = self.host_addresses()
         listening = self.listening_ports(*hosts)
-        balancers = plan_load_balancers(services, hosts, listening, self.kept_ports)
+        if self.addresses.pool:
+            balancers = plan_pool_balancers(services, self.addresses.pool, self._addresses_of_the_host())
+        else:
+            balancers = plan_load_balancers(services, hosts, listening, self.kept_ports)
         plan = plan_balancing(services, slices, balancers, self.service_cidrs, listening | self.kept_ports)
-        self._apply(plan)
+        self._apply("services cannot be put right", partial(self.network.apply, plan.ports))
+        balancers = self._place(balancers)
         for service in services:
             key = Key(service.metadata.namespace, service.metadata.name)
             self._tell_problem(key, service, balancers.get(key, LoadBalancer()).problem, plan.problems.get(key, ""))
@@ -79,16 +88,31 @@ class BalancingLoop:
             self._tell_address(service, balancers.get(Key(service.metadata.namespace, service.metadata.name)))
         return Again(_LOOK_AGAIN_SECONDS)
 
-    def _apply(self, plan: Balancing) -> None:
+    def _place(self, balancers: Mapping[Key, LoadBalancer]) -> dict[Key, LoadBalancer]:
+        """Have the pool's addresses where the LAN finds them; with what is wrong with some."""
+        wanted = [each for known in balancers.values() for each in known.addresses] if self.addresses.pool else []
+        problems = self._apply("load-balancer-pool cannot be put right", partial(self.addresses.apply, wanted)) or {}
+        return {
+            key: replace(
+                known, problem=known.problem or next((problems[a] for a in known.addresses if a in problems), "")
+            )
+            for key, known in balancers.items()
+        }
+
+    def _addresses_of_the_host(self) -> frozenset[str]:
+        return self._apply("the host's addresses cannot be read", self.addresses.of_the_host) or frozenset()
+
+    def _apply(self, failure: str, work: Callable[[], T]) -> T | None:
         try:
-            self.network.apply(plan.ports)
+            done = work()
         except NetworkError as error:
             # What was there stays; the node's network may be coming back right now.
-            if str(error) != self._error:
-                log.error("services cannot be put right", extra={"facts": {"error": str(error)}})
-            self._error = str(error)
-            return
-        self._error = ""
+            if str(error) != self._errors.get(failure):
+                log.error(failure, extra={"facts": {"error": str(error)}})
+            self._errors[failure] = str(error)
+            return None
+        self._errors.pop(failure, None)
+        return done
 
     def _tell_problem(self, key: Key, service: Service, balancer: str, other: str) -> None:
         problem = balancer or other

@@ -71,7 +71,7 @@ def plan_load_balancers(
     found: dict[Key, LoadBalancer] = {}
     owners: dict[tuple[str, str, int], Key] = {}
     usable = [host for host in hosts if _is_usable(host)]
-    for service in sorted((item for item in services if is_load_balancer(item)), key=_age):
+    for service in sorted((item for item in services if is_load_balancer(item)), key=age_of):
         key = Key(service.metadata.namespace, service.metadata.name)
         ports = [(port.protocol, port.port) for port in service.spec.ports]
         families = service.spec.addresses
@@ -251,5 +251,6 @@ def _made(service: Service) -> tuple[str, str, str]:
     return meta.creation_timestamp or "", meta.namespace, meta.name
 
 
-def _age(service: Service) -> tuple[bool, tuple[str, str, str]]:
+def age_of(service: Service) -> tuple[bool, tuple[str, str, str]]:
+    """The order in which load balancers are given: one that has an address first, then the older."""
     return not service.status.load_balancer.ingress, _made(service)

@@ -15,12 +15,15 @@ from kvedge.kube.events import EventRecorder
 from kvedge.kube.kube_client import KubeClient
 from kvedge.kube.reconcile_loop import ReconcileLoop
 from kvedge.kube.work_queue import Key, WorkQueue
+from kvedge.network.errors import NetworkError
 from kvedge.network.pods.attachments import NodeNetworkConfig
 from kvedge.network.policies.policy_network import PolicyNetwork
+from kvedge.network.services.pool_addresses import PoolAddresses
 from kvedge.network.services.service_network import ServiceNetworks
 from kvedge.network.services.service_plan import ServiceNetworkConfig
 from kvedge.resources.types.core import Pod
 from kvedge.resources.types.services import Endpoints, EndpointSlice, Service
+from kvedge.runtime.address_pool import AddressPool
 from kvedge.runtime.role import Part, Parts, part, unfailing
 from kvedge.runtime.services import ServiceError
 from kvedge.standalone.agent.node.node_manifest import host_addresses
@@ -44,12 +47,14 @@ _COMPONENT: Final = "service-controller"
 
 @dataclass(frozen=True, slots=True)
 class NetworkingConfig:
-    """The node's name, its networks of Services, one of each version of IP, that of Pods, and where the API is."""
+    """The node's name, its networks of Services, one of each version of IP, that of Pods, where the API is, and the
+    pool of addresses for load balancers."""
 
     node: str
     networks: tuple[ServiceNetworkConfig, ...]
     pods: NodeNetworkConfig
     api_port: int
+    balancer_pool: AddressPool
 
 
 class NetworkingService:
@@ -64,6 +69,7 @@ class NetworkingService:
         self._config = config
         self._know = know
         self._client = client
+        self._addresses = PoolAddresses(config.pods.bridge, config.balancer_pool)
         self._parts = Parts()
 
     def start(self) -> None:
@@ -73,9 +79,10 @@ class NetworkingService:
             ServiceError: with what is wrong and what to do.
         """
         try:
+            self._addresses.check()
             self._parts = Parts(self._make_parts())
             self._parts.start()
-        except KubeError as error:
+        except (KubeError, NetworkError) as error:
             raise ServiceError(self.name, str(error)) from error
 
     def stop(self) -> None:
@@ -105,6 +112,7 @@ class NetworkingService:
             listening_ports,
             kept,
             tuple(each.service_cidr for each in networks),
+            self._addresses,
         )
         endpoints = ReconcileLoop("endpoints", endpoints_loop.reconcile, queue=endpoints_queue)
         balancing = ReconcileLoop("balancing", balancing_loop.reconcile, queue=balancing_queue)

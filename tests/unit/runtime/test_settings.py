@@ -70,6 +70,19 @@ def test_a_default_file_that_is_not_there_is_no_error(tmp_path: Path) -> None:
             "fd02::/64 has the wrong size: use a prefix of 108 to 125",
             id="more Services than can be counted",
         ),
+        pytest.param("load-balancer-pool: many\n", {}, "many is no list of addresses", id="a pool of nothing"),
+        pytest.param(
+            "load-balancer-pool: 10.99.0.200-10.99.1.5\n",
+            {},
+            "load-balancer-pool: 10.99.0.200-10.99.1.5 overlaps with pod-cidr 10.99.0.0/24: give addresses of the LAN",
+            id="a pool with VMs' addresses",
+        ),
+        pytest.param(
+            "load-balancer-pool: 192.0.2.9,10.100.5.0/24\n", {}, "overlaps with service-cidr", id="Services' addresses"
+        ),
+        pytest.param(
+            "load-balancer-pool: 2001:db8::9\n", {}, "2001:db8::9 leads nowhere", id="an IPv6 pool without IPv6"
+        ),
         pytest.param(
             "node-roles: api,handlr\n", {}, "node-roles: handlr is not a role: did you mean handler?", id="a role"
         ),

@@ -29,7 +29,7 @@ from kvedge.standalone.apiserver.requests.write_rules import invalid as refused
 from kvedge.standalone.apiserver.store.object_cache import ObjectCache
 from kvedge.standalone.apiserver.store.stored import Change, ChangeType, ObjectKey
 from kvedge.standalone.apiserver.wire.api_errors import ApiError
-from kvedge.standalone.apiserver.wire.causes import invalid
+from kvedge.standalone.apiserver.wire.causes import forbidden, invalid
 
 _SERVICES: Final = "services"
 # A number of an address's family or of node ports: the same number of another kind is another thing.
@@ -51,15 +51,21 @@ class ServiceLedger:
         cidr: str,
         draw: Callable[[int, int], int] = random.randint,
         listening: Callable[[], Collection[tuple[str, int]]] = frozenset,
+        *,
+        has_pool: bool = False,
     ) -> None:
         """`cidr` is a range, or one of each family with a comma between them; `listening` tells protocol and port of
-        what the host's programs have: no such node port is drawn."""
+        what the host's programs have: no such node port is drawn. `has_pool`: load balancers may ask for an address,
+        which the networking service gives."""
+        self._has_pool = has_pool
         self._listening = listening
         networks = [ipaddress.ip_network(each) for each in address_ranges(cidr).all]
         self._ranges: dict[str, _Network] = dict(zip(FAMILIES, networks, strict=False))
         self._draw = draw
         self._owners: dict[_Number, ObjectKey] = {}
         self._taken: dict[ObjectKey, frozenset[_Number]] = {}
+        # Those that ask for an address of a pool.
+        self._wishful: set[ObjectKey] = set()
         # What writes that are under way are about to take.
         self._pending: dict[_Number, ObjectKey] = {}
         for stored in cache.in_namespace(_SERVICES):
@@ -78,6 +84,7 @@ class ServiceLedger:
             yield
             return
         key, spec, taken = context.key_of(name), obj.get("spec") or {}, list[_Number]()
+        self._check_wish(context, key, spec)
         try:
             self._give_addresses(context, key, spec, taken)
             self._give_node_ports(context, key, spec, taken)
@@ -85,6 +92,13 @@ class ServiceLedger:
         finally:
             for number in taken:
                 self._pending.pop(number, None)
+
+    def _check_wish(self, context: RequestContext, key: ObjectKey, spec: JsonObject) -> None:
+        # One that has it of a time with a pool may be changed otherwise.
+        if not spec.get("loadBalancerIP") or self._has_pool or key in self._wishful:
+            return
+        text = "on one box without the setting load-balancer-pool a load balancer is at the host's own address: "
+        raise refused(context.kind, key.name, [forbidden("spec.loadBalancerIP", f"{text}leave it out, or set one")])
 
     def _give_addresses(self, context: RequestContext, key: ObjectKey, spec: JsonObject, taken: list[_Number]) -> None:
         if not has_address(spec):
@@ -227,8 +241,11 @@ class ServiceLedger:
         for number in self._taken.pop(key, frozenset()):
             if self._owners.get(number) == key:
                 del self._owners[number]
+        self._wishful.discard(key)
         if service is None:
             return
+        if (service.get("spec") or {}).get("loadBalancerIP"):
+            self._wishful.add(key)
         taken = frozenset(_numbers(service.get("spec") or {}))
         self._taken[key] = taken
         for number in taken:

@@ -217,3 +217,26 @@ def test_a_number_that_qemu_has_or_nobody_uses_is_nothing_to_mend(
 @pytest.mark.parametrize(("kind", "level"), [("xfs", Level.OK), ("btrfs", Level.OK), ("ext4", Level.INFO)])
 def test_whether_clones_share_blocks_is_told_of_the_file_system(kind: str, level: Level) -> None:
     assert found("clones", disk=replace(DISK, kind=kind)).level is level
+
+
+@pytest.mark.parametrize(
+    ("pool", "changes", "level", "word"),
+    [
+        pytest.param("192.0.2.240-192.0.2.250", {}, Level.OK, "192.0.2.240-192.0.2.250", id="of the host's network"),
+        pytest.param("192.0.2.0/28", {}, Level.FAIL, "192.0.2.10 of eth0", id="with the host's own"),
+        pytest.param("203.0.113.5", {}, Level.INFO, "router has to lead it here", id="of no network"),
+        pytest.param(
+            "192.0.2.240",
+            {"kvedge_runs": True, "networks": {"eth0": ("192.0.2.10/24", "192.0.2.240/255.255.255.255")}},
+            Level.OK,
+            "192.0.2.240",
+            id="that a Service has by now",
+        ),
+    ],
+)
+def test_the_pool_of_load_balancers_is_held_against_the_hosts_networks(
+    pool: str, changes: dict[str, Any], level: Level, word: str
+) -> None:
+    finding = found("load balancers", replace(OPTIONS, load_balancer_pool=pool), **changes)
+    assert finding.level == level
+    assert word in finding.detail

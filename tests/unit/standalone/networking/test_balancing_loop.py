@@ -7,11 +7,13 @@ from typing import Any, cast
 from kvedge.kube.errors import Conflict
 from kvedge.kube.events import EventRecorder
 from kvedge.kube.kube_client import KubeClient
-from kvedge.network.errors import OverlapError
+from kvedge.network.errors import NetworkError, OverlapError
+from kvedge.network.services.pool_addresses import PoolAddresses
 from kvedge.network.services.service_network import ServiceNetworks
 from kvedge.network.services.service_rules import Balanced, Frontend
 from kvedge.resources.meta import ObjectMeta
 from kvedge.resources.types.services import Service, ServicePort, ServiceSpec
+from kvedge.runtime.address_pool import address_pool
 from kvedge.standalone.networking.balancing_loop import ALL, BalancingLoop
 from kvedge.standalone.networking.endpoints_loop import FollowedServices
 
@@ -31,6 +33,25 @@ class PlayedList:
         """Nothing here depends on it."""
 
 
+class PlayedAddresses:
+    """The pool's addresses on the host's links; `problems` says what is wrong with some."""
+
+    def __init__(self, pool: str = "") -> None:
+        self.pool = address_pool(pool)
+        self.there: list[str] = []
+        self.problems: dict[str, str] = {}
+        self.broken = False
+
+    def of_the_host(self) -> frozenset[str]:
+        return frozenset()
+
+    def apply(self, wanted: list[str]) -> dict[str, str]:
+        if self.broken:
+            raise NetworkError("cannot list links", errno=1)
+        self.there = wanted
+        return self.problems
+
+
 class PlayedBox:
     """What the loop works with: `conflicts` names Services that somebody else writes right now."""
 
@@ -39,7 +60,9 @@ class PlayedBox:
         self.conflicts, self.overlaps = conflicts, overlaps
         self.put: list[Balanced] = []
         self.written: list[str] = []
+        self.bodies: list[Any] = []
         self.events: list[tuple[str, str, str]] = []
+        self.addresses = PlayedAddresses()
 
     def apply(self, ports: tuple[Balanced, ...]) -> None:
         if self.overlaps:
@@ -47,6 +70,7 @@ class PlayedBox:
         self.put = list(ports)
 
     def patch(self, kind: object, namespace: str, name: str, *rest: Any) -> Service:
+        self.bodies.append(rest[0].body)
         if name in self.conflicts:
             raise Conflict(409, "Conflict", "it has changed")
         self.written.append(name)
@@ -65,6 +89,7 @@ class PlayedBox:
             listening_ports=lambda *hosts: frozenset({("TCP", 30022)}),
             kept_ports=frozenset({("TCP", 22)}),
             service_cidrs=("10.100.0.0/16",),
+            addresses=cast(PoolAddresses, self.addresses),
         )
 
 
@@ -118,3 +143,43 @@ def test_addresses_that_the_host_uses_too_are_waited_for() -> None:
     box.overlaps = False
     loop.reconcile(ALL)
     assert box.put
+
+
+def test_with_a_pool_a_load_balancer_is_at_an_address_of_its_own_whatever_the_host_listens_at() -> None:
+    box = PlayedBox(a_service("a", port=22), a_service("b", "10.100.0.6", port=22))
+    box.addresses = PlayedAddresses("192.0.2.100-192.0.2.101")
+    box.loop().reconcile(ALL)
+    at = [each.frontend for each in box.put if each.frontend.address.startswith("192.0.2.")]
+    assert at == [Frontend("192.0.2.100", "TCP", 22), Frontend("192.0.2.101", "TCP", 22)]
+    assert box.addresses.there == ["192.0.2.100", "192.0.2.101"]
+    told = [body["status"]["loadBalancer"]["ingress"] for body in box.bodies]
+    assert told == [[{"ip": "192.0.2.100"}], [{"ip": "192.0.2.101"}]]
+    assert box.events == []
+
+
+def test_a_pool_that_is_used_up_and_an_address_that_another_host_has_are_told() -> None:
+    box = PlayedBox(a_service("a"), a_service("b", "10.100.0.6"))
+    box.addresses = PlayedAddresses("192.0.2.100")
+    box.addresses.problems = {"192.0.2.100": "another host has it"}
+    box.loop().reconcile(ALL)
+    used_up = "all IPv4 addresses of load-balancer-pool are in use: delete a Service, or enlarge the pool"
+    assert box.events == [
+        ("a", "SyncLoadBalancerFailed", "another host has it"),
+        ("b", "SyncLoadBalancerFailed", used_up),
+    ]
+    assert box.addresses.there == ["192.0.2.100"]
+
+
+def test_addresses_that_cannot_be_put_right_keep_no_service_from_its_endpoints() -> None:
+    box = PlayedBox(a_service("a"))
+    box.addresses = PlayedAddresses("192.0.2.100")
+    box.addresses.broken = True
+    assert box.loop().reconcile(ALL).after > 0
+    assert Frontend("192.0.2.100", "TCP", 80) in {each.frontend for each in box.put}
+
+
+def test_without_a_pool_the_addresses_of_an_earlier_setting_go() -> None:
+    box = PlayedBox(a_service("a"))
+    box.addresses.there = ["192.0.2.100"]
+    box.loop().reconcile(ALL)
+    assert box.addresses.there == []

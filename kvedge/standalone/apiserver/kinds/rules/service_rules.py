@@ -14,6 +14,7 @@ from kvedge.standalone.apiserver.kinds.rules.service_families import (
     NONE,
     check_addresses,
     check_changed_addresses,
+    family_of,
     keep_addresses,
 )
 from kvedge.standalone.apiserver.schema.selectors import check_labels
@@ -170,6 +171,9 @@ def _check_traffic(spec: JsonObject, kind: str) -> Iterator[FieldError]:
         yield invalid("spec.externalTrafficPolicy", policy, "may only be set for externally-accessible services")
     yield from one_of("spec.externalTrafficPolicy", policy, ("Cluster", "Local"))
     yield from one_of("spec.internalTrafficPolicy", spec.get("internalTrafficPolicy"), ("Cluster", "Local"))
+    wish = spec.get("loadBalancerIP")
+    if wish and family_of(wish) is None:
+        yield invalid("spec.loadBalancerIP", wish, "must be an IPv4 or IPv6 address")
     for field in ("allocateLoadBalancerNodePorts", "loadBalancerClass"):
         if spec.get(field) is not None and kind != "LoadBalancer":
             yield forbidden(f"spec.{field}", "may only be used when `type` is 'LoadBalancer'")
@@ -179,9 +183,6 @@ def _check_left_out(spec: JsonObject) -> Iterator[FieldError]:
     if spec.get("externalIPs"):
         text = "one box takes no further addresses for Services: use type NodePort or LoadBalancer"
         yield forbidden("spec.externalIPs", text)
-    if spec.get("loadBalancerIP"):
-        text = "on one box a load balancer is at the host's own address: leave it out"
-        yield forbidden("spec.loadBalancerIP", text)
     if spec.get("loadBalancerSourceRanges"):
         text = "one box does not filter by source: filter on the host or in the guest"
         yield forbidden("spec.loadBalancerSourceRanges", text)

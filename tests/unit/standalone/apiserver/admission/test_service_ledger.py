@@ -185,3 +185,16 @@ def test_an_ipv6_address_is_no_node_port_and_no_ipv4_address_of_the_same_number(
     ledger, _ = ledger_of(*low)
     found = given(ledger, "c", type="NodePort", clusterIP="10.100.0.3", ports=[{"port": 80, "nodePort": 30000}])
     assert (found["clusterIPs"], found["ports"][0]["nodePort"]) == (["10.100.0.3"], 30000)
+
+
+def test_without_a_pool_no_load_balancer_asks_for_an_address_and_one_that_did_may_be_changed() -> None:
+    wish = {"type": "LoadBalancer", "loadBalancerIP": "192.0.2.77"}
+    ledger, _ = ledger_of(stored("old", clusterIP="10.100.0.3", **wish))
+    with pytest.raises(Invalid, match="load-balancer-pool a load balancer is at the host's own address: leave it out"):
+        given(ledger, "new", **wish)
+    assert given(ledger, "old", clusterIP="10.100.0.3", **wish)["loadBalancerIP"] == "192.0.2.77"
+
+
+def test_with_a_pool_a_load_balancer_may_ask_for_an_address() -> None:
+    ledger = ServiceLedger(ObjectCache([], 1), CIDR, has_pool=True)
+    assert given(ledger, "a", type="LoadBalancer", loadBalancerIP="192.0.2.77")["loadBalancerIP"] == "192.0.2.77"
