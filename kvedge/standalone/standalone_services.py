@@ -49,6 +49,7 @@ from kvedge.standalone.drop_ins.drop_in_loop import DropInLoop, Teller
 from kvedge.standalone.drop_ins.image_drop_ins import ImageDropIns
 from kvedge.standalone.drop_ins.manifest_drop_ins import ManifestDropIns
 from kvedge.standalone.later_service import LaterService
+from kvedge.standalone.names.host_names import HostNames
 from kvedge.standalone.names.name_server import NameServer
 from kvedge.standalone.names.other_servers import OtherServers
 from kvedge.standalone.networking.listening_ports import listening_ports
@@ -76,6 +77,7 @@ def standalone_services(settings: Settings) -> list[Service]:
         LaterService("policies", box.make_policy_gate),
         LaterService("node agent", box.make_agent),
         LaterService("networking", box.make_networking),
+        LaterService("host names", box.make_host_names),
         LaterService("api", box.make_api),
         LaterService("handler", box.make_handler),
         LaterService("controller", box.make_controller),
@@ -180,6 +182,10 @@ class _Box:
         client = KubeClient.from_kubeconfig(kubeconfig, "kvedge-networking")
         config = NetworkingConfig(self.node, networks, pods, self.settings.port, pool)
         return NetworkingService(config, client, self.names.know)
+
+    def make_host_names(self) -> Service:
+        """Names of VMs and Services for the host itself."""
+        return HostNames(self.agent_config.network.bridge, self.names.address)
 
     def make_api(self) -> Service:
         """Admission and subresources."""

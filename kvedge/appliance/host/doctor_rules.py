@@ -14,6 +14,7 @@ from enum import StrEnum
 from typing import Final
 
 from kvedge.appliance.host.host_facts import HostFacts, Version
+from kvedge.network.address_plan import gateway_address
 from kvedge.resources.names import LAUNCHER_GID, LAUNCHER_UID
 from kvedge.runtime.address_pool import AddressPool, address_pool
 from kvedge.runtime.address_ranges import address_ranges
@@ -313,6 +314,13 @@ def _network(facts: HostFacts, options: DoctorOptions) -> Iterator[Finding]:
         yield Finding("dns", Level.OK, ", ".join(facts.resolvers))
     else:
         yield Finding("dns", Level.INFO, "no name server in /etc/resolv.conf: guests are told none until there is one")
+    if facts.resolved_runs:
+        yield Finding("host names", Level.OK, "systemd-resolved asks kvedge for names below cluster.local")
+    else:
+        server = gateway_address(address_ranges(options.pod_cidr).ipv4)
+        detail = "without systemd-resolved this host itself finds no names of VMs and Services; guests do"
+        remedy = f"have its resolver ask {server} for them, as dnsmasq by server=/cluster.local/{server}"
+        yield Finding("host names", Level.INFO, detail, remedy)
 
 
 def _filters(facts: HostFacts, options: DoctorOptions) -> Iterator[Finding]:

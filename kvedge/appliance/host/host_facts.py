@@ -84,3 +84,5 @@ class HostFacts:
     # The node bridge, and what filters what is forwarded to it and from it; None where that cannot be looked at.
     bridge: str = "kvedge0"
     filters: tuple[str, ...] | None = ()
+    # Whether systemd-resolved resolves names on this host.
+    resolved_runs: bool = True

@@ -73,6 +73,7 @@ def read_host(options: DoctorOptions, bridge: str, *, try_guest: bool) -> HostFa
         year=time.gmtime().tm_year,
         clock_synchronized=is_clock_synchronized(),
         resolvers=tuple(_resolvers()),
+        resolved_runs=Path("/run/systemd/resolve/io.systemd.Resolve").exists(),
         host_name=socket.gethostname(),
         init=_text("/proc/1/comm"),
         kvedge_runs=_is_locked(data_dir / "state" / "lock"),

@@ -240,3 +240,10 @@ def test_the_pool_of_load_balancers_is_held_against_the_hosts_networks(
     finding = found("load balancers", replace(OPTIONS, load_balancer_pool=pool), **changes)
     assert finding.level == level
     assert word in finding.detail
+
+
+def test_a_host_without_systemd_resolved_is_told_how_it_finds_the_names_of_vms() -> None:
+    assert found("host names").level == Level.OK
+    finding = found("host names", resolved_runs=False)
+    assert finding.level == Level.INFO
+    assert "server=/cluster.local/10.99.0.1" in finding.remedy
