@@ -191,7 +191,7 @@ def test_a_neighbour_finds_a_service_of_ipv6_by_nd_and_one_that_has_the_address_
 
 def _give(address: str) -> None:
     with Links() as links:
-        links.add_address("eth0", address, 64)
+        links.add_side_address("eth0", address, 64)
 
 
 def _asked(work: Callable[[], str]) -> str:
