@@ -152,7 +152,7 @@ class HandlerRole:
         door = NodeLaunchers(vmis, connections, events, config.kubelet, config.node)
         relay = RelayService(client, RelayConfig(config.node, config.relay_address), door)
         gate = VersionGate(configuration.informer)
-        node_loop = NodeLoop(client, config.node, platform, lambda: relay.address, lambda: gate.refusal, clock)
+        node_loop = NodeLoop(client, config.node, platform, lambda: relay.address, lambda: gate.refusal, clock, events)
         gate.on_change(node_loop.refresh)
         platform.on_change(node_loop.refresh)
         plugins = self._make_plugins(configuration, platform)

@@ -52,6 +52,7 @@ from kvedge.standalone.apiserver.loops.csr_loop import CsrLoop
 from kvedge.standalone.apiserver.loops.expiry_loop import ExpiryLoop
 from kvedge.standalone.apiserver.loops.work_loop import WorkLoop
 from kvedge.standalone.drop_ins.drop_in_loop import DropInLoop
+from kvedge.standalone.names.host_names import HostNames
 from kvedge.standalone.volumes.space_watch import SpaceWatch
 
 PACKAGE = Path(kvedge.__file__).parent
@@ -173,7 +174,7 @@ def _device_plugins(thrown: Thrown, path: Path, patch: pytest.MonkeyPatch) -> An
 
 
 def _handlers_node(thrown: Thrown, path: Path, patch: pytest.MonkeyPatch) -> Any:
-    loop = HandlersNodeLoop(MagicMock(), "node", MagicMock(), str, str, MagicMock())
+    loop = HandlersNodeLoop(MagicMock(), "node", MagicMock(), str, str, MagicMock(), MagicMock(), tuple)
     patch.setattr(loop, "_write", thrown)
     return loop
 
@@ -299,6 +300,12 @@ def _space_watch(thrown: Thrown, path: Path, patch: pytest.MonkeyPatch) -> Any:
     return SpaceWatch(MagicMock(), MagicMock(), MagicMock(), "node", SystemClock(), MagicMock()).rounds()
 
 
+def _host_names(thrown: Thrown, path: Path, patch: pytest.MonkeyPatch) -> Any:
+    patch.setattr("kvedge.standalone.names.host_names._PERIOD", 0.01)
+    patch.setattr("kvedge.standalone.names.host_names.HostNames.look", lambda *_: thrown())
+    return HostNames("kvedge0", "10.99.0.1").rounds
+
+
 def _disk_keeper(thrown: Thrown, path: Path, patch: pytest.MonkeyPatch) -> Any:
     keeper = DiskKeeper(MagicMock(), "", lambda: None)
     patch.setattr(keeper, "look", lambda: thrown() and 0.01)
@@ -366,6 +373,7 @@ THREADS: dict[str, Make] = {
     "standalone/agent/node/network_keeper.py": _keeper(
         "kvedge.standalone.agent.node.network_keeper.NetworkKeeper", MagicMock()
     ),
+    "standalone/names/host_names.py": _host_names,
     "standalone/agent/pod/log_keeper.py": _keeper("kvedge.standalone.agent.pod.log_keeper.LogKeeper", Path("pods")),
     "standalone/agent/pod/resolv_conf_keeper.py": _keeper(
         "kvedge.standalone.agent.pod.resolv_conf_keeper.ResolvConfKeeper", MagicMock()

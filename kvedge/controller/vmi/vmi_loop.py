@@ -19,6 +19,7 @@ from kvedge.controller.vm.create_refusal import is_passing, pod_refusal
 from kvedge.controller.vmi.claim_holders import ClaimHolders
 from kvedge.controller.vmi.claim_rules import ClaimView, needed_claims
 from kvedge.controller.vmi.hotplug.launcher_place import place_by_volumes
+from kvedge.controller.vmi.lan_places import on_its_lans
 from kvedge.controller.vmi.launcher_pod_status import has_ended, may_still_run
 from kvedge.controller.vmi.vmi_plan import (
     ConfirmPodLost,
@@ -237,6 +238,7 @@ class VmiLoop:
             return _CAUGHT_UP_SECONDS
         # Outside the lock, for which all other launchers wait: this asks the server.
         pod = place_by_volumes(pod, vmi, self._claim_view(vmi).found.values(), self._client)
+        pod = on_its_lans(pod, vmi, self._client)
         with self._holders.taking:
             if any(self._holders.holder(vmi, name) for _, name in needed_claims(vmi)):
                 return _CAUGHT_UP_SECONDS

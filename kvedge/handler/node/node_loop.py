@@ -7,27 +7,44 @@ from __future__ import annotations
 
 import logging
 import random
+import re
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Final
 
 from kvedge.handler.node.node_manifest import node_patch
 from kvedge.handler.node.node_platform import NodePlatform
 from kvedge.kube.errors import KubeError, NotFound
+from kvedge.kube.events import EventRecorder
 from kvedge.kube.kube_client import KubeClient
 from kvedge.kube.patches import MergePatch
 from kvedge.kube.told_refusals import ToldRefusals
+from kvedge.network.errors import NetworkError
+from kvedge.network.links import Links
+from kvedge.resources.lan_bridges import BRIDGE_PREFIX, bridge_labels
 from kvedge.resources.types.core import Node
 from kvedge.runtime.background import BackgroundThread
 from kvedge.runtime.clock import Clock
 
 log = logging.getLogger(__name__)
 
+# What the alias of our bridges begins with, and the names of Docker's.
+_OURS: Final = "kvedge"
+_DOCKERS: Final = re.compile(r"docker0|br-[0-9a-f]{12}")
 # KubeVirt's heartbeat: a minute, spread so that many nodes do not write at once.
 _HEARTBEAT_SECONDS: Final = 60.0
 _JITTER: Final = 1.2
 # The Node may be made a moment after us, and an API may be away: try soon.
 _RETRY_SECONDS: Final = 1.0
+
+
+def host_bridges() -> tuple[str, ...]:
+    """The bridges of this host that the operator made. Raises NetworkError."""
+    with Links() as links:
+        found = [link for link in links.list_links() if link.kind == "bridge"]
+    # Ours and Docker's come and go with what is on them.
+    lasting = [link for link in found if not link.alias.startswith(_OURS) and not _DOCKERS.fullmatch(link.name)]
+    return tuple(link.name for link in lasting)
 
 
 class NodeLoop:
@@ -43,7 +60,11 @@ class NodeLoop:
         relay_address: Callable[[], str],
         refusal: Callable[[], str],
         clock: Clock,
+        events: EventRecorder,
+        bridges: Callable[[], Collection[str]] = host_bridges,
     ) -> None:
+        self._events = events
+        self._bridges = bridges
         self._client = client
         self._node = node
         self._platform = platform
@@ -84,9 +105,24 @@ class NodeLoop:
             if not self._stopping:
                 self._wake.wait(pause)
 
+    def _tell_gone(self, node: Node, bridges: Collection[str]) -> None:
+        """Guests that are on a bridge that has gone hear nothing of the LAN, and no new ones come here."""
+        labels = bridge_labels(bridges)
+        gone = [key for key in node.metadata.labels if key.startswith(BRIDGE_PREFIX) and key not in labels]
+        for key in sorted(gone):
+            name = key.removeprefix(BRIDGE_PREFIX)
+            text = f"bridge {name} is no longer on this node: guests of its networks are cut off, and no new ones come"
+            self._events.record(node, "Warning", "BridgeGone", text)
+
     def _write(self, *, schedulable: bool) -> bool:
         try:
+            bridges = self._bridges()
+        except NetworkError as error:
+            log.warning("this node's bridges cannot be read", extra={"facts": {"error": str(error)}})
+            return False
+        try:
             node = self._client.get(Node, "", self._node)
+            self._tell_gone(node, bridges)
             patch = node_patch(
                 node.metadata.labels,
                 self._platform.capabilities,
@@ -95,6 +131,7 @@ class NodeLoop:
                 self._clock.now(),
                 schedulable=schedulable,
                 refusal=self._refusal(),
+                bridges=bridges,
             )
             self._client.patch(Node, "", self._node, MergePatch(patch))
         except NotFound:

@@ -5,7 +5,7 @@ Called by the node loop. Pure.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Final
 
@@ -14,6 +14,7 @@ import msgspec
 from kvedge import __version__
 from kvedge.handler.node.kvm_check import Accelerator
 from kvedge.resources.codec import JsonObject
+from kvedge.resources.lan_bridges import BRIDGE_PREFIX, bridge_labels
 from kvedge.resources.names import (
     CPU_FEATURE_PREFIX,
     CPU_MODEL_PREFIX,
@@ -29,7 +30,7 @@ from kvedge.resources.names import (
 from kvedge.runtime.clock import rfc3339
 
 # Labels under these are ours: those that no longer hold are taken away.
-OWN_PREFIXES: Final = (CPU_MODEL_PREFIX, CPU_FEATURE_PREFIX, MACHINE_TYPE_PREFIX, HOST_MODEL_PREFIX)
+OWN_PREFIXES: Final = (CPU_MODEL_PREFIX, CPU_FEATURE_PREFIX, MACHINE_TYPE_PREFIX, HOST_MODEL_PREFIX, BRIDGE_PREFIX)
 # And these annotations.
 OWN_ANNOTATIONS: Final = (HEARTBEAT, HANDLER_ADDRESS, EMULATION, VERSION, REFUSAL)
 
@@ -45,7 +46,7 @@ class NodeCapabilities(msgspec.Struct, frozen=True):
     qemu_version: str = ""
 
 
-def node_labels(capabilities: NodeCapabilities, *, schedulable: bool) -> dict[str, str]:
+def node_labels(capabilities: NodeCapabilities, bridges: Iterable[str] = (), *, schedulable: bool) -> dict[str, str]:
     """All labels that should be there."""
     labels = {SCHEDULABLE: "true" if schedulable else "false"}
     labels |= {CPU_MODEL_PREFIX + model: "true" for model in capabilities.cpu_models}
@@ -53,7 +54,7 @@ def node_labels(capabilities: NodeCapabilities, *, schedulable: bool) -> dict[st
     labels |= {MACHINE_TYPE_PREFIX + machine: "true" for machine in capabilities.machine_types}
     if capabilities.host_cpu_model:
         labels[HOST_MODEL_PREFIX + capabilities.host_cpu_model] = "true"
-    return labels
+    return labels | bridge_labels(bridges)
 
 
 def node_patch(
@@ -65,12 +66,14 @@ def node_patch(
     *,
     schedulable: bool,
     refusal: str = "",
+    bridges: Iterable[str] = (),
 ) -> JsonObject:
     """A merge patch that makes the Node say what is so; labels of ours that no longer hold are removed.
 
-    `refusal` is why no VM should come here, whatever else holds.
+    `refusal` is why no VM should come here, whatever else holds; `bridges` are this
+    node's, by which its guests join the LAN.
     """
-    wanted = node_labels(capabilities, schedulable=schedulable and not refusal)
+    wanted = node_labels(capabilities, bridges, schedulable=schedulable and not refusal)
     labels: dict[str, str | None] = {key: None for key in present if key.startswith(OWN_PREFIXES) and key not in wanted}
     labels |= {key: value for key, value in wanted.items() if present.get(key) != value}
     annotations: dict[str, str | None] = {

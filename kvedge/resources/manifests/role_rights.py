@@ -78,6 +78,8 @@ _CONTROLLER: Final = (
     right((*READ, "create", "patch"), "core", "persistentvolumeclaims"),
     # Where a launcher's hotplugged volumes can come to.
     right(("get",), "core", "persistentvolumes"),
+    # On which nodes a launcher's networks are.
+    right(("get",), "k8s.cni.cncf.io", "network-attachment-definitions"),
     right(READ, "storage.k8s.io", "storageclasses"),
     # It fills claims where CDI is not installed, which it tells by the kinds.
     right((*READ, "create", "delete"), "cdi.kubevirt.io", "datavolumes"),

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 from typing import Any, cast
+from unittest.mock import MagicMock
 
 import pytest
 
@@ -108,7 +109,9 @@ def test_a_handler_takes_no_vm_while_its_control_plane_is_too_far_away(server: E
     follower.start()
     gate = VersionGate(follower.informer, OWN)
     platform = cast("NodePlatform", Platform())
-    loop = NodeLoop(server.admin, "edge-1", platform, lambda: "a:1", lambda: gate.refusal, SystemClock())
+    loop = NodeLoop(
+        server.admin, "edge-1", platform, lambda: "a:1", lambda: gate.refusal, SystemClock(), MagicMock(), tuple
+    )
     gate.on_change(loop.refresh)
     loop.start()
 

@@ -24,6 +24,7 @@ from kvedge.network.services.pool_plan import address_mark
 from kvedge.network.services.service_network import ServiceNetwork, ServiceNetworks
 from kvedge.network.services.service_plan import ServiceNetworkConfig, table_name
 from kvedge.network.services.service_rules import Balanced, Frontend
+from kvedge.network.sysctls import write_sysctl
 from kvedge.runtime.address_pool import address_pool
 from tests.machine.network.own_host import host_state, on_a_host_of_its_own
 from tests.machine.network.test_forwarding import STRANGERS, reaches, two_networks
@@ -163,6 +164,8 @@ def test_a_neighbour_finds_a_service_of_ipv6_by_nd_and_one_that_has_the_address_
         answering_ipv6(other, of(config, 12), 2),
         socket.create_server(("::", OPEN_PORT), family=socket.AF_INET6),
     ):
+        # As on every host; the neighbours of other tests have no time for it.
+        write_sysctl("ipv6/conf/outside/accept_dad", "1")
         run_in_netns(netns_path(outside), lambda: _give(second))
         ServiceNetworks(
             [

@@ -1,0 +1,48 @@
+"""Which nodes a launcher may run on, so that its guest's networks of the LAN are there.
+
+Called when a launcher's Pod is made; reads the NetworkAttachmentDefinitions of its VMI, one by one.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+
+import msgspec
+
+from kvedge.kube.errors import KubeError, NotFound
+from kvedge.kube.kube_client import KubeClient
+from kvedge.resources.lan_bridges import BRIDGE_PREFIX, needed_bridge
+from kvedge.resources.types.attachments import NetworkAttachmentDefinition
+from kvedge.resources.types.core import Pod
+from kvedge.resources.types.pod_networks import attachment_of
+from kvedge.resources.types.vmi import VirtualMachineInstance
+
+log = logging.getLogger(__name__)
+
+
+def on_its_lans(pod: Pod, vmi: VirtualMachineInstance, client: KubeClient) -> Pod:
+    """The Pod, bound to nodes with the bridges of those networks that ask for that."""
+    wanted = {BRIDGE_PREFIX + bridge: "true" for bridge in _bridges(vmi, client)}
+    if not wanted:
+        return pod
+    spec = msgspec.structs.replace(pod.spec, node_selector={**pod.spec.node_selector, **wanted})
+    return msgspec.structs.replace(pod, spec=spec)
+
+
+def _bridges(vmi: VirtualMachineInstance, client: KubeClient) -> Iterator[str]:
+    for network in vmi.spec.networks:
+        if network.multus is None:
+            continue
+        namespace, name = attachment_of(network.multus.network_name, vmi.metadata.namespace)
+        try:
+            bridge = needed_bridge(client.get(NetworkAttachmentDefinition, namespace, name))
+        except NotFound:
+            # Multus says so, and when the network is there the Pod is joined.
+            continue
+        except KubeError as error:
+            facts = {"network": f"{namespace}/{name}", "error": str(error)}
+            log.warning("on which nodes a network is cannot be read", extra={"facts": facts})
+            continue
+        if bridge:
+            yield bridge

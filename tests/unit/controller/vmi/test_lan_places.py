@@ -1,0 +1,70 @@
+"""The nodes to which networks of the LAN bind a launcher."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import pytest
+
+from kvedge.controller.vmi.lan_places import on_its_lans
+from kvedge.kube.errors import KubeError, NotFound, Unavailable
+from kvedge.kube.kube_client import KubeClient
+from kvedge.resources.lan_bridges import ONLY_WITH_BRIDGE
+from kvedge.resources.meta import ObjectMeta
+from kvedge.resources.types.attachments import NetworkAttachmentDefinition, NetworkAttachmentDefinitionSpec
+from kvedge.resources.types.core import Pod, PodSpec
+from kvedge.resources.types.vmi import VirtualMachineInstance
+from kvedge.resources.types.volumes import MultusNetwork, Network, PodNetwork
+from tests.support.builders import a_vmi
+
+
+class PlayedApi:
+    """An API with one network, or with an error in its place."""
+
+    def __init__(self, error: KubeError | None = None) -> None:
+        self.error = error
+        self.asked: list[tuple[str, str]] = []
+
+    def get(self, kind: Any, namespace: str, name: str) -> NetworkAttachmentDefinition:
+        self.asked.append((namespace, name))
+        if self.error is not None:
+            raise self.error
+        return NetworkAttachmentDefinition(
+            metadata=ObjectMeta(annotations={ONLY_WITH_BRIDGE: "true"}),
+            spec=NetworkAttachmentDefinitionSpec(config='{"type":"bridge","bridge":"br-lan"}'),
+        )
+
+
+def a_pod() -> Pod:
+    return Pod(metadata=ObjectMeta(name="p"), spec=PodSpec(node_selector={"disk": "ssd"}))
+
+
+def on(*networks: str) -> VirtualMachineInstance:
+    vmi = a_vmi()
+    vmi.spec.networks = [Network(name="default", pod=PodNetwork())]
+    vmi.spec.networks += [Network(name=name, multus=MultusNetwork(network_name=name)) for name in networks]
+    return vmi
+
+
+def selector(vmi: VirtualMachineInstance, api: PlayedApi) -> dict[str, str]:
+    return on_its_lans(a_pod(), vmi, cast(KubeClient, api)).spec.node_selector
+
+
+def test_a_launcher_goes_to_nodes_with_the_bridge_of_its_network_and_where_its_owner_wants_it() -> None:
+    api = PlayedApi()
+    vmi = on("site/lan", "own")
+    assert selector(vmi, api) == {"disk": "ssd", "bridge.node.kvedge.io/br-lan": "true"}
+    assert api.asked == [("site", "lan"), (vmi.metadata.namespace, "own")]
+
+
+def test_without_such_networks_nothing_is_asked() -> None:
+    api = PlayedApi()
+    assert selector(on(), api) == {"disk": "ssd"}
+    assert api.asked == []
+
+
+@pytest.mark.parametrize(
+    "error", [NotFound(404, "NotFound", "gone"), Unavailable(503, "ServiceUnavailable", "later")], ids=["gone", "away"]
+)
+def test_a_network_that_cannot_be_read_keeps_no_vm_from_starting(error: KubeError) -> None:
+    assert selector(on("lan"), PlayedApi(error)) == {"disk": "ssd"}
