@@ -7,6 +7,7 @@ in the launcher. One disk that cannot be rendered keeps no other one back. Looks
 from __future__ import annotations
 
 import json
+import select
 import sys
 from typing import Any, Final, TextIO
 from xml.etree.ElementTree import tostring
@@ -24,11 +25,17 @@ from kvedge.resources.codec import DecodeError, decode
 from kvedge.resources.types.vmi import VirtualMachineInstance
 
 _LARGEST: Final = 16 << 20
+# How long a process that was started ahead keeps its memory for a question that does not come.
+WAIT_SECONDS: Final = 30.0
 
 
 def write_documents(source: TextIO, target: TextIO) -> int:
     """Answer the question that `document_process` has written; the exit code."""
-    question = json.loads(source.read(_LARGEST))
+    text = source.read(_LARGEST)
+    if not text:
+        # The launcher has no question any more.
+        return 0
+    question = json.loads(text)
     json.dump(nic_documents(question) if "nics" in question else documents(question), target)
     return 0
 
@@ -73,4 +80,6 @@ def _document(vmi: VirtualMachineInstance, index: int, target: str, question: di
 
 def main() -> int:
     """The program."""
+    if not select.select([sys.stdin], [], [], WAIT_SECONDS)[0]:
+        return 0
     return write_documents(sys.stdin, sys.stdout)

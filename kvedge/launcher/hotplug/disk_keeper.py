@@ -13,13 +13,13 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from kvedge.launcher.hotplug.attempts import Attempt, attempted
 from kvedge.launcher.hotplug.device_locks import DeviceLocks
 from kvedge.launcher.hotplug.disk_wishes import Wishes, read_wishes
-from kvedge.launcher.hotplug.document_process import DiskDocument, make_documents
-from kvedge.launcher.hotplug.hotplug_plan import Action, Step, plan
+from kvedge.launcher.hotplug.document_process import DiskDocument, DocumentProcess
+from kvedge.launcher.hotplug.hotplug_plan import Action, Step, coming, plan
 from kvedge.launcher.launcher_errors import LauncherError, Unanswered
 from kvedge.resources.disks.hotplug_places import HOTPLUG_DIRECTORY
 from kvedge.rpc.launcher_pb2 import (
@@ -60,7 +60,7 @@ class DiskKeeper:
         session: LibvirtSession,
         root: str,
         on_change: Callable[[], None],
-        make: Callable[[dict[str, Any]], dict[str, DiskDocument]] = make_documents,
+        documents: DocumentProcess | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """`on_change()` is called after a change, and for what there is to tell; `root` is before the Pod's paths."""
@@ -69,7 +69,7 @@ class DiskKeeper:
         self._directory = root + HOTPLUG_DIRECTORY
         self._locks = DeviceLocks(self._directory)
         self._on_change = on_change
-        self._make = make
+        self._process = documents if documents is not None else DocumentProcess()
         self._clock = clock
         # Taken for one change at a time.
         self._acting = threading.Lock()
@@ -77,6 +77,8 @@ class DiskKeeper:
         self._thread: BackgroundThread | None = None
         self._request = b""
         self._wishes = Wishes({}, frozenset())
+        # Of the wished disks those that are to be attached once their volumes have come.
+        self._coming: frozenset[str] = frozenset()
         self._attempts: dict[str, Attempt[Step]] = {}
 
     def follow(self, request: SyncRequest, present: DomainFacts | None) -> None:
@@ -93,12 +95,20 @@ class DiskKeeper:
             self._request, self._wishes = request.vmi_json, wishes
             disks = present.disks if present is not None else ()
             steps = plan(wishes, disks, self._directory)
+            if present is not None:
+                self._expect(coming(wishes, disks))
             # A launcher that was killed may have left a device held whose disk has gone.
-            if steps or self._locks.unused(disks, steps):
+            if steps or self._coming or self._locks.unused(disks, steps):
                 self.start()
         finally:
             self._acting.release()
         self.look_soon()
+
+    def _expect(self, names: frozenset[str]) -> None:
+        # Once for each disk: a volume that never comes must not cost a process for ever.
+        if names - self._coming:
+            self._process.expect()
+        self._coming = names
 
     def start(self) -> None:
         """Begin to look after the disks; a guest without any that come or go costs no thread."""
@@ -137,10 +147,13 @@ class DiskKeeper:
             self._wishes = read_wishes(request, self._root)
             steps = plan(self._wishes, facts.disks, self._directory)
             self._locks.free(self._locks.unused(facts.disks, steps))
+            self._coming = expected = self._coming & coming(self._wishes, facts.disks)
         self._forget_all_but(steps)
         now = self._clock()
         due = [step for step in steps if self._is_due(step, now)]
         documents = self._documents(due, facts)
+        if not expected:
+            self._process.rest()
         for step in due:
             with self._acting:
                 if self._request is not request:
@@ -172,7 +185,7 @@ class DiskKeeper:
             "libvirtVersion": self._session.libvirt_version,
         }
         try:
-            return self._make(question)
+            return self._process.make(question)
         except LauncherError as error:
             return {name: DiskDocument(error=str(error)) for name in names}
 

@@ -37,6 +37,12 @@ def plan(wishes: Wishes, present: Iterable[DomainDisk], directory: str) -> list[
     return sorted(_steps(wishes, disks, directory), key=lambda step: list(Action).index(step.action))
 
 
+def coming(wishes: Wishes, present: Iterable[DomainDisk]) -> frozenset[str]:
+    """The disks that will be attached once their volumes are in the Pod."""
+    there = {disk.name for disk in present}
+    return frozenset(name for name, wish in wishes.disks.items() if not wish.is_ready) - there - wishes.drives
+
+
 def _steps(wishes: Wishes, disks: list[DomainDisk], directory: str) -> Iterator[Step]:
     there = {disk.name for disk in disks}
     for disk in disks:

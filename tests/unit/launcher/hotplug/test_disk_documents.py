@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+import os
+from io import StringIO
 from pathlib import Path
 from typing import Any
 from xml.etree.ElementTree import fromstring
@@ -11,8 +13,9 @@ from xml.etree.ElementTree import fromstring
 import pytest
 
 from kvedge.launcher.disks.hotplug_sources import with_present_volumes
-from kvedge.launcher.hotplug.disk_documents import documents
-from kvedge.launcher.hotplug.document_process import DiskDocument, make_documents
+from kvedge.launcher.hotplug import disk_documents
+from kvedge.launcher.hotplug.disk_documents import documents, write_documents
+from kvedge.launcher.hotplug.document_process import DiskDocument, DocumentProcess, make_documents
 from kvedge.launcher.launcher_errors import Unanswered
 from kvedge.resources.codec import decode
 from kvedge.resources.types.vmi import VirtualMachineInstance
@@ -81,6 +84,49 @@ def test_a_dedicated_io_thread_is_asked_for(root: Path) -> None:
 def test_the_process_answers_as_the_function_does(root: Path) -> None:
     asked = question(vmi([{"name": "a", "disk": {"bus": "scsi"}}]), root, "a")
     assert make_documents(asked) == {"a": DiskDocument(documents(asked)["a"]["xml"])}
+
+
+def test_a_process_that_was_loaded_ahead_answers_the_same(root: Path) -> None:
+    asked = question(vmi([{"name": "a", "disk": {"bus": "scsi"}}]), root, "a")
+    process = DocumentProcess()
+    process.expect()
+    process.expect()
+    waiting = process._waiting
+    assert waiting is not None
+    assert process.make(asked) == make_documents(asked)
+    assert (process._waiting, waiting.returncode) == (None, 0)
+
+
+def test_a_process_that_has_waited_too_long_is_replaced(root: Path) -> None:
+    asked = question(vmi([{"name": "a", "disk": {"bus": "scsi"}}]), root, "a")
+    process = DocumentProcess()
+    process.expect()
+    assert process._waiting is not None
+    process._waiting.kill()
+    process._waiting.wait()
+    assert process.make(asked) == make_documents(asked)
+
+
+def test_a_process_that_nobody_asks_ends() -> None:
+    process = DocumentProcess()
+    process.expect()
+    waiting = process._waiting
+    assert waiting is not None
+    process.rest()
+    assert waiting.returncode is not None
+    process.rest()
+    assert write_documents(StringIO(), StringIO()) == 0
+
+
+def test_a_process_does_not_wait_for_ever_for_its_question(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    reading, writing = os.pipe()
+    monkeypatch.setattr(disk_documents, "WAIT_SECONDS", 0.0)
+    with open(reading) as silent, open(writing, "w"):
+        monkeypatch.setattr("sys.stdin", silent)
+        assert disk_documents.main() == 0
+    assert capsys.readouterr().out == ""
 
 
 def test_a_question_without_sense_is_an_error_that_says_so() -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from kvedge.launcher.hotplug.disk_keeper import DiskKeeper
 from kvedge.launcher.hotplug.disk_wishes import read_wishes
-from kvedge.launcher.hotplug.document_process import DiskDocument
+from kvedge.launcher.hotplug.document_process import DiskDocument, DocumentProcess
 from kvedge.launcher.launcher_errors import BadRequest, LibvirtFailed
 from kvedge.launcher.libvirt.domain_facts import DomainDisk, DomainFacts, Life, Why
 from kvedge.rpc import launcher_pb2 as m
@@ -56,6 +56,27 @@ class PlayedDomain:
         self.threads = number
 
 
+class PlayedProcess(DocumentProcess):
+    """Documents that are their disk's name, and whether a process waits to make them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.io_thread = 0
+        self.waits = False
+        self.expected = 0
+
+    def expect(self) -> None:
+        self.expected += 1
+        self.waits = True
+
+    def rest(self) -> None:
+        self.waits = False
+
+    def make(self, question: dict[str, Any]) -> dict[str, DiskDocument]:
+        self.waits = False
+        return {name: DiskDocument(name, self.io_thread) for name in question["names"]}
+
+
 class Kept:
     """A keeper without its thread, and the clock."""
 
@@ -66,17 +87,14 @@ class Kept:
         self.domain = PlayedDomain(str(self.directory))
         self.now = 1000.0
         self.changes = 0
-        self.io_thread = 0
+        self.process = PlayedProcess()
         session = cast("LibvirtSession", self.domain)
-        self.keeper = DiskKeeper(session, str(root), self._count, self._make, lambda: self.now)
+        self.keeper = DiskKeeper(session, str(root), self._count, self.process, lambda: self.now)
         # No thread is started: the test looks by itself.
         self.keeper._thread = cast("Any", "none")
 
     def _count(self) -> None:
         self.changes += 1
-
-    def _make(self, question: dict[str, Any]) -> dict[str, DiskDocument]:
-        return {name: DiskDocument(name, self.io_thread) for name in question["names"]}
 
     def want_devices(self, *names: str, **disk: Any) -> None:
         self.domain.suffix = ""
@@ -209,13 +227,13 @@ def test_a_disk_that_is_wanted_again_before_it_was_released_is_left_and_comes_ba
 
 
 def test_a_disk_with_an_io_thread_that_the_domain_lacks_gets_it_first(kept: Kept) -> None:
-    kept.io_thread = 2
+    kept.process.io_thread = 2
     kept.want("a")
     assert kept.look() == ["thread 1", "thread 2", "attach a"]
 
 
 def test_documents_that_cannot_be_made_are_a_trouble_of_their_disk(kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kept.keeper, "_make", lambda question: {"a": DiskDocument(error="disks[0].bus: is no bus")})
+    monkeypatch.setattr(kept.process, "make", lambda question: {"a": DiskDocument(error="disks[0].bus: is no bus")})
     kept.want("a")
     assert kept.look() == []
     assert [told.message for told in kept.keeper.troubles()] == ["disks[0].bus: is no bus"]
@@ -292,7 +310,7 @@ def test_a_launcher_that_was_started_again_frees_what_the_one_before_left_and_ke
 ) -> None:
     kept.want_devices("a", "b")
     kept.look()
-    again = DiskKeeper(cast("LibvirtSession", kept.domain), str(kept.root), kept._count, kept._make, lambda: kept.now)
+    again = DiskKeeper(cast("LibvirtSession", kept.domain), str(kept.root), kept._count, kept.process, lambda: kept.now)
     again._thread = cast("Any", "none")
     monitor.held.add("/dev/root")
     del kept.domain.disks["b"]
@@ -317,3 +335,28 @@ def test_another_device_at_the_same_place_is_held_anew(kept: Kept, monitor: Play
     kept.want_devices("a")
     assert kept.look() == []
     assert monitor.held == set()
+
+
+def test_a_process_is_loaded_once_for_a_volume_that_is_on_its_way_and_makes_its_document(kept: Kept) -> None:
+    announced = m.SyncRequest(vmi_json=vmi("a"))
+    for _ in range(2):
+        kept.keeper.follow(announced, kept.domain.facts())
+        assert kept.look() == []
+        assert kept.process.waits
+    (kept.directory / "a.img").write_bytes(b"x")
+    kept.keeper.follow(announced, kept.domain.facts())
+    assert kept.look() == ["attach a"]
+    assert not kept.process.waits
+    assert kept.process.expected == 1
+
+
+def test_the_process_rests_when_no_volume_is_on_its_way_any_more(kept: Kept) -> None:
+    kept.keeper.follow(m.SyncRequest(vmi_json=vmi("a")), kept.domain.facts())
+    kept.keeper.follow(m.SyncRequest(vmi_json=vmi()), kept.domain.facts())
+    kept.look()
+    assert not kept.process.waits
+
+
+def test_no_process_is_loaded_for_a_guest_that_is_not_started_yet(kept: Kept) -> None:
+    kept.keeper.follow(m.SyncRequest(vmi_json=vmi("a")), None)
+    assert kept.process.expected == 0

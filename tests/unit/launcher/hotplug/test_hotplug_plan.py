@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kvedge.launcher.hotplug.disk_wishes import DiskWish, Wishes
-from kvedge.launcher.hotplug.hotplug_plan import plan
+from kvedge.launcher.hotplug.hotplug_plan import coming, plan
 from kvedge.launcher.libvirt.domain_facts import DomainDisk
 
 HOTPLUG = "/hotplug"
@@ -63,3 +63,11 @@ def test_a_cd_rom_drive_keeps_its_place_and_changes_its_medium(
     wanted: Wishes, source: str, expected: list[tuple[str, str]]
 ) -> None:
     assert steps(wanted, disk("cd", device="cdrom", source=source)) == expected
+
+
+def test_disks_come_whose_volumes_are_not_in_the_pod_yet_unless_they_are_drives() -> None:
+    wanted = wishes(
+        wish("ready"), wish("there"), wish("waits", is_ready=False), wish("cd", is_ready=False), drives=("cd",)
+    )
+    assert coming(wanted, [disk("there")]) == {"waits"}
+    assert coming(NONE, [disk("there")]) == frozenset()
