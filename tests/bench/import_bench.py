@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import filecmp
-import random
 import subprocess
 import sys
 import tempfile
@@ -21,27 +20,10 @@ from typing import Final
 
 import psutil
 
+from tests.bench.bench_image import make_image, served
 from tests.bench.process_memory import memory_of
 from tests.bench.report import Goal, Report, Row, median
 
-_SERVER: Final = """
-import http.server, os, sys
-class Handler(http.server.BaseHTTPRequestHandler):
-    def do_GET(self):
-        with open(sys.argv[1] + self.path, 'rb') as image:
-            size = os.fstat(image.fileno()).st_size
-            self.send_response(200)
-            self.send_header('Content-Length', str(size))
-            self.end_headers()
-            self.wfile.flush()
-            position = 0
-            while position < size:
-                position += os.sendfile(self.connection.fileno(), image.fileno(), position, 1 << 24)
-    def log_message(self, *_): pass
-server = http.server.HTTPServer(('127.0.0.1', 0), Handler)
-print(server.server_address[1], flush=True)
-server.serve_forever()
-"""
 # The worker without its Pod: it may reach loopback.
 _WORKER: Final = """
 import sys
@@ -55,8 +37,6 @@ places = ImportPlaces(directory=Path(claim))
 job = ImportJob(name='bench', size=int(size), http=HttpSource(url=url))
 run_import(job, places, ImportProgress(), ImportDoor(own_host=True))
 """
-# What a guest's disk holds: a part of it text and programs, a part packed already, and holes.
-_FILLED: Final = 0.6
 
 
 def main() -> int:
@@ -78,14 +58,9 @@ def main() -> int:
 def _measure(folder: Path, kind: str, words: list[str], options: argparse.Namespace, report: Report) -> None:
     size = options.gib << 30
     image = folder / "image.qcow2"
-    _make(folder / "raw", size)
-    subprocess.run(["qemu-img", "convert", *words, "-f", "raw", "-O", "qcow2", folder / "raw", image], check=True)
-    (folder / "raw").unlink()
-    server = subprocess.Popen([sys.executable, "-c", _SERVER, str(folder)], stdout=subprocess.PIPE, text=True)
-    assert server.stdout is not None
-    url = f"http://127.0.0.1:{server.stdout.readline().strip()}/image.qcow2"
+    make_image(image, size, *words)
     ours, theirs, memory = [], [], 0.0
-    try:
+    with served(folder) as url:
         # The first one finds cold caches.
         for number in range(options.runs + 1):
             with tempfile.TemporaryDirectory(dir=folder) as claim:
@@ -95,7 +70,7 @@ def _measure(folder: Path, kind: str, words: list[str], options: argparse.Namesp
                 subprocess.run(convert, check=True)
                 taken = time.perf_counter() - begun
                 begun = time.perf_counter()
-                worker = subprocess.Popen([sys.executable, "-c", _WORKER, url, claim, str(size)])
+                worker = subprocess.Popen([sys.executable, "-c", _WORKER, f"{url}/{image.name}", claim, str(size)])
                 memory = max(memory, _peak(worker))
                 if worker.returncode:
                     raise SystemExit("the import failed")
@@ -104,10 +79,6 @@ def _measure(folder: Path, kind: str, words: list[str], options: argparse.Namesp
                     ours.append(time.perf_counter() - begun)
                 elif not filecmp.cmp(local, Path(claim, "disk.img"), shallow=False):
                     raise SystemExit("the import is not what qemu-img makes")
-    finally:
-        server.terminate()
-        server.wait()
-        server.stdout.close()
     # 0.9 times the speed is 1.11 times the time.
     goal = Goal(ratio=1 / 0.9)
     report.add(Row(f"import of a {kind} by HTTP (reference: qemu-img)", "s", median(ours), median(theirs), goal))
@@ -128,18 +99,6 @@ def _peak(process: subprocess.Popen[bytes]) -> float:
             break
     thread.join()
     return most
-
-
-def _make(path: Path, size: int) -> None:
-    chance = random.Random(7)
-    packed = chance.randbytes(8 << 20)
-    words = Path(sys.executable).resolve().read_bytes()[: 8 << 20]
-    with path.open("wb") as disk:
-        disk.truncate(size)
-        for start in range(0, size, 8 << 20):
-            if chance.random() < _FILLED:
-                disk.seek(start)
-                disk.write(chance.choice((packed, words)))
 
 
 if __name__ == "__main__":
