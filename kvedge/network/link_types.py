@@ -28,6 +28,8 @@ class Link:
     alias: str = ""
     # The index of a veth's other end, which may lie in another namespace.
     peer_index: int = 0
+    # The index of the link that this one is a part of, as a VLAN or a macvlan is of its NIC.
+    lower: int = 0
     # Whether a bridge port learns MACs; None when it is no bridge port.
     learning: bool | None = None
     # Whether a frame may leave a bridge by the port by which it came; None when it is no bridge port.

@@ -267,6 +267,7 @@ def _link(message: Any) -> Link:
         master=message.get("master") or 0,
         alias=message.get("ifalias") or "",
         peer_index=message.get("link") or 0 if kind == "veth" else 0,
+        lower=message.get("link") or 0 if kind != "veth" else 0,
         learning=None if learning is None else bool(learning),
         hairpin=None if hairpin is None else bool(hairpin),
         snooping=bool(data.get("br_mcast_snooping")) if kind == "bridge" and data else None,

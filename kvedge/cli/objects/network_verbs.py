@@ -1,4 +1,4 @@
-"""`kvedge network list|create|delete|show`: networks that VMs join besides the Pod network, and the way there.
+"""`kvedge network list|create|confirm|delete|show`: networks that VMs join besides the Pod network, and the way there.
 
 Called by the group. Prints.
 """
@@ -7,12 +7,21 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
+from kvedge.cli.config_option import CONFIG
 from kvedge.cli.exits import Exit, Refused
 from kvedge.cli.sessions import open_session, session_options
 from kvedge.cli.verb_command import VerbGroup, network_argument, vmi_argument
+
+if TYPE_CHECKING:
+    from kvedge.client.session import Session
+    from kvedge.network.lan.lan_config import LanConfig
+    from kvedge.resources.codec import JsonObject
+
+_DATA_DIR = click.option("--data-dir", default=None, help="The data directory of the box [/var/lib/kvedge].")
 
 
 @click.group(cls=VerbGroup)
@@ -93,63 +102,135 @@ def show(vmi: str, kubeconfig: Path | None, namespace: str | None, output: str) 
 @click.argument("name")
 @session_options
 @click.option("--bridge", default=None, help="A bridge of the host, such as br0, that leads to the LAN.")
+@click.option("--nic", default=None, help="A NIC of this host, such as eth0, of which kvedge makes a bridge.")
 @click.option("--vlan", type=int, default=0, help="The VLAN of that bridge to be on, 1 to 4094.")
 @click.option("--mtu", type=int, default=0, help="The MTU of the guests' NICs [the bridge's].")
 @click.option("--isolate-ports", is_flag=True, help="Guests reach the LAN, and not each other.")
 @click.option(
     "--allow-servers/--no-servers",
     default=None,
-    help="Guests may answer DHCP and advertise routers there [only without --bridge].",
+    help="Guests may answer DHCP and advertise routers there [only without --bridge and --nic].",
 )
 @click.option("--dry-run", is_flag=True, help="Print the manifest instead.")
+@CONFIG
+@_DATA_DIR
 def create(
     name: str,
     kubeconfig: Path | None,
     namespace: str | None,
     bridge: str | None,
+    nic: str | None,
     vlan: int,
     mtu: int,
     isolate_ports: bool,
     allow_servers: bool | None,
     dry_run: bool,
+    config: Path | None,
+    data_dir: str | None,
 ) -> None:
     """Make a network: of VMs among themselves, or with --bridge the LAN: `kvedge network create lan --bridge br0`.
 
     A VM joins it by an entry of its networks, {name: lan, multus: {networkName: lan}}, and an interface of that name
     with the binding `bridge: {}`. The bridge of --bridge is the host's own: kvedge joins it, and changes nothing of it.
     Without --bridge there is a bridge on the host while a VM of the network runs, and nobody else is on it.
+
+    With --nic, as root on the box, kvedge makes the bridge of a NIC, and moves the host's addresses and routes there.
+    They are moved back after 30 s, unless you confirm that the host is still reached. The bridge is there again after a
+    reboot, and goes with the network. --bridge is then its name.
     """
     from kvedge.client.networks.network_calls import create_network, made_bridge, network_document
     from kvedge.network.lan.lan_config import LanConfig
+    from kvedge.network.nics.nic_state import bridge_of_nic
 
     session = open_session(kubeconfig, namespace)
-    if bridge is None and vlan:
-        raise Refused("--vlan is a VLAN of a bridge: name that with --bridge", Exit.USAGE)
-    config = LanConfig(
-        bridge=bridge if bridge is not None else made_bridge(session.namespace, name),
-        made=bridge is None,
+    if vlan and (bridge is None or nic is not None):
+        raise Refused("--vlan is a VLAN of a bridge of the host's own: name that with --bridge", Exit.USAGE)
+    made = bridge is None and nic is None
+    if bridge is None:
+        bridge = made_bridge(session.namespace, name) if nic is None else bridge_of_nic(nic)
+    wanted = LanConfig(
+        bridge=bridge,
+        made=made,
+        nic=nic or "",
         vlan=vlan,
         mtu=mtu,
         isolates_ports=isolate_ports,
-        servers=bridge is None if allow_servers is None else allow_servers,
+        servers=made if allow_servers is None else allow_servers,
     )
-    document = network_document(name, session.namespace, config)
+    document = network_document(name, session.namespace, wanted)
     if dry_run:
         from kvedge.cli.output import print_document
 
         print_document(document, "yaml")
         return
-    create_network(session, document)
+    if nic is None:
+        create_network(session, document)
+    else:
+        _create_on_nic(session, document, wanted, config, data_dir)
     click.echo(f"network {name} created")
+
+
+def _create_on_nic(
+    session: Session, document: JsonObject, wanted: LanConfig, config: Path | None, data_dir: str | None
+) -> None:
+    """The NIC is moved before there is a network that says so, and moved back when there will be none."""
+    from kvedge.cli.objects.nic_moves import give_nic_back, make_bridge, nic_journal, refuse_elsewhere
+    from kvedge.client.networks.network_calls import create_network, refuse_known
+
+    journal = nic_journal(config, data_dir)
+    refuse_elsewhere(session.client.host)
+    refuse_known(session, document["metadata"]["name"])
+    moved = make_bridge(journal, wanted.nic, wanted.bridge)
+    try:
+        create_network(session, document)
+    except BaseException:
+        if moved:
+            give_nic_back(journal, wanted.bridge)
+        raise
+
+
+@network.command()
+@CONFIG
+@_DATA_DIR
+def confirm(config: Path | None, data_dir: str | None) -> None:
+    """Keep a NIC's bridge: say, over a new connection, that this host is still reached."""
+    from kvedge.cli.objects.nic_moves import confirm_moves, nic_journal
+
+    for bridge in confirm_moves(nic_journal(config, data_dir)):
+        click.echo(f"{bridge} stays")
+
+
+@network.command("guard-nic", hidden=True)
+@click.argument("nic")
+@click.argument("bridge")
+@click.argument("directory", type=click.Path(path_type=Path))
+@click.option("--seconds", type=float, default=30.0)
+def guard_nic(nic: str, bridge: str, directory: Path, seconds: float) -> None:
+    """Move a NIC, and move it back unless somebody confirms it in time; started by `create`."""
+    from kvedge.cli.objects.nic_moves import guard
+
+    guard(nic, bridge, directory, seconds)
 
 
 @network.command()
 @network_argument("names", nargs=-1, required=True, metavar="NAME...")
 @session_options
 @click.option("--force", is_flag=True, help="Also those that VMs are on; what runs stays on them until it ends.")
-def delete(names: tuple[str, ...], kubeconfig: Path | None, namespace: str | None, force: bool) -> None:
-    """Delete networks; those that a VM is on are kept."""
-    from kvedge.client.networks.network_calls import users_of_network
+@CONFIG
+@_DATA_DIR
+def delete(
+    names: tuple[str, ...],
+    kubeconfig: Path | None,
+    namespace: str | None,
+    force: bool,
+    config: Path | None,
+    data_dir: str | None,
+) -> None:
+    """Delete networks; those that a VM is on are kept.
+
+    The bridge of a NIC (`create --nic`) goes with its last network, and the NIC has the host's addresses again.
+    """
+    from kvedge.client.networks.network_calls import nic_bridge_of, users_of_network
     from kvedge.client.session import checked_name
     from kvedge.resources.types.attachments import NetworkAttachmentDefinition
 
@@ -161,5 +242,11 @@ def delete(names: tuple[str, ...], kubeconfig: Path | None, namespace: str | Non
                 f"network {name} is kept: {', '.join(users)} is on it."
                 " Take it out of the manifest or delete the VM first, or say --force."
             )
+        if (bridge := nic_bridge_of(session, name)) is not None:
+            from kvedge.cli.objects.nic_moves import give_nic_back, nic_journal, refuse_elsewhere
+
+            journal = nic_journal(config, data_dir)
+            refuse_elsewhere(session.client.host)
+            give_nic_back(journal, bridge)
         session.client.delete(NetworkAttachmentDefinition, session.namespace, name)
         click.echo(f"network {name} deleted")

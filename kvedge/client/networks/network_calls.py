@@ -65,6 +65,38 @@ def create_network(session: Session, document: JsonObject) -> None:
         session.client.request("POST", NetworkAttachmentDefinition.KIND.path(session.namespace), document)
 
 
+def refuse_known(session: Session, name: str) -> None:
+    """Refuse a name that is taken, before anything else is done for the network.
+
+    Raises:
+        UsageError: when there is such a network.
+        NoNetworks: when the server has no such kind.
+        KubeError: as the server answers.
+    """
+    if any(each.metadata.name == name for each in list_networks(session, session.namespace)):
+        raise UsageError(f"there is a network {name} already: choose another name, or delete it first")
+
+
+def nic_bridge_of(session: Session, name: str) -> str | None:
+    """The bridge of a NIC that nobody needs once this network is gone; None for any other network.
+
+    Raises:
+        NoNetworks: when the server has no such kind.
+        KubeError: as the server answers.
+    """
+    mine, others = "", set()
+    for each in list_networks(session, None):
+        try:
+            config = parse_lan_config(each.spec.config)
+        except LanConfigError:
+            continue
+        if (each.metadata.namespace, each.metadata.name) == (session.namespace, name):
+            mine = config.bridge if config.nic else ""
+        elif config.nic:
+            others.add(config.bridge)
+    return mine if mine and mine not in others else None
+
+
 def list_networks(session: Session, namespace: str | None) -> list[NetworkAttachmentDefinition]:
     """Those of a namespace, or of all for None.
 

@@ -22,8 +22,8 @@ from kvedge.resources.types.volumes import Network
 from kvedge.runtime.clock import parse_rfc3339
 
 HEADER: Final = ["NAME", "KIND", "BRIDGE", "VLAN", "USED BY", "AGE"]
-# Only guests are on it; a bridge of the host; a configuration that one box cannot use.
-_ISOLATED, _BRIDGE, _OTHER = "isolated", "bridge", "other"
+# Only guests are on it; a bridge of the host; one that kvedge made of a NIC; what one box cannot use.
+_ISOLATED, _BRIDGE, _NIC, _OTHER = "isolated", "bridge", "nic", "other"
 
 Users = Mapping[tuple[str, str], Sequence[str]]
 
@@ -93,13 +93,21 @@ def _row(found: NetworkAttachmentDefinition, users: Users, now: datetime) -> Net
     return NetworkRow(
         namespace=meta.namespace,
         name=meta.name,
-        kind=_OTHER if config is None else _ISOLATED if config.made else _BRIDGE,
+        kind=_kind(config),
         bridge=config.bridge if config is not None else "",
         vlan=config.vlan if config is not None else 0,
         used_by=tuple(users.get((meta.namespace, meta.name), ())),
         created=created or "",
         age=age_text((now - parse_rfc3339(created)).total_seconds()) if created else "",
     )
+
+
+def _kind(config: LanConfig | None) -> str:
+    if config is None:
+        return _OTHER
+    if config.nic:
+        return _NIC
+    return _ISOLATED if config.made else _BRIDGE
 
 
 def _config(text: str) -> LanConfig | None:

@@ -40,7 +40,7 @@ _NOT_DONE: Final[Mapping[str, str]] = {
     "preserveDefaultVlan": "set it to false: a port is of its VLAN alone",
     "enabledad": "remove it",
 }
-_OURS: Final = ("makeBridge", "allowServers")
+_OURS: Final = ("makeBridge", "allowServers", "nic")
 
 
 class LanConfigError(ValueError):
@@ -55,11 +55,13 @@ class LanConfigError(ValueError):
 class LanConfig:
     """One network: its bridge on the host, `made` by kvedge or the operator's; VLAN and MTU are 0 where it has none.
 
-    `servers`: its guests may answer DHCP and advertise routers.
+    `servers`: its guests may answer DHCP and advertise routers. `nic`: the NIC of which `kvedge network create` made
+    the bridge; to whoever joins it, it is the operator's.
     """
 
     bridge: str
     made: bool = False
+    nic: str = ""
     vlan: int = 0
     mtu: int = 0
     isolates_ports: bool = False
@@ -74,10 +76,11 @@ def parse_lan_config(text: str) -> LanConfig:
         raise LanConfigError("type", f"{_shown(kind)} is not supported on one box", "use bridge")
     for key in config:
         _check_key(key, config[key])
-    made, servers = _own(config.get(OURS))
+    made, servers, nic = _own(config.get(OURS))
     found = LanConfig(
-        bridge=_bridge(config.get("bridge")),
+        bridge=_link_name("bridge", config.get("bridge"), "name a bridge of this host"),
         made=made,
+        nic=nic,
         vlan=_number(config, "vlan", 0, LARGEST_VLAN),
         mtu=_number(config, "mtu", SMALLEST_IPV6_MTU, LARGEST_MTU),
         isolates_ports=_flag(config, "portIsolation"),
@@ -99,7 +102,9 @@ def lan_config_text(config: LanConfig) -> str:
         document["mtu"] = config.mtu
     if config.isolates_ports:
         document["portIsolation"] = True
-    own = {"makeBridge": True} if config.made else {}
+    own: dict[str, Any] = {"makeBridge": True} if config.made else {}
+    if config.nic:
+        own["nic"] = config.nic
     if config.servers != config.made:
         own["allowServers"] = config.servers
     return json.dumps({**document, **({OURS: own} if own else {})})
@@ -152,24 +157,28 @@ def _check_key(key: str, value: Any) -> None:
         raise LanConfigError(key[:_LONGEST_SHOWN], f"not supported on one box.{near}", "remove it")
 
 
-def _bridge(value: Any) -> str:
+def _link_name(key: str, value: Any, remedy: str) -> str:
     if not isinstance(value, str) or not _LINK_NAME.fullmatch(value):
-        raise LanConfigError("bridge", f"{_shown(value)} is no name of a link", "name a bridge of this host")
+        raise LanConfigError(key, f"{_shown(value)} is no name of a link", remedy)
     return value
 
 
-def _own(value: Any) -> tuple[bool, bool]:
-    """(whether kvedge makes the bridge, whether guests may be servers there)"""
+def _own(value: Any) -> tuple[bool, bool, str]:
+    """(whether kvedge makes the bridge, whether guests may be servers there, the NIC of which it was made)"""
     if value is None:
-        return False, False
+        return False, False, ""
+    has = f"it has the keys {', '.join(_OURS)}"
     if not isinstance(value, dict):
-        raise LanConfigError(OURS, f"{_shown(value)} is no object", f"it has the keys {' and '.join(_OURS)}")
+        raise LanConfigError(OURS, f"{_shown(value)} is no object", has)
     for key in value:
         if key not in _OURS:
-            raise LanConfigError(f"{OURS}.{key[:_LONGEST_SHOWN]}", "unknown", f"it has the keys {' and '.join(_OURS)}")
+            raise LanConfigError(f"{OURS}.{key[:_LONGEST_SHOWN]}", "unknown", has)
     made = _flag(value, "makeBridge", f"{OURS}.")
+    nic = _link_name(f"{OURS}.nic", value["nic"], "name the NIC of the bridge") if "nic" in value else ""
+    if made and nic:
+        raise LanConfigError(f"{OURS}.makeBridge", "a bridge of a NIC is there before its guests", "remove it")
     # Who else would be the DHCP server of a network of guests?
-    return made, _flag(value, "allowServers", f"{OURS}.", unset=made)
+    return made, _flag(value, "allowServers", f"{OURS}.", unset=made), nic
 
 
 def _flag(document: Mapping[str, Any], key: str, below: str = "", *, unset: bool = False) -> bool:

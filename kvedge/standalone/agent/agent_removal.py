@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import Final
 
 from kvedge.network.lan.lan_ports import remove_lan
+from kvedge.network.nics.nic_journal import nics_path
+from kvedge.network.nics.nic_move import give_all_back
 from kvedge.network.pods.pod_network import remove_node_network
 from kvedge.resources.types.core import Pod
 from kvedge.standalone.agent.agent_service import AgentConfig
@@ -70,6 +72,7 @@ def remove_everything(
     left = [text for files, pod in pods if (text := _removed(files, store, is_recorded=pod is not None))]
     remove_lan(config.network)
     remove_node_network(config.network)
+    give_all_back(nics_path(config.data_dir))
     cgroups.remove_all()
     if left:
         raise RemovalError("; ".join(left))

@@ -23,6 +23,7 @@ from kvedge.kube.node_troubles import NodeTroubles
 from kvedge.kube.reconcile_loop import ReconcileLoop
 from kvedge.kube.work_queue import WorkQueue
 from kvedge.network.errors import NetworkError
+from kvedge.network.nics.nic_journal import nics_path
 from kvedge.network.pods.attachments import NodeNetworkConfig
 from kvedge.resources.names import LAUNCHER_IMAGE
 from kvedge.resources.types.core import Node, Pod
@@ -241,7 +242,7 @@ class NodeAgent:
             ),
         )
         facts = host_facts(config.node, config.data_dir)
-        network = NetworkKeeper(config.network)
+        network = NetworkKeeper(config.network, nics_path(config.data_dir))
         devices = DeviceManager(config.kubelet / "device-plugins", lambda: node_loop.changed())
         notes = partial(self._all_notes, network)
         node_loop = NodeLoop(client, facts, config.pod_cidr, devices, notes, self._clock)

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import logging
 from dataclasses import replace
+from pathlib import Path
 from typing import Final
 
 from kvedge.network.errors import NetworkError
 from kvedge.network.lan.lan_ports import LanHealth, heal_lan
+from kvedge.network.nics.nic_move import NicHealth, replay_nics
 from kvedge.network.pods.attachments import NodeNetworkConfig
 from kvedge.network.pods.forward_rules import FENCE
 from kvedge.network.pods.pod_network import NodeNetwork, ensure_node_network, heal_node_network
@@ -25,10 +27,12 @@ _MOST_NAMES: Final = 4
 
 
 class NetworkKeeper:
-    """Keeps one node network."""
+    """Keeps one node network, and the bridges of NICs of which there are records in the directory `nics`."""
 
-    def __init__(self, config: NodeNetworkConfig) -> None:
+    def __init__(self, config: NodeNetworkConfig, nics: Path | None = None) -> None:
         self._config = config
+        self._nics = nics
+        self._nic_troubles: tuple[str, ...] = ()
         self._blockers: tuple[str, ...] = ()
         self._overlaps: tuple[str, ...] = ()
         self._apart: tuple[str, ...] = ()
@@ -43,6 +47,8 @@ class NetworkKeeper:
         Raises:
             NetworkError: when it cannot be made.
         """
+        # First the links that the host itself is on.
+        self._look_after_nics()
         network = ensure_node_network(self._config)
         self._config = replace(self._config, limits_flows=network.limits_flows)
         self._take(network)
@@ -65,10 +71,11 @@ class NetworkKeeper:
         if filtered:
             # Others' tables see bridged frames too, as packets from a bridge to itself.
             notes += [f"{name} drops what guests send on {filtered}: allow that there" for name in self._blockers]
-        return [*notes, *self._lan.troubles[:_MOST_NAMES]]
+        return [*notes, *self._nic_troubles[:_MOST_NAMES], *self._lan.troubles[:_MOST_NAMES]]
 
     def look(self) -> None:
         """Put back what is missing, and say so."""
+        self._look_after_nics()
         try:
             network, lan = heal_node_network(self._config), heal_lan(self._config)
         except NetworkError as error:
@@ -84,6 +91,14 @@ class NetworkKeeper:
             log.warning("guests are cut off from a network", extra={"facts": {"trouble": trouble}})
         self._lan = lan
         self._take(network)
+
+    def _look_after_nics(self) -> None:
+        found = replay_nics(self._nics) if self._nics is not None else NicHealth()
+        if found.healed:
+            log.warning("a NIC was put right", extra={"facts": {"undone": "; ".join(found.healed)}})
+        for trouble in set(found.troubles) - set(self._nic_troubles):
+            log.warning("a NIC cannot be put right", extra={"facts": {"trouble": trouble}})
+        self._nic_troubles = found.troubles
 
     def _take(self, network: NodeNetwork) -> None:
         for name in set(network.blockers) - set(self._blockers):

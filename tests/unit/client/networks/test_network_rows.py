@@ -4,12 +4,14 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from types import SimpleNamespace
 
 import pytest
 
 from kvedge.client.errors import UsageError
-from kvedge.client.networks.network_calls import made_bridge, network_document
+from kvedge.client.networks.network_calls import made_bridge, network_document, nic_bridge_of, refuse_known
 from kvedge.client.networks.network_rows import network_rows, users_of
+from kvedge.client.session import Session
 from kvedge.network.lan.lan_config import LanConfig, parse_lan_config
 from kvedge.resources.codec import decode
 from kvedge.resources.types.attachments import NetworkAttachmentDefinition
@@ -52,6 +54,24 @@ def test_a_row_says_what_the_network_is_and_who_is_on_it() -> None:
         "usedBy": ["bare", "other/far", "web"],
         "created": "2026-01-02T11:58:30Z",
     }
+
+
+def test_a_bridge_of_a_nic_is_told_as_such() -> None:
+    (row,) = network_rows([network("lan", LanConfig(bridge="kvb-eth0", nic="eth0"))], {}, NOW)
+    assert row.cells(with_namespace=False) == ["lan", "nic", "kvb-eth0", "-", "-", "1m30s"]
+
+
+def test_the_bridge_of_a_nic_is_needed_until_its_last_network_goes() -> None:
+    found = [network(name, LanConfig(bridge="kvb-eth0", nic="eth0")) for name in ("lan", "lan2")]
+    found += [network("br", LanConfig(bridge="br0")), network("strange", None)]
+    session = Session(SimpleNamespace(list=lambda cls, namespace: found), None, None, "n")  # type: ignore[arg-type]
+    assert nic_bridge_of(session, "lan") is None
+    assert nic_bridge_of(session, "br") is None
+    del found[1]
+    assert nic_bridge_of(session, "lan") == "kvb-eth0"
+    with pytest.raises(UsageError, match="there is a network lan already"):
+        refuse_known(session, "lan")
+    refuse_known(session, "lan3")
 
 
 def test_a_manifest_is_multus_own_kind() -> None:

@@ -20,10 +20,11 @@ def text(**config: Any) -> str:
         LanConfig(bridge="br0"),
         LanConfig(bridge="br0", vlan=100, mtu=9000, isolates_ports=True),
         LanConfig(bridge="br0", servers=True),
+        LanConfig(bridge="kvb-eth0", nic="eth0"),
         LanConfig(bridge="kvn-1", made=True, servers=True),
         LanConfig(bridge="kvn-1", made=True, servers=False),
     ],
-    ids=["a bridge", "a VLAN of it", "with servers", "one of ours", "one of ours without servers"],
+    ids=["a bridge", "a VLAN of it", "with servers", "one of a NIC", "one of ours", "one of ours without servers"],
 )
 def test_a_text_means_what_it_was_made_of(config: LanConfig) -> None:
     assert parse_lan_config(lan_config_text(config)) == config
@@ -59,7 +60,9 @@ def test_a_list_of_one_plugin_is_that_plugin() -> None:
         (text(macspoofchk=False), "spec.config.macspoofchk: a guest speaks with its own MAC alone; remove it"),
         (text(portIsolation="yes"), "spec.config.portIsolation: 'yes' is neither true nor false"),
         (text(brigde="x"), "spec.config.brigde: not supported on one box. Did you mean bridge?; remove it"),
-        (text(kvedge={"makeBrigde": True}), "spec.config.kvedge.makeBrigde: unknown; it has the keys makeBridge and"),
+        (text(kvedge={"makeBrigde": True}), "spec.config.kvedge.makeBrigde: unknown; it has the keys makeBridge, "),
+        (text(kvedge={"nic": "no nic"}), "spec.config.kvedge.nic: 'no nic' is no name of a link"),
+        (text(kvedge={"nic": "eth0", "makeBridge": True}), "spec.config.kvedge.makeBridge: a bridge of a NIC is there"),
         (text(kvedge={"makeBridge": True}, vlan=3), "spec.config.vlan: a bridge that kvedge makes is one network"),
         (json.dumps({"plugins": []}), "spec.config.plugins: this is no list of plugins"),
         (

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from kvedge.network.errors import NetworkError
 from kvedge.network.lan.lan_ports import LanHealth
+from kvedge.network.nics.nic_move import NicHealth
 from kvedge.network.pods.attachments import NodeNetworkConfig
 from kvedge.network.pods.pod_network import NodeNetwork
 from kvedge.standalone.agent.node import network_keeper
@@ -51,6 +53,24 @@ def said(caplog: pytest.LogCaptureFixture) -> list[object]:
     facts = [vars(record)["facts"] for record in caplog.records]
     caplog.clear()
     return facts
+
+
+def test_nics_are_looked_after_first_and_what_cannot_be_put_right_is_said_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    keeper = NetworkKeeper(CONFIG, tmp_path)
+    found = NicHealth(("eth0 was not on kvb-eth0",), ("NIC is gone eth1",))
+    monkeypatch.setattr(network_keeper, "replay_nics", lambda nics: found if nics == tmp_path else None)
+    monkeypatch.setattr(network_keeper, "heal_node_network", lambda config: network())
+    monkeypatch.setattr(network_keeper, "heal_lan", lambda config: WELL)
+    for _ in range(2):
+        keeper.look()
+    assert said(caplog) == [
+        {"undone": "eth0 was not on kvb-eth0"},
+        {"trouble": "NIC is gone eth1"},
+        {"undone": "eth0 was not on kvb-eth0"},
+    ]
+    assert "NIC is gone eth1" in keeper.notes()
 
 
 def test_what_was_put_back_is_said_each_time(look: Play, caplog: pytest.LogCaptureFixture) -> None:

@@ -1,0 +1,170 @@
+"""A bridge of a NIC of this host, for `kvedge network create --nic`, `confirm` and `delete`.
+
+Called by these verbs, as root on the box. Prints, and reads the terminal: who presses Enter in a session that comes in
+by the NIC has shown that the host is reached.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import socket
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+from urllib.parse import urlsplit
+
+import click
+
+from kvedge.cli.config_option import config_path
+from kvedge.cli.exits import Exit, Refused
+from kvedge.network.errors import NetworkError
+from kvedge.network.nics.nic_guard import outcome, run_guard, start_guard, wait_moved, waiting_bridges
+from kvedge.network.nics.nic_journal import NicJournal, nics_path
+from kvedge.network.nics.nic_move import CONFIRM_SECONDS, give_back, survey_nic
+from kvedge.network.nics.nic_state import NicPhase, NicRecord
+
+_POLL_SECONDS: Final = 0.2
+# Until the guard has read the word.
+_KEEP_SECONDS: Final = 10.0
+
+
+def nic_journal(config: Path | None, data_dir: str | None) -> NicJournal:
+    """The journal of this box.
+
+    Raises:
+        Refused: for whoever is not root.
+        SettingsError: for settings that cannot be read.
+    """
+    from kvedge.runtime.settings import load_settings
+
+    if os.geteuid() != 0:
+        raise Refused("a NIC of this host is changed by root alone: run it with sudo, on the box itself", Exit.HOST)
+    settings = load_settings(config_path(config), os.environ, {"data_dir": data_dir} if data_dir else {})
+    return NicJournal(nics_path(settings.data_path))
+
+
+def refuse_elsewhere(server: str) -> None:
+    """Refuse a server that is not this host's: its box has other NICs.
+
+    Raises:
+        Refused: for such a server.
+    """
+    host = urlsplit(server).hostname or ""
+    try:
+        found = socket.getaddrinfo(host, 0, type=socket.SOCK_DGRAM)
+        for family, kind, protocol, _, address in found:
+            with socket.socket(family, kind, protocol) as probe:
+                probe.bind(address)
+    except OSError as error:
+        raise Refused(f"{server} is another host's API: run this on the box whose NIC it is", Exit.HOST) from error
+
+
+def make_bridge(journal: NicJournal, nic: str, bridge: str) -> bool:
+    """Move the NIC's addresses onto a bridge, and ask for the word that keeps them; whether anything was moved.
+
+    Raises:
+        Refused: when the NIC cannot be moved, or was moved back.
+    """
+    with _told():
+        known = journal.read(bridge)
+        if known is not None and known.phase is NicPhase.KEPT:
+            if known.nic != nic:
+                raise Refused(f"{bridge} is a bridge of {known.nic}: name another one with --bridge", Exit.USAGE)
+            return False
+        if known is None:
+            survey_nic(nic, bridge)
+        guard = start_guard(journal, nic, bridge, os.environ)
+        phase = wait_moved(journal, bridge, guard)
+        record = journal.read(bridge)
+        if phase is NicPhase.MOVED and record is not None:
+            _ask(record)
+            _wait_for_word(journal, bridge)
+        click.echo(f"{nic} is a port of {bridge}, which has its addresses")
+    return True
+
+
+def confirm_moves(journal: NicJournal) -> list[str]:
+    """Keep what waits for a word; the bridges.
+
+    Raises:
+        Refused: when nothing waits, or it was moved back meanwhile.
+    """
+    with _told():
+        bridges = list(waiting_bridges(journal))
+        for bridge in bridges:
+            journal.confirm(bridge)
+        for bridge in bridges:
+            if not _stays(journal, bridge, _KEEP_SECONDS):
+                raise Refused(f"{bridge} was taken back before: create the network again", Exit.TIMED_OUT)
+    if not bridges:
+        raise Refused("no NIC waits for a word", Exit.NOT_FOUND)
+    return bridges
+
+
+def give_nic_back(journal: NicJournal, bridge: str) -> None:
+    """Move the addresses back to their NIC; nothing for a bridge that kvedge has not made.
+
+    Raises:
+        Refused: when guests are on the bridge.
+    """
+    with _told():
+        record = journal.read(bridge)
+        if record is not None and give_back(journal, bridge):
+            click.echo(f"{record.nic} has its addresses again, and {bridge} is gone")
+
+
+def guard(nic: str, bridge: str, directory: Path, seconds: float) -> None:
+    """What the process does that waits for the word.
+
+    Raises:
+        Refused: when the NIC cannot be moved, or nobody has confirmed it.
+    """
+    with _told():
+        if not run_guard(nic, bridge, directory, seconds):
+            raise Refused(f"nobody has confirmed {bridge}: {nic} is as it was", Exit.TIMED_OUT)
+
+
+def _ask(record: NicRecord) -> None:
+    addresses = ", ".join(each.address for each in record.addresses) or "its routes"
+    click.echo(
+        f"{record.nic} is a port of {record.bridge} now, which has {addresses}.\n"
+        f"It is moved back in {CONFIRM_SECONDS:.0f} s, unless you confirm that this host is still reached: press Enter"
+        " here if you came in by this NIC, or run `kvedge network confirm` over a new connection."
+    )
+
+
+def _wait_for_word(journal: NicJournal, bridge: str) -> None:
+    listens = sys.stdin.isatty()
+    while (found := outcome(journal, bridge)) is None:
+        if not listens:
+            time.sleep(_POLL_SECONDS)
+        elif select.select([sys.stdin], [], [], _POLL_SECONDS)[0]:
+            # An end of the input is no word: the session may just have been lost.
+            listens = bool(sys.stdin.readline())
+            if listens:
+                journal.confirm(bridge)
+    if not found:
+        raise Refused(
+            f"nobody has confirmed it: {bridge} is gone, and the NIC as it was. No network was created.", Exit.TIMED_OUT
+        )
+
+
+def _stays(journal: NicJournal, bridge: str, seconds: float) -> bool:
+    for _ in range(round(seconds / _POLL_SECONDS)):
+        found = outcome(journal, bridge)
+        if found is not None:
+            return found
+        time.sleep(_POLL_SECONDS)
+    return False
+
+
+@contextmanager
+def _told() -> Iterator[None]:
+    try:
+        yield
+    except NetworkError as error:
+        raise Refused(str(error), Exit.HOST) from error

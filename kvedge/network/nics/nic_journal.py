@@ -1,0 +1,113 @@
+"""What is known on disk of the NICs that kvedge has moved: a directory with a record, a lock and a word for each.
+
+Written by the one process that holds a bridge's lock. A lock ends with its process, however that ends: who finds a
+record of a move and no lock knows that nobody waits for its confirmation any more.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from kvedge.network.errors import NetworkError
+from kvedge.network.nics.nic_state import NicRecord, NicRecordError, parse_record, record_text
+from kvedge.runtime.durable_files import sync, write_durably
+
+_RECORD, _LOCK, _WORD = ".json", ".lock", ".confirmed"
+
+
+def nics_path(data_dir: Path) -> Path:
+    """Where the records of a box lie."""
+    return data_dir / "nics"
+
+
+class NicBusyError(NetworkError):
+    """Somebody else is moving this NIC."""
+
+
+class NicJournal:
+    """The records below one directory."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+
+    def bridges(self) -> list[str]:
+        """The bridges of which there is a record."""
+        if not self.directory.is_dir():
+            return []
+        return sorted(path.stem for path in self.directory.iterdir() if path.suffix == _RECORD)
+
+    def read(self, bridge: str) -> NicRecord | None:
+        """The record of a bridge, or None. Raises NetworkError for one that cannot be read."""
+        path = self._path(bridge, _RECORD)
+        try:
+            return parse_record(path.read_text())
+        except FileNotFoundError:
+            return None
+        except (OSError, NicRecordError) as error:
+            remedy = f"look whether `ip address` shows the host's addresses, then remove {path}"
+            raise NetworkError(
+                "cannot read the record of bridge", subject=bridge, why=str(error), remedy=remedy
+            ) from error
+
+    def write(self, record: NicRecord) -> None:
+        """Have it on disk, whole. Raises NetworkError."""
+        with self._translated(record.bridge):
+            write_durably(self._path(record.bridge, _RECORD), record_text(record).encode())
+
+    def remove(self, bridge: str) -> None:
+        """Forget a bridge. Raises NetworkError."""
+        with self._translated(bridge):
+            self._path(bridge, _WORD).unlink(missing_ok=True)
+            self._path(bridge, _RECORD).unlink(missing_ok=True)
+            sync(self.directory)
+
+    def confirm(self, bridge: str) -> None:
+        """Leave word that the host was reached. Raises NetworkError."""
+        with self._translated(bridge):
+            self._path(bridge, _WORD).touch(mode=0o600)
+
+    def take_word(self, bridge: str) -> bool:
+        """Whether somebody has left word; it is taken."""
+        path = self._path(bridge, _WORD)
+        there = path.exists()
+        path.unlink(missing_ok=True)
+        return there
+
+    def is_held(self, bridge: str) -> bool:
+        """Whether a process holds the lock."""
+        try:
+            with self.hold(bridge):
+                return False
+        except NicBusyError:
+            return True
+
+    @contextmanager
+    def hold(self, bridge: str) -> Iterator[None]:
+        """Be the one who moves this NIC. Raises NicBusyError when another process is, NetworkError otherwise."""
+        with self._translated(bridge):
+            self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            descriptor = os.open(self._path(bridge, _LOCK), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                raise NicBusyError(
+                    "another process is moving the NIC of bridge", subject=bridge, remedy="wait until it is done"
+                ) from error
+            yield
+        finally:
+            os.close(descriptor)
+
+    def _path(self, bridge: str, ending: str) -> Path:
+        return self.directory / f"{bridge}{ending}"
+
+    @contextmanager
+    def _translated(self, bridge: str) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise NetworkError("cannot keep the record of bridge", subject=bridge, errno=error.errno or 0) from error

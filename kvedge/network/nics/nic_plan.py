@@ -1,0 +1,108 @@
+"""Which steps move what a NIC carries over to a bridge of it, and which move it back.
+
+Pure. Both lists may be begun anew wherever an earlier one was cut short: no step minds that it is done already.
+
+The order keeps the host reachable. The bridge has the NIC's MAC, so that no neighbour has anything to learn, and it has
+the addresses before the NIC becomes its port: from that step on frames come in by the bridge, which answers for them.
+What is sent still leaves by the NIC until each route has been replaced in one message, and the NIC's own addresses go
+last. The way back is the same in reverse. Connections stay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from kvedge.network.link_types import Link
+from kvedge.network.nics.nic_state import NicRecord
+from kvedge.network.nics.nic_steps import GiveAddress, LeadRoute, NicStep, ReleasePort, TakeAddress
+from kvedge.network.pods.forwarding_plan import MARK
+from kvedge.network.steps import AddBridge, DeleteLink, SetLink, SetSysctl
+
+# What the kernel does for the NIC, it does for the bridge. The last one is of the NIC alone while it is a port.
+SETTINGS: Final = (
+    "ipv4/forwarding",
+    "ipv4/rp_filter",
+    "ipv4/arp_ignore",
+    "ipv4/arp_announce",
+    "ipv4/accept_redirects",
+    "ipv4/proxy_arp",
+    "ipv4/route_localnet",
+    "ipv6/forwarding",
+    "ipv6/accept_ra",
+    "ipv6/autoconf",
+    "ipv6/use_tempaddr",
+    "ipv6/addr_gen_mode",
+)
+NO_IPV6: Final = "ipv6/disable_ipv6"
+
+
+@dataclass(frozen=True)
+class NicLinks:
+    """The NIC and its bridge as they are; None for one that is not there. `guests`: the bridge's other ports."""
+
+    nic: Link | None
+    bridge: Link | None
+    guests: tuple[str, ...] = ()
+
+    @property
+    def joined(self) -> bool:
+        """Whether the NIC is a port of the bridge."""
+        return self.nic is not None and self.bridge is not None and self.nic.master == self.bridge.index
+
+
+def nic_alias(nic: str) -> str:
+    """What is written on a bridge that kvedge made of a NIC."""
+    return f"{MARK} nic-bridge {nic}"
+
+
+def is_bridge_of(record: NicRecord, link: Link) -> bool:
+    """Whether kvedge made it; one that was cut short before it got its alias is known by the NIC's MAC."""
+    cut_short = not link.alias and link.mac == record.mac
+    return link.kind == "bridge" and (link.alias == nic_alias(record.nic) or cut_short)
+
+
+def setting_path(link: str, name: str) -> str:
+    """Where a setting of one link lies."""
+    family, _, rest = name.partition("/")
+    return f"{family}/conf/{link}/{rest}"
+
+
+def plan_over(record: NicRecord, seen: NicLinks) -> Iterator[NicStep]:
+    """From the NIC to the bridge."""
+    bridge, nic = record.bridge, record.nic
+    if seen.bridge is None:
+        yield AddBridge(bridge, record.mac, record.mtu)
+    yield SetLink(bridge, alias=nic_alias(nic))
+    for name in SETTINGS:
+        if name in record.settings:
+            yield SetSysctl(setting_path(bridge, name), record.settings[name])
+    yield SetLink(bridge, up=True)
+    for address in record.addresses:
+        yield GiveAddress(bridge, address)
+    yield SetLink(nic, master=bridge)
+    for route in record.routes:
+        yield LeadRoute(bridge, route)
+    # The first of a subnet takes the others with it where the kernel promotes none.
+    for address in reversed(record.addresses):
+        yield TakeAddress(nic, address)
+    if NO_IPV6 in record.settings:
+        # What routers of the LAN tell is for the bridge.
+        yield SetSysctl(setting_path(nic, NO_IPV6), "1")
+
+
+def plan_back(record: NicRecord, seen: NicLinks) -> Iterator[NicStep]:
+    """From the bridge to the NIC; the bridge ends."""
+    nic = record.nic
+    if seen.nic is not None:
+        if NO_IPV6 in record.settings:
+            yield SetSysctl(setting_path(nic, NO_IPV6), record.settings[NO_IPV6])
+        for address in record.addresses:
+            yield GiveAddress(nic, address)
+        for route in record.routes:
+            yield LeadRoute(nic, route)
+        if seen.joined:
+            yield ReleasePort(nic)
+    if seen.bridge is not None and is_bridge_of(record, seen.bridge):
+        yield DeleteLink(record.bridge)

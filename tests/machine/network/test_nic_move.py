@@ -1,0 +1,267 @@
+"""A NIC of the host that becomes a port of a bridge, with connections over it: there, back, and cut short between."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from kvedge.network.errors import NetworkError
+from kvedge.network.links import Links
+from kvedge.network.netns import run_in_netns
+from kvedge.network.nics import nic_move
+from kvedge.network.nics.nic_edge import NicEdge
+from kvedge.network.nics.nic_guard import outcome, start_guard, wait_moved
+from kvedge.network.nics.nic_journal import NicJournal
+from kvedge.network.nics.nic_move import give_back, make_step, replay_nics, survey_nic, try_nic
+from kvedge.network.nics.nic_state import NicPhase
+from kvedge.network.nics.nic_steps import NicStep
+from kvedge.network.sysctls import read_sysctl
+from tests.machine.network.killed_steps import KilledError
+from tests.machine.network.nic_world import BRIDGE, HOST, HOST6, NIC, SECOND, NicWorld, Talk, nic_world
+from tests.support.pictures import ip_json
+from tests.support.waiting import wait_until
+
+pytestmark = pytest.mark.machine
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NicWorld]:
+    with nic_world(tmp_path_factory.mktemp("nic")) as made:
+        yield made
+
+
+@pytest.fixture
+def journal(world: NicWorld) -> Iterator[NicJournal]:
+    """The records of a host that is afterwards as it was before."""
+    before = world.state()
+    yield NicJournal(world.journal)
+    wait_until(lambda: world.state() == before, "the host is as it was")
+    assert NicJournal(world.journal).bridges() == []
+
+
+def addresses(world: NicWorld, link: str) -> set[str]:
+    return {each["local"] for each in ip_json(world.host.name, "address", "show", "dev", link)[0]["addr_info"]}
+
+
+def confirmed(world: NicWorld, journal: NicJournal) -> None:
+    """Move the NIC; the word is there as soon as it is waited for."""
+    assert run_in_netns(world.host, lambda: try_nic(journal, NIC, BRIDGE, 5, lambda _: journal.confirm(BRIDGE)))
+
+
+def test_connections_live_on_there_and_back(world: NicWorld, journal: NicJournal) -> None:
+    talks = [Talk(world, address) for address in (HOST, SECOND, HOST6)]
+    try:
+        for talk in talks:
+            talk.says(b"before")
+        confirmed(world, journal)
+        for talk in talks:
+            talk.says(b"moved")
+        assert {HOST, SECOND, HOST6} <= addresses(world, BRIDGE)
+        assert addresses(world, NIC) == set()
+        bridge = ip_json(world.host.name, "link", "show", BRIDGE)[0]
+        nic = ip_json(world.host.name, "link", "show", NIC)[0]
+        assert (bridge["address"], bridge["mtu"], nic["master"]) == (nic["address"], nic["mtu"], BRIDGE)
+        assert run_in_netns(world.host, lambda: read_sysctl(f"ipv4/conf/{BRIDGE}/rp_filter")) == "1"
+        assert run_in_netns(world.host, lambda: replay_nics(world.journal)) == nic_move.NicHealth()
+        assert run_in_netns(world.host, lambda: give_back(journal, BRIDGE))
+        for talk in talks:
+            talk.says(b"back")
+    finally:
+        for talk in talks:
+            talk.close()
+
+
+def test_the_way_from_the_host_leads_by_the_bridge(world: NicWorld, journal: NicJournal) -> None:
+    before = world.state()["routes"]
+    confirmed(world, journal)
+    moved = world.state()["routes"]
+    assert repr(moved).replace(BRIDGE, NIC) == repr(before)
+    run_in_netns(world.host, lambda: give_back(journal, BRIDGE))
+
+
+def test_nobody_has_confirmed(world: NicWorld, journal: NicJournal) -> None:
+    seen: list[set[str]] = []
+    stays = run_in_netns(
+        world.host, lambda: try_nic(journal, NIC, BRIDGE, 0.1, lambda _: seen.append(addresses(world, BRIDGE)))
+    )
+    assert not stays
+    assert HOST in seen[0]
+
+
+def test_kill_9_between_any_two_steps_is_put_right_by_the_agent(
+    world: NicWorld, journal: NicJournal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = world.state()
+    made: list[NicStep] = []
+    most = 0
+
+    def step(links: Links, edge: NicEdge, one: NicStep) -> None:
+        if len(made) == most:
+            raise KilledError
+        made.append(one)
+        make_step(links, edge, one)
+
+    # What a process does that is killed: nothing more.
+    monkeypatch.setattr(nic_move, "make_step", step)
+    put_back = nic_move._put_back
+    monkeypatch.setattr(nic_move, "_put_back", lambda journal, record: None)
+    finished = False
+    while not finished:
+        made.clear()
+        try:
+            run_in_netns(world.host, lambda: try_nic(journal, NIC, BRIDGE, 0.1, lambda _: None))
+            finished = True
+        except KilledError:
+            pass
+        with monkeypatch.context() as healthy:
+            healthy.setattr(nic_move, "make_step", make_step)
+            healthy.setattr(nic_move, "_put_back", put_back)
+            healed = run_in_netns(world.host, lambda: replay_nics(world.journal))
+        assert healed.healed == (f"{NIC} is itself again: nobody has confirmed {BRIDGE}",), made
+        assert healed.troubles == ()
+        wait_until(lambda: world.state() == before, f"the host is as it was after {most} steps")
+        most += 1
+    assert most > 15
+
+
+def test_a_way_back_that_was_cut_short_is_gone_to_its_end(
+    world: NicWorld, journal: NicJournal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = world.state()
+    most, killed = 0, True
+    while killed:
+        confirmed(world, journal)
+        made: list[NicStep] = []
+
+        def step(links: Links, edge: NicEdge, one: NicStep, made: list[NicStep] = made, most: int = most) -> None:
+            if len(made) == most:
+                raise KilledError
+            made.append(one)
+            make_step(links, edge, one)
+
+        with monkeypatch.context() as dying:
+            dying.setattr(nic_move, "make_step", step)
+            try:
+                run_in_netns(world.host, lambda: give_back(journal, BRIDGE))
+                killed = False
+            except KilledError:
+                pass
+        run_in_netns(world.host, lambda: give_back(journal, BRIDGE))
+        wait_until(lambda: world.state() == before, f"the host is as it was after {most} steps")
+        most += 1
+    assert most > 5
+
+
+def test_a_bridge_that_somebody_removed_is_made_again(world: NicWorld, journal: NicJournal) -> None:
+    confirmed(world, journal)
+    subprocess.run(["ip", "-n", world.host.name, "link", "delete", BRIDGE], check=True)
+    found = run_in_netns(world.host, lambda: replay_nics(world.journal))
+    assert found.healed == (f"{NIC} was not on {BRIDGE}",)
+    talk = Talk(world)
+    talk.says(b"again")
+    talk.close()
+    run_in_netns(world.host, lambda: give_back(journal, BRIDGE))
+
+
+def test_guests_keep_their_bridge(world: NicWorld, journal: NicJournal) -> None:
+    confirmed(world, journal)
+    ip = ["ip", "-n", world.host.name, "link"]
+    subprocess.run([*ip, "add", "guest", "type", "dummy"], check=True)
+    subprocess.run([*ip, "set", "guest", "master", BRIDGE], check=True)
+    with pytest.raises(NetworkError, match=f"cannot give NIC back {NIC}: guests are on {BRIDGE}; stop their VMs"):
+        run_in_netns(world.host, lambda: give_back(journal, BRIDGE))
+    subprocess.run([*ip, "delete", "guest"], check=True)
+    run_in_netns(world.host, lambda: give_back(journal, BRIDGE))
+
+
+@pytest.mark.parametrize("sent", [signal.SIGKILL, signal.SIGTERM])
+def test_the_guard_ends_before_it_is_confirmed(world: NicWorld, journal: NicJournal, sent: signal.Signals) -> None:
+    guard = run_in_netns(world.host, lambda: start_guard(journal, NIC, BRIDGE, {}))
+    assert wait_moved(journal, BRIDGE, guard) is NicPhase.MOVED
+    assert outcome(journal, BRIDGE) is None
+    assert run_in_netns(world.host, lambda: replay_nics(world.journal)) == nic_move.NicHealth()
+    guard.send_signal(sent)
+    guard.wait(30)
+    assert run_in_netns(world.host, lambda: outcome(journal, BRIDGE)) is False
+
+
+def test_the_guard_is_confirmed(world: NicWorld, journal: NicJournal) -> None:
+    guard = run_in_netns(world.host, lambda: start_guard(journal, NIC, BRIDGE, {}))
+    assert wait_moved(journal, BRIDGE, guard) is NicPhase.MOVED
+    journal.confirm(BRIDGE)
+    assert guard.wait(30) == 0
+    assert outcome(journal, BRIDGE) is True
+    # What is kept is kept: a second move does not touch it.
+    with pytest.raises(NetworkError, match="NIC is moved already"):
+        run_in_netns(world.host, lambda: try_nic(journal, NIC, BRIDGE, 0.1))
+    assert outcome(journal, BRIDGE) is True
+    run_in_netns(world.host, lambda: give_back(journal, BRIDGE))
+
+
+def test_the_guard_says_why_not(world: NicWorld, journal: NicJournal) -> None:
+    guard = run_in_netns(world.host, lambda: start_guard(journal, "eth7", BRIDGE, {}))
+    with pytest.raises(NetworkError, match="there is no NIC eth7"):
+        wait_moved(journal, BRIDGE, guard)
+    assert guard.wait(30) != 0
+
+
+@pytest.mark.parametrize(
+    ("done", "undone", "said"),
+    [
+        (
+            "ip link add up0 link eth0 type macvlan",
+            "ip link delete up0",
+            "up0 takes its frames; remove it",
+        ),
+        (
+            "ip address add 192.0.2.4/24 dev eth0 valid_lft 600 preferred_lft 600",
+            "ip address delete 192.0.2.4/24 dev eth0",
+            "192.0.2.4 is a lease",
+        ),
+        ("ip rule add iif eth0 table 77", "ip rule delete iif eth0 table 77", "rules of `ip rule` name it"),
+        (
+            "ip address add 192.0.2.5 peer 192.0.2.6/32 dev eth0",
+            "ip address delete 192.0.2.5 peer 192.0.2.6/32 dev eth0",
+            "point-to-point address .to 192.0.2.6",
+        ),
+        (
+            "ip route add 198.18.0.0/15 nexthop via 192.0.2.1 dev eth0 nexthop via 192.0.2.9 dev eth0",
+            "ip route delete 198.18.0.0/15",
+            "the route to 198.18.0.0/15 has several next hops",
+        ),
+        ("ip link add kvb-eth0 type bridge", "ip link delete kvb-eth0", "there is a link kvb-eth0 already"),
+    ],
+    ids=["a macvlan", "a lease", "a rule", "a peer", "several hops", "another bridge"],
+)
+def test_what_cannot_be_moved_is_said_and_left(
+    world: NicWorld, journal: NicJournal, done: str, undone: str, said: str
+) -> None:
+    def run(command: str) -> None:
+        subprocess.run(["ip", "netns", "exec", world.host.name, *command.split()], check=True)
+
+    run(done)
+    try:
+        with pytest.raises(NetworkError, match=said):
+            run_in_netns(world.host, lambda: survey_nic(NIC, BRIDGE))
+    finally:
+        run(undone)
+
+
+def test_the_journal_of_another_boot_is_judged_by_what_the_host_has_now(world: NicWorld, journal: NicJournal) -> None:
+    record = run_in_netns(world.host, lambda: survey_nic(NIC, BRIDGE))
+    journal.write(replace(record, boot="earlier", phase=NicPhase.MOVED))
+    before = world.state()
+    run_in_netns(world.host, lambda: replay_nics(world.journal))
+    assert (journal.bridges(), world.state()) == ([], before)
+    journal.write(replace(record, boot="earlier", phase=NicPhase.KEPT, addresses=record.addresses[:1]))
+    told = run_in_netns(world.host, lambda: replay_nics(world.journal))
+    assert "it has other addresses than when kvb-eth0 was made of it" in told.troubles[0]
+    assert world.state() == before
+    journal.write(replace(record, boot="earlier", phase=NicPhase.KEPT))
+    assert run_in_netns(world.host, lambda: replay_nics(world.journal)).healed == (f"{NIC} was not on {BRIDGE}",)
+    assert HOST in addresses(world, BRIDGE)
+    run_in_netns(world.host, lambda: give_back(journal, BRIDGE))

@@ -1,0 +1,95 @@
+"""Who may move a NIC, on which host, and what is said when it goes back: with a journal on disk and a played guard."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from kvedge.cli.exits import Exit, Refused
+from kvedge.cli.objects import nic_moves
+from kvedge.network.nics.nic_journal import NicJournal
+from kvedge.network.nics.nic_state import KeptAddress, NicPhase, NicRecord
+
+RECORD = NicRecord(nic="eth0", bridge="kvb-eth0", mac="", mtu=1500, boot="b", addresses=(KeptAddress("192.0.2.2", 24),))
+
+
+@pytest.fixture
+def journal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> NicJournal:
+    """A journal, and a NIC that can be moved."""
+    made = NicJournal(tmp_path)
+    monkeypatch.setattr(nic_moves, "survey_nic", lambda nic, bridge: RECORD)
+    monkeypatch.setattr(nic_moves.time, "sleep", lambda seconds: None)
+    monkeypatch.setattr(nic_moves.sys, "stdin", SimpleNamespace(isatty=lambda: False))
+    return made
+
+
+def guard_that(journal: NicJournal, monkeypatch: pytest.MonkeyPatch, *, ends: NicRecord | None) -> None:
+    """A guard that has moved the NIC, and then ends so."""
+    told = iter([None, ends is not None])
+
+    def start(*_: object) -> subprocess.Popen[bytes] | None:
+        journal.write(RECORD.in_phase(NicPhase.MOVED))
+        return None
+
+    monkeypatch.setattr(nic_moves, "start_guard", start)
+    monkeypatch.setattr(nic_moves, "outcome", lambda journal, bridge: next(told))
+
+
+def test_only_root_moves_a_nic(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    with pytest.raises(Refused, match="by root alone") as refused:
+        nic_moves.nic_journal(None, str(tmp_path))
+    assert refused.value.code is Exit.HOST
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    assert nic_moves.nic_journal(None, str(tmp_path)).directory == tmp_path / "nics"
+
+
+def test_another_host_s_api_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    nic_moves.refuse_elsewhere("https://127.0.0.1:6443")
+    there = [(socket.AF_INET, socket.SOCK_DGRAM, 0, "", ("192.0.2.77", 0))]
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: there)
+    with pytest.raises(Refused, match="https://box:6443 is another host's API"):
+        nic_moves.refuse_elsewhere("https://box:6443")
+
+
+def test_a_move_that_was_confirmed_stays(
+    journal: NicJournal, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    guard_that(journal, monkeypatch, ends=RECORD)
+    assert nic_moves.make_bridge(journal, "eth0", "kvb-eth0")
+    said = capsys.readouterr().out
+    assert "eth0 is a port of kvb-eth0 now, which has 192.0.2.2." in said
+    assert "moved back in 30 s" in said
+    assert "`kvedge network confirm`" in said
+
+
+def test_a_move_that_nobody_confirmed_makes_no_network(journal: NicJournal, monkeypatch: pytest.MonkeyPatch) -> None:
+    guard_that(journal, monkeypatch, ends=None)
+    with pytest.raises(Refused, match=r"kvb-eth0 is gone, and the NIC as it was. No network was created") as refused:
+        nic_moves.make_bridge(journal, "eth0", "kvb-eth0")
+    assert refused.value.code is Exit.TIMED_OUT
+
+
+def test_a_second_network_shares_the_bridge_of_a_nic(journal: NicJournal) -> None:
+    journal.write(RECORD.in_phase(NicPhase.KEPT))
+    assert not nic_moves.make_bridge(journal, "eth0", "kvb-eth0")
+    with pytest.raises(Refused, match="kvb-eth0 is a bridge of eth0: name another one with --bridge"):
+        nic_moves.make_bridge(journal, "eth1", "kvb-eth0")
+
+
+def test_a_word_without_a_move_is_refused(journal: NicJournal) -> None:
+    journal.write(RECORD.in_phase(NicPhase.KEPT))
+    with pytest.raises(Refused, match="no NIC waits for a word") as refused:
+        nic_moves.confirm_moves(journal)
+    assert refused.value.code is Exit.NOT_FOUND
+
+
+def test_a_word_that_comes_too_late_is_told(journal: NicJournal, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(nic_moves, "waiting_bridges", lambda journal: ["kvb-eth0"])
+    with pytest.raises(Refused, match="kvb-eth0 was taken back before"):
+        nic_moves.confirm_moves(journal)
