@@ -84,17 +84,27 @@ def nic_bridge_of(session: Session, name: str) -> str | None:
         NoNetworks: when the server has no such kind.
         KubeError: as the server answers.
     """
-    mine, others = "", set()
-    for each in list_networks(session, None):
-        try:
-            config = parse_lan_config(each.spec.config)
-        except LanConfigError:
-            continue
-        if (each.metadata.namespace, each.metadata.name) == (session.namespace, name):
-            mine = config.bridge if config.nic else ""
-        elif config.nic:
-            others.add(config.bridge)
-    return mine if mine and mine not in others else None
+    here = list_networks(session, session.namespace)
+    mine = next((_bridge_of_nic(each) for each in here if each.metadata.name == name), "")
+    if not mine:
+        # Whoever has a network of another kind may be shown the others of its namespace alone.
+        return None
+    key = (session.namespace, name)
+    others = {
+        _bridge_of_nic(each)
+        for each in list_networks(session, None)
+        if (each.metadata.namespace, each.metadata.name) != key
+    }
+    return mine if mine not in others else None
+
+
+def _bridge_of_nic(found: NetworkAttachmentDefinition) -> str:
+    """The bridge of a network that is on a NIC's; empty for any other."""
+    try:
+        config = parse_lan_config(found.spec.config)
+    except LanConfigError:
+        return ""
+    return config.bridge if config.nic else ""
 
 
 def list_networks(session: Session, namespace: str | None) -> list[NetworkAttachmentDefinition]:

@@ -64,9 +64,17 @@ def test_a_bridge_of_a_nic_is_told_as_such() -> None:
 def test_the_bridge_of_a_nic_is_needed_until_its_last_network_goes() -> None:
     found = [network(name, LanConfig(bridge="kvb-eth0", nic="eth0")) for name in ("lan", "lan2")]
     found += [network("br", LanConfig(bridge="br0")), network("strange", None)]
-    session = Session(SimpleNamespace(list=lambda cls, namespace: found), None, None, "n")  # type: ignore[arg-type]
-    assert nic_bridge_of(session, "lan") is None
+    asked: list[str | None] = []
+
+    def listed(cls: type, namespace: str | None) -> list[NetworkAttachmentDefinition]:
+        asked.append(namespace)
+        return found
+
+    session = Session(SimpleNamespace(list=listed), None, None, "n")  # type: ignore[arg-type]
     assert nic_bridge_of(session, "br") is None
+    # A tenant, who may see no other namespace, can delete a network of its own.
+    assert asked == ["n"]
+    assert nic_bridge_of(session, "lan") is None
     del found[1]
     assert nic_bridge_of(session, "lan") == "kvb-eth0"
     with pytest.raises(UsageError, match="there is a network lan already"):

@@ -1,0 +1,107 @@
+"""`kvedge network create --nic` and `delete`, with an API and a NIC that are played: what is done, in which order."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from kvedge.cli.exits import Refused
+from kvedge.cli.objects import network_verbs, nic_moves
+from kvedge.client.session import Session
+from kvedge.kube.errors import KubeError
+from kvedge.resources.codec import decode
+from kvedge.resources.types.attachments import NetworkAttachmentDefinition
+
+
+class Box:
+    """The networks of a box, its NIC, and what was done to both."""
+
+    host = "https://127.0.0.1:6443"
+
+    def __init__(self) -> None:
+        self.done: list[str] = []
+        self.networks: list[NetworkAttachmentDefinition] = []
+        self.refuses = False
+
+    def list(self, cls: type, namespace: str | None) -> list[Any]:
+        del namespace
+        return self.networks if cls is NetworkAttachmentDefinition else []
+
+    def request(self, method: str, path: str, document: Any = None) -> None:
+        del path
+        if self.refuses:
+            raise KubeError(403, "Forbidden", "no")
+        self.done.append(f"{method} {document['metadata']['name']}")
+        self.networks.append(decode(NetworkAttachmentDefinition, document))
+
+    def delete(self, cls: type, namespace: str, name: str) -> None:
+        del cls, namespace
+        self.done.append(f"DELETE {name}")
+
+    def run(self, *words: str) -> Result:
+        return CliRunner().invoke(network_verbs.network, list(words))
+
+
+@pytest.fixture
+def box(monkeypatch: pytest.MonkeyPatch) -> Box:
+    made = Box()
+    session = Session(made, None, None, "n")  # type: ignore[arg-type]
+    monkeypatch.setattr(network_verbs, "open_session", lambda *_: session)
+    monkeypatch.setattr(nic_moves, "nic_journal", lambda config, data_dir: "journal")
+
+    def move(journal: str, nic: str, bridge: str) -> bool:
+        made.done.append(f"move {nic} to {bridge}")
+        return True
+
+    monkeypatch.setattr(nic_moves, "make_bridge", move)
+    monkeypatch.setattr(nic_moves, "give_nic_back", lambda journal, bridge: made.done.append(f"back from {bridge}"))
+    return made
+
+
+def test_the_nic_is_moved_before_there_is_a_network(box: Box) -> None:
+    assert box.run("create", "lan", "--nic", "eth0").exit_code == 0
+    assert box.done == ["move eth0 to kvb-eth0", "POST lan"]
+    config = json.loads(box.networks[0].spec.config)
+    assert (config["bridge"], config["kvedge"]) == ("kvb-eth0", {"nic": "eth0"})
+
+
+def test_the_bridge_has_the_name_that_is_asked_for(box: Box) -> None:
+    box.run("create", "lan", "--nic", "eth0", "--bridge", "br0")
+    assert box.done == ["move eth0 to br0", "POST lan"]
+
+
+def test_a_network_that_the_server_refuses_leaves_the_nic_as_it_was(box: Box) -> None:
+    box.refuses = True
+    assert isinstance(box.run("create", "lan", "--nic", "eth0").exception, KubeError)
+    assert box.done == ["move eth0 to kvb-eth0", "back from kvb-eth0"]
+
+
+def test_a_name_that_is_taken_moves_nothing(box: Box) -> None:
+    box.run("create", "lan", "--nic", "eth0")
+    del box.done[:]
+    assert "there is a network lan already" in str(box.run("create", "lan", "--nic", "eth1").exception)
+    assert box.done == []
+
+
+def test_a_manifest_alone_moves_nothing(box: Box) -> None:
+    assert '"nic": "eth0"' in box.run("create", "lan", "--nic", "eth0", "--dry-run").output
+    assert box.done == []
+
+
+def test_a_vlan_is_of_a_bridge_of_the_host(box: Box) -> None:
+    found = box.run("create", "lan", "--nic", "eth0", "--vlan", "7").exception
+    assert isinstance(found, Refused)
+    assert "name that with --bridge" in found.text
+
+
+def test_the_last_network_of_a_nic_gives_it_back(box: Box) -> None:
+    box.run("create", "lan", "--nic", "eth0")
+    box.run("create", "lan2", "--nic", "eth0")
+    del box.done[:]
+    box.run("delete", "lan")
+    box.networks.pop(0)
+    box.run("delete", "lan2")
+    assert box.done == ["DELETE lan", "back from kvb-eth0", "DELETE lan2"]
