@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -49,7 +49,6 @@ def survey_nic(nic: str, bridge: str) -> NicRecord:
         hardware = NicHardware(is_ethernet=edge.is_ethernet(index), is_wireless=is_wireless(nic))
         check_nic(nic, bridge, seen, carried, hardware, nic_manager(nic, index))
     assert found is not None, "check_nic has looked"
-    values = {name: read_sysctl(setting_path(nic, name)) for name in (*SETTINGS, NO_IPV6)}
     return NicRecord(
         nic=nic,
         bridge=bridge,
@@ -58,7 +57,7 @@ def survey_nic(nic: str, bridge: str) -> NicRecord:
         boot=_this_boot(),
         addresses=carried.addresses,
         routes=carried.routes,
-        settings={name: value for name, value in values.items() if value is not None},
+        settings=_settings_of(nic),
     )
 
 
@@ -168,8 +167,17 @@ def _replay(journal: NicJournal, bridge: str) -> str:
             )
         record = now.in_phase(NicPhase.KEPT)
         journal.write(record)
-    _make(plan_over(record, seen))
+    # Forwarding may have been switched since, on all links; that of a port's IPv6 is what it was before.
+    settings = _settings_of(record.nic)
+    if NO_IPV6 in record.settings:
+        settings[NO_IPV6] = record.settings[NO_IPV6]
+    _make(plan_over(replace(record, settings=settings), seen))
     return f"{record.nic} was not on {bridge}"
+
+
+def _settings_of(nic: str) -> dict[str, str]:
+    values = {name: read_sysctl(setting_path(nic, name)) for name in (*SETTINGS, NO_IPV6)}
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def _end_earlier(journal: NicJournal, bridge: str) -> None:

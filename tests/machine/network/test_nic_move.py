@@ -19,7 +19,7 @@ from kvedge.network.nics.nic_journal import NicJournal
 from kvedge.network.nics.nic_move import give_back, make_step, replay_nics, survey_nic, try_nic
 from kvedge.network.nics.nic_state import NicPhase
 from kvedge.network.nics.nic_steps import NicStep
-from kvedge.network.sysctls import read_sysctl
+from kvedge.network.sysctls import read_sysctl, write_sysctl
 from tests.machine.network.killed_steps import KilledError
 from tests.machine.network.nic_world import BRIDGE, HOST, HOST6, NIC, SECOND, NicWorld, Talk, nic_world
 from tests.support.pictures import ip_json
@@ -158,9 +158,14 @@ def test_a_way_back_that_was_cut_short_is_gone_to_its_end(
 
 def test_a_bridge_that_somebody_removed_is_made_again(world: NicWorld, journal: NicJournal) -> None:
     confirmed(world, journal)
+    # As kvedge switches it on all links when it starts.
+    was = run_in_netns(world.host, lambda: read_sysctl("ipv4/ip_forward"))
+    run_in_netns(world.host, lambda: write_sysctl("ipv4/ip_forward", "0" if was == "1" else "1"))
     subprocess.run(["ip", "-n", world.host.name, "link", "delete", BRIDGE], check=True)
     found = run_in_netns(world.host, lambda: replay_nics(world.journal))
     assert found.healed == (f"{NIC} was not on {BRIDGE}",)
+    assert run_in_netns(world.host, lambda: read_sysctl(f"ipv4/conf/{BRIDGE}/forwarding")) != was
+    run_in_netns(world.host, lambda: write_sysctl("ipv4/ip_forward", str(was)))
     talk = Talk(world)
     talk.says(b"again")
     talk.close()

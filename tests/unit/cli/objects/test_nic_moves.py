@@ -93,3 +93,18 @@ def test_a_word_that_comes_too_late_is_told(journal: NicJournal, monkeypatch: py
     monkeypatch.setattr(nic_moves, "waiting_bridges", lambda journal: ["kvb-eth0"])
     with pytest.raises(Refused, match="kvb-eth0 was taken back before"):
         nic_moves.confirm_moves(journal)
+
+
+@pytest.mark.parametrize(("typed", "confirmed"), [("\n", True), ("", False)], ids=["Enter", "a session that was lost"])
+def test_enter_is_a_word_and_the_end_of_a_session_is_none(
+    journal: NicJournal, monkeypatch: pytest.MonkeyPatch, typed: str, confirmed: bool
+) -> None:
+    guard_that(journal, monkeypatch, ends=RECORD if confirmed else None)
+    monkeypatch.setattr(nic_moves.sys, "stdin", SimpleNamespace(isatty=lambda: True, readline=lambda: typed))
+    monkeypatch.setattr(nic_moves.select, "select", lambda read, *_: (read, [], []))
+    if confirmed:
+        assert nic_moves.make_bridge(journal, "eth0", "kvb-eth0")
+    else:
+        with pytest.raises(Refused, match="nobody has confirmed it"):
+            nic_moves.make_bridge(journal, "eth0", "kvb-eth0")
+    assert journal.take_word("kvb-eth0") is confirmed
