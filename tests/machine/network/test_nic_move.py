@@ -39,7 +39,7 @@ def journal(world: NicWorld) -> Iterator[NicJournal]:
     """The records of a host that is afterwards as it was before."""
     before = world.state()
     yield NicJournal(world.journal)
-    wait_until(lambda: world.state() == before, "the host is as it was")
+    wait_until(lambda: world.state() == before, "the host is as it was", 10)
     assert NicJournal(world.journal).bridges() == []
 
 
@@ -175,7 +175,7 @@ def test_a_bridge_that_somebody_removed_is_made_again(world: NicWorld, journal: 
 def test_guests_keep_their_bridge(world: NicWorld, journal: NicJournal) -> None:
     confirmed(world, journal)
     ip = ["ip", "-n", world.host.name, "link"]
-    subprocess.run([*ip, "add", "guest", "type", "dummy"], check=True)
+    subprocess.run([*ip, "add", "guest", "type", "veth", "peer", "name", "guestend"], check=True)
     subprocess.run([*ip, "set", "guest", "master", BRIDGE], check=True)
     with pytest.raises(NetworkError, match=f"cannot give NIC back {NIC}: guests are on {BRIDGE}; stop their VMs"):
         run_in_netns(world.host, lambda: give_back(journal, BRIDGE))
