@@ -38,6 +38,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NicWorld]:
 def journal(world: NicWorld) -> Iterator[NicJournal]:
     """The records of a host that is afterwards as it was before."""
     before = world.state()
+    world.journal.mkdir(exist_ok=True)
     yield NicJournal(world.journal)
     wait_until(lambda: world.state() == before, "the host is as it was", 10)
     assert NicJournal(world.journal).bridges() == []
