@@ -41,7 +41,6 @@ NEEDS_VLANS: Final = KnownSpecs(
     "needs a kernel with CONFIG_BRIDGE_VLAN_FILTERING",
 )
 WAITING: Final = (
-    KnownSpecs(r"Networkpolicy", "NetworkPolicy"),
     KnownSpecs(r"Port-forward VMI", "port forwarding of Pods by the embedded API, which speaks no SPDY"),
     KnownSpecs(r"test_id:6220", "SSH keys by the guest agent"),
     KnownSpecs(r"instance type ControllerRevisions", "instance types"),
