@@ -36,6 +36,7 @@ UNSYNCED = {
     "kvedge/appliance/host/launcher_link.py": "a link, which each start compares and makes again",
     "kvedge/appliance/report/report_file.py": "a report for a human who waits for it",
     "kvedge/handler/node/device_nodes.py": "a device node, which is compared and made again",
+    "kvedge/handler/node/launcher_tools.py": "compared and written anew at each start",
     "kvedge/handler/node/capability_seed.py": "a cache, which is probed again when it is torn or gone",
     "kvedge/handler/volumes/volume_hand_over.py": "of a launcher's mount namespace, which a power cut ends",
     "kvedge/handler/guest/last_word.py": "of a Pod's last boot: what a power cut ended counts as lost anyhow",
@@ -54,6 +55,7 @@ UNSYNCED = {
 # What `write_whole` writes without being asked to be durable, by file, and why a power cut may take it.
 NOT_DURABLE = {
     "kvedge/handler/node/kvm_check.py": "a cache of this boot",
+    "kvedge/handler/node/launcher_tools.py": "compared and written anew at each start",
     "kvedge/standalone/agent/container/container_state.py": "of a container, which a power cut ends",
     "kvedge/standalone/agent/container/probe_questions.py": "of a process of this boot",
     "kvedge/standalone/agent/pod/pod_place.py": "made anew from the Pod's object",
