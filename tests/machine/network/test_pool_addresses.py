@@ -120,7 +120,9 @@ def test_a_policy_judges_who_comes_by_an_address_of_the_pool_by_their_own() -> N
 @on_a_host_of_its_own
 def test_addresses_come_back_when_others_take_them_off_and_go_with_their_service_and_with_the_box() -> None:
     before = host_state()
-    with pods(0), two_networks(node_config()) as (outside, _):
+    # The box's own namespaces go with it, and with them the links of the host that lead there.
+    neighbours = replace(node_config(), netns_prefix=f"{node_config().netns_prefix.rstrip('-')}o-")
+    with pods(0), two_networks(neighbours) as (outside, _):
         services().apply([Balanced(Frontend(FIRST, "TCP", 80), ways(0))])
         with Links() as links:
             addresses().apply([FIRST])
