@@ -1,4 +1,4 @@
-"""Measures what it costs to make a Pod's network, to bind a guest to it, and to change NetworkPolicies.
+"""Measures what it costs to make a Pod's network, to bind a guest to it, and to change policies and Services.
 
     python -m tests.bench.network_bench [--runs 15]
 
@@ -18,6 +18,9 @@ from kvedge.network.links import Links
 from kvedge.network.netns import create_netns, delete_netns, run_in_netns
 from kvedge.network.pods.pod_network import attach_pod
 from kvedge.network.policies.policy_network import PolicyNetwork
+from kvedge.network.services.service_network import ServiceNetwork
+from kvedge.network.services.service_plan import ServiceNetworkConfig, table_name
+from kvedge.network.services.service_rules import Balanced, Frontend
 from kvedge.resources.codec import JsonObject, decode
 from kvedge.resources.types.core import Pod
 from kvedge.resources.types.network_policies import NetworkPolicy
@@ -58,6 +61,11 @@ def main() -> int:
         first, change = _policies(count, runs)
         report.add(Row(f"{count} NetworkPolicies, 50 Pods: put into the kernel", "s", first))
         report.add(Row(f"{count} NetworkPolicies, 50 Pods: a Pod's labels change", "s", change))
+    with node_network(node_config()):
+        for count in (1, 200):
+            first, change = _services(count, runs)
+            report.add(Row(f"{count} Services: put into the kernel", "s", first))
+            report.add(Row(f"{count} Services: an endpoint of one changes", "s", change))
     report.notes.append(f"medians of {runs}")
     report.show()
     return 0
@@ -67,8 +75,8 @@ def _policies(count: int, runs: int) -> tuple[float, float]:
     """How long it takes from the objects to the kernel, all at once, and when one of the Pods has changed."""
     network = PolicyNetwork(node_config())
     policies = [decode(NetworkPolicy, _policy(number)) for number in range(count)]
-    members = [Member.of(decode(Pod, _pod(number)), f"none{number}") for number in range(50)]
-    changed = [Member.of(decode(Pod, _pod(0, app="app7")), "none0"), *members[1:]]
+    members = [Member(decode(Pod, _pod(number)), f"none{number}") for number in range(50)]
+    changed = [Member(decode(Pod, _pod(0, app="app7")), "none0"), *members[1:]]
     try:
         begun = time.perf_counter()
         network.apply(plan_policies(policies, (), members).pods)
@@ -81,6 +89,31 @@ def _policies(count: int, runs: int) -> tuple[float, float]:
     finally:
         network.remove()
     return first, median(took)
+
+
+def _services(count: int, runs: int) -> tuple[float, float]:
+    """How long the kernel takes for all of them, two endpoints each, and for another endpoint of one."""
+    node = node_config()
+    config = ServiceNetworkConfig(
+        bridge=node.bridge, pod_cidr=node.cidr, service_cidr="10.244.0.0/16", table=table_name(node.table)
+    )
+    network, taken = ServiceNetwork(config), []
+
+    def service(number: int, other: int) -> Balanced:
+        ways = (("10.201.77.2", 8080), ("10.201.77.3", 8080 + other))
+        return Balanced(Frontend(f"10.244.{number // 250}.{number % 250 + 1}", "TCP", 80), ways)
+
+    whole = [service(number, 0) for number in range(count)]
+    begun = time.perf_counter()
+    network.apply(whole)
+    first = time.perf_counter() - begun
+    for number in range(runs):
+        whole[0] = service(0, number + 1)
+        begun = time.perf_counter()
+        network.apply(whole)
+        taken.append(time.perf_counter() - begun)
+    network.apply(())
+    return first, median(taken)
 
 
 def _policy(number: int) -> JsonObject:
