@@ -28,13 +28,16 @@ def plan_pool_balancers(
 ) -> dict[Key, LoadBalancer]:
     """An address of each family that the Service and the pool have; `of_the_host` are those that go to nobody.
 
-    Whoever has an address keeps it, then the older comes first. A wish that cannot be met is told, and the Service
-    waits for it. One that finds an address of one family alone has that one.
+    Whoever has an address keeps it, whatever others wish for; then the older comes first. A wish that cannot be met is
+    told, and the Service waits for it. One that finds an address of one family alone has that one.
     """
     plan = _Plan(pool, of_the_host)
     sorted_ones = sorted((item for item in services if is_load_balancer(item)), key=age_of)
-    # All keep what they have before anybody draws.
-    open_ones = [(service, plan.keep(service)) for service in sorted_ones]
+    # What each has is noted before any wish is looked at, so that nobody is wished away from an address; and all
+    # wishes are met before anybody draws.
+    for service in sorted_ones:
+        plan.note(service)
+    open_ones = [(service, plan.meet(service)) for service in sorted_ones]
     for service, families in open_ones:
         plan.draw(service, families)
     return plan.found
@@ -46,11 +49,23 @@ class _Plan:
     def __init__(self, pool: AddressPool, of_the_host: Collection[str]) -> None:
         self._pool, self._of_the_host = pool, frozenset(of_the_host)
         self._owners: dict[str, Key] = {}
+        # The address of each family that a Service has by now.
+        self._held: dict[tuple[Key, str], str] = {}
         self._free = {family: self._addresses(version) for family, version in _VERSIONS.items()}
         self.found: dict[Key, LoadBalancer] = {}
 
-    def keep(self, service: Service) -> list[str]:
-        """Give a Service what it wishes for or has; the families of which it is to draw one."""
+    def note(self, service: Service) -> None:
+        """A Service owns what its status has, one address of each of its families."""
+        key = _key(service)
+        has = [str(ip_address(each.ip)) for each in service.status.load_balancer.ingress if _version(each.ip)]
+        for family in service.spec.addresses:
+            held = next((each for each in has if _version(each) == _VERSIONS[family]), "")
+            if held and not self._refusal(held, key):
+                self._owners[held] = key
+                self._held[key, family] = held
+
+    def meet(self, service: Service) -> list[str]:
+        """Give a Service what it wishes for, or else has; the families of which it is to draw one."""
         key, problem, families = _key(service), "", [*service.spec.addresses]
         usable = [family for family in families if self._pool.of_version(_VERSIONS[family])]
         if not families:
@@ -58,17 +73,19 @@ class _Plan:
         elif not usable:
             problem = f"load-balancer-pool has no {' or '.join(families)} address"
         wishes, wrong = _wishes(service, families)
-        has = [str(ip_address(each.ip)) for each in service.status.load_balancer.ingress if _version(each.ip)]
         given, to_draw = list[str](), list[str]()
         for family in usable:
-            wish = wishes.get(family, "")
-            kept = next((each for each in has if _version(each) == _VERSIONS[family]), "")
+            wish, held = wishes.get(family, ""), self._held.get((key, family), "")
             why = self._refusal(wish, key) if wish else ""
-            if wish and why:
-                problem = problem or why
-            elif wish or (kept and not self._refusal(kept, key)):
-                given.append(wish or kept)
-            elif not wish and not wrong:
+            problem = problem or why
+            if wish and held and wish != held:
+                # Whoever wishes for another address has left this one, met or not.
+                del self._owners[held]
+            if why:
+                continue
+            if wish or held:
+                given.append(wish or held)
+            elif not wrong:
                 to_draw.append(family)
         self._owners.update(dict.fromkeys(given, key))
         unmet = next((wish for family, wish in wishes.items() if family not in usable), "")

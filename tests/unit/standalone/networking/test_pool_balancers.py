@@ -85,6 +85,31 @@ def test_a_wish_is_met_by_the_field_or_the_annotation() -> None:
     assert addresses(a_service(wish="2001:db8::12", **BOTH)) == {"a": ("2001:db8::12", "192.0.2.100")}
 
 
+@pytest.mark.parametrize("own_wish", ["", "192.0.2.100"])
+@pytest.mark.parametrize("before", ["", "192.0.2.101"])
+def test_an_older_service_that_wishes_for_what_another_one_has_does_not_get_it(own_wish: str, before: str) -> None:
+    older = a_service("older", *filter(None, [before]), made="2025-01-01T00:00:00Z", annotation="192.0.2.100")
+    victim = a_service("victim", "192.0.2.100", made="2026-01-01T00:00:00Z", wish=own_wish)
+    found = plan(older, victim)
+    assert found["victim"] == LoadBalancer(("192.0.2.100",))
+    assert found["older"] == LoadBalancer((), "192.0.2.100 belongs to service n/victim")
+
+
+def test_what_a_service_leaves_for_its_wish_others_get() -> None:
+    moves = a_service("a", "192.0.2.100", made="2025-01-01T00:00:00Z", wish="192.0.2.101")
+    assert addresses(moves, a_service("b", wish="192.0.2.100"), a_service("c")) == {
+        "a": ("192.0.2.101",),
+        "b": ("192.0.2.100",),
+        "c": ("192.0.2.102",),
+    }
+
+
+def test_of_two_that_wish_for_one_free_address_the_older_gets_it() -> None:
+    later = a_service("a", made="2026-02-01T00:00:00Z", wish="192.0.2.100")
+    earlier = a_service("b", made="2026-01-01T00:00:00Z", wish="192.0.2.100")
+    assert addresses(later, earlier) == {"b": ("192.0.2.100",), "a": ()}
+
+
 @pytest.mark.parametrize(
     ("service", "words"),
     [
