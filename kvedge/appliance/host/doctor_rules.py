@@ -55,6 +55,8 @@ Rule = Callable[[HostFacts, DoctorOptions], Iterator[Finding]]
 
 # openat2, by which images are opened beneath their root, came with Linux 5.6.
 _KERNEL: Final[Version] = (5, 6)
+# Who made an address, which the kernel keeps from 5.18 on.
+_KERNEL_OF_POOLS: Final[Version] = (5, 18)
 # The oldest that kvedge has been run on: Debian 12's.
 _LIBVIRT: Final[Version] = (9, 0)
 _QEMU: Final[Version] = (7, 2)
@@ -360,6 +362,10 @@ def _range(facts: HostFacts, what: str, cidr: str) -> Iterator[Finding]:
 def _pool(facts: HostFacts, pool: AddressPool) -> Iterator[Finding]:
     """Whether load balancers of one box get addresses that are free, and that the LAN looks for here."""
     check, remedy = "load balancers", "set load-balancer-pool to addresses that nobody else has"
+    if facts.kernel < _KERNEL_OF_POOLS:
+        detail = f"Linux {_text(facts.kernel)} is older than {_text(_KERNEL_OF_POOLS)}, which load-balancer-pool needs"
+        yield Finding(check, Level.FAIL, detail, "leave load-balancer-pool out, or install a newer kernel")
+        return
     found = [
         (link, ipaddress.IPv4Interface(network)) for link, networks in facts.networks.items() for network in networks
     ]

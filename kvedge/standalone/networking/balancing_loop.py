@@ -7,7 +7,7 @@ and then, as a firewall that is loaded anew may have taken our table away, and t
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -37,6 +37,8 @@ log = logging.getLogger(__name__)
 
 _LOOK_AGAIN_SECONDS: Final = 30.0
 ALL: Final = Key("", "all")
+_UNREADABLE: Final = "the host's addresses cannot be read"
+_UNPLACED: Final = "load-balancer-pool cannot be put right"
 
 
 @dataclass(slots=True)
@@ -73,12 +75,12 @@ class BalancingLoop:
         hosts = self.host_addresses()
         listening = self.listening_ports(*hosts)
         if self.addresses.pool:
-            balancers = plan_pool_balancers(services, self.addresses.pool, self._addresses_of_the_host())
+            balancers = self._plan_pool_balancers(services)
         else:
             balancers = plan_load_balancers(services, hosts, listening, self.kept_ports)
         plan = plan_balancing(services, slices, balancers, self.service_cidrs, listening | self.kept_ports)
         self._apply("services cannot be put right", partial(self.network.apply, plan.ports))
-        balancers = self._place(balancers)
+        balancers = self._place(services, balancers)
         for service in services:
             key = Key(service.metadata.namespace, service.metadata.name)
             self._tell_problem(key, service, balancers.get(key, LoadBalancer()).problem, plan.problems.get(key, ""))
@@ -88,19 +90,28 @@ class BalancingLoop:
             self._tell_address(service, balancers.get(Key(service.metadata.namespace, service.metadata.name)))
         return Again(_LOOK_AGAIN_SECONDS)
 
-    def _place(self, balancers: Mapping[Key, LoadBalancer]) -> dict[Key, LoadBalancer]:
+    def _plan_pool_balancers(self, services: Iterable[Service]) -> dict[Key, LoadBalancer]:
+        of_the_host = self._apply(_UNREADABLE, self.addresses.of_the_host)
+        balancers = plan_pool_balancers(services, self.addresses.pool, of_the_host or ())
+        if of_the_host is not None:
+            return balancers
+        # Nobody draws an address that may be the host's.
+        return _only_told(services, balancers, f"{_UNREADABLE}: {self._errors[_UNREADABLE]}")
+
+    def _place(self, services: Iterable[Service], balancers: dict[Key, LoadBalancer]) -> dict[Key, LoadBalancer]:
         """Have the pool's addresses where the LAN finds them; with what is wrong with some."""
         wanted = [each for known in balancers.values() for each in known.addresses] if self.addresses.pool else []
-        problems = self._apply("load-balancer-pool cannot be put right", partial(self.addresses.apply, wanted)) or {}
+        problems = self._apply(_UNPLACED, partial(self.addresses.apply, wanted))
+        if not self.addresses.pool:
+            return balancers
+        if problems is None:
+            return _only_told(services, balancers, f"{_UNPLACED}: {self._errors[_UNPLACED]}")
         return {
             key: replace(
                 known, problem=known.problem or next((problems[a] for a in known.addresses if a in problems), "")
             )
             for key, known in balancers.items()
         }
-
-    def _addresses_of_the_host(self) -> frozenset[str]:
-        return self._apply("the host's addresses cannot be read", self.addresses.of_the_host) or frozenset()
 
     def _apply(self, failure: str, work: Callable[[], T]) -> T | None:
         try:
@@ -132,3 +143,19 @@ class BalancingLoop:
         # earlier version. Neither keeps the others from their status.
         with suppress(NotFound, Conflict, Invalid):
             self.followed.services.observe(self.client.patch(Service, meta.namespace, meta.name, patch, "status"))
+
+
+def _only_told(
+    services: Iterable[Service], balancers: Mapping[Key, LoadBalancer], problem: str
+) -> dict[Key, LoadBalancer]:
+    """Of these the addresses that users were told of before: what is new may be nowhere, for this problem."""
+    told = {
+        Key(service.metadata.namespace, service.metadata.name): {
+            each.ip for each in service.status.load_balancer.ingress
+        }
+        for service in services
+    }
+    return {
+        key: LoadBalancer(tuple(each for each in known.addresses if each in told[key]), known.problem or problem)
+        for key, known in balancers.items()
+    }

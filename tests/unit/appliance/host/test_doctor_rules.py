@@ -226,6 +226,10 @@ def test_whether_clones_share_blocks_is_told_of_the_file_system(kind: str, level
         pytest.param("192.0.2.0/28", {}, Level.FAIL, "192.0.2.10 of eth0", id="with the host's own"),
         pytest.param("203.0.113.5", {}, Level.INFO, "router has to lead it here", id="of no network"),
         pytest.param(
+            "192.0.2.240", {"kernel": (5, 17, 9)}, Level.FAIL, "Linux 5.17.9 is older than 5.18", id="of an old kernel"
+        ),
+        pytest.param("192.0.2.240", {"kernel": (5, 18, 0)}, Level.OK, "192.0.2.240", id="of the oldest kernel"),
+        pytest.param(
             "192.0.2.240",
             {"kvedge_runs": True, "networks": {"eth0": ("192.0.2.10/24", "192.0.2.240/255.255.255.255")}},
             Level.OK,

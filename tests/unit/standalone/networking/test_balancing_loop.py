@@ -12,7 +12,14 @@ from kvedge.network.services.pool_addresses import PoolAddresses
 from kvedge.network.services.service_network import ServiceNetworks
 from kvedge.network.services.service_rules import Balanced, Frontend
 from kvedge.resources.meta import ObjectMeta
-from kvedge.resources.types.services import Service, ServicePort, ServiceSpec
+from kvedge.resources.types.services import (
+    LoadBalancerIngress,
+    LoadBalancerStatus,
+    Service,
+    ServicePort,
+    ServiceSpec,
+    ServiceStatus,
+)
 from kvedge.runtime.address_pool import address_pool
 from kvedge.standalone.networking.balancing_loop import ALL, BalancingLoop
 from kvedge.standalone.networking.endpoints_loop import FollowedServices
@@ -40,9 +47,11 @@ class PlayedAddresses:
         self.pool = address_pool(pool)
         self.there: list[str] = []
         self.problems: dict[str, str] = {}
-        self.broken = False
+        self.broken = self.unreadable = False
 
     def of_the_host(self) -> frozenset[str]:
+        if self.unreadable:
+            raise NetworkError("cannot list addresses", errno=1)
         return frozenset()
 
     def apply(self, wanted: list[str]) -> dict[str, str]:
@@ -79,6 +88,10 @@ class PlayedBox:
     def record(self, item: Service, kind: str, reason: str, text: str) -> None:
         self.events.append((item.metadata.name, reason, text))
 
+    def told(self) -> list[Any]:
+        """Where Services are, as it was told."""
+        return [body["status"]["loadBalancer"]["ingress"] for body in self.bodies]
+
     def loop(self) -> BalancingLoop:
         return BalancingLoop(
             cast(KubeClient, self),
@@ -100,6 +113,10 @@ def a_service(
     return Service(
         metadata=meta, spec=ServiceSpec(type=kind, cluster_ip=address, ports=[ServicePort(port=port, node_port=node)])
     )
+
+
+def at(address: str) -> ServiceStatus:
+    return ServiceStatus(load_balancer=LoadBalancerStatus(ingress=[LoadBalancerIngress(ip=address)]))
 
 
 def test_a_service_that_somebody_else_writes_does_not_keep_others_from_being_told() -> None:
@@ -152,8 +169,7 @@ def test_with_a_pool_a_load_balancer_is_at_an_address_of_its_own_whatever_the_ho
     at = [each.frontend for each in box.put if each.frontend.address.startswith("192.0.2.")]
     assert at == [Frontend("192.0.2.100", "TCP", 22), Frontend("192.0.2.101", "TCP", 22)]
     assert box.addresses.there == ["192.0.2.100", "192.0.2.101"]
-    told = [body["status"]["loadBalancer"]["ingress"] for body in box.bodies]
-    assert told == [[{"ip": "192.0.2.100"}], [{"ip": "192.0.2.101"}]]
+    assert box.told() == [[{"ip": "192.0.2.100"}], [{"ip": "192.0.2.101"}]]
     assert box.events == []
 
 
@@ -170,12 +186,43 @@ def test_a_pool_that_is_used_up_and_an_address_that_another_host_has_are_told() 
     assert box.addresses.there == ["192.0.2.100"]
 
 
-def test_addresses_that_cannot_be_put_right_keep_no_service_from_its_endpoints() -> None:
-    box = PlayedBox(a_service("a"))
-    box.addresses = PlayedAddresses("192.0.2.100")
+def test_addresses_that_cannot_be_put_right_are_told_to_nobody_but_why_is_and_the_endpoints_stay() -> None:
+    has, wants = a_service("a"), a_service("b", "10.100.0.6")
+    has.status = at("192.0.2.100")
+    box = PlayedBox(has, wants)
+    box.addresses = PlayedAddresses("192.0.2.100-192.0.2.101")
     box.addresses.broken = True
-    assert box.loop().reconcile(ALL).after > 0
-    assert Frontend("192.0.2.100", "TCP", 80) in {each.frontend for each in box.put}
+    loop = box.loop()
+    for _ in range(2):
+        assert loop.reconcile(ALL).after > 0
+    assert {"192.0.2.100", "192.0.2.101"} <= {each.frontend.address for each in box.put}
+    assert box.written == []
+    text = "load-balancer-pool cannot be put right: cannot list links: EPERM"
+    assert box.events == [(name, "SyncLoadBalancerFailed", text) for name in ("a", "b")]
+    box.addresses.broken = False
+    loop.reconcile(ALL)
+    assert box.told() == [[{"ip": "192.0.2.101"}]]
+
+
+def test_nobody_draws_while_the_hosts_own_addresses_cannot_be_read() -> None:
+    has = a_service("a")
+    has.status = at("192.0.2.100")
+    box = PlayedBox(has, a_service("b", "10.100.0.6"))
+    box.addresses = PlayedAddresses("192.0.2.100-192.0.2.101")
+    box.addresses.unreadable = True
+    box.loop().reconcile(ALL)
+    assert box.addresses.there == ["192.0.2.100"]
+    assert box.written == []
+    text = "the host's addresses cannot be read: cannot list addresses: EPERM"
+    assert box.events == [(name, "SyncLoadBalancerFailed", text) for name in ("a", "b")]
+
+
+def test_a_load_balancer_at_the_hosts_own_address_needs_no_pool_to_be_put_right() -> None:
+    box = PlayedBox(a_service("a"))
+    box.addresses.broken = True
+    box.loop().reconcile(ALL)
+    assert box.told() == [[{"ip": HOST}]]
+    assert box.events == []
 
 
 def test_without_a_pool_the_addresses_of_an_earlier_setting_go() -> None:
