@@ -61,6 +61,8 @@ class BalancingLoop:
     # What was said last, so that it is not said again.
     _told: dict[Key, str] = field(default_factory=dict)
     _errors: dict[str, str] = field(default_factory=dict)
+    # Without a pool: whether the addresses of an earlier setting are gone.
+    _cleared: bool = False
 
     def reconcile(self, key: Key) -> Again:
         """One look at everything.
@@ -100,10 +102,12 @@ class BalancingLoop:
 
     def _place(self, services: Iterable[Service], balancers: dict[Key, LoadBalancer]) -> dict[Key, LoadBalancer]:
         """Have the pool's addresses where the LAN finds them; with what is wrong with some."""
-        wanted = [each for known in balancers.values() for each in known.addresses] if self.addresses.pool else []
-        problems = self._apply(_UNPLACED, partial(self.addresses.apply, wanted))
         if not self.addresses.pool:
+            # Nobody else marks addresses as ours: those of an earlier setting go once.
+            self._cleared = self._cleared or self._apply(_UNPLACED, partial(self.addresses.apply, [])) is not None
             return balancers
+        wanted = [each for known in balancers.values() for each in known.addresses]
+        problems = self._apply(_UNPLACED, partial(self.addresses.apply, wanted))
         if problems is None:
             return _only_told(services, balancers, f"{_UNPLACED}: {self._errors[_UNPLACED]}")
         return {

@@ -48,6 +48,7 @@ class PlayedAddresses:
         self.there: list[str] = []
         self.problems: dict[str, str] = {}
         self.broken = self.unreadable = False
+        self.looks = 0
 
     def of_the_host(self) -> frozenset[str]:
         if self.unreadable:
@@ -55,6 +56,7 @@ class PlayedAddresses:
         return frozenset()
 
     def apply(self, wanted: list[str]) -> dict[str, str]:
+        self.looks += 1
         if self.broken:
             raise NetworkError("cannot list links", errno=1)
         self.there = wanted
@@ -225,8 +227,15 @@ def test_a_load_balancer_at_the_hosts_own_address_needs_no_pool_to_be_put_right(
     assert box.events == []
 
 
-def test_without_a_pool_the_addresses_of_an_earlier_setting_go() -> None:
+def test_without_a_pool_the_addresses_of_an_earlier_setting_go_and_are_not_looked_for_again() -> None:
     box = PlayedBox(a_service("a"))
     box.addresses.there = ["192.0.2.100"]
-    box.loop().reconcile(ALL)
+    box.addresses.broken = True
+    loop = box.loop()
+    loop.reconcile(ALL)
+    assert box.addresses.there == ["192.0.2.100"]
+    box.addresses.broken = False
+    for _ in range(3):
+        loop.reconcile(ALL)
     assert box.addresses.there == []
+    assert box.addresses.looks == 2
