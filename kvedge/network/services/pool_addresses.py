@@ -13,8 +13,8 @@ from kvedge.network.errors import NotSupportedError
 from kvedge.network.links import Links
 from kvedge.network.services.pool_plan import (
     HostSeen,
+    addresses_of_nobody,
     check_pool,
-    own_addresses,
     plan_pool_addresses,
     pool_problems,
     uplinks,
@@ -36,11 +36,11 @@ class PoolAddresses:
             check_pool(self.pool, self._bridge, _look(links))
 
     def of_the_host(self) -> frozenset[str]:
-        """Addresses of the pool that the host has by itself, as a DHCP server may give them. Raises NetworkError."""
+        """Addresses that no Service gets: the host may have come by them since its start. Raises NetworkError."""
         if not self.pool:
             return frozenset()
         with Links() as links:
-            return frozenset(each.address for each in own_addresses(self._bridge, _look(links)))
+            return addresses_of_nobody(self._bridge, _look(links))
 
     def apply(self, wanted: Collection[str]) -> dict[str, str]:
         """Have these on the host's links and none besides; what is wrong with those that lead nowhere, by address.

@@ -41,6 +41,18 @@ def own_addresses(bridge: str, seen: HostSeen) -> list[Address]:
     return [each for each in seen.addresses if each.protocol != address_mark(bridge)]
 
 
+def addresses_of_nobody(bridge: str, seen: HostSeen) -> frozenset[str]:
+    """What the pool gives to no Service, although it may have it.
+
+    That is what the host has by itself, and the first address of each of its networks of IPv6: every router of a
+    network answers there, this host as well. In a network of two addresses it is a host's as any other.
+    """
+    own = own_addresses(bridge, seen)
+    networks = [ip_interface(f"{each.address}/{each.prefix_length}").network for each in own if each.version == 6]
+    anycasts = {str(network.network_address) for network in networks if network.prefixlen < 127}
+    return frozenset(anycasts | {each.address for each in own})
+
+
 def check_pool(pool: AddressPool, bridge: str, seen: HostSeen) -> None:
     """Raises OverlapError when the pool has an address that the host or its network needs itself."""
     if not pool:

@@ -11,6 +11,7 @@ from kvedge.network.link_types import Address, Link, Route
 from kvedge.network.services.pool_plan import (
     HostSeen,
     address_mark,
+    addresses_of_nobody,
     check_pool,
     plan_pool_addresses,
     pool_problems,
@@ -94,3 +95,15 @@ def test_a_pool_with_an_address_that_is_needed_is_refused(pool: str, words: str)
 
 def test_a_pool_is_not_refused_for_addresses_of_its_own_services() -> None:
     check_pool(address_pool("192.0.2.100-192.0.2.109"), BRIDGE, with_more(Address(2, "192.0.2.100", 32, protocol=MARK)))
+
+
+def test_the_first_address_of_a_network_of_ipv6_is_its_routers_and_goes_to_nobody() -> None:
+    seen = with_more(
+        Address(2, "2001:db8::2", 120, 6),
+        Address(3, "2001:db8:1::7", 127, 6),
+        Address(2, "2001:db8:2::5", 128, 6, protocol=MARK),
+    )
+    own = {each.address for each in OWN}
+    assert addresses_of_nobody(BRIDGE, seen) == own | {"2001:db8::2", "2001:db8::", "2001:db8:1::7"}
+    # A pool that begins there is as good as any other.
+    check_pool(address_pool("2001:db8::-2001:db8::1"), BRIDGE, seen)
