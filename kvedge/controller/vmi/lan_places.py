@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from kvedge.kube.errors import KubeError, NotFound
+from kvedge.kube.errors import Forbidden, NotFound
 from kvedge.kube.kube_client import KubeClient
 from kvedge.resources.lan_bridges import BRIDGE_PREFIX, needed_bridge
 from kvedge.resources.types.attachments import NetworkAttachmentDefinition
@@ -22,7 +22,11 @@ log = logging.getLogger(__name__)
 
 
 def on_its_lans(pod: Pod, vmi: VirtualMachineInstance, client: KubeClient) -> Pod:
-    """The Pod, bound to nodes with the bridges of those networks that ask for that."""
+    """The Pod, bound to nodes with the bridges of those networks that ask for that.
+
+    Raises:
+        KubeError: when a network cannot be read now: a Pod that nothing binds may run where its guest hears nobody.
+    """
     wanted = {BRIDGE_PREFIX + bridge: "true" for bridge in _bridges(vmi, client)}
     if not wanted:
         return pod
@@ -40,9 +44,10 @@ def _bridges(vmi: VirtualMachineInstance, client: KubeClient) -> Iterator[str]:
         except NotFound:
             # Multus says so, and when the network is there the Pod is joined.
             continue
-        except KubeError as error:
-            facts = {"network": f"{namespace}/{name}", "error": str(error)}
-            log.warning("on which nodes a network is cannot be read", extra={"facts": facts})
+        except Forbidden as error:
+            # The controller came before its rights did: until somebody applies them, VMs start as they did before.
+            facts = {"network": f"{namespace}/{name}", "error": str(error), "remedy": "apply k3s/rbac again"}
+            log.warning("the controller may not read on which nodes a network is", extra={"facts": facts})
             continue
         if bridge:
             yield bridge

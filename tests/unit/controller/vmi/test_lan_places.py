@@ -7,7 +7,7 @@ from typing import Any, cast
 import pytest
 
 from kvedge.controller.vmi.lan_places import on_its_lans
-from kvedge.kube.errors import KubeError, NotFound, Unavailable
+from kvedge.kube.errors import Forbidden, KubeError, NotFound, Unavailable
 from kvedge.kube.kube_client import KubeClient
 from kvedge.resources.lan_bridges import ONLY_WITH_BRIDGE
 from kvedge.resources.meta import ObjectMeta
@@ -64,7 +64,17 @@ def test_without_such_networks_nothing_is_asked() -> None:
 
 
 @pytest.mark.parametrize(
-    "error", [NotFound(404, "NotFound", "gone"), Unavailable(503, "ServiceUnavailable", "later")], ids=["gone", "away"]
+    "error", [NotFound(404, "NotFound", "gone"), Forbidden(403, "Forbidden", "no rights")], ids=["gone", "no rights"]
 )
-def test_a_network_that_cannot_be_read_keeps_no_vm_from_starting(error: KubeError) -> None:
+def test_a_network_that_is_not_there_or_not_for_us_keeps_no_vm_from_starting(error: KubeError) -> None:
     assert selector(on("lan"), PlayedApi(error)) == {"disk": "ssd"}
+
+
+@pytest.mark.parametrize(
+    "error",
+    [Unavailable(503, "ServiceUnavailable", "later"), KubeError(0, "", "no connection")],
+    ids=["busy", "away"],
+)
+def test_a_server_that_is_away_lets_no_launcher_go_to_any_node(error: KubeError) -> None:
+    with pytest.raises(type(error)):
+        selector(on("lan"), PlayedApi(error))
