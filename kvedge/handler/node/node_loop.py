@@ -21,7 +21,7 @@ from kvedge.kube.patches import MergePatch
 from kvedge.kube.told_refusals import ToldRefusals
 from kvedge.network.errors import NetworkError
 from kvedge.network.links import Links
-from kvedge.resources.lan_bridges import BRIDGE_PREFIX, bridge_labels
+from kvedge.resources.lan_bridges import BRIDGE_PREFIX
 from kvedge.resources.types.core import Node
 from kvedge.runtime.background import BackgroundThread
 from kvedge.runtime.clock import Clock
@@ -72,6 +72,8 @@ class NodeLoop:
         self._refusal = refusal
         self._clock = clock
         self._told = ToldRefusals()
+        # What was said last of bridges that cannot be read, so that it is not said again.
+        self._bridge_error = ""
         self._stopping = False
         self._wake = threading.Event()
         self._thread = BackgroundThread("node-loop", self._run)
@@ -107,22 +109,32 @@ class NodeLoop:
 
     def _tell_gone(self, node: Node, bridges: Collection[str]) -> None:
         """Guests that are on a bridge that has gone hear nothing of the LAN, and no new ones come here."""
-        labels = bridge_labels(bridges)
-        gone = [key for key in node.metadata.labels if key.startswith(BRIDGE_PREFIX) and key not in labels]
-        for key in sorted(gone):
-            name = key.removeprefix(BRIDGE_PREFIX)
+        # Of very many bridges not all have a label: one without is here all the same.
+        for name in sorted(_labelled(node) - set(bridges)):
             text = f"bridge {name} is no longer on this node: guests of its networks are cut off, and no new ones come"
             self._events.record(node, "Warning", "BridgeGone", text)
 
-    def _write(self, *, schedulable: bool) -> bool:
+    def _read_bridges(self) -> Collection[str] | None:
+        """None when they cannot be read."""
         try:
             bridges = self._bridges()
         except NetworkError as error:
-            log.warning("this node's bridges cannot be read", extra={"facts": {"error": str(error)}})
-            return False
+            if str(error) != self._bridge_error:
+                log.warning("this node's bridges cannot be read", extra={"facts": {"error": str(error)}})
+            self._bridge_error = str(error)
+            return None
+        self._bridge_error = ""
+        return bridges
+
+    def _write(self, *, schedulable: bool) -> bool:
+        bridges = self._read_bridges()
         try:
             node = self._client.get(Node, "", self._node)
-            self._tell_gone(node, bridges)
+            if bridges is None:
+                # The Node goes on to say what it said; all else it says is true without them.
+                bridges = _labelled(node)
+            else:
+                self._tell_gone(node, bridges)
             patch = node_patch(
                 node.metadata.labels,
                 self._platform.capabilities,
@@ -142,3 +154,8 @@ class NodeLoop:
             return False
         self._told.clear()
         return True
+
+
+def _labelled(node: Node) -> set[str]:
+    """The bridges that a Node has labels of."""
+    return {key.removeprefix(BRIDGE_PREFIX) for key in node.metadata.labels if key.startswith(BRIDGE_PREFIX)}

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection
 from typing import Any, cast
 from unittest.mock import MagicMock
+
+import pytest
 
 from kvedge.handler.node.kvm_check import Accelerator
 from kvedge.handler.node.node_loop import NodeLoop
 from kvedge.handler.node.node_manifest import NodeCapabilities
 from kvedge.kube.events import EventRecorder
 from kvedge.kube.kube_client import KubeClient
+from kvedge.network.errors import NetworkError
+from kvedge.resources.lan_bridges import BRIDGE_PREFIX, MOST_BRIDGES
 from kvedge.resources.meta import ObjectMeta
+from kvedge.resources.names import HEARTBEAT, SCHEDULABLE
 from kvedge.resources.types.core import Node
 from tests.support.clocks import FakeClock
 
@@ -23,6 +29,7 @@ class PlayedCluster:
     def __init__(self, **labels: str) -> None:
         self.node = Node(metadata=ObjectMeta(name="edge-1", labels=labels))
         self.patched: dict[str, Any] = {}
+        self.annotations: dict[str, Any] = {}
         self.events: list[tuple[str, str]] = []
 
     def get(self, *rest: Any) -> Node:
@@ -30,17 +37,21 @@ class PlayedCluster:
 
     def patch(self, kind: Any, namespace: str, name: str, patch: Any) -> None:
         self.patched = patch.body["metadata"]["labels"]
+        self.annotations = patch.body["metadata"]["annotations"]
 
     def record(self, item: Node, kind: str, reason: str, text: str) -> None:
         self.events.append((reason, text))
 
 
-def written(cluster: PlayedCluster, *bridges: str) -> dict[str, Any]:
-    """The labels of one write."""
+def a_loop(cluster: PlayedCluster, bridges: Callable[[], Collection[str]]) -> NodeLoop:
     platform = MagicMock(capabilities=NodeCapabilities(), accelerator=Accelerator(emulation=True, detail="tcg"))
     client, events = cast(KubeClient, cluster), cast(EventRecorder, cluster)
-    loop = NodeLoop(client, "edge-1", platform, lambda: "a:1", str, FakeClock(), events, lambda: bridges)
-    assert loop._write(schedulable=True)
+    return NodeLoop(client, "edge-1", platform, lambda: "a:1", str, FakeClock(), events, bridges)
+
+
+def written(cluster: PlayedCluster, *bridges: str) -> dict[str, Any]:
+    """The labels of one write."""
+    assert a_loop(cluster, lambda: bridges)._write(schedulable=True)
     return cluster.patched
 
 
@@ -57,3 +68,27 @@ def test_nothing_is_told_while_all_bridges_are_there() -> None:
     cluster = PlayedCluster(**{LAN: "true"})
     assert LAN not in written(cluster, "br-lan")
     assert cluster.events == []
+
+
+def test_a_bridge_whose_label_has_no_more_room_has_not_gone() -> None:
+    present = [f"br{number:02}" for number in range(MOST_BRIDGES)]
+    cluster = PlayedCluster(**{BRIDGE_PREFIX + name: "true" for name in present})
+    found = written(cluster, "br-lan", *present)
+    assert (found[LAN], found[BRIDGE_PREFIX + present[-1]]) == ("true", None)
+    assert cluster.events == []
+
+
+def test_while_bridges_cannot_be_read_the_node_keeps_their_labels_and_says_all_else(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def unreadable() -> Collection[str]:
+        raise NetworkError("cannot list links", errno=1)
+
+    cluster = PlayedCluster(**{LAN: "true", SCHEDULABLE: "true"})
+    loop = a_loop(cluster, unreadable)
+    for _ in range(2):
+        assert loop._write(schedulable=False)
+    assert cluster.patched == {SCHEDULABLE: "false"}
+    assert cluster.annotations[HEARTBEAT]
+    assert cluster.events == []
+    assert [record.message for record in caplog.records] == ["this node's bridges cannot be read"]
