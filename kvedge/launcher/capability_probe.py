@@ -13,7 +13,6 @@ signature. So the handler probes again when the host was updated, and a seed tha
 from __future__ import annotations
 
 import compileall
-import hashlib
 import importlib
 import json
 import os
@@ -24,13 +23,14 @@ from typing import Any, Final
 import kvedge
 from kvedge.launcher.launcher_errors import LauncherError
 from kvedge.launcher.launcher_options import LauncherOptions
-from kvedge.launcher.libvirt.libvirt_setup import SEED_DIRECTORY, prepare_environment, prepare_root
+from kvedge.launcher.libvirt.libvirt_setup import prepare_environment, prepare_root
 from kvedge.launcher.libvirt.node_capabilities import NodeCapabilities, read_capabilities
+from kvedge.launcher.libvirt.qemu_record import record_path
 from kvedge.launcher.probe_sandbox import SandboxError, run_in_sandbox
 from kvedge.runtime.program import is_frozen
 
 CAPABILITIES_FILE: Final = "capabilities.json"
-# libvirt names a record after the SHA-256 of the emulator's path.
+# As `record_path` has it.
 _SEED_NAME: Final = re.compile(r"[0-9a-f]{64}\.xml")
 _NEEDED: Final = ("kvedge.launcher.libvirt.libvirt_session", "kvedge.launcher.monitor")
 
@@ -95,7 +95,5 @@ def _ask(*, emulation: bool) -> dict[str, Any]:
         raise SandboxError(f"libvirt's QEMU driver does not work here: {error}; {remedy}") from error
     capabilities = read_capabilities(documents)
     # Asked for the whole host, libvirt has probed every QEMU that is installed; a launcher uses one.
-    seed = Path(
-        options.libvirt_root, SEED_DIRECTORY, f"{hashlib.sha256(capabilities.emulator.encode()).hexdigest()}.xml"
-    )
+    seed = Path(record_path(options.libvirt_root, capabilities.emulator))
     return {"capabilities": capabilities.document(), "seeds": {seed.name: seed.read_text()}}

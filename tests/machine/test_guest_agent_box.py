@@ -12,6 +12,7 @@ from xml.etree import ElementTree
 import pytest
 
 from kvedge.kube.errors import KubeError
+from kvedge.launcher.libvirt.libvirt_setup import SEED_DIRECTORY
 from kvedge.resources.meta import condition
 from kvedge.resources.types.core import Event
 from kvedge.resources.types.vm import VirtualMachine
@@ -110,6 +111,9 @@ def test_virsh_in_the_launcher_shows_the_guest_without_its_secrets(box: Box) -> 
     def virsh(*words: str) -> subprocess.CompletedProcess[str]:
         return kubectl.try_run("exec", pod.metadata.name, "-c", "compute", "--", "virsh", *words)
 
+    # One record for each QEMU that libvirt has started to ask it what it can do.
+    private = box.data_dir / "kubelet/pods" / pod.metadata.uid / "volumes/kubernetes.io~empty-dir/private"
+    records = sorted((private / "libvirt" / SEED_DIRECTORY).iterdir())
     assert virsh("--quiet", "list", "--name").stdout == f"{domain}\n"
     document = ElementTree.fromstring(virsh("-c", "qemu+unix:///session?socket=x", "dumpxml", domain).stdout)
     assert document.findtext("uuid") == virsh("domuuid", "1").stdout.strip()
@@ -129,6 +133,8 @@ def test_virsh_in_the_launcher_shows_the_guest_without_its_secrets(box: Box) -> 
     assert (refused.returncode, refused.stdout) == (1, "")
     assert "kvedge stop NAME" in refused.stderr
     assert virsh("-q", "list", "--name").stdout == f"{domain}\n"
+    assert "Running hypervisor: QEMU " in virsh("version").stdout
+    assert sorted((private / "libvirt" / SEED_DIRECTORY).iterdir()) == records
 
 
 def test_a_frozen_guest_is_shown_and_thaws_by_itself(box: Box) -> None:

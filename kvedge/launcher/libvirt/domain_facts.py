@@ -74,7 +74,9 @@ class VcpuPlace(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DomainLook:
-    """All that is shown of the domain to people: `id` is 0 when it does not run, `document` has no secrets."""
+    """All that is shown of the domain to people: `id` is 0 when it does not run, `document` has no secrets,
+    `qemu` is 0 when its version is not known.
+    """
 
     name: str
     uuid: str

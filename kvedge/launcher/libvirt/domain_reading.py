@@ -60,21 +60,22 @@ def read_facts(domain: Any, read_pid: Callable[[], int]) -> DomainFacts:
     )
 
 
-def read_look(domain: Any, *, libvirt_version: int, qemu_version: int) -> DomainLook:
-    """The domain as people want to see it."""
+def read_look(domain: Any, libvirt_version: int, version_of: Callable[[str], int]) -> DomainLook:
+    """The domain as people want to see it; `version_of` tells the version of an emulator, 0 when it is not known."""
     state, reason = domain.state()
     life = _LIVES.get(state, Life.UNKNOWN)
+    # Without VIR_DOMAIN_XML_SECURE: libvirt leaves passwords out.
+    document = domain.XMLDesc()
     return DomainLook(
         name=domain.name(),
         uuid=domain.UUIDString(),
         id=max(0, domain.ID()),
         life=life,
         why=_WHYS.get((life, reason), Why.OTHER),
-        # Without VIR_DOMAIN_XML_SECURE: libvirt leaves passwords out.
-        document=domain.XMLDesc(),
+        document=document,
         vcpus=tuple(_vcpu_places(*domain.vcpus())) if life not in ENDED else (),
         libvirt=libvirt_version,
-        qemu=qemu_version,
+        qemu=version_of(ElementTree.fromstring(document).findtext("devices/emulator") or ""),
     )
 
 

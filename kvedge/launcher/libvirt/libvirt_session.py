@@ -10,6 +10,7 @@ import contextlib
 import json
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Any, Final
 
 import libvirt
@@ -23,6 +24,7 @@ from kvedge.launcher.libvirt.host_reading import read_host_documents
 from kvedge.launcher.libvirt.libvirt_errors import translate_errors
 from kvedge.launcher.libvirt.libvirt_events import start_event_loop, watch_events
 from kvedge.launcher.libvirt.node_capabilities import HostDocuments
+from kvedge.launcher.libvirt.qemu_record import recorded_version
 
 # Of a picture, read at once; libvirt hands out no more than 256 KiB.
 _PIECE: Final = 64 << 10
@@ -38,6 +40,7 @@ class LibvirtSession:
             LauncherError: when it cannot be opened.
         """
         self._name = domain_name
+        self._root = root
         self._pid_path = f"{root}/run/qemu/{domain_name}.pid"
         # Each error is raised: libvirt's print of it only fills the log.
         libvirt.registerErrorHandler(lambda _context, _error: None, None)
@@ -71,9 +74,8 @@ class LibvirtSession:
         except DomainMissing:
             return None
         with translate_errors("looking at the domain"):
-            return read_look(
-                domain, libvirt_version=self.libvirt_version, qemu_version=int(self._connection.getVersion())
-            )
+            # libvirt itself would tell QEMU's version only after it has started every QEMU that the host has installed.
+            return read_look(domain, self.libvirt_version, partial(recorded_version, self._root))
 
     def define(self, xml: str) -> None:
         """Define the domain; raises BadRequest when libvirt finds fault with the document."""

@@ -16,7 +16,7 @@ from kvedge.launcher.launcher_options import LauncherOptions
 log = logging.getLogger(__name__)
 
 # libvirt's own seeds are 100 to 200 KB each.
-_LARGEST_SEED: Final = 4 << 20
+LARGEST_SEED: Final = 4 << 20
 _MOST_SEEDS: Final = 16
 # Below libvirt's root.
 SEED_DIRECTORY: Final = "cache/qemu/capabilities"
@@ -108,12 +108,12 @@ def _copy_seed(directory: int, name: str, target: str) -> int:
         log.warning("left out a seed", extra={"facts": {"file": name, "why": error.strerror}})
         return 0
     facts = os.fstat(opened)
-    if not stat.S_ISREG(facts.st_mode) or facts.st_size > _LARGEST_SEED:
+    if not stat.S_ISREG(facts.st_mode) or facts.st_size > LARGEST_SEED:
         os.close(opened)
         log.warning("left out a seed", extra={"facts": {"file": name, "why": "no regular file of a sane size"}})
         return 0
     with os.fdopen(opened, "rb") as file:
-        content = file.read(_LARGEST_SEED)
+        content = file.read(LARGEST_SEED)
     staged = f"{target}.new"
     with open(staged, "wb") as out:
         out.write(content)

@@ -133,6 +133,11 @@ SHOWN = {
 }
 
 
+def test_a_version_of_qemu_that_is_not_known_is_left_out(launcher: PlayedLauncher, virsh: Virsh) -> None:
+    launcher.answer.qemu_version = 0
+    assert virsh("version")[1] == "Using library: libvirt 11.3.0\nUsing API: QEMU, within the launcher\n\n"
+
+
 @pytest.mark.parametrize("words", SHOWN)
 def test_it_prints_as_libvirts_does(launcher: PlayedLauncher, virsh: Virsh, words: str) -> None:
     assert virsh(*words.split()) == (0, SHOWN[words], "")
