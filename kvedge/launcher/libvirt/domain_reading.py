@@ -73,7 +73,7 @@ def read_look(domain: Any, libvirt_version: int, version_of: Callable[[str], int
         life=life,
         why=_WHYS.get((life, reason), Why.OTHER),
         document=document,
-        vcpus=tuple(_vcpu_places(*domain.vcpus())) if life not in ENDED else (),
+        vcpus=_vcpu_places(domain) if life not in ENDED else (),
         libvirt=libvirt_version,
         qemu=version_of(ElementTree.fromstring(document).findtext("devices/emulator") or ""),
     )
@@ -90,7 +90,16 @@ def read_sizes(domain: Any, names: frozenset[str]) -> dict[str, DiskSize]:
     }
 
 
-def _vcpu_places(infos: Sequence[Sequence[int]], maps: Sequence[Sequence[bool]]) -> Iterator[VcpuPlace]:
+def _vcpu_places(domain: Any) -> tuple[VcpuPlace, ...]:
+    try:
+        infos, maps = domain.vcpus()
+    except libvirt.libvirtError:
+        # While a guest starts or ends it has a state already, or still, but no vCPUs.
+        return ()
+    return tuple(_places(infos, maps))
+
+
+def _places(infos: Sequence[Sequence[int]], maps: Sequence[Sequence[bool]]) -> Iterator[VcpuPlace]:
     for (number, state, run_ns, host_cpu), allowed in zip(infos, maps, strict=True):
         may_use = tuple(cpu for cpu, is_allowed in enumerate(allowed) if is_allowed)
         yield VcpuPlace(number, state == libvirt.VIR_VCPU_BLOCKED, max(0, host_cpu), run_ns, may_use)
