@@ -6,6 +6,7 @@ everything again: VMIs from the API, domains from their launchers, interfaces fr
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -40,12 +41,14 @@ from kvedge.kube.node_troubles import NodeTroubles
 from kvedge.kube.reconcile_loop import ReconcileLoop
 from kvedge.kube.work_queue import Key
 from kvedge.resources.configuration.configuration import Configuration
-from kvedge.resources.names import NODE_NAME
+from kvedge.resources.names import NODE_NAME, TOOLS_FOLDER
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.runtime.clock import SystemClock
 from kvedge.runtime.logs import set_verbosity
 from kvedge.runtime.role import Part, Parts, part, unfailing
 from kvedge.runtime.services import ServiceError
+
+log = logging.getLogger(__name__)
 
 _COMPONENT: Final = "virt-handler"
 _SYNC_SECONDS: Final = 60.0
@@ -108,10 +111,7 @@ class HandlerRole:
             ServiceError: when this host's libvirt or QEMU cannot be used, or the API does not answer.
         """
         load_missing_modules()
-        try:
-            write_tools(self._config.capabilities)
-        except OSError as error:
-            raise ServiceError(self.name, f"{self._config.capabilities} cannot be written: {error.strerror}") from error
+        _write_tools(self._config.capabilities)
         try:
             self._parts = Parts(self._make_parts(KubeClient.from_kubeconfig(self._config.kubeconfig, "kvedge-handler")))
             self._parts.start()
@@ -189,6 +189,15 @@ class HandlerRole:
 
         configuration.on_change(follow)
         return plugins
+
+
+def _write_tools(seed: Path) -> None:
+    try:
+        write_tools(seed)
+    except OSError as error:
+        # People look into launchers by them; guests run without.
+        facts = {"directory": str(seed / TOOLS_FOLDER), "why": str(error)}
+        log.warning("virsh for launchers' containers cannot be written", extra={"facts": facts})
 
 
 def _pod_preparation(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from unittest.mock import MagicMock
 
@@ -11,7 +12,7 @@ from kvedge.handler import handler_service
 from kvedge.handler.handler_service import HandlerConfig, HandlerRole
 from kvedge.handler.node.capability_seed import ProbeError
 from kvedge.handler.node.kvm_check import Accelerator
-from kvedge.runtime.role import order_of_need
+from kvedge.runtime.role import Part, order_of_need
 from kvedge.runtime.services import ServiceError
 
 
@@ -68,6 +69,38 @@ def test_a_host_whose_qemu_cannot_be_probed_ends_what_has_started(
         role.start()
     assert client.close.called
     assert role.failure() is None
+
+
+def bin_is_a_file(seed: Path) -> None:
+    seed.mkdir()
+    (seed / "bin").touch()
+
+
+def virsh_is_a_directory(seed: Path) -> None:
+    (seed / "bin/virsh").mkdir(parents=True)
+
+
+def seed_is_a_file(seed: Path) -> None:
+    seed.touch()
+
+
+@pytest.mark.parametrize("spoil", [bin_is_a_file, virsh_is_a_directory, seed_is_a_file])
+def test_a_virsh_that_cannot_be_written_is_told_and_keeps_nothing_from_starting(
+    role: HandlerRole, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, spoil: Callable[[Path], None]
+) -> None:
+    started: list[str] = []
+    monkeypatch.setattr(handler_service, "load_missing_modules", list)
+    monkeypatch.setattr(handler_service.KubeClient, "from_kubeconfig", MagicMock())
+    monkeypatch.setattr(role, "_make_parts", lambda _client: [Part("one", lambda: started.append("one"))])
+    seed = role._config.capabilities
+    spoil(seed)
+    role.start()
+    assert started == ["one"]
+    (record,) = caplog.records
+    assert record.levelname == "WARNING"
+    facts = vars(record)["facts"]
+    assert facts["directory"] == str(seed / "bin")
+    assert str(seed) in facts["why"]
 
 
 def test_one_that_was_never_started_can_be_stopped(role: HandlerRole) -> None:
