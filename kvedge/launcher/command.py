@@ -42,9 +42,7 @@ def launcher_command(arguments: list[str]) -> int:
             sys.stdout.write(_USAGE)
             return 0
         if "disk-documents" in flags:
-            from kvedge.launcher.hotplug.disk_documents import main
-
-            return main()
+            return _write_disk_documents()
         if "probe" in values:
             return _probe(values["probe"], emulation="emulation" in flags)
         options = _options(values, flags)
@@ -56,6 +54,16 @@ def launcher_command(arguments: list[str]) -> int:
 
         return run_monitor(options, _run_launcher, bare=True)
     return _run_launcher(options)
+
+
+def _write_disk_documents() -> int:
+    from kvedge.runtime.linux.memory import be_first_to_end
+
+    # Its memory counts with the guest's: of the two QEMU must stay. Before all that this process loads.
+    be_first_to_end()
+    from kvedge.launcher.hotplug.disk_documents import main
+
+    return main()
 
 
 def _run_launcher(options: LauncherOptions) -> int:

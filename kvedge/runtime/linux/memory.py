@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 from typing import Final
 
@@ -23,6 +24,12 @@ def limit_arenas(count: int) -> None:
     mallopt = getattr(libc, "mallopt", None)
     if mallopt is not None:
         mallopt(_M_ARENA_MAX, count)
+
+
+def be_first_to_end() -> None:
+    """Have the kernel choose this process, and what it starts, when memory is short; it may have to do without."""
+    with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
+        file.write("1000")
 
 
 def forget_pages(start: int, end: int) -> None:

@@ -7,7 +7,6 @@ back. It ends when its standard input does: when the process that wants the imag
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import os
 import resource
@@ -15,11 +14,11 @@ import signal
 import sys
 import threading
 import time
-from pathlib import Path
 from typing import BinaryIO, Final, NoReturn
 
 import msgspec
 
+from kvedge.runtime.linux.memory import be_first_to_end
 from kvedge.storage.disk_file import QEMU_IMG_MEMORY
 from kvedge.storage.image_errors import BadImage, ImageError
 from kvedge.storage.images.image_import import import_file
@@ -106,8 +105,7 @@ def _confine(order: Order) -> None:
     largest = _largest_file(order)
     resource.setrlimit(resource.RLIMIT_FSIZE, _within(resource.RLIMIT_FSIZE, largest, largest))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    with contextlib.suppress(OSError):
-        Path("/proc/self/oom_score_adj").write_text("1000")
+    be_first_to_end()
 
 
 def _largest_file(order: Order) -> int:

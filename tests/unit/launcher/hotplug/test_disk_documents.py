@@ -5,6 +5,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -127,6 +129,22 @@ def test_a_process_does_not_wait_for_ever_for_its_question(
         monkeypatch.setattr("sys.stdin", silent)
         assert disk_documents.main() == 0
     assert capsys.readouterr().out == ""
+
+
+def test_the_kernel_ends_this_process_before_qemu_and_knows_so_before_anything_is_loaded() -> None:
+    program = """
+import sys
+from kvedge.launcher.command import launcher_command
+class Loaded:
+    def __getattr__(self, name):
+        print(name, open("/proc/self/oom_score_adj").read().strip())
+        return lambda: 7
+sys.modules["kvedge.launcher.hotplug.disk_documents"] = Loaded()
+sys.exit(launcher_command(["--disk-documents"]))
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (7, "")
+    assert "main 1000" in done.stdout.splitlines()
 
 
 def test_a_question_without_sense_is_an_error_that_says_so() -> None:
