@@ -25,8 +25,8 @@ from kvedge.resources.codec import DecodeError, decode
 from kvedge.resources.types.vmi import VirtualMachineInstance
 
 _LARGEST: Final = 16 << 20
-# How long a process that was started ahead keeps its memory, which the guest's cgroup pays, for a question that does not
-# come. Most volumes come within seconds; for one that takes longer the process is loaded anew, which costs 0.2 s.
+# How long a process that was started ahead keeps its memory, of the guest's cgroup, for a question that does not come.
+# Most volumes come within seconds; for one that takes longer the process is loaded anew, which costs 0.2 s.
 WAIT_SECONDS: Final = 15.0
 
 
