@@ -152,7 +152,9 @@ class DiskKeeper:
         now = self._clock()
         due = [step for step in steps if self._is_due(step, now)]
         documents = self._documents(due, facts)
-        if not expected:
+        if expected:
+            self._process.forget_ended()
+        else:
             self._process.rest()
         for step in due:
             with self._acting:

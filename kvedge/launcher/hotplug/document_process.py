@@ -46,6 +46,13 @@ class DocumentProcess:
             with contextlib.suppress(OSError):
                 self._waiting = _start()
 
+    def forget_ended(self) -> None:
+        """A process that has waited too long leaves nothing behind: no zombie, and no pipes."""
+        with self._lock:
+            if self._waiting is not None and self._waiting.poll() is not None:
+                _end(self._waiting)
+                self._waiting = None
+
     def rest(self) -> None:
         """No question is on its way any more."""
         _end(self._take())

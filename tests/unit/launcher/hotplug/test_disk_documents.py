@@ -109,6 +109,27 @@ def test_a_process_that_has_waited_too_long_is_replaced(root: Path) -> None:
     assert process.make(asked) == make_documents(asked)
 
 
+def test_a_process_that_has_ended_unasked_is_forgotten_with_its_pipes_and_one_that_waits_is_not(root: Path) -> None:
+    process = DocumentProcess()
+    process.forget_ended()
+    process.expect()
+    waiting = process._waiting
+    assert waiting is not None
+    process.forget_ended()
+    assert process._waiting is waiting
+    assert waiting.returncode is None
+    waiting.kill()
+    # It stays a zombie.
+    os.waitid(os.P_PID, waiting.pid, os.WEXITED | os.WNOWAIT)
+    process.forget_ended()
+    assert process._waiting is None
+    assert [pipe.closed for pipe in (waiting.stdin, waiting.stdout, waiting.stderr) if pipe is not None] == [True] * 3
+    with pytest.raises(ChildProcessError):
+        os.waitid(os.P_PID, waiting.pid, os.WEXITED | os.WNOHANG)
+    asked = question(vmi([{"name": "a", "disk": {"bus": "scsi"}}]), root, "a")
+    assert process.make(asked) == make_documents(asked)
+
+
 def test_a_process_that_nobody_asks_ends() -> None:
     process = DocumentProcess()
     process.expect()

@@ -64,10 +64,14 @@ class PlayedProcess(DocumentProcess):
         self.io_thread = 0
         self.waits = False
         self.expected = 0
+        self.has_ended = False
 
     def expect(self) -> None:
         self.expected += 1
         self.waits = True
+
+    def forget_ended(self) -> None:
+        self.waits = self.waits and not self.has_ended
 
     def rest(self) -> None:
         self.waits = False
@@ -355,6 +359,18 @@ def test_the_process_rests_when_no_volume_is_on_its_way_any_more(kept: Kept) -> 
     kept.keeper.follow(m.SyncRequest(vmi_json=vmi()), kept.domain.facts())
     kept.look()
     assert not kept.process.waits
+
+
+def test_a_process_that_has_waited_too_long_is_forgotten_and_not_replaced_before_the_volume_comes(kept: Kept) -> None:
+    announced = m.SyncRequest(vmi_json=vmi("a"))
+    kept.keeper.follow(announced, kept.domain.facts())
+    kept.process.has_ended = True
+    assert kept.look() == []
+    assert not kept.process.waits
+    kept.keeper.follow(announced, kept.domain.facts())
+    assert kept.process.expected == 1
+    (kept.directory / "a.img").write_bytes(b"x")
+    assert kept.look() == ["attach a"]
 
 
 def test_no_process_is_loaded_for_a_guest_that_is_not_started_yet(kept: Kept) -> None:
