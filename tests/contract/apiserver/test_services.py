@@ -198,8 +198,11 @@ def test_a_client_keeps_its_endpoint_for_three_hours(api_server: Server, namespa
 
 
 def test_a_dry_run_takes_nothing(api_server: Server, namespace: str) -> None:
-    body = service(type="NodePort", ports=[{"port": 80, "nodePort": 31789}])
     path = f"/api/v1/namespaces/{namespace}/services"
+    # A port that is free: Services of other tests have some, drawn at random.
+    drawn = create(api_server, namespace, type="NodePort").json["spec"]["ports"][0]["nodePort"]
+    api_server.admin.delete(f"{path}/web")
+    body = service(type="NodePort", ports=[{"port": 80, "nodePort": drawn}])
     assert api_server.admin.post(f"{path}?dryRun=All", body).status == 201
     assert api_server.admin.post(path, body).status == 201
     api_server.admin.delete(f"{path}/web")
