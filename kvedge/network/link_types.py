@@ -10,6 +10,8 @@ MAIN_TABLE: Final = 254
 PROTO_KERNEL: Final = 2
 # And for those that an administrator made, as which ours pass.
 PROTO_STATIC: Final = 4
+# From here on the maker of an address is a box of kvedge: rtnetlink's own numbers of makers end below.
+FIRST_ADDRESS_MARK: Final = 64
 
 
 @dataclass(frozen=True)

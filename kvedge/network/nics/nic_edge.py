@@ -17,7 +17,7 @@ from pyroute2.iproute import IPRoute
 from pyroute2.netlink.exceptions import NetlinkError
 
 from kvedge.network.errors import NetworkError
-from kvedge.network.link_types import PROTO_KERNEL
+from kvedge.network.link_types import FIRST_ADDRESS_MARK, PROTO_KERNEL
 from kvedge.network.links import IFA_F_NOPREFIXROUTE, IFA_F_PERMANENT, UNICAST
 from kvedge.network.netlink_dump import whole_dump
 from kvedge.network.nics.nic_rules import Carried
@@ -50,9 +50,14 @@ class NicEdge:
         self._socket.close()
 
     def carried(self, index: int, name: str) -> Carried:
-        """What the link carries. Raises NetworkError."""
+        """What the link carries, without what a box of kvedge looks after there. Raises NetworkError."""
         with _translated("cannot read what is on", name):
-            addresses = [item for item in whole_dump(lambda: list(self._socket.get_addr())) if item["index"] == index]
+            addresses = [
+                item
+                for item in whole_dump(lambda: list(self._socket.get_addr()))
+                # Those of a load-balancer-pool are put where they belong by whoever has made them.
+                if item["index"] == index and (item.get("proto") or 0) < FIRST_ADDRESS_MARK
+            ]
             routes = [
                 item
                 for family in (socket.AF_INET, socket.AF_INET6)

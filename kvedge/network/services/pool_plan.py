@@ -12,13 +12,12 @@ from dataclasses import dataclass
 from ipaddress import ip_address, ip_interface, ip_network
 
 from kvedge.network.errors import OverlapError
-from kvedge.network.link_types import MAIN_TABLE, Address, Link, Route
+from kvedge.network.link_types import FIRST_ADDRESS_MARK, MAIN_TABLE, Address, Link, Route
 from kvedge.network.steps import AddSideAddress, RemoveAddress, Step
 from kvedge.runtime.address_pool import AddressPool
 
 _REMEDY = "give load-balancer-pool addresses that nobody else has"
-# What rtnetlink's makers of addresses have themselves ends below.
-_FIRST_MARK, _MARKS = 64, 192
+_MARKS = 192
 _DEFAULTS = {4: "0.0.0.0/0", 6: "::/0"}
 
 
@@ -33,7 +32,7 @@ class HostSeen:
 
 def address_mark(bridge: str) -> int:
     """Who made an address, as a number that the kernel keeps with it: the box of this node bridge."""
-    return _FIRST_MARK + zlib.crc32(bridge.encode()) % _MARKS
+    return FIRST_ADDRESS_MARK + zlib.crc32(bridge.encode()) % _MARKS
 
 
 def own_addresses(bridge: str, seen: HostSeen) -> list[Address]:

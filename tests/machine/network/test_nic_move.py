@@ -10,6 +10,7 @@ from dataclasses import replace
 import pytest
 
 from kvedge.network.errors import NetworkError
+from kvedge.network.link_types import FIRST_ADDRESS_MARK
 from kvedge.network.links import Links
 from kvedge.network.netns import run_in_netns
 from kvedge.network.nics import nic_move
@@ -25,6 +26,7 @@ from tests.machine.network.nic_world import BRIDGE, HOST, HOST6, NIC, SECOND, Ni
 from tests.support.pictures import ip_json
 from tests.support.waiting import wait_until
 
+POOLED, POOLED6 = "192.0.2.150", "2001:db8::150"
 pytestmark = pytest.mark.machine
 
 
@@ -82,6 +84,30 @@ def test_the_way_from_the_host_leads_by_the_bridge(world: NicWorld, journal: Nic
     moved = world.state()["routes"]
     assert repr(moved).replace(BRIDGE, NIC) == repr(before)
     run_in_netns(world.host, lambda: give_back(journal, BRIDGE))
+
+
+def test_an_address_of_a_pool_is_none_of_the_host_s_own(world: NicWorld, journal: NicJournal) -> None:
+    def add() -> None:
+        with Links() as links:
+            links.add_side_address(NIC, POOLED, FIRST_ADDRESS_MARK)
+            links.add_side_address(NIC, POOLED6, 255)
+
+    def remove() -> None:
+        with Links() as links:
+            links.delete_address(NIC, POOLED, 32)
+            links.delete_address(NIC, POOLED6, 128)
+
+    run_in_netns(world.host, add)
+    try:
+        confirmed(world, journal)
+        record = journal.read(BRIDGE)
+        assert record is not None
+        assert {each.address for each in record.addresses} == {HOST, SECOND, HOST6}
+        # Its keeper puts it on the bridge.
+        assert not {POOLED, POOLED6} & addresses(world, BRIDGE)
+        run_in_netns(world.host, lambda: give_back(journal, BRIDGE))
+    finally:
+        run_in_netns(world.host, remove)
 
 
 def test_nobody_has_confirmed(world: NicWorld, journal: NicJournal) -> None:
