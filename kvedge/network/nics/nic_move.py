@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -20,8 +21,17 @@ from kvedge.network.links import Links
 from kvedge.network.nics.nic_edge import NicEdge
 from kvedge.network.nics.nic_journal import NicBusyError, NicJournal
 from kvedge.network.nics.nic_managers import is_wireless, nic_manager
-from kvedge.network.nics.nic_plan import NO_IPV6, SETTINGS, NicLinks, is_bridge_of, plan_back, plan_over, setting_path
-from kvedge.network.nics.nic_rules import NicHardware, check_nic
+from kvedge.network.nics.nic_plan import (
+    NO_IPV6,
+    SETTINGS,
+    NicLinks,
+    is_bridge_of,
+    is_over,
+    plan_back,
+    plan_over,
+    setting_path,
+)
+from kvedge.network.nics.nic_rules import NicHardware, check_nic, listed
 from kvedge.network.nics.nic_state import NicPhase, NicRecord
 from kvedge.network.nics.nic_steps import GiveAddress, LeadRoute, NicStep, ReleasePort, TakeAddress
 from kvedge.network.sysctls import read_sysctl
@@ -153,26 +163,47 @@ def _replay(journal: NicJournal, bridge: str) -> str:
     seen = _links_of(record)
     if seen.nic is None:
         raise NetworkError("NIC is gone", subject=record.nic, why=f"{bridge} was made of it", remedy="see `ip link`")
-    if seen.joined:
+    if seen.joined and _is_over(record, seen):
         return ""
-    if record.boot != _this_boot():
-        # Whoever gave the NIC its addresses at this boot may have given others.
-        now = survey_nic(record.nic, bridge) if seen.bridge is None else record
-        if {each.address for each in now.addresses} != {each.address for each in record.addresses}:
-            raise NetworkError(
-                "NIC is not made a port again",
-                subject=record.nic,
-                why=f"it has other addresses than when {bridge} was made of it",
-                remedy=f"`kvedge network delete` the network of {bridge}, and create it again",
-            )
-        record = now.in_phase(NicPhase.KEPT)
+    if not seen.joined and record.boot != _this_boot():
+        record = _seen_at_this_boot(record, seen)
         journal.write(record)
     # Forwarding may have been switched since, on all links; that of a port's IPv6 is what it was before.
     settings = _settings_of(record.nic)
     if NO_IPV6 in record.settings:
         settings[NO_IPV6] = record.settings[NO_IPV6]
-    _make(plan_over(replace(record, settings=settings), seen))
-    return f"{record.nic} was not on {bridge}"
+    try:
+        _make(plan_over(replace(record, settings=settings), seen))
+    except NetworkError:
+        # The host is reached by the NIC itself until the next look, which finds its record.
+        with suppress(NetworkError):
+            seen = _links_of(record)
+            _make(plan_back(record, seen, keeps_bridge=bool(seen.guests)))
+        raise
+    return f"{record.nic} was not on {bridge}" if not seen.joined else f"{bridge} had not all that {record.nic} carried"
+
+
+def _seen_at_this_boot(record: NicRecord, seen: NicLinks) -> NicRecord:
+    """The record with what the NIC carries now; raises NetworkError when that is not what was confirmed."""
+    # Whoever gave the NIC its addresses at this boot may have given others, or not yet all of its routes.
+    now = survey_nic(record.nic, record.bridge) if seen.bridge is None else record
+    doing, why = "NIC is not made a port again", ""
+    if {each.address for each in now.addresses} != {each.address for each in record.addresses}:
+        why = f"it has other addresses than when {record.bridge} was made of it"
+    elif lacking := sorted({each.destination for each in set(record.routes) - set(now.routes)}):
+        why = f"it lacks the route to {listed(lacking)}, which it had when {record.bridge} was made of it"
+    if why:
+        remedy = f"`kvedge network delete` the network of {record.bridge}, and create it again"
+        raise NetworkError(doing, subject=record.nic, why=why, remedy=remedy)
+    return replace(now, phase=NicPhase.KEPT, boot=_this_boot())
+
+
+def _is_over(record: NicRecord, seen: NicLinks) -> bool:
+    if seen.bridge is None or seen.nic is None:
+        return False
+    with NicEdge() as edge:
+        on_bridge = edge.carried(seen.bridge.index, record.bridge)
+        return is_over(record, on_bridge, edge.carried(seen.nic.index, record.nic))
 
 
 def _settings_of(nic: str) -> dict[str, str]:

@@ -10,12 +10,13 @@ last. The way back is the same in reverse. Connections stay.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
 from kvedge.network.link_types import Link
-from kvedge.network.nics.nic_state import NicRecord
+from kvedge.network.nics.nic_rules import Carried
+from kvedge.network.nics.nic_state import KeptAddress, KeptRoute, NicRecord
 from kvedge.network.nics.nic_steps import GiveAddress, LeadRoute, NicStep, ReleasePort, TakeAddress
 from kvedge.network.pods.forwarding_plan import MARK
 from kvedge.network.steps import AddBridge, DeleteLink, SetLink, SetSysctl
@@ -92,8 +93,24 @@ def plan_over(record: NicRecord, seen: NicLinks) -> Iterator[NicStep]:
         yield SetSysctl(setting_path(nic, NO_IPV6), "1")
 
 
-def plan_back(record: NicRecord, seen: NicLinks) -> Iterator[NicStep]:
-    """From the bridge to the NIC; the bridge ends."""
+def is_over(record: NicRecord, bridge: Carried, nic: Carried) -> bool:
+    """Whether a bridge that its NIC is a port of has what the NIC carried, and the NIC has none of it any more."""
+    wanted, there = _places(record.addresses), _places(bridge.addresses)
+    ways = set(map(_way, record.routes)) <= set(map(_way, bridge.routes))
+    return ways and wanted <= there and not wanted & _places(nic.addresses)
+
+
+def _places(addresses: Iterable[KeptAddress]) -> set[tuple[str, int]]:
+    return {(each.address, each.prefix_length) for each in addresses}
+
+
+def _way(route: KeptRoute) -> tuple[str, str, int, int]:
+    """By what the kernel tells one route from another, and where it leads."""
+    return route.destination, route.gateway, route.table, route.metric
+
+
+def plan_back(record: NicRecord, seen: NicLinks, *, keeps_bridge: bool = False) -> Iterator[NicStep]:
+    """From the bridge to the NIC; the bridge ends, or is kept for its guests without the host's addresses."""
     nic = record.nic
     if seen.nic is not None:
         if NO_IPV6 in record.settings:
@@ -105,4 +122,8 @@ def plan_back(record: NicRecord, seen: NicLinks) -> Iterator[NicStep]:
         if seen.joined:
             yield ReleasePort(nic)
     if seen.bridge is not None and is_bridge_of(record, seen.bridge):
-        yield DeleteLink(record.bridge)
+        if not keeps_bridge:
+            yield DeleteLink(record.bridge)
+            return
+        for address in reversed(record.addresses):
+            yield TakeAddress(record.bridge, address)

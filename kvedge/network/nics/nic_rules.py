@@ -104,7 +104,7 @@ def _unfit_link(nic: Link, links: Sequence[Link], hardware: NicHardware) -> Trou
 def _others_on(nic: Link, links: Sequence[Link]) -> Trouble | None:
     takers = [link.name for link in links if link.lower == nic.index and link.kind in _TAKERS]
     if takers:
-        return f"{_listed(takers)} takes its frames", "remove it, or make it on a bridge of the host's own"
+        return f"{listed(takers)} takes its frames", "remove it, or make it on a bridge of the host's own"
     return None
 
 
@@ -113,7 +113,7 @@ def _managed(carried: Carried, manager: NicManager | None) -> Trouble | None:
         return f"{manager.name} configures it, and would undo the move", manager.remedy
     if carried.leases:
         return (
-            f"{_listed(carried.leases)} is a lease, which somebody renews on the NIC",
+            f"{listed(carried.leases)} is a lease, which somebody renews on the NIC",
             "give the NIC a lasting address, or make the bridge in this host's network configuration, with DHCP on it,"
             " and name it with --bridge",
         )
@@ -123,10 +123,10 @@ def _managed(carried: Carried, manager: NicManager | None) -> Trouble | None:
 def _not_kept(carried: Carried) -> Trouble | None:
     remedy = "make the bridge in this host's network configuration, and name it with --bridge"
     if carried.peers:
-        return f"it has a point-to-point address (to {_listed(carried.peers)})", remedy
+        return f"it has a point-to-point address (to {listed(carried.peers)})", remedy
     if carried.odd_routes:
         what = "has several next hops, an encapsulation or values of its own"
-        return f"the route to {_listed(carried.odd_routes)} {what}", remedy
+        return f"the route to {listed(carried.odd_routes)} {what}", remedy
     if carried.has_rules:
         return "rules of `ip rule` name it", remedy
     return None
@@ -138,6 +138,7 @@ def _bridge_taken(bridge: Link | None) -> Trouble | None:
     return f"there is a link {bridge.name} already", "name another bridge with --bridge, or take that one without --nic"
 
 
-def _listed(names: Sequence[str]) -> str:
+def listed(names: Sequence[str]) -> str:
+    """The first few of them."""
     shown = ", ".join(names[:_MOST_NAMES])
     return shown + (f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else "")

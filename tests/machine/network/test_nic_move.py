@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import pytest
@@ -18,8 +18,8 @@ from kvedge.network.nics.nic_edge import NicEdge
 from kvedge.network.nics.nic_guard import outcome, start_guard, wait_moved
 from kvedge.network.nics.nic_journal import NicJournal
 from kvedge.network.nics.nic_move import give_back, make_step, replay_nics, survey_nic, try_nic
-from kvedge.network.nics.nic_state import NicPhase
-from kvedge.network.nics.nic_steps import NicStep
+from kvedge.network.nics.nic_state import KeptRoute, NicPhase
+from kvedge.network.nics.nic_steps import LeadRoute, NicStep
 from kvedge.network.sysctls import read_sysctl, write_sysctl
 from tests.machine.network.killed_steps import KilledError
 from tests.machine.network.nic_world import BRIDGE, HOST, HOST6, NIC, SECOND, NicWorld, Talk, nic_world
@@ -48,6 +48,26 @@ def journal(world: NicWorld) -> Iterator[NicJournal]:
 
 def addresses(world: NicWorld, link: str) -> set[str]:
     return {each["local"] for each in ip_json(world.host.name, "address", "show", "dev", link)[0]["addr_info"]}
+
+
+def same(state: dict[str, object], other: dict[str, object]) -> bool:
+    """Whether the same is on the links, in whichever order they came to be."""
+    return {key: sorted(map(repr, value)) for key, value in state.items()} == {
+        key: sorted(map(repr, value)) for key, value in other.items()
+    }
+
+
+def step_until(most: int, error: BaseException) -> Callable[[Links, NicEdge, NicStep], None]:
+    """Makes so many steps, and then none."""
+    made: list[NicStep] = []
+
+    def step(links: Links, edge: NicEdge, one: NicStep) -> None:
+        if len(made) == most:
+            raise error
+        made.append(one)
+        make_step(links, edge, one)
+
+    return step
 
 
 def confirmed(world: NicWorld, journal: NicJournal) -> None:
@@ -162,16 +182,8 @@ def test_a_way_back_that_was_cut_short_is_gone_to_its_end(
     most, killed = 0, True
     while killed:
         confirmed(world, journal)
-        made: list[NicStep] = []
-
-        def step(links: Links, edge: NicEdge, one: NicStep, made: list[NicStep] = made, most: int = most) -> None:
-            if len(made) == most:
-                raise KilledError
-            made.append(one)
-            make_step(links, edge, one)
-
         with monkeypatch.context() as dying:
-            dying.setattr(nic_move, "make_step", step)
+            dying.setattr(nic_move, "make_step", step_until(most, KilledError()))
             try:
                 run_in_netns(world.host, lambda: give_back(journal, BRIDGE))
                 killed = False
@@ -196,6 +208,59 @@ def test_a_bridge_that_somebody_removed_is_made_again(world: NicWorld, journal: 
     talk = Talk(world)
     talk.says(b"again")
     talk.close()
+    run_in_netns(world.host, lambda: give_back(journal, BRIDGE))
+
+
+def test_a_kept_bridge_whose_making_was_cut_short_is_made_to_its_end(
+    world: NicWorld, journal: NicJournal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    confirmed(world, journal)
+    whole = world.state()
+    most, killed = 0, True
+    while killed:
+        subprocess.run(["ip", "-n", world.host.name, "link", "delete", BRIDGE], check=True)
+        with monkeypatch.context() as dying:
+            dying.setattr(nic_move, "make_step", step_until(most, KilledError()))
+            try:
+                run_in_netns(world.host, lambda: replay_nics(world.journal))
+                killed = False
+            except KilledError:
+                pass
+        run_in_netns(world.host, lambda: replay_nics(world.journal))
+        assert run_in_netns(world.host, lambda: replay_nics(world.journal)) == nic_move.NicHealth()
+        wait_until(lambda: same(world.state(), whole), f"everything is on the bridge after {most} steps")
+        most += 1
+    assert most > 15
+    run_in_netns(world.host, lambda: give_back(journal, BRIDGE))
+
+
+def test_a_bridge_that_cannot_be_made_again_leaves_the_host_on_its_nic(
+    world: NicWorld, journal: NicJournal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    confirmed(world, journal)
+    ip = ["ip", "-n", world.host.name]
+    subprocess.run([*ip, "link", "add", "guest", "type", "veth", "peer", "name", "guestend"], check=True)
+    for guests in ((), ("guest",)):
+        if guests:
+            subprocess.run([*ip, "link", "set", "guest", "master", BRIDGE], check=True)
+        subprocess.run([*ip, "address", "delete", f"{SECOND}/24", "dev", BRIDGE], check=True)
+
+        def step(links: Links, edge: NicEdge, one: NicStep) -> None:
+            if isinstance(one, LeadRoute) and one.link == BRIDGE:
+                raise NetworkError("this kernel has no room")
+            make_step(links, edge, one)
+
+        with monkeypatch.context() as refusing:
+            refusing.setattr(nic_move, "make_step", step)
+            told = run_in_netns(world.host, lambda: replay_nics(world.journal))
+        assert told.troubles == ("this kernel has no room",)
+        assert {HOST, SECOND, HOST6} <= addresses(world, NIC)
+        talk = Talk(world)
+        talk.says(b"reached")
+        talk.close()
+        assert run_in_netns(world.host, lambda: replay_nics(world.journal)).troubles == ()
+        assert {HOST, SECOND, HOST6} <= addresses(world, BRIDGE)
+    subprocess.run([*ip, "link", "delete", "guest"], check=True)
     run_in_netns(world.host, lambda: give_back(journal, BRIDGE))
 
 
@@ -293,6 +358,14 @@ def test_the_journal_of_another_boot_is_judged_by_what_the_host_has_now(world: N
     told = run_in_netns(world.host, lambda: replay_nics(world.journal))
     assert "it has other addresses than when kvb-eth0 was made of it" in told.troubles[0]
     assert world.state() == before
+    # Its maker may still be at work.
+    late = replace(
+        record, boot="earlier", phase=NicPhase.KEPT, routes=(*record.routes, KeptRoute("198.18.0.0/15", HOST))
+    )
+    journal.write(late)
+    told = run_in_netns(world.host, lambda: replay_nics(world.journal))
+    assert "it lacks the route to 198.18.0.0/15, which it had when kvb-eth0 was made of it" in told.troubles[0]
+    assert (world.state(), journal.read(BRIDGE)) == (before, late)
     journal.write(replace(record, boot="earlier", phase=NicPhase.KEPT))
     assert run_in_netns(world.host, lambda: replay_nics(world.journal)).healed == (f"{NIC} was not on {BRIDGE}",)
     assert HOST in addresses(world, BRIDGE)

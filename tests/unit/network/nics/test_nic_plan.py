@@ -3,15 +3,20 @@
 
 from __future__ import annotations
 
+import pytest
+
 from kvedge.network.link_types import Link
-from kvedge.network.nics.nic_plan import NicLinks, is_bridge_of, nic_alias, plan_back, plan_over
+from kvedge.network.nics.nic_plan import NicLinks, is_bridge_of, is_over, nic_alias, plan_back, plan_over
+from kvedge.network.nics.nic_rules import Carried
 from kvedge.network.nics.nic_state import KeptAddress, KeptRoute, NicRecord
 from kvedge.network.nics.nic_steps import GiveAddress, LeadRoute, ReleasePort, TakeAddress
 from kvedge.network.steps import AddBridge, DeleteLink, SetLink, SetSysctl
 
 MAC = "52:54:00:00:00:01"
 FIRST, SECOND = KeptAddress("192.0.2.2", 24), KeptAddress("192.0.2.3", 24)
+THIRD = KeptAddress("192.0.2.4", 24)
 ROUTE = KeptRoute("0.0.0.0/0", "192.0.2.1", metric=100)
+OTHER = KeptRoute("0.0.0.0/0", "192.0.2.9", metric=600)
 RECORD = NicRecord(
     nic="eth0",
     bridge="kvb-eth0",
@@ -52,6 +57,32 @@ def test_the_nic_has_everything_before_it_leaves_the_bridge() -> None:
         ReleasePort("eth0"),
         DeleteLink("kvb-eth0"),
     ]
+
+
+def test_guests_keep_their_bridge_while_the_host_is_on_the_nic() -> None:
+    assert list(plan_back(RECORD, NicLinks(PORT, BRIDGE, ("guest",)), keeps_bridge=True))[-3:] == [
+        ReleasePort("eth0"),
+        TakeAddress("kvb-eth0", SECOND),
+        TakeAddress("kvb-eth0", FIRST),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("bridge", "nic", "over"),
+    [
+        (Carried((FIRST, SECOND), (ROUTE,)), Carried(), True),
+        (Carried((SECOND, THIRD, FIRST), (ROUTE, OTHER)), Carried((THIRD,)), True),
+        (Carried((FIRST,), (ROUTE,)), Carried(), False),
+        (Carried((FIRST, SECOND), (OTHER,)), Carried(), False),
+        (Carried((FIRST, SECOND), (ROUTE,)), Carried((SECOND,)), False),
+        (Carried(), Carried((FIRST, SECOND), (ROUTE,)), False),
+    ],
+    ids=["over", "with more", "an address lacks", "a route lacks", "one is on the NIC too", "none is over"],
+)
+def test_a_move_is_over_when_the_bridge_has_everything_and_the_nic_has_nothing(
+    bridge: Carried, nic: Carried, over: bool
+) -> None:
+    assert is_over(RECORD, bridge, nic) is over
 
 
 def test_a_nic_that_never_was_a_port_is_not_released() -> None:
