@@ -106,6 +106,24 @@ class BoxLock:
         return None
 
 
+def runs_box(data_dir: Path) -> bool:
+    """Whether a process has taken this data directory. Nothing is made there."""
+    try:
+        descriptor = os.open(data_dir / "state" / "lock", os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    else:
+        return False
+    finally:
+        os.close(descriptor)
+
+
 def _is_sound(path: Path) -> bool:
     try:
         return _MARK.fullmatch(path.read_bytes()) is not None

@@ -174,11 +174,12 @@ def _create_on_nic(
     session: Session, document: JsonObject, wanted: LanConfig, config: Path | None, data_dir: str | None
 ) -> None:
     """The NIC is moved before there is a network that says so, and moved back when there will be none."""
-    from kvedge.cli.objects.nic_moves import give_nic_back, make_bridge, nic_journal, refuse_elsewhere
+    from kvedge.cli.objects.nic_moves import give_nic_back, make_bridge, nic_journal, refuse_elsewhere, refuse_unkept
     from kvedge.client.networks.network_calls import create_network, refuse_known
 
     journal = nic_journal(config, data_dir)
     refuse_elsewhere(session.client.host)
+    refuse_unkept(session.client, config, data_dir)
     refuse_known(session, document["metadata"]["name"])
     moved = make_bridge(journal, wanted.nic, wanted.bridge)
     try:

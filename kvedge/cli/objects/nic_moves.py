@@ -14,7 +14,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 import click
@@ -26,6 +26,11 @@ from kvedge.network.nics.nic_guard import outcome, run_guard, start_guard, wait_
 from kvedge.network.nics.nic_journal import NicJournal, nics_path
 from kvedge.network.nics.nic_move import CONFIRM_SECONDS, give_back, survey_nic
 from kvedge.network.nics.nic_state import NicPhase, NicRecord
+from kvedge.resources.types.core import Node
+
+if TYPE_CHECKING:
+    from kvedge.kube.kube_client import KubeClient
+    from kvedge.runtime.settings import Settings
 
 _POLL_SECONDS: Final = 0.2
 # Until the guard has read the word.
@@ -39,12 +44,47 @@ def nic_journal(config: Path | None, data_dir: str | None) -> NicJournal:
         Refused: for whoever is not root.
         SettingsError: for settings that cannot be read.
     """
-    from kvedge.runtime.settings import load_settings
-
     if os.geteuid() != 0:
         raise Refused("a NIC of this host is changed by root alone: run it with sudo, on the box itself", Exit.HOST)
-    settings = load_settings(config_path(config), os.environ, {"data_dir": data_dir} if data_dir else {})
-    return NicJournal(nics_path(settings.data_path))
+    return NicJournal(nics_path(_settings(config, data_dir).data_path))
+
+
+def refuse_unkept(client: KubeClient, config: Path | None, data_dir: str | None) -> None:
+    """Refuse where no node agent would make the bridge again after a reboot, or move the NIC back after a crash.
+
+    Raises:
+        Refused: when this host runs no box, or not the one whose API this is.
+    """
+    from kvedge.appliance.install.installed import role_here
+    from kvedge.standalone.agent.container.container_state import this_boot
+    from kvedge.standalone.box_lock import runs_box
+
+    settings = _settings(config, data_dir)
+    if (role := role_here(settings)) in ("server", "agent"):
+        raise Refused(
+            f"--nic: this host is a node of a cluster, installed as {role}, and nobody makes a NIC's bridge there after"
+            " a reboot: make the bridge in this host's network configuration, and name it with --bridge",
+            Exit.HOST,
+        )
+    if not runs_box(settings.data_path):
+        raise Refused(
+            f"--nic: no kvedge standalone runs in {settings.data_path}, which would keep the NIC's bridge: start it, or"
+            " name its directory with --data-dir",
+            Exit.HOST,
+        )
+    boot = this_boot()
+    if not any(node.status.node_info.get("bootID") == boot for node in client.list(Node, None)):
+        raise Refused(
+            f"--nic: {client.host} is not the API of this host's box, as through a tunnel: run it on the box whose NIC"
+            " it is, or name this box's kubeconfig with --kubeconfig",
+            Exit.HOST,
+        )
+
+
+def _settings(config: Path | None, data_dir: str | None) -> Settings:
+    from kvedge.runtime.settings import load_settings
+
+    return load_settings(config_path(config), os.environ, {"data_dir": data_dir} if data_dir else {})
 
 
 def refuse_elsewhere(server: str) -> None:

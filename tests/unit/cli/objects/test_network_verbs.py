@@ -25,6 +25,7 @@ class Box:
         self.done: list[str] = []
         self.networks: list[NetworkAttachmentDefinition] = []
         self.refuses = False
+        self.keeps = True
 
     def list(self, cls: type, namespace: str | None) -> list[Any]:
         del namespace
@@ -41,6 +42,10 @@ class Box:
         del cls, namespace
         self.done.append(f"DELETE {name}")
 
+    def refuse(self) -> None:
+        if not self.keeps:
+            raise Refused("--nic: no box runs here")
+
     def run(self, *words: str) -> Result:
         return CliRunner().invoke(network_verbs.network, list(words))
 
@@ -51,6 +56,7 @@ def box(monkeypatch: pytest.MonkeyPatch) -> Box:
     session = Session(made, None, None, "n")  # type: ignore[arg-type]
     monkeypatch.setattr(network_verbs, "open_session", lambda *_: session)
     monkeypatch.setattr(nic_moves, "nic_journal", lambda config, data_dir: "journal")
+    monkeypatch.setattr(nic_moves, "refuse_unkept", lambda client, config, data_dir: made.refuse())
 
     def move(journal: str, nic: str, bridge: str) -> bool:
         made.done.append(f"move {nic} to {bridge}")
@@ -83,6 +89,12 @@ def test_a_name_that_is_taken_moves_nothing(box: Box) -> None:
     box.run("create", "lan", "--nic", "eth0")
     del box.done[:]
     assert "there is a network lan already" in str(box.run("create", "lan", "--nic", "eth1").exception)
+    assert box.done == []
+
+
+def test_where_nobody_keeps_the_bridge_nothing_is_moved(box: Box) -> None:
+    box.keeps = False
+    assert str(box.run("create", "lan", "--nic", "eth0").exception) == "--nic: no box runs here"
     assert box.done == []
 
 

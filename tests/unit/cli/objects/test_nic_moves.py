@@ -7,13 +7,20 @@ import socket
 import subprocess
 from pathlib import Path
 from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
+from kvedge.appliance.host.layout import Role
+from kvedge.appliance.install import installed
 from kvedge.cli.exits import Exit, Refused
 from kvedge.cli.objects import nic_moves
+from kvedge.kube.kube_client import KubeClient
 from kvedge.network.nics.nic_journal import NicJournal
 from kvedge.network.nics.nic_state import KeptAddress, NicPhase, NicRecord
+from kvedge.resources.types.core import Node, NodeStatus
+from kvedge.standalone.agent.container.container_state import this_boot
+from kvedge.standalone.box_lock import BoxLock
 
 RECORD = NicRecord(nic="eth0", bridge="kvb-eth0", mac="", mtu=1500, boot="b", addresses=(KeptAddress("192.0.2.2", 24),))
 
@@ -55,6 +62,41 @@ def test_another_host_s_api_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: there)
     with pytest.raises(Refused, match="https://box:6443 is another host's API"):
         nic_moves.refuse_elsewhere("https://box:6443")
+
+
+class Api:
+    """Of a box whose Node is of that boot."""
+
+    host = "https://127.0.0.1:6443"
+
+    def __init__(self, boot: str) -> None:
+        self._nodes = [Node(status=NodeStatus(node_info={"bootID": boot}))]
+
+    def list(self, kind: type[Node], namespace: None) -> list[Node]:
+        return self._nodes
+
+
+def test_a_nic_is_moved_where_a_box_runs_that_keeps_its_bridge(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(boot: str) -> str:
+        with pytest.raises(Refused) as told:
+            nic_moves.refuse_unkept(cast("KubeClient", Api(boot)), None, str(tmp_path))
+        assert told.value.code is Exit.HOST
+        return told.value.text
+
+    role: list[Role | None] = ["server"]
+    monkeypatch.setattr(installed, "role_here", lambda settings: role[0])
+    assert refused(this_boot()).startswith("--nic: this host is a node of a cluster, installed as server")
+    role[0] = None
+    assert refused(this_boot()).startswith(f"--nic: no kvedge standalone runs in {tmp_path}")
+    assert list(tmp_path.iterdir()) == []
+    lock = BoxLock(tmp_path)
+    lock.start()
+    try:
+        assert "is not the API of this host's box" in refused("another")
+        nic_moves.refuse_unkept(cast("KubeClient", Api(this_boot())), None, str(tmp_path))
+    finally:
+        lock.stop()
+    assert "no kvedge standalone runs" in refused(this_boot())
 
 
 def test_a_move_that_was_confirmed_stays(
