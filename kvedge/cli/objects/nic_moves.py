@@ -10,6 +10,7 @@ import os
 import select
 import socket
 import sys
+import termios
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -169,6 +170,9 @@ def guard(nic: str, bridge: str, directory: Path, seconds: float) -> None:
 
 
 def _ask(record: NicRecord) -> None:
+    if sys.stdin.isatty():
+        # What was typed before the question answers another one.
+        termios.tcflush(sys.stdin, termios.TCIFLUSH)
     addresses = ", ".join(each.address for each in record.addresses) or "its routes"
     click.echo(
         f"{record.nic} is a port of {record.bridge} now, which has {addresses}.\n"

@@ -89,8 +89,13 @@ def outcome(journal: NicJournal, bridge: str) -> bool | None:
 
 
 def waiting_bridges(journal: NicJournal) -> Sequence[str]:
-    """The bridges that wait for a word."""
-    return [bridge for bridge in journal.bridges() if journal.is_held(bridge)]
+    """The bridges that wait for a word. Raises NetworkError."""
+    return [bridge for bridge in journal.bridges() if _is_moved(journal, bridge) and journal.is_held(bridge)]
+
+
+def _is_moved(journal: NicJournal, bridge: str) -> bool:
+    record = journal.read(bridge)
+    return record is not None and record.phase is NicPhase.MOVED
 
 
 def _outside_session(bridge: str) -> list[str]:

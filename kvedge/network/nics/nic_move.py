@@ -90,6 +90,8 @@ def try_nic(
         stays = False
         try:
             _make(plan_over(record, _links_of(record)))
+            # Who left word before the move was done had not seen that the host is reached after it.
+            journal.take_word(bridge)
             journal.write(record.in_phase(NicPhase.MOVED))
             # A NIC that carries nothing cannot cut the host off.
             stays = not record.carries_host or _is_confirmed(journal, bridge, seconds, wait)

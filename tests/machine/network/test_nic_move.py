@@ -139,6 +139,18 @@ def test_nobody_has_confirmed(world: NicWorld, journal: NicJournal) -> None:
     assert HOST in seen[0]
 
 
+def test_a_word_that_was_left_before_the_move_was_done_is_none(
+    world: NicWorld, journal: NicJournal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def step(links: Links, edge: NicEdge, one: NicStep) -> None:
+        journal.confirm(BRIDGE)
+        make_step(links, edge, one)
+
+    with monkeypatch.context() as hasty:
+        hasty.setattr(nic_move, "make_step", step)
+        assert not run_in_netns(world.host, lambda: try_nic(journal, NIC, BRIDGE, 0.1, lambda _: None))
+
+
 def test_kill_9_between_any_two_steps_is_put_right_by_the_agent(
     world: NicWorld, journal: NicJournal, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import socket
 import subprocess
 from pathlib import Path
@@ -144,9 +145,36 @@ def test_enter_is_a_word_and_the_end_of_a_session_is_none(
     guard_that(journal, monkeypatch, ends=RECORD if confirmed else None)
     monkeypatch.setattr(nic_moves.sys, "stdin", SimpleNamespace(isatty=lambda: True, readline=lambda: typed))
     monkeypatch.setattr(nic_moves.select, "select", lambda read, *_: (read, [], []))
+    monkeypatch.setattr(nic_moves.termios, "tcflush", lambda *_: None)
     if confirmed:
         assert nic_moves.make_bridge(journal, "eth0", "kvb-eth0")
     else:
         with pytest.raises(Refused, match="nobody has confirmed it"):
             nic_moves.make_bridge(journal, "eth0", "kvb-eth0")
     assert journal.take_word("kvb-eth0") is confirmed
+
+
+def test_enter_that_was_typed_before_the_question_is_no_word(
+    journal: NicJournal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keyboard, terminal = os.openpty()
+    try:
+        os.write(keyboard, b"\n")
+        with os.fdopen(terminal) as stdin:
+            select.select([stdin], [], [])
+            guard_that(journal, monkeypatch, ends=None)
+            monkeypatch.setattr(nic_moves.sys, "stdin", stdin)
+            monkeypatch.setattr(nic_moves, "_POLL_SECONDS", 0)
+            with pytest.raises(Refused, match="nobody has confirmed it"):
+                nic_moves.make_bridge(journal, "eth0", "kvb-eth0")
+    finally:
+        os.close(keyboard)
+    assert not journal.take_word("kvb-eth0")
+
+
+def test_a_move_that_is_not_done_waits_for_no_word(journal: NicJournal) -> None:
+    with journal.hold("kvb-eth0"):
+        journal.write(RECORD)
+        with pytest.raises(Refused, match="no NIC waits for a word"):
+            nic_moves.confirm_moves(journal)
+    assert not journal.take_word("kvb-eth0")
