@@ -9,7 +9,7 @@ import logging
 import random
 import re
 import threading
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from typing import Final
 
 from kvedge.handler.node.node_manifest import node_patch
@@ -20,7 +20,9 @@ from kvedge.kube.kube_client import KubeClient
 from kvedge.kube.patches import MergePatch
 from kvedge.kube.told_refusals import ToldRefusals
 from kvedge.network.errors import NetworkError
+from kvedge.network.link_types import Link
 from kvedge.network.links import Links
+from kvedge.network.nics.nic_plan import is_nic_bridge
 from kvedge.resources.lan_bridges import BRIDGE_PREFIX
 from kvedge.resources.types.core import Node
 from kvedge.runtime.background import BackgroundThread
@@ -39,12 +41,17 @@ _RETRY_SECONDS: Final = 1.0
 
 
 def host_bridges() -> tuple[str, ...]:
-    """The bridges of this host that the operator made. Raises NetworkError."""
+    """The bridges of this host that last: the operator's, and those of NICs. Raises NetworkError."""
     with Links() as links:
-        found = [link for link in links.list_links() if link.kind == "bridge"]
+        return lasting_bridges(links.list_links())
+
+
+def lasting_bridges(links: Iterable[Link]) -> tuple[str, ...]:
+    """Those of the links that are bridges and last."""
+    found = [link for link in links if link.kind == "bridge"]
     # Ours and Docker's come and go with what is on them.
-    lasting = [link for link in found if not link.alias.startswith(_OURS) and not _DOCKERS.fullmatch(link.name)]
-    return tuple(link.name for link in lasting)
+    passing = {link.name for link in found if link.alias.startswith(_OURS) or _DOCKERS.fullmatch(link.name)}
+    return tuple(link.name for link in found if link.name not in passing or is_nic_bridge(link))
 
 
 class NodeLoop:

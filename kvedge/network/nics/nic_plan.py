@@ -37,6 +37,7 @@ SETTINGS: Final = (
     "ipv6/addr_gen_mode",
 )
 NO_IPV6: Final = "ipv6/disable_ipv6"
+_NIC_BRIDGE: Final = f"{MARK} nic-bridge "
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,12 @@ class NicLinks:
 
 def nic_alias(nic: str) -> str:
     """What is written on a bridge that kvedge made of a NIC."""
-    return f"{MARK} nic-bridge {nic}"
+    return f"{_NIC_BRIDGE}{nic}"
+
+
+def is_nic_bridge(link: Link) -> bool:
+    """Whether kvedge made it of a NIC; such a bridge lasts."""
+    return link.kind == "bridge" and link.alias.startswith(_NIC_BRIDGE)
 
 
 def is_bridge_of(record: NicRecord, link: Link) -> bool:

@@ -9,11 +9,13 @@ from unittest.mock import MagicMock
 import pytest
 
 from kvedge.handler.node.kvm_check import Accelerator
-from kvedge.handler.node.node_loop import NodeLoop
+from kvedge.handler.node.node_loop import NodeLoop, lasting_bridges
 from kvedge.handler.node.node_manifest import NodeCapabilities
 from kvedge.kube.events import EventRecorder
 from kvedge.kube.kube_client import KubeClient
 from kvedge.network.errors import NetworkError
+from kvedge.network.link_types import Link
+from kvedge.network.nics.nic_plan import nic_alias
 from kvedge.resources.lan_bridges import BRIDGE_PREFIX, MOST_BRIDGES
 from kvedge.resources.meta import ObjectMeta
 from kvedge.resources.names import HEARTBEAT, SCHEDULABLE
@@ -53,6 +55,22 @@ def written(cluster: PlayedCluster, *bridges: str) -> dict[str, Any]:
     """The labels of one write."""
     assert a_loop(cluster, lambda: bridges)._write(schedulable=True)
     return cluster.patched
+
+
+def bridge(name: str, alias: str = "", kind: str = "bridge") -> Link:
+    return Link(index=1, name=name, kind=kind, mac="52:54:00:00:00:01", mtu=1500, up=True, alias=alias)
+
+
+def test_the_bridge_of_a_nic_lasts_and_those_of_guests_alone_do_not() -> None:
+    links = [
+        bridge("br-lan", "uplink"),
+        bridge("kvb-eth0", nic_alias("eth0")),
+        bridge("kvedge0", "kvedge"),
+        bridge("kvn-1", "kvedge network n/lan"),
+        bridge("docker0"),
+        bridge("eth0", nic_alias("eth0"), kind=""),
+    ]
+    assert lasting_bridges(links) == ("br-lan", "kvb-eth0")
 
 
 def test_a_node_says_which_bridges_it_has_and_takes_back_those_that_went() -> None:
