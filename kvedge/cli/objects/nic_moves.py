@@ -1,7 +1,7 @@
 """A bridge of a NIC of this host, for `kvedge network create --nic`, `confirm` and `delete`.
 
-Called by these verbs, as root on the box. Prints, and reads the terminal: who presses Enter in a session that comes in
-by the NIC has shown that the host is reached.
+Called by these verbs, as root on the box. Prints, and reads the terminal: who presses Enter says that a second
+connection was made after the move. A session from before it proves less, as a firewall knows its connection.
 """
 
 from __future__ import annotations
@@ -176,8 +176,10 @@ def _ask(record: NicRecord) -> None:
     addresses = ", ".join(each.address for each in record.addresses) or "its routes"
     click.echo(
         f"{record.nic} is a port of {record.bridge} now, which has {addresses}.\n"
-        f"It is moved back in {CONFIRM_SECONDS:.0f} s, unless you confirm that this host is still reached: press Enter"
-        " here if you came in by this NIC, or run `kvedge network confirm` over a new connection."
+        f"It is moved back in {CONFIRM_SECONDS:.0f} s, unless you confirm that this host is still reached: open a second"
+        " connection first, and run `kvedge network confirm` there, or press Enter here.\n"
+        f"This session alone shows little: firewall rules that name {record.nic} let it go on, and refuse new ones by"
+        f" {record.bridge}, which they do not know."
     )
 
 

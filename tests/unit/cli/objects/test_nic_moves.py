@@ -108,6 +108,8 @@ def test_a_move_that_was_confirmed_stays(
     said = capsys.readouterr().out
     assert "eth0 is a port of kvb-eth0 now, which has 192.0.2.2." in said
     assert "moved back in 30 s" in said
+    assert "open a second connection first" in said
+    assert "firewall rules that name eth0" in said
     assert "`kvedge network confirm`" in said
 
 
