@@ -176,8 +176,8 @@ def _ask(record: NicRecord) -> None:
     addresses = ", ".join(each.address for each in record.addresses) or "its routes"
     click.echo(
         f"{record.nic} is a port of {record.bridge} now, which has {addresses}.\n"
-        f"It is moved back in {CONFIRM_SECONDS:.0f} s, unless you confirm that this host is still reached: open a second"
-        " connection first, and run `kvedge network confirm` there, or press Enter here.\n"
+        f"It is moved back in {CONFIRM_SECONDS:.0f} s, unless you confirm that this host is still reached: open a"
+        " second connection first, and run `kvedge network confirm` there, or press Enter here.\n"
         f"This session alone shows little: firewall rules that name {record.nic} let it go on, and refuse new ones by"
         f" {record.bridge}, which they do not know."
     )
