@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 _POLL_SECONDS: Final = 0.2
 # Until the guard has read the word.
 _KEEP_SECONDS: Final = 10.0
+_LEARNT: Final = "the addresses that routers tell it"
 
 
 def nic_journal(config: Path | None, data_dir: str | None) -> NicJournal:
@@ -173,7 +174,7 @@ def _ask(record: NicRecord) -> None:
     if sys.stdin.isatty():
         # What was typed before the question answers another one.
         termios.tcflush(sys.stdin, termios.TCIFLUSH)
-    addresses = ", ".join(each.address for each in record.addresses) or "its routes"
+    addresses = ", ".join(each.address for each in record.addresses) or ("its routes" if record.routes else _LEARNT)
     click.echo(
         f"{record.nic} is a port of {record.bridge} now, which has {addresses}.\n"
         f"It is moved back in {CONFIRM_SECONDS:.0f} s, unless you confirm that this host is still reached: open a"

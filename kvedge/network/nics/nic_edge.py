@@ -77,6 +77,7 @@ class NicEdge:
             ),
             peers=tuple(str(item.get("address")) for item in lasting if _has_peer(item)),
             odd_routes=tuple(_destination(item) for item in ours if any(item.get(key) for key in _NOT_KEPT)),
+            learns=any(item["proto"] == _PROTO_RA for item in routes) or any(map(_is_learnt, addresses)),
             has_rules=any(name in (rule.get("iifname"), rule.get("oifname")) for rule in rules),
         )
 
@@ -162,6 +163,12 @@ def _flags(message: Any) -> int:
 
 def _is_link_local(message: Any) -> bool:
     return bool(message["family"] == socket.AF_INET6 and message["scope"] == _LINK_SCOPE)
+
+
+def _is_learnt(message: Any) -> bool:
+    return (
+        message["family"] == socket.AF_INET6 and not _flags(message) & IFA_F_PERMANENT and not _is_link_local(message)
+    )
 
 
 def _has_peer(message: Any) -> bool:

@@ -68,6 +68,7 @@ def survey_nic(nic: str, bridge: str) -> NicRecord:
         addresses=carried.addresses,
         routes=carried.routes,
         settings=_settings_of(nic),
+        learns=carried.learns,
     )
 
 

@@ -27,7 +27,8 @@ class Carried:
     """What is on a NIC: what can be moved, and what cannot.
 
     `leases`: addresses that end unless somebody renews them; `peers`: other ends of point-to-point addresses;
-    `odd_routes`: destinations of routes that cannot be made again; `has_rules`: policy rules name the link.
+    `odd_routes`: destinations of routes that cannot be made again; `has_rules`: policy rules name the link; `learns`:
+    routers of the LAN have told it addresses or routes.
     """
 
     addresses: tuple[KeptAddress, ...] = ()
@@ -36,6 +37,7 @@ class Carried:
     peers: tuple[str, ...] = ()
     odd_routes: tuple[str, ...] = ()
     has_rules: bool = False
+    learns: bool = False
 
 
 @dataclass(frozen=True)

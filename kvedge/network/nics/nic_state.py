@@ -84,13 +84,15 @@ class NicRecord:
     addresses: tuple[KeptAddress, ...] = ()
     routes: tuple[KeptRoute, ...] = ()
     settings: Mapping[str, str] = field(default_factory=dict)
+    # Routers of the LAN had told the NIC addresses or routes: on the bridge they tell them anew.
+    learns: bool = False
     # Why it could not be moved.
     error: str = ""
 
     @property
     def carries_host(self) -> bool:
         """Whether the host may be out of reach by a mistake with this NIC."""
-        return bool(self.addresses or self.routes)
+        return bool(self.addresses or self.routes) or self.learns
 
     def in_phase(self, phase: NicPhase, error: str = "") -> NicRecord:
         """The same NIC, farther on."""

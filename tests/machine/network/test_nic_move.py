@@ -276,6 +276,28 @@ def test_a_bridge_that_cannot_be_made_again_leaves_the_host_on_its_nic(
     run_in_netns(world.host, lambda: give_back(journal, BRIDGE))
 
 
+def test_what_routers_tell_is_no_address_to_carry_but_a_host_to_guard(world: NicWorld, journal: NicJournal) -> None:
+    def ip(*words: str) -> None:
+        subprocess.run(["ip", "-n", world.host.name, *words], check=True)
+
+    learnt = {
+        "an address": ("-6", "address", "{}", "2001:db8:5::7/64", "dev", "idle0"),
+        "a route": ("-6", "route", "{}", "2001:db8:6::/64", "dev", "idle0", "proto", "ra"),
+    }
+    ip("link", "add", "idle0", "type", "veth", "peer", "name", "idle1")
+    ip("link", "set", "idle0", "up")
+    try:
+        assert not run_in_netns(world.host, lambda: survey_nic("idle0", "kvb-idle0")).carries_host
+        for what, words in learnt.items():
+            lifetimes = ("valid_lft", "600", "preferred_lft", "600", "nodad") if what == "an address" else ()
+            ip(*(word.format("add") for word in words), *lifetimes)
+            record = run_in_netns(world.host, lambda: survey_nic("idle0", "kvb-idle0"))
+            assert (record.addresses, record.routes, record.carries_host) == ((), (), True), what
+            ip(*(word.format("delete") for word in words))
+    finally:
+        ip("link", "delete", "idle0")
+
+
 def test_guests_keep_their_bridge(world: NicWorld, journal: NicJournal) -> None:
     confirmed(world, journal)
     ip = ["ip", "-n", world.host.name, "link"]

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -47,6 +48,14 @@ def test_a_damaged_record_is_told_with_the_remedy(journal: NicJournal, text: str
     (journal.directory / "kvb-eth0.json").write_text(text)
     with pytest.raises(NetworkError, match=r"cannot read the record of bridge kvb-eth0.*then remove"):
         journal.read("kvb-eth0")
+
+
+def test_a_host_that_routers_tell_its_address_is_on_the_nic_too(journal: NicJournal) -> None:
+    bare = replace(RECORD, addresses=(), routes=())
+    assert not bare.carries_host
+    assert replace(bare, learns=True).carries_host
+    journal.write(replace(bare, learns=True))
+    assert journal.read("kvb-eth0") == replace(bare, learns=True)
 
 
 def test_one_at_a_time_moves_a_nic(journal: NicJournal) -> None:
