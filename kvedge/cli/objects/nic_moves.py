@@ -23,9 +23,10 @@ import click
 from kvedge.cli.config_option import config_path
 from kvedge.cli.exits import Exit, Refused
 from kvedge.network.errors import NetworkError
+from kvedge.network.nics.nic_back import give_back, take_back
 from kvedge.network.nics.nic_guard import outcome, run_guard, start_guard, wait_moved, waiting_bridges
 from kvedge.network.nics.nic_journal import NicJournal, nics_path
-from kvedge.network.nics.nic_move import CONFIRM_SECONDS, give_back, survey_nic
+from kvedge.network.nics.nic_move import CONFIRM_SECONDS, survey_nic
 from kvedge.network.nics.nic_state import NicPhase, NicRecord
 from kvedge.resources.types.core import Node
 
@@ -112,13 +113,13 @@ def make_bridge(journal: NicJournal, nic: str, bridge: str) -> bool:
         Refused: when the NIC cannot be moved, or was moved back.
     """
     with _told():
-        known = journal.read(bridge)
+        # What an earlier guard has left is no word of this one's.
+        known = take_back(journal, bridge)
         if known is not None and known.phase is NicPhase.KEPT:
             if known.nic != nic:
                 raise Refused(f"{bridge} is a bridge of {known.nic}: name another one with --bridge", Exit.USAGE)
             return False
-        if known is None:
-            survey_nic(nic, bridge)
+        survey_nic(nic, bridge)
         guard = start_guard(journal, nic, bridge, os.environ)
         phase = wait_moved(journal, bridge, guard)
         record = journal.read(bridge)

@@ -12,13 +12,15 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
 from kvedge.network.errors import NetworkError
-from kvedge.network.nics.nic_journal import NicJournal
-from kvedge.network.nics.nic_move import CONFIRM_SECONDS, give_back, try_nic
-from kvedge.network.nics.nic_state import NicPhase
+from kvedge.network.nics.nic_back import take_back
+from kvedge.network.nics.nic_journal import NicBusyError, NicJournal
+from kvedge.network.nics.nic_move import CONFIRM_SECONDS, try_nic
+from kvedge.network.nics.nic_state import NicPhase, NicRecord
 from kvedge.runtime.program import foreign_environment, program_command
 
 # The verb that runs it; nobody types it.
@@ -60,15 +62,23 @@ def wait_moved(
     """Wait until the NIC is moved; whether it waits for a word, or stays already. Raises NetworkError."""
     for _ in range(round(_START_SECONDS / _POLL_SECONDS)):
         record = journal.read(bridge)
-        if record is not None and record.phase is NicPhase.FAILED:
-            journal.remove(bridge)
-            raise NetworkError(record.error)
-        if record is not None and record.phase is not NicPhase.MOVING:
-            return record.phase
-        if guard.poll() is not None and not journal.is_held(bridge):
-            break
+        phase = record.phase if record is not None else NicPhase.MOVING
+        if phase in (NicPhase.MOVED, NicPhase.KEPT):
+            return phase
+        if phase is NicPhase.FAILED or guard.poll() is not None:
+            # Until its lock is free, it is still at work.
+            with suppress(NicBusyError):
+                return _left(take_back(journal, bridge), bridge)
         wait(_POLL_SECONDS)
-    give_back(journal, bridge)
+    return _left(take_back(journal, bridge), bridge)
+
+
+def _left(record: NicRecord | None, bridge: str) -> NicPhase:
+    """How far a guard had come that has ended. Raises NetworkError unless the NIC stays moved."""
+    if record is not None and record.phase is NicPhase.KEPT:
+        return record.phase
+    if record is not None and record.phase is NicPhase.FAILED:
+        raise NetworkError(record.error)
     raise NetworkError(
         "the guard of bridge has ended early", subject=bridge, remedy="the NIC is as it was; see the log"
     )
@@ -76,16 +86,12 @@ def wait_moved(
 
 def outcome(journal: NicJournal, bridge: str) -> bool | None:
     """Whether the move stays or was taken back; None while its guard waits. Raises NetworkError."""
-    record = journal.read(bridge)
-    if record is None:
-        return False
-    if record.phase is NicPhase.KEPT:
-        return True
-    if journal.is_held(bridge):
+    try:
+        # A guard that was killed waits no more.
+        record = take_back(journal, bridge)
+    except NicBusyError:
         return None
-    # It was killed, and waits no more.
-    give_back(journal, bridge)
-    return False
+    return record is not None and record.phase is NicPhase.KEPT
 
 
 def waiting_bridges(journal: NicJournal) -> Sequence[str]:

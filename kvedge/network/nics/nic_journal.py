@@ -1,22 +1,30 @@
 """What is known on disk of the NICs that kvedge has moved: a directory with a record, a lock and a word for each.
 
-Written by the one process that holds a bridge's lock. A lock ends with its process, however that ends: who finds a
-record of a move and no lock knows that nobody waits for its confirmation any more.
+Written by the one process that holds a bridge's lock, and changed under the lock of all of them. A lock ends with its
+process, however that ends: who finds a record of a move and no lock knows that nobody waits for its confirmation any
+more.
 """
 
 from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Final
 
 from kvedge.network.errors import NetworkError
 from kvedge.network.nics.nic_state import NicRecord, NicRecordError, parse_record, record_text
 from kvedge.runtime.durable_files import sync, write_durably
 
 _RECORD, _LOCK, _WORD = ".json", ".lock", ".confirmed"
+# No bridge's file: those have endings.
+_ALL: Final = "lock"
+# Steps are made in less than a second.
+_ALONE_SECONDS: Final = 10.0
+_POLL_SECONDS: Final = 0.05
 
 
 def nics_path(data_dir: Path) -> Path:
@@ -87,18 +95,36 @@ class NicJournal:
 
     @contextmanager
     def hold(self, bridge: str) -> Iterator[None]:
-        """Be the one who moves this NIC. Raises NicBusyError when another process is, NetworkError otherwise."""
-        with self._translated(bridge):
-            self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-            descriptor = os.open(self._path(bridge, _LOCK), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError as error:
+        """Be the one who moves this NIC, or waits for its word. Raises NicBusyError when another process is."""
+        with self._opened(self._path(bridge, _LOCK), bridge) as descriptor:
+            if not _got_lock(descriptor):
                 raise NicBusyError(
                     "another process is moving the NIC of bridge", subject=bridge, remedy="wait until it is done"
-                ) from error
+                )
             yield
+
+    @contextmanager
+    def alone(self, wait: Callable[[float], None] = time.sleep) -> Iterator[None]:
+        """Be the only one who compares records and makes steps, of whichever bridge: two of them may be of one NIC.
+
+        Taken behind `hold`, and not while a word is waited for. Raises NicBusyError when another process stays.
+        """
+        with self._opened(self.directory / _ALL, "any NIC") as descriptor:
+            for _ in range(round(_ALONE_SECONDS / _POLL_SECONDS)):
+                if _got_lock(descriptor):
+                    break
+                wait(_POLL_SECONDS)
+            else:
+                raise NicBusyError("another process is moving a NIC of this host", remedy="wait until it is done")
+            yield
+
+    @contextmanager
+    def _opened(self, path: Path, subject: str) -> Iterator[int]:
+        with self._translated(subject):
+            self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            yield descriptor
         finally:
             os.close(descriptor)
 
@@ -111,3 +137,11 @@ class NicJournal:
             yield
         except OSError as error:
             raise NetworkError("cannot keep the record of bridge", subject=bridge, errno=error.errno or 0) from error
+
+
+def _got_lock(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

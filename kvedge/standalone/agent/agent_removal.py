@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Final
 
 from kvedge.network.lan.lan_ports import remove_lan
+from kvedge.network.nics.nic_back import give_all_back
 from kvedge.network.nics.nic_journal import nics_path
-from kvedge.network.nics.nic_move import give_all_back
 from kvedge.network.pods.pod_network import remove_node_network
 from kvedge.resources.types.core import Pod
 from kvedge.standalone.agent.agent_service import AgentConfig

@@ -13,11 +13,14 @@ from kvedge.network.errors import NetworkError
 from kvedge.network.link_types import FIRST_ADDRESS_MARK
 from kvedge.network.links import Links
 from kvedge.network.netns import run_in_netns
-from kvedge.network.nics import nic_move
+from kvedge.network.nics import nic_change, nic_move
+from kvedge.network.nics.nic_back import give_back, take_back
+from kvedge.network.nics.nic_change import make_step
 from kvedge.network.nics.nic_edge import NicEdge
 from kvedge.network.nics.nic_guard import outcome, start_guard, wait_moved
-from kvedge.network.nics.nic_journal import NicJournal
-from kvedge.network.nics.nic_move import give_back, make_step, replay_nics, survey_nic, try_nic
+from kvedge.network.nics.nic_journal import NicBusyError, NicJournal
+from kvedge.network.nics.nic_move import survey_nic, try_nic
+from kvedge.network.nics.nic_replay import NicHealth, replay_nics
 from kvedge.network.nics.nic_state import KeptRoute, NicPhase
 from kvedge.network.nics.nic_steps import LeadRoute, NicStep
 from kvedge.network.sysctls import read_sysctl, write_sysctl
@@ -89,7 +92,7 @@ def test_connections_live_on_there_and_back(world: NicWorld, journal: NicJournal
         nic = ip_json(world.host.name, "link", "show", NIC)[0]
         assert (bridge["address"], bridge["mtu"], nic["master"]) == (nic["address"], nic["mtu"], BRIDGE)
         assert run_in_netns(world.host, lambda: read_sysctl(f"ipv4/conf/{BRIDGE}/rp_filter")) == "1"
-        assert run_in_netns(world.host, lambda: replay_nics(world.journal)) == nic_move.NicHealth()
+        assert run_in_netns(world.host, lambda: replay_nics(world.journal)) == NicHealth()
         assert run_in_netns(world.host, lambda: give_back(journal, BRIDGE))
         for talk in talks:
             talk.says(b"back")
@@ -147,7 +150,7 @@ def test_a_word_that_was_left_before_the_move_was_done_is_none(
         make_step(links, edge, one)
 
     with monkeypatch.context() as hasty:
-        hasty.setattr(nic_move, "make_step", step)
+        hasty.setattr(nic_change, "make_step", step)
         assert not run_in_netns(world.host, lambda: try_nic(journal, NIC, BRIDGE, 0.1, lambda _: None))
 
 
@@ -165,9 +168,8 @@ def test_kill_9_between_any_two_steps_is_put_right_by_the_agent(
         make_step(links, edge, one)
 
     # What a process does that is killed: nothing more.
-    monkeypatch.setattr(nic_move, "make_step", step)
-    put_back = nic_move._put_back
-    monkeypatch.setattr(nic_move, "_put_back", lambda journal, record: None)
+    monkeypatch.setattr(nic_change, "make_step", step)
+    monkeypatch.setattr(nic_move, "put_back", lambda journal, record: None)
     finished = False
     while not finished:
         made.clear()
@@ -177,8 +179,7 @@ def test_kill_9_between_any_two_steps_is_put_right_by_the_agent(
         except KilledError:
             pass
         with monkeypatch.context() as healthy:
-            healthy.setattr(nic_move, "make_step", make_step)
-            healthy.setattr(nic_move, "_put_back", put_back)
+            healthy.setattr(nic_change, "make_step", make_step)
             healed = run_in_netns(world.host, lambda: replay_nics(world.journal))
         assert healed.healed == (f"{NIC} is itself again: nobody has confirmed {BRIDGE}",), made
         assert healed.troubles == ()
@@ -195,7 +196,7 @@ def test_a_way_back_that_was_cut_short_is_gone_to_its_end(
     while killed:
         confirmed(world, journal)
         with monkeypatch.context() as dying:
-            dying.setattr(nic_move, "make_step", step_until(most, KilledError()))
+            dying.setattr(nic_change, "make_step", step_until(most, KilledError()))
             try:
                 run_in_netns(world.host, lambda: give_back(journal, BRIDGE))
                 killed = False
@@ -232,14 +233,14 @@ def test_a_kept_bridge_whose_making_was_cut_short_is_made_to_its_end(
     while killed:
         subprocess.run(["ip", "-n", world.host.name, "link", "delete", BRIDGE], check=True)
         with monkeypatch.context() as dying:
-            dying.setattr(nic_move, "make_step", step_until(most, KilledError()))
+            dying.setattr(nic_change, "make_step", step_until(most, KilledError()))
             try:
                 run_in_netns(world.host, lambda: replay_nics(world.journal))
                 killed = False
             except KilledError:
                 pass
         run_in_netns(world.host, lambda: replay_nics(world.journal))
-        assert run_in_netns(world.host, lambda: replay_nics(world.journal)) == nic_move.NicHealth()
+        assert run_in_netns(world.host, lambda: replay_nics(world.journal)) == NicHealth()
         wait_until(lambda: same(world.state(), whole), f"everything is on the bridge after {most} steps")
         most += 1
     assert most > 15
@@ -263,7 +264,7 @@ def test_a_bridge_that_cannot_be_made_again_leaves_the_host_on_its_nic(
             make_step(links, edge, one)
 
         with monkeypatch.context() as refusing:
-            refusing.setattr(nic_move, "make_step", step)
+            refusing.setattr(nic_change, "make_step", step)
             told = run_in_netns(world.host, lambda: replay_nics(world.journal))
         assert told.troubles == ("this kernel has no room",)
         assert {HOST, SECOND, HOST6} <= addresses(world, NIC)
@@ -309,12 +310,37 @@ def test_guests_keep_their_bridge(world: NicWorld, journal: NicJournal) -> None:
     run_in_netns(world.host, lambda: give_back(journal, BRIDGE))
 
 
+@pytest.mark.parametrize("phase", [NicPhase.MOVING, NicPhase.MOVED, NicPhase.KEPT])
+def test_a_nic_goes_to_one_bridge(world: NicWorld, journal: NicJournal, phase: NicPhase) -> None:
+    other = replace(run_in_netns(world.host, lambda: survey_nic(NIC, "br-other")), phase=phase)
+    journal.write(other)
+    try:
+        with pytest.raises(NetworkError, match="moved already eth0: br-other was made of it; say --bridge br-other"):
+            run_in_netns(world.host, lambda: try_nic(journal, NIC, BRIDGE, 0.1))
+    finally:
+        journal.remove("br-other")
+    # Whoever has started it reads why, and then it is forgotten.
+    failed = run_in_netns(world.host, lambda: take_back(journal, BRIDGE))
+    assert failed is not None
+    assert (failed.phase, journal.read(BRIDGE)) == (NicPhase.FAILED, None)
+
+
+def test_what_is_kept_is_not_taken_back(world: NicWorld, journal: NicJournal) -> None:
+    confirmed(world, journal)
+    kept = journal.read(BRIDGE)
+    with journal.hold(BRIDGE), pytest.raises(NicBusyError):
+        take_back(journal, BRIDGE)
+    assert run_in_netns(world.host, lambda: take_back(journal, BRIDGE)) == kept == journal.read(BRIDGE)
+    assert HOST in addresses(world, BRIDGE)
+    run_in_netns(world.host, lambda: give_back(journal, BRIDGE))
+
+
 @pytest.mark.parametrize("sent", [signal.SIGKILL, signal.SIGTERM])
 def test_the_guard_ends_before_it_is_confirmed(world: NicWorld, journal: NicJournal, sent: signal.Signals) -> None:
     guard = run_in_netns(world.host, lambda: start_guard(journal, NIC, BRIDGE, {}))
     assert wait_moved(journal, BRIDGE, guard) is NicPhase.MOVED
     assert outcome(journal, BRIDGE) is None
-    assert run_in_netns(world.host, lambda: replay_nics(world.journal)) == nic_move.NicHealth()
+    assert run_in_netns(world.host, lambda: replay_nics(world.journal)) == NicHealth()
     guard.send_signal(sent)
     guard.wait(30)
     assert run_in_netns(world.host, lambda: outcome(journal, BRIDGE)) is False

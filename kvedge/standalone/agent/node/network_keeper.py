@@ -13,7 +13,7 @@ from typing import Final
 
 from kvedge.network.errors import NetworkError
 from kvedge.network.lan.lan_ports import LanHealth, heal_lan
-from kvedge.network.nics.nic_move import NicHealth, replay_nics
+from kvedge.network.nics.nic_replay import NicHealth, replay_nics
 from kvedge.network.pods.attachments import NodeNetworkConfig
 from kvedge.network.pods.forward_rules import FENCE
 from kvedge.network.pods.pod_network import NodeNetwork, ensure_node_network, heal_node_network

@@ -120,6 +120,25 @@ def test_a_move_that_nobody_confirmed_makes_no_network(journal: NicJournal, monk
     assert refused.value.code is Exit.TIMED_OUT
 
 
+def test_what_an_earlier_guard_left_is_put_right_before_the_next_one_starts(
+    journal: NicJournal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done: list[str] = []
+
+    def left(journal: NicJournal, bridge: str) -> NicRecord:
+        done.append("taken back")
+        return RECORD.in_phase(NicPhase.FAILED, "of yesterday")
+
+    def start(*_: object) -> None:
+        done.append("started")
+        journal.write(RECORD.in_phase(NicPhase.KEPT))
+
+    monkeypatch.setattr(nic_moves, "take_back", left)
+    monkeypatch.setattr(nic_moves, "start_guard", start)
+    assert nic_moves.make_bridge(journal, "eth0", "kvb-eth0")
+    assert done == ["taken back", "started"]
+
+
 def test_a_second_network_shares_the_bridge_of_a_nic(journal: NicJournal) -> None:
     journal.write(RECORD.in_phase(NicPhase.KEPT))
     assert not nic_moves.make_bridge(journal, "eth0", "kvb-eth0")

@@ -67,6 +67,17 @@ def test_one_at_a_time_moves_a_nic(journal: NicJournal) -> None:
     assert not journal.is_held("kvb-eth0")
 
 
+def test_one_at_a_time_compares_records_of_whichever_bridge(journal: NicJournal) -> None:
+    waited: list[float] = []
+    with journal.hold("kvb-eth0"), journal.alone():
+        with journal.hold("br0"), pytest.raises(NicBusyError), journal.alone(waited.append):
+            pass
+        assert sum(waited) == pytest.approx(10)
+    with journal.alone(waited.append):
+        assert len(waited) == 200
+    assert journal.bridges() == ["kvb-eth0"]
+
+
 def test_a_word_is_taken_once(journal: NicJournal) -> None:
     assert not journal.take_word("kvb-eth0")
     journal.confirm("kvb-eth0")

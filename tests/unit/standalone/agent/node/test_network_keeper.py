@@ -10,7 +10,7 @@ import pytest
 
 from kvedge.network.errors import NetworkError
 from kvedge.network.lan.lan_ports import LanHealth
-from kvedge.network.nics.nic_move import NicHealth
+from kvedge.network.nics.nic_replay import NicHealth
 from kvedge.network.pods.attachments import NodeNetworkConfig
 from kvedge.network.pods.pod_network import NodeNetwork
 from kvedge.standalone.agent.node import network_keeper
