@@ -93,7 +93,7 @@ def uninstall(config: Path | None, data_dir: str | None, purge: bool, grace: flo
         if role in ("standalone", None) and has_box:
             from kvedge.cli.host.killall_verb import end_all
 
-            end_all(settings, grace)
+            end_all(settings, grace, keeps_nics=False)
 
     # At the end the program's own files go: what is needed then is imported now.
     made = _installation(settings, role or "standalone")

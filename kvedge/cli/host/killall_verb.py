@@ -41,7 +41,8 @@ def killall(config: Path | None, data_dir: str | None, pod_cidr: str | None, gra
         # Taking the lock makes a directory for it, by which another program's directory would look like ours.
         click.echo(f"no kvedge standalone has run in {settings.data_path}: nothing to end")
         return
-    end_all(settings, grace)
+    # The data directory stays, and with it the networks of these NICs.
+    end_all(settings, grace, keeps_nics=True)
 
 
 def _refuse_on_a_node(settings: Settings) -> None:
@@ -58,8 +59,8 @@ def _refuse_on_a_node(settings: Settings) -> None:
         )
 
 
-def end_all(settings: Settings, grace: float | None) -> None:
-    """End everything of one data directory.
+def end_all(settings: Settings, grace: float | None, *, keeps_nics: bool) -> None:
+    """End everything of one data directory; NICs are given back what their bridges have, unless those are kept.
 
     Raises:
         Refused: when kvedge runs there, or something could not be ended or removed.
@@ -79,7 +80,7 @@ def end_all(settings: Settings, grace: float | None) -> None:
             kubelet=settings.box_kubelet_path,
             pod_cidr=settings.pod_cidr,
         )
-        remove_everything(agent, grace, click.echo)
+        remove_everything(agent, grace, click.echo, keeps_nics=keeps_nics)
     except ServiceError as error:
         raise Refused(f"{error.service}: {error.detail}", Exit.HOST) from error
     except (RemovalError, NetworkError, PodRecordError) as error:

@@ -44,8 +44,19 @@ def take_back(journal: NicJournal, bridge: str) -> NicRecord | None:
         return record
 
 
-def give_all_back(directory: Path) -> None:
-    """Everything of ours, moved or in between. Raises NetworkError."""
+def give_all_back(directory: Path, *, keeps_confirmed: bool) -> list[str]:
+    """Everything of ours, moved or in between; those that are confirmed only unless they are kept.
+
+    Returns what could not be given back, and why: one bridge does not hold up the others.
+    """
     journal = NicJournal(directory)
+    left = []
     for bridge in journal.bridges():
-        give_back(journal, bridge)
+        try:
+            if keeps_confirmed:
+                take_back(journal, bridge)
+            else:
+                give_back(journal, bridge)
+        except NetworkError as error:
+            left.append(str(error))
+    return left

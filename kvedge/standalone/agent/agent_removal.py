@@ -52,11 +52,16 @@ def no_progress(text: str) -> None:
 
 
 def remove_everything(
-    config: AgentConfig, grace: float | None = None, progress: Callable[[str], None] = no_progress
+    config: AgentConfig,
+    grace: float | None = None,
+    progress: Callable[[str], None] = no_progress,
+    *,
+    keeps_nics: bool = False,
 ) -> None:
     """End all Pods gracefully, then remove namespaces, bridge, tables, cgroups and mounts.
 
-    `grace` bounds each Pod's own grace period, in seconds. The agent must not run: its lock is the caller's.
+    `grace` bounds each Pod's own grace period, in seconds. With `keeps_nics`, NICs that were moved for good stay ports
+    of their bridges. The agent must not run: its lock is the caller's.
 
     Raises:
         RemovalError: when something could not be ended or removed, or may be somebody else's and was left.
@@ -72,8 +77,9 @@ def remove_everything(
     left = [text for files, pod in pods if (text := _removed(files, store, is_recorded=pod is not None))]
     remove_lan(config.network)
     remove_node_network(config.network)
-    give_all_back(nics_path(config.data_dir))
     cgroups.remove_all()
+    # The host's own way to the world comes last, when nothing else is left that could fail.
+    left += give_all_back(nics_path(config.data_dir), keeps_confirmed=keeps_nics)
     if left:
         raise RemovalError("; ".join(left))
 

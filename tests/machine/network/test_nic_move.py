@@ -14,7 +14,7 @@ from kvedge.network.link_types import FIRST_ADDRESS_MARK
 from kvedge.network.links import Links
 from kvedge.network.netns import run_in_netns
 from kvedge.network.nics import nic_change, nic_move
-from kvedge.network.nics.nic_back import give_back, take_back
+from kvedge.network.nics.nic_back import give_all_back, give_back, take_back
 from kvedge.network.nics.nic_change import make_step
 from kvedge.network.nics.nic_edge import NicEdge
 from kvedge.network.nics.nic_guard import outcome, start_guard, wait_moved
@@ -333,6 +333,19 @@ def test_what_is_kept_is_not_taken_back(world: NicWorld, journal: NicJournal) ->
     assert run_in_netns(world.host, lambda: take_back(journal, BRIDGE)) == kept == journal.read(BRIDGE)
     assert HOST in addresses(world, BRIDGE)
     run_in_netns(world.host, lambda: give_back(journal, BRIDGE))
+
+
+def test_what_is_confirmed_is_kept_or_given_back_and_one_failure_holds_up_no_other(
+    world: NicWorld, journal: NicJournal
+) -> None:
+    confirmed(world, journal)
+    (world.journal / "br-bad.json").write_text("{}")
+    for keeps in (True, False):
+        left = run_in_netns(world.host, lambda keeps=keeps: give_all_back(world.journal, keeps_confirmed=keeps))
+        assert [text.partition(":")[0] for text in left] == ["cannot read the record of bridge br-bad"]
+        assert HOST in addresses(world, BRIDGE if keeps else NIC), keeps
+    assert journal.bridges() == ["br-bad"]
+    journal.remove("br-bad")
 
 
 @pytest.mark.parametrize("sent", [signal.SIGKILL, signal.SIGTERM])

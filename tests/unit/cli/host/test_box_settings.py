@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 from pathlib import Path
 from typing import Any
+from unittest.mock import MagicMock
 
 import click
 import pytest
 from click.testing import CliRunner
 
+from kvedge.appliance.cluster import cluster_node
 from kvedge.appliance.host.layout import Layout, Role
 from kvedge.cli.exits import Exit, Refused
 from kvedge.cli.host import host_shutdown_verb, install_verbs, killall_verb
@@ -54,12 +56,25 @@ def test_killall_and_the_end_of_the_host_work_in_the_data_directory(
     installed: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[Path] = []
-    monkeypatch.setattr(agent_removal, "remove_everything", lambda config, *_: asked.append(config.kubelet))
+    monkeypatch.setattr(agent_removal, "remove_everything", lambda config, *_, **__: asked.append(config.kubelet))
     monkeypatch.setattr(agent_shutdown, "shut_down_pods", lambda kubelet, *_: asked.append(kubelet) or [])
     monkeypatch.setattr(host_shutdown_verb, "_shut_down_node", lambda *_: [])
     role_is(None, monkeypatch)
     assert (invoke(killall).exception, invoke(host_shutdown).exception) == (None, None)
     assert asked == [installed.parent / "data/kubelet"] * 2
+
+
+def test_a_nic_stays_a_port_of_its_bridge_at_killall_and_is_itself_again_at_uninstall(
+    installed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept: list[bool] = []
+    made = MagicMock(**{"uninstall.side_effect": lambda end_guests: end_guests()})
+    monkeypatch.setattr(agent_removal, "remove_everything", lambda *_, keeps_nics: kept.append(keeps_nics))
+    monkeypatch.setattr(install_verbs, "_installation", lambda *_: made)
+    monkeypatch.setattr(cluster_node, "left_on_node", lambda *_: [])
+    role_is(None, monkeypatch)
+    assert (invoke(killall).exception, invoke(uninstall).exception) == (None, None)
+    assert kept == [True, False]
 
 
 def test_a_box_that_is_run_by_hand_keeps_its_pods_in_the_data_directory(
@@ -101,7 +116,7 @@ def test_killall_leaves_a_clusters_node_to_its_kubelet_and_ends_a_box_beside_it(
     installed: Path, role: Role, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     ended: list[Path] = []
-    monkeypatch.setattr(agent_removal, "remove_everything", lambda config, *_: ended.append(config.kubelet))
+    monkeypatch.setattr(agent_removal, "remove_everything", lambda config, *_, **__: ended.append(config.kubelet))
     monkeypatch.setattr(killall_verb, "load_settings", lambda *_: Settings(data_dir=f"{tmp_path}/data", node_name="n1"))
     role_is(role, monkeypatch)
     refused = invoke(killall).exception
