@@ -111,6 +111,12 @@ def list_base_chains(family: Family, hook: Hook) -> list[ForeignChain]:
     return chains
 
 
+def list_rules(family: Family) -> list[tuple[str, list[Message]]]:
+    """All rules of that family: the table of each, and its expressions as pyroute2 has them."""
+    found = _dump(nft_rule_msg, NFT_MSG_GETRULE, family)
+    return [(each.get_attr("NFTA_RULE_TABLE"), each.get_attr("NFTA_RULE_EXPRESSIONS") or []) for each in found]
+
+
 def is_whole(table: Table) -> bool:
     """Whether the table is there with its sets and as many rules in its chains as it should have; the sets' keys are
     not looked at."""

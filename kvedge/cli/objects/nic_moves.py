@@ -12,7 +12,7 @@ import socket
 import sys
 import termios
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -24,9 +24,11 @@ from kvedge.cli.config_option import config_path
 from kvedge.cli.exits import Exit, Refused
 from kvedge.network.errors import NetworkError
 from kvedge.network.nics.nic_back import give_back, take_back
+from kvedge.network.nics.nic_filters import filters_of_nic
 from kvedge.network.nics.nic_guard import outcome, run_guard, start_guard, wait_moved, waiting_bridges
 from kvedge.network.nics.nic_journal import NicJournal, nics_path
 from kvedge.network.nics.nic_move import CONFIRM_SECONDS, survey_nic
+from kvedge.network.nics.nic_rules import listed
 from kvedge.network.nics.nic_state import NicPhase, NicRecord
 from kvedge.resources.types.core import Node
 
@@ -120,12 +122,13 @@ def make_bridge(journal: NicJournal, nic: str, bridge: str) -> bool:
                 raise Refused(f"{bridge} is a bridge of {known.nic}: name another one with --bridge", Exit.USAGE)
             return False
         survey_nic(nic, bridge)
+        filters = filters_of_nic(nic, _index(nic))
         guard = start_guard(journal, nic, bridge, os.environ)
         phase = wait_moved(journal, bridge, guard)
         record = journal.read(bridge)
         if phase is NicPhase.MOVED and record is not None:
-            _ask(record)
-            _wait_for_word(journal, bridge)
+            _ask(record, filters)
+            _wait_for_word(journal, bridge, listens=sys.stdin.isatty() and not filters)
         click.echo(f"{nic} is a port of {bridge}, which has its addresses")
     return True
 
@@ -171,7 +174,14 @@ def guard(nic: str, bridge: str, directory: Path, seconds: float) -> None:
             raise Refused(f"nobody has confirmed {bridge}: {nic} is as it was", Exit.TIMED_OUT)
 
 
-def _ask(record: NicRecord) -> None:
+def _index(nic: str) -> int:
+    try:
+        return socket.if_nametoindex(nic)
+    except OSError:
+        return 0
+
+
+def _ask(record: NicRecord, filters: Sequence[str]) -> None:
     if sys.stdin.isatty():
         # What was typed before the question answers another one.
         termios.tcflush(sys.stdin, termios.TCIFLUSH)
@@ -179,14 +189,21 @@ def _ask(record: NicRecord) -> None:
     click.echo(
         f"{record.nic} is a port of {record.bridge} now, which has {addresses}.\n"
         f"It is moved back in {CONFIRM_SECONDS:.0f} s, unless you confirm that this host is still reached: open a"
-        " second connection first, and run `kvedge network confirm` there, or press Enter here.\n"
-        f"This session alone shows little: firewall rules that name {record.nic} let it go on, and refuse new ones by"
-        f" {record.bridge}, which they do not know."
+        f" second connection first, and run `kvedge network confirm` there{'' if filters else ', or press Enter here'}."
     )
+    if filters:
+        click.echo(
+            f"This session shows nothing: rules of {listed(filters)} (nftables) are about {record.nic}. They let old"
+            f" connections go on, and may refuse new ones by {record.bridge}."
+        )
+    else:
+        click.echo(
+            f"This session alone shows little: firewall rules that name {record.nic} let it go on, and refuse new ones"
+            f" by {record.bridge}, which they do not know."
+        )
 
 
-def _wait_for_word(journal: NicJournal, bridge: str) -> None:
-    listens = sys.stdin.isatty()
+def _wait_for_word(journal: NicJournal, bridge: str, *, listens: bool) -> None:
     while (found := outcome(journal, bridge)) is None:
         if not listens:
             time.sleep(_POLL_SECONDS)

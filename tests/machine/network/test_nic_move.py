@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import socket
 import subprocess
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -17,6 +18,7 @@ from kvedge.network.nics import nic_change, nic_move
 from kvedge.network.nics.nic_back import give_all_back, give_back, take_back
 from kvedge.network.nics.nic_change import make_step
 from kvedge.network.nics.nic_edge import NicEdge
+from kvedge.network.nics.nic_filters import filters_of_nic
 from kvedge.network.nics.nic_guard import outcome, start_guard, wait_moved
 from kvedge.network.nics.nic_journal import NicBusyError, NicJournal
 from kvedge.network.nics.nic_move import survey_nic, try_nic
@@ -443,3 +445,28 @@ def test_the_journal_of_another_boot_is_judged_by_what_the_host_has_now(world: N
     assert run_in_netns(world.host, lambda: replay_nics(world.journal)).healed == (f"{NIC} was not on {BRIDGE}",)
     assert HOST in addresses(world, BRIDGE)
     run_in_netns(world.host, lambda: give_back(journal, BRIDGE))
+
+
+@pytest.mark.parametrize(
+    ("rule", "found"),
+    [
+        ('iifname "eth0" drop', True),
+        ('oifname "eth*" accept', True),
+        ("iif eth0 drop", True),
+        ('iifname { "eth0", "lo" } accept', True),
+        ('iifname vmap { "eth0" : accept }', True),
+        ('iifname "eth00" drop', False),
+        ('iifname "lo" tcp dport 22 accept', False),
+        ("iif lo accept", False),
+        ("tcp dport { 22, 80 } accept", False),
+    ],
+)
+def test_filters_that_know_the_nic_are_found(world: NicWorld, rule: str, found: bool) -> None:
+    table = f"table inet fw {{\n chain in {{\n type filter hook input priority 0\n {rule}\n }}\n}}\n"
+    nft = ["ip", "netns", "exec", world.host.name, "nft"]
+    subprocess.run([*nft, "-f", "-"], input=table.encode(), check=True)
+    try:
+        seen = run_in_netns(world.host, lambda: filters_of_nic(NIC, socket.if_nametoindex(NIC)))
+    finally:
+        subprocess.run([*nft, "delete", "table", "inet", "fw"], check=True)
+    assert seen == (["inet/fw"] if found else [])

@@ -31,6 +31,7 @@ def journal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> NicJournal:
     """A journal, and a NIC that can be moved."""
     made = NicJournal(tmp_path)
     monkeypatch.setattr(nic_moves, "survey_nic", lambda nic, bridge: RECORD)
+    monkeypatch.setattr(nic_moves, "filters_of_nic", lambda nic, index: [])
     monkeypatch.setattr(nic_moves.time, "sleep", lambda seconds: None)
     monkeypatch.setattr(nic_moves.sys, "stdin", SimpleNamespace(isatty=lambda: False))
     return made
@@ -199,3 +200,17 @@ def test_a_move_that_is_not_done_waits_for_no_word(journal: NicJournal) -> None:
         with pytest.raises(Refused, match="no NIC waits for a word"):
             nic_moves.confirm_moves(journal)
     assert not journal.take_word("kvb-eth0")
+
+
+def test_enter_is_no_word_where_a_filter_knows_the_nic(
+    journal: NicJournal, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    guard_that(journal, monkeypatch, ends=None)
+    monkeypatch.setattr(nic_moves, "filters_of_nic", lambda nic, index: ["inet/fw"])
+    monkeypatch.setattr(nic_moves.sys, "stdin", SimpleNamespace(isatty=lambda: True))
+    monkeypatch.setattr(nic_moves.termios, "tcflush", lambda *_: None)
+    with pytest.raises(Refused, match="nobody has confirmed it"):
+        nic_moves.make_bridge(journal, "eth0", "kvb-eth0")
+    said = capsys.readouterr().out
+    assert "rules of inet/fw (nftables) are about eth0" in said
+    assert "Enter" not in said
