@@ -52,12 +52,7 @@ class NicEdge:
     def carried(self, index: int, name: str) -> Carried:
         """What the link carries, without what a box of kvedge looks after there. Raises NetworkError."""
         with _translated("cannot read what is on", name):
-            addresses = [
-                item
-                for item in whole_dump(lambda: list(self._socket.get_addr()))
-                # Those of a load-balancer-pool are put where they belong by whoever has made them.
-                if item["index"] == index and (item.get("proto") or 0) < FIRST_ADDRESS_MARK
-            ]
+            addresses = self._addresses(index)
             routes = [
                 item
                 for family in (socket.AF_INET, socket.AF_INET6)
@@ -65,7 +60,7 @@ class NicEdge:
                 if item["family"] == family and item["type"] == UNICAST and _leads_by(item, index)
             ]
             rules = whole_dump(lambda: list(self._socket.get_rules()))
-        lasting = [item for item in addresses if _flags(item) & IFA_F_PERMANENT and not _is_link_local(item)]
+        lasting = [item for item in addresses if _is_lasting(item)]
         ours = [item for item in routes if item["proto"] not in (PROTO_KERNEL, _PROTO_RA)]
         return Carried(
             addresses=tuple(map(_address, lasting)),
@@ -80,6 +75,16 @@ class NicEdge:
             learns=any(item["proto"] == _PROTO_RA for item in routes) or any(map(_is_learnt, addresses)),
             has_rules=any(name in (rule.get("iifname"), rule.get("oifname")) for rule in rules),
         )
+
+    def lasting_addresses(self, index: int, name: str) -> tuple[KeptAddress, ...]:
+        """The addresses among what the link carries; a host may have far more routes. Raises NetworkError."""
+        with _translated("cannot read the addresses of", name):
+            return tuple(_address(item) for item in self._addresses(index) if _is_lasting(item))
+
+    def _addresses(self, index: int) -> list[Any]:
+        found = whole_dump(lambda: list(self._socket.get_addr()))
+        # Those of a load-balancer-pool are put where they belong by whoever has made them.
+        return [each for each in found if each["index"] == index and (each.get("proto") or 0) < FIRST_ADDRESS_MARK]
 
     def is_ethernet(self, index: int) -> bool:
         """Whether the link has Ethernet's frames. Raises NetworkError."""
@@ -159,6 +164,10 @@ def _unless(code: int) -> Iterator[None]:
 
 def _flags(message: Any) -> int:
     return int(message.get("flags") or message["flags"])
+
+
+def _is_lasting(message: Any) -> bool:
+    return bool(_flags(message) & IFA_F_PERMANENT) and not _is_link_local(message)
 
 
 def _is_link_local(message: Any) -> bool:

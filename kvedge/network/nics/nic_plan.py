@@ -99,11 +99,11 @@ def plan_over(record: NicRecord, seen: NicLinks) -> Iterator[NicStep]:
         yield SetSysctl(setting_path(nic, NO_IPV6), "1")
 
 
-def is_over(record: NicRecord, bridge: Carried, nic: Carried) -> bool:
+def is_over(record: NicRecord, bridge: Carried, nic: Iterable[KeptAddress]) -> bool:
     """Whether a bridge that its NIC is a port of has what the NIC carried, and the NIC has none of it any more."""
     wanted, there = _places(record.addresses), _places(bridge.addresses)
     ways = set(map(_way, record.routes)) <= set(map(_way, bridge.routes))
-    return ways and wanted <= there and not wanted & _places(nic.addresses)
+    return ways and wanted <= there and not wanted & _places(nic)
 
 
 def _places(addresses: Iterable[KeptAddress]) -> set[tuple[str, int]]:

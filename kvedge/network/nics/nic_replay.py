@@ -97,4 +97,4 @@ def _is_over(record: NicRecord, seen: NicLinks) -> bool:
         return False
     with NicEdge() as edge:
         on_bridge = edge.carried(seen.bridge.index, record.bridge)
-        return is_over(record, on_bridge, edge.carried(seen.nic.index, record.nic))
+        return is_over(record, on_bridge, edge.lasting_addresses(seen.nic.index, record.nic))
