@@ -32,6 +32,8 @@ _NODE_SIGNS: Final = ("state/handler", "state/upgrade.json", "previous/kvedge")
 _OWN: Final = (
     *("state", "manifests", "qemu-capabilities", "previous", "kubeconfig", ARCHIVE, LINK, f".{LINK}.new"),
     *(f"images/{name}" for name in sorted(OWN_ENTRIES)),
+    # Not a record: a NIC that was not given back is known by it.
+    *("nics/lock", "nics/*.lock", "nics/*.confirmed"),
     *("backup/kvedge-*.db", "backup/kvedge-*.unfinished*", "bundle/kvedge"),
 )
 _VOLUMES: Final = "volumes"
@@ -42,6 +44,7 @@ _SHARED: Final = (
     "backup",
     "bundle",
     "data",
+    "nics",
     "kubelet/pods",
     "kubelet/lost",
     "kubelet/device-plugins",

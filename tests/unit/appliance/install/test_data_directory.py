@@ -27,12 +27,14 @@ OURS = (
     "images/lock", "manifests/below/a.yaml", "qemu-capabilities/capabilities.json", "previous/kvedge", "kubeconfig",
     "bundle/kvedge", "kvedge-launcher.tar", f"kubelet/pods/{UID}/pod.json",
     f"kubelet/pods/{UID}/volumes/kubernetes.io~empty-dir/d/disk",
+    "nics/lock", "nics/kvb-eth0.lock", "nics/kvb-eth0.confirmed",
     f"kubelet/lost/{UID}/pod.json", f"kubelet/lost/{UID}/disks/disk",
     f"{TREE}/kvedge", "data/.lock", "data/.starts", "data/.part-x/f",
 )  # fmt: skip
 FOREIGN = (
     "notes", "images/fedora.qcow2", "backup/of-the-site.tar", "data/database/f", "music/song",
     f"kubelet/pods/{UID.replace('0d', '1d')}/volumes/f", "bundle/of-the-site",
+    "nics/kvb-eth0.json",
 )  # fmt: skip
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="mounting is root's")
 
@@ -80,7 +82,7 @@ def test_what_others_have_put_there_stays_and_is_told(data: Path) -> None:
     assert files(data) == set(FOREIGN)
     assert [str(path.relative_to(data)) for path in left] == [
         "backup/of-the-site.tar", "bundle/of-the-site", "data/database", "images/fedora.qcow2", "kubelet/pods", "music",
-        "notes",
+        "nics/kvb-eth0.json", "notes",
     ]  # fmt: skip
 
 
