@@ -85,6 +85,9 @@ _USED_ELSEWHERE = {
     ),
     "a request for a certificate is left over": ("kvedge:apis: delete certificatesigningrequests.certificates.k8s.io",),
     "a NIC comes while a guest runs (test_nic_hotplug, under these very rights)": ("kvedge:controllers: patch pods",),
+    "a VM starts on a network of Multus (the cluster tier, under these very rights)": (
+        "kvedge:controllers: read network-attachment-definitions.k8s.cni.cncf.io",
+    ),
     "somebody forwards a port to a guest": ("kvedge:apis: read pods",),
     "a node is lost, and an event counted up": ("kvedge:controllers: patch events", "kvedge:controllers: patch nodes"),
     "somebody uploads, and the authority of uploads is renewed": (
