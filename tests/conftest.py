@@ -1,8 +1,9 @@
 """Which tests may run side by side: `tests/run` has four processes.
 
 Tests go by the directory to whichever process is free: those of one share servers, a cluster, or are whole boxes.
-The parts of the machine tier stay together, as they share names of links and mounts. Unit tests share nothing beyond
-their file, so they go file by file: no process is left with a long directory at the end.
+The parts of the machine tier stay together, as they share names of links and mounts; but for the appliance, whose hosts
+are containers and boxes of their own: beside it the others would take longer than all the rest. Unit tests share
+nothing beyond their file, so they go file by file: no process is left with a long directory at the end.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from xdist.remote import Producer
 
 _PARTS = "tests/machine/"
+_APPLIANCE = "tests/machine/appliance"
 _UNIT = "tests/unit/"
 # Kubernetes' servers, which are a quarter of what a run costs, clean up less often: there is memory for it.
 os.environ.setdefault("GOGC", "400")
@@ -34,7 +36,7 @@ class ByDirectory(LoadScopeScheduling):
         if file.startswith(_UNIT):
             return file
         directory = file.rpartition("/")[0]
-        return _PARTS if directory.startswith(_PARTS) else directory
+        return _PARTS if directory.startswith(_PARTS) and directory != _APPLIANCE else directory
 
 
 @pytest.hookimpl(optionalhook=True)
