@@ -60,7 +60,7 @@ def _replay(journal: NicJournal, bridge: str) -> str:
     if seen.joined and _is_over(record, seen):
         return ""
     if not seen.joined and record.boot != this_boot_id():
-        record = _seen_atthis_boot_id(record, seen)
+        record = _seen_at_this_boot(record, seen)
         journal.write(record)
     # Forwarding may have been switched since, on all links; that of a port's IPv6 is what it was before.
     settings = settings_of(record.nic)
@@ -77,7 +77,7 @@ def _replay(journal: NicJournal, bridge: str) -> str:
     return f"{record.nic} was not on {bridge}" if not seen.joined else f"{bridge} had not all that {record.nic} carried"
 
 
-def _seen_atthis_boot_id(record: NicRecord, seen: NicLinks) -> NicRecord:
+def _seen_at_this_boot(record: NicRecord, seen: NicLinks) -> NicRecord:
     """The record with what the NIC carries now; raises NetworkError when that is not what was confirmed."""
     # Whoever gave the NIC its addresses at this boot may have given others, or not yet all of its routes.
     now = survey_nic(record.nic, record.bridge) if seen.bridge is None else record
