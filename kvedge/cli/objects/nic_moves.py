@@ -127,8 +127,9 @@ def make_bridge(journal: NicJournal, nic: str, bridge: str) -> bool:
         phase = wait_moved(journal, bridge, guard)
         record = journal.read(bridge)
         if phase is NicPhase.MOVED and record is not None:
-            _ask(record, filters)
-            _wait_for_word(journal, bridge, listens=sys.stdin.isatty() and not filters)
+            listens = sys.stdin.isatty() and not filters
+            _ask(record, filters, listens=listens)
+            _wait_for_word(journal, bridge, listens=listens)
         click.echo(f"{nic} is a port of {bridge}, which has its addresses")
     return True
 
@@ -181,7 +182,7 @@ def _index(nic: str) -> int:
         return 0
 
 
-def _ask(record: NicRecord, filters: Sequence[str]) -> None:
+def _ask(record: NicRecord, filters: Sequence[str], *, listens: bool) -> None:
     if sys.stdin.isatty():
         # What was typed before the question answers another one.
         termios.tcflush(sys.stdin, termios.TCIFLUSH)
@@ -189,7 +190,7 @@ def _ask(record: NicRecord, filters: Sequence[str]) -> None:
     click.echo(
         f"{record.nic} is a port of {record.bridge} now, which has {addresses}.\n"
         f"It is moved back in {CONFIRM_SECONDS:.0f} s, unless you confirm that this host is still reached: open a"
-        f" second connection first, and run `kvedge network confirm` there{'' if filters else ', or press Enter here'}."
+        f" second connection first, and run `kvedge network confirm` there{', or press Enter here' if listens else ''}."
     )
     if filters:
         click.echo(
