@@ -174,18 +174,8 @@ ip addr add {net}.2/24 dev lan0
     write_iso(
         seed, "cidata", {"meta-data": b"instance-id: bench\n", "user-data": (USER_DATA + _SINK + address).encode()}
     )
-    command = [
-        "qemu-system-x86_64",
-        "-machine",
-        "q35,accel=tcg",
-        "-cpu",
-        "max",
-        "-m",
-        "128",
-        "-display",
-        "none",
-        "-nodefaults",
-    ]
+    command = ["qemu-system-x86_64", "-machine", "q35,accel=tcg", "-cpu", "max", "-m", "128"]
+    command += ["-display", "none", "-nodefaults"]
     drive, form = "if=none,cache=none,aio=threads", {disk: "format=qcow2", seed: "format=raw,readonly=on"}
     for number, (path, kind) in enumerate(form.items()):
         command += ["-drive", f"file={path},id=d{number},{drive},{kind}", "-device", f"virtio-blk-pci,drive=d{number}"]
