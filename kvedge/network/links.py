@@ -10,19 +10,18 @@ from __future__ import annotations
 import errno
 import os
 import socket
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final
 
 from pyroute2.iproute import IPRoute
-from pyroute2.netlink.exceptions import NetlinkError
 
-from kvedge.network.errors import NetworkError, NotSupportedError
+from kvedge.network.errors import NetworkError
 from kvedge.network.link_types import PROTO_STATIC, Address, CountedLink, Link, Route, Traffic
 from kvedge.network.netlink_dump import whole_dump
+from kvedge.network.netlink_errors import translated, unless
 
 IFF_UP: Final = 1
 IFF_LOWER_UP: Final = 0x10000
@@ -41,7 +40,7 @@ class Links:
     """An open rtnetlink socket of the namespace in which it was made; a context manager, for one thread."""
 
     def __init__(self) -> None:
-        with _translated("cannot open rtnetlink"):
+        with translated("cannot open rtnetlink"):
             # No multicast groups: nobody here waits for news, and a queue that nobody reads overflows.
             self._socket: Any = IPRoute(groups=0)
 
@@ -55,18 +54,18 @@ class Links:
 
     def list_links(self) -> list[Link]:
         """All links of the namespace."""
-        with _translated("cannot list links"):
+        with translated("cannot list links"):
             return [_link(message) for message in whole_dump(lambda: list(self._socket.get_links()))]
 
     def list_counted(self) -> list[CountedLink]:
         """As :meth:`list_links`, with what each has counted."""
-        with _translated("cannot list links"):
+        with translated("cannot list links"):
             return [_counted(message) for message in whole_dump(lambda: list(self._socket.get_links()))]
 
     def find(self, name: str) -> Link | None:
         """The link of that name, or None."""
         try:
-            with _translated("cannot look up", name):
+            with translated("cannot look up", name):
                 found = list(self._socket.link("get", ifname=name))
         except NetworkError as error:
             if error.errno in (errno.ENODEV, errno.ENOENT):
@@ -83,7 +82,7 @@ class Links:
 
     def list_addresses(self) -> list[Address]:
         """All IPv4 and IPv6 addresses of the namespace."""
-        with _translated("cannot list addresses"):
+        with translated("cannot list addresses"):
             return [_address(message) for message in whole_dump(lambda: list(self._socket.get_addr()))]
 
     def list_routes(self) -> list[Route]:
@@ -99,7 +98,7 @@ class Links:
         return self._list_routes(socket.AF_INET6, _whole)
 
     def _list_routes(self, family: int, read: Callable[[Any], list[Route]]) -> list[Route]:
-        with _translated("cannot list routes"):
+        with translated("cannot list routes"):
             found = whole_dump(lambda: list(self._socket.get_routes(family=family)))
             # A kernel without a family answers for those it has.
             of_family = [item for item in found if item["family"] == family and item["type"] == UNICAST]
@@ -107,7 +106,7 @@ class Links:
 
     def list_own_macs(self) -> list[tuple[int, str]]:
         """(port, MAC) of what bridges take for their own ports' MACs, and keep for themselves."""
-        with _translated("cannot list the MACs of bridges"):
+        with translated("cannot list the MACs of bridges"):
             found = whole_dump(lambda: list(self._socket.fdb("dump")))
             return [
                 (message["ifindex"], message.get("lladdr").lower())
@@ -117,17 +116,17 @@ class Links:
 
     def forget_own_mac(self, name: str, mac: str) -> None:
         """Makes a bridge treat the MAC of its own port as any other; nothing when it does already."""
-        with _translated("cannot change the MACs of bridge port", name), _unless(errno.ENOENT):
+        with translated("cannot change the MACs of bridge port", name), unless(errno.ENOENT):
             self._socket.fdb("del", ifindex=self.index(name), lladdr=mac, flags=NTF_MASTER, state=NUD_PERMANENT)
 
     def know_mac(self, name: str, mac: str) -> None:
         """Tells the bridge of this port that the MAC belongs to it, until the port goes; nothing when a port has it."""
-        with _translated("cannot give a MAC to bridge port", name), _unless(errno.EEXIST):
+        with translated("cannot give a MAC to bridge port", name), unless(errno.EEXIST):
             self._socket.fdb("add", ifindex=self.index(name), lladdr=mac, flags=NTF_MASTER, state=NUD_NOARP)
 
     def add(self, name: str, kind: str, **settings: Any) -> int:
         """Makes a link of that kind with rtnetlink's settings for it. Returns its index; EEXIST when it exists."""
-        with _translated(f"cannot make {kind}", name):
+        with translated(f"cannot make {kind}", name):
             self._socket.link("add", ifname=name, kind=kind, **settings)
         return self.index(name)
 
@@ -135,7 +134,7 @@ class Links:
         self, name: str, peer: str, netns: Path, *, peer_mac: str, mtu: int, peer_mtu: int | None = None
     ) -> None:
         """Makes a pair with its other end already in the namespace at `netns`; both have one MTU unless told."""
-        with _translated("cannot make veth", name):
+        with translated("cannot make veth", name):
             opened = os.open(netns, os.O_RDONLY | os.O_CLOEXEC)
             try:
                 other = {"ifname": peer, "net_ns_fd": opened, "address": peer_mac, "mtu": peer_mtu or mtu}
@@ -145,18 +144,18 @@ class Links:
 
     def set(self, name: str, **settings: Any) -> None:
         """Changes a link by rtnetlink's settings (state, address, mtu, master, ifname, ifalias …)."""
-        with _translated("cannot change", name):
+        with translated("cannot change", name):
             self._socket.link("set", index=self.index(name), **settings)
 
     def set_port(self, name: str, **settings: Any) -> None:
         """Changes a bridge port's settings (learning, isolated …)."""
-        with _translated("cannot change bridge port", name):
+        with translated("cannot change bridge port", name):
             self._socket.brport("set", index=self.index(name), **settings)
 
     def set_access_vlan(self, name: str, vlan: int) -> None:
         """Makes a bridge port one of this VLAN alone: its own frames have no tag."""
         index = self.index(name)
-        with _translated("cannot change the VLANs of bridge port", name):
+        with translated("cannot change the VLANs of bridge port", name):
             self._socket.vlan_filter("del", index=index, vlan_info={"vid": "1-4094"})
             self._socket.vlan_filter("add", index=index, vlan_info={"vid": vlan, "flags": ["pvid", "untagged"]})
 
@@ -170,7 +169,7 @@ class Links:
 
     def delete(self, name: str) -> None:
         """Removes the link; nothing when it is gone already."""
-        with _translated("cannot delete", name), _unless(errno.ENODEV):
+        with translated("cannot delete", name), unless(errno.ENODEV):
             found = self.find(name)
             if found is not None:
                 self._socket.link("del", index=found.index)
@@ -178,7 +177,7 @@ class Links:
     def add_address(self, name: str, address: str, prefix_length: int, *, connected: bool = True) -> None:
         """Gives the link an address, with or without the route to its subnet; nothing when it has it."""
         flags = {} if connected else {"flags": IFA_F_NOPREFIXROUTE}
-        with _translated("cannot give an address to", name), _unless(errno.EEXIST):
+        with translated("cannot give an address to", name), unless(errno.EEXIST):
             self._socket.addr("add", index=self.index(name), address=address, prefixlen=prefix_length, **flags)
 
     def add_side_address(self, name: str, address: str, protocol: int) -> None:
@@ -186,7 +185,7 @@ class Links:
         length, flags = 128 if ":" in address else 32, IFA_F_NOPREFIXROUTE
         # Of IPv6, one that is not preferred is taken as a source last.
         lifetimes = {"preferred": 0, "valid": 0xFFFFFFFF}
-        with _translated("cannot give an address to", name), _unless(errno.EEXIST):
+        with translated("cannot give an address to", name), unless(errno.EEXIST):
             index = self.index(name)
             self._socket.addr(
                 "add", index=index, address=address, prefixlen=length, flags=flags, proto=protocol, **lifetimes
@@ -194,7 +193,7 @@ class Links:
 
     def delete_address(self, name: str, address: str, prefix_length: int) -> None:
         """Takes an address off the link; nothing when it does not have it."""
-        with _translated("cannot take an address off", name), _unless(errno.EADDRNOTAVAIL):
+        with translated("cannot take an address off", name), unless(errno.EADDRNOTAVAIL):
             self._socket.addr("del", index=self.index(name), address=address, prefixlen=prefix_length)
 
     def add_route(self, destination: str, gateway: str, name: str, metric: int = 0) -> None:
@@ -207,7 +206,7 @@ class Links:
             settings["scope"] = 253
         if metric:
             settings["priority"] = metric
-        with _translated(f"cannot add route to {destination} by", name), _unless(errno.EEXIST):
+        with translated(f"cannot add route to {destination} by", name), unless(errno.EEXIST):
             self._socket.route("add", **settings)
 
     def delete_route(self, destination: str, gateway: str, name: str, metric: int = 0) -> None:
@@ -219,34 +218,14 @@ class Links:
             settings["scope"] = 253
         if metric:
             settings["priority"] = metric
-        with _translated(f"cannot delete route to {destination} by", name), _unless(errno.ESRCH):
+        with translated(f"cannot delete route to {destination} by", name), unless(errno.ESRCH):
             self._socket.route("del", **settings)
 
     def limit_rate(self, name: str, rate: int, bucket: int, queue: int) -> None:
         """Hold what the link sends to so many bytes a second, by a token bucket; one that is there is changed."""
         index = self.index(name)
-        with _translated("cannot limit the bandwidth of", name):
+        with translated("cannot limit the bandwidth of", name):
             self._socket.tc("replace", "tbf", index, rate=rate, burst=bucket, limit=queue)
-
-
-@contextmanager
-def _translated(doing: str, subject: str = "") -> Iterator[None]:
-    try:
-        yield
-    except NetlinkError as error:
-        kind = NotSupportedError if error.code == errno.EOPNOTSUPP else NetworkError
-        raise kind(doing, subject=subject, errno=error.code) from error
-    except OSError as error:
-        raise NetworkError(doing, subject=subject, errno=error.errno or 0) from error
-
-
-@contextmanager
-def _unless(code: int) -> Iterator[None]:
-    try:
-        yield
-    except NetlinkError as error:
-        if error.code != code:
-            raise
 
 
 def _link(message: Any) -> Link:

@@ -18,6 +18,7 @@ from kvedge.network.address_plan import gateway_address
 from kvedge.resources.names import LAUNCHER_GID, LAUNCHER_UID
 from kvedge.runtime.address_pool import AddressPool, address_pool
 from kvedge.runtime.address_ranges import address_ranges
+from kvedge.runtime.settings import Settings
 
 
 class Level(StrEnum):
@@ -49,6 +50,18 @@ class DoctorOptions:
     port: int
     emulation: str
     load_balancer_pool: str = ""
+
+    @classmethod
+    def of(cls, settings: Settings) -> DoctorOptions:
+        """Those among the settings of an instance."""
+        return cls(
+            settings.data_dir,
+            settings.pod_cidr,
+            settings.service_cidr,
+            settings.port,
+            settings.emulation,
+            settings.load_balancer_pool,
+        )
 
 
 Rule = Callable[[HostFacts, DoctorOptions], Iterator[Finding]]

@@ -36,14 +36,7 @@ def doctor(config: Path | None, data_dir: str | None, no_guest: bool, strict: bo
     from kvedge.appliance.host.host_reader import read_host
     from kvedge.standalone.agent.agent_service import AgentConfig
 
-    options = DoctorOptions(
-        settings.data_dir,
-        settings.pod_cidr,
-        settings.service_cidr,
-        settings.port,
-        settings.emulation,
-        settings.load_balancer_pool,
-    )
+    options = DoctorOptions.of(settings)
     bridge = AgentConfig(settings.effective_node_name, settings.data_path, settings.box_kubelet_path).instance
     findings = examine(read_host(options, bridge, try_guest=not no_guest), options)
     if output == "json":

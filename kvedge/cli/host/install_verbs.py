@@ -224,14 +224,7 @@ def _check_host(settings: Settings, role: Role, *, force: bool) -> None:
     from kvedge.appliance.host.doctor_rules import DoctorOptions, Level, examine
     from kvedge.appliance.host.host_reader import read_host
 
-    options = DoctorOptions(
-        settings.data_dir,
-        settings.pod_cidr,
-        settings.service_cidr,
-        settings.port,
-        settings.emulation,
-        settings.load_balancer_pool,
-    )
+    options = DoctorOptions.of(settings)
     from kvedge.standalone.agent.agent_service import AgentConfig
 
     bridge = AgentConfig(settings.effective_node_name, settings.data_path, settings.box_kubelet_path).instance

@@ -131,14 +131,7 @@ class _Collector:
         from kvedge.appliance.host.host_reader import read_host
 
         settings = self._settings
-        options = DoctorOptions(
-            settings.data_dir,
-            settings.pod_cidr,
-            settings.service_cidr,
-            settings.port,
-            settings.emulation,
-            settings.load_balancer_pool,
-        )
+        options = DoctorOptions.of(settings)
         findings = examine(read_host(options, self._instance(), try_guest=False), options)
         documents = [
             {"check": found.check, "level": str(found.level), "detail": found.detail, "remedy": found.remedy}

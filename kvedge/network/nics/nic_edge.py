@@ -8,18 +8,15 @@ from __future__ import annotations
 
 import errno
 import socket
-from collections.abc import Iterator
-from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, Final
 
 from pyroute2.iproute import IPRoute
-from pyroute2.netlink.exceptions import NetlinkError
 
-from kvedge.network.errors import NetworkError
 from kvedge.network.link_types import FIRST_ADDRESS_MARK, PROTO_KERNEL
 from kvedge.network.links import IFA_F_NOPREFIXROUTE, IFA_F_PERMANENT, UNICAST
 from kvedge.network.netlink_dump import whole_dump
+from kvedge.network.netlink_errors import translated, unless
 from kvedge.network.nics.nic_rules import Carried
 from kvedge.network.nics.nic_state import KeptAddress, KeptRoute
 
@@ -38,7 +35,7 @@ class NicEdge:
     """An open rtnetlink socket of the namespace in which it was made; a context manager, for one thread."""
 
     def __init__(self) -> None:
-        with _translated("cannot open rtnetlink"):
+        with translated("cannot open rtnetlink"):
             self._socket: Any = IPRoute(groups=0)
 
     def __enter__(self) -> NicEdge:
@@ -51,7 +48,7 @@ class NicEdge:
 
     def carried(self, index: int, name: str) -> Carried:
         """What the link carries, without what a box of kvedge looks after there. Raises NetworkError."""
-        with _translated("cannot read what is on", name):
+        with translated("cannot read what is on", name):
             addresses = self._addresses(index)
             routes = [
                 item
@@ -78,7 +75,7 @@ class NicEdge:
 
     def lasting_addresses(self, index: int, name: str) -> tuple[KeptAddress, ...]:
         """The addresses among what the link carries; a host may have far more routes. Raises NetworkError."""
-        with _translated("cannot read the addresses of", name):
+        with translated("cannot read the addresses of", name):
             return tuple(_address(item) for item in self._addresses(index) if _is_lasting(item))
 
     def _addresses(self, index: int) -> list[Any]:
@@ -88,7 +85,7 @@ class NicEdge:
 
     def is_ethernet(self, index: int) -> bool:
         """Whether the link has Ethernet's frames. Raises NetworkError."""
-        with _translated("cannot look up link", str(index)):
+        with translated("cannot look up link", str(index)):
             found = list(self._socket.link("get", index=index)) if index else []
         return any(message["ifi_type"] == _ARPHRD_ETHER for message in found)
 
@@ -100,7 +97,7 @@ class NicEdge:
             more["broadcast"] = address.broadcast
         if address.label.partition(":")[0] == name:
             more["label"] = address.label
-        with _translated(f"cannot give {address.address} to", name), _unless(errno.EEXIST):
+        with translated(f"cannot give {address.address} to", name), unless(errno.EEXIST):
             self._socket.addr(
                 "add",
                 index=index,
@@ -112,7 +109,7 @@ class NicEdge:
 
     def take_address(self, index: int, name: str, address: KeptAddress) -> None:
         """Takes it off the link."""
-        with _translated(f"cannot take {address.address} off", name), _unless(errno.EADDRNOTAVAIL):
+        with translated(f"cannot take {address.address} off", name), unless(errno.EADDRNOTAVAIL):
             self._socket.addr("del", index=index, address=address.address, prefixlen=address.prefix_length)
 
     def lead_route(self, index: int, name: str, route: KeptRoute) -> None:
@@ -134,32 +131,13 @@ class NicEdge:
             settings["priority"] = route.metric
         if route.source:
             settings["prefsrc"] = route.source
-        with _translated(f"cannot have {route.destination} lead by", name):
+        with translated(f"cannot have {route.destination} lead by", name):
             self._socket.route("replace", **settings)
 
     def release(self, index: int, name: str) -> None:
         """Makes the link a port of nothing."""
-        with _translated("cannot take from its bridge", name):
+        with translated("cannot take from its bridge", name):
             self._socket.link("set", index=index, master=0)
-
-
-@contextmanager
-def _translated(doing: str, subject: str = "") -> Iterator[None]:
-    try:
-        yield
-    except NetlinkError as error:
-        raise NetworkError(doing, subject=subject, errno=error.code) from error
-    except OSError as error:
-        raise NetworkError(doing, subject=subject, errno=error.errno or 0) from error
-
-
-@contextmanager
-def _unless(code: int) -> Iterator[None]:
-    try:
-        yield
-    except NetlinkError as error:
-        if error.code != code:
-            raise
 
 
 def _flags(message: Any) -> int:
