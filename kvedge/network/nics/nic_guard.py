@@ -80,7 +80,7 @@ def _left(record: NicRecord | None, bridge: str) -> NicPhase:
     if record is not None and record.phase is NicPhase.FAILED:
         raise NetworkError(record.error)
     raise NetworkError(
-        "the guard of bridge has ended early", subject=bridge, remedy="the NIC is as it was; see the log"
+        "the guard of bridge has ended early", subject=bridge, remedy="the NIC is as it was; create the network again"
     )
 
 
