@@ -85,13 +85,13 @@ def read_host(options: DoctorOptions, bridge: str, *, try_guest: bool) -> HostFa
         launcher_group_members=tuple(_others_in_group(LAUNCHER_GID, LAUNCHER_UID)),
         networks=_networks(bridge),
         bridge=bridge,
-        filters=_filters(),
+        filters=_filters(ipv6=":" in options.pod_cidr),
     )
 
 
-def _filters() -> tuple[str, ...] | None:
+def _filters(*, ipv6: bool) -> tuple[str, ...] | None:
     try:
-        return (*dropping_chains(), *((FIREWALLD,) if has_firewalld() else ()))
+        return (*dropping_chains(ipv6=ipv6), *((FIREWALLD,) if has_firewalld() else ()))
     except NetworkError:
         # Only root may look; and a kernel without nftables is told of by the modules' rule.
         return None

@@ -15,13 +15,11 @@ from typing import Final
 from kvedge.appliance.cluster.image_loader import ARCHIVE
 from kvedge.appliance.host.launcher_link import LINK
 from kvedge.appliance.install.unpacked_trees import is_of_trees
-from kvedge.runtime.linux.loop_devices import detach_loop, loop_of
+from kvedge.appliance.install.volume_places import VOLUMES, purge_volumes, volumes_in
 from kvedge.runtime.mount_table import mounts_below
 from kvedge.runtime.settings import DEFAULT_DATA_DIR
 from kvedge.storage.images.image_store import OWN_ENTRIES
-from kvedge.storage.volumes.directory_driver import BLOCK_FILE
 from kvedge.storage.volumes.place_identity import IDENTITY_FILE
-from kvedge.storage.volumes.tree_copy import erase_tree
 
 _BOX_SIGNS: Final = ("state/layout", "state/kvedge.db")
 _RECORDS: Final = "kubelet/pods/*/pod.json"
@@ -36,7 +34,6 @@ _OWN: Final = (
     *("nics/lock", "nics/*.lock", "nics/*.confirmed"),
     *("backup/kvedge-*.db", "backup/kvedge-*.unfinished*", "bundle/kvedge"),
 )
-_VOLUMES: Final = "volumes"
 _OF_FILE_SYSTEM: Final = "lost+found"
 # Removed when they are empty then, the inner ones first.
 _SHARED: Final = (
@@ -81,9 +78,9 @@ def purge(directory: Path) -> list[Path]:
         return []
     root = directory.resolve()
     _remove_all(_own(root), root)
-    if (root / _VOLUMES / IDENTITY_FILE).is_file() and not volumes_in(root):
+    if (root / VOLUMES / IDENTITY_FILE).is_file() and not volumes_in(root / VOLUMES):
         # What kvedge noted there is about volumes alone.
-        purge_volumes(root)
+        purge_volumes(root / VOLUMES)
     for name in _SHARED:
         # One that holds something else, or is a disk of its own, stays.
         with contextlib.suppress(OSError):
@@ -92,27 +89,6 @@ def purge(directory: Path) -> list[Path]:
     with contextlib.suppress(OSError):
         root.rmdir()
     return left
-
-
-def volumes_in(directory: Path) -> list[Path]:
-    """The volumes of claims that lie in a data directory: what no other copy of a box holds."""
-    place = directory / _VOLUMES
-    return sorted(path for path in place.iterdir() if not path.name.startswith(".")) if place.is_dir() else []
-
-
-def purge_volumes(directory: Path) -> None:
-    """Remove the volumes of claims from a data directory, with what kvedge noted of them.
-
-    Raises:
-        OSError: as the file system has it.
-    """
-    for path in volumes_in(directory):
-        file = path / BLOCK_FILE
-        device = loop_of(file) if file.is_file() else None
-        if device is not None:
-            detach_loop(device)
-    # Not our own: what Pods have written goes as deep as they like.
-    erase_tree(directory / _VOLUMES)
 
 
 def purge_settings(directory: Path) -> list[Path]:

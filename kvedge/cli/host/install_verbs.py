@@ -251,18 +251,20 @@ def _installation(
 
 def _purge_volumes(settings: Settings) -> None:
     """Ask before the disks of claims go: no other copy of a box holds them."""
-    from kvedge.appliance.install.data_directory import purge_volumes, volumes_in
+    from kvedge.appliance.install.volume_places import places_of, purge_volumes, volumes_in
 
-    volumes = volumes_in(settings.data_path)
-    if not volumes:
+    places = {place: volumes for place in places_of(settings) if (volumes := volumes_in(place))}
+    if not places:
         return
     click.echo("these volumes of claims hold data that nothing else has:")
-    for path in volumes:
+    for path in (path for volumes in places.values() for path in volumes):
         click.echo(f"  {path}")
     if sys.stdin.isatty() and click.confirm("remove them too?"):
-        purge_volumes(settings.data_path)
-    else:
-        click.echo(f"volumes stay: rm -r {settings.data_path / 'volumes'} removes them, once nothing in them is needed")
+        for place in places:
+            purge_volumes(place)
+        return
+    for place in places:
+        click.echo(f"volumes stay in {place}: remove them by hand, once nothing in them is needed")
 
 
 def _leave(settings: Settings, operators: Settings, role: Role | None, *, purge: bool) -> None:

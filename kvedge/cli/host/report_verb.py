@@ -23,10 +23,28 @@ if TYPE_CHECKING:
     from kvedge.appliance.report.report_file import ReportFile
     from kvedge.appliance.report.report_redaction import Redaction
     from kvedge.resources.codec import JsonObject
+    from kvedge.resources.kinds import Kind
 
 # Large, and the same everywhere.
 _LEFT_OUT: Final = ("customresourcedefinitions.apiextensions.k8s.io",)
 _MOST_OF_A_KIND: Final = 2000
+# Of a cluster's objects those that decide what becomes of a VM; beside all kinds of KubeVirt's and CDI's. Nothing of
+# anybody's own configuration is among them.
+_OF_A_CLUSTER: Final = frozenset(
+    {
+        "endpointslices.discovery.k8s.io",
+        "events",
+        "network-attachment-definitions.k8s.cni.cncf.io",
+        "networkpolicies.networking.k8s.io",
+        "nodes",
+        "persistentvolumeclaims",
+        "persistentvolumes",
+        "pods",
+        "services",
+        "storageclasses.storage.k8s.io",
+    }
+)
+_GROUPS: Final = frozenset({"kubevirt.io", "cdi.kubevirt.io"})
 
 
 @click.command()
@@ -52,6 +70,11 @@ def report(file: Path | None, config: Path | None, data_dir: str | None) -> None
         raise Refused(f"{path} cannot be written: {error.strerror or error}") from error
     click.echo(f"wrote {path}" + (f"; {notes} things could not be read, see its notes.txt" if notes else ""))
     click.echo("secrets are removed as far as they can be told; look through it before you hand it on")
+
+
+def is_told(kind: Kind) -> bool:
+    """Whether a cluster's objects of that kind go into a report."""
+    return kind.group in _GROUPS or kind.qualified_plural in _OF_A_CLUSTER
 
 
 class _Collector:
@@ -122,7 +145,7 @@ class _Collector:
         client = KubeClient.from_kubeconfig(self._settings.kubeconfig or self._settings.user_kubeconfig).hurried(20.0)
         for served in served_kinds(client):
             kind = served.kind
-            if kind.group == "kubevirt.io" or kind.qualified_plural in ("nodes", "pods", "events"):
+            if is_told(kind):
                 for item in client.request("GET", kind.path())["items"]:
                     yield kind.qualified_plural, {"apiVersion": kind.api_version, "kind": kind.kind, **item}
 

@@ -47,14 +47,13 @@ def backup(file: Path | None, config: Path | None, data_dir: str | None) -> None
     except StateError as error:
         raise Refused(str(error)) from error
     click.echo(f"wrote {target}: {head.objects} objects; it holds private keys, keep it as safe as this box")
-    from kvedge.appliance.install.data_directory import volumes_in
+    from kvedge.appliance.install.volume_places import places_of, volumes_in
 
-    places = [settings.data_path / "volumes", *settings.places_of_volumes.values()]
-    volumes = [path.name for path in volumes_in(settings.data_path)]
-    if volumes or len(places) > 1:
-        where = ", ".join(map(str, places))
+    volumes = [path for place in places_of(settings) for path in volumes_in(place)]
+    if volumes or settings.places_of_volumes:
+        where = ", ".join(map(str, places_of(settings)))
         rest = len(volumes) - _MOST_SHOWN
-        shown = ", ".join(volumes[:_MOST_SHOWN]) + (f" and {rest} more" if rest > 0 else "")
+        shown = ", ".join(path.name for path in volumes[:_MOST_SHOWN]) + (f" and {rest} more" if rest > 0 else "")
         click.echo(f"not in it: the volumes of claims in {where}{f' ({shown})' if shown else ''}: copy them apart")
 
 

@@ -74,6 +74,8 @@ def test_what_can_be_done_is_let_in(spec: dict[str, Any]) -> None:
          "Invalid checksum format: unsupported hash algorithm 'crc': supported algorithms are: md5, sha1, sha256, "
          "sha512"),
         ({"storage": SIZE, "source": {"pvc": {}}}, "spec.source.PVC source PVC is not valid"),
+        ({"storage": SIZE, "source": {"imageio": {}}},
+         "source.imageio: not supported; use http, registry, s3, gcs, upload or pvc"),
         ({"storage": SIZE, "source": {"vddk": {}}},
          "source.vddk: not supported; use http, registry, s3, gcs, upload or pvc"),
     ],
