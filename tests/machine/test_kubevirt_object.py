@@ -16,7 +16,6 @@ from kvedge.resources.meta import condition
 from kvedge.resources.names import CPU_MODEL_PREFIX, MACHINE_TYPE_PREFIX, SYSTEM_NAMESPACE
 from kvedge.resources.types.core import Node
 from kvedge.resources.types.kubevirt import KubeVirt
-from kvedge.resources.types.vm import VirtualMachine
 from tests.support.box import Box, small_vm
 from tests.support.guest_box import guest_box
 from tests.support.kubectl import current_kubectl
@@ -125,8 +124,7 @@ def test_the_next_vm_follows_a_change_and_the_running_one_does_not(box: Box) -> 
     assert again is not None
     assert again.spec == before.spec
     for name in ("before", "after"):
-        box.client.delete(VirtualMachine, "default", name)
-        box.wait_gone(name)
+        box.remove_vm(name)
 
 
 def test_a_vm_with_a_container_disk_runs_when_the_gate_of_image_volumes_is_disabled(box: Box) -> None:
@@ -134,5 +132,4 @@ def test_a_vm_with_a_container_disk_runs_when_the_gate_of_image_volumes_is_disab
     configure(box, developerConfiguration={"disabledFeatureGates": ["ImageVolume"]})
     box.apply(small_vm("gated", IMAGE, terminationGracePeriodSeconds=0))
     box.wait_phase("gated", "Running")
-    box.client.delete(VirtualMachine, "default", "gated")
-    box.wait_gone("gated")
+    box.remove_vm("gated")

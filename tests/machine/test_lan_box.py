@@ -93,8 +93,7 @@ def test_two_guests_talk_over_a_network_of_their_own(box: Box) -> None:
     assert again.status.interfaces[1].mac == mac
     wait_until(lambda: page(again, "peer"), "it is on the network again", SLOW)
     for name in names:
-        box.client.delete(VirtualMachine, "default", name)
-    wait_until(lambda: all(box.vmi(name) is None for name in names), "the guests are gone", SLOW)
+        box.remove_vm(name)
     wait_until(lambda: not is_link(row["bridge"]), "the bridge goes with the last of them")
     box.cli("network", "delete", "between")
     assert json.loads(box.cli("network", "list", "-o", "json").stdout) == []
@@ -149,8 +148,7 @@ def test_a_vm_on_a_network_that_is_not_there_says_which_and_starts_when_it_is(bo
     assert remedy in wait_until(told, "an event names the network", SLOW)
     box.cli("network", "create", "nowhere")
     assert len(box.wait_phase("lan-four", "Running", SLOW).status.interfaces) == 2
-    box.client.delete(VirtualMachine, "default", "lan-four")
-    wait_until(lambda: box.vmi("lan-four") is None, "the guest is gone", SLOW)
+    box.remove_vm("lan-four")
     box.cli("network", "delete", "nowhere")
 
 

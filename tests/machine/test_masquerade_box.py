@@ -13,7 +13,6 @@ import pytest
 
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.types.core import Pod
-from kvedge.resources.types.vm import VirtualMachine
 from tests.support.box import Box, small_vm
 from tests.support.guest import build_guest
 from tests.support.waiting import wait_until
@@ -37,10 +36,6 @@ def box(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Box]:
     found.apply(masqueraded_vm(ALL))
     found.apply(masqueraded_vm(LISTED, ports=[{"name": "http", "port": 80}], macAddress="02:aa:00:00:00:07"))
     yield found
-    for name in NAMES:
-        found.client.delete(VirtualMachine, "default", name)
-    for name in NAMES:
-        found.wait_gone(name)
     found.remove()
 
 

@@ -42,11 +42,7 @@ def name(box: Box, request: pytest.FixtureRequest) -> Iterator[str]:
     yield found
     if box.process is None:
         box.start()
-    try:
-        box.client.delete(VirtualMachine, "default", found)
-    except NotFound:
-        return
-    wait_until(lambda: gone(box, VirtualMachine, found), f"VM {found} is gone", 90)
+    box.remove_vm(found)
 
 
 def gone(box: Box, kind: type[VirtualMachine], name: str) -> bool:
@@ -91,7 +87,7 @@ def test_address_mac_and_firmware_uuid_survive_stop_and_start(box: Box, name: st
     taken = box.wait_phase(f"{name}-other", "Running")
     box.cli("start", name)
     second = box.wait_phase(name, "Running")
-    box.client.delete(VirtualMachine, "default", f"{name}-other")
+    box.remove_vm(f"{name}-other")
     assert second.metadata.uid != first.metadata.uid
     assert second.status.interfaces[0].ip_address == first.status.interfaces[0].ip_address
     assert second.status.interfaces[0].mac == first.status.interfaces[0].mac

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from kvedge.kube.errors import KubeError
-from kvedge.resources.types.vm import VirtualMachine
 from tests.support.box import Box
 from tests.support.guest import build_guest
 from tests.support.probed_guest import (
@@ -52,10 +51,6 @@ def box(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Box]:
     for name in PROBES:
         found.apply(probed_vm(name, IMAGE))
     yield found
-    for name in PROBES:
-        found.client.delete(VirtualMachine, "default", name)
-    for name in PROBES:
-        found.wait_gone(name)
     found.remove()
 
 

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import yaml
 
-from kvedge.kube.errors import NotFound
+from kvedge.kube.errors import KubeError, NotFound
 from kvedge.kube.kube_client import KubeClient
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.names import CREATED_BY
@@ -198,6 +198,21 @@ class Box:
         """Until there is no VMI of that name."""
         wait_until(lambda: self.vmi(name) is None, f"VMI {name} is gone", seconds)
 
+    def remove_vm(self, name: str) -> None:
+        """Delete a VM whose guest is no test's subject any more, and wait until nothing of it runs."""
+        end_guest(self.client, "default", name)
+        with contextlib.suppress(NotFound):
+            self.client.delete(VirtualMachine, "default", name)
+        self.wait_gone(name)
+        wait_until(lambda: self._is_forgotten(name), f"VM {name} is gone")
+
+    def _is_forgotten(self, name: str) -> bool:
+        try:
+            self.vm(name)
+        except NotFound:
+            return True
+        return False
+
     def wait_answer(self, name: str, seconds: float = BOOT_SECONDS) -> str:
         """What the guest's web page says, asked at the address that the VMI reports."""
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
@@ -229,6 +244,14 @@ class Box:
             and os.path.basename(command[0]).startswith(("python", "kvedge"))
         ]
         return sorted(found)
+
+
+def end_guest(client: KubeClient, namespace: str, name: str) -> None:
+    """Stop a VM without asking its guest, which may still boot and would then use all of its grace period."""
+    path = f"/apis/subresources.kubevirt.io/v1/namespaces/{namespace}/virtualmachines/{name}/stop"
+    # One that is not there, or does not run, needs no stop.
+    with contextlib.suppress(KubeError):
+        client.request("PUT", path, {"gracePeriod": 0})
 
 
 def processes() -> Iterator[tuple[int, list[str]]]:

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.machine
 
 MIB = 1 << 20
 BLOCK = 4096
-KERNEL_ARGUMENTS = "console=ttyS0,115200 quiet loglevel=4 mitigations=off cryptomgr.notests nokaslr"
+KERNEL_ARGUMENTS = "console=ttyS0,115200 quiet loglevel=4 mitigations=off cryptomgr.notests nokaslr no5lvl"
 # How many kills a guest has to survive with all that it was told is written; a whole proof is 200.
 ROUNDS = int(os.environ.get("KVEDGE_TEST_KILL_ROUNDS", "4"))
 # A launcher that is killed more often is given up by its monitor.

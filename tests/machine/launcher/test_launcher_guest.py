@@ -21,7 +21,7 @@ pytestmark = pytest.mark.machine
 
 USER_DATA = "#cloud-config\npassword: a pass word\nchpasswd: { expire: False }\nhostname: smoke\n"
 DEAF = "#!/bin/sh\ntouch /run/ignore-power-button\n"
-KERNEL_ARGUMENTS = "console=ttyS0,115200 quiet loglevel=4 mitigations=off cryptomgr.notests nokaslr"
+KERNEL_ARGUMENTS = "console=ttyS0,115200 quiet loglevel=4 mitigations=off cryptomgr.notests nokaslr no5lvl"
 
 
 @pytest.fixture(scope="session")
@@ -63,6 +63,15 @@ def disk_pod(tmp_path: Path, seed: Path, disk_image: Path) -> Iterator[LauncherP
         yield pod
 
 
+@pytest.fixture(scope="module")
+def guest(tmp_path_factory: pytest.TempPathFactory, seed: Path, disk_image: Path) -> Iterator[LauncherPod]:
+    """A Pod whose guest has booted; each test that asks for it leaves it running."""
+    with launcher_pod(tmp_path_factory.mktemp("guest"), seed=seed, images={"disk_0": disk_image}) as pod:
+        pod.sync(disk_vmi(pod), network=True)
+        pod.guest_facts()
+        yield pod
+
+
 def disk_vmi(pod: LauncherPod, user_data: str = USER_DATA) -> dict[str, Any]:
     """Three virtio disks, as KubeVirt's users have them: container disk, empty disk, cloud-init."""
     disk = {"bus": "virtio"}
@@ -101,19 +110,14 @@ def kernel_vmi(pod: LauncherPod) -> dict[str, Any]:
     )
 
 
-def test_a_container_disk_boots_and_answers_on_its_leased_address(disk_pod: LauncherPod, disk_image: Path) -> None:
-    pod = disk_pod
-    image = disk_image / "disk" / "guest.qcow2"
-    before = hashlib.sha256(image.read_bytes()).hexdigest()
-    started = pod.sync(disk_vmi(pod), network=True)
-    assert [(disk.name, disk.target) for disk in started.disks] == [
-        ("root", "vda"),
-        ("scratch", "vdb"),
-        ("seed", "vdc"),
-    ]
-    assert started.uuid == "5d307ca9-b3ef-428c-8861-06e72d69f223"
+def test_a_container_disk_boots_and_answers_on_its_leased_address(guest: LauncherPod) -> None:
+    status = guest.call("GetDomain")
+    assert [(disk.name, disk.target) for disk in status.disks] == [("root", "vda"), ("scratch", "vdb"), ("seed", "vdc")]
+    assert status.uuid == "5d307ca9-b3ef-428c-8861-06e72d69f223"
+    leased = [(entry.interface, entry.mac, list(entry.addresses), entry.source) for entry in status.addresses]
+    assert leased == [("default", GUEST_MAC, [GUEST_ADDRESS], "lease")]
 
-    facts = pod.guest_facts()
+    facts = guest.guest_facts()
     assert facts["address"] == GUEST_ADDRESS
     assert facts["dhcp_mtu"] == "1400"
     assert facts["dhcp_router"] == "10.77.0.1"
@@ -126,11 +130,13 @@ def test_a_container_disk_boots_and_answers_on_its_leased_address(disk_pod: Laun
     assert facts["user_data_sha256"] == hashlib.sha256(USER_DATA.encode()).hexdigest()
     assert facts["hostname"] == "smoke"
 
-    status = pod.call("GetDomain")
-    leased = [(entry.interface, entry.mac, list(entry.addresses), entry.source) for entry in status.addresses]
-    assert leased == [("default", GUEST_MAC, [GUEST_ADDRESS], "lease")]
 
-    console = pod.console()
+def test_what_the_guest_prints_is_logged_though_nobody_looks(guest: LauncherPod) -> None:
+    wait_until(lambda: b"kvedge-guest: ready" in _serial_log(guest), "the guest's words in the log", seconds=60)
+
+
+def test_who_has_the_password_may_log_in_on_the_console(guest: LauncherPod) -> None:
+    console = guest.console()
     console.send("")
     console.expect(b"login: ")
     console.send("guest")
@@ -139,19 +145,53 @@ def test_a_container_disk_boots_and_answers_on_its_leased_address(disk_pod: Laun
     console.expect(b"$ ")
     console.close()
 
-    pod.call("Shutdown")
-    ended = pod.wait_state(m.DOMAIN_STATE_SHUTOFF)
-    assert ended.reason == m.DOMAIN_REASON_SHUTDOWN
-    pod.call("Delete")
-    assert pod.wait_exit() == 0
-    assert hashlib.sha256(image.read_bytes()).hexdigest() == before
 
-
-def test_cloud_init_data_is_readable_by_the_guest_alone(disk_pod: LauncherPod) -> None:
-    disk_pod.sync(disk_vmi(disk_pod), network=True)
-    (iso,) = disk_pod.directory.glob("ephemeral/cloud-init-data/default/web/noCloud.iso")
+def test_cloud_init_data_is_readable_by_the_guest_alone(guest: LauncherPod) -> None:
+    (iso,) = guest.directory.glob("ephemeral/cloud-init-data/default/web/noCloud.iso")
     assert iso.stat().st_mode & 0o077 == 0
-    assert "a pass word" not in disk_pod.log
+    assert "a pass word" not in guest.log
+
+
+def test_a_guest_keeps_running_while_its_launcher_is_replaced(guest: LauncherPod) -> None:
+    boot = guest.guest_facts()["boot_id"]
+    before = guest.launcher_pid()
+    kill(before)
+    guest.channel.close()
+    guest.channel = None
+    wait_until(lambda: _replaced(guest, before), "another launcher")
+    assert guest.guest_facts()["boot_id"] == boot
+    status = guest.sync(disk_vmi(guest), network=True)
+    assert [list(entry.addresses) for entry in status.addresses] == [[GUEST_ADDRESS]]
+
+
+def test_a_reset_boots_the_guest_again_in_the_same_qemu(guest: LauncherPod) -> None:
+    boot = guest.guest_facts()["boot_id"]
+    (qemu,) = guest.qemu_pids()
+    guest.call("Reset")
+    wait_until(lambda: guest.guest_facts()["boot_id"] != boot, "another boot", seconds=60, pause=0.5)
+    assert guest.qemu_pids() == [qemu]
+
+
+def test_a_soft_reboot_presses_the_button_and_boots_again(guest: LauncherPod) -> None:
+    boot = guest.guest_facts()["boot_id"]
+    (qemu,) = guest.qemu_pids()
+    assert guest.call("SoftReboot").state in (m.DOMAIN_STATE_RUNNING, m.DOMAIN_STATE_SHUTTING_DOWN)
+    wait_until(lambda: guest.guest_facts()["boot_id"] != boot, "another boot", seconds=60, pause=0.5)
+    assert guest.qemu_pids() == [qemu]
+
+
+def test_an_image_is_unchanged_when_its_guest_has_shut_down(disk_pod: LauncherPod, disk_image: Path) -> None:
+    image = disk_image / "disk" / "guest.qcow2"
+    before = hashlib.sha256(image.read_bytes()).hexdigest()
+    disk_pod.sync(disk_vmi(disk_pod), network=True)
+    disk_pod.guest_facts()
+    disk_pod.call("Pause")
+    # A paused guest goes on, to shut down.
+    disk_pod.call("Shutdown")
+    assert disk_pod.wait_state(m.DOMAIN_STATE_SHUTOFF).reason == m.DOMAIN_REASON_SHUTDOWN
+    disk_pod.call("Delete")
+    assert disk_pod.wait_exit() == 0
+    assert hashlib.sha256(image.read_bytes()).hexdigest() == before
 
 
 def test_the_grace_period_is_for_guests_that_do_not_listen(tmp_path: Path, seed: Path, disk_image: Path) -> None:
@@ -181,22 +221,6 @@ def test_a_run_that_the_host_ended_as_it_goes_down_has_failed(disk_pod: Launcher
     # Nobody watches: it may be gone before anybody could ask.
     assert disk_pod.wait_exit() == 1
     assert disk_pod.final()["reason"] == "DOMAIN_REASON_SHUTDOWN"
-
-
-def test_a_guest_keeps_running_while_its_launcher_is_replaced(disk_pod: LauncherPod) -> None:
-    pod = disk_pod
-    pod.sync(disk_vmi(pod), network=True)
-    boot = pod.guest_facts()["boot_id"]
-    before = pod.launcher_pid()
-    kill(before)
-    pod.channel.close()
-    pod.channel = None
-    wait_until(lambda: _replaced(pod, before), "another launcher")
-    assert pod.guest_facts()["boot_id"] == boot
-    status = pod.sync(disk_vmi(pod), network=True)
-    assert [list(entry.addresses) for entry in status.addresses] == [[GUEST_ADDRESS]]
-    pod.call("Shutdown")
-    assert pod.wait_state(m.DOMAIN_STATE_SHUTOFF).reason == m.DOMAIN_REASON_SHUTDOWN
 
 
 def test_a_guest_that_powers_off_while_its_launcher_is_gone_has_shut_down(disk_pod: LauncherPod) -> None:
@@ -259,25 +283,6 @@ def test_a_guest_that_was_started_paused_and_has_run_is_one_that_was_killed(disk
     assert (ended.state, ended.reason) == (m.DOMAIN_STATE_SHUTOFF, m.DOMAIN_REASON_DESTROYED)
 
 
-def test_a_paused_guest_goes_on_to_shut_down(disk_pod: LauncherPod) -> None:
-    pod = disk_pod
-    pod.sync(disk_vmi(pod), network=True)
-    pod.guest_facts()
-    pod.call("Pause")
-    pod.call("Shutdown")
-    assert pod.wait_state(m.DOMAIN_STATE_SHUTOFF).reason == m.DOMAIN_REASON_SHUTDOWN
-
-
-def test_a_reset_boots_the_guest_again_in_the_same_qemu(disk_pod: LauncherPod) -> None:
-    pod = disk_pod
-    pod.sync(disk_vmi(pod), network=True)
-    boot = pod.guest_facts()["boot_id"]
-    (qemu,) = pod.qemu_pids()
-    pod.call("Reset")
-    wait_until(lambda: pod.guest_facts()["boot_id"] != boot, "another boot", seconds=60, pause=0.5)
-    assert pod.qemu_pids() == [qemu]
-
-
 def test_a_guest_whose_disk_cannot_grow_is_paused_and_says_so(tmp_path: Path, seed: Path, disk_image: Path) -> None:
     small = "mount -t tmpfs -o size=3m,uid=107 small /run/libvirt"
     write = "#!/bin/sh\n(dd if=/dev/zero of=/dev/vdb bs=1M count=16; sync) >/dev/null 2>&1 &\n"
@@ -287,16 +292,6 @@ def test_a_guest_whose_disk_cannot_grow_is_paused_and_says_so(tmp_path: Path, se
         assert paused.reason == m.DOMAIN_REASON_IO_ERROR
         assert "I/O error" in paused.message
         assert pod.call("Kill").reason == m.DOMAIN_REASON_DESTROYED
-
-
-def test_a_soft_reboot_presses_the_button_and_boots_again(disk_pod: LauncherPod) -> None:
-    pod = disk_pod
-    pod.sync(disk_vmi(pod), network=True)
-    boot = pod.guest_facts()["boot_id"]
-    (qemu,) = pod.qemu_pids()
-    assert pod.call("SoftReboot").state in (m.DOMAIN_STATE_RUNNING, m.DOMAIN_STATE_SHUTTING_DOWN)
-    wait_until(lambda: pod.guest_facts()["boot_id"] != boot, "another boot", seconds=60, pause=0.5)
-    assert pod.qemu_pids() == [qemu]
 
 
 def test_a_guest_boots_on_uefi_and_keeps_its_variables(tmp_path: Path, seed: Path, uefi_image: Path) -> None:
@@ -326,11 +321,6 @@ def uefi_vmi(pod: LauncherPod, *, secure: bool) -> dict[str, Any]:
     domain["memory"]["guest"] = "256Mi"
     domain["devices"]["disks"][0]["bootOrder"] = 1
     return vmi
-
-
-def test_what_the_guest_prints_is_logged_though_nobody_looks(disk_pod: LauncherPod) -> None:
-    disk_pod.sync(disk_vmi(disk_pod), network=True)
-    wait_until(lambda: b"kvedge-guest: ready" in _serial_log(disk_pod), "the guest's words in the log", seconds=60)
 
 
 def _serial_log(pod: LauncherPod) -> bytes:

@@ -23,7 +23,7 @@ from kvedge.resources.names import COMPUTE_CONTAINER, CREATED_BY, VM_NAME
 from kvedge.resources.types.core import Pod
 from kvedge.resources.types.vm import VirtualMachine
 from kvedge.resources.types.vmi import VirtualMachineInstance
-from tests.support.box import CHECKOUT
+from tests.support.box import CHECKOUT, end_guest
 from tests.support.kube_apiserver import assets
 from tests.support.waiting import wait_until
 
@@ -158,7 +158,8 @@ class Cluster:
             raise AssertionError(f"{error}\n{self.told(name)}") from error
 
     def remove_vm(self, name: str) -> None:
-        """Delete a VM and wait until nothing of it is left."""
+        """Delete a VM whose guest is no test's subject any more, and wait until nothing of it is left."""
+        end_guest(self.client, self.namespace, name)
         self.kubectl("delete", "vm", name, "--ignore-not-found", "--wait=false")
         self.wait_gone(name)
         wait_until(lambda: not self.pods_of(name), "no Pod", 60)
