@@ -146,8 +146,17 @@ def test_a_vm_on_a_network_that_is_not_there_says_which_and_starts_when_it_is(bo
 
     remedy = "`kvedge network create nowhere -n default` makes one"
     assert remedy in wait_until(told, "an event names the network", SLOW)
+
+    def why() -> str:
+        vmi = box.vmi("lan-four")
+        found = condition(vmi.status.conditions, "Synchronized") if vmi is not None else None
+        return found.message if found is not None else ""
+
+    assert remedy in wait_until(why, "a condition names it")
+    assert why().startswith("spec.networks[1]: ")
     box.cli("network", "create", "nowhere")
     assert len(box.wait_phase("lan-four", "Running", SLOW).status.interfaces) == 2
+    assert why() == ""
     box.remove_vm("lan-four")
     box.cli("network", "delete", "nowhere")
 

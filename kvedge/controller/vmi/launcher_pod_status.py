@@ -7,17 +7,20 @@ of others (sidecars) into the Pod: the launcher is the container `compute`, wher
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Final
 
 from kvedge.resources.meta import Condition, condition
 from kvedge.resources.names import COMPUTE_CONTAINER
 from kvedge.resources.types.core import ContainerStateTerminated, ContainerStateWaiting, ContainerStatus, Pod
+from kvedge.resources.types.pod_networks import NO_NETWORK
 
 SYNCHRONIZED: Final = "Synchronized"
 _FINAL_PHASES: Final = frozenset({"Succeeded", "Failed"})
 _DISRUPTION: Final = "DisruptionTarget"
 _COLLECTED: Final = "DeletionByPodGC"
 _NEVER_PULLED: Final = "ErrImageNeverPull"
+_NO_FIELDS: Final[Mapping[str, str]] = MappingProxyType({})
 # What kubelets and the node agent call it, and what the VMI says of it.
 _WAITING_REASONS: Final[Mapping[str, str]] = {
     "ErrImagePull": "ErrImagePull",
@@ -26,6 +29,7 @@ _WAITING_REASONS: Final[Mapping[str, str]] = {
     "ImagePullBackOff": "ImagePullBackOff",
     "CreateContainerConfigError": "CreateContainerConfigError",
     "CreateContainerError": "CreateContainerError",
+    NO_NETWORK: NO_NETWORK,
 }
 # Its handler looks for it every two minutes where an installation has left the archive.
 _IMAGE_REMEDY: Final = "where kvedge is installed it is loaded again within minutes, else run kvedge install there"
@@ -80,8 +84,11 @@ def compute_image(pod: Pod) -> str:
     return next((item.image for item in pod.spec.containers if item.name == COMPUTE_CONTAINER), "")
 
 
-def start_failure(pod: Pod) -> Condition | None:
-    """The Synchronized condition for a container that cannot start, or None."""
+def start_failure(pod: Pod, fields: Mapping[str, str] = _NO_FIELDS) -> Condition | None:
+    """The Synchronized condition for a container that cannot start, or None.
+
+    `fields` are those of the VMI that name networks, by the networks.
+    """
     for status in (*pod.status.init_container_statuses, *pod.status.container_statuses):
         waiting = None if status.state is None else status.state.waiting
         if waiting is None:
@@ -94,8 +101,16 @@ def start_failure(pod: Pod) -> Condition | None:
         if status.name == COMPUTE_CONTAINER and waiting.reason == _NEVER_PULLED and not _names_another(pod, message):
             where = f"node {pod.spec.node_name}" if pod.spec.node_name else "its node"
             message = f"the launcher image {compute_image(pod)} is not on {where}: {_IMAGE_REMEDY}"
+        if waiting.reason == NO_NETWORK:
+            # A message names one network at most; that of the Pod's own has no field.
+            at = next((field for name, field in fields.items() if _names(name, message)), "")
+            message = f"{at}: {message}" if at else message
         return _failure(_WAITING_REASONS[waiting.reason], message)
     return None
+
+
+def _names(network: str, message: str) -> bool:
+    return any(f" network {network}{end}" in message for end in ": ")
 
 
 def _names_another(pod: Pod, message: str) -> bool:

@@ -48,7 +48,7 @@ from kvedge.resources.meta import Condition, condition
 from kvedge.resources.names import LAUNCHER_SILENT, NODE_NAME, UNPAUSED_GATE, VM_FINALIZER, VMI_FINALIZER
 from kvedge.resources.phases import Phase
 from kvedge.resources.types.core import Pod
-from kvedge.resources.types.pod_networks import NETWORKS
+from kvedge.resources.types.pod_networks import NETWORKS, network_fields
 from kvedge.resources.types.vmi import VirtualMachineInstance, VirtualMachineInstanceStatus
 
 # The controller writes a VMI in these phases.
@@ -186,7 +186,7 @@ def _plan_pending(view: VmiView, pod: Pod | None, config: ClusterConfig, now: da
         if wait is not None:
             return _plan_wait(view, wait, config, now)
         return VmiPlan((CreatePod(launcher_pod(vmi, config, view.claims.found)),))
-    facts = Facts(overhead_bytes(vmi, config), failure=start_failure(pod), claims=view.claims)
+    facts = Facts(overhead_bytes(vmi, config), failure=start_failure(pod, network_fields(vmi)), claims=view.claims)
     return VmiPlan(_patches(vmi, before_hand_over(vmi, pod, "Scheduling", facts, now)))
 
 
@@ -209,7 +209,9 @@ def _plan_scheduling(view: VmiView, config: ClusterConfig, now: datetime) -> Vmi
         status = before_hand_over(vmi, pod, "Failed", replace(facts, reason=_end_reason(pod), failure=failure), now)
         return VmiPlan(_patches(vmi, status), failure or _news(vmi, pod, status))
     if not has_ready_containers(pod):
-        failure = start_failure(pod) or (None if pod.spec.node_name else binding_trouble(vmi, view.claims))
+        failure = start_failure(pod, network_fields(vmi)) or (
+            None if pod.spec.node_name else binding_trouble(vmi, view.claims)
+        )
         status = before_hand_over(vmi, pod, "Scheduling", replace(facts, failure=failure), now)
         return VmiPlan(_patches(vmi, status), failure or _news(vmi, pod, status))
     status = before_hand_over(vmi, pod, "Scheduled", facts, now)

@@ -121,7 +121,7 @@ class GuestNetwork:
         Raises:
             NetworkError: when the kernel refused or the namespace is not as it was left.
         """
-        with _network_of(launcher) as netns:
+        with network_of(launcher) as netns:
             places = [(index, item, POD_NIC) for index, item in pod_interfaces(vmi)]
             places += [(index, item, pod_nic(item.name)) for index, item, _ in lan_interfaces(vmi)]
             wanted = [place for place in places if names is None or place[1].name in names]
@@ -134,7 +134,7 @@ class GuestNetwork:
             NetworkError: as `prepare`.
         """
         index, interface = place
-        with _network_of(launcher) as netns:
+        with network_of(launcher) as netns:
             unbind_nic((index, interface, pod_nic(interface.name)), netns, self._state / vmi.metadata.uid)
 
     def keep(self, vmi: VirtualMachineInstance, launcher: HeldProcess) -> None:
@@ -147,7 +147,7 @@ class GuestNetwork:
         """
         translated = [(index, item, POD_NIC) for index, item in pod_interfaces(vmi) if item.masquerade is not None]
         if translated:
-            with _network_of(launcher) as netns:
+            with network_of(launcher) as netns:
                 for place in translated:
                     bind_nic(vmi, place, netns, self._state / vmi.metadata.uid)
 
@@ -184,7 +184,7 @@ class GuestNetwork:
         """
         for item in prepared:
             if item.message.HasField("ipv6"):
-                with _network_of(launcher) as netns:
+                with network_of(launcher) as netns:
                     hand_router_socket(netns, item.message.bridge, launcher.pid)
 
     def forget(self, vmi_uid: str) -> None:
@@ -276,7 +276,12 @@ def _routes(routes: Sequence[dhcp_plan.Route]) -> list[Route]:
 
 
 @contextmanager
-def _network_of(launcher: HeldProcess) -> Iterator[int]:
+def network_of(launcher: HeldProcess) -> Iterator[int]:
+    """The network namespace of a launcher's Pod.
+
+    Raises:
+        NetworkError: when the launcher has ended.
+    """
     with ExitStack() as stack:
         try:
             netns = stack.enter_context(launcher.namespace("net"))

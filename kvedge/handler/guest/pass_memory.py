@@ -14,6 +14,7 @@ from kvedge.handler.guest.nic_plan import ToldNics
 from kvedge.handler.guest.told_claims import ToldClaims
 from kvedge.handler.guest.vmi_status import GuestNic, SyncFailure
 from kvedge.handler.launchers.launcher_connections import Key
+from kvedge.network.insight.cut_off import NicSeen
 from kvedge.resources.types.vmi import VirtualMachineInstance
 
 
@@ -33,6 +34,13 @@ class PassMemory:
     # The claims of the last Sync.
     claims: ToldClaims = ()
     failure: SyncFailure | None = None
+    # The Pod's NICs on other networks: of which the ends on the node were looked up, what was seen of them and when,
+    # and what the user is told of them.
+    lan_nics: frozenset[str] = frozenset()
+    lan_ends: dict[str, int] = field(default_factory=dict)
+    lan_seen: dict[str, NicSeen] = field(default_factory=dict)
+    lan_seen_at: float = float("-inf")
+    cut_off: tuple[str, ...] = ()
     # The hotplugged volumes of the last Sync; and since when the guest waits for them.
     wishes: frozenset[tuple[str, ...]] | None = None
     waits_since: float | None = None

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from kvedge.handler.guest.guest_network import GuestNetwork
+from kvedge.handler.guest.lan_watch import LanWatch
 from kvedge.handler.guest.last_word import read_last_word
 from kvedge.handler.guest.launcher_sync import LauncherSync
 from kvedge.handler.guest.nic_plan import nic_troubles
@@ -65,6 +66,7 @@ class SyncLoop:
     _told: PassEvents = field(init=False)
     _launchers: LauncherSync = field(init=False)
     _volumes: VolumePass = field(init=False)
+    _lans: LanWatch = field(init=False)
 
     def __post_init__(self) -> None:
         """Make the parts that share what this loop was given."""
@@ -72,6 +74,7 @@ class SyncLoop:
         self._launchers = LauncherSync(
             self.vmis, self.connections, self.network, self.prepare_pod, self.options, self._told, self.clock
         )
+        self._lans = LanWatch(self.connections, self._told, self.clock)
         self._volumes = VolumePass(self.connections, self.volumes, self._told, self.clock)
 
     def reconcile(self, key: Key) -> Again | None:
@@ -96,6 +99,7 @@ class SyncLoop:
             # What the steps changed belongs into the same patch.
             view = self.connections.view(key)
         self._launchers.release_nics(key, vmi, view, memory)
+        look_again = self._lans.look(key, vmi, view, memory)
         hotplug = self._volumes.take_back(key, vmi, view, hotplug, memory)
         self._told.tell_trouble(vmi, view, memory)
         for text in (*hotplug_troubles(view.status, hotplug).values(), *nic_troubles(view.status)):
@@ -110,7 +114,8 @@ class SyncLoop:
             return Again(0.0)
         if hotplug is not None and hotplug.troubles:
             return Again(VOLUME_SECONDS)
-        return Again(plan.again) if plan.again is not None else None
+        waits = [seconds for seconds in (plan.again, look_again) if seconds is not None]
+        return Again(min(waits)) if waits else None
 
     def _ending_seconds(self, vmi: VirtualMachineInstance, view: LauncherView, memory: PassMemory) -> float:
         if vmi.metadata.deletion_timestamp is None or not view.connected:
@@ -200,6 +205,7 @@ class SyncLoop:
             failure=memory.failure,
             launcher_version=view.version,
             hotplug=hotplug,
+            cut_off=memory.cut_off,
         )
         patch = status_patch(vmi, seen, self.clock.now())
         if patch is None:

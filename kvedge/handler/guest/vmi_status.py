@@ -59,6 +59,8 @@ _MOST_TROUBLES: Final = 4
 # A condition's reason: hotplugged volumes do not come or go; the rest of the VMI is as it should be.
 HOTPLUG_FAILED: Final = "HotplugVolumesNotSynchronized"
 NIC_HOTPLUG_FAILED: Final = "HotplugInterfacesNotSynchronized"
+# The guest runs, and a network of it is not there.
+NETWORK_CUT_OFF: Final = "NetworkCutOff"
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +101,8 @@ class Observation:
     launcher_version: str = ""
     # Of hotplugged volumes; None when they were not looked at.
     hotplug: HotplugSeen | None = None
+    # Of networks that the guest is cut off from, each a sentence.
+    cut_off: tuple[str, ...] = ()
 
 
 def status_patch(vmi: VirtualMachineInstance, seen: Observation, now: datetime) -> JsonObject | None:
@@ -308,9 +312,9 @@ def _own_conditions(vmi: VirtualMachineInstance, seen: Observation) -> dict[str,
         return wanted
     troubles = hotplug_troubles(seen.status, seen.hotplug)
     of_nics = list(nic_troubles(seen.status))
-    if (troubles or of_nics) and seen.failure is None:
-        texts = [*of_nics, *(text for _, text in sorted(troubles.items()))]
-        reason = HOTPLUG_FAILED if troubles else NIC_HOTPLUG_FAILED
+    if (troubles or of_nics or seen.cut_off) and seen.failure is None:
+        texts = [*of_nics, *seen.cut_off, *(text for _, text in sorted(troubles.items()))]
+        reason = HOTPLUG_FAILED if troubles else NIC_HOTPLUG_FAILED if of_nics else NETWORK_CUT_OFF
         message = "; ".join(texts[:_MOST_TROUBLES])
         wanted["Synchronized"] = Condition(type="Synchronized", status="False", reason=reason, message=message)
     if seen.status is None:

@@ -6,7 +6,7 @@ sends; here that is told as what came from the guest and what went to it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -80,7 +80,13 @@ def way_on_node(nic: Link | None, links: Mapping[int, CountedLink]) -> list[Hop]
     return [*hops, Hop(NODE, bridge.link), *_uplinks(bridge.link, links)]
 
 
+def uplinks_of(bridge: Link, links: Iterable[Link]) -> list[Link]:
+    """The ports of a node's bridge by which it leads elsewhere, by name."""
+    found = [link for link in links if link.master == bridge.index and link.kind not in _NO_UPLINK]
+    return sorted(found, key=lambda link: link.name)[:_MOST_UPLINKS]
+
+
 def _uplinks(bridge: Link, links: Mapping[int, CountedLink]) -> Iterator[Hop]:
-    found = [each for each in links.values() if each.link.master == bridge.index and each.link.kind not in _NO_UPLINK]
-    for each in sorted(found, key=lambda each: each.link.name)[:_MOST_UPLINKS]:
-        yield Hop(NODE, each.link, from_guest=each.sent, to_guest=each.received)
+    for link in uplinks_of(bridge, [each.link for each in links.values()]):
+        counted = links[link.index]
+        yield Hop(NODE, link, from_guest=counted.sent, to_guest=counted.received)

@@ -55,13 +55,18 @@ def bridge_trouble(config: NodeNetworkConfig, seen: LanSeen, network: LanConfig)
             return None
         remedy = "make it in this host's network configuration, or a network without it: `kvedge network create NAME`"
         return NetworkError("there is no bridge", subject=network.bridge, errno=errno.ENODEV, remedy=remedy)
+    if bridge.name == config.bridge or ip_forward_before(bridge) is not None:
+        return _unfit(network, "it is the Pod network's own", "use `pod: {}` for it, and another bridge here")
+    if network.made and bridge.kind == "bridge" and not is_made(config, bridge):
+        return _unfit(network, "it is there, and this kvedge has not made it", "give the network another bridge's name")
+    return unfit_bridge(bridge, network)
+
+
+def unfit_bridge(bridge: Link, network: LanConfig) -> NetworkError | None:
+    """Why a link of the bridge's name cannot be joined, whoever made it; None when it can."""
     if bridge.kind != "bridge":
         what = f"it is {bridge.kind or 'a hardware link'} and no bridge"
         return _unfit(network, what, "make a bridge of which it is a port, and name that one")
-    if bridge.name == config.bridge or ip_forward_before(bridge) is not None:
-        return _unfit(network, "it is the Pod network's own", "use `pod: {}` for it, and another bridge here")
-    if network.made and not is_made(config, bridge):
-        return _unfit(network, "it is there, and this kvedge has not made it", "give the network another bridge's name")
     if network.vlan and not bridge.vlan_filtering:
         remedy = f"`ip link set {network.bridge} type bridge vlan_filtering 1`, in the host's configuration to last"
         return _unfit(network, f"it does not keep VLANs apart, and VLAN {network.vlan} is wanted", remedy)

@@ -86,18 +86,26 @@ def lan_ports_of(config: NodeNetworkConfig, links: Iterable[Link]) -> dict[str, 
     among them."""
     found = {}
     for link in _our_ends(config, links):
-        words = link.alias.split()
-        if len(words) == 8 and words[:2] == [MARK, _LAN] and words[6].isdecimal():
-            _, _, netns, interface, mac, bridge, vlan, flags = words
-            network = LanConfig(
-                bridge=bridge,
-                vlan=int(vlan),
-                made=_MADE in flags,
-                isolates_ports=_ISOLATED in flags,
-                servers=_SERVERS in flags,
-            )
-            found[link.name] = LanPort(netns=netns, interface=interface, mac=mac, network=network)
+        port = lan_port_of(link)
+        if port is not None:
+            found[link.name] = port
     return found
+
+
+def lan_port_of(link: Link) -> LanPort | None:
+    """The port that a box's alias on the host's end of a pair tells of; None without one."""
+    words = link.alias.split()
+    if len(words) != 8 or words[:2] != [MARK, _LAN] or not words[6].isdecimal():
+        return None
+    _, _, netns, interface, mac, bridge, vlan, flags = words
+    network = LanConfig(
+        bridge=bridge,
+        vlan=int(vlan),
+        made=_MADE in flags,
+        isolates_ports=_ISOLATED in flags,
+        servers=_SERVERS in flags,
+    )
+    return LanPort(netns=netns, interface=interface, mac=mac, network=network)
 
 
 def plan_lan_port(config: NodeNetworkConfig, seen: LanSeen, wanted: LanPort, netns: Path, *, whole: bool) -> list[Step]:

@@ -26,6 +26,8 @@ from kvedge.resources.types.vmi import (
 # On a Pod: which networks it wants; and what it was given.
 NETWORKS: Final = "k8s.v1.cni.cncf.io/networks"
 NETWORK_STATUS: Final = "k8s.v1.cni.cncf.io/network-status"
+# Why a container waits, on one box: its Pod cannot be given a network. A kubelet says so by events alone.
+NO_NETWORK: Final = "CreatePodSandboxError"
 # An interface's state: the guest is to release its NIC.
 ABSENT: Final = "absent"
 # By which a binding plugin's own CNI plugin learns for which of the VMI's networks it is asked.
@@ -82,6 +84,15 @@ def attachment_of(network_name: str, namespace: str) -> tuple[str, str]:
     """The namespace and name of a NetworkAttachmentDefinition that a VMI of that namespace names."""
     place, slash, name = network_name.partition("/")
     return (place, name) if slash else (namespace, network_name)
+
+
+def network_fields(vmi: VirtualMachineInstance) -> dict[str, str]:
+    """The fields of a VMI that name networks, by what they name as `namespace/name`."""
+    return {
+        "/".join(attachment_of(each.multus.network_name, vmi.metadata.namespace)): f"spec.networks[{index}]"
+        for index, each in enumerate(vmi.spec.networks)
+        if each.multus is not None
+    }
 
 
 def lan_interfaces(vmi: VirtualMachineInstance) -> list[tuple[int, Interface, str]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +17,8 @@ from scapy.packet import Packet, Raw
 
 from kvedge.network.binding.bridge_binding import bind_pod_interface
 from kvedge.network.errors import MacInUseError, NetworkError
+from kvedge.network.insight.cut_off import NicSeen
+from kvedge.network.insight.cut_off_reader import NodeLinks, ends_of
 from kvedge.network.lan.lan_config import LanConfig
 from kvedge.network.lan.lan_plan import LanPort, lan_port, lan_port_name, lan_table_of
 from kvedge.network.lan.lan_ports import attach_lan, detach_lan, heal_lan, lan_ports, remove_lan
@@ -347,6 +350,53 @@ def test_a_bridge_that_goes_away_is_told_of(config: NodeNetworkConfig) -> None:
         "1 guest NICs are cut off: there is no bridge bkvlan2: ENODEV; make it in this host's network configuration,"
         " or a network without it: `kvedge network create NAME`",
     )
+
+
+def test_a_guest_is_told_that_it_is_cut_off_until_its_bridge_and_its_uplink_are_back(
+    config: NodeNetworkConfig,
+) -> None:
+    """The handler's look at a bridge that loses its uplink, goes, and comes back, and the box that puts its port on."""
+    uplink, seen = "cup0", dict[str, NicSeen]()
+
+    def look() -> str:
+        seen.update(NodeLinks(time.monotonic).judge(ends, seen))
+        return seen[NIC].trouble.partition(";")[0]
+
+    with Links() as links:
+        for command in ("cupa type veth peer name cupb", f"link cupa name {uplink} type macvlan mode passthru"):
+            subprocess.run(["ip", "link", "add", *command.split()], check=True)
+        try:
+            make_bridge(links)
+            for name in ("cupa", "cupb", uplink):
+                links.set(name, state="up")
+            links.enslave(uplink, LAN.bridge)
+            port = pod(config, "a", LAN, MACS[0])
+            ends = ends_of(netns_path(port.netns), {NIC: 1})
+            assert look() == ""
+            links.set("cupb", state="down")
+            wait_until(lambda: look() != "", "the cable is out")
+            assert look() == f"no uplink of bridge {LAN.bridge} has a carrier ({uplink})"
+            links.set(uplink, master=0)
+            assert look() == f"bridge {LAN.bridge} has lost its uplink {uplink}"
+            links.delete(LAN.bridge)
+            heal_lan(config)
+            assert look() == f"there is no bridge {LAN.bridge} on the node"
+            make_bridge(links)
+            name = lan_port_name(config, port.netns, NIC)
+            assert look() == f"its link {name} is not on bridge {LAN.bridge}"
+            assert f"{name} was not on {LAN.bridge}" in heal_lan(config).healed
+            assert look() == f"bridge {LAN.bridge} has lost its uplink {uplink}"
+            links.enslave(uplink, LAN.bridge)
+            links.set("cupb", state="up")
+            wait_until(lambda: look() == "", "the cable is in again")
+        finally:
+            links.delete("cupa")
+            links.delete(LAN.bridge)
+
+
+def make_bridge(links: Links) -> None:
+    links.add(LAN.bridge, "bridge")
+    links.set(LAN.bridge, state="up")
 
 
 def test_what_cannot_be_joined_leaves_nothing(config: NodeNetworkConfig, host_bridge: str) -> None:

@@ -41,15 +41,18 @@ def join_networks(config: NodeNetworkConfig, pod: Pod, own: Attachment, read: Re
     """Give a Pod, which is on the Pod network already, its other NICs; what to tell of them, empty for none.
 
     Raises:
-        PodNetworkError: when a network is not there, or is not what this box can do.
-        NetworkError: when the kernel refused, or a bridge cannot be joined.
+        PodNetworkError: when a network is not there, is not what this box can do, or its bridge cannot be joined.
+        NetworkError: when the kernel refused.
         KubeError: when the API cannot be asked.
     """
     wanted, has = _leave_others(config, pod, own)
     # All are known before the first is made: a Pod is on all of its networks, or is not started.
     ports = [(selection, _port(selection, pod, own, has, read)) for selection in wanted]
-    for _, port in ports:
-        attach_lan(config, port)
+    for selection, port in ports:
+        try:
+            attach_lan(config, port)
+        except NetworkError as error:
+            raise PodNetworkError(f"network {selection.reference}: {error}") from error
     return _told(config, own, ports)
 
 
@@ -70,7 +73,8 @@ def follow_networks(config: NodeNetworkConfig, pod: Pod, own: Attachment, read: 
             port = _port(selection, pod, own, has, read)
             attach_lan(config, port)
         except (PodNetworkError, NetworkError) as error:
-            complaint = complaint or str(error)
+            at = f"network {selection.reference}: " if isinstance(error, NetworkError) else ""
+            complaint = complaint or f"{at}{error}"
         else:
             ports.append((selection, port))
     return _told(config, own, ports), complaint

@@ -19,7 +19,7 @@ from kvedge.kube.events import EventRecorder
 from kvedge.kube.kube_client import KubeClient, Preconditions
 from kvedge.resources.quantities import QuantityError
 from kvedge.resources.types.core import Container, Pod
-from kvedge.resources.types.pod_networks import NETWORKS
+from kvedge.resources.types.pod_networks import NETWORKS, NO_NETWORK
 from kvedge.standalone.agent.container.container_plan import ContainerPlanError, plan_container
 from kvedge.standalone.agent.container.container_start import ContainerStarter, ContainerStartError
 from kvedge.standalone.agent.container.container_state import signal_container
@@ -137,7 +137,7 @@ class PodSteps:
         except VolumeError as error:
             raise StepError("FailedMount", ImageProblem(_CREATING, str(error))) from error
         except PlaceError as error:
-            raise StepError(error.reason, ImageProblem(_CREATING, str(error))) from error
+            raise StepError(error.reason, ImageProblem(NO_NETWORK, str(error))) from error
         except QuantityError as error:
             raise StepError("FailedCreatePodContainer", ImageProblem(_CREATING, str(error))) from error
         local.joined_for = pod.metadata.annotations.get(NETWORKS, "")

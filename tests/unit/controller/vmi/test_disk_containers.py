@@ -13,6 +13,7 @@ from kvedge.resources.types.core import (
     ContainerStatus,
     Pod,
 )
+from kvedge.resources.types.pod_networks import NO_NETWORK
 from tests.support.builders import a_pod, a_vmi
 
 CAUSE = 'OCI runtime create failed: error mounting "/usr" to rootfs at "/usr": not a directory'
@@ -58,3 +59,21 @@ def test_one_that_ended_without_a_word_is_told_with_its_exit_code():
 
 def test_what_others_put_into_the_pod_may_start_again_and_again():
     assert start_failure(pod_with("mesh", "CrashLoopBackOff", "back-off 10s")) is None
+
+
+@pytest.mark.parametrize(
+    ("said", "field"),
+    [
+        ("network default/lan: there is no bridge br0", "spec.networks[1]: "),
+        ("there is no network default/lan: `kvedge network create lan -n default` makes one", "spec.networks[1]: "),
+        ("network default/lan2: there is no bridge br0", ""),
+        ("cannot add address", ""),
+    ],
+    ids=["no bridge", "no network", "another network", "the Pod's own network"],
+)
+def test_a_network_that_is_not_there_at_the_start_is_a_condition_that_names_its_field(said: str, field: str) -> None:
+    message = f"Failed to create pod sandbox: {said}"
+    failure = start_failure(pod_with("compute", NO_NETWORK, message), {"default/lan": "spec.networks[1]"})
+    assert failure is not None
+    assert (failure.reason, failure.message) == (NO_NETWORK, f"{field}{message}")
+    assert failure.reason in START_REASONS, "it goes again when the Pod has its networks"
