@@ -1,4 +1,4 @@
-"""The guests that KubeVirt's tests name, made from the distribution's packages and brought into a box's image store.
+"""The guests that KubeVirt's tests name, made from the distribution's packages and brought into a server's images.
 
 Called by the conformance run. Each is the small guest of packaging/guest with an overlay of `guests/`: its users,
 prompts and login texts are what the specs expect. Writes below the tests' cache directory only.
@@ -9,18 +9,14 @@ from __future__ import annotations
 import fcntl
 import subprocess
 from dataclasses import dataclass
-from ipaddress import ip_network
 from pathlib import Path
 from typing import Final
 
 from tests.support.box import Box
 from tests.support.guest import BUILDER, cache_directory
+from tests.support.small_images import directory, file, layer, oci_archive
 
-# No other test of this machine has these addresses: the tier runs beside them. The first one is the node bridge's.
-POD_CIDR: Final = "10.93.128.0/24"
-NODE_ADDRESS: Final = str(ip_network(POD_CIDR)[1])
-REGISTRY: Final = f"{NODE_ADDRESS}:5443"
-PREFIX: Final = f"{REGISTRY}/kubevirt"
+REGISTRY_PORT: Final = 5443
 TAG: Final = "devel"
 _OVERLAYS: Final = Path(__file__).parent / "guests"
 
@@ -42,12 +38,17 @@ GUESTS: Final = (
 )
 
 
-def import_guests(box: Box) -> None:
+def image_prefix(address: str) -> str:
+    """What the names of all images begin with, where a registry at this address may be asked for them."""
+    return f"{address}:{REGISTRY_PORT}/kubevirt"
+
+
+def import_guests(box: Box, prefix: str) -> None:
     """Make what is missing, and bring all of it into the box."""
     for guest in GUESTS:
         disk = build_named_guest(guest)
         for image in guest.images:
-            box.import_image(disk, f"{PREFIX}/{image}:{TAG}")
+            box.import_image(disk, f"{prefix}/{image}:{TAG}")
 
 
 def build_named_guest(guest: NamedGuest) -> Path:
@@ -68,3 +69,9 @@ def build_named_guest(guest: NamedGuest) -> Path:
     if done.returncode != 0:
         raise RuntimeError(done.stderr.strip())
     return target / "disk.qcow2"
+
+
+def write_disk_image(archive: Path, disk: Path, name: str = "") -> None:
+    """The archive of an image that holds a guest's disk."""
+    content = layer([directory("disk"), file("disk/disk.qcow2", disk.read_bytes())])
+    oci_archive(archive, [content], {}, name, zipped=False)

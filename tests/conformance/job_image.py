@@ -12,11 +12,10 @@ import tempfile
 from pathlib import Path
 from typing import Final
 
-from tests.conformance.guests import PREFIX, TAG
+from tests.conformance.guests import TAG
 from tests.support.box import Box
 from tests.support.small_images import directory, file, layer, link, oci_archive
 
-NAME: Final = f"{PREFIX}/vm-killer:{TAG}"
 _BASH: Final = "/bin/bash"
 _APPLETS: Final = ("cat", "echo", "head", "ls", "ping", "printf", "sh", "sleep", "tail", "timeout", "true", "wget")
 # What the tests ask of ncat: connect within three seconds, and tell what comes until the other side has had enough.
@@ -28,16 +27,21 @@ exec timeout 8 bash -c 'exec 3<>"/dev/tcp/$0/$1" && exec cat <&3' "$1" "$2"
 _USER: Final = 1042
 
 
-def import_job_image(box: Box) -> None:
+def job_image(prefix: str) -> str:
+    """The image's name."""
+    return f"{prefix}/vm-killer:{TAG}"
+
+
+def import_job_image(box: Box, prefix: str) -> None:
     """Make the image, and bring it into the box's store."""
     with tempfile.TemporaryDirectory() as scratch:
         archive = Path(scratch) / "vm-killer.tar"
-        write_job_image(archive)
-        box.import_image(archive, NAME)
+        write_job_image(archive, job_image(prefix))
+        box.import_image(archive, job_image(prefix))
 
 
-def write_job_image(path: Path) -> None:
-    """The image's archive.
+def write_job_image(path: Path, name: str) -> None:
+    """The archive of the image of this name.
 
     Raises:
         OSError: when bash or busybox is not here.
@@ -55,7 +59,7 @@ def write_job_image(path: Path) -> None:
     entries.append(file("bin/ncat", _NCAT, 0o755))
     entries.append(file("etc/passwd", f"tester:x:{_USER}:{_USER}::/:/bin/sh\n".encode()))
     entries.append(file("etc/nsswitch.conf", b"hosts: files dns\n"))
-    oci_archive(path, [layer(entries)], {"Env": ["PATH=/bin"], "User": str(_USER)}, NAME)
+    oci_archive(path, [layer(entries)], {"Env": ["PATH=/bin"], "User": str(_USER)}, name)
 
 
 def libraries_of(linked: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""What is known of KubeVirt's specs on one box: the one list of those that cannot apply, and of those that wait.
+"""What is known of KubeVirt's specs, on one box and on a cluster: the one list of those that cannot apply or wait.
 
 Read by the conformance run. It leaves out what cannot apply, unless `--all` asks for it, and it runs what waits for a
 part of kvedge that is not there yet: such a spec may fail, and one that passes should leave the list. A pattern is a
@@ -8,8 +8,22 @@ regular expression on a spec's whole text, containers included. Pure.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
+from enum import Enum
 from typing import Final
+
+
+class Place(Enum):
+    """Where specs run."""
+
+    BOX = "one box"
+    CLUSTER = "a cluster"
+
+
+BOTH: Final = frozenset(Place)
+_BOX: Final = frozenset({Place.BOX})
+_CLUSTER: Final = frozenset({Place.CLUSTER})
 
 
 @dataclass(frozen=True)
@@ -18,16 +32,23 @@ class KnownSpecs:
 
     pattern: str
     reason: str
+    places: frozenset[Place] = BOTH
 
 
 CANNOT_APPLY: Final = (
-    KnownSpecs(r"VM Live Migration|Live Migration with a live-migrate", "needs a second node"),
-    KnownSpecs(r"when performing migration|is migrated", "needs a second node"),
-    KnownSpecs(r"clients should be able to reach VM workload", "needs a second node: a Job runs beside the guest's"),
-    KnownSpecs(r"test_id:8607", "needs a second node: the TPM's state is migrated"),
+    KnownSpecs(r"VM Live Migration|Live Migration with a live-migrate", "needs a second node", _BOX),
+    KnownSpecs(r"when performing migration|is migrated", "needs a second node", _BOX),
+    KnownSpecs(
+        r"clients should be able to reach VM workload", "needs a second node: a Job runs beside the guest's", _BOX
+    ),
+    KnownSpecs(r"test_id:8607", "needs a second node: the TPM's state is migrated", _BOX),
+    KnownSpecs(r"VM Live Migration|Live Migration with a live-migrate", "kvedge migrates nothing yet", _CLUSTER),
+    KnownSpecs(r"when performing migration|is migrated|test_id:8607", "kvedge migrates nothing yet", _CLUSTER),
+    KnownSpecs(r"should be able to reach the vmi based on labels", "needs a kube-proxy, which is no part", _CLUSTER),
+    KnownSpecs(r"NetworkPolicy", "needs a CNI that enforces policies, which is no part", _CLUSTER),
     KnownSpecs(r"DataVolume clone permission checking", "needs CDI: its webhook decides who may clone"),
     KnownSpecs(r"Guestfs", "needs a libguestfs image"),
-    KnownSpecs(r"IPv6", "a box gives its Pods IPv4 addresses alone"),
+    KnownSpecs(r"IPv6", "the Pods have IPv4 addresses alone"),
     KnownSpecs(r"outside world", "the tests' guests reach nobody outside of this machine"),
     KnownSpecs(r"test_id:4300", "a launcher of kvedge's has no capability at all, KubeVirt's has NET_BIND_SERVICE"),
     KnownSpecs(r"crash loop backoff", "asks virt-launcher to fail by an annotation of KubeVirt's tests"),
@@ -41,7 +62,7 @@ NEEDS_VLANS: Final = KnownSpecs(
     "needs a kernel with CONFIG_BRIDGE_VLAN_FILTERING",
 )
 WAITING: Final = (
-    KnownSpecs(r"Port-forward VMI", "port forwarding of Pods by the embedded API, which speaks no SPDY"),
+    KnownSpecs(r"Port-forward VMI", "port forwarding of Pods by the embedded API, which speaks no SPDY", _BOX),
     KnownSpecs(r"test_id:6220", "SSH keys by the guest agent"),
     KnownSpecs(r"instance type ControllerRevisions", "instance types"),
     KnownSpecs(r"test_id:165[34]", "a VMI that stays Succeeded for a second, for which these specs look once a second"),
@@ -49,6 +70,12 @@ WAITING: Final = (
 )
 
 
-def waits_for(name: str) -> str:
-    """What a spec waits for, or nothing."""
-    return next((entry.reason for entry in WAITING if re.search(entry.pattern, name)), "")
+def patterns(known: Iterable[KnownSpecs], place: Place) -> list[str]:
+    """The patterns of those that are known of a place."""
+    return [entry.pattern for entry in known if place in entry.places]
+
+
+def waits_for(name: str, place: Place) -> str:
+    """What a spec waits for in a place, or nothing."""
+    found = (entry.reason for entry in WAITING if place in entry.places and re.search(entry.pattern, name))
+    return next(found, "")

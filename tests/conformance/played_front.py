@@ -1,7 +1,7 @@
-"""A door in front of a box's API that answers for what a box has no use for, and hands everything else on.
+"""A door in front of a server's API that answers for what it has no use for, and hands everything else on.
 
 The conformance run points KubeVirt's tests at it, by `http2_door`. They look for a Deployment virt-operator and for the
-Pods of virt-handler, which is no Pod on a box, run Jobs (`played_jobs`), and clear away autoscalers after each spec;
+Pods of virt-handler, which is no Pod of kvedge's, run Jobs (`played_jobs`), and clear away autoscalers after each spec;
 these groups are Kubernetes' own, so a CRD cannot stand in for them. The door speaks plain HTTP/1.1 on loopback and
 adds the administrator's certificate to requests that bring no token.
 """
@@ -63,10 +63,12 @@ class Played:
     """What the door answers by itself; `handlers` are the Pods of virt-handler.
 
     With `bridge_for_masquerade` new VMs have bridge bindings where they ask for masquerade: most specs that do test
-    something else. A run says so in its table, as its count is no longer that of the specs as they are.
+    something else. A run says so in its table, as its count is no longer that of the specs as they are. Without
+    `workloads` the server has Kubernetes' own, and answers for them.
     """
 
     handlers: Sequence[dict[str, Any]] = ()
+    workloads: bool = True
     bridge_for_masquerade: bool = False
 
     def answer(self, method: str, path: str) -> dict[str, Any] | None:
@@ -76,7 +78,7 @@ class Played:
             return _operator(match[1])
         if method == "GET" and _PODS.fullmatch(bare) and _selector(path) == _HANDLERS and "watch=" not in path:
             return _list("v1", "PodList", self.handlers)
-        for pattern, (version, kind) in _EMPTY.items():
+        for pattern, (version, kind) in _EMPTY.items() if self.workloads else ():
             if re.fullmatch(pattern, bare):
                 if method == "GET" and "watch=" not in path:
                     return _list(version, kind, ())
@@ -146,12 +148,12 @@ class PlayedFront:
         cluster, user = config["clusters"][0]["cluster"], config["users"][0]["user"]
         server = urlsplit(cluster["server"])
         self._target = (server.hostname or "", server.port or 443)
-        authority = base64.b64decode(cluster["certificate-authority-data"]).decode()
+        authority = _content(cluster, "certificate-authority").decode()
         self._bare = ssl.create_default_context(cadata=authority)
         self._admin = ssl.create_default_context(cadata=authority)
         with tempfile.NamedTemporaryFile() as pem:
-            for field in ("client-certificate-data", "client-key-data"):
-                pem.write(base64.b64decode(user[field]) + b"\n")
+            for field in ("client-certificate", "client-key"):
+                pem.write(_content(user, field) + b"\n")
             pem.flush()
             self._admin.load_cert_chain(pem.name)
         self._loop = asyncio.new_event_loop()
@@ -252,6 +254,12 @@ def one_request_head(request: Request, length: int | None = None) -> bytes:
         kept = [line for line in kept if not line.lower().startswith(b"content-length:")]
         kept.append(f"Content-Length: {length}".encode())
     return b"\r\n".join([*kept, b"Connection: close", b"", b""])
+
+
+def _content(entry: Mapping[str, str], field: str) -> bytes:
+    """What an entry of a kubeconfig holds itself, or has in a file."""
+    data = entry.get(f"{field}-data")
+    return base64.b64decode(data) if data else Path(entry[field]).read_bytes()
 
 
 def _response(code: int, answer: dict[str, Any]) -> bytes:

@@ -13,12 +13,12 @@ import re
 import shutil
 import signal
 import subprocess
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from tests.conformance.guests import PREFIX, TAG
+from tests.conformance.guests import TAG
 from tests.conformance.spec_server import SpecServer
 
 _COLOURS: Final = re.compile(r"\x1b\[[0-9;]*m|\{\{[^{}]*\}\}")
@@ -26,8 +26,6 @@ _COLOURS: Final = re.compile(r"\x1b\[[0-9;]*m|\{\{[^{}]*\}\}")
 _SAYS_NOTHING: Final = re.compile(r"Unexpected error:|<[^>]*>:?|Timed out after|Expected|\{")
 _GOES_ON: Final = ("Timed out after", "Expected")
 _LONGEST: Final = 200
-# The class of one box: its claims are files or block devices of one node.
-_STORAGE: Final = {"storageRWOFileSystem": "kvedge", "storageRWOBlock": "kvedge"}
 # A suite's own end, when nothing else ends it.
 _HOURS: Final = 6
 
@@ -51,10 +49,13 @@ class SpecResult:
 
 @dataclass(frozen=True)
 class Target:
-    """What the binary runs against: the kubeconfig of a server, and the namespace of its KubeVirt object."""
+    """What the binary runs against: a server, the namespace of its KubeVirt object, and where its images are."""
 
     kubeconfig: Path
     namespace: str
+    image_prefix: str
+    # What the specs' claims ask for, by the words of the tests' own configuration.
+    storage: Mapping[str, str]
 
 
 @dataclass(frozen=True)
@@ -125,7 +126,7 @@ def run_suite(
         if (result := result_of(report)) is not None:
             told(result)
 
-    (directory / "config.json").write_text(json.dumps(_STORAGE))
+    (directory / "config.json").write_text(json.dumps(dict(target.storage)))
     with SpecServer(hear) as server:
         arguments = _arguments(binary, target, directory, selection)
         running = [
@@ -171,7 +172,7 @@ def _arguments(binary: Path, target: Target, directory: Path, selection: Selecti
         f"-config={directory / 'config.json'}",
         f"-artifacts={directory / 'artifacts'}",
         *(f"-{tool}-path={path}" for tool in ("kubectl", "virtctl") if (path := found_tool(tool))),
-        f"-container-prefix={PREFIX}",
+        f"-container-prefix={target.image_prefix}",
         f"-container-tag={TAG}",
         *selection.arguments,
     ]

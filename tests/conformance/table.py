@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from tests.conformance.known_specs import waits_for
+from tests.conformance.known_specs import Place, waits_for
 from tests.conformance.suite import SpecResult
 
 _NAME_WIDTH = 110
@@ -29,12 +29,12 @@ def counts(results: Iterable[SpecResult]) -> tuple[int, int, int]:
     return passed, failed, len(found) - passed - failed
 
 
-def unexpected(results: Iterable[SpecResult]) -> list[SpecResult]:
+def unexpected(results: Iterable[SpecResult], place: Place) -> list[SpecResult]:
     """What failed although it waits for nothing."""
-    return [result for result in results if result.is_failed and not waits_for(result.name)]
+    return [result for result in results if result.is_failed and not waits_for(result.name, place)]
 
 
-def render(results: Iterable[SpecResult]) -> str:
+def render(results: Iterable[SpecResult], place: Place) -> str:
     """The whole table, with a line for all files at its end."""
     files = by_file(results)
     everything = [result for of_one in files.values() for result in of_one]
@@ -44,12 +44,12 @@ def render(results: Iterable[SpecResult]) -> str:
         passed, failed, skipped = counts(found)
         lines.append(f"{file:{width}}  {passed:6}  {failed:6}  {skipped:7}")
         if file in files:
-            lines += [line for result in found for line in _reasons(result)]
+            lines += [line for result in found for line in _reasons(result, place)]
     return "\n".join(lines)
 
 
-def _reasons(result: SpecResult) -> Iterator[str]:
-    reason = waits_for(result.name)
+def _reasons(result: SpecResult, place: Place) -> Iterator[str]:
+    reason = waits_for(result.name, place)
     where = f"    {result.line}: {result.name[-_NAME_WIDTH:]}"
     if result.is_failed:
         yield where

@@ -15,6 +15,7 @@ import yaml
 
 from tests.conformance.http2_door import http2_door
 from tests.conformance.job_image import libraries_of
+from tests.conformance.known_specs import KnownSpecs, Place, patterns, waits_for
 from tests.conformance.played_front import Played, PlayedFront, handler_pod, one_request_head, parse_head, with_bridges
 from tests.conformance.played_jobs import PlayedJobs
 from tests.conformance.spec_server import SpecServer
@@ -52,7 +53,7 @@ def test_a_report_becomes_a_line_of_the_table() -> None:
     )
     passed = result_of(report())
     assert passed is not None
-    lines = render([failed, passed]).splitlines()
+    lines = render([failed, passed], Place.BOX).splitlines()
     assert lines[1].split() == ["vnc_test.go", "1", "1", "0"]
     assert lines[3].strip() == "failed: Timed out after 180.000s."
     assert lines[-1].split() == ["all", "1", "1", "0"]
@@ -67,10 +68,18 @@ def test_a_spec_that_waits_for_a_part_of_kvedge_is_told_apart() -> None:
     assert failed is not None
     assert passed is not None
     assert broken is not None
-    assert unexpected([failed, passed, broken]) == [broken]
-    text = render([failed, passed])
+    assert unexpected([failed, passed, broken], Place.BOX) == [broken]
+    text = render([failed, passed], Place.BOX)
     assert "failed, waits for SSH keys by the guest agent: no" in text
     assert "take it off the list" in text
+
+
+def test_a_list_is_that_of_the_place() -> None:
+    assert waits_for("Port-forward VMI", Place.BOX)
+    assert not waits_for("Port-forward VMI", Place.CLUSTER)
+    known = [KnownSpecs("both", "no"), KnownSpecs("box", "no", frozenset({Place.BOX}))]
+    assert patterns(known, Place.BOX) == ["both", "box"]
+    assert patterns(known, Place.CLUSTER) == ["both"]
 
 
 def test_what_was_not_selected_is_no_result() -> None:
@@ -162,6 +171,12 @@ def test_the_door_answers_for_what_a_box_does_not_have(method: str, path: str, k
 )
 def test_the_door_hands_everything_else_on(method: str, path: str) -> None:
     assert Played().answer(method, path) is None
+
+
+def test_a_cluster_answers_for_workloads_of_its_own() -> None:
+    played = Played(workloads=False)
+    assert played.answer("GET", "/apis/batch/v1/jobs") is None
+    assert played.answer("GET", "/apis/apps/v1/namespaces/kubevirt/deployments/virt-operator") is not None
 
 
 JOBS = "/apis/batch/v1/namespaces/some/jobs"
