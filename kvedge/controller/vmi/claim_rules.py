@@ -12,7 +12,7 @@ from typing import Final
 
 from kvedge.controller.vmi.launcher_pod_status import SYNCHRONIZED
 from kvedge.controller.vmi_claims import has_hotplugged
-from kvedge.resources.data_volume_names import RUNNING, RUNNING_MESSAGE, UPLOAD_TARGET
+from kvedge.resources.data_volume_names import RUNNING, RUNNING_MESSAGE, RUNNING_REASON, UPLOAD_TARGET
 from kvedge.resources.disks.claim_facts import is_of_data_volume, is_populated
 from kvedge.resources.disks.volume_facts import claims, is_hotpluggable
 from kvedge.resources.meta import Condition
@@ -38,6 +38,7 @@ _PROVISIONERS: Final = ("volume.kubernetes.io/storage-provisioner", "volume.beta
 # A worker's words are cut before they are told on.
 _LONGEST_TEXT: Final = 512
 _POD_SCHEDULED: Final = "PodScheduled"
+_SCHEDULER_RETRIES: Final = "SchedulerError"
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,7 +210,10 @@ def _filling_trouble(claim: PersistentVolumeClaim) -> str:
 
 
 def _fills_by_itself(claim: PersistentVolumeClaim) -> bool:
-    return is_of_data_volume(claim) and not _filling_trouble(claim)
+    """Whether nobody need do anything: the scheduler tries again by itself when a write of its own was overtaken."""
+    if not is_of_data_volume(claim):
+        return False
+    return not _filling_trouble(claim) or claim.metadata.annotations.get(RUNNING_REASON) == _SCHEDULER_RETRIES
 
 
 def _not_found(vmi: VirtualMachineInstance, volume: Volume, name: str) -> ClaimWait:

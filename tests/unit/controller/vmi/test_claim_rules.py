@@ -107,6 +107,18 @@ def test_a_claim_that_its_datavolume_still_fills_is_waited_for_with_the_worker_s
     assert plan.warning.message.endswith(words)
 
 
+def test_nobody_is_warned_of_a_worker_whose_scheduler_tries_again_by_itself() -> None:
+    vmi, claim = a_vmi_on(ROOT), of_a_data_volume()
+    claim.metadata.annotations = {
+        "cdi.kubevirt.io/storage.condition.running": "false",
+        "cdi.kubevirt.io/storage.condition.running.reason": "SchedulerError",
+        "cdi.kubevirt.io/storage.condition.running.message": "the object has been modified",
+    }
+    plan = planned(vmi, claim)
+    assert said(after(vmi, plan))[1].endswith("when it is full: the object has been modified")
+    assert plan.warning is None
+
+
 @pytest.mark.parametrize(
     ("key", "value"),
     [
