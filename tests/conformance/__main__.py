@@ -23,6 +23,7 @@ from pathlib import Path
 from tests.conformance.guests import image_prefix
 from tests.conformance.host_bridges import host_bridges
 from tests.conformance.http2_door import http2_door
+from tests.conformance.images_provider import start_provider
 from tests.conformance.known_specs import CANNOT_APPLY, NEEDS_VLANS, Place, patterns
 from tests.conformance.played_front import Played, PlayedFront, handler_pod
 from tests.conformance.played_jobs import PlayedJobs
@@ -72,6 +73,7 @@ def run(selection: Selection, place: Place, processes: int, directory: Path, *, 
         make_stage(Path(scratch), directory) as stage,
     ):
         namespace = set_up(stage.client, stage.name_server)
+        start_provider(stage.client, namespace, image_prefix(stage.address))
         handlers = [handler_pod(namespace, *node) for node in node_addresses(stage.client)]
         on_box = place is Place.BOX
         front = PlayedFront(

@@ -49,7 +49,7 @@ CANNOT_APPLY: Final = (
         "kvedge migrates nothing yet",
     ),
     KnownSpecs(r"should be able to reach the vmi based on labels", "needs a kube-proxy, which is no part", _CLUSTER),
-    KnownSpecs(r"NetworkPolicy", "needs a CNI that enforces policies, which is no part", _CLUSTER),
+    KnownSpecs(r"Networkpolicy", "needs a CNI that enforces policies, which is no part", _CLUSTER),
     KnownSpecs(r"DataVolume clone permission checking", "needs CDI: its webhook decides who may clone"),
     KnownSpecs(r"hotplug 75 volumes simultaneously", "needs more room than the run's machine has"),
     KnownSpecs(r"disk mutating sidecar", "needs a hook sidecar, which kvedge does not run"),

@@ -15,6 +15,7 @@ from typing import Final
 
 from kvedge.kube.kube_client import KubeClient
 from tests.conformance.guests import GUESTS, TAG, build_named_guest, image_prefix, import_guests, write_disk_image
+from tests.conformance.images_provider import provider_image, write_provider_image
 from tests.conformance.job_image import import_job_image, job_image, write_job_image
 from tests.conformance.known_specs import Place
 from tests.support.box import Box
@@ -59,6 +60,8 @@ def box_stage(scratch: Path, directory: Path) -> Iterator[Stage]:
     try:
         import_guests(box, prefix)
         import_job_image(box, prefix)
+        write_provider_image(scratch / "provider.tar", provider_image(prefix))
+        box.import_image(scratch / "provider.tar", provider_image(prefix))
         box.start()
         yield Stage(Place.BOX, box.kubeconfig, box.client, _NODE_BRIDGE, _NODE_BRIDGE, _BOX_STORAGE)
     finally:
@@ -100,6 +103,8 @@ def _import_into_nodes(cluster: LocalCluster, prefix: str) -> None:
             write_disk_image(archive, disk, f"{prefix}/{image}:{TAG}")
             _import_everywhere(cluster, archive)
     write_job_image(archive, job_image(prefix))
+    _import_everywhere(cluster, archive)
+    write_provider_image(archive, provider_image(prefix))
     _import_everywhere(cluster, archive)
     archive.unlink()
 
