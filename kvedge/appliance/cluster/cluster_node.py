@@ -337,7 +337,7 @@ def _image(places: NodePlaces, layout: Layout) -> OwnFile:
     return OwnFile((places.images or layout.data_dir) / ARCHIVE, launcher_image(platform.machine()))
 
 
-def left_on_node(settings: Settings, layout: Layout) -> list[Path]:
+def find_left_files(settings: Settings, layout: Layout) -> list[Path]:
     """Images and manifests that installations have put where a distribution looks for them."""
     images = [layout.data_dir, *(item.images for item in DISTRIBUTIONS if item.images is not None)]
     manifests = [item.manifests for item in DISTRIBUTIONS if item.manifests is not None]

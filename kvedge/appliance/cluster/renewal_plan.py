@@ -50,7 +50,7 @@ def role_certificate(role: str, text: bytes, now: datetime) -> RoleCertificate:
     return found
 
 
-def renewed_cluster(present: JsonObject, administrators: Mapping[str, Any]) -> JsonObject:
+def renew_cluster(present: JsonObject, administrators: Mapping[str, Any]) -> JsonObject:
     """Where the new kubeconfig leads: to the server of before, with the authority that the cluster has now."""
     authority = {_CA: administrators[_CA]} if administrators.get(_CA) else {}
     return {**present, **authority}

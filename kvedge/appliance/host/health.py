@@ -91,7 +91,7 @@ def _not_served(node: Node) -> str:
     return f"this node takes no VM: {refusal}" if refusal else _NOT_SERVED
 
 
-def lost_since(before: Health, after: Health) -> list[str]:
+def find_lost(before: Health, after: Health) -> list[str]:
     """Problems that VMs have which ran before: gone, or another run than then."""
     lost = []
     for name, uid in before.running.items():

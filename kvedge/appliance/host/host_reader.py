@@ -54,7 +54,7 @@ def read_host(options: DoctorOptions, bridge: str, *, try_guest: bool) -> HostFa
         machine=machine,
         kernel=_version(platform.release()),
         cpu_flags=_cpu_flags(),
-        nested=_nested(),
+        nested=_read_nested(),
         kvm=KvmFacts(True, *check_kvm()) if try_guest and options.emulation != "tcg" else KvmFacts(False),
         devices={path: _device(path) for path in _DEVICES},
         modules=_modules(),
@@ -139,7 +139,7 @@ def _cpu_flags() -> frozenset[str]:
     return frozenset()
 
 
-def _nested() -> str:
+def _read_nested() -> str:
     found = (_text(f"/sys/module/{name}/parameters/nested") for name in ("kvm_intel", "kvm_amd"))
     return next((text for text in found if text), "")
 

@@ -95,7 +95,7 @@ def role_units(role: Role) -> tuple[str, ...]:
     return (*_COMMON_UNITS, *_ROLE_UNITS[role])
 
 
-def enabled_units(role: Role) -> tuple[str, ...]:
+def list_enabled_units(role: Role) -> tuple[str, ...]:
     """Those that systemd starts at boot; what a timer starts is not among them."""
     names = [name for name in role_units(role) if "@" not in name and not name.endswith(".slice")]
     return tuple(name for name in names if name.removesuffix(".service") + ".timer" not in names)

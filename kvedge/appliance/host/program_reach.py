@@ -117,7 +117,7 @@ class _View:
             return Unreachable(path, where, "make the virtual environment anew with /usr/bin/python3")
         walked = root
         # The root itself may be a link: what it leads to is mounted there. Its mode is judged, not its path.
-        if (found := self._closed(root, root)) is not None:
+        if (found := self._check_path(root, root)) is not None:
             return found
         for part in filter(None, path[len(root) :].split("/")):
             walked = f"{walked.rstrip('/')}/{part}"
@@ -127,23 +127,23 @@ class _View:
                 rest = path[len(walked) :]
                 target = os.path.normpath(os.path.join(os.path.dirname(walked), os.readlink(walked)))
                 return self.obstacle(target + rest, links + 1)
-            if (found := self._closed(walked, root)) is not None:
+            if (found := self._check_path(walked, root)) is not None:
                 return found
         return None
 
-    def _closed(self, path: str, root: str) -> Unreachable | None:
+    def _check_path(self, path: str, root: str) -> Unreachable | None:
         if path in self._passed:
             return None
         self._passed.add(path)
         facts = os.stat(path)
         wanted = _READ | _ENTER if stat.S_ISDIR(facts.st_mode) else _READ
-        if _allowed(facts) & wanted == wanted or _has_list(path):
+        if _find_allowed_bits(facts) & wanted == wanted or _has_list(path):
             return None
         remedy = f"run `chmod -R go+rX {shlex.quote(root)}`" if root != _SHARED else _ELSEWHERE
         return Unreachable(path, f"has mode {stat.S_IMODE(facts.st_mode):04o}", remedy)
 
 
-def _allowed(facts: os.stat_result) -> int:
+def _find_allowed_bits(facts: os.stat_result) -> int:
     """What the mode grants to the launcher's user."""
     if facts.st_uid == LAUNCHER_UID:
         return facts.st_mode >> 6 & 7

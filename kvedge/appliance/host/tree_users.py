@@ -18,7 +18,7 @@ from pathlib import Path
 _HIDDEN = (FileNotFoundError, ProcessLookupError, PermissionError)
 
 
-def used_trees(names: Set[str], pods: Path | None, proc: Path = Path("/proc")) -> set[str]:
+def find_used_trees(names: Set[str], pods: Path | None, proc: Path = Path("/proc")) -> set[str]:
     """Those of the trees that are in use.
 
     Args:

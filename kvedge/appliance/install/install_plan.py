@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final, Literal
 
 from kvedge.appliance.host.launcher_link import LINK
-from kvedge.appliance.host.layout import ALL_UNITS, TARGET, Layout, Role, enabled_units, main_unit, role_units
+from kvedge.appliance.host.layout import ALL_UNITS, TARGET, Layout, Role, list_enabled_units, main_unit, role_units
 from kvedge.appliance.host.own_file import OwnFile
 from kvedge.appliance.install.install_steps import (
     CopyFile,
@@ -71,14 +71,14 @@ def plan_install(
         steps += [Systemctl(("disable", "--now", "--quiet", name)), Remove(layout.units / name)]
     if changed or obsolete:
         steps.append(Systemctl(("daemon-reload",)))
-    steps.append(Systemctl(("enable", "--quiet", *enabled_units(role))))
+    steps.append(Systemctl(("enable", "--quiet", *list_enabled_units(role))))
     is_changed = main_unit(role) in changed or any(facts.own.get(file.path) != file.content for file in own)
     is_old = facts.running == "another" or (facts.running == "this" and is_changed)
     # Guests are no part of the unit: a restart does not touch them.
     verb = "restart" if is_old else "start"
     steps += [Systemctl((verb, main_unit(role)), START_SECONDS), Systemctl(("start", TARGET), START_SECONDS)]
     # One that waits goes on to wait for what it was read with.
-    steps += [Systemctl(("restart", name)) for name in enabled_units(role) if name in changed and _is_timer(name)]
+    steps += [Systemctl(("restart", name)) for name in list_enabled_units(role) if name in changed and _is_timer(name)]
     return steps
 
 

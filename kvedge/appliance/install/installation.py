@@ -21,7 +21,7 @@ from typing import Final, Literal
 import msgspec
 
 from kvedge import __version__
-from kvedge.appliance.host.health import Health, check_health, lost_since
+from kvedge.appliance.host.health import Health, check_health, find_lost
 from kvedge.appliance.host.layout import ALL_UNITS, Layout, Role, main_unit, role_units
 from kvedge.appliance.host.own_file import OwnFile
 from kvedge.appliance.host.systemctl_client import SystemdError, last_words, unit_property
@@ -126,7 +126,7 @@ class Installation:
             from_digest=facts.installed_digest,
             to_digest=facts.source_digest,
             to_version=__version__,
-            begun=self._begun(facts),
+            begun=self._choose_start_time(facts),
         )
         try:
             self.layout.pending.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -137,7 +137,7 @@ class Installation:
             raise InstallError(f"{what}\n{self._go_back()}") from error
         carry_out([Remove(self.layout.pending)], self.progress)
 
-    def _begun(self, facts: InstallFacts) -> str:
+    def _choose_start_time(self, facts: InstallFacts) -> str:
         """When the upgrade began: now, unless one was cut short after its program was put in place: it may have run."""
         before = self._pending()
         if before is None or not before.begun or facts.installed_digest != facts.source_digest:
@@ -153,7 +153,7 @@ class Installation:
         try:
             state = way_back_of_state(self.layout, self._pending())
             digest = _digest(self.layout.previous / "kvedge")
-            own = kept_files(self.layout)
+            own = read_kept_files(self.layout)
             steps = plan_way_back(self._facts(), self.layout, self.role, previous, digest, own)
             carry_out([*state, *steps], self.progress)
             self._wait_healthy(Health())
@@ -174,7 +174,7 @@ class Installation:
         deadline = time.monotonic() + _SETTLE_SECONDS
         while True:
             after = check_health(self.kubeconfig, unit, self.node)
-            problems = [*after.problems, *lost_since(before, after)]
+            problems = [*after.problems, *find_lost(before, after)]
             if not problems:
                 return
             if time.monotonic() >= deadline:
@@ -230,7 +230,7 @@ def in_words(error: OSError) -> str:
     return ": ".join(str(part) for part in (error.filename, error.strerror or error) if part)
 
 
-def kept_files(layout: Layout) -> dict[Path, bytes]:
+def read_kept_files(layout: Layout) -> dict[Path, bytes]:
     """What an upgrade has kept of our files beside program and units, by their paths on the host."""
     top = layout.previous_own
     return {Path("/", path.relative_to(top)): path.read_bytes() for path in top.rglob("*") if path.is_file()}
@@ -271,7 +271,7 @@ def _format(mark: bytes | None) -> bytes:
     return (mark or b"").partition(b" ")[0].strip()
 
 
-def installed_role(layout: Layout, roles_of_node: Sequence[str] = ()) -> Role | None:
+def find_installed_role(layout: Layout, roles_of_node: Sequence[str] = ()) -> Role | None:
     """The role that is installed here, by its units; an agent is a node that runs a handler only."""
     if (layout.units / main_unit("standalone")).exists():
         return "standalone"

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 def role_here(settings: Settings) -> Role | None:
     """The role that is installed on this host."""
     from kvedge.appliance.host.layout import Layout
-    from kvedge.appliance.install.installation import installed_role
+    from kvedge.appliance.install.installation import find_installed_role
 
-    return installed_role(Layout(settings.data_path), settings.roles_of_node)
+    return find_installed_role(Layout(settings.data_path), settings.roles_of_node)
 
 
 def health_here(settings: Settings, role: Role | None) -> Health:

@@ -19,7 +19,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
-from kvedge.appliance.host.tree_users import used_trees
+from kvedge.appliance.host.tree_users import find_used_trees
 from kvedge.runtime.background import BackgroundThread
 from kvedge.runtime.program import is_frozen
 
@@ -77,7 +77,7 @@ def remove_unused_trees(directory: Path, pods: Path | None, own: str) -> list[st
 def _remove(directory: Path, name: str, pods: Path | None) -> bool:
     with _hold(directory) as is_held:
         # Whoever starts now waits for us, or is a process of its tree already.
-        if not is_held or used_trees({name}, pods):
+        if not is_held or find_used_trees({name}, pods):
             return False
         doomed = directory / f"{_PARTIAL}{name}"
         os.rename(directory / name, doomed)

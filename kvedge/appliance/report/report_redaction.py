@@ -66,12 +66,12 @@ class Redaction:
                 metadata["annotations"] = {key: self._annotation(value) for key, value in annotations.items()}
         return found
 
-    def scrubbed(self, value: JsonValue) -> JsonValue:
+    def scrub(self, value: JsonValue) -> JsonValue:
         """The same with every text in it run through :meth:`text`; to be called once all objects are known."""
         if isinstance(value, dict):
-            return {key: self.scrubbed(item) for key, item in value.items()}
+            return {key: self.scrub(item) for key, item in value.items()}
         if isinstance(value, list):
-            return [self.scrubbed(item) for item in value]
+            return [self.scrub(item) for item in value]
         return self.text(value) if isinstance(value, str) else value
 
     def text(self, text: str) -> str:

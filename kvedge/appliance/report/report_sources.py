@@ -31,15 +31,15 @@ def versions() -> str:
     with open("/etc/os-release", encoding="utf-8", errors="replace") as release:
         lines.append(release.read())
     emulator = {"x86_64": "qemu-system-x86_64", "aarch64": "qemu-system-aarch64"}.get(platform.machine(), "qemu-img")
-    return "\n".join([*lines, said(emulator, "--version"), said("qemu-img", "--version")])
+    return "\n".join([*lines, run_for_text(emulator, "--version"), run_for_text("qemu-img", "--version")])
 
 
 def networks(instance: str) -> str:
     """Links, addresses and rules that carry kvedge's mark; `instance` begins the names of this one."""
-    links = [line for line in said("ip", "-d", "-o", "addr").splitlines() if "kve" in line or instance in line]
-    tables = [line.split()[1:] for line in said("nft", "list", "tables").splitlines() if instance in line]
-    rules = [said("nft", "list", "table", *table) for table in tables if len(table) == 2]
-    names = [line for line in said("ip", "netns", "list").splitlines() if "kve" in line]
+    links = [line for line in run_for_text("ip", "-d", "-o", "addr").splitlines() if "kve" in line or instance in line]
+    tables = [line.split()[1:] for line in run_for_text("nft", "list", "tables").splitlines() if instance in line]
+    rules = [run_for_text("nft", "list", "table", *table) for table in tables if len(table) == 2]
+    names = [line for line in run_for_text("ip", "netns", "list").splitlines() if "kve" in line]
     return "\n".join(["# links", *links, "", "# network namespaces", *names, "", "# nftables", *rules])
 
 
@@ -79,7 +79,7 @@ def journals() -> Iterator[tuple[str, str]]:
         if not unit.endswith(".service"):
             continue
         options = ["--no-pager", "--quiet", "--output=short-iso", f"--lines={_JOURNAL_LINES}"]
-        text = said("journalctl", *options, f"--unit={unit.replace('@.', '@*.')}")
+        text = run_for_text("journalctl", *options, f"--unit={unit.replace('@.', '@*.')}")
         if text.strip():
             yield unit, text
 
@@ -104,7 +104,7 @@ def tail(directory: Path, name: str) -> str:
     return text.partition("\n")[2] if begin else text
 
 
-def said(*command: str) -> str:
+def run_for_text(*command: str) -> str:
     """What a command prints, or why it could not be run."""
     environment = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C"}
     try:

@@ -72,7 +72,7 @@ def uninstall(config: Path | None, data_dir: str | None, purge: bool, grace: flo
     """Shut all guests down and take kvedge off this host; may be run again, and needs no API."""
     _need_root("uninstall")
     settings = load_settings(config_path(config), os.environ, {"data_dir": data_dir})
-    from kvedge.appliance.cluster.cluster_node import left_on_node
+    from kvedge.appliance.cluster.cluster_node import find_left_files
     from kvedge.appliance.install.data_directory import holds_box, purge_settings
     from kvedge.appliance.install.data_directory import purge as purge_data
     from kvedge.appliance.install.installation import InstallError
@@ -102,7 +102,7 @@ def uninstall(config: Path | None, data_dir: str | None, purge: bool, grace: flo
         made.uninstall(end_guests)
     except (InstallError, OSError) as error:
         raise Refused(f"{error}; run `kvedge uninstall` again") from error
-    for path in left_on_node(operators.settings, made.layout):
+    for path in find_left_files(operators.settings, made.layout):
         click.echo(f"remove {path}")
         path.unlink(missing_ok=True)
     with contextlib.suppress(OSError):
@@ -200,7 +200,7 @@ def _prepare(
     role: Role, here: Role | None, config: Path | None, data_dir: str | None, *, dry_run: bool, force: bool
 ) -> tuple[Installation, ClusterNode | None]:
     """The installation with what its role needs; on a server, rights and kubeconfigs are made in the cluster for it."""
-    from kvedge.appliance.cluster.cluster_node import left_on_node, prepare_node
+    from kvedge.appliance.cluster.cluster_node import find_left_files, prepare_node
     from kvedge.appliance.host.layout import Layout
     from kvedge.appliance.host.own_file import OwnFile
 
@@ -210,7 +210,7 @@ def _prepare(
     if role == "standalone":
         # Of a node of a cluster that this host was. A handler's own kubeconfig is the operator's.
         roles = (layout.roles / name for name in ("api", "controller"))
-        gone = [layout.node_settings, *roles, *left_on_node(settings, layout)]
+        gone = [layout.node_settings, *roles, *find_left_files(settings, layout)]
         return _installation(settings, role, own=[OwnFile(path, None) for path in gone]), None
     node = prepare_node(role, operators, layout, click.echo, dry_run=dry_run, force=force)
     for note in node.notes:

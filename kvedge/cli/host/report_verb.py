@@ -126,7 +126,7 @@ class _Collector:
         for resource, documents in sorted(by_kind.items()):
             if len(documents) > _MOST_OF_A_KIND:
                 self._archive.notes.append(f"{resource}: the last {_MOST_OF_A_KIND} of {len(documents)}")
-            cleaned = [self._redaction.scrubbed(document) for document in documents[-_MOST_OF_A_KIND:]]
+            cleaned = [self._redaction.scrub(document) for document in documents[-_MOST_OF_A_KIND:]]
             text = yaml.safe_dump_all(cleaned, sort_keys=False, allow_unicode=True, width=1 << 20)
             self._archive.add(f"objects/{resource}.yaml", text)
 

@@ -103,19 +103,19 @@ def _renew_all(signing: _Signing, due: Mapping[Path, RoleCertificate]) -> None:
 
 
 def _renew(client: KubeClient, signing: _Signing, path: Path, role: RoleCertificate) -> None:
-    from kvedge.appliance.cluster.renewal_plan import renewed_cluster
+    from kvedge.appliance.cluster.renewal_plan import renew_cluster
 
     made = NewUser(role.user, (role.group,), days=_DAYS)
-    cluster = renewed_cluster(role.cluster, signing.cluster)
+    cluster = renew_cluster(role.cluster, signing.cluster)
     write_kubeconfig(path, certified(client, made, cluster, signing.timeout))
     click.echo(f"{path}: {role.user}, renewed")
 
 
 def _is_due(role: RoleCertificate, cluster: JsonObject) -> bool:
     """Also one that would not find its server any more, as the cluster has another authority now."""
-    from kvedge.appliance.cluster.renewal_plan import renewed_cluster
+    from kvedge.appliance.cluster.renewal_plan import renew_cluster
 
-    return role.is_due or renewed_cluster(role.cluster, cluster) != role.cluster
+    return role.is_due or renew_cluster(role.cluster, cluster) != role.cluster
 
 
 def _own_certificates(roles: Path) -> dict[Path, RoleCertificate]:

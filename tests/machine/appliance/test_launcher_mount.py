@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import kvedge
-from kvedge.appliance.host.tree_users import used_trees
+from kvedge.appliance.host.tree_users import find_used_trees
 from kvedge.appliance.install.unpacked_trees import remove_unused_trees
 from tests.machine.appliance.one_file import start, the_tree
 from tests.support.waiting import wait_until
@@ -53,7 +53,7 @@ def test_it_runs_from_a_mount_of_another_name_and_keeps_its_tree_from_removal(pr
         wait_until(lambda: Path(f"/proc/{process.pid}/cmdline").read_text().split("\0")[0] == started, "it runs", 20)
         (data / "launcher").unlink()
         (data / "launcher").symlink_to(data / "data" / newer)
-        assert used_trees({name, newer}, None) == {name}
+        assert find_used_trees({name, newer}, None) == {name}
         assert remove_unused_trees(data / "data", None, newer) == []
         _, said = process.communicate(timeout=120)
         assert process.returncode == 0, said

@@ -8,8 +8,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 import yaml
 
-from kvedge.appliance.cluster.renewal_plan import renewed_cluster, role_certificate
-from kvedge.appliance.host.layout import RENEWAL_TIMER, Layout, enabled_units, role_units
+from kvedge.appliance.cluster.renewal_plan import renew_cluster, role_certificate
+from kvedge.appliance.host.layout import RENEWAL_TIMER, Layout, list_enabled_units, role_units
 from kvedge.appliance.host.unit_files import unit_texts
 from kvedge.appliance.install.install_plan import plan_install, plan_way_back
 from kvedge.appliance.install.install_steps import Remove, Systemctl
@@ -73,8 +73,8 @@ def test_a_handlers_is_one_that_names_a_node() -> None:
 
 def test_the_server_stays_and_the_authority_is_the_clusters_of_now() -> None:
     admins = {"server": "https://127.0.0.1:6443", "certificate-authority-data": "bmV3"}
-    assert renewed_cluster(CLUSTER, admins) == {**CLUSTER, "certificate-authority-data": "bmV3"}
-    assert renewed_cluster(CLUSTER, {"server": "https://127.0.0.1:6443"}) == CLUSTER
+    assert renew_cluster(CLUSTER, admins) == {**CLUSTER, "certificate-authority-data": "bmV3"}
+    assert renew_cluster(CLUSTER, {"server": "https://127.0.0.1:6443"}) == CLUSTER
 
 
 LAYOUT = Layout()
@@ -83,8 +83,8 @@ UNITS = unit_texts(role_units("server"))
 
 def test_a_server_has_a_timer_that_is_enabled_and_the_service_behind_it_is_not() -> None:
     assert {"kvedge-renew.service", RENEWAL_TIMER} <= set(role_units("server"))
-    assert RENEWAL_TIMER in enabled_units("server")
-    assert "kvedge-renew.service" not in enabled_units("server")
+    assert RENEWAL_TIMER in list_enabled_units("server")
+    assert "kvedge-renew.service" not in list_enabled_units("server")
     for role in ("standalone", "agent"):
         assert RENEWAL_TIMER not in role_units(role)
 

@@ -28,7 +28,7 @@ from kvedge.appliance.install.install_steps import (
     WriteFile,
     carry_out,
 )
-from kvedge.appliance.install.installation import Pending, kept_files, way_back_of_state
+from kvedge.appliance.install.installation import Pending, read_kept_files, way_back_of_state
 from kvedge.runtime.settings import load_settings, setting_facts
 
 LAYOUT = Layout()
@@ -142,11 +142,11 @@ def test_the_way_back_brings_files_back_that_the_new_version_had_replaced_or_rem
     facts = replace(EMPTY, installed_digest="old", running="another", units=units, own=there)
     carry_out(on_files(plan_install(facts, layout, "agent", units, b"", own)), lambda text: None)
     assert (handler.exists(), layout.node_settings.read_bytes()) == (False, b"new")
-    assert kept_files(layout) == {handler: b"its own", layout.node_settings: b"old"}
+    assert read_kept_files(layout) == {handler: b"its own", layout.node_settings: b"old"}
     assert layout.previous_own.stat().st_mode & 0o777 == 0o700
 
     now = {file.path: file.path.read_bytes() for file in own if file.path.exists()}
-    steps = plan_way_back(replace(facts, own=now), layout, "agent", units, "old", kept_files(layout))
+    steps = plan_way_back(replace(facts, own=now), layout, "agent", units, "old", read_kept_files(layout))
     carry_out(on_files(steps), lambda text: None)
     assert {path: path.read_bytes() for path in there} == there
     assert handler.stat().st_mode & 0o777 == 0o600

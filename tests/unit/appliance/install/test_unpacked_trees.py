@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from kvedge.appliance.host.launcher_link import point
-from kvedge.appliance.host.tree_users import used_trees
+from kvedge.appliance.host.tree_users import find_used_trees
 from kvedge.appliance.install.install_steps import RemoveTrees, carry_out
 from kvedge.appliance.install.unpacked_trees import remove_all_trees, remove_unused_trees
 from tests.support.needs import NEEDS_ROOT
@@ -131,7 +131,7 @@ def process(proc: Path, pid: int, *, maps: str = "", mounts: str = "", space: st
 def test_a_library_that_is_mapped_and_a_mount_in_another_namespace_count(tmp_path: Path) -> None:
     process(tmp_path, 1, maps=f"7f00-7f01 r-xp 0 fe:00 12 /srv/data/{OLD}/lib/x.so\n")
     process(tmp_path, 2, mounts=f"9 8 254:0 /srv/data/{OLDER} /srv/data/{OLDER} ro - ext4 /dev/vda ro\n")
-    assert used_trees({OLD, OLDER, OWN}, None, tmp_path) == {OLD, OLDER}
+    assert find_used_trees({OLD, OLDER, OWN}, None, tmp_path) == {OLD, OLDER}
 
 
 def test_a_process_that_vanishes_or_is_hidden_from_root_counts_by_its_command_line(
@@ -148,7 +148,7 @@ def test_a_process_that_vanishes_or_is_hidden_from_root_counts_by_its_command_li
         return read(path)
 
     monkeypatch.setattr(Path, "read_bytes", refuse)
-    assert used_trees({OLD, OLDER}, None, tmp_path) == {OLD}
+    assert find_used_trees({OLD, OLDER}, None, tmp_path) == {OLD}
 
 
 def test_a_process_that_ends_while_its_mounts_are_asked_for_has_none(tmp_path: Path) -> None:
@@ -157,4 +157,4 @@ def test_a_process_that_ends_while_its_mounts_are_asked_for_has_none(tmp_path: P
         os.waitid(os.P_PID, ended.pid, os.WEXITED | os.WNOWAIT)
         (entry / "mountinfo").unlink()
         (entry / "mountinfo").symlink_to(f"/proc/{ended.pid}/mountinfo")
-        assert used_trees({OLD, OLDER}, None, tmp_path) == {OLD}
+        assert find_used_trees({OLD, OLDER}, None, tmp_path) == {OLD}

@@ -65,7 +65,7 @@ def planted() -> list[JsonObject]:
 def test_no_planted_secret_is_left_in_objects_or_in_texts_that_repeat_them() -> None:
     redaction = Redaction()
     documents = [redaction.document(document) for document in planted()]
-    text = json.dumps(redaction.scrubbed(documents))
+    text = json.dumps(redaction.scrub(documents))
     encoded = [base64.b64encode(secret.encode()).decode() for secret in S]
     assert [secret for secret in [*S, *encoded] if secret in text] == []
     assert "kept-name" in text

@@ -71,7 +71,7 @@ def test_a_nic_stays_a_port_of_its_bridge_at_killall_and_is_itself_again_at_unin
     made = MagicMock(**{"uninstall.side_effect": lambda end_guests: end_guests()})
     monkeypatch.setattr(agent_removal, "remove_everything", lambda *_, keeps_nics: kept.append(keeps_nics))
     monkeypatch.setattr(install_verbs, "_installation", lambda *_: made)
-    monkeypatch.setattr(cluster_node, "left_on_node", lambda *_: [])
+    monkeypatch.setattr(cluster_node, "find_left_files", lambda *_: [])
     role_is(None, monkeypatch)
     assert (invoke(killall).exception, invoke(uninstall).exception) == (None, None)
     assert kept == [True, False]
