@@ -33,7 +33,7 @@ def explain(error: Exception) -> Refused:
     from kvedge.runtime.settings import SettingsError
 
     if isinstance(error, KubeError):
-        return _refused_by_server(error)
+        return _explain_refusal(error)
     if isinstance(error, KubeconfigError | SettingsError):
         return Refused(str(error), Exit.USAGE)
     if isinstance(error, DecodeError):
@@ -85,7 +85,7 @@ def _not_loaded(error: ImportError) -> Refused:
     return Refused(f"a part of the program cannot be loaded ({error}); {remedy}", Exit.HOST)
 
 
-def _refused_by_server(error: Exception) -> Refused:
+def _explain_refusal(error: Exception) -> Refused:
     from kvedge.kube.errors import KubeError, NotFound, Unavailable
 
     assert isinstance(error, KubeError)

@@ -45,10 +45,10 @@ def find_kubeconfig(named: Path | None) -> FoundKubeconfig:
     Raises:
         UsageError: when there is none, or it cannot be used.
     """
-    return load_kubeconfigs(kubeconfig_paths(named_kubeconfig(named)), _before_verb("context"))
+    return load_kubeconfigs(kubeconfig_paths(find_named_kubeconfig(named)), _before_verb("context"))
 
 
-def named_kubeconfig(named: Path | None) -> str | Path | None:
+def find_named_kubeconfig(named: Path | None) -> str | Path | None:
     """The one that was named after the verb, or before it; None when none was."""
     return named or _before_verb("kubeconfig")
 

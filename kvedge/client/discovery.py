@@ -26,7 +26,7 @@ class ServedKind:
     names: frozenset[str]
 
 
-def served_kinds(client: KubeClient) -> list[ServedKind]:
+def list_served_kinds(client: KubeClient) -> list[ServedKind]:
     """All kinds of all groups, core first, each in its preferred version first."""
     found = _kinds_of(client, "", "v1", "/api/v1")
     for group in client.request("GET", "/apis")["groups"]:
@@ -47,7 +47,7 @@ def find_kind(client: KubeClient, name: str) -> Kind:
         NotFoundError: when the server has none of that name.
     """
     wanted = name.lower()
-    known = served_kinds(client)
+    known = list_served_kinds(client)
     for served in known:
         if wanted in served.names:
             return served.kind

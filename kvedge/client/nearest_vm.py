@@ -17,7 +17,7 @@ _SECONDS: Final = 5.0
 _MOST: Final = "500"
 
 
-def told_with_nearest(session: Session, message: str, resource: str, name: str) -> str:
+def add_nearest_hint(session: Session, message: str, resource: str, name: str) -> str:
     """The server's words, with what helps."""
     try:
         return f"{message}.{_hint(session, resource, name)}"

@@ -50,11 +50,11 @@ def connect(
     from kvedge.kube.rest_edge import RestEdge
 
     connection = from_document(found.document, found.paths[0])
-    place = checked_name(namespace or found.namespace, "namespace")
+    place = check_name(namespace or found.namespace, "namespace")
     return Session(KubeClient(RestEdge(connection, on_warning=on_warning)), connection, found, place)
 
 
-def checked_name(name: str, what: str = "name") -> str:
+def check_name(name: str, what: str = "name") -> str:
     """A name that can stand in a path.
 
     Raises:

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
 from kvedge.client.errors import NotFoundError, RefusedError, UsageError
-from kvedge.client.nearest_vm import told_with_nearest
-from kvedge.client.session import Session, checked_name
+from kvedge.client.nearest_vm import add_nearest_hint
+from kvedge.client.session import Session, check_name
 from kvedge.kube.errors import NotFound, Unavailable
 from kvedge.resources.codec import JsonObject
 
@@ -49,7 +49,7 @@ def subresource_path(namespace: str, resource: str, name: str, call: str) -> str
     Raises:
         UsageError: for a name that no object can have.
     """
-    return f"{_BASE}/{checked_name(namespace, 'namespace')}/{resource}/{checked_name(name)}/{call}"
+    return f"{_BASE}/{check_name(namespace, 'namespace')}/{resource}/{check_name(name)}/{call}"
 
 
 def put(session: Session, resource: str, name: str, call: str, body: JsonObject | None = None) -> None:
@@ -66,7 +66,7 @@ def put(session: Session, resource: str, name: str, call: str, body: JsonObject 
 
 def get_object(session: Session, resource: str, name: str) -> Any:
     """A VM or VMI itself, as a document; errors as :func:`put`."""
-    path = f"/apis/kubevirt.io/v1/namespaces/{session.namespace}/{resource}/{checked_name(name)}"
+    path = f"/apis/kubevirt.io/v1/namespaces/{session.namespace}/{resource}/{check_name(name)}"
     return _ask(session, resource, name, lambda: session.client.request("GET", path))
 
 
@@ -103,4 +103,4 @@ def _ask(session: Session, resource: str, name: str, ask: Callable[[], T]) -> T:
         words = _words(error)
         raise RefusedError(f"{words}{_AGENT_HINT if _NO_AGENT in words else ''}") from error
     except NotFound as error:
-        raise NotFoundError(told_with_nearest(session, error.message, resource, name)) from error
+        raise NotFoundError(add_nearest_hint(session, error.message, resource, name)) from error

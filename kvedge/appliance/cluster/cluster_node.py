@@ -32,7 +32,7 @@ from kvedge.appliance.host.layout import Layout
 from kvedge.appliance.host.node_places import NodePlaces, node_places
 from kvedge.appliance.host.own_file import OwnFile
 from kvedge.client.kubeconfigs import load_kubeconfigs
-from kvedge.client.users.user_credentials import certified, cluster_entry
+from kvedge.client.users.user_credentials import cluster_entry, request_kubeconfig
 from kvedge.client.users.user_manifest import role_user
 from kvedge.kube.kubeconfigs.kubeconfig_writer import kubeconfig_text
 from kvedge.runtime.settings import NODE_ROLES, LoadedSettings, Settings
@@ -232,7 +232,7 @@ def _role_file(client: KubeClient, found: _Found, role: str, admin: Path) -> Own
     text = path.read_bytes() if path.is_file() else None
     if text is None or not serves_still(text, made.name, entry, datetime.now(UTC)):
         found.progress(f"ask the cluster for a certificate of {made.name}")
-        text = kubeconfig_text(certified(client, made, entry, _SIGN_SECONDS))
+        text = kubeconfig_text(request_kubeconfig(client, made, entry, _SIGN_SECONDS))
     return OwnFile(path, text, 0o600)
 
 

@@ -63,7 +63,7 @@ async def _join_stdio(stream: aiohttp.ClientWebSocketResponse) -> None:
 
     async def to_local() -> None:
         async for data in receive(stream):
-            quiet.heard()
+            quiet.note_data()
             await asyncio.to_thread(_write_all, data)
 
     threading.Thread(target=read_all, name="stdin", daemon=True).start()

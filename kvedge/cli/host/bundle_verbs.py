@@ -47,8 +47,8 @@ def create(
     file: Path, images: tuple[Path, ...], manifests: tuple[Path, ...], program: Path | None, no_program: bool
 ) -> None:
     """Pack a bundle: `kvedge bundle create site.kvb --image fedora.qcow2 --manifest vms/`."""
-    members = dict(_named_images(images))
-    for name, path in _named_manifests(manifests):
+    members = dict(_name_images(images))
+    for name, path in _name_manifests(manifests):
         if name in members:
             raise Refused(f"{path} and {members[name]} have one name: rename one of them", Exit.USAGE)
         members[name] = path
@@ -130,7 +130,7 @@ def _check(file: Path, sha256: str) -> Bundle:
         return check_bundle(file, sha256)
 
 
-def _named_images(images: tuple[Path, ...]) -> Iterator[tuple[str, Path]]:
+def _name_images(images: tuple[Path, ...]) -> Iterator[tuple[str, Path]]:
     from kvedge.standalone.drop_ins.image_names_plan import NoName, disk_name
     from kvedge.storage.image_errors import ImageError
     from kvedge.storage.images.image_import import is_archive
@@ -151,7 +151,7 @@ def _named_images(images: tuple[Path, ...]) -> Iterator[tuple[str, Path]]:
         yield f"images/{path.name}", path
 
 
-def _named_manifests(manifests: tuple[Path, ...]) -> Iterator[tuple[str, Path]]:
+def _name_manifests(manifests: tuple[Path, ...]) -> Iterator[tuple[str, Path]]:
     """Checked here, where they can be mended, and not only at the site."""
     from kvedge.standalone.drop_ins.manifest_documents import BadManifest, manifest_documents
 

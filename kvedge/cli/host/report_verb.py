@@ -139,11 +139,11 @@ class _Collector:
             for stored in read_objects(store):
                 yield stored.key.resource, stored.load()
             return
-        from kvedge.client.discovery import served_kinds
+        from kvedge.client.discovery import list_served_kinds
         from kvedge.kube.kube_client import KubeClient
 
         client = KubeClient.from_kubeconfig(self._settings.kubeconfig or self._settings.user_kubeconfig).hurried(20.0)
-        for served in served_kinds(client):
+        for served in list_served_kinds(client):
             kind = served.kind
             if is_told(kind):
                 for item in client.request("GET", kind.path())["items"]:

@@ -36,7 +36,7 @@ _REFUSED: Final = {
 _SOURCES: Final = ("nocloud", "configdrive", "none")
 
 
-def _refused_options(function: F) -> F:
+def _add_refused_options(function: F) -> F:
     for flag in reversed(_REFUSED):
         function = click.option(f"--{flag}", multiple=True, hidden=True)(function)
     for flag in ("infer-instancetype", "infer-preference"):
@@ -86,7 +86,7 @@ def create() -> None:
 @click.option("--cloud-init-user-data", default="", help="User data in base64, instead of what the flags above make.")
 @click.option("--cloud-init-network-data", default="", help="Network data in base64.")
 @click.option("-o", "--output", type=click.Choice(["yaml", "json"]), default="yaml", help="The format [yaml].")
-@_refused_options
+@_add_refused_options
 def vm(output: str, **flags: Any) -> None:
     """Print a VirtualMachine's manifest, as virtctl does; pipe it to `kvedge apply -f -`."""
     from kvedge.cli.output import print_document
@@ -110,13 +110,15 @@ def _refuse(flags: dict[str, Any]) -> None:
 
 def _options(flags: dict[str, Any]) -> Any:
     from kvedge.client.manifests.vm_manifest import RUN_STRATEGIES, VmOptions
-    from kvedge.client.manifests.volume_params import failed
+    from kvedge.client.manifests.volume_params import flag_error
     from kvedge.client.random_names import random_name
 
     name = flags["name"] or random_name("vm")
     if flags["run_strategy"] not in RUN_STRATEGIES:
         known = ", ".join(RUN_STRATEGIES)
-        raise failed("run-strategy", f'invalid run strategy "{flags["run_strategy"]}", supported values are: {known}')
+        raise flag_error(
+            "run-strategy", f'invalid run strategy "{flags["run_strategy"]}", supported values are: {known}'
+        )
     disks, claims = _volumes(name, flags)
     cloud_init, credentials = _guest_data(flags)
     return VmOptions(
@@ -135,7 +137,7 @@ def _options(flags: dict[str, Any]) -> Any:
 def _volumes(vm_name: str, flags: dict[str, Any]) -> tuple[list[Any], list[Any]]:
     import dataclasses
 
-    from kvedge.client.manifests.volume_params import check_volumes, failed, parse_volume
+    from kvedge.client.manifests.volume_params import check_volumes, flag_error, parse_volume
 
     disks = [parse_volume("volume-containerdisk", text) for text in flags["volume_containerdisk"]]
     disks = [
@@ -145,7 +147,7 @@ def _volumes(vm_name: str, flags: dict[str, Any]) -> tuple[list[Any], list[Any]]
     claims = [parse_volume("volume-pvc", text) for text in flags["volume_pvc"]]
     for claim in claims:
         if "/" in claim.src:
-            raise failed("volume-pvc", f'not allowed to specify namespace of pvc "{claim.src.rpartition("/")[2]}"')
+            raise flag_error("volume-pvc", f'not allowed to specify namespace of pvc "{claim.src.rpartition("/")[2]}"')
     claims = [claim if claim.name else dataclasses.replace(claim, name=claim.src) for claim in claims]
     orders = [volume.boot_order for volume in (*disks, *claims) if volume.boot_order is not None]
     flag = "volume-pvc" if claims else "volume-containerdisk"
@@ -157,12 +159,12 @@ def _guest_data(flags: dict[str, Any]) -> tuple[Any, list[Any]]:
     from kvedge.client.manifests.access_credentials import parse_access_credential
     from kvedge.client.manifests.cloud_config import Login
     from kvedge.client.manifests.vm_manifest import CloudInitData
-    from kvedge.client.manifests.volume_params import failed
+    from kvedge.client.manifests.volume_params import flag_error
 
     source = flags["cloud_init"].lower()
     if source not in _SOURCES:
         known = ", ".join(_SOURCES)
-        raise failed("cloud-init", f'invalid cloud-init data source type "{source}", supported values are: {known}')
+        raise flag_error("cloud-init", f'invalid cloud-init data source type "{source}", supported values are: {known}')
     found = [parse_access_credential(text, flags["user"], source) for text in flags["access_cred"]]
     password = ""
     if flags["password_file"] is not None:
@@ -181,7 +183,7 @@ def _guest_data(flags: dict[str, Any]) -> tuple[Any, list[Any]]:
 
 
 def _sysprep(text: str | None) -> dict[str, Any] | None:
-    from kvedge.client.manifests.volume_params import failed, parse_params
+    from kvedge.client.manifests.volume_params import flag_error, parse_params
 
     if text is None:
         return None
@@ -189,10 +191,10 @@ def _sysprep(text: str | None) -> dict[str, Any] | None:
     kinds = {"configmap": "configMap", "secret": "secret"}
     kind = kinds.get(params.get("type", "configmap").lower())
     if kind is None:
-        raise failed(
+        raise flag_error(
             "volume-sysprep",
             f'invalid sysprep source type "{params["type"]}", supported values are: {", ".join(kinds)}',
         )
     if not params.get("src"):
-        raise failed("volume-sysprep", "src must be specified")
+        raise flag_error("volume-sysprep", "src must be specified")
     return {kind: {"name": params["src"]}}

@@ -13,7 +13,7 @@ import click
 from kvedge.cli.exits import Exit, Refused
 from kvedge.cli.sessions import open_session, session_options
 from kvedge.cli.verb_command import VerbCommand, vm_argument
-from kvedge.client.session import checked_name
+from kvedge.client.session import check_name
 
 _REPLICA_SETS: Final = "virtualmachineinstancereplicasets"
 _REPLICA_SET_NAMES: Final = ("vmirs", "vmirss", _REPLICA_SETS, _REPLICA_SETS.removesuffix("s"))
@@ -52,7 +52,7 @@ def expose(
 
     resource = _resource(kind)
     options = ServiceOptions(type=type_, port=port or 0, **flags)
-    checked_name(options.name, "--name")
+    check_name(options.name, "--name")
     session = open_session(kubeconfig, namespace)
     document = get_object(session, resource, exposed)
     # What the server leaves out of an answer to a GET is known here.

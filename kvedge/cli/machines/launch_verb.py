@@ -15,7 +15,7 @@ from kvedge.cli.machines.login_options import read_password, read_text, split_ke
 from kvedge.cli.sessions import open_session, session_options
 from kvedge.cli.verb_command import VerbCommand
 from kvedge.cli.wait_options import wait_options
-from kvedge.client.session import Session, checked_name
+from kvedge.client.session import Session, check_name
 
 if TYPE_CHECKING:
     from kvedge.client.manifests.vm_manifest import CloudInitData, LaunchOptions
@@ -87,7 +87,7 @@ def launch(
     made = _create(session, document)
     vm = made["metadata"]["name"]
     if output is None:
-        click.echo(f"VM {vm} was created{_told_disk(options, wait)}")
+        click.echo(f"VM {vm} was created{_explain_disk(options, wait)}")
     elif output == "name":
         click.echo(f"virtualmachine.kubevirt.io/{vm}")
     else:
@@ -102,7 +102,7 @@ def launch(
         click.echo(told, err=output is not None)
 
 
-def _told_disk(options: LaunchOptions, wait: bool) -> str:
+def _explain_disk(options: LaunchOptions, wait: bool) -> str:
     from kvedge.client.manifests.launch_disk import disk_name
 
     if options.disk is None or wait or options.disk.file is not None:
@@ -202,7 +202,7 @@ def _options(image: str, name: str | None, flags: dict[str, Any]) -> LaunchOptio
     if flags["disk"]:
         disk = launch_disk(image, flags["disk"], flags["storage_class"], flags["run_strategy"])
     return LaunchOptions(
-        name=checked_name(name) if name else random_name("vm"),
+        name=check_name(name) if name else random_name("vm"),
         image=image,
         memory=flags["memory"],
         cpus=flags["cpus"],

@@ -13,7 +13,7 @@ import click
 from kvedge.cli.exits import Exit, Refused
 from kvedge.cli.sessions import open_session, session_options
 from kvedge.cli.verb_command import VerbCommand, vm_argument
-from kvedge.client.session import Session, checked_name
+from kvedge.client.session import Session, check_name
 from kvedge.kube.errors import NotFound
 from kvedge.resources.codec import JsonObject
 
@@ -82,7 +82,7 @@ def removevolume(
 def _source(session: Session, name: str) -> JsonObject:
     """The DataVolume of that name, else the claim."""
     at = f"namespaces/{session.namespace}"
-    checked_name(name)
+    check_name(name)
     for path, source in (
         (f"/apis/cdi.kubevirt.io/v1beta1/{at}/datavolumes/{name}", {"dataVolume": {"name": name}}),
         (f"/api/v1/{at}/persistentvolumeclaims/{name}", {"persistentVolumeClaim": {"claimName": name}}),

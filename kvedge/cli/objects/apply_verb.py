@@ -16,7 +16,7 @@ import click
 from kvedge.cli.exits import Exit, Refused
 from kvedge.cli.sessions import open_session, session_options
 from kvedge.cli.wait_options import wait_options
-from kvedge.client.discovery import served_kinds
+from kvedge.client.discovery import list_served_kinds
 from kvedge.client.manifests.manifest_files import read_manifests, target_of
 from kvedge.client.session import Session
 from kvedge.kube.errors import Conflict
@@ -54,7 +54,7 @@ def apply(
     if not documents:
         raise Refused("no objects passed to apply", Exit.USAGE)
     session = open_session(kubeconfig, namespace)
-    kinds = served_kinds(session.client)
+    kinds = list_served_kinds(session.client)
     targets = [target_of(session, kinds, source, document) for source, document in documents]
     query = {"fieldManager": _MANAGER} | ({"dryRun": "All"} if dry_run else {})
     query |= {"force": "true"} if force_conflicts else {}

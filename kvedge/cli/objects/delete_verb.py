@@ -15,10 +15,10 @@ from kvedge.cli.exits import Exit, Refused
 from kvedge.cli.progress import Progress
 from kvedge.cli.sessions import open_session, session_options
 from kvedge.cli.verb_command import kind_argument, object_argument
-from kvedge.client.discovery import find_kind, served_kinds
+from kvedge.client.discovery import find_kind, list_served_kinds
 from kvedge.client.manifests.manifest_files import read_manifests, target_of
 from kvedge.client.nearest_object import not_found
-from kvedge.client.session import Session, checked_name
+from kvedge.client.session import Session, check_name
 from kvedge.kube.errors import NotFound
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.kinds import Kind
@@ -78,7 +78,7 @@ def _targets(
     session: Session, kind_name: str | None, names: tuple[str, ...], files: tuple[str, ...]
 ) -> list[tuple[Kind, str, str]]:
     if files:
-        kinds = served_kinds(session.client)
+        kinds = list_served_kinds(session.client)
         found = []
         for name in files:
             for source, document in read_manifests(name):
@@ -93,7 +93,7 @@ def _targets(
     if not names:
         raise Refused("name what to delete", Exit.USAGE)
     kind = find_kind(session.client, kind_name)
-    return [(kind, kind.path(session.namespace, checked_name(name)), name) for name in names]
+    return [(kind, kind.path(session.namespace, check_name(name)), name) for name in names]
 
 
 def _uid(answer: object) -> str:

@@ -14,7 +14,7 @@ from kvedge.cli.sessions import open_session, session_options
 from kvedge.cli.verb_command import kind_argument, object_argument
 from kvedge.client.discovery import find_kind
 from kvedge.client.nearest_object import not_found
-from kvedge.client.session import checked_name
+from kvedge.client.session import check_name
 from kvedge.client.tables import columns
 from kvedge.kube.errors import NotFound
 from kvedge.resources.codec import JsonObject, JsonValue
@@ -33,7 +33,7 @@ def describe(kind_name: str, name: str | None, kubeconfig: Path | None, namespac
         raise Refused("name the object to describe", Exit.USAGE)
     kind = find_kind(session.client, kind_name)
     try:
-        document = session.client.request("GET", kind.path(session.namespace, checked_name(name)))
+        document = session.client.request("GET", kind.path(session.namespace, check_name(name)))
     except NotFound as error:
         raise not_found(session, kind, name, error) from error
     metadata = document.pop("metadata")

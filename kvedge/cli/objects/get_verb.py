@@ -16,7 +16,7 @@ from kvedge.cli.sessions import open_session, session_options
 from kvedge.cli.verb_command import kind_argument, object_argument
 from kvedge.client.discovery import find_kind
 from kvedge.client.nearest_object import not_found
-from kvedge.client.session import Session, checked_name
+from kvedge.client.session import Session, check_name
 from kvedge.client.tables import TABLE_ACCEPT, columns, table_rows
 from kvedge.kube.errors import NotFound
 from kvedge.resources.codec import JsonObject
@@ -143,7 +143,7 @@ class _Request:
             return [self._kind.path(self._namespace)]
         if self._kind.namespaced and not self._namespace:
             raise Refused("a resource cannot be retrieved by name across all namespaces", Exit.USAGE)
-        return [self._kind.path(self._namespace, checked_name(name)) for name in names]
+        return [self._kind.path(self._namespace, check_name(name)) for name in names]
 
 
 def _align(row: list[str], widths: list[int]) -> str:

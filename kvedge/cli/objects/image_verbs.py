@@ -15,7 +15,7 @@ import click
 from kvedge.cli.exits import Exit, Refused
 from kvedge.cli.sessions import open_session, session_options
 from kvedge.cli.verb_command import VerbGroup
-from kvedge.client.session import Session, checked_name
+from kvedge.client.session import Session, check_name
 from kvedge.client.tables import columns
 from kvedge.runtime.settings import Settings, load_settings
 from kvedge.storage.image_errors import BadImage, ImageError, ImageInUse, ImageNotFound, StoreError
@@ -63,7 +63,7 @@ def import_(
     session = None
     if datasource:
         session = open_session(kubeconfig, namespace)
-        checked_name(datasource)
+        check_name(datasource)
     elif size or storage_class:
         raise Refused("--size and --storage-class are of the claim that --datasource NAME makes", Exit.USAGE)
     with _explain_errors(), _progress() as progress:

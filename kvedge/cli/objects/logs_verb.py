@@ -12,8 +12,8 @@ import click
 
 from kvedge.cli.exits import Exit, Refused
 from kvedge.cli.sessions import open_session, session_options
-from kvedge.client.nearest_vm import told_with_nearest
-from kvedge.client.session import Session, checked_name
+from kvedge.client.nearest_vm import add_nearest_hint
+from kvedge.client.session import Session, check_name
 from kvedge.client.subresources import VMI
 from kvedge.kube.errors import NotFound
 from kvedge.resources.names import CREATED_BY
@@ -37,7 +37,7 @@ def logs(name: str, kubeconfig: Path | None, namespace: str | None, follow: bool
     query = {"follow": "true"} if follow else {}
     if tail is not None:
         query["tailLines"] = str(tail)
-    path = Pod.KIND.path(session.namespace, checked_name(pod), "log")
+    path = Pod.KIND.path(session.namespace, check_name(pod), "log")
     for line in session.client.lines(path, query, accept="*/*").lines():
         sys.stdout.buffer.write(line + b"\n")
         sys.stdout.buffer.flush()
@@ -45,9 +45,9 @@ def logs(name: str, kubeconfig: Path | None, namespace: str | None, follow: bool
 
 def _launcher_of(session: Session, name: str) -> str:
     try:
-        vmi = session.client.get(VirtualMachineInstance, session.namespace, checked_name(name))
+        vmi = session.client.get(VirtualMachineInstance, session.namespace, check_name(name))
     except NotFound as error:
-        raise Refused(told_with_nearest(session, error.message, VMI, name), Exit.NOT_FOUND) from error
+        raise Refused(add_nearest_hint(session, error.message, VMI, name), Exit.NOT_FOUND) from error
     pods = session.client.list(Pod, session.namespace, label_selector=f"{CREATED_BY}={vmi.metadata.uid}")
     if not pods:
         raise Refused(f"VMI {name} has no launcher Pod (yet)", Exit.NOT_FOUND)

@@ -232,12 +232,12 @@ def delete(
     The bridge of a NIC (`create --nic`) goes with its last network, and the NIC has the host's addresses again.
     """
     from kvedge.client.networks.network_calls import nic_bridge_of, users_of_network
-    from kvedge.client.session import checked_name
+    from kvedge.client.session import check_name
     from kvedge.resources.types.attachments import NetworkAttachmentDefinition
 
     session = open_session(kubeconfig, namespace)
     for name in names:
-        users = [] if force else users_of_network(session, checked_name(name))
+        users = [] if force else users_of_network(session, check_name(name))
         if users:
             raise Refused(
                 f"network {name} is kept: {', '.join(users)} is on it."

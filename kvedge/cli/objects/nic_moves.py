@@ -114,7 +114,7 @@ def make_bridge(journal: NicJournal, nic: str, bridge: str) -> bool:
     Raises:
         Refused: when the NIC cannot be moved, or was moved back.
     """
-    with _told():
+    with _translate_errors():
         # What an earlier guard has left is no word of this one's.
         known = take_back(journal, bridge)
         if known is not None and known.phase is NicPhase.KEPT:
@@ -140,7 +140,7 @@ def confirm_moves(journal: NicJournal) -> list[str]:
     Raises:
         Refused: when nothing waits, or it was moved back meanwhile.
     """
-    with _told():
+    with _translate_errors():
         bridges = list(waiting_bridges(journal))
         for bridge in bridges:
             journal.confirm(bridge)
@@ -158,7 +158,7 @@ def give_nic_back(journal: NicJournal, bridge: str) -> None:
     Raises:
         Refused: when guests are on the bridge.
     """
-    with _told():
+    with _translate_errors():
         record = journal.read(bridge)
         if record is not None and give_back(journal, bridge):
             click.echo(f"{record.nic} has its addresses again, and {bridge} is gone")
@@ -170,7 +170,7 @@ def guard(nic: str, bridge: str, directory: Path, seconds: float) -> None:
     Raises:
         Refused: when the NIC cannot be moved, or nobody has confirmed it.
     """
-    with _told():
+    with _translate_errors():
         if not run_guard(nic, bridge, directory, seconds):
             raise Refused(f"nobody has confirmed {bridge}: {nic} is as it was", Exit.TIMED_OUT)
 
@@ -229,7 +229,7 @@ def _stays(journal: NicJournal, bridge: str, seconds: float) -> bool:
 
 
 @contextmanager
-def _told() -> Iterator[None]:
+def _translate_errors() -> Iterator[None]:
     try:
         yield
     except NetworkError as error:

@@ -20,9 +20,9 @@ from kvedge.appliance.cluster.node_kubeconfigs import administrator_kubeconfig, 
 from kvedge.cli.config_option import CONFIG, config_path
 from kvedge.cli.exits import Exit, Refused
 from kvedge.cli.failures import explain
-from kvedge.cli.sessions import find_kubeconfig, named_kubeconfig
+from kvedge.cli.sessions import find_kubeconfig, find_named_kubeconfig
 from kvedge.client.errors import ClientError
-from kvedge.client.users.user_credentials import certified, cluster_entry
+from kvedge.client.users.user_credentials import cluster_entry, request_kubeconfig
 from kvedge.client.users.user_manifest import NewUser
 from kvedge.kube.kubeconfigs.kubeconfig_writer import write_kubeconfig
 from kvedge.runtime.settings import NODE_ROLES, trace_settings
@@ -58,7 +58,7 @@ def renew(config: Path | None, kubeconfig: Path | None, everything: bool, timeou
     if not found:
         click.echo("no role of this node has a certificate of its own: there is nothing to renew")
         return
-    named = named_kubeconfig(kubeconfig)
+    named = find_named_kubeconfig(kubeconfig)
     administrator = Path(named) if named else administrator_kubeconfig(operators)
     cluster = cluster_entry(find_kubeconfig(administrator)) if administrator else {}
     due = {path: role for path, role in found.items() if everything or _is_due(role, cluster)}
@@ -107,7 +107,7 @@ def _renew(client: KubeClient, signing: _Signing, path: Path, role: RoleCertific
 
     made = NewUser(role.user, (role.group,), days=_DAYS)
     cluster = renew_cluster(role.cluster, signing.cluster)
-    write_kubeconfig(path, certified(client, made, cluster, signing.timeout))
+    write_kubeconfig(path, request_kubeconfig(client, made, cluster, signing.timeout))
     click.echo(f"{path}: {role.user}, renewed")
 
 

@@ -17,7 +17,7 @@ from kvedge.cli.sessions import find_kubeconfig, open_session, session_options
 from kvedge.cli.verb_command import VerbGroup
 from kvedge.client.harmless_text import harmless
 from kvedge.client.tables import columns
-from kvedge.client.users.user_credentials import certified, cluster_entry
+from kvedge.client.users.user_credentials import cluster_entry, request_kubeconfig
 from kvedge.client.users.user_manifest import (
     BINDINGS,
     USER_LABEL,
@@ -25,8 +25,8 @@ from kvedge.client.users.user_manifest import (
     NewUser,
     at_server,
     binding_manifest,
-    checked_user,
-    given_roles,
+    check_user,
+    list_given_roles,
     role_path,
     role_user,
 )
@@ -90,9 +90,9 @@ def create(
     path = _free_path(output or Path(f"{name.replace('/', '_')}.kubeconfig"), force)
     cluster = cluster_entry(find_kubeconfig(kubeconfig))
     session = open_session(kubeconfig, namespace)
-    made = checked_user(NewUser(name, groups, roles, "" if all_namespaces else session.namespace, days))
+    made = check_user(NewUser(name, groups, roles, "" if all_namespaces else session.namespace, days))
     _give(session.client, made)
-    write_kubeconfig(path, certified(session.client, made, cluster, timeout))
+    write_kubeconfig(path, request_kubeconfig(session.client, made, cluster, timeout))
     where = "everywhere" if all_namespaces else f"in namespace {made.namespace}"
     given = f"with {', '.join(roles)} {where}" if roles else "without any role yet"
     click.echo(f"user {name} was made, {given}: {path}")
@@ -128,7 +128,7 @@ def role_(
     path = _free_path(output or Path(f"kvedge-{role}{f'-{node}' if node else ''}.kubeconfig"), force)
     cluster = at_server(cluster_entry(find_kubeconfig(kubeconfig)), server)
     session = open_session(kubeconfig, None)
-    write_kubeconfig(path, certified(session.client, made, cluster, timeout))
+    write_kubeconfig(path, request_kubeconfig(session.client, made, cluster, timeout))
     click.echo(f"kubeconfig of {made.name}: {path}")
 
 
@@ -169,7 +169,7 @@ def delete(name: str, kubeconfig: Path | None, namespace: str | None) -> None:
 
 def _list_given(client: KubeClient) -> list[Given]:
     query = {"labelSelector": USER_LABEL}
-    return given_roles([item for path in BINDINGS for item in client.request("GET", path, query=query)["items"]])
+    return list_given_roles([item for path in BINDINGS for item in client.request("GET", path, query=query)["items"]])
 
 
 def _free_path(path: Path, force: bool) -> Path:

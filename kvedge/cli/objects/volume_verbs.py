@@ -114,13 +114,13 @@ def resize(name: str, size: str, kubeconfig: Path | None, namespace: str | None)
 @click.option("--force", is_flag=True, help="Also those that a VM has; the data is gone when the VM has ended.")
 def delete(names: tuple[str, ...], kubeconfig: Path | None, namespace: str | None, force: bool) -> None:
     """Delete volumes with their data; those that a VM has are kept."""
-    from kvedge.client.session import checked_name
+    from kvedge.client.session import check_name
     from kvedge.client.volumes.volume_calls import filler_of_claim, users_of_claim
     from kvedge.resources.types.storage import PersistentVolumeClaim
 
     session = open_session(kubeconfig, namespace)
     for name in names:
-        users = [] if force else users_of_claim(session, checked_name(name))
+        users = [] if force else users_of_claim(session, check_name(name))
         if users:
             raise Refused(
                 f"volume {name} is kept: {', '.join(users)} has it among its volumes."

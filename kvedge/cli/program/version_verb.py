@@ -64,14 +64,14 @@ def _server_version(kubeconfig: Path | None, *, is_needed: bool) -> dict[str, An
     """What the server says of itself; None when none was named and none can be asked."""
     import os
 
-    from kvedge.cli.sessions import named_kubeconfig, open_session
+    from kvedge.cli.sessions import find_named_kubeconfig, open_session
     from kvedge.client.errors import UsageError
     from kvedge.client.kubeconfigs import NoKubeconfig
 
     try:
         session = open_session(kubeconfig, None)
     except UsageError as refused:
-        if is_needed or named_kubeconfig(kubeconfig) is not None or os.environ.get("KUBECONFIG"):
+        if is_needed or find_named_kubeconfig(kubeconfig) is not None or os.environ.get("KUBECONFIG"):
             raise
         # Such as root's kubeconfig of this box, for a user who only asks for the version.
         if not isinstance(refused, NoKubeconfig):

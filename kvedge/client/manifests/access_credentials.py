@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from kvedge.client.manifests.volume_params import failed, parse_params
+from kvedge.client.manifests.volume_params import flag_error, parse_params
 from kvedge.resources.codec import JsonObject
 
 _FLAG: Final = "access-cred"
@@ -39,25 +39,29 @@ def parse_access_credential(text: str, user: str, cloud_init: str) -> AccessCred
     params = parse_params(_FLAG, text, ("type", "src", "method", "user"))
     kind, method = params.get("type", "ssh").lower(), params.get("method", "ga").lower()
     if kind not in ("ssh", "password"):
-        raise failed(_FLAG, f'invalid access credential type "{params["type"]}", supported values are: ssh, password')
+        raise flag_error(
+            _FLAG, f'invalid access credential type "{params["type"]}", supported values are: ssh, password'
+        )
     allowed = ("ga",) if kind == "password" else tuple(_METHODS)
     if method not in allowed:
         known = ", ".join(allowed)
-        raise failed(
+        raise flag_error(
             _FLAG, f'invalid access credentials {kind} method "{params["method"]}", supported values are: {known}'
         )
     if not params.get("src"):
-        raise failed(_FLAG, "src must be specified")
+        raise flag_error(_FLAG, "src must be specified")
     takes_user = kind == "ssh" and method == "ga"
     if "user" in params and not takes_user:
-        raise failed(_FLAG, "user cannot be specified with selected access credential type and method")
+        raise flag_error(_FLAG, "user cannot be specified with selected access credential type and method")
     if method != "ga" and method != cloud_init:
-        raise failed(_FLAG, f"method param and value passed to --cloud-init have to match: {method} vs {cloud_init}")
+        raise flag_error(
+            _FLAG, f"method param and value passed to --cloud-init have to match: {method} vs {cloud_init}"
+        )
     way: JsonObject = {}
     if takes_user:
         name = params.get("user") or user
         if not name:
-            raise failed(
+            raise flag_error(
                 _FLAG, 'user must be specified with access credential ssh method ga ("--user" flag or param "user")'
             )
         way = {"users": [name]}

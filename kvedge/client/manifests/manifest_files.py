@@ -33,13 +33,13 @@ def read_manifests(name: str) -> Iterator[tuple[str, JsonObject]]:
         except (yaml.YAMLError, RecursionError, ValueError) as error:
             raise RefusedError(f"{source}: is not YAML: {error}") from error
         for document in documents:
-            for item in _taken_apart(document):
+            for item in _split_document(document):
                 if not isinstance(item, dict):
                     raise RefusedError(f"{source}: holds something that is no object: {str(item)[:60]!r}")
                 yield source, item
 
 
-def _taken_apart(document: JsonValue) -> list[JsonValue]:
+def _split_document(document: JsonValue) -> list[JsonValue]:
     """The documents of a list, the document itself, or none where nothing stands."""
     if document is None:
         return []

@@ -50,7 +50,7 @@ def service_manifest(options: ServiceOptions, exposed: JsonObject) -> JsonObject
         ClientError: in virtctl's words.
     """
     _check(options)
-    ports = [_port(options)] if options.port else _declared_ports(exposed)
+    ports = [_port(options)] if options.port else _list_declared_ports(exposed)
     if not ports:
         raise UsageError("couldn't find port via --port flag or introspection: add --port, such as --port=22")
     spec: JsonObject = {"type": options.type, "selector": _selector(exposed), "ports": ports}
@@ -109,7 +109,7 @@ def _port(options: ServiceOptions) -> JsonObject:
     return port
 
 
-def _declared_ports(exposed: JsonObject) -> list[JsonObject]:
+def _list_declared_ports(exposed: JsonObject) -> list[JsonObject]:
     """The ports of the interface on the Pod's network."""
     spec = exposed["spec"] if exposed["kind"] == "VirtualMachineInstance" else exposed["spec"]["template"]["spec"]
     on_pod = {network["name"] for network in spec.get("networks") or () if "pod" in network}

@@ -31,11 +31,11 @@ def parse_params(flag: str, text: str, known: Collection[str]) -> dict[str, str]
     for pair in text.split(","):
         key, colon, value = pair.partition(":")
         if not colon:
-            raise failed(flag, f"params need to have at least one colon: {pair}")
+            raise flag_error(flag, f"params need to have at least one colon: {pair}")
         found[key.strip().lower()] = value.strip()
     unknown = [f"{key}:{value}" for key, value in found.items() if key not in known]
     if unknown:
-        raise failed(flag, f"unknown param(s): {', '.join(unknown)}; known are {', '.join(sorted(known))}")
+        raise flag_error(flag, f"unknown param(s): {', '.join(unknown)}; known are {', '.join(sorted(known))}")
     return found
 
 
@@ -47,10 +47,10 @@ def parse_volume(flag: str, text: str) -> VolumeParams:
     """
     params = parse_params(flag, text, ("src", "name", "bootorder"))
     if not params.get("src"):
-        raise failed(flag, "src must be specified")
+        raise flag_error(flag, "src must be specified")
     name = params.get("name", "")
     if name and not is_label(name):
-        raise failed(flag, f'invalid name "{name}": use lower case letters, digits and "-", as in my-name')
+        raise flag_error(flag, f'invalid name "{name}": use lower case letters, digits and "-", as in my-name')
     return VolumeParams(params["src"], name, _boot_order(flag, params))
 
 
@@ -63,16 +63,16 @@ def check_volumes(flag: str, names: Iterable[str], orders: Iterable[int]) -> Non
     seen: set[str] = set()
     for name in names:
         if name in seen:
-            raise failed(flag, f'there is already a volume with name "{name}"')
+            raise flag_error(flag, f'there is already a volume with name "{name}"')
         seen.add(name)
     taken: set[int] = set()
     for order in orders:
         if order in taken:
-            raise failed(flag, f"bootorder {order} was specified multiple times")
+            raise flag_error(flag, f"bootorder {order} was specified multiple times")
         taken.add(order)
 
 
-def failed(flag: str, why: str) -> ClientError:
+def flag_error(flag: str, why: str) -> ClientError:
     """A refusal in virtctl's words."""
     return UsageError(f'failed to parse "--{flag}" flag: {why}')
 
@@ -82,7 +82,7 @@ def _boot_order(flag: str, params: dict[str, str]) -> int | None:
     if text is None:
         return None
     if not (text.isascii() and text.isdigit()) or len(text) > 4:
-        raise failed(flag, f'failed to parse param "bootorder": {text!r} is no number')
+        raise flag_error(flag, f'failed to parse param "bootorder": {text!r} is no number')
     if int(text) < 1:
-        raise failed(flag, "bootorder must be greater than 0")
+        raise flag_error(flag, "bootorder must be greater than 0")
     return int(text)

@@ -12,7 +12,7 @@ from typing import Final
 
 from kvedge.client.errors import NotFoundError, UsageError
 from kvedge.client.networks.network_rows import users_of
-from kvedge.client.session import Session, checked_name
+from kvedge.client.session import Session, check_name
 from kvedge.kube.errors import NotFound
 from kvedge.network.lan.lan_config import FIELD, LanConfig, LanConfigError, lan_config_text, parse_lan_config
 from kvedge.resources.codec import JsonObject
@@ -49,7 +49,7 @@ def network_document(name: str, namespace: str, config: LanConfig) -> JsonObject
     return {
         "apiVersion": kind.api_version,
         "kind": kind.kind,
-        "metadata": {"name": checked_name(name), "namespace": namespace},
+        "metadata": {"name": check_name(name), "namespace": namespace},
         "spec": {"config": text},
     }
 
@@ -87,7 +87,7 @@ def nic_bridge_of(session: Session, name: str) -> str | None:
     here = list_networks(session, session.namespace)
     mine = next((_bridge_of_nic(each) for each in here if each.metadata.name == name), "")
     if not mine:
-        # Whoever has a network of another kind may be shown the others of its namespace alone.
+        # Its users may have rights in its namespace alone: the other namespaces are not read for it.
         return None
     key = (session.namespace, name)
     others = {

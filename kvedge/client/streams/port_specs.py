@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from kvedge.client.errors import ClientError, UsageError
-from kvedge.client.session import checked_name
+from kvedge.client.session import check_name
 from kvedge.client.subresources import VM, resource_of
 
 _PROTOCOLS: Final = ("tcp", "udp")
@@ -55,8 +55,8 @@ def parse_target(text: str) -> Target:
     resource = resource_of(parts[0])
     if len(parts) == 3 and not parts[2]:
         raise _usage("namespace cannot be empty")
-    namespace = checked_name(parts[2], "namespace") if len(parts) == 3 else ""
-    return Target(resource, checked_name(parts[1]), namespace)
+    namespace = check_name(parts[2], "namespace") if len(parts) == 3 else ""
+    return Target(resource, check_name(parts[1]), namespace)
 
 
 def parse_user_target(text: str) -> Target:

@@ -18,7 +18,7 @@ from urllib.parse import urlencode
 import aiohttp
 
 from kvedge.client.errors import ClientError, NotFoundError, RefusedError
-from kvedge.client.nearest_vm import told_with_nearest
+from kvedge.client.nearest_vm import add_nearest_hint
 from kvedge.client.session import Session
 from kvedge.client.subresources import subresource_path
 
@@ -100,7 +100,7 @@ class StreamClient:
     def explain(self, refused: StreamRefused, resource: str, name: str) -> ClientError:
         """The refusal as an error of this client, with names that are alike when nothing has this one."""
         if refused.status == _NOT_FOUND:
-            return NotFoundError(told_with_nearest(self._session, refused.message, resource, name))
+            return NotFoundError(add_nearest_hint(self._session, refused.message, resource, name))
         return RefusedError(refused.message)
 
     def _headers(self) -> dict[str, str]:
@@ -141,11 +141,11 @@ def run_streams(work: Coroutine[Any, Any, None], on_failure: Callable[[str], Non
     def tell(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         on_failure(f"{context.get('message', 'a stream failed')}: {context.get('exception', '')}")
 
-    async def watched() -> None:
+    async def work_watched() -> None:
         asyncio.get_running_loop().set_exception_handler(tell)
         await work
 
-    asyncio.run(watched())
+    asyncio.run(work_watched())
 
 
 async def receive(socket: aiohttp.ClientWebSocketResponse) -> AsyncIterator[bytes]:

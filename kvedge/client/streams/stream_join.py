@@ -34,7 +34,7 @@ async def join_socket(
 
     async def to_local() -> None:
         async for data in receive(stream):
-            quiet.heard()
+            quiet.note_data()
             writer.write(data)
             await writer.drain()
 
@@ -53,7 +53,7 @@ class Quiet:
     def __init__(self) -> None:
         self._has_heard = False
 
-    def heard(self) -> None:
+    def note_data(self) -> None:
         """Something has come."""
         self._has_heard = True
 

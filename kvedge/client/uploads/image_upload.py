@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from kvedge.client.errors import ClientError, NotFoundError, RefusedError, UsageError
-from kvedge.client.session import Session, checked_name
+from kvedge.client.session import Session, check_name
 from kvedge.client.uploads.golden_image import lead_data_source
 from kvedge.client.uploads.upload_stream import ProxyAddress, UploadStream
 from kvedge.kube.errors import AlreadyExists, NotFound
@@ -81,7 +81,7 @@ class ImageUpload:
         self._tell = tell
         self._show = show
         self._pause = pause
-        self._name = checked_name(wish.name)
+        self._name = check_name(wish.name)
 
     def run(self) -> None:
         """Do it.
@@ -171,13 +171,13 @@ class ImageUpload:
             if self._wish.bare:
                 claim = self._read(self._claim_path) or {}
                 self._check_open(claim)
-                is_ready, last = told_claim(claim)
+                is_ready, last = explain_claim(claim)
                 if is_ready:
                     return
                 self._pause(_LOOK_SECONDS)
                 continue
             status = (self._read(self._dv_path) or {}).get("status") or {}
-            last, is_ready = told_status(status), status.get("phase") == "UploadReady"
+            last, is_ready = explain_status(status), status.get("phase") == "UploadReady"
             if status.get("phase") in _WAITING and not (self._wish.force_bind or self._wish.is_expected):
                 raise RefusedError(
                     f"cannot upload to DataVolume in {status['phase']} phase: add --force-bind, or start a VM that"
@@ -263,7 +263,7 @@ class ImageUpload:
         return self._session.client.request(method, path, body)
 
 
-def told_claim(claim: JsonObject) -> tuple[bool, str]:
+def explain_claim(claim: JsonObject) -> tuple[bool, str]:
     """Whether a claim without a DataVolume takes data, and why it does not yet."""
     said = (claim.get("metadata") or {}).get("annotations") or {}
     if said.get(POD_READY) == "true":
@@ -275,7 +275,7 @@ def told_claim(claim: JsonObject) -> tuple[bool, str]:
     return False, f"the PVC is {phase}{hint}"
 
 
-def told_status(status: JsonObject) -> str:
+def explain_status(status: JsonObject) -> str:
     """What a DataVolume's status says of why it is not further, for a user."""
     phase = status.get("phase") or "Pending"
     words = [

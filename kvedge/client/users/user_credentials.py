@@ -44,7 +44,7 @@ def cluster_entry(found: FoundKubeconfig) -> JsonObject:
     return cluster
 
 
-def certified(client: KubeClient, made: NewUser, cluster: JsonObject, timeout: float) -> JsonObject:
+def request_kubeconfig(client: KubeClient, made: NewUser, cluster: JsonObject, timeout: float) -> JsonObject:
     """A kubeconfig of this user, once the cluster has signed the certificate; `timeout` in seconds.
 
     Raises:

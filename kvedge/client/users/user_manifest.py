@@ -66,7 +66,7 @@ def role_user(role: str, node: str, days: int) -> NewUser:
     return NewUser(name, (group,), days=days)
 
 
-def checked_user(user: NewUser) -> NewUser:
+def check_user(user: NewUser) -> NewUser:
     """The user, when it is one that may be made.
 
     Raises:
@@ -149,7 +149,7 @@ class Given:
     path: str
 
 
-def given_roles(bindings: Sequence[JsonObject]) -> list[Given]:
+def list_given_roles(bindings: Sequence[JsonObject]) -> list[Given]:
     """The roles in bindings that `user create` has made, by user."""
     found = []
     for binding in bindings:

@@ -6,7 +6,7 @@ Called by the verbs. Raises UsageError for what no server need be asked.
 from __future__ import annotations
 
 from kvedge.client.errors import UsageError
-from kvedge.client.session import Session, checked_name
+from kvedge.client.session import Session, check_name
 from kvedge.client.volumes.volume_rows import users_of
 from kvedge.kube.patches import MergePatch
 from kvedge.resources.codec import JsonObject
@@ -16,7 +16,7 @@ from kvedge.resources.types.vm import VirtualMachine
 from kvedge.resources.types.vmi import VirtualMachineInstance
 
 
-def checked_size(size: str) -> str:
+def check_size(size: str) -> str:
     """A size above zero.
 
     Raises:
@@ -36,13 +36,13 @@ def claim_document(
     """The manifest of a claim; without a class the server's default one counts."""
     spec: JsonObject = {
         "accessModes": [access_mode],
-        "resources": {"requests": {"storage": checked_size(size)}},
+        "resources": {"requests": {"storage": check_size(size)}},
     }
     if storage_class is not None:
         spec["storageClassName"] = storage_class
     if block:
         spec["volumeMode"] = BLOCK
-    metadata: JsonObject = {"name": checked_name(name), "namespace": namespace}
+    metadata: JsonObject = {"name": check_name(name), "namespace": namespace}
     return {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata, "spec": spec}
 
 
@@ -59,8 +59,8 @@ def resize_claim(session: Session, name: str, size: str) -> bool:
         UsageError: for less than it asks for now: no disk is ever cut.
         KubeError: when the server refuses, for instance as the class does not grow.
     """
-    wanted = parse_quantity(checked_size(size))
-    claim = session.client.get(PersistentVolumeClaim, session.namespace, checked_name(name))
+    wanted = parse_quantity(check_size(size))
+    claim = session.client.get(PersistentVolumeClaim, session.namespace, check_name(name))
     now = claim.spec.resources.requests.get("storage", 0)
     if wanted < parse_quantity(now):
         raise UsageError(

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kvedge.client.kubeconfigs import load_kubeconfigs
-from kvedge.client.nearest_vm import told_with_nearest
+from kvedge.client.nearest_vm import add_nearest_hint
 from kvedge.client.session import connect
 from tests.support.scripted_api import Exchange, scripted_api
 
@@ -27,6 +27,6 @@ def test_a_vm_that_runs_is_not_said_to_be_stopped(instances: list[str], hint: st
 
     with scripted_api(script) as api:
         session = connect(load_kubeconfigs((api.write_kubeconfig(tmp_path / "kubeconfig"),), None))
-        told = told_with_nearest(session, "no older log", "virtualmachineinstances", "web")
+        told = add_nearest_hint(session, "no older log", "virtualmachineinstances", "web")
         session.client.close()
     assert re.fullmatch(hint, told)

@@ -11,10 +11,10 @@ from kvedge.client.users.user_manifest import (
     NewUser,
     at_server,
     binding_manifest,
-    checked_user,
+    check_user,
     cluster_of,
-    given_roles,
     kubeconfig_manifest,
+    list_given_roles,
     request_manifest,
     role_user,
 )
@@ -46,12 +46,12 @@ KUBECONFIG = {
 )
 def test_who_is_somebody_else_already_or_nobody_is_not_made(user: NewUser, words: str) -> None:
     with pytest.raises(UsageError, match=words):
-        checked_user(user)
+        check_user(user)
 
 
 @pytest.mark.parametrize("name", ["ann", "ann@example.com", "Ann Example", "björn", "a:b"])
 def test_people_have_many_kinds_of_names(name: str) -> None:
-    assert checked_user(NewUser(name, groups=("ops",))).name == name
+    assert check_user(NewUser(name, groups=("ops",))).name == name
 
 
 def test_a_request_is_for_a_client_and_as_long_as_asked() -> None:
@@ -122,7 +122,7 @@ def test_only_what_was_given_by_user_create_is_listed_and_can_be_taken() -> None
     _, wide = binding_manifest(NewUser("ann"), "view")
     foreign = {**own, "metadata": {"name": "ann:kubevirt.io:view", "namespace": "shop"}}
     two = {**own, "subjects": [*own["subjects"], {"kind": "User", "name": "bob"}]}
-    found = given_roles([own, foreign, two, wide])
+    found = list_given_roles([own, foreign, two, wide])
     assert [(given.user, given.role, given.namespace) for given in found] == [
         ("ann", "view", ""),
         ("ann", "kubevirt.io:view", "shop"),
