@@ -19,7 +19,7 @@ _LONGEST: Final = 4000
 def explain(error: Exception) -> Refused:
     """What to print and to exit with."""
     if isinstance(error, ImportError):
-        # First: what is imported below may be just what cannot be.
+        # First, as the imports below may be the very ones that fail.
         return _not_loaded(error)
     from kvedge.appliance.cluster.errors import ClusterError
     from kvedge.client.errors import ClientError

@@ -107,7 +107,7 @@ def run(arguments: list[str]) -> int:
     try:
         code = _run(arguments)
         if sys.stdout is not None:
-            # What cannot be written must be told here: at the interpreter's end it would be a traceback.
+            # A failed write must be told here: at the interpreter's end it would be a traceback.
             sys.stdout.flush()
         return code
     except BrokenPipeError:

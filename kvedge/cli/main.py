@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from typing import Final, NoReturn
 
-# What a shell says of a program that Ctrl-C ended.
+# The exit code that a shell reports for a program ended by Ctrl-C.
 _INTERRUPTED: Final = 130
 
 

@@ -26,7 +26,7 @@ NOT_YET: Final[dict[str, str]] = {
     "vmexport": _EXPORT,
 }
 
-# What `virtctl create` makes beside a VM → what to do.
+# Kinds that `virtctl create` makes beside a VM → the remedy here.
 NOT_CREATED: Final[dict[str, str]] = {
     "instancetype": "kvedge has no instance types yet: write cpu and memory into the VM's manifest",
     "preference": "kvedge has no preferences yet: write the devices into the VM's manifest",

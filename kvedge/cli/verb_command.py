@@ -13,7 +13,7 @@ from click.shell_completion import CompletionItem
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-# What Go's flag package takes for a boolean.
+# Values that Go's flag package takes for a boolean.
 _TRUE: Final = frozenset({"1", "t", "true"})
 _FALSE: Final = frozenset({"0", "f", "false"})
 # The kinds that users of one box have to do with; the server is not asked for a word in the making.

@@ -1,6 +1,6 @@
 """Waits until a DataVolume is filled, and tells how far it is.
 
-Called by `launch --disk --wait`. Polls the API. A disk may take any time: what counts is that it gets on.
+Called by `launch --disk --wait`. Polls the API. A disk may take any time, as long as it gets on.
 """
 
 from __future__ import annotations

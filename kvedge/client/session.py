@@ -1,7 +1,8 @@
 """A client of one API server, how it is connected, and the namespace in which it works.
 
 Opened by the command line; whatever else talks to a server for a person may make its own. What talks to servers is
-imported only when a session is opened, so that help costs nothing.
+Opened by the command line; other tools may open their own. Libraries that talk to servers are imported only when a
+session is opened, so that help costs nothing.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 VM: Final = "virtualmachines"
 VMI: Final = "virtualmachineinstances"
-# What KubeVirt answers when it is the guest that cannot.
+# KubeVirt's answers when the guest cannot do it.
 _GUEST_CANNOT: Final = 500
 _NO_AGENT: Final = "does not have guest agent connected"
 _AGENT_HINT: Final = ": install and start qemu-guest-agent in the guest"

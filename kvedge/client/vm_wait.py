@@ -1,6 +1,6 @@
 """Waits until a VM or VMI is as it was asked to be, and tells how far it is.
 
-Called by the verbs with --wait. Polls the API; what is true of what was seen is decided by the pure functions here.
+Called by the verbs with --wait. Polls the API; the pure functions here judge the objects that were seen.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ class VmWait:
         self._name = name
         self._timeout = timeout
         self._progress = progress
-        # The runs that were seen while waiting: what their events say is the reason when it fails.
+        # The runs that were seen while waiting: their events tell the reason of a failure.
         self._runs: set[str] = set()
         self._before = self._look()
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from kvedge.kube.kube_client import KubeClient
     from kvedge.runtime.settings import Settings
 
-# What is left on a Node does no harm while its cluster does not answer.
+# While the cluster does not answer, leftovers on its Node do no harm.
 _NODE_SECONDS: Final = 5.0
 _BY_HAND: Final = (
     "if no other server runs kvedge, no namespace of the cluster can be deleted until somebody runs, with an"

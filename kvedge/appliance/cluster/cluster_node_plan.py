@@ -89,7 +89,7 @@ def serves_still(text: bytes | None, user: str, cluster: Mapping[str, Any], now:
         found = read_own_kubeconfig(text)
         return found.user == user and found.cluster == dict(cluster) and not renewal_due(found.certificate, now)
     except (NotOursError, CertificateError):
-        # Whatever it is, it is replaced by one that can be used.
+        # A kubeconfig that is damaged or somebody else's is replaced by one that can be used.
         return False
 
 

@@ -80,7 +80,7 @@ def other_nodes(client: KubeClient, own: str) -> list[str]:
     Raises:
         KubeError: when the API server refuses or does not answer.
     """
-    # Whatever it says: a handler that stops says false, and one whose host is down comes back with it.
+    # The label's value does not matter: a handler that stops writes false, and a host that is down comes back later.
     found = client.request("GET", "/api/v1/nodes", query={"labelSelector": SCHEDULABLE})
     return sorted(name for item in found["items"] if (name := str(item["metadata"]["name"])) != own)
 
@@ -110,7 +110,7 @@ def control_plane_version(client: KubeClient) -> str:
     try:
         versions = [item.status.operator_version.removeprefix("v") for item in client.list(KubeVirt)]
     except NotFound:
-        # Nobody has brought the kind yet.
+        # The cluster does not have the kind yet.
         return ""
     return next((version for version in versions if version), "")
 

@@ -1,6 +1,6 @@
 """Which servers of a cluster have an api role, as their endpoints tell; and how they are taken out.
 
-Called by uninstalling, with an administrator's client. Connects to the servers, as endpoints outlive who has died.
+Called by uninstalling, with an administrator's client. Connects to the servers, as the endpoints of a dead server stay.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Server:
 
 
 def other_servers(client: KubeClient, own: str) -> list[Server]:
-    """Those that calls are sent to, but for that of the node `own`.
+    """The api roles that calls are sent to, without the one on the node `own`.
 
     Raises:
         KubeError: when the API server refuses or does not answer.
@@ -83,7 +83,7 @@ def remove_calls(client: KubeClient) -> Iterator[str]:
     written = [item for item in slices if is_written(item)]
     yield from _delete(client, (f"{SLICES}/{name_of(item)}" for item in written))
     if written == slices:
-        # Others are those of Pods, which the cluster itself looks after.
+        # The other endpoints are Pods', and the cluster looks after them itself.
         yield from _delete(client, [endpoints([]).path])
 
 

@@ -41,7 +41,7 @@ def image_source(settings: Settings) -> ImageSource:
 
 
 class KeptImage:
-    """A service that looks now and then; that it cannot is told in the log, and by the VMs that do not start."""
+    """A service that looks now and then. A failed look is logged; without the image VMs do not start, and say so."""
 
     name = "launcher image"
 

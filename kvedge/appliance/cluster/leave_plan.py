@@ -15,14 +15,14 @@ from kvedge.handler.node.node_manifest import OWN_ANNOTATIONS, OWN_PREFIXES
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.names import SCHEDULABLE
 
-# What an administrator runs for a node that nobody can uninstall from any more.
+# The command for an administrator whose lost node can no longer uninstall itself.
 NODE_BY_HAND: Final = f"kubectl label node {{}} {SCHEDULABLE}-"
 _KEPT: Final = "kept in the cluster: webhooks, policies and rights of kvedge"
 
 
 @dataclass(frozen=True, slots=True)
 class Others:
-    """Who else is of kvedge in the cluster.
+    """The other servers and nodes of kvedge in the cluster.
 
     `servers` are api roles that answer, `silent` those that do not, `nodes` have a handler, whether it runs or not.
     """
@@ -34,7 +34,7 @@ class Others:
 
 @dataclass(frozen=True, slots=True)
 class Leaving:
-    """What is taken out, and what is told.
+    """The parts of the registration to take out, and the lines for the operator.
 
     `calls` is that which brings calls to the api role, APIServices and endpoints; `registration` is all else but VMs.
     """
@@ -80,7 +80,7 @@ def plan_leaving(others: Others, *, purge: bool) -> Leaving:
 def plan_node(labels: Mapping[str, str], annotations: Mapping[str, str]) -> JsonObject | None:
     """A merge patch that takes off a Node what its handler has written; None when there is nothing.
 
-    Without the label nobody counts with kvedge there any more, and without the heartbeat nobody waits for the next one.
+    Without the label VMs are no longer sent there, and without the heartbeat the controller does not miss the next one.
     """
     gone = {key: None for key in labels if key.startswith((SCHEDULABLE, *OWN_PREFIXES))}
     told = {key: None for key in annotations if key in OWN_ANNOTATIONS}

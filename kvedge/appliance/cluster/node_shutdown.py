@@ -3,7 +3,8 @@
 Called by `kvedge host-shutdown`, which a systemd unit runs after kvedge has stopped and before the node's Kubernetes
 does. Launchers are told to end as the kubelet would tell them, all at once, and both their exit codes and what they
 leave say that it was the host: such a run has failed, so that a VM with RerunOnFailure runs again. Which Pod a process
-is in is what the kernel says of its cgroup; what a process calls itself only says whom to ask.
+leave say that it was the host: such a run has failed, so that a VM with RerunOnFailure runs again. The kernel's cgroup
+of a process tells its Pod; the name that a process gives itself only tells which processes to look at.
 """
 
 from __future__ import annotations
@@ -78,7 +79,7 @@ def shut_down_launchers(
 
 def _open(launchers: Sequence[PodLauncher], stack: ExitStack, proc: Path) -> Iterator[tuple[int, PodLauncher]]:
     for launcher in launchers:
-        # It has ended; a thread, which cannot be held, may have its number.
+        # The process has ended. A thread may have its number now, and a thread cannot be held.
         with suppress(OSError):
             descriptor = os.pidfd_open(launcher.pid)
             stack.callback(os.close, descriptor)

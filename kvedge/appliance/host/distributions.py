@@ -13,7 +13,7 @@ from typing import Final
 DEFAULT_KUBELET: Final = Path("/var/lib/kubelet")
 _NAMESPACE: Final = ("--namespace", "k8s.io")
 _IMPORT: Final = ("images", "import")
-# Those that wrap the tool know address and namespace.
+# A distribution's own `ctr` sets address and namespace by itself.
 _CTR: Final = ("ctr", *_IMPORT)
 
 
@@ -31,10 +31,11 @@ class Distribution:
     sign: Path
     node_kubeconfig: Path
     load: tuple[str, ...]
-    # Archives of images in here are loaded when the node starts; None where nobody looks.
+    # The directory whose image archives are loaded when the node starts; None where the distribution has none.
     images: Path | None = None
     # Manifests in here are applied on servers, and stay when the file goes. k0s has such a directory too, and deletes
-    # what a file that goes has named: nothing of ours may be in there.
+    # The directory whose manifests are applied on servers; the objects stay when the file goes. k0s has such a
+    # directory too, but deletes the objects of a file that goes: none of ours may be in there.
     manifests: Path | None = None
 
 

@@ -68,7 +68,7 @@ Rule = Callable[[HostFacts, DoctorOptions], Iterator[Finding]]
 
 # openat2, by which images are opened beneath their root, came with Linux 5.6.
 _KERNEL: Final[Version] = (5, 6)
-# Who made an address, which the kernel keeps from 5.18 on.
+# An address carries its maker (IFA_PROTO) from kernel 5.18 on.
 _KERNEL_OF_POOLS: Final[Version] = (5, 18)
 # The oldest that kvedge has been run on: Debian 12's.
 _LIBVIRT: Final[Version] = (9, 0)

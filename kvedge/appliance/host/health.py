@@ -40,7 +40,7 @@ class Health:
 def check_health(kubeconfig: Path, unit: str | None, own_node: str = "") -> Health:
     """Look once; `unit` is None where kvedge does not run under systemd.
 
-    `own_node` is the name of a node in a cluster: what others do is none of its business.
+    `own_node` is the name of this node in a cluster: only this node and its VMs are looked at.
     """
     problems = [*_unit_problems(unit)] if unit else []
     if not kubeconfig.exists():

@@ -74,10 +74,10 @@ class HostFacts:
     leftovers: tuple[str, ...]
     data_dir_mode: int | None
     data_dir_owner: int | None
-    # What user and group 107, as which launchers run, are called on this host; empty where there is none.
+    # The names of user and group 107 on this host, as which launchers run; empty where there is none.
     launcher_user: str
     launcher_group: str
-    # Who is in that group, apart from the user of the same number.
+    # The members of that group, apart from the user of the same number.
     launcher_group_members: tuple[str, ...]
     # Networks of this host's links, in CIDR notation, by link.
     networks: Mapping[str, tuple[str, ...]] = field(default_factory=dict)

@@ -93,7 +93,7 @@ def _filters(*, ipv6: bool) -> tuple[str, ...] | None:
     try:
         return (*dropping_chains(ipv6=ipv6), *((FIREWALLD,) if has_firewalld() else ()))
     except NetworkError:
-        # Only root may look; and a kernel without nftables is told of by the modules' rule.
+        # Only root may look. The rule of the modules reports a kernel without nftables.
         return None
 
 
@@ -122,7 +122,7 @@ def _text(path: str | Path) -> str:
     try:
         return Path(path).read_text(errors="replace").strip()
     except OSError:
-        # What cannot be read is as good as not there; the rule that needs it says so.
+        # An unreadable file counts as missing; the rule that needs it says so.
         return ""
 
 
@@ -160,7 +160,7 @@ def _modules() -> Mapping[str, bool]:
     found = {}
     for name in _MODULES:
         pattern = re.compile(rf"(^|/){re.escape(name).replace('_', '[-_]')}\.ko", re.MULTILINE)
-        # A kernel whose modules are all built in may come without the lists: what works is there.
+        # A kernel with all modules built in may come without the lists: then a working device proves its module.
         if Path(f"/sys/module/{name}").exists() or pattern.search(built_in) or _is_used(name):
             found[name] = True
         elif pattern.search(loadable):

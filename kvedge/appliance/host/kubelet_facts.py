@@ -50,12 +50,12 @@ def running_kubelet(proc: Path = Path("/proc")) -> KubeletFacts | None:
             # A process may end while it is looked at, or be closed even to root.
             with (
                 suppress(FileNotFoundError, ProcessLookupError, PermissionError),
-                # All that follows is of one process, whoever gets its number meanwhile.
+                # The open directory stays with this process, even when another one gets its number.
                 directory_of(entry) as process,
             ):
                 words = _read(process, "cmdline").rstrip("\0").split("\0")
-                # Anybody in a container may call a program so, and anybody on the host one of root's that he may start:
-                # what it says would be believed by root.
+                # A process in a container can take this name, and so can a program of root's that a user of the host
+                # may start. Root would believe its command line.
                 if not _is_root_s(process) or os.readlink("ns/pid", dir_fd=process) != own:
                     continue
                 if (found := kubelet_facts(words)) is not None:
@@ -64,7 +64,7 @@ def running_kubelet(proc: Path = Path("/proc")) -> KubeletFacts | None:
 
 
 def _is_root_s(process: int) -> bool:
-    """Whether root has started it: the first of a process's users is who did."""
+    """Whether root has started it: the first of a process's users is the one who started it."""
     lines = _read(process, "status").splitlines()
     return next((line.split()[1] for line in lines if line.startswith("Uid:")), "") == "0"
 

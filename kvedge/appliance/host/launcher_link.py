@@ -29,7 +29,7 @@ def launcher_directories(data_dir: Path) -> list[str]:
 
 
 def point(link: Path, tree: Path) -> None:
-    """Make the link name the tree: whoever looks meanwhile finds the old one or the new one.
+    """Make the link name the tree. A process that looks meanwhile finds the old tree or the new one.
 
     Raises:
         OSError: as the file system has it; a directory in its place is not replaced.

@@ -22,7 +22,7 @@ _ROLE_UNITS: Final[dict[Role, tuple[str, ...]]] = {
     "server": ("kvedge-guests.service", "kvedge-node.service", *_RENEWAL_UNITS),
     "agent": ("kvedge-guests.service", "kvedge-node.service"),
 }
-# Everything that any role or any version has ever installed: what `uninstall` looks for.
+# All units that any role of any version has ever installed: `uninstall` looks for each.
 ALL_UNITS: Final = (
     *_COMMON_UNITS,
     "kvedge-guests.service",
@@ -71,7 +71,7 @@ class Layout:
 
     @property
     def previous(self) -> Path:
-        """The program and the units before the last upgrade: what an upgrade that fails goes back to."""
+        """The program and the units before the last upgrade: an upgrade that fails goes back to them."""
         return self.data_dir / "previous"
 
     @property
@@ -86,7 +86,7 @@ class Layout:
 
     @property
     def lock(self) -> Path:
-        """Held by whoever installs, upgrades or uninstalls."""
+        """The lock of an installation, upgrade or removal."""
         return self.root / "run/kvedge-install.lock"
 
 
@@ -96,7 +96,7 @@ def role_units(role: Role) -> tuple[str, ...]:
 
 
 def list_enabled_units(role: Role) -> tuple[str, ...]:
-    """Those that systemd starts at boot; what a timer starts is not among them."""
+    """The units that systemd starts at boot, without those that a timer starts."""
     names = [name for name in role_units(role) if "@" not in name and not name.endswith(".slice")]
     return tuple(name for name in names if name.removesuffix(".service") + ".timer" not in names)
 

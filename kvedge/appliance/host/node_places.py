@@ -42,7 +42,7 @@ def node_places(
     """Bring the three together."""
     told = kubelet or KubeletFacts()
     by_default = distribution.kubelet if distribution else DEFAULT_KUBELET
-    # The last one counts: what is set, before what is seen, before what is usual.
+    # The last source counts: a setting goes before a running kubelet, and that before the usual place.
     directory = settings.kubelet_dir or told.root or str(by_default)
     return NodePlaces(
         node=(settings.node_name or told.node_name or settings.effective_node_name).lower(),
@@ -66,7 +66,7 @@ def _images(settings: Settings, distribution: Distribution | None, is_directory:
         return Path(settings.images_dir)
     if distribution is None or distribution.images is None:
         return None
-    # The distribution makes it when it is wanted; what is above it is there on every node.
+    # The distribution makes it when it is needed; its parent directory is there on every node.
     return distribution.images if is_directory(distribution.images.parent) else None
 
 

@@ -1,7 +1,8 @@
 """A role on a node of a cluster that is not complete yet: its start is tried again instead of ending the program.
 
 Made by the role verbs for clusters. A manifest that is half applied (no rights, no kinds), an API server that is away:
-somebody mends that some day, and until then systemd, or whoever asks it, is told what is waited for.
+Made by the role verbs for clusters. A half applied manifest (no rights, no kinds) or an API server that is away is
+mended some day. Until then the role tells systemd what it waits for.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ class PatientStart:
             role.start()
         except ServiceError as error:
             role.stop()
-            # What an API server calls invalid is a setting of ours, and stays so.
+            # An API server that answers "invalid" rejects one of our settings, and will reject it again.
             if isinstance(error.__cause__, self._passing) and not isinstance(error.__cause__, Invalid):
                 raise NotYetError(error.service, error.detail) from error
             raise

@@ -30,7 +30,7 @@ _MOST_LINKS: Final = 40
 _READ: Final = 4
 _ENTER: Final = 1
 _ACL: Final = "system.posix_acl_access"
-# What Python opens when it imports: modules, libraries, and the paths of editable installations.
+# Python opens these files when it imports: modules, libraries, and the paths of editable installations.
 _IMPORTED: Final = (".py", ".so", ".pth")
 _ELSEWHERE: Final = "move the checkout to another place, such as /opt"
 
@@ -70,7 +70,7 @@ def find_unreachable(
 
 
 def find_closed_library(directories: Sequence[str], libraries: Sequence[str]) -> Unreachable | None:
-    """The first library that launchers cannot read, or None: reason for a warning, as nobody may ever import it.
+    """The first library that launchers cannot read, or None. It is worth a warning only: it may never be imported.
 
     Args:
         directories: what a launcher sees of the host beside /usr.
@@ -116,7 +116,7 @@ class _View:
             where = f"is not below {', '.join(sorted(self._roots))}, which is all that they see of this host"
             return Unreachable(path, where, "make the virtual environment anew with /usr/bin/python3")
         walked = root
-        # The root itself may be a link: what it leads to is mounted there. Its mode is judged, not its path.
+        # The root itself may be a link: the launcher mounts its target. The target's mode is judged, not its path.
         if (found := self._check_path(root, root)) is not None:
             return found
         for part in filter(None, path[len(root) :].split("/")):

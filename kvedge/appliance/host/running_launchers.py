@@ -3,7 +3,8 @@
 Called before a node of a cluster is uninstalled, its role changes, or its host goes down. Launchers run from the data
 directory, by the name of their tree on one box and by that of the link in a cluster; but where the data directory is
 named in the settings file only, the one file, which does not read that, has unpacked itself to the default one. Then
-the cgroup says whose a launcher is. Reads /proc.
+named in the settings file only, the one file, which does not read that, has unpacked itself to the default one. Then
+the cgroup of a launcher tells its kubelet. Reads /proc.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ def _is_ours(process: Path, words: list[str], data_dir: Path, kubelet: Path) -> 
     prefixes = (f"{data_dir}/data/", f"{data_dir}/{LINK}/")
     if any(word.startswith(prefixes) for word in words[:_FIRST]):
         return True
-    # What asks QEMU for its capabilities is called a launcher too, and has no VM.
+    # The process that asks QEMU for its capabilities is called a launcher too, and has no VM.
     if "--name" not in words or not any(_PROGRAM.fullmatch(word) for word in words[:_FIRST]):
         return False
     # Several boxes may run from one tree: a Pod that this kubelet does not know is another's. One that no cgroup tells

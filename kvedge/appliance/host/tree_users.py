@@ -1,8 +1,9 @@
-"""Who still uses an unpacked version of the program: processes, mounts, and Pods that have been written down.
+"""The users of an unpacked version of the program: processes, mounts, and Pods that have been written down.
 
 Called by `unpacked_trees`. Reads /proc and the kubelet's directory. A tree is named by 64 hexadecimal digits, so its
 name in any path of a process is proof enough. In a cluster a launcher has its tree mounted under a name without a
-version: there only what its namespace says of the mount's root names it.
+name in any path of a process is proof enough. In a cluster a launcher has its tree mounted under a name without a
+version: there only the mount's root, in the mountinfo of its namespace, names the tree.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ def find_used_trees(names: Set[str], pods: Path | None, proc: Path = Path("/proc
 
 
 def _texts(pods: Path | None, proc: Path) -> Iterator[bytes]:
-    """Everything that may name a tree."""
+    """All texts that may name a tree."""
     if pods is not None and pods.is_dir():
         for record in pods.glob("*/pod.json"):
             with suppress(FileNotFoundError):
@@ -78,7 +79,7 @@ def _mounts(process: Path) -> bytes:
     try:
         return (process / "mountinfo").read_bytes()
     except OSError as error:
-        # What the kernel says of a process that has ended and is still to be waited for.
+        # The kernel's answer for a process that has ended and is still to be waited for.
         if error.errno == errno.EINVAL:
             raise ProcessLookupError(error.errno, "no longer in a mount namespace") from error
         raise

@@ -26,11 +26,11 @@ _RECORDS: Final = "kubelet/pods/*/pod.json"
 # Of what was kept of Pods that the object store had forgotten.
 _KEPT: Final = "kubelet/lost/*/pod.json"
 _NODE_SIGNS: Final = ("state/handler", "state/upgrade.json", "previous/kvedge")
-# Patterns, as others may have a directory of such a name: what is dropped into `images`, for one, is its owner's.
+# Patterns, as others may have a directory of such a name: a file that a user drops into `images` stays the user's.
 _OWN: Final = (
     *("state", "manifests", "qemu-capabilities", "previous", "kubeconfig", ARCHIVE, LINK, f".{LINK}.new"),
     *(f"images/{name}" for name in sorted(OWN_ENTRIES)),
-    # Not a record: a NIC that was not given back is known by it.
+    # The record of a NIC is not among them: a NIC that was not given back is known by it.
     *("nics/lock", "nics/*.lock", "nics/*.confirmed"),
     *("backup/kvedge-*.db", "backup/kvedge-*.unfinished*", "bundle/kvedge"),
 )
@@ -79,10 +79,10 @@ def purge(directory: Path) -> list[Path]:
     root = directory.resolve()
     _remove_all(_own(root), root)
     if (root / VOLUMES / IDENTITY_FILE).is_file() and not volumes_in(root / VOLUMES):
-        # What kvedge noted there is about volumes alone.
+        # kvedge's own notes there are about volumes alone.
         purge_volumes(root / VOLUMES)
     for name in _SHARED:
-        # One that holds something else, or is a disk of its own, stays.
+        # A directory that holds something else, or is a mount of its own, stays.
         with contextlib.suppress(OSError):
             (root / name).rmdir()
     left = [path for name in sorted(root.iterdir()) for path in _inside(name)]

@@ -37,7 +37,7 @@ class InstallFacts:
     source: Path
     source_digest: str
     installed_digest: str
-    # What the main unit runs: nothing, this very program, or another one.
+    # The program that the main unit runs: none, this very one, or another one.
     running: Literal["nothing", "this", "another"]
     units: Mapping[str, bytes]
     config_exists: bool
@@ -77,7 +77,7 @@ def plan_install(
     # Guests are no part of the unit: a restart does not touch them.
     verb = "restart" if is_old else "start"
     steps += [Systemctl((verb, main_unit(role)), START_SECONDS), Systemctl(("start", TARGET), START_SECONDS)]
-    # One that waits goes on to wait for what it was read with.
+    # A timer that waits goes on with the times of the unit file that it was read from.
     steps += [Systemctl(("restart", name)) for name in list_enabled_units(role) if name in changed and _is_timer(name)]
     return steps
 
@@ -133,7 +133,7 @@ def _keep(facts: InstallFacts, layout: Layout, own: Mapping[Path, bytes]) -> Ite
         # Keys may be among them.
         yield MakeDirectory(layout.previous_own, 0o700)
     for path, content in own.items():
-        # A program of before may not know what a newer one writes there, or need what that can do without.
+        # The older program may not know a setting of the newer one, or may need one that the newer does without.
         yield WriteFile(layout.previous_own / path.relative_to("/"), content, 0o600)
 
 
@@ -178,7 +178,7 @@ def plan_uninstall(facts: InstallFacts, layout: Layout) -> tuple[list[Step], lis
     """What goes before the guests are ended, and what after."""
     there = [name for name in ALL_UNITS if name in facts.units]
     services = [name for name in there if _can_be_stopped(name)]
-    # The one that shuts guests down with the host goes last, and not by being stopped: killall is gentler.
+    # The unit that shuts guests down with the host goes last: killall has ended them by then, and more gently.
     first: list[Step] = [Systemctl(("disable", "--now", "--quiet", name)) for name in services if "guests" not in name]
     last: list[Step] = [Systemctl(("disable", "--now", "--quiet", name)) for name in services if "guests" in name]
     last += [Remove(layout.units / name) for name in there]

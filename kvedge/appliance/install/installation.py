@@ -240,7 +240,8 @@ def way_back_of_state(layout: Layout, pending: Pending | None) -> list[Step]:
     """The steps that put the objects back as they were before a version that has changed the data directory's format.
 
     Nothing when the format is what it was: what was written since then stays. Nothing either when there is no copy of
-    what the new version found: the one before then says that it cannot read the directory, and loses nothing.
+    None when the format is the same: objects that were written since then stay. None either when there is no copy
+    of the objects that the new version found: the old version then says that it cannot read them, and loses none.
     """
     state = layout.data_dir / "state"
     before = _content(layout.previous / "layout")

@@ -26,7 +26,7 @@ from kvedge.runtime.program import is_frozen
 log = logging.getLogger(__name__)
 
 _NAME: Final = re.compile(r"[0-9a-f]{64}")
-# What is being made or removed; whoever unpacks sweeps such leftovers too.
+# The prefix of a tree that is being made or removed; the unpacker sweeps such leftovers too.
 _PARTIAL: Final = ".part-"
 # Guests of old versions end some day: a node may run for a year without a start.
 _AGAIN_SECONDS: Final = 6 * 3600.0
@@ -76,7 +76,7 @@ def remove_unused_trees(directory: Path, pods: Path | None, own: str) -> list[st
 
 def _remove(directory: Path, name: str, pods: Path | None) -> bool:
     with _hold(directory) as is_held:
-        # Whoever starts now waits for us, or is a process of its tree already.
+        # A program that starts now waits for our lock, or already is a process of its tree.
         if not is_held or find_used_trees({name}, pods):
             return False
         doomed = directory / f"{_PARTIAL}{name}"

@@ -14,7 +14,7 @@ from typing import Final
 
 from kvedge.appliance.report.report_redaction import Redaction
 
-# What goes into a mail or an issue.
+# Small enough for a mail or an issue.
 MOST_BYTES: Final = 48 << 20
 MOST_MEMBER_BYTES: Final = 2 << 20
 

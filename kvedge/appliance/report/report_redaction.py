@@ -16,9 +16,9 @@ from typing import Final
 from kvedge.resources.codec import JsonObject, JsonValue
 
 REMOVED: Final = "(removed)"
-# Shorter ones would take half of the report with them; those that stand behind their name are found all the same.
+# Shorter secrets would take half of the report with them; one that stands behind its name is found all the same.
 _SHORTEST: Final = 6
-# Lines of user data that are as long as this are hardly anybody else's.
+# A line of user data of this length hardly occurs elsewhere by chance.
 _LONG_LINE: Final = 20
 _NAMES: Final = (
     r"pass(?:word|wd|phrase)|secret(?:key|value|_?access_?key)?|token|private_?key|user_?data(?:base64)?|"

@@ -72,7 +72,7 @@ def _warnings(session: Session, vmi: str) -> str:
 
 
 async def _pump(socket: aiohttp.ClientWebSocketResponse) -> str:
-    """Move bytes until one side ends; what to tell the user then."""
+    """Move bytes until one side ends; returns the words for the user."""
     typed: asyncio.Queue[bytes] = asyncio.Queue(maxsize=64)
     loop = asyncio.get_running_loop()
     descriptor = sys.stdin.fileno()

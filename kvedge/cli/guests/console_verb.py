@@ -1,6 +1,6 @@
 """`kvedge console`: the guest's serial console in this terminal, or what was on it.
 
-Called by the group. What talks to the guest is imported when it is used.
+Called by the group. Modules that talk to the guest are imported when they are used.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Runs streams for a verb: what fails beside them is a line on standard error.
+"""Runs streams for a verb: a failure beside them becomes a line on standard error.
 
 Called by console, vnc and port-forward.
 """

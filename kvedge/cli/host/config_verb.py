@@ -38,7 +38,7 @@ def show_config(config: Path | None, output: str) -> None:
 
 
 def _print_table(rows: list[tuple[str, str, str]]) -> None:
-    # What an empty setting becomes depends on the host or on others: said in words.
+    # An empty setting gets its value from the host or from other settings, which words tell better.
     words = {facts.key: f"({facts.default})" for facts in setting_facts()}
     table = [("SETTING", "VALUE", "ORIGIN"), *((key, value or words[key], origin) for key, value, origin in rows)]
     widths = [max(len(row[column]) for row in table) for column in range(2)]

@@ -95,7 +95,7 @@ def uninstall(config: Path | None, data_dir: str | None, purge: bool, grace: flo
 
             end_all(settings, grace, keeps_nics=False)
 
-    # At the end the program's own files go: what is needed then is imported now.
+    # Uninstalling removes the program's own files: modules for its last steps are imported before that.
     made = _installation(settings, role or "standalone")
 
     try:
@@ -276,7 +276,7 @@ def _leave(settings: Settings, operators: Settings, role: Role | None, *, purge:
     from kvedge.appliance.cluster.cluster_node import places_here, unload_launcher_image
 
     places = places_here(operators)
-    # What is installed knows its node's name also while no kubelet runs here.
+    # An installation knows its node's name even while no kubelet runs here.
     node = settings.effective_node_name if role else places.node
     own = _own_kubeconfigs(settings, operators, role)
     if role or own:

@@ -87,7 +87,7 @@ class _Collector:
         self._settings = loaded.settings
 
     def collect(self) -> None:
-        """Objects first: what is secret in them is removed from all that follows."""
+        """Objects first: their secrets are removed from all that follows."""
         from kvedge.appliance.report import report_sources
 
         self._try("objects", self._objects)

@@ -55,7 +55,7 @@ def expose(
     check_name(options.name, "--name")
     session = open_session(kubeconfig, namespace)
     document = get_object(session, resource, exposed)
-    # What the server leaves out of an answer to a GET is known here.
+    # An answer to a GET may lack its kind and its namespace; both are known here.
     document["kind"] = _KINDS[resource]
     document["metadata"].setdefault("namespace", session.namespace)
     session.client.request(

@@ -123,7 +123,7 @@ def _check_disks(session: Session) -> None:
 
 
 def _check_disk_is_new(session: Session, vm: str) -> None:
-    """Whether the disk's name is free: what is there holds another disk, which is not to go with this VM."""
+    """Whether the disk's name is free: a claim of that name holds another disk, which must not go with this VM."""
     from kvedge.client.manifests.launch_disk import disk_name
     from kvedge.resources.types.data_volumes import DataVolume
     from kvedge.resources.types.storage import PersistentVolumeClaim

@@ -115,7 +115,7 @@ def make_bridge(journal: NicJournal, nic: str, bridge: str) -> bool:
         Refused: when the NIC cannot be moved, or was moved back.
     """
     with _translate_errors():
-        # What an earlier guard has left is no word of this one's.
+        # The record of an earlier guard is put right first: it says nothing of this move.
         known = take_back(journal, bridge)
         if known is not None and known.phase is NicPhase.KEPT:
             if known.nic != nic:
@@ -184,7 +184,7 @@ def _index(nic: str) -> int:
 
 def _ask(record: NicRecord, filters: Sequence[str], *, listens: bool) -> None:
     if sys.stdin.isatty():
-        # What was typed before the question answers another one.
+        # Keys that were pressed before the question do not answer it.
         termios.tcflush(sys.stdin, termios.TCIFLUSH)
     addresses = ", ".join(each.address for each in record.addresses) or ("its routes" if record.routes else _LEARNT)
     click.echo(

@@ -23,7 +23,7 @@ from kvedge.kube.errors import Forbidden
 
 # Senders of datagrams never say that they are done.
 _UDP_IDLE_SECONDS: Final = 120.0
-# What a sender may have under way until its stream is open, and how many senders there may be.
+# The most datagrams that a sender may have under way until its stream is open, and the most senders.
 _DATAGRAMS: Final = 64
 _SENDERS: Final = 256
 

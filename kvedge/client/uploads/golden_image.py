@@ -36,7 +36,7 @@ def golden_volume(name: str, image: str, size: int, storage_class: str) -> JsonO
     return {
         "apiVersion": DataVolume.KIND.api_version,
         "kind": DataVolume.KIND.kind,
-        # No VM uses this claim: what clones it is to find it filled.
+        # No VM will use this claim, so it is bound at once: its clones wait until it is filled.
         "metadata": {"name": name, "annotations": {BIND_IMMEDIATELY: ""}},
         "spec": {"source": {"registry": {"url": f"docker://{image}", "pullMethod": "node"}}, "storage": storage},
     }
