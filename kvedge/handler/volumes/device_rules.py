@@ -1,23 +1,28 @@
 """Which block devices a launcher's container may open: rules of its device cgroup.
 
-Called by `volume_hand_over`. In version 1 a rule is a line. In version 2 it is a program of the container runtime's: a
-container with such a program is refused in words, as the whole program would have to be replaced. A host without either
-(one box, whose containers are in no device cgroup) needs no rule.
+Called by `volume_hand_over`. In version 1 a rule is a line. In version 2 the container's runtime has attached a program
+to the container's cgroup: it is replaced by one that asks our rules first. One that cannot be replaced is refused in
+words. A host without either (one box, whose containers are in no device cgroup) needs no rule.
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
 from kvedge.handler.held_process import HeldProcess
-from kvedge.runtime.linux.cgroup_devices import device_programs
+from kvedge.runtime.linux.cgroup_devices import ForeignProgram, attached_programs, change_rules, device_programs
 from kvedge.runtime.mount_table import mount_table, parse_mounts
 from kvedge.storage.beneath import AS_ROOT, beneath, directory_of
 
 _ALL: Final = "a *:* rwm"
 _ACCESS: Final = "rw"
+# crun keeps the processes of a container in a cgroup of this name, below the one that it confines.
+_INNER: Final = "container"
+_REMEDY: Final = "use a claim of mode Filesystem, or add the volume while the VM is stopped"
 
 
 class DeviceNotAllowed(OSError):
@@ -34,11 +39,10 @@ def allow_device(launcher: HeldProcess, device: int) -> None:
     folder = devices_folder(launcher.text("cgroup"), mount_table())
     if folder is not None:
         _write(folder, "devices.allow", rule(device))
-    elif has_programs(launcher):
-        raise DeviceNotAllowed(
-            "the launcher's container is confined to its devices by a program of cgroup version 2, which kvedge cannot"
-            " extend yet; use a claim of mode Filesystem, or add the volume while the VM is stopped"
-        )
+        return
+    path = unified_path(launcher.text("cgroup"), mount_table())
+    if path is not None:
+        allow_in_cgroup(path, device)
 
 
 def deny_device(launcher: HeldProcess, device: int) -> None:
@@ -46,6 +50,31 @@ def deny_device(launcher: HeldProcess, device: int) -> None:
     folder = devices_folder(launcher.text("cgroup"), mount_table())
     if folder is not None:
         _write(folder, "devices.deny", rule(device))
+        return
+    path = unified_path(launcher.text("cgroup"), mount_table())
+    if path is not None:
+        deny_in_cgroup(path, device)
+
+
+def allow_in_cgroup(path: tuple[Path, str], device: int) -> None:
+    """Let a cgroup of version 2 open a block device, when programs confine it.
+
+    Raises:
+        DeviceNotAllowed: when a program is none that kvedge can add a rule to.
+        OSError: when the kernel refuses.
+    """
+    _change(path, lambda devices: devices | {device})
+
+
+def deny_in_cgroup(path: tuple[Path, str], device: int) -> None:
+    """Take the rule away again; where none could be given, there is none.
+
+    Raises:
+        OSError: when the kernel refuses.
+    """
+    # A program that cannot be extended has no rule of ours.
+    with suppress(DeviceNotAllowed):
+        _change(path, lambda devices: devices - {device})
 
 
 def rule(device: int) -> str:
@@ -73,14 +102,49 @@ def devices_folder(cgroups: str, mounts: str) -> tuple[Path, str] | None:
     return None if path is None or root is None else (root, path.lstrip("/") or ".")
 
 
-def has_programs(launcher: HeldProcess) -> bool:
-    """Whether a program of version 2 decides on the process's devices."""
-    path = next((line[3:] for line in launcher.text("cgroup").splitlines() if line.startswith("0::")), None)
-    root = next((item.target for item in parse_mounts(mount_table()) if item.kind == "cgroup2"), None)
-    if path is None or root is None:
-        return False
-    with directory_of(root) as top, beneath(top, path.lstrip("/") or ".", os.O_RDONLY | os.O_DIRECTORY) as folder:
-        return device_programs(folder) > 0
+def unified_path(cgroups: str, mounts: str) -> tuple[Path, str] | None:
+    """The hierarchy of version 2 and the process's cgroup in it, from the same texts; None where there is none."""
+    path = next((line[3:] for line in cgroups.splitlines() if line.startswith("0::")), None)
+    root = next((item.target for item in parse_mounts(mounts) if item.kind == "cgroup2"), None)
+    return None if path is None or root is None else (root, path.lstrip("/") or ".")
+
+
+def _change(path: tuple[Path, str], change: Callable[[frozenset[int]], frozenset[int]]) -> None:
+    with _confined(path) as cgroup:
+        if cgroup is None:
+            return
+        try:
+            change_rules(cgroup, change)
+        except ForeignProgram as error:
+            raise DeviceNotAllowed(
+                f"the launcher's container is confined to its devices by a program of cgroup version 2 that kvedge"
+                f" cannot extend ({error.strerror}); {_REMEDY}"
+            ) from error
+
+
+@contextmanager
+def _confined(path: tuple[Path, str]) -> Iterator[int | None]:
+    """The cgroup of the container that has programs; None when nothing decides on its devices.
+
+    Never one that other containers are in as well: a rule would let them have the device, too.
+    """
+    root, own = path
+    with directory_of(root) as top, beneath(top, own, os.O_RDONLY | os.O_DIRECTORY) as inner:
+        deciding = device_programs(inner)
+        attached = len(attached_programs(inner)[0]) if deciding else 0
+        if attached == deciding:
+            yield inner if deciding else None
+            return
+        outer = os.path.dirname(own)
+        if not attached and os.path.basename(own) == _INNER and outer:
+            with beneath(top, outer, os.O_RDONLY | os.O_DIRECTORY) as cgroup:
+                if len(attached_programs(cgroup)[0]) == deciding:
+                    yield cgroup
+                    return
+        raise DeviceNotAllowed(
+            "a cgroup around that of the launcher's container decides on its devices, and on those of other Pods:"
+            f" kvedge does not change it; {_REMEDY}"
+        )
 
 
 def _write(folder: tuple[Path, str], file: str, text: str) -> None:
