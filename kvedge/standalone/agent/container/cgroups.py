@@ -61,13 +61,13 @@ class Cgroups:
     _problems: dict[str, str] = field(default_factory=dict)
 
     def create(self, pod: str, limits: CgroupLimits) -> list[str]:
-        """Make a Pod's cgroups and set its limits; the files that a process writes its PID to, to join them."""
+        """Make a Pod's cgroups and set its limits but that of CPU time; the files that a process joins them by."""
         joined = []
         for hierarchy in self.hierarchies:
             folder = hierarchy.path / _PARENT / self.instance / pod
             try:
                 _make(hierarchy, folder)
-                _limit(hierarchy, folder, limits)
+                _write(folder, _settings(hierarchy, limits))
             except OSError as error:
                 self.problem(str(hierarchy.path), error.strerror or str(error))
                 continue
@@ -76,6 +76,17 @@ class Cgroups:
 
     def settle(self, pod: str) -> None:
         """A container of the Pod is in its cgroups."""
+
+    def limit_cpu(self, pod: str, limits: CgroupLimits) -> None:
+        """Set the limit of CPU time, when a container of the Pod runs; may be repeated.
+
+        Not before: to start a container takes the time of some tenths of a second of a small limit.
+        """
+        for hierarchy in self.hierarchies:
+            try:
+                _write(hierarchy.path / _PARENT / self.instance / pod, _cpu_limit(hierarchy, limits))
+            except OSError as error:
+                self.problem(str(hierarchy.path), error.strerror or str(error))
 
     def problem(self, where: str, what: str) -> None:
         """Remember what does not work, for :meth:`notes`."""
@@ -172,8 +183,8 @@ def _enable(folder: Path) -> None:
                 (folder / "cgroup.subtree_control").write_text(f"+{name}")
 
 
-def _limit(hierarchy: Hierarchy, folder: Path, limits: CgroupLimits) -> None:
-    for name, value in _settings(hierarchy, limits):
+def _write(folder: Path, settings: Iterable[tuple[str, str]]) -> None:
+    for name, value in settings:
         file = folder / name
         if not file.exists():
             continue
@@ -193,14 +204,17 @@ def _settings(hierarchy: Hierarchy, limits: CgroupLimits) -> Iterable[tuple[str,
         yield "cpu.weight", str(max(1, min(10_000, limits.cpu_request * 100 // 1000)))
     elif limits.cpu_request and "cpu" in hierarchy.controllers:
         yield "cpu.shares", str(max(2, limits.cpu_request * 1024 // 1000))
-    if limits.cpu_limit and hierarchy.unified:
-        yield "cpu.max", f"{limits.cpu_limit * _PERIOD // 1000} {_PERIOD}"
-    elif limits.cpu_limit and "cpu" in hierarchy.controllers:
-        yield "cpu.cfs_quota_us", str(limits.cpu_limit * _PERIOD // 1000)
     if limits.memory and hierarchy.unified:
         yield "memory.max", str(limits.memory)
     elif limits.memory and "memory" in hierarchy.controllers:
         yield "memory.limit_in_bytes", str(limits.memory)
+
+
+def _cpu_limit(hierarchy: Hierarchy, limits: CgroupLimits) -> Iterable[tuple[str, str]]:
+    if limits.cpu_limit and hierarchy.unified:
+        yield "cpu.max", f"{limits.cpu_limit * _PERIOD // 1000} {_PERIOD}"
+    elif limits.cpu_limit and "cpu" in hierarchy.controllers:
+        yield "cpu.cfs_quota_us", str(limits.cpu_limit * _PERIOD // 1000)
 
 
 def kill_all(look: Callable[[], Collection[int]]) -> None:

@@ -66,6 +66,22 @@ class SystemdScopes(Cgroups):
         if held is not None:
             held.communicate(timeout=_SECONDS)
 
+    def limit_cpu(self, pod: str, limits: CgroupLimits) -> None:
+        """As :meth:`Cgroups.limit_cpu`, by systemd, which would take back what another one writes into its scope."""
+        scope = self._scope(pod)
+        if not scope.is_dir():
+            Cgroups.limit_cpu(self, pod, limits)
+            return
+        command = ["systemctl", "set-property", "--runtime", scope.name, *cpu_properties(limits)]
+        if not cpu_properties(limits):
+            return
+        try:
+            subprocess.run(command, check=True, capture_output=True, timeout=_SECONDS)
+        except subprocess.CalledProcessError as error:
+            self.problem("systemctl", error.stderr.decode(errors="replace").strip() or "no answer")
+        except (OSError, subprocess.TimeoutExpired) as error:
+            self.problem("systemctl", str(error))
+
     def remove(self, pod: str) -> None:
         """As :meth:`Cgroups.remove`; systemd removes an empty scope by itself."""
         self.settle(pod)
@@ -136,13 +152,16 @@ class SystemdScopes(Cgroups):
 
 
 def scope_properties(limits: CgroupLimits) -> list[str]:
-    """The limits as systemd.resource-control(5) has them."""
+    """The limits as systemd.resource-control(5) has them, but that of CPU time."""
     found = [f"TasksMax={MOST_PROCESSES}"]
     if limits.memory:
         found.append(f"MemoryMax={limits.memory}")
     if limits.cpu_request:
         # 100 is one CPU's worth, as in cgroups.
         found.append(f"CPUWeight={max(1, min(10_000, limits.cpu_request * 100 // 1000))}")
-    if limits.cpu_limit:
-        found.append(f"CPUQuota={limits.cpu_limit / 10:g}%")
     return found
+
+
+def cpu_properties(limits: CgroupLimits) -> list[str]:
+    """The limit of CPU time, of which there may be none."""
+    return [f"CPUQuota={limits.cpu_limit / 10:g}%"] if limits.cpu_limit else []

@@ -32,6 +32,8 @@ class LocalPod:
     record: PodRecord
     # What its containers need was made by this agent.
     place: PodPlace | None = None
+    # This agent has set the limit of its CPU time.
+    cpu_is_limited: bool = False
     # Network and cgroup are gone, or were never made.
     released: bool = False
     # Anything of it may still run: no other Pod of its VM may begin.

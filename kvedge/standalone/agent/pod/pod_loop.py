@@ -197,6 +197,7 @@ class PodLoop:
             containers=states,
             images=self.steps.pulls.problems(local.files.uid),
             placed=local.place is not None,
+            unlimited=not local.cpu_is_limited,
             has_place=not local.released,
             predecessor=self.pods.predecessor(local),
             stop_asked_at=local.stop_asked_at,

@@ -38,6 +38,8 @@ class PodSeen:
     images: Mapping[str, ImageProblem | None] = field(default_factory=dict)
     # Volumes, network and cgroup were made.
     placed: bool = False
+    # This agent has not limited its CPU time yet.
+    unlimited: bool = False
     # Anything of it is left on this node: volumes, network, cgroup.
     has_place: bool = False
     # A Pod of the same VM that has not ended yet, by name.
@@ -71,6 +73,11 @@ class StartContainer:
     """Start a container that never ran."""
 
     name: str
+
+
+@dataclass(frozen=True, slots=True)
+class LimitCpu:
+    """Limit its CPU time. Not before a container runs, whose start would take several tenths of a second longer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +119,16 @@ class LookAgain:
 
 
 Step: TypeAlias = (
-    AskForImages | MakePlace | StartContainer | AskToEnd | EndUnhealthy | Kill | ReleasePlace | ForgetPod | LookAgain
+    AskForImages
+    | MakePlace
+    | StartContainer
+    | LimitCpu
+    | AskToEnd
+    | EndUnhealthy
+    | Kill
+    | ReleasePlace
+    | ForgetPod
+    | LookAgain
 )
 
 
@@ -127,7 +143,8 @@ def plan_pod(pod: Pod, seen: PodSeen, now: float, deadline: float | None) -> tup
         # A Pod that failed in one container ends in all.
         ending = _plan_end(seen, now, now + grace_seconds(pod) if seen.stop_asked_at is None else _until(pod, seen))
         return ending or ((ReleasePlace(),) if seen.has_place else ())
-    return (*_plan_run(pod, seen), *_plan_unhealthy(pod, seen, now))
+    limit = (LimitCpu(),) if seen.unlimited and _alive(seen) else ()
+    return (*limit, *_plan_run(pod, seen), *_plan_unhealthy(pod, seen, now))
 
 
 def is_over(pod: Pod, seen: PodSeen) -> bool:
@@ -185,13 +202,17 @@ _UNKNOWN: Final = ImageProblem("", "")
 
 def _plan_end(seen: PodSeen, now: float, deadline: float) -> tuple[Step, ...]:
     """Steps until no container is left; none when that is so."""
-    alive = tuple(name for name, state in seen.containers.items() if isinstance(state, Running))
+    alive = _alive(seen)
     if not alive:
         return _waiting_starts(seen)
     if now >= deadline:
         return (Kill(alive), LookAgain(_LOOK_AGAIN))
     asked = () if seen.stop_asked_at is not None else (AskToEnd(alive),)
     return (*asked, LookAgain(max(_LOOK_AGAIN, deadline - now)))
+
+
+def _alive(seen: PodSeen) -> tuple[str, ...]:
+    return tuple(name for name, state in seen.containers.items() if isinstance(state, Running))
 
 
 def _plan_unhealthy(pod: Pod, seen: PodSeen, now: float) -> Iterator[Step]:

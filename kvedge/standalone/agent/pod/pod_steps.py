@@ -20,7 +20,7 @@ from kvedge.kube.kube_client import KubeClient, Preconditions
 from kvedge.resources.quantities import QuantityError
 from kvedge.resources.types.core import Container, Pod
 from kvedge.resources.types.pod_networks import NETWORKS, NO_NETWORK
-from kvedge.standalone.agent.container.container_plan import ContainerPlanError, plan_container
+from kvedge.standalone.agent.container.container_plan import ContainerPlanError, plan_container, pod_limits
 from kvedge.standalone.agent.container.container_start import ContainerStarter, ContainerStartError
 from kvedge.standalone.agent.container.container_state import signal_container
 from kvedge.standalone.agent.container.container_user import UserError, container_user
@@ -38,6 +38,7 @@ from kvedge.standalone.agent.pod.pod_plan import (
     ForgetPod,
     ImageProblem,
     Kill,
+    LimitCpu,
     LookAgain,
     MakePlace,
     ReleasePlace,
@@ -101,6 +102,9 @@ class PodSteps:
                 self._make_place(local)
             case StartContainer():
                 self._start(local, step.name)
+            case LimitCpu():
+                self.places.cgroups.limit_cpu(local.files.uid, pod_limits(local.pod))
+                local.cpu_is_limited = True
             case AskToEnd():
                 self._signal(local, step.names, signal.SIGTERM)
                 local.stop_asked_at = time.time()

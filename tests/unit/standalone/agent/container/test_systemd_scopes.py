@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from kvedge.standalone.agent.container.cgroups import CgroupLimits, Hierarchy
-from kvedge.standalone.agent.container.systemd_scopes import SystemdScopes, scope_properties
+from kvedge.standalone.agent.container.systemd_scopes import SystemdScopes, cpu_properties, scope_properties
 
 
 @pytest.mark.parametrize(
@@ -17,12 +17,23 @@ from kvedge.standalone.agent.container.systemd_scopes import SystemdScopes, scop
         pytest.param(CgroupLimits(memory=1 << 30), {"TasksMax=4096", "MemoryMax=1073741824"}, id="memory in bytes"),
         pytest.param(CgroupLimits(cpu_request=500), {"TasksMax=4096", "CPUWeight=50"}, id="half a CPU's share"),
         pytest.param(CgroupLimits(cpu_request=1), {"TasksMax=4096", "CPUWeight=1"}, id="a share is never nothing"),
-        pytest.param(CgroupLimits(cpu_limit=1500), {"TasksMax=4096", "CPUQuota=150%"}, id="one CPU and a half"),
-        pytest.param(CgroupLimits(cpu_limit=125), {"TasksMax=4096", "CPUQuota=12.5%"}, id="an eighth"),
+        pytest.param(CgroupLimits(cpu_limit=1500), {"TasksMax=4096"}, id="CPU time has none until a container runs"),
     ],
 )
 def test_limits_become_properties(limits: CgroupLimits, properties: set[str]) -> None:
     assert set(scope_properties(limits)) == properties
+
+
+@pytest.mark.parametrize(
+    ("limits", "properties"),
+    [
+        pytest.param(CgroupLimits(cpu_request=500), [], id="no limit"),
+        pytest.param(CgroupLimits(cpu_limit=1500), ["CPUQuota=150%"], id="one CPU and a half"),
+        pytest.param(CgroupLimits(cpu_limit=125), ["CPUQuota=12.5%"], id="an eighth"),
+    ],
+)
+def test_the_limit_of_cpu_time_becomes_a_property(limits: CgroupLimits, properties: list[str]) -> None:
+    assert cpu_properties(limits) == properties
 
 
 def test_a_dash_in_the_instance_does_not_make_another_level_of_slices(tmp_path: Path) -> None:

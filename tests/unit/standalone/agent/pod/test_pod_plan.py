@@ -22,6 +22,7 @@ from kvedge.standalone.agent.pod.pod_plan import (
     ForgetPod,
     ImageProblem,
     Kill,
+    LimitCpu,
     LookAgain,
     MakePlace,
     PodSeen,
@@ -62,6 +63,17 @@ def test_a_start_of_an_earlier_agent_is_waited_for_and_not_repeated() -> None:
 
 def test_a_running_pod_needs_nothing_not_even_its_images() -> None:
     assert plan_pod(pod(), PodSeen({"c": RUNNING}, has_place=True), _NOW, None) == ()
+
+
+def test_a_pod_s_cpu_time_is_limited_once_a_container_runs_and_not_before() -> None:
+    starting = PodSeen({"a": Starting()}, images=_THERE, placed=True, unlimited=True, has_place=True)
+
+    assert plan_pod(pod("a"), starting, _NOW, None) == (LookAgain(0.2),)
+    running = replace(starting, containers={"a": RUNNING})
+    assert plan_pod(pod("a"), running, _NOW, None) == (LimitCpu(),)
+    more = replace(starting, containers={"a": RUNNING, "b": NotStarted()})
+    assert plan_pod(pod("a", "b"), more, _NOW, None) == (LimitCpu(), StartContainer("b"))
+    assert plan_pod(pod("a"), replace(running, unlimited=False), _NOW, None) == ()
 
 
 def test_a_container_that_is_not_alive_is_asked_to_end_and_killed_after_its_time() -> None:
