@@ -48,7 +48,7 @@ def _plugins(text: str) -> list[Mapping[str, Any]]:
     try:
         document = json.loads(text) if len(text) <= _LONGEST else {}
     except (ValueError, RecursionError):
-        # Whoever joins the Pod says what is wrong with it.
+        # The agent that joins the Pod to it says what is wrong.
         return []
     if not isinstance(document, dict):
         return []

@@ -100,7 +100,8 @@ class PowerCalls:
             self._write(plan, effect)
         except KubeError:
             if hurried is not None:
-                # What did not come about must not end the next shutdown early; a run that has ended has none.
+                # The stop has failed: its short grace period must not end the next shutdown early. A run that has ended
+                # has none.
                 with contextlib.suppress(NotFound, Conflict):
                     self._set_grace(hurried, hurried.spec.termination_grace_period_seconds)
             raise

@@ -77,7 +77,7 @@ def before_hand_over(
         volume_status=with_claims(vmi, facts.claims) if facts.claims.found else status.volume_status,
     )
     if pod is None or phase == vmi.status.phase:
-        # What else becomes known of the Pod meanwhile, such as its node, waits for the next phase: a write less.
+        # Other news of the Pod, such as its node, is written with the next phase, which saves a write.
         return changed
     return msgspec.structs.replace(
         changed,

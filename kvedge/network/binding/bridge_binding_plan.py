@@ -72,10 +72,10 @@ DHCP6_PORTS: Final = (546, 547)
 ROUTER_MESSAGES: Final = (133, 134)
 # Neighbour solicitations, by which a guest also asks whether an address is free.
 NEIGHBOUR_QUESTION: Final = (135, 135)
-# All of neighbour discovery: what makes whoever hears it remember the sender.
+# All of neighbour discovery: a receiver of such a message remembers its sender.
 NEIGHBOUR_MESSAGES: Final = (133, 137)
-# Who hears an ARP packet or a neighbour's question remembers its sender, in one table of at most 1,024 (gc_thresh3) for
-# all namespaces of the host together. A guest has a handful of addresses; thirty-two leave room for its containers.
+# A receiver of an ARP packet or a neighbour's question remembers its sender, in one table of at most 1,024 (gc_thresh3)
+# for all namespaces of the host together. A guest has a handful of addresses; thirty-two leave room for its containers.
 MOST_ADDRESSES: Final = 32
 # As long as the kernel keeps a neighbour that nobody needs.
 ADDRESS_SECONDS: Final = 60

@@ -62,7 +62,7 @@ def try_nic(
         try:
             with journal.alone():
                 make_all(plan_over(record, links_of(record)))
-                # Who left word before the move was done had not seen that the host is reached after it.
+                # A confirmation from before the end of the move does not say that the host is reached after it.
                 journal.take_word(bridge)
                 journal.write(record.in_phase(NicPhase.MOVED))
             # A NIC that carries nothing cannot cut the host off.

@@ -107,7 +107,7 @@ def plan_pool_addresses(bridge: str, seen: HostSeen, places: Mapping[str, str]) 
     present = set()
     for each in seen.addresses:
         link = names.get(each.link, "")
-        # What the host has by itself is left alone, wherever it is.
+        # An address that the host has by itself is left alone, wherever it is.
         if each.protocol != mark or places.get(each.address) == link:
             present.add(each.address)
         elif link:

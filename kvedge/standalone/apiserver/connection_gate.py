@@ -34,7 +34,7 @@ _PIECE: Final = 128 << 10
 # As the real API server has it: so many requests are worked on at once, the others are told to come again.
 READS, WRITES = 400, 200
 
-# What aiohttp has to say. It answers by itself who does not speak HTTP, and would log a traceback for each of them.
+# aiohttp answers clients that do not speak HTTP by itself, and would log a traceback for each of them.
 _http_log = logging.getLogger(f"{__name__}.http")
 _http_log.addFilter(lambda record: not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError)))
 

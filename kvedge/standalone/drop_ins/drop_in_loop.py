@@ -115,7 +115,7 @@ class DropInLoop:
                 message = f"{self._drop_ins.directory} cannot be read: {error.strerror or error}"
                 self._teller.bad(self._drop_ins.directory, "DropInsUnreadable", message)
             except Exception as error:
-                # Whatever a file makes us stumble over, VMs run on; it is told.
+                # No file may end the loop, which the VMs' manifests depend on: the error is told, and the loop goes on.
                 log.exception("a look at a drop-in directory failed")
                 self._teller.bad(self._drop_ins.directory, "DropInsFailed", f"{self._drop_ins.directory}: {error!r}")
             if self._stopping.wait(POLL_SECONDS):

@@ -42,8 +42,8 @@ from kvedge.resources.types.network_policies import (
 from kvedge.standalone.apiserver.schema.selectors import LabelSelector, label_selector_of
 from kvedge.standalone.apiserver.wire.api_errors import ApiError
 
-# What the policies of a namespace may take of the box' time at each change, in Pods that are compared and ranges that
-# are joined: a tenth of a second. Those of other namespaces are enforced whatever one asks for.
+# How much work the policies of one namespace may make at each change, counted in Pods that are compared and ranges
+# that are joined: it takes a tenth of a second. Policies of other namespaces are enforced in any case.
 MOST_WORK: Final = 50_000
 _TOO_MUCH: Final = (
     "the policies of this namespace are too many or too large for one box: less passes than they say; name Pods by "

@@ -33,8 +33,8 @@ def plan_pool_balancers(
     """
     plan = _Plan(pool, of_the_host)
     sorted_ones = sorted((item for item in services if is_load_balancer(item)), key=age_of)
-    # What each has is noted before any wish is looked at, so that nobody is wished away from an address; and all
-    # wishes are met before anybody draws.
+    # The addresses in use are noted before any wish is looked at: a wish takes no address from another Service. All
+    # wishes are met before the other Services draw.
     for service in sorted_ones:
         plan.note(service)
     open_ones = [(service, plan.meet(service)) for service in sorted_ones]

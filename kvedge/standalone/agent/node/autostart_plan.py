@@ -18,10 +18,10 @@ from kvedge.resources.names import AUTOSTART_DELAY, AUTOSTART_ORDER, LONGEST_AUT
 from kvedge.resources.types.core import Pod
 from kvedge.runtime.clock import parse_rfc3339
 
-# What is made later is started by a user, who does not want to wait for others.
-# What is older ran before kvedge was restarted, or has long been waited for.
+# A later Pod is started by a user, who does not want to wait for other VMs.
+# An older Pod ran before kvedge was restarted, or has waited long enough.
 WINDOW: Final = timedelta(seconds=120)
-# The controller makes the Pods one after the other: whoever comes first cannot know of all.
+# The controller makes the Pods one after the other: the first one cannot know of all the others.
 SETTLE: Final = timedelta(seconds=3)
 # So long one that does not get up is waited for.
 PATIENCE: Final = timedelta(seconds=300)

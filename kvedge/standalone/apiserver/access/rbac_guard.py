@@ -35,7 +35,7 @@ from kvedge.standalone.apiserver.store.stored import ObjectKey
 from kvedge.standalone.apiserver.wire.api_errors import Forbidden, NotFound
 from kvedge.standalone.apiserver.wire.json_values import same
 
-# What may change while an object is on its way out, whatever rights it gives.
+# These fields may change while an object is being deleted, whatever rights the object gives.
 _CLEANUP: Final = ("ownerReferences", "finalizers", "managedFields", "resourceVersion")
 
 

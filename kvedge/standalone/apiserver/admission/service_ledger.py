@@ -94,7 +94,7 @@ class ServiceLedger:
                 self._pending.pop(number, None)
 
     def _check_wish(self, context: RequestContext, key: ObjectKey, spec: JsonObject) -> None:
-        # One that has it of a time with a pool may be changed otherwise.
+        # A Service that got its wish while there was a pool keeps it, and its other fields may be changed.
         if not spec.get("loadBalancerIP") or self._has_pool or key in self._wishful:
             return
         text = "on one box without the setting load-balancer-pool a load balancer is at the host's own address: "

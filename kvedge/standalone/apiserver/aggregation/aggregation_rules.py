@@ -30,9 +30,9 @@ _HOP_BY_HOP: Final = frozenset(
         "host",
     }
 )
-# What a client says of its body's length is not said in our name: the message to the other server is framed anew.
+# A client's word on the length of its body is not passed on: the message to the other server is framed anew.
 _FRAMING: Final = "content-length"
-# Only the server says who is calling; what a client says about it is not passed on.
+# Only the server says who is calling: a client's own headers about that are not passed on.
 _IDENTITY: Final = ("x-remote-", "impersonate-", "authorization", "x-forwarded-")
 
 

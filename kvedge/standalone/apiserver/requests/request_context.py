@@ -33,7 +33,7 @@ class Caller:
     extra: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
-# What the server does by itself (collecting garbage, emptying namespaces) it does under this name.
+# The server collects garbage and empties namespaces under this name.
 SERVER: Caller = Caller("system:apiserver", ("system:masters", "system:authenticated"))
 
 

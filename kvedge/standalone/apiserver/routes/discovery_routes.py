@@ -50,7 +50,7 @@ class DiscoveryRoutes:
             PathNotFound: there is nothing at this path.
         """
         if request.method not in ("GET", "HEAD"):
-            # What has no such method and what is not there at all look the same below the API roots.
+            # Below the API roots a path without this method and a path that is not there get the same answer.
             below_api = _parts(request)[:1] in (["api"], ["apis"])
             raise MethodNotAllowed() if below_api or self._document(request, _parts(request)) else PathNotFound()
         parts = _parts(request)

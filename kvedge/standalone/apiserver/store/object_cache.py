@@ -101,7 +101,7 @@ class ObjectCache:
 
     def __init__(self, objects: Iterable[Stored], revision: int) -> None:
         self.revision = revision
-        # What happened before the start is not known any more, for resources that appear later neither.
+        # Nothing is known of the time before the start, not even for resources that appear later.
         self._first = revision
         self._histories: dict[str, ResourceHistory] = {}
         self._everything: list[Listener] = []

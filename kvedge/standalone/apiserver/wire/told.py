@@ -37,7 +37,7 @@ def shown(value: JsonValue) -> str:
 
 
 def child(path: str, key: str) -> str:
-    """The path of a member. One that is too long already stands for everything below it."""
+    """The path of a member. A path that is too long already stands for everything below it."""
     if len(path) + len(key) < LONGEST_PATH:
         return f"{path}.{key}" if path else key
     return path if path.endswith(_MORE) else cut(f"{path}.{key[:LONGEST_PATH]}" if path else key, LONGEST_PATH)

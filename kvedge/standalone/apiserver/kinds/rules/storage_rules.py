@@ -25,7 +25,7 @@ _RECLAIM: Final = ("Delete", "Recycle", "Retain")
 _CLASS_RECLAIM: Final = ("Delete", "Retain")
 _BINDING: Final = ("Immediate", "WaitForFirstConsumer")
 _STORAGE: Final = "spec.resources.requests.storage"
-# What of a volume's spec is no source; anything else is one.
+# Fields of a volume's spec that are no source; every other field is one.
 _NO_SOURCES: Final = frozenset(
     (
         *("accessModes", "capacity", "claimRef", "mountOptions", "nodeAffinity", "persistentVolumeReclaimPolicy"),
