@@ -17,7 +17,6 @@ from kvedge.runtime.serving.websocket_viewer import hang_up
 from kvedge.standalone.apiserver.aggregation.service_resolver import Backend
 from kvedge.standalone.apiserver.wire.api_errors import ServiceUnavailable
 
-_HEAD_LIMIT: Final = 64 * 1024
 _BODY_LIMIT: Final = 1024 * 1024
 _ANSWER_SECONDS: Final = 30.0
 # While one side takes nothing we do not see the other one go. The ends of a stream judge each other earlier.
