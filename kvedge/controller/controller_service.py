@@ -30,6 +30,7 @@ from kvedge.kube.events import EventRecorder
 from kvedge.kube.informer import Informer
 from kvedge.kube.kube_client import KubeClient
 from kvedge.kube.leases import LeaderElection
+from kvedge.resources.configuration.configuration_bindings import live_plugins
 from kvedge.resources.disks.volume_facts import ATTACHMENT_APP
 from kvedge.resources.names import APP, SYSTEM_NAMESPACE
 from kvedge.resources.types.core import Node, Pod
@@ -178,7 +179,16 @@ class _Work:
         )
         volumes, cdi = self._data_volumes.data_volumes, self._data_volumes.cdi_config
         self._vm_loop = VmLoop(
-            VmSources(client, self._vms, self._vmis, volumes, self._events, clock, self._is_declarative)
+            VmSources(
+                client,
+                self._vms,
+                self._vmis,
+                volumes,
+                self._events,
+                clock,
+                self._is_declarative,
+                lambda: live_plugins(self._configuration.current.bindings),
+            )
         )
         self._node_loop = NodeLoop(NodeSources(client, self._nodes, self._events, clock))
         holders = ClaimHolders(self._vmis, self._pods, self._attachments)

@@ -20,6 +20,7 @@ from kvedge.network.nft_edge import (
 from kvedge.network.steps import (
     AddAddress,
     AddBridge,
+    AddMacvtap,
     AddRoute,
     AddSideAddress,
     AddStandIn,
@@ -74,6 +75,8 @@ def apply_step(links: Links, step: Step) -> None:
             make_tap(name, owner, multi_queue=multi_queue)
         case AddStandIn(name, mac, mtu):
             _add_stand_in(links, name, mac, mtu)
+        case AddMacvtap():
+            links.add_macvtap(step.name, step.lower, step.netns, mode=step.mode, mac=step.mac, mtu=step.mtu)
         case DeleteLink(name):
             links.delete(name)
         case SetLink():
@@ -142,5 +145,7 @@ def _set(links: Links, step: SetLink) -> None:
         links.set_port(step.name, isolated=int(step.isolated))
     if step.hairpin is not None:
         links.set_port(step.name, mode=int(step.hairpin))
+    if step.all_multicast:
+        links.take_all_multicast(step.name)
     if step.snooping is not None:
         links.set_bridge(step.name, br_mcast_snooping=int(step.snooping))

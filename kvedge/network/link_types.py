@@ -41,6 +41,8 @@ class Link:
     multi_queue: bool = False
     # Whether a bridge keeps VLANs apart; None when it is no bridge.
     vlan_filtering: bool | None = None
+    # Whether it takes the frames of every multicast group.
+    all_multicast: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,7 @@ from kvedge.network.netlink_dump import whole_dump
 from kvedge.network.netlink_errors import translated, unless
 
 IFF_UP: Final = 1
+IFF_ALLMULTI: Final = 0x200
 IFF_LOWER_UP: Final = 0x10000
 # Of linux/neighbour.h.
 NUD_PERMANENT: Final = 0x80
@@ -142,6 +143,23 @@ class Links:
             finally:
                 os.close(opened)
 
+    def add_macvtap(self, name: str, lower: str, netns: Path, *, mode: str, mac: str, mtu: int) -> None:
+        """Makes a link on `lower`, which is here, with a character device for its frames, in the namespace at `netns`.
+
+        EEXIST when that has a link of this name.
+        """
+        with translated("cannot make macvtap", name):
+            opened = os.open(netns, os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                settings = {"link": self.index(lower), "macvtap_mode": mode, "address": mac, "mtu": mtu}
+                self._socket.link("add", ifname=name, kind="macvtap", net_ns_fd=opened, **settings)
+            finally:
+                os.close(opened)
+
+    def take_all_multicast(self, name: str) -> None:
+        """Makes the link take the frames of every multicast group."""
+        self.set(name, flags=IFF_ALLMULTI, change=IFF_ALLMULTI)
+
     def set(self, name: str, **settings: Any) -> None:
         """Changes a link by rtnetlink's settings (state, address, mtu, master, ifname, ifalias …)."""
         with translated("cannot change", name):
@@ -252,6 +270,7 @@ def _link(message: Any) -> Link:
         snooping=bool(data.get("br_mcast_snooping")) if kind == "bridge" and data else None,
         multi_queue=bool(data.get("multi_queue")) if kind == "tun" and data else False,
         vlan_filtering=bool(data.get("br_vlan_filtering")) if kind == "bridge" and data else None,
+        all_multicast=bool(message["flags"] & IFF_ALLMULTI),
     )
 
 

@@ -237,7 +237,9 @@ def _delete_table(table: Table) -> Message:
 
 
 def _new_chain(table: Table, chain: Chain) -> Message:
-    hook = {"NFTA_HOOK_HOOKNUM": int(chain.hook), "NFTA_HOOK_PRIORITY": chain.priority}
+    hook: dict[str, Any] = {"NFTA_HOOK_HOOKNUM": int(chain.hook), "NFTA_HOOK_PRIORITY": chain.priority}
+    if chain.link:
+        hook["NFTA_HOOK_DEV"] = chain.link
     attributes = {
         "NFTA_CHAIN_TABLE": table.name,
         "NFTA_CHAIN_NAME": chain.name,

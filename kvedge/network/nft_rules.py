@@ -21,6 +21,7 @@ class Family(enum.IntEnum):
 
     INET = 1
     IP = 2
+    NETDEV = 5
     BRIDGE = 7
     IP6 = 10
 
@@ -33,6 +34,13 @@ class Hook(enum.IntEnum):
     FORWARD = 2
     OUTPUT = 3
     POSTROUTING = 4
+
+
+class LinkHook(enum.IntEnum):
+    """The same for family netdev, whose chains belong to one link: what comes in by it, and what is sent by it."""
+
+    INGRESS = 0
+    EGRESS = 1
 
 
 @dataclass(frozen=True)
@@ -52,13 +60,17 @@ Rule = tuple[Expression, ...]
 
 @dataclass(frozen=True)
 class Chain:
-    """A base chain: called at `hook` in order of `priority`; what no rule decides is accepted."""
+    """A base chain: called at `hook` in order of `priority`; what no rule decides is accepted.
+
+    `link` is the one whose frames it sees, for a hook of links.
+    """
 
     name: str
-    hook: Hook
+    hook: Hook | LinkHook
     priority: int
     rules: tuple[Rule, ...]
     type: str = "filter"
+    link: str = ""
 
 
 @dataclass(frozen=True)
@@ -172,6 +184,11 @@ def frame_source_is(mac: str) -> Rule:
 def frame_source_is_not(mac: str) -> Rule:
     """The frame was sent from another MAC."""
     return payload(_LINK, 6, 6), compare(bytes.fromhex(mac.replace(":", "")), _DIFFERENT)
+
+
+def arp_mac_is_not(mac: str) -> Rule:
+    """An ARP packet that says another MAC than this one to be its sender's."""
+    return payload(_NETWORK, 8, 6), compare(bytes.fromhex(mac.replace(":", "")), _DIFFERENT)
 
 
 def frame_carries_tag(ethertype: int) -> Rule:

@@ -56,6 +56,18 @@ class AddStandIn:
 
 
 @dataclass(frozen=True)
+class AddMacvtap:
+    """A link on `lower`, which is here, made in the namespace at `netns`: whoever opens its device has its frames."""
+
+    name: str
+    lower: str
+    netns: Path
+    mode: str
+    mac: str
+    mtu: int
+
+
+@dataclass(frozen=True)
 class DeleteLink:
     """Removes a link of ours."""
 
@@ -80,6 +92,8 @@ class SetLink:
     hairpin: bool | None = None
     # Whether a bridge remembers who listens to which multicast group.
     snooping: bool | None = None
+    # To take the frames of every multicast group; never taken back.
+    all_multicast: bool = False
     # Free text on a link, by which we know our own and what they are for.
     alias: str | None = None
 
@@ -225,6 +239,7 @@ Step = (
     | AddVeth
     | AddTap
     | AddStandIn
+    | AddMacvtap
     | DeleteLink
     | SetLink
     | SetAccessVlan

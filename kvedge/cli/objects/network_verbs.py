@@ -19,6 +19,7 @@ from kvedge.cli.verb_command import VerbGroup, network_argument, vmi_argument
 if TYPE_CHECKING:
     from kvedge.client.session import Session
     from kvedge.network.lan.lan_config import LanConfig
+    from kvedge.network.lan.macvtap_config import MacvtapConfig
     from kvedge.resources.codec import JsonObject
 
 _DATA_DIR = click.option("--data-dir", default=None, help="The data directory of the box [/var/lib/kvedge].")
@@ -82,7 +83,7 @@ def show(vmi: str, kubeconfig: Path | None, namespace: str | None, output: str) 
     \b
     FROM GUEST and TO GUEST are packets and bytes since the link was made.
     """
-    from kvedge.client.networks.packet_ways import HEADER, way_lines
+    from kvedge.client.networks.packet_ways import HEADER, way_lines, way_notes
     from kvedge.client.subresources import VMI, get
     from kvedge.client.tables import columns
 
@@ -94,15 +95,22 @@ def show(vmi: str, kubeconfig: Path | None, namespace: str | None, output: str) 
         return
     for number, interface in enumerate(found["interfaces"]):
         click.echo(f"{chr(10) if number else ''}{interface['name']} ({interface['binding']}), node {found['node']}")
-        for line in columns([HEADER, *way_lines(interface)]):
+        for line in (*columns([HEADER, *way_lines(interface)]), *way_notes(interface)):
             click.echo(line)
 
 
 @network.command()
 @click.argument("name")
 @session_options
+@click.option(
+    "--type",
+    "kind",
+    type=click.Choice(["bridge", "macvtap"]),
+    default="bridge",
+    help="How guests are on the host: by a bridge, or each by a macvtap on the NIC of --nic. [bridge]",
+)
 @click.option("--bridge", default=None, help="A bridge of the host, such as br0, that leads to the LAN.")
-@click.option("--nic", default=None, help="A NIC of this host, such as eth0, of which kvedge makes a bridge.")
+@click.option("--nic", default=None, help="A NIC of this host, such as eth0: kvedge makes a bridge of it.")
 @click.option("--vlan", type=int, default=0, help="The VLAN of that bridge to be on, 1 to 4094.")
 @click.option("--mtu", type=int, default=0, help="The MTU of the guests' NICs [the bridge's].")
 @click.option("--isolate-ports", is_flag=True, help="Guests reach the LAN, and not each other.")
@@ -118,6 +126,7 @@ def create(
     name: str,
     kubeconfig: Path | None,
     namespace: str | None,
+    kind: str,
     bridge: str | None,
     nic: str | None,
     vlan: int,
@@ -137,12 +146,23 @@ def create(
     With --nic, as root on the box, kvedge makes the bridge of a NIC, and moves the host's addresses and routes there.
     They are moved back after 30 s, unless you confirm that the host is still reached. The bridge is there again after a
     reboot, and goes with the network. --bridge is then its name.
+
+    With --type macvtap and --nic nothing of the host changes, and it may be any host's NIC: each guest has a link of
+    its own there. The host itself and these guests do not reach each other. A VM joins such a network by the binding
+    {name: macvtap}, a plugin of domainAttachmentType tap in the KubeVirt object.
     """
-    from kvedge.client.networks.network_calls import create_network, made_bridge, network_document
+    from kvedge.client.networks.network_calls import made_bridge, network_document
     from kvedge.network.lan.lan_config import LanConfig
     from kvedge.network.nics.nic_state import bridge_of_nic
 
     session = open_session(kubeconfig, namespace)
+    wanted: LanConfig | MacvtapConfig
+    if kind == "macvtap":
+        if bridge is not None or vlan:
+            raise Refused("--type macvtap takes --nic alone; of a VLAN, name its link, such as eth0.7", Exit.USAGE)
+        wanted = _macvtap_on(nic, mtu, isolate_ports=isolate_ports, servers=bool(allow_servers))
+        _create(session, network_document(name, session.namespace, wanted), dry_run=dry_run)
+        return
     if vlan and (bridge is None or nic is not None):
         raise Refused("--vlan is a VLAN of a bridge of the host's own: name that with --bridge", Exit.USAGE)
     made = bridge is None and nic is None
@@ -158,16 +178,31 @@ def create(
         servers=made if allow_servers is None else allow_servers,
     )
     document = network_document(name, session.namespace, wanted)
+    if nic is None or dry_run:
+        _create(session, document, dry_run=dry_run)
+    else:
+        _create_on_nic(session, document, wanted, config, data_dir)
+        click.echo(f"network {name} created")
+
+
+def _macvtap_on(nic: str | None, mtu: int, *, isolate_ports: bool, servers: bool) -> MacvtapConfig:
+    from kvedge.network.lan.macvtap_config import BRIDGE, PRIVATE, MacvtapConfig
+
+    if nic is None:
+        raise Refused("--type macvtap is on a NIC of the host: name that with --nic", Exit.USAGE)
+    return MacvtapConfig(nic=nic, mode=PRIVATE if isolate_ports else BRIDGE, mtu=mtu, servers=servers)
+
+
+def _create(session: Session, document: JsonObject, *, dry_run: bool) -> None:
+    from kvedge.client.networks.network_calls import create_network
+
     if dry_run:
         from kvedge.cli.output import print_document
 
         print_document(document, "yaml")
         return
-    if nic is None:
-        create_network(session, document)
-    else:
-        _create_on_nic(session, document, wanted, config, data_dir)
-    click.echo(f"network {name} created")
+    create_network(session, document)
+    click.echo(f"network {document['metadata']['name']} created")
 
 
 def _create_on_nic(

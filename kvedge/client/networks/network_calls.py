@@ -15,6 +15,7 @@ from kvedge.client.networks.network_rows import users_of
 from kvedge.client.session import Session, check_name
 from kvedge.kube.errors import NotFound
 from kvedge.network.lan.lan_config import FIELD, LanConfig, LanConfigError, lan_config_text, parse_lan_config
+from kvedge.network.lan.macvtap_config import MacvtapConfig, macvtap_config_text, parse_macvtap_config
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.types.attachments import NetworkAttachmentDefinition
 from kvedge.resources.types.vm import VirtualMachine
@@ -34,15 +35,14 @@ def made_bridge(namespace: str, name: str) -> str:
     return _MADE_PREFIX + hashlib.sha256(f"{namespace}/{name}".encode()).hexdigest()[:_HASH_LETTERS]
 
 
-def network_document(name: str, namespace: str, config: LanConfig) -> JsonObject:
+def network_document(name: str, namespace: str, config: LanConfig | MacvtapConfig) -> JsonObject:
     """The manifest of a network.
 
     Raises:
         UsageError: for a configuration that no box could use.
     """
-    text = lan_config_text(config)
     try:
-        parse_lan_config(text)
+        text = _checked_text(config)
     except LanConfigError as error:
         raise UsageError(str(error).removeprefix(f"{FIELD}.")) from error
     kind = NetworkAttachmentDefinition.KIND
@@ -52,6 +52,16 @@ def network_document(name: str, namespace: str, config: LanConfig) -> JsonObject
         "metadata": {"name": check_name(name), "namespace": namespace},
         "spec": {"config": text},
     }
+
+
+def _checked_text(config: LanConfig | MacvtapConfig) -> str:
+    if isinstance(config, MacvtapConfig):
+        text = macvtap_config_text(config)
+        parse_macvtap_config(text)
+    else:
+        text = lan_config_text(config)
+        parse_lan_config(text)
+    return text
 
 
 def create_network(session: Session, document: JsonObject) -> None:

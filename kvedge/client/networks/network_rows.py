@@ -13,6 +13,7 @@ from typing import Final
 
 from kvedge.client.vm_rows import age_text
 from kvedge.network.lan.lan_config import LanConfig, LanConfigError, parse_lan_config
+from kvedge.network.lan.macvtap_config import MacvtapConfig, parse_macvtap_config
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.types.attachments import NetworkAttachmentDefinition
 from kvedge.resources.types.pod_networks import attachment_of
@@ -21,21 +22,23 @@ from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.resources.types.volumes import Network
 from kvedge.runtime.clock import parse_rfc3339
 
-HEADER: Final = ["NAME", "KIND", "BRIDGE", "VLAN", "USED BY", "AGE"]
-# Only guests are on it; a bridge of the host; one that kvedge made of a NIC; what one box cannot use.
-_ISOLATED, _BRIDGE, _NIC, _OTHER = "isolated", "bridge", "nic", "other"
+HEADER: Final = ["NAME", "KIND", "BRIDGE/NIC", "VLAN", "USED BY", "AGE"]
+# Only guests are on it; a bridge of the host; one that kvedge made of a NIC; a NIC that the host goes on using; what
+# one box cannot use.
+_ISOLATED, _BRIDGE, _NIC, _MACVTAP, _OTHER = "isolated", "bridge", "nic", "macvtap", "other"
 
 Users = Mapping[tuple[str, str], Sequence[str]]
 
 
 @dataclass(frozen=True, slots=True)
 class NetworkRow:
-    """One network."""
+    """One network; `nic` where guests are on a NIC of the host without a bridge."""
 
     namespace: str
     name: str
     kind: str
     bridge: str
+    nic: str
     vlan: int
     used_by: tuple[str, ...]
     created: str
@@ -44,7 +47,7 @@ class NetworkRow:
     def cells(self, *, with_namespace: bool) -> list[str]:
         """The cells below :data:`HEADER`."""
         vlan = str(self.vlan) if self.vlan else ""
-        cells = [self.name, self.kind, self.bridge, vlan, ",".join(self.used_by), self.age]
+        cells = [self.name, self.kind, self.bridge or self.nic, vlan, ",".join(self.used_by), self.age]
         return [cell or "-" for cell in ([self.namespace] if with_namespace else []) + cells]
 
     def document(self) -> JsonObject:
@@ -54,6 +57,7 @@ class NetworkRow:
             "name": self.name,
             "kind": self.kind,
             "bridge": self.bridge,
+            "nic": self.nic or None,
             "vlan": self.vlan or None,
             "usedBy": list(self.used_by),
             "created": self.created,
@@ -94,24 +98,27 @@ def _row(found: NetworkAttachmentDefinition, users: Users, now: datetime) -> Net
         namespace=meta.namespace,
         name=meta.name,
         kind=_kind(config),
-        bridge=config.bridge if config is not None else "",
-        vlan=config.vlan if config is not None else 0,
+        bridge=config.bridge if isinstance(config, LanConfig) else "",
+        nic=config.nic if isinstance(config, MacvtapConfig) else "",
+        vlan=config.vlan if isinstance(config, LanConfig) else 0,
         used_by=tuple(users.get((meta.namespace, meta.name), ())),
         created=created or "",
         age=age_text((now - parse_rfc3339(created)).total_seconds()) if created else "",
     )
 
 
-def _kind(config: LanConfig | None) -> str:
+def _kind(config: LanConfig | MacvtapConfig | None) -> str:
     if config is None:
         return _OTHER
+    if isinstance(config, MacvtapConfig):
+        return _MACVTAP
     if config.nic:
         return _NIC
     return _ISOLATED if config.made else _BRIDGE
 
 
-def _config(text: str) -> LanConfig | None:
+def _config(text: str) -> LanConfig | MacvtapConfig | None:
     try:
-        return parse_lan_config(text)
+        return parse_macvtap_config(text) or parse_lan_config(text)
     except LanConfigError:
         return None

@@ -10,12 +10,19 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 HEADER: Final = ["WHERE", "LINK", "KIND", "STATE", "MTU", "FROM GUEST", "DROPPED", "TO GUEST", "DROPPED"]
+_NO_HOST: Final = "A macvtap: this guest and the node itself do not reach each other by this network."
 _UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB")
 
 
 def way_lines(interface: dict[str, Any]) -> list[list[str]]:
     """The rows of one interface: the guest's NIC first, then each link."""
     return [_guest(interface.get("status") or {}), *_links(interface.get("way") or [])]
+
+
+def way_notes(interface: dict[str, Any]) -> list[str]:
+    """What the links do not show of a way, in sentences."""
+    is_macvtap = any(hop.get("kind") == "macvtap" for hop in interface.get("way") or [])
+    return [_NO_HOST] if is_macvtap else []
 
 
 def _guest(status: dict[str, Any]) -> list[str]:

@@ -25,10 +25,15 @@ class LiveChanges:
     """The refusals, by the VM's UID and the part of the VM."""
 
     def __init__(
-        self, events: EventRecorder, monotonic: Callable[[], float], is_declarative: Callable[[], bool]
+        self,
+        events: EventRecorder,
+        monotonic: Callable[[], float],
+        is_declarative: Callable[[], bool],
+        plugins: Callable[[], frozenset[str]] = frozenset,
     ) -> None:
         self._events = events
         self._is_declarative = is_declarative
+        self._plugins = plugins
         self._patience = {what: CreatePatience(monotonic) for what in Live}
         self._texts: dict[tuple[str, Live], str] = {}
 
@@ -36,7 +41,7 @@ class LiveChanges:
         """What the plan has to know: the changes that wait for another try, and why."""
         uid = vm.metadata.uid
         refusals = {what: self._texts[uid, what] for what in self._waits(vm) if (uid, what) in self._texts}
-        return Hotplug(self._is_declarative(), refusals)
+        return Hotplug(self._is_declarative(), refusals, self._plugins())
 
     def seconds_left(self, vm: VirtualMachine) -> float | None:
         """In how many seconds the next change is tried again; None when none waits."""

@@ -1,13 +1,14 @@
 """What a running VM's interfaces on other networks have come to in its template, and what that means for its run.
 
-Called by the VM's plan and for its condition RestartRequired. Pure. An interface with a bridge binding on a Multus
-network comes and goes while the guest runs, and any interface's link state changes; all else of an interface waits for
-a restart. One that is to be absent goes first, and comes back once nothing of it is left.
+Called by the VM's plan and for its condition RestartRequired. Pure. An interface on a Multus network with a bridge
+binding, or with a plugin that makes a link, comes and goes while the guest runs, and any interface's link state
+changes; all else of an interface waits for a restart. One that is to be absent goes first, and comes back once nothing
+of it is left. One of another plugin comes with the next start, as in KubeVirt.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any, Final
 
 import msgspec
@@ -15,6 +16,7 @@ import msgspec
 from kvedge.resources.codec import JsonObject, encode
 from kvedge.resources.identity import guest_mac
 from kvedge.resources.types.devices import Interface
+from kvedge.resources.types.guest_nics import is_bridged
 from kvedge.resources.types.pod_networks import ABSENT
 from kvedge.resources.types.vm import VirtualMachine, VirtualMachineInstanceTemplate
 from kvedge.resources.types.vmi import VirtualMachineInstance, VirtualMachineInstanceSpec
@@ -23,8 +25,11 @@ from kvedge.resources.types.volumes import Network
 _UP: Final = ("", "up")
 
 
-def changed_interfaces(vm: VirtualMachine, vmi: VirtualMachineInstance) -> JsonObject:
-    """A merge patch of the VMI that brings its interfaces nearer to the VM's; empty when nothing is to do."""
+def changed_interfaces(vm: VirtualMachine, vmi: VirtualMachineInstance, plugins: Collection[str] = ()) -> JsonObject:
+    """A merge patch of the VMI that brings its interfaces nearer to the VM's; empty when nothing is to do.
+
+    `plugins` are the network binding plugins whose NICs come while a guest runs.
+    """
     if vmi.status.phase != "Running" or vmi.metadata.deletion_timestamp is not None:
         return {}
     template = _template(vm)
@@ -34,7 +39,7 @@ def changed_interfaces(vm: VirtualMachine, vmi: VirtualMachineInstance) -> JsonO
     kept = [item for item in present if item.state != ABSENT or item.name in left]
     interfaces = [_with_state(item, asked.get(item.name), template) for item in kept]
     there = {item.name for item in present}
-    coming = [item for item in _live(template) if item.name not in there and item.state != ABSENT]
+    coming = [item for item in _live(template) if item.name not in there and _comes(item, plugins)]
     interfaces += [_with_mac(item, vm.metadata.uid) for item in coming]
     networks = _networks_of(kept, vmi.spec.networks) + _networks_of(coming, template.networks)
     body: JsonObject = {}
@@ -64,7 +69,7 @@ def without_absent(vm: VirtualMachine, vmi: VirtualMachineInstance | None) -> Js
 
 
 def lasting_interfaces(spec: VirtualMachineInstanceSpec) -> VirtualMachineInstanceSpec:
-    """The spec without what may change of its interfaces: those on other networks by a bridge, and all link states."""
+    """The spec without what may change of its interfaces: those on other networks that come and go, all link states."""
     live = {item.name for item in _live(spec)}
     interfaces = spec.domain.devices.interfaces
     if not live and all(not item.state for item in interfaces):
@@ -100,7 +105,11 @@ def _template(vm: VirtualMachine) -> VirtualMachineInstanceSpec:
 def _live(spec: VirtualMachineInstanceSpec) -> list[Interface]:
     """The interfaces that come and go while a guest runs."""
     joined = {network.name for network in spec.networks if network.multus is not None and not network.multus.default}
-    return [item for item in spec.domain.devices.interfaces if item.name in joined and item.bridge is not None]
+    return [item for item in spec.domain.devices.interfaces if item.name in joined and is_bridged(item)]
+
+
+def _comes(item: Interface, plugins: Collection[str]) -> bool:
+    return item.state != ABSENT and (item.binding is None or item.binding.name in plugins)
 
 
 def _with_state(item: Interface, asked: Interface | None, template: VirtualMachineInstanceSpec) -> Interface:

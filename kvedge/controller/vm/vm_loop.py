@@ -72,6 +72,8 @@ class VmSources:
     clock: Clock
     # Whether a VM's hotpluggable volumes are carried to its run.
     is_declarative: Callable[[], bool] = lambda: True
+    # The network binding plugins whose NICs are.
+    live_plugins: Callable[[], frozenset[str]] = frozenset
 
 
 class VmLoop:
@@ -86,7 +88,7 @@ class VmLoop:
         self._events = sources.events
         self._clock = sources.clock
         self._patience = CreatePatience(sources.clock.monotonic)
-        self._live = LiveChanges(sources.events, sources.clock.monotonic, sources.is_declarative)
+        self._live = LiveChanges(sources.events, sources.clock.monotonic, sources.is_declarative, sources.live_plugins)
         self._revisions = RevisionKeeper(sources.client, sources.events)
         self.loop = ReconcileLoop("vm", self.reconcile, _WORKERS)
 

@@ -107,10 +107,14 @@ VmAction: TypeAlias = PatchVm | PatchVmStatus | CreateVmi | KeepRevision | Patch
 
 @dataclass(frozen=True, slots=True)
 class Hotplug:
-    """Whether changed volumes reach the running guest, and the messages of refusals that wait for another try."""
+    """Whether changed volumes reach the running guest, and the messages of refusals that wait for another try.
+
+    `plugins` are the network binding plugins whose NICs reach it.
+    """
 
     is_on: bool = True
     refusals: Mapping[Live, str] = field(default_factory=dict)
+    plugins: frozenset[str] = frozenset()
 
 
 _HOTPLUG: Final = Hotplug()
@@ -229,7 +233,8 @@ def _live_changes(
     if own is None:
         return
     volumes = changed_volumes(vm, own) if hotplug.is_on else {}
-    for what, body in ((Live.VOLUMES, volumes), (Live.INTERFACES, changed_interfaces(vm, own))):
+    interfaces = changed_interfaces(vm, own, hotplug.plugins)
+    for what, body in ((Live.VOLUMES, volumes), (Live.INTERFACES, interfaces)):
         if body:
             yield what, body
 

@@ -15,11 +15,13 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import Final
 
-from kvedge.handler.guest.nic_binding import bind_nic, unbind_nic
+from kvedge.handler.guest.nic_binding import bind_nic, is_ready_made, unbind_nic
+from kvedge.handler.guest.tap_nodes import keep_tap_nodes
 from kvedge.handler.guest.vmi_status import GuestNic
 from kvedge.handler.held_process import HeldProcess
-from kvedge.network.binding.binding_state import is_link_local
+from kvedge.network.binding.binding_state import is_link_local, names_for
 from kvedge.network.binding.bound_interface import BoundInterface
+from kvedge.network.binding.macvtap_binding import macvtap_devices
 from kvedge.network.binding.router_socket import hand_router_socket, router_of
 from kvedge.network.dhcp import dhcp_plan
 from kvedge.network.errors import NetworkError
@@ -29,7 +31,7 @@ from kvedge.resources.ip_addresses import plain_ip
 from kvedge.resources.types.devices import Interface
 from kvedge.resources.types.guest_nics import POD_NIC, nic_queues, pod_interfaces
 from kvedge.resources.types.pod_networks import lan_interfaces, pod_nic
-from kvedge.resources.types.vmi import VirtualMachineInstance
+from kvedge.resources.types.vmi import DOMAIN_SOURCE, VirtualMachineInstance
 from kvedge.rpc.launcher_pb2 import DhcpLease, GuestInterface, Ipv6Lease, Route
 from kvedge.storage.beneath import open_regular
 
@@ -39,6 +41,8 @@ LEASE_SECONDS: Final = 3600
 # While there is no DNS server to tell, as where the node booted before its network was there: one is waited for.
 LEASE_SECONDS_WITHOUT_DNS: Final = 600
 _RESOLV_CONF: Final = "etc/resolv.conf"
+
+Place = tuple[int, Interface, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,10 +126,10 @@ class GuestNetwork:
             NetworkError: when the kernel refused or the namespace is not as it was left.
         """
         with network_of(launcher) as netns:
-            places = [(index, item, POD_NIC) for index, item in pod_interfaces(vmi)]
-            places += [(index, item, pod_nic(item.name)) for index, item, _ in lan_interfaces(vmi)]
-            wanted = [place for place in places if names is None or place[1].name in names]
-            return [self._prepare(vmi, place, netns, resolver) for place in wanted]
+            wanted = [place for place in _places(vmi) if names is None or place[1].name in names]
+            prepared = [self._prepare(vmi, place, netns, resolver) for place in wanted]
+            self._keep_taps(vmi, launcher, netns)
+            return prepared
 
     def release(self, vmi: VirtualMachineInstance, launcher: HeldProcess, place: tuple[int, Interface]) -> None:
         """Take away what was made for a NIC on another network which the guest has released.
@@ -135,21 +139,47 @@ class GuestNetwork:
         """
         index, interface = place
         with network_of(launcher) as netns:
+            if is_ready_made(interface, self._configuration().bindings):
+                # The link is whoever has made it's to remove; the guest's launcher has no business there any more.
+                self._keep_taps(vmi, launcher, netns, released=True)
+                return
             unbind_nic((index, interface, pod_nic(interface.name)), netns, self._state / vmi.metadata.uid)
 
     def keep(self, vmi: VirtualMachineInstance, launcher: HeldProcess) -> None:
-        """Put right what somebody has undone of a translated interface: it forwards and filters at each packet.
+        """Put right what somebody has undone of an interface that is filtered at each packet: translated, or a macvtap.
 
         A bridge needs nothing once it is there.
 
         Raises:
             NetworkError: as `prepare`.
         """
-        translated = [(index, item, POD_NIC) for index, item in pod_interfaces(vmi) if item.masquerade is not None]
-        if translated:
+        plugins = self._configuration().bindings
+        held = {row.name for row in vmi.status.interfaces if DOMAIN_SOURCE in row.sources}
+        kept = [
+            place
+            for place in _places(vmi)
+            if place[1].masquerade is not None or (place[1].name in held and is_ready_made(place[1], plugins))
+        ]
+        if kept:
             with network_of(launcher) as netns:
-                for place in translated:
-                    bind_nic(vmi, place, netns, self._state / vmi.metadata.uid)
+                # First: a link that is gone has given its number away.
+                self._keep_taps(vmi, launcher, netns)
+                for place in kept:
+                    bind_nic(vmi, place, netns, self._state / vmi.metadata.uid, plugins)
+
+    def _keep_taps(
+        self, vmi: VirtualMachineInstance, launcher: HeldProcess, netns: int, *, released: bool = False
+    ) -> None:
+        """Give the launcher the devices of its guest's macvtaps, and no others; those that come wait for their link.
+
+        `released`: the guest has given one back, so that there is something to take even if it has no other.
+        """
+        plugins = self._configuration().bindings
+        places = [place for place in _places(vmi) if is_ready_made(place[1], plugins)]
+        if places or released:
+            names = {name for place in places for name in _link_names(place)}
+            devices = macvtap_devices(netns)
+            keep_tap_nodes(launcher, [device for name, device in devices.items() if name in names])
 
     def _prepare(
         self, vmi: VirtualMachineInstance, place: tuple[int, Interface, str], netns: int, resolver: Resolver
@@ -194,6 +224,18 @@ class GuestNetwork:
     def known(self) -> set[str]:
         """UIDs of the VMIs that have records."""
         return {entry.name for entry in self._state.iterdir()} if self._state.is_dir() else set()
+
+
+def _places(vmi: VirtualMachineInstance) -> list[Place]:
+    """Each interface that is not to be absent, by its number in the VMI, and the Pod's NIC that it is bound to."""
+    places = [(index, item, POD_NIC) for index, item in pod_interfaces(vmi)]
+    return [*places, *((index, item, pod_nic(item.name)) for index, item, _ in lan_interfaces(vmi))]
+
+
+def _link_names(place: Place) -> tuple[str, str]:
+    """What the link of a ready-made interface may be called."""
+    index, _, nic = place
+    return nic, names_for(nic, index).tap
 
 
 def _router_gateway(bound: BoundInterface) -> str:

@@ -76,6 +76,12 @@ def bind_nic(
     )
 
 
+def is_ready_made(interface: Interface, plugins: Mapping[str, BindingPlugin]) -> bool:
+    """Whether a CNI plugin, or the node agent of one box, makes the guest's link: a tap, or a macvtap."""
+    plugin = plugins.get(interface.binding.name) if interface.binding is not None else None
+    return plugin is not None and plugin.attachment == TAP
+
+
 def unbind_nic(place: tuple[int, Interface, str], netns: int, directory: Path) -> None:
     """Undo a bridge binding whose guest has released the NIC; nothing when nothing is left of it.
 

@@ -142,7 +142,7 @@ class NodeLaunchers:
             "interfaces": [
                 {
                     "name": item.name,
-                    "binding": "masquerade" if item.masquerade is not None else "bridge",
+                    "binding": _binding_of(item),
                     "status": encode(rows[item.name]) if item.name in rows else {},
                     "way": [hop.document() for hop in ways[nic]],
                 }
@@ -180,9 +180,12 @@ class NodeLaunchers:
         wanted: CaptureRequest,
         left: threading.Event,
     ) -> bytes:
-        _, index, nic = found
+        item, index, nic = found
+        tap = names_for(nic, index).tap
+        # What a plugin joins a guest to may be the Pod's NIC itself.
+        links = (tap, nic) if item.binding is not None else (tap,)
         with self._connections.launcher(key) as launcher, launcher.namespace("net") as netns:
-            return capture(netns, names_for(nic, index).tap, wanted, left.is_set)
+            return capture(netns, links, wanted, left.is_set)
 
     async def screenshot(self, namespace: str, name: str, verb: GuestVerb, *, move_cursor: bool) -> bytes:
         """The guest's screen as a PNG file.
@@ -243,6 +246,12 @@ def nics_of(vmi: VirtualMachineInstance) -> list[tuple[Interface, int, str]]:
     """The interfaces that are the handler's to bind, with their place in the VMI and the Pod's NIC of each."""
     first = [(item, index, POD_NIC) for index, item in pod_interfaces(vmi)]
     return first + [(item, index, pod_nic(item.name)) for index, item, _ in lan_interfaces(vmi)]
+
+
+def _binding_of(interface: Interface) -> str:
+    if interface.binding is not None:
+        return interface.binding.name
+    return "masquerade" if interface.masquerade is not None else "bridge"
 
 
 def _pod_on(vmi: VirtualMachineInstance, node: str) -> str | None:

@@ -1,8 +1,9 @@
-"""Which block devices a launcher's container may open: rules of its device cgroup.
+"""Which devices besides its first a launcher's container may open: rules of its device cgroup.
 
-Called by `volume_hand_over`. In version 1 a rule is a line. In version 2 the container's runtime has attached a program
-to the container's cgroup: it is replaced by one that asks our rules first. One that cannot be replaced is refused in
-words. A host without either (one box, whose containers are in no device cgroup) needs no rule.
+Called by `volume_hand_over` for block devices, and by `tap_nodes` for those of macvtaps. In version 1 a rule is a line.
+In version 2 the container's runtime has attached a program to the container's cgroup: it is replaced by one that asks
+our rules first, or refused in words when it cannot be replaced. A host without either (one box, whose containers are in
+no device cgroup) needs no rule.
 """
 
 from __future__ import annotations
@@ -15,11 +16,15 @@ from typing import Final
 
 from kvedge.handler.held_process import HeldProcess
 from kvedge.runtime.linux.cgroup_devices import ForeignProgram, attached_programs, change_rules, device_programs
+from kvedge.runtime.linux.device_program import Device
 from kvedge.runtime.mount_table import mount_table, parse_mounts
 from kvedge.storage.beneath import AS_ROOT, beneath, directory_of
 
 _ALL: Final = "a *:* rwm"
 _ACCESS: Final = "rw"
+# Kinds of devices.
+BLOCK: Final = "b"
+CHARACTER: Final = "c"
 # crun keeps the processes of a container in a cgroup of this name, below the one that it confines.
 _INNER: Final = "container"
 _REMEDY: Final = "use a claim of mode Filesystem, or add the volume while the VM is stopped"
@@ -29,8 +34,8 @@ class DeviceNotAllowed(OSError):
     """The launcher's container cannot be allowed a device; the text is for the user."""
 
 
-def allow_device(launcher: HeldProcess, device: int) -> None:
-    """Let the launcher's container open a block device; may be repeated.
+def allow_device(launcher: HeldProcess, device: int, kind: str = BLOCK) -> None:
+    """Let the launcher's container open a device; may be repeated.
 
     Raises:
         DeviceNotAllowed: on a host where kvedge cannot give such a rule.
@@ -38,35 +43,35 @@ def allow_device(launcher: HeldProcess, device: int) -> None:
     """
     folder = devices_folder(launcher.text("cgroup"), mount_table())
     if folder is not None:
-        _write(folder, "devices.allow", rule(device))
+        _write(folder, "devices.allow", rule(device, kind))
         return
     path = unified_path(launcher.text("cgroup"), mount_table())
     if path is not None:
-        allow_in_cgroup(path, device)
+        allow_in_cgroup(path, device, kind)
 
 
-def deny_device(launcher: HeldProcess, device: int) -> None:
+def deny_device(launcher: HeldProcess, device: int, kind: str = BLOCK) -> None:
     """Take such a rule away again; may be repeated."""
     folder = devices_folder(launcher.text("cgroup"), mount_table())
     if folder is not None:
-        _write(folder, "devices.deny", rule(device))
+        _write(folder, "devices.deny", rule(device, kind))
         return
     path = unified_path(launcher.text("cgroup"), mount_table())
     if path is not None:
-        deny_in_cgroup(path, device)
+        deny_in_cgroup(path, device, kind)
 
 
-def allow_in_cgroup(path: tuple[Path, str], device: int) -> None:
-    """Let a cgroup of version 2 open a block device, when programs confine it.
+def allow_in_cgroup(path: tuple[Path, str], device: int, kind: str = BLOCK) -> None:
+    """Let a cgroup of version 2 open a device, when programs confine it.
 
     Raises:
         DeviceNotAllowed: when a program is none that kvedge can add a rule to.
         OSError: when the kernel refuses.
     """
-    _change(path, lambda devices: devices | {device})
+    _change(path, lambda devices: devices | {Device(kind, device)})
 
 
-def deny_in_cgroup(path: tuple[Path, str], device: int) -> None:
+def deny_in_cgroup(path: tuple[Path, str], device: int, kind: str = BLOCK) -> None:
     """Take the rule away again; where none could be given, there is none.
 
     Raises:
@@ -74,12 +79,12 @@ def deny_in_cgroup(path: tuple[Path, str], device: int) -> None:
     """
     # A program that cannot be extended has no rule of ours.
     with suppress(DeviceNotAllowed):
-        _change(path, lambda devices: devices - {device})
+        _change(path, lambda devices: devices - {Device(kind, device)})
 
 
-def rule(device: int) -> str:
-    """A rule of version 1 for a block device."""
-    return f"b {os.major(device)}:{os.minor(device)} {_ACCESS}"
+def rule(device: int, kind: str = BLOCK) -> str:
+    """A rule of version 1 for a device."""
+    return f"{kind} {os.major(device)}:{os.minor(device)} {_ACCESS}"
 
 
 def devices_folder(cgroups: str, mounts: str) -> tuple[Path, str] | None:
@@ -109,7 +114,7 @@ def unified_path(cgroups: str, mounts: str) -> tuple[Path, str] | None:
     return None if path is None or root is None else (root, path.lstrip("/") or ".")
 
 
-def _change(path: tuple[Path, str], change: Callable[[frozenset[int]], frozenset[int]]) -> None:
+def _change(path: tuple[Path, str], change: Callable[[frozenset[Device]], frozenset[Device]]) -> None:
     with _confined(path) as cgroup:
         if cgroup is None:
             return

@@ -82,7 +82,7 @@ ADDRESS_SECONDS: Final = 60
 ARP_SENDERS: Final = Set("arp_senders", (("ipv4_addr", 4),), MOST_ADDRESSES, ADDRESS_SECONDS)
 IPV6_SENDERS: Final = Set("ipv6_senders", (("ipv6_addr", 16),), MOST_ADDRESSES, ADDRESS_SECONDS)
 # Kinds of links that pass a frame on only when it is for their own MAC, whatever port they are of.
-FILTERS_BY_MAC: Final = frozenset({"macvlan", "macvtap"})
+FILTERS_BY_MAC: Final = frozenset({"macvlan"})
 # Kinds that the kernel lets be no bridge port: they share the MAC of their parent, or have none.
 NEVER_A_PORT: Final = frozenset({"ipvlan", "ipvtap", "wireguard", "ipip", "sit", "ip6tnl", "gre", "xfrm"})
 
@@ -157,6 +157,13 @@ def make_record(netns: str, seen: Seen, names: Names) -> Record:
             subject=names.pod,
             why="the Pod has no such interface",
             remedy=_where_nics_come_from(names),
+        )
+    if pod.kind == "macvtap":
+        raise UnsuitablePodError(
+            "cannot bind",
+            subject=names.pod,
+            why="it is a macvtap, whose frames are for whoever opens its device, and for no bridge",
+            remedy="use a network binding plugin of domainAttachmentType tap instead of bridge: {}",
         )
     if pod.kind in NEVER_A_PORT or not pod.mac:
         raise UnsuitablePodError(

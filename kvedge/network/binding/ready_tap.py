@@ -1,7 +1,8 @@
 """Finds the link that somebody else has made for a guest in its Pod: a tap, or the Pod's NIC itself.
 
-Called by the handler, as root on the host, for binding plugins that leave the guest's link to a CNI plugin. Changes
-nothing: what opens the link is the launcher, which needs the right to do so from whoever has made it.
+Called by the handler, as root on the host, for binding plugins that leave the guest's link to a CNI plugin. A tap is
+not changed: the launcher opens it, which needs the right to do so from whoever has made it. A macvtap gets what keeps
+its guest in bounds (`macvtap_binding`).
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ from typing import Final
 
 from kvedge.network.binding.binding_state import LARGEST_TAP_MTU, Names, is_link_local, names_for
 from kvedge.network.binding.bound_interface import BoundInterface
+from kvedge.network.binding.macvtap_binding import prepare_macvtap
+from kvedge.network.binding.macvtap_rules import MACVTAP
 from kvedge.network.binding.pod_namespace import pod_namespace
 from kvedge.network.errors import NetworkError, UnsuitablePodError
 from kvedge.network.link_types import Address, Link
@@ -18,7 +21,7 @@ from kvedge.network.links import Links
 from kvedge.network.netns import NetnsRef, run_in_netns
 
 # Kinds of links that QEMU can open.
-OPENED: Final = ("tun", "macvtap", "ipvtap")
+OPENED: Final = ("tun", MACVTAP)
 
 
 def ready_tap(netns: NetnsRef, *, guest_mac: str, asked_mac: bool, pod_interface: str, index: int) -> BoundInterface:
@@ -31,8 +34,14 @@ def ready_tap(netns: NetnsRef, *, guest_mac: str, asked_mac: bool, pod_interface
     pod_namespace(netns)
 
     def look() -> BoundInterface:
+        mac = guest_mac.lower() if asked_mac else ""
         with Links() as links:
-            return found_tap(links.list_links(), links.list_addresses(), names, guest_mac if asked_mac else "")
+            seen = links.list_links()
+            found = found_tap(seen, links.list_addresses(), names, mac)
+            link = next(link for link in seen if link.name == found.tap)
+            if link.kind == MACVTAP:
+                prepare_macvtap(links, link, mac)
+        return found
 
     return run_in_netns(netns, look)
 

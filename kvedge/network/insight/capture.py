@@ -6,9 +6,10 @@ Reads only; nothing of the guest's is held up by it, and frames that come too fa
 
 from __future__ import annotations
 
+import errno
 import socket
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -58,11 +59,26 @@ def _number(query: Mapping[str, str], name: str, default: int, least: int, most:
     return int(text)
 
 
-def capture(netns: NetnsRef, tap: str, wanted: CaptureRequest, is_over: Callable[[], bool] = lambda: False) -> bytes:
-    """What passes the tap until the time is over, the size is reached, or `is_over()`. Raises NetworkError."""
-    opened = run_in_netns(netns, lambda: _open(tap))
+def capture(
+    netns: NetnsRef, links: Sequence[str], wanted: CaptureRequest, is_over: Callable[[], bool] = lambda: False
+) -> bytes:
+    """What passes the guest's link until the time is over, the size is reached, or `is_over()`.
+
+    The link is the first of these that is there. Raises NetworkError.
+    """
+    opened = run_in_netns(netns, lambda: _open_first(links))
     with opened:
         return record(opened, wanted, is_over)
+
+
+def _open_first(links: Sequence[str]) -> socket.socket:
+    for name in links[:-1]:
+        try:
+            return _open(name)
+        except NetworkError as error:
+            if error.errno != errno.ENODEV:
+                raise
+    return _open(links[-1])
 
 
 def _open(tap: str) -> socket.socket:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from kvedge.network.binding.binding_state import Names
+from kvedge.network.binding.macvtap_rules import MACVTAP
 from kvedge.network.link_types import CountedLink, Link, Traffic
 from kvedge.resources.codec import JsonObject
 
@@ -69,7 +70,13 @@ def way_in_pod(names: Names, links: Sequence[CountedLink]) -> list[Hop]:
 
 
 def way_on_node(nic: Link | None, links: Mapping[int, CountedLink]) -> list[Hop]:
-    """From the node's end of the Pod's veth to the uplinks of its bridge; nothing for a NIC of another kind."""
+    """From the node's end of the Pod's veth to the uplinks of its bridge, or the NIC that a macvtap is on.
+
+    Nothing for a NIC of another kind.
+    """
+    if nic is not None and nic.kind == MACVTAP:
+        lower = links.get(nic.lower)
+        return [Hop(NODE, lower.link, from_guest=lower.sent, to_guest=lower.received)] if lower is not None else []
     end = links.get(nic.peer_index) if nic is not None and nic.kind == "veth" and nic.peer_index else None
     if end is None or end.link.kind != "veth":
         return []

@@ -39,6 +39,11 @@ def binding_plugins(
             )
 
 
+def live_plugins(plugins: Mapping[str, BindingPlugin]) -> frozenset[str]:
+    """The plugins whose NICs come and go while a guest runs: whatever joins such a guest is a link."""
+    return frozenset(name for name, plugin in plugins.items() if plugin.attachment in (TAP, MANAGED_TAP))
+
+
 def _is_possible(plugin: BindingPluginConfiguration, at: str, checks: Checks) -> bool:
     if plugin.sidecar_image:
         checks.invalid(

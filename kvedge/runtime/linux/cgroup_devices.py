@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from typing import Final
 
 from kvedge.runtime.linux.calls import checked, libc
-from kvedge.runtime.linux.device_program import is_plain, ruled_devices, with_rules
+from kvedge.runtime.linux.device_program import Device, is_plain, ruled_devices, with_rules
 
 _SYS_BPF: Final = {"x86_64": 321, "aarch64": 280}
 _PROG_LOAD: Final = 5
@@ -137,7 +137,7 @@ def attached_programs(cgroup: int) -> tuple[list[int], int]:
     return list(ids[: query.prog_count]), int(query.attach_flags)
 
 
-def change_rules(cgroup: int, change: Callable[[frozenset[int]], frozenset[int]]) -> None:
+def change_rules(cgroup: int, change: Callable[[frozenset[Device]], frozenset[Device]]) -> None:
     """Give every program that is attached to this cgroup other rules of ours; one that has them already stays.
 
     Raises:

@@ -1,7 +1,7 @@
 """The program of a cgroup of version 2 that decides on devices, with rules of ours in front of it.
 
-Called by `cgroup_devices`. Pure: instructions as the kernel has them go in and come out. A rule allows one block device
-to be read and written, and leaves every other question to the instructions behind it: what the container's runtime
+Called by `cgroup_devices`. Pure: instructions as the kernel has them go in and come out. A rule allows one device to be
+read and written, and leaves every other question to the instructions behind it: what the container's runtime
 allows stays allowed, and what it forbids stays forbidden. The rules are read from the instructions and remembered
 nowhere else.
 """
@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import struct
 from collections.abc import Iterable
-from typing import Final
+from typing import Final, NamedTuple
 
 # One instruction: the operation, both registers, an offset, a number.
 _INSTRUCTION: Final = struct.Struct("<BBhi")
@@ -28,18 +28,25 @@ _SCRATCH: Final = 0x02
 _FROM_QUESTION: Final = 0x12
 # The question: kind and access in one word, then the two numbers.
 _ACCESS, _MAJOR, _MINOR = 0, 4, 8
-_BLOCK: Final = 1
+_KINDS: Final = {"b": 1, "c": 2}
 # Reading is 2 and writing 4 of the upper half; to make a node is 1.
 _READ_WRITE: Final = (2 | 4) << 16
 _RULE_LENGTH: Final = 9
 
 
-def with_rules(program: bytes, devices: Iterable[int]) -> bytes:
+class Device(NamedTuple):
+    """A device: `b` for block or `c` for character, and its number as stat(2) has it."""
+
+    kind: str
+    number: int
+
+
+def with_rules(program: bytes, devices: Iterable[Device]) -> bytes:
     """The program with exactly these rules of ours, whichever it had before."""
     return b"".join(_rule(device) for device in sorted(set(devices))) + _without_rules(program)
 
 
-def ruled_devices(program: bytes) -> frozenset[int]:
+def ruled_devices(program: bytes) -> frozenset[Device]:
     """The devices for which it has a rule of ours."""
     return frozenset(_rules(program))
 
@@ -50,15 +57,19 @@ def is_plain(program: bytes) -> bool:
     return not any(code == _CALL or (code == _LOAD_WIDE and source) for code, source in operations)
 
 
-def _rules(program: bytes) -> list[int]:
-    found: list[int] = []
+def _rules(program: bytes) -> list[Device]:
+    found: list[Device] = []
     size = _RULE_LENGTH * _INSTRUCTION.size
     for start in range(0, len(program) - size, size):
         rule = program[start : start + size]
-        major, minor = (_INSTRUCTION.unpack_from(rule, number * _INSTRUCTION.size)[3] for number in (4, 6))
-        if min(major, minor) < 0 or rule != _rule(os.makedev(major, minor)):
+        numbers = [_INSTRUCTION.unpack_from(rule, place * _INSTRUCTION.size)[3] for place in (2, 4, 6)]
+        kind = next((name for name, number in _KINDS.items() if number == numbers[0]), "")
+        if not kind or min(numbers) < 0:
             break
-        found.append(os.makedev(major, minor))
+        device = Device(kind, os.makedev(*numbers[1:]))
+        if rule != _rule(device):
+            break
+        found.append(device)
     return found
 
 
@@ -66,18 +77,18 @@ def _without_rules(program: bytes) -> bytes:
     return program[len(_rules(program)) * _RULE_LENGTH * _INSTRUCTION.size :]
 
 
-def _rule(device: int) -> bytes:
+def _rule(device: Device) -> bytes:
     """A jump leads behind the rule, to the next one or to the runtime's own instructions."""
     return b"".join(
         _INSTRUCTION.pack(*each)
         for each in (
             (_LOAD_WORD, _FROM_QUESTION, _ACCESS, 0),
             (_AND_32, _SCRATCH, 0, ~_READ_WRITE),
-            (_JUMP_NOT_EQUAL, _SCRATCH, 6, _BLOCK),
+            (_JUMP_NOT_EQUAL, _SCRATCH, 6, _KINDS[device.kind]),
             (_LOAD_WORD, _FROM_QUESTION, _MAJOR, 0),
-            (_JUMP_NOT_EQUAL, _SCRATCH, 4, os.major(device)),
+            (_JUMP_NOT_EQUAL, _SCRATCH, 4, os.major(device.number)),
             (_LOAD_WORD, _FROM_QUESTION, _MINOR, 0),
-            (_JUMP_NOT_EQUAL, _SCRATCH, 2, os.minor(device)),
+            (_JUMP_NOT_EQUAL, _SCRATCH, 2, os.minor(device.number)),
             (_MOVE, _RESULT, 0, 1),
             (_EXIT, 0, 0, 0),
         )

@@ -41,7 +41,13 @@ _MOVE_MOUNT_T_EMPTY_PATH: Final = 0x40
 _SYS_PIVOT_ROOT: Final = {"x86_64": 155, "aarch64": 41}
 _SYS_OPEN_TREE: Final = 428
 _SYS_MOVE_MOUNT: Final = 429
+_SYS_FSOPEN: Final = 430
+_SYS_FSCONFIG: Final = 431
+_SYS_FSMOUNT: Final = 432
 _SYS_MOUNT_SETATTR: Final = 442
+_FSOPEN_CLOEXEC: Final = 1
+_FSCONFIG_CMD_CREATE: Final = 6
+_FSMOUNT_CLOEXEC: Final = 1
 
 
 class _MountAttributes(ctypes.Structure):
@@ -101,3 +107,16 @@ def attach_mount(mounted: int, target: int) -> None:
     """Put a detached mount onto what the descriptor `target` stands for."""
     flags = _MOVE_MOUNT_F_EMPTY_PATH | _MOVE_MOUNT_T_EMPTY_PATH
     checked(libc.syscall(_SYS_MOVE_MOUNT, mounted, b"", target, b"", flags), "attach mount")
+
+
+def new_mount(kind: str, attributes: int) -> int:
+    """A descriptor of a mount of a new file system that is attached nowhere, and goes when it is closed.
+
+    A file system that shows a namespace, as sysfs its links, shows that of the thread that calls.
+    """
+    made = checked(libc.syscall(_SYS_FSOPEN, kind.encode(), _FSOPEN_CLOEXEC), f"open file system {kind}")
+    try:
+        checked(libc.syscall(_SYS_FSCONFIG, made, _FSCONFIG_CMD_CREATE, None, None, 0), f"make file system {kind}")
+        return checked(libc.syscall(_SYS_FSMOUNT, made, _FSMOUNT_CLOEXEC, attributes), f"mount {kind}")
+    finally:
+        os.close(made)

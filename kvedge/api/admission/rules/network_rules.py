@@ -12,6 +12,7 @@ from typing import Final
 from kvedge.api.admission.rules.causes import Cause, Field, duplicate, not_found, required, unsupported
 from kvedge.api.admission.rules.disk_rules import pci_address
 from kvedge.api.admission.rules.subject import Rule, Subject
+from kvedge.resources.configuration.configuration_bindings import live_plugins
 from kvedge.resources.ip_addresses import parse_ipv4
 from kvedge.resources.masquerade import BadGuestNetwork, parse_guest_subnet
 from kvedge.resources.types.devices import DhcpOptions, Interface, Port
@@ -28,6 +29,9 @@ _MODELS: Final = ("virtio", "e1000", "e1000e", "igb", "ne2k_pci", "pcnet", "rtl8
 _STATES: Final = ("", "up", "down", ABSENT)
 _BINDINGS: Final = ("bridge", "masquerade", "sriov", "slirp", "macvtap", "passt", "passt_binding", "binding")
 _DISCONTINUED: Final = {"slirp": "Slirp", "macvtap": "Macvtap", "passt": "Passt"}
+_INSTEAD: Final = {
+    "macvtap": ": use `binding: {name: macvtap}`, and domainAttachmentType tap for that plugin in the KubeVirt object"
+}
 # The Pod's own side of the bridge has this MAC.
 _RESERVED_MAC: Final = "02:00:00:00:00:00"
 _PRIVATE_OPTIONS: Final = range(224, 255)
@@ -105,14 +109,16 @@ def interfaces_are_possible(subject: Subject) -> Iterator[Cause]:
 
 
 def absent_interfaces_can_go(subject: Subject) -> Iterator[Cause]:
-    """A guest releases only what it can get again while it runs: a bridged NIC on another network than the Pod's."""
+    """A guest releases only what it can get again while it runs: a NIC on another network than the Pod's, by a bridge
+    or by a plugin that makes a link."""
+    plugins = live_plugins(subject.cluster.configuration.bindings)
     on_pod_network = {network.name for network in subject.spec.networks if network.pod is not None}
     for index, interface in enumerate(subject.spec.domain.devices.interfaces):
         if interface.state != ABSENT:
             continue
         at = subject.devices_at.at("interfaces").item(index).at("state")
         said = f'"{interface.name}" interface\'s state "{ABSENT}" is'
-        if interface.bridge is None:
+        if interface.bridge is None and (interface.binding is None or interface.binding.name not in plugins):
             yield Cause(at, f"{said} supported only for bridge binding")
         if interface.name in on_pod_network:
             yield Cause(at, f"{said} not supported on default networks")
@@ -145,7 +151,8 @@ def _binding(interface: Interface, at: Field) -> Iterator[Cause]:
         yield Cause(at, f"logical {interface.name} interface must have exactly one binding method or binding plugin")
     for name in given:
         if name in _DISCONTINUED:
-            yield unsupported(at.at(name), f"{_DISCONTINUED[name]} network binding has been discontinued since v1.3")
+            text = f"{_DISCONTINUED[name]} network binding has been discontinued since v1.3"
+            yield unsupported(at.at(name), f"{text}{_INSTEAD.get(name, '')}")
 
 
 def _mac(interface: Interface, of: Field) -> Iterator[Cause]:

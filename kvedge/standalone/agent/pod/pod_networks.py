@@ -8,13 +8,16 @@ on it, until the annotation no longer names it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final
 
 from kvedge.network.errors import NetworkError
 from kvedge.network.lan.lan_config import LanConfigError, parse_lan_config
 from kvedge.network.lan.lan_plan import LanPort, lan_port
 from kvedge.network.lan.lan_ports import attach_lan, detach_lan, lan_ports
+from kvedge.network.lan.macvtap_config import parse_macvtap_config
+from kvedge.network.lan.macvtap_plan import MacvtapPort, macvtap_port
+from kvedge.network.lan.macvtap_ports import attach_macvtap, detach_macvtaps, macvtap_ports
 from kvedge.network.pods.attachments import POD_INTERFACE, Attachment, NodeNetworkConfig
 from kvedge.resources.types.attachments import NetworkAttachmentDefinition
 from kvedge.resources.types.core import Pod
@@ -31,6 +34,8 @@ from kvedge.resources.types.pod_networks import (
 GLOBAL_NAMESPACE: Final = "default"
 
 Reader = Callable[[str, str], NetworkAttachmentDefinition | None]
+# A NIC on a bridge of the host, or on a NIC of it.
+Port = LanPort | MacvtapPort
 
 
 class PodNetworkError(Exception):
@@ -50,7 +55,7 @@ def join_networks(config: NodeNetworkConfig, pod: Pod, own: Attachment, read: Re
     ports = [(selection, _port(selection, pod, own, has, read)) for selection in wanted]
     for selection, port in ports:
         try:
-            attach_lan(config, port)
+            _attach(config, port)
         except NetworkError as error:
             raise PodNetworkError(f"network {selection.reference}: {error}") from error
     return _told(config, own, ports)
@@ -71,7 +76,7 @@ def follow_networks(config: NodeNetworkConfig, pod: Pod, own: Attachment, read: 
     for selection in wanted:
         try:
             port = _port(selection, pod, own, has, read)
-            attach_lan(config, port)
+            _attach(config, port)
         except (PodNetworkError, NetworkError) as error:
             at = f"network {selection.reference}: " if isinstance(error, NetworkError) else ""
             complaint = complaint or f"{at}{error}"
@@ -80,22 +85,38 @@ def follow_networks(config: NodeNetworkConfig, pod: Pod, own: Attachment, read: 
     return _told(config, own, ports), complaint
 
 
-def _leave_others(
-    config: NodeNetworkConfig, pod: Pod, own: Attachment
-) -> tuple[list[Selection], Mapping[str, LanPort]]:
+def leave_networks(config: NodeNetworkConfig, netns: str, kept: Collection[str] = ()) -> None:
+    """Take a Pod's other NICs away, all but those of these names; nothing when there are none.
+
+    Raises:
+        NetworkError: when the kernel refused.
+    """
+    detach_lan(config, netns, kept)
+    detach_macvtaps(netns, kept)
+
+
+def _attach(config: NodeNetworkConfig, port: Port) -> None:
+    if isinstance(port, MacvtapPort):
+        attach_macvtap(config, port)
+    else:
+        attach_lan(config, port)
+
+
+def _leave_others(config: NodeNetworkConfig, pod: Pod, own: Attachment) -> tuple[list[Selection], Mapping[str, Port]]:
     """What the Pod wants, and what it has of that, by the NIC's name."""
     try:
         wanted = parse_wanted(pod.metadata.annotations.get(NETWORKS, ""), pod.metadata.namespace)
     except SelectionError as error:
         raise PodNetworkError(str(error)) from error
-    has = {port.interface: port for port in lan_ports(config, own.netns)}
+    present: list[Port] = [*lan_ports(config, own.netns), *macvtap_ports(own.netns)]
+    has = {port.interface: port for port in present}
     names = {selection.interface for selection in wanted}
     if has.keys() - names:
-        detach_lan(config, own.netns, names)
+        leave_networks(config, own.netns, names)
     return wanted, {name: port for name, port in has.items() if name in names}
 
 
-def _told(config: NodeNetworkConfig, own: Attachment, ports: Sequence[tuple[Selection, LanPort]]) -> str:
+def _told(config: NodeNetworkConfig, own: Attachment, ports: Sequence[tuple[Selection, Port]]) -> str:
     if not ports:
         return ""
     ips = [each for each in (own.address, own.ipv6_address) if each]
@@ -103,7 +124,7 @@ def _told(config: NodeNetworkConfig, own: Attachment, ports: Sequence[tuple[Sele
     return network_status([first, *(_joined(selection, port) for selection, port in ports)])
 
 
-def _port(selection: Selection, pod: Pod, own: Attachment, has: Mapping[str, LanPort], read: Reader) -> LanPort:
+def _port(selection: Selection, pod: Pod, own: Attachment, has: Mapping[str, Port], read: Reader) -> Port:
     known = has.get(selection.interface)
     if known is not None:
         return known
@@ -118,11 +139,14 @@ def _port(selection: Selection, pod: Pod, own: Attachment, has: Mapping[str, Lan
             f"there is no network {selection.reference}:"
             f" `kvedge network create {selection.name} -n {selection.namespace}` makes one"
         )
+    text = found.spec.config
     try:
-        return lan_port(own.netns, selection.interface, selection.mac, parse_lan_config(found.spec.config))
+        if (macvtap := parse_macvtap_config(text)) is not None:
+            return macvtap_port(own.netns, selection.interface, selection.mac, macvtap)
+        return lan_port(own.netns, selection.interface, selection.mac, parse_lan_config(text))
     except (LanConfigError, ValueError) as error:
         raise PodNetworkError(f"network {selection.reference}: {error}") from error
 
 
-def _joined(selection: Selection, port: LanPort) -> JoinedNetwork:
+def _joined(selection: Selection, port: Port) -> JoinedNetwork:
     return JoinedNetwork(name=selection.reference, interface=port.interface, mac=port.mac)

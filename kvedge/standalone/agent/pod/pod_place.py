@@ -16,7 +16,6 @@ from kvedge.kube.errors import NotFound
 from kvedge.kube.kube_client import KubeClient
 from kvedge.network.errors import NetworkError
 from kvedge.network.host_resolver import host_resolv_conf
-from kvedge.network.lan.lan_ports import detach_lan
 from kvedge.network.pods.attachments import NodeNetworkConfig, attachment_for, netns_name
 from kvedge.network.pods.pod_network import attach_pod, detach_pod
 from kvedge.resources.bandwidth import pod_bandwidth
@@ -29,7 +28,7 @@ from kvedge.runtime.durable_files import write_whole
 from kvedge.standalone.agent.container.cgroups import Cgroups, kill_all
 from kvedge.standalone.agent.container.container_files import PodFiles
 from kvedge.standalone.agent.container.container_plan import PodPlace, hostname, pod_limits
-from kvedge.standalone.agent.pod.pod_networks import PodNetworkError, follow_networks, join_networks
+from kvedge.standalone.agent.pod.pod_networks import PodNetworkError, follow_networks, join_networks, leave_networks
 from kvedge.standalone.agent.pod.pod_remains import remove_pod_directory
 from kvedge.standalone.agent.pod.pod_volumes import keep_empty_dirs, set_up_volumes
 from kvedge.standalone.agent.pod.resolv_conf import pod_resolv_conf, refresh_resolv_conf
@@ -177,7 +176,7 @@ class Places:
         """
         kill_all(lambda: self.cgroups.processes(files.uid))
         try:
-            detach_lan(self.network, self.netns_of(files.uid))
+            leave_networks(self.network, self.netns_of(files.uid))
             detach_pod(self.network, self.netns_of(files.uid))
             self.cgroups.remove(files.uid)
         except (NetworkError, OSError) as error:

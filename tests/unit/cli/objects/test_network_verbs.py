@@ -117,3 +117,27 @@ def test_the_last_network_of_a_nic_gives_it_back(box: Box) -> None:
     box.networks.pop(0)
     box.run("delete", "lan2")
     assert box.done == ["DELETE lan", "back from kvb-eth0", "DELETE lan2"]
+
+
+def test_macvtaps_on_a_nic_change_nothing_of_the_host(box: Box) -> None:
+    assert box.run("create", "lan", "--type", "macvtap", "--nic", "eth0", "--isolate-ports").exit_code == 0
+    assert box.done == ["POST lan"]
+    config = json.loads(box.networks[0].spec.config)
+    assert (config["type"], config["master"], config["mode"]) == ("macvtap", "eth0", "private")
+    assert "macvtap" in box.run("create", "lan2", "--type", "macvtap", "--nic", "eth0", "--dry-run").output
+    assert box.done == ["POST lan"]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ((), "name that with --nic"),
+        (("--bridge", "br0", "--nic", "eth0"), "takes --nic alone"),
+        (("--nic", "eth0", "--vlan", "7"), "such as eth0.7"),
+    ],
+    ids=["no nic", "a bridge", "a vlan"],
+)
+def test_what_makes_no_macvtap_is_refused(box: Box, words: tuple[str, ...], said: str) -> None:
+    refused = box.run("create", "lan", "--type", "macvtap", *words)
+    assert said in str(refused.exception)
+    assert box.done == []

@@ -13,6 +13,7 @@ from kvedge.client.networks.network_calls import made_bridge, network_document, 
 from kvedge.client.networks.network_rows import network_rows, users_of
 from kvedge.client.session import Session
 from kvedge.network.lan.lan_config import LanConfig, parse_lan_config
+from kvedge.network.lan.macvtap_config import MacvtapConfig, parse_macvtap_config
 from kvedge.resources.codec import decode
 from kvedge.resources.types.attachments import NetworkAttachmentDefinition
 from kvedge.resources.types.vm import VirtualMachine
@@ -21,7 +22,7 @@ from tests.support.builders import vmi_with
 NOW = datetime(2026, 1, 2, 12, 0, 0, tzinfo=UTC)
 
 
-def network(name: str, config: LanConfig | None) -> NetworkAttachmentDefinition:
+def network(name: str, config: LanConfig | MacvtapConfig | None) -> NetworkAttachmentDefinition:
     document = network_document(name, "n", config or LanConfig(bridge="x"))
     if config is None:
         document["spec"]["config"] = '{"type": "macvlan", "master": "eno1"}'
@@ -50,6 +51,7 @@ def test_a_row_says_what_the_network_is_and_who_is_on_it() -> None:
         "name": "lan",
         "kind": "bridge",
         "bridge": "br0",
+        "nic": None,
         "vlan": 7,
         "usedBy": ["bare", "other/far", "web"],
         "created": "2026-01-02T11:58:30Z",
@@ -59,6 +61,12 @@ def test_a_row_says_what_the_network_is_and_who_is_on_it() -> None:
 def test_a_bridge_of_a_nic_is_told_as_such() -> None:
     (row,) = network_rows([network("lan", LanConfig(bridge="kvb-eth0", nic="eth0"))], {}, NOW)
     assert row.cells(with_namespace=False) == ["lan", "nic", "kvb-eth0", "-", "-", "1m30s"]
+
+
+def test_a_network_without_a_bridge_says_on_which_nic_it_is() -> None:
+    (row,) = network_rows([network("lan", MacvtapConfig(nic="eth0"))], {}, NOW)
+    assert row.cells(with_namespace=False) == ["lan", "macvtap", "eth0", "-", "-", "1m30s"]
+    assert (row.document()["bridge"], row.document()["nic"]) == ("", "eth0")
 
 
 def test_the_bridge_of_a_nic_is_needed_until_its_last_network_goes() -> None:
@@ -88,6 +96,13 @@ def test_a_manifest_is_multus_own_kind() -> None:
     assert parse_lan_config(document["spec"]["config"]) == LanConfig(bridge="br0", vlan=7)
 
 
+def test_a_manifest_of_macvtaps_has_the_words_of_cni() -> None:
+    wanted = MacvtapConfig(nic="eth0", mode="private", mtu=1400, servers=True)
+    config = network_document("lan", "n", wanted)["spec"]["config"]
+    assert parse_macvtap_config(config) == wanted
+    assert '"type": "macvtap", "master": "eth0", "mode": "private"' in config
+
+
 def test_a_bridge_of_ours_is_called_after_its_network_alone() -> None:
     assert made_bridge("n", "lan") == made_bridge("n", "lan")
     assert len({made_bridge("n", "lan"), made_bridge("n", "lan2"), made_bridge("n2", "lan")}) == 3
@@ -97,10 +112,11 @@ def test_a_bridge_of_ours_is_called_after_its_network_alone() -> None:
 @pytest.mark.parametrize(
     ("config", "said"),
     [
+        (MacvtapConfig(nic="eth 0"), "master: 'eth 0' is no name of a link; name a NIC of this host"),
         (LanConfig(bridge="br0", vlan=4095), "vlan: '4095' is out of range; use 0 to 4094"),
         (LanConfig(bridge="br 0"), "bridge: 'br 0' is no name of a link"),
     ],
 )
-def test_what_no_box_could_use_is_refused_before_it_is_written(config: LanConfig, said: str) -> None:
+def test_what_no_box_could_use_is_refused_before_it_is_written(config: LanConfig | MacvtapConfig, said: str) -> None:
     with pytest.raises(UsageError, match=said):
         network_document("lan", "n", config)

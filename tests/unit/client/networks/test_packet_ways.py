@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kvedge.client.networks.packet_ways import HEADER, readable, way_lines
+from kvedge.client.networks.packet_ways import HEADER, readable, way_lines, way_notes
 
 
 def test_each_link_is_a_line_from_the_guest_outwards() -> None:
@@ -21,6 +21,12 @@ def test_each_link_is_a_line_from_the_guest_outwards() -> None:
         ["node", "br0", "bridge", "down", "9000", "", "", "", ""],
     ]
     assert {len(line) for line in lines} == {len(HEADER)}
+
+
+def test_a_macvtap_says_whom_its_guest_does_not_reach() -> None:
+    (note,) = way_notes({"way": [{"where": "pod", "name": "pod1", "kind": "macvtap"}]})
+    assert "the node itself do not reach each other" in note
+    assert way_notes({"way": [{"kind": "tun"}]}) == way_notes({}) == []
 
 
 def test_what_a_guest_says_of_itself_steers_no_terminal() -> None:

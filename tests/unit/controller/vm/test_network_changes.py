@@ -205,3 +205,23 @@ def test_a_vm_without_a_run_forgets_at_once() -> None:
     vm.spec.run_strategy = "Halted"
     vm.spec.running = None
     assert [action for action in plan_vm(vm, None, NOW, 0.5).actions if isinstance(action, PatchVm)] != []
+
+
+def test_an_interface_of_a_plugin_comes_when_the_plugin_makes_a_link() -> None:
+    plugged = {"name": "lan", "binding": {"name": "macvtap"}}
+    vm, vmi = a_pair([DEFAULT, plugged], [DEFAULT])
+    assert changed_interfaces(vm, vmi) == {}
+    spec = changed_interfaces(vm, vmi, {"macvtap"})["spec"]
+    assert [item["name"] for item in spec["domain"]["devices"]["interfaces"]] == ["default", "lan"]
+    (action,) = [
+        each
+        for each in plan_vm(vm, vmi, NOW, 0.5, Hotplug(plugins=frozenset({"macvtap"}))).actions
+        if isinstance(each, ChangeRun)
+    ]
+    assert action.what is Live.INTERFACES
+
+
+def test_an_interface_of_a_plugin_goes_while_the_guest_runs() -> None:
+    plugged = {"name": "lan", "binding": {"name": "macvtap"}, "macAddress": LAN["macAddress"]}
+    vm, vmi = a_pair([DEFAULT, plugged | {"state": "absent"}], [DEFAULT, plugged], ("lan",))
+    assert carried(vm, vmi) == {"default": "", "lan": "absent"}

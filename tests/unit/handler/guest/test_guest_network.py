@@ -212,7 +212,7 @@ def test_what_somebody_undid_of_a_translated_interface_is_put_right_and_a_bridge
 ) -> None:
     bound: list[tuple[int, str, int]] = []
 
-    def bind(_vmi: object, place: tuple[int, Interface, str], netns: int, _directory: Path) -> None:
+    def bind(_vmi: object, place: tuple[int, Interface, str], netns: int, _directory: Path, _plugins: object) -> None:
         index, interface, _ = place
         bound.append((index, interface.name, netns))
 

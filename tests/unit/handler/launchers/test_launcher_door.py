@@ -232,10 +232,10 @@ def test_links_that_cannot_be_read_are_told_as_such(node: Node, monkeypatch: pyt
 
 
 def test_frames_are_recorded_on_the_interface_that_is_named(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[tuple[int, str]] = []
+    asked: list[tuple[int, tuple[str, ...]]] = []
 
-    def record(netns: int, tap: str, *_: object) -> bytes:
-        asked.append((netns, tap))
+    def record(netns: int, links: tuple[str, ...], *_: object) -> bytes:
+        asked.append((netns, links))
         return b"pcap"
 
     launcher = SimpleNamespace(namespace=lambda kind: contextlib.nullcontext(7))
@@ -244,7 +244,7 @@ def test_frames_are_recorded_on_the_interface_that_is_named(node: Node, monkeypa
     node.connections.launcher = lambda key: contextlib.nullcontext(launcher)  # type: ignore[attr-defined]
     for name in ("", "default"):
         assert asyncio.run(node.door.capture("default", "small", CaptureRequest(name))) == b"pcap"
-    assert asked == [(7, "tap0"), (7, "tap0")]
+    assert asked == [(7, ("tap0",)), (7, ("tap0",))]
     with pytest.raises(DoorError) as refused:
         asyncio.run(node.door.capture("default", "small", CaptureRequest("lan")))
     said = "VMI default/small has no interface 'lan'; it has default"

@@ -94,3 +94,10 @@ def test_both_namespaces_are_read_once_for_all_interfaces(monkeypatch: Any) -> N
     assert [hop.link.name for hop in ways["eth0"]] == ["tap0", "k6t-eth0", "eth0-nic", "v1", "br0", "eno1"]
     assert ways["pod0123456789a"] == []
     assert reads == ["pod", "node"]
+
+
+def test_a_macvtap_is_its_pods_nic_and_leads_to_the_nodes() -> None:
+    link = counted(2, "eth0", "macvtap", lower=6)
+    assert shape(way_in_pod(NAMES, [link])) == [("pod", "eth0", OUT, IN)]
+    assert shape(way_on_node(link.link, ON_NODE)) == [("node", "eno1", OUT, IN)]
+    assert way_on_node(link.link, {}) == []

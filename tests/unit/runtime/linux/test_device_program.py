@@ -8,10 +8,11 @@ from typing import Final
 
 import pytest
 
-from kvedge.runtime.linux.device_program import is_plain, ruled_devices, with_rules
+from kvedge.runtime.linux.device_program import Device, is_plain, ruled_devices, with_rules
 
-DISK: Final = os.makedev(253, 7)
-OTHER: Final = os.makedev(259, 1 << 19)
+DISK: Final = Device("b", os.makedev(253, 7))
+OTHER: Final = Device("b", os.makedev(259, 1 << 19))
+TAP: Final = Device("c", os.makedev(240, 3))
 BLOCK, CHARACTER = 1, 2
 MAKE, READ, WRITE = 1, 2, 4
 # What a runtime has attached, the least of it: nothing is allowed; and only what has number 1:3.
@@ -60,23 +61,30 @@ def asked(program: bytes, kind: int, access: int, device: int) -> bool:
 @pytest.mark.parametrize("access", [READ, WRITE, READ | WRITE])
 def test_a_device_with_a_rule_may_be_read_and_written(access: int) -> None:
     program = with_rules(NOTHING, [DISK, OTHER])
-    assert asked(program, BLOCK, access, DISK)
-    assert asked(program, BLOCK, access, OTHER)
-    assert not asked(NOTHING, BLOCK, access, DISK)
+    assert asked(program, BLOCK, access, DISK.number)
+    assert asked(program, BLOCK, access, OTHER.number)
+    assert not asked(NOTHING, BLOCK, access, DISK.number)
 
 
 @pytest.mark.parametrize(
     ("kind", "access", "device"),
     [
-        pytest.param(CHARACTER, READ, DISK, id="a character device of that number"),
-        pytest.param(BLOCK, MAKE, DISK, id="the making of a node"),
-        pytest.param(BLOCK, MAKE | READ, DISK, id="the making of a node, and reading"),
+        pytest.param(CHARACTER, READ, DISK.number, id="a character device of that number"),
+        pytest.param(BLOCK, MAKE, DISK.number, id="the making of a node"),
+        pytest.param(BLOCK, MAKE | READ, DISK.number, id="the making of a node, and reading"),
         pytest.param(BLOCK, READ, os.makedev(253, 8), id="its neighbour"),
         pytest.param(BLOCK, READ, os.makedev(252, 7), id="that of another driver"),
     ],
 )
 def test_every_other_question_goes_to_the_runtime_s_own_instructions(kind: int, access: int, device: int) -> None:
     assert not asked(with_rules(NOTHING, [DISK]), kind, access, device)
+
+
+def test_a_rule_for_a_character_device_allows_no_block_device() -> None:
+    program = with_rules(NOTHING, [DISK, TAP])
+    assert asked(program, CHARACTER, READ | WRITE, TAP.number)
+    assert not asked(program, BLOCK, READ, TAP.number)
+    assert ruled_devices(program) == {DISK, TAP}
 
 
 def test_what_the_runtime_allows_stays_allowed() -> None:

@@ -13,6 +13,8 @@ import pytest
 from kvedge.kube.work_queue import Key
 from kvedge.network.lan.lan_config import LanConfig, lan_config_text
 from kvedge.network.lan.lan_plan import LanPort, lan_port
+from kvedge.network.lan.macvtap_config import MacvtapConfig, macvtap_config_text
+from kvedge.network.lan.macvtap_plan import MacvtapPort, macvtap_port
 from kvedge.network.pods.attachments import Attachment, NodeNetworkConfig
 from kvedge.resources.meta import ObjectMeta
 from kvedge.resources.types.attachments import NetworkAttachmentDefinition, NetworkAttachmentDefinitionSpec
@@ -43,9 +45,11 @@ class Host:
 
     def __init__(self) -> None:
         self.has: list[LanPort] = []
-        self.given: list[LanPort] = []
+        self.has_macvtaps: list[MacvtapPort] = []
+        self.given: list[LanPort | MacvtapPort] = []
         # What a Pod kept when it left others.
         self.kept: list[set[str]] = []
+        self.left: list[set[str]] = []
         self.networks = {("shop", "red"): lan_config_text(LAN), ("default", "all"): lan_config_text(LAN)}
 
     def read(self, namespace: str, name: str) -> NetworkAttachmentDefinition | None:
@@ -65,6 +69,9 @@ def host(monkeypatch: pytest.MonkeyPatch) -> Host:
     monkeypatch.setattr(pod_networks, "lan_ports", lambda config, netns: found.has)
     monkeypatch.setattr(pod_networks, "attach_lan", lambda config, port: found.given.append(port))
     monkeypatch.setattr(pod_networks, "detach_lan", lambda config, netns, kept: found.kept.append(set(kept)))
+    monkeypatch.setattr(pod_networks, "macvtap_ports", lambda netns: found.has_macvtaps)
+    monkeypatch.setattr(pod_networks, "attach_macvtap", lambda config, port: found.given.append(port))
+    monkeypatch.setattr(pod_networks, "detach_macvtaps", lambda netns, kept: found.left.append(set(kept)))
     return found
 
 
@@ -83,6 +90,24 @@ def test_a_pod_joins_the_networks_that_it_names_and_says_so(host: Host) -> None:
     }
     assert second == {"name": "shop/red", "interface": "pod1", "mac": "02:00:00:00:00:01"}
     assert (third["name"], third["mac"]) == ("default/all", host.given[1].mac)
+
+
+def test_a_pod_joins_a_nic_of_the_host_by_a_macvtap(host: Host) -> None:
+    host.networks["shop", "nic"] = macvtap_config_text(MacvtapConfig(nic="eth0"))
+    told = host.join('[{"name": "nic", "interface": "pod1", "mac": "02:00:00:00:00:01"}]')
+    assert host.given == [macvtap_port(OWN.netns, "pod1", "02:00:00:00:00:01", MacvtapConfig(nic="eth0"))]
+    assert json.loads(told)[1] == {"name": "shop/nic", "interface": "pod1", "mac": "02:00:00:00:00:01"}
+    host.has_macvtaps = [port for port in host.given if isinstance(port, MacvtapPort)]
+    host.networks.clear()
+    assert host.follow('[{"name": "nic", "interface": "pod1"}]')[1] == ""
+    assert host.follow("") == ("", "")
+    assert host.left == [set()]
+
+
+def test_a_macvtap_that_no_box_can_make_is_refused_by_its_key(host: Host) -> None:
+    host.networks["shop", "nic"] = '{"type": "macvtap", "master": "eth0", "mode": "passthru"}'
+    with pytest.raises(PodNetworkError, match=r"shop/nic: spec\.config\.mode: 'passthru' is not supported"):
+        host.join("nic")
 
 
 def test_a_pod_on_its_own_network_alone_has_nothing_to_say(host: Host) -> None:

@@ -1,0 +1,84 @@
+"""NICs of Pods that are macvtaps on a NIC of this host, for the node agent.
+
+Called as root on the host. Touches links of its own in the Pods' namespaces; decides by `macvtap_plan`. Every call may
+be repeated, and takes up where an earlier one was cut short. Whatever is left goes with the Pod's namespace.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Final
+
+from kvedge.network.apply_step import apply_step, unless_gone
+from kvedge.network.lan.macvtap_plan import (
+    HostNics,
+    MacvtapPort,
+    macvtap_ports_of,
+    plan_macvtap,
+    plan_macvtap_inside,
+    plan_macvtap_leaving,
+)
+from kvedge.network.link_types import Link
+from kvedge.network.links import Links
+from kvedge.network.netns import is_netns, netns_path, run_in_netns
+from kvedge.network.nics.nic_managers import is_wireless
+from kvedge.network.pods.attachments import NodeNetworkConfig
+from kvedge.network.steps import Step
+from kvedge.network.sysctls import read_sysctl
+
+_IPV6: Final = "ipv6/conf/default/disable_ipv6"
+
+
+def macvtap_ports(netns: str) -> list[MacvtapPort]:
+    """The NICs that a Pod has of this kind already."""
+    return macvtap_ports_of(netns, _inside(netns)) if is_netns(netns_path(netns)) else []
+
+
+def attach_macvtap(config: NodeNetworkConfig, wanted: MacvtapPort) -> None:
+    """Give the Pod, whose namespace is there, this NIC.
+
+    Raises:
+        NetworkError: when there can be none on that NIC of the host.
+    """
+    path = netns_path(wanted.netns)
+    inside = _inside(wanted.netns)
+    with Links() as links:
+        host = links.list_links()
+        wireless = {link.name for link in host if link.name == wanted.network.nic and is_wireless(link.name)}
+        seen = HostNics(tuple(host), frozenset(wireless))
+        _apply(links, plan_macvtap(config, seen, inside, wanted, path))
+
+    def finish() -> None:
+        with Links() as links:
+            ipv6 = read_sysctl(_IPV6) is not None
+            _apply(links, plan_macvtap_inside(links.list_links(), wanted, ipv6=ipv6))
+
+    run_in_netns(path, finish)
+
+
+def detach_macvtaps(netns: str, kept: Collection[str] = ()) -> None:
+    """Take such NICs of a Pod away, all but those of these names; nothing when there are none."""
+    path = netns_path(netns)
+    if not is_netns(path):
+        return
+
+    def leave() -> None:
+        with Links() as links:
+            for step in plan_macvtap_leaving(links.list_links(), kept):
+                with unless_gone():
+                    apply_step(links, step)
+
+    run_in_netns(path, leave)
+
+
+def _inside(netns: str) -> list[Link]:
+    def look() -> list[Link]:
+        with Links() as links:
+            return links.list_links()
+
+    return run_in_netns(netns_path(netns), look)
+
+
+def _apply(links: Links, steps: list[Step]) -> None:
+    for step in steps:
+        apply_step(links, step)
