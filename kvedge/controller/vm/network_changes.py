@@ -3,7 +3,7 @@
 Called by the VM's plan and for its condition RestartRequired. Pure. An interface on a Multus network with a bridge
 binding, or with a plugin that makes a link, comes and goes while the guest runs, and any interface's link state
 changes; all else of an interface waits for a restart. One that is to be absent goes first, and comes back once nothing
-of it is left. One of another plugin comes with the next start, as in KubeVirt.
+of it is left.
 """
 
 from __future__ import annotations
@@ -81,10 +81,14 @@ def lasting_interfaces(spec: VirtualMachineInstanceSpec) -> VirtualMachineInstan
     return msgspec.structs.replace(spec, domain=domain, networks=networks)
 
 
-def interfaces_need_restart(vm: VirtualMachine, vmi: VirtualMachineInstance) -> bool:
-    """Whether the template says something else of an interface that the guest has, or nothing any more."""
+def interfaces_need_restart(vm: VirtualMachine, vmi: VirtualMachineInstance, plugins: Collection[str] = ()) -> bool:
+    """Whether the template says something else of an interface that the guest has, or nothing any more; or has a new
+    one of a plugin whose NICs do not come while a guest runs."""
     template = _template(vm)
     asked = {item.name: item for item in _live(template)}
+    there = {item.name for item in vmi.spec.domain.devices.interfaces}
+    if any(item.state != ABSENT and not _comes(item, plugins) for item in asked.values() if item.name not in there):
+        return True
     networks = {network.name: network for network in template.networks}
     ours = {network.name: network for network in vmi.spec.networks}
     for item in _live(vmi.spec):

@@ -150,7 +150,8 @@ def plan_vm(
         return _plan_deletion(vm, vmi, now)
     if vmi is not None and _is_free(vmi):
         return VmPlan((AdoptVmi(vmi, _adoption(vm, vmi)),))
-    return _plan_run(VmView(vm, vmi, None, (), vm.run_strategy, data_volumes=data_volumes), now, jitter, hotplug)
+    view = VmView(vm, vmi, None, (), vm.run_strategy, data_volumes=data_volumes, live_plugins=hotplug.plugins)
+    return _plan_run(view, now, jitter, hotplug)
 
 
 def plan_create_failure(vm: VirtualMachine, message: str, now: datetime) -> VmPlan:

@@ -45,6 +45,8 @@ class VmView:
     failure: Condition | None = None
     # The existing ones that its volumes name.
     data_volumes: Sequence[DataVolume] = ()
+    # The network binding plugins whose NICs come while a guest runs.
+    live_plugins: frozenset[str] = frozenset()
 
 
 def next_status(view: VmView, now: datetime) -> VirtualMachineStatus:
@@ -165,7 +167,7 @@ def _restart_required(view: VmView) -> Condition | None:
     if vmi is None or vmi.is_final:
         return None
     message = "a non-live-updatable field was changed in the template spec"
-    if not needs_restart(view.vm, vmi):
+    if not needs_restart(view.vm, vmi, view.live_plugins):
         # Nothing migrates a guest to a Pod that is on other networks.
         waits = condition(vmi.status.conditions, MIGRATION_REQUIRED)
         if waits is None or waits.status != "True":

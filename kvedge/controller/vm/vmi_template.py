@@ -10,6 +10,7 @@ for that. The ControllerRevision that KubeVirt compares with is kept for others 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Collection
 
 import msgspec
 
@@ -74,15 +75,20 @@ def _hash(spec: VirtualMachineInstanceSpec) -> str:
     return hashlib.sha256(encode_json(spec)).hexdigest()[:16]
 
 
-def needs_restart(vm: VirtualMachine, vmi: VirtualMachineInstance) -> bool:
-    """Whether the VM's template has changed since this VMI was made from it, in what a running guest keeps."""
+def needs_restart(vm: VirtualMachine, vmi: VirtualMachineInstance, plugins: Collection[str] = ()) -> bool:
+    """Whether the VM's template has changed since this VMI was made from it, in what a running guest keeps.
+
+    `plugins` are the network binding plugins whose NICs come while it runs.
+    """
     marks = vmi.metadata.annotations
     if TEMPLATE_HASH not in marks or marks.get(VM_GENERATION) == str(vm.metadata.generation):
         # The VM adopted this VMI, or only its run strategy has changed.
         return False
     # A version before counted all of the interfaces: a run that it started says so.
     known = (template_hash(vm), _hash(_permanent(vm)))
-    return marks[TEMPLATE_HASH] not in known or disks_have_changed(vm, vmi) or interfaces_need_restart(vm, vmi)
+    if marks[TEMPLATE_HASH] not in known:
+        return True
+    return disks_have_changed(vm, vmi) or interfaces_need_restart(vm, vmi, plugins)
 
 
 def _with_identity(spec: VirtualMachineInstanceSpec, uid: str) -> VirtualMachineInstanceSpec:

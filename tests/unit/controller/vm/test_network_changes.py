@@ -225,3 +225,10 @@ def test_an_interface_of_a_plugin_goes_while_the_guest_runs() -> None:
     plugged = {"name": "lan", "binding": {"name": "macvtap"}, "macAddress": LAN["macAddress"]}
     vm, vmi = a_pair([DEFAULT, plugged | {"state": "absent"}], [DEFAULT, plugged], ("lan",))
     assert carried(vm, vmi) == {"default": "", "lan": "absent"}
+
+
+@pytest.mark.parametrize(("plugins", "needed"), [({"macvtap"}, False), (frozenset(), True)], ids=["a link", "no link"])
+def test_an_interface_of_a_plugin_that_makes_no_link_waits_for_a_restart(plugins: frozenset[str], needed: bool) -> None:
+    vm, vmi = a_pair([DEFAULT, {"name": "lan", "binding": {"name": "macvtap"}}], [DEFAULT])
+    vmi.metadata.annotations |= {TEMPLATE_HASH: template_hash(vm), VM_GENERATION: "0"}
+    assert needs_restart(vm, vmi, plugins) is needed
