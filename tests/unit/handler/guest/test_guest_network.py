@@ -22,12 +22,15 @@ from kvedge.handler.held_process import HeldProcess
 from kvedge.launcher.launcher_errors import BadRequest
 from kvedge.launcher.run.dhcp_responders import ipv6_lease_of
 from kvedge.network.binding.bound_interface import BoundInterface, GuestIpv6
+from kvedge.network.binding.macvtap_binding import TapDevice
 from kvedge.network.dhcp.dhcp_plan import Route
 from kvedge.network.dhcp.ipv6_plan import Ipv6Lease
+from kvedge.resources.configuration.configuration import BindingPlugin, Configuration
 from kvedge.resources.identity import guest_mac
 from kvedge.resources.types.devices import EmptyBinding, Interface
 from kvedge.resources.types.guest_nics import interface_mac, pod_interfaces
-from kvedge.resources.types.vmi import InterfaceStatus, VirtualMachineInstance
+from kvedge.resources.types.pod_networks import pod_nic
+from kvedge.resources.types.vmi import DOMAIN_SOURCE, InterfaceStatus, VirtualMachineInstance
 from tests.support.builders import bridged, owned_by, vmi_with
 
 
@@ -226,3 +229,56 @@ def test_what_somebody_undid_of_a_translated_interface_is_put_right_and_a_bridge
     nic.bridge, nic.masquerade = None, EmptyBinding()
     network.keep(translated, launcher)
     assert bound == [(0, "default", 7)]
+
+
+class Taps:
+    """The macvtaps of a Pod, and what its launcher was given of them."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, directory: Path) -> None:
+        self.steps: list[object] = []
+        self.devices = {pod_nic("lan"): TapDevice(3, 5), pod_nic("other"): TapDevice(4, 6), "eth0": TapDevice(2, 7)}
+        self.network = GuestNetwork(
+            directory,
+            lambda: Configuration(bindings={"macvtap": BindingPlugin("tap"), "site": BindingPlugin("managedTap")}),
+        )
+        self.launcher = cast(HeldProcess, HeldNetwork())
+        module = "kvedge.handler.guest.guest_network"
+        monkeypatch.setattr(f"{module}.macvtap_devices", lambda netns: self.devices)
+        monkeypatch.setattr(f"{module}.keep_tap_nodes", lambda launcher, devices: self.steps.append(list(devices)))
+        monkeypatch.setattr(f"{module}.bind_nic", lambda vmi, place, *_: self.steps.append(place[1].name))
+        monkeypatch.setattr(f"{module}.unbind_nic", lambda place, *_: self.steps.append(place[1].name))
+
+    def a_vmi(self, plugin: str, state: str = "", source: str = DOMAIN_SOURCE) -> VirtualMachineInstance:
+        nics = [{"name": "default", "bridge": {}}, {"name": "lan", "binding": {"name": plugin}, "state": state}]
+        networks = [{"name": "default", "pod": {}}, {"name": "lan", "multus": {"networkName": "lan"}}]
+        found = vmi_with({"domain": {"devices": {"interfaces": nics}}, "networks": networks}, uid="vmi-uid")
+        found.status.interfaces = [InterfaceStatus(name="lan", info_source=source)]
+        return found
+
+
+@pytest.fixture
+def taps(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Taps:
+    return Taps(monkeypatch, tmp_path)
+
+
+def test_a_launcher_is_kept_to_the_macvtaps_of_its_guest_before_they_are_put_right(taps: Taps) -> None:
+    taps.network.keep(taps.a_vmi("macvtap"), taps.launcher)
+    assert taps.steps == [[TapDevice(3, 5)], "lan"]
+
+
+@pytest.mark.parametrize(("plugin", "source"), [("site", DOMAIN_SOURCE), ("macvtap", "multus-status")])
+def test_a_bridged_nic_and_one_that_is_still_to_come_need_nothing(taps: Taps, plugin: str, source: str) -> None:
+    taps.network.keep(taps.a_vmi(plugin, source=source), taps.launcher)
+    assert taps.steps == []
+
+
+def test_a_macvtap_that_the_guest_has_released_is_its_launchers_no_more(taps: Taps) -> None:
+    found = taps.a_vmi("macvtap", "absent")
+    taps.network.release(found, taps.launcher, (1, found.spec.domain.devices.interfaces[1]))
+    assert taps.steps == [[]]
+
+
+def test_a_managed_tap_that_the_guest_has_released_is_unbound(taps: Taps) -> None:
+    found = taps.a_vmi("site", "absent")
+    taps.network.release(found, taps.launcher, (1, found.spec.domain.devices.interfaces[1]))
+    assert taps.steps == ["lan"]
