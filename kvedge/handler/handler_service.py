@@ -28,6 +28,7 @@ from kvedge.handler.node.device_plugins import KUBELET_SOCKET, DevicePlugins
 from kvedge.handler.node.kernel_modules import load_missing_modules
 from kvedge.handler.node.kvm_check import Accelerator
 from kvedge.handler.node.launcher_tools import write_tools
+from kvedge.handler.node.memory_lock import lift_memory_lock
 from kvedge.handler.node.node_loop import NodeLoop
 from kvedge.handler.node.node_platform import NodePlatform, OwnAccelerator
 from kvedge.handler.volumes.host_disk_images import HostDiskImages
@@ -42,6 +43,7 @@ from kvedge.kube.reconcile_loop import ReconcileLoop
 from kvedge.kube.work_queue import Key
 from kvedge.resources.configuration.configuration import Configuration
 from kvedge.resources.names import NODE_NAME, TOOLS_FOLDER
+from kvedge.resources.types.sriov_networks import passes_functions
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.runtime.clock import SystemClock
 from kvedge.runtime.logs import set_verbosity
@@ -208,7 +210,10 @@ def _pod_preparation(
     host_disks = HostDiskImages(lambda vmi, reason, text: events.record(vmi, "Normal", reason, text))
 
     def prepare(vmi: VirtualMachineInstance, launcher: HeldProcess, pod_uid: str) -> None:
-        devices.claim(launcher, block_volumes(vmi))
+        passes = passes_functions(vmi)
+        devices.claim(launcher, block_volumes(vmi), passes=passes)
+        if passes:
+            lift_memory_lock(launcher)
         disks.prepare(vmi, launcher, pod_uid)
         host_disks.prepare(vmi, launcher)
 

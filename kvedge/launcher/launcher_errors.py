@@ -44,6 +44,16 @@ class ClaimUnusable(LauncherError):
         self.remedy = remedy
 
 
+class DeviceUnusable(LauncherError):
+    """A device of the node cannot be the guest's as it is now; it is tried again, as the node may be mended."""
+
+    def __init__(self, field: str, detail: str, remedy: str) -> None:
+        super().__init__(f"{field}: {detail}; {remedy}")
+        self.field = field
+        self.detail = detail
+        self.remedy = remedy
+
+
 class DiskFull(LauncherError):
     """No space where something had to be written; `path` is what was being made."""
 

@@ -24,6 +24,7 @@ from kvedge import __version__
 from kvedge.launcher.launcher_errors import (
     BadRequest,
     ClaimUnusable,
+    DeviceUnusable,
     DiskFull,
     LauncherError,
     LibvirtFailed,
@@ -56,6 +57,7 @@ STOP_SECONDS: Final = 2.0
 _CODES: Final = (
     (WrongState, grpc.StatusCode.FAILED_PRECONDITION),
     (ClaimUnusable, grpc.StatusCode.FAILED_PRECONDITION),
+    (DeviceUnusable, grpc.StatusCode.FAILED_PRECONDITION),
     (BadRequest, grpc.StatusCode.INVALID_ARGUMENT),
     (DiskFull, grpc.StatusCode.RESOURCE_EXHAUSTED),
     (Unanswered, grpc.StatusCode.UNAVAILABLE),

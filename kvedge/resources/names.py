@@ -68,6 +68,9 @@ DEVICE_KVM: Final = "devices.kubevirt.io/kvm"
 DEVICE_TUN: Final = "devices.kubevirt.io/tun"
 DEVICE_VHOST_NET: Final = "devices.kubevirt.io/vhost-net"
 
+# Before an interface's name in the alias of a function of a NIC, as KubeVirt has it.
+SRIOV_PREFIX: Final = "sriov-"
+
 # The user that a launcher and its QEMU run as, inside the Pod and on the host's files (KubeVirt's qemu user).
 LAUNCHER_UID: Final = 107
 LAUNCHER_GID: Final = 107

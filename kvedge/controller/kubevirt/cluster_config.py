@@ -11,6 +11,7 @@ from fractions import Fraction
 
 from kvedge.controller.kubevirt.image_volume_rules import uses_image_volumes
 from kvedge.resources.configuration.configuration import BindingPlugin, Configuration
+from kvedge.resources.configuration.feature_gates import EXTERNAL_RESOURCES
 from kvedge.resources.types.core import Node
 
 
@@ -41,6 +42,8 @@ class ClusterConfig:
     image_volumes: bool = True
     # Network binding plugins.
     bindings: Mapping[str, BindingPlugin] = field(default_factory=dict)
+    # A webhook of somebody else's asks for the virtual functions of launchers' networks.
+    functions_by_others: bool = False
 
     def with_configuration(self, configuration: Configuration, nodes: Sequence[Node] = ()) -> ClusterConfig:
         """These settings with a configuration in force, in a cluster of these nodes."""
@@ -54,5 +57,6 @@ class ClusterConfig:
             node_selectors=configuration.node_selectors,
             memory_overhead_ratio=configuration.memory_overhead_ratio,
             bindings=configuration.bindings,
+            functions_by_others=EXTERNAL_RESOURCES in configuration.gates.enabled,
             image_volumes=uses_image_volumes(nodes, configuration.gates),
         )

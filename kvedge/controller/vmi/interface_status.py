@@ -15,12 +15,15 @@ from kvedge.resources.types.guest_nics import POD_NIC, pod_interfaces
 from kvedge.resources.types.pod_networks import (
     NETWORK_STATUS,
     NETWORKS,
+    JoinedNetwork,
     absent_interfaces,
     changed_wish,
     lan_interfaces,
     parse_status,
     pod_nic,
+    sriov_interfaces,
 )
+from kvedge.resources.types.sriov_networks import NETWORK_INFO, NetworkDevice, network_info, passes_functions
 from kvedge.resources.types.vmi import MULTUS_STATUS, InterfaceStatus, VirtualMachineInstance
 
 # Multus' controller of dynamic networks looks only at Pods that have the annotation.
@@ -29,10 +32,12 @@ _NONE: Final = "[]"
 
 def with_joined_networks(vmi: VirtualMachineInstance, pod: Pod | None) -> list[InterfaceStatus]:
     """The rows of the status: the Pod network's first, then each network that the Pod says it has joined."""
+    functions = {item.name for _, item, _ in sriov_interfaces(vmi)}
     names = [item.name for _, item, _ in lan_interfaces(vmi)] + [item.name for _, item in absent_interfaces(vmi)]
+    names += functions
     if pod is None or not names:
         return vmi.status.interfaces
-    joined = {each.interface for each in parse_status(pod.metadata.annotations.get(NETWORK_STATUS, ""))}
+    joined = {each.interface: each for each in parse_status(pod.metadata.annotations.get(NETWORK_STATUS, ""))}
     rows = list(vmi.status.interfaces)
     if not rows:
         rows = [InterfaceStatus(name=item.name, pod_interface_name=POD_NIC) for _, item in pod_interfaces(vmi)]
@@ -40,7 +45,10 @@ def with_joined_networks(vmi: VirtualMachineInstance, pod: Pod | None) -> list[I
     known = {row.name for row in rows}
     for name in names:
         if name not in known and pod_nic(name) in joined:
-            rows.append(InterfaceStatus(name=name, pod_interface_name=pod_nic(name), info_source=MULTUS_STATUS))
+            # A function keeps the MAC that its card was told, or that it had: the domain does not say.
+            mac = joined[pod_nic(name)].mac if name in functions else ""
+            row = InterfaceStatus(name=name, pod_interface_name=pod_nic(name), info_source=MULTUS_STATUS, mac=mac)
+            rows.append(row)
     # NICs that only the guest knows have no name, and come last.
     return sorted(rows, key=lambda row: not row.name)
 
@@ -50,6 +58,21 @@ def changed_networks(vmi: VirtualMachineInstance, pod: Pod) -> str | None:
     present = pod.metadata.annotations.get(NETWORKS, "")
     wanted = changed_wish(vmi, present)
     return None if wanted == present or pod.metadata.deletion_timestamp is not None else wanted or _NONE
+
+
+def changed_network_info(vmi: VirtualMachineInstance, pod: Pod) -> str | None:
+    """What the launcher is to be told of its functions, of a Pod of which Multus has told; None when it is told."""
+    told = pod.metadata.annotations.get(NETWORK_STATUS, "")
+    if not told or not passes_functions(vmi) or pod.metadata.deletion_timestamp is not None:
+        return None
+    joined = {each.interface: each for each in parse_status(told)}
+    devices = []
+    for _, item, _ in sriov_interfaces(vmi):
+        found = joined.get(pod_nic(item.name), JoinedNetwork(name=""))
+        device = NetworkDevice(network=item.name, device_info=found.device_info, mac=found.mac, mtu=found.mtu)
+        devices.append(device)
+    wanted = network_info(devices)
+    return None if wanted == pod.metadata.annotations.get(NETWORK_INFO) else wanted
 
 
 def _mark_row(row: InterfaceStatus, is_joined: bool) -> InterfaceStatus:

@@ -36,7 +36,8 @@ def on_its_lans(pod: Pod, vmi: VirtualMachineInstance, client: KubeClient) -> Po
 
 def _bridges(vmi: VirtualMachineInstance, client: KubeClient) -> Iterator[str]:
     for network in vmi.spec.networks:
-        if network.multus is None:
+        if network.multus is None or network.multus.default:
+            # Multus looks for the network in place of the cluster's in a namespace of its own.
             continue
         namespace, name = attachment_of(network.multus.network_name, vmi.metadata.namespace)
         try:

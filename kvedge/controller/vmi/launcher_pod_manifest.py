@@ -68,7 +68,7 @@ from kvedge.resources.types.core import (
     VolumeMount,
 )
 from kvedge.resources.types.guest_nics import bridged_interfaces, interface_mac, pod_interfaces
-from kvedge.resources.types.pod_networks import NETWORKS, wanted_networks
+from kvedge.resources.types.pod_networks import DEFAULT_NETWORK, NETWORKS, default_network, wanted_networks
 from kvedge.resources.types.storage import PersistentVolumeClaim
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.resources.vmi_facts import grace_seconds
@@ -148,10 +148,12 @@ def _annotations(vmi: VirtualMachineInstance, config: ClusterConfig) -> dict[str
     }
     bridged = bridged_interfaces(vmi)
     networks = wanted_networks(vmi, {name: plugin.network for name, plugin in config.bindings.items()})
+    default = default_network(vmi)
     is_masqueraded = any(nic.masquerade is not None for _, nic in pod_interfaces(vmi))
     return {
         **passed,
         **({NETWORKS: networks} if networks else {}),
+        **({DEFAULT_NETWORK: default} if default else {}),
         **({POD_MAC: interface_mac(vmi, bridged[0])} if bridged else {}),
         # Tells a mesh's sidecar, if the Pod gets one, from which bridge the guest's traffic comes.
         **(dict.fromkeys(SIDECAR_BRIDGES, POD_BRIDGE) if is_masqueraded else {}),

@@ -17,6 +17,7 @@ from kvedge.resources.configuration.configuration import BindingPlugin
 from kvedge.resources.names import DEVICE_KVM, DEVICE_TUN, DEVICE_VHOST_NET
 from kvedge.resources.quantities import Quantity, format_milli, parse_bytes, parse_quantity
 from kvedge.resources.types.core import ResourceRequirements
+from kvedge.resources.types.sriov_networks import passes_functions
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.resources.vmi_facts import guest_memory_field, vcpu_count
 
@@ -35,6 +36,7 @@ def overhead_bytes(vmi: VirtualMachineInstance, config: ClusterConfig) -> int:
             architecture=vmi.spec.architecture or config.default_architecture,
             emulated=config.use_emulation,
             exec_probes=_exec_probes(vmi),
+            passes_devices=passes_functions(vmi),
         )
     )
     return math.ceil(overhead * config.memory_overhead_ratio)

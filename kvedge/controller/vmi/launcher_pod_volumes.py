@@ -25,6 +25,7 @@ from kvedge.resources.names import (
 )
 from kvedge.resources.types.core import (
     Container,
+    DownwardApiVolume,
     EmptyDirVolume,
     HostPathVolume,
     ImageVolume,
@@ -34,6 +35,13 @@ from kvedge.resources.types.core import (
     VolumeMount,
 )
 from kvedge.resources.types.image_trees import ImageTree, image_trees
+from kvedge.resources.types.sriov_networks import (
+    NETWORK_INFO,
+    NETWORK_INFO_DIRECTORY,
+    NETWORK_INFO_FILE,
+    NETWORK_INFO_VOLUME,
+    passes_functions,
+)
 from kvedge.resources.types.storage import PersistentVolumeClaim
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.resources.types.volumes import Volume
@@ -78,6 +86,7 @@ def _own_volumes(vmi: VirtualMachineInstance, config: ClusterConfig) -> list[Mou
         *(_image(tree, config) for tree in image_trees(vmi)),
         *(made for volume in vmi.spec.volumes for made in _cloud_init_secrets(volume)),
         *(_secret(credential_volume(name), name) for name in key_secrets(vmi, NO_CLOUD, CONFIG_DRIVE)),
+        *([_network_info()] if passes_functions(vmi) else []),
     ]
 
 
@@ -128,6 +137,14 @@ def _image(tree: ImageTree, config: ClusterConfig) -> MountedVolume:
     else:
         volume = PodVolume(name=tree.name, empty_dir=EmptyDirVolume())
     return MountedVolume(volume, VolumeMount(name=tree.name, mount_path=tree.path, read_only=True))
+
+
+def _network_info() -> MountedVolume:
+    """An annotation of the Pod as a file: the controller writes it once Multus has told of the Pod's devices."""
+    field = {"path": NETWORK_INFO_FILE, "fieldRef": {"fieldPath": f"metadata.annotations['{NETWORK_INFO}']"}}
+    volume = PodVolume(name=NETWORK_INFO_VOLUME, downward_api=DownwardApiVolume(items=[field]))
+    mount = VolumeMount(name=NETWORK_INFO_VOLUME, mount_path=NETWORK_INFO_DIRECTORY, read_only=True)
+    return MountedVolume(volume, mount)
 
 
 def _architecture(vmi: VirtualMachineInstance, config: ClusterConfig) -> str:

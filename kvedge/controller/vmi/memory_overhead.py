@@ -13,6 +13,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from kvedge.resources.types.sriov_networks import VFIO_BYTES
+
 _MIB: Final = 1024 * 1024
 
 # Monitor and launcher with libvirt in it: 40 to 50 MiB were seen; the rest is libvirt's work while it probes QEMU.
@@ -34,6 +36,8 @@ TRANSLATION_BUFFER: Final = 128 * _MIB
 # A program that asks the guest's agent and lives for one answer: 7 MiB were seen, as it speaks to the launcher without
 # loading gRPC. KubeVirt adds 100 MiB once as well, for its own.
 PER_EXEC_PROBE: Final = 10 * _MIB
+# Memory that VFIO locks beside the guest's, whatever the number of devices, as KubeVirt has it.
+VFIO: Final = VFIO_BYTES
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +51,8 @@ class GuestShape:
     emulated: bool = False
     # Probes that are asked by a program in the launcher's container.
     exec_probes: int = 0
+    # Whether it has devices of the host.
+    passes_devices: bool = False
 
 
 def memory_overhead(guest: GuestShape) -> int:
@@ -57,6 +63,8 @@ def memory_overhead(guest: GuestShape) -> int:
         total += GRAPHICS
     if guest.architecture == "arm64":
         total += ARM64_FIRMWARE
+    if guest.passes_devices:
+        total += VFIO
     if guest.emulated:
         total += TRANSLATION_BUFFER
     return -(-total // _MIB) * _MIB

@@ -18,9 +18,9 @@ from kvedge.controller.vm.create_patience import CreatePatience
 from kvedge.controller.vm.create_refusal import is_passing, pod_refusal
 from kvedge.controller.vmi.claim_holders import ClaimHolders
 from kvedge.controller.vmi.claim_rules import ClaimView, needed_claims
-from kvedge.controller.vmi.hotplug.launcher_place import place_by_volumes
-from kvedge.controller.vmi.lan_places import on_its_lans
 from kvedge.controller.vmi.launcher_pod_status import has_ended, may_still_run
+from kvedge.controller.vmi.placed_pod import placed_pod
+from kvedge.controller.vmi.sriov_resources import FunctionsUnknown
 from kvedge.controller.vmi.vmi_plan import (
     ConfirmPodLost,
     CreatePod,
@@ -237,8 +237,10 @@ class VmiLoop:
         if not self._is_as_read(vmi):
             return _CAUGHT_UP_SECONDS
         # Outside the lock, for which all other launchers wait: this asks the server.
-        pod = place_by_volumes(pod, vmi, self._claim_view(vmi).found.values(), self._client)
-        pod = on_its_lans(pod, vmi, self._client)
+        try:
+            pod = placed_pod(pod, vmi, self._claim_view(vmi).found.values(), self._client, self._config())
+        except FunctionsUnknown as error:
+            return self._note_failure(vmi, str(error))
         with self._holders.taking:
             if any(self._holders.holder(vmi, name) for _, name in needed_claims(vmi)):
                 return _CAUGHT_UP_SECONDS
@@ -278,12 +280,14 @@ class VmiLoop:
         meta = vmi.metadata
         facts = {"vmi": f"{meta.namespace}/{meta.name}", "error": str(error)}
         log.warning("launcher Pod not created", extra={"facts": facts})
-        message = pod_refusal(error, meta.namespace)
+        return self._note_failure(vmi, pod_refusal(error, meta.namespace))
+
+    def _note_failure(self, vmi: VirtualMachineInstance, message: str) -> float:
         self._events.record(vmi, "Warning", "FailedCreate", message)
         plan = plan_create_failure(vmi, message, self._config(), self._clock.now())
         for action in plan.actions:
             self._do(vmi, action)
-        return self._patience.note_refusal(meta.uid)
+        return self._patience.note_refusal(vmi.metadata.uid)
 
     def _patch_pod(self, pod: Pod, patch: MergePatch | StrategicPatch, subresource: str) -> None:
         meta = pod.metadata

@@ -18,7 +18,7 @@ from kvedge.controller.kubevirt.cluster_config import ClusterConfig
 from kvedge.controller.kubevirt.condition_rules import with_condition
 from kvedge.controller.node.node_plan import UNRESPONSIVE, NodeState
 from kvedge.controller.vmi.claim_rules import ClaimView, ClaimWait, binding_trouble, claim_wait
-from kvedge.controller.vmi.interface_status import changed_networks
+from kvedge.controller.vmi.interface_status import changed_network_info, changed_networks
 from kvedge.controller.vmi.launcher_pod_manifest import launcher_pod, pod_grace_seconds
 from kvedge.controller.vmi.launcher_pod_resources import overhead_bytes
 from kvedge.controller.vmi.launcher_pod_status import (
@@ -49,6 +49,7 @@ from kvedge.resources.names import LAUNCHER_SILENT, NODE_NAME, UNPAUSED_GATE, VM
 from kvedge.resources.phases import Phase
 from kvedge.resources.types.core import Pod
 from kvedge.resources.types.pod_networks import NETWORKS, network_fields
+from kvedge.resources.types.sriov_networks import NETWORK_INFO
 from kvedge.resources.types.vmi import VirtualMachineInstance, VirtualMachineInstanceStatus
 
 # The controller writes a VMI in these phases.
@@ -213,11 +214,12 @@ def _plan_scheduling(view: VmiView, config: ClusterConfig, now: datetime) -> Vmi
             None if pod.spec.node_name else binding_trouble(vmi, view.claims)
         )
         status = before_hand_over(vmi, pod, "Scheduling", replace(facts, failure=failure), now)
-        return VmiPlan(_patches(vmi, status), failure or _news(vmi, pod, status))
+        return VmiPlan((*_tell_devices(vmi, pod), *_patches(vmi, status)), failure or _news(vmi, pod, status))
     status = before_hand_over(vmi, pod, "Scheduled", facts, now)
     status = msgspec.structs.replace(status, node_name=pod.spec.node_name, migration_transport="Unix")
     labels = {"metadata": {"labels": {NODE_NAME: pod.spec.node_name}}}
-    return VmiPlan((*_patches(vmi, status, labels), *_set_gate(vmi, pod, now)))
+    told = _tell_devices(vmi, pod)
+    return VmiPlan((*told, *_patches(vmi, status, labels), *(() if told else _set_gate(vmi, pod, now))))
 
 
 def _plan_handed_over(view: VmiView, now: datetime) -> VmiPlan:
@@ -227,7 +229,7 @@ def _plan_handed_over(view: VmiView, now: datetime) -> VmiPlan:
     conditions, again = with_pending_networks(vmi, status, now)
     status = msgspec.structs.replace(status, conditions=conditions)
     ended = (DeletePod(pod),) if _is_stuck(vmi) and pod.metadata.deletion_timestamp is None else ()
-    others = _order_networks(vmi, pod)
+    others = _order_networks(vmi, pod) or _tell_devices(vmi, pod)
     return VmiPlan((*ended, *_patches(vmi, status), *_set_gate(vmi, pod, now), *others), _news(vmi, pod, status), again)
 
 
@@ -237,6 +239,12 @@ def _order_networks(vmi: VirtualMachineInstance, pod: Pod) -> tuple[PatchPod, ..
     if wanted is None:
         return ()
     return (PatchPod(pod, {"metadata": {"annotations": {NETWORKS: wanted}}}),)
+
+
+def _tell_devices(vmi: VirtualMachineInstance, pod: Pod) -> tuple[PatchPod, ...]:
+    """Tell the launcher which functions of the node's cards its guest's networks are."""
+    told = changed_network_info(vmi, pod)
+    return () if told is None else (PatchPod(pod, {"metadata": {"annotations": {NETWORK_INFO: told}}}),)
 
 
 def _is_stuck(vmi: VirtualMachineInstance) -> bool:

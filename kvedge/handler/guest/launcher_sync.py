@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
+from kvedge.handler.guest.function_nics import function_nics
 from kvedge.handler.guest.guest_network import GuestNetwork, PreparedNic
 from kvedge.handler.guest.mac_conflicts import check_macs
 from kvedge.handler.guest.nic_plan import released_nics, told_nics
@@ -110,7 +111,7 @@ class LauncherSync:
             prepared = self.network.prepare(vmi, launcher, resolver)
         else:
             prepared, failed = prepare_running(self.network, vmi, (launcher, resolver), known, self.vmis.list())
-        memory.nics = tuple(item.nic for item in prepared)
+        memory.nics = (*(item.nic for item in prepared), *function_nics(vmi))
         request = launcher_pb2.SyncRequest(
             vmi_json=encode_json(vmi), interfaces=[item.message for item in prepared], options=self.options()
         )

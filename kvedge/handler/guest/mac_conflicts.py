@@ -12,7 +12,7 @@ from collections.abc import Iterable
 
 from kvedge.network.errors import MacInUseError
 from kvedge.resources.types.guest_nics import bridged_interfaces, interface_mac
-from kvedge.resources.types.pod_networks import attachment_of, lan_interfaces
+from kvedge.resources.types.pod_networks import attachment_of, lan_interfaces, sriov_interfaces
 from kvedge.resources.types.vmi import DOMAIN_SOURCE, VirtualMachineInstance
 
 
@@ -57,7 +57,7 @@ def _nics(vmi: VirtualMachineInstance) -> list[tuple[str, str, str]]:
     namespace = vmi.metadata.namespace
     return own + [
         (interface.name, "/".join(attachment_of(network, namespace)), interface_mac(vmi, interface))
-        for _, interface, network in lan_interfaces(vmi)
+        for _, interface, network in [*lan_interfaces(vmi), *sriov_interfaces(vmi)]
     ]
 
 

@@ -73,6 +73,7 @@ class GuestNic:
     addresses: tuple[str, ...]
     pod_interface: str
     queues: int = 1
+    # Empty where the guest alone knows.
     link_state: str = "up"
     # Whether its addresses are the Pod's and not the guest's: nobody reaches it by what its agent sees.
     is_translated: bool = False
@@ -208,7 +209,7 @@ def _known_interface(
 
 
 def _link_state(nic: GuestNic, in_domain: DomainNic | None) -> str:
-    if in_domain is None:
+    if in_domain is None or not nic.link_state:
         return nic.link_state
     return "down" if in_domain.down else "up"
 

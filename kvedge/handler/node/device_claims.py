@@ -27,6 +27,8 @@ from kvedge.storage.beneath import beneath
 log = logging.getLogger(__name__)
 
 _MODE: Final = 0o660
+# Of a guest's devices.
+_MOST_GROUPS: Final = 256
 # Beneath /dev; the kernel's list of devices has given these their numbers for good.
 DEVICE_NUMBERS: Final[Mapping[str, int]] = {
     "kvm": os.makedev(10, 232),
@@ -42,8 +44,9 @@ class DeviceClaims:
     numbers: Mapping[str, int] = field(default_factory=lambda: DEVICE_NUMBERS)
     host_dev: Path = Path("/dev")
 
-    def claim(self, launcher: HeldProcess, blocks: Iterable[str] = ()) -> None:
-        """Let the launcher's user open each device that its container has, and the block devices of these volumes.
+    def claim(self, launcher: HeldProcess, blocks: Iterable[str] = (), *, passes: bool = False) -> None:
+        """Let the launcher's user open each device that its container has, and the block devices of these volumes;
+        `passes`: those of VFIO too, by which the guest gets devices of the node.
 
         Raises:
             PodNotReady: when one is not what it should be, or is the host's own.
@@ -54,8 +57,17 @@ class DeviceClaims:
                     self._claim(root, name, number)
                 for name in blocks:
                     self._claim(root, name, None)
+                for name in _vfio_nodes(root) if passes else ():
+                    self._claim(root, name, self._host_number(name))
         except OSError as error:
             raise PodNotReady(f"the node cannot look at the devices of the launcher's Pod: {error}") from error
+
+    def _host_number(self, name: str) -> int:
+        """VFIO's groups have a number that the kernel chose when it started; the host's node tells it."""
+        try:
+            return (self.host_dev / name).lstat().st_rdev
+        except FileNotFoundError as error:
+            raise PodNotReady(f"the node has no /dev/{name}, which the launcher's Pod has") from error
 
     def _claim(self, root: int, name: str, number: int | None) -> None:
         """`number` is the one that a character device must have; a volume's block device may have any."""
@@ -81,6 +93,17 @@ class DeviceClaims:
             # The Pod did not ask for it.
             return
         log.info("device claimed", extra={"facts": {"device": f"/dev/{name}"}})
+
+
+def _vfio_nodes(root: int) -> list[str]:
+    """VFIO's own device and those of IOMMU groups in the Pod's /dev."""
+    try:
+        with beneath(root, "dev/vfio", os.O_RDONLY | os.O_DIRECTORY) as folder:
+            names = sorted(os.listdir(folder))
+    except FileNotFoundError:
+        # The launcher finds out what its guest lacks, and says so.
+        return []
+    return [f"vfio/{name}" for name in names if name == "vfio" or name.isdecimal()][:_MOST_GROUPS]
 
 
 def block_volumes(vmi: VirtualMachineInstance) -> list[str]:

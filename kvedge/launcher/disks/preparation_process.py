@@ -20,6 +20,7 @@ from kvedge.launcher.disks.prepared import Prepared
 from kvedge.launcher.launcher_errors import (
     BadRequest,
     ClaimUnusable,
+    DeviceUnusable,
     DiskFull,
     LauncherError,
     LibvirtFailed,
@@ -127,6 +128,8 @@ def _message_of(error: LauncherError | OSError) -> dict[str, Any]:
             return {"error": "bad request", "arguments": [error.field, error.detail, error.remedy]}
         case ClaimUnusable():
             return {"error": "claim unusable", "arguments": [error.field, error.claim, error.detail, error.remedy]}
+        case DeviceUnusable():
+            return {"error": "device unusable", "arguments": [error.field, error.detail, error.remedy]}
         case DiskFull():
             return {"error": "disk full", "arguments": [error.path, error.detail]}
         case Unanswered():
@@ -142,6 +145,7 @@ def _error_of(message: dict[str, Any]) -> LauncherError:
     kinds: dict[str, type[LauncherError]] = {
         "bad request": BadRequest,
         "claim unusable": ClaimUnusable,
+        "device unusable": DeviceUnusable,
         "disk full": DiskFull,
         "unanswered": Unanswered,
         "wrong state": WrongState,

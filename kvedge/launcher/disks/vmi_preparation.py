@@ -28,6 +28,7 @@ from kvedge.launcher.domain.domain_xml import render_domain
 from kvedge.launcher.domain.platform import platform_of
 from kvedge.launcher.launcher_errors import BadRequest
 from kvedge.launcher.launcher_options import LauncherOptions
+from kvedge.launcher.passthrough.functions import functions_of
 from kvedge.resources.codec import DecodeError, decode_json
 from kvedge.resources.names import AGENT_SOCKET, SERIAL_SOCKET, VNC_SOCKET
 from kvedge.resources.types.guest_nics import nic_queues
@@ -96,6 +97,7 @@ class VmiPreparation:
             vnc_socket=f"{directory}/{VNC_SOCKET}",
             disk_sources=sources,
             interfaces=_targets(vmi, interfaces),
+            functions=functions_of(vmi, self._options.root, os.environ),
             smbios=_smbios(node),
             ovmf=self._ovmf(vmi, node),
             kernel_boot=prepare_kernel(vmi, self._options),

@@ -98,6 +98,8 @@ class DomainContext:
     emulator: str | None = None
     disk_sources: Mapping[str, DiskSource] = field(default_factory=dict)
     interfaces: Mapping[str, InterfaceTarget] = field(default_factory=dict)
+    # The PCI addresses on this node of those interfaces that are functions of a card, by the interface's name.
+    functions: Mapping[str, str] = field(default_factory=dict)
     smbios: Smbios = field(default_factory=Smbios)
     ovmf: OvmfFiles | None = None
     # A file that gets all the guest writes to its serial console; None when logging is off.

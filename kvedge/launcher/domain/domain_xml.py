@@ -17,6 +17,7 @@ from kvedge.launcher.domain.elements.cpu_xml import add_cpu
 from kvedge.launcher.domain.elements.disk_xml import add_disks
 from kvedge.launcher.domain.elements.display_xml import add_graphics, add_inputs, add_video
 from kvedge.launcher.domain.elements.features_xml import add_features
+from kvedge.launcher.domain.elements.hostdev_xml import add_functions
 from kvedge.launcher.domain.elements.identity_xml import add_identity
 from kvedge.launcher.domain.elements.interface_xml import add_interfaces
 from kvedge.launcher.domain.elements.iothread_plan import IoThreadPlan, plan_io_threads
@@ -80,6 +81,7 @@ def _add_devices(
     add_graphics(devices, spec, context)
     add_sound(devices, spec.sound)
     add_video(devices, spec, platform)
+    add_functions(devices, vmi, context)
     add_watchdog(devices, spec.watchdog, platform)
     add_memballoon(devices, spec, platform, context)
     add_rng(devices, spec.rng, platform)

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from xml.etree import ElementTree
 
 from kvedge.launcher.libvirt.domain_facts import DomainNic
+from kvedge.resources.names import SRIOV_PREFIX
 
 
 def read_nics(document: ElementTree.Element, prefix: str) -> Iterator[DomainNic]:
@@ -27,6 +28,16 @@ def read_nics(document: ElementTree.Element, prefix: str) -> Iterator[DomainNic]
             is_down=link is not None and link.get("state") == "down",
             queues=int(queues) if queues.isdecimal() else 1,
         )
+
+    yield from _functions(document, f"{prefix}{SRIOV_PREFIX}")
+
+
+def _functions(document: ElementTree.Element, prefix: str) -> Iterator[DomainNic]:
+    """NICs that the guest has for itself: the domain knows neither their MAC nor their link or queues."""
+    for device in document.iterfind("devices/hostdev"):
+        name = _attribute(device, "alias", "name")
+        if name.startswith(prefix):
+            yield DomainNic(name=name.removeprefix(prefix), mac="", tap="", queues=0)
 
 
 def nic_with_link(document: ElementTree.Element, alias: str, *, down: bool) -> str | None:

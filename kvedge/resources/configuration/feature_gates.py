@@ -34,6 +34,9 @@ _GATES: Final[Mapping[Stage, str]] = {
     "discontinued": "ExperimentalVirtiofsSupport Macvtap Passt",
 }
 STAGES: Final[Mapping[str, Stage]] = {name: stage for stage, names in _GATES.items() for name in names.split()}
+# Who asks for the virtual functions of a Pod's networks. In KubeVirt it is on unless somebody disables it, and without
+# that other webhook no guest gets one: here it is on for those who name it.
+EXTERNAL_RESOURCES: Final = "ExternalNetResourceInjection"
 # kvedge always works in the way that these gates guard: they cannot be switched off.
 ALWAYS_ON: Final[Mapping[str, str]] = {
     "NodeRestriction": "a node only writes what is its own",
@@ -44,6 +47,7 @@ PRESENT: Final = frozenset(
     (
         "CPUNodeDiscovery",
         "DeclarativeHotplugVolumes",
+        EXTERNAL_RESOURCES,
         "HostDisk",
         "HotplugVolumes",
         "ImageVolume",
@@ -60,7 +64,6 @@ PRESENT: Final = frozenset(
 _INTERNAL: Final = frozenset(
     [
         "DockerSELinuxMCSWorkaround",
-        "ExternalNetResourceInjection",
         "KubevirtSeccompProfile",
         "LibvirtHooksServerAndClient",
         "OptOutRoleAggregation",

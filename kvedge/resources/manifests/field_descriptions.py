@@ -198,7 +198,7 @@ _DEVICES: Final[Mapping[str, Mapping[str, str]]] = {
         "name": "The name of its network.",
         "bridge": "The guest has the Pod's address, given to it by DHCP.",
         "masquerade": "The guest is behind the Pod's address, with one of its own that is the same in each Pod.",
-        "sriov": _LATER,
+        "sriov": "The guest has a virtual function of a NIC of the node: of the resource that the network names.",
         "slirp": "Discontinued.",
         "macvtap": "Discontinued.",
         "passt": "Discontinued.",

@@ -11,6 +11,7 @@ from typing import Final
 from kvedge.resources.identity import guest_mac
 from kvedge.resources.types.devices import Interface
 from kvedge.resources.types.vmi import VirtualMachineInstance
+from kvedge.resources.types.volumes import Network
 from kvedge.resources.vmi_facts import vcpu_count
 
 # What CNI calls a Pod's own NIC.
@@ -20,10 +21,15 @@ _MOST_QUEUES: Final = 256
 
 
 def pod_interfaces(vmi: VirtualMachineInstance) -> list[tuple[int, Interface]]:
-    """The interfaces bound to the Pod network, by a bridge, a plugin or translation, with their place there."""
-    pod_networks = {network.name for network in vmi.spec.networks if network.pod is not None}
+    """The interfaces bound to the Pod's own NIC, by a bridge, a plugin or translation, with their place in the VMI."""
+    pod_networks = {network.name for network in vmi.spec.networks if is_pods_own(network)}
     interfaces = enumerate(vmi.spec.domain.devices.interfaces)
     return [(index, item) for index, item in interfaces if item.name in pod_networks and _is_bound(item)]
+
+
+def is_pods_own(network: Network) -> bool:
+    """Whether this is the network of the Pod's own NIC: the cluster's, or one of Multus in its place."""
+    return network.pod is not None or (network.multus is not None and network.multus.default)
 
 
 def bridged_interfaces(vmi: VirtualMachineInstance) -> list[Interface]:

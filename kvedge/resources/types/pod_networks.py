@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -26,6 +26,8 @@ from kvedge.resources.types.vmi import (
 # On a Pod: which networks it wants; and what it was given.
 NETWORKS: Final = "k8s.v1.cni.cncf.io/networks"
 NETWORK_STATUS: Final = "k8s.v1.cni.cncf.io/network-status"
+# On a Pod: the network that it has in place of the cluster's.
+DEFAULT_NETWORK: Final = "v1.multus-cni.io/default-network"
 # Why a container waits, on one box: its Pod cannot be given a network. A kubelet says so by events alone.
 NO_NETWORK: Final = "CreatePodSandboxError"
 # An interface's state: the guest is to release its NIC.
@@ -67,6 +69,8 @@ class JoinedNetwork(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     mac: str = ""
     mtu: int = 0
     default: bool = False
+    # Of a device that a device plugin has given to the Pod for this network.
+    device_info: JsonObject | None = msgspec.field(default=None, name="device-info")
 
 
 # Made at the import: msgspec learns a type in one thread, before others use it.
@@ -112,10 +116,30 @@ def is_there(status: VirtualMachineInstanceStatus, name: str) -> bool:
     return row is not None and (MULTUS_STATUS in row.sources or DOMAIN_SOURCE in row.sources)
 
 
+def sriov_interfaces(vmi: VirtualMachineInstance) -> list[tuple[int, Interface, str]]:
+    """The interfaces that are functions of a card, with their place in the VMI and the `networkName` they join. The
+    guest has the function itself: nothing is bound in the Pod."""
+    return [each for each in _joining(vmi) if each[1].sriov is not None]
+
+
 def _on_other_networks(vmi: VirtualMachineInstance) -> list[tuple[int, Interface, str]]:
-    joined = {network.name: network.multus.network_name for network in vmi.spec.networks if network.multus is not None}
+    return [each for each in _joining(vmi) if is_bridged(each[1])]
+
+
+def _joining(vmi: VirtualMachineInstance) -> list[tuple[int, Interface, str]]:
+    joined = {
+        network.name: network.multus.network_name
+        for network in vmi.spec.networks
+        if network.multus is not None and not network.multus.default
+    }
     interfaces = enumerate(vmi.spec.domain.devices.interfaces)
-    return [(index, item, joined[item.name]) for index, item in interfaces if item.name in joined and is_bridged(item)]
+    return [(index, item, joined[item.name]) for index, item in interfaces if item.name in joined]
+
+
+def default_network(vmi: VirtualMachineInstance) -> str:
+    """The network in place of the cluster's, in the VMI's words; empty for a VMI on the cluster's own."""
+    others = (network.multus for network in vmi.spec.networks if network.multus is not None)
+    return next((other.network_name for other in others if other.default), "")
 
 
 def wanted_networks(vmi: VirtualMachineInstance, plugin_networks: Mapping[str, str] | None = None) -> str:
@@ -124,7 +148,7 @@ def wanted_networks(vmi: VirtualMachineInstance, plugin_networks: Mapping[str, s
     `plugin_networks` has the networks that binding plugins have of their own, by the plugin's name: such a one is told
     for which of the VMI's networks it is.
     """
-    wanted = _guest_networks(vmi)
+    wanted = [*_guest_networks(vmi), *_function_networks(vmi)]
     for interface in vmi.spec.domain.devices.interfaces:
         own = (plugin_networks or {}).get(interface.binding.name) if interface.binding is not None else None
         if own and interface.state != ABSENT:
@@ -137,7 +161,8 @@ def changed_wish(vmi: VirtualMachineInstance, present: str) -> str:
     """The annotation of a launcher Pod that runs, `present` itself where it has the guest's networks.
 
     The Pod leaves a network once the guest has released its NIC. What others have there stays: what plugins have of
-    their own as it was at the Pod's start, and what a mesh or an administrator has added to the Pod.
+    their own and the networks of SR-IOV as they were at the Pod's start, and what a mesh or an administrator has added
+    to the Pod.
     """
     try:
         entries: list[JsonObject] = _ENTRIES.decode(present) if present else []
@@ -145,14 +170,16 @@ def changed_wish(vmi: VirtualMachineInstance, present: str) -> str:
         # Multus' short form, or no form at all: it is put right for a guest that needs it.
         entries = []
     wanted = msgspec.to_builtins(_guest_networks(vmi))
-    if wanted == [each for each in entries if _is_guests(each)]:
+    fixed = {pod_nic(item.name) for _, item, _ in sriov_interfaces(vmi)}
+    if wanted == [each for each in entries if _is_guests(each, fixed)]:
         return present
-    kept = [each for each in entries if not _is_guests(each)]
+    kept = [each for each in entries if not _is_guests(each, fixed)]
     return msgspec.json.encode([*wanted, *kept]).decode() if wanted or kept else ""
 
 
-def _is_guests(entry: JsonObject) -> bool:
-    return _GUESTS_NIC.fullmatch(str(entry.get("interface"))) is not None
+def _is_guests(entry: JsonObject, fixed: Container[str]) -> bool:
+    nic = str(entry.get("interface"))
+    return _GUESTS_NIC.fullmatch(nic) is not None and nic not in fixed
 
 
 def _guest_networks(vmi: VirtualMachineInstance) -> list[Selection]:
@@ -161,10 +188,18 @@ def _guest_networks(vmi: VirtualMachineInstance) -> list[Selection]:
     for _, interface, network_name in _on_other_networks(vmi):
         if interface.state == ABSENT and interface.name not in held:
             continue
-        namespace, name = attachment_of(network_name, vmi.metadata.namespace)
-        mac = interface_mac(vmi, interface)
-        wanted.append(Selection(name=name, namespace=namespace, interface=pod_nic(interface.name), mac=mac))
+        wanted.append(_selection(vmi, interface, network_name))
     return wanted
+
+
+def _function_networks(vmi: VirtualMachineInstance) -> list[Selection]:
+    return [_selection(vmi, interface, network_name) for _, interface, network_name in sriov_interfaces(vmi)]
+
+
+def _selection(vmi: VirtualMachineInstance, interface: Interface, network_name: str) -> Selection:
+    namespace, name = attachment_of(network_name, vmi.metadata.namespace)
+    mac = interface_mac(vmi, interface)
+    return Selection(name=name, namespace=namespace, interface=pod_nic(interface.name), mac=mac)
 
 
 def _written(wanted: list[Selection]) -> str:

@@ -42,10 +42,10 @@ class _Launcher:
         os.chown(path, owner, owner)
         return path
 
-    def claim(self, claims: DeviceClaims = CLAIMS, blocks: Sequence[str] = ()) -> None:
+    def claim(self, claims: DeviceClaims = CLAIMS, blocks: Sequence[str] = (), *, passes: bool = False) -> None:
         """What the handler does before it starts the guest."""
         with HeldProcess.of(self.pid) as held:
-            claims.claim(held, blocks)
+            claims.claim(held, blocks, passes=passes)
 
     def says(self) -> str:
         (self.dev / "shm/go").touch()
@@ -189,3 +189,33 @@ def test_the_block_volumes_of_a_vmi_are_those_that_its_pod_has_from_the_start() 
     ]
     spec = with_volumes(volume("raw"), volume("files"), volume("later", hotpluggable=True))
     assert block_volumes(vmi_with(spec, {"volumeStatus": status})) == ["raw"]
+
+
+def test_the_groups_of_vfio_become_the_launchers_when_its_guest_has_devices_of_the_node(
+    launcher: _Launcher, tmp_path: Path
+) -> None:
+    hosts = tmp_path / "dev"
+    (hosts / "vfio").mkdir(parents=True)
+    for name in ("vfio", "42"):
+        os.mknod(hosts / "vfio" / name, stat.S_IFCHR, NUMBERS["kvm"])
+    vfio, group = launcher.node("vfio/vfio", NUMBERS["kvm"]), launcher.node("vfio/42", NUMBERS["kvm"])
+    claims = DeviceClaims({}, hosts)
+    launcher.claim(claims)
+    assert owner_of(group) == (0, 0, "crw-------")
+    launcher.claim(claims, passes=True)
+    assert owner_of(vfio) == owner_of(group) == (107, 107, "crw-rw----")
+
+
+def test_what_only_has_the_name_of_a_group_is_refused(launcher: _Launcher, tmp_path: Path) -> None:
+    hosts = tmp_path / "dev"
+    (hosts / "vfio").mkdir(parents=True)
+    os.mknod(hosts / "vfio" / "42", stat.S_IFCHR, NUMBERS["kvm"])
+    claims = DeviceClaims({}, hosts)
+    launcher.claim(claims, passes=True)
+    node = launcher.node("vfio/42", NUMBERS["net/tun"])
+    with pytest.raises(PodNotReady, match="vfio/42 of the launcher's Pod is not the device of that name"):
+        launcher.claim(claims, passes=True)
+    node.unlink()
+    launcher.node("vfio/7", NUMBERS["kvm"])
+    with pytest.raises(PodNotReady, match="the node has no /dev/vfio/7"):
+        launcher.claim(claims, passes=True)

@@ -12,6 +12,7 @@ from typing import Final
 from kvedge.api.admission.rules.causes import Cause, Field, duplicate, not_found, unsupported
 from kvedge.api.admission.rules.subject import Rule, Subject
 from kvedge.resources.disks.volume_facts import is_hotpluggable
+from kvedge.resources.pci_addresses import is_pci_address
 from kvedge.resources.types.devices import CustomBlockSize, Disk
 
 _BUSES: Final = ("virtio", "scsi", "sata", "usb")
@@ -19,7 +20,6 @@ _CACHES: Final = ("none", "writethrough", "writeback")
 _IO_MODES: Final = ("native", "threads")
 _ERROR_POLICIES: Final = ("stop", "ignore", "report", "enospace")
 _SERIAL: Final = re.compile(r"[A-Za-z0-9_.+-]*")
-_PCI: Final = re.compile(r"[0-9a-fA-F]{4}:[0-9a-fA-F]{2}:[0-1][0-9a-fA-F]\.[0-7]")
 _MOST_DISKS: Final = 256
 _LONGEST_SERIAL: Final = 256
 # What QEMU's devices have room for: virtio-blk and ATA 20 characters, SCSI's page for it 36.
@@ -147,7 +147,7 @@ def _pci_address(disk: Disk, at: Field) -> Iterator[Cause]:
 
 def pci_address(address: str, at: Field, device: str) -> Iterator[Cause]:
     """Written as 0000:81:00.0; `device` says whose it is."""
-    if address and not _PCI.fullmatch(address):
+    if address and not is_pci_address(address):
         yield Cause(at, f"{device} has malformed PCI address ({address}). Write it as 0000:81:00.0.")
 
 

@@ -16,6 +16,7 @@ from kvedge.resources.configuration.configuration_bindings import live_plugins
 from kvedge.resources.ip_addresses import parse_ipv4
 from kvedge.resources.masquerade import BadGuestNetwork, parse_guest_subnet
 from kvedge.resources.types.devices import DhcpOptions, Interface, Port
+from kvedge.resources.types.guest_nics import is_pods_own
 from kvedge.resources.types.pod_networks import ABSENT
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]+")
@@ -112,7 +113,7 @@ def absent_interfaces_can_go(subject: Subject) -> Iterator[Cause]:
     """A guest releases only what it can get again while it runs: a NIC on another network than the Pod's, by a bridge
     or by a plugin that makes a link."""
     plugins = live_plugins(subject.cluster.configuration.bindings)
-    on_pod_network = {network.name for network in subject.spec.networks if network.pod is not None}
+    on_pod_network = {network.name for network in subject.spec.networks if is_pods_own(network)}
     for index, interface in enumerate(subject.spec.domain.devices.interfaces):
         if interface.state != ABSENT:
             continue

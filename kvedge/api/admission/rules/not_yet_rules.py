@@ -62,8 +62,6 @@ VMI_NOT_YET: Final[Sequence[NotYet]] = (
     NotYet("domain.devices.tpm"),
     # Network
     NotYet("domain.devices.interfaces[].passtBinding", _OTHER_BINDING),
-    NotYet("domain.devices.interfaces[].sriov", _OTHER_BINDING),
-    NotYet("networks[].multus.default", "remove it, and use pod: {} for the first network"),
     NotYet("networks[].resourceClaim", _OTHER_NETWORK),
     # Volumes
     NotYet("utilityVolumes"),

@@ -20,17 +20,17 @@ from kvedge.resources.types.vmi import VirtualMachineInstance
 
 _MODELS: Final = ("virtio", "e1000", "e1000e", "igb", "ne2k_pci", "pcnet", "rtl8139")
 _STATES: Final = ("", "up", "down", "absent")
-_NO_TAP: Final = ("sriov", "slirp", "macvtap", "passt", "passt_binding")
+_NO_TAP: Final = ("slirp", "macvtap", "passt", "passt_binding")
 
 
 def add_interfaces(devices: Element, vmi: VirtualMachineInstance, platform: Platform, context: DomainContext) -> None:
-    """The NICs, in the VMI's order; one whose state is `absent` is left out.
+    """The NICs on taps, in the VMI's order; one whose state is `absent` is left out.
 
     Raises:
         ConversionError: for a NIC that cannot be.
     """
     for index, interface in enumerate(vmi.spec.domain.devices.interfaces):
-        if interface.state != "absent":
+        if interface.state != "absent" and interface.sriov is None:
             field = f"spec.domain.devices.interfaces[{index}]"
             devices.append(interface_element(interface, platform, context, field))
 

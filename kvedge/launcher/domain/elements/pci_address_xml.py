@@ -1,19 +1,15 @@
-"""`<address type='pci'>`: where a user wants a device to sit.
+"""`<address>` of PCI devices: where a user wants one to sit, and which one of the node's it is.
 
 Touches nothing.
 """
 
 from __future__ import annotations
 
-import re
-from typing import Final
 from xml.etree.ElementTree import Element
 
 from kvedge.launcher.domain.conversion_error import ConversionError
 from kvedge.launcher.domain.xml_tree import add
-
-# Domain, bus, slot and function, as lspci -D prints them.
-_ADDRESS: Final = re.compile(r"([0-9a-fA-F]{4}):([0-9a-fA-F]{2}):([01][0-9a-fA-F])\.([0-7])")
+from kvedge.resources.pci_addresses import pci_parts
 
 
 def add_pci_address(device: Element, address: str, field: str) -> None:
@@ -24,8 +20,20 @@ def add_pci_address(device: Element, address: str, field: str) -> None:
     """
     if not address:
         return
-    match = _ADDRESS.fullmatch(address)
-    if match is None:
+    add(device, "address", type="pci", **_attributes(address, field))
+
+
+def add_host_address(source: Element, address: str, field: str) -> None:
+    """The address of a device on the node, which a guest gets.
+
+    Raises:
+        ConversionError: when the text is none.
+    """
+    add(source, "address", **_attributes(address, field))
+
+
+def _attributes(address: str, field: str) -> dict[str, str]:
+    parts = pci_parts(address)
+    if parts is None:
         raise ConversionError(field, f"{address!r} is no PCI address", "write it as 0000:81:00.0, slot at most 1f")
-    domain, bus, slot, function = (f"0x{part.lower()}" for part in match.groups())
-    add(device, "address", type="pci", domain=domain, bus=bus, slot=slot, function=function)
+    return {name: f"0x{part.lower()}" for name, part in zip(("domain", "bus", "slot", "function"), parts, strict=True)}

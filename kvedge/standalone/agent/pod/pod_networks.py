@@ -22,6 +22,7 @@ from kvedge.network.pods.attachments import POD_INTERFACE, Attachment, NodeNetwo
 from kvedge.resources.types.attachments import NetworkAttachmentDefinition
 from kvedge.resources.types.core import Pod
 from kvedge.resources.types.pod_networks import (
+    DEFAULT_NETWORK,
     NETWORKS,
     JoinedNetwork,
     Selection,
@@ -104,6 +105,11 @@ def _attach(config: NodeNetworkConfig, port: Port) -> None:
 
 def _leave_others(config: NodeNetworkConfig, pod: Pod, own: Attachment) -> tuple[list[Selection], Mapping[str, Port]]:
     """What the Pod wants, and what it has of that, by the NIC's name."""
+    if DEFAULT_NETWORK in pod.metadata.annotations:
+        raise PodNetworkError(
+            f"metadata.annotations[{DEFAULT_NETWORK}]: one box has no network in place of its Pod network; take"
+            " `default: true` out of the VM's network"
+        )
     try:
         wanted = parse_wanted(pod.metadata.annotations.get(NETWORKS, ""), pod.metadata.namespace)
     except SelectionError as error:

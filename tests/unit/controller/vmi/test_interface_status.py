@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
-from kvedge.controller.vmi.interface_status import changed_networks, with_joined_networks
+from kvedge.controller.vmi.interface_status import changed_network_info, changed_networks, with_joined_networks
 from kvedge.resources.types.core import Pod
-from kvedge.resources.types.devices import Interface, PluginBinding
+from kvedge.resources.types.devices import EmptyBinding, Interface, PluginBinding
 from kvedge.resources.types.pod_networks import (
     NETWORK_STATUS,
     NETWORKS,
@@ -17,6 +18,7 @@ from kvedge.resources.types.pod_networks import (
     pod_nic,
     wanted_networks,
 )
+from kvedge.resources.types.sriov_networks import NETWORK_INFO
 from kvedge.resources.types.vmi import InterfaceStatus, VirtualMachineInstance
 from tests.support.builders import a_pod, a_vmi, vmi_with
 
@@ -125,3 +127,45 @@ def test_a_plugins_own_network_stays_as_it_was_at_the_pods_start() -> None:
     assert changed_networks(vmi, pod) is None
     pod.metadata.annotations[NETWORKS] = "written by hand"
     assert changed_networks(vmi, pod) == wanted_networks(vmi)
+
+
+PCI = {"type": "pci", "pci": {"pci-address": "0000:65:02.0"}}
+
+
+def with_function() -> VirtualMachineInstance:
+    vmi = on_two_networks()
+    vmi.spec.domain.devices.interfaces[0] = Interface(name="lan", sriov=EmptyBinding())
+    return vmi
+
+
+def given_function(**more: Any) -> Pod:
+    """The VMI's Pod, of which Multus has told."""
+    pod = a_pod(a_vmi())
+    function = JoinedNetwork(name="red", interface=pod_nic("lan"), mac="02:00:00:00:00:09", **more)
+    pod.metadata.annotations[NETWORK_STATUS] = network_status([JoinedNetwork(name="net", default=True), function])
+    return pod
+
+
+def test_a_function_is_shown_with_the_mac_that_its_card_has() -> None:
+    vmi, pod = with_function(), given_function()
+    assert with_joined_networks(vmi, pod)[1] == row("lan", "multus-status", "02:00:00:00:00:09")
+    # What the card says is no wish: the Pod's networks stay as they were asked for.
+    pod.metadata.annotations[NETWORKS] = wanted_networks(vmi)
+    vmi.status.interfaces = with_joined_networks(vmi, pod)
+    assert changed_networks(vmi, pod) is None
+
+
+def test_the_launcher_is_told_of_its_functions_once_multus_has_told() -> None:
+    vmi, pod = with_function(), given_function(device_info=PCI, mtu=9000)
+    told = changed_network_info(vmi, pod)
+    assert json.loads(told or "") == {
+        "interfaces": [{"network": "lan", "deviceInfo": PCI, "mac": "02:00:00:00:00:09", "mtu": 9000}]
+    }
+    pod.metadata.annotations[NETWORK_INFO] = told or ""
+    assert changed_network_info(vmi, pod) is None
+    assert changed_network_info(on_two_networks(), given_function()) is None
+    assert changed_network_info(vmi, a_pod(a_vmi())) is None
+
+
+def test_that_multus_knows_no_device_is_told_too() -> None:
+    assert json.loads(changed_network_info(with_function(), joined()) or "") == {"interfaces": [{"network": "lan"}]}

@@ -32,6 +32,8 @@ def test_a_small_vm_costs_less_than_kubevirt_reserves_for_it():
         ({"architecture": "arm64"}, 128),
         ({"emulated": True}, 128),
         ({"exec_probes": 2}, 2 * 10),
+        # KubeVirt's for VFIO.
+        ({"passes_devices": True}, 1024),
     ],
     ids=str,
 )

@@ -178,7 +178,6 @@ NOT_RENDERED = {
             "Devices.downwardMetrics",
             "Devices.autoattachVSOCK",
             "LunTarget.reservation",
-            "Interface.sriov",
             "Interface.slirp",
             "Interface.macvtap",
             "Interface.passt",

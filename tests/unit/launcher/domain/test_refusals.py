@@ -119,7 +119,9 @@ CASES: list[tuple[str, VirtualMachineInstance]] = [
         with_disk({"disk": {}, "blockSize": {"custom": {"logical": 512, "physical": 512, "discardGranularity": 512}}}),
     ),
     # NICs.
-    *((f"{DEVICES}.interfaces[0].{name}", _nic(**{name: {}})) for name in ("sriov", "slirp", "macvtap", "passt")),
+    *((f"{DEVICES}.interfaces[0].{name}", _nic(**{name: {}})) for name in ("slirp", "macvtap", "passt")),
+    (f"{DEVICES}.interfaces[0].sriov", _nic(sriov={})),
+    (f"{DEVICES}.interfaces[0].state", _nic(sriov={}, state="down")),
     (f"{DEVICES}.interfaces[0].passtBinding", _nic(passtBinding={})),
     (f"{DEVICES}.interfaces[0].model", _nic(bridge={}, model="ne2000")),
     (f"{DEVICES}.interfaces[0].model", _nic(bridge={}, model="igb")),

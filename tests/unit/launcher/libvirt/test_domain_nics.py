@@ -14,6 +14,8 @@ DOMAIN = fromstring(
     "<interface type='ethernet'><mac address='02:00:00:00:00:0b'/><target dev='tap1' managed='no'/>"
     "<link state='down'/><alias name='ua-lan'/></interface>"
     "<interface type='ethernet'><alias name='net2'/></interface>"
+    "<hostdev mode='subsystem' type='pci' managed='no'><alias name='ua-sriov-fast'/></hostdev>"
+    "<hostdev mode='subsystem' type='pci' managed='no'><alias name='ua-card'/></hostdev>"
     "</devices></domain>"
 )
 
@@ -22,6 +24,8 @@ def test_the_nics_of_the_vmi_are_read_with_link_and_queues() -> None:
     assert list(read_nics(DOMAIN, "ua-")) == [
         DomainNic("default", "02:00:00:00:00:0a", "tap0", is_down=False, queues=4),
         DomainNic("lan", "02:00:00:00:00:0b", "tap1", is_down=True, queues=1),
+        # The domain knows the name alone of a NIC that the guest has for itself.
+        DomainNic("fast", "", "", is_down=False, queues=0),
     ]
 
 

@@ -64,6 +64,20 @@ def test_no_two_rules_say_the_same(case: str) -> None:
 RIGHT: dict[str, dict[str, Any]] = {
     "a network of the VM's namespace": joined({"multus": {"networkName": "red"}}),
     "a network of another namespace": joined({"multus": {"networkName": "site/red"}}),
+    "a function of a NIC": joined(
+        {"multus": {"networkName": "red"}},
+        {
+            "sriov": {},
+            "macAddress": "02:00:00:00:00:01",
+            "pciAddress": "0000:00:0c.0",
+            "tag": "fast",
+            "model": "virtio",
+        },
+    ),
+    "a network in place of the cluster's": {
+        "networks": [{"name": "default", "multus": {"networkName": "site/red", "default": True}}],
+        "domain.devices.interfaces": [{"name": "default", "bridge": {}}],
+    },
     "a network beside no other": {
         "networks": [{"name": "default", "multus": {"networkName": "red"}}],
     },

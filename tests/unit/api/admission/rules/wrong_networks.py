@@ -43,10 +43,63 @@ WRONG_NETWORKS: Wrong = {
         f"{AT}.multus.networkName",
         "'a/b/c' is neither a name nor namespace/name",
     ),
-    "default network": (
+    "a default network beside the cluster's": (
         joined({"multus": {"networkName": "red", "default": True}}),
-        f"{AT}.multus.default",
-        "not supported by kvedge",
+        "spec.networks",
+        "Pod network cannot be defined when Multus default network is defined",
+    ),
+    "two default networks": (
+        {
+            f"{NETWORKS}[0]": {"name": "default", "multus": {"networkName": "blue", "default": True}},
+            **joined({"multus": {"networkName": "red", "default": True}}),
+        },
+        "spec.networks",
+        "Multus CNI should only have one default network",
+    ),
+    "masquerade on a default network": (
+        {
+            f"{NETWORKS}[0]": {"name": "default", "multus": {"networkName": "blue", "default": True}},
+            f"{INTERFACES}[0]": {"name": "default", "masquerade": {}},
+        },
+        "spec.domain.devices.interfaces[0].name",
+        "Masquerade interface only implemented with pod network",
+    ),
+    "absent from a default network": (
+        {
+            f"{NETWORKS}[0]": {"name": "default", "multus": {"networkName": "blue", "default": True}},
+            f"{INTERFACES}[0]": {"name": "default", "bridge": {}, "state": "absent"},
+        },
+        "spec.domain.devices.interfaces[0].state",
+        '"default" interface\'s state "absent" is not supported on default networks',
+    ),
+    "function of the Pod network": (
+        {f"{INTERFACES}[0]": {"name": "default", "sriov": {}}},
+        "spec.domain.devices.interfaces[0].sriov",
+        "is not possible on the Pod's own network; use a network multus without default",
+    ),
+    "function without a cable": (
+        joined({"multus": {"networkName": "red"}}, {"sriov": {}, "state": "down"}),
+        "spec.domain.devices.interfaces[1].state",
+        '"lan" interface\'s state "down" is not supported for SR-IOV NICs',
+    ),
+    "function that is to go": (
+        joined({"multus": {"networkName": "red"}}, {"sriov": {}, "state": "absent"}),
+        "spec.domain.devices.interfaces[1].state",
+        '"lan" interface\'s state "absent" is supported only for bridge binding',
+    ),
+    "DHCP of ours for a function": (
+        joined({"multus": {"networkName": "red"}}, {"sriov": {}, "dhcpOptions": {"tftpServerName": "a"}}),
+        "spec.domain.devices.interfaces[1].dhcpOptions",
+        "has no effect on an SR-IOV NIC; remove it",
+    ),
+    "function whose name leads to another device": (
+        {
+            **joined({"multus": {"networkName": "red"}}, {"sriov": {}}),
+            f"{NETWORKS}[2]": {"name": "sriov-lan", "multus": {"networkName": "red"}},
+            f"{INTERFACES}[2]": {"name": "sriov-lan", "bridge": {}},
+        },
+        "spec.domain.devices.interfaces[1].name",
+        "goes with no other device called sriov-lan",
     ),
     "two Pod networks": (
         joined({"pod": {}}),

@@ -215,3 +215,10 @@ def test_what_a_pod_has_joined_is_told_on_it(
     assert [each.body["metadata"]["annotations"] for each in patches] == (
         [{NETWORK_STATUS: told or None}] if written else []
     )
+
+
+def test_one_box_has_no_network_in_place_of_its_own(host: Host) -> None:
+    wanted = pod("")
+    wanted.metadata.annotations["v1.multus-cni.io/default-network"] = "red"
+    with pytest.raises(PodNetworkError, match="one box has no network in place of its Pod network; take `default: tr"):
+        join_networks(CONFIG, wanted, OWN, host.read)

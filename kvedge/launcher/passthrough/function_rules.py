@@ -1,0 +1,61 @@
+"""Whether a function of a card can be a guest's as it is on this node now, and what to do where it cannot.
+
+Called by `functions` before libvirt is asked, whose words name neither the interface nor the device plugin. Pure.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from kvedge.launcher.launcher_errors import DeviceUnusable
+from kvedge.launcher.passthrough.function_plan import WantedFunction
+
+VFIO_DRIVER: Final = "vfio-pci"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FunctionFacts:
+    """What the launcher finds of a PCI function: `group` is its IOMMU group, `has_node` that the Pod has the group's
+    device, `is_usable` that this user may open it, and `has_vfio` that VFIO's own device is there."""
+
+    is_there: bool = True
+    driver: str = ""
+    group: str = ""
+    has_node: bool = False
+    is_usable: bool = False
+    has_vfio: bool = False
+
+
+def check_function(nic: WantedFunction, address: str, facts: FunctionFacts) -> None:
+    """Raises DeviceUnusable for a function that libvirt would refuse."""
+    trouble = _trouble(nic.resource or "the network", facts)
+    if trouble is not None:
+        what, remedy = trouble
+        raise DeviceUnusable(f"{nic.field}.sriov", f"function {address} {what}", remedy)
+
+
+def _trouble(resource: str, facts: FunctionFacts) -> tuple[str, str] | None:
+    if not facts.is_there:
+        return "is not on this node", "see that its card is there, and that the device plugin knows it"
+    if not facts.group:
+        return (
+            "is in no IOMMU group",
+            "turn the IOMMU on: in the firmware, and for Intel with intel_iommu=on on the kernel's command line",
+        )
+    if facts.driver != VFIO_DRIVER:
+        has = f"has the driver {facts.driver}" if facts.driver else "has no driver"
+        return has, f"bind it to {VFIO_DRIVER}, as the SR-IOV operator does with deviceType vfio-pci"
+    if not facts.has_node or not facts.has_vfio:
+        lacks = f"/dev/vfio/{facts.group}" if not facts.has_node else "/dev/vfio/vfio"
+        return (
+            f"cannot be used in this Pod, which lacks {lacks}",
+            f"the device plugin of {resource} gives it to a Pod for functions that have that driver when the plugin"
+            " starts: restart it on this node, then restart the VM",
+        )
+    if not facts.is_usable:
+        return (
+            f"cannot be used in this Pod: /dev/vfio/{facts.group} may not be opened",
+            "see that the node's handler runs, which gives it to the launcher's user",
+        )
+    return None
