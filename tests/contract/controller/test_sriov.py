@@ -1,0 +1,104 @@
+"""A VMI with a function of a NIC: the controller against both servers; kubelet, device plugin and Multus are played."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Iterator
+
+import pytest
+
+from kvedge.controller.controller_service import ControllerRole
+from kvedge.kube.errors import AlreadyExists, KubeError
+from kvedge.kube.patches import MergePatch
+from kvedge.resources.codec import JsonObject
+from kvedge.resources.manifests.attachment_crd import attachment_crd
+from kvedge.resources.meta import ObjectMeta, condition
+from kvedge.resources.role_users import CONTROLLER_GROUP, CONTROLLER_USER
+from kvedge.resources.types.attachments import NetworkAttachmentDefinition
+from kvedge.resources.types.core import Pod
+from kvedge.resources.types.pod_networks import NETWORK_STATUS, JoinedNetwork, network_status, pod_nic
+from kvedge.resources.types.sriov_networks import NETWORK_INFO, RESOURCE_NAME
+from kvedge.resources.types.vmi import VirtualMachineInstance
+from tests.contract.controller.played_node import PlayedNode
+from tests.support.builders import CONFIG
+from tests.support.either_server import REAL, EitherServer
+from tests.support.waiting import wait_until
+
+_CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+DEVICE = {"type": "pci", "version": "1.1.0", "pci": {"pci-address": "0000:65:02.0"}}
+VMI: JsonObject = {
+    "apiVersion": "kubevirt.io/v1",
+    "kind": "VirtualMachineInstance",
+    "metadata": {"name": "web"},
+    "spec": {
+        "domain": {
+            "memory": {"guest": "64Mi"},
+            "devices": {"interfaces": [{"name": "default", "masquerade": {}}, {"name": "fast", "sriov": {}}]},
+        },
+        "networks": [{"name": "default", "pod": {}}, {"name": "fast", "multus": {"networkName": "red"}}],
+    },
+}
+
+
+@pytest.fixture
+def networks(either_server: EitherServer) -> Iterator[None]:
+    """Multus' kind, which one box has by itself."""
+    crd = attachment_crd()
+    if either_server.kind != REAL:
+        yield
+        return
+    with contextlib.suppress(AlreadyExists):
+        either_server.admin.request("POST", _CRDS, crd)
+    yield
+    either_server.admin.request("DELETE", f"{_CRDS}/{crd['metadata']['name']}")
+
+
+@pytest.fixture
+def node(either_server: EitherServer, namespace: str, networks: None) -> Iterator[PlayedNode]:
+    kubeconfig = either_server.kubeconfig_of(CONTROLLER_USER, CONTROLLER_GROUP)
+    role = ControllerRole(kubeconfig, CONFIG, leader_election=False)
+    role.start()
+    try:
+        yield PlayedNode(either_server, namespace)
+        assert role.failure() is None
+    finally:
+        role.stop()
+
+
+def test_a_launcher_asks_for_its_function_and_is_told_which_one_it_is(
+    either_server: EitherServer, node: PlayedNode
+) -> None:
+    client, namespace = either_server.admin, node.namespace
+    client.request("POST", VirtualMachineInstance.KIND.path(namespace), VMI)
+
+    def refusal() -> str:
+        found = condition(node.vmi().status.conditions, "Synchronized")
+        return found.message if found is not None and found.reason == "FailedCreate" else ""
+
+    said = wait_until(refusal, "the VMI names the network that is not there")
+    assert f"interfaces[1].sriov: there is no NetworkAttachmentDefinition {namespace}/red" in said
+
+    def make_network() -> bool:
+        meta = ObjectMeta(name="red", namespace=namespace, annotations={RESOURCE_NAME: "vendor.com/fast"})
+        try:
+            client.create(NetworkAttachmentDefinition(metadata=meta))
+        except KubeError:
+            # A kind that is new is not served at once.
+            return False
+        return True
+
+    wait_until(make_network, "the network is made")
+    pod = node.pod()
+    (compute,) = pod.spec.containers
+    assert compute.resources.requests["vendor.com/fast"] == compute.resources.limits["vendor.com/fast"] == "1"
+    assert NETWORK_INFO not in pod.metadata.annotations
+    joined = JoinedNetwork(name="red", interface=pod_nic("fast"), mac="02:00:00:00:00:09", device_info=DEVICE)
+    change: JsonObject = {"metadata": {"annotations": {NETWORK_STATUS: network_status([joined])}}}
+    client.patch(Pod, namespace, pod.metadata.name, MergePatch(change))
+    told = wait_until(lambda: node.pod().metadata.annotations.get(NETWORK_INFO), "the launcher is told")
+    assert json.loads(told) == {"interfaces": [{"network": "fast", "deviceInfo": DEVICE, "mac": "02:00:00:00:00:09"}]}
+    node.starts(node.pod())
+    vmi = wait_until(lambda: (found := node.vmi()).status.phase == "Scheduled" and found, "the VMI is handed over")
+    (row,) = [row for row in vmi.status.interfaces if row.name == "fast"]
+    assert (row.mac, row.info_source) == ("02:00:00:00:00:09", "multus-status")
