@@ -191,6 +191,18 @@ def _modules(facts: HostFacts, options: DoctorOptions) -> Iterator[Finding]:
             yield Finding(f"module {name}", Level.OK, "there" if facts.modules[name] else "can be loaded")
 
 
+def _passthrough(facts: HostFacts, options: DoctorOptions) -> Iterator[Finding]:
+    """Few guests have devices of their host: those that do need both."""
+    if not facts.iommu_groups:
+        remedy = "for guests that are to have some, turn it on in the firmware, on Intel with intel_iommu=on too"
+        yield Finding("iommu", Level.INFO, "off, or not there: guests get no devices of this host (SR-IOV)", remedy)
+    elif "vfio_pci" not in facts.modules:
+        remedy = "for guests that are to have some, use a kernel with vfio_pci"
+        yield Finding("iommu", Level.INFO, "on, but without VFIO guests get no devices of this host", remedy)
+    else:
+        yield Finding("iommu", Level.OK, f"on, with {facts.iommu_groups} groups, and VFIO is there")
+
+
 def _programs(facts: HostFacts, options: DoctorOptions) -> Iterator[Finding]:
     yield _program("libvirt", facts.libvirt, _LIBVIRT, "apt-get install libvirt-daemon-system")
     if facts.libvirt and not facts.libvirt_qemu_driver:
@@ -433,6 +445,7 @@ RULES: Final[Sequence[Rule]] = (
     _kvm,
     _devices,
     _modules,
+    _passthrough,
     _programs,
     _cgroups,
     _disk,

@@ -84,5 +84,7 @@ class HostFacts:
     # The node bridge, and what filters what is forwarded to it and from it; None where that cannot be looked at.
     bridge: str = "kvedge0"
     filters: tuple[str, ...] | None = ()
+    # 0 where there is no IOMMU, or it is off.
+    iommu_groups: int = 0
     # Whether systemd-resolved resolves names on this host.
     resolved_runs: bool = True

@@ -34,7 +34,7 @@ from kvedge.resources.names import LAUNCHER_GID, LAUNCHER_UID
 from kvedge.runtime.linux.clock import is_clock_synchronized
 
 _DEVICES: Final = ("/dev/kvm", "/dev/net/tun", "/dev/vhost-net")
-_MODULES: Final = ("tun", "bridge", "veth", "nf_tables", "nft_connlimit", "vhost_net", "loop")
+_MODULES: Final = ("tun", "bridge", "veth", "nf_tables", "nft_connlimit", "vhost_net", "loop", "vfio_pci")
 _LIMITS: Final = ("fs/inotify/max_user_instances", "fs/inotify/max_user_watches", "fs/file-max", "kernel/pid_max")
 _COMMANDS: Final = ("qemu-img", "modprobe")
 _EMULATORS: Final = {"x86_64": "qemu-system-x86_64", "aarch64": "qemu-system-aarch64"}
@@ -58,6 +58,7 @@ def read_host(options: DoctorOptions, bridge: str, *, try_guest: bool) -> HostFa
         kvm=KvmFacts(True, *check_kvm()) if try_guest and options.emulation != "tcg" else KvmFacts(False),
         devices={path: _device(path) for path in _DEVICES},
         modules=_modules(),
+        iommu_groups=_iommu_groups(),
         libvirt=_libvirt_version(),
         libvirt_qemu_driver=_has_qemu_driver(),
         qemu=_qemu_version(machine),
@@ -95,6 +96,13 @@ def _filters(*, ipv6: bool) -> tuple[str, ...] | None:
     except NetworkError:
         # Only root may look. The rule of the modules reports a kernel without nftables.
         return None
+
+
+def _iommu_groups() -> int:
+    try:
+        return len(os.listdir("/sys/kernel/iommu_groups"))
+    except FileNotFoundError:
+        return 0
 
 
 def _user_name(uid: int) -> str:

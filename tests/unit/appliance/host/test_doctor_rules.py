@@ -23,7 +23,9 @@ GOOD = HostFacts(
     nested="Y",
     kvm=KvmFacts(True, True, "a test machine booted its firmware"),
     devices={"/dev/kvm": OPENS, "/dev/net/tun": OPENS, "/dev/vhost-net": OPENS},
-    modules=dict.fromkeys(("tun", "bridge", "veth", "nf_tables", "nft_connlimit", "vhost_net", "loop"), True),
+    modules=dict.fromkeys(
+        ("tun", "bridge", "veth", "nf_tables", "nft_connlimit", "vhost_net", "loop", "vfio_pci"), True
+    ),
     libvirt=(9, 0, 0),
     libvirt_qemu_driver=True,
     qemu=(7, 2, 22),
@@ -49,6 +51,7 @@ GOOD = HostFacts(
     launcher_group="",
     launcher_group_members=(),
     networks={"eth0": ("192.0.2.10/255.255.255.0",)},
+    iommu_groups=20,
 )
 
 
@@ -69,6 +72,24 @@ def test_a_firewall_of_others_is_told_with_how_it_lets_guests_pass(filters: tupl
     assert finding.detail.startswith(f"{filters[0]} drops what guests send")
     assert remedy in finding.remedy
     assert found("firewall", filters=None).remedy == ""
+
+
+@pytest.mark.parametrize(
+    ("groups", "has_vfio", "level", "words"),
+    [
+        (0, True, Level.INFO, "off, or not there"),
+        (3, False, Level.INFO, "without VFIO"),
+        (3, True, Level.OK, "on, with 3 groups"),
+    ],
+    ids=["off", "no VFIO", "both"],
+)
+def test_whether_guests_can_have_devices_of_the_host_is_told(
+    groups: int, has_vfio: bool, level: Level, words: str
+) -> None:
+    modules = {name: True for name in GOOD.modules if has_vfio or name != "vfio_pci"}
+    finding = found("iommu", iommu_groups=groups, modules=modules)
+    assert finding.level is level
+    assert words in finding.detail
 
 
 def test_a_good_host_has_nothing_to_mend() -> None:
