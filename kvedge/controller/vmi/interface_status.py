@@ -32,7 +32,7 @@ _NONE: Final = "[]"
 
 def with_joined_networks(vmi: VirtualMachineInstance, pod: Pod | None) -> list[InterfaceStatus]:
     """The rows of the status: the Pod network's first, then each network that the Pod says it has joined."""
-    functions = {item.name for _, item, _ in sriov_interfaces(vmi)}
+    functions = {item.name: None for _, item, _ in sriov_interfaces(vmi)}
     names = [item.name for _, item, _ in lan_interfaces(vmi)] + [item.name for _, item in absent_interfaces(vmi)]
     names += functions
     if pod is None or not names:
@@ -69,7 +69,8 @@ def changed_network_info(vmi: VirtualMachineInstance, pod: Pod) -> str | None:
     devices = []
     for _, item, _ in sriov_interfaces(vmi):
         found = joined.get(pod_nic(item.name), JoinedNetwork(name=""))
-        device = NetworkDevice(network=item.name, device_info=found.device_info, mac=found.mac, mtu=found.mtu)
+        info = found.device_info if isinstance(found.device_info, dict) else None
+        device = NetworkDevice(network=item.name, device_info=info, mac=found.mac, mtu=found.mtu)
         devices.append(device)
     wanted = network_info(devices)
     return None if wanted == pod.metadata.annotations.get(NETWORK_INFO) else wanted

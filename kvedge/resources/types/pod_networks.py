@@ -69,8 +69,8 @@ class JoinedNetwork(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     mac: str = ""
     mtu: int = 0
     default: bool = False
-    # Of a device that a device plugin has given to the Pod for this network.
-    device_info: JsonObject | None = msgspec.field(default=None, name="device-info")
+    # Of a device that a device plugin has given to the Pod for this network: an object in that plugin's words.
+    device_info: Any = msgspec.field(default=None, name="device-info")
 
 
 # Made at the import: msgspec learns a type in one thread, before others use it.

@@ -159,6 +159,7 @@ def restarts(vm: VirtualMachine, vmi: VirtualMachineInstance, started_from: Virt
         ([DEFAULT, LAN | {"model": "e1000"}], "red", True),
         ([DEFAULT | {"model": "e1000"}, LAN], "red", True),
         ([DEFAULT, LAN, {"name": "more", "masquerade": {}}], "red", True),
+        ([DEFAULT, LAN, {"name": "more", "sriov": {}}], "red", True),
         ([DEFAULT, LAN], "blue", True),
     ],
     ids=[
@@ -171,6 +172,7 @@ def restarts(vm: VirtualMachine, vmi: VirtualMachineInstance, started_from: Virt
         "another model on a LAN",
         "another model on the Pod network",
         "another binding",
+        "a function of a NIC",
         "another network",
     ],
 )

@@ -169,3 +169,10 @@ def test_the_launcher_is_told_of_its_functions_once_multus_has_told() -> None:
 
 def test_that_multus_knows_no_device_is_told_too() -> None:
     assert json.loads(changed_network_info(with_function(), joined()) or "") == {"interfaces": [{"network": "lan"}]}
+
+
+def test_what_a_device_plugin_wrote_keeps_no_network_from_being_seen() -> None:
+    vmi, pod = with_function(), given_function(device_info="no object")
+    assert with_joined_networks(vmi, pod)[1].name == "lan"
+    (told,) = json.loads(changed_network_info(vmi, pod) or "")["interfaces"]
+    assert "deviceInfo" not in told
