@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import resource
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,21 +12,38 @@ import pytest
 from kvedge.handler.held_process import HeldProcess
 from kvedge.handler.node.memory_lock import lift_memory_lock
 from kvedge.handler.pod_errors import PodNotReady
+from tests.support.needs import may_lift_limits
 
 pytestmark = pytest.mark.machine
+SMALL = (64 << 10, 64 << 10)
 
 
-def test_a_launcher_may_lock_all_its_memory_and_so_may_the_qemu_that_it_starts() -> None:
-    small = (64 << 10, 64 << 10)
-    script = "read go; sleep 60"
-    with subprocess.Popen(["/bin/sh", "-c", script], stdin=subprocess.PIPE) as started:
-        resource.prlimit(started.pid, resource.RLIMIT_MEMLOCK, small)
-        with HeldProcess.of(started.pid) as launcher:
-            lift_memory_lock(launcher)
-            lift_memory_lock(launcher)
-        limits = Path(f"/proc/{started.pid}/limits").read_text()
-        (line,) = [line for line in limits.splitlines() if line.startswith("Max locked memory")]
-        assert line.split()[3:5] == ["unlimited", "unlimited"]
+@pytest.fixture
+def launcher() -> Iterator[HeldProcess]:
+    with subprocess.Popen(["/bin/sleep", "60"]) as started, HeldProcess.of(started.pid) as held:
+        resource.prlimit(started.pid, resource.RLIMIT_MEMLOCK, SMALL)
+        yield held
         started.kill()
-    with pytest.raises(PodNotReady, match="limit of locked memory"):
+
+
+@pytest.mark.skipif(not may_lift_limits(), reason="needs CAP_SYS_RESOURCE")
+def test_a_launcher_may_lock_all_the_memory_that_it_has(launcher: HeldProcess) -> None:
+    lift_memory_lock(launcher)
+    lift_memory_lock(launcher)
+    limits = Path(f"/proc/{launcher.pid}/limits").read_text()
+    (line,) = [line for line in limits.splitlines() if line.startswith("Max locked memory")]
+    assert line.split()[3:5] == ["unlimited", "unlimited"]
+
+
+@pytest.mark.skipif(may_lift_limits(), reason="may lift limits")
+def test_a_handler_that_may_not_lift_it_says_what_it_lacks(launcher: HeldProcess) -> None:
+    with pytest.raises(PodNotReady, match=r"limit of locked memory.*run the handler with CAP_SYS_RESOURCE"):
+        lift_memory_lock(launcher)
+    assert resource.prlimit(launcher.pid, resource.RLIMIT_MEMLOCK) == SMALL
+
+
+def test_a_launcher_that_has_ended_is_told_as_such() -> None:
+    with subprocess.Popen(["/bin/true"]) as started:
+        launcher = HeldProcess.of(started.pid)
+    with launcher, pytest.raises(PodNotReady, match="limit of locked memory"):
         lift_memory_lock(launcher)
