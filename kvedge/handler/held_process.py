@@ -20,7 +20,7 @@ from typing import Final, Literal, Self
 
 from kvedge.storage.beneath import AS_ROOT, beneath
 
-# What tells a file, a directory or a namespace from every other one: device and inode.
+# Device and inode tell a file, a directory or a namespace from every other one.
 Identity = tuple[int, int]
 Kind = Literal["mnt", "net", "pid", "user"]
 
@@ -101,7 +101,7 @@ class HeldProcess:
         with self._open(name, os.O_RDONLY | os.O_CLOEXEC) as opened, open(os.dup(opened), "rb") as file:
             return file.read(_LARGEST_TEXT).decode("utf-8", "surrogateescape")
 
-    def seen_at(self, path: str) -> Identity | None:
+    def identify_directory(self, path: str) -> Identity | None:
         """The directory that it has at a path; None when there is none. Raises as :meth:`root`."""
         with self.root() as root:
             return directory_at(root, path)

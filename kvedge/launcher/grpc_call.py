@@ -22,10 +22,10 @@ _DATA, _HEADERS, _RST_STREAM, _SETTINGS, _PING, _GOAWAY, _WINDOW_UPDATE, _CONTIN
 _END_STREAM, _ACK, _END_HEADERS, _PADDED, _PRIORITY = 0x1, 0x1, 0x4, 0x8, 0x20
 _TABLE_SIZE, _WINDOW_SIZE = 1, 4
 _STREAM = 1
-# What a peer must take without having been asked: of one frame, and of one stream.
+# The bytes that a peer must take without having been asked: in one frame, and on one stream.
 _FRAME = 16 << 10
 _WINDOW = (64 << 10) - 1
-# What an answer may be altogether, frames and all, unless the caller says so; our server sends some kilobytes.
+# The most bytes of a whole answer, with its frames, unless the caller says so; our server sends some kilobytes.
 LONGEST_ANSWER = 60 << 10
 
 
@@ -64,7 +64,7 @@ class UnaryCall:
         self._to_send += _frame(_DATA, _END_STREAM, _STREAM, pieces[-1])
 
     def to_send(self) -> bytes:
-        """What the server is to get now."""
+        """The bytes to send to the server now."""
         sent, self._to_send = self._to_send, b""
         return sent
 

@@ -27,7 +27,7 @@ from kvedge.runtime.logs import set_up_logs
 _GRPC: Final = {"GRPC_ENABLE_FORK_SUPPORT": "0", "GRPC_VERBOSITY": "ERROR"}
 # How long the end of the run waits for the handler to take note of it, as in KubeVirt.
 ACKNOWLEDGE_SECONDS: Final = 15.0
-# When the Pod is to end and no handler is there to see it: what the run was stands in the file of last words.
+# When the Pod ends without a handler that could see it, the file of last words tells how the run ended.
 UNWATCHED_SECONDS: Final = 2.0
 # Python's threads here are shallow; the default reserves 8 MB of address space for each.
 STACK_BYTES: Final = 512 << 10
@@ -87,7 +87,7 @@ def _serve(options: LauncherOptions, preparation: PreparationProcess | None) -> 
         preparation.stop()
     code = verdict.exit_code
     if bell.is_asked and os.path.exists(options.host_shutdown_path):
-        # The guest did not end by itself: what runs again after a failure is to run again with the host.
+        # The guest did not end by itself: a VM that runs again after a failure is to run again with the host.
         log.info("the host goes down: this run counts as failed")
         code = FAILED
     log.info("done", extra={"facts": {"exit_code": code}})

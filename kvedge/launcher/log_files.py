@@ -43,7 +43,7 @@ class BoundedLogs:
             try:
                 size = os.path.getsize(path)
                 fast = fast or size - known.get(path, 0) > FAST
-                # What was cut begins anew.
+                # A log that was cut begins anew.
                 self._sizes[path] = 0 if bound_log(path, largest) else size
             except OSError as error:
                 log.warning("cannot look after a log", extra={"facts": {"file": path, "why": str(error)}})

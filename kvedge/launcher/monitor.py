@@ -94,7 +94,7 @@ def _become_bare(pid: int, options: LauncherOptions) -> None:
     frozen = getattr(sys, "frozen", False)
     again = [sys.executable, *([] if frozen else ["-P", "-m", "kvedge"]), "launcher", *options.arguments()]
     keep = "keep" if options.keep_after_failure else ""
-    # Isolated, without site-packages: what a virtual environment loads at every start is most of the difference.
+    # Isolated, without site-packages: modules that a virtual environment loads at every start cost the most memory.
     program = "import sys; sys.path.insert(0, sys.argv[1]); import monitor; sys.exit(monitor.resume(sys.argv[2:]))"
     here = os.path.dirname(os.path.abspath(__file__))
     # The built program is that bare from the beginning, see kvedge/__main__.py.

@@ -13,7 +13,7 @@ from typing import Final
 
 from kvedge.runtime.linux import memory
 
-# What grpc imports for its asynchronous half, which a launcher does not use: 2.4 MB.
+# The modules that grpc imports for its asynchronous half, which a launcher does not use: 2.4 MB.
 _NOT_USED: Final = ("asyncio", "grpc.aio")
 _SHARED: Final = ("dataclasses", "xml.etree.ElementTree", "kvedge.rpc.launcher_pb2")
 

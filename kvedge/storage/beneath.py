@@ -24,7 +24,7 @@ from kvedge.runtime.linux.files import (
 
 # No links at all, and nothing above the directory.
 STRICT: Final = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS
-# Links are followed as if the directory were the root: what a container's own processes would see.
+# Links are followed as if the directory were the root, as a container's own processes would follow them.
 AS_ROOT: Final = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS
 
 # As many links as the kernel follows in one path.

@@ -17,7 +17,7 @@ from kvedge.runtime.linux.files import rename_new
 from kvedge.storage.beneath import beneath
 
 MEBIBYTE: Final = 1 << 20
-# KubeVirt's defaults: what a file system keeps, and how much smaller than the claim an image may become.
+# KubeVirt's defaults: the share that a file system keeps, and how much smaller than the claim an image may become.
 RESERVE_BYTES: Final = 131072
 _TOLERATED_PERCENT: Final = 10
 # The group may write it: an import or an upload, which comes with the group of the claim.
@@ -49,7 +49,7 @@ def no_room(path: str, size: int, free: int) -> str:
     )
 
 
-def told_smaller(size: int, free: int, where: str) -> str:
+def explain_smaller(size: int, free: int, where: str) -> str:
     """What a user hears of an image that is somewhat smaller than was asked for, in KubeVirt's words."""
     return (
         f"PV size too small: expected {size} B, found {free} B. Using it anyway, it is within {_TOLERATED_PERCENT} %"

@@ -16,7 +16,7 @@ from typing import Final
 from kvedge.storage.beneath import beneath, directory_of, open_regular
 
 DISK_DIRECTORY: Final = "disk"
-# What QEMU runs as; an image whose disk this user cannot read is of no use.
+# QEMU's user; an image whose disk this user cannot read is of no use.
 QEMU_UID: Final = 107
 _QCOW2_MAGIC: Final = b"QFI\xfb"
 

@@ -25,9 +25,9 @@ _ZSTD: Final = b"\x28\xb5\x2f\xfd"
 _XZ: Final = b"\xfd7zXZ\0"
 _BZIP2: Final = b"BZh"
 _CHUNK: Final = 1 << 18
-# What `xz -9` and `zstd --ultra -22` need, the most that these programs use without being asked for more.
+# The memory that `xz -9` and `zstd --ultra -22` need, the most that these programs use unless asked for more.
 _XZ_MEMORY: Final = 80 << 20
-# Small: what follows a stream is copied, and a hostile file is made of streams of 32 bytes.
+# Small: the bytes behind a stream are copied, and a hostile file is made of streams of 32 bytes.
 _XZ_CHUNK: Final = 1 << 14
 _ZSTD_MEMORY_MIB: Final = 128
 # All that the program zstd has: that and its buffers.
@@ -69,12 +69,12 @@ def _damage(error: Exception) -> BadImage:
 
 
 def is_compressed(head: bytes) -> bool:
-    """Whether a file that begins so is compressed in a way that :func:`decompressed` reads."""
+    """Whether a file that begins so is compressed in a way that :func:`open_decompressed` reads."""
     return head.startswith((_GZIP, _ZSTD, _XZ, _BZIP2))
 
 
 @contextmanager
-def decompressed(stream: BinaryIO, limit: int) -> Iterator[BinaryIO]:
+def open_decompressed(stream: BinaryIO, limit: int) -> Iterator[BinaryIO]:
     """What is in a possibly compressed stream, at most `limit` bytes of it; forward reading only.
 
     Raises:
@@ -127,7 +127,7 @@ class _XzReader(io.RawIOBase):
         super().__init__()
         self._stream = stream
         self._decoder = self._new_decoder()
-        # What followed the stream before.
+        # The bytes behind the previous stream.
         self._pending = b""
 
     def readable(self) -> bool:

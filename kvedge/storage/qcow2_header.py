@@ -18,7 +18,7 @@ MAGIC: Final = b"QFI\xfb"
 _VERSION_2: Final = struct.Struct(">4sIQIIQIIQQIIQ")
 _FEATURES: Final = struct.Struct(">QQQ")
 HEADER_SIZE: Final = _VERSION_2.size + _FEATURES.size
-# What QEMU can address with the largest clusters; more is no honest disk.
+# The size that QEMU can address with the largest clusters; a larger disk is not honest.
 _LARGEST: Final = 1 << 56
 # qcow2's own limit for the name of a backing file.
 _LONGEST_NAME: Final = 1023

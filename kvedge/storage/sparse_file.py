@@ -12,7 +12,7 @@ import os
 from collections.abc import Callable, Iterator
 from typing import Final
 
-# What is looked at for being zero; a multiple of every file system's block.
+# The piece that is compared with zeros; a multiple of every file system's block.
 _BLOCK: Final = 64 << 10
 _ZEROS: Final = bytes(_BLOCK)
 _CHUNK: Final = 1 << 20

@@ -130,7 +130,7 @@ def test_without_a_word_whom_to_trust_there_is_no_certificate(
 ) -> None:
     server.admin.patch(ConfigMap, SYSTEM, CA_BUNDLE_NAME, MergePatch({"data": {CA_BUNDLE_KEY: ""}}))
     with pytest.raises(CertificateError, match=r"has no ca\.crt"):
-        asking.trusted()
+        asking.read_trusted()
 
 
 def test_a_handler_that_stops_waits_for_nobody(server: EitherServer, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from kvedge.handler.launchers.launcher_socket import NotThere, Unexpected, opened_beneath
+from kvedge.handler.launchers.launcher_socket import NotThere, Unexpected, hold_open_beneath
 from kvedge.resources.names import SERIAL_SOCKET
 
 # The launcher keeps one megabyte and an older one, and a little more while a guest writes fast.
@@ -80,7 +80,7 @@ def _older(volume: Path, relative: str, limit: int) -> tuple[bytes, Identity]:
 
 def _tail(volume: Path, relative: str, limit: int) -> tuple[bytes, Identity]:
     """The last `limit` bytes of a regular file, and which file that was."""
-    with opened_beneath(volume, relative) as descriptor:
+    with hold_open_beneath(volume, relative) as descriptor:
         facts = os.fstat(descriptor)
         if not stat.S_ISREG(facts.st_mode):
             raise Unexpected(f"{volume}/{relative}", "no regular file")

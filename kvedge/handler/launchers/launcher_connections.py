@@ -103,7 +103,7 @@ class _Connection:
     synced: bool = False
     status: launcher_pb2.DomainStatus | None = None
     signalled: float | None = None
-    # What was in the way last: told once, as the same is found again each second.
+    # The last obstacle. It is logged once, as each second finds the same one again.
     trouble: str = ""
     task: asyncio.Task[None] | None = None
 

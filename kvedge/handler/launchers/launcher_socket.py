@@ -53,7 +53,7 @@ def launcher_socket_path(kubelet: Path, pod_uid: str) -> tuple[Path, str]:
 
 
 @contextlib.contextmanager
-def opened_beneath(root: Path, relative: str) -> Iterator[int]:
+def hold_open_beneath(root: Path, relative: str) -> Iterator[int]:
     """A descriptor (O_PATH) of `relative` beneath `root`, closed at the end.
 
     Raises:
@@ -68,7 +68,7 @@ def opened_beneath(root: Path, relative: str) -> Iterator[int]:
 
 
 def open_beneath(root: Path, relative: str) -> int:
-    """As :func:`opened_beneath`; the caller closes the descriptor."""
+    """As :func:`hold_open_beneath`; the caller closes the descriptor."""
     whole = f"{root}/{relative}"
     try:
         here = os.open(root, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -115,7 +115,7 @@ def read_file_beneath(root: Path, relative: str, limit: int) -> bytes:
     Raises:
         NotThere, Unexpected: as above, and when it is no regular file or longer than `limit`.
     """
-    with opened_beneath(root, relative) as descriptor:
+    with hold_open_beneath(root, relative) as descriptor:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             raise Unexpected(f"{root}/{relative}", "no regular file")
         with open(f"/proc/self/fd/{descriptor}", "rb") as file:
@@ -161,7 +161,7 @@ def _check_of_pod(process: HeldProcess, volume: Identity, path: str) -> None:
     for kind in _OF_A_POD:
         if process.identity(kind) == own_namespace(kind):
             raise Unexpected(path, f"listened on by process {process.pid} in the node's own {kind} namespace")
-    if process.seen_at(SOCKETS_DIRECTORY) != volume:
+    if process.identify_directory(SOCKETS_DIRECTORY) != volume:
         raise Unexpected(path, f"listened on by process {process.pid} without this Pod's volume")
 
 

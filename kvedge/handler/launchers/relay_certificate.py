@@ -32,7 +32,7 @@ from kvedge.runtime.tls.certificates import HANDLER_NAME, CertificateError, TlsM
 _POLL_SECONDS: Final = 0.1
 _LONGEST_POLL_SECONDS: Final = 2.0
 _PATIENCE_SECONDS: Final = 30.0
-# What was refused will be refused again; each attempt leaves an object behind.
+# A refused request will be refused again, and each attempt leaves an object behind.
 _REFUSED_SECONDS: Final = 60.0
 _LONGEST_NODE: Final = 100
 
@@ -57,7 +57,7 @@ class RelayCertificate:
         self._pending: _Pending | None = None
         self._refused_until = 0.0
 
-    def trusted(self) -> bytes:
+    def read_trusted(self) -> bytes:
         """The authorities of the relay's clients, and of its own certificate, as PEM.
 
         Raises:
@@ -82,7 +82,7 @@ class RelayCertificate:
         self._pending = pending
         try:
             certificate = self._wait_for(pending.name)
-            ca = self.trusted()
+            ca = self.read_trusted()
         except NotFound:
             # It was cleaned up before anybody signed it.
             self._pending = None

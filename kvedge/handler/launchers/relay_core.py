@@ -64,7 +64,7 @@ class LauncherDoor(Protocol):
         """What the guest has written to its serial console, also of one that has ended. Raises DoorError."""
 
 
-def taken_over(kind: str) -> Farewell:
+def build_takeover_farewell(kind: str) -> Farewell:
     """What a viewer is told when another one comes; a terminal also shows it, a display cannot."""
     reason = f"another viewer has opened this {kind}"
     words = f"\r\n*** disconnected: {reason} ***\r\n".encode() if kind == "console" else b""

@@ -15,7 +15,7 @@ import msgspec
 from aiohttp import web
 
 from kvedge.handler.launchers.console_log import BadLogRequest, log_request
-from kvedge.handler.launchers.relay_core import VNC_IS_BUSY, DoorError, LauncherDoor, taken_over
+from kvedge.handler.launchers.relay_core import VNC_IS_BUSY, DoorError, LauncherDoor, build_takeover_farewell
 from kvedge.network.insight.capture import BadCaptureRequest, capture_request
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.guest_verbs import RELAYED_VERBS, GuestVerb, Way
@@ -154,7 +154,7 @@ class RelayServer:
         try:
             if seat.evicts is not None:
                 # QEMU's socket has room for one: the other must be out before we go in.
-                seat.evicts.send_away(taken_over(verb.name))
+                seat.evicts.send_away(build_takeover_farewell(verb.name))
                 await asyncio.wait_for(seat.evicts.gone.wait(), _HANDOVER_SECONDS)
             reader, writer = await self._door.open_stream(namespace, name, verb)
             return await self._serve(request, GuestEnd(reader, writer, session), session, stream)

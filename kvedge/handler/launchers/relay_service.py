@@ -115,7 +115,7 @@ class RelayService:
                     log.info("relay has no fresh certificate", extra={"facts": facts})
                 pause = _RETRY_SECONDS
             except ServerError as error:
-                # Nobody frees the port for us: failure() ends the role with this cause.
+                # Waiting does not free the port: failure() ends the role with this cause.
                 self._broken = str(error)
                 return
 
@@ -146,7 +146,7 @@ class RelayService:
         self._material = material
 
     def _newest(self) -> TlsMaterial:
-        """What is in use already, unless its end is near or the authority changes."""
+        """The certificate in use, unless its end is near or the authority changes."""
         if self._config.tls is not None:
             # Files are read again each time: somebody else keeps them fresh.
             return self._config.tls.read()
@@ -154,7 +154,7 @@ class RelayService:
         due = self._material is None or renewal_due(self._material.certificate, now)
         if self._material is not None and not due and read - self._authority_read < _AUTHORITY_SECONDS:
             return self._material
-        trusted = self._certificate.trusted()
+        trusted = self._certificate.read_trusted()
         self._authority_read = read
         if self._material is not None and not due and trusted == self._material.ca:
             return self._material

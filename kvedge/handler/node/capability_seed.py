@@ -76,7 +76,7 @@ def _replace_files(directory: Path, staged: Path) -> None:
     (directory / _STAMP_FILE).unlink(missing_ok=True)
     made = {path.name for path in staged.iterdir()}
     for path in directory.iterdir():
-        # What else the node keeps there for launchers stands in a folder.
+        # The node's other files for launchers stand in folders there.
         if path.name not in made and not path.is_dir():
             path.unlink()
     for path in staged.iterdir():

@@ -72,7 +72,7 @@ class ContainerDiskMounts:
             # The kubelet has mounted the images itself, or there are none.
             return
         try:
-            missing = [item for item in shared if launcher.seen_at(item.tree.path) == item.volume]
+            missing = [item for item in shared if launcher.identify_directory(item.tree.path) == item.volume]
             if missing:
                 self._hand_over(missing, launcher)
         except OSError as error:
@@ -125,7 +125,7 @@ def _container_of(item: _Handed, launcher: HeldProcess) -> Iterator[int]:
             with contextlib.suppress(OSError), HeldProcess.of(int(name)) as process:
                 if process.identity("net") != network or process.identity("mnt") == own_mounts:
                     continue
-                if process.seen_at(item.tree.path) != item.volume:
+                if process.identify_directory(item.tree.path) != item.volume:
                     continue
                 found = stack.enter_context(process.namespace("mnt"))
                 break

@@ -59,7 +59,7 @@ def choose_accelerator(setting: str, state_dir: Path) -> Accelerator:
         return Accelerator(True, "software emulation, as configured")
     if setting == "kvm":
         return Accelerator(False, "KVM, as configured")
-    works, detail = _remembered_check(state_dir / "kvm-check.json")
+    works, detail = _check_once_a_boot(state_dir / "kvm-check.json")
     return Accelerator(not works, f"KVM: {detail}" if works else f"software emulation, as {detail}")
 
 
@@ -142,7 +142,7 @@ def _read_until(process: subprocess.Popen[bytes], deadline: float) -> bytes:
     return seen
 
 
-def _remembered_check(path: Path) -> tuple[bool, str]:
+def _check_once_a_boot(path: Path) -> tuple[bool, str]:
     boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     emulator = shutil.which(_EMULATORS.get(platform.machine(), "")) or ""
     stamp = f"{emulator}@{os.stat(emulator).st_mtime_ns}" if emulator else ""

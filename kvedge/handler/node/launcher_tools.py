@@ -32,7 +32,7 @@ def write_tools(seed: Path) -> None:
     path = directory / "virsh"
     if _is_there(path):
         return
-    # Under another name first: whoever starts it meanwhile finds it whole, and allowed.
+    # Under another name first: a launcher that starts it meanwhile finds it whole, and allowed.
     staged = directory / "virsh.staged"
     write_whole(staged, _VIRSH.encode())
     staged.chmod(_MODE)

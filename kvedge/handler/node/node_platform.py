@@ -110,7 +110,7 @@ class NodePlatform:
         return msgspec.structs.replace(known, cpu_models=models)
 
     def options(self) -> NodeOptions:
-        """What a launcher is told when it starts a guest."""
+        """The facts of this node that a launcher gets when it starts a guest."""
         configuration = self._configuration()
         smbios = configuration.smbios
         return NodeOptions(
@@ -135,7 +135,7 @@ class NodePlatform:
 
     def _run(self) -> None:
         wait: float | None = None
-        # Whatever ended the work before may have kept us from seeing a change.
+        # The failure that ended the work before may have hidden a change.
         self._changed.set()
         while True:
             self._changed.wait(wait)

@@ -47,7 +47,7 @@ def find_attachment_pods(kubelet: Path, uids: Collection[str], stack: contextlib
 
 def _uid_of(process: HeldProcess, marks: dict[Identity, str]) -> str | None:
     try:
-        mark = process.seen_at(MARK_PLACE)
+        mark = process.identify_directory(MARK_PLACE)
     except OSError:
         return None
     return None if mark is None else marks.get(mark)

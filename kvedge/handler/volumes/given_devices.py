@@ -16,7 +16,7 @@ from pathlib import Path
 from kvedge.resources.name_grammar import is_label
 
 
-def given_devices(kubelet: Path, pod_uid: str) -> frozenset[int]:
+def find_given_devices(kubelet: Path, pod_uid: str) -> frozenset[int]:
     """The device numbers; none for a Pod that has no such entry."""
     if not is_label(pod_uid):
         return frozenset()

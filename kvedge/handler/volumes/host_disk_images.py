@@ -23,11 +23,11 @@ from kvedge.resources.types.volumes import HostDisk
 from kvedge.storage.beneath import directory_of
 from kvedge.storage.blank_image import (
     MEBIBYTE,
+    explain_smaller,
     fitting_bytes,
     free_bytes,
     make_image,
     no_room,
-    told_smaller,
 )
 
 log = logging.getLogger(__name__)
@@ -63,13 +63,13 @@ class HostDiskImages:
 def _make(vmi: VirtualMachineInstance, volume: str, disk: HostDisk, launcher: HeldProcess) -> str:
     directory, file = host_place(disk)
     with directory_of(directory) as folder:
-        if launcher.seen_at(claim_directory(volume)) != identity_of(os.fstat(folder)):
+        if launcher.identify_directory(claim_directory(volume)) != identity_of(os.fstat(folder)):
             raise PodNotReady(
                 f"volume {volume}: {directory} is no longer the directory that the Pod has; restart the VM"
             )
         if _is_there(folder, file):
             return ""
-        size, free = _wanted_bytes(volume, disk), free_bytes(folder)
+        size, free = _read_wanted_bytes(volume, disk), free_bytes(folder)
         fitting = fitting_bytes(size, free)
         if fitting is None:
             raise PodNotReady(no_room(disk.path, size, free))
@@ -77,7 +77,7 @@ def _make(vmi: VirtualMachineInstance, volume: str, disk: HostDisk, launcher: He
         log.info("image made", extra={"facts": {"volume": volume, "path": disk.path, "size": fitting}})
     if fitting == size:
         return ""
-    return told_smaller(size, free, f"volume {volume}, {disk.path}")
+    return explain_smaller(size, free, f"volume {volume}, {disk.path}")
 
 
 def _is_there(folder: int, file: str) -> bool:
@@ -90,7 +90,7 @@ def _is_there(folder: int, file: str) -> bool:
     return True
 
 
-def _wanted_bytes(volume: str, disk: HostDisk) -> int:
+def _read_wanted_bytes(volume: str, disk: HostDisk) -> int:
     try:
         size = parse_bytes(disk.capacity or 0) // MEBIBYTE * MEBIBYTE
     except QuantityError as error:

@@ -15,7 +15,7 @@ from typing import Final
 from kvedge.handler.held_process import HeldProcess
 from kvedge.handler.volumes.attachment_pods import find_attachment_pods
 from kvedge.handler.volumes.claim_image import ImageRefused
-from kvedge.handler.volumes.given_devices import given_devices
+from kvedge.handler.volumes.given_devices import find_given_devices
 from kvedge.handler.volumes.hotplug_plan import HandOver, HotplugSeen, plan_hand_over, plan_take_back
 from kvedge.handler.volumes.volume_hand_over import (
     hand_over_device,
@@ -94,7 +94,7 @@ class HotplugVolumes:
             return f"Volume {item.name}: {_WAITS}"
         try:
             if item.block:
-                hand_over_device(item.name, given_devices(self._kubelet, item.pod_uid), source, launcher)
+                hand_over_device(item.name, find_given_devices(self._kubelet, item.pod_uid), source, launcher)
             else:
                 hand_over_file(item.name, item.info, source, launcher)
         except (ImageRefused, OSError) as error:

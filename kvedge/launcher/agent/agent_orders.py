@@ -18,7 +18,7 @@ from kvedge.runtime.background import passing_thread
 
 log = logging.getLogger(__name__)
 
-# What an order waits for its turn; an agent that is being asked something is not the only way.
+# How long an order waits for its turn. A busy agent is not the only way to give it.
 ORDER_TURN_SECONDS: Final = 1.5
 # An agent that does not refuse so soon has taken the order to shut down, which is repeated if nothing comes of it.
 SHUTDOWN_SECONDS: Final = 1.0

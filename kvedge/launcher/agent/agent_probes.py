@@ -1,6 +1,6 @@
 """The probes that a guest's agent answers: a ping, a program that it runs.
 
-Kept by `guest_agent`; called by the gRPC server's threads. What is frozen by request fails no probe.
+Kept by `guest_agent`; called by the gRPC server's threads. A guest that is frozen by request fails no probe.
 """
 
 from __future__ import annotations

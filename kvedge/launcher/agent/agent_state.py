@@ -65,9 +65,9 @@ class AgentState:
         self.is_running = False
         # When the agent of now came.
         self.since = 0.0
-        # Changes with each agent that comes: what one has said is never put down to the next.
+        # Changes with each agent that connects, so that the answers of one are never taken for the next one's.
         self.visit = 0
-        # Somebody freezes or thaws by request: nothing is asked meanwhile, as locks know no queue.
+        # A request to freeze or thaw is under way: nothing else is asked meanwhile, as a lock has no queue.
         self.is_requested = False
         self.schedule = AgentSchedule()
         self._news = False

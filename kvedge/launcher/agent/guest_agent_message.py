@@ -91,7 +91,7 @@ class AgentFacts:
 
     def info(self) -> GuestInfo:
         """All in one, with the first few users and file systems."""
-        info = self.named_system()
+        info = self.describe_system()
         info.agent_version = self.version
         info.timezone = self.timezone
         info.fs_freeze_status = self.freeze_status
@@ -100,7 +100,7 @@ class AgentFacts:
         info.filesystems.extend((self.filesystems or ())[:MOST_IN_SUMMARY])
         return info
 
-    def named_system(self) -> GuestInfo:
+    def describe_system(self) -> GuestInfo:
         """The operating system and the host name."""
         info = GuestInfo()
         if self.system is not None:
@@ -111,7 +111,7 @@ class AgentFacts:
     def fill(self, status: DomainStatus) -> None:
         """Put in what belongs to the domain's status."""
         if self.system is not None:
-            status.guest.CopyFrom(self.named_system())
+            status.guest.CopyFrom(self.describe_system())
         status.fs_freeze_status = self.freeze_status
         status.agent_lacks.extend(lacking(self))
 

@@ -113,7 +113,7 @@ def _config_drive(
         "instance_type": _instance_type(vmi),
         "uuid": domain_uuid(vmi),
     }
-    files = {_CONFIG_DRIVE_META: _json(meta | {"devices": tagged_nics(vmi) or None})}
+    files = {_CONFIG_DRIVE_META: _json(meta | {"devices": list_tagged_nics(vmi) or None})}
     user = _user_data(field, source, secrets)
     network = _network_data(field, source, secrets)
     if user is not None:
@@ -123,7 +123,7 @@ def _config_drive(
     return files
 
 
-def tagged_nics(vmi: VirtualMachineInstance) -> list[dict[str, object]]:
+def list_tagged_nics(vmi: VirtualMachineInstance) -> list[dict[str, object]]:
     """The NICs that have a tag, as OpenStack tells guests of them: by their MAC, and by a PCI address that was asked
     for. libvirt chooses the other addresses when the domain is defined, which is after this image is written."""
     return [

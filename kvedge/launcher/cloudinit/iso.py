@@ -50,7 +50,7 @@ def write_iso(path: str | os.PathLike[str], volid: str, files: Mapping[str, byte
     target = Path(path)
     image = iso_image(volid, files, str(target), private=private)
     staged = target.with_name(f".{target.name}.staged")
-    # One launcher writes here; what an earlier, killed one left behind is not its file any more.
+    # One launcher writes here: a file that an earlier, killed launcher left is replaced.
     with suppress(FileNotFoundError):
         staged.unlink()
     descriptor = os.open(staged, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, _IMAGE_MODE)

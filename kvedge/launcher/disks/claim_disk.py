@@ -20,7 +20,7 @@ from kvedge.launcher.domain.context import DiskSource
 from kvedge.launcher.launcher_errors import ClaimUnusable, DiskFull
 from kvedge.launcher.launcher_options import LauncherOptions
 from kvedge.storage.beneath import directory_of, open_beneath
-from kvedge.storage.blank_image import MEBIBYTE, fitting_bytes, free_bytes, make_image, no_room, told_smaller
+from kvedge.storage.blank_image import MEBIBYTE, explain_smaller, fitting_bytes, free_bytes, make_image, no_room
 
 _BLOCK: Final = 512
 # The Pod has the claim otherwise than the controller believed when it made the Pod.
@@ -202,7 +202,7 @@ def _make(root: int, plan: ClaimPlan) -> str:
         _refuse_making(root, plan, error)
     if size == plan.size:
         return ""
-    return told_smaller(plan.size, free, f"volume {plan.volume}, PVC {plan.claim}")
+    return explain_smaller(plan.size, free, f"volume {plan.volume}, PVC {plan.claim}")
 
 
 def fitting_size(plan: ClaimPlan, free: int) -> int:

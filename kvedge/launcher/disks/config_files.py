@@ -14,7 +14,7 @@ from kvedge.launcher.disks.disk_plan import ConfigDiskPlan
 from kvedge.launcher.launcher_errors import BadRequest
 from kvedge.storage.beneath import AS_ROOT, beneath, directory_of
 
-# Where the kubelet keeps the present version of such a volume; what lies beside it are links into it.
+# Where the kubelet keeps the present version of such a volume; the entries beside it are links into it.
 _DATA: Final = "..data"
 # Kubernetes takes 1 MiB for each object, and base64 or a projection of several a little more.
 LARGEST_BYTES: Final = 4 << 20

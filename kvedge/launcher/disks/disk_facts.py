@@ -13,7 +13,7 @@ from typing import Final
 # From linux/fs.h: the smallest unit a device can address, and the one it writes without reading first.
 _BLKSSZGET: Final = 0x1268
 _BLKPBSZGET: Final = 0x127B
-# What QEMU takes for a block size.
+# The block sizes that QEMU takes.
 _SIZES: Final = (512, 2 << 20)
 _USUAL: Final = 4096
 

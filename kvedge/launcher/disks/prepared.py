@@ -8,7 +8,7 @@ from __future__ import annotations
 
 
 class Prepared:
-    """A domain's document; whether its CPUs wait for an unpause; what the user should hear of its disks."""
+    """A domain's document; whether its CPUs wait for an unpause; warnings of its disks for the user."""
 
     def __init__(self, xml: str, *, paused: bool, notes: tuple[str, ...] = ()) -> None:
         self.xml = xml

@@ -14,7 +14,7 @@ import libvirt
 
 from kvedge.runtime.background import BackgroundThread
 
-# What can change a DomainStatus. Reboots change nothing in it.
+# The events that can change a DomainStatus. Reboots change nothing in it.
 _WATCHED: Final = (
     libvirt.VIR_DOMAIN_EVENT_ID_LIFECYCLE,
     libvirt.VIR_DOMAIN_EVENT_ID_AGENT_LIFECYCLE,
@@ -43,8 +43,8 @@ def _run() -> None:
 def watch_events(connection: Any, on_event: Callable[[], None]) -> None:
     """Call `on_event()` after whatever may have changed a domain's status; it runs in the loop's thread: be quick."""
 
-    def told(*_facts: object) -> None:
+    def pass_on(*_facts: object) -> None:
         on_event()
 
     for event in _WATCHED:
-        connection.domainEventRegisterAny(None, event, told, None)
+        connection.domainEventRegisterAny(None, event, pass_on, None)

@@ -24,7 +24,7 @@ from kvedge.launcher.libvirt.host_reading import read_host_documents
 from kvedge.launcher.libvirt.libvirt_errors import translate_errors
 from kvedge.launcher.libvirt.libvirt_events import start_event_loop, watch_events
 from kvedge.launcher.libvirt.node_capabilities import HostDocuments
-from kvedge.launcher.libvirt.qemu_record import recorded_version
+from kvedge.launcher.libvirt.qemu_record import read_recorded_version
 
 # Of a picture, read at once; libvirt hands out no more than 256 KiB.
 _PIECE: Final = 64 << 10
@@ -75,7 +75,7 @@ class LibvirtSession:
             return None
         with translate_errors("looking at the domain"):
             # libvirt itself would tell QEMU's version only after it has started every QEMU that the host has installed.
-            return read_look(domain, self.libvirt_version, partial(recorded_version, self._root))
+            return read_look(domain, self.libvirt_version, partial(read_recorded_version, self._root))
 
     def define(self, xml: str) -> None:
         """Define the domain; raises BadRequest when libvirt finds fault with the document."""

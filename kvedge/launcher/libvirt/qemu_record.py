@@ -20,7 +20,7 @@ def record_path(libvirt_root: str, emulator: str) -> str:
     return f"{libvirt_root}/{SEED_DIRECTORY}/{hashlib.sha256(emulator.encode()).hexdigest()}.xml"
 
 
-def recorded_version(libvirt_root: str, emulator: str) -> int:
+def read_recorded_version(libvirt_root: str, emulator: str) -> int:
     """The version of this emulator, as libvirt writes versions; 0 when libvirt has recorded none."""
     try:
         with open(record_path(libvirt_root, emulator), "rb") as file:

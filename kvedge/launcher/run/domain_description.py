@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from kvedge.launcher.libvirt.libvirt_session import LibvirtSession
     from kvedge.launcher.run.status_board import StatusBoard
 
-# A guest with a hundred disks has 100 KB. Those who ask take no longer answer.
+# A guest with a hundred disks has 100 KB. The clients take no longer answer.
 LARGEST_DOCUMENT: Final = 768 << 10
 # Each keeps a thread of the server while libvirt is busy.
 MOST_DESCRIPTIONS: Final = 2

@@ -52,7 +52,7 @@ class DomainView:
         self._nic_keeper = nic_keeper
         self._looking = threading.Lock()
         self._facts: DomainFacts | None = None
-        # What the agent makes of the status; nothing of it is told more often than the API can bear.
+        # The agent's part of the status, which changes no more often than the API can bear.
         self._agents_part = Steady(DomainStatus())
         self.board = StatusBoard()
 

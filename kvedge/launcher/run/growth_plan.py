@@ -53,7 +53,7 @@ def read_wanted(vmi_json: bytes) -> dict[str, Wanted]:
         for volume in spec.get("volumes") or []:
             name = volume["name"]
             if name in infos and not _is_only_read(disks.get(name), volume):
-                wanted[name] = _wanted(volume, infos[name])
+                wanted[name] = _parse_wanted(volume, infos[name])
         return wanted
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise BadRequest("the VMI", f"cannot be read: {error}") from error
@@ -68,7 +68,7 @@ def _is_only_read(disk: Mapping[str, Any] | None, volume: Mapping[str, Any]) -> 
     return bool(source.get("readOnly") or target.get("readonly"))
 
 
-def _wanted(volume: Mapping[str, Any], info: Mapping[str, Any]) -> Wanted:
+def _parse_wanted(volume: Mapping[str, Any], info: Mapping[str, Any]) -> Wanted:
     # Loaded by the launchers of VMIs with claims: exact numbers are 1 MB.
     from kvedge.resources.disks.disk_sizes import grown_bytes
     from kvedge.resources.quantities import QuantityError

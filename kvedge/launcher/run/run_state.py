@@ -20,9 +20,9 @@ class RunState:
         self._on_end = on_end
         self._remembering = threading.Lock()
         self._memory = RunMemory(begun=begun)
-        # How the run ended, once it has: what is asked for afterwards changes nothing of that.
+        # How the run ended, once it has: later requests do not change it.
         self.outcome: Verdict | None = None
-        # What the user should hear of the disks that were made.
+        # The warnings for the user on the disks that were made.
         self.disk_notes: tuple[str, ...] = ()
         # Set once the run is over, and once somebody has recorded that.
         self.ended = threading.Event()

@@ -15,7 +15,7 @@ from kvedge.launcher.run.screen_picture import BadPicture, png_pieces
 if TYPE_CHECKING:
     from kvedge.launcher.libvirt.libvirt_session import LibvirtSession
 
-# What a picture of the screen waits for another one.
+# How long a picture of the screen waits for another one.
 PICTURE_SECONDS: Final = 5.0
 
 

@@ -29,7 +29,7 @@ def table(headings: Sequence[str], rows: Sequence[Sequence[str]], *, quiet: bool
     return "".join([_line(headings, widths), f"{rule}\n", *lines, "\n"])
 
 
-def listed(domain: Description, flags: Collection[str], *, quiet: bool) -> str:
+def list_domain(domain: Description, flags: Collection[str], *, quiet: bool) -> str:
     """`list`: the one domain, if its state is one that is asked for."""
     shown = [domain] if _is_listed(domain, flags) else []
     number = str(domain.id or "-")
@@ -164,8 +164,8 @@ def addresses(domain: Description, options: Mapping[str, str], *, quiet: bool) -
 
 def versions(domain: Description) -> str:
     """`version`."""
-    library = f"libvirt {_dotted(domain.libvirt)}"
-    hypervisor = f"Running hypervisor: QEMU {_dotted(domain.qemu)}\n" if domain.qemu else ""
+    library = f"libvirt {_format_version(domain.libvirt)}"
+    hypervisor = f"Running hypervisor: QEMU {_format_version(domain.qemu)}\n" if domain.qemu else ""
     return f"Using library: {library}\nUsing API: QEMU, within the launcher\n{hypervisor}\n"
 
 
@@ -204,5 +204,5 @@ def _line(row: Sequence[str], widths: Sequence[int]) -> str:
     return " " + "   ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() + "\n"
 
 
-def _dotted(version: int) -> str:
+def _format_version(version: int) -> str:
     return f"{version // 1_000_000}.{version // 1000 % 1000}.{version % 1000}"

@@ -84,7 +84,7 @@ def _answer(arguments: list[str], socket: str) -> str:
     if verb == "version":
         return views.versions(domain)
     if verb == "list":
-        return views.listed(domain, options, quiet=quiet)
+        return views.list_domain(domain, options, quiet=quiet)
     wanted = options["domain"]
     if not domain.is_called(wanted):
         there = f"this launcher's guest is {domain.name}" if domain.name else "the guest has not been started yet"
@@ -143,7 +143,7 @@ def _parse(verb: str, words: list[str]) -> dict[str, str]:
     """
     flags, valued = (set(names.split()) for names in _VERBS[verb])
     found: dict[str, str] = {}
-    # What may stand without its name, in virsh's order.
+    # The options that may stand without their names, in virsh's order.
     places = [name for name in ("domain", "vcpu") if name in valued]
     rest = iter(words)
     for word in rest:

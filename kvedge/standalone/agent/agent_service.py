@@ -390,7 +390,7 @@ class NodeAgent:
         return [*network.notes(), *self._cgroups.notes(), *self._damage.notes(), *self._store_notes()]
 
     def _store_notes(self) -> list[str]:
-        damaged = self._store.damaged()
+        damaged = self._store.list_damaged()
         if not damaged:
             return []
         return [f"{len(damaged)} damaged files of the image store were put aside, such as {damaged[0]}: see the log"]

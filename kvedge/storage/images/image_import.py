@@ -15,7 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import BinaryIO, Final, cast
 
-from kvedge.storage.decompress import decompressed, is_compressed
+from kvedge.storage.decompress import is_compressed, open_decompressed
 from kvedge.storage.disk_file import check_disk, recognise_disk
 from kvedge.storage.image_errors import BadImage, ImageError
 from kvedge.storage.images.image_archive import (
@@ -80,7 +80,7 @@ def is_archive(source: int) -> bool:
     head = os.pread(source, offset + len(magic), 0)
     if is_compressed(head):
         # A descriptor of its own would share the position with this one.
-        with open(f"/proc/self/fd/{source}", "rb") as stored, decompressed(stored, len(head) + _CHUNK) as plain:
+        with open(f"/proc/self/fd/{source}", "rb") as stored, open_decompressed(stored, len(head) + _CHUNK) as plain:
             head = plain.read(offset + len(magic))
     return head[offset:] == magic
 
@@ -206,11 +206,11 @@ def unpack_layers(store: ImageStore, tree: Path, diff_ids: tuple[str, ...], open
 def _apply(store: ImageStore, unpacker: LayerUnpacker, stored: BinaryIO, diff_id: str) -> None:
     # Headers and padding come on top of the content.
     limit = store.limits.total_bytes + store.limits.entries * 2048
-    with decompressed(stored, limit) as plain:
+    with open_decompressed(stored, limit) as plain:
         hashing = HashingReader(plain)
         unpacker.apply(cast("BinaryIO", hashing))
         while hashing.read(_CHUNK):
-            # What follows the archive's end belongs to the layer's digest as well.
+            # The bytes behind the archive's end belong to the layer's digest as well.
             continue
     if diff_id.startswith("sha256:") and hashing.digest() != diff_id:
         raise BadImage(f"a layer is damaged: its content is not {diff_id}", "get the image again")
@@ -240,7 +240,7 @@ class HashingReader(io.RawIOBase):
 
 
 def _unpack_outer(source: int, into: Path, limit: int) -> None:
-    with into.open("xb") as out, open(os.dup(source), "rb") as stored, decompressed(stored, limit) as plain:
+    with into.open("xb") as out, open(os.dup(source), "rb") as stored, open_decompressed(stored, limit) as plain:
         position = 0
         while chunk := plain.read(_CHUNK):
             write_blocks(out.fileno(), position, chunk)

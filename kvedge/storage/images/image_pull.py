@@ -31,7 +31,7 @@ from kvedge.storage.images.image_store import ImageStore, NewImage
 from kvedge.storage.images.registry_client import RegistryClient, is_loopback
 from kvedge.storage.images.registry_door import RegistryDoor
 from kvedge.storage.images.registry_pace import Pace
-from kvedge.storage.images.staging import locked, private_directory, remove_free_lock
+from kvedge.storage.images.staging import hold_lock, private_directory, remove_free_lock
 from kvedge.storage.sparse_file import Progress, no_progress
 
 # A download that was cut off is worth resuming for a week.
@@ -67,7 +67,7 @@ def pull_image(
         )
     try:
         # One download of a repository at a time: a second Pod with the same image waits and then finds it.
-        with locked(private_directory(store.root / "partial") / f"{_file_name(name)}.lock"):
+        with hold_lock(private_directory(store.root / "partial") / f"{_file_name(name)}.lock"):
             # The pace counts from here: the wait for another download is not the registry's.
             client = _client(store, name, credentials or {}, insecure, own_host=own_host)
             return _pull(store, client, name, progress)

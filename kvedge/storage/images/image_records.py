@@ -25,9 +25,9 @@ from kvedge.storage.images.image_rules import Origin
 
 log = logging.getLogger(__name__)
 
-# What the name of a damaged file ends with once it was put aside.
+# The ending of a damaged file's name once it was put aside.
 ASIDE: Final = ".damaged"
-# What a dying disk says of a file, and what a repaired file system may have made of it.
+# The errors of a file on a dying disk, and of one that a repair has turned into something else.
 _SPOILT: Final = frozenset({errno.EIO, errno.EUCLEAN, errno.EBADMSG, errno.EISDIR})
 # Raised when a record changes in a way that an older kvedge would misread.
 FORMAT: Final = 1
@@ -55,7 +55,7 @@ class _Format(msgspec.Struct):
 
 
 class ImageRecord(Record, kw_only=True):
-    """`images/<hex>/image.json`: what does not depend on a name; `size` in bytes as stored."""
+    """`images/<hex>/image.json`: the facts that do not depend on a name; `size` in bytes as stored."""
 
     id: str
     kind: str

@@ -78,7 +78,7 @@ def decide_pull(name: ImageName, policy: PullPolicy, local: Origin | None) -> Pu
     if local is None:
         return Pull(fallback=False)
     if local is Origin.IMPORTED:
-        # Somebody imported a file under this name and wants that file; a box without a network must start its VMs.
+        # The user who imported a file under this name wants that file, and a box without a network must start its VMs.
         return UseLocal(f'Container image "{name}" was imported on this machine; it is used as it is')
     if policy is PullPolicy.ALWAYS and not name.digest:
         return Pull(fallback=True)

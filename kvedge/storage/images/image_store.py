@@ -41,11 +41,11 @@ from kvedge.storage.images.image_records import (
 from kvedge.storage.images.image_rules import Origin
 from kvedge.storage.images.layer_unpack import UnpackLimits
 from kvedge.storage.images.registry_pace import PaceLimits
-from kvedge.storage.images.staging import locked, staging_directory, sweep_staging, sync_file_system
+from kvedge.storage.images.staging import hold_lock, staging_directory, sweep_staging, sync_file_system
 
 TREE: Final = "tree"
 _RECORD: Final = "image.json"
-# What in the store's directory is the store's own, and no user's file.
+# The entries of the store's directory that are the store's own, and no user's files.
 OWN_ENTRIES: Final = frozenset({"images", "names", "users", "staging", "partial", "lock"})
 
 
@@ -154,7 +154,7 @@ class ImageStore:
 
     @contextmanager
     def staging(self) -> Iterator[Path]:
-        """A directory on the store's file system for what is being made; what killed processes left is swept first."""
+        """A directory for unfinished files on the store's file system; leftovers of killed processes go first."""
         try:
             sweep_staging(self.root / "staging")
             with staging_directory(self.root / "staging") as path:
@@ -198,7 +198,7 @@ class ImageStore:
             self._name(NameRecord(name=str(name), image=image_id, origin=origin, created=created, digest=digest))
         return self.resolve(str(name))
 
-    def damaged(self) -> tuple[Path, ...]:
+    def list_damaged(self) -> tuple[Path, ...]:
         """Files that were put aside because nothing could be read from them."""
         found = [*(self.root / "names").glob(f"*{ASIDE}"), *(self.root / "images").glob(f"*/*{ASIDE}")]
         return tuple(sorted(found))
@@ -288,7 +288,7 @@ class ImageStore:
     @contextmanager
     def _changing(self, doing: str, *, locking: bool = True) -> Iterator[None]:
         try:
-            with locked(self.root / "lock") if locking else nullcontext():
+            with hold_lock(self.root / "lock") if locking else nullcontext():
                 yield
         except OSError as error:
             raise store_error(doing, error) from error

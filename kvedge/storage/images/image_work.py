@@ -36,7 +36,7 @@ _TICK_SECONDS: Final = 0.5
 
 
 class Cancelled(ImageError):
-    """Nobody wants the image any more."""
+    """The image is not wanted any more."""
 
 
 class ImageWork:

@@ -38,7 +38,7 @@ _PROGRESS_SECONDS: Final = 0.2
 def main() -> NoReturn:
     """Carry out the one order."""
     answers = os.fdopen(os.dup(1), "wb")
-    # Whatever prints must not speak into the answers.
+    # A library that prints must not write into the answers.
     os.dup2(2, 1)
     order = msgspec.json.decode(sys.stdin.buffer.readline(LONGEST_ORDER), type=Order)
     _confine(order)

@@ -23,7 +23,7 @@ from kvedge.resources.names import LAUNCHER_IMAGE
 from kvedge.runtime.durable_files import write_whole
 from kvedge.storage.images.image_manifest import architecture_of
 
-# What QEMU and libvirt run as, as in KubeVirt's image.
+# The user of QEMU and libvirt, as in KubeVirt's image.
 _USER: Final = 107
 
 _DIRECTORIES: Final = (

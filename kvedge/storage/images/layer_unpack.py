@@ -24,7 +24,7 @@ _OPAQUE: Final = ".wh..wh..opq"
 # Set-user-id and set-group-id have no use in a tree that is mounted nosuid; on the host they would be a risk.
 _MODE_MASK: Final = 0o1777
 _MAX_DEPTH: Final = 128
-# What a file system says of a path that it cannot follow, or of a name or a link too many.
+# A file system's errors for a path that it cannot follow, and for a name or a link too many.
 _IMPOSSIBLE: Final = frozenset(
     {errno.ENOTDIR, errno.ELOOP, errno.EXDEV, errno.ENOENT, errno.ENAMETOOLONG, errno.EMLINK, errno.EISDIR}
 )
@@ -45,7 +45,7 @@ class UnpackLimits:
 class _LayerState:
     """What one layer has done so far; directories are known by (device, inode), as links give them many names."""
 
-    # What the layer brought: a directory, and a name in it.
+    # The entries that the layer brought: a directory, and a name in it.
     made: set[tuple[int, int, str]] = field(default_factory=set)
     # Directories with something of the layer's at any depth below them.
     kept: set[tuple[int, int]] = field(default_factory=set)

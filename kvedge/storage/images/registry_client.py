@@ -1,6 +1,6 @@
 """The one client of image registries: the OCI distribution API over https.
 
-Called by the image store's pull. What comes back is from a stranger: sizes are bounded, digests checked, the pace is
+Called by the image store's pull. The answers are a stranger's: sizes are bounded, digests checked, the pace is
 watched, and neither a redirect nor a token service may lead from a public registry into the local network.
 """
 

@@ -50,7 +50,7 @@ class Pace:
         self._came = 0
 
     def begin(self) -> None:
-        """A request is about to be sent: what came before counts for it no more."""
+        """A request is about to be sent: earlier bytes do not count for its pace."""
         self._waited, self._came = 0.0, 0
 
     def patience(self) -> float:
@@ -70,7 +70,7 @@ class Pace:
             self._next_window()
         return max(0.05, min(left, self._limits.window - self._waited))
 
-    def came(self, count: int, waited: float) -> None:
+    def note_bytes(self, count: int, waited: float) -> None:
         """`count` bytes came after `waited` seconds; none came when the time was over."""
         self._came += count
         self._waited += waited

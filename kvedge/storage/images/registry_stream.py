@@ -37,9 +37,9 @@ class PacedStream(io.RawIOBase):
             try:
                 count = self._socket.recv_into(buffer)
             except TimeoutError:
-                self._pace.came(0, time.monotonic() - begun)
+                self._pace.note_bytes(0, time.monotonic() - begun)
                 continue
-            self._pace.came(count, time.monotonic() - begun)
+            self._pace.note_bytes(count, time.monotonic() - begun)
             return count
 
     def close(self) -> None:

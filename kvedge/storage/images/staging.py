@@ -56,7 +56,7 @@ def _remove_unowned(path: Path) -> None:
 
 
 @contextmanager
-def locked(path: Path, *, shared: bool = False) -> Iterator[None]:
+def hold_lock(path: Path, *, shared: bool = False) -> Iterator[None]:
     """Hold a lock file, across processes, for the block."""
     path.parent.mkdir(parents=True, exist_ok=True)
     lock = _lock(path, fcntl.LOCK_SH if shared else fcntl.LOCK_EX)

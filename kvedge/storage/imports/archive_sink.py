@@ -14,7 +14,7 @@ from typing import BinaryIO, Final
 
 from kvedge.runtime.linux.files import syncfs
 from kvedge.storage.beneath import STRICT, beneath, make_directories, open_beneath
-from kvedge.storage.decompress import decompressed
+from kvedge.storage.decompress import open_decompressed
 from kvedge.storage.image_errors import BadImage, TooMuch
 from kvedge.storage.imports.import_errors import ImportFailure, TooSmall
 from kvedge.storage.imports.import_target import FileTarget
@@ -52,7 +52,7 @@ class ArchiveSink:
         os.mkdir(_UNPACKED, 0o700, dir_fd=self._claim)
         self._root = os.open(_UNPACKED, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=self._claim)
         try:
-            with decompressed(stream, self._limit + _OVERHEAD) as plain:
+            with open_decompressed(stream, self._limit + _OVERHEAD) as plain:
                 reader = TarReader(plain)
                 for entry in reader:
                     self._put(reader, entry)

@@ -9,7 +9,7 @@ from typing import Final
 
 from kvedge.storage.imports.import_errors import ImportFailure
 
-# What is looked at.
+# The bytes of an image that are looked at.
 HEAD_SIZE: Final = 512
 RAW: Final = "raw"
 QCOW2: Final = "qcow2"

@@ -1,6 +1,6 @@
 """One object of an HTTP server: from its beginning to its end, over broken connections, or any part of it.
 
-Called by the sources. What comes back is from a stranger: it must come at a pace, redirects lead only where the door
+Called by the sources. The answer is a stranger's: it must come at a pace, redirects lead only where the door
 lets them, and a file that changes meanwhile is noticed. Opens connections through the door.
 """
 

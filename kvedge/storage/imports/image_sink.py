@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import BinaryIO, Final, cast
 
-from kvedge.storage.decompress import CountedReader, decompressed, is_compressed
+from kvedge.storage.decompress import CountedReader, is_compressed, open_decompressed
 from kvedge.storage.image_errors import BadImage, TooMuch
 from kvedge.storage.imports.disk_formats import HEAD_SIZE, QCOW2, RAW, recognise
 from kvedge.storage.imports.foreign_image import check_foreign
@@ -43,7 +43,7 @@ from kvedge.storage.sparse_file import write_all
 _CHUNK: Final = 1 << 20
 # An image file has tables, snapshots and unused clusters beside the disk's data, and ends all the same.
 _OVERHEAD: Final = 64 << 20
-# What is read to know an image, and what qemu-img gets to read there: headers, and the descriptor of a VMDK.
+# The bytes that tell an image's format, and the bytes that qemu-img gets to read: headers, a VMDK's descriptor.
 _HEAD: Final = 64 << 10
 
 
@@ -206,13 +206,13 @@ class HeadedStream:
 
 @contextmanager
 def _plain(stream: HeadedStream, limit: int, *, is_packed: bool) -> Iterator[BinaryIO]:
-    """What is in a stream; `decompressed` would copy what is not compressed once more."""
+    """What is in a stream; :func:`open_decompressed` would copy what is not compressed once more."""
     source = cast("BinaryIO", stream)
     try:
         if not is_packed:
             yield cast("BinaryIO", CountedReader(source, limit))
             return
-        with decompressed(source, limit) as opened:
+        with open_decompressed(source, limit) as opened:
             yield opened
     except TooMuch as error:
         raise ContentEndless(f"{TOO_SMALL}: the source sends more than {limit} bytes") from error

@@ -27,10 +27,10 @@ SPOOLED: Final = ".kvedge-import.part"
 # User and group of the VM's QEMU may write it, nobody else reads it.
 _MODE: Final = 0o660
 _SECTOR: Final = 512
-# What is looked at for being zero; a multiple of every file system's block.
+# The piece that is compared with zeros; a multiple of every file system's block.
 _BLOCK: Final = 64 << 10
 _ZEROS: Final = bytes(_BLOCK)
-# What may lie in memory before the disk begins with it.
+# The most that may lie in memory before the disk begins to write it.
 _WRITEBACK: Final = 32 << 20
 _ZERO_STEP: Final = 1 << 30
 

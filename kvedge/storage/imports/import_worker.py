@@ -86,7 +86,7 @@ def leave(outcome: ImportOutcome, where: Path) -> None:
 
 
 def _confine() -> None:
-    """Bound this process; what it starts has narrower limits of its own."""
+    """Bound this process; programs that it starts have narrower limits of their own."""
     os.umask(0o007)
     resource.setrlimit(resource.RLIMIT_DATA, _within(resource.RLIMIT_DATA, _MEMORY, _MEMORY_OF_CHILDREN))
     resource.setrlimit(resource.RLIMIT_CPU, _within(resource.RLIMIT_CPU, _CPU_SECONDS, _CPU_SECONDS + 10))

@@ -28,7 +28,7 @@ _SECTOR: Final = 512
 _LARGEST_L1: Final = 32 << 20
 # A few MB of memory each 10,000. Images whose clusters are strewn about more than that are left to qemu-img.
 _MOST_PENDING: Final = 60_000
-# What qcow2 compresses with: raw deflate and a window of 4 KiB.
+# qcow2's compression: raw deflate and a window of 4 KiB.
 _WINDOW_BITS: Final = -12
 
 Write = Callable[[int, bytes], None]
@@ -168,7 +168,7 @@ class Qcow2Stream:
                 continue
             guest = first + number * self._cluster
             if entry & _COMPRESSED:
-                self._wait(self._compressed_region(entry, guest))
+                self._wait(self._find_compressed_region(entry, guest))
                 continue
             offset = entry & _OFFSET
             if not offset or entry & _READS_ZERO:
@@ -184,7 +184,7 @@ class Qcow2Stream:
         if begun:
             self._wait(begun)
 
-    def _compressed_region(self, entry: int, guest: int) -> _Region:
+    def _find_compressed_region(self, entry: int, guest: int) -> _Region:
         bits = 62 - (self._cluster_bits - 8)
         start = entry & ((1 << bits) - 1)
         sectors = (entry & (_COMPRESSED - 1)) >> bits

@@ -60,7 +60,7 @@ def convert_to(target: ImportTarget, parts: PinnedParts, kind: str, virtual_size
         os.ftruncate(into, virtual_size)
     driver = "host_device" if is_device else "file"
     where = f"driver=raw,file.driver={driver},file.filename=/dev/fd/{into},file.locking=off"
-    # One request at a time, in order: a server by ranges then sends one stream. What is not written reads as zeros.
+    # One request at a time, in order: a server by ranges then sends one stream. Unwritten parts read as zeros.
     verb = ["convert", "-n", "--target-is-zero", "-m", "1", "-t", "writeback", "--target-image-opts"]
     _run(parts, kind, verb, [where], _CONVERT_SECONDS, (into,))
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Any, BinaryIO, Final, cast
 
 from kvedge.resources.types.import_job import RegistrySource
-from kvedge.storage.decompress import decompressed
+from kvedge.storage.decompress import open_decompressed
 from kvedge.storage.image_errors import BadImage, RegistryError
 from kvedge.storage.images.image_manifest import (
     Descriptor,
@@ -76,7 +76,7 @@ class DiskImage:
 
 
 class GivenUp(Exception):
-    """Nobody reads the layer to its end."""
+    """The reader has left before the layer's end."""
 
 
 class ImageDisk:
@@ -93,7 +93,7 @@ class ImageDisk:
     def begin(self) -> bool:
         """Whether this layer has a disk; it is at its beginning then, and otherwise all is closed."""
         opened = self._stack.enter_context(self._layer(self._progress))
-        plain = self._stack.enter_context(decompressed(opened, _LARGEST_LAYER))
+        plain = self._stack.enter_context(open_decompressed(opened, _LARGEST_LAYER))
         self._reader = TarReader(plain)
         self._entries = iter(self._reader)
         if self._next_disk():
@@ -233,7 +233,7 @@ def labels_of(config: ImageConfig) -> dict[str, str]:
 
 def _blob(client: RegistryClient, descriptor: Descriptor) -> Layer:
     @contextmanager
-    def opened(progress: ImportProgress) -> Iterator[BinaryIO]:
+    def open_blob(progress: ImportProgress) -> Iterator[BinaryIO]:
         stream = _BlobStream(client, descriptor, progress)
         try:
             yield cast("BinaryIO", stream)
@@ -241,7 +241,7 @@ def _blob(client: RegistryClient, descriptor: Descriptor) -> Layer:
         finally:
             stream.close()
 
-    return opened
+    return open_blob
 
 
 class _BlobStream:

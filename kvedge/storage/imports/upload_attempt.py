@@ -19,7 +19,7 @@ _END: Final = b""
 
 
 class Sink(Protocol):
-    """What an image goes into."""
+    """The place that an image goes into."""
 
     def take(self, stream: BinaryIO) -> None:
         """Read the stream to its end; afterwards everything is in the claim, and looks valid."""
@@ -32,7 +32,7 @@ class Sink(Protocol):
 
 
 class GivenUp(Exception):
-    """Nobody brings the rest of this upload any more."""
+    """The client will not bring the rest of this upload."""
 
 
 class Attempt:
@@ -44,7 +44,7 @@ class Attempt:
         self.received = 0
         self.size = 0
         self.error: Exception | None = None
-        # Whether all was in the claim: what fails afterwards concerns no client any more.
+        # Whether all was in the claim: a later failure does not concern the client.
         self.was_taken = False
         # Everything is in the claim; and: it is converted, too. Both also when it failed.
         self.taken = threading.Event()
@@ -63,14 +63,14 @@ class Attempt:
 
     def bring(self, piece: bytes) -> bool:
         """Hand the next piece over, waiting while the disk is slow; false when nobody takes it any more."""
-        if self._handed_over(piece):
+        if self._hand_over(piece):
             self.received += len(piece)
             return True
         return False
 
     def finish(self) -> None:
         """That was all."""
-        self._handed_over(_END)
+        self._hand_over(_END)
 
     def give_up(self) -> None:
         """The rest does not come; returns when nothing is left behind."""
@@ -87,7 +87,7 @@ class Attempt:
         data, self._rest = self._rest[:size], self._rest[size:]
         return data
 
-    def _handed_over(self, piece: bytes) -> bool:
+    def _hand_over(self, piece: bytes) -> bool:
         while not self.taken.is_set():
             try:
                 self._pieces.put(piece, timeout=_LOOK_SECONDS)

@@ -54,7 +54,7 @@ def _chunks(stream: BufferedIOBase) -> Iterator[bytes]:
 def _exactly(stream: BufferedIOBase, size: int) -> Iterator[bytes]:
     left = size
     while left:
-        # What is there now: the rest may never come, and this much of it need not be sent again.
+        # As much as is there now: the rest may never come, and these bytes need not be sent again.
         piece = stream.read1(min(left, PIECE))
         if not piece:
             raise BodyBroken(f"{left} bytes are missing")

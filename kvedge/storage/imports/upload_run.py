@@ -1,4 +1,4 @@
-"""One claim's upload from the first attempt to the one that is whole: who may bring data now, and what became of it.
+"""One claim's upload, from the first attempt to the complete one: which attempt may bring data, and its outcome.
 
 Made by the worker of an upload, called by upload_server.py from a thread for each connection. One upload at a time;
 one that was broken off is kept for its client for some minutes, when that client can go on.
@@ -80,7 +80,7 @@ class UploadRun:
                 if not attempt.identity:
                     self._drop()
 
-    def kept(self) -> Kept:
+    def find_kept(self) -> Kept:
         """What there is to go on with."""
         with self._lock:
             self._expire()

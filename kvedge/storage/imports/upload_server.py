@@ -165,7 +165,7 @@ class _Handler(BaseHTTPRequestHandler):
         if _CALLS.get(self.path) != ASYNC:
             self._answer(404)
             return
-        kept = self.server.run.kept()
+        kept = self.server.run.find_kept()
         known = {UPLOAD_ID_HEADER: kept.identity, UPLOAD_OFFSET_HEADER: str(kept.received)} if kept.identity else {}
         self._answer(200, headers=known)
 
@@ -189,7 +189,7 @@ class _Handler(BaseHTTPRequestHandler):
         self._answer(404 if code == 501 else code, f"{message or 'refused'}\n")
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the library's name
-        """What matters is logged where it happens."""
+        """Prints nothing: events that matter are logged where they happen."""
 
     def _is_the_client(self) -> bool:
         assert isinstance(self.connection, ssl.SSLSocket)

@@ -1,7 +1,7 @@
 """A job whose data is pushed: serves until one upload is whole, and leads it into the claim.
 
-Called by import_run.py. What a sink finds wrong becomes an answer to the client, in CDI's words; the worker itself ends
-only when an upload is whole, or when one that was taken cannot be converted.
+Called by import_run.py. A fault that a sink finds becomes an answer to the client, in CDI's words. The worker itself
+ends only when an upload is whole, or when one that was taken cannot be converted.
 """
 
 from __future__ import annotations

@@ -138,7 +138,7 @@ class SourceFiles:
 
 
 def load_authorities(context: ssl.SSLContext, directories: Iterable[Path]) -> None:
-    """Believe the authorities in files below these directories; what is no certificate is passed over.
+    """Trust the authorities in files below these directories; other files are passed over.
 
     A worker's Pod has the host's /usr, and not the /etc with the authorities that the host believes.
     """

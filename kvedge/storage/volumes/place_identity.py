@@ -48,7 +48,7 @@ class PlaceIdentity:
             )
         if not found:
             found = str(uuid.uuid4())
-            # First on the disk: what is remembered must be true.
+            # On the volume first: the note of it elsewhere must be true.
             write_durably(self.path / IDENTITY_FILE, json.dumps({"place": found}).encode() + b"\n", mode=0o644)
         self.memory.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         write_durably(self.memory, json.dumps({"place": found}).encode() + b"\n")

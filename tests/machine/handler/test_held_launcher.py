@@ -99,7 +99,7 @@ def test_a_launcher_is_held_with_its_pod_s_root_and_namespaces(pods: Pods) -> No
     with launcher.namespace("net") as net, launcher.root() as root:
         assert identity_of(os.fstat(net)) == network_of(launcher.pid) != network_of(os.getpid())
         assert os.path.exists(f"/proc/self/fd/{root}/run/kubevirt/sockets/launcher-sock")
-    assert launcher.seen_at("/var/run/kubevirt/sockets") == identity_of(pods.volume(POD).stat())
+    assert launcher.identify_directory("/var/run/kubevirt/sockets") == identity_of(pods.volume(POD).stat())
 
 
 def test_a_child_that_listened_and_ended_is_not_believed(pods: Pods) -> None:

@@ -86,14 +86,14 @@ def test_a_damaged_record_is_put_aside_and_everything_else_goes_on(
         store.resolve("local/broken:1")
     store.release("pod-9")
     _import(store, tmp_path, "third")
-    assert store.damaged() == (path.with_name(f"{path.name}{ASIDE}"),)
+    assert store.list_damaged() == (path.with_name(f"{path.name}{ASIDE}"),)
     assert "put aside" in caplog.text
     # Nothing that a damaged file may stand for is removed.
     assert (tree / "broken").exists()
 
     import_file(store, broken, "local/broken:1")
     assert store.resolve("local/broken:1").tree == tree
-    assert store.damaged() == ()
+    assert store.list_damaged() == ()
     if held:
         # Containers run in it.
         assert (tree / "broken").stat().st_ino == inode
@@ -114,7 +114,7 @@ def test_a_pull_brings_a_damaged_image_back(tmp_path: Path, which: str) -> None:
         assert store.list() == []
 
         assert pull_image(store, registry.reference).id == image.id
-    assert store.damaged() == ()
+    assert store.list_damaged() == ()
 
 
 def test_the_name_of_an_image_that_is_damaged_can_be_removed_and_its_files_go_with_it(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kvedge.storage.decompress import decompressed, is_compressed
+from kvedge.storage.decompress import is_compressed, open_decompressed
 from kvedge.storage.image_errors import BadImage
 from kvedge.storage.qcow2_header import HEADER_SIZE, check_qcow2_header
 from kvedge.storage.sparse_file import copy_with_digest, write_sparse
@@ -76,7 +76,7 @@ _COMPRESSORS = {"gzip": gzip.compress, "bzip2": bz2.compress, "xz": lzma.compres
 
 
 def _read(data: bytes, limit: int = 1 << 20) -> bytes:
-    with decompressed(cast("BinaryIO", io.BytesIO(data)), limit) as plain:
+    with open_decompressed(cast("BinaryIO", io.BytesIO(data)), limit) as plain:
         parts = []
         while part := plain.read(1000):
             parts.append(part)

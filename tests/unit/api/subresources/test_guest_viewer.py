@@ -9,7 +9,7 @@ import pytest
 from kvedge.api.subresources.guest_viewer import GuestViewer
 from kvedge.api.subresources.stream_calls import NODE_LOST, NODE_SILENT
 from kvedge.api.subresources.stream_watch import GUEST_GONE, NOT_ALLOWED
-from kvedge.handler.launchers.relay_core import taken_over
+from kvedge.handler.launchers.relay_core import build_takeover_farewell
 from kvedge.runtime.serving.stream_pump import ENDED, FAILED, GOING_DOWN, LEFT, SILENT, Farewell
 from kvedge.runtime.serving.websocket_viewer import WebSocketViewer
 
@@ -34,7 +34,14 @@ def ending(farewell: Farewell, monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    "farewell", [ENDED, GUEST_GONE, taken_over("console"), taken_over("vnc"), Farewell(1000, "of an older handler")]
+    "farewell",
+    [
+        ENDED,
+        GUEST_GONE,
+        build_takeover_farewell("console"),
+        build_takeover_farewell("vnc"),
+        Farewell(1000, "of an older handler"),
+    ],
 )
 def test_an_end_that_kubevirt_does_not_announce_is_not_announced(
     farewell: Farewell, monkeypatch: pytest.MonkeyPatch

@@ -14,8 +14,8 @@ from kvedge.handler.launchers.launcher_socket import (
     NotThere,
     Unexpected,
     hold_listener,
+    hold_open_beneath,
     open_socket,
-    opened_beneath,
     read_file_beneath,
 )
 
@@ -79,7 +79,7 @@ def test_a_link_on_the_way_is_refused(tmp_path: Path, listener: socket.socket) -
 @pytest.mark.parametrize("path", ["../launcher-sock", "./launcher-sock", "a//b"])
 def test_a_path_that_leaves_its_volume_is_refused(tmp_path: Path, path: str) -> None:
     (tmp_path / "a").mkdir()
-    with pytest.raises((Unexpected, NotThere)), opened_beneath(tmp_path / "a", path):
+    with pytest.raises((Unexpected, NotThere)), hold_open_beneath(tmp_path / "a", path):
         raise AssertionError("opened")
 
 

@@ -35,9 +35,9 @@ def prepare(subject: VirtualMachineInstance, seen: Path) -> list[tuple[str, str]
     """Prepare for a launcher that has the directory `seen`; returns the events."""
     told: list[tuple[str, str]] = []
     launcher = Mock()
-    launcher.seen_at.return_value = identity_of(seen.stat())
+    launcher.identify_directory.return_value = identity_of(seen.stat())
     HostDiskImages(lambda vmi, reason, text: told.append((reason, text))).prepare(subject, launcher)
-    launcher.seen_at.assert_called_once_with("/var/run/kubevirt-private/vmi-disks/host")
+    launcher.identify_directory.assert_called_once_with("/var/run/kubevirt-private/vmi-disks/host")
     return told
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kvedge.launcher.libvirt.qemu_record import record_path, recorded_version
+from kvedge.launcher.libvirt.qemu_record import read_recorded_version, record_path
 
 EMULATOR = "/usr/bin/qemu-system-x86_64"
 # As libvirt 9.0 has it.
@@ -42,12 +42,12 @@ def test_the_version_is_that_of_the_record_or_is_not_known(tmp_path: Path, conte
     path.parent.mkdir(parents=True)
     if content is not None:
         path.write_bytes(content)
-    assert recorded_version(str(tmp_path), EMULATOR) == version
+    assert read_recorded_version(str(tmp_path), EMULATOR) == version
 
 
 def test_another_emulators_record_says_nothing(tmp_path: Path) -> None:
     path = Path(record_path(str(tmp_path), EMULATOR))
     path.parent.mkdir(parents=True)
     path.write_bytes(RECORD)
-    assert recorded_version(str(tmp_path), "") == 0
-    assert recorded_version(str(tmp_path), "/usr/bin/qemu-system-i386") == 0
+    assert read_recorded_version(str(tmp_path), "") == 0
+    assert read_recorded_version(str(tmp_path), "/usr/bin/qemu-system-i386") == 0

@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 from kvedge.storage.images.image_pull import _sweep_partial
-from kvedge.storage.images.staging import locked, remove_free_lock
+from kvedge.storage.images.staging import hold_lock, remove_free_lock
 from tests.support.waiting import wait_until
 
 
 def test_a_lock_that_is_held_is_not_removed(tmp_path: Path) -> None:
     path = tmp_path / "a.lock"
-    with locked(path):
+    with hold_lock(path):
         remove_free_lock(path)
         assert path.exists()
     remove_free_lock(path)
@@ -29,10 +29,10 @@ def test_who_waits_for_a_lock_that_is_removed_takes_the_new_one(tmp_path: Path) 
     held: list[bool] = []
 
     def wait() -> None:
-        with locked(path):
+        with hold_lock(path):
             held.append(path.exists())
 
-    with locked(path):
+    with hold_lock(path):
         waiting = threading.Thread(target=wait)
         waiting.start()
         inode = path.stat().st_ino
@@ -47,7 +47,7 @@ def test_old_locks_of_downloads_go_with_the_old_downloads(tmp_path: Path) -> Non
         (tmp_path / name).touch()
         os.utime(tmp_path / name, (1, 1))
     (tmp_path / "new.lock").touch()
-    with locked(tmp_path / "held.lock"):
+    with hold_lock(tmp_path / "held.lock"):
         os.utime(tmp_path / "held.lock", (1, 1))
         _sweep_partial(tmp_path)
         assert sorted(os.listdir(tmp_path)) == ["held.lock", "new.lock"]
@@ -58,5 +58,5 @@ def test_a_lock_in_use_is_not_old(tmp_path: Path, shared: bool) -> None:
     path = tmp_path / "a.lock"
     path.touch()
     os.utime(path, (1, 1))
-    with locked(path, shared=shared):
+    with hold_lock(path, shared=shared):
         assert path.stat().st_mtime > 1

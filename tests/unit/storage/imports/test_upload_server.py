@@ -153,8 +153,8 @@ def test_a_client_with_an_identity_goes_on_where_it_was_broken_off(worker: Playe
 
 def test_another_upload_cannot_go_on_with_it_but_may_begin(worker: PlayedWorker) -> None:
     break_off(begin(worker, len(IMAGE), IMAGE[:1_500_000], {UPLOAD_ID_HEADER: "mine"}))
-    wait_until(lambda: worker.run.kept().received, "the rest is waited for")
-    other = {UPLOAD_ID_HEADER: "other", UPLOAD_OFFSET_HEADER: str(worker.run.kept().received)}
+    wait_until(lambda: worker.run.find_kept().received, "the rest is waited for")
+    other = {UPLOAD_ID_HEADER: "other", UPLOAD_OFFSET_HEADER: str(worker.run.find_kept().received)}
     assert call(worker, "POST", ASYNC, IMAGE, other)[0] == 416
     assert call(worker, "POST", ASYNC, IMAGE, {UPLOAD_ID_HEADER: "other"})[0] == 200
     assert worker.sinks[0].is_discarded
@@ -168,9 +168,9 @@ def test_what_nobody_goes_on_with_is_removed_after_a_while() -> None:
     attempt.bring(b"half")
     run.leave(attempt)
     now[0] = RESUME_SECONDS - 1
-    assert run.kept() == Kept("mine", 4)
+    assert run.find_kept() == Kept("mine", 4)
     now[0] = RESUME_SECONDS
-    assert run.kept() == Kept()
+    assert run.find_kept() == Kept()
     assert sinks[0].is_discarded
 
 
