@@ -10,9 +10,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from kvedge.appliance.host.doctor_rules import DoctorOptions
-from kvedge.appliance.host.host_facts import HostFacts
-from kvedge.appliance.host.host_reader import read_host
+from kvedge.appliance.doctor.doctor_rules import DoctorOptions
+from kvedge.appliance.doctor.host_facts import HostFacts
+from kvedge.appliance.doctor.host_reader import read_host
 
 
 def read(data_dir: Path, port: int = 0) -> HostFacts:

@@ -1,1 +1,1 @@
-"""This host: its facts, its health, its places and its systemd."""
+"""This host: its health, its places and its systemd."""

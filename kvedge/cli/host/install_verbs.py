@@ -221,8 +221,8 @@ def _prepare(
 
 
 def _check_host(settings: Settings, role: Role, *, force: bool) -> None:
-    from kvedge.appliance.host.doctor_rules import DoctorOptions, Level, examine
-    from kvedge.appliance.host.host_reader import read_host
+    from kvedge.appliance.doctor.doctor_rules import DoctorOptions, Level, examine
+    from kvedge.appliance.doctor.host_reader import read_host
 
     options = DoctorOptions.of(settings)
     from kvedge.standalone.agent.agent_service import AgentConfig

@@ -150,8 +150,8 @@ class _Collector:
                     yield kind.qualified_plural, {"apiVersion": kind.api_version, "kind": kind.kind, **item}
 
     def _doctor(self) -> str:
-        from kvedge.appliance.host.doctor_rules import DoctorOptions, examine
-        from kvedge.appliance.host.host_reader import read_host
+        from kvedge.appliance.doctor.doctor_rules import DoctorOptions, examine
+        from kvedge.appliance.doctor.host_reader import read_host
 
         settings = self._settings
         options = DoctorOptions.of(settings)

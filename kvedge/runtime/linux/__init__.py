@@ -2,5 +2,5 @@
 
 Standard library only and nothing of kvedge but this folder, as the launcher and the container starter import it too,
 and pay for each module in memory. The numbers are the same on amd64 and arm64 unless a table says otherwise. libvirt's
-version, which is none of these, is asked for in `appliance/host/host_reader.py`.
+version, which is none of these, is asked for in `appliance/doctor/host_reader.py`.
 """

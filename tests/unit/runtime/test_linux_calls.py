@@ -20,7 +20,7 @@ from kvedge.runtime.linux import calls, clock, files, mounts, namespaces
 
 PACKAGE = Path(kvedge.__file__).parent
 # Beside the folder: the version of a library that is no part of Linux.
-ELSEWHERE = {"appliance/host/host_reader.py"}
+ELSEWHERE = {"appliance/doctor/host_reader.py"}
 
 
 def importers(name: str) -> set[str]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from kvedge.appliance.host.host_facts import HostFacts, Version
+from kvedge.appliance.doctor.host_facts import HostFacts, Version
 from kvedge.network.address_plan import gateway_address
 from kvedge.resources.names import LAUNCHER_GID, LAUNCHER_UID
 from kvedge.runtime.address_pool import AddressPool, address_pool

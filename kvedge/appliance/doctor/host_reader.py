@@ -25,8 +25,8 @@ from typing import Final
 
 import psutil
 
-from kvedge.appliance.host.doctor_rules import DoctorOptions
-from kvedge.appliance.host.host_facts import DeviceState, DiskFacts, HostFacts, KvmFacts, Version
+from kvedge.appliance.doctor.doctor_rules import DoctorOptions
+from kvedge.appliance.doctor.host_facts import DeviceState, DiskFacts, HostFacts, KvmFacts, Version
 from kvedge.handler.node.kvm_check import check_kvm
 from kvedge.network.errors import NetworkError
 from kvedge.network.pods.foreign_forwarding import FIREWALLD, dropping_chains, has_firewalld

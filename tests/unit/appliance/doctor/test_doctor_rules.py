@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from kvedge.appliance.host.doctor_rules import DoctorOptions, Finding, Level, examine, worst
-from kvedge.appliance.host.host_facts import DeviceState, DiskFacts, HostFacts, KvmFacts
+from kvedge.appliance.doctor.doctor_rules import DoctorOptions, Finding, Level, examine, worst
+from kvedge.appliance.doctor.host_facts import DeviceState, DiskFacts, HostFacts, KvmFacts
 
 GIB = 1 << 30
 OPTIONS = DoctorOptions(

@@ -1,0 +1,1 @@
+"""`kvedge doctor`: the facts of this host, and rules that judge them."""
