@@ -20,9 +20,10 @@ from kvedge.handler.node.capability_seed import CAPABILITIES_FILE
 from kvedge.handler.node.kvm_check import choose_accelerator
 from kvedge.network.binding.binding_record import read_record
 from kvedge.runtime.damaged_files import is_aside
+from kvedge.runtime.linux.boot import read_boot_id
 from kvedge.runtime.services import ServiceError
 from kvedge.standalone.agent.container.container_files import PodFiles
-from kvedge.standalone.agent.container.container_state import seen_state, this_boot
+from kvedge.standalone.agent.container.container_state import seen_state
 from kvedge.standalone.agent.container.log_times import read_times
 from kvedge.standalone.agent.pod.local_pods import LocalPods
 from kvedge.standalone.apiserver.api_server import ApiServerConfig, EmbeddedApi, StartFailed
@@ -134,7 +135,7 @@ def _read_pods(data: Path) -> None:
         # What becomes of them is the agent's tests' (test_damaged_records).
         logging.getLogger("kvedge").error("%s", why)
     for path in (data / "kubelet" / "pods").glob("*/containers/*.json"):
-        seen_state(PodFiles(path.parents[1]).container(path.stem), this_boot())
+        seen_state(PodFiles(path.parents[1]).container(path.stem), read_boot_id())
     for path in (data / "kubelet" / "pods").glob("*/logs/*.log"):
         read_times(path).at(0)
     for path in (data / "state" / "handler").glob("*/*.json"):

@@ -61,7 +61,7 @@ def refuse_unkept(client: KubeClient, config: Path | None, data_dir: str | None)
         Refused: when this host runs no box, or not the one whose API this is.
     """
     from kvedge.appliance.install.installed import role_here
-    from kvedge.standalone.agent.container.container_state import this_boot
+    from kvedge.runtime.linux.boot import read_boot_id
     from kvedge.standalone.box_lock import runs_box
 
     settings = _settings(config, data_dir)
@@ -77,7 +77,7 @@ def refuse_unkept(client: KubeClient, config: Path | None, data_dir: str | None)
             " name its directory with --data-dir",
             Exit.HOST,
         )
-    boot = this_boot()
+    boot = read_boot_id()
     if not any(node.status.node_info.get("bootID") == boot for node in client.list(Node, None)):
         raise Refused(
             f"--nic: {client.host} is not the API of this host's box, as through a tunnel: run it on the box whose NIC"

@@ -23,6 +23,7 @@ import msgspec
 
 from kvedge.runtime.damaged_files import put_aside
 from kvedge.runtime.durable_files import write_whole
+from kvedge.runtime.linux.boot import read_boot_id
 
 log = logging.getLogger(__name__)
 
@@ -143,7 +144,7 @@ def _read_until(process: subprocess.Popen[bytes], deadline: float) -> bytes:
 
 
 def _check_once_a_boot(path: Path) -> tuple[bool, str]:
-    boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    boot = read_boot_id()
     emulator = shutil.which(_EMULATORS.get(platform.machine(), "")) or ""
     stamp = f"{emulator}@{os.stat(emulator).st_mtime_ns}" if emulator else ""
     with contextlib.suppress(OSError, msgspec.DecodeError):

@@ -7,9 +7,9 @@ from typing import Final
 
 from kvedge.network.errors import NetworkError
 from kvedge.network.netns import NetnsRef, netns_identity, netns_subject
+from kvedge.runtime.linux.boot import BOOT_ID, read_boot_id
 
 OWN_NETNS: Final = Path("/proc/thread-self/ns/net")
-BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 
 
 def pod_namespace(netns: NetnsRef) -> str:
@@ -21,6 +21,6 @@ def pod_namespace(netns: NetnsRef) -> str:
             "cannot bind", subject=netns_subject(netns), why="this is no Pod's network but the node's own"
         )
     try:
-        return f"{BOOT_ID.read_text().strip()}/{identity}"
+        return f"{read_boot_id()}/{identity}"
     except OSError as error:
-        raise NetworkError("cannot read", subject=str(BOOT_ID), errno=error.errno or 0) from error
+        raise NetworkError("cannot read", subject=BOOT_ID, errno=error.errno or 0) from error

@@ -6,7 +6,6 @@ Called as root on the host. Raises NetworkError alone.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from pathlib import Path
 
 from kvedge.network.apply_step import apply_step
 from kvedge.network.links import Links
@@ -16,6 +15,7 @@ from kvedge.network.nics.nic_plan import NO_IPV6, SETTINGS, NicLinks, is_bridge_
 from kvedge.network.nics.nic_state import NicPhase, NicRecord
 from kvedge.network.nics.nic_steps import GiveAddress, LeadRoute, NicStep, ReleasePort, TakeAddress
 from kvedge.network.sysctls import read_sysctl
+from kvedge.runtime.linux.boot import read_boot_id
 
 
 def settings_of(nic: str) -> dict[str, str]:
@@ -43,7 +43,7 @@ def put_back(journal: NicJournal, record: NicRecord) -> None:
         journal.remove(record.bridge)
         return
     # After another boot the NIC has what the host has given it.
-    if record.boot == this_boot_id() or seen.joined:
+    if record.boot == read_boot_id() or seen.joined:
         make_all(plan_back(record, seen))
     journal.remove(record.bridge)
 
@@ -68,8 +68,3 @@ def make_step(links: Links, edge: NicEdge, step: NicStep) -> None:
             edge.release(links.index(link), link)
         case _:
             apply_step(links, step)
-
-
-def this_boot_id() -> str:
-    """The kernel's id of this boot."""
-    return Path("/proc/sys/kernel/random/boot_id").read_text().strip()

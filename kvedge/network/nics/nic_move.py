@@ -13,13 +13,14 @@ from typing import Final
 
 from kvedge.network.errors import NetworkError
 from kvedge.network.links import Links
-from kvedge.network.nics.nic_change import links_of, make_all, put_back, settings_of, this_boot_id
+from kvedge.network.nics.nic_change import links_of, make_all, put_back, settings_of
 from kvedge.network.nics.nic_edge import NicEdge
 from kvedge.network.nics.nic_journal import NicJournal
 from kvedge.network.nics.nic_managers import is_wireless, nic_manager
 from kvedge.network.nics.nic_plan import plan_over
 from kvedge.network.nics.nic_rules import NicHardware, check_nic
 from kvedge.network.nics.nic_state import NicPhase, NicRecord
+from kvedge.runtime.linux.boot import read_boot_id
 
 # How long somebody has to say that the host is still reached.
 CONFIRM_SECONDS: Final = 30.0
@@ -41,7 +42,7 @@ def survey_nic(nic: str, bridge: str) -> NicRecord:
         bridge=bridge,
         mac=found.mac,
         mtu=found.mtu,
-        boot=this_boot_id(),
+        boot=read_boot_id(),
         addresses=carried.addresses,
         routes=carried.routes,
         settings=settings_of(nic),
@@ -90,7 +91,7 @@ def _first_record(journal: NicJournal, nic: str, bridge: str) -> NicRecord:
         _refuse_moved(journal, nic, bridge)
         record = survey_nic(nic, bridge)
     except NetworkError as error:
-        _tell_failure(journal, NicRecord(nic=nic, bridge=bridge, mac="", mtu=0, boot=this_boot_id()), error)
+        _tell_failure(journal, NicRecord(nic=nic, bridge=bridge, mac="", mtu=0, boot=read_boot_id()), error)
         raise
     journal.write(record)
     return record

@@ -10,13 +10,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from kvedge.network.errors import NetworkError
-from kvedge.network.nics.nic_change import links_of, make_all, put_back, settings_of, this_boot_id
+from kvedge.network.nics.nic_change import links_of, make_all, put_back, settings_of
 from kvedge.network.nics.nic_edge import NicEdge
 from kvedge.network.nics.nic_journal import NicBusyError, NicJournal
 from kvedge.network.nics.nic_move import survey_nic
 from kvedge.network.nics.nic_plan import NO_IPV6, NicLinks, is_over, plan_back, plan_over
 from kvedge.network.nics.nic_rules import listed
 from kvedge.network.nics.nic_state import NicPhase, NicRecord
+from kvedge.runtime.linux.boot import read_boot_id
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,7 @@ def _replay(journal: NicJournal, bridge: str) -> str:
         raise NetworkError("NIC is gone", subject=record.nic, why=f"{bridge} was made of it", remedy="see `ip link`")
     if seen.joined and _is_over(record, seen):
         return ""
-    if not seen.joined and record.boot != this_boot_id():
+    if not seen.joined and record.boot != read_boot_id():
         record = _seen_at_this_boot(record, seen)
         journal.write(record)
     # Forwarding may have been switched since, on all links; that of a port's IPv6 is what it was before.
@@ -89,7 +90,7 @@ def _seen_at_this_boot(record: NicRecord, seen: NicLinks) -> NicRecord:
     if why:
         remedy = f"`kvedge network delete` the network of {record.bridge}, and create it again"
         raise NetworkError(doing, subject=record.nic, why=why, remedy=remedy)
-    return replace(now, phase=NicPhase.KEPT, boot=this_boot_id())
+    return replace(now, phase=NicPhase.KEPT, boot=read_boot_id())
 
 
 def _is_over(record: NicRecord, seen: NicLinks) -> bool:

@@ -18,6 +18,7 @@ from kvedge.network.nics.nic_back import give_all_back
 from kvedge.network.nics.nic_journal import nics_path
 from kvedge.network.pods.pod_network import remove_node_network
 from kvedge.resources.types.core import Pod
+from kvedge.runtime.linux.boot import read_boot_id
 from kvedge.standalone.agent.agent_service import AgentConfig
 from kvedge.standalone.agent.container.cgroups import Cgroups, kill_all
 from kvedge.standalone.agent.container.container_files import ContainerFiles, PodFiles
@@ -28,7 +29,6 @@ from kvedge.standalone.agent.container.container_state import (
     container_state,
     seen_state,
     signal_container,
-    this_boot,
 )
 from kvedge.standalone.agent.container.systemd_scopes import pod_cgroups
 from kvedge.standalone.agent.pod.damaged_pods import UNKNOWN_GRACE_SECONDS
@@ -68,7 +68,7 @@ def remove_everything(
         NetworkError: when a link or a table could not be removed.
         PodRecordError: for a record of a newer kvedge.
     """
-    boot_id = this_boot()
+    boot_id = read_boot_id()
     cgroups = pod_cgroups(config.instance)
     pods = [(files, record.decoded() if record else None) for files, record in recorded_pods(config.pods)]
     _end_all(pods, grace, boot_id, progress)
@@ -104,7 +104,7 @@ def running_pods(pods: Path) -> list[str]:
     Raises:
         PodRecordError: for a record of a newer kvedge.
     """
-    boot_id = this_boot()
+    boot_id = read_boot_id()
     found = []
     for files, record in recorded_pods(pods):
         if _alive(files, boot_id, seen_state):

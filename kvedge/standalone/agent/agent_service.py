@@ -30,6 +30,7 @@ from kvedge.resources.types.core import Node, Pod
 from kvedge.resources.types.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
 from kvedge.runtime.address_ranges import address_ranges
 from kvedge.runtime.clock import Clock, SystemClock
+from kvedge.runtime.linux.boot import read_boot_id
 from kvedge.runtime.role import Part, Parts, part, unfailing
 from kvedge.runtime.rounds import Rounds
 from kvedge.runtime.services import ServiceError
@@ -37,7 +38,6 @@ from kvedge.runtime.settings import DEFAULT_DATA_DIR
 from kvedge.standalone.agent.container.container_logs import ContainerLogs
 from kvedge.standalone.agent.container.container_sessions import ContainerSessions
 from kvedge.standalone.agent.container.container_start import ContainerStarter
-from kvedge.standalone.agent.container.container_state import this_boot
 from kvedge.standalone.agent.container.container_watch import ContainerWatch
 from kvedge.standalone.agent.container.probe_questions import ask
 from kvedge.standalone.agent.container.systemd_scopes import pod_cgroups
@@ -166,7 +166,7 @@ class NodeAgent:
         self._client = client
         self._clock = clock or SystemClock()
         self._store = image_store or ImageStore(config.data_dir / "images")
-        self._boot_id = this_boot()
+        self._boot_id = read_boot_id()
         self._logs = ContainerLogs(config.pods, self._boot_id)
         self._starter = ContainerStarter()
         self._cgroups = pod_cgroups(config.instance)

@@ -16,6 +16,7 @@ from typing import Final
 
 from kvedge.handler.guest.last_word import HOST_SHUTDOWN_MESSAGE, end_by_host
 from kvedge.resources.types.core import Pod
+from kvedge.runtime.linux.boot import read_boot_id
 from kvedge.standalone.agent.agent_removal import no_progress
 from kvedge.standalone.agent.container.container_files import ContainerFiles, PodFiles
 from kvedge.standalone.agent.container.container_state import (
@@ -26,7 +27,6 @@ from kvedge.standalone.agent.container.container_state import (
     record_exit,
     seen_state,
     signal_container,
-    this_boot,
 )
 from kvedge.standalone.agent.pod.pod_plan import grace_seconds
 from kvedge.standalone.agent.pod.pod_record import PodRecordError, pod_directories, read_record
@@ -46,7 +46,7 @@ def shut_down_pods(kubelet: Path, longest: float, progress: Callable[[str], None
     goes wrong with one container, as everything does on a full disk, is told, and the others are ended all the same;
     one whose record is damaged has all of `longest`, as nobody knows its own.
     """
-    boot_id = this_boot()
+    boot_id = read_boot_id()
     now = time.monotonic()
     told: list[_Waiting] = []
     for files in pod_directories(kubelet / "pods"):

@@ -16,6 +16,7 @@ from kvedge.kube.errors import NotFound
 from kvedge.kube.kube_client import KubeClient
 from kvedge.resources.meta import ObjectMeta
 from kvedge.resources.types.core import Container, EmptyDirVolume, Event, Pod, PodSpec, PodVolume, VolumeMount
+from kvedge.runtime.linux.boot import read_boot_id
 from kvedge.runtime.mount_table import mount_table
 from kvedge.standalone.agent.agent_removal import remove_everything
 from kvedge.standalone.agent.agent_service import AgentConfig
@@ -24,7 +25,6 @@ from kvedge.standalone.agent.container.container_files import PodFiles
 from kvedge.standalone.agent.container.container_logs import ContainerLogs
 from kvedge.standalone.agent.container.container_sessions import ContainerSessions
 from kvedge.standalone.agent.container.container_start import ContainerStarter
-from kvedge.standalone.agent.container.container_state import this_boot
 from kvedge.standalone.apiserver.api_server import ApiServerConfig, EmbeddedApi
 from kvedge.storage.images.image_import import import_file
 from kvedge.storage.images.image_store import ImageStore
@@ -44,9 +44,9 @@ class Box:
         self.store = ImageStore(data / "images")
         import_file(self.store, busybox, "busybox")
         # As `kvedge standalone` does it; logs and commands need nothing of the agent but its directory.
-        self._logs = ContainerLogs(self.config.pods, this_boot())
+        self._logs = ContainerLogs(self.config.pods, read_boot_id())
         self._starter = ContainerStarter()
-        self._sessions = ContainerSessions(self.config.pods, this_boot(), self._starter)
+        self._sessions = ContainerSessions(self.config.pods, read_boot_id(), self._starter)
         self._api = EmbeddedApi(ApiServerConfig(data, port=0), self._logs, self._sessions)
         self._api.start()
         self._port = int(self._api.address.rpartition(":")[2])

@@ -10,6 +10,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from kvedge.runtime.linux.boot import read_boot_id
 from kvedge.standalone.agent.container.container_files import ContainerFiles, PodFiles
 from kvedge.standalone.agent.container.container_spec import ContainerSpec, MountSpec, StartedRecord
 from kvedge.standalone.agent.container.container_start import ContainerStarter
@@ -21,7 +22,6 @@ from kvedge.standalone.agent.container.container_state import (
     Starting,
     container_state,
     signal_container,
-    this_boot,
 )
 from tests.support.waiting import wait_until
 
@@ -31,7 +31,7 @@ class Containers:
 
     def __init__(self, path: Path, tree: Path) -> None:
         self.files = PodFiles(path / "pod")
-        self.boot = this_boot()
+        self.boot = read_boot_id()
         self.starter = ContainerStarter()
         self._tree = tree
         self._specs: list[ContainerSpec] = []

@@ -166,11 +166,6 @@ def process(pid: int, start_time: int) -> Iterator[int | None]:
         os.close(pidfd)
 
 
-def this_boot() -> str:
-    """The kernel's id of this boot: PIDs of an earlier one mean nothing."""
-    return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-
-
 @dataclass(frozen=True, slots=True)
 class _ProcessFacts:
     state: str

@@ -20,6 +20,7 @@ from typing import Final
 import kvedge
 from kvedge.resources.codec import JsonObject
 from kvedge.runtime.clock import rfc3339
+from kvedge.runtime.linux.boot import BOOT_ID
 from kvedge.storage.images.image_manifest import architecture_of
 
 # What the kubelet keeps back by default before it evicts.
@@ -61,7 +62,7 @@ def host_facts(name: str, data_dir: Path) -> HostFacts:
         architecture=architecture_of(platform.machine()),
         machine_id=_line("/etc/machine-id"),
         system_uuid=_line("/sys/class/dmi/id/product_uuid"),
-        boot_id=_line("/proc/sys/kernel/random/boot_id"),
+        boot_id=_line(BOOT_ID),
         kernel=platform.release(),
         os_image=_os_image(),
     )

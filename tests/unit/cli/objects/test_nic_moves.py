@@ -20,7 +20,7 @@ from kvedge.kube.kube_client import KubeClient
 from kvedge.network.nics.nic_journal import NicJournal
 from kvedge.network.nics.nic_state import KeptAddress, NicPhase, NicRecord
 from kvedge.resources.types.core import Node, NodeStatus
-from kvedge.standalone.agent.container.container_state import this_boot
+from kvedge.runtime.linux.boot import read_boot_id
 from kvedge.standalone.box_lock import BoxLock
 
 RECORD = NicRecord(nic="eth0", bridge="kvb-eth0", mac="", mtu=1500, boot="b", addresses=(KeptAddress("192.0.2.2", 24),))
@@ -87,18 +87,18 @@ def test_a_nic_is_moved_where_a_box_runs_that_keeps_its_bridge(tmp_path: Path, m
 
     role: list[Role | None] = ["server"]
     monkeypatch.setattr(installed, "role_here", lambda settings: role[0])
-    assert refused(this_boot()).startswith("--nic: this host is a node of a cluster, installed as server")
+    assert refused(read_boot_id()).startswith("--nic: this host is a node of a cluster, installed as server")
     role[0] = None
-    assert refused(this_boot()).startswith(f"--nic: no kvedge standalone runs in {tmp_path}")
+    assert refused(read_boot_id()).startswith(f"--nic: no kvedge standalone runs in {tmp_path}")
     assert list(tmp_path.iterdir()) == []
     lock = BoxLock(tmp_path)
     lock.start()
     try:
         assert "is not the API of this host's box" in refused("another")
-        nic_moves.refuse_unkept(cast("KubeClient", Api(this_boot())), None, str(tmp_path))
+        nic_moves.refuse_unkept(cast("KubeClient", Api(read_boot_id())), None, str(tmp_path))
     finally:
         lock.stop()
-    assert "no kvedge standalone runs" in refused(this_boot())
+    assert "no kvedge standalone runs" in refused(read_boot_id())
 
 
 def test_a_move_that_was_confirmed_stays(

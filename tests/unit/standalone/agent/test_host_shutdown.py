@@ -15,9 +15,10 @@ import pytest
 
 from kvedge.handler.guest.last_word import HOST_SHUTDOWN_MESSAGE
 from kvedge.runtime.durable_files import write_whole
+from kvedge.runtime.linux.boot import read_boot_id
 from kvedge.standalone.agent import host_shutdown
 from kvedge.standalone.agent.container.container_files import ContainerFiles, PodFiles
-from kvedge.standalone.agent.container.container_state import ExitRecord, this_boot
+from kvedge.standalone.agent.container.container_state import ExitRecord
 from kvedge.standalone.agent.host_shutdown import shut_down_pods
 from kvedge.standalone.agent.pod.pod_record import PodRecord, write_pod_record
 
@@ -48,7 +49,7 @@ class Box:
         pod = {"metadata": {"name": name, "namespace": "shop", "uid": UIDS[name]}}
         write_pod_record(files, PodRecord(pod=pod))  # type: ignore[arg-type]
         record = {
-            "boot_id": this_boot(),
+            "boot_id": read_boot_id(),
             "pid": process.pid,
             "start_time": int(fields[19]),
             "holder": 0,
