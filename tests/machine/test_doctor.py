@@ -10,7 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from kvedge.appliance.doctor.doctor_rules import DoctorOptions
+from kvedge.appliance.doctor.findings import DoctorOptions
 from kvedge.appliance.doctor.host_facts import HostFacts
 from kvedge.appliance.doctor.host_reader import read_host
 

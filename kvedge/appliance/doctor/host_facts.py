@@ -1,6 +1,6 @@
 """What `kvedge doctor` looks at: one host, as data.
 
-Made by host_reader.py, judged by doctor_rules.py. Touches nothing.
+Made by host_reader.py, judged by the rules beside it. Touches nothing.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ from typing import Final
 
 import psutil
 
-from kvedge.appliance.doctor.doctor_rules import DoctorOptions
+from kvedge.appliance.doctor.findings import DoctorOptions
 from kvedge.appliance.doctor.host_facts import DeviceState, DiskFacts, HostFacts, KvmFacts, Version
 from kvedge.handler.node.kvm_check import check_kvm
 from kvedge.network.errors import NetworkError

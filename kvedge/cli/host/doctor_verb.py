@@ -18,7 +18,7 @@ from kvedge.cli.exits import Exit, Refused
 from kvedge.runtime.settings import load_settings
 
 if TYPE_CHECKING:
-    from kvedge.appliance.doctor.doctor_rules import Finding
+    from kvedge.appliance.doctor.findings import Finding
 
 _COLOURS = {"ok": "green", "info": "cyan", "warn": "yellow", "fail": "red"}
 
@@ -32,7 +32,8 @@ _COLOURS = {"ok": "green", "info": "cyan", "warn": "yellow", "fail": "red"}
 def doctor(config: Path | None, data_dir: str | None, no_guest: bool, strict: bool, output: str) -> None:
     """Check whether this host can run VMs; each finding comes with its remedy."""
     settings = load_settings(config_path(config), os.environ, {"data_dir": data_dir})
-    from kvedge.appliance.doctor.doctor_rules import DoctorOptions, Level, examine, worst
+    from kvedge.appliance.doctor.doctor_rules import examine
+    from kvedge.appliance.doctor.findings import DoctorOptions, Level, worst
     from kvedge.appliance.doctor.host_reader import read_host
     from kvedge.standalone.agent.agent_service import AgentConfig
 

@@ -221,7 +221,8 @@ def _prepare(
 
 
 def _check_host(settings: Settings, role: Role, *, force: bool) -> None:
-    from kvedge.appliance.doctor.doctor_rules import DoctorOptions, Level, examine
+    from kvedge.appliance.doctor.doctor_rules import examine
+    from kvedge.appliance.doctor.findings import DoctorOptions, Level
     from kvedge.appliance.doctor.host_reader import read_host
 
     options = DoctorOptions.of(settings)

@@ -150,7 +150,8 @@ class _Collector:
                     yield kind.qualified_plural, {"apiVersion": kind.api_version, "kind": kind.kind, **item}
 
     def _doctor(self) -> str:
-        from kvedge.appliance.doctor.doctor_rules import DoctorOptions, examine
+        from kvedge.appliance.doctor.doctor_rules import examine
+        from kvedge.appliance.doctor.findings import DoctorOptions
         from kvedge.appliance.doctor.host_reader import read_host
 
         settings = self._settings

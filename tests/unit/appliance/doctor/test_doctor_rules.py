@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from kvedge.appliance.doctor.doctor_rules import DoctorOptions, Finding, Level, examine, worst
+from kvedge.appliance.doctor.doctor_rules import examine
+from kvedge.appliance.doctor.findings import DoctorOptions, Finding, Level, worst
 from kvedge.appliance.doctor.host_facts import DeviceState, DiskFacts, HostFacts, KvmFacts
 
 GIB = 1 << 30

@@ -1,0 +1,93 @@
+"""Whether this host has room for guests: its disk and its file system, its memory, and the kernel's limits.
+
+Called by `doctor_rules`. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from kvedge.appliance.doctor.findings import DoctorOptions, Finding, Level
+from kvedge.appliance.doctor.host_facts import HostFacts
+
+_GIB: Final = 1 << 30
+_MIB: Final = 1 << 20
+# A container disk of a small Linux and its overlay.
+_DISK_LOW: Final = 5 * _GIB
+_DISK_FULL: Final = 512 * _MIB
+_INODES_LOW: Final = 10_000
+# The control plane, one launcher and a guest of 256 MiB.
+_MEMORY_LOW: Final = 512 * _MIB
+# Lowest sensible values by file below /proc/sys: each VM watches some files; each stream and QEMU needs descriptors.
+_LIMITS: Final[Mapping[str, int]] = {
+    "fs/inotify/max_user_instances": 128,
+    "fs/inotify/max_user_watches": 8192,
+    "fs/file-max": 65536,
+    "kernel/pid_max": 32768,
+}
+# Where files can share blocks; an XFS from before 2019 may not, which the first clone finds out.
+_SHARING: Final = ("xfs", "btrfs", "bcachefs")
+
+
+def check_disk(facts: HostFacts, options: DoctorOptions) -> Iterator[Finding]:
+    """The file system of the data directory."""
+    disk = facts.disk
+    free = f"{disk.free / _GIB:.1f} GiB free at {disk.path} ({disk.kind})"
+    if "ro" in disk.options:
+        yield Finding("disk", Level.FAIL, f"{disk.path} is mounted read-only", "mount -o remount,rw, or move data-dir")
+    elif disk.free < _DISK_FULL or disk.free_inodes < _INODES_LOW // 10:
+        yield Finding("disk", Level.FAIL, free, "make room: kvedge image rm, or move data-dir")
+    elif disk.free < _DISK_LOW or disk.free_inodes < _INODES_LOW:
+        yield Finding("disk", Level.WARN, free, "make room before more VMs are made")
+    else:
+        yield Finding("disk", Level.OK, free)
+    if disk.kind in ("tmpfs", "ramfs", "overlay"):
+        detail = f"{disk.path} is on {disk.kind}: VMs and their state may be gone after a reboot"
+        yield Finding("disk kind", Level.WARN, detail, "put data-dir on a disk")
+    if disk.kind.startswith("nfs") or disk.kind in ("cifs", "smb3", "9p"):
+        detail = f"{disk.path} is on {disk.kind}, whose locks do not keep a database safe"
+        yield Finding("disk kind", Level.FAIL, detail, "put data-dir on a local disk")
+    if "noexec" in disk.options:
+        detail = f"{disk.path} is mounted noexec: the program cannot run from there"
+        yield Finding("disk options", Level.FAIL, detail, "mount it without noexec, or move data-dir")
+    if "nodev" in disk.options:
+        detail = f"{disk.path} is mounted nodev: Pods would have no devices"
+        yield Finding("disk options", Level.FAIL, detail, "mount it without nodev, or move data-dir")
+    if facts.data_dir_mode is not None and (facts.data_dir_mode & 0o022 or facts.data_dir_owner != 0):
+        detail = f"{options.data_dir} can be written by others than root"
+        yield Finding(
+            "data directory", Level.FAIL, detail, f"chown root {options.data_dir}; chmod 755 {options.data_dir}"
+        )
+
+
+def check_volumes(facts: HostFacts, options: DoctorOptions) -> Iterator[Finding]:
+    """What claims on this file system can do."""
+    kind = facts.disk.kind
+    if kind in _SHARING:
+        detail = f"{facts.disk.path} ({kind}) can share blocks: a clone of a disk takes neither time nor room"
+        yield Finding("clones", Level.OK, detail)
+    else:
+        detail = f"{facts.disk.path} ({kind}) cannot share blocks, as XFS and Btrfs can: a clone of a disk is a copy"
+        yield Finding("clones", Level.INFO, detail)
+    detail = "the disk of a claim is kept to its size; other files in a claim are not, as no project quota is set"
+    yield Finding("volume sizes", Level.INFO, detail)
+
+
+def check_memory(facts: HostFacts, options: DoctorOptions) -> Iterator[Finding]:
+    """The memory that guests may have."""
+    text = f"{facts.memory_available / _GIB:.1f} of {facts.memory_total / _GIB:.1f} GiB available"
+    if facts.memory_available < _MEMORY_LOW:
+        yield Finding("memory", Level.WARN, text, "stop something: a small VM and kvedge take 512 MiB")
+    else:
+        yield Finding("memory", Level.OK, text)
+
+
+def check_limits(facts: HostFacts, options: DoctorOptions) -> Iterator[Finding]:
+    """The kernel's limits of files and processes."""
+    low = {name: value for name, value in facts.limits.items() if value < _LIMITS[name]}
+    for name, value in low.items():
+        key = name.replace("/", ".")
+        yield Finding(key, Level.WARN, f"{value} is low", f"sysctl -w {key}={_LIMITS[name]}")
+    if not low:
+        yield Finding("limits", Level.OK, "inotify, files and processes suffice")
