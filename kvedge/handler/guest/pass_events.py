@@ -28,6 +28,8 @@ log = logging.getLogger(__name__)
 # A launcher finds a short list of short sentences wrong with a guest's agent.
 _MOST_TROUBLES: Final = 20
 _LONGEST_TROUBLE: Final = 200
+# A disk's name, what libvirt says of it, and the remedy.
+_LONGEST_NOTE: Final = 600
 # Retrying cannot help: the VMI can never become a domain.
 _NEVER: Final = frozenset({grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.UNIMPLEMENTED})
 
@@ -72,6 +74,8 @@ class PassEvents:
             self.tell_once(vmi, memory, "GuestAgentTrouble", f"The guest agent: {trouble}")
         for note in view.status.small_disks if view.status is not None else ():
             self.tell_once(vmi, memory, "ToleratedSmallPV", note[:_LONGEST_TROUBLE], "Normal")
+        for note in view.status.ungrown_disks if view.status is not None else ():
+            self.tell_once(vmi, memory, "DiskNotGrown", note[:_LONGEST_NOTE])
 
     def tell_once(
         self, vmi: VirtualMachineInstance, memory: PassMemory, reason: str, message: str, kind: EventType = "Warning"

@@ -7,7 +7,7 @@ the disks' sizes and resizes them; the guest itself grows partition and file sys
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from kvedge.launcher.launcher_errors import LauncherError
 from kvedge.launcher.run.growth_plan import plan_growth, read_wanted
@@ -18,20 +18,33 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-def grow_disks(vmi_json: bytes, session: LibvirtSession) -> None:
-    """Grow what has to grow, and nothing else. What libvirt refuses is logged: the guest runs on with its old disk."""
+# Of what libvirt says.
+_LONGEST: Final = 300
+
+
+def grow_disks(vmi_json: bytes, session: LibvirtSession) -> tuple[str, ...]:
+    """Grow what has to grow, and nothing else; a sentence for the user on each disk that libvirt does not grow.
+
+    The guest runs on with its old disk.
+    """
     wanted = read_wanted(vmi_json)
     if not wanted:
-        return
+        return ()
+    refused = []
     try:
         sizes = session.disk_sizes(frozenset(wanted))
     except LauncherError as error:
         log.warning("the sizes of disks cannot be read", extra={"facts": {"reason": str(error)}})
-        return
+        return ()
     for growth in plan_growth(wanted, sizes):
         try:
             session.resize_disk(growth.target, growth.bytes)
         except LauncherError as error:
             log.warning("disk not grown", extra={"facts": {"disk": growth.name, "reason": str(error)}})
+            refused.append(
+                f"Disk {growth.name} does not grow to {growth.bytes} bytes with its claim: {str(error)[:_LONGEST]};"
+                " a restart of the VM gives the guest the larger disk"
+            )
             continue
         log.info("disk grown", extra={"facts": {"disk": growth.name, "bytes": growth.bytes}})
+    return tuple(refused)

@@ -94,7 +94,7 @@ class DomainLife:
                 self._nics.serve(request.interfaces)
             for keeper in self._keepers:
                 keeper.follow(request, self._session.facts())
-            grow_disks(request.vmi_json, self._session)
+            self._state.growth_notes = grow_disks(request.vmi_json, self._session)
         return self._view.look()
 
     def delete(self) -> None:

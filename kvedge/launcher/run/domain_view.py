@@ -108,6 +108,7 @@ class DomainView:
             )
         if not verdict.has_ended:
             status.small_disks.extend(self._state.disk_notes)
+            status.ungrown_disks.extend(self._state.growth_notes)
             status.disk_troubles.extend(self._disks.troubles())
             status.nic_troubles.extend(self._nic_keeper.troubles())
             status.addresses.extend(self._nics.addresses())

@@ -24,6 +24,8 @@ class RunState:
         self.outcome: Verdict | None = None
         # The warnings for the user on the disks that were made.
         self.disk_notes: tuple[str, ...] = ()
+        # What the last Sync found of disks that do not grow with their claims.
+        self.growth_notes: tuple[str, ...] = ()
         # Set once the run is over, and once somebody has recorded that.
         self.ended = threading.Event()
         self.acknowledged = threading.Event()

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import msgspec
 
-from kvedge.kube.errors import KubeError, NotFound
+from kvedge.kube.errors import KubeError, NotFound, Unavailable
 from kvedge.kube.kube_client import KubeClient
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.disks.volume_facts import claim_of, hotplugged
@@ -36,7 +36,11 @@ _PARTS: Final = ("matchExpressions", "matchFields")
 def place_by_volumes(
     pod: Pod, vmi: VirtualMachineInstance, claims: Iterable[PersistentVolumeClaim], client: KubeClient
 ) -> Pod:
-    """Bind the Pod to nodes that its hotplugged volumes can reach; `claims` are the existing ones of the VMI."""
+    """Bind the Pod to nodes that its hotplugged volumes can reach; `claims` are the existing ones of the VMI.
+
+    Raises:
+        Unavailable: the server does not say where a volume is: no Pod must be made that may come to a wrong node.
+    """
     wanted = {claim_of(volume) for volume in hotplugged(vmi)}
     names = [claim.spec.volume_name for claim in claims if claim.metadata.name in wanted and claim.spec.volume_name]
     volumes = [volume for name in names if (volume := _read(client, name)) is not None]
@@ -78,6 +82,8 @@ def _read(client: KubeClient, name: str) -> PersistentVolume | None:
     except NotFound:
         # The lost claim itself tells the user.
         return None
+    except Unavailable:
+        raise
     except KubeError as error:
         # The attachment Pod says what is wrong, if the guest then waits on another node.
         log.warning("where a volume is cannot be read", extra={"facts": {"volume": name, "error": str(error)}})

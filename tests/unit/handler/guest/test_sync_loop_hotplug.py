@@ -174,6 +174,18 @@ def test_a_disk_that_the_guest_holds_stays_handed_over_and_ready() -> None:
     assert (scene.phases(), scene.volumes.there) == ({"a": "UnMountedFromPod"}, set())
 
 
+def test_a_disk_that_does_not_grow_is_told_once_with_its_remedy() -> None:
+    scene = Scene()
+    scene.want("a")
+    scene.settle()
+    text = f"Disk a does not grow: {'x' * 300}; a restart of the VM gives the guest the larger disk"
+    scene.status.ungrown_disks.append(text)
+    scene.settle()
+    scene.settle()
+    assert list(scene.said).count(("DiskNotGrown", text)) == 1
+    assert scene.phases() == {"a": "Ready"}
+
+
 def test_one_bad_volume_is_told_and_looked_at_again_while_the_others_come() -> None:
     scene = Scene()
     scene.volumes.refused["bad"] = "disk.img is empty"

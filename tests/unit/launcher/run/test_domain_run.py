@@ -52,5 +52,6 @@ def test_a_crash_stays_one_when_its_run_is_deleted(options: LauncherOptions, *, 
 
 def test_what_a_user_should_hear_of_the_disks_is_in_the_status(options: LauncherOptions) -> None:
     run = DomainRun(cast("LibvirtSession", OneDomain()), RunRecord(options), None, lambda: None, lambda: False)
-    run.state.disk_notes = ("PV size too small",)
+    run.state.disk_notes, run.state.growth_notes = ("PV size too small",), ("Disk a does not grow",)
     assert list(run.view.look().small_disks) == ["PV size too small"]
+    assert list(run.view.look().ungrown_disks) == ["Disk a does not grow"]

@@ -47,14 +47,14 @@ class PlayedSession:
         self.disks[target[2:]] = DiskSize(target, size)
 
 
-def grow(document: bytes, session: Any) -> None:
-    grow_disks(document, session)
+def grow(document: bytes, session: Any) -> tuple[str, ...]:
+    return grow_disks(document, session)
 
 
 def test_a_disk_grows_once_and_then_nothing_is_done() -> None:
     session = PlayedSession(a=10 * MIB)
-    grow(vmi("a"), session)
-    grow(vmi("a"), session)
+    assert grow(vmi("a"), session) == ()
+    assert grow(vmi("a"), session) == ()
     assert session.resized == [("vda", 20 * MIB)]
 
 
@@ -67,8 +67,10 @@ def test_a_disk_that_is_larger_than_its_claim_is_not_cut() -> None:
 def test_a_disk_that_does_not_grow_holds_up_no_other_one() -> None:
     session = PlayedSession(refusing="vda", a=MIB, b=MIB)
     # The guest runs on with its old disk, and whatever else was to be done is done.
-    grow(vmi("a", "b"), session)
+    (told,) = grow(vmi("a", "b"), session)
     assert session.resized == [("vdb", 20 * MIB)]
+    assert told.startswith("Disk a does not grow to 20971520 bytes with its claim: ")
+    assert told.endswith("; a restart of the VM gives the guest the larger disk")
 
 
 @pytest.mark.parametrize(

@@ -101,8 +101,8 @@ def test_alternatives_are_bounded() -> None:
 
 @pytest.mark.parametrize(
     "error",
-    [NotFound(404, "NotFound", ""), KubeError(403, "Forbidden", "no"), Unavailable(503, "Unavailable", "later")],
-    ids=["gone", "forbidden", "no answer"],
+    [NotFound(404, "NotFound", ""), KubeError(403, "Forbidden", "no")],
+    ids=["gone", "forbidden"],
 )
 def test_a_launcher_waits_for_no_volume_that_cannot_be_read(error: KubeError) -> None:
     def get(kind: Any, namespace: str, name: str) -> PersistentVolume:
@@ -119,3 +119,13 @@ def test_a_launcher_waits_for_no_volume_that_cannot_be_read(error: KubeError) ->
     vmi.metadata.annotations[START_WITHOUT_VOLUMES] = "true"
     pod = place_by_volumes(a_launcher(vmi), vmi, claims, cast("KubeClient", SimpleNamespace(get=get)))
     assert [each["preference"] for each in wishes_of(pod.spec.affinity)] == [{"matchExpressions": [on("n2")]}]
+
+
+def test_a_launcher_waits_for_a_server_that_does_not_answer() -> None:
+    def get(kind: Any, namespace: str, name: str) -> PersistentVolume:
+        raise Unavailable(503, "Unavailable", "later")
+
+    vmi, claim = a_running_vmi(a_hotplugged("data")), a_claim("data")
+    claim.spec.volume_name = "pv-data"
+    with pytest.raises(Unavailable):
+        place_by_volumes(a_launcher(vmi), vmi, [claim], cast("KubeClient", SimpleNamespace(get=get)))
