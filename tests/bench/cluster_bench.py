@@ -62,13 +62,13 @@ def main() -> int:
 
 def _measure(cluster: LocalCluster, runs: int, report: Report) -> None:
     # The first of each fills caches.
-    pods = [_timed(cluster, Pod, _sleeper(f"pod-{number}"), _pod_runs) for number in range(runs + 1)][1:]
-    _timed(cluster, VirtualMachineInstance, bench_vmi("vmi-warm", network=True), _vmi_runs)
+    pods = [timed(cluster, Pod, sleeper(f"pod-{number}"), pod_runs) for number in range(runs + 1)][1:]
+    timed(cluster, VirtualMachineInstance, bench_vmi("vmi-warm", network=True), _vmi_runs)
     before = len(cluster.plane.api.role_calls())
     vmis, at_running = [], []
     for number in range(runs):
         begun = time.time()
-        vmis.append(_timed(cluster, VirtualMachineInstance, bench_vmi(f"vmi-{number}", network=True), _vmi_runs))
+        vmis.append(timed(cluster, VirtualMachineInstance, bench_vmi(f"vmi-{number}", network=True), _vmi_runs))
         at_running.append((begun, begun + vmis[-1]))
     writes = [call for call in cluster.plane.api.role_calls()[before:] if is_write(call)]
     running = [call for call in writes if any(begun <= call.moment <= end for begun, end in at_running)]
@@ -99,7 +99,7 @@ def _memory(cluster: LocalCluster, count: int, report: Report) -> None:
         report.add(Row(f"{roles}, {count} VMIs on the agent, PSS", "MB", memory_of([process]).pss))
 
 
-def _timed(cluster: LocalCluster, kind: type[T], document: JsonObject, runs: Callable[[T], bool]) -> float:
+def timed(cluster: LocalCluster, kind: type[T], document: JsonObject, runs: Callable[[T], bool]) -> float:
     """Seconds from its creation until a watch tells that it runs; it is gone afterwards."""
     name = document["metadata"]["name"]
     seen: list[float] = []
@@ -118,7 +118,8 @@ def _timed(cluster: LocalCluster, kind: type[T], document: JsonObject, runs: Cal
     return seen[0] - begun
 
 
-def _pod_runs(pod: Pod) -> bool:
+def pod_runs(pod: Pod) -> bool:
+    """Whether the reference is there."""
     return pod.status.phase == "Running"
 
 
@@ -126,7 +127,8 @@ def _vmi_runs(vmi: VirtualMachineInstance) -> bool:
     return vmi.status.phase == "Running"
 
 
-def _sleeper(name: str) -> JsonObject:
+def sleeper(name: str) -> JsonObject:
+    """The Pod that is the reference."""
     container = {"name": "sleep", "image": PAUSE, "imagePullPolicy": "Never", "command": ["/bin/sleep", "600"]}
     spec = {"containers": [container], "terminationGracePeriodSeconds": 0, "automountServiceAccountToken": False}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": "default"}, "spec": spec}

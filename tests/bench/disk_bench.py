@@ -4,10 +4,12 @@
 
 Needs root and gcc. Both guests boot the same image and have a raw file of the same file system, opened directly; a
 program in the guest, compiled here, asks the disk past the guest's cache. The two are measured in turns, each first in
-every second one.
+every second one. The bare guest has the CPU model of emulated VMs, and a cgroup beside the VM's with the same share of
+the host's CPUs: without it, it wins on every host that has other things to do.
 
 The bare guest has its disks and a NIC, and none of the devices that a VM has by default. Each of those is looked at by
-QEMU's loop for every request, so that a VM is a few hundredths slower; its serial ports were the worst of them.
+QEMU's loop for every request, so that a VM is a few hundredths slower; its serial ports were the worst of them. The CPU
+time of both is told as well: it wavers less than the time on a loaded host.
 """
 
 from __future__ import annotations
@@ -24,7 +26,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
+import psutil
+
 from kvedge.launcher.cloudinit.iso import write_iso
+from kvedge.standalone.agent.container.cgroups import Cgroups
+from kvedge.standalone.agent.container.container_plan import pod_limits
+from tests.bench.process_memory import cpu_seconds
 from tests.bench.report import Goal, Report, Row, median
 from tests.support.box import Box
 from tests.support.guest import build_guest
@@ -71,8 +78,8 @@ int main(int argc, char **argv) {
 class _Guest:
     """A guest that runs commands, and its disk that is measured."""
 
-    def __init__(self, url: str, disk: str) -> None:
-        self._url, self.disk = url, disk
+    def __init__(self, url: str, disk: str, qemu: int) -> None:
+        self._url, self.disk, self.qemu = url, disk, psutil.Process(qemu)
 
     def run(self, command: str, seconds: float = 20.0) -> str:
         """What a command prints in the guest; empty when it does not answer."""
@@ -94,8 +101,12 @@ def main() -> int:
     report, directory = Report(), Path(tempfile.mkdtemp(prefix="kvbench-", dir="/var/tmp"))
     try:
         directory.chmod(0o755)
-        with _vm(directory, options.mib) as ours, _by_hand(directory, options.mib) as bare:
-            _measure(ours, bare, options, report)
+        with (
+            _vm(directory, options.mib) as (box, ours),
+            _by_hand(directory, options.mib) as bare,
+            _beside(box, bare),
+        ):
+            _measure(ours, _answering(bare), options, report)
     finally:
         shutil.rmtree(directory)
     report.notes.append(f"medians of {options.runs}, taken in turns; load {os.getloadavg()[0]:.1f} at the end")
@@ -115,13 +126,17 @@ def _measure(ours: _Guest, bare: _Guest, options: argparse.Namespace, report: Re
         # What is read has been written before.
         for verb in ("write", "read"):
             taken: dict[_Guest, list[float]] = {ours: [], bare: []}
+            cpu: dict[_Guest, list[float]] = {ours: [], bare: []}
             for number in range(options.runs):
                 for guest in (ours, bare) if number % 2 else (bare, ours):
+                    before = cpu_seconds([guest.qemu])
                     taken[guest].append(float(guest.run(f"/tmp/io {guest.disk} {verb} {size} {count} {order}", 300)))
+                    cpu[guest].append(cpu_seconds([guest.qemu]) - before)
             row = Row(
                 f"{count} requests to {verb}, {what}", "s", median(taken[ours]), median(taken[bare]), Goal(ratio=_RATIO)
             )
             report.add(row)
+            report.add(Row("CPU time of its QEMU", "s", median(cpu[ours]), median(cpu[bare])))
 
 
 def _program() -> str:
@@ -133,7 +148,7 @@ def _program() -> str:
 
 
 @contextmanager
-def _vm(directory: Path, mib: int) -> Iterator[_Guest]:
+def _vm(directory: Path, mib: int) -> Iterator[tuple[Box, _Guest]]:
     box = Box(directory / "data", f"10.93.{os.getpid() % 256}.0/24", log_level="info")
     box.data_dir.mkdir()
     try:
@@ -144,7 +159,10 @@ def _vm(directory: Path, mib: int) -> Iterator[_Guest]:
         box.wait_phase(_NAME, "Running")
         box.wait_answer(_NAME)
         guest = HotplugGuest(box, _NAME)
-        yield _answering(_Guest(f"http://{guest.vmi().status.interfaces[0].ip_address}/", guest.disk("data")))
+        guest.wait_answer()
+        vmi = guest.vmi()
+        (qemu,) = box.qemu_pids(vmi.metadata.uid)
+        yield box, _answering(_Guest(f"http://{vmi.status.interfaces[0].ip_address}/", guest.disk("data"), qemu))
     finally:
         box.remove()
 
@@ -158,16 +176,41 @@ def _by_hand(directory: Path, mib: int) -> Iterator[_Guest]:
     write_iso(seed, "cidata", {"meta-data": b"instance-id: bench\n", "user-data": USER_DATA.encode()})
     port, direct = free_port(), "if=none,cache=none,aio=threads"
     drives = {disk: "format=qcow2", data: "format=raw,discard=unmap", seed: "format=raw,readonly=on"}
-    command = ["qemu-system-x86_64", "-machine", "q35,accel=tcg", "-m", "128", "-display", "none", "-nodefaults"]
+    command = ["qemu-system-x86_64", "-machine", "q35,accel=tcg", "-cpu", "max", "-m", "128"]
+    command += ["-display", "none", "-nodefaults"]
     for number, (path, form) in enumerate(drives.items()):
         command += ["-drive", f"file={path},id=d{number},{direct},{form}", "-device", f"virtio-blk-pci,drive=d{number}"]
     command += ["-netdev", f"user,id=n,hostfwd=tcp:127.0.0.1:{port}-:80", "-device", "virtio-net-pci,netdev=n"]
     process = subprocess.Popen(command, stdin=subprocess.DEVNULL)
     try:
-        yield _answering(_Guest(f"http://127.0.0.1:{port}/", "/dev/vdb"))
+        yield _Guest(f"http://127.0.0.1:{port}/", "/dev/vdb", process.pid)
     finally:
         process.kill()
         process.wait()
+
+
+@contextmanager
+def _beside(box: Box, bare: _Guest) -> Iterator[None]:
+    """Give the bare guest the share of this host's CPUs that the VM's Pod has."""
+    vmi = box.vmi(_NAME)
+    assert vmi is not None
+    (pod,) = box.pods(vmi)
+    cgroups = Cgroups(_instance(vmi.metadata.uid, box))
+    try:
+        for file in cgroups.create("bare", pod_limits(pod)):
+            Path(file).write_text(str(bare.qemu.pid))
+        yield
+    finally:
+        bare.qemu.kill()
+        bare.qemu.wait()
+        cgroups.remove("bare")
+
+
+def _instance(uid: str, box: Box) -> str:
+    """The name under which the box keeps the cgroups of its Pods."""
+    (qemu,) = box.qemu_pids(uid)
+    lines = Path(f"/proc/{qemu}/cgroup").read_text().splitlines()
+    return next(Path(path).parent.name for line in lines for path in line.split(":", 2)[2:] if "/kvedge/" in path)
 
 
 def _answering(guest: _Guest) -> _Guest:

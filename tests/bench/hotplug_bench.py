@@ -19,17 +19,19 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
+from kvedge.resources.codec import JsonObject
 from kvedge.resources.types.storage import PersistentVolumeClaim
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from tests.bench.bench_guest import bench_vm
 from tests.bench.libvirt_loop import LibvirtLoop
 from tests.bench.report import Goal, Report, Row, median
 from tests.support.box import Box
+from tests.support.cluster.kvedge_cluster import LocalCluster
 from tests.support.hotplug_guest import HotplugGuest, a_claim
 from tests.support.waiting import wait_until
 
 _NAME: Final = "bench"
-_ADD: Final = f"/apis/subresources.kubevirt.io/v1/namespaces/default/virtualmachines/{_NAME}/addvolume"
+_ADD: Final = "/apis/subresources.kubevirt.io/v1/namespaces/default/virtualmachines/{}/addvolume"
 _MODES: Final = {"file": "Filesystem", "device": "Block"}
 _IMAGE_BYTES: Final = 64 << 20
 
@@ -46,9 +48,11 @@ def main() -> int:
     with _box() as box:
         box.apply(bench_vm(_NAME))
         vmi = box.wait_phase(_NAME, "Running")
-        bare = _bare(_without_network(box), options.runs)
+        bare = bare_attach(box, _NAME, options.runs)
         for kind, mode in _MODES.items():
-            taken = [_one(HotplugGuest(box, _NAME), f"{kind}-{number}", mode) for number in range(options.runs)]
+            guest = HotplugGuest(box, _NAME)
+            claims = [a_claim(f"{kind}-{number}", volumeMode=mode) for number in range(options.runs)]
+            taken = [seconds_until_ready(guest, claim) for claim in claims]
             report.add(Row(f"addvolume until Ready, a {kind}", "s", median(taken), bare, Goal(most=1.0)))
         assert box.vmi(_NAME) is not None
         assert len(box.qemu_pids(vmi.metadata.uid)) == 1
@@ -57,16 +61,9 @@ def main() -> int:
     return 1 if any(row.met is False for row in report.rows) else 0
 
 
-def _without_network(box: Box) -> Any:
-    """The VMI as a bare libvirt can start it: nobody has made a tap for it."""
-    vmi = box.client.request("GET", VirtualMachineInstance.KIND.path("default", _NAME))
-    vmi["spec"]["networks"] = []
-    vmi["spec"]["domain"]["devices"]["interfaces"] = []
-    vmi["spec"]["domain"]["devices"]["autoattachPodInterface"] = False
-    return vmi
-
-
-def _bare(vmi: Any, runs: int) -> float:
+def bare_attach(box: Box | LocalCluster, name: str, runs: int) -> float:
+    """Seconds that a bare libvirt takes to attach a file to such a guest."""
+    vmi = _without_network(box, name)
     with tempfile.TemporaryDirectory(prefix="kvbench-") as folder, LibvirtLoop([vmi]) as bare:
         image = Path(folder) / "disk.img"
         image.touch()
@@ -74,10 +71,19 @@ def _bare(vmi: Any, runs: int) -> float:
         return median(bare.attach(image, runs))
 
 
-def _one(guest: HotplugGuest, name: str, mode: str) -> float:
-    """Seconds of one volume; it is gone again at the end."""
-    box = guest.box
-    box.apply(a_claim(name, volumeMode=mode))
+def _without_network(box: Box | LocalCluster, name: str) -> Any:
+    """The VMI as a bare libvirt can start it: nobody has made a tap for it."""
+    vmi = box.client.request("GET", VirtualMachineInstance.KIND.path("default", name))
+    vmi["spec"]["networks"] = []
+    vmi["spec"]["domain"]["devices"]["interfaces"] = []
+    vmi["spec"]["domain"]["devices"]["autoattachPodInterface"] = False
+    return vmi
+
+
+def seconds_until_ready(guest: HotplugGuest, claim: JsonObject) -> float:
+    """Seconds from the call until a volume is Ready; it is gone again at the end."""
+    box, name = guest.box, claim["metadata"]["name"]
+    box.apply(claim)
     wait_until(
         lambda: box.client.get(PersistentVolumeClaim, "default", name).status.phase == "Bound", f"{name} is bound"
     )
@@ -85,7 +91,7 @@ def _one(guest: HotplugGuest, name: str, mode: str) -> float:
     body = {"name": name, "disk": disk, "volumeSource": {"persistentVolumeClaim": {"claimName": name}}}
     begun = time.monotonic()
     # Without the start of a client's program.
-    box.client.request("PUT", _ADD, body)
+    box.client.request("PUT", _ADD.format(guest.name), body)
     _wait(guest, {name: "Ready"})
     taken = time.monotonic() - begun
     guest.remove(name)
