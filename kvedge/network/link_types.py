@@ -47,12 +47,18 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class Traffic:
-    """What a link has counted in one direction since it was made."""
+    """What a link has counted in one direction since it was made.
+
+    `missed`: of what it received, for which it had no room. `queue_dropped`: of what it was to send, what its queue did
+    not take, as where it is held to a rate.
+    """
 
     packets: int = 0
     bytes: int = 0
     dropped: int = 0
     errors: int = 0
+    missed: int = 0
+    queue_dropped: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,6 +35,8 @@ IFA_F_DADFAILED: Final = 0x08
 IFA_F_PERMANENT: Final = 0x80
 IFA_F_NOPREFIXROUTE: Final = 0x200
 UNICAST: Final = 1
+# The queue at the top of a link's sending end.
+TC_H_ROOT: Final = 0xFFFFFFFF
 
 
 class Links:
@@ -61,7 +63,13 @@ class Links:
     def list_counted(self) -> list[CountedLink]:
         """As :meth:`list_links`, with what each has counted."""
         with translated("cannot list links"):
-            return [_counted(message) for message in whole_dump(lambda: list(self._socket.get_links()))]
+            lost = {
+                message["index"]: int((message.get_attr("TCA_STATS") or {}).get("drop") or 0)
+                for message in whole_dump(lambda: list(self._socket.get_qdiscs()))
+                if message["parent"] == TC_H_ROOT
+            }
+            found = whole_dump(lambda: list(self._socket.get_links()))
+            return [_counted(message, lost.get(message["index"], 0)) for message in found]
 
     def find(self, name: str) -> Link | None:
         """The link of that name, or None."""
@@ -274,13 +282,14 @@ def _link(message: Any) -> Link:
     )
 
 
-def _counted(message: Any) -> CountedLink:
+def _counted(message: Any, lost_by_queue: int) -> CountedLink:
     stats = message.get("stats64") or message.get("stats") or {}
 
     def traffic(way: str) -> Traffic:
         return Traffic(*(int(stats.get(f"{way}_{what}") or 0) for what in ("packets", "bytes", "dropped", "errors")))
 
-    return CountedLink(_link(message), traffic("rx"), traffic("tx"))
+    received = replace(traffic("rx"), missed=int(stats.get("rx_missed_errors") or 0))
+    return CountedLink(_link(message), received, replace(traffic("tx"), queue_dropped=lost_by_queue))
 
 
 def _address(message: Any) -> Address:

@@ -22,6 +22,7 @@ from pyroute2.netlink.nfnetlink.nftsocket import (
     NFT_MSG_GETCHAIN,
     NFT_MSG_GETRULE,
     NFT_MSG_GETSET,
+    NFT_MSG_GETSETELEM,
     NFT_MSG_GETTABLE,
     NFT_MSG_NEWCHAIN,
     NFT_MSG_NEWRULE,
@@ -36,6 +37,7 @@ from pyroute2.netlink.nfnetlink.nftsocket import (
     nft_table_msg,
 )
 
+from kvedge.network.drop_rules import Dropped
 from kvedge.network.errors import NetworkError, NotSupportedError
 from kvedge.network.netlink_dump import whole_dump
 from kvedge.network.nft_elements import element_parts
@@ -115,6 +117,32 @@ def list_rules(family: Family) -> list[tuple[str, list[Message]]]:
     """All rules of that family: the table of each, and its expressions as pyroute2 has them."""
     found = _dump(nft_rule_msg, NFT_MSG_GETRULE, family)
     return [(each.get_attr("NFTA_RULE_TABLE"), each.get_attr("NFTA_RULE_EXPRESSIONS") or []) for each in found]
+
+
+def list_counts(family: Family, name: str) -> dict[str, list[tuple[bytes, Dropped]]]:
+    """What the elements of the sets of that name have counted, by the tables that have one."""
+    sets = _dump(nft_set_msg, NFT_MSG_GETSET, family)
+    tables = [each.get_attr("NFTA_SET_TABLE") for each in sets if each.get_attr("NFTA_SET_NAME") == name]
+    return {table: list(_counted_elements(family, table, name)) for table in tables}
+
+
+def _counted_elements(family: Family, table: str, name: str) -> Iterator[tuple[bytes, Dropped]]:
+    only = {"NFTA_SET_ELEM_LIST_TABLE": table, "NFTA_SET_ELEM_LIST_SET": name}
+    try:
+        found = _dump(nft_set_elem_list_msg, NFT_MSG_GETSETELEM, family, only)
+    except NetworkError as error:
+        if error.errno != errno.ENOENT:
+            raise
+        # The table has gone meanwhile.
+        return
+    for message in found:
+        for element in message.get_attr("NFTA_SET_ELEM_LIST_ELEMENTS") or ():
+            expression = element.get_attr("NFTA_SET_ELEM_EXPR")
+            counter = expression.get_attr("NFTA_EXPR_DATA") if expression is not None else None
+            if counter is not None:
+                key = element.get_attr("NFTA_SET_ELEM_KEY").get_attr("NFTA_DATA_VALUE")
+                packets, size = (int(counter.get_attr(f"NFTA_COUNTER_{what}") or 0) for what in ("PACKETS", "BYTES"))
+                yield bytes(key), Dropped(packets, size)
 
 
 def is_whole(table: Table) -> bool:
@@ -237,15 +265,12 @@ def _delete_table(table: Table) -> Message:
 
 
 def _new_chain(table: Table, chain: Chain) -> Message:
-    hook: dict[str, Any] = {"NFTA_HOOK_HOOKNUM": int(chain.hook), "NFTA_HOOK_PRIORITY": chain.priority}
-    if chain.link:
-        hook["NFTA_HOOK_DEV"] = chain.link
-    attributes = {
-        "NFTA_CHAIN_TABLE": table.name,
-        "NFTA_CHAIN_NAME": chain.name,
-        "NFTA_CHAIN_HOOK": _nest(hook),
-        "NFTA_CHAIN_TYPE": chain.type,
-    }
+    attributes: dict[str, Any] = {"NFTA_CHAIN_TABLE": table.name, "NFTA_CHAIN_NAME": chain.name}
+    if chain.hook is not None:
+        hook: dict[str, Any] = {"NFTA_HOOK_HOOKNUM": int(chain.hook), "NFTA_HOOK_PRIORITY": chain.priority}
+        if chain.link:
+            hook["NFTA_HOOK_DEV"] = chain.link
+        attributes |= {"NFTA_CHAIN_HOOK": _nest(hook), "NFTA_CHAIN_TYPE": chain.type}
     return _message(nft_chain_msg, NFT_MSG_NEWCHAIN, table.family, NLM_F_CREATE, attributes)
 
 
@@ -320,7 +345,7 @@ class _ElementList(nft_set_elem_list_msg):  # type: ignore[misc] # pyroute2 has 
 
 def _expression(step: Expression) -> dict[str, Any]:
     if step.name == "verdict":
-        code = _nest({"NFTA_VERDICT_CODE": step.attributes["code"]})
+        code = _nest({f"NFTA_VERDICT_{key}".upper(): value for key, value in step.attributes.items()})
         name, data = (
             "immediate",
             {"NFTA_IMMEDIATE_DREG": 0, "NFTA_IMMEDIATE_DATA": _nest({"NFTA_DATA_VERDICT": code})},

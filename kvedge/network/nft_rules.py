@@ -62,11 +62,12 @@ Rule = tuple[Expression, ...]
 class Chain:
     """A base chain: called at `hook` in order of `priority`; what no rule decides is accepted.
 
-    `link` is the one whose frames it sees, for a hook of links.
+    `link` is the one whose frames it sees, for a hook of links. A chain without a hook is called by rules of others
+    alone, and stands before them in its table.
     """
 
     name: str
-    hook: Hook | LinkHook
+    hook: Hook | LinkHook | None
     priority: int
     rules: tuple[Rule, ...]
     type: str = "filter"
@@ -127,7 +128,9 @@ _CT_STATE = 0
 # Bits of the state of a connection, in the host's order.
 _NEW = struct.pack("=I", 1 << 3)
 _ADD, _UPDATE = 0, 1
-_META_PROTOCOL, _META_IIFNAME, _META_OIFNAME, _META_L4PROTO = 1, 6, 7, 16
+_META_PROTOCOL, _META_OIFNAME, _META_L4PROTO = 1, 7, 16
+# Of a packet's facts: the name of the link by which it came.
+IIFNAME: Final = 6
 _META_IIFKIND, _META_OIFKIND = 26, 27
 _EQUAL, _DIFFERENT = 0, 1
 REGISTER: Final = 1
@@ -158,12 +161,12 @@ def ethertype_is_neither(*values: int) -> Rule:
 
 def iifname_is(name: str) -> Rule:
     """Came in by this link; a name that ends in `*` stands for all that begin so."""
-    return meta(_META_IIFNAME), compare(_name(name))
+    return meta(IIFNAME), compare(_name(name))
 
 
 def iifname_is_not(name: str) -> Rule:
     """Came in by any other link."""
-    return meta(_META_IIFNAME), compare(_name(name), _DIFFERENT)
+    return meta(IIFNAME), compare(_name(name), _DIFFERENT)
 
 
 def oifname_is(name: str) -> Rule:
@@ -275,7 +278,7 @@ def destination_not_in(known_as: str, version: int = 4) -> Rule:
 
 def iifname_not_in(known_as: str) -> Rule:
     """Came in by a link that is not in that set."""
-    return meta(_META_IIFNAME), lookup(known_as, REGISTER, inverted=True)
+    return meta(IIFNAME), lookup(known_as, REGISTER, inverted=True)
 
 
 def oifname_not_in(known_as: str) -> Rule:
@@ -295,7 +298,7 @@ def oifs_kind_is_not(kind: str) -> Rule:
 
 def iifname_oifname_in(known_as: str) -> Rule:
     """The link by which it came in and the one by which it goes out are a key of that set."""
-    return _port_key(meta(_META_OIFNAME, _AFTER_NAME), known_as, inverted=False)
+    return _port_key(meta(_META_OIFNAME, AFTER_NAME), known_as, inverted=False)
 
 
 def _udp_port(offset: int, first: int, last: int) -> Rule:
@@ -343,36 +346,36 @@ def compare(data: bytes, comparison: int = _EQUAL) -> Expression:
 
 # Keys of a port's sets: which link, and what it may say of itself. A key's fields lie in neighbouring four-byte
 # registers.
-_AFTER_NAME: Final = REGISTER32 + NAME_LENGTH // 4
+AFTER_NAME: Final = REGISTER32 + NAME_LENGTH // 4
 
 
 def frame_source_of_port(known_as: str, *, inverted: bool) -> Rule:
     """The incoming link and the frame's source MAC are (or, inverted, are not) a key of that set."""
-    return _port_key(payload(_LINK, 6, 6, _AFTER_NAME), known_as, inverted=inverted)
+    return _port_key(payload(_LINK, 6, 6, AFTER_NAME), known_as, inverted=inverted)
 
 
 def arp_mac_of_port(known_as: str, *, inverted: bool) -> Rule:
     """As `frame_source_of_port`, for the MAC that an ARP packet says to be its sender's."""
-    return _port_key(payload(_NETWORK, 8, 6, _AFTER_NAME), known_as, inverted=inverted)
+    return _port_key(payload(_NETWORK, 8, 6, AFTER_NAME), known_as, inverted=inverted)
 
 
 def arp_address_of_port(known_as: str, *, inverted: bool) -> Rule:
     """The same for the IPv4 address that an ARP packet says to be its sender's."""
-    return _port_key(payload(_NETWORK, 14, 4, _AFTER_NAME), known_as, inverted=inverted)
+    return _port_key(payload(_NETWORK, 14, 4, AFTER_NAME), known_as, inverted=inverted)
 
 
 def source_of_port(known_as: str, *, inverted: bool, version: int = 4) -> Rule:
     """The same for the source of a packet."""
-    return _port_key(payload(_NETWORK, *SOURCE[version], _AFTER_NAME), known_as, inverted=inverted)
+    return _port_key(payload(_NETWORK, *SOURCE[version], AFTER_NAME), known_as, inverted=inverted)
 
 
 def advertised_of_port(known_as: str, *, inverted: bool) -> Rule:
     """The same for the address that a neighbour advertisement is about."""
-    return _port_key(payload(_TRANSPORT, *_ADVERTISED[6], _AFTER_NAME), known_as, inverted=inverted)
+    return _port_key(payload(_TRANSPORT, *_ADVERTISED[6], AFTER_NAME), known_as, inverted=inverted)
 
 
 def _port_key(second: Expression, known_as: str, *, inverted: bool) -> Rule:
-    return meta(_META_IIFNAME, REGISTER32), second, lookup(known_as, REGISTER32, inverted=inverted)
+    return meta(IIFNAME, REGISTER32), second, lookup(known_as, REGISTER32, inverted=inverted)
 
 
 def lookup(known_as: str, register: int, *, inverted: bool) -> Expression:

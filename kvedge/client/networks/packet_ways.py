@@ -41,12 +41,14 @@ def _links(way: list[dict[str, Any]]) -> Iterator[list[str]]:
         state = "down" if not hop.get("up") else "up" if hop.get("carrier") else "no carrier"
         counted = [cell for key in ("fromGuest", "toGuest") for cell in _traffic(hop.get(key))]
         yield [str(hop["where"]), str(hop["name"]), str(hop["kind"]), state, str(hop["mtu"]), *counted]
+        for each in hop.get("filtered") or []:
+            yield ["", f"  filtered: {each['what']}", "", "", "", "", str(each["packets"]), "", ""]
 
 
 def _traffic(counted: dict[str, int] | None) -> tuple[str, str]:
     if counted is None:
         return "", ""
-    lost = counted["dropped"] + counted["errors"]
+    lost = sum(counted.get(key, 0) for key in ("dropped", "errors", "missed", "queueDropped"))
     return f"{counted['packets']} ({readable(counted['bytes'])})", str(lost)
 
 

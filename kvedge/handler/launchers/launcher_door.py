@@ -134,9 +134,10 @@ class NodeLaunchers:
 
     def _network(self, key: tuple[str, str], vmi: VirtualMachineInstance) -> JsonObject:
         nics = nics_of(vmi)
-        with self._connections.launcher(key) as launcher, launcher.namespace("net") as netns:
-            ways = read_ways(netns, {nic: index for _, index, nic in nics})
         rows = {row.name: row for row in vmi.status.interfaces}
+        addresses = {nic: rows[item.name].ip_addresses for item, _, nic in nics if item.name in rows}
+        with self._connections.launcher(key) as launcher, launcher.namespace("net") as netns:
+            ways = read_ways(netns, {nic: index for _, index, nic in nics}, addresses)
         return {
             "node": self._node,
             "interfaces": [

@@ -15,7 +15,7 @@ from kvedge.network.link_types import PROTO_KERNEL, Address, Link, Route
 
 GUARD_PREFIX: Final = "kvedge_guard_"
 # To be counted up with each change of its rules: another set of rules is another table.
-GUARD_VERSION: Final = 3
+GUARD_VERSION: Final = 4
 # A link's name has 15 letters at most, and `k6t-` and `-nic` take four.
 LONGEST_BASE: Final = 11
 # IPv6 asks it of every link (RFC 8200).

@@ -26,6 +26,7 @@ from kvedge.network.binding.binding_state import (
     is_link_local,
     is_touched,
 )
+from kvedge.network.drop_rules import Reason, counting, dropped
 from kvedge.network.errors import LostStateError, NetworkError, UnsuitablePodError
 from kvedge.network.link_types import MAIN_TABLE, Link, Route
 from kvedge.network.nft_rules import (
@@ -211,7 +212,7 @@ def guard_table(names: Names, record: Record, guest_mac: str) -> Table:
         fenced.append(icmpv6_type_within(*ROUTER_MESSAGES))
     rules = [(*side, *rule, DROP) for side in sides for rule in fenced] if record.addresses else []
     rules.append((*iifname_is(names.nic), *frame_source_is(guest_mac), *icmpv6_type_within(*NEIGHBOUR_QUESTION), DROP))
-    return Table(
+    table = Table(
         Family.BRIDGE,
         names.guard,
         (
@@ -231,18 +232,19 @@ def guard_table(names: Names, record: Record, guest_mac: str) -> Table:
         ),
         (ARP_SENDERS, IPV6_SENDERS),
     )
+    return counting(table)
 
 
 def _of_guest(names: Names, guest_mac: str) -> tuple[Rule, ...]:
     return (
-        (*iifname_is(names.tap), *frame_source_is_not(guest_mac), DROP),
+        (*iifname_is(names.tap), *frame_source_is_not(guest_mac), dropped(Reason.MAC)),
         *_bounded(names.tap, ethertype_is(ETHERTYPE_ARP), arp_sender_fits(ARP_SENDERS.name)),
         *_bounded(names.tap, icmpv6_type_within(*NEIGHBOUR_MESSAGES), ipv6_source_fits(IPV6_SENDERS.name)),
     )
 
 
 def _bounded(tap: str, what: Rule, fits: Rule) -> tuple[Rule, Rule]:
-    return (*iifname_is(tap), *what, *fits, ACCEPT), (*iifname_is(tap), *what, DROP)
+    return (*iifname_is(tap), *what, *fits, ACCEPT), (*iifname_is(tap), *what, dropped(Reason.TOO_MANY_ADDRESSES))
 
 
 def plan_binding(

@@ -13,6 +13,7 @@ from typing import Final
 
 from kvedge.network.binding.binding_state import Names
 from kvedge.network.binding.bridge_binding_plan import IPV6_SENDERS
+from kvedge.network.drop_rules import Reason, counting, dropped
 from kvedge.network.nft_nat_rules import (
     INVALID,
     NEW,
@@ -155,14 +156,15 @@ def fence_table(wanted: Masquerade) -> Table:
     """
     tap = iifname_is(wanted.names.tap)
     rules = (
-        (*frame_source_is_not(wanted.guest_mac), DROP),
-        (*ethertype_is_neither(ETHERTYPE_ARP, ETHERTYPE_IPV4, ETHERTYPE_IPV6), DROP),
+        (*frame_source_is_not(wanted.guest_mac), dropped(Reason.MAC)),
+        (*ethertype_is_neither(ETHERTYPE_ARP, ETHERTYPE_IPV4, ETHERTYPE_IPV6), dropped(Reason.PROTOCOL)),
         *_arp(wanted),
         *_ipv4(wanted),
         *_ipv6(wanted),
     )
     chain = Chain("prerouting", Hook.PREROUTING, FENCE_PRIORITY, tuple((*tap, *rule) for rule in rules))
-    return _named(Family.BRIDGE, wanted.names, (chain,), (IPV6_SENDERS,))
+    whole = counting(Table(Family.BRIDGE, "", (chain,), (IPV6_SENDERS,)))
+    return _named(Family.BRIDGE, wanted.names, whole.chains, whole.sets)
 
 
 def table_prefix(names: Names) -> str:
@@ -241,29 +243,29 @@ def _of_the_sidecar(wanted: Masquerade) -> Iterator[Rule]:
 def _arp(wanted: Masquerade) -> Iterator[Rule]:
     arp, own = ethertype_is(ETHERTYPE_ARP), wanted.of(4)
     if own is not None:
-        yield (*arp, *arp_mac_is_not(wanted.guest_mac), DROP)
+        yield (*arp, *arp_mac_is_not(wanted.guest_mac), dropped(Reason.ARP))
         # A host that asks whether an address is free asks from 0.0.0.0 (RFC 5227).
         for address in (own.guest, NOBODY.partition("/")[0]):
             yield (*arp, *arp_address_is(address), ACCEPT)
-    yield (*arp, DROP)
+    yield (*arp, dropped(Reason.ARP))
 
 
 def _ipv4(wanted: Masquerade) -> Iterator[Rule]:
     ipv4, own = ethertype_is(ETHERTYPE_IPV4), wanted.of(4)
     if own is not None:
-        yield (*ipv4, *frame_destination_within("127.0.0.0/8"), DROP)
+        yield (*ipv4, *frame_destination_within("127.0.0.0/8"), dropped(Reason.ADDRESS))
         yield (*ipv4, *frame_source_within(f"{own.guest}/32"), ACCEPT)
         yield (*ipv4, *frame_source_within(NOBODY), *udp_port_within(*_DHCP_SERVER), ACCEPT)
-    yield (*ipv4, DROP)
+    yield (*ipv4, dropped(Reason.ADDRESS))
 
 
 def _ipv6(wanted: Masquerade) -> Iterator[Rule]:
     ipv6, own = ethertype_is(ETHERTYPE_IPV6), wanted.of(6)
     if own is not None:
         for types in _OF_ROUTERS:
-            yield (*ipv6, *icmpv6_type_within(*types), DROP)
+            yield (*ipv6, *icmpv6_type_within(*types), dropped(Reason.ROUTER))
         yield (*ipv6, *frame_source_within(f"{own.guest}/128"), ACCEPT)
         yield (*ipv6, *frame_source_within("::/128"), *icmpv6_type_within(*_ICMPV6), ACCEPT)
         # Link-local addresses are the guest's to choose, as many as the Pod can remember.
         yield (*ipv6, *frame_source_within("fe80::/10"), *ipv6_source_fits(IPV6_SENDERS.name), ACCEPT)
-    yield (*ipv6, DROP)
+    yield (*ipv6, dropped(Reason.ADDRESS))

@@ -10,6 +10,7 @@ from ipaddress import IPv4Network, IPv6Network, ip_network
 from typing import Final
 
 from kvedge.network.dhcp.dhcp_plan import parse_mac
+from kvedge.network.drop_rules import Reason, counting, dropped
 from kvedge.network.nft_rules import (
     DROP,
     ETHERTYPE_ARP,
@@ -126,16 +127,16 @@ def port_table(name: str, prefix: str, *, ipv6: bool = False) -> Table:
     arp, ipv4 = ethertype_is(ETHERTYPE_ARP), ethertype_is(ETHERTYPE_IPV4)
     spoken = (ETHERTYPE_IPV4, ETHERTYPE_ARP, *((ETHERTYPE_IPV6,) if ipv6 else ()))
     rules = (
-        (*port, *ethertype_is_neither(*spoken), DROP),
-        (*port, *frame_source_of_port(PORT_MACS.name, inverted=True), DROP),
-        (*port, *arp, *arp_mac_of_port(PORT_MACS.name, inverted=True), DROP),
-        (*port, *arp, *arp_address_of_port(PORT_ADDRESSES.name, inverted=True), DROP),
-        (*port, *ipv4, *source_of_port(PORT_ADDRESSES.name, inverted=True), DROP),
+        (*port, *ethertype_is_neither(*spoken), dropped(Reason.PROTOCOL)),
+        (*port, *frame_source_of_port(PORT_MACS.name, inverted=True), dropped(Reason.MAC)),
+        (*port, *arp, *arp_mac_of_port(PORT_MACS.name, inverted=True), dropped(Reason.ARP)),
+        (*port, *arp, *arp_address_of_port(PORT_ADDRESSES.name, inverted=True), dropped(Reason.ARP)),
+        (*port, *ipv4, *source_of_port(PORT_ADDRESSES.name, inverted=True), dropped(Reason.ADDRESS)),
         *(_of_ipv6(port) if ipv6 else ()),
     )
     chain = Chain("prerouting", Hook.PREROUTING, ANTI_SPOOFING_PRIORITY, rules)
     sets = (PORT_MACS, PORT_ADDRESSES, *((PORT_IPV6_ADDRESSES,) if ipv6 else ()))
-    return Table(Family.BRIDGE, name, (chain,), sets)
+    return counting(Table(Family.BRIDGE, name, (chain,), sets))
 
 
 def _of_ipv6(port: Rule) -> Sequence[Rule]:
@@ -144,12 +145,12 @@ def _of_ipv6(port: Rule) -> Sequence[Rule]:
     foreign = advertised_of_port(PORT_IPV6_ADDRESSES.name, inverted=True)
     spoofed = source_of_port(PORT_IPV6_ADDRESSES.name, inverted=True, version=6)
     return (
-        (*port, *ipv6, *icmpv6_type_within(*ROUTER_MESSAGES), DROP),
-        (*port, *ipv6, *icmpv6_type_within(*REDIRECT), DROP),
-        (*port, *ipv6, *said, *advertised_within(ROUTER_ALONE), DROP),
-        (*port, *ipv6, *said, *advertised_not_within(LINK_LOCAL), *foreign, DROP),
-        (*port, *ipv6, *source_within(ROUTER_ALONE), DROP),
-        (*port, *ipv6, *source_not_within(LINK_LOCAL), *spoofed, DROP),
+        (*port, *ipv6, *icmpv6_type_within(*ROUTER_MESSAGES), dropped(Reason.ROUTER)),
+        (*port, *ipv6, *icmpv6_type_within(*REDIRECT), dropped(Reason.ROUTER)),
+        (*port, *ipv6, *said, *advertised_within(ROUTER_ALONE), dropped(Reason.NEIGHBOUR)),
+        (*port, *ipv6, *said, *advertised_not_within(LINK_LOCAL), *foreign, dropped(Reason.NEIGHBOUR)),
+        (*port, *ipv6, *source_within(ROUTER_ALONE), dropped(Reason.ADDRESS)),
+        (*port, *ipv6, *source_not_within(LINK_LOCAL), *spoofed, dropped(Reason.ADDRESS)),
     )
 
 

@@ -7,11 +7,12 @@ sends; here that is told as what came from the guest and what went to it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from kvedge.network.binding.binding_state import Names
 from kvedge.network.binding.macvtap_rules import MACVTAP
+from kvedge.network.drop_rules import Dropped
 from kvedge.network.link_types import CountedLink, Link, Traffic
 from kvedge.resources.codec import JsonObject
 
@@ -30,6 +31,8 @@ class Hop:
     link: Link
     from_guest: Traffic | None = None
     to_guest: Traffic | None = None
+    # What our filters have dropped there, by the reason in words.
+    filtered: Mapping[str, Dropped] = field(default_factory=dict)
 
     def document(self) -> JsonObject:
         """As users get it."""
@@ -49,8 +52,33 @@ class Hop:
                     "bytes": traffic.bytes,
                     "dropped": traffic.dropped,
                     "errors": traffic.errors,
+                    **({"missed": traffic.missed} if traffic.missed else {}),
+                    **({"queueDropped": traffic.queue_dropped} if traffic.queue_dropped else {}),
                 }
+        if self.filtered:
+            shown["filtered"] = [
+                {"what": words, "packets": count.packets, "bytes": count.bytes}
+                for words, count in sorted(self.filtered.items())
+            ]
         return shown
+
+
+def with_filtered(hops: Iterable[Hop], where: str, drops: Mapping[str, Mapping[str, Dropped]]) -> list[Hop]:
+    """The way with what the filters there have dropped at its links, by the links' names."""
+    return [
+        replace(hop, filtered=drops[hop.link.name]) if hop.where == where and hop.link.name in drops else hop
+        for hop in hops
+    ]
+
+
+def with_denied(hops: Iterable[Hop], denied: Mapping[str, Dropped]) -> list[Hop]:
+    """The way with what NetworkPolicies have dropped of the guest's packets, told at the node's bridge."""
+    return [
+        replace(hop, filtered={**hop.filtered, **denied})
+        if denied and hop.where == NODE and hop.link.kind == "bridge"
+        else hop
+        for hop in hops
+    ]
 
 
 def way_in_pod(names: Names, links: Sequence[CountedLink]) -> list[Hop]:

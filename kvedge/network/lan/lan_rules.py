@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 from kvedge.network.dhcp.dhcp_plan import parse_mac
+from kvedge.network.drop_rules import Reason, counting, dropped
 from kvedge.network.lan.lan_config import LanConfig
 from kvedge.network.nft_rules import (
     DROP,
@@ -54,25 +55,25 @@ def lan_table(name: str, prefix: str) -> Table:
     """
     port = iifname_is(prefix + "*")
     refused = (
-        frame_source_of_port(PORT_MACS.name, inverted=True),
-        (*ethertype_is(ETHERTYPE_ARP), *arp_mac_of_port(PORT_MACS.name, inverted=True)),
-        frame_is_for_bridges(),
-        frame_carries_tag(ETHERTYPE_VLAN),
-        frame_carries_tag(ETHERTYPE_PROVIDER_VLAN),
+        (Reason.MAC, frame_source_of_port(PORT_MACS.name, inverted=True)),
+        (Reason.ARP, (*ethertype_is(ETHERTYPE_ARP), *arp_mac_of_port(PORT_MACS.name, inverted=True))),
+        (Reason.BRIDGE, frame_is_for_bridges()),
+        (Reason.TAG, frame_carries_tag(ETHERTYPE_VLAN)),
+        (Reason.TAG, frame_carries_tag(ETHERTYPE_PROVIDER_VLAN)),
     )
     servers = (
-        *(udp_port_within(number, number) for number in CLIENT_PORTS),
-        *(icmpv6_type_within(number, number) for number in (ROUTER_ADVERTISEMENT, REDIRECT)),
+        *((Reason.DHCP_SERVER, udp_port_within(number, number)) for number in CLIENT_PORTS),
+        *((Reason.ROUTER, icmpv6_type_within(number, number)) for number in (ROUTER_ADVERTISEMENT, REDIRECT)),
     )
     rules = (
-        *((*port, *what, DROP) for what in refused),
-        *((*port, *iifname_not_in(SERVERS.name), *what, DROP) for what in servers),
+        *((*port, *what, dropped(reason)) for reason, what in refused),
+        *((*port, *iifname_not_in(SERVERS.name), *what, dropped(reason)) for reason, what in servers),
     )
     chains = (
         Chain("prerouting", Hook.PREROUTING, ANTI_SPOOFING_PRIORITY, rules),
         Chain("input", Hook.INPUT, ANTI_SPOOFING_PRIORITY, ((*port, *iifname_not_in(WITH_HOST.name), DROP),)),
     )
-    return Table(Family.BRIDGE, name, chains, (PORT_MACS, SERVERS, WITH_HOST))
+    return counting(Table(Family.BRIDGE, name, chains, (PORT_MACS, SERVERS, WITH_HOST)))
 
 
 def lan_keys(port: str, mac: str, network: LanConfig) -> dict[str, tuple[bytes, ...]]:

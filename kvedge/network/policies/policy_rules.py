@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from kvedge.network.binding.port_rules import FILTER_PRIORITY
+from kvedge.network.drop_rules import count_by
 from kvedge.network.nft_nat_rules import connection_is
 from kvedge.network.nft_rules import (
     ACCEPT,
@@ -100,7 +101,11 @@ PASSAGES: Final = Set("passages", (("integer", 12),), data=(("mark", 4),), range
 PEERS: Final = Set("peers", (("integer", 8),), ranges=True)
 # Which protocols have ports.
 WITH_PORTS: Final = Set("with_ports", (("inet_proto", 1),))
-_SETS: Final = (FREE_IN, FREE_OUT, GROUPS_IN, GROUPS_OUT, ITSELF, PASSAGES, PEERS, WITH_PORTS)
+# What was dropped, by the address of the Pod; a count is forgotten a day after its last packet.
+DENIED_OUT: Final = Set("kvedge_denied_out", (_ADDRESS,), most=65_535, seconds=24 * 3600)
+DENIED_IN: Final = Set("kvedge_denied_in", (_ADDRESS,), most=65_535, seconds=24 * 3600)
+_FILLED: Final = (FREE_IN, FREE_OUT, GROUPS_IN, GROUPS_OUT, ITSELF, PASSAGES, PEERS, WITH_PORTS)
+_SETS: Final = (*_FILLED, DENIED_OUT, DENIED_IN)
 # Fields with an address, as they are in the table of IPv6.
 _IN_IPV6: Final = {_ADDRESS: ("ipv6_addr", 16), PEERS.fields[0]: ("integer", 20)}
 
@@ -137,6 +142,7 @@ def filter_table(name: str, bridge: str, version: int = 4) -> Table:
         itself,
         (source, lookup(FREE_OUT.name, REGISTER, inverted=False), ACCEPT),
         *_passing(GROUPS_OUT, of=SOURCE[version], peer=DESTINATION[version]),
+        count_by(source, DENIED_OUT),
         (DROP,),
     )
     reaching = (
@@ -146,6 +152,7 @@ def filter_table(name: str, bridge: str, version: int = 4) -> Table:
         itself,
         (destination, lookup(FREE_IN.name, REGISTER, inverted=False), ACCEPT),
         *_passing(GROUPS_IN, of=DESTINATION[version], peer=SOURCE[version]),
+        count_by(destination, DENIED_IN),
         (DROP,),
     )
     chains = (
@@ -160,7 +167,7 @@ def filter_table(name: str, bridge: str, version: int = 4) -> Table:
 
 def filter_elements(pods: Iterable[PodTraffic], numbers: Mapping[object, int], version: int = 4) -> Elements:
     """The contents of that version's table; `numbers` has one for all of :func:`list_numbered`."""
-    found: dict[str, set[bytes]] = {known.name: set() for known in _SETS}
+    found: dict[str, set[bytes]] = {known.name: set() for known in _FILLED}
     found[WITH_PORTS.name] = {bytes([each]) for each in PROTOCOLS.values()}
     for pod in pods:
         if not pod.address_of(version):

@@ -16,6 +16,7 @@ from scapy.layers.l2 import ARP, LLC, Dot1AD, Dot1Q, Dot3, Ether
 from scapy.packet import Packet, Raw
 
 from kvedge.network.binding.bridge_binding import bind_pod_interface
+from kvedge.network.drop_rules import DROPPED, WORDS, Reason, drops_by_link
 from kvedge.network.errors import MacInUseError, NetworkError
 from kvedge.network.insight.cut_off import NicSeen
 from kvedge.network.insight.cut_off_reader import NodeLinks, ends_of
@@ -24,7 +25,7 @@ from kvedge.network.lan.lan_plan import LanPort, lan_port, lan_port_name, lan_ta
 from kvedge.network.lan.lan_ports import attach_lan, detach_lan, heal_lan, lan_ports, remove_lan
 from kvedge.network.links import Links
 from kvedge.network.netns import create_netns, delete_netns, netns_path, run_in_netns
-from kvedge.network.nft_edge import list_tables
+from kvedge.network.nft_edge import list_counts, list_tables
 from kvedge.network.nft_rules import Family
 from kvedge.network.pods.attachments import NodeNetworkConfig
 from tests.machine.network.frames import BROADCAST, wire
@@ -246,6 +247,18 @@ def test_a_hostile_guest_is_not_heard_on_the_lan(config: NodeNetworkConfig) -> N
     one, other = two(config, LAN, LAN)
     heard = {name: arrives(one, other, make(one.mac)) for name, make in (HOSTILE | SERVERS).items()}
     assert heard == dict.fromkeys(heard, False)
+    name = lan_port_name(config, one.netns, NIC)
+    (elements,) = [each for table, each in list_counts(Family.BRIDGE, DROPPED.name).items() if config.table in table]
+    found = drops_by_link(elements)
+    assert {words: count.packets for words, count in found[name].items()} == {
+        WORDS[Reason.MAC]: 1,
+        WORDS[Reason.ARP]: 1,
+        WORDS[Reason.TAG]: 2,
+        WORDS[Reason.BRIDGE]: 1,
+        WORDS[Reason.DHCP_SERVER]: 1,
+        WORDS[Reason.ROUTER]: 1,
+    }
+    assert found.keys() == {name}, "the other guest has done nothing"
     # Any address: nobody gives it one.
     assert arrives(one, other, plain(one.mac))
 

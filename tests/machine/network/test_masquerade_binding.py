@@ -330,24 +330,56 @@ flags dynamic,timeout
 timeout 1m
 }
 
+set kvedge_dropped {
+type ifname . mark
+size 65535
+flags dynamic,timeout
+timeout 1d
+}
+
+chain drop_mac {
+update @kvedge_dropped { iifname . 0x00000001 counter }
+drop
+}
+
+chain drop_arp {
+update @kvedge_dropped { iifname . 0x00000002 counter }
+drop
+}
+
+chain drop_address {
+update @kvedge_dropped { iifname . 0x00000003 counter }
+drop
+}
+
+chain drop_protocol {
+update @kvedge_dropped { iifname . 0x00000005 counter }
+drop
+}
+
+chain drop_router {
+update @kvedge_dropped { iifname . 0x00000009 counter }
+drop
+}
+
 chain prerouting {
 type filter hook prerouting priority dstnat; policy accept;
-iifname "tap0" ether saddr != 52:54:00:99:00:01 drop
-iifname "tap0" meta protocol != arp meta protocol != ip meta protocol != ip6 drop
-iifname "tap0" arp saddr ether != 52:54:00:99:00:01 drop
+iifname "tap0" ether saddr != 52:54:00:99:00:01 goto drop_mac
+iifname "tap0" meta protocol != arp meta protocol != ip meta protocol != ip6 goto drop_protocol
+iifname "tap0" arp saddr ether != 52:54:00:99:00:01 goto drop_arp
 iifname "tap0" arp saddr ip 10.0.2.2 accept
 iifname "tap0" arp saddr ip 0.0.0.0 accept
-iifname "tap0" meta protocol arp drop
-iifname "tap0" ip daddr 127.0.0.0/8 drop
+iifname "tap0" meta protocol arp goto drop_arp
+iifname "tap0" ip daddr 127.0.0.0/8 goto drop_address
 iifname "tap0" ip saddr 10.0.2.2 accept
 iifname "tap0" ip saddr 0.0.0.0 udp dport 67-67 accept
-iifname "tap0" meta protocol ip drop
-iifname "tap0" icmpv6 type 134-134 drop
-iifname "tap0" icmpv6 type 137-137 drop
+iifname "tap0" meta protocol ip goto drop_address
+iifname "tap0" icmpv6 type 134-134 goto drop_router
+iifname "tap0" icmpv6 type 137-137 goto drop_router
 iifname "tap0" ip6 saddr fd10:0:2::2 accept
 iifname "tap0" ip6 saddr :: icmpv6 type 0-255 accept
 iifname "tap0" ip6 saddr fe80::/10 update @ipv6_senders { ip6 saddr } accept
-iifname "tap0" meta protocol ip6 drop
+iifname "tap0" meta protocol ip6 goto drop_address
 }
 }
 table inet kvedge_masquerade_eth0_X {

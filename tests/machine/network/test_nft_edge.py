@@ -64,10 +64,27 @@ def everything() -> list[dict[str, object]]:
     return [each for each in json.loads(done.stdout)["nftables"] if "metainfo" not in each]
 
 
+COUNTS = [
+    "set kvedge_dropped {",
+    "type ifname . mark",
+    "size 65535",
+    "flags dynamic,timeout",
+    "timeout 1d",
+    "}",
+    "",
+]
+
+
+def counting_chain(reason: str, number: int) -> list[str]:
+    """The chain in which a reason is counted."""
+    count = f"update @kvedge_dropped {{ iifname . 0x{number:08x} counter }}"
+    return [f"chain drop_{reason} {{", count, "drop", "}", ""]
+
+
 def test_the_guard_is_what_it_should_be() -> None:
     inside(lambda: ensure_table(guard_table(names_for("eth0", 0), RECORD, "52:54:00:00:00:07")))
-    assert listed("bridge", "kvedge_guard_3_eth0") == [
-        "table bridge kvedge_guard_3_eth0 {",
+    assert listed("bridge", "kvedge_guard_4_eth0") == [
+        "table bridge kvedge_guard_4_eth0 {",
         "set arp_senders {",
         "type ipv4_addr",
         "size 32",
@@ -82,13 +99,16 @@ def test_the_guard_is_what_it_should_be() -> None:
         "timeout 1m",
         "}",
         "",
+        *COUNTS,
+        *counting_chain("mac", 1),
+        *counting_chain("too_many_addresses", 10),
         "chain prerouting {",
         "type filter hook prerouting priority dstnat; policy accept;",
-        'iifname "tap0" ether saddr != 52:54:00:00:00:07 drop',
+        'iifname "tap0" ether saddr != 52:54:00:00:00:07 goto drop_mac',
         'iifname "tap0" update @arp_senders { arp saddr ip } accept',
-        'iifname "tap0" meta protocol arp drop',
+        'iifname "tap0" meta protocol arp goto drop_too_many_addresses',
         'iifname "tap0" icmpv6 type 133-137 update @ipv6_senders { @nh,64,128 } accept',
-        'iifname "tap0" icmpv6 type 133-137 drop',
+        'iifname "tap0" icmpv6 type 133-137 goto drop_too_many_addresses',
         "}",
         "",
         "chain forward {",
@@ -106,7 +126,7 @@ def test_the_guard_is_what_it_should_be() -> None:
         "type filter hook input priority -300; policy accept;",
         'iifname "eth0-nic" drop',
         'iifname "tap0" update @ipv6_senders { ip6 saddr } accept',
-        'iifname "tap0" meta protocol ip6 drop',
+        'iifname "tap0" meta protocol ip6 goto drop_too_many_addresses',
         "}",
         "",
         "chain output {",
@@ -150,11 +170,11 @@ def test_the_rules_of_the_ports_are_what_they_should_be() -> None:
     rules = [line for line in lines if line.startswith("iifname")]
     prefix = f'iifname "{POD.port[:7]}*"'
     assert rules == [
-        f"{prefix} meta protocol != ip meta protocol != arp drop",
-        f"{prefix} iifname . ether saddr != @port_macs drop",
-        f"{prefix} iifname . arp saddr ether != @port_macs drop",
-        f"{prefix} iifname . arp saddr ip != @port_addresses drop",
-        f"{prefix} iifname . ip saddr != @port_addresses drop",
+        f"{prefix} meta protocol != ip meta protocol != arp goto drop_protocol",
+        f"{prefix} iifname . ether saddr != @port_macs goto drop_mac",
+        f"{prefix} iifname . arp saddr ether != @port_macs goto drop_arp",
+        f"{prefix} iifname . arp saddr ip != @port_addresses goto drop_arp",
+        f"{prefix} iifname . ip saddr != @port_addresses goto drop_address",
     ]
     assert f'elements = {{ "{POD.port}" . 52:54:00:00:00:07 }}' in lines
     assert any(f'"{POD.port}" . 10.99.0.7' in line for line in lines)

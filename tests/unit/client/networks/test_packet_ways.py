@@ -8,16 +8,21 @@ from kvedge.client.networks.packet_ways import HEADER, readable, way_lines, way_
 
 
 def test_each_link_is_a_line_from_the_guest_outwards() -> None:
-    traffic = {"packets": 7, "bytes": 2048, "dropped": 1, "errors": 2}
+    traffic = {"packets": 7, "bytes": 2048, "dropped": 1, "errors": 2, "missed": 3, "queueDropped": 4}
+    filtered = [{"what": "from another's MAC", "packets": 9, "bytes": 540}]
     tap = {"where": "pod", "name": "tap0", "kind": "tun", "up": True, "carrier": True, "mtu": 1500}
     bridge = {"where": "node", "name": "br0", "kind": "bridge", "up": True, "carrier": False, "mtu": 9000}
     status = {"mac": "02:00:00:00:00:01", "ipAddresses": ["192.0.2.9", "fd00::9"], "linkState": "up"}
     lines = way_lines(
-        {"status": status, "way": [{**tap, "fromGuest": traffic, "toGuest": traffic}, bridge | {"up": False}]}
+        {
+            "status": status,
+            "way": [{**tap, "fromGuest": traffic, "toGuest": traffic, "filtered": filtered}, bridge | {"up": False}],
+        }
     )
     assert lines == [
         ["guest", "02:00:00:00:00:01", "192.0.2.9, fd00::9", "up", "", "", "", "", ""],
-        ["pod", "tap0", "tun", "up", "1500", "7 (2.0 KiB)", "3", "7 (2.0 KiB)", "3"],
+        ["pod", "tap0", "tun", "up", "1500", "7 (2.0 KiB)", "10", "7 (2.0 KiB)", "10"],
+        ["", "  filtered: from another's MAC", "", "", "", "", "9", "", ""],
         ["node", "br0", "bridge", "down", "9000", "", "", "", ""],
     ]
     assert {len(line) for line in lines} == {len(HEADER)}

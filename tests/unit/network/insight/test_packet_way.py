@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from kvedge.network.binding.binding_state import names_for
+from kvedge.network.drop_rules import Dropped
 from kvedge.network.insight import way_reader
 from kvedge.network.insight.packet_way import Hop, way_in_pod, way_on_node
 from kvedge.network.link_types import CountedLink, Link, Traffic
@@ -81,6 +82,13 @@ def test_a_hop_is_a_document() -> None:
     assert "toGuest" not in Hop("pod", BRIDGE.link).document()
 
 
+def test_what_was_lost_and_what_was_filtered_is_told() -> None:
+    lost = Traffic(1, 10, missed=4, queue_dropped=5)
+    shown = Hop("node", UPLINK.link, to_guest=lost, filtered={"from another's MAC": Dropped(3, 180)}).document()
+    assert shown["toGuest"] == {"packets": 1, "bytes": 10, "dropped": 0, "errors": 0, "missed": 4, "queueDropped": 5}
+    assert shown["filtered"] == [{"what": "from another's MAC", "packets": 3, "bytes": 180}]
+
+
 def test_both_namespaces_are_read_once_for_all_interfaces(monkeypatch: Any) -> None:
     reads: list[str] = []
 
@@ -88,9 +96,19 @@ def test_both_namespaces_are_read_once_for_all_interfaces(monkeypatch: Any) -> N
         reads.append("node")
         return list(ON_NODE.values())
 
-    monkeypatch.setattr(way_reader, "run_in_netns", lambda netns, work: reads.append("pod") or IN_POD)
+    spoofed, denied = {"from another's MAC": Dropped(3, 180)}, {"NetworkPolicies, egress": Dropped(1, 60)}
+    in_pod = (IN_POD, {"tap0": spoofed})
+    monkeypatch.setattr(way_reader, "run_in_netns", lambda netns, work: reads.append("pod") or in_pod)
     monkeypatch.setattr(way_reader, "_count_links", on_node)
-    ways = way_reader.read_ways(7, {"eth0": 0, "pod0123456789a": 1})
+    monkeypatch.setattr(way_reader, "_drops", lambda: {"v1": spoofed, "v2": spoofed})
+    monkeypatch.setattr(way_reader, "_denied", lambda: {"10.99.0.7": denied, "10.99.0.8": spoofed})
+    ways = way_reader.read_ways(7, {"eth0": 0, "pod0123456789a": 1}, {"eth0": ["10.99.0.7"]})
+    filtered = {hop.link.name: dict(hop.filtered) for hop in ways["eth0"] if hop.filtered}
+    assert filtered == {
+        "tap0": spoofed,
+        "v1": spoofed,
+        "br0": {"NetworkPolicies, egress, 10.99.0.7": Dropped(1, 60)},
+    }
     assert [hop.link.name for hop in ways["eth0"]] == ["tap0", "k6t-eth0", "eth0-nic", "v1", "br0", "eno1"]
     assert ways["pod0123456789a"] == []
     assert reads == ["pod", "node"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from kvedge.network.drop_rules import DROPPED
 from kvedge.network.link_types import Route
 from kvedge.network.nft_rules import Family, Table
 from kvedge.network.pods.attachments import Attachment, NodeNetworkConfig, attachment_for
@@ -53,7 +54,8 @@ def attach(
 
 
 def sets_of(model: NamespaceModel) -> dict[str, set[bytes]]:
-    return model.tables[Family.BRIDGE, CONFIG.table]
+    """What the plans have put into the sets of the ports' table."""
+    return {name: each for name, each in model.tables[Family.BRIDGE, CONFIG.table].items() if name != DROPPED.name}
 
 
 def whole_of(model: NamespaceModel) -> list[Table]:
