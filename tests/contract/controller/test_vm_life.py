@@ -55,8 +55,9 @@ class Vm:
     def __init__(self, client: KubeClient, namespace: str) -> None:
         self.client, self.namespace = client, namespace
 
-    def create(self, strategy: str = "Always") -> VirtualMachine:
-        spec = VirtualMachineSpec(run_strategy=strategy, template=VirtualMachineInstanceTemplate())
+    def create(self, strategy: str = "Always", note: str = "") -> VirtualMachine:
+        template = VirtualMachineInstanceTemplate(metadata=ObjectMeta(annotations={"note": note} if note else {}))
+        spec = VirtualMachineSpec(run_strategy=strategy, template=template)
         return self.client.create(VirtualMachine(metadata=ObjectMeta(name="web", namespace=self.namespace), spec=spec))
 
     def get(self) -> VirtualMachine:
@@ -163,6 +164,18 @@ def test_what_a_run_was_started_from_is_kept_under_the_name_that_its_vmi_says(ro
     assert (found.metadata.name, found.revision, found.data["spec"]) == (name, 1, stored["spec"])
     status = vm.get().status
     assert (status.observed_generation, status.desired_generation) == (1, 1)
+
+
+def test_what_a_run_was_started_from_may_lose_its_owner(role, node, vm):
+    """As kube-controller-manager has it when the VM is deleted and its run is to stay: data must not change with it."""
+    made = vm.create(note="what a shell reads: a && b <c >d")
+    run(vm, node)
+    (before,) = revisions(vm).values()
+    path = ControllerRevision.KIND.path(vm.namespace, before.metadata.name)
+    gone = {"metadata": {"ownerReferences": [{"$patch": "delete", "uid": made.metadata.uid}]}}
+    vm.client.request("PATCH", path, gone, media_type="application/strategic-merge-patch+json")
+    (after,) = revisions(vm).values()
+    assert (after.metadata.owner_references, after.data) == ([], before.data)
 
 
 def restart(vm: Vm, node: PlayedNode, earlier: Pod) -> VirtualMachineInstance:
