@@ -218,13 +218,11 @@ def _fills_by_itself(claim: PersistentVolumeClaim) -> bool:
 
 def _not_found(vmi: VirtualMachineInstance, volume: Volume, name: str) -> ClaimWait:
     namespace = vmi.metadata.namespace
-    scheduled = Condition(
-        type=_POD_SCHEDULED, status="False", reason="Unschedulable", message=f"didn't find PVC {name}"
-    )
     remedy = f"volume {volume.name} needs it: create it, and the VM starts by itself"
     if volume.data_volume is not None:
         remedy = f"volume {volume.name} needs the claim of DataVolume {name}: create that, and the VM starts by itself"
     text = f"PVC {namespace}/{name} does not exist, waiting for it to appear"
+    scheduled = Condition(type=_POD_SCHEDULED, status="False", reason="Unschedulable", message=text)
     failure = Condition(type=SYNCHRONIZED, status="False", reason=NOT_FOUND, message=f"{text}; {remedy}")
     warning = Condition(type=SYNCHRONIZED, status="False", reason=NOT_FOUND, message=text)
     return ClaimWait(failure, warning, scheduled)

@@ -47,14 +47,13 @@ def test_a_vmi_whose_claim_is_missing_says_so_in_both_conditions_and_gets_no_pod
     plan = planned(vmi)
     changed = after(vmi, plan)
     assert not any(isinstance(action, CreatePod) for action in plan.actions)
-    assert said(changed, "PodScheduled") == ("Unschedulable", "didn't find PVC web-root")
-    assert said(changed) == (
-        "FailedPvcNotFound",
-        "PVC default/web-root does not exist, waiting for it to appear; volume root needs it: create it, and the VM"
-        " starts by itself",
-    )
+    # In KubeVirt's words, which its tests compare.
+    words = "PVC default/web-root does not exist, waiting for it to appear"
+    assert said(changed, "PodScheduled") == ("Unschedulable", words)
+    remedy = "; volume root needs it: create it, and the VM starts by itself"
+    assert said(changed) == ("FailedPvcNotFound", words + remedy)
     assert plan.warning is not None
-    assert plan.warning.message == "PVC default/web-root does not exist, waiting for it to appear"
+    assert plan.warning.message == words
 
 
 def test_a_wait_that_has_been_told_is_not_written_again() -> None:
