@@ -18,7 +18,7 @@ from typing import Final
 import yaml
 
 from tests.conformance.played_front import PlayedFront
-from tests.support.certificate_files import FileAuthority
+from tests.support.certificate_files import FileAuthority, PairFiles
 from tests.support.guest import cache_directory
 from tests.support.ports import free_port
 from tests.support.waiting import wait_until
@@ -101,7 +101,7 @@ def http2_door(directory: Path, front: PlayedFront) -> Iterator[Path]:
         )
     )
     kubeconfig = directory / "kubeconfig"
-    kubeconfig.write_text(yaml.safe_dump(_kubeconfig(port, authority.ca)))
+    kubeconfig.write_text(yaml.safe_dump(_kubeconfig(port, authority.ca, authority.issue("user"))))
     with (directory / "nginx.log").open("wb") as log:
         command = [str(unpack_nginx()), "-c", str(configuration), "-p", str(directory), "-e", "stderr"]
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
@@ -119,13 +119,16 @@ def _listens(port: int) -> bool:
         return probe.connect_ex((_HOST, port)) == 0
 
 
-def _kubeconfig(port: int, authority: Path) -> dict[str, object]:
+def _kubeconfig(port: int, authority: Path, user: PairFiles) -> dict[str, object]:
+    """The door asks for no certificate; a user without one is asked for a name and a password by `virtctl`."""
     cluster = {"server": f"https://{_HOST}:{port}", "certificate-authority": str(authority)}
     return {
         "apiVersion": "v1",
         "kind": "Config",
         "clusters": [{"name": "box", "cluster": cluster}],
-        "users": [{"name": "administrator", "user": {}}],
+        "users": [
+            {"name": "administrator", "user": {"client-certificate": str(user.cert), "client-key": str(user.key)}}
+        ],
         "contexts": [{"name": "box", "context": {"cluster": "box", "user": "administrator"}}],
         "current-context": "box",
     }

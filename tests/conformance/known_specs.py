@@ -53,6 +53,17 @@ CANNOT_APPLY: Final = (
     KnownSpecs(r"DataVolume clone permission checking", "needs CDI: its webhook decides who may clone"),
     KnownSpecs(r"hotplug 75 volumes simultaneously", "needs more room than the run's machine has"),
     KnownSpecs(r"disk mutating sidecar", "needs a hook sidecar, which kvedge does not run"),
+    KnownSpecs(
+        r"add and use WFFC storage|add and remove (and re-add )?multiple volumes|both a filesystem and block volume",
+        "counts one attachment Pod for all volumes; kvedge has one for each",
+    ),
+    KnownSpecs(
+        r"test_id:313[0123]|unless hostpath disk image file not owned|test_id:313[68]|test_id:3137",
+        "needs the host path volumes of KubeVirt's test infrastructure",
+    ),
+    KnownSpecs(r"Inject/Eject CD-ROM", "needs KubeVirt's image of virtio-win, by whose size it tells two disks apart"),
+    KnownSpecs(r"eventually consistent DataVolumes", "needs a registry without TLS behind a Service of another name"),
+    KnownSpecs(r"test_id:1165[56]", "needs a class that binds at first use", _BOX),
     KnownSpecs(r"Guestfs", "needs a libguestfs image"),
     KnownSpecs(r"IPv6", "the Pods have IPv4 addresses alone"),
     KnownSpecs(r"outside world", "the tests' guests reach nobody outside of this machine"),
