@@ -23,7 +23,7 @@ from kvedge.handler.launchers.relay_service import RelayConfig, RelayService
 from kvedge.handler.node.capability_seed import ProbeError
 from kvedge.handler.node.container_disk_mounts import ContainerDiskMounts
 from kvedge.handler.node.device_claims import DeviceClaims, block_volumes
-from kvedge.handler.node.device_plugin import shared_devices
+from kvedge.handler.node.device_plugin import list_shared_devices
 from kvedge.handler.node.device_plugins import KUBELET_SOCKET, DevicePlugins
 from kvedge.handler.node.kernel_modules import load_missing_modules
 from kvedge.handler.node.kvm_check import Accelerator
@@ -80,13 +80,13 @@ class HandlerError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class HandlerConfig:
-    """What one handler is told."""
+    """The settings of one handler."""
 
     kubeconfig: Path
     node: str
     # Where the kubelet, or the agent of one box, keeps Pods' volumes and the plugins' sockets.
     kubelet: Path
-    # What the handler itself keeps: records of bound interfaces.
+    # The handler's own files: records of bound interfaces.
     state: Path
     # The seed of libvirt's capabilities, mounted into launcher Pods.
     capabilities: Path
@@ -181,7 +181,7 @@ class HandlerRole:
         # KVM is offered wherever it works: the KubeVirt object may ask for emulation today and no more tomorrow.
         plugins = DevicePlugins(
             plugin_directory(config.kubelet),
-            shared_devices(config.state / _DEVICE_NODES, emulation=config.accelerator.emulation),
+            list_shared_devices(config.state / _DEVICE_NODES, emulation=config.accelerator.emulation),
         )
 
         def follow(found: Configuration) -> None:

@@ -116,7 +116,7 @@ class LauncherServer(LauncherServicer):
             self._server.stop(STOP_SECONDS).wait()
 
     def Ping(self, request: messages.PingRequest, context: grpc.ServicerContext) -> messages.PingReply:
-        """Who is there."""
+        """The launcher's protocol, version, VMI and process."""
         return messages.PingReply(protocol=PROTOCOL, version=__version__, vmi_uid=self._vmi_uid, pid=os.getpid())
 
     def Sync(self, request: messages.SyncRequest, context: grpc.ServicerContext) -> messages.DomainStatus:
@@ -168,11 +168,11 @@ class LauncherServer(LauncherServicer):
             wanted = threading.Event()
             wanted.set()
 
-            def gone() -> None:
+            def stop_waiting() -> None:
                 wanted.clear()
                 self._run.board.wake()
 
-            if context.add_callback(gone):
+            if context.add_callback(stop_waiting):
                 yield from self._run.board.watch(wanted)
         finally:
             with self._counting:
@@ -189,7 +189,7 @@ class LauncherServer(LauncherServicer):
         return _answer(context, self._run.agent.answers.info)
 
     def GetUsers(self, request: messages.GetUsersRequest, context: grpc.ServicerContext) -> messages.GuestUsers:
-        """Who is logged in, as the agent says."""
+        """The users that are logged in, as the agent tells."""
         return _answer(context, self._run.agent.answers.users)
 
     def GetFilesystems(

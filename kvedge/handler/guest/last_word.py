@@ -51,7 +51,7 @@ def announce_host_shutdown(kubelet: Path, pod_uid: str) -> None:
     folder = volume_directory(kubelet, pod_uid, "public")
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     if folder.is_dir():
-        # Whatever the launcher's user may have put under that name already says the same.
+        # A file that the launcher's user has put under that name already says the same.
         with contextlib.suppress(FileExistsError):
             os.close(os.open(folder / _HOST_SHUTDOWN, flags, 0o644))
 
@@ -68,7 +68,7 @@ def overrule_last_word(kubelet: Path, pod_uid: str, message: str) -> None:
     if not folder.is_dir():
         return
     status = DomainStatus(state=DOMAIN_STATE_SHUTOFF, reason=DOMAIN_REASON_FAILED, message=message)
-    # Beside it and over it: what the launcher's user may have put under that name is replaced, never followed.
+    # Written beside it and renamed over it: a link that the launcher's user put there is replaced, never followed.
     staged = folder / f"{_FILE}.{secrets.token_hex(8)}"
     descriptor = os.open(staged, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
     with os.fdopen(descriptor, "w") as stream:

@@ -12,11 +12,11 @@ from typing import Final
 from kvedge.handler.guest.function_nics import function_nics
 from kvedge.handler.guest.guest_network import GuestNetwork, PreparedNic
 from kvedge.handler.guest.mac_conflicts import check_macs
-from kvedge.handler.guest.nic_plan import released_nics, told_nics
+from kvedge.handler.guest.nic_plan import find_released_nics, summarize_nics
 from kvedge.handler.guest.pass_events import PassEvents
 from kvedge.handler.guest.pass_memory import PassMemory
 from kvedge.handler.guest.running_nics import prepare_running
-from kvedge.handler.guest.told_claims import told_claims
+from kvedge.handler.guest.told_claims import summarize_claims
 from kvedge.handler.held_process import HeldProcess
 from kvedge.handler.launchers.domain_outcome import ALIVE
 from kvedge.handler.launchers.launcher_connections import Key, LauncherCallError, LauncherConnections
@@ -44,14 +44,18 @@ class LauncherSync:
     network: GuestNetwork
     # Gives the Pod of a launcher, by its process, what it lacks besides the network; raises PodNotReady.
     prepare_pod: Callable[[VirtualMachineInstance, HeldProcess, str], None]
-    # What a launcher is told of this node when it starts a guest.
+    # The facts of this node that a launcher gets when it starts a guest.
     options: Callable[[], launcher_pb2.NodeOptions]
     events: PassEvents
     clock: Clock
 
     def is_outdated(self, key: Key, vmi: VirtualMachineInstance, memory: PassMemory) -> bool:
         """Whether the launcher would be told of other claims, volumes or NICs now, or its guest of other servers."""
-        if memory.claims != told_claims(vmi) or memory.wishes != wishes_of(vmi) or memory.told_nics != told_nics(vmi):
+        if (
+            memory.claims != summarize_claims(vmi)
+            or memory.wishes != wishes_of(vmi)
+            or memory.told_nics != summarize_nics(vmi)
+        ):
             return True
         return self._has_other_network(key, vmi, memory)
 
@@ -117,13 +121,13 @@ class LauncherSync:
         )
         status: launcher_pb2.DomainStatus = self.connections.call(key, "Sync", request, _SYNC_SECONDS)
         memory.resolver, memory.resolver_seen = resolver, self.clock.monotonic()
-        memory.claims = told_claims(vmi)
+        memory.claims = summarize_claims(vmi)
         memory.wishes = wishes_of(vmi)
         self._finish_network(vmi, launcher, prepared, memory)
         if failed is not None:
             # One NIC that cannot come holds up nothing else: the launcher has all the rest by now.
             raise failed
-        memory.told_nics = told_nics(vmi)
+        memory.told_nics = summarize_nics(vmi)
         return status
 
     def _finish_network(
@@ -141,9 +145,9 @@ class LauncherSync:
         """Undo what was made for NICs that the guest has released."""
         wanted = {item.name for _, item in absent_interfaces(vmi)}
         memory.released &= wanted
-        if view.status is None or view.status.state not in ALIVE or memory.told_nics != told_nics(vmi):
+        if view.status is None or view.status.state not in ALIVE or memory.told_nics != summarize_nics(vmi):
             return
-        due = [each for each in released_nics(vmi, view.status) if each[1].name not in memory.released]
+        due = [each for each in find_released_nics(vmi, view.status) if each[1].name not in memory.released]
         if not due:
             return
         try:

@@ -15,7 +15,7 @@ from kvedge.resources.types.pod_networks import absent_interfaces, is_there, lan
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.rpc.launcher_pb2 import NIC_ACTION_ATTACH, NIC_ACTION_DETACH, DomainStatus, NicTrouble
 
-# What of its NICs the launcher was told: name and state of each that it could be told of.
+# The NICs that the launcher was told of: name and state of each.
 ToldNics: TypeAlias = frozenset[tuple[str, str]]
 
 
@@ -26,7 +26,7 @@ class NicsOfGuest(NamedTuple):
     coming: frozenset[str]
 
 
-def told_nics(vmi: VirtualMachineInstance) -> ToldNics:
+def summarize_nics(vmi: VirtualMachineInstance) -> ToldNics:
     """What the launcher would be told of this VMI's NICs: another value means that it is to be told anew."""
     wanted = {(item.name, item.state) for _, item in pod_interfaces(vmi)}
     wanted |= {(item.name, item.state) for _, item, _ in lan_interfaces(vmi) if is_there(vmi.status, item.name)}
@@ -41,7 +41,7 @@ def nics_of_guest(vmi: VirtualMachineInstance, status: DomainStatus) -> NicsOfGu
     return NicsOfGuest(frozenset(first | (joined & has)), frozenset(joined - has))
 
 
-def released_nics(vmi: VirtualMachineInstance, status: DomainStatus) -> list[tuple[int, Interface]]:
+def find_released_nics(vmi: VirtualMachineInstance, status: DomainStatus) -> list[tuple[int, Interface]]:
     """The interfaces that are to be absent, and that the guest does not have (any more), with their place."""
     if not status.follows_nics:
         return []

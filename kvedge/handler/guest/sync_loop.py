@@ -57,7 +57,7 @@ class SyncLoop:
     # Gives the Pod of a launcher, by its process, what it lacks besides the network; raises PodNotReady.
     prepare_pod: Callable[[VirtualMachineInstance, HeldProcess, str], None]
     events: EventRecorder
-    # What a launcher is told of this node when it starts a guest.
+    # The facts of this node that a launcher gets when it starts a guest.
     options: Callable[[], launcher_pb2.NodeOptions]
     kubelet: Path
     node: str
@@ -96,7 +96,7 @@ class SyncLoop:
             self._forget(key, vmi)
             return None
         if view.connected:
-            # What the steps changed belongs into the same patch.
+            # The changes of the steps belong into the same patch.
             view = self.connections.view(key)
         self._launchers.release_nics(key, vmi, view, memory)
         look_again = self._lans.look(key, vmi, view, memory)
@@ -197,7 +197,7 @@ class SyncLoop:
         """Write what was seen; whether anything was new."""
         seen = Observation(
             phase=phase,
-            # What ended the run may have come after what had failed before.
+            # The run may have ended after an earlier failure: the reason of its end goes first.
             reason=plan.reason or (memory.failure.message if phase == "Failed" and memory.failure else ""),
             status=view.status,
             nics=memory.nics,
@@ -215,7 +215,7 @@ class SyncLoop:
         except NotFound:
             return False
         except Conflict:
-            # Somebody wrote in between: the informer brings that version, and it is planned from there.
+            # Another writer came in between: the informer brings that version, and the next pass plans from it.
             return False
         self.vmis.observe(written)
         self._told.tell_end(vmi, phase, seen.reason)

@@ -12,7 +12,7 @@ from kvedge.resources.types.vmi import VirtualMachineInstance
 ToldClaims: TypeAlias = tuple[tuple[str, str, str], ...]
 
 
-def told_claims(vmi: VirtualMachineInstance) -> ToldClaims:
+def summarize_claims(vmi: VirtualMachineInstance) -> ToldClaims:
     """By volume: what its claim asks for and what it has, as the VMI's status has it."""
     return tuple(
         (entry.name, str(info.requests.get("storage", "")), str(info.capacity.get("storage", "")))

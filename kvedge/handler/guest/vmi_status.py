@@ -50,7 +50,7 @@ _OF_DOMAIN: Final = ("Paused", "AgentConnected", "AgentVersionNotSupported")
 _OURS: Final = frozenset({*_OF_DOMAIN, "Synchronized"})
 # KubeVirt's reason, which is a sentence.
 _LACKS: Final = "This guest agent doesn't support required basic commands"
-# What an agent may say is text of the guest's: cut before it is stored.
+# An agent's answers are the guest's text: they are cut before they are stored.
 _LONGEST_TEXT: Final = 256
 _MOST_ADDRESSES: Final = 64
 _MOST_LACKS: Final = 16
@@ -69,7 +69,7 @@ class GuestNic:
 
     name: str
     mac: str
-    # What it can be reached by, the Pod's: IPv4 first.
+    # The Pod's addresses, by which the guest can be reached: IPv4 first.
     addresses: tuple[str, ...]
     pod_interface: str
     queues: int = 1
@@ -94,7 +94,7 @@ class Observation:
     phase: Phase
     reason: str = ""
     status: DomainStatus | None = None
-    # None when none was prepared yet: what the status says of them stays.
+    # None when none was prepared yet: the status keeps its entries of them.
     nics: tuple[GuestNic, ...] | None = None
     # Names of interfaces that are to be absent, and of which something is left.
     leaving: frozenset[str] = frozenset()
@@ -165,12 +165,12 @@ def _interfaces(
         if domain_nic is None and status.follows_nics:
             known.append(_without_domain(nic, rows.get(nic.name)))
         else:
-            known.append(_known_interface(nic, domain_nic, by_mac.pop(nic.mac.lower(), []), is_joined=is_joined))
+            known.append(_build_known_interface(nic, domain_nic, by_mac.pop(nic.mac.lower(), []), is_joined=is_joined))
     served = {nic.name for nic in nics}
     for row in rows.values():
         if row.name not in served and (row.name in leaving or MULTUS_STATUS in row.sources):
             by_mac.pop(row.mac.lower(), None)
-            known.append(row if row.name in leaving else _left_by_guest(row))
+            known.append(row if row.name in leaving else _clear_guest_facts(row))
     # NICs that only the guest knows, such as a bridge of its own, come last and without a name.
     return known + [
         _guest_only(entries) for entries in by_mac.values() if any(e.source == "guest-agent" for e in entries)
@@ -180,16 +180,16 @@ def _interfaces(
 def _without_domain(nic: GuestNic, row: InterfaceStatus | None) -> InterfaceStatus:
     """A NIC that is on its way into the guest."""
     found = row or InterfaceStatus(name=nic.name, pod_interface_name=nic.pod_interface)
-    return _left_by_guest(found)
+    return _clear_guest_facts(found)
 
 
-def _left_by_guest(row: InterfaceStatus) -> InterfaceStatus:
-    """A NIC of the Pod alone: what the guest had of it is over."""
+def _clear_guest_facts(row: InterfaceStatus) -> InterfaceStatus:
+    """The row of a NIC that only the Pod has now, without the guest's facts."""
     joined = [MULTUS_STATUS] if MULTUS_STATUS in row.sources else []
     return InterfaceStatus(name=row.name, pod_interface_name=row.pod_interface_name, info_source=", ".join(joined))
 
 
-def _known_interface(
+def _build_known_interface(
     nic: GuestNic, in_domain: DomainNic | None, entries: Sequence[GuestAddress], *, is_joined: bool
 ) -> InterfaceStatus:
     agent = [entry for entry in entries if entry.source == "guest-agent"]
@@ -319,7 +319,7 @@ def _own_conditions(vmi: VirtualMachineInstance, seen: Observation) -> dict[str,
         message = "; ".join(texts[:_MOST_TROUBLES])
         wanted["Synchronized"] = Condition(type="Synchronized", status="False", reason=reason, message=message)
     if seen.status is None:
-        # Nothing was learnt of the domain in this pass: what is known of it stays.
+        # This pass learnt nothing of the domain: the known facts stay.
         return wanted | _present(vmi.status.conditions, _OF_DOMAIN)
     if seen.status.state == DOMAIN_STATE_PAUSED:
         wanted["Paused"] = _pause_condition(seen.status)

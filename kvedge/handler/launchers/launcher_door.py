@@ -39,7 +39,7 @@ from kvedge.rpc import launcher_pb2
 T = TypeVar("T")
 
 _CONNECT_SECONDS: Final = 5.0
-# What a slow viewer may leave in memory.
+# The most bytes that a slow viewer may leave in memory.
 _BUFFER: Final = 64 * 1024
 _STATUS: Final = {
     grpc.StatusCode.FAILED_PRECONDITION: 409,

@@ -37,7 +37,7 @@ class SharedDevice:
         return f"kvedge-{self.resource.rpartition('/')[2]}.sock"
 
 
-def shared_devices(nodes: Path | None = None, *, emulation: bool) -> list[SharedDevice]:
+def list_shared_devices(nodes: Path | None = None, *, emulation: bool) -> list[SharedDevice]:
     """The devices this node offers, KVM not where guests are emulated; `nodes` is where the handler makes nodes."""
     paths = {DEVICE_KVM: "/dev/kvm", DEVICE_TUN: "/dev/net/tun", DEVICE_VHOST_NET: "/dev/vhost-net"}
     offered = (DEVICE_TUN, DEVICE_VHOST_NET) if emulation else tuple(paths)

@@ -30,7 +30,7 @@ from kvedge.runtime.clock import Clock
 
 log = logging.getLogger(__name__)
 
-# What the alias of our bridges begins with, and the names of Docker's.
+# The beginnings of our bridges' aliases, and of the names of Docker's bridges.
 _OURS: Final = "kvedge"
 _DOCKERS: Final = re.compile(r"docker0|br-[0-9a-f]{12}")
 # KubeVirt's heartbeat: a minute, spread so that many nodes do not write at once.
@@ -79,7 +79,7 @@ class NodeLoop:
         self._refusal = refusal
         self._clock = clock
         self._told = ToldRefusals()
-        # What was said last of bridges that cannot be read, so that it is not said again.
+        # The last message on unreadable bridges, so that it is not repeated.
         self._bridge_error = ""
         self._stopping = False
         self._wake = threading.Event()
@@ -117,7 +117,7 @@ class NodeLoop:
     def _tell_gone(self, node: Node, bridges: Collection[str]) -> None:
         """Guests that are on a bridge that has gone hear nothing of the LAN, and no new ones come here."""
         # Of very many bridges not all have a label: one without is here all the same.
-        for name in sorted(_labelled(node) - set(bridges)):
+        for name in sorted(_find_labelled_bridges(node) - set(bridges)):
             text = f"bridge {name} is no longer on this node: guests of its networks are cut off, and no new ones come"
             self._events.record(node, "Warning", "BridgeGone", text)
 
@@ -139,7 +139,7 @@ class NodeLoop:
             node = self._client.get(Node, "", self._node)
             if bridges is None:
                 # The Node goes on to say what it said; all else it says is true without them.
-                bridges = _labelled(node)
+                bridges = _find_labelled_bridges(node)
             else:
                 self._tell_gone(node, bridges)
             patch = node_patch(
@@ -163,6 +163,6 @@ class NodeLoop:
         return True
 
 
-def _labelled(node: Node) -> set[str]:
+def _find_labelled_bridges(node: Node) -> set[str]:
     """The bridges that a Node has labels of."""
     return {key.removeprefix(BRIDGE_PREFIX) for key in node.metadata.labels if key.startswith(BRIDGE_PREFIX)}

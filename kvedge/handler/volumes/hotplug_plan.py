@@ -73,11 +73,11 @@ def plan_hand_over(vmi: VirtualMachineInstance, present: Collection[str]) -> lis
 
 def plan_take_back(vmi: VirtualMachineInstance, status: DomainStatus, there: Collection[str]) -> list[str]:
     """What of `there` neither the VMI wants nor the domain has."""
-    kept = {volume.name for volume in hotplugged(vmi)} | attached(status).keys()
+    kept = {volume.name for volume in hotplugged(vmi)} | find_attached(status).keys()
     return sorted(set(there) - kept)
 
 
-def attached(status: DomainStatus) -> dict[str, str]:
+def find_attached(status: DomainStatus) -> dict[str, str]:
     """The disks of a domain, by name, with their targets; a drive without a medium has none."""
     return {disk.name: disk.target for disk in status.disks if disk.name and not disk.empty}
 
@@ -97,7 +97,7 @@ def volume_entries(
     if seen is None:
         return entries
     wanted = {volume.name for volume in hotplugged(vmi)}
-    disks = attached(status)
+    disks = find_attached(status)
     troubles = {trouble.name: trouble for trouble in status.disk_troubles}
     return [
         _entry(entry, seen, wanted=entry.name in wanted, target=disks.get(entry.name), trouble=troubles.get(entry.name))

@@ -50,7 +50,7 @@ def release_device(directory: str, path: str) -> int:
     return _ask(directory, f"-{path}")
 
 
-def held_devices(directory: str) -> list[str]:
+def read_held_devices(directory: str) -> list[str]:
     """What the monitor held when it was last asked, by whichever launcher of this Pod; nothing when it never was."""
     return _read(f"{directory}/{ANSWERS}")[2:] if os.environ.get(MONITOR, "").isdigit() else []
 

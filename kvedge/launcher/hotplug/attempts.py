@@ -31,7 +31,7 @@ class Attempt(NamedTuple, Generic[Step]):
         return bool(self.error) or now - self.since >= PATIENCE_SECONDS
 
 
-def attempted(before: Attempt[Step] | None, step: Step, now: float, error: str, *, asks: bool) -> Attempt[Step]:
+def note_attempt(before: Attempt[Step] | None, step: Step, now: float, error: str, *, asks: bool) -> Attempt[Step]:
     """What is known after a try, which has asked the guest to release something or not; the pauses double up to a
     minute."""
     tries = 1 if before is None else before.tries + 1

@@ -12,7 +12,7 @@ import logging
 import os
 from collections.abc import Iterable
 
-from kvedge.launcher.disks.device_holder import held_devices, hold_device, release_device
+from kvedge.launcher.disks.device_holder import hold_device, read_held_devices, release_device
 from kvedge.launcher.hotplug.disk_wishes import DiskWish
 from kvedge.launcher.hotplug.hotplug_plan import Action, Step
 from kvedge.launcher.launcher_errors import ClaimUnusable, LauncherError
@@ -38,7 +38,7 @@ class DeviceLocks:
         """
         if not wish.exclusive:
             return
-        # What lay at this path before may have been another device.
+        # The device that was at this path before may have been another one.
         self._release(wish.path)
         number = hold_device(self._public, wish.path)
         if number == errno.EBUSY:
@@ -51,13 +51,13 @@ class DeviceLocks:
             )
         if number:
             raise ClaimUnusable(f"volume {wish.name}", wish.claim, f"its device: {os.strerror(number)}")
-        self._held_devices().add(wish.path)
+        self._find_held_devices().add(wish.path)
 
-    def unused(self, disks: Iterable[DomainDisk], steps: Iterable[Step]) -> list[str]:
+    def find_unused(self, disks: Iterable[DomainDisk], steps: Iterable[Step]) -> list[str]:
         """The held devices that the domain does not have, and that no step is about to give it."""
         used = {disk.source for disk in disks}
         used |= {step.wish.path for step in steps if step.action is Action.ATTACH and step.wish is not None}
-        return sorted(self._held_devices() - used)
+        return sorted(self._find_held_devices() - used)
 
     def free(self, paths: Iterable[str]) -> None:
         """Let others have these devices; one for which the monitor does not answer stays, to be tried again."""
@@ -69,11 +69,11 @@ class DeviceLocks:
 
     def _release(self, path: str) -> None:
         release_device(self._public, path)
-        self._held_devices().discard(path)
+        self._find_held_devices().discard(path)
 
-    def _held_devices(self) -> set[str]:
+    def _find_held_devices(self) -> set[str]:
         if self._found is None:
             # One reading is enough: nothing else asks the monitor for devices.
-            found = held_devices(self._public)
+            found = read_held_devices(self._public)
             self._found = {path for path in found if path.startswith(f"{self._directory}/")}
         return self._found

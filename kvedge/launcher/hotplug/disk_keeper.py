@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Final
 
-from kvedge.launcher.hotplug.attempts import Attempt, attempted
+from kvedge.launcher.hotplug.attempts import Attempt, note_attempt
 from kvedge.launcher.hotplug.device_locks import DeviceLocks
 from kvedge.launcher.hotplug.disk_wishes import Wishes, read_wishes
 from kvedge.launcher.hotplug.document_process import DiskDocument, DocumentProcess
@@ -98,7 +98,7 @@ class DiskKeeper:
             if present is not None:
                 self._expect(coming(wishes, disks))
             # A launcher that was killed may have left a device held whose disk has gone.
-            if steps or self._coming or self._locks.unused(disks, steps):
+            if steps or self._coming or self._locks.find_unused(disks, steps):
                 self.start()
         finally:
             self._acting.release()
@@ -146,7 +146,7 @@ class DiskKeeper:
             request = self._request
             self._wishes = read_wishes(request, self._root)
             steps = plan(self._wishes, facts.disks, self._directory)
-            self._locks.free(self._locks.unused(facts.disks, steps))
+            self._locks.free(self._locks.find_unused(facts.disks, steps))
             self._coming = expected = self._coming & coming(self._wishes, facts.disks)
         self._forget_all_but(steps)
         now = self._clock()
@@ -200,7 +200,7 @@ class DiskKeeper:
                 error = str(refusal)
         before = self._attempts.get(step.name)
         known = before if before and before.step == step else None
-        made = attempted(known, step, self._clock(), error, asks=step.action is Action.DETACH)
+        made = note_attempt(known, step, self._clock(), error, asks=step.action is Action.DETACH)
         if error:
             log.warning("a disk was not changed", extra={"facts": {"disk": step.name, "why": error[:LONGEST_MESSAGE]}})
         if error or step.action is Action.DETACH:

@@ -42,7 +42,7 @@ class DocumentProcess:
             if self._waiting is not None and self._waiting.poll() is None:
                 return
             _end(self._waiting)
-            # What cannot be started now is tried again with the question, which tells of it.
+            # A failed start is tried again with the question, which reports the failure.
             with contextlib.suppress(OSError):
                 self._waiting = _start()
 
@@ -64,7 +64,7 @@ class DocumentProcess:
             Unanswered: when the process gave no answer.
         """
         process = self._take()
-        # One that has waited too long has ended, or is about to.
+        # A process that has waited too long has ended, or is about to.
         with contextlib.suppress(Unanswered):
             if process is not None:
                 return _ask(process, question)

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
-from kvedge.launcher.hotplug.attempts import Attempt, attempted
+from kvedge.launcher.hotplug.attempts import Attempt, note_attempt
 from kvedge.launcher.hotplug.document_process import DiskDocument, make_documents
 from kvedge.launcher.hotplug.nic_plan import NicAction, NicStep, NicWishes, plan_nics, read_nic_wishes
 from kvedge.launcher.launcher_errors import LauncherError, Unanswered
@@ -172,7 +172,7 @@ class NicKeeper:
                 error = str(refusal)
         before = self._attempts.get(step.name)
         known = before if before and before.step == step else None
-        made = attempted(known, step, self._clock(), error, asks=step.action is NicAction.DETACH)
+        made = note_attempt(known, step, self._clock(), error, asks=step.action is NicAction.DETACH)
         if error:
             log.warning("a NIC was not changed", extra={"facts": {"nic": step.name, "why": error[:LONGEST_MESSAGE]}})
         if error or step.action is NicAction.DETACH:

@@ -225,7 +225,7 @@ def _leaving(view: HotplugView, entry: VolumeStatus) -> VolumeStatus | None:
 
 def _deletions(view: HotplugView, entries: Sequence[VolumeStatus]) -> Iterator[DeleteAttachment]:
     """Pods that have ended, and those that nobody needs any more, or not yet."""
-    needed = {name for name, _, _ in _wanted_attachments(view)}
+    needed = {name for name, _, _ in _list_wanted_attachments(view)}
     given = set()
     for entry in entries:
         if entry.hotplug_volume is not None and entry.phase != DETACHING:
@@ -235,7 +235,7 @@ def _deletions(view: HotplugView, entries: Sequence[VolumeStatus]) -> Iterator[D
     # A Pod that was its claim's first consumer has done its work: the worker may have to be alone with the claim.
     early = {
         name: volume
-        for name, volume, claim in _wanted_attachments(view)
+        for name, volume, claim in _list_wanted_attachments(view)
         if name not in given and claim is not None and _is_being_filled(claim)
     }
     for pod in view.pods:
@@ -249,7 +249,7 @@ def _creations(view: HotplugView) -> Iterator[CreateAttachment]:
     if launcher is None or not is_active(launcher) or view.vmi.metadata.deletion_timestamp is not None:
         return
     there = {pod.metadata.name for pod in view.pods}
-    for name, volume, claim in _wanted_attachments(view):
+    for name, volume, claim in _list_wanted_attachments(view):
         if name in there or volume in view.waiting or claim is None or claim.metadata.deletion_timestamp is not None:
             continue
         if claim.metadata.name in view.holders:
@@ -264,7 +264,7 @@ def _is_being_filled(claim: PersistentVolumeClaim) -> bool:
     return claim.status.phase == "Bound" and not is_populated(claim)
 
 
-def _wanted_attachments(view: HotplugView) -> Iterator[tuple[str, str, PersistentVolumeClaim | None]]:
+def _list_wanted_attachments(view: HotplugView) -> Iterator[tuple[str, str, PersistentVolumeClaim | None]]:
     """The Pod's name, the volume and the claim of each hotplugged volume in the spec."""
     for volume in hotplugged(view.vmi):
         claim = claim_of(volume) or ""

@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 
 from kvedge.handler.guest.guest_network import GuestNetwork, Resolver
-from kvedge.handler.guest.nic_plan import NicsOfGuest, nic_troubles, nics_of_guest, released_nics, told_nics
+from kvedge.handler.guest.nic_plan import NicsOfGuest, find_released_nics, nic_troubles, nics_of_guest, summarize_nics
 from kvedge.handler.guest.running_nics import prepare_running
 from kvedge.network.errors import NetworkError
 from kvedge.resources.types.vmi import VirtualMachineInstance
@@ -61,16 +61,16 @@ def test_a_nic_comes_once_its_pod_has_joined_the_network(
 
 def test_a_nic_has_gone_once_the_domain_has_it_no_more() -> None:
     vmi = guest(JOINED, two="absent")
-    assert released_nics(vmi, domain("default", "two")) == []
-    assert [(index, item.name) for index, item in released_nics(vmi, domain("default"))] == [(2, "two")]
-    assert released_nics(vmi, domain(follows=False)) == []
+    assert find_released_nics(vmi, domain("default", "two")) == []
+    assert [(index, item.name) for index, item in find_released_nics(vmi, domain("default"))] == [(2, "two")]
+    assert find_released_nics(vmi, domain(follows=False)) == []
 
 
 def test_the_launcher_is_told_anew_when_a_pod_joins_or_a_state_changes() -> None:
-    before = told_nics(guest({"two": "domain, multus-status"}))
-    assert told_nics(guest({"two": "domain"})) == before
+    before = summarize_nics(guest({"two": "domain, multus-status"}))
+    assert summarize_nics(guest({"two": "domain"})) == before
     others = [guest(JOINED), guest({"two": "domain"}, two="down"), guest({"two": "domain"}, two="absent")]
-    assert before not in [told_nics(other) for other in others]
+    assert before not in [summarize_nics(other) for other in others]
 
 
 def test_troubles_are_sentences() -> None:

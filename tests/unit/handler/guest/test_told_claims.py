@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kvedge.handler.guest.told_claims import told_claims
+from kvedge.handler.guest.told_claims import summarize_claims
 from tests.support.builders import vmi_with
 
 
@@ -12,7 +12,7 @@ def told(**info: Any) -> object:
     status = {
         "volumeStatus": [{"name": "a", "target": "vda", "persistentVolumeClaimInfo": info}, {"name": "b", "target": ""}]
     }
-    return told_claims(vmi_with({}, status))
+    return summarize_claims(vmi_with({}, status))
 
 
 def test_growth_of_a_claim_is_something_new() -> None:

@@ -14,16 +14,17 @@ from tests.unit.launcher.test_monitor import Monitored
 
 _BODY = """
     import json
-    from kvedge.launcher.disks.device_holder import held_devices, hold_device, release_device
+    from kvedge.launcher.disks.device_holder import read_held_devices, hold_device, release_device
     directory = options.public_directory
     answers = [hold_device(directory, str(state / name)) for name in ("device", "device", "missing", "link")]
     def held():
         folder = f"/proc/{os.getppid()}/fd"
         links = [os.path.realpath(f"{folder}/{number}") for number in os.listdir(folder)]
         return links.count(str(state / "device"))
-    holding, told = held(), held_devices(directory)
+    holding, told = held(), read_held_devices(directory)
     released = release_device(directory, str(state / "device"))
-    (state / "said.new").write_text(json.dumps([answers, holding, told, released, held(), held_devices(directory)]))
+    left = held(), read_held_devices(directory)
+    (state / "said.new").write_text(json.dumps([answers, holding, told, released, *left]))
     os.rename(state / "said.new", state / "said")
     return 0
 """

@@ -141,7 +141,7 @@ def monitor(monkeypatch: pytest.MonkeyPatch) -> PlayedMonitor:
     played, place = PlayedMonitor(), "kvedge.launcher.hotplug.device_locks"
     monkeypatch.setattr(f"{place}.hold_device", played.hold)
     monkeypatch.setattr(f"{place}.release_device", played.release)
-    monkeypatch.setattr(f"{place}.held_devices", lambda directory: sorted(played.held))
+    monkeypatch.setattr(f"{place}.read_held_devices", lambda directory: sorted(played.held))
     monkeypatch.setattr("kvedge.launcher.hotplug.disk_wishes.is_handed_over", lambda path, block: True)
     return played
 
