@@ -32,7 +32,7 @@ from kvedge.resources.guest_verbs import GuestVerb
 from kvedge.resources.relay_protocol import LARGEST_PICTURE, LONGEST_FREEZE_SECONDS, UNFREEZE_SECONDS
 from kvedge.resources.types.devices import Interface
 from kvedge.resources.types.guest_nics import POD_NIC, pod_interfaces
-from kvedge.resources.types.pod_networks import lan_interfaces, pod_nic
+from kvedge.resources.types.pod_networks import lan_interfaces, pod_nic, sriov_interfaces
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.rpc import launcher_pb2
 
@@ -159,6 +159,9 @@ class NodeLaunchers:
         """
         vmi, _ = self._running(namespace, name)
         nics = nics_of(vmi)
+        if any(item.name == wanted.interface for _, item, _ in sriov_interfaces(vmi)):
+            text = f"interface {wanted.interface} of VMI {namespace}/{name} is a function of its node's NIC"
+            raise DoorError(400, f"{text}: only the guest sees its frames, capture them there")
         found = next((each for each in nics if wanted.interface in ("", each[0].name)), None)
         if found is None:
             names = ", ".join(item.name for item, _, _ in nics) or "none"

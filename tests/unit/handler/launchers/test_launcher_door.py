@@ -24,7 +24,9 @@ from kvedge.network.insight.packet_way import Hop
 from kvedge.network.link_types import Link
 from kvedge.resources.codec import decode
 from kvedge.resources.guest_verbs import RELAYED_VERBS
+from kvedge.resources.types.devices import EmptyBinding, Interface
 from kvedge.resources.types.vmi import InterfaceStatus, VirtualMachineInstance
+from kvedge.resources.types.volumes import MultusNetwork, Network
 from tests.support.builders import small_vmi
 
 POD = "22222222-2222-4222-8222-222222222222"
@@ -250,3 +252,14 @@ def test_frames_are_recorded_on_the_interface_that_is_named(node: Node, monkeypa
         asyncio.run(node.door.capture("default", "small", CaptureRequest("lan")))
     said = "VMI default/small has no interface 'lan'; it has default"
     assert (refused.value.status, refused.value.message) == (404, said)
+
+
+def test_frames_of_a_function_of_the_nodes_nic_are_the_guests_alone(node: Node) -> None:
+    node.run("Running")
+    vmi = node.vmis.vmi
+    assert vmi is not None
+    vmi.spec.domain.devices.interfaces.append(Interface(name="fast", sriov=EmptyBinding()))
+    vmi.spec.networks.append(Network(name="fast", multus=MultusNetwork(network_name="red")))
+    with pytest.raises(DoorError, match="is a function of its node's NIC: only the guest sees its frames") as refused:
+        asyncio.run(node.door.capture("default", "small", CaptureRequest("fast")))
+    assert refused.value.status == 400
