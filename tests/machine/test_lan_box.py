@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
-import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 from scapy.layers.inet import IP
@@ -16,12 +15,15 @@ from scapy.utils import rdpcap
 from kvedge.kube.patches import MergePatch
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.meta import condition
+from kvedge.resources.names import SYSTEM_NAMESPACE
 from kvedge.resources.types.core import Event
+from kvedge.resources.types.kubevirt import KubeVirt
 from kvedge.resources.types.pod_networks import NETWORK_STATUS, pod_nic
 from kvedge.resources.types.vm import VirtualMachine
 from kvedge.resources.types.vmi import InterfaceStatus, VirtualMachineInstance
 from tests.support.box import Box, small_vm
 from tests.support.guest_box import guest_box
+from tests.support.lan_neighbour import Neighbour, dhcp_server, fetch, host_bridge, links_on, neighbour
 from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.machine, pytest.mark.timeout(900)]
@@ -61,15 +63,6 @@ def two_nics(name: str, address: str, peer: str) -> JsonObject:
 def page(vmi: VirtualMachineInstance, path: str) -> str:
     """A page of the guest, asked for on the Pod network."""
     return fetch(f"http://{vmi.status.interfaces[0].ip_address}/{path}")
-
-
-def fetch(url: str) -> str:
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    try:
-        with opener.open(url, timeout=2) as answer:
-            return str(answer.read(65536).decode())
-    except OSError:
-        return ""
 
 
 def test_two_guests_talk_over_a_network_of_their_own(box: Box) -> None:
@@ -115,7 +108,7 @@ def check_status(box: Box, vmi: VirtualMachineInstance) -> None:
 def test_a_guest_on_the_hosts_bridge_is_the_hosts_neighbour(box: Box) -> None:
     """And the agent may die and come back meanwhile."""
     box.cli("network", "create", "site", "--bridge", BRIDGE)
-    with host_bridge():
+    with host_bridge(BRIDGE):
         vm = two_nics("lan-three", "198.51.100.2", "198.51.100.1")
         vm["spec"]["template"]["spec"]["networks"][1]["multus"]["networkName"] = "site"
         box.apply(vm)
@@ -209,7 +202,7 @@ def reaches(address: str) -> bool:
 def test_a_nic_is_plugged_into_a_running_guest_and_out_again(box: Box) -> None:
     """By edits of the VM alone; the box dies while the guest gets its NIC, and nothing is lost."""
     box.cli("network", "create", "hot", "--bridge", BRIDGE)
-    with host_bridge():
+    with host_bridge(BRIDGE):
         box.apply(hot_vm())
         vmi = box.wait_phase(HOT, "Running", SLOW)
         own = vmi.status.interfaces[0].ip_address
@@ -280,25 +273,119 @@ def check_capture(box: Box, mac: str) -> None:
     assert HOT_ADDRESS in {frame[IP].dst for frame in frames if IP in frame}
 
 
+PLUGGED = "lan-tap"
+NIC = "bkvmt0"
+MACVTAP = {"name": "nic", "binding": {"name": "macvtap"}}
+MANAGED = {"name": "site", "binding": {"name": "managed"}}
+# Whoever comes is asked for: nobody of ours gives these guests an address.
+ASKS = (
+    "#!/bin/sh\n"
+    "(while :; do for nic in eth1 eth2; do"
+    " ip link set $nic up && (ip -4 addr show $nic | grep -q inet || udhcpc -i $nic -n -q -t 2 -T 2);"
+    " done; sleep 1; done) >/dev/null 2>&1 &\n"
+)
+
+
+def plug(box: Box, *nics: JsonObject) -> None:
+    """A VM with a NIC on the Pod's network and these; of one that is there, its new NICs."""
+    vm = small_vm(PLUGGED, IMAGE)
+    spec = vm["spec"]["template"]["spec"]
+    spec["domain"]["devices"]["interfaces"] += nics
+    spec["domain"]["devices"]["disks"].append({"name": "seed", "disk": {"bus": "virtio"}})
+    spec["volumes"].append({"name": "seed", "cloudInitNoCloud": {"userData": ASKS}})
+    spec["networks"] += [{"name": nic["name"], "multus": {"networkName": nic["name"]}} for nic in nics]
+    if box.vmi(PLUGGED) is None:
+        box.apply(vm)
+    else:
+        box.client.patch(VirtualMachine, "default", PLUGGED, MergePatch({"spec": vm["spec"]}))
+
+
+def plugged_row(box: Box, name: str) -> InterfaceStatus | None:
+    vmi = box.vmi(PLUGGED)
+    return next((row for row in vmi.status.interfaces if row.name == name), None) if vmi is not None else None
+
+
+def configure_plugins(box: Box) -> None:
+    wait_until(lambda: box.client.list(KubeVirt), "the object is made")
+    plugins = {"macvtap": {"domainAttachmentType": "tap"}, "managed": {"domainAttachmentType": "managedTap"}}
+    configuration = {"network": {"binding": plugins}}
+    patch = MergePatch({"spec": {"configuration": configuration}})
+    box.client.patch(KubeVirt, SYSTEM_NAMESPACE, "kubevirt", patch)
+
+
+def is_heard(lan: Neighbour) -> bool:
+    return f"hostname={PLUGGED}" in lan.page("http://203.0.113.50/facts")
+
+
+def test_guests_on_taps_of_plugins_have_what_the_lan_gives_them(box: Box) -> None:
+    """A macvtap on a NIC, and a managed tap on a bridge; the macvtap goes and comes, and the box dies meanwhile."""
+    configure_plugins(box)
+    files = box.data_dir / "lan"
+    with (
+        host_bridge(BRIDGE),
+        dhcp_server(BRIDGE, "198.51.100", files),
+        neighbour(NIC, "203.0.113.1", "203.0.113", files) as lan,
+    ):
+        assert "network nic created" in box.cli("network", "create", "nic", "--type", "macvtap", "--nic", NIC).stdout
+        box.cli("network", "create", "site", "--bridge", BRIDGE)
+        plug(box, MACVTAP, MANAGED)
+        vmi = box.wait_phase(PLUGGED, "Running", SLOW)
+        wait_until(lambda: is_heard(lan), "the LAN reaches the guest at an address of its own", SLOW)
+        wait_until(lambda: "lan-tap" in fetch("http://198.51.100.50/facts"), "the site's bridge does so too", SLOW)
+        check_plugged(box, lan)
+        plug(box, MACVTAP | {"state": "down"}, MANAGED)
+        wait_until(lambda: (row := plugged_row(box, "nic")) and row.link_state == "down", "its cable is out", SLOW)
+        assert not is_heard(lan)
+        plug(box, MACVTAP, MANAGED)
+        wait_until(lambda: is_heard(lan), "its cable is in again", SLOW)
+        box.end(signal.SIGKILL)
+        box.start()
+        assert box.wait_phase(PLUGGED, "Running").metadata.uid == vmi.metadata.uid
+        assert is_heard(lan)
+        plug(box, MACVTAP | {"state": "absent"}, MANAGED)
+        wait_until(lambda: plugged_row(box, "nic") is None, "the guest has released its macvtap", SLOW)
+        wait_until(lambda: links_on(NIC) == (0, []), "nothing of it is left", SLOW)
+        assert taps_of(box, vmi) == []
+        plug(box, MACVTAP, MANAGED)
+        wait_until(lambda: is_heard(lan), "it is in once more", SLOW)
+        assert len(taps_of(box, vmi)) == 1
+        box.client.delete(VirtualMachine, "default", PLUGGED)
+        wait_until(lambda: box.vmi(PLUGGED) is None, "the guest is gone", SLOW)
+        wait_until(lambda: links_on(NIC) == (0, []), "nothing of it is left")
+        box.cli("network", "delete", "nic", "site")
+
+
+def check_plugged(box: Box, lan: Neighbour) -> None:
+    """What status and ways say; and that IPv6 passes, of which the first packet is for a group."""
+    for name in ("nic", "site"):
+        row = plugged_row(box, name)
+        assert row is not None
+        said = (row.pod_interface_name, row.info_source, row.link_state)
+        assert said == (pod_nic(name), "domain, multus-status", "up")
+    macvtap = plugged_row(box, "nic")
+    assert macvtap is not None
+    assert lan.hears(macvtap.mac)
+    (shown,) = [
+        each
+        for each in json.loads(box.cli("network", "show", PLUGGED, "-o", "json").stdout)["interfaces"]
+        if each["name"] == "nic"
+    ]
+    assert shown["binding"] == "macvtap"
+    assert [(hop["where"], hop["name"]) for hop in shown["way"]] == [("pod", pod_nic("nic")), ("node", NIC)]
+    assert shown["way"][0]["fromGuest"]["packets"] > 0
+    assert "this guest and the node itself do not reach each other" in box.cli("network", "show", PLUGGED).stdout
+
+
+def taps_of(box: Box, vmi: VirtualMachineInstance) -> list[str]:
+    """The nodes of macvtaps in the launcher's /dev."""
+    dev = Path(f"/proc/{box.launcher_pids(vmi.metadata.uid)[-1]}/root/dev")
+    return [path.name for path in dev.iterdir() if path.name.startswith("tap")]
+
+
 def interfaces_of(box: Box) -> list[str]:
     vm = box.client.get(VirtualMachine, "default", HOT)
     assert vm.spec.template is not None
     return [item.name for item in vm.spec.template.spec.domain.devices.interfaces]
-
-
-@contextmanager
-def host_bridge() -> Iterator[None]:
-    """A bridge of the host's own, with an address."""
-    for command in (
-        ("link", "add", BRIDGE, "type", "bridge", "mcast_snooping", "0"),
-        ("addr", "add", "198.51.100.1/24", "dev", BRIDGE),
-        ("link", "set", BRIDGE, "up"),
-    ):
-        subprocess.run(["ip", *command], check=True)
-    try:
-        yield
-    finally:
-        subprocess.run(["ip", "link", "del", BRIDGE], check=True)
 
 
 def ports_of(bridge: str) -> list[str]:
