@@ -38,8 +38,8 @@ from kvedge.network.steps import (
     RemoveRoute,
     ReplaceTable,
     ReplaceTables,
-    SetAccessVlan,
     SetLink,
+    SetPortVlans,
     SetSysctl,
     Step,
 )
@@ -81,8 +81,8 @@ def apply_step(links: Links, step: Step) -> None:
             links.delete(name)
         case SetLink():
             _set(links, step)
-        case SetAccessVlan(name, vlan):
-            links.set_access_vlan(name, vlan)
+        case SetPortVlans(name, untagged, tagged):
+            links.set_port_vlans(name, untagged, tagged)
         case LimitRate(name, rate, bucket, queue):
             links.limit_rate(name, rate, bucket, queue)
         case KnowMac(link, mac):

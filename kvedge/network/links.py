@@ -10,7 +10,7 @@ from __future__ import annotations
 import errno
 import os
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -178,12 +178,17 @@ class Links:
         with translated("cannot change bridge port", name):
             self._socket.brport("set", index=self.index(name), **settings)
 
-    def set_access_vlan(self, name: str, vlan: int) -> None:
-        """Makes a bridge port one of this VLAN alone: its own frames have no tag."""
+    def set_port_vlans(self, name: str, untagged: int, tagged: Iterable[tuple[int, int]]) -> None:
+        """Makes a bridge port one of these VLANs alone; `untagged` is that of frames without a tag, 0 for none."""
         index = self.index(name)
         with translated("cannot change the VLANs of bridge port", name):
             self._socket.vlan_filter("del", index=index, vlan_info={"vid": "1-4094"})
-            self._socket.vlan_filter("add", index=index, vlan_info={"vid": vlan, "flags": ["pvid", "untagged"]})
+            for first, last in tagged:
+                vids = first if first == last else f"{first}-{last}"
+                self._socket.vlan_filter("add", index=index, vlan_info={"vid": vids})
+            if untagged:
+                of_untagged = {"vid": untagged, "flags": ["pvid", "untagged"]}
+                self._socket.vlan_filter("add", index=index, vlan_info=of_untagged)
 
     def set_bridge(self, name: str, **settings: Any) -> None:
         """Changes a bridge's own settings (br_mcast_snooping …)."""

@@ -354,6 +354,19 @@ def frame_source_of_port(known_as: str, *, inverted: bool) -> Rule:
     return _port_key(payload(_LINK, 6, 6, AFTER_NAME), known_as, inverted=inverted)
 
 
+def tag_of_port(known_as: str, *, inverted: bool) -> Rule:
+    """The same for the VLAN of a frame that has a tag."""
+    number = Expression(
+        "bitwise", {"sreg": AFTER_NAME, "dreg": AFTER_NAME, "len": 2, "mask": b"\x0f\xff", "xor": bytes(2)}
+    )
+    return (
+        meta(IIFNAME, REGISTER32),
+        payload(_LINK, 14, 2, AFTER_NAME),
+        number,
+        lookup(known_as, REGISTER32, inverted=inverted),
+    )
+
+
 def arp_mac_of_port(known_as: str, *, inverted: bool) -> Rule:
     """As `frame_source_of_port`, for the MAC that an ARP packet says to be its sender's."""
     return _port_key(payload(_NETWORK, 8, 6, AFTER_NAME), known_as, inverted=inverted)
@@ -397,6 +410,11 @@ def address_key(address: str) -> bytes:
 def port_mac_key(link: str, mac: bytes) -> bytes:
     """A key of a (link, MAC) set."""
     return _name(link) + mac.ljust(8, b"\0")
+
+
+def port_tag_key(link: str, vlan: int) -> bytes:
+    """A key of a (link, VLAN) set."""
+    return _name(link) + vlan.to_bytes(2).ljust(4, b"\0")
 
 
 def port_address_key(link: str, address: str) -> bytes:

@@ -99,11 +99,13 @@ class SetLink:
 
 
 @dataclass(frozen=True)
-class SetAccessVlan:
-    """Makes a bridge port one of this VLAN alone, whose frames have no tag there."""
+class SetPortVlans:
+    """Makes a bridge port one of these VLANs alone: frames of `untagged` have no tag there, those of `tagged` have
+    theirs; `untagged` is 0 for a port that takes no frame without a tag."""
 
     name: str
-    vlan: int
+    untagged: int
+    tagged: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -242,7 +244,7 @@ Step = (
     | AddMacvtap
     | DeleteLink
     | SetLink
-    | SetAccessVlan
+    | SetPortVlans
     | LimitRate
     | KnowMac
     | ForgetOwnMac

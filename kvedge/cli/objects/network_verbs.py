@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from kvedge.client.session import Session
     from kvedge.network.lan.lan_config import LanConfig
     from kvedge.network.lan.macvtap_config import MacvtapConfig
+    from kvedge.network.lan.vlan_trunk import Trunk
     from kvedge.resources.codec import JsonObject
 
 _DATA_DIR = click.option("--data-dir", default=None, help="The data directory of the box [/var/lib/kvedge].")
@@ -112,6 +113,8 @@ def show(vmi: str, kubeconfig: Path | None, namespace: str | None, output: str) 
 @click.option("--bridge", default=None, help="A bridge of the host, such as br0, that leads to the LAN.")
 @click.option("--nic", default=None, help="A NIC of this host, such as eth0: kvedge makes a bridge of it.")
 @click.option("--vlan", type=int, default=0, help="The VLAN of that bridge to be on, 1 to 4094.")
+@click.option("--trunk", default="", help="VLANs of that bridge that guests get with their tags, such as 10,20-30.")
+@click.option("--native", type=int, default=0, help="With --trunk: the VLAN of frames without a tag [none].")
 @click.option("--mtu", type=int, default=0, help="The MTU of the guests' NICs [the bridge's].")
 @click.option("--isolate-ports", is_flag=True, help="Guests reach the LAN, and not each other.")
 @click.option(
@@ -130,6 +133,8 @@ def create(
     bridge: str | None,
     nic: str | None,
     vlan: int,
+    trunk: str,
+    native: int,
     mtu: int,
     isolate_ports: bool,
     allow_servers: bool | None,
@@ -158,13 +163,15 @@ def create(
     session = open_session(kubeconfig, namespace)
     wanted: LanConfig | MacvtapConfig
     if kind == "macvtap":
-        if bridge is not None or vlan:
+        if bridge is not None or vlan or trunk or native:
             raise Refused("--type macvtap takes --nic alone; of a VLAN, name its link, such as eth0.7", Exit.USAGE)
         wanted = _macvtap_on(nic, mtu, isolate_ports=isolate_ports, servers=bool(allow_servers))
         _create(session, network_document(name, session.namespace, wanted), dry_run=dry_run)
         return
-    if vlan and (bridge is None or nic is not None):
-        raise Refused("--vlan is a VLAN of a bridge of the host's own: name that with --bridge", Exit.USAGE)
+    if (vlan or trunk) and (bridge is None or nic is not None):
+        which = "--vlan is a VLAN" if vlan else "--trunk is VLANs"
+        raise Refused(f"{which} of a bridge of the host's own: name that with --bridge", Exit.USAGE)
+    tagged = _trunk(trunk, vlan, native)
     made = bridge is None and nic is None
     if bridge is None:
         bridge = made_bridge(session.namespace, name) if nic is None else bridge_of_nic(nic)
@@ -172,7 +179,8 @@ def create(
         bridge=bridge,
         made=made,
         nic=nic or "",
-        vlan=vlan,
+        vlan=vlan or native,
+        trunk=tagged,
         mtu=mtu,
         isolates_ports=isolate_ports,
         servers=made if allow_servers is None else allow_servers,
@@ -203,6 +211,24 @@ def _create(session: Session, document: JsonObject, *, dry_run: bool) -> None:
         return
     create_network(session, document)
     click.echo(f"network {document['metadata']['name']} created")
+
+
+def _trunk(trunk: str, vlan: int, native: int) -> Trunk:
+    from kvedge.network.lan.vlan_trunk import TrunkError, trunk_of_text, vlans_of
+
+    if not trunk:
+        if native:
+            raise Refused("--native is of a trunk: name its VLANs with --trunk", Exit.USAGE)
+        return ()
+    try:
+        found = trunk_of_text(trunk)
+    except TrunkError as error:
+        raise Refused(f"--trunk: {error}", Exit.USAGE) from error
+    if vlan:
+        raise Refused("a port has either --vlan or --trunk: for frames without a tag there is --native", Exit.USAGE)
+    if native in vlans_of(found):
+        raise Refused(f"--native: {native} is in --trunk: a VLAN comes with its tag or without", Exit.USAGE)
+    return found
 
 
 def _create_on_nic(

@@ -40,14 +40,15 @@ class NetworkRow:
     bridge: str
     nic: str
     vlan: int
+    # All VLANs, as users read them.
+    vlans: str
     used_by: tuple[str, ...]
     created: str
     age: str
 
     def cells(self, *, with_namespace: bool) -> list[str]:
         """The cells below :data:`HEADER`."""
-        vlan = str(self.vlan) if self.vlan else ""
-        cells = [self.name, self.kind, self.bridge or self.nic, vlan, ",".join(self.used_by), self.age]
+        cells = [self.name, self.kind, self.bridge or self.nic, self.vlans, ",".join(self.used_by), self.age]
         return [cell or "-" for cell in ([self.namespace] if with_namespace else []) + cells]
 
     def document(self) -> JsonObject:
@@ -59,6 +60,7 @@ class NetworkRow:
             "bridge": self.bridge,
             "nic": self.nic or None,
             "vlan": self.vlan or None,
+            "vlans": self.vlans or None,
             "usedBy": list(self.used_by),
             "created": self.created,
         }
@@ -101,6 +103,7 @@ def _row(found: NetworkAttachmentDefinition, users: Users, now: datetime) -> Net
         bridge=config.bridge if isinstance(config, LanConfig) else "",
         nic=config.nic if isinstance(config, MacvtapConfig) else "",
         vlan=config.vlan if isinstance(config, LanConfig) else 0,
+        vlans=config.vlans_text if isinstance(config, LanConfig) else "",
         used_by=tuple(users.get((meta.namespace, meta.name), ())),
         created=created or "",
         age=age_text((now - parse_rfc3339(created)).total_seconds()) if created else "",

@@ -67,9 +67,9 @@ def unfit_bridge(bridge: Link, network: LanConfig) -> NetworkError | None:
     if bridge.kind != "bridge":
         what = f"it is {bridge.kind or 'a hardware link'} and no bridge"
         return _unfit(network, what, "make a bridge of which it is a port, and name that one")
-    if network.vlan and not bridge.vlan_filtering:
+    if network.has_vlans and not bridge.vlan_filtering:
         remedy = f"`ip link set {network.bridge} type bridge vlan_filtering 1`, in the host's configuration to last"
-        return _unfit(network, f"it does not keep VLANs apart, and VLAN {network.vlan} is wanted", remedy)
+        return _unfit(network, f"it does not keep VLANs apart, and VLAN {network.vlans_text} is wanted", remedy)
     if network.mtu > bridge.mtu:
         why = f"its MTU is {bridge.mtu}, and {network.mtu} is wanted"
         more = "stop its VMs, so that the bridge is made anew" if network.made else "give the bridge and its ports more"

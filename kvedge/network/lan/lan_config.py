@@ -15,19 +15,27 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from kvedge.network.binding.binding_state import SMALLEST_IPV6_MTU
+from kvedge.network.lan.vlan_trunk import (
+    LARGEST_VLAN,
+    Trunk,
+    TrunkError,
+    trunk_document,
+    trunk_of_document,
+    trunk_text,
+    vlans_of,
+)
 from kvedge.runtime.nearest_names import or_nearest
 
 FIELD: Final = "spec.config"
 # The longest text that is read: a configuration has a few hundred characters.
 LONGEST: Final = 16 * 1024
-LARGEST_VLAN: Final = 4094
 LARGEST_MTU: Final = 65521
 OURS: Final = "kvedge"
 _LINK_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,14}")
 _LONGEST_SHOWN: Final = 60
 # What changes nothing here: names, versions, and that the Pod's side has no address, which it never has.
 _PASSED_OVER: Final = frozenset({"cniVersion", "name", "type", "disableCheck", "disableContainerInterface"})
-_KNOWN: Final = ("bridge", "vlan", "mtu", "ipam", "macspoofchk", "portIsolation", OURS)
+_KNOWN: Final = ("bridge", "vlan", "vlanTrunk", "mtu", "ipam", "macspoofchk", "portIsolation", OURS)
 # Of the plugin's, and not done here; false asks for nothing.
 _NOT_DONE: Final[Mapping[str, str]] = {
     "isGateway": "the host has an address on it when its own network configuration says so",
@@ -36,11 +44,10 @@ _NOT_DONE: Final[Mapping[str, str]] = {
     "ipMasq": "use the Pod network for what is to leave under the host's address",
     "hairpinMode": "remove it",
     "promiscMode": "remove it",
-    "vlanTrunk": "make one network for each VLAN, with vlan",
     "preserveDefaultVlan": "set it to false: a port is of its VLAN alone",
     "enabledad": "remove it",
 }
-_OURS: Final = ("makeBridge", "allowServers", "nic")
+_OURS: Final = ("makeBridge", "allowServers", "nic", "nativeVlan")
 
 
 class LanConfigError(ValueError):
@@ -55,6 +62,8 @@ class LanConfigError(ValueError):
 class LanConfig:
     """One network: its bridge on the host, `made` by kvedge or the operator's; VLAN and MTU are 0 where it has none.
 
+    `vlan` is that of frames without a tag. Those of `trunk` are carried with their tags.
+
     `servers`: its guests may answer DHCP and advertise routers. `nic`: the NIC of which `kvedge network create` made
     the bridge; to whoever joins it, it is the operator's.
     """
@@ -63,9 +72,22 @@ class LanConfig:
     made: bool = False
     nic: str = ""
     vlan: int = 0
+    trunk: Trunk = ()
     mtu: int = 0
     isolates_ports: bool = False
     servers: bool = False
+
+    @property
+    def has_vlans(self) -> bool:
+        """Whether it asks for VLANs of its bridge."""
+        return bool(self.vlan or self.trunk)
+
+    @property
+    def vlans_text(self) -> str:
+        """Its VLANs, as users read them; empty for none."""
+        if not self.trunk:
+            return str(self.vlan) if self.vlan else ""
+        return trunk_text(self.trunk) + (f", native {self.vlan}" if self.vlan else "")
 
 
 def parse_lan_config(text: str) -> LanConfig:
@@ -77,26 +99,29 @@ def parse_lan_config(text: str) -> LanConfig:
     for key in config:
         _check_key(key, config[key])
     made, servers, nic = _own(config.get(OURS))
+    trunk, native = _trunk(config)
     found = LanConfig(
         bridge=_link_name("bridge", config.get("bridge"), "name a bridge of this host"),
         made=made,
         nic=nic,
-        vlan=_number(config, "vlan", 0, LARGEST_VLAN),
+        vlan=_number(config, "vlan", 0, LARGEST_VLAN) or native,
+        trunk=trunk,
         mtu=_number(config, "mtu", SMALLEST_IPV6_MTU, LARGEST_MTU),
         isolates_ports=_flag(config, "portIsolation"),
         servers=servers,
     )
-    if found.made and found.vlan:
-        raise LanConfigError(
-            "vlan", "a bridge that kvedge makes is one network, without VLANs", "remove it: each network has its own"
-        )
+    if found.made and found.has_vlans:
+        key, why = "vlanTrunk" if trunk else "vlan", "a bridge that kvedge makes is one network, without VLANs"
+        raise LanConfigError(key, why, "remove it: each network has its own")
     return found
 
 
 def lan_config_text(config: LanConfig) -> str:
     """The text of a configuration, as `parse_lan_config` reads it."""
     document: dict[str, Any] = {"cniVersion": "1.0.0", "type": "bridge", "bridge": config.bridge, "ipam": {}}
-    if config.vlan:
+    if config.trunk:
+        document |= {"vlanTrunk": trunk_document(config.trunk), "preserveDefaultVlan": False}
+    elif config.vlan:
         document |= {"vlan": config.vlan, "preserveDefaultVlan": False}
     if config.mtu:
         document["mtu"] = config.mtu
@@ -105,9 +130,29 @@ def lan_config_text(config: LanConfig) -> str:
     own: dict[str, Any] = {"makeBridge": True} if config.made else {}
     if config.nic:
         own["nic"] = config.nic
+    if config.trunk and config.vlan:
+        own["nativeVlan"] = config.vlan
     if config.servers != config.made:
         own["allowServers"] = config.servers
     return json.dumps({**document, **({OURS: own} if own else {})})
+
+
+def _trunk(config: Mapping[str, Any]) -> tuple[Trunk, int]:
+    """The VLANs that are carried with their tags, and that of frames without one: 0 for none."""
+    native = _number(config.get(OURS) or {}, "nativeVlan", 1, LARGEST_VLAN, f"{OURS}.")
+    try:
+        trunk = trunk_of_document(config.get("vlanTrunk") or [])
+    except TrunkError as error:
+        raise LanConfigError("vlanTrunk", str(error), 'write it as [{"id": 10}, {"minID": 20, "maxID": 30}]') from error
+    if trunk and config.get("vlan"):
+        raise LanConfigError(
+            "vlanTrunk", "a port has either vlan or vlanTrunk", f"for frames without a tag there is {OURS}.nativeVlan"
+        )
+    if native and not trunk:
+        raise LanConfigError(f"{OURS}.nativeVlan", "there is no vlanTrunk", "a port of one VLAN has vlan")
+    if native in vlans_of(trunk):
+        raise LanConfigError(f"{OURS}.nativeVlan", f"{native} is in vlanTrunk", "a VLAN comes with its tag or without")
+    return trunk, native
 
 
 def _document(text: str) -> dict[str, Any]:
@@ -188,8 +233,9 @@ def _flag(document: Mapping[str, Any], key: str, below: str = "", *, unset: bool
     return value
 
 
-def _number(document: Mapping[str, Any], key: str, smallest: int, largest: int) -> int:
+def _number(document: Mapping[str, Any], key: str, smallest: int, largest: int, below: str = "") -> int:
     value = document.get(key, 0)
+    key = below + key
     if isinstance(value, bool) or not isinstance(value, int):
         raise LanConfigError(key, f"{_shown(value)} is no whole number", f"use {smallest} to {largest}")
     if value != 0 and not smallest <= value <= largest:

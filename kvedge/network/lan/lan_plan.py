@@ -19,6 +19,7 @@ from kvedge.network.errors import MacInUseError
 from kvedge.network.lan.lan_bridges import LanSeen, bridge_steps, bridge_trouble, check_bridge, is_made
 from kvedge.network.lan.lan_config import LanConfig
 from kvedge.network.lan.lan_rules import lan_keys, lan_table
+from kvedge.network.lan.vlan_trunk import TrunkError, trunk_of_text, trunk_text, vlans_of
 from kvedge.network.link_types import Link
 from kvedge.network.nft_rules import Family, Table
 from kvedge.network.pods.attachments import DEFAULT_MTU, NodeNetworkConfig, stable_mac
@@ -30,8 +31,8 @@ from kvedge.network.steps import (
     DeleteLink,
     DeleteTable,
     ReplaceTable,
-    SetAccessVlan,
     SetLink,
+    SetPortVlans,
     SetSysctl,
     Step,
 )
@@ -56,7 +57,8 @@ class LanPort:
         network = self.network
         flags = (network.made, _MADE), (network.isolates_ports, _ISOLATED), (network.servers, _SERVERS)
         said = "".join(letter for is_set, letter in flags if is_set) or _NONE
-        return f"{MARK} {_LAN} {self.netns} {self.interface} {self.mac} {network.bridge} {network.vlan} {said}"
+        vlans = f"{network.vlan}+{trunk_text(network.trunk)}" if network.trunk else str(network.vlan)
+        return f"{MARK} {_LAN} {self.netns} {self.interface} {self.mac} {network.bridge} {vlans} {said}"
 
 
 def lan_port(netns: str, interface: str, mac: str, network: LanConfig) -> LanPort:
@@ -95,12 +97,20 @@ def lan_ports_of(config: NodeNetworkConfig, links: Iterable[Link]) -> dict[str, 
 def lan_port_of(link: Link) -> LanPort | None:
     """The port that a box's alias on the host's end of a pair tells of; None without one."""
     words = link.alias.split()
-    if len(words) != 8 or words[:2] != [MARK, _LAN] or not words[6].isdecimal():
+    if len(words) != 8 or words[:2] != [MARK, _LAN]:
         return None
-    _, _, netns, interface, mac, bridge, vlan, flags = words
+    _, _, netns, interface, mac, bridge, vlans, flags = words
+    vlan, plus, tagged = vlans.partition("+")
+    try:
+        trunk = trunk_of_text(tagged) if plus else ()
+    except TrunkError:
+        return None
+    if not vlan.isdecimal():
+        return None
     network = LanConfig(
         bridge=bridge,
         vlan=int(vlan),
+        trunk=trunk,
         made=_MADE in flags,
         isolates_ports=_ISOLATED in flags,
         servers=_SERVERS in flags,
@@ -216,7 +226,8 @@ def describe_lan(steps: Iterable[Step]) -> list[str]:
 
 def _check_mac(config: NodeNetworkConfig, seen: LanSeen, wanted: LanPort) -> None:
     for other in lan_ports_of(config, seen.links).values():
-        same_network = (other.network.bridge, other.network.vlan) == (wanted.network.bridge, wanted.network.vlan)
+        same_bridge = other.network.bridge == wanted.network.bridge
+        same_network = same_bridge and not _vlans(other.network).isdisjoint(_vlans(wanted.network))
         same_nic = (other.netns, other.interface) == (wanted.netns, wanted.interface)
         if other.mac == wanted.mac and same_network and not same_nic:
             raise MacInUseError(
@@ -225,6 +236,11 @@ def _check_mac(config: NodeNetworkConfig, seen: LanSeen, wanted: LanPort) -> Non
                 why=f"another Pod has it on {wanted.network.bridge}",
                 remedy="give one of them another macAddress",
             )
+
+
+def _vlans(network: LanConfig) -> set[int]:
+    untagged = {network.vlan} if network.vlan or not network.trunk else set()
+    return untagged | set(vlans_of(network.trunk))
 
 
 def _with_mtu(seen: LanSeen, network: LanConfig, ports: Mapping[str, LanPort]) -> LanConfig:
@@ -245,8 +261,8 @@ def _joining_steps(name: str, port: Link | None, bridge: Link | None, network: L
         # The bridge may be another one than when the pair was made.
         yield SetLink(name, mtu=bridge.mtu)
     yield SetLink(name, master=network.bridge, isolated=network.isolates_ports)
-    if network.vlan:
-        yield SetAccessVlan(name, network.vlan)
+    if network.has_vlans:
+        yield SetPortVlans(name, network.vlan, network.trunk)
     yield SetLink(name, up=True)
 
 
@@ -256,7 +272,7 @@ def _is_up(port: Link | None) -> bool:
 
 def _has_lost_vlan(bridge: Link | None, network: LanConfig) -> bool:
     """Whether the bridge is there and takes the VLAN's guests for everybody's."""
-    return network.vlan != 0 and bridge is not None and bridge.vlan_filtering is False
+    return network.has_vlans and bridge is not None and bridge.vlan_filtering is False
 
 
 def _table_step(config: NodeNetworkConfig, seen: LanSeen, name: str, wanted: LanPort) -> Step:

@@ -1,7 +1,7 @@
 """What guests may say on the networks besides the Pod network: one nftables table for all their ports.
 
 Pure; `lan_plan` puts the table into its steps. A guest may have any address there, as nobody gives it one. It has its
-own MAC alone, no VLAN but its port's, and it is no switch. On a LAN that is the operator's it is no DHCP server and no
+own MAC alone, no VLANs but its port's, and it is no switch. On a LAN that is the operator's it is no DHCP server and no
 router for others either, unless the network says so.
 """
 
@@ -12,6 +12,7 @@ from typing import Final
 from kvedge.network.dhcp.dhcp_plan import parse_mac
 from kvedge.network.drop_rules import Reason, counting, dropped
 from kvedge.network.lan.lan_config import LanConfig
+from kvedge.network.lan.vlan_trunk import vlans_of
 from kvedge.network.nft_rules import (
     DROP,
     ETHERTYPE_ARP,
@@ -32,6 +33,8 @@ from kvedge.network.nft_rules import (
     iifname_not_in,
     link_key,
     port_mac_key,
+    port_tag_key,
+    tag_of_port,
     udp_port_within,
 )
 
@@ -41,8 +44,10 @@ ANTI_SPOOFING_PRIORITY: Final = -300
 CLIENT_PORTS: Final = (68, 546)
 ROUTER_ADVERTISEMENT: Final = 134
 REDIRECT: Final = 137
-# Which port has which MAC; which ports may be servers; which ports are on a bridge of the host's own.
+# Which port has which MAC; which VLANs it carries with their tags, numbers of two bytes as nft's ports are; which ports
+# may be servers; which ports are on a bridge of the host's own.
 PORT_MACS: Final = Set("port_macs", (("ifname", 16), ("ether_addr", 6)))
+TRUNKS: Final = Set("trunks", (("ifname", 16), ("inet_service", 2)))
 SERVERS: Final = Set("servers", (("ifname", 16),))
 WITH_HOST: Final = Set("with_host", (("ifname", 16),))
 
@@ -58,7 +63,10 @@ def lan_table(name: str, prefix: str) -> Table:
         (Reason.MAC, frame_source_of_port(PORT_MACS.name, inverted=True)),
         (Reason.ARP, (*ethertype_is(ETHERTYPE_ARP), *arp_mac_of_port(PORT_MACS.name, inverted=True))),
         (Reason.BRIDGE, frame_is_for_bridges()),
-        (Reason.TAG, frame_carries_tag(ETHERTYPE_VLAN)),
+        (Reason.TAG, (*frame_carries_tag(ETHERTYPE_VLAN), *tag_of_port(TRUNKS.name, inverted=True))),
+        # What is behind a tag is judged as what has none; behind a second one it would not be.
+        (Reason.TAG, ethertype_is(ETHERTYPE_VLAN)),
+        (Reason.TAG, ethertype_is(ETHERTYPE_PROVIDER_VLAN)),
         (Reason.TAG, frame_carries_tag(ETHERTYPE_PROVIDER_VLAN)),
     )
     servers = (
@@ -73,12 +81,14 @@ def lan_table(name: str, prefix: str) -> Table:
         Chain("prerouting", Hook.PREROUTING, ANTI_SPOOFING_PRIORITY, rules),
         Chain("input", Hook.INPUT, ANTI_SPOOFING_PRIORITY, ((*port, *iifname_not_in(WITH_HOST.name), DROP),)),
     )
-    return counting(Table(Family.BRIDGE, name, chains, (PORT_MACS, SERVERS, WITH_HOST)))
+    return counting(Table(Family.BRIDGE, name, chains, (PORT_MACS, TRUNKS, SERVERS, WITH_HOST)))
 
 
 def lan_keys(port: str, mac: str, network: LanConfig) -> dict[str, tuple[bytes, ...]]:
     """What one port adds to the sets."""
     keys: dict[str, tuple[bytes, ...]] = {PORT_MACS.name: (port_mac_key(port, parse_mac(mac)),)}
+    if network.trunk:
+        keys[TRUNKS.name] = tuple(port_tag_key(port, vlan) for vlan in vlans_of(network.trunk))
     if network.servers:
         keys[SERVERS.name] = (link_key(port),)
     if not network.made:

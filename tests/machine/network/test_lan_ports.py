@@ -23,9 +23,10 @@ from kvedge.network.insight.cut_off_reader import NodeLinks, ends_of
 from kvedge.network.lan.lan_config import LanConfig
 from kvedge.network.lan.lan_plan import LanPort, lan_port, lan_port_name, lan_table_of
 from kvedge.network.lan.lan_ports import attach_lan, detach_lan, heal_lan, lan_ports, remove_lan
+from kvedge.network.lan.lan_rules import lan_keys
 from kvedge.network.links import Links
 from kvedge.network.netns import create_netns, delete_netns, netns_path, run_in_netns
-from kvedge.network.nft_edge import list_counts, list_tables
+from kvedge.network.nft_edge import change_elements, list_counts, list_tables
 from kvedge.network.nft_rules import Family
 from kvedge.network.pods.attachments import NodeNetworkConfig
 from tests.machine.network.frames import BROADCAST, wire
@@ -176,6 +177,20 @@ def test_a_vlan_of_a_bridge_is_a_network_of_its_own(config: NodeNetworkConfig, v
     assert vlans_of(one, config).endswith(f"{lan_port_name(config, one.netns, NIC)} 7 PVID Egress Untagged")
 
 
+def test_a_trunk_is_in_its_vlans_and_in_no_other(config: NodeNetworkConfig, vlan_bridge: str) -> None:
+    one = pod(config, "a", LanConfig(bridge=vlan_bridge, vlan=5, trunk=((7, 8),)), MACS[0])
+    for letter, vlan, sent, heard in (("b", 7, (7,), True), ("b", 6, (6,), False), ("b", 5, (), True)):
+        other = pod(config, letter, LanConfig(bridge=vlan_bridge, vlan=vlan), MACS[1])
+        frame = plain(one.mac) if not sent else tagged(plain(one.mac), *sent)
+        with wire(other.netns, NIC) as hears, wire(one.netns, NIC) as speaks:
+            speaks.send(frame)
+            got = hears.first(lambda each: each.src == one.mac and IP in each, 2.0)
+        assert (got is not None) == heard
+        assert got is None or Dot1Q not in got
+        detach_lan(config, other.netns)
+        delete_netns(other.netns)
+
+
 def test_a_vlan_lost_with_its_bridge_is_put_back(config: NodeNetworkConfig, vlan_bridge: str) -> None:
     port = pod(config, "a", LanConfig(bridge=vlan_bridge, vlan=7), MACS[0])
     before = vlans_of(port, config)
@@ -230,13 +245,16 @@ HOSTILE: dict[str, Callable[[str], Packet]] = {
 SERVERS: dict[str, Callable[[str], Packet]] = {"DHCP": dhcp_offer, "router advertisement": advertisement}
 
 
-def arrives(sender: LanPort, receiver: LanPort, frame: Packet) -> bool:
-    """Whether a frame arrives; one that is known to arrive is sent after it, so that nothing is waited for in vain."""
+def arrives(sender: LanPort, receiver: LanPort, frame: Packet, tags: int = 0) -> bool:
+    """Whether a frame arrives; one that is known to arrive is sent after it, so that nothing is waited for in vain.
+
+    It is known by what is behind its tags: the kernel takes the first one off before somebody listens.
+    """
     marker = Ether(src=sender.mac, dst=BROADCAST, type=0x88B5) / Raw(b"marker".ljust(46, b"\0"))
     with wire(receiver.netns, NIC) as hears, wire(sender.netns, NIC) as speaks:
         speaks.send(frame)
         speaks.send(marker)
-        wanted = bytes(frame)[14:40]
+        wanted = bytes(frame)[14 + 4 * tags : 40]
         first = hears.first(lambda each: wanted in bytes(each) or b"marker" in bytes(each))
     assert first is not None
     return b"marker" not in bytes(first)
@@ -261,6 +279,38 @@ def test_a_hostile_guest_is_not_heard_on_the_lan(config: NodeNetworkConfig) -> N
     assert found.keys() == {name}, "the other guest has done nothing"
     # Any address: nobody gives it one.
     assert arrives(one, other, plain(one.mac))
+
+
+def tagged(frame: Packet, *vlans: int) -> Packet:
+    """The frame in these VLANs, the first one outside; with room for what a short frame is padded with."""
+    inside, kind = frame.payload, frame.type if frame.type is not None else bytes(frame)[12:14]
+    made = Ether(src=frame.src, dst=frame.dst)
+    for vlan in vlans:
+        made = made / Dot1Q(vlan=vlan)
+    made.lastlayer().type = kind if isinstance(kind, int) else int.from_bytes(kind)
+    return made / inside
+
+
+def test_a_trunk_lets_its_tags_pass_and_the_filters_hold_behind_them(
+    config: NodeNetworkConfig, host_bridge: str
+) -> None:
+    """This bridge keeps no VLANs apart, as a kernel may be built: what passes it is the filters' doing alone."""
+    one, other = two(config, LAN, LAN)
+    name = lan_port_name(config, one.netns, NIC)
+    keys = lan_keys(name, one.mac, replace(LAN, trunk=((9, 9), (20, 30))))
+    change_elements(lan_table_of(config), keys, {})
+
+    def passes(frame: Packet, *vlans: int) -> bool:
+        return arrives(one, other, tagged(frame, *vlans), len(vlans))
+
+    assert {vlan: passes(plain(one.mac), vlan) for vlan in (8, 9, 10, 19, 20, 30, 31)} == {
+        8: False, 9: True, 10: False, 19: False, 20: True, 30: True, 31: False
+    }  # fmt: skip
+    assert not passes(plain(one.mac), 9, 9), "a tag behind a tag"
+    spoofed = {key: HOSTILE[key](one.mac) for key in ("another's MAC", "another's MAC in ARP")}
+    wrong = spoofed | {key: make(one.mac) for key, make in SERVERS.items()}
+    assert {key: passes(frame, 9) for key, frame in wrong.items()} == dict.fromkeys(wrong, False)
+    assert host_bridge == LAN.bridge
 
 
 def test_guests_among_themselves_may_be_servers_and_nothing_else(config: NodeNetworkConfig) -> None:

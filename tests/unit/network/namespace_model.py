@@ -34,8 +34,8 @@ from kvedge.network.steps import (
     LimitRate,
     RemoveAddress,
     ReplaceTable,
-    SetAccessVlan,
     SetLink,
+    SetPortVlans,
     SetSysctl,
     Step,
 )
@@ -70,7 +70,7 @@ class NamespaceModel:
     # Which port a bridge was told that a MAC belongs to.
     known_macs: dict[tuple[int, str], int] = field(default_factory=dict)
     # Which VLAN a port is of; which ports reach none that is isolated as well.
-    vlans: dict[int, int] = field(default_factory=dict)
+    vlans: dict[int, tuple[int, tuple[tuple[int, int], ...]]] = field(default_factory=dict)
     isolated: set[int] = field(default_factory=set)
     # The MTUs of the other ends of pairs.
     peer_mtus: dict[str, int] = field(default_factory=dict)
@@ -125,11 +125,11 @@ class NamespaceModel:
                 self._delete(self.link(name))
             case SetLink():
                 self._set(step)
-            case SetAccessVlan(name, vlan):
+            case SetPortVlans(name, untagged, tagged):
                 port = self.link(name)
                 if not port.master or not self.links[port.master].vlan_filtering:
                     raise RefusedByKernelError(f"{name} is no port of a bridge that keeps VLANs apart")
-                self.vlans[port.index] = vlan
+                self.vlans[port.index] = (untagged, tagged)
             case LimitRate(name):
                 self.link(name)
             case KnowMac(link, mac):

@@ -109,6 +109,30 @@ def test_a_vlan_is_of_a_bridge_of_the_host(box: Box) -> None:
     assert "name that with --bridge" in found.text
 
 
+def test_a_trunk_is_written_as_cnis_plugin_has_it(box: Box) -> None:
+    options = ("--bridge", "br0", "--trunk", "10,20-30", "--native", "5", "--dry-run")
+    printed = box.run("create", "lan", *options).output
+    assert '"vlanTrunk": [{"id": 10}, {"minID": 20, "maxID": 30}]' in printed
+    assert '"kvedge": {"nativeVlan": 5}' in printed
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--trunk", "7"), "--trunk is VLANs of a bridge of the host's own: name that with --bridge"),
+        (("--bridge", "br0", "--trunk", "7,4095"), "--trunk: 4095-4095 is no range of VLANs"),
+        (("--bridge", "br0", "--trunk", "7", "--vlan", "7"), "either --vlan or --trunk"),
+        (("--bridge", "br0", "--trunk", "7", "--native", "7"), "--native: 7 is in --trunk"),
+        (("--bridge", "br0", "--native", "7"), "--native is of a trunk"),
+    ],
+)
+def test_what_is_no_trunk_is_refused_by_its_option(box: Box, options: tuple[str, ...], said: str) -> None:
+    found = box.run("create", "lan", *options).exception
+    assert isinstance(found, Refused)
+    assert said in found.text
+    assert box.done == []
+
+
 def test_the_last_network_of_a_nic_gives_it_back(box: Box) -> None:
     box.run("create", "lan", "--nic", "eth0")
     box.run("create", "lan2", "--nic", "eth0")

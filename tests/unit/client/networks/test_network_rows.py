@@ -42,6 +42,9 @@ def test_a_row_says_what_the_network_is_and_who_is_on_it() -> None:
     far = vmi_with(on("n/lan"), name="far", namespace="other")
     elsewhere = vmi_with(on("lan"), name="elsewhere", namespace="other")
     found = [network("own", LanConfig(bridge="kvn-1", made=True)), network("lan", LanConfig(bridge="br0", vlan=7))]
+    trunk = network("trunk", LanConfig(bridge="br0", vlan=5, trunk=((7, 9),)))
+    (row,) = network_rows([trunk], {}, NOW)
+    assert row.cells(with_namespace=False)[3] == "7-9, native 5"
     lan, own, strange = network_rows([*found, network("strange", None)], users_of([vm], [bare, far, elsewhere]), NOW)
     assert lan.cells(with_namespace=True) == ["n", "lan", "bridge", "br0", "7", "bare,other/far,web", "1m30s"]
     assert own.cells(with_namespace=False) == ["own", "isolated", "kvn-1", "-", "-", "1m30s"]
@@ -53,6 +56,7 @@ def test_a_row_says_what_the_network_is_and_who_is_on_it() -> None:
         "bridge": "br0",
         "nic": None,
         "vlan": 7,
+        "vlans": "7",
         "usedBy": ["bare", "other/far", "web"],
         "created": "2026-01-02T11:58:30Z",
     }

@@ -19,12 +19,23 @@ def text(**config: Any) -> str:
     [
         LanConfig(bridge="br0"),
         LanConfig(bridge="br0", vlan=100, mtu=9000, isolates_ports=True),
+        LanConfig(bridge="br0", trunk=((10, 10), (20, 30))),
+        LanConfig(bridge="br0", vlan=1, trunk=((10, 10), (20, 30))),
         LanConfig(bridge="br0", servers=True),
         LanConfig(bridge="kvb-eth0", nic="eth0"),
         LanConfig(bridge="kvn-1", made=True, servers=True),
         LanConfig(bridge="kvn-1", made=True, servers=False),
     ],
-    ids=["a bridge", "a VLAN of it", "with servers", "one of a NIC", "one of ours", "one of ours without servers"],
+    ids=[
+        "a bridge",
+        "a VLAN of it",
+        "a trunk",
+        "a trunk with a native VLAN",
+        "with servers",
+        "one of a NIC",
+        "one of ours",
+        "one of ours without servers",
+    ],
 )
 def test_a_text_means_what_it_was_made_of(config: LanConfig) -> None:
     assert parse_lan_config(lan_config_text(config)) == config
@@ -56,7 +67,11 @@ def test_a_list_of_one_plugin_is_that_plugin() -> None:
         (text(mtu=1279), "spec.config.mtu: '1279' is out of range; use 1280 to 65521"),
         (text(ipam={"type": "dhcp"}), "spec.config.ipam: not supported on one box; leave it empty"),
         (text(isGateway=True), "spec.config.isGateway: not supported on one box"),
-        (text(vlanTrunk=[{"id": 5}]), "spec.config.vlanTrunk: not supported on one box; make one network for each"),
+        (text(vlanTrunk=[{"id": 5}], vlan=3), "spec.config.vlanTrunk: a port has either vlan or vlanTrunk; for frames"),
+        (text(vlanTrunk=[{"id": 4095}]), "spec.config.vlanTrunk: 4095-4095 is no range of VLANs, which are 1 to 4094"),
+        (text(vlanTrunk=[{"id": 5}], kvedge={"makeBridge": True}), "spec.config.vlanTrunk: a bridge that kvedge makes"),
+        (text(vlanTrunk=[{"id": 5}], kvedge={"nativeVlan": 5}), "spec.config.kvedge.nativeVlan: 5 is in vlanTrunk; a"),
+        (text(kvedge={"nativeVlan": 5}), "spec.config.kvedge.nativeVlan: there is no vlanTrunk; a port of one VLAN"),
         (text(macspoofchk=False), "spec.config.macspoofchk: a guest speaks with its own MAC alone; remove it"),
         (text(portIsolation="yes"), "spec.config.portIsolation: 'yes' is neither true nor false"),
         (text(brigde="x"), "spec.config.brigde: not supported on one box. Did you mean bridge?; remove it"),

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from kvedge.network.drop_rules import DROPPED
 from kvedge.network.errors import MacInUseError, NetworkError
 from kvedge.network.lan.lan_bridges import LanSeen, bridge_alias
 from kvedge.network.lan.lan_config import LanConfig
@@ -28,8 +27,8 @@ from kvedge.network.lan.lan_plan import (
     plan_lan_port,
     plan_lan_removal,
 )
-from kvedge.network.lan.lan_rules import PORT_MACS, SERVERS, WITH_HOST
-from kvedge.network.nft_rules import Family, link_key, port_mac_key
+from kvedge.network.lan.lan_rules import PORT_MACS, SERVERS, TRUNKS, WITH_HOST
+from kvedge.network.nft_rules import Family, link_key, port_mac_key, port_tag_key
 from kvedge.network.pods.attachments import NodeNetworkConfig, stable_mac
 from kvedge.network.steps import SetLink, SetSysctl, Step
 from tests.unit.network.namespace_model import NamespaceModel
@@ -84,8 +83,12 @@ def detach(model: NamespaceModel, port: LanPort) -> None:
 
 
 def keys(model: NamespaceModel) -> dict[str, set[bytes]]:
-    """What the plans have put into the sets; what was dropped the kernel puts there."""
-    return {name: each for name, each in model.tables[Family.BRIDGE, TABLE.name].items() if name != DROPPED.name}
+    """What is in the sets; empty ones are left out."""
+    return {name: each for name, each in all_keys(model).items() if each}
+
+
+def all_keys(model: NamespaceModel) -> dict[str, set[bytes]]:
+    return model.tables[Family.BRIDGE, TABLE.name]
 
 
 def mac_key(port: LanPort) -> bytes:
@@ -100,7 +103,7 @@ def test_a_nic_joins_a_bridge_of_the_host_and_leaves_it_as_it_was() -> None:
     assert (made.master, made.up, made.mtu) == (model.link("br0").index, True, 1400)
     assert model.sysctls[f"ipv6/conf/{made.name}/disable_ipv6"] == "1"
     known = {link_key(made.name)}
-    assert keys(model) == {PORT_MACS.name: {mac_key(port)}, SERVERS.name: set(), WITH_HOST.name: known}
+    assert keys(model) == {PORT_MACS.name: {mac_key(port)}, WITH_HOST.name: known}
     assert lan_ports_of(CONFIG, model.links.values()) == {made.name: port}
     detach(model, port)
     assert model.picture() == before
@@ -120,7 +123,7 @@ def test_a_bridge_of_ours_comes_with_the_first_nic_and_goes_with_the_last() -> N
     assert model.link("kvn-1") == bridge
     known = {link_key(name_of(two))}
     # Whatever addresses the host has elsewhere, it is not on such a network.
-    assert keys(model) == {PORT_MACS.name: {mac_key(two)}, SERVERS.name: known, WITH_HOST.name: set()}
+    assert keys(model) == {PORT_MACS.name: {mac_key(two)}, SERVERS.name: known}
     detach(model, two)
     assert model.picture() == before
 
@@ -167,7 +170,7 @@ def test_a_port_is_of_its_vlan_before_it_is_up() -> None:
     steps = plan_lan_port(CONFIG, seen(model), port, NETNS, whole=True)
     do(model, steps)
     index = model.link(name_of(port)).index
-    assert (model.vlans[index], model.isolated) == (7, {index})
+    assert (model.vlans[index], model.isolated) == ((7, ()), {index})
     assert steps[-1] == SetLink(name_of(port), up=True)
 
 
@@ -186,7 +189,7 @@ def is_placed(model: NamespaceModel, port: LanPort) -> bool:
     """Whether the port is on its bridge, in its VLAN and isolated."""
     index = model.link(name_of(port)).index
     is_on = model.link(name_of(port)).master == model.link("br0").index
-    return is_on and model.vlans.get(index) == 7 and index in model.isolated
+    return is_on and model.vlans.get(index) == (7, ()) and index in model.isolated
 
 
 def off_its_bridge() -> NamespaceModel:
@@ -236,6 +239,33 @@ def test_a_port_is_never_up_outside_its_vlan_wherever_an_agent_is_killed(
                 continue
             do(model, again(model))
             assert (model.link(name).up, is_placed(model, nic(VLAN))) == (True, True), count
+
+
+def test_a_trunk_is_carried_by_its_port_alone_and_remembered_in_its_alias() -> None:
+    model, port = host(), nic(LanConfig(bridge="br0", vlan=5, trunk=((10, 10), (20, 22))))
+    before = model.picture()
+    attach(model, port)
+    name = name_of(port)
+    assert model.vlans[model.link(name).index] == (5, ((10, 10), (20, 22)))
+    assert keys(model)[TRUNKS.name] == {port_tag_key(name, vlan) for vlan in (10, 20, 21, 22)}
+    assert lan_ports_of(CONFIG, model.links.values()) == {name: port}
+    assert heal(model) == []
+    detach(model, port)
+    assert model.picture() == before
+
+
+def test_a_mac_is_one_nics_in_each_vlan() -> None:
+    model, trunk = host(), LanConfig(bridge="br0", trunk=((7, 9),))
+    attach(model, nic(trunk))
+    attach(model, nic(LanConfig(bridge="br0", vlan=5), "two"))
+    attach(model, nic(LAN, "three"))
+    with pytest.raises(MacInUseError):
+        attach(model, nic(VLAN, "four"))
+
+
+def test_a_bridge_that_keeps_no_vlans_apart_carries_no_trunk() -> None:
+    with pytest.raises(NetworkError, match="VLAN 7-9, native 5 is wanted"):
+        attach(host(vlan_filtering=False), nic(LanConfig(bridge="br0", vlan=5, trunk=((7, 9),))))
 
 
 def test_a_port_waits_down_while_its_bridge_keeps_no_vlans_apart() -> None:
