@@ -41,7 +41,7 @@ class DiskSource:
     preallocated: bool = False
     thick: bool = False
     block_size: tuple[int, int] | None = None
-    # What the VM's user should hear of its making.
+    # The warnings for the VM's user on the making of its domain.
     note: str = ""
 
 
@@ -111,5 +111,5 @@ class DomainContext:
     # How often the guest's balloon driver reports, in seconds; 0 turns its statistics off.
     balloon_stats_seconds: int = BALLOON_STATS_SECONDS
     free_page_reporting: bool = True
-    # What the node's libvirt says of itself: major * 1,000,000 + minor * 1,000 + release.
+    # The version of the node's libvirt: major * 1,000,000 + minor * 1,000 + release.
     libvirt_version: int = OLDEST_LIBVIRT

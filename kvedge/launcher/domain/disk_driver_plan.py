@@ -79,5 +79,5 @@ def _io(disk: Disk, source: DiskSource, cache: str, field: str) -> str | None:
 
 
 def _discard(disk: Disk, source: DiskSource) -> str | None:
-    # What was allocated on purpose must not be given back by the guest's fstrim.
+    # The guest's fstrim must not give back blocks that were allocated on purpose.
     return "unmap" if disk.cdrom is None and not source.thick else None

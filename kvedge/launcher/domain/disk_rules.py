@@ -58,11 +58,11 @@ def check_disk(facts: DiskFacts) -> None:
     """Raises:
     ConversionError: for the first rule that the disk breaks.
     """
-    for place, detail, remedy in _broken(facts):
+    for place, detail, remedy in _find_faults(facts):
         raise ConversionError(f"{facts.field}.{place}", detail, remedy)
 
 
-def _broken(facts: DiskFacts) -> Iterator[tuple[str, str, str]]:
+def _find_faults(facts: DiskFacts) -> Iterator[tuple[str, str, str]]:
     disk, source = facts.disk, facts.source
     known = _BUSES[facts.device]
     if facts.bus not in known:

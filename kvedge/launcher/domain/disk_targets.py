@@ -38,7 +38,7 @@ def assign_targets(vmi: VirtualMachineInstance, present: Mapping[str, str] = _NO
     disks = vmi.spec.domain.devices.disks
     # A disk that the guest has not released yet has its name still, though the VMI has no such disk any more.
     leaving = set(present.values()) - {present[disk.name] for disk in disks if disk.name in present}
-    kept = _kept(disks, vmi, {**recorded, **present}, leaving)
+    kept = _keep_targets(disks, vmi, {**recorded, **present}, leaving)
     taken = {*kept.values(), *leaving}
     targets: dict[str, str] = {}
     for disk in disks:
@@ -70,7 +70,7 @@ def _prefix(disk: Disk, vmi: VirtualMachineInstance) -> str:
     return "vd" if bus_of(disk, vmi) == VIRTIO else "sd"
 
 
-def _kept(
+def _keep_targets(
     disks: list[Disk], vmi: VirtualMachineInstance, recorded: Mapping[str, str], leaving: Collection[str]
 ) -> dict[str, str]:
     kept: dict[str, str] = {}

@@ -16,7 +16,7 @@ from kvedge.resources.types.vmi import VirtualMachineInstance, VirtualMachineIns
 _ARCHITECTURES: Final[dict[str, Architecture]] = {"amd64": "x86_64", "arm64": "aarch64"}
 _DEFAULT_MACHINES: Final[dict[Architecture, str]] = {"x86_64": "q35", "aarch64": "virt"}
 _BOOTLOADER: Final = "spec.domain.firmware.bootloader"
-# What KubeVirt gives a VM on arm64 that says nothing.
+# KubeVirt's default for a VM on arm64.
 _ARM_BOOTLOADER: Final = Bootloader(efi=Efi(secure_boot=False))
 
 

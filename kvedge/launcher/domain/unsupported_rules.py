@@ -15,13 +15,13 @@ def check_supported(vmi: VirtualMachineInstance) -> None:
     """Raises:
     ConversionError: for the first field that is set and not supported.
     """
-    for field, value in _unsupported(vmi):
+    for field, value in _list_unsupported(vmi):
         if value:
             raise ConversionError(field, "not supported by kvedge", "remove it")
 
 
-def _unsupported(vmi: VirtualMachineInstance) -> Iterator[tuple[str, object]]:
-    yield from _unsupported_tags(vmi)
+def _list_unsupported(vmi: VirtualMachineInstance) -> Iterator[tuple[str, object]]:
+    yield from _list_unsupported_tags(vmi)
     domain = vmi.spec.domain
     devices = domain.devices
     for name, value in (
@@ -46,7 +46,7 @@ def _unsupported(vmi: VirtualMachineInstance) -> Iterator[tuple[str, object]]:
         yield "spec.domain.firmware.bootloader.efi.persistent", efi is not None and efi.persistent
 
 
-def _unsupported_tags(vmi: VirtualMachineInstance) -> Iterator[tuple[str, object]]:
+def _list_unsupported_tags(vmi: VirtualMachineInstance) -> Iterator[tuple[str, object]]:
     """A guest reads tags in its config drive, whose list has no disks, in KubeVirt neither; without one they mean
     nothing."""
     if not any(volume.cloud_init_config_drive is not None for volume in vmi.spec.volumes):

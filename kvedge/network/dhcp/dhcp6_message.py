@@ -15,11 +15,11 @@ from typing import Final
 
 from kvedge.network.dhcp.dhcp_message import LONGEST_LABEL, BadPacket
 
-# What one Ethernet frame of 1500 bytes carries over UDP and IPv6.
+# The bytes that one Ethernet frame of 1500 bytes carries over UDP and IPv6.
 LARGEST_MESSAGE: Final = 1452
 # RFC 8415: a DUID has two bytes of type and at most 128 more.
 LONGEST_DUID: Final = 130
-# A NIC has one address; what a client may ask for beyond that is answered with a refusal each.
+# A NIC has one address; each further request of a client is answered with a refusal.
 MOST_ASSOCIATIONS: Final = 8
 MOST_ADDRESSES: Final = 16
 LONGEST_NAMES: Final = 255

@@ -16,7 +16,7 @@ from typing import Final
 MAGIC: Final = b"\x63\x82\x53\x63"
 # op, htype, hlen, hops, xid, secs, flags, ciaddr, yiaddr, siaddr, giaddr, chaddr, sname, file
 HEADER: Final = struct.Struct("!BBBBIHH4s4s4s4s16s64s128s")
-# What one Ethernet frame of 1500 bytes carries over UDP; a client has no reason to send a fragmented request.
+# The bytes that one Ethernet frame of 1500 bytes carries over UDP; a client has no reason to fragment a request.
 LARGEST_PACKET: Final = 1472
 # BOOTP's fixed size, which some old clients and relays still insist on.
 SMALLEST_REPLY: Final = 300

@@ -77,7 +77,7 @@ class Ipv6Lease:
 
 
 def advertisement(lease: Ipv6Lease) -> Advertisement:
-    """What the guest is told of its router."""
+    """The router's advertisement for the guest."""
     return Advertisement(
         lifetime=ROUTER_SECONDS if lease.router and lease.is_default else 0,
         seconds=ROUTER_SECONDS,
@@ -149,7 +149,7 @@ def _associations(lease: Ipv6Lease, request: Request6) -> list[tuple[int, bytes]
 def _grant_address(lease: Ipv6Lease, wanted: Association) -> bytes:
     address = IPv6Address(lease.address).packed
     seconds = lease.lease_seconds
-    # What the client had from elsewhere ends at once.
+    # Addresses that the client had from elsewhere end at once.
     stale = [(int(Option.ADDRESS), encode_address(other, 0)) for other in wanted.addresses if other != address]
     options = [(int(Option.ADDRESS), encode_address(address, seconds)), *stale]
     return encode_association(wanted.number, seconds // 2, seconds * 7 // 8, options)

@@ -182,7 +182,7 @@ class Ipv6Server:
         self._say(logging.INFO, f"router {lease.router or 'none'} advertised")
 
     def _say(self, level: int, what: str) -> None:
-        # A guest may ask as often as it likes: what was said before is no news.
+        # A guest may ask as often as it likes: a repeated message is no news.
         log.log(logging.DEBUG if what in self._said else level, "%s: %s", self._bridge, what)
         self._said.add(what)
 

@@ -33,7 +33,7 @@ LARGEST_MTU: Final = 65521
 OURS: Final = "kvedge"
 _LINK_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,14}")
 _LONGEST_SHOWN: Final = 60
-# What changes nothing here: names, versions, and that the Pod's side has no address, which it never has.
+# Fields that change nothing here: names, versions, and a Pod's side without an address, as it always is here.
 _PASSED_OVER: Final = frozenset({"cniVersion", "name", "type", "disableCheck", "disableContainerInterface"})
 _KNOWN: Final = ("bridge", "vlan", "vlanTrunk", "mtu", "ipam", "macspoofchk", "portIsolation", OURS)
 # Of the plugin's, and not done here; false asks for nothing.
@@ -95,7 +95,7 @@ def parse_lan_config(text: str) -> LanConfig:
     config = _plugin(_document(text))
     kind = config.get("type")
     if kind != "bridge":
-        raise LanConfigError("type", f"{_shown(kind)} is not supported on one box", "use bridge")
+        raise LanConfigError("type", f"{_show(kind)} is not supported on one box", "use bridge")
     for key in config:
         _check_key(key, config[key])
     made, servers, nic = _own(config.get(OURS))
@@ -178,7 +178,7 @@ def _plugin(document: dict[str, Any]) -> dict[str, Any]:
         raise LanConfigError("plugins", "this is no list of plugins", "write the bridge's configuration itself")
     if len(plugins) > 1:
         kind = plugins[1].get("type") if isinstance(plugins[1], dict) else plugins[1]
-        raise LanConfigError("plugins[1]", f"{_shown(kind)} is not supported on one box", "remove it")
+        raise LanConfigError("plugins[1]", f"{_show(kind)} is not supported on one box", "remove it")
     first: dict[str, Any] = plugins[0]
     return first
 
@@ -204,7 +204,7 @@ def _check_key(key: str, value: Any) -> None:
 
 def _link_name(key: str, value: Any, remedy: str) -> str:
     if not isinstance(value, str) or not _LINK_NAME.fullmatch(value):
-        raise LanConfigError(key, f"{_shown(value)} is no name of a link", remedy)
+        raise LanConfigError(key, f"{_show(value)} is no name of a link", remedy)
     return value
 
 
@@ -214,7 +214,7 @@ def _own(value: Any) -> tuple[bool, bool, str]:
         return False, False, ""
     has = f"it has the keys {', '.join(_OURS)}"
     if not isinstance(value, dict):
-        raise LanConfigError(OURS, f"{_shown(value)} is no object", has)
+        raise LanConfigError(OURS, f"{_show(value)} is no object", has)
     for key in value:
         if key not in _OURS:
             raise LanConfigError(f"{OURS}.{key[:_LONGEST_SHOWN]}", "unknown", has)
@@ -222,14 +222,14 @@ def _own(value: Any) -> tuple[bool, bool, str]:
     nic = _link_name(f"{OURS}.nic", value["nic"], "name the NIC of the bridge") if "nic" in value else ""
     if made and nic:
         raise LanConfigError(f"{OURS}.makeBridge", "a bridge of a NIC is there before its guests", "remove it")
-    # Who else would be the DHCP server of a network of guests?
+    # On a network of guests alone, a guest is the only one that can be the DHCP server.
     return made, _flag(value, "allowServers", f"{OURS}.", unset=made), nic
 
 
 def _flag(document: Mapping[str, Any], key: str, below: str = "", *, unset: bool = False) -> bool:
     value = document.get(key, unset)
     if not isinstance(value, bool):
-        raise LanConfigError(f"{below}{key}", f"{_shown(value)} is neither true nor false", "say true or false")
+        raise LanConfigError(f"{below}{key}", f"{_show(value)} is neither true nor false", "say true or false")
     return value
 
 
@@ -237,12 +237,12 @@ def _number(document: Mapping[str, Any], key: str, smallest: int, largest: int, 
     value = document.get(key, 0)
     key = below + key
     if isinstance(value, bool) or not isinstance(value, int):
-        raise LanConfigError(key, f"{_shown(value)} is no whole number", f"use {smallest} to {largest}")
+        raise LanConfigError(key, f"{_show(value)} is no whole number", f"use {smallest} to {largest}")
     if value != 0 and not smallest <= value <= largest:
-        raise LanConfigError(key, f"{_shown(value)} is out of range", f"use {smallest} to {largest}")
+        raise LanConfigError(key, f"{_show(value)} is out of range", f"use {smallest} to {largest}")
     return value
 
 
-def _shown(value: Any) -> str:
+def _show(value: Any) -> str:
     text = value if isinstance(value, str) else json.dumps(value)
     return repr(text[:_LONGEST_SHOWN])

@@ -115,7 +115,7 @@ def _look(links: Links, config: NodeNetworkConfig) -> LanSeen:
     try:
         has_table = table in list_tables(Family.BRIDGE, table)
     except NotSupportedError:
-        # A kernel without nftables: what is ours can be removed from it all the same.
+        # A kernel without nftables: links of ours can be removed all the same.
         has_table = False
     return LanSeen(tuple(links.list_links()), has_table, read_sysctl(_IPV6) is not None)
 

@@ -27,7 +27,7 @@ _ARPHRD_ETHER: Final = 1
 _PROTO_RA: Final = 9
 _ONLINK: Final = 4
 _LINK_SCOPE: Final = 253
-# What a route may have and `KeptRoute` has not.
+# The attributes of a route that `KeptRoute` does not keep.
 _NOT_KEPT: Final = ("multipath", "via", "encap", "encap_type", "nh_id", "metrics")
 
 
@@ -46,7 +46,7 @@ class NicEdge:
     ) -> None:
         self._socket.close()
 
-    def carried(self, index: int, name: str) -> Carried:
+    def read_carried(self, index: int, name: str) -> Carried:
         """What the link carries, without what a box of kvedge looks after there. Raises NetworkError."""
         with translated("cannot read what is on", name):
             addresses = self._addresses(index)

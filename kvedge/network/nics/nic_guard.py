@@ -68,12 +68,12 @@ def wait_moved(
         if phase is NicPhase.FAILED or guard.poll() is not None:
             # Until its lock is free, it is still at work.
             with suppress(NicBusyError):
-                return _left(take_back(journal, bridge), bridge)
+                return _judge_end(take_back(journal, bridge), bridge)
         wait(_POLL_SECONDS)
-    return _left(take_back(journal, bridge), bridge)
+    return _judge_end(take_back(journal, bridge), bridge)
 
 
-def _left(record: NicRecord | None, bridge: str) -> NicPhase:
+def _judge_end(record: NicRecord | None, bridge: str) -> NicPhase:
     """How far a guard had come that has ended. Raises NetworkError unless the NIC stays moved."""
     if record is not None and record.phase is NicPhase.KEPT:
         return record.phase

@@ -33,7 +33,7 @@ def nics_path(data_dir: Path) -> Path:
 
 
 class NicBusyError(NetworkError):
-    """Somebody else is moving this NIC."""
+    """Another process is moving this NIC."""
 
 
 class NicJournal:
@@ -63,19 +63,19 @@ class NicJournal:
 
     def write(self, record: NicRecord) -> None:
         """Have it on disk, whole. Raises NetworkError."""
-        with self._translated(record.bridge):
+        with self._translate_errors(record.bridge):
             write_durably(self._path(record.bridge, _RECORD), record_text(record).encode())
 
     def remove(self, bridge: str) -> None:
         """Forget a bridge. Raises NetworkError."""
-        with self._translated(bridge):
+        with self._translate_errors(bridge):
             self._path(bridge, _WORD).unlink(missing_ok=True)
             self._path(bridge, _RECORD).unlink(missing_ok=True)
             sync(self.directory)
 
     def confirm(self, bridge: str) -> None:
         """Leave word that the host was reached. Raises NetworkError."""
-        with self._translated(bridge):
+        with self._translate_errors(bridge):
             self._path(bridge, _WORD).touch(mode=0o600)
 
     def take_word(self, bridge: str) -> bool:
@@ -96,8 +96,8 @@ class NicJournal:
     @contextmanager
     def hold(self, bridge: str) -> Iterator[None]:
         """Be the one who moves this NIC, or waits for its word. Raises NicBusyError when another process is."""
-        with self._opened(self._path(bridge, _LOCK), bridge) as descriptor:
-            if not _got_lock(descriptor):
+        with self._open_file(self._path(bridge, _LOCK), bridge) as descriptor:
+            if not _try_lock(descriptor):
                 raise NicBusyError(
                     "another process is moving the NIC of bridge", subject=bridge, remedy="wait until it is done"
                 )
@@ -109,9 +109,9 @@ class NicJournal:
 
         Taken behind `hold`, and not while a word is waited for. Raises NicBusyError when another process stays.
         """
-        with self._opened(self.directory / _ALL, "any NIC") as descriptor:
+        with self._open_file(self.directory / _ALL, "any NIC") as descriptor:
             for _ in range(round(_ALONE_SECONDS / _POLL_SECONDS)):
-                if _got_lock(descriptor):
+                if _try_lock(descriptor):
                     break
                 wait(_POLL_SECONDS)
             else:
@@ -119,8 +119,8 @@ class NicJournal:
             yield
 
     @contextmanager
-    def _opened(self, path: Path, subject: str) -> Iterator[int]:
-        with self._translated(subject):
+    def _open_file(self, path: Path, subject: str) -> Iterator[int]:
+        with self._translate_errors(subject):
             self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
@@ -132,14 +132,14 @@ class NicJournal:
         return self.directory / f"{bridge}{ending}"
 
     @contextmanager
-    def _translated(self, bridge: str) -> Iterator[None]:
+    def _translate_errors(self, bridge: str) -> Iterator[None]:
         try:
             yield
         except OSError as error:
             raise NetworkError("cannot keep the record of bridge", subject=bridge, errno=error.errno or 0) from error
 
 
-def _got_lock(descriptor: int) -> bool:
+def _try_lock(descriptor: int) -> bool:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

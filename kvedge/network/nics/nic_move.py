@@ -33,7 +33,7 @@ def survey_nic(nic: str, bridge: str) -> NicRecord:
         seen = links.list_links()
         found = next((link for link in seen if link.name == nic), None)
         index = found.index if found is not None else 0
-        carried = edge.carried(index, nic)
+        carried = edge.read_carried(index, nic)
         hardware = NicHardware(is_ethernet=edge.is_ethernet(index), is_wireless=is_wireless(nic))
         check_nic(nic, bridge, seen, carried, hardware, nic_manager(nic, index))
     assert found is not None, "check_nic has looked"

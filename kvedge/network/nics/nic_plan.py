@@ -21,7 +21,7 @@ from kvedge.network.nics.nic_steps import GiveAddress, LeadRoute, NicStep, Relea
 from kvedge.network.pods.forwarding_plan import MARK
 from kvedge.network.steps import AddBridge, DeleteLink, SetLink, SetSysctl
 
-# What the kernel does for the NIC, it does for the bridge. The last one is of the NIC alone while it is a port.
+# The settings that a bridge takes over from its NIC. The last one is of the NIC alone while it is a port.
 SETTINGS: Final = (
     "ipv4/forwarding",
     "ipv4/rp_filter",
@@ -95,7 +95,7 @@ def plan_over(record: NicRecord, seen: NicLinks) -> Iterator[NicStep]:
     for address in reversed(record.addresses):
         yield TakeAddress(nic, address)
     if NO_IPV6 in record.settings:
-        # What routers of the LAN tell is for the bridge.
+        # The advertisements of the LAN's routers are for the bridge.
         yield SetSysctl(setting_path(nic, NO_IPV6), "1")
 
 

@@ -61,7 +61,7 @@ def _replay(journal: NicJournal, bridge: str) -> str:
     if seen.joined and _is_over(record, seen):
         return ""
     if not seen.joined and record.boot != read_boot_id():
-        record = _seen_at_this_boot(record, seen)
+        record = _look_at_this_boot(record, seen)
         journal.write(record)
     # Forwarding may have been switched since, on all links; that of a port's IPv6 is what it was before.
     settings = settings_of(record.nic)
@@ -78,9 +78,9 @@ def _replay(journal: NicJournal, bridge: str) -> str:
     return f"{record.nic} was not on {bridge}" if not seen.joined else f"{bridge} had not all that {record.nic} carried"
 
 
-def _seen_at_this_boot(record: NicRecord, seen: NicLinks) -> NicRecord:
+def _look_at_this_boot(record: NicRecord, seen: NicLinks) -> NicRecord:
     """The record with what the NIC carries now; raises NetworkError when that is not what was confirmed."""
-    # Whoever gave the NIC its addresses at this boot may have given others, or not yet all of its routes.
+    # The host's configuration may have given the NIC other addresses at this boot, or not yet all of its routes.
     now = survey_nic(record.nic, record.bridge) if seen.bridge is None else record
     doing, why = "NIC is not made a port again", ""
     if {each.address for each in now.addresses} != {each.address for each in record.addresses}:
@@ -97,5 +97,5 @@ def _is_over(record: NicRecord, seen: NicLinks) -> bool:
     if seen.bridge is None or seen.nic is None:
         return False
     with NicEdge() as edge:
-        on_bridge = edge.carried(seen.bridge.index, record.bridge)
+        on_bridge = edge.read_carried(seen.bridge.index, record.bridge)
         return is_over(record, on_bridge, edge.lasting_addresses(seen.nic.index, record.nic))

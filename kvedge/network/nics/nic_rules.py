@@ -73,7 +73,7 @@ def check_nic(
     trouble = (
         _unfit_link(nic, links, hardware)
         or _others_on(nic, links)
-        or _managed(carried, manager)
+        or _check_managed(carried, manager)
         or _not_kept(carried)
         or _bridge_taken(by_name.get(bridge))
     )
@@ -110,7 +110,7 @@ def _others_on(nic: Link, links: Sequence[Link]) -> Trouble | None:
     return None
 
 
-def _managed(carried: Carried, manager: NicManager | None) -> Trouble | None:
+def _check_managed(carried: Carried, manager: NicManager | None) -> Trouble | None:
     if manager is not None:
         return f"{manager.name} configures it, and would undo the move", manager.remedy
     if carried.leases:

@@ -28,7 +28,7 @@ def forwarding_before(bridge: Link) -> str | None:
 
 
 def note(bridge: str, seen: NodeSeen) -> str:
-    """What is written on a bridge."""
+    """The note that is written on a bridge."""
     return f"{_NOTE}={_original(bridge, seen)}"
 
 

@@ -71,7 +71,7 @@ def bridge_steps(bridge: str, cidr: str, mtu: int, seen: NodeSeen) -> Iterator[S
 
 
 def inside_steps(cidr: str, address: str, present: Collection[str]) -> Iterator[Step]:
-    """The Pod's own side. Nobody else can have the address, so nobody is asked about it, which takes a second."""
+    """The Pod's own side. No other can have the address, so the check for duplicates is left out; it takes a second."""
     for name, value in {"accept_dad": "0", "accept_ra": "0", "disable_ipv6": "0"}.items():
         yield SetSysctl(f"ipv6/conf/eth0/{name}", value)
     if address not in present:

@@ -77,7 +77,7 @@ def ensure_node_network(config: NodeNetworkConfig) -> NodeNetwork:
     try:
         return _ensure(config)
     except NotSupportedError:
-        # Guests that can fill the host's table of connections are better than none; what else lacks is refused again.
+        # Guests that can fill the host's table of connections are better than none; any other lack is refused again.
         return _ensure(replace(config, limits_flows=False))
 
 
@@ -219,7 +219,7 @@ def _look_with_tables(links: Links, config: NodeNetworkConfig) -> NodeSeen:
         fenced = FENCE in list_tables(Family.IP6, FENCE)
         return replace(seen, of_ipv6=replace(seen.of_ipv6, foreign_nat=foreign_ipv6_nat(ours), fenced=fenced))
     except NotSupportedError:
-        # A kernel without nftables: what is ours can be removed from it all the same.
+        # A kernel without nftables: links of ours can be removed all the same.
         return seen
 
 

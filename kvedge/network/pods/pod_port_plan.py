@@ -89,7 +89,7 @@ def plan_port(
     if port is None or port.alias != attachment.alias:
         steps.append(SetLink(attachment.port, alias=attachment.alias))
     steps.append(ChangeElements(ports_of(config), add=attachment.keys, remove=stale[0].keys if stale else {}))
-    left = _left_hosts(config, seen.links, stale[0]) if stale else {}
+    left = _find_left_hosts(config, seen.links, stale[0]) if stale else {}
     steps.append(ChangeElements(way_out_of(config), add=host_keys(attachment.address), remove=left))
     if config.ipv6_cidr:
         steps += _ipv6_hosts_changed(config, seen.links, attachment, stale[0] if stale else None)
@@ -132,13 +132,13 @@ def plan_detaching(config: NodeNetworkConfig, seen: NodeSeen, netns: str) -> lis
     steps: list[Step] = []
     for each in attachments_of(config, [port]):
         steps.append(ChangeElements(ports_of(config), remove=each.keys))
-        steps.append(ChangeElements(way_out_of(config), remove=_left_hosts(config, seen.links, each)))
+        steps.append(ChangeElements(way_out_of(config), remove=_find_left_hosts(config, seen.links, each)))
         if config.ipv6_cidr:
             steps += _ipv6_hosts_changed(config, seen.links, None, each)
     return [*steps, DeleteLink(port.name)]
 
 
-def _left_hosts(
+def _find_left_hosts(
     config: NodeNetworkConfig, links: Iterable[Link], attachment: Attachment
 ) -> dict[str, tuple[bytes, ...]]:
     """The address that goes with an attachment; none while another Pod has it, as the next Pod of a VM."""

@@ -19,7 +19,7 @@ _REFILLS_PER_SECOND: Final = 50
 _SECONDS_TO_FILL: Final = 4
 # 20 kbit/s: into the bucket of a slower link no large frame (9000 bytes) would fit, and none would ever pass.
 _SLOWEST: Final = 2500
-# What has to wait longer than this is dropped, so that senders slow down.
+# A packet that would have to wait longer is dropped, so that senders slow down.
 _MILLISECONDS_OF_QUEUE: Final = 50
 # The kernel's number is one of 32 bits: 34 Gbit/s, which is no limit for a link that only copies.
 _FASTEST: Final = 2**32 - 1

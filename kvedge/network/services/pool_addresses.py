@@ -65,7 +65,7 @@ class PoolAddresses:
 
 
 def _check_marks(links: Links, seen: HostSeen, added: Collection[str]) -> None:
-    """What is not known again as ours would stay for ever."""
+    """An address that is not recognised as ours would stay for ever."""
     names = {link.index: link.name for link in seen.links}
     unmarked = [each for each in seen.addresses if each.address in added and not each.protocol]
     for each in unmarked:

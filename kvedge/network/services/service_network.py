@@ -19,7 +19,7 @@ from kvedge.network.services.service_plan import (
     Elements,
     ServiceNetworkConfig,
     check_overlap,
-    gone_endpoints,
+    find_gone,
     plan_services,
 )
 from kvedge.network.services.service_rules import Balanced, service_elements
@@ -32,7 +32,7 @@ class ServiceNetwork:
 
     def __init__(self, config: ServiceNetworkConfig) -> None:
         self._config = config
-        # What this process has put into which table: a table that was made anew since has another handle.
+        # The rules that this process has put into each table: a table that was made anew since has another handle.
         self._put: tuple[int, Elements] | None = None
         self._ports: Sequence[Balanced] = ()
 
@@ -65,7 +65,7 @@ class ServiceNetwork:
         """After the kernel's maps: what comes from now on finds an endpoint that is there."""
         before, self._ports = self._ports, ports
         try:
-            for front, gone in gone_endpoints(before, ports).items():
+            for front, gone in find_gone(before, ports).items():
                 forget_flows(front, gone)
         except NetworkError as error:
             log.warning("clients of UDP stay where they were", extra={"facts": {"error": str(error)}})

@@ -106,7 +106,7 @@ def plan_services(
             yield RemoveRoute(config.bridge, route)
 
 
-def gone_endpoints(before: Iterable[Balanced], after: Iterable[Balanced]) -> dict[Frontend, frozenset[tuple[str, int]]]:
+def find_gone(before: Iterable[Balanced], after: Iterable[Balanced]) -> dict[Frontend, frozenset[tuple[str, int]]]:
     """Where clients of UDP were led, and are no longer: nothing tells them, and the kernel remembers."""
     there = {each.frontend: frozenset(each.endpoints) for each in after}
     gone = {

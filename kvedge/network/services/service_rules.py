@@ -30,7 +30,7 @@ from kvedge.network.nft_rules import (
 from kvedge.runtime.address_pool import AddressRange
 
 PROTOCOLS: Final = {"TCP": 6, "UDP": 17, "SCTP": 132}
-# Any address of the host's own: what a node port is at.
+# Any address of the host's own: a node port is at each.
 ANY_OWN: Final = "0.0.0.0"
 ANY_OWN_IPV6: Final = "::"
 # So many ways lead to a Service's endpoints; with more endpoints than that, the rest waits for others to go.
@@ -74,7 +74,7 @@ class _Layout:
     length: int
     source: int
     destination: int
-    # What the loopback's addresses begin with.
+    # The first byte of the loopback's addresses.
     loopback: bytes
     unreached_code: int
     icmp: int

@@ -54,7 +54,7 @@ def _add_offset(domain: Element, clock: Clock) -> Element:
         return add(domain, "clock", offset="timezone", timezone=clock.timezone)
     if clock.utc is not None and clock.utc.offset_seconds is not None:
         return add(domain, "clock", offset="variable", adjustment=clock.utc.offset_seconds, basis="utc")
-    # Each run is a new domain: what a guest made of its clock in the last one is not carried over.
+    # Each run is a new domain: the guest's changes of its clock in an earlier run are lost.
     return add(domain, "clock", offset="utc", adjustment="reset")
 
 

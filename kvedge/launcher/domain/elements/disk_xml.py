@@ -25,7 +25,7 @@ from kvedge.launcher.domain.xml_tree import add, new
 from kvedge.resources.types.devices import Disk
 from kvedge.resources.types.vmi import VirtualMachineInstance
 
-# What libvirt takes for a serial number.
+# The characters that libvirt takes in a serial number.
 _SERIAL: Final = re.compile(r"[A-Za-z0-9_.+-]{1,256}")
 
 

@@ -53,7 +53,7 @@ def add_features(domain: Element, spec: DomainSpec, platform: Platform, context:
         add(element, "pvspinlock", state=switch(is_on(features.pvspinlock)))
     if features.smm is not None:
         add(element, "smm", state=switch(is_on(features.smm)))
-    # Nobody asks for VMware's port, and Linux probes it at every boot.
+    # VMware's port has no users here, and Linux probes it at every boot.
     add(element, "vmport", state="off")
     _add_translation(element, context)
 

@@ -43,13 +43,13 @@ def plan_io_threads(vmi: VirtualMachineInstance, context: DomainContext) -> IoTh
         return _pool(spec, context)
     dedicated = [disk for disk in disks if disk.dedicated_io_thread]
     others = [disk for disk in disks if not disk.dedicated_io_thread]
-    shared = _shared_count(spec, len(others), len(dedicated))
+    shared = _count_shared(spec, len(others), len(dedicated))
     of_disk = {} if not shared else dict(zip(_names(others), cycle(range(1, shared + 1)), strict=False))
     of_disk |= {name: shared + index for index, name in enumerate(_names(dedicated), start=1)}
     return IoThreadPlan(shared + len(dedicated), of_disk)
 
 
-def _shared_count(spec: DomainSpec, others: int, dedicated: int) -> int:
+def _count_shared(spec: DomainSpec, others: int, dedicated: int) -> int:
     if not others:
         return 0
     if spec.io_threads_policy == "shared":

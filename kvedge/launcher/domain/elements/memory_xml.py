@@ -26,7 +26,7 @@ def guest_memory(spec: DomainSpec) -> int:
     Raises:
         ConversionError: when nothing says how much.
     """
-    field, size = _wanted(spec)
+    field, size = _read_wanted(spec)
     if size <= 0:
         raise ConversionError(field, "no memory for the guest", "set spec.domain.memory.guest, such as 512Mi")
     return -(-size // _MIB) * _MIB
@@ -54,7 +54,7 @@ def add_memory(domain: Element, spec: DomainSpec) -> None:
         add(backing, "source", type="memfd")
 
 
-def _wanted(spec: DomainSpec) -> tuple[str, int]:
+def _read_wanted(spec: DomainSpec) -> tuple[str, int]:
     asked = guest_memory_field(spec)
     if asked is not None:
         field, amount = asked

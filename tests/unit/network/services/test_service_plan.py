@@ -17,7 +17,7 @@ from kvedge.network.services.service_plan import (
     Elements,
     ServiceNetworkConfig,
     check_overlap,
-    gone_endpoints,
+    find_gone,
     plan_services,
     table_name,
 )
@@ -208,6 +208,6 @@ def test_clients_of_udp_are_told_of_by_what_is_gone() -> None:
     names, other = Frontend("10.100.3.4", "UDP", 53), Frontend("10.100.3.5", "UDP", 53)
     one, two = ("10.99.0.7", 53), ("10.99.0.8", 53)
     before = [Balanced(names, (one, two)), Balanced(other, (one,)), Balanced(WEB, (one,))]
-    assert gone_endpoints(before, [Balanced(names, (two,)), Balanced(WEB, ())]) == {names: {one}, other: {one}}
-    assert gone_endpoints(before, before) == {}
-    assert gone_endpoints([], before) == {}
+    assert find_gone(before, [Balanced(names, (two,)), Balanced(WEB, ())]) == {names: {one}, other: {one}}
+    assert find_gone(before, before) == {}
+    assert find_gone([], before) == {}
