@@ -221,10 +221,6 @@ class GuestNetwork:
         """Remove the records of a VMI that is gone; its links went with the Pod's namespace."""
         shutil.rmtree(self._state / vmi_uid, ignore_errors=True)
 
-    def known(self) -> set[str]:
-        """UIDs of the VMIs that have records."""
-        return {entry.name for entry in self._state.iterdir()} if self._state.is_dir() else set()
-
 
 def _places(vmi: VirtualMachineInstance) -> list[Place]:
     """Each interface that is not to be absent, by its number in the VMI, and the Pod's NIC that it is bound to."""

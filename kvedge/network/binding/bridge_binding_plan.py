@@ -225,7 +225,7 @@ def guard_table(names: Names, record: Record, guest_mac: str) -> Table:
                 GUARD_PRIORITY,
                 (
                     (*iifname_is(names.nic), DROP),
-                    *_bounded(names.tap, ethertype_is(ETHERTYPE_IPV6), ipv6_source_fits(IPV6_SENDERS.name)),
+                    *_limit_addresses(names.tap, ethertype_is(ETHERTYPE_IPV6), ipv6_source_fits(IPV6_SENDERS.name)),
                 ),
             ),
             Chain("output", Hook.OUTPUT, GUARD_PRIORITY, ((*oifname_is(names.nic), DROP),)),
@@ -238,12 +238,12 @@ def guard_table(names: Names, record: Record, guest_mac: str) -> Table:
 def _of_guest(names: Names, guest_mac: str) -> tuple[Rule, ...]:
     return (
         (*iifname_is(names.tap), *frame_source_is_not(guest_mac), dropped(Reason.MAC)),
-        *_bounded(names.tap, ethertype_is(ETHERTYPE_ARP), arp_sender_fits(ARP_SENDERS.name)),
-        *_bounded(names.tap, icmpv6_type_within(*NEIGHBOUR_MESSAGES), ipv6_source_fits(IPV6_SENDERS.name)),
+        *_limit_addresses(names.tap, ethertype_is(ETHERTYPE_ARP), arp_sender_fits(ARP_SENDERS.name)),
+        *_limit_addresses(names.tap, icmpv6_type_within(*NEIGHBOUR_MESSAGES), ipv6_source_fits(IPV6_SENDERS.name)),
     )
 
 
-def _bounded(tap: str, what: Rule, fits: Rule) -> tuple[Rule, Rule]:
+def _limit_addresses(tap: str, what: Rule, fits: Rule) -> tuple[Rule, Rule]:
     return (*iifname_is(tap), *what, *fits, ACCEPT), (*iifname_is(tap), *what, dropped(Reason.TOO_MANY_ADDRESSES))
 
 
@@ -263,7 +263,7 @@ def plan_binding(
     nothing of ours answers it, and nothing keeps it from who does.
     """
     whole = record
-    record = record if serves else unserved(record)
+    record = record if serves else forget_offers(record)
     nic = _pod_nic(record, seen)
     steps: list[Step] = [] if names.guard in seen.guards else [AddTable(guard_table(names, record, guest_mac))]
     # A guard of an earlier version goes when ours is there: there is no moment without one.
@@ -279,7 +279,7 @@ def plan_binding(
     return steps
 
 
-def unserved(record: Record) -> Record:
+def forget_offers(record: Record) -> Record:
     """The record without what a guest would be told of it."""
     return replace(record, addresses=(), routes=())
 

@@ -29,7 +29,7 @@ def plan_unbinding(record: Record | None, seen: Seen, names: Names) -> list[Step
         # The NIC itself may have gone with its other end: then this is all that is left of it.
         steps.append(DeleteLink(names.pod))
     if nic is not None:
-        steps += _given_back(nic, record, stand_in, names)
+        steps += _give_back(nic, record, stand_in, names)
     # The guard came first and goes last: by it the next binding knows whether one was begun.
     return steps + [DeleteTable(Family.BRIDGE, guard) for guard in guards_of(seen, names)]
 
@@ -40,7 +40,7 @@ def _nic(record: Record | None, seen: Seen, names: Names) -> Link | None:
     return next((link for link in seen.links if link.index == record.index), None)
 
 
-def _given_back(nic: Link, record: Record | None, stand_in: Link | None, names: Names) -> Iterator[Step]:
+def _give_back(nic: Link, record: Record | None, stand_in: Link | None, names: Names) -> Iterator[Step]:
     mac = record.mac if record is not None else stand_in.mac if stand_in is not None else nic.mac
     if nic.up and (nic.name != names.pod or nic.mac != mac):
         yield SetLink(nic.name, up=False)

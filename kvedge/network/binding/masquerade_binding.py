@@ -62,7 +62,7 @@ def masquerade_pod_interface(
             )
             for step in plan_masquerade(wanted, _with_tables(seen, wanted), tap_owner, queues):
                 apply_step(links, step)
-            return _bound(wanted, subnets, mtu_of(seen, names), tuple(shortfalls(wanted, seen)))
+            return _bind(wanted, subnets, mtu_of(seen, names), tuple(shortfalls(wanted, seen)))
 
     return run_in_netns(netns, bind)
 
@@ -86,7 +86,7 @@ def _with_tables(seen: Seen, wanted: Masquerade) -> MasqueradeSeen:
     return MasqueradeSeen(namespace=seen, tables=frozenset(found), whole=frozenset(whole))
 
 
-def _bound(wanted: Masquerade, subnets: Mapping[int, GuestSubnet], mtu: int, lacks: tuple[str, ...]) -> BoundInterface:
+def _bind(wanted: Masquerade, subnets: Mapping[int, GuestSubnet], mtu: int, lacks: tuple[str, ...]) -> BoundInterface:
     names, ipv4, ipv6 = wanted.names, wanted.of(4), wanted.of(6)
     return BoundInterface(
         tap=names.tap,

@@ -37,7 +37,7 @@ def ready_tap(netns: NetnsRef, *, guest_mac: str, asked_mac: bool, pod_interface
         mac = guest_mac.lower() if asked_mac else ""
         with Links() as links:
             seen = links.list_links()
-            found = found_tap(seen, links.list_addresses(), names, mac)
+            found = find_tap(seen, links.list_addresses(), names, mac)
             link = next(link for link in seen if link.name == found.tap)
             if link.kind == MACVTAP:
                 prepare_macvtap(links, link, mac)
@@ -46,7 +46,7 @@ def ready_tap(netns: NetnsRef, *, guest_mac: str, asked_mac: bool, pod_interface
     return run_in_netns(netns, look)
 
 
-def found_tap(links: Sequence[Link], addresses: Sequence[Address], names: Names, guest_mac: str) -> BoundInterface:
+def find_tap(links: Sequence[Link], addresses: Sequence[Address], names: Names, guest_mac: str) -> BoundInterface:
     """The tap of our name, if somebody has made it, else the Pod's NIC. Pure; raises NetworkError."""
     by_name = {link.name: link for link in links}
     nic = by_name.get(names.pod)

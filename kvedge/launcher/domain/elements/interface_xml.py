@@ -41,7 +41,7 @@ def interface_element(interface: Interface, platform: Platform, context: DomainC
     Raises:
         ConversionError: for a NIC that cannot be.
     """
-    model = _checked_model(interface, context, field)
+    model = _check_model(interface, context, field)
     target = _target_of(interface, context, field)
     virtio = model == "virtio"
     element = new("interface", type="ethernet")
@@ -67,7 +67,7 @@ def interface_element(interface: Interface, platform: Platform, context: DomainC
     return element
 
 
-def _checked_model(interface: Interface, context: DomainContext, field: str) -> str:
+def _check_model(interface: Interface, context: DomainContext, field: str) -> str:
     model = interface.model or "virtio"
     if model not in _MODELS:
         raise ConversionError(f"{field}.model", f"{model} is not supported", f"use one of {', '.join(_MODELS)}")

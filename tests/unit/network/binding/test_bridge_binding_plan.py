@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from kvedge.network.binding.binding_state import Record, Seen, names_for, names_of_lent
 from kvedge.network.binding.bridge_binding_plan import (
     bridge_mac,
+    forget_offers,
     guard_table,
     make_record,
     nic_mac,
     plan_binding,
-    unserved,
 )
 from kvedge.network.errors import LostStateError, NetworkError, UnsuitablePodError
 from kvedge.network.link_types import Address, Route
@@ -90,7 +90,7 @@ def test_a_guest_that_is_not_served_is_on_the_link_with_nothing_between() -> Non
     assert NAMES.server in {each.address for each in served.seen(NAMES).addresses_of(served.link(NAMES.bridge))}
     # What others know the Pod by stays with its name, and the guest may ask whoever answers DHCP there.
     assert {each.address for each in model.seen(NAMES).addresses_of(model.link("eth0"))} >= {"10.42.0.7", "fd00::7"}
-    fences = forwarded(guard_table(NAMES, unserved(record), GUEST_MAC))
+    fences = forwarded(guard_table(NAMES, forget_offers(record), GUEST_MAC))
     assert len(fences) == 1 < len(forwarded(guard_table(NAMES, record, GUEST_MAC)))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kvedge.network.binding.binding_state import names_for
-from kvedge.network.binding.ready_tap import found_tap
+from kvedge.network.binding.ready_tap import find_tap
 from kvedge.network.errors import NetworkError, UnsuitablePodError
 from kvedge.network.link_types import Address, Link
 
@@ -20,21 +20,21 @@ def link(name: str, kind: str, index: int = 2) -> Link:
 def test_a_tap_of_our_name_is_the_guests_and_the_pods_nic_says_what_it_is_known_by() -> None:
     links = [link("pod0123456789a", "veth"), link("tap0123456789a", "tun", 3)]
     addresses = [Address(2, "10.9.0.7", 24), Address(2, "fe80::7", 64, 6), Address(1, "127.0.0.1", 8)]
-    found = found_tap(links, addresses, NAMES, "")
+    found = find_tap(links, addresses, NAMES, "")
     assert (found.tap, found.bridge, found.mac, found.mtu) == ("tap0123456789a", "", "02:00:00:00:00:01", 1450)
     assert (found.pod_addresses, found.address) == (("10.9.0.7",), "")
 
 
 def test_without_one_the_pods_nic_is_the_guests_link_itself() -> None:
-    found = found_tap([link("pod0123456789a", "macvtap")], [], NAMES, MAC)
+    found = find_tap([link("pod0123456789a", "macvtap")], [], NAMES, MAC)
     assert (found.tap, found.mac) == ("pod0123456789a", MAC)
 
 
 def test_a_link_that_qemu_cannot_open_is_refused_with_a_remedy() -> None:
     with pytest.raises(UnsuitablePodError, match=r"it is veth, which QEMU cannot open.*managedTap"):
-        found_tap([link("pod0123456789a", "veth")], [], NAMES, MAC)
+        find_tap([link("pod0123456789a", "veth")], [], NAMES, MAC)
 
 
 def test_a_link_that_nobody_has_made_is_waited_for() -> None:
     with pytest.raises(NetworkError, match="no such interface, and no tap0123456789a"):
-        found_tap([link("eth0", "veth")], [], NAMES, MAC)
+        find_tap([link("eth0", "veth")], [], NAMES, MAC)
