@@ -12,6 +12,7 @@ import pytest
 
 from kvedge.launcher.launcher_errors import (
     BadRequest,
+    DeviceUnusable,
     DiskFull,
     DomainMissing,
     LibvirtFailed,
@@ -26,6 +27,7 @@ from kvedge.rpc.launcher_pb2_grpc import LauncherStub
 
 CASES = {
     "the domain is in the wrong state": (WrongState("x"), grpc.StatusCode.FAILED_PRECONDITION),
+    "a device cannot be used now": (DeviceUnusable("x", "y", "z"), grpc.StatusCode.FAILED_PRECONDITION),
     "there is no domain": (DomainMissing("x"), grpc.StatusCode.FAILED_PRECONDITION),
     "the VMI makes no domain": (BadRequest("spec", "x"), grpc.StatusCode.INVALID_ARGUMENT),
     "the disk is full": (DiskFull("/x", "y"), grpc.StatusCode.RESOURCE_EXHAUSTED),

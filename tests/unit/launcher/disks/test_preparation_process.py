@@ -12,7 +12,15 @@ from typing import Any
 import pytest
 
 from kvedge.launcher.disks.preparation_process import _error_of, _message_of
-from kvedge.launcher.launcher_errors import BadRequest, DiskFull, LauncherError, LibvirtFailed, Unanswered, WrongState
+from kvedge.launcher.launcher_errors import (
+    BadRequest,
+    DeviceUnusable,
+    DiskFull,
+    LauncherError,
+    LibvirtFailed,
+    Unanswered,
+    WrongState,
+)
 
 # In a process of its own: a fork of the test runner, which has threads, would be something else.
 PROGRAM = """
@@ -87,6 +95,7 @@ def test_a_process_that_was_killed_is_said_and_the_next_try_goes_without_it(tmp_
 
 ERRORS = [
     BadRequest("spec.x", "is wrong", "do it right"),
+    DeviceUnusable("spec.x", "is not there", "put it there"),
     DiskFull("/var/x", "no space"),
     Unanswered("too slow"),
     WrongState("not now"),
