@@ -82,7 +82,9 @@ WAITING: Final = (
     KnownSpecs(r"Port-forward VMI", "port forwarding of Pods by the embedded API, which speaks no SPDY", _BOX),
     KnownSpecs(r"test_id:6220", "SSH keys by the guest agent"),
     KnownSpecs(r"instance type ControllerRevisions", "instance types"),
-    KnownSpecs(r"test_id:165[34]", "a VMI that stays Succeeded for a second, for which these specs look once a second"),
+    KnownSpecs(
+        r"test_id:165[34]", "a VMI that stays Succeeded for a second, for which these specs look once a second", _BOX
+    ),
     KnownSpecs(r"EvictionStratgy: External", "evictions that somebody else answers"),
 )
 

@@ -14,8 +14,7 @@ import pytest
 import yaml
 
 from tests.conformance.http2_door import http2_door
-from tests.conformance.job_image import libraries_of
-from tests.conformance.known_specs import KnownSpecs, Place, patterns, waits_for
+from tests.conformance.known_specs import Place
 from tests.conformance.played_front import Played, PlayedFront, handler_pod, one_request_head, parse_head, with_bridges
 from tests.conformance.played_jobs import PlayedJobs
 from tests.conformance.spec_server import SpecServer
@@ -72,14 +71,6 @@ def test_a_spec_that_waits_for_a_part_of_kvedge_is_told_apart() -> None:
     text = render([failed, passed], Place.BOX)
     assert "failed, waits for SSH keys by the guest agent: no" in text
     assert "take it off the list" in text
-
-
-def test_a_list_is_that_of_the_place() -> None:
-    assert waits_for("Port-forward VMI", Place.BOX)
-    assert not waits_for("Port-forward VMI", Place.CLUSTER)
-    known = [KnownSpecs("both", "no"), KnownSpecs("box", "no", frozenset({Place.BOX}))]
-    assert patterns(known, Place.BOX) == ["both", "box"]
-    assert patterns(known, Place.CLUSTER) == ["both"]
 
 
 def test_what_was_not_selected_is_no_result() -> None:
@@ -243,15 +234,6 @@ def test_deleted_jobs_take_their_pods_along() -> None:
     assert server.phases == {}
     assert jobs.answer("GET", path, b"")[0] == 404
     assert jobs.answer("PATCH", path, b"")[0] == 405
-
-
-def test_the_image_of_jobs_holds_what_bash_is_linked_with() -> None:
-    linked = """\
-\tlinux-vdso.so.1 (0x00007f850c407000)
-\tlibc.so.6 => /lib/x86_64-linux-gnu/libc.so.6 (0x00007f850c0a0000)
-\t/lib64/ld-linux-x86-64.so.2 (0x00007f850c409000)
-"""
-    assert libraries_of(linked) == ["/lib/x86_64-linux-gnu/libc.so.6", "/lib64/ld-linux-x86-64.so.2"]
 
 
 def test_the_door_shows_virt_handler_as_a_pod_to_whoever_asks_for_its_address() -> None:
