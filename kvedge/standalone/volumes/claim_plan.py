@@ -129,8 +129,12 @@ def _plan_making(claim: PersistentVolumeClaim, storage_class: StorageClass | Non
         text = "no persistent volumes available for this claim and no storage class is set"
         return (Tell("Normal", "FailedBinding", text),)
     if storage_class.provisioner == "kubernetes.io/no-provisioner":
-        text = "no persistent volumes available for this claim, and its class has no provisioner"
-        return (Tell("Normal", "FailedBinding", text),)
+        # Kubernetes' own reason and words, by which `virtctl image-upload` gives up; the rest is the remedy.
+        text = (
+            f"no volume plugin matched name: {storage_class.provisioner}; make a PersistentVolume of this class for the"
+            " claim, or use a class with a provisioner"
+        )
+        return (Tell("Warning", "ProvisioningFailed", text),)
     if storage_class.provisioner != PROVISIONER:
         text = (
             f"Waiting for a volume to be created either by the external provisioner '{storage_class.provisioner}' or "

@@ -115,6 +115,13 @@ def test_a_claim_of_a_foreign_class_names_its_provisioner() -> None:
     assert told(steps)[0][0] == "ExternalProvisioning"
 
 
+def test_a_claim_whose_class_has_no_provisioner_is_refused_as_kubernetes_does_it() -> None:
+    none = [storage_class(provisioner="kubernetes.io/no-provisioner")]
+    ((reason, text),) = told(plan(claim(), classes=none))
+    assert reason == "ProvisioningFailed"
+    assert text.startswith("no volume plugin matched name: kubernetes.io/no-provisioner; make a PersistentVolume")
+
+
 def test_a_claim_that_is_bound_needs_nothing() -> None:
     assert plan(bound_claim(), volume(claimRef=ref(), phase="Bound")) == ()
 
