@@ -40,6 +40,7 @@ UNSYNCED = {
     "kvedge/handler/node/capability_seed.py": "a cache, which is probed again when it is torn or gone",
     "kvedge/handler/volumes/volume_hand_over.py": "of a launcher's mount namespace, which a power cut ends",
     "kvedge/handler/guest/last_word.py": "of a Pod's last boot: what a power cut ended counts as lost anyhow",
+    "kvedge/handler/guest/tap_nodes.py": "a node in a launcher's /dev, which a power cut ends",
     "kvedge/launcher/cloudinit/iso.py": "made anew at each start of a guest",
     "kvedge/launcher/libvirt/libvirt_setup.py": "made anew at each start of a launcher",
     "kvedge/launcher/log_files.py": "a log that is turned",
