@@ -163,9 +163,14 @@ class LauncherPod:
         return int(struct.unpack("3i", credentials)[0])
 
     def launcher_memory(self, which: str) -> int:
-        """So many KiB of the launcher's memory: `VmRSS` is now, `VmHWM` was its largest."""
+        """So many KiB of the launcher's memory: `VmRSS` is now, `RssAnon` without files, `VmHWM` was its largest."""
         status = Path(f"/proc/{self.launcher_pid()}/status").read_text()
         return int(status.partition(f"{which}:")[2].split()[0])
+
+    def launcher_seconds(self) -> float:
+        """The CPU time that the launcher has used so far."""
+        fields = Path(f"/proc/{self.launcher_pid()}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def qemu_pids(self) -> list[int]:
         """Running QEMUs of the Pod, as the host counts."""

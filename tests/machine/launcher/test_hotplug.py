@@ -7,7 +7,6 @@ import os
 import re
 import signal
 import subprocess
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -205,20 +204,21 @@ def test_a_serial_keeps_its_case(vmi: HotplugVmi) -> None:
 
 def test_a_hundred_disks_come_in_time_and_memory_that_grow_with_their_number(vmi: HotplugVmi) -> None:
     vmi.sync()
-    took, memory = [], [vmi.pod.launcher_memory("VmRSS")]
+    # What the launcher itself uses: others on the machine take neither. Of its memory what is no file's, as the kernel
+    # takes pages of files away and brings them back as it likes.
+    took, memory = [vmi.pod.launcher_seconds()], [vmi.pod.launcher_memory("RssAnon")]
     for count in (50, 100):
         for number in range(len(vmi.disks), count):
             vmi.image(f"d{number:03}", size=1 << 20)
             vmi.add(f"d{number:03}")
-        begun = time.monotonic()
         vmi.sync()
         wait_until(lambda: len(vmi.targets()) == len(vmi.disks), f"{count} disks", 120, pause=0.05)
-        took.append(time.monotonic() - begun)
-        memory.append(vmi.pod.launcher_memory("VmRSS"))
+        took.append(vmi.pod.launcher_seconds())
+        memory.append(vmi.pod.launcher_memory("RssAnon"))
     assert troubles(vmi.pod) == []
     assert len(set(vmi.targets().values())) == 100
     # The second half may not take much longer than the first one, nor hold much more.
-    assert took[1] < 2.5 * took[0] + 1
+    assert took[2] - took[1] < 2.5 * (took[1] - took[0]) + 1
     assert memory[2] - memory[1] < memory[1] - memory[0] + 4096
 
 
