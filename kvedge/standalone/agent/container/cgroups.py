@@ -77,20 +77,27 @@ class Cgroups:
     def settle(self, pod: str) -> None:
         """A container of the Pod is in its cgroups."""
 
-    def limit_cpu(self, pod: str, limits: CgroupLimits) -> None:
-        """Set the limit of CPU time, when a container of the Pod runs; may be repeated.
+    def limit_cpu(self, pod: str, limits: CgroupLimits) -> bool:
+        """Set the limit of CPU time, when a container of the Pod runs; whether it holds: may be repeated.
 
         Not before: to start a container takes the time of some tenths of a second of a small limit.
         """
+        holds = True
         for hierarchy in self.hierarchies:
             try:
                 _write(hierarchy.path / _PARENT / self.instance / pod, _cpu_limit(hierarchy, limits))
             except OSError as error:
                 self.problem(str(hierarchy.path), error.strerror or str(error))
+                holds = False
+        return holds
 
     def problem(self, where: str, what: str) -> None:
         """Remember what does not work, for :meth:`notes`."""
         self._problems[where] = what
+
+    def no_problem(self, where: str) -> None:
+        """Forget what did not work there."""
+        self._problems.pop(where, None)
 
     def remove(self, pod: str) -> None:
         """Remove a Pod's cgroups; its processes must have ended.

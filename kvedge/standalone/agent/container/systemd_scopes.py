@@ -66,21 +66,24 @@ class SystemdScopes(Cgroups):
         if held is not None:
             held.communicate(timeout=_SECONDS)
 
-    def limit_cpu(self, pod: str, limits: CgroupLimits) -> None:
+    def limit_cpu(self, pod: str, limits: CgroupLimits) -> bool:
         """As :meth:`Cgroups.limit_cpu`, by systemd, which would take back what another one writes into its scope."""
         scope = self._scope(pod)
         if not scope.is_dir():
-            Cgroups.limit_cpu(self, pod, limits)
-            return
+            return Cgroups.limit_cpu(self, pod, limits)
         command = ["systemctl", "set-property", "--runtime", scope.name, *cpu_properties(limits)]
         if not cpu_properties(limits):
-            return
+            return True
         try:
             subprocess.run(command, check=True, capture_output=True, timeout=_SECONDS)
         except subprocess.CalledProcessError as error:
             self.problem("systemctl", error.stderr.decode(errors="replace").strip() or "no answer")
+            return False
         except (OSError, subprocess.TimeoutExpired) as error:
             self.problem("systemctl", str(error))
+            return False
+        self.no_problem("systemctl")
+        return True
 
     def remove(self, pod: str) -> None:
         """As :meth:`Cgroups.remove`; systemd removes an empty scope by itself."""

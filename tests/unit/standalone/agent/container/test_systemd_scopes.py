@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -52,3 +53,29 @@ def test_pods_of_scopes_and_of_plain_cgroups_are_both_found(tmp_path: Path) -> N
     assert (scopes.processes("a"), scopes.processes("b")) == ({7}, {8, 9})
     with pytest.raises(OSError, match="processes are left"):
         scopes.remove("a")
+
+
+def test_a_limit_that_systemd_does_not_take_is_told_and_may_be_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scopes = SystemdScopes("kvedge0", (Hierarchy(tmp_path, frozenset()),))
+    (tmp_path / "kvedge.slice" / "kvedge-kvedge0.slice" / "kvedge-pod-a.scope").mkdir(parents=True)
+    said = [
+        subprocess.CalledProcessError(1, "systemctl", stderr=b"PID 1 is busy\n"),
+        subprocess.TimeoutExpired("s", 10),
+    ]
+    asked: list[list[str]] = []
+
+    def run(command: list[str], **options: object) -> None:
+        asked.append(command)
+        if said:
+            raise said.pop(0)
+
+    monkeypatch.setattr("subprocess.run", run)
+    limits = CgroupLimits(cpu_limit=100)
+    assert not scopes.limit_cpu("a", limits)
+    assert "PID 1 is busy" in scopes.notes()[0]
+    assert not scopes.limit_cpu("a", limits)
+    assert scopes.limit_cpu("a", limits)
+    assert scopes.notes() == []
+    assert asked == [["systemctl", "set-property", "--runtime", "kvedge-pod-a.scope", "CPUQuota=10%"]] * 3
